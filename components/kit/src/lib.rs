@@ -1,0 +1,39 @@
+//! Mechanism that every component shares. Knows no area, no URL and no key.
+//!
+//! | module | what it is |
+//! |---|---|
+//! | [`request`], [`response`], [`body`] | one HTTP exchange as plain values, bodies streamed |
+//! | [`path`], [`params`], [`page`] | the raw path split before decoding, parameters and their coercion, offset pagination |
+//! | [`error`] | every error answer's status and shape |
+//! | [`store`], [`root`], [`blob`] | the key-value port, roots moved by compare-and-swap, immutable blobs cached by key |
+//! | [`clock`], [`id`], [`variables`], [`env`] | time, randomness, configuration and storage, handed to the rules as values |
+//! | `double` | test doubles of the ports (feature `double`) |
+//! | `wasi` | the only module that knows a foreign type (wasm only) |
+//!
+//! Deliberately absent: routing macros, a global state, any I/O outside `wasi`.
+
+pub mod blob;
+pub mod body;
+pub mod clock;
+#[cfg(feature = "double")]
+pub mod double;
+pub mod env;
+pub mod error;
+pub mod id;
+pub mod page;
+pub mod params;
+pub mod path;
+pub mod request;
+pub mod response;
+pub mod root;
+pub mod store;
+pub mod variables;
+#[cfg(target_family = "wasm")]
+pub mod wasi;
+
+pub use body::Body;
+pub use clock::Timestamp;
+pub use env::Env;
+pub use error::Error;
+pub use request::Request;
+pub use response::Response;

@@ -1,0 +1,132 @@
+//! Request and response bodies: bytes at hand, or a stream of chunks.
+
+use bytes::Bytes;
+use futures::stream::{self, LocalBoxStream, StreamExt};
+use std::fmt;
+
+/// A chunk of a streamed body, or the reason why there is no further one.
+pub type Chunk = Result<Bytes, Broken>;
+
+/// A body ended before it was complete.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Broken {
+    /// The peer hung up, or its framing was wrong.
+    Peer(String),
+    /// Storage failed while the body was produced. The head is already sent, so the only honest
+    /// answer is a body that is visibly cut off.
+    Storage(String),
+    /// A reader's own limit, in bytes.
+    TooLarge(u64),
+}
+
+impl fmt::Display for Broken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Broken::Peer(why) => write!(f, "body broken off: {why}"),
+            Broken::Storage(why) => write!(f, "body cannot be produced: {why}"),
+            Broken::TooLarge(limit) => write!(f, "body larger than {limit} bytes"),
+        }
+    }
+}
+
+impl std::error::Error for Broken {}
+
+/// The body of a request or of a response.
+#[derive(Default)]
+pub enum Body {
+    #[default]
+    Empty,
+    Full(Bytes),
+    Stream(LocalBoxStream<'static, Chunk>),
+}
+
+impl Body {
+    /// A body whose chunks are pulled, one at a time, as the peer takes them.
+    pub fn pull(chunks: impl Iterator<Item = Chunk> + 'static) -> Self {
+        Body::Stream(stream::iter(chunks).boxed_local())
+    }
+
+    /// The next chunk, never empty; `None` at the end.
+    pub async fn next(&mut self) -> Option<Chunk> {
+        loop {
+            let chunk = match self {
+                Body::Empty => return None,
+                Body::Full(bytes) => {
+                    let bytes = std::mem::take(bytes);
+                    *self = Body::Empty;
+                    Ok(bytes)
+                }
+                Body::Stream(chunks) => chunks.next().await?,
+            };
+            match chunk {
+                Ok(bytes) if bytes.is_empty() => continue,
+                other => return Some(other),
+            }
+        }
+    }
+
+    /// The whole body, if it has at most `limit` bytes.
+    pub async fn collect(mut self, limit: u64) -> Result<Vec<u8>, Broken> {
+        let mut whole = Vec::new();
+        while let Some(chunk) = self.next().await {
+            let chunk = chunk?;
+            if whole.len() as u64 + chunk.len() as u64 > limit {
+                return Err(Broken::TooLarge(limit));
+            }
+            whole.extend_from_slice(&chunk);
+        }
+        Ok(whole)
+    }
+}
+
+impl From<Vec<u8>> for Body {
+    fn from(bytes: Vec<u8>) -> Self {
+        Body::Full(bytes.into())
+    }
+}
+
+impl From<String> for Body {
+    fn from(text: String) -> Self {
+        Body::Full(text.into())
+    }
+}
+
+impl From<&'static str> for Body {
+    fn from(text: &'static str) -> Self {
+        Body::Full(Bytes::from_static(text.as_bytes()))
+    }
+}
+
+impl From<Bytes> for Body {
+    fn from(bytes: Bytes) -> Self {
+        Body::Full(bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures::executor::block_on;
+
+    fn stream(chunks: &[&'static str]) -> Body {
+        let chunks: Vec<Chunk> = chunks.iter().map(|c| Ok(Bytes::from_static(c.as_bytes()))).collect();
+        Body::pull(chunks.into_iter())
+    }
+
+    #[test]
+    fn collects_chunks_and_skips_empty_ones() {
+        assert_eq!(block_on(stream(&["ab", "", "c"]).collect(3)), Ok(b"abc".to_vec()));
+    }
+
+    #[test]
+    fn refuses_the_first_byte_above_the_limit() {
+        assert_eq!(block_on(stream(&["ab", "c"]).collect(2)), Err(Broken::TooLarge(2)));
+    }
+
+    #[test]
+    fn a_full_body_is_given_once() {
+        let mut body = Body::from("x");
+        assert_eq!(block_on(body.next()), Some(Ok(Bytes::from_static(b"x"))));
+        assert_eq!(block_on(body.next()), None);
+    }
+}

@@ -1,0 +1,79 @@
+//! Points in time, in whole milliseconds since 1970 (UTC), and their text forms.
+
+use jiff::civil::{Date, DateTime};
+use jiff::tz::Offset;
+use serde::{Deserialize, Serialize};
+
+/// Milliseconds since 1970-01-01T00:00:00Z.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Timestamp(i64);
+
+impl Timestamp {
+    pub const fn from_millis(millis: i64) -> Self {
+        Timestamp(millis)
+    }
+
+    pub const fn millis(self) -> i64 {
+        self.0
+    }
+
+    /// `2026-11-21T05:49:56.123Z`. Times beyond the year 9999 are shown as its last moment.
+    pub fn to_iso(self) -> String {
+        let moment = jiff::Timestamp::from_millisecond(self.0).unwrap_or(jiff::Timestamp::MAX);
+        format!("{moment:.3}")
+    }
+
+    /// Reads ISO 8601: a date, or a date and time with `Z`, an offset, or neither (then UTC).
+    pub fn parse(text: &str) -> Option<Self> {
+        let text = text.trim();
+        if let Ok(moment) = text.parse::<jiff::Timestamp>() {
+            return Some(Timestamp(moment.as_millisecond()));
+        }
+        let civil = match text.parse::<DateTime>() {
+            Ok(civil) => civil,
+            Err(_) => text.parse::<Date>().ok()?.to_datetime(jiff::civil::Time::midnight()),
+        };
+        Offset::UTC.to_timestamp(civil).ok().map(|moment| Timestamp(moment.as_millisecond()))
+    }
+
+    /// The calendar day (UTC) as `YYYY-MM-DD`.
+    pub fn to_date(self) -> String {
+        self.to_iso().split('T').next().unwrap_or_default().to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn writes_milliseconds_always() {
+        assert_eq!(Timestamp::from_millis(0).to_iso(), "1970-01-01T00:00:00.000Z");
+        assert_eq!(Timestamp::from_millis(1_795_240_196_120).to_iso(), "2026-11-21T05:49:56.120Z");
+        assert_eq!(Timestamp::from_millis(1_795_240_196_120).to_date(), "2026-11-21");
+    }
+
+    #[test]
+    fn reads_every_form_that_clients_send() {
+        let noon = Some(Timestamp::from_millis(1_577_880_000_000));
+        for text in [
+            "2020-01-01T12:00:00Z",
+            "2020-01-01T12:00:00.000Z",
+            "2020-01-01T14:00:00+02:00",
+            "2020-01-01T12:00:00",
+            "2020-01-01 12:00:00Z",
+            " 2020-01-01T12:00Z ",
+        ] {
+            assert_eq!(Timestamp::parse(text), noon, "{text}");
+        }
+        assert_eq!(Timestamp::parse("2020-01-01"), Some(Timestamp::from_millis(1_577_836_800_000)));
+    }
+
+    #[test]
+    fn refuses_what_is_no_time() {
+        for text in ["", "yesterday", "2020-13-01", "2020-02-30", "12:00", "1577836800"] {
+            assert_eq!(Timestamp::parse(text), None, "{text}");
+        }
+    }
+}

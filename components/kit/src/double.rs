@@ -1,0 +1,257 @@
+//! Test doubles of the ports: a store in memory, stores that fail or lie, fixed randomness.
+
+use crate::blob::Cache;
+use crate::clock::Timestamp;
+use crate::env::Env;
+use crate::id::Entropy;
+use crate::store::{Compare, Fault, Store, Swapped};
+use crate::variables::Variables;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+/// A store in memory. Clones share their contents.
+#[derive(Clone, Default)]
+pub struct MemoryStore {
+    records: Rc<RefCell<BTreeMap<String, Vec<u8>>>>,
+}
+
+impl MemoryStore {
+    /// Every key, sorted.
+    pub fn keys(&self) -> Vec<String> {
+        self.records.borrow().keys().cloned().collect()
+    }
+
+    /// A copy that shares nothing: the state at this moment.
+    pub fn snapshot(&self) -> MemoryStore {
+        MemoryStore { records: Rc::new(RefCell::new(self.records.borrow().clone())) }
+    }
+}
+
+impl Store for MemoryStore {
+    fn get(&self, key: &str) -> Result<Option<Vec<u8>>, Fault> {
+        Ok(self.records.borrow().get(key).cloned())
+    }
+
+    fn set(&self, key: &str, value: &[u8]) -> Result<(), Fault> {
+        self.records.borrow_mut().insert(key.to_owned(), value.to_vec());
+        Ok(())
+    }
+
+    fn delete(&self, key: &str) -> Result<(), Fault> {
+        self.records.borrow_mut().remove(key);
+        Ok(())
+    }
+
+    fn exists(&self, key: &str) -> Result<bool, Fault> {
+        Ok(self.records.borrow().contains_key(key))
+    }
+
+    fn increment(&self, key: &str, delta: i64) -> Result<i64, Fault> {
+        let mut records = self.records.borrow_mut();
+        let counter = records.entry(key.to_owned()).or_insert_with(|| 0_i64.to_le_bytes().to_vec());
+        let old: [u8; 8] = counter.as_slice().try_into().map_err(|_| Fault::corrupt(key, "not a counter"))?;
+        let new = i64::from_le_bytes(old).wrapping_add(delta);
+        *counter = new.to_le_bytes().to_vec();
+        Ok(new)
+    }
+
+    fn compare(&self, key: &str) -> Result<Box<dyn Compare>, Fault> {
+        let expected = self.get(key)?;
+        Ok(Box::new(Remembered { store: self.clone(), key: key.to_owned(), expected }))
+    }
+
+    fn list(&self, _cursor: Option<&str>) -> Result<(Vec<String>, Option<String>), Fault> {
+        Ok((self.keys(), None))
+    }
+}
+
+struct Remembered {
+    store: MemoryStore,
+    key: String,
+    expected: Option<Vec<u8>>,
+}
+
+impl Compare for Remembered {
+    fn current(&self) -> Result<Option<Vec<u8>>, Fault> {
+        Ok(self.expected.clone())
+    }
+
+    fn swap(self: Box<Self>, value: &[u8]) -> Result<Swapped, Fault> {
+        if self.store.get(&self.key)? != self.expected {
+            return Ok(Swapped::No(self.store.compare(&self.key)?));
+        }
+        self.store.set(&self.key, value)?;
+        Ok(Swapped::Yes)
+    }
+}
+
+/// A store that writes on every swap, and on every second one says that it did not: what some
+/// hosts do.
+#[derive(Clone)]
+pub struct LyingStore {
+    inner: MemoryStore,
+    swaps: Rc<Cell<u32>>,
+}
+
+impl LyingStore {
+    pub fn over(inner: MemoryStore) -> Self {
+        LyingStore { inner, swaps: Rc::default() }
+    }
+}
+
+impl Store for LyingStore {
+    fn get(&self, key: &str) -> Result<Option<Vec<u8>>, Fault> {
+        self.inner.get(key)
+    }
+
+    fn set(&self, key: &str, value: &[u8]) -> Result<(), Fault> {
+        self.inner.set(key, value)
+    }
+
+    fn delete(&self, key: &str) -> Result<(), Fault> {
+        self.inner.delete(key)
+    }
+
+    fn exists(&self, key: &str) -> Result<bool, Fault> {
+        self.inner.exists(key)
+    }
+
+    fn increment(&self, key: &str, delta: i64) -> Result<i64, Fault> {
+        self.inner.increment(key, delta)
+    }
+
+    fn compare(&self, key: &str) -> Result<Box<dyn Compare>, Fault> {
+        Ok(Box::new(Lying { key: key.to_owned(), inner: self.inner.compare(key)?, store: self.clone() }))
+    }
+
+    fn list(&self, cursor: Option<&str>) -> Result<(Vec<String>, Option<String>), Fault> {
+        self.inner.list(cursor)
+    }
+}
+
+struct Lying {
+    key: String,
+    inner: Box<dyn Compare>,
+    store: LyingStore,
+}
+
+impl Compare for Lying {
+    fn current(&self) -> Result<Option<Vec<u8>>, Fault> {
+        self.inner.current()
+    }
+
+    fn swap(self: Box<Self>, value: &[u8]) -> Result<Swapped, Fault> {
+        let outcome = self.inner.swap(value)?;
+        self.store.swaps.set(self.store.swaps.get() + 1);
+        match outcome {
+            Swapped::Yes if self.store.swaps.get().is_multiple_of(2) => Ok(Swapped::Yes),
+            _ => Ok(Swapped::No(self.store.compare(&self.key)?)),
+        }
+    }
+}
+
+/// A store that lets a number of operations pass and then fails each one: what a component sees
+/// when the host's storage goes away in the middle of a request.
+#[derive(Clone)]
+pub struct FailingStore {
+    inner: MemoryStore,
+    left: Rc<Cell<u64>>,
+    failed: Rc<Cell<bool>>,
+}
+
+impl FailingStore {
+    /// Lets `operations` operations pass.
+    pub fn after(operations: u64, inner: MemoryStore) -> Self {
+        FailingStore { inner, left: Rc::new(Cell::new(operations)), failed: Rc::default() }
+    }
+
+    /// Whether an operation has failed.
+    pub fn failed(&self) -> bool {
+        self.failed.get()
+    }
+
+    fn pass(&self) -> Result<&MemoryStore, Fault> {
+        let Some(left) = self.left.get().checked_sub(1) else {
+            self.failed.set(true);
+            return Err(Fault::Other("injected".into()));
+        };
+        self.left.set(left);
+        Ok(&self.inner)
+    }
+}
+
+impl Store for FailingStore {
+    fn get(&self, key: &str) -> Result<Option<Vec<u8>>, Fault> {
+        self.pass()?.get(key)
+    }
+
+    fn set(&self, key: &str, value: &[u8]) -> Result<(), Fault> {
+        self.pass()?.set(key, value)
+    }
+
+    fn delete(&self, key: &str) -> Result<(), Fault> {
+        self.pass()?.delete(key)
+    }
+
+    fn exists(&self, key: &str) -> Result<bool, Fault> {
+        self.pass()?.exists(key)
+    }
+
+    fn increment(&self, key: &str, delta: i64) -> Result<i64, Fault> {
+        self.pass()?.increment(key, delta)
+    }
+
+    fn compare(&self, key: &str) -> Result<Box<dyn Compare>, Fault> {
+        Ok(Box::new(Failing { inner: self.pass()?.compare(key)?, store: self.clone() }))
+    }
+
+    fn list(&self, cursor: Option<&str>) -> Result<(Vec<String>, Option<String>), Fault> {
+        self.pass()?.list(cursor)
+    }
+}
+
+struct Failing {
+    inner: Box<dyn Compare>,
+    store: FailingStore,
+}
+
+impl Compare for Failing {
+    fn current(&self) -> Result<Option<Vec<u8>>, Fault> {
+        self.store.pass()?;
+        self.inner.current()
+    }
+
+    fn swap(self: Box<Self>, value: &[u8]) -> Result<Swapped, Fault> {
+        self.store.pass()?;
+        self.inner.swap(value)
+    }
+}
+
+/// Bytes that count up: every id differs, and a run can be repeated.
+#[derive(Default)]
+pub struct CountingEntropy(Cell<u64>);
+
+impl Entropy for CountingEntropy {
+    fn fill(&self, bytes: &mut [u8]) {
+        for chunk in bytes.chunks_mut(8) {
+            self.0.set(self.0.get() + 1);
+            let count = self.0.get().to_be_bytes();
+            chunk.iter_mut().zip(count.iter().rev()).for_each(|(byte, count)| *byte = *count);
+        }
+    }
+}
+
+/// The moment of every [`env`].
+pub const NOW: Timestamp = Timestamp::from_millis(1_790_000_000_000);
+
+/// Surroundings over `store`, at [`NOW`], with these variables.
+pub fn env(store: impl Store + 'static, variables: &[(&str, &str)]) -> Env {
+    Env {
+        store: Rc::new(store),
+        blobs: Rc::new(Cache::new(1 << 20)),
+        variables: Rc::new(variables.iter().copied().collect::<Variables>()),
+        entropy: Rc::new(CountingEntropy::default()),
+        now: NOW,
+    }
+}

@@ -1,0 +1,46 @@
+//! Everything outside a request that a handler may use, as values and ports.
+
+use crate::blob::Cache;
+use crate::clock::Timestamp;
+use crate::id::{self, Entropy};
+use crate::request::Request;
+use crate::store::{Fault, Store};
+use crate::variables::Variables;
+use bytes::Bytes;
+use std::rc::Rc;
+
+/// The variable that names the service's address as clients see it.
+pub const EXTERNAL_URL: &str = "external_url";
+
+/// The surroundings of one request. Cheap to clone, so that a streamed body can keep it.
+#[derive(Clone)]
+pub struct Env {
+    pub store: Rc<dyn Store>,
+    /// Blobs that this instance has read, kept across requests.
+    pub blobs: Rc<Cache>,
+    pub variables: Rc<Variables>,
+    pub entropy: Rc<dyn Entropy>,
+    /// When the request was taken up; the same moment for all of its decisions.
+    pub now: Timestamp,
+}
+
+impl Env {
+    /// A new time-ordered id (see [`crate::id`]).
+    pub fn id(&self) -> String {
+        id::new(self.now, &*self.entropy)
+    }
+
+    /// An immutable blob, from this instance's cache or else from the store.
+    pub fn blob(&self, key: &str) -> Result<Option<Bytes>, Fault> {
+        self.blobs.get(&*self.store, key)
+    }
+
+    /// The service's address without a trailing slash: the variable `external_url` if it is set,
+    /// else the address that this request was sent to.
+    pub fn external_url(&self, request: &Request) -> String {
+        match self.variables.get(EXTERNAL_URL) {
+            Some(url) => url.trim_end_matches('/').to_owned(),
+            None => format!("{}://{}", request.scheme, request.authority),
+        }
+    }
+}

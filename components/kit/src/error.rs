@@ -1,0 +1,202 @@
+//! Error answers: their status and the two shapes that clients of the interface know.
+//!
+//! What the endpoint's code refuses carries `message`; what parameter validation or routing
+//! refuses carries `error`; the package registry carries both, because package managers print
+//! only `error`. The cause of an internal error goes to the log and never to the client.
+
+use crate::body::Broken;
+use crate::response::Response;
+use crate::store::Fault;
+use http::header::{ALLOW, CACHE_CONTROL, HeaderName, HeaderValue, RETRY_AFTER};
+use http::{HeaderMap, StatusCode};
+use serde_json::{Value, json};
+
+/// An error answer.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Error {
+    pub status: StatusCode,
+    body: Value,
+    headers: HeaderMap,
+    /// For the log only.
+    pub cause: Option<String>,
+}
+
+impl Error {
+    /// Refused by the endpoint: `{"message": text}`.
+    pub fn message(status: StatusCode, text: impl Into<String>) -> Self {
+        Error::with_body(status, json!({"message": text.into()}))
+    }
+
+    /// Refused by validation or routing: `{"error": text}`.
+    pub fn error(status: StatusCode, text: impl Into<String>) -> Self {
+        Error::with_body(status, json!({"error": text.into()}))
+    }
+
+    /// Both keys, which may differ: `{"message": "404 Package Not Found", "error": "Package not found"}`.
+    pub fn pair(status: StatusCode, message: impl Into<String>, error: impl Into<String>) -> Self {
+        Error::with_body(status, json!({"message": message.into(), "error": error.into()}))
+    }
+
+    /// An error with a body of its own.
+    pub fn with_body(status: StatusCode, body: Value) -> Self {
+        Error { status, body, headers: HeaderMap::new(), cause: None }
+    }
+
+    pub fn with_header(mut self, name: HeaderName, value: HeaderValue) -> Self {
+        self.headers.insert(name, value);
+        self
+    }
+
+    /// 400 from parameter validation.
+    pub fn validation(text: impl Into<String>) -> Self {
+        Error::error(StatusCode::BAD_REQUEST, text)
+    }
+
+    /// `400 Bad request - <reason>`.
+    pub fn bad_request(reason: &str) -> Self {
+        Error::message(StatusCode::BAD_REQUEST, format!("400 Bad request - {reason}"))
+    }
+
+    pub fn unauthorized() -> Self {
+        Error::message(StatusCode::UNAUTHORIZED, "401 Unauthorized")
+    }
+
+    pub fn forbidden() -> Self {
+        Error::message(StatusCode::FORBIDDEN, "403 Forbidden")
+    }
+
+    /// `404 <Kind> Not Found`.
+    pub fn not_found(kind: &str) -> Self {
+        Error::message(StatusCode::NOT_FOUND, format!("404 {kind} Not Found"))
+    }
+
+    /// No route has this path.
+    pub fn unrouted() -> Self {
+        Error::error(StatusCode::NOT_FOUND, "404 Not Found")
+    }
+
+    /// The path exists for other methods, for example `"GET, HEAD"`.
+    pub fn method_not_allowed(allow: &'static str) -> Self {
+        Error::error(StatusCode::METHOD_NOT_ALLOWED, "405 Not Allowed")
+            .with_header(ALLOW, HeaderValue::from_static(allow))
+    }
+
+    /// A request body of an unsupported media type.
+    pub fn unsupported_media_type(given: &str) -> Self {
+        let text = format!("The provided content-type '{given}' is not supported.");
+        Error::error(StatusCode::UNSUPPORTED_MEDIA_TYPE, text)
+    }
+
+    /// The body, or a part of it, has more than `limit` bytes.
+    pub fn too_large(limit: u64) -> Self {
+        let text = format!("413 Request Entity Too Large: at most {limit} bytes are accepted");
+        Error::pair(StatusCode::PAYLOAD_TOO_LARGE, text.clone(), text)
+    }
+
+    /// A rate limit was reached.
+    pub fn too_many_requests() -> Self {
+        let text = "This endpoint has been requested too many times. Try again later.";
+        Error::with_body(StatusCode::TOO_MANY_REQUESTS, json!({"message": {"error": text}}))
+            .with_header(RETRY_AFTER, HeaderValue::from_static("60"))
+    }
+
+    /// Something that should not happen; `cause` is for the log.
+    pub fn internal(cause: impl Into<String>) -> Self {
+        let mut error = Error::message(StatusCode::INTERNAL_SERVER_ERROR, "500 Internal Server Error");
+        error.cause = Some(cause.into());
+        error
+    }
+
+    /// The same error with both keys, for answers to package managers: the missing one of
+    /// `message` and `error` gets the text of the other. A structured `message` is left alone.
+    pub fn paired(mut self) -> Self {
+        if let Value::Object(body) = &mut self.body {
+            match (body.get("message"), body.get("error")) {
+                (Some(Value::String(text)), None) => {
+                    let text = text.clone();
+                    body.insert("error".into(), text.into());
+                }
+                (None, Some(Value::String(text))) => {
+                    let text = text.clone();
+                    body.insert("message".into(), text.into());
+                }
+                _ => {}
+            }
+        }
+        self
+    }
+
+    /// The body of the answer.
+    pub fn to_json(&self) -> Value {
+        self.body.clone()
+    }
+}
+
+impl From<Error> for Response {
+    fn from(error: Error) -> Self {
+        let mut response = Response::json(error.status, &error.body);
+        response.headers.extend(error.headers);
+        response.headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        response.cause = error.cause;
+        response
+    }
+}
+
+impl From<Fault> for Error {
+    fn from(fault: Fault) -> Self {
+        let mut error = match &fault {
+            Fault::Contended(_) => Error::message(StatusCode::SERVICE_UNAVAILABLE, "503 Service Unavailable")
+                .with_header(RETRY_AFTER, HeaderValue::from_static("1")),
+            _ => Error::internal(""),
+        };
+        error.cause = Some(fault.to_string());
+        error
+    }
+}
+
+impl From<Broken> for Error {
+    fn from(broken: Broken) -> Self {
+        match broken {
+            Broken::TooLarge(limit) => Error::too_large(limit),
+            Broken::Peer(why) => Error::bad_request(&format!("request body is incomplete: {why}")),
+            Broken::Storage(why) => Error::internal(why),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cause_stays_out_of_the_answer() {
+        let response = Response::from(Error::from(Fault::Other("disk full".into())));
+        assert_eq!(response.status, 500);
+        assert_eq!(response.cause.as_deref(), Some("storage failed: disk full"));
+        let body = futures::executor::block_on(response.body.collect(1000)).unwrap();
+        assert_eq!(body, br#"{"message":"500 Internal Server Error"}"#);
+    }
+
+    #[test]
+    fn every_error_is_json_that_no_cache_keeps() {
+        let response = Response::from(Error::method_not_allowed("GET, HEAD"));
+        assert_eq!(response.headers["content-type"], "application/json");
+        assert_eq!(response.headers["cache-control"], "no-store");
+        assert_eq!(response.headers["allow"], "GET, HEAD");
+    }
+
+    #[test]
+    fn pairing_fills_the_missing_key_only() {
+        assert_eq!(
+            Error::forbidden().paired().to_json(),
+            json!({"message": "403 Forbidden", "error": "403 Forbidden"})
+        );
+        assert_eq!(
+            Error::validation("x is missing").paired().to_json(),
+            json!({"message": "x is missing", "error": "x is missing"})
+        );
+        let pair = Error::pair(StatusCode::NOT_FOUND, "404 Package Not Found", "Package not found");
+        assert_eq!(pair.clone().paired(), pair);
+        assert_eq!(Error::too_many_requests().paired(), Error::too_many_requests());
+    }
+}

@@ -1,0 +1,51 @@
+//! Identifiers for blobs and events: 48 bits of time, then 80 random bits, as lower-case hex.
+//! Sorting by id is sorting by age, and the age of garbage can be told from its key.
+
+use crate::clock::Timestamp;
+use std::fmt::Write as _;
+
+/// A source of unpredictable bytes.
+pub trait Entropy {
+    fn fill(&self, bytes: &mut [u8]);
+}
+
+/// A new id of 32 hex digits.
+pub fn new(now: Timestamp, entropy: &dyn Entropy) -> String {
+    let mut random = [0; 10];
+    entropy.fill(&mut random);
+    let mut id = format!("{:012x}", now.millis() & 0xffff_ffff_ffff);
+    for byte in random {
+        let _ = write!(id, "{byte:02x}");
+    }
+    id
+}
+
+/// When `id` was made; `None` if it is not an id.
+pub fn made_at(id: &str) -> Option<Timestamp> {
+    if id.len() != 32 || !id.bytes().all(|b| b.is_ascii_hexdigit()) {
+        return None;
+    }
+    i64::from_str_radix(id.get(..12)?, 16).ok().map(Timestamp::from_millis)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::double::CountingEntropy;
+
+    #[test]
+    fn an_id_tells_its_age_and_sorts_by_it() {
+        let entropy = CountingEntropy::default();
+        let (early, late) = (Timestamp::from_millis(1), Timestamp::from_millis(1_790_000_000_000));
+        let (a, b) = (new(early, &entropy), new(late, &entropy));
+        assert!(a < b);
+        assert_eq!((made_at(&a), made_at(&b)), (Some(early), Some(late)));
+    }
+
+    #[test]
+    fn what_is_no_id_has_no_age() {
+        for text in ["", "abc", "zz000000000000000000000000000000", &"0".repeat(33)] {
+            assert_eq!(made_at(text), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,245 @@
+//! Request parameters from the query string, a form or a JSON object, in one representation, and
+//! their coercion to types. A JSON `{"not":{"labels":["a"]}}` is the form `not[labels][]=a`.
+//!
+//! Coercions collect what is wrong, so that one answer names every faulty parameter.
+
+use crate::clock::Timestamp;
+use crate::error::Error;
+use serde_json::Value;
+use std::cell::RefCell;
+
+/// Parameters in the order in which they came.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Params {
+    pairs: Vec<(String, String)>,
+}
+
+impl Params {
+    /// Parses a query string or a form body (`+` is a space).
+    pub fn parse(encoded: &str) -> Self {
+        Params { pairs: form_urlencoded::parse(encoded.as_bytes()).into_owned().collect() }
+    }
+
+    /// Adds what another source holds; later values win over earlier ones of the same name.
+    pub fn extend(&mut self, more: Params) {
+        self.pairs.extend(more.pairs);
+    }
+
+    /// The parameters of a JSON object; `null` counts as absent.
+    pub fn from_json(object: &serde_json::Map<String, Value>) -> Self {
+        let mut params = Params::default();
+        for (name, value) in object {
+            params.flatten(name.clone(), value);
+        }
+        params
+    }
+
+    fn flatten(&mut self, name: String, value: &Value) {
+        match value {
+            Value::Null => {}
+            Value::Bool(_) | Value::Number(_) => self.pairs.push((name, value.to_string())),
+            Value::String(text) => self.pairs.push((name, text.clone())),
+            Value::Array(items) => items.iter().for_each(|item| self.flatten(format!("{name}[]"), item)),
+            Value::Object(fields) => {
+                fields.iter().for_each(|(key, value)| self.flatten(format!("{name}[{key}]"), value));
+            }
+        }
+    }
+
+    /// Every pair, in order.
+    pub fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.pairs.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+
+    /// The last value of `name`, even if it is empty.
+    pub fn last(&self, name: &str) -> Option<&str> {
+        self.pairs.iter().rev().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
+    }
+
+    /// The last value of `name`, unless it is empty.
+    pub fn text(&self, name: &str) -> Option<&str> {
+        self.last(name).filter(|value| !value.is_empty())
+    }
+
+    /// Whether `name` was given in any form: plain, as a list, or with keys.
+    pub fn has(&self, name: &str) -> bool {
+        self.pairs
+            .iter()
+            .any(|(key, _)| key.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('[')))
+    }
+
+    /// The elements of a list: every `name[]` and the plain `name`, each split on commas and
+    /// trimmed; empty elements are dropped. `None` if the parameter was not given.
+    pub fn list(&self, name: &str) -> Option<Vec<&str>> {
+        let mut given = false;
+        let mut elements = Vec::new();
+        for (key, value) in &self.pairs {
+            if key == name || key.strip_suffix("[]") == Some(name) {
+                given = true;
+                elements.extend(value.split(',').map(str::trim).filter(|element| !element.is_empty()));
+            }
+        }
+        given.then_some(elements)
+    }
+
+    /// The parameters below `name[…]`, with their inner names: of `not[labels][]` below `not`,
+    /// `labels[]`.
+    pub fn below(&self, name: &str) -> Params {
+        let inner = |key: &str| -> Option<String> {
+            let rest = key.strip_prefix(name)?.strip_prefix('[')?;
+            let (field, rest) = rest.split_once(']')?;
+            (!field.is_empty()).then(|| format!("{field}{rest}"))
+        };
+        let pairs = self.pairs.iter().filter_map(|(key, value)| Some((inner(key)?, value.clone())));
+        Params { pairs: pairs.collect() }
+    }
+}
+
+/// Coerces parameters and collects what is wrong with them.
+///
+/// Ask for every parameter first and call [`Checks::done`] before using any value.
+pub struct Checks<'a> {
+    params: &'a Params,
+    faults: RefCell<Vec<String>>,
+}
+
+impl<'a> Checks<'a> {
+    pub fn new(params: &'a Params) -> Self {
+        Checks { params, faults: RefCell::default() }
+    }
+
+    /// Records a fault in the words of the endpoint, for example `a, b are mutually exclusive`.
+    pub fn fault(&self, text: impl Into<String>) {
+        self.faults.borrow_mut().push(text.into());
+    }
+
+    fn coerce<T>(&self, name: &str, read: impl FnOnce(&'a str) -> Option<T>) -> Option<T> {
+        let text = self.params.text(name)?;
+        let value = read(text.trim());
+        if value.is_none() {
+            self.fault(format!("{name} is invalid"));
+        }
+        value
+    }
+
+    /// A decimal integer.
+    pub fn integer(&self, name: &str) -> Option<i64> {
+        self.coerce(name, |text| text.parse().ok())
+    }
+
+    /// `true/false`, `t/f`, `1/0`, `on/off`, in any letter case.
+    pub fn boolean(&self, name: &str) -> Option<bool> {
+        self.coerce(name, |text| match text.to_ascii_lowercase().as_str() {
+            "true" | "t" | "1" | "on" => Some(true),
+            "false" | "f" | "0" | "off" => Some(false),
+            _ => None,
+        })
+    }
+
+    /// ISO 8601, a date alone included.
+    pub fn datetime(&self, name: &str) -> Option<Timestamp> {
+        self.coerce(name, Timestamp::parse)
+    }
+
+    /// One of `allowed`, exactly.
+    pub fn one_of(&self, name: &str, allowed: &[&str]) -> Option<&'a str> {
+        let text = self.params.text(name)?;
+        if !allowed.contains(&text) {
+            self.fault(format!("{name} does not have a valid value"));
+            return None;
+        }
+        Some(text)
+    }
+
+    /// A parameter that must be given and not be empty.
+    pub fn required(&self, name: &str) -> Option<&'a str> {
+        let text = self.params.text(name);
+        if text.is_none() {
+            self.fault(format!("{name} is missing"));
+        }
+        text
+    }
+
+    /// At most one of `names` may be given; the fault lists those that were.
+    pub fn exclusive(&self, names: &[&str]) {
+        let given: Vec<&str> = names.iter().copied().filter(|name| self.params.has(name)).collect();
+        if given.len() > 1 {
+            self.fault(format!("{} are mutually exclusive", given.join(", ")));
+        }
+    }
+
+    /// 400 with every fault, joined with `, `, if there is any.
+    pub fn done(self) -> Result<(), Error> {
+        let faults = self.faults.into_inner();
+        if faults.is_empty() { Ok(()) } else { Err(Error::validation(faults.join(", "))) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn the_last_value_wins_and_empty_is_absent() {
+        let params = Params::parse("a=1&a=2&b=&c=x+y%2Bz");
+        assert_eq!(params.last("a"), Some("2"));
+        assert_eq!((params.last("b"), params.text("b")), (Some(""), None));
+        assert_eq!(params.text("c"), Some("x y+z"));
+    }
+
+    #[test]
+    fn lists_take_every_form() {
+        for query in ["l=a,b,c", "l[]=a&l[]=b&l[]=c", "l[]=a,b&l[]=c", "l=a&l=b&l=c", "l%5B%5D=a&l=+b+,,c"] {
+            assert_eq!(Params::parse(query).list("l"), Some(vec!["a", "b", "c"]), "{query}");
+        }
+        assert_eq!(Params::parse("l=").list("l"), Some(vec![]));
+        assert_eq!(Params::parse("ll=a").list("l"), None);
+    }
+
+    #[test]
+    fn nested_names_lose_one_level() {
+        let params = Params::parse("not[labels][]=a&not[labels][]=b&not[milestone]=m&nothing=1");
+        let inner = params.below("not");
+        assert_eq!(inner.list("labels"), Some(vec!["a", "b"]));
+        assert_eq!(inner.text("milestone"), Some("m"));
+        assert!(params.has("not") && !params.has("noth"));
+    }
+
+    #[test]
+    fn json_is_the_same_as_a_form() {
+        let object = json!({"ids": [1, 2], "not": {"labels": ["a"]}, "x": null, "ok": true});
+        let params = Params::from_json(object.as_object().unwrap());
+        assert_eq!(params.list("ids"), Some(vec!["1", "2"]));
+        assert_eq!(params.below("not").list("labels"), Some(vec!["a"]));
+        assert_eq!((params.last("x"), params.last("ok")), (None, Some("true")));
+    }
+
+    #[test]
+    fn coerces() {
+        let params = Params::parse("i=-7&t=On&f=0&d=2020-01-01&s=all&e=");
+        let checks = Checks::new(&params);
+        assert_eq!(checks.integer("i"), Some(-7));
+        assert_eq!((checks.boolean("t"), checks.boolean("f"), checks.boolean("e")), (Some(true), Some(false), None));
+        assert!(checks.datetime("d").is_some());
+        assert_eq!(checks.one_of("s", &["all", "mine"]), Some("all"));
+        assert!(checks.done().is_ok());
+    }
+
+    #[test]
+    fn one_answer_names_every_fault() {
+        let params = Params::parse("i=7x&b=maybe&d=soon&s=none&x=1&y[]=2");
+        let checks = Checks::new(&params);
+        checks.integer("i");
+        checks.boolean("b");
+        checks.datetime("d");
+        checks.one_of("s", &["all"]);
+        checks.required("q");
+        checks.exclusive(&["x", "y", "z"]);
+        let error = checks.done().unwrap_err();
+        assert_eq!(
+            error.to_json(),
+            json!({"error": "i is invalid, b is invalid, d is invalid, s does not have a valid value, q is missing, x, y are mutually exclusive"})
+        );
+    }
+}

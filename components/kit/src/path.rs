@@ -1,0 +1,77 @@
+//! The raw request path, split before anything is decoded: a `%2F` inside a segment is data, not
+//! a separator.
+
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
+use std::borrow::Cow;
+
+/// One raw segment of a path, between two slashes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Segment<'a>(pub &'a str);
+
+impl<'a> Segment<'a> {
+    /// The decoded text; `None` if it is not UTF-8 or contains a control character, which no
+    /// identifier does.
+    pub fn decode(self) -> Option<Cow<'a, str>> {
+        let text = percent_decode_str(self.0).decode_utf8().ok()?;
+        (!text.chars().any(char::is_control)).then_some(text)
+    }
+}
+
+/// The segments of `path` below `base`; `None` if the path is not below it.
+///
+/// `below("/api/v4/a/b%2Fc", "/api/v4")` has the segments `a` and `b%2Fc`. Doubled and trailing
+/// slashes give empty segments, which no route matches.
+pub fn below<'a>(path: &'a str, base: &str) -> Option<Vec<Segment<'a>>> {
+    let rest = path.strip_prefix(base)?.strip_prefix('/')?;
+    Some(rest.split('/').map(Segment).collect())
+}
+
+/// What a path segment may hold unescaped (RFC 3986 `unreserved`).
+const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+/// `text` as one path segment, or as a query value.
+pub fn encode(text: &str) -> String {
+    utf8_percent_encode(text, SEGMENT).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn splits_before_decoding() {
+        let segments = below("/api/v4/projects/group%2Fproject/x", "/api/v4").unwrap();
+        assert_eq!(segments, [Segment("projects"), Segment("group%2Fproject"), Segment("x")]);
+        assert_eq!(segments[1].decode().as_deref(), Some("group/project"));
+    }
+
+    #[test]
+    fn is_not_below_a_mere_prefix() {
+        assert_eq!(below("/api/v40/x", "/api/v4"), None);
+        assert_eq!(below("/api/v4", "/api/v4"), None);
+    }
+
+    #[test]
+    fn keeps_empty_segments() {
+        assert_eq!(below("/a//b/", "/a").unwrap(), [Segment(""), Segment("b"), Segment("")]);
+    }
+
+    #[test]
+    fn decodes_once() {
+        assert_eq!(Segment("%252f").decode().as_deref(), Some("%2f"));
+        assert_eq!(Segment("%40acme").decode().as_deref(), Some("@acme"));
+        assert_eq!(Segment("a+b").decode().as_deref(), Some("a+b"));
+    }
+
+    #[test]
+    fn refuses_what_is_no_text() {
+        assert_eq!(Segment("%ff").decode(), None);
+        assert_eq!(Segment("a%00").decode(), None);
+        assert_eq!(Segment("a%0d%0a").decode(), None);
+    }
+
+    #[test]
+    fn encodes_a_segment() {
+        assert_eq!(encode("@acme/lib 1.0~x"), "%40acme%2Flib%201.0~x");
+    }
+}

@@ -1,0 +1,76 @@
+//! A request as plain values.
+
+use crate::body::Body;
+use crate::params::Params;
+use http::{HeaderMap, Method};
+
+pub struct Request {
+    pub method: Method,
+    /// `http` or `https`.
+    pub scheme: String,
+    /// Host and port that the request was sent to.
+    pub authority: String,
+    /// The raw path, still percent-encoded, without the query.
+    pub path: String,
+    /// The raw query, without the question mark; empty if there is none.
+    pub query: String,
+    pub headers: HeaderMap,
+    pub body: Body,
+}
+
+impl Request {
+    /// A request without headers and body, to `http://localhost`.
+    pub fn new(method: Method, target: &str) -> Self {
+        let (path, query) = target.split_once('?').unwrap_or((target, ""));
+        Request {
+            method,
+            scheme: "http".into(),
+            authority: "localhost".into(),
+            path: path.into(),
+            query: query.into(),
+            headers: HeaderMap::new(),
+            body: Body::Empty,
+        }
+    }
+
+    /// The value of a header that is visible ASCII; the first one if it is repeated.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name).and_then(|value| value.to_str().ok())
+    }
+
+    /// The parameters of the query string.
+    pub fn params(&self) -> Params {
+        Params::parse(&self.query)
+    }
+
+    /// `Content-Length`, if it was sent.
+    pub fn content_length(&self) -> Option<u64> {
+        self.header("content-length")?.parse().ok()
+    }
+
+    /// The media type of the body in lower case, without its parameters.
+    pub fn media_type(&self) -> Option<String> {
+        let value = self.header("content-type")?;
+        Some(value.split(';').next()?.trim().to_ascii_lowercase())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::HeaderValue;
+
+    #[test]
+    fn splits_the_target_once() {
+        let request = Request::new(Method::GET, "/a?b=c?d");
+        assert_eq!((request.path.as_str(), request.query.as_str()), ("/a", "b=c?d"));
+    }
+
+    #[test]
+    fn media_types_lose_their_parameters() {
+        let mut request = Request::new(Method::PUT, "/");
+        assert_eq!(request.media_type(), None);
+        request.headers.insert("content-type", HeaderValue::from_static("Application/JSON; charset=utf-8"));
+        assert_eq!(request.media_type().as_deref(), Some("application/json"));
+    }
+}

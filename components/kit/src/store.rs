@@ -1,0 +1,84 @@
+//! The key-value port: what a component may ask of storage.
+//!
+//! The calls are synchronous because the interface that hosts serve
+//! (`wasi:keyvalue@0.2.0-draft2`) is. Its batch interface is left out on purpose: it loses
+//! entries, or fails, on several hosts.
+
+use std::fmt;
+
+/// A key-value store. Keys are UTF-8; values are opaque bytes.
+pub trait Store {
+    fn get(&self, key: &str) -> Result<Option<Vec<u8>>, Fault>;
+
+    /// Writes unconditionally. Only for blobs, which no two writers ever give different bytes.
+    fn set(&self, key: &str, value: &[u8]) -> Result<(), Fault>;
+
+    /// Removing an absent key is not an error.
+    fn delete(&self, key: &str) -> Result<(), Fault>;
+
+    fn exists(&self, key: &str) -> Result<bool, Fault>;
+
+    /// Adds `delta` to a counter and returns the new value; an absent counter is 0. How a counter
+    /// is stored is the host's own affair: never `get` one.
+    fn increment(&self, key: &str, delta: i64) -> Result<i64, Fault>;
+
+    /// Opens `key` for a compare-and-swap against its value at this moment.
+    fn compare(&self, key: &str) -> Result<Box<dyn Compare>, Fault>;
+
+    /// A page of keys, in no particular order, and the cursor of the next page. Expensive; for
+    /// maintenance only.
+    fn list(&self, cursor: Option<&str>) -> Result<(Vec<String>, Option<String>), Fault>;
+}
+
+/// A key whose value was remembered when it was opened.
+pub trait Compare {
+    /// The remembered value; `None` if the key was absent.
+    fn current(&self) -> Result<Option<Vec<u8>>, Fault>;
+
+    /// Writes `value` if the key still has the remembered value.
+    fn swap(self: Box<Self>, value: &[u8]) -> Result<Swapped, Fault>;
+}
+
+/// The outcome of a swap. Losing a race is an outcome, not an error.
+pub enum Swapped {
+    Yes,
+    /// Somebody else wrote in between. Some hosts say this although the swap took place, so a
+    /// caller must look whether its own write is there (see [`crate::root::update`]).
+    No(Box<dyn Compare>),
+}
+
+/// Storage could not do what was asked. The text is for the log, never for a client.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Fault {
+    NoSuchStore,
+    /// The key or the store is outside this component's grants.
+    Denied(String),
+    /// Stored bytes that this build cannot read: the key, and what is wrong with its value.
+    Corrupt {
+        key: String,
+        why: String,
+    },
+    /// A root was contended for longer than anybody should wait.
+    Contended(String),
+    Other(String),
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Fault::NoSuchStore => write!(f, "no key-value store labelled `default` is granted"),
+            Fault::Denied(key) => write!(f, "access to `{key}` is denied"),
+            Fault::Corrupt { key, why } => write!(f, "`{key}` cannot be read: {why}"),
+            Fault::Contended(key) => write!(f, "`{key}` was changed by others on every attempt"),
+            Fault::Other(why) => write!(f, "storage failed: {why}"),
+        }
+    }
+}
+
+impl std::error::Error for Fault {}
+
+impl Fault {
+    pub fn corrupt(key: &str, why: impl fmt::Display) -> Self {
+        Fault::Corrupt { key: key.to_owned(), why: why.to_string() }
+    }
+}
