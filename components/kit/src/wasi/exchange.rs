@@ -1,0 +1,140 @@
+//! Requests and responses between WASI HTTP 0.3 and plain values.
+
+use super::{Incoming, Outcome};
+use crate::body::{Body, Broken, Chunk};
+use crate::request::Request;
+use crate::response::Response;
+use bytes::Bytes;
+use futures::stream::{self, StreamExt};
+use http::header::{CONTENT_LENGTH, HeaderName, HeaderValue, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS};
+use http::{HeaderMap, Method, StatusCode};
+use spin_sdk::wasip3::http::types::{self, ErrorCode, Fields, Scheme};
+use spin_sdk::wasip3::http_compat::BodyWriter;
+use spin_sdk::wasip3::wit_bindgen::{FutureReader, FutureWriter, StreamReader, StreamResult};
+use spin_sdk::wasip3::{spawn, wit_future};
+
+/// How much of a request body is taken at a time, in bytes.
+const READ: usize = 64 << 10;
+
+/// A request as plain values. Its body is not touched until it is asked for.
+pub fn incoming(request: Incoming) -> Result<Request, ErrorCode> {
+    let target = request.get_path_with_query().unwrap_or_else(|| "/".into());
+    let (path, query) = target.split_once('?').unwrap_or((&target, ""));
+    let mut headers = HeaderMap::new();
+    for (name, value) in request.get_headers().copy_all() {
+        // The host has checked both; what it let through and `http` does not know is left out.
+        if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::try_from(value)) {
+            headers.append(name, value);
+        }
+    }
+    let scheme = match request.get_scheme() {
+        Some(Scheme::Https) => "https",
+        _ => "http",
+    };
+    let method: Method = request.get_method().try_into().map_err(|_| ErrorCode::HttpRequestMethodInvalid)?;
+    let authority = request.get_authority().or_else(|| {
+        // A host that leaves the authority out still passes the header on.
+        Some(headers.get("host")?.to_str().ok()?.to_owned())
+    });
+    Ok(Request {
+        method,
+        scheme: scheme.to_owned(),
+        authority: authority.unwrap_or_else(|| "localhost".into()),
+        path: path.to_owned(),
+        query: query.to_owned(),
+        headers,
+        body: Body::Stream(chunks(Reading::Unstarted(request)).boxed_local()),
+    })
+}
+
+enum Reading {
+    Unstarted(Incoming),
+    Started {
+        body: StreamReader<u8>,
+        trailers: FutureReader<Result<Option<types::Trailers>, ErrorCode>>,
+        /// Dropping this tells the host that the body is not wanted any more.
+        _taken: FutureWriter<Result<(), ErrorCode>>,
+    },
+    Ended,
+}
+
+fn chunks(reading: Reading) -> impl stream::Stream<Item = Chunk> {
+    stream::unfold(reading, async |reading| {
+        let (mut body, trailers, taken) = match reading {
+            Reading::Unstarted(request) => {
+                let (taken, reader) = wit_future::new(|| Ok(()));
+                let (body, trailers) = Incoming::consume_body(request, reader);
+                (body, trailers, taken)
+            }
+            Reading::Started { body, trailers, _taken } => (body, trailers, _taken),
+            Reading::Ended => return None,
+        };
+        match body.read(Vec::with_capacity(READ)).await {
+            (StreamResult::Complete(_), chunk) => {
+                Some((Ok(Bytes::from(chunk)), Reading::Started { body, trailers, _taken: taken }))
+            }
+            (StreamResult::Dropped | StreamResult::Cancelled, _) => match trailers.await {
+                Ok(_) => None,
+                // The stream also ends when the peer hangs up; only the trailers tell.
+                Err(code) => Some((Err(Broken::Peer(code.to_string())), Reading::Ended)),
+            },
+        }
+    })
+}
+
+/// Hands a response to the host; its body follows in a task of its own.
+pub fn outgoing(mut response: Response, head_only: bool) -> Outcome {
+    response.headers.insert(X_FRAME_OPTIONS, HeaderValue::from_static("SAMEORIGIN"));
+    response.headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    let length = match &response.body {
+        Body::Full(bytes) => Some(bytes.len()),
+        Body::Empty if may_have_body(response.status) && !head_only => Some(0),
+        _ => None,
+    };
+    if let Some(length) = length {
+        response.headers.insert(CONTENT_LENGTH, length.into());
+    }
+    let entries: Vec<(String, Vec<u8>)> =
+        response.headers.iter().map(|(name, value)| (name.as_str().to_owned(), value.as_bytes().to_vec())).collect();
+    let headers = Fields::from_list(&entries).map_err(|why| ErrorCode::InternalError(Some(why.to_string())))?;
+
+    let body = if head_only { Body::Empty } else { response.body };
+    let (answer, _sent) = if let Body::Empty = body {
+        let (_, trailers) = wit_future::new(|| Ok(None));
+        types::Response::new(headers, None, trailers)
+    } else {
+        let (writer, contents, trailers) = BodyWriter::new();
+        spawn(send(body, writer));
+        types::Response::new(headers, Some(contents), trailers)
+    };
+    answer
+        .set_status_code(response.status.as_u16())
+        .map_err(|()| ErrorCode::InternalError(Some("status code refused".into())))?;
+    Ok(answer)
+}
+
+fn may_have_body(status: StatusCode) -> bool {
+    !status.is_informational() && status != StatusCode::NO_CONTENT && status != StatusCode::NOT_MODIFIED
+}
+
+/// Writes the body until it ends or the peer hangs up. A body that breaks off is reported as an
+/// error, so that the host cuts the connection instead of pretending that it was complete.
+async fn send(mut body: Body, mut writer: BodyWriter) {
+    let mut end = Ok(None);
+    while let Some(chunk) = body.next().await {
+        match chunk {
+            Ok(bytes) => {
+                if !writer.stream_writer.write_all(bytes.into()).await.is_empty() {
+                    return;
+                }
+            }
+            Err(broken) => {
+                eprintln!("{broken}");
+                end = Err(ErrorCode::InternalError(Some("the body broke off".into())));
+                break;
+            }
+        }
+    }
+    drop(writer.stream_writer);
+    let _ = writer.result_writer.write(end).await;
+}

@@ -1,0 +1,85 @@
+//! The storage port over `wasi:keyvalue`.
+
+use super::bindings::wasi::keyvalue::atomics::{self, Cas, CasError};
+use super::bindings::wasi::keyvalue::store::{self, Bucket, Error};
+use crate::store::{Compare, Fault, Store, Swapped};
+
+/// The label under which every manifest grants the store, so that no run-time configuration is
+/// needed anywhere.
+const LABEL: &str = "default";
+
+/// The granted bucket, or why there is none.
+pub struct KeyValue(Result<Bucket, Fault>);
+
+impl KeyValue {
+    pub fn open() -> Self {
+        KeyValue(store::open(LABEL).map_err(|error| fault(LABEL, error)))
+    }
+
+    pub fn is_open(&self) -> bool {
+        self.0.is_ok()
+    }
+
+    fn bucket(&self) -> Result<&Bucket, Fault> {
+        self.0.as_ref().map_err(Clone::clone)
+    }
+}
+
+impl Store for KeyValue {
+    fn get(&self, key: &str) -> Result<Option<Vec<u8>>, Fault> {
+        self.bucket()?.get(key).map_err(|error| fault(key, error))
+    }
+
+    fn set(&self, key: &str, value: &[u8]) -> Result<(), Fault> {
+        self.bucket()?.set(key, value).map_err(|error| fault(key, error))
+    }
+
+    fn delete(&self, key: &str) -> Result<(), Fault> {
+        self.bucket()?.delete(key).map_err(|error| fault(key, error))
+    }
+
+    fn exists(&self, key: &str) -> Result<bool, Fault> {
+        self.bucket()?.exists(key).map_err(|error| fault(key, error))
+    }
+
+    fn increment(&self, key: &str, delta: i64) -> Result<i64, Fault> {
+        atomics::increment(self.bucket()?, key, delta).map_err(|error| fault(key, error))
+    }
+
+    fn compare(&self, key: &str) -> Result<Box<dyn Compare>, Fault> {
+        let cas = Cas::new(self.bucket()?, key).map_err(|error| fault(key, error))?;
+        Ok(Box::new(Opened { key: key.to_owned(), cas }))
+    }
+
+    fn list(&self, cursor: Option<&str>) -> Result<(Vec<String>, Option<String>), Fault> {
+        let page = self.bucket()?.list_keys(cursor).map_err(|error| fault("*", error))?;
+        Ok((page.keys, page.cursor))
+    }
+}
+
+struct Opened {
+    key: String,
+    cas: Cas,
+}
+
+impl Compare for Opened {
+    fn current(&self) -> Result<Option<Vec<u8>>, Fault> {
+        self.cas.current().map_err(|error| fault(&self.key, error))
+    }
+
+    fn swap(self: Box<Self>, value: &[u8]) -> Result<Swapped, Fault> {
+        match atomics::swap(self.cas, value) {
+            Ok(()) => Ok(Swapped::Yes),
+            Err(CasError::CasFailed(cas)) => Ok(Swapped::No(Box::new(Opened { key: self.key, cas }))),
+            Err(CasError::StoreError(error)) => Err(fault(&self.key, error)),
+        }
+    }
+}
+
+fn fault(key: &str, error: Error) -> Fault {
+    match error {
+        Error::NoSuchStore => Fault::NoSuchStore,
+        Error::AccessDenied => Fault::Denied(key.to_owned()),
+        Error::Other(why) => Fault::Other(format!("`{key}`: {why}")),
+    }
+}
