@@ -1,0 +1,49 @@
+# hexad: make run, make test. `make help` lists everything.
+
+AREAS := admin package-registry
+WASM := wasm32-wasip2
+TARGET := $(or $(CARGO_TARGET_DIR),target)
+LISTEN ?= 127.0.0.1:8080
+DATA ?= data
+CLIENTS ?= yes
+
+.DEFAULT_GOAL := help
+.PHONY: help run build components host fixtures test lint bench clean toolchain clients
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+run: build ## Build everything and serve on $(LISTEN) with a small demo, data in ./data
+	$(TARGET)/release/hexad up --listen $(LISTEN) --data $(DATA) --demo
+
+build: components host ## Build the components (into dist/) and the host
+
+components: toolchain ## Build the components into dist/
+	cargo build --locked --profile component --target $(WASM) $(AREAS:%=-p %)
+	@mkdir -p dist
+	@for area in $(AREAS); do \
+	  built=$(TARGET)/$(WASM)/component/$$(echo $$area | tr - _).wasm; \
+	  cmp -s $$built dist/$$area.wasm || cp $$built dist/$$area.wasm; \
+	done
+
+host: toolchain ## Build the host
+	cargo build --locked --release -p hexad
+
+test: build fixtures $(if $(filter no,$(CLIENTS)),,clients) ## Run every test; CLIENTS=no leaves out the package managers
+	HEXAD_CLIENTS=$(CLIENTS) cargo test --locked --release --workspace
+
+lint: toolchain ## Formatting and lints, warnings are errors
+	cargo fmt --check
+	cargo clippy --locked --release --workspace --all-targets -- -D warnings
+	cargo clippy --locked --profile component --target $(WASM) $(AREAS:%=-p %) -- -D warnings
+
+clean: ## Remove what was built; data stays
+	cargo clean
+	rm -rf dist tests/cache
+
+toolchain:
+	@command -v cargo >/dev/null || { echo "hexad: cargo is not installed; get Rust through rustup (https://rustup.rs)" >&2; exit 1; }
+	@if command -v rustup >/dev/null; then rustup target list --installed | grep -qx $(WASM) || rustup target add $(WASM); fi
+
+clients:
+	@command -v npm >/dev/null || { echo "hexad: the client tests need node and npm on the PATH; 'make test CLIENTS=no' runs the rest" >&2; exit 1; }

@@ -1,0 +1,56 @@
+//! Who may depend on whom. The host shares no Rust type with a guest, and no area knows another.
+
+use super::{areas, root};
+use std::collections::BTreeSet;
+
+/// The workspace's own crates that a crate depends on, in every dependency table.
+fn own_dependencies(folder: &str) -> BTreeSet<String> {
+    let own: BTreeSet<String> = ["kit", "directory", "hexad"].map(str::to_owned).into_iter().chain(areas()).collect();
+    let path = root().join(folder).join("Cargo.toml");
+    let text = std::fs::read_to_string(&path).unwrap_or_else(|why| panic!("{}: {why}", path.display()));
+    let manifest: toml::Table = text.parse().expect("TOML");
+    let mut tables = vec![&manifest];
+    if let Some(targets) = manifest.get("target").and_then(toml::Value::as_table) {
+        tables.extend(targets.values().filter_map(toml::Value::as_table));
+    }
+    tables
+        .iter()
+        .flat_map(|table| ["dependencies", "dev-dependencies", "build-dependencies"].map(|key| table.get(key)))
+        .flatten()
+        .filter_map(toml::Value::as_table)
+        .flat_map(|table| table.keys().cloned())
+        .filter(|name| own.contains(name))
+        .collect()
+}
+
+fn set(names: &[&str]) -> BTreeSet<String> {
+    names.iter().map(|name| (*name).to_owned()).collect()
+}
+
+#[test]
+fn an_area_knows_kit_and_directory_only() {
+    for area in areas() {
+        let extra: Vec<String> =
+            own_dependencies(&format!("components/{area}")).difference(&set(&["kit", "directory"])).cloned().collect();
+        assert!(extra.is_empty(), "components/{area} depends on {extra:?}");
+    }
+    assert_eq!(own_dependencies("components/directory"), set(&["kit"]));
+}
+
+#[test]
+fn the_host_and_the_tests_share_no_type_with_a_guest() {
+    assert_eq!(own_dependencies("host"), set(&[]));
+    assert!(own_dependencies("tests").is_subset(&set(&["hexad"])));
+}
+
+#[test]
+fn foreign_types_are_compiled_for_wasm_only() {
+    for area in areas().iter().map(String::as_str).chain(["kit", "directory"]) {
+        let path = root().join("components").join(area).join("Cargo.toml");
+        let manifest: toml::Table = std::fs::read_to_string(path).expect("readable").parse().expect("TOML");
+        let native = manifest.get("dependencies").and_then(toml::Value::as_table).cloned().unwrap_or_default();
+        for foreign in ["spin-sdk", "wit-bindgen", "wasip2", "wasip3"] {
+            assert!(!native.contains_key(foreign), "components/{area}: {foreign} is visible natively");
+        }
+    }
+}

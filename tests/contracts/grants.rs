@@ -1,0 +1,84 @@
+//! What the manifest grants is exactly what each component's world asks for.
+
+use super::worlds::world;
+use super::{areas, built, manifest};
+use wasmparser::{Parser, Payload};
+
+/// The names of the interfaces that a built component imports.
+fn imports(area: &str) -> Vec<String> {
+    let wasm = built(area);
+    let mut depth = 0;
+    let mut names = Vec::new();
+    for payload in Parser::new(0).parse_all(&wasm) {
+        match payload.expect("a valid component") {
+            Payload::ModuleSection { .. } | Payload::ComponentSection { .. } => depth += 1,
+            Payload::End(_) => depth -= 1,
+            Payload::ComponentImportSection(section) if depth == 0 => {
+                names.extend(section.into_iter().map(|import| import.expect("a valid import").name.name.to_owned()));
+            }
+            _ => {}
+        }
+    }
+    names
+}
+
+fn world_imports(area: &str) -> Vec<String> {
+    let (resolve, world) = world(area);
+    resolve.worlds[world].imports.keys().map(|key| resolve.name_world_key(key)).collect()
+}
+
+fn strings(table: &toml::Table, key: &str) -> Vec<String> {
+    let list = table.get(key).and_then(toml::Value::as_array).cloned().unwrap_or_default();
+    list.iter().map(|item| item.as_str().expect("a string").to_owned()).collect()
+}
+
+#[test]
+fn outbound_http_is_granted_only_where_the_world_asks_for_it() {
+    for area in areas() {
+        let asked = world_imports(&area).iter().any(|name| name.starts_with("wasi:http/client"));
+        let component = manifest()["component"][&area].as_table().expect("a table").clone();
+        assert_eq!(!strings(&component, "allowed_outbound_hosts").is_empty(), asked, "{area}: allowed_outbound_hosts");
+    }
+}
+
+#[test]
+fn every_area_gets_the_default_store_and_no_other() {
+    for area in areas() {
+        let component = manifest()["component"][&area].as_table().expect("a table").clone();
+        assert_eq!(strings(&component, "key_value_stores"), ["default"], "{area}");
+    }
+}
+
+#[test]
+fn only_its_own_prefix_is_written() {
+    for area in areas() {
+        let grants = manifest()["component"][&area]["tool"]["hexad"].as_table().expect("a table").clone();
+        let own = match area.as_str() {
+            "admin" => "directory/".to_owned(),
+            area => format!("{area}/"),
+        };
+        assert_eq!(strings(&grants, "write"), [own], "{area}");
+        assert!(strings(&grants, "read").iter().all(|prefix| prefix == "directory/"), "{area}");
+    }
+}
+
+#[test]
+fn the_batch_interface_is_never_used() {
+    for area in areas() {
+        assert!(!imports(&area).iter().any(|name| name.contains("keyvalue/batch")), "{area}");
+    }
+}
+
+#[test]
+fn the_manifest_declares_every_variable_that_it_grants() {
+    let manifest = manifest();
+    let declared = manifest["variables"].as_table().expect("[variables]");
+    for area in areas() {
+        let component = &manifest["component"][&area];
+        let Some(granted) = component.get("variables").and_then(toml::Value::as_table) else { continue };
+        for (name, template) in granted {
+            assert_eq!(template.as_str(), Some(format!("{{{{ {name} }}}}").as_str()), "{area}.{name}");
+            assert!(declared.contains_key(name), "{area}.{name} is not declared in [variables]");
+        }
+    }
+}

@@ -1,0 +1,31 @@
+//! Do the manifest, the worlds, the vendored interfaces and the crates agree with one another?
+
+mod dependencies;
+mod grants;
+mod rooms;
+mod vendored;
+mod worlds;
+
+use std::path::PathBuf;
+
+/// The project's folder.
+pub fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+/// `spin.toml`, parsed.
+pub fn manifest() -> toml::Table {
+    let path = root().join("spin.toml");
+    std::fs::read_to_string(path).expect("spin.toml is readable").parse().expect("spin.toml is TOML")
+}
+
+/// The component ids of the manifest, sorted. They are the areas' names.
+pub fn areas() -> Vec<String> {
+    manifest()["component"].as_table().expect("[component.<id>] tables").keys().cloned().collect()
+}
+
+/// The bytes of a built component.
+pub fn built(area: &str) -> Vec<u8> {
+    let path = root().join("dist").join(format!("{area}.wasm"));
+    std::fs::read(&path).unwrap_or_else(|why| panic!("{}: {why}; `make components` builds it", path.display()))
+}

@@ -1,0 +1,7 @@
+//! What only the whole can show.
+//!
+//! | ring | asks |
+//! |---|---|
+//! | [`contracts`] | do the manifest, the worlds and the crates agree with one another? |
+
+mod contracts;
