@@ -1,0 +1,324 @@
+//! The document that a client sends to publish or to change a package, read as a stream.
+//!
+//! The document carries the package's file as a base64 string and may be hundreds of megabytes
+//! long, with its parts in any order. So it is scanned as it arrives: the file is decoded into a
+//! [`Sink`], and everything else is copied into a bounded *skeleton* in which that string is
+//! empty. The scanner only has to tell strings from structure. It does not judge the grammar:
+//! the skeleton is malformed exactly when the document is, and [`Skeleton`]'s reader finds out.
+
+use crate::decoder::{self, Decoder, Sink};
+use std::fmt;
+
+/// How much a document may hold.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// Bytes of the document without the file.
+    pub skeleton: usize,
+    /// Bytes of the file, decoded.
+    pub file: u64,
+    /// Objects and arrays inside each other, at most 64.
+    pub depth: u32,
+}
+
+/// What is wrong with a document, as far as the scanner can tell.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// The limit in bytes.
+    SkeletonTooLarge(usize),
+    /// The limit in levels.
+    TooDeep(u32),
+    /// The attachment whose data is not base64.
+    Malformed(String),
+    /// The attachment that is too large, and the limit in bytes.
+    FileTooLarge(String, u64),
+    /// The first file, and the one that is too many.
+    SecondFile(String, String),
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            Fault::SkeletonTooLarge(limit) => {
+                write!(f, "the document without its attachment is larger than {limit} bytes")
+            }
+            Fault::TooDeep(limit) => write!(f, "the document is nested deeper than {limit} levels"),
+            Fault::Malformed(file) => write!(f, "the data of attachment `{file}` is not base64"),
+            Fault::FileTooLarge(file, limit) => {
+                write!(f, "attachment `{file}` is larger than {limit} bytes")
+            }
+            Fault::SecondFile(first, second) => {
+                write!(f, "attachment `{second}` comes in addition to `{first}`; one is allowed")
+            }
+        }
+    }
+}
+
+/// Why reading stopped: the document, or whatever takes the file.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Stopped<E> {
+    Document(Fault),
+    Sink(E),
+}
+
+impl<E> From<Fault> for Stopped<E> {
+    fn from(fault: Fault) -> Self {
+        Stopped::Document(fault)
+    }
+}
+
+/// A document without its file, not yet known to be JSON.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Skeleton {
+    pub bytes: Vec<u8>,
+    pub file: Option<File>,
+}
+
+/// The file that was decoded into the sink.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct File {
+    /// Its name in `_attachments`.
+    pub name: String,
+    /// Bytes, decoded.
+    pub length: u64,
+}
+
+/// A document that is being read.
+pub struct Document {
+    limits: Limits,
+    skeleton: Vec<u8>,
+    state: State,
+    /// One bit for each open object (1) or array (0), the innermost lowest.
+    nesting: u64,
+    depth: u32,
+    /// The last structural character was a colon: the next string is a value, not a name.
+    value: bool,
+    /// How many names of the path `_attachments`, `*.tgz`, `data` lead here.
+    matched: u32,
+    /// The attachment that `matched` goes through.
+    attachment: String,
+    decoder: Option<Decoder>,
+    file: Option<File>,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum State {
+    /// Between strings.
+    Structure,
+    /// In a string that is copied. `name`: where it starts in the skeleton, if it names a member.
+    Text { name: Option<usize>, escaped: bool },
+    /// In the string that is decoded.
+    Data(Escape),
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Escape {
+    No,
+    Backslash,
+    /// Hexadecimal digits seen after `\u`, and their value.
+    Unicode(u32, u32),
+}
+
+impl Document {
+    pub fn new(limits: Limits) -> Self {
+        Document {
+            limits: Limits { depth: limits.depth.min(u64::BITS), ..limits },
+            skeleton: Vec::new(),
+            state: State::Structure,
+            nesting: 0,
+            depth: 0,
+            value: false,
+            matched: 0,
+            attachment: String::new(),
+            decoder: None,
+            file: None,
+        }
+    }
+
+    /// Reads on. The pieces may be cut anywhere.
+    pub fn feed<S: Sink>(&mut self, mut input: &[u8], sink: &mut S) -> Result<(), Stopped<S::Error>> {
+        while !input.is_empty() {
+            let used = match self.state {
+                State::Structure => self.structure(input)?,
+                State::Text { name, escaped } => self.text(input, name, escaped)?,
+                State::Data(escape) => self.data(input, escape, sink)?,
+            };
+            input = input.get(used..).unwrap_or_default();
+        }
+        Ok(())
+    }
+
+    /// What was read so far, apart from the file.
+    pub fn skeleton(&self) -> &[u8] {
+        &self.skeleton
+    }
+
+    /// The end of the document.
+    pub fn finish(self) -> Skeleton {
+        Skeleton { bytes: self.skeleton, file: self.file }
+    }
+
+    fn structure(&mut self, input: &[u8]) -> Result<usize, Fault> {
+        for (at, byte) in input.iter().enumerate() {
+            match byte {
+                b'{' | b'[' => {
+                    if self.depth == self.limits.depth {
+                        return Err(Fault::TooDeep(self.limits.depth));
+                    }
+                    self.depth += 1;
+                    self.nesting = self.nesting << 1 | u64::from(*byte == b'{');
+                    self.value = false;
+                }
+                b'}' | b']' => {
+                    self.depth = self.depth.saturating_sub(1);
+                    self.nesting >>= 1;
+                }
+                b':' => self.value = true,
+                b',' => self.value = false,
+                b'"' => {
+                    let (string, _) = input.split_at(at + 1);
+                    self.copy(string)?;
+                    self.string_starts()?;
+                    return Ok(at + 1);
+                }
+                _ => {}
+            }
+        }
+        self.copy(input)?;
+        Ok(input.len())
+    }
+
+    fn string_starts(&mut self) -> Result<(), Fault> {
+        let in_object = self.nesting & 1 == 1;
+        self.state = if in_object && self.value && self.depth == 3 && self.matched == 3 {
+            if let Some(first) = &self.file {
+                return Err(Fault::SecondFile(first.name.clone(), self.attachment.clone()));
+            }
+            self.file = Some(File { name: self.attachment.clone(), length: 0 });
+            self.decoder = Some(Decoder::new(self.limits.file));
+            State::Data(Escape::No)
+        } else {
+            let name = (in_object && !self.value).then(|| self.skeleton.len() - 1);
+            State::Text { name, escaped: false }
+        };
+        Ok(())
+    }
+
+    fn text(&mut self, input: &[u8], name: Option<usize>, escaped: bool) -> Result<usize, Fault> {
+        let end = if escaped { Some(0) } else { memchr::memchr2(b'"', b'\\', input) };
+        let used = end.map_or(input.len(), |end| end + 1);
+        let (run, _) = input.split_at(used);
+        self.copy(run)?;
+        match run.last() {
+            _ if escaped => self.state = State::Text { name, escaped: false },
+            Some(b'\\') => self.state = State::Text { name, escaped: true },
+            Some(b'"') => {
+                self.state = State::Structure;
+                if let Some(start) = name {
+                    self.name_ends(start);
+                }
+            }
+            _ => {}
+        }
+        Ok(used)
+    }
+
+    /// A member's name is complete; it starts at `start` in the skeleton.
+    fn name_ends(&mut self, start: usize) {
+        if self.depth > 3 {
+            return;
+        }
+        self.matched = self.matched.min(self.depth - 1);
+        if self.matched + 1 < self.depth {
+            return;
+        }
+        let literal = self.skeleton.get(start..).unwrap_or_default();
+        let Ok(name) = serde_json::from_slice::<String>(literal) else {
+            return; // the skeleton's reader finds it as well
+        };
+        match self.depth {
+            1 if name == "_attachments" => self.matched = 1,
+            2 if name.ends_with(".tgz") => {
+                self.matched = 2;
+                self.attachment = name;
+            }
+            3 if name == "data" => self.matched = 3,
+            _ => {}
+        }
+    }
+
+    fn data<S: Sink>(&mut self, input: &[u8], escape: Escape, sink: &mut S) -> Result<usize, Stopped<S::Error>> {
+        let Escape::No = escape else {
+            let Some(byte) = input.first() else { return Ok(0) };
+            self.state = match unescape(escape, *byte) {
+                Some(Unescaped::More(escape)) => State::Data(escape),
+                Some(Unescaped::Byte(byte)) => {
+                    self.decode(&[byte], sink)?;
+                    State::Data(Escape::No)
+                }
+                None => return Err(Fault::Malformed(self.attachment.clone()).into()),
+            };
+            return Ok(1);
+        };
+        let Some(end) = memchr::memchr2(b'"', b'\\', input) else {
+            self.decode(input, sink)?;
+            return Ok(input.len());
+        };
+        let (run, rest) = input.split_at(end);
+        self.decode(run, sink)?;
+        if rest.first() == Some(&b'\\') {
+            self.state = State::Data(Escape::Backslash);
+        } else {
+            self.data_ends()?;
+        }
+        Ok(end + 1)
+    }
+
+    fn decode<S: Sink>(&mut self, text: &[u8], sink: &mut S) -> Result<(), Stopped<S::Error>> {
+        let Some(decoder) = &mut self.decoder else { return Ok(()) };
+        decoder.push(text, sink).map_err(|stopped| match stopped {
+            decoder::Stopped::Sink(why) => Stopped::Sink(why),
+            decoder::Stopped::Malformed => Fault::Malformed(self.attachment.clone()).into(),
+            decoder::Stopped::TooLarge => Fault::FileTooLarge(self.attachment.clone(), self.limits.file).into(),
+        })
+    }
+
+    fn data_ends(&mut self) -> Result<(), Fault> {
+        if let (Some(decoder), Some(file)) = (self.decoder.take(), &mut self.file) {
+            file.length = decoder.finish::<()>().map_err(|_| Fault::Malformed(file.name.clone()))?;
+        }
+        self.state = State::Structure;
+        self.copy(b"\"")
+    }
+
+    fn copy(&mut self, run: &[u8]) -> Result<(), Fault> {
+        if run.len() > self.limits.skeleton - self.skeleton.len() {
+            return Err(Fault::SkeletonTooLarge(self.limits.skeleton));
+        }
+        self.skeleton.extend_from_slice(run);
+        Ok(())
+    }
+}
+
+enum Unescaped {
+    More(Escape),
+    Byte(u8),
+}
+
+/// The next character of an escape in base64 text, where only ASCII can be meant.
+fn unescape(escape: Escape, byte: u8) -> Option<Unescaped> {
+    match (escape, byte) {
+        (Escape::Backslash, b'/') => Some(Unescaped::Byte(b'/')),
+        (Escape::Backslash, b'u') => Some(Unescaped::More(Escape::Unicode(0, 0))),
+        (Escape::Unicode(digits, value), _) => {
+            let value = value << 4 | char::from(byte).to_digit(16)?;
+            match digits {
+                3 => u8::try_from(value).ok().map(Unescaped::Byte),
+                _ => Some(Unescaped::More(Escape::Unicode(digits + 1, value))),
+            }
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,261 @@
+use super::*;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+
+const LIMITS: Limits = Limits { skeleton: 4096, file: 1000, depth: 8 };
+
+#[derive(Default)]
+struct Taken(Vec<u8>);
+
+impl Sink for Taken {
+    type Error = &'static str;
+
+    fn take(&mut self, piece: &[u8]) -> Result<(), Self::Error> {
+        if piece.starts_with(b"full") {
+            return Err("disk full");
+        }
+        self.0.extend_from_slice(piece);
+        Ok(())
+    }
+}
+
+type Outcome = Result<(Skeleton, Vec<u8>), Stopped<&'static str>>;
+
+/// Reads `text` in pieces of `size`.
+fn read(text: &[u8], size: usize, limits: Limits) -> Outcome {
+    let (mut document, mut taken) = (Document::new(limits), Taken::default());
+    for piece in text.chunks(size) {
+        document.feed(piece, &mut taken)?;
+    }
+    Ok((document.finish(), taken.0))
+}
+
+/// Reads `text` cut in every possible way, which must not matter.
+fn every_way(text: &str) -> Outcome {
+    let whole = read(text.as_bytes(), text.len().max(1), LIMITS);
+    for size in 1..text.len() {
+        assert_eq!(read(text.as_bytes(), size, LIMITS), whole, "pieces of {size}: {text}");
+    }
+    whole
+}
+
+/// The file's name and bytes, and the skeleton.
+#[track_caller]
+fn accepted(text: &str) -> (Option<String>, Vec<u8>, String) {
+    let (skeleton, taken) = every_way(text).unwrap();
+    if let Some(file) = &skeleton.file {
+        assert_eq!(file.length, taken.len() as u64);
+    }
+    (skeleton.file.map(|file| file.name), taken, String::from_utf8(skeleton.bytes).unwrap())
+}
+
+#[track_caller]
+fn refused(text: &str) -> Fault {
+    match every_way(text) {
+        Err(Stopped::Document(fault)) => fault,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn the_file_is_decoded_and_everything_else_is_kept() {
+    let (file, bytes, skeleton) = accepted(
+        r#"{"name":"a","_attachments":{"a-1.0.0.tgz":{"content_type":"x","data":"aGVsbG8=","length":5}},"versions":{}}"#,
+    );
+    assert_eq!((file.as_deref(), &*bytes), (Some("a-1.0.0.tgz"), &b"hello"[..]));
+    assert_eq!(
+        skeleton,
+        r#"{"name":"a","_attachments":{"a-1.0.0.tgz":{"content_type":"x","data":"","length":5}},"versions":{}}"#
+    );
+}
+
+#[test]
+fn escapes_and_white_space_do_not_hide_the_file() {
+    let text = "{ \"_attach\\u006dents\" :\n{ \"\\u0061.t\\u0067z\" : { \"d\\u0061ta\" :\t\"\\/\\u002BAA\\u002f\\u0077\\u003D=\" } } }";
+    let (file, bytes, skeleton) = accepted(text);
+    assert_eq!((file.as_deref(), bytes), (Some("a.tgz"), STANDARD.decode("/+AA/w==").unwrap()));
+    assert!(skeleton.ends_with("\"d\\u0061ta\" :\t\"\" } } }"), "{skeleton}");
+}
+
+#[test]
+fn what_only_resembles_the_file_stays() {
+    for text in [
+        r#"{"_attachments":{"a.sigstore":{"data":"{\"x\":1}"}}}"#,
+        r#"{"_attachments":[{"a.tgz":{"data":"no"}}]}"#,
+        r#"{"_attachments":{"a.tgz":["data","no"]}}"#,
+        r#"{"_attachments":{"a.tgz":{"data":null}}}"#,
+        r#"{"_attachments":{"a.tgz":{"data":{"data":"no"}}}}"#,
+        r#"{"_attachments":{"a.tgz":{"x":{"data":"no"}}}}"#,
+        r#"{"versions":{"a.tgz":{"data":"no"}}}"#,
+        r#"{"_attachments":{},"x":{"a.tgz":{"data":"no"}}}"#,
+        r#"{"_attachments":{"a.tgz":{},"b":{"data":"no"}}}"#,
+        r#"{"x":{"_attachments":{"a.tgz":{"data":"no"}}}}"#,
+        r#"[{"_attachments":{"a.tgz":{"data":"no"}}}]"#,
+        r#"["_attachments",{"a.tgz":{"data":"no"}}]"#,
+        r#"{"a":"\"_attachments\":{\"a.tgz\":{\"data\":\"no\"}}"}"#,
+        r#"{"_attachments\\":{"a.tgz":{"data":"no"}}}"#,
+        "",
+        "null",
+    ] {
+        let (file, bytes, skeleton) = accepted(text);
+        assert_eq!((file, bytes.len(), skeleton.as_str()), (None, 0, text));
+    }
+}
+
+#[test]
+fn a_second_file_is_refused() {
+    for text in [
+        r#"{"_attachments":{"a.tgz":{"data":""},"b.tgz":{"data":""}}}"#,
+        r#"{"_attachments":{"a.tgz":{"data":"AA==","data":"AA=="}}}"#,
+        r#"{"_attachments":{"a.tgz":{"data":""}},"_attachments":{"b.tgz":{"data":""}}}"#,
+    ] {
+        assert!(matches!(refused(text), Fault::SecondFile(first, _) if first == "a.tgz"), "{text}");
+    }
+}
+
+#[test]
+fn data_that_is_not_base64_is_refused() {
+    for data in
+        ["A", "AA", "AAA", "AA=A", "AA==AA==", "AA AA", r"AA\nA", r"AA\u00e9", r"AA\u", r"AA\uzzzz", "AA\u{e9}A"]
+    {
+        let text = format!(r#"{{"_attachments":{{"a.tgz":{{"data":"{data}"}}}}}}"#);
+        assert_eq!(refused(&text), Fault::Malformed("a.tgz".into()), "{data}");
+    }
+}
+
+#[test]
+fn every_limit_is_exact() {
+    let document = |length: usize| {
+        let data = STANDARD.encode(vec![1; length]);
+        format!(r#"{{"_attachments":{{"a.tgz":{{"data":"{data}"}}}}}}"#)
+    };
+    assert!(every_way(&document(1000)).is_ok());
+    assert_eq!(refused(&document(1001)), Fault::FileTooLarge("a.tgz".into(), 1000));
+
+    let padded = |length: usize| format!("{}{{}}", " ".repeat(length - 2));
+    assert!(read(padded(4096).as_bytes(), 100, LIMITS).is_ok());
+    assert_eq!(read(padded(4097).as_bytes(), 100, LIMITS), Err(Stopped::Document(Fault::SkeletonTooLarge(4096))));
+
+    assert!(every_way(&format!("{}{}", "[".repeat(8), "]".repeat(8))).is_ok());
+    assert_eq!(refused(&"[".repeat(9)), Fault::TooDeep(8));
+    let deepest = Limits { depth: 1000, ..LIMITS };
+    assert_eq!(read("{\"a\":".repeat(1000).as_bytes(), 7, deepest), Err(Stopped::Document(Fault::TooDeep(64))));
+}
+
+#[test]
+fn a_full_sink_stops_the_reading() {
+    let data = STANDARD.encode("full!!");
+    let text = format!(r#"{{"_attachments":{{"a.tgz":{{"data":"{data}"}}}}}}"#);
+    assert_eq!(read(text.as_bytes(), 1000, LIMITS), Err(Stopped::Sink("disk full")));
+}
+
+#[test]
+fn the_skeleton_is_malformed_exactly_when_the_document_is() {
+    let sound = r#"{"_attachments":{"a.tgz":{"data":"aGVsbG8=","length":5}},"n":[1,{"x":"y\"z"}]}"#;
+    for at in 0..sound.len() {
+        for change in ["", "\"", "{", "}", "[", "]", ":", ",", "\\", "x", "0", " "] {
+            let mut text = sound.to_owned();
+            text.replace_range(at..=at, change);
+            let valid = serde_json::from_str::<Value>(&text).is_ok();
+            match read(text.as_bytes(), 3, LIMITS) {
+                Ok((skeleton, _)) => {
+                    assert_eq!(serde_json::from_slice::<Value>(&skeleton.bytes).is_ok(), valid, "{text}");
+                }
+                Err(Stopped::Document(Fault::Malformed(_))) => {}
+                Err(other) => assert!(!valid, "{text}: {other:?}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn a_document_cut_off_anywhere_is_malformed() {
+    let text = r#"{"_attachments":{"a.tgz":{"data":"aGVsbG8="}},"b":"c"}"#;
+    for end in 0..text.len() {
+        let (skeleton, _) = read(&text.as_bytes()[..end], 5, LIMITS).unwrap();
+        assert!(serde_json::from_slice::<Value>(&skeleton.bytes).is_err(), "{}", &text[..end]);
+    }
+}
+
+/// Pseudo-random numbers that are the same on every run (xorshift64*).
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) % bound
+    }
+
+    fn name(&mut self) -> String {
+        let names = ["_attachments", "data", "a.tgz", "b.tgz", "x.sigstore", "a\"b", "\\", "é", "", "{", "versions"];
+        names[self.below(names.len() as u64) as usize].to_owned()
+    }
+
+    fn value(&mut self, depth: u64) -> Value {
+        match self.below(if depth == 0 { 4 } else { 9 }) {
+            0 => json!(self.below(100)),
+            1 => json!(self.name()),
+            2 | 3 => json!(STANDARD.encode(vec![9; self.below(9) as usize])),
+            4 => json!([self.value(depth - 1), self.value(depth - 1)]),
+            _ => (0..self.below(5)).map(|_| (self.name(), self.value(depth - 1))).collect(),
+        }
+    }
+
+    fn attachments(&mut self) -> Value {
+        (0..self.below(4)).map(|_| (self.name(), json!({"data": self.value(0), "length": self.value(1)}))).collect()
+    }
+}
+
+/// What a parser that holds the whole document in memory finds.
+fn reference(document: &mut Value) -> Result<Option<(String, Vec<u8>)>, ()> {
+    let mut file = None;
+    if let Some(attachments) = document.get_mut("_attachments").and_then(Value::as_object_mut) {
+        for (name, attachment) in attachments {
+            if !name.ends_with(".tgz") {
+                continue;
+            }
+            if let Some(Value::String(data)) = attachment.as_object_mut().and_then(|a| a.get_mut("data")) {
+                let bytes = STANDARD.decode(data.as_bytes()).map_err(drop)?;
+                data.clear();
+                if file.replace((name.clone(), bytes)).is_some() {
+                    return Err(());
+                }
+            }
+        }
+    }
+    Ok(file)
+}
+
+#[test]
+fn it_finds_what_a_whole_document_parser_finds() {
+    let mut random = Random(0x9e37_79b9_7f4a_7c15);
+    let (mut files, mut refusals) = (0, 0);
+    for _ in 0..5_000 {
+        let attachments = if random.below(4) == 0 { random.value(3) } else { random.attachments() };
+        let mut document = json!({"before": random.value(2), "_attachments": attachments, "z": random.value(3)});
+        let text = if random.below(2) == 0 {
+            serde_json::to_string(&document).unwrap()
+        } else {
+            serde_json::to_string_pretty(&document).unwrap()
+        };
+        let size = 1 + random.below(64) as usize;
+        let outcome = read(text.as_bytes(), size, LIMITS);
+        match reference(&mut document) {
+            Ok(expected) => {
+                let (skeleton, taken) = outcome.unwrap_or_else(|why| panic!("{text}: {why:?}"));
+                assert_eq!(serde_json::from_slice::<Value>(&skeleton.bytes).unwrap(), document, "{text}");
+                files += usize::from(expected.is_some());
+                let (name, bytes) = expected.map_or((None, Vec::new()), |(name, bytes)| (Some(name), bytes));
+                assert_eq!((skeleton.file.map(|file| file.name), taken), (name, bytes), "{text}");
+            }
+            Err(()) => {
+                refusals += 1;
+                assert!(matches!(outcome, Err(Stopped::Document(_))), "{text}");
+            }
+        }
+    }
+    assert!(files > 100 && refusals > 100, "{files} files, {refusals} refusals");
+}

@@ -1,0 +1,261 @@
+//! A segment holds some versions of a package: where each one's file is, and its records, ready
+//! to be copied into metadata. Segments are disjoint and immutable.
+//!
+//! A package's segments are merged as it grows, so that metadata of thousands of versions is
+//! copied from a handful of blobs and publishing rewrites little (a log-structured merge with
+//! tiers by size).
+
+use crate::json;
+use crate::manifest;
+use kit::Timestamp;
+use std::collections::BTreeMap;
+
+/// The three blobs of a segment.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Segment {
+    pub index: Index,
+    pub full: Form,
+    pub abbreviated: Form,
+}
+
+/// Where the file of each version is: sorted lines `version TAB upload TAB milliseconds TAB
+/// state LF`. A version that was unpublished keeps its line, because its number stays taken.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Index(pub String);
+
+/// A version's line in an index.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Entry<'a> {
+    pub version: &'a str,
+    /// The upload that holds the file.
+    pub upload: &'a str,
+    /// When the version was published.
+    pub at: Timestamp,
+    pub state: State,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum State {
+    Listed,
+    /// Unpublished: the number cannot be used again.
+    Reserved,
+}
+
+impl State {
+    const fn word(self) -> &'static str {
+        match self {
+            State::Listed => "listed",
+            State::Reserved => "reserved",
+        }
+    }
+}
+
+impl<'a> Entry<'a> {
+    fn read(line: &'a str) -> Option<Self> {
+        let mut fields = line.split('\t');
+        let (version, upload, at, state) = (fields.next()?, fields.next()?, fields.next()?, fields.next()?);
+        let state = [State::Listed, State::Reserved].into_iter().find(|known| known.word() == state)?;
+        Some(Entry { version, upload, at: Timestamp::from_millis(at.parse().ok()?), state })
+    }
+
+    fn line(&self) -> String {
+        format!("{}\t{}\t{}\t{}\n", self.version, self.upload, self.at.millis(), self.state.word())
+    }
+}
+
+impl Index {
+    /// The entry of `version`, by binary search over the text.
+    pub fn find(&self, version: &str) -> Option<Entry<'_>> {
+        find(self.0.as_bytes(), version)
+    }
+
+    pub fn entries(&self) -> impl Iterator<Item = Entry<'_>> {
+        self.0.lines().filter_map(Entry::read)
+    }
+}
+
+/// The entry of `version` in the text of an index.
+pub fn find<'a>(index: &'a [u8], version: &str) -> Option<Entry<'a>> {
+    let mut range = index;
+    while !range.is_empty() {
+        let (before, after) = range.split_at(range.len() / 2);
+        let start = memchr::memrchr(b'\n', before).map_or(0, |at| at + 1);
+        let end = memchr::memchr(b'\n', after).map_or(range.len(), |at| before.len() + at + 1);
+        let line = range.get(start..end)?;
+        let key = line.get(..memchr::memchr(b'\t', line)?)?;
+        match key.cmp(version.as_bytes()) {
+            std::cmp::Ordering::Equal => return Entry::read(std::str::from_utf8(line).ok()?.trim_end()),
+            std::cmp::Ordering::Less => range = range.get(end..)?,
+            std::cmp::Ordering::Greater => range = range.get(..start)?,
+        }
+    }
+    None
+}
+
+/// The records of one form of metadata, one a line, in the order of publication. Every line ends
+/// with a comma and a line feed, so that forms are joined by copying. Stored as the length of
+/// `versions` in decimal, a line feed, `versions`, `times`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Form {
+    /// Lines `"1.0.0":{…},`, in which [`manifest::URL`] stands for the address of the registry.
+    pub versions: String,
+    /// Lines `"1.0.0":"2026-11-21T05:49:56.123Z",`.
+    pub times: String,
+}
+
+impl Form {
+    pub fn to_bytes(&self) -> Vec<u8> {
+        format!("{}\n{}{}", self.versions.len(), self.versions, self.times).into_bytes()
+    }
+
+    pub fn read(bytes: &[u8]) -> Option<Self> {
+        let (versions, times) = split(bytes)?;
+        let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).ok();
+        Some(Form { versions: text(versions)?, times: text(times)? })
+    }
+
+    fn append(&mut self, other: &Form) {
+        self.versions.push_str(&other.versions);
+        self.times.push_str(&other.times);
+    }
+
+    /// Rewrites each record, or removes it with its time.
+    fn retain(&mut self, mut change: impl FnMut(&str, &str) -> Option<String>) {
+        let (mut versions, mut times) = (String::new(), String::new());
+        for (line, time) in self.versions.lines().zip(self.times.lines()) {
+            let Some((version, record)) = record(line) else { continue };
+            if let Some(record) = change(version, record) {
+                versions.push_str(&line_of(version, &record));
+                times.push_str(time);
+                times.push('\n');
+            }
+        }
+        *self = Form { versions, times };
+    }
+}
+
+/// The lines `versions` and `times` of a stored form.
+pub fn split(form: &[u8]) -> Option<(&[u8], &[u8])> {
+    let end = memchr::memchr(b'\n', form)?;
+    let length = std::str::from_utf8(form.get(..end)?).ok()?.parse().ok()?;
+    form.get(end + 1..)?.split_at_checked(length)
+}
+
+/// The version and the record of a line of [`Form::versions`].
+fn record(line: &str) -> Option<(&str, &str)> {
+    let (version, record) = line.strip_prefix('"')?.split_once("\":")?;
+    Some((version, record.strip_suffix(',')?))
+}
+
+/// The record of `version` among the lines `versions` of a form.
+pub fn record_of<'a>(versions: &'a [u8], version: &str) -> Option<&'a [u8]> {
+    let start = format!("\"{version}\":");
+    let lines = versions.split(|byte| *byte == b'\n');
+    lines.filter_map(|line| line.strip_prefix(start.as_bytes())?.strip_suffix(b",")).next()
+}
+
+fn line_of(version: &str, record: &str) -> String {
+    format!("\"{version}\":{record},\n")
+}
+
+impl Segment {
+    /// A segment of one version. The records are those of [`manifest::Manifest`].
+    pub fn of(entry: &Entry, full: &str, abbreviated: &str) -> Self {
+        let times = format!("{}:\"{}\",\n", json::quoted(entry.version), entry.at.to_iso());
+        let form = |record| Form { versions: line_of(entry.version, record), times: times.clone() };
+        Segment { index: Index(entry.line()), full: form(full), abbreviated: form(abbreviated) }
+    }
+
+    /// The versions of `segments`, which are given in the order of publication, in one segment.
+    pub fn merge(segments: impl IntoIterator<Item = Segment>) -> Self {
+        let mut merged = Segment::default();
+        for segment in segments {
+            merged.index.0.push_str(&segment.index.0);
+            merged.full.append(&segment.full);
+            merged.abbreviated.append(&segment.abbreviated);
+        }
+        let mut lines: Vec<&str> = merged.index.0.split_inclusive('\n').collect();
+        // The separator sorts before every character of a version, so lines sort as versions do.
+        lines.sort_unstable();
+        merged.index.0 = lines.concat();
+        merged
+    }
+
+    /// Sets the deprecation message of each version in `messages`; an empty message takes the
+    /// deprecation back.
+    pub fn deprecate(&mut self, messages: &BTreeMap<String, String>) {
+        for form in [&mut self.full, &mut self.abbreviated] {
+            form.retain(|version, record| {
+                Some(match messages.get(version) {
+                    Some(message) => manifest::set_deprecated(record, message),
+                    None => record.to_owned(),
+                })
+            });
+        }
+    }
+
+    /// Removes versions from both forms and keeps their numbers taken.
+    pub fn unpublish(&mut self, versions: &[&str]) {
+        for form in [&mut self.full, &mut self.abbreviated] {
+            form.retain(|version, record| (!versions.contains(&version)).then(|| record.to_owned()));
+        }
+        let lines = self.index.entries().map(|mut entry| {
+            if versions.contains(&entry.version) {
+                entry.state = State::Reserved;
+            }
+            entry.line()
+        });
+        self.index = Index(lines.collect());
+    }
+
+    /// How many versions metadata lists.
+    pub fn listed(&self) -> u64 {
+        self.index.entries().filter(|entry| entry.state == State::Listed).count() as u64
+    }
+
+    /// The size that decides about merging, in bytes.
+    pub fn size(&self) -> u64 {
+        (self.full.versions.len() + self.index.0.len()) as u64
+    }
+}
+
+/// Segments up to this size, in bytes, are merged with every publication: copying them costs less
+/// than reading one blob more.
+const SMALL: u64 = 16 * 1024;
+
+/// A tier is this many times as large as the one below, and this many segments of a tier are
+/// merged into one of the next.
+const FACTOR: u64 = 4;
+
+/// Segments above this size, in bytes, are not merged further, so that no publication rewrites
+/// more than about [`FACTOR`] times as much.
+const LARGE: u64 = 1024 * 1024;
+
+fn tier(size: u64) -> u32 {
+    (size / SMALL).checked_ilog(FACTOR).map_or(0, |tier| tier + 1)
+}
+
+/// How many of the newest segments to merge with a new one of `size`. `sizes` are those of the
+/// existing segments, oldest first.
+pub fn to_merge(sizes: &[u64], size: u64) -> usize {
+    let mut rest = sizes;
+    let mut total = size;
+    while let Some((last, before)) = rest.split_last() {
+        if last + total <= SMALL {
+            total += last;
+            rest = before;
+            continue;
+        }
+        let peers = rest.iter().rev().take_while(|size| **size <= LARGE && tier(**size) <= tier(total)).count();
+        if total > LARGE || (peers as u64) < FACTOR - 1 {
+            break;
+        }
+        let (before, run) = rest.split_at(rest.len() - peers);
+        total += run.iter().sum::<u64>();
+        rest = before;
+    }
+    sizes.len() - rest.len()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,130 @@
+use super::*;
+
+fn entry<'a>(version: &'a str, upload: &'a str, at: i64) -> Entry<'a> {
+    Entry { version, upload, at: Timestamp::from_millis(at), state: State::Listed }
+}
+
+fn segment(version: &str, at: i64) -> Segment {
+    let record = format!("{{\"version\":\"{version}\"}}");
+    Segment::of(&entry(version, &format!("u{version}"), at), &record, &record)
+}
+
+#[test]
+fn a_segment_of_one() {
+    let segment = segment("1.0.0", 0);
+    assert_eq!(segment.index.0, "1.0.0\tu1.0.0\t0\tlisted\n");
+    assert_eq!(segment.full.versions, "\"1.0.0\":{\"version\":\"1.0.0\"},\n");
+    assert_eq!(segment.full.times, "\"1.0.0\":\"1970-01-01T00:00:00.000Z\",\n");
+    assert_eq!(segment.listed(), 1);
+}
+
+#[test]
+fn a_stored_form_is_read_back() {
+    for form in [Form::default(), segment("1.0.0", 0).full] {
+        assert_eq!(Form::read(&form.to_bytes()), Some(form));
+    }
+    for bytes in ["", "x", "x\n", "5\nab", "-1\nab", "1", "\n"] {
+        assert_eq!(Form::read(bytes.as_bytes()), None, "{bytes:?}");
+    }
+    assert_eq!(Form::read(b"1\n\xff"), None);
+}
+
+#[test]
+fn every_version_is_found_and_no_other() {
+    let versions: Vec<String> = (0..200).map(|n| format!("{}.{}.0", n % 7, n)).collect();
+    let merged = Segment::merge(versions.iter().map(|version| segment(version, 7)));
+    for version in &versions {
+        assert_eq!(merged.index.find(version), Some(entry(version, &format!("u{version}"), 7)));
+    }
+    for version in ["", "0", "0.0.00", "7.0.0", "0.0.0-a", "9.9.9", "\n", "0.0.0\t"] {
+        assert_eq!(merged.index.find(version), None, "{version:?}");
+    }
+    assert_eq!(Index::default().find("1.0.0"), None);
+}
+
+#[test]
+fn damaged_indexes_have_no_entries_and_do_no_harm() {
+    for text in ["\n", "\t", "1.0.0", "1.0.0\t", "1.0.0\tu\n", "1.0.0\tu\tx\tlisted\n", "1.0.0\tu\t1\tlost\n", "\n\n\n"]
+    {
+        assert_eq!(Index(text.into()).find("1.0.0"), None, "{text:?}");
+    }
+    assert_eq!(find(b"\xff\xff\t\n", "1.0.0"), None);
+}
+
+#[test]
+fn records_stay_in_the_order_of_publication() {
+    let merged = Segment::merge(["2.0.0", "1.0.0", "10.0.0"].map(|version| segment(version, 0)));
+    let order: Vec<&str> =
+        merged.full.versions.lines().filter_map(|line| record(line).map(|(version, _)| version)).collect();
+    assert_eq!(order, ["2.0.0", "1.0.0", "10.0.0"]);
+    let sorted: Vec<&str> = merged.index.entries().map(|entry| entry.version).collect();
+    assert_eq!(sorted, ["1.0.0", "10.0.0", "2.0.0"]);
+    assert_eq!(record_of(merged.full.versions.as_bytes(), "10.0.0"), Some(&br#"{"version":"10.0.0"}"#[..]));
+    assert_eq!(record_of(merged.full.versions.as_bytes(), "0.0.0"), None);
+}
+
+#[test]
+fn deprecation_touches_the_named_versions_only() {
+    let before = Segment::merge(["1.0.0", "1.0.1"].map(|version| segment(version, 0)));
+    let mut segment = before.clone();
+    segment.deprecate(&BTreeMap::from([("1.0.0".into(), "old".into()), ("9.9.9".into(), "absent".into())]));
+    for form in [&segment.full, &segment.abbreviated] {
+        assert_eq!(
+            form.versions,
+            "\"1.0.0\":{\"deprecated\":\"old\",\"version\":\"1.0.0\"},\n\"1.0.1\":{\"version\":\"1.0.1\"},\n"
+        );
+    }
+    segment.deprecate(&BTreeMap::from([("1.0.0".into(), String::new())]));
+    assert_eq!(segment, before);
+}
+
+#[test]
+fn an_unpublished_version_is_gone_but_its_number_is_taken() {
+    let mut merged = Segment::merge(["1.0.0", "1.0.1"].map(|version| segment(version, 0)));
+    merged.unpublish(&["1.0.0"]);
+    for form in [&merged.full, &merged.abbreviated] {
+        assert_eq!((form.versions.lines().count(), form.times.lines().count()), (1, 1));
+        assert_eq!(record_of(form.versions.as_bytes(), "1.0.0"), None);
+    }
+    assert_eq!(merged.index.find("1.0.0").unwrap().state, State::Reserved);
+    assert_eq!(merged.index.find("1.0.1").unwrap().state, State::Listed);
+    assert_eq!(merged.listed(), 1);
+}
+
+/// Publishes `count` versions of `size` bytes; returns the sizes of the segments at the end, and
+/// how many bytes were written per version.
+fn grow(count: u64, size: u64) -> (Vec<u64>, u64) {
+    let mut sizes: Vec<u64> = Vec::new();
+    let mut written = 0;
+    for _ in 0..count {
+        let kept = sizes.len() - to_merge(&sizes, size);
+        let merged = sizes.split_off(kept).iter().sum::<u64>() + size;
+        written += merged;
+        sizes.push(merged);
+    }
+    assert_eq!(sizes.iter().sum::<u64>(), count * size, "nothing is lost");
+    (sizes, written / count)
+}
+
+#[test]
+fn segments_stay_few_and_writes_small() {
+    for (count, size, most_segments, most_written) in [
+        (10, 1_000, 1, 8_000),
+        (200, 1_000, 6, 20_000),
+        (5_000, 1_000, 16, 30_000),
+        (5_000, 100, 10, 20_000),
+        (2_000, 10_000, 40, 60_000),
+    ] {
+        let (sizes, written) = grow(count, size);
+        assert!(sizes.len() <= most_segments, "{count} of {size}: {} segments {sizes:?}", sizes.len());
+        assert!(written <= most_written, "{count} of {size}: {written} bytes written per version");
+        assert!(sizes.iter().all(|size| *size <= FACTOR * (LARGE + SMALL)), "{sizes:?}");
+    }
+}
+
+#[test]
+fn a_large_segment_is_never_merged() {
+    assert_eq!(to_merge(&[LARGE + 1; 10], 10), 0);
+    assert_eq!(to_merge(&[LARGE; 10], LARGE + 1), 0);
+    assert_eq!(to_merge(&[], 10), 0);
+}

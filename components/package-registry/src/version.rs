@@ -1,0 +1,99 @@
+//! Version numbers: strict semantic versions (<https://semver.org>), kept as they were written.
+
+use std::cmp::Ordering;
+use std::fmt;
+
+/// Longest version, in bytes: what clients can read back.
+const MAX_LENGTH: usize = 256;
+
+/// A semantic version. Ordered by precedence; versions that differ in build metadata only, by it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Version {
+    text: String,
+    parsed: semver::Version,
+}
+
+impl Version {
+    /// `None` for anything that is not exactly a version: `1.2`, `v1.2.3`, `01.2.3`, ` 1.2.3`.
+    pub fn parse(text: &str) -> Option<Self> {
+        if text.len() > MAX_LENGTH {
+            return None;
+        }
+        let parsed = semver::Version::parse(text).ok()?;
+        Some(Version { text: text.to_owned(), parsed })
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+}
+
+impl Ord for Version {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.parsed.cmp(&other.parsed)
+    }
+}
+
+impl PartialOrd for Version {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn accepts_versions_as_they_are_written() {
+        for text in
+            ["0.0.0", "1.2.3", "1.0.0-rc.1", "1.0.0--", "1.0.0+build.01", "1.0.0-0a.1+b", "18446744073709551615.0.0"]
+        {
+            assert_eq!(Version::parse(text).unwrap().as_str(), text);
+        }
+    }
+
+    #[test]
+    fn refuses_what_is_no_version() {
+        for text in [
+            "",
+            "1",
+            "1.2",
+            "1.2.3.4",
+            "v1.2.3",
+            "=1.2.3",
+            "01.2.3",
+            "1.02.3",
+            "1.2.3-01",
+            "1.2.3-",
+            "1.2.3+",
+            " 1.2.3",
+            "1.2.3 ",
+            "1.2.3-a..b",
+            "1.2.x",
+            "latest",
+            "18446744073709551616.0.0",
+            "1.2.3/../4",
+        ] {
+            assert!(Version::parse(text).is_none(), "{text}");
+        }
+        let longest = format!("1.0.0-{}", "a".repeat(250));
+        assert!(Version::parse(&longest).is_some());
+        assert!(Version::parse(&format!("{longest}a")).is_none());
+    }
+
+    #[test]
+    fn order_is_precedence() {
+        let ordered =
+            ["1.0.0-alpha", "1.0.0-alpha.1", "1.0.0-beta.2", "1.0.0-beta.11", "1.0.0-rc.1", "1.0.0", "1.9.0", "1.10.0"];
+        for pair in ordered.windows(2) {
+            assert!(Version::parse(pair[0]) < Version::parse(pair[1]), "{pair:?}");
+        }
+    }
+}
