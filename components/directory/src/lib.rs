@@ -1,0 +1,44 @@
+//! Nouns that several areas read: users, tokens, groups, projects, members, settings, features.
+//!
+//! Every area asks here who is calling ([`caller`]) and what they may do ([`access`]), and looks up
+//! what a path or id names ([`project`], [`namespace`], [`user`]). Only the admin component writes.
+//!
+//! | key, below `directory/v1/` | record |
+//! |---|---|
+//! | `user/<id>` | user |
+//! | `token/<SHA-256 of the token, hex>` | token: whom it stands for, scopes, expiry |
+//! | `namespace/<id>` | group, or personal namespace of a user; names its parent by id |
+//! | `project/<id>` | project; names its namespace by id |
+//! | `path/<namespace id, 0 at the top>/<segment in lower case>` | who lives, or lived, there |
+//! | `access/<user id>` | all direct memberships of a user |
+//! | `settings` | what was set, by name |
+//! | `features` | gates of every feature, by name |
+//!
+//! | question | reads |
+//! |---|---|
+//! | who is this user (with their token)? | 2 |
+//! | which project has this id? | 1, and 1 for each namespace above |
+//! | which project has this path? | 2 for each segment |
+//! | what is the caller's role here? | 1 for all questions of a request; more only for invited groups |
+//! | settings; is this feature on? | 1 |
+//!
+//! Each record is a root of its own, so an import can be repeated and interrupted anywhere. There
+//! is no copy of a fact: full paths and inherited roles are computed from parent to parent when
+//! they are asked for, so that renaming or moving a group is one write and nothing can disagree.
+//! Deliberately absent: URLs, and every answer but those of failed authentication.
+
+pub mod access;
+pub mod caller;
+mod credential;
+pub mod feature;
+pub mod member;
+pub mod namespace;
+pub mod path;
+pub mod project;
+mod rejection;
+pub mod setting;
+mod store;
+pub mod token;
+pub mod user;
+
+pub use rejection::{Rejection, Unsaved};

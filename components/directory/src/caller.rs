@@ -1,0 +1,270 @@
+//! Who is asking: credentials, and every way in which they can fail.
+//!
+//! The first credential of a request decides, in this order: `PRIVATE-TOKEN` header,
+//! `private_token` parameter, `Authorization: Bearer`, `access_token` parameter; and for the
+//! package registry also `JOB-TOKEN` header, `job_token` parameter, `Deploy-Token` header, and
+//! `Authorization: Basic` with a deploy token as the password. A credential that is no good is an
+//! error even where none is needed. Parameters are those of the query: a body is not read before
+//! its sender is known.
+//!
+//! The variable `bootstrap_admin_token` holds the token of the built-in administrator, who needs
+//! no record and can therefore fill an empty store. Empty means that there is none.
+
+use crate::credential::{self, Credential};
+use crate::member::{self, Memberships, Source};
+use crate::namespace::Namespace;
+use crate::project::{self, Project};
+use crate::token::{self, Fingerprint, Holder, Token};
+use crate::user::{self, State, User};
+use http::{Method, StatusCode};
+use kit::store::Fault;
+use kit::{Env, Error, Request};
+use serde_json::json;
+use std::cell::OnceCell;
+
+/// The variable with the built-in administrator's token.
+pub const BOOTSTRAP_ADMIN_TOKEN: &str = "bootstrap_admin_token";
+
+/// Which credentials an area accepts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Accepted {
+    /// Personal tokens. Other forms are ignored.
+    Api,
+    /// Also job tokens and deploy tokens, and those in HTTP Basic.
+    Registry,
+}
+
+pub enum Caller {
+    Anonymous,
+    User(Session),
+    DeployToken(DeployToken),
+    Job(Box<Job>),
+}
+
+/// A user, with what their token allows.
+pub struct Session {
+    pub user: User,
+    pub scopes: Vec<String>,
+    /// Whether this is the administrator of [`BOOTSTRAP_ADMIN_TOKEN`], who has every scope and no
+    /// record.
+    pub built_in: bool,
+    memberships: OnceCell<Memberships>,
+}
+
+/// A token that stands for a group or project itself.
+pub struct DeployToken {
+    pub source: Source,
+    pub scopes: Vec<String>,
+}
+
+/// A running job, which has its user's role in the projects that accept its project's jobs.
+pub struct Job {
+    pub session: Session,
+    pub project: Project,
+}
+
+/// Who sent this request.
+///
+/// Reads: none for an anonymous caller or the built-in administrator, 2 for a user, 1 for a deploy
+/// token, 3 and one for each namespace for a job; with `Sudo` 1 to 3 more.
+pub fn authenticate(env: &Env, request: &Request, accepted: Accepted) -> Result<Caller, Error> {
+    let caller = match credential::first(request, accepted)? {
+        None => Caller::Anonymous,
+        Some(credential) => identify(env, &credential, accepted)?,
+    };
+    match credential::sudo(request) {
+        Some(target) => caller.sudo(env, &target),
+        None => Ok(caller),
+    }
+}
+
+fn identify(env: &Env, credential: &Credential, accepted: Accepted) -> Result<Caller, Error> {
+    let fingerprint = Fingerprint::of(&credential.token);
+    let bootstrap = env.variables.get(BOOTSTRAP_ADMIN_TOKEN).map(|token| Fingerprint::of(token.as_bytes()));
+    if credential.form.allows_personal() && bootstrap.is_some_and(|bootstrap| bootstrap == fingerprint) {
+        return Ok(Caller::User(Session::built_in()));
+    }
+    let Some(token) = token::find(env, &fingerprint)? else {
+        return Err(Error::unauthorized());
+    };
+    let allowed = match token.holder {
+        Holder::User(_) => credential.form.allows_personal(),
+        Holder::Deployment(_) => accepted == Accepted::Registry && credential.form.allows_deployment(),
+        Holder::Job { .. } => accepted == Accepted::Registry && credential.form.allows_job(),
+    };
+    if !allowed {
+        return Err(Error::unauthorized());
+    }
+    check_validity(env, &token)?;
+    match token.holder {
+        Holder::User(id) => Ok(Caller::User(session(env, id, token.scopes)?)),
+        Holder::Deployment(source) => Ok(Caller::DeployToken(DeployToken { source, scopes: token.scopes })),
+        Holder::Job { running: false, .. } => Err(Error::unauthorized()),
+        Holder::Job { user_id, project_id, running: true } => {
+            let session = session(env, user_id, token.scopes)?;
+            let project = project::by_id(env, project_id)?.ok_or_else(Error::unauthorized)?;
+            Ok(Caller::Job(Box::new(Job { session, project })))
+        }
+    }
+}
+
+fn check_validity(env: &Env, token: &Token) -> Result<(), Error> {
+    let invalid = |description: &str| {
+        let body = json!({"error": "invalid_token", "error_description": description});
+        Err(Error::with_body(StatusCode::UNAUTHORIZED, body))
+    };
+    if !member::is_current(token.expires_at, env.now) {
+        return invalid("Token is expired. You can either do re-authorization or token refresh.");
+    }
+    if token.revoked {
+        return invalid("Token was revoked. You have to re-authorize from the user.");
+    }
+    Ok(())
+}
+
+/// The session of a user who may use the service.
+fn session(env: &Env, user_id: u64, scopes: Vec<String>) -> Result<Session, Error> {
+    let user = user::by_id(env, user_id)?.ok_or_else(Error::unauthorized)?;
+    check_state(&user)?;
+    Ok(Session { user, scopes, built_in: false, memberships: OnceCell::new() })
+}
+
+fn check_state(user: &User) -> Result<(), Error> {
+    let why = match user.state {
+        State::Active => return Ok(()),
+        State::Blocked => "Your account has been blocked.",
+        State::Deactivated => "Your account has been deactivated by your administrator.",
+        State::PendingApproval => "Your account is pending approval from your administrator and hence blocked.",
+    };
+    Err(Error::message(StatusCode::FORBIDDEN, format!("403 Forbidden - {why}")))
+}
+
+/// The scopes of which one suffices for a request of the generic interface.
+pub fn api_scopes(method: &Method) -> &'static [&'static str] {
+    match *method {
+        Method::GET | Method::HEAD => &["api", "read_api"],
+        _ => &["api"],
+    }
+}
+
+impl Caller {
+    /// The user who is asking, or on whose behalf a job is.
+    pub fn session(&self) -> Option<&Session> {
+        match self {
+            Caller::User(session) => Some(session),
+            Caller::Job(job) => Some(&job.session),
+            Caller::Anonymous | Caller::DeployToken(_) => None,
+        }
+    }
+
+    pub fn user(&self) -> Option<&User> {
+        self.session().map(|session| &session.user)
+    }
+
+    /// The user, or 401.
+    pub fn user_or_401(&self) -> Result<&User, Error> {
+        self.user().ok_or_else(Error::unauthorized)
+    }
+
+    /// 401 for an anonymous caller.
+    pub fn known_or_401(&self) -> Result<(), Error> {
+        if self.is_anonymous() { Err(Error::unauthorized()) } else { Ok(()) }
+    }
+
+    pub fn is_anonymous(&self) -> bool {
+        matches!(self, Caller::Anonymous)
+    }
+
+    pub fn is_admin(&self) -> bool {
+        self.user().is_some_and(|user| user.is_admin)
+    }
+
+    /// Whether the caller's token has one of these scopes. Anonymous callers and jobs have no
+    /// scopes: what they may do is decided by roles alone, and this is true.
+    pub fn has_scope(&self, acceptable: &[&str]) -> bool {
+        let scopes = match self {
+            Caller::Anonymous | Caller::Job(_) => return true,
+            Caller::User(session) if session.built_in => return true,
+            Caller::User(session) => &session.scopes,
+            Caller::DeployToken(token) => &token.scopes,
+        };
+        scopes.iter().any(|scope| acceptable.contains(&scope.as_str()))
+    }
+
+    /// 403 `insufficient_scope` unless [`Self::has_scope`]; see [`api_scopes`].
+    pub fn require_scope(&self, acceptable: &[&str]) -> Result<(), Error> {
+        if self.has_scope(acceptable) {
+            return Ok(());
+        }
+        let body = json!({
+            "error": "insufficient_scope",
+            "error_description": "The request requires higher privileges than provided by the access token.",
+            "scope": acceptable.join(" "),
+        });
+        Err(Error::with_body(StatusCode::FORBIDDEN, body))
+    }
+
+    /// An administrator asks as somebody else.
+    fn sudo(self, env: &Env, target: &str) -> Result<Caller, Error> {
+        let forbidden = |why: &str| Error::message(StatusCode::FORBIDDEN, format!("403 Forbidden - {why}"));
+        let admin = match &self {
+            Caller::User(session) => session,
+            Caller::Job(_) => {
+                return Err(forbidden("Must be authenticated using an OAuth or personal access token to use sudo"));
+            }
+            Caller::Anonymous | Caller::DeployToken(_) => return Err(Error::unauthorized()),
+        };
+        if !admin.user.is_admin {
+            return Err(forbidden("Must be admin to use sudo"));
+        }
+        self.require_scope(&["sudo"])?;
+        let Some(user) = user::find(env, target)? else {
+            let text = format!("404 User with ID or username '{target}' Not Found");
+            return Err(Error::message(StatusCode::NOT_FOUND, text));
+        };
+        check_state(&user)?;
+        // The built-in administrator's token has every scope, and so has whoever uses it.
+        let scopes = match admin.built_in {
+            true => token::PERSONAL_SCOPES.map(str::to_owned).to_vec(),
+            false => admin.scopes.clone(),
+        };
+        Ok(Caller::User(Session { user, scopes, built_in: false, memberships: OnceCell::new() }))
+    }
+}
+
+impl Session {
+    fn built_in() -> Self {
+        let user = User {
+            id: 0,
+            username: "administrator".into(),
+            name: "Administrator".into(),
+            state: State::Active,
+            is_admin: true,
+            external: false,
+            bot: false,
+            namespace_id: 0,
+        };
+        Session { user, scopes: Vec::new(), built_in: true, memberships: OnceCell::new() }
+    }
+
+    /// Every direct membership of the user. 1 read, the first time.
+    pub fn memberships(&self, env: &Env) -> Result<&Memberships, Fault> {
+        if let Some(memberships) = self.memberships.get() {
+            return Ok(memberships);
+        }
+        let memberships = member::of_user(env, self.user.id)?;
+        Ok(self.memberships.get_or_init(|| memberships))
+    }
+}
+
+impl DeployToken {
+    /// Whether the token was made for this project or for a group above it.
+    pub fn covers(&self, project: &Project) -> bool {
+        self.source == Source::Project(project.id) || self.covers_group(&project.namespace)
+    }
+
+    /// Whether the token was made for this group or for one above it.
+    pub fn covers_group(&self, group: &Namespace) -> bool {
+        group.lineage().any(|above| self.source == Source::Group(above.id))
+    }
+}

@@ -1,0 +1,87 @@
+//! The forms in which a request can carry a token.
+
+use crate::caller::Accepted;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use http::header::AUTHORIZATION;
+use kit::{Error, Request};
+
+/// A token as it was presented. Deliberately without a text form.
+pub(crate) struct Credential {
+    pub form: Form,
+    pub token: Vec<u8>,
+}
+
+/// How a token was presented, which limits the kinds of token that it can be.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// `PRIVATE-TOKEN`, `private_token`, `access_token`.
+    Personal,
+    Bearer,
+    /// `JOB-TOKEN`, `job_token`.
+    Job,
+    /// `Deploy-Token`, and the password of HTTP Basic.
+    Deployment,
+}
+
+impl Form {
+    pub fn allows_personal(self) -> bool {
+        matches!(self, Form::Personal | Form::Bearer)
+    }
+
+    pub fn allows_job(self) -> bool {
+        matches!(self, Form::Job | Form::Bearer)
+    }
+
+    pub fn allows_deployment(self) -> bool {
+        matches!(self, Form::Deployment | Form::Bearer)
+    }
+}
+
+/// The credential that decides; `None` if there is none. An empty one counts as absent.
+pub(crate) fn first(request: &Request, accepted: Accepted) -> Result<Option<Credential>, Error> {
+    let params = request.params();
+    let header = |name: &str| request.headers.get(name).map(|value| value.as_bytes().to_vec());
+    let param = |name: &str| params.last(name).map(|value| value.as_bytes().to_vec());
+    let present =
+        |form, token: Option<Vec<u8>>| token.filter(|token| !token.is_empty()).map(|token| Credential { form, token });
+
+    let personal = present(Form::Personal, header("private-token"))
+        .or_else(|| present(Form::Personal, param("private_token")))
+        .or_else(|| present(Form::Bearer, authorization(request, "bearer").map(<[u8]>::to_vec)))
+        .or_else(|| present(Form::Personal, param("access_token")));
+    if personal.is_some() || accepted == Accepted::Api {
+        return Ok(personal);
+    }
+    let machine = present(Form::Job, header("job-token"))
+        .or_else(|| present(Form::Job, param("job_token")))
+        .or_else(|| present(Form::Deployment, header("deploy-token")));
+    if machine.is_some() {
+        return Ok(machine);
+    }
+    match authorization(request, "basic") {
+        None => Ok(None),
+        Some(basic) => Ok(present(Form::Deployment, Some(password(basic).ok_or_else(Error::unauthorized)?))),
+    }
+}
+
+/// Whom an administrator asks for: an id or a username.
+pub(crate) fn sudo(request: &Request) -> Option<String> {
+    let header = request.headers.get("sudo").map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
+    header.or_else(|| request.params().last("sudo").map(str::to_owned)).filter(|target| !target.is_empty())
+}
+
+/// What follows the scheme in an `Authorization` header of this scheme.
+fn authorization<'a>(request: &'a Request, scheme: &str) -> Option<&'a [u8]> {
+    let value = request.headers.get(AUTHORIZATION)?.as_bytes();
+    let (given, rest) = value.split_at_checked(scheme.len())?;
+    let rest = rest.strip_prefix(b" ")?;
+    given.eq_ignore_ascii_case(scheme.as_bytes()).then(|| rest.trim_ascii())
+}
+
+/// The password of `base64(user:password)`.
+fn password(basic: &[u8]) -> Option<Vec<u8>> {
+    let decoded = STANDARD.decode(basic).ok()?;
+    let colon = decoded.iter().position(|byte| *byte == b':')?;
+    decoded.get(colon + 1..).map(<[u8]>::to_vec)
+}

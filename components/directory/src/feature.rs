@@ -1,0 +1,132 @@
+//! Feature flags: for whom each is switched on.
+
+use crate::rejection::{Rejection, Unsaved};
+use crate::store::{self, Key};
+use kit::Env;
+use kit::store::Fault;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+/// What all features together may take, in bytes of JSON: they are one record.
+const MAX_BYTES: usize = 256 * 1024;
+
+/// What switches a feature on. Any one gate that is open suffices.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Gates {
+    /// On for everybody.
+    pub boolean: bool,
+    /// On for these, for example `User:1` (see [`Actor`]).
+    pub actors: BTreeSet<String>,
+    /// 0 to 100; always the same actors for the same feature.
+    pub percentage_of_actors: u8,
+    /// 0 to 100; decided anew each time.
+    pub percentage_of_time: u8,
+    /// Names of groups of actors. None is defined here: they are kept and shown, and open nothing.
+    pub groups: BTreeSet<String>,
+}
+
+/// For whom a feature is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Actor {
+    User(u64),
+    Group(u64),
+    Project(u64),
+}
+
+impl fmt::Display for Actor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Actor::User(id) => write!(f, "User:{id}"),
+            Actor::Group(id) => write!(f, "Group:{id}"),
+            Actor::Project(id) => write!(f, "Project:{id}"),
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum State {
+    On,
+    Conditional,
+    Off,
+}
+
+impl State {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            State::On => "on",
+            State::Conditional => "conditional",
+            State::Off => "off",
+        }
+    }
+}
+
+impl Gates {
+    /// On, if on for everybody always. A percentage of actors of 100 still is conditional, as in
+    /// the reference service.
+    pub fn state(&self) -> State {
+        if self.boolean || self.percentage_of_time >= 100 {
+            State::On
+        } else if *self == Gates::default() {
+            State::Off
+        } else {
+            State::Conditional
+        }
+    }
+
+    /// `chance` is a random number below 100.
+    fn is_open(&self, name: &str, actor: Option<Actor>, chance: impl FnOnce() -> u8) -> bool {
+        let for_actor = |actor: Actor| {
+            let actor = actor.to_string();
+            // The reference service's choice, so that the same actors are chosen: CRC-32 in
+            // thousandths of a percent.
+            let draw = crc32fast::hash(format!("{name}{actor}").as_bytes()) % 100_000;
+            self.actors.contains(&actor) || draw < u32::from(self.percentage_of_actors) * 1000
+        };
+        self.boolean
+            || actor.is_some_and(for_actor)
+            || (self.percentage_of_time > 0 && chance() < self.percentage_of_time)
+    }
+}
+
+/// Whether a feature is on for `actor`, or if there is none, for everybody. 1 read. A feature of
+/// which nothing is recorded is off.
+pub fn is_enabled(env: &Env, name: &str, actor: Option<Actor>) -> Result<bool, Fault> {
+    let chance = || {
+        let mut random = [0; 8];
+        env.entropy.fill(&mut random);
+        (u64::from_le_bytes(random) % 100) as u8
+    };
+    Ok(all(env)?.get(name).is_some_and(|gates| gates.is_open(name, actor, chance)))
+}
+
+/// Every recorded feature, by name. 1 read.
+pub fn all(env: &Env) -> Result<BTreeMap<String, Gates>, Fault> {
+    let features = store::read::<store::Features>(env, &Key::Features)?.unwrap_or_default();
+    Ok(features.into_iter().map(|(name, record)| (name, Gates::from(record))).collect())
+}
+
+/// Changes the gates of a feature and returns them.
+pub fn save(env: &Env, name: &str, change: impl Fn(&mut Gates)) -> Result<Gates, Unsaved> {
+    let mut saved = Gates::default();
+    store::try_update(env, &Key::Features, |current: Option<store::Features>| {
+        let mut features = current.unwrap_or_default();
+        let mut gates = features.remove(name).map(Gates::from).unwrap_or_default();
+        change(&mut gates);
+        saved = gates.clone();
+        features.insert(name.to_owned(), gates.into());
+        if serde_json::to_string(&features).map_or(0, |text| text.len()) > MAX_BYTES {
+            return Err(Unsaved::from(Rejection::Full { what: "features", limit: MAX_BYTES }));
+        }
+        Ok(features)
+    })?;
+    Ok(saved)
+}
+
+/// Forgets a feature.
+pub fn delete(env: &Env, name: &str) -> Result<(), Fault> {
+    store::update(env, &Key::Features, |current: Option<store::Features>| {
+        let mut features = current.unwrap_or_default();
+        features.remove(name);
+        features
+    })
+}

@@ -1,0 +1,163 @@
+//! Groups and personal namespaces: what projects live in. They share one series of ids and one
+//! tree of paths.
+
+use crate::member::Share;
+use crate::path::{self, Identifier, Resident};
+use crate::rejection::{Rejection, Unsaved};
+use crate::store::{self, Key};
+use kit::Env;
+use kit::store::Fault;
+use std::iter::successors;
+
+/// Groups nest at most this deep, as in the reference service.
+pub const MAX_DEPTH: usize = 20;
+
+/// A namespace and everything above it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Namespace {
+    pub id: u64,
+    /// For people.
+    pub name: String,
+    /// The last segment of the full path.
+    pub path: String,
+    pub kind: Kind,
+    pub visibility: Visibility,
+    /// Groups whose members have a role in this group.
+    pub shares: Vec<Share>,
+    pub parent: Option<Box<Namespace>>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    Group,
+    /// The personal namespace of the user with this id.
+    User {
+        owner: u64,
+    },
+}
+
+/// Who may see a group or a project.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Visibility {
+    /// Its members.
+    Private,
+    /// Every user who is not external.
+    Internal,
+    /// Everybody.
+    Public,
+}
+
+impl Visibility {
+    pub fn parse(text: &str) -> Option<Self> {
+        match text {
+            "private" => Some(Visibility::Private),
+            "internal" => Some(Visibility::Internal),
+            "public" => Some(Visibility::Public),
+            _ => None,
+        }
+    }
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Visibility::Private => "private",
+            Visibility::Internal => "internal",
+            Visibility::Public => "public",
+        }
+    }
+}
+
+impl Namespace {
+    /// This namespace, its parent, and so on up to the top level.
+    pub fn lineage(&self) -> impl Iterator<Item = &Namespace> {
+        successors(Some(self), |namespace| namespace.parent.as_deref())
+    }
+
+    /// The top-level namespace above this one, or itself.
+    pub fn root(&self) -> &Namespace {
+        self.lineage().last().unwrap_or(self)
+    }
+
+    pub fn full_path(&self) -> String {
+        match &self.parent {
+            Some(parent) => format!("{}/{}", parent.full_path(), self.path),
+            None => self.path.clone(),
+        }
+    }
+
+    pub fn is_group(&self) -> bool {
+        self.kind == Kind::Group
+    }
+}
+
+/// The namespace with this id. One read for each level.
+pub fn by_id(env: &Env, id: u64) -> Result<Option<Namespace>, Fault> {
+    let mut records = Vec::new();
+    let mut next = Some(id);
+    while let Some(id) = next {
+        if records.len() > MAX_DEPTH {
+            return Err(Fault::corrupt(&Key::Namespace(id).to_string(), "its ancestors never end"));
+        }
+        // What is below a deleted namespace is deleted with it.
+        let Some(record) = store::read::<store::Namespace>(env, &Key::Namespace(id))? else {
+            return Ok(None);
+        };
+        next = record.parent_id;
+        records.push((id, record));
+    }
+    let above =
+        |parent: Option<Namespace>, (id, record): (u64, store::Namespace)| Some(record.into_namespace(id, parent));
+    Ok(records.into_iter().rev().fold(None, above))
+}
+
+/// The namespace named by an id (all digits) or by a full path in any letter case. By path, two
+/// reads for each level. An old path does not lead anywhere.
+pub fn find(env: &Env, id_or_path: &str) -> Result<Option<Namespace>, Fault> {
+    match Identifier::parse(id_or_path) {
+        Identifier::Id(id) => by_id(env, id),
+        Identifier::Path(path) => path::namespace(env, path),
+        Identifier::Impossible => Ok(None),
+    }
+}
+
+/// The same for groups only.
+pub fn find_group(env: &Env, id_or_path: &str) -> Result<Option<Namespace>, Fault> {
+    Ok(find(env, id_or_path)?.filter(Namespace::is_group))
+}
+
+/// A group as it is to be.
+pub struct NewGroup {
+    pub id: u64,
+    pub name: String,
+    pub path: String,
+    pub parent_id: Option<u64>,
+    pub visibility: Visibility,
+    pub shares: Vec<Share>,
+}
+
+/// Creates or replaces a group. Renaming or moving one moves everything below it, because a path
+/// is never stored: what is below names its parent by id.
+pub fn save_group(env: &Env, new: NewGroup) -> Result<(), Unsaved> {
+    if let Some(parent_id) = new.parent_id {
+        let parent = by_id(env, parent_id)?.ok_or(Rejection::NoNamespace(parent_id))?;
+        if !parent.is_group() {
+            return Err(Rejection::NotAGroup(parent_id).into());
+        }
+        if parent.lineage().any(|ancestor| ancestor.id == new.id) {
+            return Err(Rejection::OwnAncestor(new.id).into());
+        }
+        if parent.lineage().count() >= MAX_DEPTH {
+            return Err(Rejection::TooDeep.into());
+        }
+    }
+    path::claim(env, new.parent_id, &new.path, Resident::Namespace(new.id))?;
+    let id = new.id;
+    store::save_namespace(env, id, store::Namespace::group(new))
+}
+
+/// Forgets a group, and with it everything below.
+pub fn delete_group(env: &Env, id: u64) -> Result<(), Fault> {
+    match by_id(env, id)? {
+        Some(namespace) if !namespace.is_group() => Ok(()),
+        _ => store::write::<store::Namespace>(env, &Key::Namespace(id), None),
+    }
+}

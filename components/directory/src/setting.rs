@@ -1,0 +1,97 @@
+//! The settings of the whole service.
+
+use crate::rejection::{Rejection, Unsaved};
+use crate::store::{self, Key};
+use kit::Env;
+use kit::store::Fault;
+use serde_json::{Map, Value};
+
+/// What all settings together may take, in bytes of JSON. They are read with many requests.
+const MAX_BYTES: usize = 64 * 1024;
+
+/// The settings, each with its default.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Settings(Map<String, Value>);
+
+/// What the service is licensed for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum License {
+    Free,
+    Premium,
+    Ultimate,
+}
+
+impl License {
+    pub fn parse(text: &str) -> Option<Self> {
+        match text {
+            "free" => Some(License::Free),
+            "premium" => Some(License::Premium),
+            "ultimate" => Some(License::Ultimate),
+            _ => None,
+        }
+    }
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            License::Free => "free",
+            License::Premium => "premium",
+            License::Ultimate => "ultimate",
+        }
+    }
+}
+
+impl Settings {
+    /// `license`: decides the licensed parameters and fields. Ultimate by default.
+    pub fn license(&self) -> License {
+        self.text("license").and_then(License::parse).unwrap_or(License::Ultimate)
+    }
+
+    /// `hosted`: whether this is the operator's public site. True by default.
+    pub fn hosted(&self) -> bool {
+        self.flag("hosted", true)
+    }
+
+    /// `operator_group`: full path of the top-level group of the operator's team.
+    pub fn operator_group(&self) -> Option<&str> {
+        self.text("operator_group")
+    }
+
+    /// A text that is set and not empty.
+    pub fn text(&self, name: &str) -> Option<&str> {
+        self.0.get(name).and_then(Value::as_str).filter(|text| !text.is_empty())
+    }
+
+    pub fn flag(&self, name: &str, default: bool) -> bool {
+        self.0.get(name).and_then(Value::as_bool).unwrap_or(default)
+    }
+
+    /// Everything that was set, secrets included.
+    pub fn all(&self) -> &Map<String, Value> {
+        &self.0
+    }
+}
+
+/// The settings as they are. 1 read.
+pub fn read(env: &Env) -> Result<Settings, Fault> {
+    Ok(Settings(store::read::<Map<String, Value>>(env, &Key::Settings)?.unwrap_or_default()))
+}
+
+/// Sets what `changes` has; `null` goes back to the default. Returns the settings after that.
+pub fn save(env: &Env, changes: &Map<String, Value>) -> Result<Settings, Unsaved> {
+    let mut saved = Settings::default();
+    store::try_update(env, &Key::Settings, |current: Option<Map<String, Value>>| {
+        let mut settings = current.unwrap_or_default();
+        for (name, value) in changes {
+            match value {
+                Value::Null => settings.remove(name),
+                value => settings.insert(name.clone(), value.clone()),
+            };
+        }
+        if serde_json::to_string(&settings).map_or(0, |text| text.len()) > MAX_BYTES {
+            return Err(Unsaved::from(Rejection::Full { what: "settings", limit: MAX_BYTES }));
+        }
+        saved = Settings(settings.clone());
+        Ok(settings)
+    })?;
+    Ok(saved)
+}

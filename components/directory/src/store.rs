@@ -1,0 +1,109 @@
+//! Keys and stored bytes; nothing else knows them. The table of keys is in the crate's
+//! documentation.
+
+mod record;
+
+pub(crate) use record::{Access, Entry, Features, Namespace, Project, Token, User};
+
+use crate::rejection::{Rejection, Unsaved};
+use crate::token::Fingerprint;
+use kit::Env;
+use kit::root::{self, Decision};
+use kit::store::Fault;
+use serde::{Serialize, de::DeserializeOwned};
+use std::fmt;
+
+pub(crate) enum Key<'a> {
+    User(u64),
+    Token(&'a Fingerprint),
+    Namespace(u64),
+    Project(u64),
+    /// A path segment, in lower case, below a namespace (0 is the top).
+    Path(u64, String),
+    /// A user's memberships.
+    Access(u64),
+    Settings,
+    Features,
+}
+
+impl Key<'_> {
+    pub fn entry(parent_id: Option<u64>, segment: &str) -> Self {
+        Key::Path(parent_id.unwrap_or(0), segment.to_ascii_lowercase())
+    }
+}
+
+impl fmt::Display for Key<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("directory/v1/")?;
+        match self {
+            Key::User(id) => write!(f, "user/{id}"),
+            Key::Token(fingerprint) => {
+                f.write_str("token/")?;
+                fingerprint.bytes().iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+            }
+            Key::Namespace(id) => write!(f, "namespace/{id}"),
+            Key::Project(id) => write!(f, "project/{id}"),
+            Key::Path(parent_id, segment) => write!(f, "path/{parent_id}/{segment}"),
+            Key::Access(user_id) => write!(f, "access/{user_id}"),
+            Key::Settings => f.write_str("settings"),
+            Key::Features => f.write_str("features"),
+        }
+    }
+}
+
+/// A record; `None` if it is absent or deleted.
+///
+/// A deleted record is kept as `null`: a root that was removed altogether could not be created
+/// again by compare-and-swap alone (see [`kit::root::update`]).
+pub(crate) fn read<R: DeserializeOwned>(env: &Env, key: &Key) -> Result<Option<R>, Fault> {
+    Ok(root::read::<Option<R>>(&*env.store, &key.to_string())?.flatten())
+}
+
+/// Makes `new` the record; `None` deletes it. Writes nothing that is there already.
+pub(crate) fn write<R>(env: &Env, key: &Key, new: Option<R>) -> Result<(), Fault>
+where
+    R: Serialize + DeserializeOwned + PartialEq + Clone,
+{
+    root::update(&*env.store, &key.to_string(), |current: Option<Option<R>>| {
+        let unchanged = current.flatten() == new;
+        Ok(if unchanged { Decision::Done(()) } else { Decision::Write(new.clone(), ()) })
+    })
+}
+
+/// Replaces a record by what `change` makes of it. `change` MUST be idempotent: it is asked again
+/// after a lost swap, also if that swap in fact took place.
+pub(crate) fn update<R>(env: &Env, key: &Key, mut change: impl FnMut(Option<R>) -> R) -> Result<(), Fault>
+where
+    R: Serialize + DeserializeOwned + PartialEq + Clone,
+{
+    root::update(&*env.store, &key.to_string(), |current: Option<Option<R>>| {
+        let current = current.flatten();
+        let new = change(current.clone());
+        Ok(if current.as_ref() == Some(&new) { Decision::Done(()) } else { Decision::Write(Some(new), ()) })
+    })
+}
+
+/// The same with a `change` that may refuse.
+pub(crate) fn try_update<R>(
+    env: &Env,
+    key: &Key,
+    mut change: impl FnMut(Option<R>) -> Result<R, Unsaved>,
+) -> Result<(), Unsaved>
+where
+    R: Serialize + DeserializeOwned + PartialEq + Clone,
+{
+    root::update(&*env.store, &key.to_string(), |current: Option<Option<R>>| {
+        let current = current.flatten();
+        let new = change(current.clone())?;
+        Ok(if current.as_ref() == Some(&new) { Decision::Done(()) } else { Decision::Write(Some(new), ()) })
+    })
+}
+
+/// Writes the record of a namespace, unless its id belongs to a namespace of another kind or to
+/// another user.
+pub(crate) fn save_namespace(env: &Env, id: u64, new: Namespace) -> Result<(), Unsaved> {
+    try_update(env, &Key::Namespace(id), |current: Option<Namespace>| match current {
+        Some(current) if current.owner_id != new.owner_id => Err(Rejection::NamespaceInUse(id).into()),
+        _ => Ok(new.clone()),
+    })
+}
