@@ -37,6 +37,9 @@ lint: toolchain ## Formatting and lints, warnings are errors
 	cargo clippy --locked --release --workspace --all-targets -- -D warnings
 	cargo clippy --locked --profile component --target $(WASM) $(AREAS:%=-p %) -- -D warnings
 
+bench: build ## Measure, beside a native hyper server; prints tables
+	cargo bench --locked -p hexad-tests --bench hexad
+
 clean: ## Remove what was built; data stays
 	cargo clean
 	rm -rf dist tests/cache

@@ -3,5 +3,7 @@
 //! | ring | asks |
 //! |---|---|
 //! | [`contracts`] | do the manifest, the worlds and the crates agree with one another? |
+//! | [`clients`] | do the programs that people use agree? |
 
+mod clients;
 mod contracts;

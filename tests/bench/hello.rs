@@ -1,0 +1,53 @@
+//! The yardstick: a native hyper server with a fixed answer, in a process of its own.
+
+use http_body_util::Full;
+use hyper::body::Bytes;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use std::convert::Infallible;
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+
+/// The argument that turns this program into the yardstick.
+pub const FLAG: &str = "--serve-hello";
+
+pub struct Hello {
+    child: Child,
+    pub url: String,
+}
+
+impl Hello {
+    pub fn start() -> Self {
+        let program = std::env::current_exe().expect("the path of this program");
+        let mut child = Command::new(program).arg(FLAG).stdout(Stdio::piped()).spawn().expect("the yardstick starts");
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().expect("piped")).read_line(&mut line).expect("its address");
+        Hello { child, url: format!("http://{}", line.trim()) }
+    }
+}
+
+impl Drop for Hello {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Serves until killed, on as many threads as there are cores.
+pub fn serve() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
+    runtime.block_on(async {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        println!("{}", listener.local_addr().expect("an address"));
+        loop {
+            let (stream, _) = listener.accept().await.expect("a connection");
+            let _ = stream.set_nodelay(true);
+            tokio::spawn(async move {
+                let answer = service_fn(async |_| {
+                    Ok::<_, Infallible>(hyper::Response::new(Full::new(Bytes::from_static(b"hello\n"))))
+                });
+                let _ = hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), answer).await;
+            });
+        }
+    });
+}

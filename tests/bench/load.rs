@@ -1,0 +1,151 @@
+//! A closed-loop client: a number of connections, each with one request in flight.
+
+use http_body_util::{BodyExt, Full};
+use hyper::body::Bytes;
+use hyper::client::conn::http1::{SendRequest, handshake};
+use hyper_util::rt::TokioIo;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+const CONNECTIONS: usize = 16;
+const WARM_UP: Duration = Duration::from_millis(500);
+const MEASURED: Duration = Duration::from_secs(3);
+
+#[derive(Clone)]
+pub struct Request {
+    pub method: &'static str,
+    pub path: String,
+    pub headers: Vec<(&'static str, String)>,
+    pub body: Vec<u8>,
+}
+
+/// What was measured.
+pub struct Load {
+    /// Milliseconds of each request, sorted.
+    latencies: Vec<f64>,
+    bytes: u64,
+    took: Duration,
+}
+
+impl Load {
+    /// Sends `request` again and again on [`CONNECTIONS`] connections.
+    pub fn run(url: &str, request: &Request) -> Load {
+        measure(url, CONNECTIONS, |started| {
+            let request = request.clone();
+            let warm = started + WARM_UP;
+            move || {
+                let now = Instant::now();
+                (now < warm + MEASURED).then(|| (request.clone(), now >= warm))
+            }
+        })
+        .over(MEASURED)
+    }
+
+    fn over(mut self, took: Duration) -> Self {
+        self.took = took;
+        self
+    }
+
+    pub fn per_second(&self) -> f64 {
+        self.latencies.len() as f64 / self.took.as_secs_f64()
+    }
+
+    pub fn megabytes_per_second(&self) -> f64 {
+        self.bytes as f64 / self.took.as_secs_f64() / 1e6
+    }
+
+    /// Milliseconds within which this share of the requests was answered.
+    pub fn percentile(&self, share: f64) -> f64 {
+        let last = self.latencies.len().saturating_sub(1);
+        self.latencies.get((last as f64 * share) as usize).copied().unwrap_or(f64::NAN)
+    }
+}
+
+/// Sends each request once, spread over `connections` connections.
+pub fn each_once(url: &str, requests: Vec<Request>, connections: usize) -> Load {
+    let queue = Arc::new(Mutex::new(requests.into_iter()));
+    measure(url, connections, |_| {
+        let queue = queue.clone();
+        move || queue.lock().expect("no panic").next().map(|request| (request, true))
+    })
+}
+
+/// One header of the answer to `request`.
+pub fn header(url: &str, request: &Request, name: &str) -> Option<String> {
+    runtime().block_on(async {
+        let mut connection = connect(url).await;
+        let response = connection.send_request(build(url, request.clone())).await.expect("an answer");
+        Some(response.headers().get(name)?.to_str().ok()?.to_owned())
+    })
+}
+
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime")
+}
+
+/// Runs `connections` loops, each of which asks its `next` for the next request and whether it
+/// counts, until there is none.
+fn measure<N>(url: &str, connections: usize, next: impl Fn(Instant) -> N) -> Load
+where
+    N: FnMut() -> Option<(Request, bool)> + 'static,
+{
+    let started = Instant::now();
+    let (latencies, bytes) = runtime().block_on(async {
+        let tasks = tokio::task::LocalSet::new();
+        let loops: Vec<_> =
+            (0..connections).map(|_| tasks.spawn_local(one_connection(url.to_owned(), next(started)))).collect();
+        tasks.await;
+        let mut all = (Vec::new(), 0);
+        for each in loops {
+            let (latencies, bytes) = each.await.expect("the loop ended well");
+            all.0.extend(latencies);
+            all.1 += bytes;
+        }
+        all
+    });
+    let mut latencies = latencies;
+    latencies.sort_by(f64::total_cmp);
+    Load { latencies, bytes, took: started.elapsed() }
+}
+
+async fn one_connection(url: String, mut next: impl FnMut() -> Option<(Request, bool)>) -> (Vec<f64>, u64) {
+    let mut connection = connect(&url).await;
+    let (mut latencies, mut bytes) = (Vec::new(), 0);
+    while let Some((request, counts)) = next() {
+        let (method, path, sent) = (request.method, request.path.clone(), request.body.len() as u64);
+        let start = Instant::now();
+        let response = connection.send_request(build(&url, request)).await.expect("an answer");
+        let status = response.status();
+        let mut body = response.into_body();
+        let mut received = 0;
+        while let Some(frame) = body.frame().await {
+            received += frame.expect("a whole body").data_ref().map_or(0, |data| data.len() as u64);
+        }
+        assert!(status.is_success() || status == 304, "{method} {path}: {status}");
+        if counts {
+            latencies.push(start.elapsed().as_secs_f64() * 1000.0);
+            bytes += sent + received;
+        }
+    }
+    (latencies, bytes)
+}
+
+async fn connect(url: &str) -> SendRequest<Full<Bytes>> {
+    let address = url.strip_prefix("http://").expect("a plain address");
+    let stream = tokio::net::TcpStream::connect(address).await.expect("the server accepts");
+    stream.set_nodelay(true).expect("a TCP option");
+    let (sender, connection) = handshake(TokioIo::new(stream)).await.expect("HTTP/1.1");
+    tokio::task::spawn(connection);
+    sender
+}
+
+fn build(url: &str, request: Request) -> hyper::Request<Full<Bytes>> {
+    let mut builder = hyper::Request::builder()
+        .method(request.method)
+        .uri(request.path)
+        .header("host", url.trim_start_matches("http://"));
+    for (name, value) in request.headers {
+        builder = builder.header(name, value);
+    }
+    builder.body(Full::new(Bytes::from(request.body))).expect("a valid request")
+}

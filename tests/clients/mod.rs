@@ -1,0 +1,80 @@
+//! Do the programs that people use agree? Real clients, each in a home folder of its own, against
+//! a host on a port of its own.
+
+mod npm;
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// Whether the client ring is to run. `make test CLIENTS=no` leaves it out; a client that is
+/// missing otherwise is a failure.
+pub fn wanted() -> bool {
+    std::env::var("HEXAD_CLIENTS").as_deref() != Ok("no")
+}
+
+/// A person's machine: a home folder and work folders, thrown away at the end.
+pub struct Machine {
+    folder: tempfile::TempDir,
+}
+
+/// What a client program printed, and whether it was content.
+pub struct Printed {
+    pub success: bool,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+impl Machine {
+    pub fn new() -> Self {
+        Machine { folder: tempfile::tempdir().expect("a temporary folder") }
+    }
+
+    /// A folder below the machine's root, made if it is not there.
+    pub fn folder(&self, name: &str) -> PathBuf {
+        let path = self.folder.path().join(name);
+        std::fs::create_dir_all(&path).expect("a folder");
+        path
+    }
+
+    /// Writes a file below the machine's root.
+    pub fn write(&self, path: &str, text: &str) {
+        let path = self.folder.path().join(path);
+        std::fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+        std::fs::write(path, text).expect("a file");
+    }
+
+    /// Runs a program in `folder` with nothing of our own environment but the PATH.
+    pub fn run<S: AsRef<OsStr>>(&self, folder: &Path, program: &str, arguments: &[S]) -> Printed {
+        let Output { status, stdout, stderr } = Command::new(program)
+            .args(arguments)
+            .current_dir(folder)
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .env("HOME", self.folder("home"))
+            .env("CI", "true")
+            .output()
+            .unwrap_or_else(|why| panic!("{program} cannot be run: {why}"));
+        Printed {
+            success: status.success(),
+            stdout: String::from_utf8_lossy(&stdout).into_owned(),
+            stderr: String::from_utf8_lossy(&stderr).into_owned(),
+        }
+    }
+}
+
+impl Printed {
+    /// The standard output of a program that must have succeeded.
+    #[track_caller]
+    pub fn ok(self) -> String {
+        assert!(self.success, "failed\n--- stdout\n{}\n--- stderr\n{}", self.stdout, self.stderr);
+        self.stdout
+    }
+
+    /// What a program that must have failed printed on its standard error.
+    #[track_caller]
+    pub fn refused(self) -> String {
+        assert!(!self.success, "succeeded\n--- stdout\n{}\n--- stderr\n{}", self.stdout, self.stderr);
+        self.stderr
+    }
+}

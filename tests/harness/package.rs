@@ -1,0 +1,71 @@
+//! Packages as a client would publish them.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use serde_json::json;
+use sha1::Sha1;
+use sha2::{Digest, Sha512};
+
+/// A gzipped tar with a `package/package.json` and a file of `size` incompressible bytes, which
+/// depend on `seed` only.
+pub fn tarball(name: &str, version: &str, size: usize, seed: u64) -> Vec<u8> {
+    let manifest = json!({"name": name, "version": version, "main": "index.js"}).to_string();
+    let mut tar = tar::Builder::new(GzEncoder::new(Vec::new(), Compression::fast()));
+    for (path, bytes) in [("package/package.json", manifest.into_bytes()), ("package/data.bin", noise(size, seed))] {
+        let mut header = tar::Header::new_gnu();
+        header.set_size(bytes.len() as u64);
+        header.set_mode(0o644);
+        header.set_mtime(0);
+        tar.append_data(&mut header, path, bytes.as_slice()).expect("memory");
+    }
+    tar.into_inner().expect("memory").finish().expect("memory")
+}
+
+/// Bytes that do not compress: xorshift64*.
+fn noise(size: usize, seed: u64) -> Vec<u8> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut bytes = Vec::with_capacity(size + 8);
+    while bytes.len() < size {
+        state ^= state >> 12;
+        state ^= state << 25;
+        state ^= state >> 27;
+        bytes.extend_from_slice(&state.wrapping_mul(0x2545_f491_4f6c_dd1d).to_le_bytes());
+    }
+    bytes.truncate(size);
+    bytes
+}
+
+/// The publish document of npm 11 for `tarball`.
+pub fn document(name: &str, version: &str, tag: &str, tarball: &[u8]) -> Vec<u8> {
+    let file = format!("{name}-{version}.tgz");
+    let shasum: String = Sha1::digest(tarball).iter().map(|byte| format!("{byte:02x}")).collect();
+    let integrity = format!("sha512-{}", STANDARD.encode(Sha512::digest(tarball)));
+    json!({
+        "_id": name,
+        "name": name,
+        "dist-tags": {tag: version},
+        "versions": {version: {
+            "name": name,
+            "version": version,
+            "description": "A package of the tests",
+            "main": "index.js",
+            "license": "MIT",
+            "dependencies": {"left": "^1.0.0"},
+            "readme": "ERROR: No README data found!",
+            "_id": format!("{name}@{version}"),
+            "_nodeVersion": "20.20.2",
+            "_npmVersion": "11.19.1",
+            "dist": {"integrity": integrity, "shasum": shasum, "tarball": format!("http://registry.test/{name}/-/{file}")},
+        }},
+        "access": null,
+        "_attachments": {file: {
+            "content_type": "application/octet-stream",
+            "data": STANDARD.encode(tarball),
+            "length": tarball.len(),
+        }},
+    })
+    .to_string()
+    .into_bytes()
+}

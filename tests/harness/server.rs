@@ -1,0 +1,98 @@
+//! A host in a process of its own, on a port of its own, with a store of its own.
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+/// The token that every server here is started with.
+pub const BOOTSTRAP_TOKEN: &str = "bootstrap-token-of-the-tests";
+
+/// A running `hexad up`. Dropping it kills the process.
+pub struct Server {
+    child: Child,
+    /// For example `http://127.0.0.1:40123`.
+    pub url: String,
+    pub data: PathBuf,
+}
+
+/// The project's folder.
+pub fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().expect("the project's folder")
+}
+
+/// The built host: it lies beside the folder of the running test binary.
+pub fn binary() -> PathBuf {
+    let me = std::env::current_exe().expect("the path of this program");
+    let binary = me.parent().and_then(Path::parent).expect("target/release/deps").join("hexad");
+    assert!(binary.is_file(), "{} is missing; `make host` builds it", binary.display());
+    binary
+}
+
+impl Server {
+    /// Starts a host over the store in `data` and waits until it says where it listens.
+    pub fn start(data: &Path) -> Self {
+        Server::start_with(data, &[])
+    }
+
+    /// The same with values for the manifest's variables.
+    pub fn start_with(data: &Path, variables: &[(&str, &str)]) -> Self {
+        let mut command = Command::new(binary());
+        command
+            .current_dir(root())
+            .args(["up", "--manifest", "spin.toml", "--listen", "127.0.0.1:0", "--data"])
+            .arg(data)
+            .env("SPIN_VARIABLE_BOOTSTRAP_ADMIN_TOKEN", BOOTSTRAP_TOKEN)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped());
+        for (name, value) in variables {
+            command.env(format!("SPIN_VARIABLE_{}", name.to_uppercase()), value);
+        }
+        let mut child = command.spawn().expect("the host starts");
+        let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
+        let url = lines
+            .by_ref()
+            .map(|line| line.expect("text"))
+            .find_map(|line| Some(line.strip_prefix("listening on ")?.trim().to_owned()))
+            .expect("the host ended before it listened; its log is above");
+        // Whatever else it prints must not fill the pipe.
+        std::thread::spawn(move || lines.for_each(drop));
+        Server { child, url, data: data.to_owned() }
+    }
+
+    /// Kills the process at once, as a power cut would, and returns its store.
+    pub fn kill(mut self) -> PathBuf {
+        self.child.kill().expect("the host can be killed");
+        self.child.wait().expect("the host has ended");
+        self.data.clone()
+    }
+
+    /// Asks the process to end and waits until it has; its exit code.
+    pub fn stop(mut self) -> Option<i32> {
+        let status = Command::new("kill").arg(self.child.id().to_string()).status().expect("kill runs");
+        assert!(status.success());
+        self.child.wait().expect("the host has ended").code()
+    }
+
+    /// Resident memory of the process now and at most since the last [`Server::forget_peak`], in
+    /// bytes.
+    pub fn memory(&self) -> (u64, u64) {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).expect("procfs");
+        let field = |name: &str| -> u64 {
+            let line = status.lines().find(|line| line.starts_with(name)).expect("a field");
+            line.split_whitespace().nth(1).and_then(|kib| kib.parse::<u64>().ok()).expect("a number") * 1024
+        };
+        (field("VmRSS:"), field("VmHWM:"))
+    }
+
+    /// Makes the highest memory seen the present one.
+    pub fn forget_peak(&self) {
+        std::fs::write(format!("/proc/{}/clear_refs", self.child.id()), "5").expect("procfs");
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
