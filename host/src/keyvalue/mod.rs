@@ -1,0 +1,122 @@
+//! `wasi:keyvalue@0.2.0-draft2`: what a component may open, read and write, over any
+//! [`Backend`](crate::store::Backend).
+
+mod grants;
+mod interface;
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tokio::sync::Semaphore;
+use wasmtime::component::{HasData, ResourceTable};
+
+pub use grants::Grants;
+pub use interface::add_to_linker;
+
+use crate::store::{Backend, Error, Key, Ledger};
+
+/// Bytes that one instance may have in the writer's queue. An instance that writes faster than
+/// the disk waits here; the bound for all of them together is the engine's.
+const IN_FLIGHT_BYTES: u32 = 4 * 1024 * 1024;
+
+/// Bytes that the compare-and-swap handles of one instance may hold.
+const HELD_BYTES: usize = 64 * 1024 * 1024;
+
+/// The keys remembered as written and not yet durable. Beyond that, the instance settles first.
+const REMEMBERED_KEYS: usize = 4096;
+
+/// The writes of one request, shared by the guest that makes them and the host that holds the
+/// response head back until they are durable.
+#[derive(Clone, Debug, Default)]
+pub struct WriteScope {
+    ledger: Ledger,
+    write_through: Arc<AtomicBool>,
+}
+
+impl WriteScope {
+    /// From now on a write waits until it is durable before the guest goes on: nobody else will
+    /// wait for it. Set before the last settling, so that no write slips between the two.
+    pub fn write_through(&self) {
+        self.write_through.store(true, Ordering::SeqCst);
+    }
+
+    /// Waits until what was written so far is durable.
+    pub async fn durable(&self, backend: &dyn Backend) -> Result<(), Error> {
+        backend.durable(&self.ledger).await
+    }
+}
+
+/// The key-value state of one instance.
+pub struct KeyValue {
+    backend: Arc<dyn Backend>,
+    grants: Arc<Grants>,
+    scope: WriteScope,
+    /// Keys that the current request has written (or lost a swap for) since it last settled:
+    /// a committed read of them could be older than what the guest knows.
+    unsettled: HashSet<Key>,
+    in_flight: Arc<Semaphore>,
+    held: usize,
+}
+
+impl KeyValue {
+    pub fn new(backend: Arc<dyn Backend>, grants: Arc<Grants>) -> Self {
+        Self {
+            backend,
+            grants,
+            scope: WriteScope::default(),
+            unsettled: HashSet::new(),
+            in_flight: Arc::new(Semaphore::new(IN_FLIGHT_BYTES as usize)),
+            held: 0,
+        }
+    }
+
+    /// Everything written from now on belongs to another request.
+    pub fn enter(&mut self, scope: WriteScope) {
+        self.scope = scope;
+        self.unsettled.clear();
+    }
+
+    async fn settle(&mut self) -> Result<(), Error> {
+        self.scope.durable(&*self.backend).await?;
+        self.unsettled.clear();
+        Ok(())
+    }
+
+    /// Makes a committed read of `key` see what this request has done.
+    async fn before_read(&mut self, key: &Key) -> Result<(), Error> {
+        match self.unsettled.contains(key) {
+            true => self.settle().await,
+            false => Ok(()),
+        }
+    }
+
+    async fn before_list(&mut self) -> Result<(), Error> {
+        match self.unsettled.is_empty() {
+            true => Ok(()),
+            false => self.settle().await,
+        }
+    }
+
+    async fn after_write(&mut self, keys: impl IntoIterator<Item = Key>) -> Result<(), Error> {
+        self.unsettled.extend(keys);
+        let write_through = self.scope.write_through.load(Ordering::SeqCst);
+        if write_through || self.unsettled.len() > REMEMBERED_KEYS {
+            self.settle().await?;
+        }
+        Ok(())
+    }
+}
+
+/// The state and the table of its handles, as the interface needs them.
+pub struct KeyValueView<'a> {
+    pub ctx: &'a mut KeyValue,
+    pub table: &'a mut ResourceTable,
+}
+
+/// Names the view to the linker.
+pub struct HasKeyValue;
+
+impl HasData for HasKeyValue {
+    type Data<'a> = KeyValueView<'a>;
+}

@@ -1,0 +1,105 @@
+//! What one component may use at most, from its `tool.hexad` table.
+
+use std::time::Duration;
+
+use bytesize::ByteSize;
+use jiff::SignedDuration;
+
+use super::schema::HexadTool;
+
+/// The most memory that a manifest may grant to one instance: a bulk memory instruction checks
+/// for interruption only when it starts, so this bounds how long one can run.
+pub const MEMORY_CEILING: u64 = 1024 * 1024 * 1024;
+
+/// The most instances that a manifest may grant to one component.
+pub const INSTANCES_CEILING: usize = 1000;
+
+/// The bounds of one component.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of linear memory per instance, summed over all of its memories.
+    pub memory: usize,
+    /// Time from the last received byte of the request to the head of the response.
+    pub request_timeout: Duration,
+    /// Time for the transfer of the whole request, and again for the whole response body.
+    pub transfer_timeout: Duration,
+    /// Bytes of a request body.
+    pub max_body: u64,
+    /// Requests at the same moment; each has an instance to itself.
+    pub instances: usize,
+    /// Requests that an instance serves, one after the other, before it is thrown away.
+    pub reuse: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            memory: 256 * 1024 * 1024,
+            request_timeout: Duration::from_secs(60),
+            transfer_timeout: Duration::from_secs(600),
+            max_body: 64 * 1024 * 1024,
+            instances: 64,
+            reuse: 128,
+        }
+    }
+}
+
+impl Limits {
+    pub(super) fn from_tool(tool: &HexadTool) -> Result<Self, String> {
+        let default = Self::default();
+        let memory = match &tool.memory {
+            None => default.memory,
+            Some(text) => memory(text)?,
+        };
+        Ok(Self {
+            memory,
+            request_timeout: match &tool.request_timeout {
+                None => default.request_timeout,
+                Some(text) => duration("request_timeout", text)?,
+            },
+            transfer_timeout: match &tool.transfer_timeout {
+                None => default.transfer_timeout,
+                Some(text) => duration("transfer_timeout", text)?,
+            },
+            max_body: match &tool.max_body {
+                None => default.max_body,
+                Some(text) => bytes("max_body", text)?,
+            },
+            instances: count("instances", tool.instances, default.instances)?,
+            reuse: count("reuse", tool.reuse, default.reuse)?,
+        })
+    }
+}
+
+fn memory(text: &str) -> Result<usize, String> {
+    let bytes = bytes("memory", text)?;
+    match usize::try_from(bytes) {
+        Ok(size) if bytes <= MEMORY_CEILING => Ok(size),
+        _ => Err(format!("memory = \"{text}\" is above the limit of {}; lower it", ByteSize(MEMORY_CEILING))),
+    }
+}
+
+fn bytes(key: &str, text: &str) -> Result<u64, String> {
+    match text.parse::<ByteSize>() {
+        Ok(ByteSize(bytes)) if bytes > 0 => Ok(bytes),
+        _ => Err(format!("{key} = \"{text}\" is not a size; write a number and a unit, such as \"256MiB\"")),
+    }
+}
+
+fn duration(key: &str, text: &str) -> Result<Duration, String> {
+    let parsed = text.parse::<SignedDuration>().ok();
+    match parsed.and_then(|duration| Duration::try_from(duration).ok()) {
+        Some(duration) if !duration.is_zero() => Ok(duration),
+        _ => Err(format!("{key} = \"{text}\" is not a duration; write a number and a unit, such as \"60s\"")),
+    }
+}
+
+fn count(key: &str, value: Option<u64>, default: usize) -> Result<usize, String> {
+    let Some(value) = value else {
+        return Ok(default);
+    };
+    match usize::try_from(value) {
+        Ok(count) if (1..=INSTANCES_CEILING).contains(&count) => Ok(count),
+        _ => Err(format!("{key} = {value} is out of range; write a number from 1 to {INSTANCES_CEILING}")),
+    }
+}

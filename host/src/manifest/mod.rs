@@ -1,0 +1,157 @@
+//! The application manifest: Spin's `spin.toml`, version 2, and what this host reads from it.
+//!
+//! A manifest that Spin runs is either run here with the same meaning or refused with a sentence.
+//! What only this host knows is in `[component.<id>.tool.hexad]`, which Spin ignores.
+
+mod error;
+mod limits;
+mod schema;
+mod variables;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+pub use error::ManifestError;
+pub use limits::Limits;
+pub use variables::Environment;
+
+use crate::keyvalue::Grants;
+use crate::variables::Variables;
+use schema::{RouteTable, TriggerComponent};
+
+/// Where `hexad up` looks by default.
+pub const FILE_NAME: &str = "spin.toml";
+
+/// The variable that `--external-url` sets.
+const EXTERNAL_URL: &str = "external_url";
+
+/// An application: components, and the routes that lead to them.
+pub struct Manifest {
+    pub path: PathBuf,
+    pub name: String,
+    pub components: Vec<Component>,
+    pub routes: Vec<Route>,
+}
+
+/// A component as the manifest describes it, with its variables' values.
+pub struct Component {
+    pub id: String,
+    /// Absolute, or relative to the working directory.
+    pub source: PathBuf,
+    pub grants: Arc<Grants>,
+    pub variables: Arc<Variables>,
+    pub limits: Limits,
+}
+
+/// A public route. Private triggers have none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Route {
+    pub pattern: String,
+    pub component: String,
+}
+
+impl Manifest {
+    /// Reads the manifest at `path`. Variables take their values from `environment`;
+    /// `external_url` is given to every component that declares a variable of that name.
+    pub fn load(path: &Path, environment: Environment<'_>, external_url: Option<&str>) -> Result<Self, ManifestError> {
+        let text = std::fs::read_to_string(path).map_err(|source| ManifestError::unreadable(path, source))?;
+        Self::parse(path, &text, environment, external_url)
+    }
+
+    fn parse(
+        path: &Path,
+        text: &str,
+        environment: Environment<'_>,
+        external_url: Option<&str>,
+    ) -> Result<Self, ManifestError> {
+        let invalid = |reason| ManifestError::invalid(path, reason);
+        let schema::Manifest { application, variables, component: declared, trigger, spin_manifest_version: _ } =
+            toml::from_str(text).map_err(|error| invalid(error.to_string()))?;
+        application.check().map_err(invalid)?;
+
+        let mut values = variables::resolve(&variables, environment).map_err(invalid)?;
+        if let (Some(url), Some(value)) = (external_url, values.get_mut(EXTERNAL_URL)) {
+            url.clone_into(value);
+        }
+
+        let known: BTreeSet<String> =
+            declared.values().flat_map(|component| component.key_value_stores.iter().cloned()).collect();
+        let known = Arc::new(known);
+        let folder = path.parent().unwrap_or(Path::new(""));
+        let mut components = Vec::with_capacity(declared.len());
+        for (id, declared) in declared {
+            let component = component(id, declared, folder, &values, &known, external_url);
+            components.push(component.map_err(invalid)?);
+        }
+        let routes = routes(trigger.http, &components).map_err(invalid)?;
+        Ok(Self { path: path.to_owned(), name: application.name, components, routes })
+    }
+}
+
+fn component(
+    id: String,
+    declared: schema::Component,
+    folder: &Path,
+    values: &BTreeMap<String, String>,
+    known: &Arc<BTreeSet<String>>,
+    external_url: Option<&str>,
+) -> Result<Component, String> {
+    let at = |reason: String| format!("[component.{id}]: {reason}");
+    declared.check().map_err(at)?;
+    let source = folder.join(declared.source_path().map_err(at)?);
+    let mut variables = Variables::new();
+    for (name, template) in &declared.variables {
+        let value = match external_url {
+            Some(url) if name == EXTERNAL_URL => url.to_owned(),
+            _ => variables::expand(template, values).map_err(|reason| at(format!("variables.{name}: {reason}")))?,
+        };
+        variables.insert(name.clone(), value);
+    }
+    let (tool, labels) = (declared.tool.hexad, declared.key_value_stores);
+    let prefixes = match (&tool.read, &tool.write) {
+        (None, None) => None,
+        (read, write) => Some((read.as_deref().unwrap_or_default(), write.as_deref().unwrap_or_default())),
+    };
+    let limits = Limits::from_tool(&tool).map_err(|reason| format!("[component.{id}.tool.hexad]: {reason}"))?;
+    let grants = Grants::new(&id, known.clone(), labels, prefixes);
+    Ok(Component { source, grants: Arc::new(grants), variables: Arc::new(variables), limits, id })
+}
+
+fn routes(triggers: Vec<schema::HttpTrigger>, components: &[Component]) -> Result<Vec<Route>, String> {
+    let mut routes = Vec::with_capacity(triggers.len());
+    for trigger in triggers {
+        trigger.check()?;
+        let id = match trigger.component {
+            TriggerComponent::Id(id) => id,
+            TriggerComponent::Inline(_) => {
+                return Err(format!(
+                    "[[trigger.http]] with route {}: an inline component is not supported; give \
+                     it a [component.<id>] table and name that id",
+                    trigger.route
+                ));
+            }
+        };
+        if !components.iter().any(|component| component.id == id) {
+            return Err(format!(
+                "[[trigger.http]] with route {}: there is no [component.{id}]; add it or correct \
+                 the name",
+                trigger.route
+            ));
+        }
+        match trigger.route {
+            RouteTable::Pattern(pattern) => routes.push(Route { pattern, component: id }),
+            RouteTable::Private { private: true } => {}
+            RouteTable::Private { private: false } => {
+                return Err(format!(
+                    "[[trigger.http]] of component `{id}`: `route` is a path or \
+                     {{ private = true }}; remove `private = false` and name a path"
+                ));
+            }
+        }
+    }
+    Ok(routes)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,214 @@
+//! The manifest as it is written. Every field that Spin knows is known here; fields that ask for
+//! what this host does not supply are refused unless they are empty.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Manifest {
+    /// Deserialised for its value: only 2 is read.
+    #[serde(deserialize_with = "version_2")]
+    pub spin_manifest_version: (),
+    pub application: Application,
+    #[serde(default)]
+    pub variables: BTreeMap<String, Variable>,
+    #[serde(default)]
+    pub component: BTreeMap<String, Component>,
+    pub trigger: Triggers,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Application {
+    pub name: String,
+    #[serde(default, rename = "version")]
+    _version: IgnoredAny,
+    #[serde(default, rename = "description")]
+    _description: IgnoredAny,
+    #[serde(default, rename = "authors")]
+    _authors: IgnoredAny,
+    #[serde(default, rename = "targets")]
+    _targets: IgnoredAny,
+    #[serde(default, rename = "tool")]
+    _tool: IgnoredAny,
+    #[serde(default)]
+    trigger: toml::Table,
+}
+
+impl Application {
+    pub fn check(&self) -> Result<(), String> {
+        // It held the HTTP base path in older manifests: to ignore it would move every route.
+        unsupplied("[application] trigger", self.trigger.is_empty())
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Variable {
+    pub default: Option<String>,
+    #[serde(default)]
+    pub required: bool,
+    #[serde(default, rename = "secret")]
+    _secret: IgnoredAny,
+    #[serde(default, rename = "description")]
+    _description: IgnoredAny,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Triggers {
+    /// Only HTTP: an application with other triggers would be served in part.
+    #[serde(default)]
+    pub http: Vec<HttpTrigger>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HttpTrigger {
+    #[serde(default, rename = "id")]
+    _id: IgnoredAny,
+    pub route: RouteTable,
+    pub component: TriggerComponent,
+    #[serde(default)]
+    executor: toml::Table,
+}
+
+impl HttpTrigger {
+    pub fn check(&self) -> Result<(), String> {
+        let kind = self.executor.get("type").and_then(toml::Value::as_str);
+        match kind {
+            None | Some("http" | "spin") => Ok(()),
+            Some(other) => Err(format!(
+                "[[trigger.http]] with route {}: executor type `{other}` is not supplied by this \
+                 host; remove `executor`",
+                self.route
+            )),
+        }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+pub enum RouteTable {
+    Pattern(String),
+    Private { private: bool },
+}
+
+impl fmt::Display for RouteTable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RouteTable::Pattern(pattern) => write!(f, "\"{pattern}\""),
+            RouteTable::Private { private } => write!(f, "{{ private = {private} }}"),
+        }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+pub enum TriggerComponent {
+    Id(String),
+    Inline(IgnoredAny),
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Component {
+    source: toml::Value,
+    #[serde(default)]
+    pub variables: BTreeMap<String, String>,
+    #[serde(default)]
+    pub key_value_stores: Vec<String>,
+    #[serde(default)]
+    pub tool: Tools,
+
+    #[serde(default)]
+    allowed_outbound_hosts: Vec<IgnoredAny>,
+    #[serde(default)]
+    allowed_http_hosts: Vec<IgnoredAny>,
+    #[serde(default)]
+    environment: BTreeMap<String, IgnoredAny>,
+    #[serde(default)]
+    files: Vec<IgnoredAny>,
+    #[serde(default)]
+    sqlite_databases: Vec<IgnoredAny>,
+    #[serde(default)]
+    ai_models: Vec<IgnoredAny>,
+    #[serde(default)]
+    dependencies: BTreeMap<String, IgnoredAny>,
+
+    #[serde(default, rename = "description")]
+    _description: IgnoredAny,
+    #[serde(default, rename = "exclude_files")]
+    _exclude_files: IgnoredAny,
+    #[serde(default, rename = "build")]
+    _build: IgnoredAny,
+    #[serde(default, rename = "targets")]
+    _targets: IgnoredAny,
+    #[serde(default, rename = "profile")]
+    _profile: IgnoredAny,
+    #[serde(default, rename = "dependencies_inherit_configuration")]
+    _dependencies_inherit_configuration: IgnoredAny,
+}
+
+impl Component {
+    pub fn check(&self) -> Result<(), String> {
+        unsupplied("allowed_outbound_hosts", self.allowed_outbound_hosts.is_empty())?;
+        unsupplied("allowed_http_hosts", self.allowed_http_hosts.is_empty())?;
+        unsupplied("environment", self.environment.is_empty())?;
+        unsupplied("files", self.files.is_empty())?;
+        unsupplied("sqlite_databases", self.sqlite_databases.is_empty())?;
+        unsupplied("ai_models", self.ai_models.is_empty())?;
+        unsupplied("dependencies", self.dependencies.is_empty())
+    }
+
+    pub fn source_path(&self) -> Result<&str, String> {
+        self.source
+            .as_str()
+            .ok_or_else(|| "`source` is not a path; download the component and name the file".to_owned())
+    }
+}
+
+#[derive(Default, Deserialize)]
+pub struct Tools {
+    /// Other tools' tables are their own.
+    #[serde(default)]
+    pub hexad: HexadTool,
+}
+
+/// What only this host reads.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HexadTool {
+    /// Key prefixes that may be read; those that may be written may be read as well.
+    pub read: Option<Vec<String>>,
+    pub write: Option<Vec<String>>,
+    pub memory: Option<String>,
+    pub request_timeout: Option<String>,
+    pub transfer_timeout: Option<String>,
+    pub max_body: Option<String>,
+    pub instances: Option<u64>,
+    pub reuse: Option<u64>,
+}
+
+fn unsupplied(key: &str, empty: bool) -> Result<(), String> {
+    match empty {
+        true => Ok(()),
+        false => Err(format!(
+            "`{key}` asks for something that this host does not supply; remove it or run the \
+             application elsewhere"
+        )),
+    }
+}
+
+fn version_2<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<(), D::Error> {
+    match u64::deserialize(deserializer)? {
+        2 => Ok(()),
+        other => Err(serde::de::Error::custom(format!(
+            "spin_manifest_version = {other} is not supported; write the manifest in version 2"
+        ))),
+    }
+}

@@ -1,0 +1,152 @@
+use std::time::Duration;
+
+use super::*;
+
+const HEAD: &str = r#"
+    spin_manifest_version = 2
+    application = { name = "forge", version = "0.1.0", description = "x", authors = ["a"] }
+"#;
+
+fn parse(text: &str) -> Result<Manifest, ManifestError> {
+    let environment = |name: &str| match name {
+        "SPIN_VARIABLE_TOKEN" => Some("from environment".to_owned()),
+        _ => None,
+    };
+    let text = format!("{HEAD}{text}");
+    Manifest::parse(Path::new("app/spin.toml"), &text, &environment, Some("https://forge.test"))
+}
+
+#[track_caller]
+fn refused(text: &str, words: &[&str]) {
+    let error = match parse(text) {
+        Ok(_) => panic!("accepted: {text}"),
+        Err(error) => error.to_string(),
+    };
+    assert!(error.contains("app/spin.toml"), "{error}");
+    for word in words {
+        assert!(error.contains(word), "{word:?} is not in: {error}");
+    }
+}
+
+#[test]
+fn a_full_manifest_is_read() {
+    let manifest = parse(
+        r#"
+        [variables]
+        token = { default = "", secret = true, description = "x" }
+        host = { default = "forge" }
+        external_url = { default = "" }
+
+        [[trigger.http]]
+        route = "/api/..."
+        component = "area"
+
+        [[trigger.http]]
+        id = "internal"
+        route = { private = true }
+        component = "area"
+
+        [component.area]
+        description = "x"
+        source = "dist/area.wasm"
+        key_value_stores = ["default"]
+        allowed_outbound_hosts = []
+        [component.area.variables]
+        token = "{{ token }}"
+        url = "https://{{host}}/{{ host }}"
+        external_url = "{{ external_url }}"
+        [component.area.build]
+        command = "make components"
+        watch = ["src"]
+        [component.area.tool.hexad]
+        read = ["directory/"]
+        write = ["area/"]
+        memory = "64MiB"
+        request_timeout = "1m 30s"
+        max_body = "2 GiB"
+        instances = 3
+        [component.area.tool.other]
+        anything = true
+        "#,
+    )
+    .unwrap();
+    let [area] = &*manifest.components else { panic!("{} components", manifest.components.len()) };
+    assert_eq!(area.source, Path::new("app/dist/area.wasm"));
+    let value = |name: &str| area.variables.get(name).map(String::as_str);
+    assert_eq!(value("token"), Some("from environment"));
+    assert_eq!(value("url"), Some("https://forge/forge"));
+    assert_eq!(value("external_url"), Some("https://forge.test"));
+    assert!(area.grants.may_read("directory/x") && !area.grants.may_write("directory/x"));
+    assert!(area.grants.may_write("area/x") && !area.grants.may_read("other/x"));
+    let expected = Limits {
+        memory: 64 << 20,
+        request_timeout: Duration::from_secs(90),
+        max_body: 2 << 30,
+        instances: 3,
+        ..Limits::default()
+    };
+    assert_eq!(area.limits, expected);
+    let route = Route { pattern: "/api/...".to_owned(), component: "area".to_owned() };
+    assert_eq!(manifest.routes, [route]);
+}
+
+#[test]
+fn without_grants_every_key_is_granted() {
+    let manifest = parse("trigger.http = []\ncomponent.a.source = \"a.wasm\"").unwrap();
+    assert!(manifest.components[0].grants.may_write("anything"));
+}
+
+#[test]
+fn variables_need_a_value() {
+    let required = "trigger = {}\nvariables.key = { required = true }";
+    refused(required, &["[variables] key", "SPIN_VARIABLE_KEY"]);
+    refused("trigger = {}\nvariables.key = {}", &["key", "default", "required"]);
+    refused("trigger = {}\nvariables.Key = { default = \"\" }", &["Key", "rename"]);
+    let unknown = "trigger = {}\ncomponent.a = { source = \"a\", variables = { v = \"{{ w }}\" } }";
+    refused(unknown, &["[component.a]", "variables.v", "`w`"]);
+    let open = "trigger = {}\ncomponent.a = { source = \"a\", variables = { v = \"{{ w\" } }";
+    refused(open, &["variables.v", "close it"]);
+}
+
+#[test]
+fn capabilities_that_the_host_does_not_supply_are_refused() {
+    for (key, value) in [
+        ("sqlite_databases", "[\"default\"]"),
+        ("ai_models", "[\"llama2-chat\"]"),
+        ("files", "[\"assets/*\"]"),
+        ("environment", "{ A = \"b\" }"),
+        ("allowed_outbound_hosts", "[\"https://example.com\"]"),
+        ("dependencies", "{ \"a:b/c\" = \"1.0.0\" }"),
+    ] {
+        let text = format!("trigger = {{}}\n[component.a]\nsource = \"a\"\n{key} = {value}");
+        refused(&text, &["[component.a]", key]);
+        let empty = if value.starts_with('[') { "[]" } else { "{}" };
+        let text = format!("trigger = {{}}\n[component.a]\nsource = \"a\"\n{key} = {empty}");
+        parse(&text).unwrap();
+    }
+    refused("trigger.redis = []", &["redis"]);
+    let source = "trigger = {}\ncomponent.a.source = { url = \"u\", digest = \"d\" }";
+    refused(source, &["[component.a]", "source", "path"]);
+}
+
+#[test]
+fn mistakes_are_named() {
+    refused("trigger = {}\ncomponent.a = { source = \"a\", key_value_store = [] }", &["key_value_store"]);
+    for (limit, word) in [
+        ("memory = \"lots\"", "lots"),
+        ("memory = \"2GiB\"", "1.0 GiB"),
+        ("request_timeout = \"soon\"", "soon"),
+        ("request_timeout = \"-1s\"", "-1s"),
+        ("max_body = \"0\"", "max_body"),
+        ("instances = 0", "1 to 1000"),
+        ("wirte = []", "wirte"),
+    ] {
+        let text = format!("trigger = {{}}\ncomponent.a.source = \"a\"\n[component.a.tool.hexad]\n{limit}");
+        refused(&text, &[word]);
+    }
+    refused("[[trigger.http]]\nroute = \"/x\"\ncomponent = \"ghost\"", &["ghost", "/x"]);
+    refused(
+        "component.a.source = \"a\"\n[[trigger.http]]\nroute = { private = false }\ncomponent = \"a\"",
+        &["private"],
+    );
+}

@@ -1,0 +1,68 @@
+//! Application variables and the templates that refer to them.
+
+use std::collections::BTreeMap;
+
+use super::schema::Variable;
+
+/// Looks up an environment variable.
+pub type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
+
+/// Spin's prefix: the variable `api_url` is `SPIN_VARIABLE_API_URL` in the environment.
+const PREFIX: &str = "SPIN_VARIABLE_";
+
+/// The value of each application variable: the environment's, or else the default.
+pub fn resolve(
+    variables: &BTreeMap<String, Variable>,
+    environment: Environment<'_>,
+) -> Result<BTreeMap<String, String>, String> {
+    let mut values = BTreeMap::new();
+    for (name, variable) in variables {
+        check_name(name)?;
+        let at = |reason: &str| format!("[variables] {name}: {reason}");
+        if variable.required == variable.default.is_some() {
+            return Err(at("needs either `default` or `required = true`; write one of them"));
+        }
+        let external = format!("{PREFIX}{}", name.to_uppercase());
+        let value = environment(&external).or_else(|| variable.default.clone());
+        let Some(value) = value else {
+            return Err(at(&format!("it is required and has no value; set {external} in the environment")));
+        };
+        values.insert(name.clone(), value);
+    }
+    Ok(values)
+}
+
+/// Replaces each `{{ name }}` in `template` with the value of that variable.
+pub fn expand(template: &str, values: &BTreeMap<String, String>) -> Result<String, String> {
+    let mut expanded = String::new();
+    let mut rest = template;
+    while let Some((literal, opened)) = rest.split_once("{{") {
+        expanded.push_str(literal);
+        let Some((name, after)) = opened.split_once("}}") else {
+            return Err(format!("`{template}` has `{{{{` without `}}}}`; close it"));
+        };
+        let name = name.trim();
+        let Some(value) = values.get(name) else {
+            return Err(format!("`{template}` refers to `{name}`, which is not in [variables]; declare it there"));
+        };
+        expanded.push_str(value);
+        rest = after;
+    }
+    expanded.push_str(rest);
+    Ok(expanded)
+}
+
+/// Spin's rule: lower-case words of letters and digits, joined by single underscores.
+fn check_name(name: &str) -> Result<(), String> {
+    let word = |word: &str| {
+        word.starts_with(|c: char| c.is_ascii_lowercase())
+            && word.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit())
+    };
+    match name.split('_').all(word) {
+        true => Ok(()),
+        false => Err(format!(
+            "[variables] {name}: a name is lower-case letters and digits in words joined by `_`, \
+             each word starting with a letter; rename it"
+        )),
+    }
+}

@@ -1,0 +1,180 @@
+//! Which component serves a path: Spin's rules for `[[trigger.http]]` routes.
+//!
+//! A route is matched on the raw path, before any decoding, segment by segment: a word matches
+//! itself, `:name` matches one segment, and a trailing `/...` matches the rest, also an empty
+//! one. Empty segments (`//`, a slash at the end) do not count. Of two routes that match, the one
+//! wins that is more specific at the first segment in which they differ: word, then `:name`, then
+//! `...`.
+
+use std::cmp::Ordering;
+
+/// Routes in order of precedence, each with what it leads to.
+#[derive(Debug)]
+pub struct Router<T> {
+    routes: Vec<(Pattern, T)>,
+}
+
+#[derive(Clone, Debug)]
+struct Pattern {
+    segments: Vec<Segment>,
+    /// The route as written.
+    source: String,
+}
+
+/// From the most specific to the least; at the end of a pattern stands `End` or `Rest`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Segment {
+    End,
+    Word(String),
+    Parameter,
+    Rest,
+}
+
+/// Why a set of routes cannot be used.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum RouteError {
+    #[error("route \"{route}\" does not start with `/`; write it as a path")]
+    NotAPath { route: String },
+    #[error(
+        "route \"{route}\" has `{segment}`: parameters are whole segments (`:name`) and `...` is \
+         the last segment; correct it"
+    )]
+    Misplaced { route: String, segment: String },
+    #[error("routes \"{first}\" and \"{second}\" match the same paths; remove one of them")]
+    Duplicate { first: String, second: String },
+}
+
+impl<T> Router<T> {
+    pub fn new(routes: impl IntoIterator<Item = (String, T)>) -> Result<Self, RouteError> {
+        let mut parsed = Vec::new();
+        for (route, target) in routes {
+            parsed.push((Pattern::parse(&route)?, target));
+        }
+        parsed.sort_by(|(a, _), (b, _)| a.segments.cmp(&b.segments));
+        for pair in parsed.windows(2) {
+            if let [(first, _), (second, _)] = pair
+                && first.segments.cmp(&second.segments) == Ordering::Equal
+            {
+                return Err(RouteError::Duplicate { first: first.source.clone(), second: second.source.clone() });
+            }
+        }
+        Ok(Self { routes: parsed })
+    }
+
+    /// The target of the most specific route that matches the raw `path`.
+    pub fn find(&self, path: &str) -> Option<&T> {
+        let mut routes = self.routes.iter();
+        routes.find(|(pattern, _)| pattern.matches(path)).map(|(_, target)| target)
+    }
+}
+
+impl Pattern {
+    fn parse(source: &str) -> Result<Self, RouteError> {
+        if !source.starts_with('/') {
+            return Err(RouteError::NotAPath { route: source.to_owned() });
+        }
+        let mut segments = Vec::new();
+        let mut words = words(source).peekable();
+        while let Some(word) = words.next() {
+            let last = words.peek().is_none();
+            segments.push(match word {
+                // Spin accepts both spellings.
+                "..." | "*" if last => Segment::Rest,
+                _ if word.len() > 1 && word.starts_with(':') => Segment::Parameter,
+                _ if word.contains(['*', ':']) || word == "..." => {
+                    return Err(RouteError::Misplaced { segment: word.to_owned(), route: source.to_owned() });
+                }
+                _ => Segment::Word(word.to_owned()),
+            });
+        }
+        if segments.last() != Some(&Segment::Rest) {
+            segments.push(Segment::End);
+        }
+        Ok(Self { segments, source: source.to_owned() })
+    }
+
+    fn matches(&self, path: &str) -> bool {
+        let mut words = words(path);
+        self.segments.iter().all(|segment| match segment {
+            Segment::Word(word) => words.next() == Some(word),
+            Segment::Parameter => words.next().is_some(),
+            Segment::End => words.next().is_none(),
+            Segment::Rest => true,
+        })
+    }
+}
+
+fn words(path: &str) -> impl Iterator<Item = &str> {
+    path.split('/').filter(|word| !word.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn router(routes: &[&str]) -> Result<Router<String>, RouteError> {
+        Router::new(routes.iter().map(|r| (r.to_string(), r.to_string())))
+    }
+
+    #[track_caller]
+    fn check(routes: &[&str], path: &str, expected: Option<&str>) {
+        let found = router(routes).unwrap().find(path).cloned();
+        assert_eq!(found.as_deref(), expected, "{path}");
+    }
+
+    #[test]
+    fn words_parameters_and_rests_match_segment_by_segment() {
+        let routes = ["/api/:id/npm/...", "/features"];
+        check(&routes, "/api/7/npm/left-pad", Some("/api/:id/npm/..."));
+        check(&routes, "/api/7/npm", Some("/api/:id/npm/..."));
+        check(&routes, "/api/7/npm/", Some("/api/:id/npm/..."));
+        check(&routes, "/api/7/npmx/left-pad", None);
+        check(&routes, "/api//npm/left-pad", None);
+        check(&routes, "/api/7", None);
+        check(&routes, "/features", Some("/features"));
+        check(&routes, "/features/", Some("/features"));
+        check(&routes, "/features/x", None);
+        check(&routes, "", None);
+        check(&routes, "*", None);
+    }
+
+    #[test]
+    fn paths_are_compared_raw() {
+        let routes = ["/api/:id/npm/...", "/a%2Fb"];
+        check(&routes, "/api/g%2Fp/npm/@s%2fn", Some("/api/:id/npm/..."));
+        check(&routes, "/api/%6epm/x", None);
+        check(&routes, "/api/7/%6epm/x", None);
+        check(&routes, "/a%2Fb", Some("/a%2Fb"));
+        check(&routes, "/a/b", None);
+        check(&routes, "/api/../npm/x", Some("/api/:id/npm/..."));
+    }
+
+    #[test]
+    fn the_most_specific_route_wins() {
+        let routes = ["/...", "/:a", "/x", "/x/...", "/x/:b/z", "/x/y/..."];
+        check(&routes, "/x", Some("/x"));
+        check(&routes, "/q", Some("/:a"));
+        check(&routes, "/", Some("/..."));
+        check(&routes, "/x/q", Some("/x/..."));
+        check(&routes, "/x/q/z", Some("/x/:b/z"));
+        check(&routes, "/x/y/z", Some("/x/y/..."));
+        check(&routes, "/q/r", Some("/..."));
+    }
+
+    #[test]
+    fn routes_that_match_the_same_paths_are_refused() {
+        let error = router(&["/a/:x", "/b", "/a/:y/"]).unwrap_err();
+        let expected = RouteError::Duplicate { first: "/a/:x".into(), second: "/a/:y/".into() };
+        assert_eq!(error, expected);
+    }
+
+    #[test]
+    fn ill_formed_routes_are_refused() {
+        for route in ["/a/.../b", "/a/*x", "/a/:", "/a:b", "/*/b"] {
+            let error = router(&[route]).unwrap_err();
+            assert!(matches!(error, RouteError::Misplaced { .. }), "{route}: {error}");
+        }
+        let error = router(&["a"]).unwrap_err();
+        assert!(matches!(error, RouteError::NotAPath { .. }), "{error}");
+    }
+}

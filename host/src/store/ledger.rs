@@ -1,0 +1,123 @@
+//! The ledger of one request: what it has written and what has become of it.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use tokio::sync::Notify;
+
+use super::Error;
+
+/// The writes of one request that are on their way to disk. Clones share one ledger.
+#[derive(Clone, Debug, Default)]
+pub struct Ledger(Arc<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    open: AtomicUsize,
+    failure: OnceLock<Error>,
+    settled: Notify,
+}
+
+impl Ledger {
+    /// Enters an operation. It counts until the entry is closed one way or the other.
+    pub fn enter(&self) -> Entry {
+        self.0.open.fetch_add(1, Ordering::SeqCst);
+        Entry { ledger: self.clone(), committed: false }
+    }
+
+    /// Whether every entry is closed.
+    pub fn is_settled(&self) -> bool {
+        self.0.open.load(Ordering::SeqCst) == 0
+    }
+
+    /// Fails once an entry has failed. A failed ledger never recovers.
+    pub fn check(&self) -> Result<(), Error> {
+        match self.0.failure.get() {
+            Some(error) => Err(error.clone()),
+            None => Ok(()),
+        }
+    }
+
+    /// Waits until every entry is closed. It asks nobody to commit: see
+    /// [`Backend::durable`](super::Backend::durable).
+    pub async fn settled(&self) -> Result<(), Error> {
+        loop {
+            let mut notified = std::pin::pin!(self.0.settled.notified());
+            notified.as_mut().enable();
+            if self.is_settled() {
+                return self.check();
+            }
+            notified.await;
+        }
+    }
+}
+
+/// An operation that is not yet durable. Dropped without [`commit`](Entry::commit), it has
+/// failed, so an engine that loses one cannot lose it silently.
+#[derive(Debug)]
+pub struct Entry {
+    ledger: Ledger,
+    committed: bool,
+}
+
+impl Entry {
+    /// The operation is durable (or had nothing to make durable).
+    pub fn commit(mut self) {
+        self.committed = true;
+    }
+
+    /// The operation was not carried out, or was undone.
+    pub fn fail(self, reason: &str) {
+        // The first reason stays: later ones are its consequences.
+        let _ = self.ledger.0.failure.set(Error::NotDurable(Arc::from(reason)));
+    }
+
+    /// Fails if an earlier operation of the same request has failed.
+    pub fn check(&self) -> Result<(), Error> {
+        self.ledger.check()
+    }
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        let state = &self.ledger.0;
+        if !self.committed {
+            let _ = state.failure.set(Error::NotDurable(Arc::from("the storage engine stopped")));
+        }
+        if state.open.fetch_sub(1, Ordering::SeqCst) == 1 {
+            state.settled.notify_waiters();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn settles_when_the_last_entry_closes() {
+        let ledger = Ledger::default();
+        let (first, second) = (ledger.enter(), ledger.enter());
+        first.commit();
+        assert!(!ledger.is_settled());
+        let waiting = ledger.clone();
+        let (settled, ()) = tokio::join!(waiting.settled(), async { second.commit() });
+        settled.unwrap();
+    }
+
+    #[tokio::test]
+    async fn one_failed_entry_fails_the_ledger_for_good() {
+        let ledger = Ledger::default();
+        ledger.enter().fail("disk full");
+        ledger.enter().commit();
+        let error = ledger.settled().await.unwrap_err();
+        assert!(error.to_string().contains("disk full"), "{error}");
+    }
+
+    #[tokio::test]
+    async fn a_lost_entry_is_a_failure() {
+        let ledger = Ledger::default();
+        drop(ledger.enter());
+        ledger.settled().await.unwrap_err();
+    }
+}

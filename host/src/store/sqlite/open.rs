@@ -1,0 +1,194 @@
+//! Opening the database: lock, first creation, checks, connections.
+
+use std::fs::{self, File, TryLockError};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rusqlite::{Connection, OpenFlags, OptionalExtension};
+
+use super::FILE_NAME;
+
+/// Held open and locked by the one host that uses the directory.
+const LOCK_NAME: &str = "hexad.lock";
+
+/// Spin's table, exactly as Spin creates it (its crate `key-value-spin`).
+const CREATE_TABLE: &str = "CREATE TABLE IF NOT EXISTS spin_key_value (
+    store TEXT NOT NULL,
+    key   TEXT NOT NULL,
+    value BLOB NOT NULL,
+
+    PRIMARY KEY (store, key)
+)";
+
+/// A Spin that has the same file open may hold the lock for the time of one transaction.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Why a database could not be opened. Each says what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    #[error("cannot use the data directory {path}: {source}; choose another one with --data")]
+    Directory { path: PathBuf, source: io::Error },
+    #[error(
+        "the data directory {path} is in use by another hexad; stop that one, or choose another \
+         directory with --data"
+    )]
+    Locked { path: PathBuf },
+    #[error(
+        "the store {path} is damaged ({finding}); restore it from a backup, or move it away to \
+         start with an empty store"
+    )]
+    Damaged { path: PathBuf, finding: String },
+    #[error("cannot start the writer of the store {path}: {source}")]
+    Thread { path: PathBuf, source: io::Error },
+    #[error("cannot open the store {path}: {source}")]
+    Sqlite { path: PathBuf, source: rusqlite::Error },
+}
+
+/// A locked data directory with a checked database in it.
+pub struct Database {
+    path: PathBuf,
+    lock: Arc<File>,
+}
+
+impl Database {
+    pub fn open(directory: &Path) -> Result<Self, OpenError> {
+        let lock = lock(directory)?;
+        let path = directory.join(FILE_NAME);
+        if !path.exists() {
+            create(directory, &path)?;
+        }
+        let database = Self { path, lock: Arc::new(lock) };
+        database.check()?;
+        Ok(database)
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub fn lock(&self) -> Arc<File> {
+        self.lock.clone()
+    }
+
+    pub fn connect_writer(&self, max_bytes: Option<u64>) -> Result<Connection, OpenError> {
+        let connection = self.connect(OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+        configure_writer(&connection, max_bytes).map_err(|e| self.refuse(e))?;
+        Ok(connection)
+    }
+
+    pub fn connect_reader(&self) -> Result<Connection, OpenError> {
+        self.connect(OpenFlags::SQLITE_OPEN_READ_ONLY)
+    }
+
+    fn connect(&self, mode: OpenFlags) -> Result<Connection, OpenError> {
+        // Without OPEN_CREATE: a database that vanished is an error, not an empty store.
+        let flags = mode | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let open = || {
+            let connection = Connection::open_with_flags(&self.path, flags)?;
+            connection.busy_timeout(BUSY_TIMEOUT)?;
+            connection.pragma_update(None, "cell_size_check", true)?;
+            connection.pragma_update(None, "trusted_schema", false)?;
+            Ok(connection)
+        };
+        open().map_err(|e| self.refuse(e))
+    }
+
+    /// Reads the whole database once: a damaged page is found at start, by name, and not by the
+    /// request that happens to need it.
+    fn check(&self) -> Result<(), OpenError> {
+        let damaged = |finding: &str| OpenError::Damaged { path: self.path.clone(), finding: finding.to_owned() };
+        let length =
+            fs::metadata(&self.path).map_err(|source| OpenError::Directory { path: self.path.clone(), source })?.len();
+        if length == 0 {
+            return Err(damaged("the file is empty"));
+        }
+        let connection = self.connect(OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+        let finding: String =
+            connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0)).map_err(|e| self.refuse(e))?;
+        if finding != "ok" {
+            return Err(damaged(&finding));
+        }
+        let table: Option<String> = connection
+            .query_row("SELECT name FROM sqlite_schema WHERE type = 'table' AND name = 'spin_key_value'", [], |row| {
+                row.get(0)
+            })
+            .optional()
+            .map_err(|e| self.refuse(e))?;
+        if table.is_none() {
+            return Err(damaged("it has no table `spin_key_value`"));
+        }
+        Ok(())
+    }
+
+    fn refuse(&self, source: rusqlite::Error) -> OpenError {
+        use rusqlite::ErrorCode::{DatabaseCorrupt, NotADatabase};
+        let path = self.path.clone();
+        match source.sqlite_error_code() {
+            Some(DatabaseCorrupt | NotADatabase) => OpenError::Damaged { path, finding: source.to_string() },
+            _ => OpenError::Sqlite { path, source },
+        }
+    }
+}
+
+fn lock(directory: &Path) -> Result<File, OpenError> {
+    let refuse = |source| OpenError::Directory { path: directory.to_owned(), source };
+    fs::create_dir_all(directory).map_err(refuse)?;
+    let file =
+        File::options().create(true).truncate(false).write(true).open(directory.join(LOCK_NAME)).map_err(refuse)?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(OpenError::Locked { path: directory.to_owned() }),
+        Err(TryLockError::Error(source)) => Err(refuse(source)),
+    }
+}
+
+/// Makes the database under another name and renames it when it is whole, so that a file of the
+/// right name is never half a database.
+fn create(directory: &Path, path: &Path) -> Result<(), OpenError> {
+    let refuse = |source| OpenError::Directory { path: directory.to_owned(), source };
+    if directory.join(format!("{FILE_NAME}-wal")).exists() {
+        return Err(OpenError::Damaged {
+            path: path.to_owned(),
+            finding: "the database is gone but its write-ahead log is there".to_owned(),
+        });
+    }
+    let unfinished = directory.join(format!("{FILE_NAME}.new"));
+    for name in ["", "-wal", "-shm", "-journal"] {
+        let mut leftover = unfinished.clone().into_os_string();
+        leftover.push(name);
+        match fs::remove_file(leftover) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(refuse(error)),
+            _ => {}
+        }
+    }
+    let fill = || {
+        let connection = Connection::open(&unfinished)?;
+        connection.pragma_update(None, "journal_mode", "wal")?;
+        connection.execute(CREATE_TABLE, [])?;
+        connection.close().map_err(|(_, error)| error)
+    };
+    fill().map_err(|source| OpenError::Sqlite { path: path.to_owned(), source })?;
+    File::open(&unfinished)
+        .and_then(|file| file.sync_all())
+        .and_then(|()| fs::rename(&unfinished, path))
+        .and_then(|()| File::open(directory)?.sync_all())
+        .map_err(refuse)
+}
+
+fn configure_writer(connection: &Connection, max_bytes: Option<u64>) -> rusqlite::Result<()> {
+    // A database that Spin made is in rollback mode until here; the mode stays in the file.
+    connection.pragma_update(None, "journal_mode", "wal")?;
+    connection.pragma_update(None, "synchronous", "full")?;
+    // After a burst the log is cut back to this; in pages, the checkpoint starts at 16 MiB, so
+    // that a large blob does not pay for a checkpoint by itself.
+    connection.pragma_update(None, "journal_size_limit", 64 * 1024 * 1024)?;
+    connection.pragma_update(None, "wal_autocheckpoint", 4096)?;
+    if let Some(bytes) = max_bytes {
+        let page: i64 = connection.query_row("PRAGMA page_size", [], |row| row.get(0))?;
+        let pages = i64::try_from(bytes).unwrap_or(i64::MAX) / page.max(1);
+        connection.pragma_update(None, "max_page_count", pages.max(1))?;
+    }
+    Ok(())
+}

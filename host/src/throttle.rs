@@ -1,0 +1,61 @@
+//! A bound on how much a guest can make the host log.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Lets `burst` events through at once and `per_second` on average, and counts the others.
+#[derive(Debug)]
+pub struct Throttle {
+    burst: u32,
+    interval: Duration,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    /// When the bucket will be full again.
+    full_at: Instant,
+    suppressed: u64,
+}
+
+impl Throttle {
+    pub fn new(per_second: u32, burst: u32) -> Self {
+        Self {
+            burst,
+            interval: Duration::from_secs(1) / per_second.max(1),
+            state: Mutex::new(State { full_at: Instant::now(), suppressed: 0 }),
+        }
+    }
+
+    /// `Some(n)` if the event may pass, where `n` events before it did not.
+    pub fn pass(&self) -> Option<u64> {
+        self.pass_at(Instant::now())
+    }
+
+    fn pass_at(&self, now: Instant) -> Option<u64> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let next = state.full_at.max(now) + self.interval;
+        if next > now + self.interval * self.burst {
+            state.suppressed += 1;
+            return None;
+        }
+        state.full_at = next;
+        Some(std::mem::take(&mut state.suppressed))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn passes_a_burst_then_the_average_and_counts_the_rest() {
+        let throttle = Throttle::new(10, 3);
+        let start = Instant::now();
+        let passes = |at: u64| throttle.pass_at(start + Duration::from_millis(at));
+        assert_eq!([passes(0), passes(0), passes(0)], [Some(0); 3]);
+        assert_eq!([passes(0), passes(50)], [None; 2]);
+        assert_eq!(passes(110), Some(2));
+        assert_eq!(passes(120), None);
+    }
+}
