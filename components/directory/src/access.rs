@@ -190,3 +190,199 @@ fn is_below(env: &Env, id: u64, known: &mut BTreeMap<u64, bool>) -> Result<bool,
     known.extend(passed.into_iter().map(|id| (id, below)));
     Ok(below)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::caller::{Accepted, authenticate};
+    use crate::example::{fill, forge, issue, join, new_group, new_project, new_token, new_user};
+    use crate::member::Membership;
+    use crate::namespace::NewGroup;
+    use crate::project::{JobTokens, NewProject};
+    use crate::token::Holder;
+    use crate::user::NewUser;
+    use http::Method;
+    use kit::Request;
+    use kit::double::{MemoryStore, NOW};
+
+    fn caller(env: &Env, holder: Holder) -> Caller {
+        issue(env, "t", new_token(holder, &["api"]));
+        let mut request = Request::new(Method::GET, "/");
+        request.headers.insert("authorization", "Bearer t".parse().unwrap());
+        authenticate(env, &request, Accepted::Registry).unwrap()
+    }
+
+    fn user(env: &Env, id: u64) -> Caller {
+        caller(env, Holder::User(id))
+    }
+
+    fn project(env: &Env, id: u64) -> Project {
+        project::by_id(env, id).unwrap().unwrap()
+    }
+
+    fn role_in(env: &Env, caller: &Caller, project_id: u64) -> Role {
+        project_role(env, caller, &project(env, project_id)).unwrap()
+    }
+
+    fn reads(env: &Env, caller: &Caller) -> Vec<u64> {
+        let readable = |id: &u64| may_read_project(env, caller, &project(env, *id)).unwrap();
+        [100, 101, 102, 103].into_iter().filter(readable).collect()
+    }
+
+    fn reads_groups(env: &Env, caller: &Caller) -> Vec<u64> {
+        let group = |id: u64| namespace::by_id(env, id).unwrap().unwrap();
+        [10, 11, 12].into_iter().filter(|id| may_read_group(env, caller, &group(*id)).unwrap()).collect()
+    }
+
+    #[test]
+    fn levels_are_those_of_the_interface() {
+        for level in [0, 5, 10, 15, 20, 30, 40, 50] {
+            assert_eq!(Role::from_level(level).map(Role::level), Some(level));
+        }
+        assert_eq!(Role::from_level(25), None);
+        assert!(Role::Planner < Role::Reporter && Role::MinimalAccess < Role::Guest);
+    }
+
+    #[test]
+    fn visibility_decides_for_those_without_a_role() {
+        let env = forge();
+        assert_eq!(reads(&env, &Caller::Anonymous), [100]);
+        assert_eq!(reads(&env, &user(&env, 2)), [100, 102]);
+        assert_eq!(reads(&env, &user(&env, 4)), [100], "external users do not see internal projects");
+        assert_eq!(reads(&env, &user(&env, 3)), [100, 102, 103], "an owner sees their personal projects");
+        assert_eq!(reads(&env, &user(&env, 1)), [100, 101, 102, 103], "an administrator sees everything");
+        assert_eq!(role_in(&env, &user(&env, 1), 101), Role::Owner);
+        assert_eq!(role_in(&env, &user(&env, 3), 103), Role::Owner);
+        assert_eq!(role_in(&env, &Caller::Anonymous, 100), Role::None);
+    }
+
+    #[test]
+    fn the_highest_of_direct_and_inherited_roles_counts() {
+        let env = forge();
+        join(&env, 2, Source::Group(10), Role::Developer);
+        join(&env, 2, Source::Group(11), Role::Guest);
+        join(&env, 2, Source::Project(100), Role::Maintainer);
+        let alice = user(&env, 2);
+        assert_eq!(role_in(&env, &alice, 100), Role::Maintainer);
+        assert_eq!(role_in(&env, &alice, 101), Role::Developer);
+        assert_eq!(role_in(&env, &alice, 103), Role::None);
+        assert_eq!(reads(&env, &alice), [100, 101, 102]);
+    }
+
+    #[test]
+    fn a_membership_of_a_subgroup_does_not_reach_upwards() {
+        let env = forge();
+        join(&env, 4, Source::Group(11), Role::Owner);
+        assert_eq!(role_in(&env, &user(&env, 4), 102), Role::None);
+        assert_eq!(reads(&env, &user(&env, 4)), [100, 101]);
+    }
+
+    #[test]
+    fn expired_and_minimal_memberships_open_nothing() {
+        let env = forge();
+        let ended = Membership { role: Role::Owner, expires_at: Some(NOW) };
+        member::save(&env, 2, Source::Project(101), Some(ended)).unwrap();
+        assert_eq!(role_in(&env, &user(&env, 2), 101), Role::None);
+        let lasts = Membership { expires_at: Some(Timestamp::from_millis(NOW.millis() + 1)), ..ended };
+        member::save(&env, 2, Source::Project(101), Some(lasts)).unwrap();
+        assert_eq!(role_in(&env, &user(&env, 2), 101), Role::Owner);
+        member::save(&env, 2, Source::Project(101), None).unwrap();
+        assert_eq!(role_in(&env, &user(&env, 2), 101), Role::None);
+        join(&env, 2, Source::Group(11), Role::MinimalAccess);
+        assert_eq!(role_in(&env, &user(&env, 2), 101), Role::MinimalAccess);
+        assert_eq!(reads(&env, &user(&env, 2)), [100, 102]);
+        assert_eq!(reads_groups(&env, &user(&env, 2)), [10]);
+    }
+
+    #[test]
+    fn an_invited_group_gives_its_members_at_most_the_role_of_the_invitation() {
+        let env = forge();
+        let share = |role| Share { group_id: 12, role, expires_at: None };
+        let share_core = |shares| {
+            let core = NewGroup { shares, ..new_group(11, "core", Some(10)) };
+            namespace::save_group(&env, core).unwrap();
+        };
+        join(&env, 2, Source::Group(12), Role::Developer);
+        share_core(vec![share(Role::Reporter)]);
+        assert_eq!(role_in(&env, &user(&env, 2), 101), Role::Reporter, "through a group above the project");
+        share_core(vec![share(Role::Owner)]);
+        assert_eq!(role_in(&env, &user(&env, 2), 101), Role::Developer, "never more than their own role");
+        share_core(vec![Share { expires_at: Some(NOW), ..share(Role::Owner) }]);
+        assert_eq!(role_in(&env, &user(&env, 2), 101), Role::None, "not after it expired");
+        let engine = NewProject { shares: vec![share(Role::Guest)], ..new_project(101, "engine", 11) };
+        project::save(&env, engine).unwrap();
+        assert_eq!(role_in(&env, &user(&env, 2), 101), Role::Guest, "through the project itself");
+        assert_eq!(role_in(&env, &user(&env, 3), 101), Role::None);
+    }
+
+    #[test]
+    fn a_private_group_is_seen_by_those_who_belong_to_something_in_it() {
+        let env = forge();
+        assert_eq!(reads_groups(&env, &Caller::Anonymous), [10]);
+        assert_eq!(reads_groups(&env, &user(&env, 2)), [10]);
+        assert_eq!(reads_groups(&env, &user(&env, 1)), [10, 11, 12]);
+        join(&env, 2, Source::Project(101), Role::Guest);
+        assert_eq!(reads_groups(&env, &user(&env, 2)), [10, 11]);
+        namespace::save_group(&env, new_group(13, "inner", Some(12))).unwrap();
+        join(&env, 3, Source::Group(13), Role::Guest);
+        assert_eq!(reads_groups(&env, &user(&env, 3)), [10, 12]);
+        join(&env, 4, Source::Group(99), Role::Owner);
+        assert_eq!(reads_groups(&env, &user(&env, 4)), [10]);
+    }
+
+    #[test]
+    fn a_deploy_token_opens_its_own_and_what_is_public() {
+        let env = forge();
+        let of_group = caller(&env, Holder::Deployment(Source::Group(11)));
+        assert_eq!(reads(&env, &of_group), [100, 101]);
+        assert_eq!(reads_groups(&env, &of_group), [10, 11]);
+        let of_project = caller(&env, Holder::Deployment(Source::Project(102)));
+        assert_eq!(reads(&env, &of_project), [100, 102]);
+        assert_eq!(role_in(&env, &of_project, 102), Role::None);
+    }
+
+    #[test]
+    fn a_job_has_its_users_role_where_its_project_is_accepted() {
+        let env = forge();
+        join(&env, 2, Source::Group(10), Role::Developer);
+        let job = caller(&env, Holder::Job { user_id: 2, project_id: 100, running: true });
+        assert_eq!(role_in(&env, &job, 100), Role::Developer);
+        assert!(refuses_job(&job, &project(&env, 101)));
+        assert_eq!((role_in(&env, &job, 101), reads(&env, &job)), (Role::None, vec![100, 102]));
+        for (restricted, projects, groups) in
+            [(true, vec![100], vec![]), (true, vec![], vec![10]), (false, vec![], vec![])]
+        {
+            let job_tokens = JobTokens { restricted, projects, groups };
+            project::save(&env, NewProject { job_tokens, ..new_project(101, "engine", 11) }).unwrap();
+            assert_eq!(role_in(&env, &job, 101), Role::Developer);
+        }
+    }
+
+    #[test]
+    fn a_caller_blocked_in_the_meantime_has_nothing() {
+        let env = forge();
+        join(&env, 3, Source::Project(101), Role::Owner);
+        let Caller::User(mut session) = user(&env, 3) else { panic!("a user") };
+        session.user.state = State::Blocked;
+        let bob = Caller::User(session);
+        assert_eq!((role_in(&env, &bob, 101), reads(&env, &bob)), (Role::None, vec![100]));
+    }
+
+    #[test]
+    fn unknown_rights_are_no_rights() {
+        let store = MemoryStore::default();
+        let env = kit::double::env(store.clone(), &[]);
+        fill(&env);
+        crate::user::save(&env, NewUser { ..new_user(2, "alice") }).unwrap();
+        let set = |key: &str, value: &str| kit::store::Store::set(&store, key, value.as_bytes()).unwrap();
+        set("directory/v1/access/2", r#"{"projects":{"101":{"role":99}}}"#);
+        set(
+            "directory/v1/project/100",
+            r#"{"name":"","path":"site","namespace_id":10,"visibility":"new","registry":"new","issues":"new"}"#,
+        );
+        let alice = user(&env, 2);
+        assert_eq!(role_in(&env, &alice, 101), Role::None);
+        assert_eq!(reads(&env, &alice), [102]);
+        assert_eq!(project(&env, 100).registry, project::FeatureAccess::Disabled);
+    }
+}

@@ -268,3 +268,6 @@ impl DeployToken {
         group.lineage().any(|above| self.source == Source::Group(above.id))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -130,3 +130,76 @@ pub fn delete(env: &Env, name: &str) -> Result<(), Fault> {
         features
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kit::double::{MemoryStore, env};
+
+    fn enabled(gates: Gates, actor: Option<Actor>) -> bool {
+        let env = env(MemoryStore::default(), &[]);
+        save(&env, "f", |current| *current = gates.clone()).unwrap();
+        is_enabled(&env, "f", actor).unwrap()
+    }
+
+    #[test]
+    fn any_open_gate_suffices() {
+        let nobody = Gates::default;
+        let one = BTreeSet::from(["User:1".to_owned()]);
+        assert!(!enabled(nobody(), Some(Actor::User(1))));
+        assert!(enabled(Gates { boolean: true, ..nobody() }, None));
+        assert!(enabled(Gates { actors: one.clone(), ..nobody() }, Some(Actor::User(1))));
+        assert!(!enabled(Gates { actors: one.clone(), ..nobody() }, Some(Actor::Group(1))));
+        assert!(!enabled(Gates { actors: one, ..nobody() }, None));
+        assert!(enabled(Gates { percentage_of_actors: 100, ..nobody() }, Some(Actor::User(9))));
+        assert!(!enabled(Gates { percentage_of_actors: 100, ..nobody() }, None));
+        assert!(enabled(Gates { percentage_of_time: 100, ..nobody() }, None));
+        assert!(!enabled(Gates { groups: BTreeSet::from(["staff".to_owned()]), ..nobody() }, Some(Actor::User(1))));
+    }
+
+    #[test]
+    fn a_percentage_of_actors_is_always_the_same_ones_and_about_that_many() {
+        let gates = Gates { percentage_of_actors: 25, ..Gates::default() };
+        let open = |name: &str| -> Vec<u64> {
+            (0..10_000).filter(|id| gates.is_open(name, Some(Actor::User(*id)), || 99)).collect()
+        };
+        assert_eq!(open("f"), open("f"));
+        assert_ne!(open("f"), open("g"));
+        assert!((2_300..2_700).contains(&open("f").len()), "{}", open("f").len());
+        let wider = Gates { percentage_of_actors: 50, ..Gates::default() };
+        assert!(open("f").iter().all(|id| wider.is_open("f", Some(Actor::User(*id)), || 99)), "growing keeps those in");
+    }
+
+    #[test]
+    fn a_percentage_of_time_is_a_chance() {
+        let gates = Gates { percentage_of_time: 30, ..Gates::default() };
+        assert!(gates.is_open("f", None, || 29) && !gates.is_open("f", None, || 30));
+    }
+
+    #[test]
+    fn states() {
+        let none = Gates::default;
+        assert_eq!(none().state(), State::Off);
+        assert_eq!(Gates { percentage_of_time: 100, ..none() }.state(), State::On);
+        assert_eq!(Gates { percentage_of_time: 99, ..none() }.state(), State::Conditional);
+        assert_eq!(Gates { percentage_of_actors: 100, ..none() }.state(), State::Conditional);
+    }
+
+    #[test]
+    fn what_is_not_recorded_is_off_and_deleting_forgets() {
+        let env = env(MemoryStore::default(), &[]);
+        assert!(!is_enabled(&env, "f", None).unwrap());
+        save(&env, "f", |gates| gates.boolean = true).unwrap();
+        assert!(is_enabled(&env, "f", None).unwrap() && !is_enabled(&env, "g", None).unwrap());
+        delete(&env, "f").unwrap();
+        assert!(!is_enabled(&env, "f", None).unwrap() && all(&env).unwrap().is_empty());
+    }
+
+    #[test]
+    fn features_together_have_a_bound() {
+        let env = env(MemoryStore::default(), &[]);
+        let name = "f".repeat(MAX_BYTES);
+        let refused = save(&env, &name, |_| {}).unwrap_err();
+        assert_eq!(refused, Rejection::Full { what: "features", limit: MAX_BYTES }.into());
+    }
+}

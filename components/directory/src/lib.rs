@@ -30,7 +30,11 @@
 pub mod access;
 pub mod caller;
 mod credential;
+#[cfg(test)]
+mod example;
 pub mod feature;
+#[cfg(test)]
+mod golden;
 pub mod member;
 pub mod namespace;
 pub mod path;

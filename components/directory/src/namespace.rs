@@ -2,7 +2,7 @@
 //! tree of paths.
 
 use crate::member::Share;
-use crate::path::{self, Identifier, Resident};
+use crate::path::{self, Identifier};
 use crate::rejection::{Rejection, Unsaved};
 use crate::store::{self, Key};
 use kit::Env;
@@ -149,9 +149,7 @@ pub fn save_group(env: &Env, new: NewGroup) -> Result<(), Unsaved> {
             return Err(Rejection::TooDeep.into());
         }
     }
-    path::claim(env, new.parent_id, &new.path, Resident::Namespace(new.id))?;
-    let id = new.id;
-    store::save_namespace(env, id, store::Namespace::group(new))
+    store::save_namespace(env, new.id, store::Namespace::group(new))
 }
 
 /// Forgets a group, and with it everything below.

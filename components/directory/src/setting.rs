@@ -95,3 +95,38 @@ pub fn save(env: &Env, changes: &Map<String, Value>) -> Result<Settings, Unsaved
     })?;
     Ok(saved)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kit::double::{MemoryStore, env};
+    use serde_json::json;
+
+    fn change(env: &Env, changes: Value) -> Result<Settings, Unsaved> {
+        save(env, changes.as_object().unwrap())
+    }
+
+    #[test]
+    fn what_is_not_set_has_its_default() {
+        let settings = read(&env(MemoryStore::default(), &[])).unwrap();
+        assert_eq!((settings.license(), settings.hosted(), settings.operator_group()), (License::Ultimate, true, None));
+    }
+
+    #[test]
+    fn changes_are_merged_and_null_goes_back_to_the_default() {
+        let env = env(MemoryStore::default(), &[]);
+        change(&env, json!({"license": "free", "hosted": false, "color": "red"})).unwrap();
+        let settings = change(&env, json!({"hosted": null, "operator_group": "acme"})).unwrap();
+        assert_eq!(settings, read(&env).unwrap());
+        assert_eq!((settings.license(), settings.hosted()), (License::Free, true));
+        assert_eq!(settings.text("color"), Some("red"), "unknown ones are kept");
+    }
+
+    #[test]
+    fn settings_together_have_a_bound() {
+        let env = env(MemoryStore::default(), &[]);
+        let refused = change(&env, json!({"x": "y".repeat(MAX_BYTES)})).unwrap_err();
+        assert_eq!(refused, Rejection::Full { what: "settings", limit: MAX_BYTES }.into());
+        assert!(read(&env).unwrap().all().is_empty());
+    }
+}

@@ -5,6 +5,7 @@ mod record;
 
 pub(crate) use record::{Access, Entry, Features, Namespace, Project, Token, User};
 
+use crate::path::{self, Resident};
 use crate::rejection::{Rejection, Unsaved};
 use crate::token::Fingerprint;
 use kit::Env;
@@ -29,6 +30,17 @@ pub(crate) enum Key<'a> {
 impl Key<'_> {
     pub fn entry(parent_id: Option<u64>, segment: &str) -> Self {
         Key::Path(parent_id.unwrap_or(0), segment.to_ascii_lowercase())
+    }
+
+    /// A fault as it may be logged: without the fingerprint of a token.
+    fn redact(&self, fault: Fault) -> Fault {
+        let hidden = || "directory/v1/token/(hidden)".to_owned();
+        match (self, fault) {
+            (Key::Token(_), Fault::Corrupt { why, .. }) => Fault::Corrupt { key: hidden(), why },
+            (Key::Token(_), Fault::Contended(_)) => Fault::Contended(hidden()),
+            (Key::Token(_), Fault::Denied(_)) => Fault::Denied(hidden()),
+            (_, fault) => fault,
+        }
     }
 }
 
@@ -56,7 +68,8 @@ impl fmt::Display for Key<'_> {
 /// A deleted record is kept as `null`: a root that was removed altogether could not be created
 /// again by compare-and-swap alone (see [`kit::root::update`]).
 pub(crate) fn read<R: DeserializeOwned>(env: &Env, key: &Key) -> Result<Option<R>, Fault> {
-    Ok(root::read::<Option<R>>(&*env.store, &key.to_string())?.flatten())
+    let record = root::read::<Option<R>>(&*env.store, &key.to_string()).map_err(|fault| key.redact(fault))?;
+    Ok(record.flatten())
 }
 
 /// Makes `new` the record; `None` deletes it. Writes nothing that is there already.
@@ -68,6 +81,7 @@ where
         let unchanged = current.flatten() == new;
         Ok(if unchanged { Decision::Done(()) } else { Decision::Write(new.clone(), ()) })
     })
+    .map_err(|fault| key.redact(fault))
 }
 
 /// Replaces a record by what `change` makes of it. `change` MUST be idempotent: it is asked again
@@ -99,11 +113,18 @@ where
     })
 }
 
-/// Writes the record of a namespace, unless its id belongs to a namespace of another kind or to
-/// another user.
+/// Makes `new` the namespace at its address, unless its id belongs to a namespace of another kind
+/// or to another user.
 pub(crate) fn save_namespace(env: &Env, id: u64, new: Namespace) -> Result<(), Unsaved> {
-    try_update(env, &Key::Namespace(id), |current: Option<Namespace>| match current {
-        Some(current) if current.owner_id != new.owner_id => Err(Rejection::NamespaceInUse(id).into()),
-        _ => Ok(new.clone()),
+    let key = Key::Namespace(id);
+    let is_foreign = |current: Option<&Namespace>| current.is_some_and(|current| current.owner_id != new.owner_id);
+    // Asked before the claim, so that a refused record claims nothing.
+    if is_foreign(read(env, &key)?.as_ref()) {
+        return Err(Rejection::NamespaceInUse(id).into());
+    }
+    path::claim(env, new.parent_id, &new.path, Resident::Namespace(id))?;
+    try_update(env, &key, |current| match is_foreign(current.as_ref()) {
+        true => Err(Rejection::NamespaceInUse(id).into()),
+        false => Ok(new.clone()),
     })
 }

@@ -1,7 +1,7 @@
 //! People and bots.
 
 use crate::namespace::Namespace;
-use crate::path::{self, Identifier, Resident};
+use crate::path::{self, Identifier};
 use crate::rejection::Unsaved;
 use crate::store::{self, Key};
 use kit::Env;
@@ -99,7 +99,6 @@ pub fn save(env: &Env, new: NewUser) -> Result<(), Unsaved> {
         Some(id) => id,
         None => known()?.unwrap_or_else(|| FIRST_PERSONAL_NAMESPACE.saturating_add(new.id)),
     };
-    path::claim(env, None, &new.username, Resident::Namespace(namespace_id))?;
     store::save_namespace(env, namespace_id, store::Namespace::personal(new.id, &new.username, &new.name))?;
     let user = User {
         id: new.id,

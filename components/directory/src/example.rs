@@ -1,0 +1,92 @@
+//! A small forge for tests:
+//!
+//! ```text
+//! users     1 root (administrator)   2 alice   3 bob   4 eve (external)
+//! groups    10 acme (public)   11 acme/core (private)   12 guild (private)
+//! projects  100 acme/site (public)   101 acme/core/engine (private)   102 acme/tools (internal)
+//!           103 bob/notes (private)
+//! ```
+
+use crate::access::Role;
+use crate::member::{self, Membership, Source};
+use crate::namespace::{self, NewGroup, Visibility};
+use crate::project::{self, FeatureAccess, JobTokens, NewProject};
+use crate::token::{self, Fingerprint, Holder, Token};
+use crate::user::{self, NewUser, State};
+use kit::Env;
+use kit::double::{MemoryStore, env};
+
+pub fn forge() -> Env {
+    let env = env(MemoryStore::default(), &[("bootstrap_admin_token", "bootstrap-secret")]);
+    fill(&env);
+    env
+}
+
+pub fn fill(env: &Env) {
+    for (id, username) in [(1, "root"), (2, "Alice"), (3, "bob"), (4, "eve")] {
+        user::save(env, NewUser { is_admin: id == 1, external: id == 4, ..new_user(id, username) }).unwrap();
+    }
+    for (id, path, parent_id, visibility) in [
+        (10, "Acme", None, Visibility::Public),
+        (11, "core", Some(10), Visibility::Private),
+        (12, "guild", None, Visibility::Private),
+    ] {
+        namespace::save_group(env, NewGroup { visibility, ..new_group(id, path, parent_id) }).unwrap();
+    }
+    for (id, path, namespace_id, visibility) in [
+        (100, "site", 10, Visibility::Public),
+        (101, "Engine", 11, Visibility::Private),
+        (102, "tools", 10, Visibility::Internal),
+        (103, "notes", 4_000_000_003, Visibility::Private),
+    ] {
+        project::save(env, NewProject { visibility, ..new_project(id, path, namespace_id) }).unwrap();
+    }
+}
+
+pub fn new_user(id: u64, username: &str) -> NewUser {
+    NewUser {
+        id,
+        username: username.into(),
+        name: username.to_uppercase(),
+        state: State::Active,
+        is_admin: false,
+        external: false,
+        bot: false,
+        namespace_id: None,
+    }
+}
+
+pub fn new_group(id: u64, path: &str, parent_id: Option<u64>) -> NewGroup {
+    let name = path.to_uppercase();
+    NewGroup { id, name, path: path.into(), parent_id, visibility: Visibility::Private, shares: vec![] }
+}
+
+pub fn new_project(id: u64, path: &str, namespace_id: u64) -> NewProject {
+    NewProject {
+        id,
+        name: path.to_uppercase(),
+        path: path.into(),
+        namespace_id,
+        visibility: Visibility::Private,
+        registry: FeatureAccess::Enabled,
+        issues: FeatureAccess::Enabled,
+        archived: false,
+        default_branch: Some("main".into()),
+        creator_id: None,
+        shares: vec![],
+        job_tokens: JobTokens { restricted: true, projects: vec![], groups: vec![] },
+    }
+}
+
+pub fn join(env: &Env, user_id: u64, source: Source, role: Role) {
+    member::save(env, user_id, source, Some(Membership { role, expires_at: None })).unwrap();
+}
+
+pub fn new_token(holder: Holder, scopes: &[&str]) -> Token {
+    let scopes = scopes.iter().map(|scope| (*scope).to_owned()).collect();
+    Token { holder, name: "test".into(), scopes, expires_at: None, revoked: false }
+}
+
+pub fn issue(env: &Env, text: &str, token: Token) {
+    token::save(env, &Fingerprint::of(text.as_bytes()), Some(token)).unwrap();
+}

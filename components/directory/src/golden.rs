@@ -1,0 +1,151 @@
+//! Stored records of format 1, as they were first written. Every build reads them, and writes
+//! back the same bytes.
+
+use crate::access::Role;
+use crate::feature;
+use crate::member::{self, Source};
+use crate::project::{self, Lookup};
+use crate::setting::{self, License};
+use crate::store::{self, Key};
+use crate::token::{self, Fingerprint, Holder};
+use crate::{namespace, user};
+use kit::double::{MemoryStore, env};
+use kit::store::Store;
+use kit::{Env, Timestamp};
+use serde::{Serialize, de::DeserializeOwned};
+use std::path::PathBuf;
+
+fn folder() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("golden/v1")
+}
+
+fn golden(name: &str) -> String {
+    std::fs::read_to_string(folder().join(format!("{name}.json"))).unwrap().trim_end().to_owned()
+}
+
+/// What is under which key.
+const KEYS: [(&str, &str); 15] = [
+    ("user", "directory/v1/user/2"),
+    ("deleted", "directory/v1/user/3"),
+    // SHA-256 of `1`, `2`, `3` and `4`.
+    ("personal-token", "directory/v1/token/6b86b273ff34fce19d6b804eff5a3f5747ada4eaa22f1d49c01e52ddb7875b4b"),
+    ("group-deploy-token", "directory/v1/token/d4735e3a265e16eee03f59718b9b5d03019c07d8b6c51f90da3a666eec13ab35"),
+    ("project-deploy-token", "directory/v1/token/4e07408562bedb8b60ce05c1decfe3ad16b72230967de01f640b7e4729b49fce"),
+    ("job-token", "directory/v1/token/4b227777d4dd1fc61c6f884f48641d02b4d121d3fd328cb08b5531fcacdabf8a"),
+    ("personal-namespace", "directory/v1/namespace/4000000002"),
+    ("top-group", "directory/v1/namespace/10"),
+    ("subgroup", "directory/v1/namespace/11"),
+    ("project", "directory/v1/project/100"),
+    ("path-of-namespace", "directory/v1/path/10/core"),
+    ("path-of-project", "directory/v1/path/11/site"),
+    ("access", "directory/v1/access/2"),
+    ("settings", "directory/v1/settings"),
+    ("features", "directory/v1/features"),
+];
+
+fn forge() -> Env {
+    let store = MemoryStore::default();
+    KEYS.iter().for_each(|(name, key)| store.set(key, golden(name).as_bytes()).unwrap());
+    store.set("directory/v1/path/0/acme", br#"{"namespace":10}"#).unwrap();
+    store.set("directory/v1/path/0/alice", br#"{"namespace":4000000002}"#).unwrap();
+    env(store, &[])
+}
+
+#[test]
+fn each_file_has_a_key() {
+    let mut files: Vec<String> = std::fs::read_dir(folder())
+        .unwrap()
+        .map(|entry| entry.unwrap().path().file_stem().unwrap().to_str().unwrap().to_owned())
+        .collect();
+    files.sort();
+    let mut named = KEYS.map(|(name, _)| name.to_owned()).to_vec();
+    named.sort();
+    assert_eq!(files, named);
+}
+
+#[test]
+fn every_record_is_written_as_it_was() {
+    fn check<R: Serialize + DeserializeOwned>(names: &[&str]) {
+        for name in names {
+            let record: Option<R> = serde_json::from_str(&golden(name)).unwrap();
+            assert_eq!(serde_json::to_string(&record).unwrap(), golden(name), "{name}");
+        }
+    }
+    check::<store::User>(&["user", "deleted"]);
+    check::<store::Token>(&["personal-token", "group-deploy-token", "project-deploy-token", "job-token"]);
+    check::<store::Namespace>(&["personal-namespace", "top-group", "subgroup"]);
+    check::<store::Project>(&["project"]);
+    check::<store::Entry>(&["path-of-namespace", "path-of-project"]);
+    check::<store::Access>(&["access"]);
+    check::<store::Features>(&["features"]);
+    check::<serde_json::Map<String, serde_json::Value>>(&["settings"]);
+}
+
+#[test]
+fn a_field_of_a_later_build_is_ignored() {
+    let with_more = golden("user").replacen('{', r#"{"later":{"x":[1]},"#, 1);
+    let env = forge();
+    env.store.set(&Key::User(2).to_string(), with_more.as_bytes()).unwrap();
+    assert!(user::by_id(&env, 2).unwrap().is_some());
+}
+
+#[test]
+fn users_are_read() {
+    let env = forge();
+    let user = user::find(&env, "alice").unwrap().unwrap();
+    assert_eq!((user.id, user.username.as_str(), user.name.as_str()), (2, "Alice", "Alice Liddell"));
+    assert_eq!((user.state, user.is_admin, user.external, user.bot), (user::State::Active, true, true, true));
+    assert_eq!(user::by_id(&env, 3).unwrap(), None);
+}
+
+#[test]
+fn tokens_are_read() {
+    let env = forge();
+    let token = |text: &[u8]| token::find(&env, &Fingerprint::of(text)).unwrap().unwrap();
+    assert_eq!(token(b"1").holder, Holder::User(2));
+    assert_eq!((token(b"1").revoked, token(b"1").scopes), (true, vec!["api".to_owned(), "sudo".to_owned()]));
+    assert_eq!(token(b"1").expires_at, Some(Timestamp::from_millis(1_800_000_000_000)));
+    assert_eq!(token(b"2").holder, Holder::Deployment(Source::Group(10)));
+    assert_eq!(token(b"3").holder, Holder::Deployment(Source::Project(100)));
+    assert_eq!(token(b"4").holder, Holder::Job { user_id: 2, project_id: 100, running: true });
+}
+
+#[test]
+fn projects_and_groups_are_read() {
+    let env = forge();
+    let Lookup::Found(project) = project::find(&env, "acme/core/site").unwrap() else { panic!("found") };
+    assert_eq!((project.id, project.full_path()), (100, "Acme/core/site".to_owned()));
+    assert_eq!(project.visibility, namespace::Visibility::Public);
+    assert_eq!(project.registry, project::FeatureAccess::Disabled);
+    assert_eq!(project.issues, project::FeatureAccess::Private);
+    assert_eq!(
+        (project.archived, project.default_branch.as_deref(), project.creator_id),
+        (true, Some("main"), Some(2))
+    );
+    assert_eq!(project.shares.first().map(|share| (share.group_id, share.role)), Some((12, Role::Planner)));
+    assert_eq!(project.job_tokens, project::JobTokens { restricted: true, projects: vec![101], groups: vec![10] });
+    assert_eq!(project.namespace.shares.len(), 2);
+    assert_eq!(project.root_namespace().visibility, namespace::Visibility::Internal);
+}
+
+#[test]
+fn memberships_are_read() {
+    let memberships = member::of_user(&forge(), 2).unwrap();
+    let role = |source, millis| memberships.role(source, Timestamp::from_millis(millis));
+    assert_eq!(role(Source::Group(10), i64::MAX), Role::Developer);
+    assert_eq!(role(Source::Project(100), 0), Role::Owner);
+    assert_eq!(role(Source::Group(11), 1_799_999_999_999), Role::MinimalAccess);
+    assert_eq!(role(Source::Group(11), 1_800_000_000_000), Role::None);
+}
+
+#[test]
+fn settings_and_features_are_read() {
+    let env = forge();
+    let settings = setting::read(&env).unwrap();
+    assert_eq!((settings.license(), settings.hosted()), (License::Premium, false));
+    assert_eq!(settings.operator_group(), Some("acme"));
+    let features = feature::all(&env).unwrap();
+    assert_eq!(features["a"].state(), feature::State::On);
+    assert_eq!((features["b"].percentage_of_actors, features["b"].percentage_of_time), (25, 50));
+    assert_eq!(features["c"].state(), feature::State::Off);
+}
