@@ -1,7 +1,11 @@
 //! Do the programs that people use agree? Real clients, each in a home folder of its own, against
 //! a host on a port of its own.
 
+mod bun;
+mod journey;
 mod npm;
+mod pnpm;
+mod yarn;
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -11,6 +15,13 @@ use std::process::{Command, Output};
 /// missing otherwise is a failure.
 pub fn wanted() -> bool {
     std::env::var("HEXAD_CLIENTS").as_deref() != Ok("no")
+}
+
+/// A client program that `make clients` has put into `tests/cache`.
+pub fn program(path: &str) -> String {
+    let program = hexad_tests::server::root().join("tests/cache/clients/node_modules").join(path);
+    assert!(program.exists(), "{} is missing; `make clients` installs it", program.display());
+    program.display().to_string()
 }
 
 /// A person's machine: a home folder and work folders, thrown away at the end.
@@ -42,6 +53,18 @@ impl Machine {
         let path = self.folder.path().join(path);
         std::fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
         std::fs::write(path, text).expect("a file");
+    }
+
+    /// The same, emptied: a cache that is cold.
+    pub fn empty(&self, name: &str) -> PathBuf {
+        std::fs::remove_dir_all(self.folder(name)).expect("a folder of our own");
+        self.folder(name)
+    }
+
+    /// Makes `registry` the default one, with a token, in the file that most clients read.
+    pub fn write_npmrc(&self, registry: &str, token: &str, more: &str) {
+        let host = registry.trim_start_matches("http:");
+        self.write("home/.npmrc", &format!("registry={registry}\n{host}:_authToken={token}\n{more}"));
     }
 
     /// Runs a program in `folder` with nothing of our own environment but the PATH.

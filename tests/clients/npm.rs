@@ -1,72 +1,99 @@
-//! npm, as it is on the PATH.
+//! npm: the one on the PATH, which is what most people run, and the version before it.
 
-use super::{Machine, Printed, wanted};
-use hexad_tests::forge::{self, DEVELOPER, GUEST, MAINTAINER, PRIVATE, PUBLIC};
+use super::journey::{self, Client, application, exported, package};
+use super::{Machine, Printed, program, wanted};
+use hexad_tests::forge::{self, DEVELOPER, GUEST, MAINTAINER, PUBLIC};
 use hexad_tests::server::Server;
 use std::path::Path;
 
-/// A person with npm, a token, and one project of the forge as the registry.
-struct Npm<'a> {
-    machine: Machine,
-    server: &'a Server,
-    project: u64,
+enum Npm {
+    OnPath,
+    Ten,
 }
 
-impl<'a> Npm<'a> {
-    fn new(server: &'a Server, project: u64, token: &str) -> Self {
-        let npm = Npm { machine: Machine::new(), server, project };
-        npm.sign_in(token);
-        npm
+impl Npm {
+    fn run(&self, machine: &Machine, folder: &Path, arguments: &[&str]) -> Printed {
+        match self {
+            Npm::OnPath => machine.run(folder, "npm", arguments),
+            Npm::Ten => {
+                let script = program("npm10/bin/npm-cli.js");
+                let mut all = vec![script.as_str()];
+                all.extend(arguments);
+                machine.run(folder, "node", &all)
+            }
+        }
     }
 
-    fn registry(&self) -> String {
-        format!("{}/api/v4/projects/{}/packages/npm/", self.server.url, self.project)
+    fn cold(&self, machine: &Machine, folder: &Path, arguments: &[&str]) -> Printed {
+        let cache = machine.empty("npm-cache").display().to_string();
+        let mut all = arguments.to_vec();
+        all.extend(["--cache", &cache]);
+        self.run(machine, folder, &all)
+    }
+}
+
+impl Client for Npm {
+    fn sign_in(&self, machine: &Machine, registry: &str, token: &str) {
+        machine.write_npmrc(registry, token, "fetch-retries=0\nupdate-notifier=false\nfund=false\n");
+    }
+
+    fn publish(&self, machine: &Machine, folder: &Path) -> Printed {
+        // With --force npm leaves it to the registry to refuse a version that is there already.
+        self.run(machine, folder, &["publish", "--force"])
+    }
+
+    fn versions(&self, machine: &Machine, name: &str) -> Printed {
+        self.run(machine, &machine.folder("here"), &["view", name, "versions", "--json"])
+    }
+
+    fn add(&self, machine: &Machine, folder: &Path, spec: &str) -> Printed {
+        self.cold(machine, folder, &["install", spec])
+    }
+
+    fn install_locked(&self, machine: &Machine, folder: &Path) -> Printed {
+        self.cold(machine, folder, &["ci"])
+    }
+
+    fn tag(&self, machine: &Machine, spec: &str, tag: &str) -> Printed {
+        self.run(machine, &machine.folder("here"), &["dist-tag", "add", spec, tag])
+    }
+}
+
+#[test]
+fn npm_makes_the_journey() {
+    journey::make(&Npm::OnPath);
+}
+
+#[test]
+fn npm_10_makes_the_journey() {
+    journey::make(&Npm::Ten);
+}
+
+/// A person with npm and the public project as the registry.
+struct Person<'a> {
+    machine: Machine,
+    server: &'a Server,
+}
+
+impl<'a> Person<'a> {
+    fn new(server: &'a Server, token: &str) -> Self {
+        let person = Person { machine: Machine::new(), server };
+        person.sign_in(token);
+        person
     }
 
     fn sign_in(&self, token: &str) {
-        let registry = self.registry();
-        let host = registry.trim_start_matches("http:");
-        self.machine.write(
-            "home/.npmrc",
-            &format!(
-                "registry={registry}\n{host}:_authToken={token}\nfetch-retries=0\nupdate-notifier=false\nfund=false\n"
-            ),
-        );
+        let registry = format!("{}/api/v4/projects/{PUBLIC}/packages/npm/", self.server.url);
+        Npm::OnPath.sign_in(&self.machine, &registry, token);
     }
 
-    fn package(&self, name: &str, version: &str, extra: &str) -> std::path::PathBuf {
-        let folder = format!("src/{name}-{version}");
-        self.machine.write(
-            &format!("{folder}/package.json"),
-            &format!(r#"{{"name":"{name}","version":"{version}","main":"index.js"{extra}}}"#),
-        );
-        self.machine.write(&format!("{folder}/index.js"), &format!("module.exports = '{name} {version}'\n"));
-        self.machine.write(&format!("{folder}/README.md"), &format!("# {name}\n"));
-        self.machine.folder(&folder)
+    fn publish(&self, name: &str, version: &str, extra: &str) -> Printed {
+        let folder = package(&self.machine, name, version, extra);
+        Npm::OnPath.run(&self.machine, &folder, &["publish"])
     }
 
-    fn npm(&self, folder: &Path, arguments: &[&str]) -> Printed {
-        self.machine.run(folder, "npm", arguments)
-    }
-
-    fn publish(&self, name: &str, version: &str) -> Printed {
-        self.npm(&self.package(name, version, ""), &["publish"])
-    }
-
-    fn here(&self, arguments: &[&str]) -> Printed {
-        self.npm(&self.machine.folder("here"), arguments)
-    }
-
-    /// Installs into a new folder with an empty cache and returns what the package exports.
-    fn install(&self, spec: &str, module: &str) -> String {
-        let folder = self.machine.folder(&format!("app-{}", spec.replace(['/', '@'], "_")));
-        self.machine
-            .write(&format!("{}/package.json", folder.file_name().unwrap().to_string_lossy()), r#"{"private":true}"#);
-        let cache = self.machine.folder("empty-cache");
-        std::fs::remove_dir_all(&cache).expect("a folder");
-        self.npm(&folder, &["install", spec, "--cache", &cache.to_string_lossy()]).ok();
-        let script = format!("console.log(require('{module}'))");
-        self.machine.run(&folder, "node", &["-e", &script]).ok().trim().to_owned()
+    fn npm(&self, arguments: &[&str]) -> Printed {
+        Npm::OnPath.run(&self.machine, &self.machine.folder("here"), arguments)
     }
 }
 
@@ -78,104 +105,66 @@ fn server() -> (Server, tempfile::TempDir) {
 }
 
 #[test]
-fn publishes_views_and_installs_scoped_and_unscoped() {
+fn dependencies_come_from_the_same_registry_with_clean_lock_files() {
     if !wanted() {
         return;
     }
     let (server, _data) = server();
-    for project in [PUBLIC, PRIVATE] {
-        let npm = Npm::new(&server, project, DEVELOPER);
-        for name in ["plain", "@acme/lib"] {
-            npm.publish(name, "1.0.0").ok();
-            npm.publish(name, "1.1.0").ok();
-            assert_eq!(
-                npm.here(&["view", name, "versions", "--json"]).ok().replace(char::is_whitespace, ""),
-                r#"["1.0.0","1.1.0"]"#
-            );
-            assert_eq!(npm.here(&["view", name, "dist-tags.latest"]).ok().trim(), "1.1.0");
-            assert_eq!(npm.install(name, name), format!("{name} 1.1.0"));
-            assert_eq!(npm.install(&format!("{name}@1.0.0"), name), format!("{name} 1.0.0"));
-        }
-    }
-}
-
-#[test]
-fn installs_dependencies_through_the_same_registry_and_again_from_the_lock_file() {
-    if !wanted() {
-        return;
-    }
-    let (server, _data) = server();
-    let npm = Npm::new(&server, PUBLIC, DEVELOPER);
-    npm.publish("@acme/base", "1.2.3").ok();
-    let top = npm.package("top", "2.0.0", r#","dependencies":{"@acme/base":"^1.0.0"}"#);
-    npm.npm(&top, &["publish"]).ok();
-    assert_eq!(npm.install("top", "@acme/base"), "@acme/base 1.2.3");
-    let app = npm.machine.folder("app-top");
-    std::fs::remove_dir_all(app.join("node_modules")).expect("installed before");
-    npm.npm(&app, &["ci", "--cache", &npm.machine.folder("second-cache").to_string_lossy()]).ok();
+    let person = Person::new(&server, DEVELOPER);
+    person.publish("@acme/base", "1.2.3", "").ok();
+    person.publish("top", "2.0.0", r#","dependencies":{"@acme/base":"^1.0.0"}"#).ok();
+    let app = application(&person.machine, "app");
+    Npm::OnPath.add(&person.machine, &app, "top").ok();
+    assert_eq!(exported(&person.machine, &app, "@acme/base"), "@acme/base 1.2.3");
     let lock = std::fs::read_to_string(app.join("package-lock.json")).expect("a lock file");
     assert!(lock.contains("sha512-") && lock.contains("/@acme/base/-/base-1.2.3.tgz"), "{lock}");
 }
 
 #[test]
-fn moves_tags() {
+fn tags_are_listed_moved_and_removed() {
     if !wanted() {
         return;
     }
     let (server, _data) = server();
-    let npm = Npm::new(&server, PUBLIC, MAINTAINER);
-    npm.publish("@acme/lib", "1.0.0").ok();
-    npm.publish("@acme/lib", "2.0.0").ok();
-    npm.here(&["dist-tag", "add", "@acme/lib@1.0.0", "stable"]).ok();
-    let tags = npm.here(&["dist-tag", "ls", "@acme/lib"]).ok();
-    assert_eq!(tags.trim(), "latest: 2.0.0\nstable: 1.0.0");
-    assert_eq!(npm.install("@acme/lib@stable", "@acme/lib"), "@acme/lib 1.0.0");
-    npm.here(&["dist-tag", "rm", "@acme/lib", "stable"]).ok();
-    assert_eq!(npm.here(&["dist-tag", "ls", "@acme/lib"]).ok().trim(), "latest: 2.0.0");
+    let person = Person::new(&server, MAINTAINER);
+    person.publish("@acme/lib", "1.0.0", "").ok();
+    person.publish("@acme/lib", "2.0.0", "").ok();
+    person.npm(&["dist-tag", "add", "@acme/lib@1.0.0", "stable"]).ok();
+    assert_eq!(person.npm(&["dist-tag", "ls", "@acme/lib"]).ok().trim(), "latest: 2.0.0\nstable: 1.0.0");
+    person.npm(&["dist-tag", "add", "@acme/lib@2.0.0", "stable"]).ok();
+    assert_eq!(person.npm(&["dist-tag", "ls", "@acme/lib"]).ok().trim(), "latest: 2.0.0\nstable: 2.0.0");
+    person.npm(&["dist-tag", "rm", "@acme/lib", "stable"]).ok();
+    assert_eq!(person.npm(&["dist-tag", "ls", "@acme/lib"]).ok().trim(), "latest: 2.0.0");
 }
 
 #[test]
-fn a_second_publish_of_a_version_is_refused_with_the_reason() {
+fn a_wrong_token_and_a_low_role_are_refused_with_the_reason() {
     if !wanted() {
         return;
     }
     let (server, _data) = server();
-    let npm = Npm::new(&server, PUBLIC, DEVELOPER);
-    npm.publish("twice", "1.0.0").ok();
-    // Other bytes under the same version; npm's own look at the registry is not to stop it.
-    let folder = npm.package("twice", "1.0.0", r#","description":"changed""#);
-    let printed = npm.npm(&folder, &["publish", "--force"]).refused();
-    assert!(printed.contains("403") && printed.contains("Package already exists."), "{printed}");
-}
-
-#[test]
-fn a_wrong_token_and_a_low_role_are_refused() {
-    if !wanted() {
-        return;
-    }
-    let (server, _data) = server();
-    let npm = Npm::new(&server, PUBLIC, "glpat-nobody-knows-this-token");
-    let printed = npm.publish("closed", "1.0.0").refused();
+    let person = Person::new(&server, "glpat-nobody-knows-this-token");
+    let printed = person.publish("closed", "1.0.0", "").refused();
     assert!(printed.contains("E401"), "{printed}");
-    npm.sign_in(GUEST);
-    let printed = npm.publish("closed", "1.0.0").refused();
+    person.sign_in(GUEST);
+    let printed = person.publish("closed", "1.0.0", "").refused();
     assert!(printed.contains("E403") && printed.contains("403 Forbidden"), "{printed}");
-    npm.sign_in(DEVELOPER);
-    npm.publish("closed", "1.0.0").ok();
+    person.sign_in(DEVELOPER);
+    person.publish("closed", "1.0.0", "").ok();
 }
 
 #[test]
-fn deprecates_and_undeprecates() {
+fn versions_are_deprecated_and_undeprecated() {
     if !wanted() {
         return;
     }
     let (server, _data) = server();
-    let npm = Npm::new(&server, PUBLIC, MAINTAINER);
-    npm.publish("@acme/old", "1.0.0").ok();
-    npm.publish("@acme/old", "2.0.0").ok();
-    npm.here(&["deprecate", "@acme/old@1.0.0", "use 2"]).ok();
-    assert_eq!(npm.here(&["view", "@acme/old@1.0.0", "deprecated"]).ok().trim(), "use 2");
-    assert_eq!(npm.here(&["view", "@acme/old@2.0.0", "deprecated"]).ok().trim(), "");
-    npm.here(&["deprecate", "@acme/old@1.0.0", ""]).ok();
-    assert_eq!(npm.here(&["view", "@acme/old@1.0.0", "deprecated"]).ok().trim(), "");
+    let person = Person::new(&server, MAINTAINER);
+    person.publish("@acme/old", "1.0.0", "").ok();
+    person.publish("@acme/old", "2.0.0", "").ok();
+    let deprecated = |version: &str| person.npm(&["view", version, "deprecated"]).ok().trim().to_owned();
+    person.npm(&["deprecate", "@acme/old@1.0.0", "use 2"]).ok();
+    assert_eq!((deprecated("@acme/old@1.0.0").as_str(), deprecated("@acme/old@2.0.0").as_str()), ("use 2", ""));
+    person.npm(&["deprecate", "@acme/old@1.0.0", ""]).ok();
+    assert_eq!(deprecated("@acme/old@1.0.0"), "");
 }

@@ -1,0 +1,52 @@
+//! bun.
+
+use super::journey::{self, Client};
+use super::{Machine, Printed, program};
+use std::path::Path;
+
+struct Bun;
+
+impl Bun {
+    fn run(&self, machine: &Machine, folder: &Path, arguments: &[&str]) -> Printed {
+        machine.run(folder, &program("bun/bin/bun.exe"), arguments)
+    }
+
+    fn cold(&self, machine: &Machine, folder: &Path, arguments: &[&str]) -> Printed {
+        let cache = machine.empty("bun-cache").display().to_string();
+        let mut all = arguments.to_vec();
+        all.extend(["--cache-dir", &cache]);
+        self.run(machine, folder, &all)
+    }
+}
+
+impl Client for Bun {
+    fn sign_in(&self, machine: &Machine, registry: &str, token: &str) {
+        machine.write_npmrc(registry, token, "");
+    }
+
+    fn publish(&self, machine: &Machine, folder: &Path) -> Printed {
+        self.run(machine, folder, &["publish"])
+    }
+
+    fn versions(&self, machine: &Machine, name: &str) -> Printed {
+        self.run(machine, &machine.folder("here"), &["info", name, "versions", "--json"])
+    }
+
+    fn add(&self, machine: &Machine, folder: &Path, spec: &str) -> Printed {
+        self.cold(machine, folder, &["add", spec])
+    }
+
+    fn install_locked(&self, machine: &Machine, folder: &Path) -> Printed {
+        self.cold(machine, folder, &["install", "--frozen-lockfile"])
+    }
+
+    /// bun has no command for tags; npm's is used, as bun's documents advise.
+    fn tag(&self, machine: &Machine, spec: &str, tag: &str) -> Printed {
+        machine.run(&machine.folder("here"), "npm", &["dist-tag", "add", spec, tag])
+    }
+}
+
+#[test]
+fn bun_makes_the_journey() {
+    journey::make(&Bun);
+}

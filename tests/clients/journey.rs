@@ -1,0 +1,89 @@
+//! One journey that every client makes: publish, look, install, tag, install from the lock file,
+//! and be refused with the reason.
+
+use super::{Machine, Printed, wanted};
+use hexad_tests::forge::{self, MAINTAINER, PRIVATE};
+use hexad_tests::server::Server;
+use std::path::Path;
+
+/// How a client says the things that every client can say.
+pub trait Client {
+    /// Writes the client's own configuration: the registry and a token for it.
+    fn sign_in(&self, machine: &Machine, registry: &str, token: &str);
+    /// Publishes the package in `folder`.
+    fn publish(&self, machine: &Machine, folder: &Path) -> Printed;
+    /// Prints every version of a package.
+    fn versions(&self, machine: &Machine, name: &str) -> Printed;
+    /// Adds a dependency to the application in `folder`, without any cache.
+    fn add(&self, machine: &Machine, folder: &Path, spec: &str) -> Printed;
+    /// Installs exactly what the lock file in `folder` says, without any cache.
+    fn install_locked(&self, machine: &Machine, folder: &Path) -> Printed;
+    /// Points a tag at a version, and tells whether the client was content.
+    fn tag(&self, machine: &Machine, spec: &str, tag: &str) -> Printed;
+}
+
+/// Writes a package whose module exports its name and version.
+pub fn package(machine: &Machine, name: &str, version: &str, extra: &str) -> std::path::PathBuf {
+    let folder = format!("src/{name}-{version}");
+    machine.write(
+        &format!("{folder}/package.json"),
+        &format!(r#"{{"name":"{name}","version":"{version}","main":"index.js"{extra}}}"#),
+    );
+    machine.write(&format!("{folder}/index.js"), &format!("module.exports = '{name} {version}'\n"));
+    machine.write(&format!("{folder}/README.md"), &format!("# {name}\n"));
+    machine.folder(&folder)
+}
+
+/// What the module `name` exports in the application in `folder`.
+pub fn exported(machine: &Machine, folder: &Path, name: &str) -> String {
+    let script = format!("console.log(require('{name}'))");
+    machine.run(folder, "node", &["-e", &script]).ok().trim().to_owned()
+}
+
+/// A new application without dependencies.
+pub fn application(machine: &Machine, name: &str) -> std::path::PathBuf {
+    machine.write(&format!("{name}/package.json"), &format!(r#"{{"name":"{name}","private":true}}"#));
+    machine.folder(name)
+}
+
+/// The journey, in a private project with the token of a maintainer.
+pub fn make(client: &dyn Client) {
+    if !wanted() {
+        return;
+    }
+    let data = tempfile::tempdir().expect("a temporary folder");
+    let server = Server::start(data.path());
+    forge::seed(&server);
+    let registry = format!("{}/api/v4/projects/{PRIVATE}/packages/npm/", server.url);
+    let machine = Machine::new();
+    client.sign_in(&machine, &registry, MAINTAINER);
+
+    for name in ["plain", "@acme/lib"] {
+        for version in ["1.0.0", "1.1.0"] {
+            client.publish(&machine, &package(&machine, name, version, "")).ok();
+        }
+        let versions = client.versions(&machine, name).ok();
+        assert!(versions.contains("1.0.0") && versions.contains("1.1.0"), "{versions}");
+
+        let app = application(&machine, &format!("app-{}", name.replace('/', "-")));
+        client.add(&machine, &app, name).ok();
+        assert_eq!(exported(&machine, &app, name), format!("{name} 1.1.0"));
+
+        client.tag(&machine, &format!("{name}@1.0.0"), "stable");
+        client.add(&machine, &app, &format!("{name}@stable")).ok();
+        assert_eq!(exported(&machine, &app, name), format!("{name} 1.0.0"));
+
+        std::fs::remove_dir_all(app.join("node_modules")).expect("installed before");
+        client.install_locked(&machine, &app).ok();
+        assert_eq!(exported(&machine, &app, name), format!("{name} 1.0.0"));
+
+        let changed = package(&machine, name, "1.1.0", r#","description":"changed""#);
+        let printed = client.publish(&machine, &changed);
+        let said = format!("{}{}", printed.stdout, printed.stderr);
+        assert!(!printed.success && said.contains("Package already exists."), "{said}");
+    }
+
+    client.sign_in(&machine, &registry, "glpat-nobody-knows-this-token");
+    let refused = client.publish(&machine, &package(&machine, "@acme/closed", "1.0.0", ""));
+    assert!(!refused.success, "published with a token that nobody knows");
+}
