@@ -5,4 +5,5 @@
 
 pub mod forge;
 pub mod package;
+pub mod registry;
 pub mod server;

@@ -1,0 +1,4 @@
+//! What must hold whatever happens to the process, and whoever comes at the same moment.
+
+mod crash;
+mod races;
