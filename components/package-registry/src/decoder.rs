@@ -3,10 +3,14 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-/// Takes decoded bytes, in order.
+/// Takes a decoded file.
 pub trait Sink {
     type Error;
 
+    /// The file begins. `before` is what the document that carries it had up to here.
+    fn begin(&mut self, _before: &[u8]) {}
+
+    /// The next bytes, in order.
     fn take(&mut self, piece: &[u8]) -> Result<(), Self::Error>;
 }
 

@@ -138,7 +138,7 @@ impl Document {
     pub fn feed<S: Sink>(&mut self, mut input: &[u8], sink: &mut S) -> Result<(), Stopped<S::Error>> {
         while !input.is_empty() {
             let used = match self.state {
-                State::Structure => self.structure(input)?,
+                State::Structure => self.structure(input, sink)?,
                 State::Text { name, escaped } => self.text(input, name, escaped)?,
                 State::Data(escape) => self.data(input, escape, sink)?,
             };
@@ -147,17 +147,12 @@ impl Document {
         Ok(())
     }
 
-    /// What was read so far, apart from the file.
-    pub fn skeleton(&self) -> &[u8] {
-        &self.skeleton
-    }
-
     /// The end of the document.
     pub fn finish(self) -> Skeleton {
         Skeleton { bytes: self.skeleton, file: self.file }
     }
 
-    fn structure(&mut self, input: &[u8]) -> Result<usize, Fault> {
+    fn structure<S: Sink>(&mut self, input: &[u8], sink: &mut S) -> Result<usize, Fault> {
         for (at, byte) in input.iter().enumerate() {
             match byte {
                 b'{' | b'[' => {
@@ -177,7 +172,7 @@ impl Document {
                 b'"' => {
                     let (string, _) = input.split_at(at + 1);
                     self.copy(string)?;
-                    self.string_starts()?;
+                    self.string_starts(sink)?;
                     return Ok(at + 1);
                 }
                 _ => {}
@@ -187,7 +182,7 @@ impl Document {
         Ok(input.len())
     }
 
-    fn string_starts(&mut self) -> Result<(), Fault> {
+    fn string_starts<S: Sink>(&mut self, sink: &mut S) -> Result<(), Fault> {
         let in_object = self.nesting & 1 == 1;
         self.state = if in_object && self.value && self.depth == 3 && self.matched == 3 {
             if let Some(first) = &self.file {
@@ -195,6 +190,7 @@ impl Document {
             }
             self.file = Some(File { name: self.attachment.clone(), length: 0 });
             self.decoder = Some(Decoder::new(self.limits.file));
+            sink.begin(&self.skeleton);
             State::Data(Escape::No)
         } else {
             let name = (in_object && !self.value).then(|| self.skeleton.len() - 1);

@@ -52,6 +52,7 @@ pub struct Integrity {
 
 impl Integrity {
     /// The digests of `bytes`.
+    #[cfg(test)]
     pub fn of(bytes: &[u8]) -> Self {
         let mut hasher = Hasher::new(false);
         hasher.update(bytes);

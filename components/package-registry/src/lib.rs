@@ -1,10 +1,77 @@
-//! A package registry.
+//! The package registry: one area of the forge's HTTP interface, as a component.
+//!
+//! # Endpoints
+//!
+//! `<prefix>` is `/api/v4/projects/:id/packages/npm`, `/api/v4/groups/:id/-/packages/npm` or
+//! `/api/v4/packages/npm`; `pkgreg` is another word for `npm`, and answers repeat the word and the
+//! prefix of the request. A name is `lib`, `@scope/lib` or `@scope%2flib`.
+//!
+//! | method and path | what | file |
+//! |---|---|---|
+//! | `GET <prefix>/:name` | metadata, full or abbreviated | `api/metadata.rs` |
+//! | `GET <prefix>/:name/:version_or_tag` | the record of one version | `api/metadata.rs` |
+//! | `GET <prefix>/:name/-/:file` | the file of a version | `api/download.rs` |
+//! | `PUT projects/:id/packages/npm/:name` | publish (with an attachment), deprecate (without) | `api/publish.rs`, `api/deprecate.rs` |
+//! | `GET <prefix>/-/package/:name/dist-tags` | tags | `api/tag.rs` |
+//! | `PUT`, `DELETE <prefix>/-/package/:name/dist-tags/:tag` | set, remove a tag | `api/tag.rs` |
+//! | `GET <prefix>/-/ping`, `-/whoami` | is it there, who am I | `api.rs` |
+//! | `POST <prefix>/-/npm/v1/security/advisories/bulk`, `…/audits/quick` | no advisories are known: `{}` | `api.rs` |
+//!
+//! # Keys
+//!
+//! Below `package-registry/v1/`. Blobs are written once; only the two roots are ever replaced, by
+//! compare-and-swap, and always last. Uploads and segments have time-ordered ids, so the age of
+//! one that nothing names can be told from its key.
+//!
+//! | key | kind | what |
+//! |---|---|---|
+//! | `package/<project id>/<name>` | root | a package: tags, segments, counters ([`package`]) |
+//! | `name/<name>` | root | projects that may have a package of this name |
+//! | `segment/<id>/index` | blob | sorted lines: version, upload, time, state ([`segment::Index`]) |
+//! | `segment/<id>/full`, `segment/<id>/abbreviated` | blob | records and times, ready to be copied ([`segment::Form`]) |
+//! | `upload/<id>` | blob | a file's size, digests, publisher, and a checksum for each chunk |
+//! | `upload/<id>/about` | blob | readme and description of the version, members of full metadata |
+//! | `upload/<id>/<n>` | blob | chunk `n` of the file, 1 MiB each but the last |
+//!
+//! # Cost
+//!
+//! Beside the caller and the project (see `directory`). An instance keeps blobs across requests, so
+//! most of their reads do not happen. *k* is the number of segments: at most about 4 for every
+//! fourfold growth of the metadata from 16 KiB to 1 MiB, then 1 for each MiB or more.
+//!
+//! | request | operations |
+//! |---|---|
+//! | metadata known to the client (304) | get package |
+//! | metadata | get package, *k* forms, and for the full form `about` |
+//! | file | get package, up to *k* indexes, upload, each chunk |
+//! | tags | get package |
+//! | set, remove a tag | get package, up to *k* indexes; swap package |
+//! | publish a new version | get package, *k* indexes, what is merged; set each chunk, upload, `about`, 3 blobs of a segment; swap package |
+//! | publish a new package | the same, and before the package swap `name`; one counter for each root that is created |
+//! | deprecate | get package, *k* indexes, the segments that change; set these; swap package |
+//! | at group or instance level | before that, get `name`, and each project and package that it names |
+//!
+//! # Life of a publication
+//!
+//! [`document`] tells the file from the rest while the body streams in, [`decoder`] and
+//! [`integrity`] decode and hash it, [`store::Staging`] writes it in chunks. [`submission`] and
+//! [`manifest`] judge the rest and render the records, [`segment`] merges them with older ones,
+//! [`package`] takes the version in, and one swap makes it visible.
 
+mod api;
 mod decoder;
 mod document;
+#[cfg(target_family = "wasm")]
+mod entry;
 mod integrity;
 mod json;
 mod manifest;
+mod metadata;
 mod name;
+mod negotiation;
+mod package;
+mod route;
 mod segment;
+mod store;
+mod submission;
 mod version;

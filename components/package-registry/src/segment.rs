@@ -64,17 +64,12 @@ impl<'a> Entry<'a> {
 }
 
 impl Index {
-    /// The entry of `version`, by binary search over the text.
-    pub fn find(&self, version: &str) -> Option<Entry<'_>> {
-        find(self.0.as_bytes(), version)
-    }
-
     pub fn entries(&self) -> impl Iterator<Item = Entry<'_>> {
         self.0.lines().filter_map(Entry::read)
     }
 }
 
-/// The entry of `version` in the text of an index.
+/// The entry of `version` in the text of an index, by binary search.
 pub fn find<'a>(index: &'a [u8], version: &str) -> Option<Entry<'a>> {
     let mut range = index;
     while !range.is_empty() {

@@ -9,6 +9,12 @@ fn segment(version: &str, at: i64) -> Segment {
     Segment::of(&entry(version, &format!("u{version}"), at), &record, &record)
 }
 
+impl Segment {
+    fn find(&self, version: &str) -> Option<Entry<'_>> {
+        find(self.index.0.as_bytes(), version)
+    }
+}
+
 #[test]
 fn a_segment_of_one() {
     let segment = segment("1.0.0", 0);
@@ -34,19 +40,19 @@ fn every_version_is_found_and_no_other() {
     let versions: Vec<String> = (0..200).map(|n| format!("{}.{}.0", n % 7, n)).collect();
     let merged = Segment::merge(versions.iter().map(|version| segment(version, 7)));
     for version in &versions {
-        assert_eq!(merged.index.find(version), Some(entry(version, &format!("u{version}"), 7)));
+        assert_eq!(merged.find(version), Some(entry(version, &format!("u{version}"), 7)));
     }
     for version in ["", "0", "0.0.00", "7.0.0", "0.0.0-a", "9.9.9", "\n", "0.0.0\t"] {
-        assert_eq!(merged.index.find(version), None, "{version:?}");
+        assert_eq!(merged.find(version), None, "{version:?}");
     }
-    assert_eq!(Index::default().find("1.0.0"), None);
+    assert_eq!(Segment::default().find("1.0.0"), None);
 }
 
 #[test]
 fn damaged_indexes_have_no_entries_and_do_no_harm() {
     for text in ["\n", "\t", "1.0.0", "1.0.0\t", "1.0.0\tu\n", "1.0.0\tu\tx\tlisted\n", "1.0.0\tu\t1\tlost\n", "\n\n\n"]
     {
-        assert_eq!(Index(text.into()).find("1.0.0"), None, "{text:?}");
+        assert_eq!(find(text.as_bytes(), "1.0.0"), None, "{text:?}");
     }
     assert_eq!(find(b"\xff\xff\t\n", "1.0.0"), None);
 }
@@ -86,8 +92,8 @@ fn an_unpublished_version_is_gone_but_its_number_is_taken() {
         assert_eq!((form.versions.lines().count(), form.times.lines().count()), (1, 1));
         assert_eq!(record_of(form.versions.as_bytes(), "1.0.0"), None);
     }
-    assert_eq!(merged.index.find("1.0.0").unwrap().state, State::Reserved);
-    assert_eq!(merged.index.find("1.0.1").unwrap().state, State::Listed);
+    assert_eq!(merged.find("1.0.0").unwrap().state, State::Reserved);
+    assert_eq!(merged.find("1.0.1").unwrap().state, State::Listed);
     assert_eq!(merged.listed(), 1);
 }
 

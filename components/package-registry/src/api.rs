@@ -1,0 +1,85 @@
+//! One request after the other: load, decide, save, respond. The only file, with its rooms, that
+//! knows a status.
+
+mod access;
+mod deprecate;
+mod download;
+mod metadata;
+mod publish;
+mod tag;
+
+#[cfg(target_family = "wasm")]
+pub use metadata::FORWARD_URL;
+#[cfg(target_family = "wasm")]
+pub use publish::MAX_FILE;
+
+use crate::route::{self, Endpoint, Level, Route};
+use directory::caller::{self, Accepted, Caller};
+use http::StatusCode;
+use kit::{Env, Error, Request, Response};
+use serde_json::json;
+
+/// Everything about one request except what it asks for.
+struct Call {
+    env: Env,
+    caller: Caller,
+    request: Request,
+    level: Level,
+    /// The registry's address as the request used it, without a trailing slash.
+    url: String,
+}
+
+/// Answers a request.
+pub async fn handle(env: Env, request: Request) -> Response {
+    match route::route(&request.method, &request.path) {
+        Ok(route) => answer(env, request, route).await.unwrap_or_else(|error| error.paired().into()),
+        Err(error) => error.into(),
+    }
+}
+
+async fn answer(env: Env, request: Request, route: Route) -> Result<Response, Error> {
+    let caller = caller::authenticate(&env, &request, Accepted::Registry)?;
+    let url = format!("{}{}", env.external_url(&request), route.prefix);
+    let call = Call { env, caller, request, level: route.level, url };
+    match route.endpoint {
+        Endpoint::Metadata { name } => metadata::package(&call, &name),
+        Endpoint::Version { name, version } => metadata::version(&call, &name, &version),
+        Endpoint::Publish { name } => publish::submit(call, &name).await,
+        Endpoint::Download { name, file } => download::file(&call, &name, &file),
+        Endpoint::ListTags { name } => tag::list(&call, &name),
+        Endpoint::SetTag { name, tag } => tag::set(call, &name, &tag).await,
+        Endpoint::RemoveTag { name, tag } => tag::remove(&call, &name, &tag),
+        Endpoint::Ping => Ok(Response::ok(&json!({}))),
+        Endpoint::WhoAmI => who_am_i(&call),
+        // No advisories are known here; see the crate's documentation.
+        Endpoint::Audit => Ok(Response::ok(&json!({}))),
+    }
+}
+
+fn who_am_i(call: &Call) -> Result<Response, Error> {
+    let username = match &call.caller {
+        Caller::Anonymous => return Err(Error::unauthorized()),
+        Caller::DeployToken(_) => "deploy-token",
+        Caller::User(session) => &session.user.username,
+        Caller::Job(job) => &job.session.user.username,
+    };
+    Ok(Response::ok(&json!({"username": username})))
+}
+
+/// 400 with both keys, in the words of the endpoint.
+fn bad_request(reason: &str) -> Error {
+    Error::pair(StatusCode::BAD_REQUEST, format!("400 Bad request - {reason}"), reason)
+}
+
+/// A refusal in the words of the reference service, the same under both keys.
+fn refused(status: StatusCode, text: impl Into<String>) -> Error {
+    let text = text.into();
+    Error::pair(status, text.clone(), text)
+}
+
+fn no_package() -> Error {
+    Error::pair(StatusCode::NOT_FOUND, "404 Package Not Found", "Package not found")
+}
+
+#[cfg(test)]
+mod tests;

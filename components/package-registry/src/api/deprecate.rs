@@ -1,0 +1,84 @@
+//! Deprecation: a document without attachments sends the whole metadata back, changed. Only what
+//! it says about `deprecated` is taken from it, because the rest may be out of date.
+
+use super::access::{self, Located, Purpose};
+use super::{Call, bad_request, no_package};
+use crate::json::{self, Members};
+use crate::package::Package;
+use crate::segment::{self, State};
+use crate::store;
+use crate::submission::Submission;
+use kit::root::Decision;
+use kit::store::Fault;
+use kit::{Env, Error, Response};
+use serde_json::json;
+use std::collections::BTreeMap;
+
+/// Longest message, in bytes. It is repeated in all metadata.
+const MAX_MESSAGE: usize = 64 * 1024;
+
+/// Sets the messages of the versions that the document gives one for; an empty one takes the
+/// deprecation back. Versions that are unknown or not mentioned are left as they are.
+pub fn deprecate(call: &Call, name: &str, submission: &Submission) -> Result<Response, Error> {
+    let messages = messages(submission)?;
+    if messages.is_empty() {
+        return Err(bad_request("\"package versions to deprecate\" not given"));
+    }
+    let located = access::find(call, name, Purpose::Destroy)?.authorize(call, Purpose::Destroy, no_package())?;
+    apply(&call.env, &located, &messages)?;
+    Ok(Response::ok(&json!({"ok": true, "success": true})))
+}
+
+fn messages(submission: &Submission) -> Result<BTreeMap<String, String>, Error> {
+    let mut messages = BTreeMap::new();
+    for (version, record) in submission.versions.iter() {
+        let invalid = || Error::validation(format!("versions[{version}] is invalid"));
+        let record = Members::read(record.get()).map_err(|_| invalid())?;
+        let Some(message) = record.get("deprecated") else { continue };
+        let message = match message.get() {
+            "null" | "false" => String::new(),
+            _ => json::string(message).ok_or_else(invalid)?,
+        };
+        if message.len() > MAX_MESSAGE {
+            let size = message.len();
+            return Err(bad_request(&format!(
+                "deprecation message of {version} has {size} bytes; at most {MAX_MESSAGE} are allowed"
+            )));
+        }
+        messages.insert(version.to_owned(), message);
+    }
+    Ok(messages)
+}
+
+fn apply(env: &Env, located: &Located, messages: &BTreeMap<String, String>) -> Result<(), Error> {
+    let event = env.id();
+    store::update_package(env, located.project.id, &located.name, |package| {
+        let mut package = package.ok_or_else(no_package)?;
+        if package.has_seen(&event) || !rewrite(env, &mut package, messages)? {
+            return Ok(Decision::Done(()));
+        }
+        package.changed(&event, env.now);
+        Ok(Decision::Write(package, ()))
+    })
+}
+
+/// Replaces the segments in which a message changes. False if none does.
+fn rewrite(env: &Env, package: &mut Package, messages: &BTreeMap<String, String>) -> Result<bool, Fault> {
+    let mut changed = false;
+    for part in &mut package.segments {
+        let index = store::index(env, &part.id)?;
+        let is_listed =
+            |version: &String| segment::find(&index, version).is_some_and(|entry| entry.state == State::Listed);
+        if !messages.keys().any(is_listed) {
+            continue;
+        }
+        let before = store::segment(env, &part.id)?;
+        let mut after = before.clone();
+        after.deprecate(messages);
+        if after != before {
+            *part = store::save_segment(env, &after)?;
+            changed = true;
+        }
+    }
+    Ok(changed)
+}

@@ -1,0 +1,117 @@
+//! Metadata of a package, and of one version.
+
+use super::access::{self, Located, Purpose};
+use super::{Call, no_package};
+use crate::metadata::{self, Metadata};
+use crate::negotiation::{self, ABBREVIATED};
+use crate::route::{Level, NOT_A_PATH};
+use crate::store::{self, Detail};
+use crate::{name, segment};
+use directory::namespace::Visibility;
+use directory::project::{FeatureAccess, Project};
+use http::StatusCode;
+use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderValue, IF_NONE_MATCH, LOCATION, VARY};
+use kit::{Error, Response};
+
+/// The variable with the address of the registry that unknown packages are redirected to.
+pub const FORWARD_URL: &str = "registry_forward_url";
+
+/// `GET <prefix>/:package_name`. Reads: the package, then a blob for each segment and one more
+/// for the full form; none of the blobs if the client has the document already.
+pub fn package(call: &Call, name: &str) -> Result<Response, Error> {
+    if !name::is_file_path(name) {
+        return Err(Error::validation(NOT_A_PATH));
+    }
+    let found = access::find(call, name, Purpose::Read)?;
+    // Whoever asks: whether we have a package is not known to the other registry either.
+    if found.package.is_none()
+        && let Some(registry) = call.env.variables.get(FORWARD_URL)
+    {
+        let url = format!("{}/{name}", registry.trim_end_matches('/'));
+        return Ok(Response::new(StatusCode::FOUND).with_text(LOCATION, &url));
+    }
+    let missing = match call.level {
+        Level::Project(_) => Error::pair(StatusCode::NOT_FOUND, "404 Packages Not Found", "Packages not found"),
+        _ => no_package(),
+    };
+    let located = found.authorize(call, Purpose::Read, missing)?;
+
+    let abbreviated = negotiation::wants_abbreviated(call.request.header("accept"));
+    let entity_tag = metadata::entity_tag(&located.package, abbreviated, &call.url);
+    let mut response = if is_known(call, &entity_tag) {
+        Response::new(StatusCode::NOT_MODIFIED)
+    } else {
+        let detail = if abbreviated { Detail::Abbreviated } else { Detail::Full };
+        let mut response = Response::new(StatusCode::OK);
+        response.body = render(call, &located, detail)?.into();
+        let media_type = if abbreviated { ABBREVIATED } else { "application/json" };
+        response.with_header(CONTENT_TYPE, HeaderValue::from_static(media_type))
+    };
+    response.headers.insert(VARY, HeaderValue::from_static("Accept, Accept-Encoding"));
+    Ok(response.with_text(ETAG, &entity_tag).with_header(CACHE_CONTROL, revalidated(&located.project)))
+}
+
+fn render(call: &Call, located: &Located, detail: Detail) -> Result<Vec<u8>, Error> {
+    let Located { name, package, .. } = located;
+    let env = &call.env;
+    let blobs: Vec<_> = package
+        .segments
+        .iter()
+        .filter(|segment| segment.listed > 0)
+        .map(|segment| store::form(env, &segment.id, detail))
+        .collect::<Result<_, _>>()?;
+    let about = match (detail, &package.about) {
+        (Detail::Abbreviated, _) => None,
+        (Detail::Full, None) => Some(bytes::Bytes::new()),
+        (Detail::Full, Some(upload)) => Some(store::about(env, upload)?),
+    };
+    let metadata = Metadata {
+        name,
+        package,
+        forms: blobs.iter().filter_map(|blob| segment::split(blob)).collect(),
+        about: about.as_deref(),
+        url: &call.url,
+    };
+    Ok(metadata.render())
+}
+
+/// `GET <prefix>/:package_name/:version_or_tag`.
+pub fn version(call: &Call, name: &str, version: &str) -> Result<Response, Error> {
+    let located = access::find(call, name, Purpose::Read)?.authorize(call, Purpose::Read, no_package())?;
+    let env = &call.env;
+    let tags = located.package.dist_tags();
+    let version = tags.get(version).copied().unwrap_or(version);
+    for part in located.package.segments.iter().rev() {
+        let form = store::form(env, &part.id, Detail::Full)?;
+        let versions = segment::split(&form).map(|(versions, _)| versions).unwrap_or_default();
+        if let Some(record) = segment::record_of(versions, version) {
+            let mut response = Response::new(StatusCode::OK);
+            response.body = metadata::version(record, &call.url).into();
+            return Ok(response
+                .with_header(CONTENT_TYPE, HeaderValue::from_static("application/json"))
+                .with_header(CACHE_CONTROL, revalidated(&located.project)));
+        }
+    }
+    let text = format!("version not found: {version}");
+    Err(Error::pair(StatusCode::NOT_FOUND, "404 Package Not Found", text))
+}
+
+/// Whether the client has the representation with this entity tag.
+pub fn is_known(call: &Call, entity_tag: &str) -> bool {
+    let values = call.request.headers.get_all(IF_NONE_MATCH);
+    negotiation::is_known(values.iter().filter_map(|value| value.to_str().ok()), entity_tag)
+}
+
+/// Caches ask again every time, so that a new version is seen at once.
+fn revalidated(project: &Project) -> HeaderValue {
+    HeaderValue::from_static(if is_public(project) { "public, no-cache" } else { "private, no-cache" })
+}
+
+/// Whether anybody may read the project's packages, so that a shared cache may keep them.
+pub fn is_public(project: &Project) -> bool {
+    match project.registry {
+        FeatureAccess::Public => true,
+        FeatureAccess::Enabled => project.visibility == Visibility::Public,
+        FeatureAccess::Private | FeatureAccess::Disabled => false,
+    }
+}

@@ -1,0 +1,375 @@
+//! Publishing a version.
+//!
+//! The body streams through: the file is decoded, hashed and written in chunks while it arrives,
+//! and everything else is judged at the end. Nothing names the chunks until the one write of the
+//! package at the very end, so a publication is seen entirely or not at all.
+
+use super::access::{self, Purpose};
+use super::{Call, deprecate, refused, tag};
+use crate::decoder::Sink;
+use crate::document::{self, Document, Fault as DocumentFault, Limits, Skeleton};
+use crate::integrity::{Computed, Declared, Hasher};
+use crate::manifest::{self, Manifest};
+use crate::name::PackageName;
+use crate::package::Package;
+use crate::route::Level;
+use crate::segment::{self, Entry, Segment, State};
+use crate::store::{self, Staging};
+use crate::submission::Submission;
+use crate::version::Version;
+use directory::caller::Caller;
+use directory::project::{self, Project};
+use http::StatusCode;
+use kit::body::Broken;
+use kit::root::Decision;
+use kit::store::Fault;
+use kit::{Env, Error, Response};
+use memchr::memmem;
+use serde_json::{Value, json};
+
+/// The variable with the size of the largest file, in bytes.
+pub const MAX_FILE: &str = "registry_max_tarball_bytes";
+
+/// The reference service's default: 500 MiB.
+const DEFAULT_MAX_FILE: u64 = 500 << 20;
+
+/// Largest document without its file, in bytes: the metadata of a package with thousands of
+/// versions, which clients send back to deprecate one.
+const MAX_SKELETON: usize = 32 << 20;
+
+/// Deepest nesting. Manifests are a few levels deep; parsers of clients recurse.
+const MAX_DEPTH: u32 = 64;
+
+const NAME_RULE: &str = "Validation failed: Name should be a valid NPM package name: \
+     https://github.com/npm/validate-npm-package-name#naming-rules.";
+
+/// `PUT projects/:id/packages/…/:package_name`: a publication if it has attachments, else a change
+/// of what is listed.
+pub async fn submit(mut call: Call, name: &str) -> Result<Response, Error> {
+    call.caller.known_or_401()?;
+    let project = match &call.level {
+        Level::Project(id) => access::project(&call, id, Purpose::Publish)?,
+        Level::Group(_) | Level::Instance => None,
+    };
+    let project = project.ok_or_else(|| access::no_project(&call, Purpose::Publish))?;
+    access::authorize(&call, &project, Purpose::Publish)?;
+
+    let limits = Limits {
+        skeleton: MAX_SKELETON,
+        file: call.env.variables.number(MAX_FILE, DEFAULT_MAX_FILE),
+        depth: MAX_DEPTH,
+    };
+    let most = limits.file.div_ceil(3).saturating_mul(4).saturating_add(MAX_SKELETON as u64);
+    if call.request.content_length().is_some_and(|length| length > most) {
+        return Err(Error::too_large(most));
+    }
+    if let Some(encoding) = call.request.header("content-encoding").filter(|encoding| *encoding != "identity") {
+        let text = format!("The provided content-encoding '{encoding}' is not supported.");
+        return Err(Error::error(StatusCode::UNSUPPORTED_MEDIA_TYPE, text));
+    }
+
+    let mut intake = Intake { hasher: None, staging: Staging::new(&call.env) };
+    let outcome = match receive(&mut call, limits, &mut intake).await {
+        Ok(skeleton) => decide(&call, name, &project, &skeleton, &mut intake),
+        Err(stop) => Err(stop),
+    };
+    match outcome {
+        Ok(Outcome::Published(body)) => Ok(Response::ok(&body)),
+        Ok(Outcome::Answered(response)) => {
+            intake.staging.discard();
+            Ok(response)
+        }
+        Err(Stop::Refused(error)) => {
+            intake.staging.discard();
+            Err(error)
+        }
+        // Whether the last write took place is unknown: the file may be part of the package.
+        Err(Stop::Storage(fault)) => Err(fault.into()),
+    }
+}
+
+enum Outcome {
+    /// The version is in the package; the body of the answer.
+    Published(Value),
+    /// The file was not needed.
+    Answered(Response),
+}
+
+/// Why a request ends without success.
+enum Stop {
+    Refused(Error),
+    Storage(Fault),
+}
+
+impl From<Error> for Stop {
+    fn from(error: Error) -> Self {
+        Stop::Refused(error)
+    }
+}
+
+impl From<Fault> for Stop {
+    fn from(fault: Fault) -> Self {
+        Stop::Storage(fault)
+    }
+}
+
+/// Takes the file as it arrives.
+struct Intake {
+    hasher: Option<Hasher>,
+    staging: Staging,
+}
+
+impl Sink for Intake {
+    type Error = Fault;
+
+    fn begin(&mut self, before: &[u8]) {
+        // Weaker hashes are needed only if the document declares nothing stronger. It may do so
+        // after the file.
+        self.hasher = Some(Hasher::new(memmem::find(before, b"sha512-").is_none()));
+    }
+
+    fn take(&mut self, piece: &[u8]) -> Result<(), Fault> {
+        if let Some(hasher) = &mut self.hasher {
+            hasher.update(piece);
+        }
+        self.staging.take(piece)
+    }
+}
+
+async fn receive(call: &mut Call, limits: Limits, intake: &mut Intake) -> Result<Skeleton, Stop> {
+    let mut document = Document::new(limits);
+    while let Some(chunk) = call.request.body.next().await {
+        let chunk = chunk.map_err(|broken: Broken| Error::from(broken))?;
+        document.feed(&chunk, intake).map_err(|stopped| match stopped {
+            document::Stopped::Sink(fault) => Stop::Storage(fault),
+            document::Stopped::Document(fault) => Stop::Refused(unreadable(&fault)),
+        })?;
+    }
+    Ok(document.finish())
+}
+
+fn unreadable(fault: &DocumentFault) -> Error {
+    match fault {
+        DocumentFault::SkeletonTooLarge(_) => refused(StatusCode::PAYLOAD_TOO_LARGE, fault.to_string()),
+        DocumentFault::FileTooLarge(..) => refused(StatusCode::BAD_REQUEST, "File is too large."),
+        DocumentFault::TooDeep(_) | DocumentFault::Malformed(_) | DocumentFault::SecondFile(..) => {
+            refused(StatusCode::BAD_REQUEST, fault.to_string())
+        }
+    }
+}
+
+fn invalid(text: impl Into<String>) -> Stop {
+    Stop::Refused(refused(StatusCode::BAD_REQUEST, text))
+}
+
+fn decide(
+    call: &Call,
+    url_name: &str,
+    project: &Project,
+    skeleton: &Skeleton,
+    intake: &mut Intake,
+) -> Result<Outcome, Stop> {
+    let submission = Submission::read(skeleton).map_err(|fault| invalid(fault.to_string()))?;
+    let (version, manifest) = submission.versions.iter().next().ok_or_else(|| invalid("Version is empty."))?;
+    if !submission.has_attachments {
+        return Ok(Outcome::Answered(deprecate::deprecate(call, url_name, &submission)?));
+    }
+    if submission.name.trim().is_empty() {
+        return Err(invalid("Name is empty."));
+    }
+    let hasher = intake.hasher.take().filter(|_| submission.file.is_some_and(|file| file.length > 0));
+    let computed = hasher.ok_or_else(|| invalid("Attachment data is empty."))?.finish();
+    let name = PackageName::parse(&submission.name).ok_or_else(|| invalid(NAME_RULE))?;
+    let version = Version::parse(version)
+        .ok_or_else(|| invalid("Validation failed: Version should follow SemVer: https://semver.org"))?;
+    // A version that exists is refused as such, whatever else is wrong.
+    let release = Release::check(&submission, url_name, &name, &version, manifest, &computed);
+    publish(call, project, &name, &version, &computed, release, &mut intake.staging)
+}
+
+/// A version that is fit to be published.
+struct Release {
+    tag: String,
+    full: String,
+    abbreviated: String,
+    about: String,
+}
+
+impl Release {
+    fn check(
+        submission: &Submission,
+        url_name: &str,
+        name: &PackageName,
+        version: &Version,
+        manifest: &serde_json::value::RawValue,
+        computed: &Computed,
+    ) -> Result<Self, Error> {
+        let invalid = |text: String| refused(StatusCode::BAD_REQUEST, text);
+        if url_name != name.as_str() {
+            return Err(invalid(format!("Validation failed: Name is {name}, but the URL names {url_name}")));
+        }
+        let manifest =
+            Manifest::read(manifest, name, version).map_err(|fault: manifest::Fault| invalid(fault.to_string()))?;
+        let file = submission.file.map(|file| file.name.as_str()).unwrap_or_default();
+        if name.version_of_file(file) != Some(version.as_str()) {
+            return Err(invalid(format!(
+                "Validation failed: Attachment is called {file}, which is not the file of {name}@{version}"
+            )));
+        }
+        let tag = submission.tags.as_ref().and_then(|tags| tags.iter().next().map(|(tag, _)| tag.to_owned()));
+        let tag = tag.filter(|tag| !tag.trim().is_empty()).ok_or_else(|| invalid("dist-tags is missing".into()))?;
+        let declared = Declared { length: submission.length, ..manifest.declared() };
+        computed.verify(&declared).map_err(|mismatch| invalid(format!("Validation failed: {mismatch}")))?;
+        Ok(Release {
+            tag,
+            full: manifest.full(&computed.integrity),
+            abbreviated: manifest.abbreviated(&computed.integrity),
+            about: manifest.about(submission.readme),
+        })
+    }
+}
+
+fn publish(
+    call: &Call,
+    project: &Project,
+    name: &PackageName,
+    version: &Version,
+    computed: &Computed,
+    release: Result<Release, Error>,
+    staging: &mut Staging,
+) -> Result<Outcome, Stop> {
+    let env = &call.env;
+    let event = env.id();
+    let publisher = publisher(&call.caller);
+    // What was written for a state of the package serves as long as the package is in it.
+    let mut prepared: Option<(Option<String>, Package)> = None;
+
+    store::update_package(env, project.id, name, |current| {
+        let published = || Outcome::Published(row(call, project, name, version, staging.id()));
+        let state = current.as_ref().map(Package::state);
+        if let Some(package) = &current {
+            if package.has_seen(&event) {
+                return Ok(Decision::Done(published()));
+            }
+            if let Some(entry) = store::find(env, package, version.as_str())? {
+                if entry.upload == staging.id() {
+                    return Ok(Decision::Done(published()));
+                }
+                return Ok(Decision::Done(repeated(call, project, name, version, &entry, computed, &publisher)?));
+            }
+        }
+        let release = release.as_ref().map_err(Error::clone)?;
+        if let Some((basis, package)) = &prepared
+            && *basis == state
+        {
+            return Ok(Decision::Write(package.clone(), published()));
+        }
+        if let Some(root) = conventional_root(project, name)
+            && exists_elsewhere(env, project, root, name, version)?
+        {
+            return Err(invalid("Validation failed: Package already exists"));
+        }
+        if current.is_none() {
+            store::add_holder(env, name, project.id)?;
+        }
+        staging.commit(computed.integrity, &publisher)?;
+        store::save_about(env, staging.id(), &release.about)?;
+        let mut package = current.unwrap_or_else(|| Package::new(env.now));
+        add(env, &mut package, version, release, staging.id())?;
+        package.changed(&event, env.now);
+        prepared = Some((state, package.clone()));
+        Ok(Decision::Write(package, Outcome::Published(row(call, project, name, version, staging.id()))))
+    })
+}
+
+/// The package with the new version in it, whose segment is written.
+fn add(env: &Env, package: &mut Package, version: &Version, release: &Release, upload: &str) -> Result<(), Stop> {
+    let entry = Entry { version: version.as_str(), upload, at: env.now, state: State::Listed };
+    let new = Segment::of(&entry, &release.full, &release.abbreviated);
+    let sizes: Vec<u64> = package.segments.iter().map(|segment| segment.size).collect();
+    let merged = segment::to_merge(&sizes, new.size());
+    let (_, newest) = package.segments.split_at(package.segments.len() - merged);
+    let older: Vec<Segment> =
+        newest.iter().map(|segment| store::segment(env, &segment.id)).collect::<Result<_, _>>()?;
+    let segment = store::save_segment(env, &Segment::merge(older.into_iter().chain([new])))?;
+    package
+        .publish(version, &release.tag, upload, merged, segment, env.now)
+        .map_err(|refusal| Stop::Refused(tag::error(refusal)))
+}
+
+/// The answer to a version that exists. Clients repeat a request whose answer was lost, so the
+/// same bytes from the same publisher are no error.
+fn repeated(
+    call: &Call,
+    project: &Project,
+    name: &PackageName,
+    version: &Version,
+    entry: &store::Entry,
+    computed: &Computed,
+    publisher: &str,
+) -> Result<Outcome, Stop> {
+    if entry.state == State::Listed {
+        let upload = store::upload(&call.env, &entry.upload)?;
+        if upload.integrity == computed.integrity && upload.publisher == publisher {
+            let row = row(call, project, name, version, &entry.upload);
+            return Ok(Outcome::Answered(Response::ok(&row)));
+        }
+    }
+    Err(Stop::Refused(refused(StatusCode::FORBIDDEN, "Package already exists.")))
+}
+
+/// The path of the top-level namespace above the project, if the package's scope is called so.
+fn conventional_root<'a>(project: &'a Project, name: &PackageName) -> Option<&'a str> {
+    let root = project.root_namespace().path.as_str();
+    (name.scope() == Some(root)).then_some(root)
+}
+
+/// Whether another project below the same top-level namespace has this version: at instance level
+/// the two could not be told apart.
+fn exists_elsewhere(
+    env: &Env,
+    project: &Project,
+    root: &str,
+    name: &PackageName,
+    version: &Version,
+) -> Result<bool, Fault> {
+    for id in store::holders(env, name)?.into_iter().filter(|id| *id != project.id) {
+        let is_sibling = project::by_id(env, id)?.is_some_and(|other| other.root_namespace().path == root);
+        if is_sibling
+            && let Some(package) = store::package(env, id, name)?
+            && store::find_listed(env, &package, version.as_str())?.is_some()
+        {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Tells publishers apart, across their tokens.
+fn publisher(caller: &Caller) -> String {
+    match caller {
+        Caller::DeployToken(token) => format!("deploy-token:{:?}", token.source),
+        Caller::User(session) => format!("user:{}", session.user.id),
+        Caller::Job(job) => format!("user:{}", job.session.user.id),
+        Caller::Anonymous => String::new(),
+    }
+}
+
+/// The body of a successful answer: the row that the reference service keeps for a version. No
+/// client reads it.
+fn row(call: &Call, project: &Project, name: &PackageName, version: &Version, upload: &str) -> Value {
+    let now = call.env.now.to_iso();
+    json!({
+        "id": upload,
+        "project_id": project.id,
+        "name": name.as_str(),
+        "version": version.as_str(),
+        "package_type": "npm",
+        "status": "default",
+        "status_message": null,
+        "creator_id": call.caller.user().map(|user| user.id),
+        "created_at": now,
+        "updated_at": now,
+        "last_downloaded_at": null,
+    })
+}

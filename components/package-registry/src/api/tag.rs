@@ -1,0 +1,130 @@
+//! Distribution tags: list, set, remove.
+
+use super::access::{self, Located, Purpose};
+use super::{Call, bad_request, no_package, refused};
+use crate::metadata;
+use crate::package::{LATEST, MAX_TAGS, Package, Refused};
+use crate::store;
+use http::StatusCode;
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
+use kit::root::Decision;
+use kit::{Env, Error, Request, Response};
+
+/// Longest tag, in bytes: as long as names of the reference service can be.
+const MAX_TAG: usize = 255;
+
+/// Largest body of a request that sets a tag, in bytes: a version is at most 256 long.
+const MAX_BODY: u64 = 4096;
+
+/// `GET <prefix>/-/package/:package_name/dist-tags`. Reads: the package.
+pub fn list(call: &Call, name: &str) -> Result<Response, Error> {
+    given(name, "Package Name")?;
+    let located = access::find(call, name, Purpose::Read)?.authorize(call, Purpose::Read, no_package())?;
+    let mut response = Response::new(StatusCode::OK);
+    response.body = metadata::tags(&located.package).into();
+    Ok(response
+        .with_header(CONTENT_TYPE, HeaderValue::from_static("application/json"))
+        .with_header(CACHE_CONTROL, HeaderValue::from_static("no-cache")))
+}
+
+/// `PUT <prefix>/-/package/:package_name/dist-tags/:tag`.
+pub async fn set(mut call: Call, name: &str, tag: &str) -> Result<Response, Error> {
+    call.caller.known_or_401()?;
+    given(name, "Package Name")?;
+    given(tag, "Tag")?;
+    if tag.len() > MAX_TAG {
+        return Err(bad_request(&format!("Tag has {} bytes; at most {MAX_TAG} are allowed", tag.len())));
+    }
+    let version = requested_version(&mut call.request).await?;
+    given(&version, "Version")?;
+    let located = access::find(&call, name, Purpose::Publish)?.authorize(&call, Purpose::Publish, no_package())?;
+    change(&call.env, &located, |package| {
+        let entry = store::find_listed(&call.env, package, &version)?.ok_or_else(no_package)?;
+        if package.tags.get(tag).is_some_and(|set| set.version == version) {
+            return Ok(Change::None);
+        }
+        package.set_tag(tag, &version, &entry.upload, call.env.now).map_err(error)?;
+        Ok(Change::Made)
+    })
+}
+
+/// The version that a request names: its body is a JSON string, as every client writes it, or an
+/// object with `version`; or it is a parameter.
+async fn requested_version(request: &mut Request) -> Result<String, Error> {
+    #[derive(serde::Deserialize)]
+    #[serde(untagged)]
+    enum Body {
+        Version(String),
+        Object { version: String },
+    }
+
+    let body = std::mem::take(&mut request.body).collect(MAX_BODY).await?;
+    if !body.iter().all(u8::is_ascii_whitespace) {
+        return match serde_json::from_slice(&body) {
+            Ok(Body::Version(version) | Body::Object { version }) => Ok(version),
+            Err(_) => Err(Error::validation("version is invalid")),
+        };
+    }
+    Ok(request.params().last("version").unwrap_or_default().to_owned())
+}
+
+/// `DELETE <prefix>/-/package/:package_name/dist-tags/:tag`.
+pub fn remove(call: &Call, name: &str, tag: &str) -> Result<Response, Error> {
+    call.caller.known_or_401()?;
+    given(name, "Package Name")?;
+    given(tag, "Tag")?;
+    let located = access::find(call, name, Purpose::Destroy)?.authorize(call, Purpose::Destroy, no_package())?;
+    change(&call.env, &located, |package| {
+        let highest = match &package.highest {
+            Some(highest) if tag == LATEST => store::find_listed(&call.env, package, highest.as_str())?,
+            _ => None,
+        };
+        package.remove_tag(tag, highest.as_ref().map(|entry| entry.upload.as_str())).map_err(error)?;
+        Ok(Change::Made)
+    })
+}
+
+enum Change {
+    Made,
+    /// It is so already.
+    None,
+}
+
+/// Changes a package and answers 204.
+fn change(
+    env: &Env,
+    located: &Located,
+    mut decide: impl FnMut(&mut Package) -> Result<Change, Error>,
+) -> Result<Response, Error> {
+    let event = env.id();
+    store::update_package(env, located.project.id, &located.name, |package| {
+        let mut package = package.ok_or_else(no_package)?;
+        if package.has_seen(&event) {
+            return Ok(Decision::Done(()));
+        }
+        match decide(&mut package)? {
+            Change::None => Ok(Decision::Done(())),
+            Change::Made => {
+                package.changed(&event, env.now);
+                Ok(Decision::Write(package, ()))
+            }
+        }
+    })
+    .map(|()| Response::no_content())
+}
+
+/// 400 if a part of the request is blank.
+fn given(text: &str, what: &str) -> Result<(), Error> {
+    if text.trim().is_empty() { Err(bad_request(&format!("\"{what}\" not given"))) } else { Ok(()) }
+}
+
+/// A refusal of the package itself as an answer.
+pub fn error(refusal: Refused) -> Error {
+    match refusal {
+        Refused::TooManyTags => refused(
+            StatusCode::BAD_REQUEST,
+            format!("the package has {MAX_TAGS} tags, which is the most that it can have"),
+        ),
+        Refused::NoSuchTag => Error::pair(StatusCode::NOT_FOUND, "404 Package Tag Not Found", "Package tag not found"),
+    }
+}

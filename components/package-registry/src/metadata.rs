@@ -1,0 +1,203 @@
+//! Metadata of a package, copied together from what its segments hold ready.
+
+use crate::json;
+use crate::manifest;
+use crate::name::PackageName;
+use crate::package::Package;
+use std::fmt::Write as _;
+
+/// Part of every entity tag, so that a build that renders differently does not confirm what an
+/// older one sent. To be raised with every change of the rendering.
+const RENDERING: &str = "1";
+
+/// The parts of a metadata document.
+pub struct Metadata<'a> {
+    pub name: &'a PackageName,
+    pub package: &'a Package,
+    /// The lines `versions` and `times` of each segment, oldest first, in the form asked for.
+    pub forms: Vec<(&'a [u8], &'a [u8])>,
+    /// Members for the end of the full form; `None` makes the abbreviated one.
+    pub about: Option<&'a [u8]>,
+    /// Address of the registry without a trailing slash, as the request used it.
+    pub url: &'a str,
+}
+
+impl Metadata<'_> {
+    /// The document, as JSON.
+    pub fn render(&self) -> Vec<u8> {
+        let package = self.package;
+        let url = inside_string(self.url);
+        let name = json::quoted(self.name.as_str());
+        let modified = package.modified.to_iso();
+        let copied: usize = self.forms.iter().map(|(versions, times)| versions.len() + times.len()).sum();
+        let listed = usize::try_from(package.listed()).unwrap_or_default();
+        let mut out = Vec::with_capacity(copied + listed * url.len() + self.about.map_or(0, <[u8]>::len) + 1024);
+
+        let mut head = String::from("{");
+        match self.about {
+            Some(_) => {
+                let revision = json::quoted(&package.state());
+                let _ = write!(head, "\"_id\":{name},\"_rev\":{revision},\"name\":{name}");
+            }
+            None => {
+                let _ = write!(head, "\"name\":{name},\"modified\":\"{modified}\"");
+            }
+        }
+        head.push_str(",\"dist-tags\":");
+        head.push_str(&tags(package));
+        head.push_str(",\"versions\":{");
+        out.extend_from_slice(head.as_bytes());
+        for (versions, _) in &self.forms {
+            fill(&mut out, versions, url.as_bytes());
+        }
+        end_members(&mut out);
+        let created = package.created.to_iso();
+        let times = format!("}},\"time\":{{\"created\":\"{created}\",\"modified\":\"{modified}\",");
+        out.extend_from_slice(times.as_bytes());
+        for (_, times) in &self.forms {
+            out.extend_from_slice(times);
+        }
+        end_members(&mut out);
+        out.push(b'}');
+        out.extend_from_slice(self.about.unwrap_or_default());
+        out.push(b'}');
+        out
+    }
+}
+
+/// The dist-tags of a package as a JSON object.
+pub fn tags(package: &Package) -> String {
+    let tags = package.dist_tags();
+    let members = tags.iter().map(|(tag, version)| format!("{}:{}", json::quoted(tag), json::quoted(version)));
+    format!("{{{}}}", members.collect::<Vec<_>>().join(","))
+}
+
+/// The record of one version, as JSON. `record` is as it is stored.
+pub fn version(record: &[u8], url: &str) -> Vec<u8> {
+    let mut out = Vec::with_capacity(record.len() + url.len());
+    fill(&mut out, record, inside_string(url).as_bytes());
+    out
+}
+
+/// A strong entity tag: it differs for every state of the package, form and address.
+pub fn entity_tag(package: &Package, abbreviated: bool, url: &str) -> String {
+    let form = if abbreviated { "a" } else { "f" };
+    let address = xxhash_rust::xxh3::xxh3_64(url.as_bytes());
+    format!("\"{}-{form}{RENDERING}-{address:016x}\"", package.state())
+}
+
+/// `text` as it is written inside a JSON string.
+fn inside_string(text: &str) -> String {
+    let quoted = json::quoted(text);
+    quoted.strip_prefix('"').and_then(|text| text.strip_suffix('"')).unwrap_or_default().to_owned()
+}
+
+/// Copies stored records and puts the address where it goes.
+fn fill(out: &mut Vec<u8>, records: &[u8], url: &[u8]) {
+    let mut rest = records;
+    while let Some(at) = memchr::memchr(manifest::URL as u8, rest) {
+        let (before, after) = rest.split_at(at);
+        out.extend_from_slice(before);
+        out.extend_from_slice(url);
+        rest = after.get(1..).unwrap_or_default();
+    }
+    out.extend_from_slice(rest);
+}
+
+/// Drops what separates members after the last one.
+fn end_members(out: &mut Vec<u8>) {
+    while let Some(b',' | b'\n') = out.last() {
+        out.pop();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::package::SegmentRef;
+    use crate::segment::{Entry, Segment, State};
+    use crate::version::Version;
+    use kit::Timestamp;
+    use serde_json::{Value, json};
+
+    fn entry(version: &str) -> Entry<'_> {
+        Entry { version, upload: "u", at: Timestamp::from_millis(0), state: State::Listed }
+    }
+
+    fn package(versions: &[&str]) -> Package {
+        let mut package = Package::new(Timestamp::from_millis(0));
+        for version in versions {
+            let segment = SegmentRef { id: "s".into(), listed: 1, size: 1 };
+            let version = Version::parse(version).unwrap();
+            package.publish(&version, "latest", "u", 0, segment, Timestamp::from_millis(0)).unwrap();
+        }
+        package.changed("e", Timestamp::from_millis(1000));
+        package
+    }
+
+    fn render(versions: &[&[&str]], about: Option<&[u8]>) -> Value {
+        let name = PackageName::parse("@a/b").unwrap();
+        let package = package(&versions.concat());
+        let segments: Vec<Segment> = versions
+            .iter()
+            .map(|versions| {
+                Segment::merge(versions.iter().map(|version| {
+                    let record = format!("{{\"version\":\"{version}\",\"tarball\":\"{}/x\"}}", manifest::URL);
+                    Segment::of(&entry(version), &record, &record)
+                }))
+            })
+            .collect();
+        let forms = segments.iter().map(|s| (s.full.versions.as_bytes(), s.full.times.as_bytes())).collect();
+        let metadata = Metadata { name: &name, package: &package, forms, about, url: "http://x/\"y" };
+        serde_json::from_slice(&metadata.render()).unwrap()
+    }
+
+    #[test]
+    fn the_full_form() {
+        let record = |version| json!({"version": version, "tarball": "http://x/\"y/x"});
+        assert_eq!(
+            render(&[&["1.0.0", "1.0.1"], &["2.0.0"]], Some(b",\"readme\":\"r\"")),
+            json!({
+                "_id": "@a/b", "_rev": "1-e", "name": "@a/b", "dist-tags": {"latest": "2.0.0"}, "readme": "r",
+                "versions": {"1.0.0": record("1.0.0"), "1.0.1": record("1.0.1"), "2.0.0": record("2.0.0")},
+                "time": {
+                    "created": "1970-01-01T00:00:00.000Z", "modified": "1970-01-01T00:00:01.000Z",
+                    "1.0.0": "1970-01-01T00:00:00.000Z", "1.0.1": "1970-01-01T00:00:00.000Z",
+                    "2.0.0": "1970-01-01T00:00:00.000Z",
+                },
+            })
+        );
+    }
+
+    #[test]
+    fn the_abbreviated_form_has_times_as_well() {
+        let document = render(&[&["1.0.0"]], None);
+        let names: Vec<&str> = document.as_object().unwrap().keys().map(String::as_str).collect();
+        assert_eq!(names, ["dist-tags", "modified", "name", "time", "versions"]);
+        assert_eq!(document["time"]["1.0.0"], "1970-01-01T00:00:00.000Z");
+    }
+
+    #[test]
+    fn segments_without_versions_leave_no_trace() {
+        let document = render(&[&[], &["1.0.0"], &[]], None);
+        assert_eq!(document["versions"].as_object().unwrap().len(), 1);
+        assert_eq!(render(&[], None)["versions"], json!({}));
+    }
+
+    #[test]
+    fn entity_tags_differ_by_state_form_and_address() {
+        let package = package(&["1.0.0"]);
+        let mut changed = package.clone();
+        changed.changed("f", Timestamp::from_millis(0));
+        let tags = [
+            entity_tag(&package, false, "http://x"),
+            entity_tag(&package, true, "http://x"),
+            entity_tag(&package, false, "http://y"),
+            entity_tag(&changed, false, "http://x"),
+        ];
+        for (at, tag) in tags.iter().enumerate() {
+            assert!(tag.starts_with('"') && tag.ends_with('"'));
+            assert!(!tags[..at].contains(tag), "{tags:?}");
+        }
+    }
+}

@@ -1,0 +1,248 @@
+//! A package: its tags, and where its versions are. What changes, changes here, as a value; the
+//! whole is small and replaced at once, so a change is seen entirely or not at all.
+
+use crate::version::Version;
+use kit::Timestamp;
+use std::collections::BTreeMap;
+
+/// How many of the last changes a package remembers by their event ids. A change whose outcome
+/// was lost is recognised as long as fewer others came in between.
+const REMEMBERED_EVENTS: usize = 32;
+
+/// Most tags a package can have, so that it stays small.
+pub const MAX_TAGS: usize = 1000;
+
+/// The tag that installers use when none is named.
+pub const LATEST: &str = "latest";
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Package {
+    /// Counts the changes.
+    pub revision: u64,
+    /// Ids of the last changes, oldest first.
+    pub events: Vec<String>,
+    pub created: Timestamp,
+    /// The last change of any kind.
+    pub modified: Timestamp,
+    /// The last publication.
+    pub published: Timestamp,
+    /// Oldest first.
+    pub segments: Vec<SegmentRef>,
+    /// Tags that were set; see [`Package::dist_tags`] for those that are shown.
+    pub tags: BTreeMap<String, Tag>,
+    /// The highest version that is listed.
+    pub highest: Option<Version>,
+    /// The upload whose description and readme the package shows: that of the latest version.
+    pub about: Option<String>,
+}
+
+/// What a package knows of a segment without reading it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SegmentRef {
+    pub id: String,
+    /// Versions that it lists.
+    pub listed: u64,
+    /// Its size as [`crate::segment::Segment::size`] counts it.
+    pub size: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tag {
+    pub version: String,
+    pub at: Timestamp,
+}
+
+/// A change that cannot be made.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// The package has [`MAX_TAGS`] tags.
+    TooManyTags,
+    NoSuchTag,
+}
+
+impl Package {
+    /// A package without versions.
+    pub fn new(now: Timestamp) -> Self {
+        Package {
+            revision: 0,
+            events: Vec::new(),
+            created: now,
+            modified: now,
+            published: now,
+            segments: Vec::new(),
+            tags: BTreeMap::new(),
+            highest: None,
+            about: None,
+        }
+    }
+
+    /// Whether the change with this event id was made.
+    pub fn has_seen(&self, event: &str) -> bool {
+        self.events.iter().any(|seen| seen == event)
+    }
+
+    /// Distinguishes this state of the package from every other one, also from one of a package
+    /// of the same name that was removed before.
+    pub fn state(&self) -> String {
+        format!("{}-{}", self.revision, self.events.last().map_or("", String::as_str))
+    }
+
+    /// Versions that metadata lists.
+    pub fn listed(&self) -> u64 {
+        self.segments.iter().map(|segment| segment.listed).sum()
+    }
+
+    /// Every tag and its version. `latest` is always there as long as a version is: if it was not
+    /// set it is the highest version.
+    pub fn dist_tags(&self) -> BTreeMap<&str, &str> {
+        let computed = self.highest.iter().map(|version| (LATEST, version.as_str()));
+        let tags = self.tags.iter().map(|(tag, set)| (tag.as_str(), set.version.as_str()));
+        computed.chain(tags).collect()
+    }
+
+    pub fn latest(&self) -> Option<&str> {
+        let set = self.tags.get(LATEST).map(|tag| tag.version.as_str());
+        set.or(self.highest.as_ref().map(Version::as_str))
+    }
+
+    /// Records a change that happened now.
+    pub fn changed(&mut self, event: &str, now: Timestamp) {
+        self.revision += 1;
+        self.modified = self.modified.max(now);
+        self.events.push(event.to_owned());
+        let forgotten = self.events.len().saturating_sub(REMEMBERED_EVENTS);
+        self.events.drain(..forgotten);
+    }
+
+    /// Adds a version: `segment` holds it, together with the versions of the newest `merged`
+    /// segments, which it replaces.
+    pub fn publish(
+        &mut self,
+        version: &Version,
+        tag: &str,
+        upload: &str,
+        merged: usize,
+        segment: SegmentRef,
+        now: Timestamp,
+    ) -> Result<(), Refused> {
+        self.set_tag(tag, version.as_str(), upload, now)?;
+        self.segments.truncate(self.segments.len().saturating_sub(merged));
+        self.segments.push(segment);
+        if self.highest.as_ref().is_none_or(|highest| highest < version) {
+            self.highest = Some(version.clone());
+        }
+        if self.latest() == Some(version.as_str()) {
+            self.about = Some(upload.to_owned());
+        }
+        self.published = self.published.max(now);
+        Ok(())
+    }
+
+    /// Points `tag` at a version of this package, whose file is in `upload`.
+    pub fn set_tag(&mut self, tag: &str, version: &str, upload: &str, now: Timestamp) -> Result<(), Refused> {
+        if self.tags.len() >= MAX_TAGS && !self.tags.contains_key(tag) {
+            return Err(Refused::TooManyTags);
+        }
+        self.tags.insert(tag.to_owned(), Tag { version: version.to_owned(), at: now });
+        if tag == LATEST {
+            self.about = Some(upload.to_owned());
+        }
+        Ok(())
+    }
+
+    /// Removes a tag that was set. `highest_upload` has the file of the highest version, which
+    /// `latest` falls back to.
+    pub fn remove_tag(&mut self, tag: &str, highest_upload: Option<&str>) -> Result<(), Refused> {
+        self.tags.remove(tag).ok_or(Refused::NoSuchTag)?;
+        if tag == LATEST {
+            self.about = highest_upload.map(str::to_owned);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Timestamp = Timestamp::from_millis(1000);
+
+    fn segment(id: &str, listed: u64) -> SegmentRef {
+        SegmentRef { id: id.into(), listed, size: listed }
+    }
+
+    fn publish(package: &mut Package, version: &str, tag: &str) {
+        let upload = format!("u{version}");
+        let version = Version::parse(version).unwrap();
+        package.publish(&version, tag, &upload, 0, segment(version.as_str(), 1), NOW).unwrap();
+    }
+
+    #[test]
+    fn latest_is_computed_until_it_is_set() {
+        let mut package = Package::new(NOW);
+        assert_eq!((package.latest(), package.dist_tags().len()), (None, 0));
+        publish(&mut package, "1.9.0", "beta");
+        publish(&mut package, "1.10.0", "beta");
+        publish(&mut package, "1.10.0-rc.1", "next");
+        assert_eq!(
+            package.dist_tags(),
+            BTreeMap::from([("latest", "1.10.0"), ("beta", "1.10.0"), ("next", "1.10.0-rc.1")])
+        );
+        assert_eq!(package.about.as_deref(), Some("u1.10.0"));
+        package.set_tag(LATEST, "1.9.0", "u1.9.0", NOW).unwrap();
+        assert_eq!((package.latest(), package.about.as_deref()), (Some("1.9.0"), Some("u1.9.0")));
+        publish(&mut package, "2.0.0", "beta");
+        assert_eq!((package.latest(), package.about.as_deref()), (Some("1.9.0"), Some("u1.9.0")));
+        package.remove_tag(LATEST, Some("u2.0.0")).unwrap();
+        assert_eq!((package.latest(), package.about.as_deref()), (Some("2.0.0"), Some("u2.0.0")));
+        assert_eq!(package.remove_tag(LATEST, None), Err(Refused::NoSuchTag));
+    }
+
+    #[test]
+    fn a_lower_version_published_as_latest_is_latest() {
+        let mut package = Package::new(NOW);
+        publish(&mut package, "2.0.0", "latest");
+        publish(&mut package, "1.0.1", "latest");
+        assert_eq!((package.latest(), package.about.as_deref()), (Some("1.0.1"), Some("u1.0.1")));
+    }
+
+    #[test]
+    fn merging_replaces_the_newest_segments() {
+        let mut package = Package::new(NOW);
+        for version in ["1.0.0", "1.0.1", "1.0.2"] {
+            publish(&mut package, version, "latest");
+        }
+        let version = Version::parse("1.0.3").unwrap();
+        package.publish(&version, "latest", "u", 2, segment("merged", 3), NOW).unwrap();
+        let ids: Vec<&str> = package.segments.iter().map(|segment| segment.id.as_str()).collect();
+        assert_eq!((ids, package.listed()), (vec!["1.0.0", "merged"], 4));
+    }
+
+    #[test]
+    fn a_change_is_recognised_and_forgotten_in_time() {
+        let mut package = Package::new(NOW);
+        for event in 0..100 {
+            assert!(!package.has_seen(&event.to_string()));
+            package.changed(&event.to_string(), NOW);
+        }
+        assert!(package.has_seen("99") && package.has_seen("68") && !package.has_seen("67"));
+        assert_eq!((package.revision, package.state().as_str()), (100, "100-99"));
+    }
+
+    #[test]
+    fn time_never_runs_backwards() {
+        let mut package = Package::new(NOW);
+        package.changed("a", Timestamp::from_millis(1));
+        assert_eq!(package.modified, NOW);
+    }
+
+    #[test]
+    fn the_number_of_tags_is_bounded_but_a_tag_can_always_move() {
+        let mut package = Package::new(NOW);
+        for tag in 0..MAX_TAGS {
+            package.set_tag(&tag.to_string(), "1.0.0", "u", NOW).unwrap();
+        }
+        assert_eq!(package.set_tag("one more", "1.0.0", "u", NOW), Err(Refused::TooManyTags));
+        assert_eq!(package.set_tag("0", "1.0.1", "u", NOW), Ok(()));
+    }
+}

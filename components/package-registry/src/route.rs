@@ -1,0 +1,332 @@
+//! Which URL means what: the only file that knows one.
+
+use http::Method;
+use kit::Error;
+use kit::path::{self, Segment};
+
+const BASE: &str = "/api/v4";
+
+/// The refusal of a package name that could lead to another path.
+pub const NOT_A_PATH: &str = "package_name should be a valid file path";
+
+/// A request's target below one of the three prefixes.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Route {
+    pub level: Level,
+    /// The path up to and including the registry's word, as the request wrote it: what we return
+    /// repeats it, because clients find their token by the beginning of a URL.
+    pub prefix: String,
+    pub endpoint: Endpoint,
+}
+
+/// Where packages are looked for. The text is an id or a full path.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Level {
+    Project(String),
+    Group(String),
+    Instance,
+}
+
+/// Names, versions, tags and files are as the request has them, decoded, and need not be any.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Endpoint {
+    Metadata { name: String },
+    Version { name: String, version: String },
+    Publish { name: String },
+    Download { name: String, file: String },
+    ListTags { name: String },
+    SetTag { name: String, tag: String },
+    RemoveTag { name: String, tag: String },
+    Ping,
+    WhoAmI,
+    Audit,
+}
+
+/// The route of a request; the error is 404, or 405 with what would be allowed.
+pub fn route(method: &Method, path: &str) -> Result<Route, Error> {
+    let segments = path::below(path, BASE).ok_or_else(Error::unrouted)?;
+    let (level, rest) = level(&segments).ok_or_else(Error::unrouted)?;
+    let target = target(rest)?;
+    let is_project = matches!(level, Level::Project(_));
+    let endpoint = match (target, method) {
+        (Target::Package { name, .. }, &Method::GET | &Method::HEAD) => Endpoint::Metadata { name },
+        (Target::Package { name, one_segment: true }, &Method::PUT) if is_project => Endpoint::Publish { name },
+        // The reference service publishes only where the scope's slash is encoded.
+        (Target::Package { one_segment: false, .. }, &Method::PUT) if is_project => return Err(Error::unrouted()),
+        (Target::Package { .. }, _) if is_project => return Err(Error::method_not_allowed("GET, HEAD, PUT")),
+        (Target::Version { name, version }, &Method::GET | &Method::HEAD) => Endpoint::Version { name, version },
+        (Target::File { name, file }, &Method::GET | &Method::HEAD) => Endpoint::Download { name, file },
+        (Target::Tags { name }, &Method::GET | &Method::HEAD) => Endpoint::ListTags { name },
+        (Target::Tag { name, tag }, &Method::PUT) => Endpoint::SetTag { name, tag },
+        (Target::Tag { name, tag }, &Method::DELETE) => Endpoint::RemoveTag { name, tag },
+        (Target::Tag { .. }, _) => return Err(Error::method_not_allowed("DELETE, PUT")),
+        (Target::Ping, &Method::GET | &Method::HEAD) => Endpoint::Ping,
+        (Target::WhoAmI, &Method::GET | &Method::HEAD) => Endpoint::WhoAmI,
+        (Target::Audit, &Method::POST) => Endpoint::Audit,
+        (Target::Audit, _) => return Err(Error::method_not_allowed("POST")),
+        _ => return Err(Error::method_not_allowed("GET, HEAD")),
+    };
+    let beyond: usize = rest.iter().map(|segment| segment.0.len() + 1).sum();
+    let prefix = path.get(..path.len() - beyond).unwrap_or_default().to_owned();
+    Ok(Route { level, prefix, endpoint })
+}
+
+fn level<'a, 'b>(segments: &'b [Segment<'a>]) -> Option<(Level, &'b [Segment<'a>])> {
+    let id = |segment: &Segment| segment.decode().map(|id| id.into_owned()).filter(|id| !id.is_empty());
+    match segments {
+        [Segment("projects"), project, Segment("packages"), word, rest @ ..] if is_word(word) => {
+            Some((Level::Project(id(project)?), rest))
+        }
+        [Segment("groups"), group, Segment("-"), Segment("packages"), word, rest @ ..] if is_word(word) => {
+            Some((Level::Group(id(group)?), rest))
+        }
+        [Segment("packages"), word, rest @ ..] if is_word(word) => Some((Level::Instance, rest)),
+        _ => None,
+    }
+}
+
+fn is_word(segment: &Segment) -> bool {
+    matches!(segment.0, "pkgreg" | "npm")
+}
+
+/// The address of the same thing in the project with this id, for a request that named the project
+/// by an old path.
+pub fn in_project(id: u64, path: &str) -> String {
+    let below = path.strip_prefix(BASE).and_then(|rest| rest.splitn(4, '/').nth(3)).unwrap_or_default();
+    format!("{BASE}/projects/{id}/{below}")
+}
+
+/// What a path names, whatever is to be done with it.
+enum Target {
+    /// `one_segment`: a scope's slash, if there is one, is encoded.
+    Package {
+        name: String,
+        one_segment: bool,
+    },
+    Version {
+        name: String,
+        version: String,
+    },
+    File {
+        name: String,
+        file: String,
+    },
+    Tags {
+        name: String,
+    },
+    Tag {
+        name: String,
+        tag: String,
+    },
+    Ping,
+    WhoAmI,
+    Audit,
+}
+
+fn target(segments: &[Segment]) -> Result<Target, Error> {
+    match segments {
+        [Segment("-"), rest @ ..] => service(rest),
+        _ => package(segments),
+    }
+}
+
+fn service(segments: &[Segment]) -> Result<Target, Error> {
+    match segments {
+        [Segment("ping")] => Ok(Target::Ping),
+        [Segment("whoami")] => Ok(Target::WhoAmI),
+        [Segment("npm"), Segment("v1"), Segment("security"), Segment("advisories"), Segment("bulk")]
+        | [Segment("npm"), Segment("v1"), Segment("security"), Segment("audits"), Segment("quick")] => {
+            Ok(Target::Audit)
+        }
+        [Segment("package"), rest @ ..] => match name(rest)? {
+            (name, [Segment("dist-tags")]) => Ok(Target::Tags { name }),
+            (name, [Segment("dist-tags"), tag]) => Ok(Target::Tag { name, tag: text(tag)? }),
+            _ => Err(Error::unrouted()),
+        },
+        _ => Err(Error::unrouted()),
+    }
+}
+
+fn package(segments: &[Segment]) -> Result<Target, Error> {
+    // What does not even decode is refused as the reference service refuses it.
+    if segments.iter().any(|segment| segment.decode().is_none()) {
+        return Err(Error::validation(NOT_A_PATH));
+    }
+    let (name, rest) = name(segments)?;
+    match rest {
+        [] => Ok(Target::Package { name, one_segment: segments.len() == 1 }),
+        [Segment("-"), file] => Ok(Target::File { name, file: text(file)? }),
+        [Segment("-"), scope, file] if scope.decode().is_some_and(|scope| scope.starts_with('@')) => {
+            Ok(Target::File { name, file: format!("{}/{}", text(scope)?, text(file)?) })
+        }
+        [version] if *version != Segment("-") => Ok(Target::Version { name, version: text(version)? }),
+        _ => Err(Error::unrouted()),
+    }
+}
+
+/// The package name that a path starts with, and the rest of the path. The slash after a scope
+/// may be encoded or not.
+fn name<'a, 'b>(segments: &'b [Segment<'a>]) -> Result<(String, &'b [Segment<'a>]), Error> {
+    let [first, rest @ ..] = segments else { return Err(Error::unrouted()) };
+    let first = text(first)?;
+    match rest {
+        [base, rest @ ..] if first.starts_with('@') && !first.contains('/') => {
+            Ok((format!("{first}/{}", text(base)?), rest))
+        }
+        _ => Ok((first, rest)),
+    }
+}
+
+/// The text of a segment, which is not empty; it may be blank.
+fn text(segment: &Segment) -> Result<String, Error> {
+    let text = segment.decode().filter(|text| !text.is_empty());
+    text.map(|text| text.into_owned()).ok_or_else(Error::unrouted)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const P: &str = "/api/v4/projects/7/packages/npm";
+
+    fn at(method: &Method, path: &str) -> Endpoint {
+        route(method, &format!("{P}{path}")).unwrap_or_else(|error| panic!("{method} {path}: {error:?}")).endpoint
+    }
+
+    fn refused(method: &Method, path: &str) -> u16 {
+        route(method, path).unwrap_err().status.as_u16()
+    }
+
+    #[test]
+    fn every_prefix_and_word() {
+        for (prefix, level) in [
+            ("/api/v4/projects/7/packages/npm", Level::Project("7".into())),
+            ("/api/v4/projects/grp%2Fproj/packages/pkgreg", Level::Project("grp/proj".into())),
+            ("/api/v4/groups/grp%2fsub/-/packages/npm", Level::Group("grp/sub".into())),
+            ("/api/v4/packages/pkgreg", Level::Instance),
+        ] {
+            let route = route(&Method::GET, &format!("{prefix}/@a%2fb")).unwrap();
+            assert_eq!(
+                route,
+                Route { level, prefix: prefix.into(), endpoint: Endpoint::Metadata { name: "@a/b".into() } }
+            );
+        }
+    }
+
+    #[test]
+    fn other_paths_are_not_ours() {
+        for path in [
+            "/",
+            "/api/v4",
+            "/api/v4/packages",
+            "/api/v4/packages/npm",
+            "/api/v4/packages/npm/",
+            "/api/v4/packages/maven/a",
+            "/api/v4/projects/grp/proj/packages/npm/a",
+            "/api/v4/projects//packages/npm/a",
+            "/api/v4/groups/g/packages/npm/a",
+            "/api/v4/packages/npm/a/",
+            "/api/v4/packages/npm//a",
+            "/api/v4/packages/npm/a/b/c",
+            "/api/v4/packages/npm/a/-/",
+            "/api/v4/packages/npm/a/-",
+            "/api/v4/packages/npm/-/package/a",
+            "/api/v4/packages/npm/-/package//dist-tags",
+            "/api/v4/packages/npm/-/package/a/dist-tags/",
+            "/api/v4/packages/npm/-/v1/login",
+            "/api/v4/packages/npm/-",
+            "/api/v5/packages/npm/a",
+        ] {
+            assert_eq!(refused(&Method::GET, path), 404, "{path}");
+        }
+    }
+
+    #[test]
+    fn names_in_every_spelling() {
+        for path in ["/@acme/lib", "/@acme%2flib", "/@acme%2Flib", "/%40acme/lib", "/%40acme%2Flib"] {
+            assert_eq!(at(&Method::GET, path), Endpoint::Metadata { name: "@acme/lib".into() }, "{path}");
+            let tags = format!("/-/package{path}/dist-tags");
+            assert_eq!(at(&Method::GET, &tags), Endpoint::ListTags { name: "@acme/lib".into() }, "{tags}");
+            for file in ["lib-1.0.0.tgz", "lib%2D1.0.0.tgz"] {
+                let file = format!("{path}/-/{file}");
+                let expected = Endpoint::Download { name: "@acme/lib".into(), file: "lib-1.0.0.tgz".into() };
+                assert_eq!(at(&Method::HEAD, &file), expected, "{file}");
+            }
+            for file in ["@acme/lib-1.0.0.tgz", "@acme%2flib-1.0.0.tgz", "%40acme%2Flib-1.0.0.tgz"] {
+                let file = format!("{path}/-/{file}");
+                let expected = Endpoint::Download { name: "@acme/lib".into(), file: "@acme/lib-1.0.0.tgz".into() };
+                assert_eq!(at(&Method::GET, &file), expected, "{file}");
+            }
+            let version = format!("{path}/1.0.0");
+            let expected = Endpoint::Version { name: "@acme/lib".into(), version: "1.0.0".into() };
+            assert_eq!(at(&Method::GET, &version), expected, "{version}");
+        }
+    }
+
+    #[test]
+    fn publishing_is_at_project_level_with_the_slash_encoded() {
+        assert_eq!(at(&Method::PUT, "/lib"), Endpoint::Publish { name: "lib".into() });
+        assert_eq!(at(&Method::PUT, "/@acme%2flib"), Endpoint::Publish { name: "@acme/lib".into() });
+        assert_eq!(refused(&Method::PUT, &format!("{P}/@acme/lib")), 404);
+        assert_eq!(refused(&Method::PUT, "/api/v4/packages/npm/lib"), 405);
+        assert_eq!(refused(&Method::PUT, "/api/v4/groups/1/-/packages/npm/@acme%2flib"), 405);
+    }
+
+    #[test]
+    fn tags_and_services() {
+        let set = Endpoint::SetTag { name: "lib".into(), tag: "feat/x y".into() };
+        assert_eq!(at(&Method::PUT, "/-/package/lib/dist-tags/feat%2Fx%20y"), set);
+        assert_eq!(
+            at(&Method::DELETE, "/-/package/@a/b/dist-tags/x"),
+            Endpoint::RemoveTag { name: "@a/b".into(), tag: "x".into() }
+        );
+        assert_eq!(at(&Method::GET, "/-/ping"), Endpoint::Ping);
+        assert_eq!(at(&Method::GET, "/-/whoami"), Endpoint::WhoAmI);
+        assert_eq!(at(&Method::POST, "/-/npm/v1/security/advisories/bulk"), Endpoint::Audit);
+        assert_eq!(at(&Method::POST, "/-/npm/v1/security/audits/quick"), Endpoint::Audit);
+    }
+
+    #[test]
+    fn blank_is_a_text_and_empty_is_not() {
+        assert_eq!(at(&Method::GET, "/-/package/%20/dist-tags"), Endpoint::ListTags { name: " ".into() });
+        assert_eq!(
+            at(&Method::PUT, "/-/package/a/dist-tags/%20"),
+            Endpoint::SetTag { name: "a".into(), tag: " ".into() }
+        );
+    }
+
+    #[test]
+    fn what_is_encoded_twice_is_decoded_once() {
+        assert_eq!(at(&Method::GET, "/@acme%252flib"), Endpoint::Metadata { name: "@acme%2flib".into() });
+        assert_eq!(at(&Method::GET, "/..%2f..%2fetc"), Endpoint::Metadata { name: "../../etc".into() });
+    }
+
+    #[test]
+    fn wrong_methods_are_told_the_right_ones() {
+        for (method, path) in [
+            (Method::POST, "/lib"),
+            (Method::DELETE, "/lib"),
+            (Method::PUT, "/lib/1.0.0"),
+            (Method::PUT, "/lib/-/lib-1.0.0.tgz"),
+            (Method::PUT, "/-/ping"),
+            (Method::GET, "/-/package/lib/dist-tags/x"),
+            (Method::POST, "/-/package/lib/dist-tags"),
+            (Method::GET, "/-/npm/v1/security/advisories/bulk"),
+        ] {
+            assert_eq!(refused(&method, &format!("{P}{path}")), 405, "{method} {path}");
+        }
+    }
+
+    #[test]
+    fn a_moved_project_is_found_by_its_id() {
+        let path = "/api/v4/projects/old%2Fpath/packages/npm/@a%2fb/-/b-1.0.0.tgz";
+        assert_eq!(in_project(7, path), "/api/v4/projects/7/packages/npm/@a%2fb/-/b-1.0.0.tgz");
+    }
+
+    #[test]
+    fn names_that_do_not_decode_are_refused() {
+        for path in ["/%0d%0ahttp:%2f%2fexample.com", "/%0d%0ahttp:/%2fexample.com", "/%00", "/%ff"] {
+            assert_eq!(refused(&Method::GET, &format!("{P}{path}")), 400, "{path}");
+        }
+    }
+}

@@ -1,0 +1,230 @@
+//! What is kept where: the only file, with its two rooms, that knows a key or a stored byte.
+
+mod record;
+mod staging;
+
+pub use staging::Staging;
+
+use crate::integrity::Integrity;
+use crate::name::PackageName;
+use crate::package::{Package, SegmentRef};
+use crate::segment::{self, Form, Index, Segment, State};
+use bytes::Bytes;
+use kit::root::{self, Decision};
+use kit::store::Fault;
+use kit::{Env, Timestamp};
+use record::{HoldersRecord, PackageRecord, UploadRecord};
+use xxhash_rust::xxh3::xxh3_64;
+
+/// Everything this component writes is below this prefix; the number is the format's.
+pub const PREFIX: &str = "package-registry/v1/";
+
+/// Size of the pieces in which files are stored, in bytes; only the last one is shorter. Hosts
+/// hand values over as a whole, so this bounds the memory of a download.
+pub const CHUNK: usize = 1024 * 1024;
+
+/// The keys below [`PREFIX`]; the crate's documentation has the table.
+enum Key<'a> {
+    Package(u64, &'a PackageName),
+    Holders(&'a PackageName),
+    Index(&'a str),
+    Full(&'a str),
+    Abbreviated(&'a str),
+    Upload(&'a str),
+    About(&'a str),
+    Chunk(&'a str, usize),
+}
+
+impl std::fmt::Display for Key<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+        f.write_str(PREFIX)?;
+        match self {
+            Key::Package(project, name) => write!(f, "package/{project}/{name}"),
+            Key::Holders(name) => write!(f, "name/{name}"),
+            Key::Index(segment) => write!(f, "segment/{segment}/index"),
+            Key::Full(segment) => write!(f, "segment/{segment}/full"),
+            Key::Abbreviated(segment) => write!(f, "segment/{segment}/abbreviated"),
+            Key::Upload(upload) => write!(f, "upload/{upload}"),
+            Key::About(upload) => write!(f, "upload/{upload}/about"),
+            Key::Chunk(upload, number) => write!(f, "upload/{upload}/{number}"),
+        }
+    }
+}
+
+/// The package of this name in a project. A package whose versions are all unpublished is still
+/// there, and lists none.
+pub fn package(env: &Env, project: u64, name: &PackageName) -> Result<Option<Package>, Fault> {
+    let key = Key::Package(project, name).to_string();
+    root::read::<PackageRecord>(&*env.store, &key)?.map(|record| record.read(&key)).transpose()
+}
+
+/// Changes a package as [`root::update`] does. A package that does not exist yet must have been
+/// announced with [`add_holder`] before it is written.
+pub fn update_package<T, E: From<Fault>>(
+    env: &Env,
+    project: u64,
+    name: &PackageName,
+    mut decide: impl FnMut(Option<Package>) -> Result<Decision<Package, T>, E>,
+) -> Result<T, E> {
+    let key = Key::Package(project, name).to_string();
+    root::update(&*env.store, &key, |record: Option<PackageRecord>| {
+        Ok(match decide(record.map(|record| record.read(&key)).transpose()?)? {
+            Decision::Done(answer) => Decision::Done(answer),
+            Decision::Write(package, answer) => Decision::Write(PackageRecord::from(&package), answer),
+        })
+    })
+}
+
+/// The projects that may have a package of this name, those that had it first first. Some may not
+/// have it (yet).
+pub fn holders(env: &Env, name: &PackageName) -> Result<Vec<u64>, Fault> {
+    let record = root::read::<HoldersRecord>(&*env.store, &Key::Holders(name).to_string())?;
+    Ok(record.map(|record| record.projects).unwrap_or_default())
+}
+
+/// Announces that a project is about to have a package of this name.
+pub fn add_holder(env: &Env, name: &PackageName, project: u64) -> Result<(), Fault> {
+    root::update(&*env.store, &Key::Holders(name).to_string(), |record: Option<HoldersRecord>| {
+        let mut record = record.unwrap_or_default();
+        if record.projects.contains(&project) {
+            return Ok(Decision::Done(()));
+        }
+        record.projects.push(project);
+        Ok(Decision::Write(record, ()))
+    })
+}
+
+/// Where a version's file is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    pub upload: String,
+    pub at: Timestamp,
+    pub state: State,
+}
+
+/// The entry of a version, looked for in the newest segment first.
+pub fn find(env: &Env, package: &Package, version: &str) -> Result<Option<Entry>, Fault> {
+    for segment in package.segments.iter().rev() {
+        let index = index(env, &segment.id)?;
+        if let Some(entry) = segment::find(&index, version) {
+            return Ok(Some(Entry { upload: entry.upload.to_owned(), at: entry.at, state: entry.state }));
+        }
+    }
+    Ok(None)
+}
+
+/// The same, unless the version was unpublished.
+pub fn find_listed(env: &Env, package: &Package, version: &str) -> Result<Option<Entry>, Fault> {
+    Ok(find(env, package, version)?.filter(|entry| entry.state == State::Listed))
+}
+
+/// The text of a segment's index; [`segment::find`] searches it.
+pub fn index(env: &Env, segment: &str) -> Result<Bytes, Fault> {
+    blob(env, &Key::Index(segment))
+}
+
+/// A whole segment.
+pub fn segment(env: &Env, id: &str) -> Result<Segment, Fault> {
+    let form = |key: Key| -> Result<Form, Fault> {
+        let bytes = blob(env, &key)?;
+        Form::read(&bytes).ok_or_else(|| Fault::corrupt(&key.to_string(), "not a form of metadata"))
+    };
+    let key = Key::Index(id);
+    let index = String::from_utf8(blob(env, &key)?.to_vec()).map_err(|why| Fault::corrupt(&key.to_string(), why))?;
+    Ok(Segment { index: Index(index), full: form(Key::Full(id))?, abbreviated: form(Key::Abbreviated(id))? })
+}
+
+/// Writes a new segment.
+pub fn save_segment(env: &Env, segment: &Segment) -> Result<SegmentRef, Fault> {
+    let id = env.id();
+    put(env, &Key::Index(&id), segment.index.0.clone().into())?;
+    put(env, &Key::Full(&id), segment.full.to_bytes().into())?;
+    put(env, &Key::Abbreviated(&id), segment.abbreviated.to_bytes().into())?;
+    Ok(SegmentRef { id, listed: segment.listed(), size: segment.size() })
+}
+
+/// The two forms of metadata.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Detail {
+    Full,
+    Abbreviated,
+}
+
+/// A form of a segment as it is stored; [`segment::split`] reads it.
+pub fn form(env: &Env, segment: &str, detail: Detail) -> Result<Bytes, Fault> {
+    let key = match detail {
+        Detail::Full => Key::Full(segment),
+        Detail::Abbreviated => Key::Abbreviated(segment),
+    };
+    let bytes = blob(env, &key)?;
+    match segment::split(&bytes) {
+        Some(_) => Ok(bytes),
+        None => Err(Fault::corrupt(&key.to_string(), "not a form of metadata")),
+    }
+}
+
+/// The members that [`crate::manifest::Manifest::about`] made of an upload's manifest.
+pub fn about(env: &Env, upload: &str) -> Result<Bytes, Fault> {
+    blob(env, &Key::About(upload))
+}
+
+pub fn save_about(env: &Env, upload: &str, about: &str) -> Result<(), Fault> {
+    put(env, &Key::About(upload), about.to_owned().into())
+}
+
+/// A published file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Upload {
+    /// Bytes.
+    pub size: u64,
+    pub integrity: Integrity,
+    /// Who published it, in a form that tells callers apart.
+    pub publisher: String,
+    pub created: Timestamp,
+    /// A checksum for each chunk.
+    checksums: Vec<u64>,
+}
+
+impl Upload {
+    pub fn chunks(&self) -> usize {
+        self.checksums.len()
+    }
+}
+
+pub fn upload(env: &Env, id: &str) -> Result<Upload, Fault> {
+    let key = Key::Upload(id);
+    let bytes = blob(env, &key)?;
+    let record: UploadRecord = serde_json::from_slice(&bytes).map_err(|why| Fault::corrupt(&key.to_string(), why))?;
+    record.read(&key.to_string())
+}
+
+/// A chunk of a file, verified. Chunks are not kept across requests: they are large, and other
+/// blobs are asked for more often.
+///
+/// The checksum finds damage, not malice: whoever can write a chunk can write its checksum. What
+/// a file is, clients verify by the digests in the metadata.
+pub fn chunk(env: &Env, id: &str, upload: &Upload, number: usize) -> Result<Bytes, Fault> {
+    let key = Key::Chunk(id, number).to_string();
+    let bytes = env.store.get(&key)?.ok_or_else(|| Fault::corrupt(&key, "it is missing"))?;
+    if upload.checksums.get(number) != Some(&checksum(&bytes)) {
+        return Err(Fault::corrupt(&key, "its checksum differs"));
+    }
+    Ok(bytes.into())
+}
+
+fn checksum(chunk: &[u8]) -> u64 {
+    xxh3_64(chunk)
+}
+
+/// A blob that a root or another blob names, so it must be there.
+fn blob(env: &Env, key: &Key) -> Result<Bytes, Fault> {
+    let key = key.to_string();
+    env.blob(&key)?.ok_or_else(|| Fault::corrupt(&key, "it is missing"))
+}
+
+fn put(env: &Env, key: &Key, bytes: Bytes) -> Result<(), Fault> {
+    let key = key.to_string();
+    env.store.set(&key, &bytes)?;
+    env.blobs.put(&key, bytes);
+    Ok(())
+}

@@ -1,0 +1,79 @@
+//! A file on its way in.
+
+use super::record::UploadRecord;
+use super::{CHUNK, Key, Upload, checksum, put};
+use crate::integrity::Integrity;
+use kit::Env;
+use kit::store::Fault;
+
+/// Cuts a file into chunks and writes each full one once more bytes follow it: a file of one
+/// chunk is not written before it is known to be wanted. Nothing names what was written until
+/// [`Staging::commit`].
+pub struct Staging {
+    env: Env,
+    id: String,
+    pending: Vec<u8>,
+    size: u64,
+    checksums: Vec<u64>,
+}
+
+impl Staging {
+    pub fn new(env: &Env) -> Self {
+        Staging { env: env.clone(), id: env.id(), pending: Vec::new(), size: 0, checksums: Vec::new() }
+    }
+
+    /// The upload's id.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    pub fn take(&mut self, mut piece: &[u8]) -> Result<(), Fault> {
+        self.size += piece.len() as u64;
+        while !piece.is_empty() {
+            if self.pending.len() == CHUNK {
+                self.write_chunk()?;
+            }
+            let (head, rest) = piece.split_at(piece.len().min(CHUNK - self.pending.len()));
+            self.pending.extend_from_slice(head);
+            piece = rest;
+        }
+        Ok(())
+    }
+
+    fn write_chunk(&mut self) -> Result<(), Fault> {
+        let number = self.checksums.len();
+        self.env.store.set(&Key::Chunk(&self.id, number).to_string(), &self.pending)?;
+        self.checksums.push(checksum(&self.pending));
+        self.pending.clear();
+        Ok(())
+    }
+
+    /// Writes what is left, and the upload's record. Committing again writes nothing.
+    pub fn commit(&mut self, integrity: Integrity, publisher: &str) -> Result<(), Fault> {
+        if self.pending.is_empty() {
+            return Ok(());
+        }
+        self.write_chunk()?;
+        let upload = Upload {
+            size: self.size,
+            integrity,
+            publisher: publisher.to_owned(),
+            created: self.env.now,
+            checksums: self.checksums.clone(),
+        };
+        let key = Key::Upload(&self.id);
+        let record =
+            serde_json::to_vec(&UploadRecord::from(&upload)).map_err(|why| Fault::corrupt(&key.to_string(), why))?;
+        put(&self.env, &key, record.into())
+    }
+
+    /// Removes what was written of a file that is not wanted. If that fails it stays as garbage,
+    /// which harms nobody and whose age its key tells.
+    pub fn discard(self) {
+        for number in 0..self.checksums.len() {
+            if self.env.store.delete(&Key::Chunk(&self.id, number).to_string()).is_err() {
+                return;
+            }
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! What a client asks for with a document: to publish a version, or to change listed ones.
+
+use crate::document::{File, Skeleton};
+use crate::json::{self, Members};
+use serde_json::value::RawValue;
+use std::fmt;
+
+/// A document's parts, by their JSON names. Values are checked by whoever uses them.
+#[derive(Debug)]
+pub struct Submission<'a> {
+    /// Empty if absent.
+    pub name: String,
+    /// In the order of the document.
+    pub versions: Members<'a>,
+    pub tags: Option<Members<'a>>,
+    pub readme: Option<&'a RawValue>,
+    /// Whether there is any attachment. A document without one changes what is listed.
+    pub has_attachments: bool,
+    pub file: Option<&'a File>,
+    /// `length` of the file, as declared, in bytes.
+    pub length: Option<u64>,
+}
+
+/// Why a document asks for nothing that can be understood.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// Not JSON; the parser's words.
+    Syntax(String),
+    /// A member that must be there.
+    Missing(&'static str),
+    /// A member of the wrong type.
+    Invalid(&'static str),
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            Fault::Syntax(why) => write!(f, "request body is not a JSON object: {why}"),
+            Fault::Missing(member) => write!(f, "{member} is missing"),
+            Fault::Invalid(member) => write!(f, "{member} is invalid"),
+        }
+    }
+}
+
+impl<'a> Submission<'a> {
+    pub fn read(skeleton: &'a Skeleton) -> Result<Self, Fault> {
+        let text = std::str::from_utf8(&skeleton.bytes).map_err(|_| Fault::Syntax("not UTF-8".into()))?;
+        let document = Members::read(text).map_err(|why| Fault::Syntax(without_position(&why)))?;
+        let member = |name| document.get(name).filter(|value| value.get() != "null");
+        let object = |name: &'static str| {
+            member(name).map(|value| Members::read(value.get()).map_err(|_| Fault::Invalid(name))).transpose()
+        };
+
+        let versions = object("versions")?.ok_or(Fault::Missing("versions"))?;
+        let name = match member("name") {
+            Some(name) => json::string(name).ok_or(Fault::Invalid("name"))?,
+            None => String::new(),
+        };
+        let attachments = object("_attachments")?.unwrap_or_default();
+        let file = skeleton.file.as_ref();
+        let length = match file.and_then(|file| attachments.get(&file.name)) {
+            Some(attachment) => Members::read(attachment.get())
+                .map_err(|_| Fault::Invalid("_attachments"))?
+                .get("length")
+                .map(|length| length.get().parse().map_err(|_| Fault::Invalid("length")))
+                .transpose()?,
+            None => None,
+        };
+        Ok(Submission {
+            name,
+            versions,
+            tags: object("dist-tags")?,
+            readme: member("readme"),
+            has_attachments: !attachments.is_empty(),
+            file,
+            length,
+        })
+    }
+}
+
+/// The parser counts positions in the skeleton, which the sender has never seen.
+fn without_position(why: &serde_json::Error) -> String {
+    let text = why.to_string();
+    match text.rsplit_once(" at line ") {
+        Some((reason, _)) => reason.to_owned(),
+        None => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn skeleton(text: &str) -> Skeleton {
+        Skeleton { bytes: text.into(), file: Some(File { name: "a-1.0.0.tgz".into(), length: 5 }) }
+    }
+
+    #[track_caller]
+    fn fault(text: &str) -> Fault {
+        Submission::read(&skeleton(text)).unwrap_err()
+    }
+
+    #[test]
+    fn reads_what_clients_send() {
+        let skeleton = skeleton(
+            r#"{"_id":"a","name":"a","access":null,"dist-tags":{"latest":"1.0.0"},"versions":{"1.0.0":{}},"readme":"r",
+               "_attachments":{"a-1.0.0.tgz":{"data":"","length":5}}}"#,
+        );
+        let submission = Submission::read(&skeleton).unwrap();
+        assert_eq!((submission.name.as_str(), submission.length), ("a", Some(5)));
+        assert_eq!(submission.versions.iter().map(|(version, _)| version).collect::<Vec<_>>(), ["1.0.0"]);
+        assert_eq!(submission.tags.unwrap().get("latest").unwrap().get(), "\"1.0.0\"");
+        assert!(submission.has_attachments);
+    }
+
+    #[test]
+    fn a_document_may_lack_everything_but_versions() {
+        let skeleton = skeleton(r#"{"versions":{},"name":null,"_attachments":null}"#);
+        let submission = Submission::read(&skeleton).unwrap();
+        assert!(submission.versions.is_empty() && submission.tags.is_none() && !submission.has_attachments);
+    }
+
+    #[test]
+    fn each_fault_is_named() {
+        assert_eq!(fault("{}"), Fault::Missing("versions"));
+        assert_eq!(fault(r#"{"versions":null}"#), Fault::Missing("versions"));
+        assert_eq!(fault(r#"{"versions":[]}"#), Fault::Invalid("versions"));
+        assert_eq!(fault(r#"{"versions":"1"}"#), Fault::Invalid("versions"));
+        assert_eq!(fault(r#"{"versions":{},"name":7}"#), Fault::Invalid("name"));
+        assert_eq!(fault(r#"{"versions":{},"dist-tags":[]}"#), Fault::Invalid("dist-tags"));
+        assert_eq!(fault(r#"{"versions":{},"_attachments":[]}"#), Fault::Invalid("_attachments"));
+        assert_eq!(fault(r#"{"versions":{},"_attachments":{"a-1.0.0.tgz":{"length":"5"}}}"#), Fault::Invalid("length"));
+        assert_eq!(fault(r#"{"versions":{},"_attachments":{"a-1.0.0.tgz":{"length":-5}}}"#), Fault::Invalid("length"));
+        for text in ["", "{", "[]", "null", "{}x", r#"{"versions":{}"#, r#"{"versions":{},"versions":{}}"#] {
+            assert!(matches!(fault(text), Fault::Syntax(_)), "{text}");
+        }
+        let bytes = b"{\"versions\":{},\"x\":\"\xff\"}".to_vec();
+        assert!(Submission::read(&Skeleton { bytes, file: None }).is_err());
+    }
+
+    #[test]
+    fn the_message_has_no_position_that_nobody_can_find() {
+        assert_eq!(fault("{]").to_string(), "request body is not a JSON object: key must be a string");
+    }
+}
