@@ -1,0 +1,118 @@
+//! What each endpoint answers.
+
+use crate::features::{self, Target};
+use crate::route::{self, Route};
+use crate::{import, input, settings, tokens};
+use directory::caller::{self, Accepted, Caller};
+use directory::feature::Actor;
+use directory::project::Lookup;
+use directory::token::Fingerprint;
+use directory::{Unsaved, feature, namespace, project, setting, token, user};
+use http::StatusCode;
+use kit::{Env, Error, Request, Response};
+use serde_json::Value;
+
+/// Media types of a body of lines. Programs that send a file without a word about it say that it
+/// is a form.
+const LINES: [&str; 7] = [
+    "application/x-ndjson",
+    "application/ndjson",
+    "application/jsonl",
+    "application/json",
+    "application/octet-stream",
+    "application/x-www-form-urlencoded",
+    "text/plain",
+];
+
+/// Answers one request.
+pub async fn handle(env: Env, request: Request) -> Response {
+    answer(&env, request).await.unwrap_or_else(Response::from)
+}
+
+async fn answer(env: &Env, request: Request) -> Result<Response, Error> {
+    let route = route::parse(&request.method, &request.path)?;
+    let caller = caller::authenticate(env, &request, Accepted::Api)?;
+    caller.user_or_401()?;
+    caller.require_scope(caller::api_scopes(&request.method))?;
+    match route {
+        Route::Import => import_directory(env, &caller, request).await,
+        Route::ReadSettings => {
+            require_admin(&caller)?;
+            Ok(Response::ok(&settings::shown(&setting::read(env)?)))
+        }
+        Route::WriteSettings => write_settings(env, &caller, request).await,
+        Route::ListFeatures => {
+            require_admin(&caller)?;
+            let features = feature::all(env)?;
+            let shown: Vec<Value> = features.iter().map(|(name, gates)| features::shown(name, gates)).collect();
+            Ok(Response::ok(&shown))
+        }
+        Route::SetFeature(name) => set_feature(env, &caller, &name, request).await,
+        Route::DeleteFeature(name) => {
+            require_admin(&caller)?;
+            feature::delete(env, &name)?;
+            Ok(Response::no_content())
+        }
+        Route::CreateToken => create_token(env, &caller, request).await,
+    }
+}
+
+fn require_admin(caller: &Caller) -> Result<(), Error> {
+    if caller.is_admin() { Ok(()) } else { Err(Error::forbidden()) }
+}
+
+fn unsaved(unsaved: Unsaved) -> Error {
+    match unsaved {
+        Unsaved::Rejected(why) => Error::bad_request(&why.to_string()),
+        Unsaved::Fault(fault) => fault.into(),
+    }
+}
+
+async fn import_directory(env: &Env, caller: &Caller, request: Request) -> Result<Response, Error> {
+    if let Some(other) = request.media_type().filter(|media_type| !LINES.contains(&media_type.as_str())) {
+        return Err(Error::unsupported_media_type(&other));
+    }
+    require_admin(caller)?;
+    Ok(Response::ok(&import::run(env, request.body).await?))
+}
+
+async fn write_settings(env: &Env, caller: &Caller, request: Request) -> Result<Response, Error> {
+    let changes = settings::changes(input::read(request).await?)?;
+    require_admin(caller)?;
+    let settings = setting::save(env, &changes).map_err(unsaved)?;
+    Ok(Response::ok(&settings::shown(&settings)))
+}
+
+async fn set_feature(env: &Env, caller: &Caller, name: &str, request: Request) -> Result<Response, Error> {
+    let change = features::change(name, &input::read(request).await?)?;
+    require_admin(caller)?;
+    let actors: Result<Vec<Actor>, Error> = change.targets.iter().map(|target| actor(env, target)).collect();
+    let actors = actors?;
+    let gates = feature::save(env, name, |gates| features::apply(gates, change.value, &actors, &change.groups))
+        .map_err(unsaved)?;
+    Ok(Response::json(StatusCode::CREATED, &features::shown(name, &gates)))
+}
+
+fn actor(env: &Env, target: &Target) -> Result<Actor, Error> {
+    let (name, found) = match target {
+        Target::User(name) => (name, user::by_username(env, name)?.map(|user| Actor::User(user.id))),
+        Target::Group(path) => (path, namespace::find_group(env, path)?.map(|group| Actor::Group(group.id))),
+        Target::Project(path) => match project::find(env, path)? {
+            Lookup::Found(project) => (path, Some(Actor::Project(project.id))),
+            Lookup::Moved(_) | Lookup::Missing => (path, None),
+        },
+    };
+    found.ok_or_else(|| Error::bad_request(&format!("{name} is not found!")))
+}
+
+async fn create_token(env: &Env, caller: &Caller, request: Request) -> Result<Response, Error> {
+    let wanted = tokens::wanted(&input::read(request).await?, env.now)?;
+    require_admin(caller)?;
+    let user = user::find(env, &wanted.user)?.ok_or_else(|| Error::not_found("User"))?;
+    let secret = tokens::secret(&*env.entropy);
+    token::save(env, &Fingerprint::of(secret.as_bytes()), Some(tokens::token(&wanted, &user)))?;
+    Ok(Response::json(StatusCode::CREATED, &tokens::shown(&wanted, &user, &secret, env.now)))
+}
+
+#[cfg(test)]
+mod tests;

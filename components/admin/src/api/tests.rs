@@ -1,0 +1,250 @@
+mod import;
+
+use super::*;
+use futures::executor::block_on;
+use http::Method;
+use kit::Body;
+use kit::double::{FailingStore, MemoryStore, env};
+use serde_json::json;
+
+const BOOT: &str = "boot-0123456789";
+
+const FORGE: &str = r#"
+{"kind":"user","id":1,"username":"root","name":"Root","state":"active","is_admin":true,"external":false}
+{"kind":"user","id":2,"username":"Alice","email":"ignored@example.com","admin":false}
+
+{"kind":"token","user_id":1,"token":"adm","scopes":["api"]}
+{"kind":"token","username":"alice","token":"ali","scopes":["api"],"name":"laptop","expires_at":"2099-01-01"}
+{"kind":"token","user_id":1,"token":"reader","scopes":["read_api"]}
+{"kind":"token","type":"deploy","project_id":100,"token":"dep","scopes":["read_package_registry"]}
+{"kind":"token","type":"job","user_id":2,"project_id":100,"status":"running","token":"job"}
+{"kind":"group","id":10,"name":"Acme","path":"acme","full_path":"acme","parent_id":null,"visibility":"public"}
+{"kind":"group","id":11,"full_path":"acme/core","shared_with_groups":[{"group_id":12,"group_access_level":30,"expires_at":null}]}
+{"kind":"group","id":12,"path":"guild"}
+{"kind":"project","id":100,"name":"Site","path":"site","path_with_namespace":"acme/site","namespace_id":10,"visibility":"public","default_branch":"main"}
+{"kind":"project","id":101,"path_with_namespace":"acme/core/engine","package_registry_access_level":"public","issues_enabled":false}
+{"kind":"project","id":102,"path":"notes","namespace":{"id":4000000002,"kind":"user"}}
+{"kind":"member","source_type":"Project","source_id":101,"user_id":2,"access_level":20}
+{"kind":"member","source_type":"group","source_id":12,"user_id":2,"access_level":40,"expires_at":"2099-12-31"}
+{"kind":"member","source_type":"group","source_id":10,"user_id":2,"access_level":50,"state":"awaiting"}
+{"kind":"setting","name":"license","value":"premium"}
+{"kind":"setting","hosted":false,"analytics_api_key":"hush"}
+{"kind":"feature","name":"dark","gates":[{"key":"actors","value":["User:2"]}]}
+{"kind":"feature","name":"bright","value":true}
+"#;
+
+fn call(env: &Env, token: &str, method: Method, path: &str, media_type: &str, body: impl Into<Body>) -> (u16, Value) {
+    let mut request = Request::new(method, &format!("/api/v4/{path}"));
+    request.body = body.into();
+    if !token.is_empty() {
+        request.headers.insert("private-token", token.parse().unwrap());
+    }
+    if !media_type.is_empty() {
+        request.headers.insert("content-type", media_type.parse().unwrap());
+    }
+    let response = block_on(handle(env.clone(), request));
+    let status = response.status.as_u16();
+    let body = block_on(response.body.collect(1 << 20)).unwrap();
+    (status, if body.is_empty() { Value::Null } else { serde_json::from_slice(&body).unwrap() })
+}
+
+fn json_call(env: &Env, token: &str, method: Method, path: &str, body: Value) -> (u16, Value) {
+    call(env, token, method, path, "application/json", body.to_string())
+}
+
+fn get(env: &Env, token: &str, path: &str) -> (u16, Value) {
+    call(env, token, Method::GET, path, "", Body::Empty)
+}
+
+fn send_lines(env: &Env, lines: impl Into<Body>) -> (u16, Value) {
+    call(env, BOOT, Method::POST, "import/directory", "application/x-ndjson", lines)
+}
+
+fn empty() -> Env {
+    env(MemoryStore::default(), &[("bootstrap_admin_token", BOOT)])
+}
+
+fn forge() -> Env {
+    let env = empty();
+    assert_eq!(send_lines(&env, FORGE).1["failed"], 0);
+    env
+}
+
+#[test]
+fn every_endpoint_is_for_administrators() {
+    let env = forge();
+    let ok_settings = json!({"hosted": true});
+    let ok_token = json!({"username": "alice", "name": "n", "scopes": ["api"]});
+    for (method, path, body) in [
+        (Method::POST, "import/directory", json!({"kind": "user", "id": 2, "username": "mallory", "is_admin": true})),
+        (Method::GET, "application/settings", Value::Null),
+        (Method::PUT, "application/settings", ok_settings),
+        (Method::GET, "features", Value::Null),
+        (Method::POST, "features/x", json!({"value": true})),
+        (Method::DELETE, "features/dark", Value::Null),
+        (Method::POST, "personal_access_tokens", ok_token),
+    ] {
+        let status = |token| json_call(&env, token, method.clone(), path, body.clone());
+        let unauthorized = (401, json!({"message": "401 Unauthorized"}));
+        assert_eq!(status(""), unauthorized, "{path}");
+        assert_eq!(status("wrong"), unauthorized, "{path}");
+        assert_eq!(status("dep"), unauthorized, "{path}");
+        assert_eq!(status("ali"), (403, json!({"message": "403 Forbidden"})), "{path}");
+        if method != Method::GET {
+            let (code, answer) = status("reader");
+            assert_eq!((code, &answer["error"]), (403, &json!("insufficient_scope")), "{path}");
+        }
+    }
+    let alice = user::find(&env, "alice").unwrap().unwrap();
+    assert!(!alice.is_admin && feature::all(&env).unwrap().contains_key("dark"), "nothing was done");
+    assert_eq!(get(&env, "reader", "features").0, 200, "read_api is enough to read");
+}
+
+#[test]
+fn settings_are_merged_and_secrets_never_shown() {
+    let env = forge();
+    let (status, settings) = get(&env, "adm", "application/settings");
+    assert_eq!(status, 200);
+    assert_eq!(
+        settings,
+        json!({"license": "premium", "hosted": false, "operator_group": null, "analytics_api_base_url": null,
+            "cube_api_base_url": null, "product_analytics_enabled": false})
+    );
+    let (status, settings) = json_call(
+        &env,
+        "adm",
+        Method::PUT,
+        "application/settings?operator_group=acme&private_token=x",
+        json!({"cube_api_base_url": "https://cube.example", "cube_api_key": "hush2", "custom": [1]}),
+    );
+    assert_eq!((status, &settings["analytics_api_base_url"]), (200, &json!("https://cube.example")));
+    assert_eq!((&settings["operator_group"], &settings["custom"]), (&json!("acme"), &json!([1])));
+    assert!(!settings.to_string().contains("hush") && settings.get("private_token").is_none());
+    assert_eq!(setting::read(&env).unwrap().text("analytics_api_key"), Some("hush2"));
+    let form = call(
+        &env,
+        "adm",
+        Method::PUT,
+        "application/settings",
+        "application/x-www-form-urlencoded",
+        "license=free&hosted=true",
+    );
+    assert_eq!((form.0, &form.1["license"], &form.1["hosted"]), (200, &json!("free"), &json!(true)));
+}
+
+#[test]
+fn bad_bodies() {
+    let env = forge();
+    let put = |media_type: &str, body: &str| {
+        call(&env, "adm", Method::PUT, "application/settings", media_type, body.to_owned())
+    };
+    assert_eq!(put("application/json", "[1]"), (400, json!({"error": "the body must be a JSON object"})));
+    assert_eq!(
+        put("application/json", "{\"a\":"),
+        (400, json!({"error": "the body is not valid JSON: EOF while parsing a value at line 1 column 5"}))
+    );
+    assert_eq!(
+        put("text/xml", "<a/>"),
+        (415, json!({"error": "The provided content-type 'text/xml' is not supported."}))
+    );
+    assert_eq!(put("", "a=1").0, 415);
+    assert_eq!(put("application/json", &" ".repeat((1 << 20) + 1)).0, 413);
+    assert_eq!(put("application/json", &format!("{{\"a\":{}", "[".repeat(100_000))).0, 400);
+    assert_eq!(
+        put("application/json", r#"{"license":"gold"}"#),
+        (400, json!({"error": "license does not have a valid value"}))
+    );
+    assert_eq!(call(&env, "adm", Method::POST, "import/directory", "image/png", "x").0, 415);
+    let big = json!({"x": "y".repeat(70_000)});
+    let (status, answer) = json_call(&env, "adm", Method::PUT, "application/settings", big);
+    assert_eq!(
+        (status, answer),
+        (400, json!({"message": "400 Bad request - the settings would take more than 65536 bytes"}))
+    );
+}
+
+#[test]
+fn unknown_paths_and_methods() {
+    let env = forge();
+    assert_eq!(get(&env, "", "nothing"), (404, json!({"error": "404 Not Found"})));
+    assert_eq!(get(&env, "", "import/directory"), (405, json!({"error": "405 Not Allowed"})));
+}
+
+#[test]
+fn features_are_switched_for_all_or_for_some() {
+    let env = forge();
+    let set = |name: &str, body: Value| json_call(&env, "adm", Method::POST, &format!("features/{name}"), body);
+    let (status, feature) =
+        set("shiny", json!({"value": true, "user": "ALICE", "group": "acme", "project": "acme/site"}));
+    assert_eq!(
+        (status, feature),
+        (
+            201,
+            json!({"name": "shiny", "state": "conditional", "definition": null, "gates": [
+                {"key": "boolean", "value": false}, {"key": "actors", "value": ["Group:10", "Project:100", "User:2"]}]})
+        )
+    );
+    assert_eq!(set("shiny", json!({"value": "30", "key": "percentage_of_actors"})).1["gates"][2]["value"], 30);
+    assert_eq!(set("shiny", json!({"value": true})).1["state"], "on");
+    assert_eq!(
+        set("shiny", json!({"value": true, "user": "nobody"})),
+        (400, json!({"message": "400 Bad request - nobody is not found!"}))
+    );
+    assert_eq!(set("shiny", json!({})), (400, json!({"error": "value is missing"})));
+    let names = |list: Value| -> Vec<String> {
+        list.as_array().unwrap().iter().map(|feature| feature["name"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(names(get(&env, "adm", "features").1), ["bright", "dark", "shiny"]);
+    for _ in 0..2 {
+        assert_eq!(call(&env, "adm", Method::DELETE, "features/shiny", "", Body::Empty), (204, Value::Null));
+    }
+    assert_eq!(names(get(&env, "adm", "features").1), ["bright", "dark"]);
+}
+
+#[test]
+fn a_minted_token_works_and_is_shown_once() {
+    let env = forge();
+    let wanted = json!({"username": "alice", "name": "ci", "scopes": ["read_api"], "expires_at": "2099-01-01"});
+    let (status, token) = json_call(&env, BOOT, Method::POST, "personal_access_tokens", wanted.clone());
+    assert_eq!((status, &token["user_id"], &token["expires_at"]), (201, &json!(2), &json!("2099-01-01")));
+    let secret = token["token"].as_str().unwrap();
+    let mut request = Request::new(Method::GET, "/");
+    request.headers.insert("private-token", secret.parse().unwrap());
+    let Ok(Caller::User(session)) = caller::authenticate(&env, &request, Accepted::Api) else { panic!("let in") };
+    assert_eq!((session.user.username.as_str(), session.scopes), ("Alice", vec!["read_api".to_owned()]));
+    let (_, other) = json_call(&env, BOOT, Method::POST, "personal_access_tokens", wanted);
+    assert_ne!(other["token"], token["token"]);
+    let unknown = json!({"user_id": 99, "name": "n", "scopes": ["api"]});
+    assert_eq!(
+        json_call(&env, "adm", Method::POST, "personal_access_tokens", unknown),
+        (404, json!({"message": "404 User Not Found"}))
+    );
+}
+
+#[test]
+fn storage_that_fails_is_a_500_everywhere() {
+    for (method, path, body) in [
+        (Method::GET, "application/settings", Value::Null),
+        (Method::PUT, "application/settings", json!({"hosted": true})),
+        (Method::GET, "features", Value::Null),
+        (Method::POST, "features/x", json!({"value": true, "user": "alice"})),
+        (Method::DELETE, "features/x", Value::Null),
+        (Method::POST, "personal_access_tokens", json!({"username": "alice", "name": "n", "scopes": ["api"]})),
+    ] {
+        let mut operations = 0;
+        loop {
+            let store = MemoryStore::default();
+            send_lines(&env(store.clone(), &[("bootstrap_admin_token", BOOT)]), FORGE);
+            let failing = FailingStore::after(operations, store);
+            let env = env(failing.clone(), &[]);
+            let (status, answer) = json_call(&env, "adm", method.clone(), path, body.clone());
+            if !failing.failed() {
+                assert!(status < 300, "{path} {status}");
+                break;
+            }
+            assert_eq!((status, answer), (500, json!({"message": "500 Internal Server Error"})), "{path}");
+            operations += 1;
+        }
+        assert!(operations > 2, "{path}");
+    }
+}

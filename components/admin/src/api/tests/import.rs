@@ -1,0 +1,219 @@
+use super::*;
+use bytes::Bytes;
+use directory::access::Role;
+use directory::member::Source;
+use directory::namespace::Visibility;
+use kit::double::LyingStore;
+use kit::store::Store;
+
+#[test]
+fn an_import_fills_an_empty_store() {
+    let env = empty();
+    let (status, report) = send_lines(&env, FORGE);
+    assert_eq!(
+        (status, report),
+        (
+            200,
+            json!({"imported": {"user": 2, "token": 5, "group": 3, "project": 3, "member": 3, "setting": 2, "feature": 2}, "failed": 0, "errors": []})
+        )
+    );
+    let alice = user::find(&env, "alice").unwrap().unwrap();
+    assert_eq!((alice.id, alice.name.as_str(), alice.is_admin), (2, "Alice", false));
+    let Lookup::Found(engine) = project::find(&env, "acme/core/engine").unwrap() else { panic!("found") };
+    assert_eq!((engine.id, engine.visibility), (101, Visibility::Private));
+    assert_eq!(engine.registry, project::FeatureAccess::Public);
+    assert_eq!(engine.issues, project::FeatureAccess::Disabled);
+    assert_eq!(engine.namespace.shares[0].role, Role::Developer);
+    assert!(matches!(project::find(&env, "alice/notes").unwrap(), Lookup::Found(_)));
+    let memberships = directory::member::of_user(&env, 2).unwrap();
+    let roles = [Source::Project(101), Source::Group(12), Source::Group(10)].map(|s| memberships.role(s, env.now));
+    assert_eq!(roles, [Role::Reporter, Role::Maintainer, Role::None]);
+    assert!(!setting::read(&env).unwrap().hosted());
+    assert!(feature::is_enabled(&env, "dark", Some(Actor::User(2))).unwrap());
+}
+
+#[test]
+fn importing_again_changes_nothing() {
+    let store = MemoryStore::default();
+    let env = env(store.clone(), &[("bootstrap_admin_token", BOOT)]);
+    send_lines(&env, FORGE);
+    let records = |store: &MemoryStore| -> Vec<_> {
+        store.keys().into_iter().map(|key| (store.get(&key).unwrap(), key)).collect()
+    };
+    let before = records(&store.snapshot());
+    assert_eq!(send_lines(&env, FORGE).1["failed"], 0);
+    assert_eq!(records(&store), before);
+}
+
+#[test]
+fn chunks_may_end_anywhere() {
+    for size in [1, 2, 7, 100] {
+        let env = empty();
+        let chunks: Vec<_> = FORGE.as_bytes().chunks(size).map(|chunk| Ok(Bytes::copy_from_slice(chunk))).collect();
+        let (_, report) = send_lines(&env, Body::pull(chunks.into_iter()));
+        assert_eq!((&report["imported"]["user"], &report["failed"]), (&json!(2), &json!(0)), "{size}");
+    }
+}
+
+#[test]
+fn bad_lines_are_told_with_their_number_and_the_others_are_applied() {
+    let env = forge();
+    for (line, error) in [
+        ("{", "EOF while parsing an object (column 1)"),
+        ("[]", "the line is not a JSON object"),
+        ("\u{fffd}", "the line is not a JSON object"),
+        (r#"{"id":1}"#, "missing field `kind` (column 8)"),
+        (r#"{"kind":"issue"}"#, "kind `issue` is not one of user, token, group, project, member, setting, feature"),
+        (r#"{"kind":"user","id":0,"username":"x"}"#, "invalid value: integer `0`, expected a nonzero u64 (column 21)"),
+        (r#"{"kind":"user","id":7}"#, "missing field `username` (column 22)"),
+        (r#"{"kind":"user","id":7,"username":"x","state":"odd"}"#, "state `odd` is not known (column 51)"),
+        (r#"{"kind":"user","id":7,"username":"acme"}"#, "path `acme` is taken by namespace 10"),
+        (r#"{"kind":"group","id":7}"#, "path or full_path is missing"),
+        (
+            r#"{"kind":"group","id":7,"full_path":"no/where"}"#,
+            "namespace `no` is not known; groups and users come before what is in them",
+        ),
+        (r#"{"kind":"group","id":10,"path":"acme","parent_id":11}"#, "group 10 cannot be moved below itself"),
+        (r#"{"kind":"project","id":7,"path":"x"}"#, "namespace_id is missing"),
+        (
+            r#"{"kind":"project","id":7,"path":"x","namespace_id":99}"#,
+            "namespace 99 is not known; groups and users come before what is in them",
+        ),
+        (
+            r#"{"kind":"project","id":7,"path":"x","namespace_id":10,"visibility":"secret"}"#,
+            "visibility `secret` is not known (column 76)",
+        ),
+        (
+            r#"{"kind":"member","source_type":"team","source_id":1,"user_id":1,"access_level":10}"#,
+            "source_type must be group or project, with a source_id",
+        ),
+        (
+            r#"{"kind":"member","source_type":"group","source_id":1,"user_id":1,"access_level":11}"#,
+            "access level 11 is not known (column 83)",
+        ),
+        (r#"{"kind":"member","source_type":"group","source_id":1,"user_id":1}"#, "access_level is missing"),
+        (r#"{"kind":"setting","name":"license","value":"gold"}"#, "license does not have a valid value"),
+        (r#"{"kind":"feature","name":"x"}"#, "gates or value is missing"),
+        (r#"{"kind":"feature","name":"x","gates":[{"key":"odd","value":1}]}"#, "gates has a gate that is not known"),
+        (r#"{"kind":"token","token":"glpat-x","scopes":["api"]}"#, "user_id or username is missing"),
+        (r#"{"kind":"token","token":"glpat-x","username":"nobody"}"#, "user `nobody` is not known"),
+        (r#"{"kind":"token","token":"a b","user_id":1}"#, "token must be visible ASCII characters without spaces"),
+        (r#"{"kind":"token","type":"deploy","token":"x"}"#, "a deploy token has either project_id or group_id"),
+    ] {
+        let lines = format!("\n{line}\n{{\"kind\":\"feature\",\"name\":\"after\",\"value\":true}}");
+        let (status, report) = send_lines(&env, lines);
+        let expected = json!({"imported": {"feature": 1}, "failed": 1, "errors": [{"line": 2, "error": error}]});
+        assert_eq!((status, report), (200, expected), "{line}");
+    }
+}
+
+#[test]
+fn what_is_wrong_with_a_secret_is_told_without_it() {
+    let env = empty();
+    for line in [
+        r#"{"kind":"token","user_id":"glpat-secret","token":"x"}"#,
+        r#"{"kind":"token","user_id":1,"token":["glpat-secret"]}"#,
+    ] {
+        let (_, report) = send_lines(&env, line);
+        let error = report["errors"][0]["error"].as_str().unwrap();
+        assert!(error.starts_with("a field is missing or has a value of another type"), "{error}");
+        assert!(!report.to_string().contains("glpat-secret"));
+    }
+}
+
+#[test]
+fn a_line_has_a_bound_and_a_body_has_none() {
+    let env = empty();
+    let long = format!("{{\"kind\":\"user\",\"id\":1,\"username\":\"{}\"}}\n", "x".repeat(1 << 20));
+    let short = "{\"kind\":\"user\",\"id\":2,\"username\":\"alice\"}\n";
+    let (_, report) = send_lines(&env, format!("{long}{short}"));
+    assert_eq!(report["errors"], json!([{"line": 1, "error": "the line is longer than 1048576 bytes"}]));
+    assert_eq!(report["imported"], json!({"user": 1}));
+
+    let chunk = Bytes::from(short.repeat(1000));
+    let (status, report) = send_lines(&env, Body::pull(std::iter::repeat_n(Ok(chunk), 50)));
+    assert_eq!((status, &report["imported"]["user"]), (200, &json!(50_000)));
+}
+
+#[test]
+fn only_the_first_bad_lines_are_listed_and_briefly() {
+    let env = empty();
+    let line = format!("{{\"kind\":\"{}\"}}\n", "x".repeat(10_000));
+    let (_, report) = send_lines(&env, line.repeat(150));
+    assert_eq!((&report["failed"], report["errors"].as_array().unwrap().len()), (&json!(150), 100));
+    assert!(report.to_string().len() < 50_000);
+}
+
+#[test]
+fn deep_nesting_is_a_bad_line() {
+    let env = empty();
+    let line = format!("{{\"kind\":\"user\",\"x\":{}", "[".repeat(100_000));
+    assert_eq!(send_lines(&env, line).1["failed"], 1);
+}
+
+#[test]
+fn deleted_records_are_gone() {
+    let env = forge();
+    let (_, report) = send_lines(
+        &env,
+        r#"{"kind":"user","id":2,"deleted":true}
+{"kind":"token","token":"dep","deleted":true}
+{"kind":"group","id":11,"deleted":true}
+{"kind":"project","id":100,"deleted":true}
+{"kind":"member","source_type":"group","source_id":12,"user_id":2,"deleted":true}
+{"kind":"setting","name":"license","deleted":true}
+{"kind":"feature","name":"dark","deleted":true}
+{"kind":"project","id":999,"deleted":true}
+"#,
+    );
+    assert_eq!(report["failed"], 0, "{report}");
+    assert_eq!(user::find(&env, "alice").unwrap(), None);
+    assert_eq!(token::find(&env, &Fingerprint::of(b"dep")).unwrap(), None);
+    assert_eq!(project::find(&env, "100").unwrap(), Lookup::Missing);
+    assert_eq!(project::find(&env, "101").unwrap(), Lookup::Missing, "it was in a group that is gone");
+    assert_eq!(setting::read(&env).unwrap().license(), setting::License::Ultimate);
+    assert!(!feature::all(&env).unwrap().contains_key("dark"));
+}
+
+#[test]
+fn a_body_that_breaks_off_leaves_whole_lines() {
+    let env = empty();
+    let chunks = [
+        Ok(Bytes::from_static(b"{\"kind\":\"user\",\"id\":1,\"username\":\"a\"}\n{\"kind\":\"user\",\"id\":2")),
+        Err(kit::body::Broken::Peer("reset".into())),
+    ];
+    let (status, _) = send_lines(&env, Body::pull(chunks.into_iter()));
+    assert_eq!(status, 400);
+    assert!(user::by_id(&env, 1).unwrap().is_some() && user::by_id(&env, 2).unwrap().is_none());
+}
+
+#[test]
+fn storage_that_fails_stops_an_import_which_can_be_repeated() {
+    let whole = {
+        let env = forge();
+        project::find(&env, "acme/core/engine").unwrap()
+    };
+    let mut operations = 0;
+    loop {
+        let store = MemoryStore::default();
+        let failing = FailingStore::after(operations, store.clone());
+        let (status, _) = send_lines(&env(failing.clone(), &[("bootstrap_admin_token", BOOT)]), FORGE);
+        let env = env(store, &[("bootstrap_admin_token", BOOT)]);
+        assert_eq!(send_lines(&env, FORGE).1["failed"], 0, "after {operations}");
+        assert_eq!(project::find(&env, "acme/core/engine").unwrap(), whole, "after {operations}");
+        if !failing.failed() {
+            assert_eq!(status, 200);
+            break;
+        }
+        assert_eq!(status, 500);
+        operations += 1;
+    }
+    assert!(operations > 100, "every operation was made to fail once, {operations}");
+}
+
+#[test]
+fn lost_answers_of_storage_do_no_harm() {
+    let env = env(LyingStore::over(MemoryStore::default()), &[("bootstrap_admin_token", BOOT)]);
+    assert_eq!(send_lines(&env, FORGE).1["failed"], 0);
+    assert!(matches!(project::find(&env, "acme/core/engine").unwrap(), Lookup::Found(_)));
+}

@@ -1,0 +1,312 @@
+//! The records of an import, in the shape of the reference service's own entities: one JSON object
+//! with a `kind`. Fields that are not known are ignored, so that whole entities can be sent.
+
+mod token;
+mod word;
+
+use crate::bad_line::{BadLine, Unapplied};
+use crate::{features, settings};
+use directory::access::Role;
+use directory::feature::Gates;
+use directory::member::{Membership, Share, Source};
+use directory::namespace::{NewGroup, Visibility};
+use directory::project::{FeatureAccess, JobTokens, NewProject};
+use directory::user::{NewUser, State};
+use directory::{feature, member, namespace, project, setting, user};
+use kit::{Env, Timestamp};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+use std::borrow::Cow;
+use std::num::NonZeroU64;
+
+/// The kinds that are imported here.
+pub const KINDS: [&str; 7] = ["user", "token", "group", "project", "member", "setting", "feature"];
+
+#[derive(Deserialize)]
+struct Head<'a> {
+    #[serde(borrow)]
+    kind: Cow<'a, str>,
+    #[serde(default)]
+    deleted: bool,
+}
+
+/// Applies one line and returns its kind.
+pub fn apply(env: &Env, line: &[u8]) -> Result<&'static str, Unapplied> {
+    // An array would also do as a struct's fields in order.
+    if !line.trim_ascii_start().starts_with(b"{") {
+        return Err(BadLine::NotAnObject.into());
+    }
+    let head: Head = serde_json::from_slice(line).map_err(BadLine::Json)?;
+    let Some(kind) = KINDS.into_iter().find(|kind| *kind == head.kind) else {
+        return Err(BadLine::Kind(head.kind.into_owned()).into());
+    };
+    match (kind, head.deleted) {
+        ("user", false) => parse::<User>(line)?.save(env)?,
+        ("user", true) => user::delete(env, parse::<ById>(line)?.id.get())?,
+        ("token", deleted) => parse_secret::<token::Record>(line)?.apply(env, deleted)?,
+        ("group", false) => parse::<Group>(line)?.save(env)?,
+        ("group", true) => namespace::delete_group(env, parse::<ById>(line)?.id.get())?,
+        ("project", false) => parse::<Project>(line)?.save(env)?,
+        ("project", true) => project::delete(env, parse::<ById>(line)?.id.get())?,
+        ("member", deleted) => parse::<Member>(line)?.apply(env, deleted)?,
+        ("setting", deleted) => apply_setting(env, parse_secret(line)?, deleted)?,
+        (_, deleted) => parse::<Feature>(line)?.apply(env, deleted)?,
+    }
+    Ok(kind)
+}
+
+fn parse<T: DeserializeOwned>(line: &[u8]) -> Result<T, BadLine> {
+    serde_json::from_slice(line).map_err(BadLine::Json)
+}
+
+fn parse_secret<T: DeserializeOwned>(line: &[u8]) -> Result<T, BadLine> {
+    serde_json::from_slice(line).map_err(|why| BadLine::SecretJson { column: why.column() })
+}
+
+#[derive(Deserialize)]
+struct ById {
+    id: NonZeroU64,
+}
+
+#[derive(Deserialize)]
+struct User {
+    id: NonZeroU64,
+    username: String,
+    name: Option<String>,
+    #[serde(default, deserialize_with = "word::state")]
+    state: Option<State>,
+    #[serde(default, alias = "admin")]
+    is_admin: bool,
+    #[serde(default)]
+    external: bool,
+    #[serde(default)]
+    bot: bool,
+    namespace_id: Option<NonZeroU64>,
+}
+
+impl User {
+    fn save(self, env: &Env) -> Result<(), Unapplied> {
+        let new = NewUser {
+            id: self.id.get(),
+            name: self.name.unwrap_or_else(|| self.username.clone()),
+            username: self.username,
+            state: self.state.unwrap_or(State::Active),
+            is_admin: self.is_admin,
+            external: self.external,
+            bot: self.bot,
+            namespace_id: self.namespace_id.map(NonZeroU64::get),
+        };
+        Ok(user::save(env, new)?)
+    }
+}
+
+#[derive(Deserialize)]
+struct Group {
+    id: NonZeroU64,
+    name: Option<String>,
+    path: Option<String>,
+    full_path: Option<String>,
+    parent_id: Option<NonZeroU64>,
+    #[serde(default, deserialize_with = "word::visibility")]
+    visibility: Option<Visibility>,
+    #[serde(default)]
+    shared_with_groups: Vec<SharedWith>,
+}
+
+impl Group {
+    fn save(self, env: &Env) -> Result<(), Unapplied> {
+        let (above, last) = split(self.full_path.as_deref());
+        let path = self.path.as_deref().or(last).ok_or(BadLine::Fields("path or full_path is missing"))?;
+        let parent_id = match (self.parent_id, above) {
+            (Some(id), _) => Some(id.get()),
+            (None, Some(above)) => Some(namespace_at(env, above)?),
+            (None, None) => None,
+        };
+        let new = NewGroup {
+            id: self.id.get(),
+            name: self.name.unwrap_or_else(|| path.to_owned()),
+            path: path.to_owned(),
+            parent_id,
+            visibility: self.visibility.unwrap_or(Visibility::Private),
+            shares: self.shared_with_groups.into_iter().map(Share::from).collect(),
+        };
+        Ok(namespace::save_group(env, new)?)
+    }
+}
+
+#[derive(Deserialize)]
+struct Project {
+    id: NonZeroU64,
+    name: Option<String>,
+    path: Option<String>,
+    path_with_namespace: Option<String>,
+    namespace_id: Option<NonZeroU64>,
+    namespace: Option<ById>,
+    #[serde(default, deserialize_with = "word::visibility")]
+    visibility: Option<Visibility>,
+    #[serde(default, deserialize_with = "word::feature_access")]
+    package_registry_access_level: Option<FeatureAccess>,
+    packages_enabled: Option<bool>,
+    #[serde(default, deserialize_with = "word::feature_access")]
+    issues_access_level: Option<FeatureAccess>,
+    issues_enabled: Option<bool>,
+    #[serde(default)]
+    archived: bool,
+    default_branch: Option<String>,
+    creator_id: Option<u64>,
+    #[serde(default)]
+    shared_with_groups: Vec<SharedWith>,
+    #[serde(default)]
+    job_token_scope: JobTokenScope,
+}
+
+/// Whose job tokens a project accepts.
+#[derive(Deserialize)]
+#[serde(default)]
+struct JobTokenScope {
+    inbound_enabled: bool,
+    projects: Vec<u64>,
+    groups: Vec<u64>,
+}
+
+impl Default for JobTokenScope {
+    fn default() -> Self {
+        JobTokenScope { inbound_enabled: true, projects: Vec::new(), groups: Vec::new() }
+    }
+}
+
+impl Project {
+    fn save(self, env: &Env) -> Result<(), Unapplied> {
+        let (above, last) = split(self.path_with_namespace.as_deref());
+        let path = self.path.as_deref().or(last).ok_or(BadLine::Fields("path or path_with_namespace is missing"))?;
+        let namespace_id = match (self.namespace_id.or(self.namespace.map(|namespace| namespace.id)), above) {
+            (Some(id), _) => id.get(),
+            (None, Some(above)) => namespace_at(env, above)?,
+            (None, None) => return Err(BadLine::Fields("namespace_id is missing").into()),
+        };
+        let access = |level: Option<FeatureAccess>, enabled: Option<bool>| {
+            level.unwrap_or(if enabled == Some(false) { FeatureAccess::Disabled } else { FeatureAccess::Enabled })
+        };
+        let new = NewProject {
+            id: self.id.get(),
+            name: self.name.unwrap_or_else(|| path.to_owned()),
+            path: path.to_owned(),
+            namespace_id,
+            visibility: self.visibility.unwrap_or(Visibility::Private),
+            registry: access(self.package_registry_access_level, self.packages_enabled),
+            issues: access(self.issues_access_level, self.issues_enabled),
+            archived: self.archived,
+            default_branch: self.default_branch,
+            creator_id: self.creator_id,
+            shares: self.shared_with_groups.into_iter().map(Share::from).collect(),
+            job_tokens: JobTokens {
+                restricted: self.job_token_scope.inbound_enabled,
+                projects: self.job_token_scope.projects,
+                groups: self.job_token_scope.groups,
+            },
+        };
+        Ok(project::save(env, new)?)
+    }
+}
+
+/// The path above the last segment, and the last segment.
+fn split(full_path: Option<&str>) -> (Option<&str>, Option<&str>) {
+    let Some(full_path) = full_path else { return (None, None) };
+    match full_path.rsplit_once('/') {
+        Some((above, last)) => (Some(above), Some(last)),
+        None => (None, Some(full_path)),
+    }
+}
+
+fn namespace_at(env: &Env, path: &str) -> Result<u64, Unapplied> {
+    let found = namespace::find(env, path)?;
+    Ok(found.ok_or_else(|| BadLine::NoNamespace(path.to_owned()))?.id)
+}
+
+#[derive(Deserialize)]
+struct SharedWith {
+    group_id: NonZeroU64,
+    #[serde(alias = "access_level", deserialize_with = "word::role")]
+    group_access_level: Role,
+    #[serde(default, deserialize_with = "word::moment")]
+    expires_at: Option<Timestamp>,
+}
+
+impl From<SharedWith> for Share {
+    fn from(share: SharedWith) -> Self {
+        Share { group_id: share.group_id.get(), role: share.group_access_level, expires_at: share.expires_at }
+    }
+}
+
+#[derive(Deserialize)]
+struct Member {
+    #[serde(default, deserialize_with = "word::lower_case")]
+    source_type: Option<String>,
+    source_id: Option<NonZeroU64>,
+    user_id: NonZeroU64,
+    #[serde(default, deserialize_with = "word::some_role")]
+    access_level: Option<Role>,
+    #[serde(default, deserialize_with = "word::moment")]
+    expires_at: Option<Timestamp>,
+    /// `awaiting` and the like until somebody approved.
+    state: Option<String>,
+    /// Set while access is asked for and not granted.
+    requested_at: Option<String>,
+}
+
+impl Member {
+    fn apply(self, env: &Env, deleted: bool) -> Result<(), Unapplied> {
+        let source = match (self.source_type.as_deref(), self.source_id) {
+            (Some("group" | "namespace"), Some(id)) => Source::Group(id.get()),
+            (Some("project"), Some(id)) => Source::Project(id.get()),
+            _ => return Err(BadLine::Fields("source_type must be group or project, with a source_id").into()),
+        };
+        let pending = self.requested_at.is_some() || self.state.as_deref().is_some_and(|state| state != "active");
+        let membership = match (deleted || pending, self.access_level) {
+            (true, _) | (_, Some(Role::None)) => None,
+            (false, Some(role)) => Some(Membership { role, expires_at: self.expires_at }),
+            (false, None) => return Err(BadLine::Fields("access_level is missing").into()),
+        };
+        Ok(member::save(env, self.user_id.get(), source, membership)?)
+    }
+}
+
+/// One setting as `name` and `value`, or several as the fields of one object.
+fn apply_setting(env: &Env, mut fields: Map<String, Value>, deleted: bool) -> Result<(), Unapplied> {
+    fields.retain(|name, _| name != "kind" && name != "deleted");
+    if let Some(Value::String(name)) = fields.get("name").cloned() {
+        let value = fields.remove("value").filter(|_| !deleted).unwrap_or(Value::Null);
+        fields = Map::from_iter([(name, value)]);
+    } else if deleted {
+        return Err(BadLine::Fields("name is missing").into());
+    }
+    let changes = settings::changes(fields).map_err(BadLine::Settings)?;
+    setting::save(env, &changes)?;
+    Ok(())
+}
+
+#[derive(Deserialize)]
+struct Feature {
+    name: String,
+    value: Option<bool>,
+    gates: Option<Vec<Value>>,
+}
+
+impl Feature {
+    fn apply(self, env: &Env, deleted: bool) -> Result<(), Unapplied> {
+        if !features::is_name(&self.name) {
+            return Err(BadLine::Fields("name has characters that no feature's name has, or is too long").into());
+        }
+        if deleted {
+            return Ok(feature::delete(env, &self.name)?);
+        }
+        let gates = match (&self.gates, self.value) {
+            (Some(list), _) => features::gates(list).ok_or(BadLine::Fields("gates has a gate that is not known"))?,
+            (None, Some(boolean)) => Gates { boolean, ..Gates::default() },
+            (None, None) => return Err(BadLine::Fields("gates or value is missing").into()),
+        };
+        feature::save(env, &self.name, |current| *current = gates.clone())?;
+        Ok(())
+    }
+}

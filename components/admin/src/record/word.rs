@@ -1,0 +1,52 @@
+//! Words, numbers and times that stand for something; others are refused.
+
+use directory::access::Role;
+use directory::namespace::Visibility;
+use directory::project::FeatureAccess;
+use directory::user::State;
+use kit::Timestamp;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
+
+/// A word that `read` knows; `null` is absent.
+fn word<'de, D: Deserializer<'de>, T>(
+    from: D,
+    what: &str,
+    read: impl FnOnce(&str) -> Option<T>,
+) -> Result<Option<T>, D::Error> {
+    let Some(text) = Option::<String>::deserialize(from)? else { return Ok(None) };
+    match read(&text) {
+        Some(value) => Ok(Some(value)),
+        None => Err(D::Error::custom(format_args!("{what} `{text}` is not known"))),
+    }
+}
+
+pub fn state<'de, D: Deserializer<'de>>(from: D) -> Result<Option<State>, D::Error> {
+    word(from, "state", State::parse)
+}
+
+pub fn visibility<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Visibility>, D::Error> {
+    word(from, "visibility", Visibility::parse)
+}
+
+pub fn feature_access<'de, D: Deserializer<'de>>(from: D) -> Result<Option<FeatureAccess>, D::Error> {
+    word(from, "access level", FeatureAccess::parse)
+}
+
+/// A date, which ends as it begins, or a moment.
+pub fn moment<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Timestamp>, D::Error> {
+    word(from, "time", Timestamp::parse)
+}
+
+pub fn lower_case<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
+    word(from, "word", |text| Some(text.to_ascii_lowercase()))
+}
+
+pub fn role<'de, D: Deserializer<'de>>(from: D) -> Result<Role, D::Error> {
+    let level = u64::deserialize(from)?;
+    Role::from_level(level).ok_or_else(|| D::Error::custom(format_args!("access level {level} is not known")))
+}
+
+pub fn some_role<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Role>, D::Error> {
+    role(from).map(Some)
+}

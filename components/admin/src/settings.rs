@@ -1,0 +1,127 @@
+//! Settings as clients name and see them.
+
+use directory::setting::Settings;
+use kit::Error;
+use kit::params::{Checks, Params};
+use serde_json::{Map, Value, json};
+
+/// Names of the reference service, and ours.
+const ALIASES: [(&str, &str); 2] =
+    [("cube_api_base_url", "analytics_api_base_url"), ("cube_api_key", "analytics_api_key")];
+
+/// The longest name of a setting, in bytes; the longest of the reference service has 65.
+const MAX_NAME: usize = 100;
+
+/// What a request changes, checked: `null` goes back to the default. Settings that only some
+/// other component knows are kept as they are given.
+pub fn changes(fields: Map<String, Value>) -> Result<Map<String, Value>, Error> {
+    let mut changes = Map::new();
+    for (name, value) in fields {
+        let alias = ALIASES.iter().find(|(alias, _)| *alias == name);
+        let name = alias.map_or(name, |(_, ours)| (*ours).to_owned());
+        // An empty field of a form is how a client without JSON says null.
+        changes.insert(name, if value == "" { Value::Null } else { value });
+    }
+    let params = Params::from_json(&changes);
+    let checks = Checks::new(&params);
+    if changes.is_empty() {
+        checks.fault("settings are missing, at least one parameter must be provided");
+    }
+    for name in changes.keys().filter(|name| !is_name(name)) {
+        checks.fault(format!("{name} is invalid"));
+    }
+    checks.one_of("license", &["free", "premium", "ultimate"]);
+    for name in ["hosted", "product_analytics_enabled"] {
+        if let Some(value) = checks.boolean(name) {
+            changes.insert(name.to_owned(), value.into());
+        }
+    }
+    let is_text = |name: &str| changes.get(name).is_none_or(|value| value.is_string() || value.is_null());
+    for name in ["license", "operator_group", "analytics_api_base_url", "analytics_api_key"] {
+        if !is_text(name) {
+            checks.fault(format!("{name} is invalid"));
+        }
+    }
+    let is_http = |url: &str| url.starts_with("http://") || url.starts_with("https://");
+    if params.text("analytics_api_base_url").is_some_and(|url| !is_http(url)) {
+        checks.fault("analytics_api_base_url is not an http or https URL");
+    }
+    checks.done()?;
+    Ok(changes)
+}
+
+fn is_name(name: &str) -> bool {
+    (1..=MAX_NAME).contains(&name.len())
+        && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_')
+}
+
+/// Whether a setting can be set but never read.
+pub fn is_secret(name: &str) -> bool {
+    let last = name.rsplit('_').next().unwrap_or(name);
+    matches!(last, "key" | "token" | "secret" | "password" | "passphrase" | "credentials" | "pem")
+        || name.ends_with("connection_string")
+}
+
+/// The settings as they are shown: those with a default always, the secret ones never.
+pub fn shown(settings: &Settings) -> Value {
+    let mut shown = json!({
+        "license": settings.license().as_str(),
+        "hosted": settings.hosted(),
+        "operator_group": settings.operator_group(),
+        "analytics_api_base_url": settings.text("analytics_api_base_url"),
+        "product_analytics_enabled": settings.flag("product_analytics_enabled", false),
+    });
+    if let Value::Object(fields) = &mut shown {
+        for (name, value) in settings.all() {
+            if !is_secret(name) && !fields.contains_key(name) {
+                fields.insert(name.clone(), value.clone());
+            }
+        }
+        for (alias, ours) in ALIASES {
+            if let Some(value) = fields.get(ours).cloned() {
+                fields.insert(alias.to_owned(), value);
+            }
+        }
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(fields: Value) -> Result<Value, Value> {
+        changes(fields.as_object().unwrap().clone()).map(Value::Object).map_err(|error| error.to_json())
+    }
+
+    #[test]
+    fn known_settings_are_checked_and_others_are_kept() {
+        assert_eq!(
+            check(json!({"license": "free", "hosted": "0", "signup_enabled": false, "cube_api_key": "k"})),
+            Ok(json!({"license": "free", "hosted": false, "signup_enabled": false, "analytics_api_key": "k"}))
+        );
+        assert_eq!(check(json!({"license": "", "hosted": null})), Ok(json!({"license": null, "hosted": null})));
+        assert_eq!(
+            check(
+                json!({"license": "gold", "hosted": "maybe", "operator_group": 5, "analytics_api_base_url": "ftp://x", "A b": 1})
+            ),
+            Err(
+                json!({"error": "A b is invalid, license does not have a valid value, hosted is invalid, operator_group is invalid, analytics_api_base_url is not an http or https URL"})
+            )
+        );
+        assert_eq!(
+            check(json!({})),
+            Err(json!({"error": "settings are missing, at least one parameter must be provided"}))
+        );
+    }
+
+    #[test]
+    fn what_opens_something_is_secret() {
+        for name in ["analytics_api_key", "runners_registration_token", "smtp_password", "x_connection_string", "key"] {
+            assert!(is_secret(name), "{name}");
+        }
+        for name in ["license", "rsa_key_restriction", "analytics_api_base_url"] {
+            assert!(!is_secret(name), "{name}");
+        }
+    }
+}
