@@ -8,7 +8,7 @@ DATA ?= data
 CLIENTS ?= yes
 
 .DEFAULT_GOAL := help
-.PHONY: help run build components host fixtures test lint bench clean toolchain clients
+.PHONY: help run build components host fixtures test lint bench clean toolchain clients peers
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -37,7 +37,7 @@ lint: toolchain ## Formatting and lints, warnings are errors
 	cargo clippy --locked --release --workspace --all-targets -- -D warnings
 	cargo clippy --locked --profile component --target $(WASM) $(AREAS:%=-p %) -- -D warnings
 
-bench: build ## Measure, beside a native hyper server; prints tables
+bench: build peers ## Measure, beside a native hyper server; prints tables
 	cargo bench --locked -p hexad-tests --bench hexad
 
 clean: ## Remove what was built; data stays
@@ -55,4 +55,13 @@ tests/cache/clients/installed: tests/clients/programs/package.json
 	@mkdir -p tests/cache/clients
 	cp $< tests/cache/clients/
 	npm install --prefix tests/cache/clients --no-package-lock --no-audit --no-fund --loglevel=error
+	@touch $@
+
+peers: tests/cache/peers/installed
+
+tests/cache/peers/installed: tests/bench/peers/package.json
+	@command -v node npm >/dev/null || { echo "hexad: the benchmark's peer needs node and npm on the PATH" >&2; exit 1; }
+	@mkdir -p tests/cache/peers
+	cp $< tests/cache/peers/
+	npm install --prefix tests/cache/peers --no-package-lock --no-audit --no-fund --loglevel=error
 	@touch $@

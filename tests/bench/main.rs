@@ -1,21 +1,77 @@
-//! `make bench`: how fast and how frugal the whole is, beside a native hyper "hello" that runs on
-//! the same machine, in the same run, under the same client. Nothing here is asserted: a table is
-//! printed, and ratios say more than absolute numbers of a shared machine.
+//! `make bench`: how fast and how frugal the whole is. Beside it run a native hyper "hello" and a
+//! registry of the same kind, on the same machine, in the same run, under the same client. Nothing
+//! is asserted: tables are printed, and ratios say more than the numbers of a shared machine.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 mod hello;
 mod load;
 mod table;
+mod verdaccio;
 
 use hexad_tests::forge::{self, DEVELOPER, PUBLIC};
 use hexad_tests::package;
 use hexad_tests::server::Server;
 use load::{Load, Request};
 use table::Table;
+use verdaccio::Verdaccio;
 
 const KB: usize = 1000;
 const MB: usize = 1000 * KB;
+
+/// A registry under measurement.
+struct Registry {
+    url: String,
+    /// Path of the registry on its host.
+    base: String,
+    token: String,
+}
+
+impl Registry {
+    fn put(&self, name: &str, version: &str, size: usize, seed: u64) -> Request {
+        Request {
+            method: "PUT",
+            path: format!("{}/{name}", self.base),
+            headers: vec![
+                ("authorization", format!("Bearer {}", self.token)),
+                ("content-type", "application/json".into()),
+            ],
+            body: package::document(name, version, "latest", &package::tarball(name, version, size, seed)),
+        }
+    }
+
+    fn get(&self, path: &str, headers: &[(&'static str, &str)]) -> Request {
+        Request {
+            method: "GET",
+            path: format!("{}/{path}", self.base),
+            headers: headers.iter().map(|(name, value)| (*name, (*value).to_owned())).collect(),
+            body: Vec::new(),
+        }
+    }
+
+    /// Publishes what is read later. A peer may not take many at once, so one after the other.
+    fn fill(&self) {
+        let mut requests: Vec<Request> = (0..200).map(|n| self.put("many", &format!("1.0.{n}"), KB, n)).collect();
+        requests.push(self.put("one", "1.0.0", 100 * KB, 1000));
+        requests.push(self.put("big", "1.0.0", 5 * MB, 1001));
+        load::each_once(&self.url, requests, 1);
+    }
+
+    fn reads(&self) -> Vec<(&'static str, Request)> {
+        let etag = load::header(&self.url, &self.get("one", &[]), "etag").expect("metadata has an ETag");
+        let abbreviated = "application/vnd.npm.install-v1+json";
+        vec![
+            ("metadata, 1 version", self.get("one", &[])),
+            ("metadata, 200 versions", self.get("many", &[])),
+            ("metadata, 200 versions, gzip", self.get("many", &[("accept-encoding", "gzip")])),
+            ("abbreviated, 200 versions", self.get("many", &[("accept", abbreviated)])),
+            ("metadata, 304", self.get("one", &[("if-none-match", &etag)])),
+            ("metadata with a token", self.get("one", &[("authorization", &format!("Bearer {}", self.token))])),
+            ("tarball, 100 kB", self.get("one/-/one-1.0.0.tgz", &[])),
+            ("tarball, 5 MB", self.get("big/-/big-1.0.0.tgz", &[])),
+        ]
+    }
+}
 
 fn main() {
     if std::env::args().any(|argument| argument == hello::FLAG) {
@@ -25,77 +81,91 @@ fn main() {
     let data = tempfile::tempdir().expect("a temporary folder");
     let server = Server::start(data.path());
     forge::seed(&server);
-    let registry = format!("/api/v4/projects/{PUBLIC}/packages/npm");
-
-    let put = |name: &str, version: &str, size: usize, seed: u64| Request {
-        method: "PUT",
-        path: format!("{registry}/{}", name.replace('/', "%2f")),
-        headers: vec![("authorization", format!("Bearer {DEVELOPER}")), ("content-type", "application/json".into())],
-        body: package::document(name, version, "latest", &package::tarball(name, version, size, seed)),
+    let peer = Verdaccio::start();
+    let ours = Registry {
+        url: server.url.clone(),
+        base: format!("/api/v4/projects/{PUBLIC}/packages/npm"),
+        token: DEVELOPER.into(),
     };
-    let get = |path: String, headers: &[(&'static str, &str)]| Request {
-        method: "GET",
-        path,
-        headers: headers.iter().map(|(name, value)| (*name, (*value).to_owned())).collect(),
-        body: Vec::new(),
-    };
+    let theirs =
+        peer.as_ref().map(|peer| Registry { url: peer.url.clone(), base: String::new(), token: peer.token.clone() });
 
     eprintln!("publishing what is read later…");
-    let mut seeded: Vec<Request> = (0..200).map(|n| put("many", &format!("1.0.{n}"), KB, n)).collect();
-    seeded.push(put("one", "1.0.0", 100 * KB, 1000));
-    seeded.push(put("big", "1.0.0", 5 * MB, 1001));
-    load::each_once(&server.url, seeded, 1);
-    let etag = load::header(&server.url, &get(format!("{registry}/one"), &[]), "etag").expect("metadata has an ETag");
+    ours.fill();
+    theirs.iter().for_each(Registry::fill);
 
-    let abbreviated = "application/vnd.npm.install-v1+json";
-    let cases = [
-        ("metadata, 1 version", get(format!("{registry}/one"), &[])),
-        ("metadata, 200 versions", get(format!("{registry}/many"), &[])),
-        ("abbreviated, 200 versions", get(format!("{registry}/many"), &[("accept", abbreviated)])),
-        ("metadata, 304", get(format!("{registry}/one"), &[("if-none-match", &etag)])),
-        ("metadata with a token", get(format!("{registry}/one"), &[("authorization", &format!("Bearer {DEVELOPER}"))])),
-        ("tarball, 100 kB", get(format!("{registry}/one/-/one-1.0.0.tgz"), &[])),
-        ("tarball, 5 MB", get(format!("{registry}/big/-/big-1.0.0.tgz"), &[])),
-    ];
-    let mut table = Table::new("Reads, 16 connections");
-    let base = Load::run(&hello.url, &get("/".into(), &[]));
-    table.row("native hyper hello", &base, &base);
-    for (name, request) in &cases {
+    let hello_load =
+        Load::run(&hello.url, &Request { method: "GET", path: "/".into(), headers: Vec::new(), body: Vec::new() });
+    println!("native hyper hello, 16 connections: {:.0} requests/s\n", hello_load.per_second());
+    let mut table = Table::new("Reads, 16 connections", &hello_load);
+    let mut peer_reads = theirs.iter().flat_map(Registry::reads);
+    for (name, request) in ours.reads() {
         eprintln!("{name}…");
-        table.row(name, &Load::run(&server.url, request), &base);
+        let load = Load::run(&ours.url, &request);
+        let peer = peer_reads.next().zip(theirs.as_ref()).map(|((_, request), peer)| Load::run(&peer.url, &request));
+        table.row(name, &load, peer.as_ref());
     }
     table.print();
 
-    let mut table = Table::new("Durable publishes of 100 kB");
-    let mut serial = 0;
-    let mut documents = |count: u64, same_package: bool| -> Vec<Request> {
+    publishes(&ours, theirs.as_ref(), &hello_load);
+    memory(&ours, &server, theirs.as_ref().zip(peer.as_ref()));
+}
+
+fn publishes(ours: &Registry, theirs: Option<&Registry>, hello: &Load) {
+    let mut serial = 10_000;
+    let mut documents = |registry: &Registry, count: u64, same_package: bool| -> Vec<Request> {
         (0..count)
             .map(|_| {
                 serial += 1;
                 let name = if same_package { "growing".to_owned() } else { format!("fresh-{serial}") };
-                put(&name, &format!("1.0.{serial}"), 100 * KB, serial)
+                registry.put(&name, &format!("1.0.{serial}"), 100 * KB, serial)
             })
             .collect()
     };
+    let mut table = Table::new("Durable publishes of 100 kB", hello);
     for (name, count, connections, same) in [
         ("one after the other, new packages", 200, 1, false),
         ("one after the other, one package", 200, 1, true),
         ("8 at once, new packages", 400, 8, false),
     ] {
         eprintln!("{name}…");
-        let requests = documents(count, same);
-        table.row(name, &load::each_once(&server.url, requests, connections), &base);
+        let load = load::each_once(&ours.url, documents(ours, count, same), connections);
+        let peer = theirs.map(|theirs| load::each_once(&theirs.url, documents(theirs, count, same), connections));
+        table.row(name, &load, peer.as_ref());
     }
     table.print();
 
-    println!("Memory of the host, above idle, in MB");
-    println!("  {:<38} {:>8}", "", "peak");
-    for (name, size, at_once) in [("publish of 100 MB", 100 * MB, 1), ("3 publishes of 100 MB at once", 100 * MB, 3)] {
+    eprintln!("publishing 2,000 versions…");
+    let versions = |from: u64, to: u64, size: usize| -> Vec<Request> {
+        (from..to).map(|n| ours.put("large", &format!("2.0.{n}"), size, n)).collect()
+    };
+    load::each_once(&ours.url, versions(0, 2000, KB), 1);
+    let mut table = Table::new("Onto a package with 2,000 versions, 100 kB", hello);
+    table.row("one after the other", &load::each_once(&ours.url, versions(2000, 2200, 100 * KB), 1), None);
+    let etag = load::header(&ours.url, &ours.get("large", &[]), "etag").expect("metadata has an ETag");
+    table.row("metadata, 304", &Load::run(&ours.url, &ours.get("large", &[("if-none-match", &etag)])), None);
+    table.print();
+}
+
+fn memory(ours: &Registry, server: &Server, peer: Option<(&Registry, &Verdaccio)>) {
+    println!("Peak memory above idle, in MB");
+    println!("  {:<38} {:>8} {:>9}", "", "hexad", "verdaccio");
+    for (name, at_once) in [("publish of 100 MB", 1), ("3 publishes of 100 MB at once", 3)] {
         eprintln!("{name}…");
-        let requests = (0..at_once).map(|n| put(&format!("huge-{at_once}-{n}"), "1.0.0", size, n)).collect();
+        let documents = |registry: &Registry| -> Vec<Request> {
+            (0..at_once).map(|n| registry.put(&format!("huge-{at_once}-{n}"), "1.0.0", 100 * MB, n)).collect()
+        };
+        let above = |(idle, peak): (u64, u64)| format!("{:.0}", peak.saturating_sub(idle) as f64 / MB as f64);
+        let (requests, idle) = (documents(ours), server.memory().0);
         server.forget_peak();
-        let idle = server.memory().0;
-        load::each_once(&server.url, requests, at_once as usize);
-        println!("  {name:<38} {:>8.1}", (server.memory().1.saturating_sub(idle)) as f64 / MB as f64);
+        load::each_once(&ours.url, requests, at_once as usize);
+        let hexad = above((idle, server.memory().1));
+        let verdaccio = peer.map_or("-".into(), |(registry, peer)| {
+            let (requests, idle) = (documents(registry), peer.memory().0);
+            peer.forget_peak();
+            load::each_once(&registry.url, requests, at_once as usize);
+            above((idle, peer.memory().1))
+        });
+        println!("  {name:<38} {hexad:>8} {verdaccio:>9}");
     }
 }

@@ -2,34 +2,36 @@
 
 use crate::load::Load;
 
-pub struct Table {
+pub struct Table<'a> {
     title: &'static str,
-    rows: Vec<[String; 6]>,
+    /// What the share in the column `of hello` is of.
+    hello: &'a Load,
+    rows: Vec<[String; 7]>,
 }
 
-impl Table {
-    pub fn new(title: &'static str) -> Self {
-        Table { title, rows: Vec::new() }
+impl<'a> Table<'a> {
+    pub fn new(title: &'static str, hello: &'a Load) -> Self {
+        Table { title, hello, rows: Vec::new() }
     }
 
-    /// Adds a measurement and its rate relative to `base`.
-    pub fn row(&mut self, name: &str, load: &Load, base: &Load) {
+    /// Adds a measurement, and that of the peer for the same work.
+    pub fn row(&mut self, name: &str, load: &Load, peer: Option<&Load>) {
         self.rows.push([
             name.to_owned(),
             format!("{:.0}", load.per_second()),
             format!("{:.1}", load.megabytes_per_second()),
             format!("{:.2}", load.percentile(0.5)),
             format!("{:.2}", load.percentile(0.99)),
-            format!("{:.3}", load.per_second() / base.per_second()),
+            format!("{:.3}", load.per_second() / self.hello.per_second()),
+            peer.map_or("-".into(), |peer| format!("{:.1}", load.per_second() / peer.per_second())),
         ]);
     }
 
     pub fn print(&self) {
         println!("{}", self.title);
-        let [name, rate, bytes, median, tail, ratio] = ["", "req/s", "MB/s", "p50 ms", "p99 ms", "of hello"];
-        println!("  {name:<38} {rate:>9} {bytes:>9} {median:>9} {tail:>9} {ratio:>9}");
-        for [name, rate, bytes, median, tail, ratio] in &self.rows {
-            println!("  {name:<38} {rate:>9} {bytes:>9} {median:>9} {tail:>9} {ratio:>9}");
+        let head = ["", "req/s", "MB/s", "p50 ms", "p99 ms", "of hello", "× peer"].map(str::to_owned);
+        for [name, rate, bytes, median, tail, ratio, peer] in std::iter::once(&head).chain(&self.rows) {
+            println!("  {name:<38} {rate:>9} {bytes:>9} {median:>9} {tail:>9} {ratio:>9} {peer:>9}");
         }
         println!();
     }

@@ -76,18 +76,28 @@ impl Server {
     /// Resident memory of the process now and at most since the last [`Server::forget_peak`], in
     /// bytes.
     pub fn memory(&self) -> (u64, u64) {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).expect("procfs");
-        let field = |name: &str| -> u64 {
-            let line = status.lines().find(|line| line.starts_with(name)).expect("a field");
-            line.split_whitespace().nth(1).and_then(|kib| kib.parse::<u64>().ok()).expect("a number") * 1024
-        };
-        (field("VmRSS:"), field("VmHWM:"))
+        memory_of(self.child.id())
     }
 
     /// Makes the highest memory seen the present one.
     pub fn forget_peak(&self) {
-        std::fs::write(format!("/proc/{}/clear_refs", self.child.id()), "5").expect("procfs");
+        forget_peak_of(self.child.id());
     }
+}
+
+/// Resident memory of a process, in bytes: now, and its peak.
+pub fn memory_of(process: u32) -> (u64, u64) {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).expect("procfs");
+    let field = |name: &str| -> u64 {
+        let line = status.lines().find(|line| line.starts_with(name)).expect("a field");
+        line.split_whitespace().nth(1).and_then(|kib| kib.parse::<u64>().ok()).expect("a number") * 1024
+    };
+    (field("VmRSS:"), field("VmHWM:"))
+}
+
+/// Makes a process's peak of resident memory the present one.
+pub fn forget_peak_of(process: u32) {
+    std::fs::write(format!("/proc/{process}/clear_refs"), "5").expect("procfs");
 }
 
 impl Drop for Server {

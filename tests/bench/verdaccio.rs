@@ -1,0 +1,97 @@
+//! The peer: verdaccio, with signed tokens and anonymous reading, storage in a folder of its own.
+
+use serde_json::{Value, json};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+const CONFIGURATION: &str = "
+storage: ./storage
+auth: { htpasswd: { file: ./htpasswd, max_users: 10 } }
+security: { api: { jwt: { sign: { expiresIn: 1d } } } }
+uplinks: {}
+packages: { '**': { access: $all, publish: $authenticated } }
+max_body_size: 1gb
+log: { type: stdout, format: json, level: fatal }
+";
+
+pub struct Verdaccio {
+    child: Child,
+    pub url: String,
+    pub token: String,
+    _folder: tempfile::TempDir,
+}
+
+impl Verdaccio {
+    /// Starts it if `make bench` has installed it.
+    pub fn start() -> Option<Self> {
+        let program = hexad_tests::server::root().join("tests/cache/peers/node_modules/verdaccio/bin/verdaccio");
+        if !program.is_file() {
+            eprintln!("{} is missing: measuring without the peer", program.display());
+            return None;
+        }
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        std::fs::write(folder.path().join("config.yaml"), CONFIGURATION).expect("a file");
+        let address = free_address();
+        let child = start(&program, folder.path(), &address);
+        let url = format!("http://{address}");
+        let mut peer = Verdaccio { child, url, token: String::new(), _folder: folder };
+        peer.token = peer.sign_up();
+        Some(peer)
+    }
+
+    /// Creates a user and returns a token, as soon as the server answers.
+    fn sign_up(&mut self) -> String {
+        let user = json!({"name": "bench", "password": "a-long-password"}).to_string();
+        loop {
+            let answer = ureq::put(format!("{}/-/user/org.couchdb.user:bench", self.url))
+                .content_type("application/json")
+                .send(&user);
+            match answer {
+                Ok(mut answer) => {
+                    let text = answer.body_mut().read_to_string().expect("an answer");
+                    let answer: Value = serde_json::from_str(&text).expect("JSON");
+                    return answer["token"].as_str().expect("a token").to_owned();
+                }
+                Err(why) => {
+                    let ended = self.child.try_wait().expect("a child");
+                    assert!(ended.is_none(), "verdaccio ended: {why}");
+                    std::thread::yield_now();
+                }
+            }
+        }
+    }
+
+    /// Resident memory now, and at most since the last [`Verdaccio::forget_peak`], in bytes.
+    pub fn memory(&self) -> (u64, u64) {
+        hexad_tests::server::memory_of(self.child.id())
+    }
+
+    pub fn forget_peak(&self) {
+        hexad_tests::server::forget_peak_of(self.child.id());
+    }
+}
+
+impl Drop for Verdaccio {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn start(program: &Path, folder: &Path, address: &str) -> Child {
+    Command::new("node")
+        .arg(program)
+        .args(["--config", "config.yaml", "--listen", address])
+        .current_dir(folder)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("node runs")
+}
+
+/// An address on which nothing listened a moment ago; verdaccio cannot choose one itself and say so.
+fn free_address() -> String {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    listener.local_addr().expect("an address").to_string()
+}
