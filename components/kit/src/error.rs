@@ -8,7 +8,7 @@ use crate::body::Broken;
 use crate::response::Response;
 use crate::store::Fault;
 use http::header::{ALLOW, CACHE_CONTROL, HeaderName, HeaderValue, RETRY_AFTER};
-use http::{HeaderMap, StatusCode};
+use http::StatusCode;
 use serde_json::{Value, json};
 
 /// An error answer.
@@ -16,7 +16,8 @@ use serde_json::{Value, json};
 pub struct Error {
     pub status: StatusCode,
     body: Value,
-    headers: HeaderMap,
+    /// A list, because few errors have any and errors are passed up through many calls.
+    headers: Vec<(HeaderName, HeaderValue)>,
     /// For the log only.
     pub cause: Option<String>,
 }
@@ -28,6 +29,7 @@ impl Error {
     }
 
     /// Refused by validation or routing: `{"error": text}`.
+    #[allow(clippy::self_named_constructors, reason = "named after the key, as `message` is")]
     pub fn error(status: StatusCode, text: impl Into<String>) -> Self {
         Error::with_body(status, json!({"error": text.into()}))
     }
@@ -39,11 +41,11 @@ impl Error {
 
     /// An error with a body of its own.
     pub fn with_body(status: StatusCode, body: Value) -> Self {
-        Error { status, body, headers: HeaderMap::new(), cause: None }
+        Error { status, body, headers: Vec::new(), cause: None }
     }
 
     pub fn with_header(mut self, name: HeaderName, value: HeaderValue) -> Self {
-        self.headers.insert(name, value);
+        self.headers.push((name, value));
         self
     }
 
