@@ -1,6 +1,7 @@
 # hexad: make run, make test. `make help` lists everything.
 
 AREAS := admin package-registry
+FIXTURES := probe incoming
 WASM := wasm32-wasip2
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 LISTEN ?= 127.0.0.1:8080
@@ -28,6 +29,11 @@ components: toolchain ## Build the components into dist/
 
 host: toolchain ## Build the host
 	cargo build --locked --release -p hexad
+
+fixtures: toolchain ## Build the guests that the host's own tests run, into dist/fixtures/
+	cargo build --locked --profile component --target $(WASM) $(FIXTURES:%=-p %)
+	@mkdir -p dist/fixtures
+	@for guest in $(FIXTURES); do cp $(TARGET)/$(WASM)/component/$$guest.wasm dist/fixtures/; done
 
 test: build fixtures $(if $(filter no,$(CLIENTS)),,clients) ## Run every test; CLIENTS=no leaves out the package managers
 	HEXAD_CLIENTS=$(CLIENTS) cargo test --locked --release --workspace

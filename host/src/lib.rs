@@ -1,7 +1,46 @@
-//! wip
-pub mod keyvalue;
+//! The host: a manifest's components behind one HTTP address, each in a sandbox of its own.
+//!
+//! Everything that `hexad up` does is here as a library, so that tests can do it without a
+//! socket: make a [`Runtime`] (once per process), read a [`Manifest`], start a [`Host`], and
+//! [`handle`](Host::handle) requests, or [`listen`](Host::listen).
+//!
+//! Inside, from the client to the store:
+//!
+//! | module | knows |
+//! |---|---|
+//! | [`acceptor`], [`connection`] | sockets and HTTP versions |
+//! | [`shard`] | threads: a connection, its instances and its reads stay on one |
+//! | [`application`] | the way of one request; the only file that maps failures to statuses |
+//! | [`router`] | paths |
+//! | [`exchange`], [`body`], [`reply`] | one request: its clock, its limits, its bodies |
+//! | [`component`] | slots, generations, instances; when an instance ends |
+//! | [`guest`] | what an instance may reach |
+//! | [`keyvalue`], [`variables`] | the interfaces that guests import |
+//! | [`store`] | keys, values, and when they are durable |
+//! | [`runtime`] | the engine and compiled code |
+//! | [`manifest`] | `spin.toml` |
+//! | [`cli`] | the command line |
+
+mod acceptor;
+mod application;
+mod body;
+pub mod cli;
+pub mod component;
+mod connection;
+mod exchange;
+mod guest;
+mod host;
+mod keyvalue;
 pub mod manifest;
-pub mod router;
+mod reply;
+mod router;
+mod runtime;
+mod shard;
 pub mod store;
 mod throttle;
-pub mod variables;
+mod variables;
+
+pub use body::{BodyError, ResponseBody};
+pub use host::{Host, Options, StartError};
+pub use manifest::Manifest;
+pub use runtime::{Digest, Runtime, RuntimeError};

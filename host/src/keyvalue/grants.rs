@@ -63,6 +63,11 @@ impl Grants {
         }
     }
 
+    /// The labels that the component may open.
+    pub fn labels(&self) -> impl Iterator<Item = &str> {
+        self.labels.iter().map(String::as_str)
+    }
+
     pub fn label(&self, label: &str) -> Label {
         if self.labels.contains(label) {
             Label::Granted

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub use error::ManifestError;
-pub use limits::Limits;
+pub use limits::{INSTANCES_CEILING, Limits, MEMORY_CEILING};
 pub use variables::Environment;
 
 use crate::keyvalue::Grants;
@@ -66,7 +66,7 @@ impl Manifest {
         external_url: Option<&str>,
     ) -> Result<Self, ManifestError> {
         let invalid = |reason| ManifestError::invalid(path, reason);
-        let schema::Manifest { application, variables, component: declared, trigger, spin_manifest_version: _ } =
+        let schema::Manifest { application, variables, component: declared, trigger, _version } =
             toml::from_str(text).map_err(|error| invalid(error.to_string()))?;
         application.check().map_err(invalid)?;
 

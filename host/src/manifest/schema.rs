@@ -10,9 +10,9 @@ use serde::de::IgnoredAny;
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Manifest {
-    /// Deserialised for its value: only 2 is read.
-    #[serde(deserialize_with = "version_2")]
-    pub spin_manifest_version: (),
+    /// Only 2 is read.
+    #[serde(rename = "spin_manifest_version", deserialize_with = "version_2")]
+    pub _version: (),
     pub application: Application,
     #[serde(default)]
     pub variables: BTreeMap<String, Variable>,

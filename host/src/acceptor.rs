@@ -1,0 +1,96 @@
+//! The listening socket, and the thread that hands its connections to the shards.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use tokio::net::{TcpListener, TcpSocket};
+use tokio::sync::watch;
+
+use crate::shard::{self, Job, Shard, Stop};
+use crate::throttle::Throttle;
+
+/// Connections that the kernel holds while the acceptor is busy.
+const BACKLOG: u32 = 1024;
+
+/// How long the acceptor waits when the process is out of descriptors or the kernel of memory.
+/// Connections wait in the backlog meanwhile.
+const BACK_OFF: Duration = Duration::from_millis(50);
+
+/// A bound socket and its thread.
+pub struct Acceptor {
+    address: SocketAddr,
+    thread: JoinHandle<()>,
+}
+
+impl Acceptor {
+    /// Binds `address` (port 0: any free one) and starts to accept.
+    pub fn start(address: SocketAddr, shards: Arc<Vec<Shard>>, stop: watch::Receiver<Stop>) -> io::Result<Self> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let listener = {
+            let _context = runtime.enter();
+            let socket = match address {
+                SocketAddr::V4(_) => TcpSocket::new_v4()?,
+                SocketAddr::V6(_) => TcpSocket::new_v6()?,
+            };
+            // A restart must not wait for the connections of the process before it.
+            socket.set_reuseaddr(true)?;
+            socket.bind(address)?;
+            socket.listen(BACKLOG)?
+        };
+        let address = listener.local_addr()?;
+        let thread = std::thread::Builder::new()
+            .name("acceptor".to_owned())
+            .spawn(move || runtime.block_on(accept(listener, &shards, stop)))?;
+        Ok(Self { address, thread })
+    }
+
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Waits for the thread; the stop must have been signalled.
+    pub fn join(self) {
+        if self.thread.join().is_err() {
+            tracing::error!("the acceptor panicked");
+        }
+    }
+}
+
+async fn accept(listener: TcpListener, shards: &[Shard], mut stop: watch::Receiver<Stop>) {
+    let throttle = Throttle::new(1, 3);
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            _ = stop.wait_for(Option::is_some) => return,
+        };
+        let stream = accepted.and_then(|(stream, _)| {
+            // Or a small answer waits for the acknowledgement of the one before.
+            stream.set_nodelay(true)?;
+            stream.into_std()
+        });
+        match stream {
+            Ok(stream) => {
+                if let Some(shard) = shard::least_loaded(shards) {
+                    shard.give(Job::Connection(stream));
+                }
+            }
+            Err(error) => {
+                if let Some(suppressed) = throttle.pass() {
+                    tracing::warn!(%error, suppressed, "cannot accept a connection");
+                }
+                if !is_connections_own(&error) {
+                    tokio::time::sleep(BACK_OFF).await;
+                }
+            }
+        }
+    }
+}
+
+/// Errors of a connection that died in the backlog; the next one may be well.
+fn is_connections_own(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, InvalidInput, NotConnected};
+    matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset | InvalidInput | NotConnected)
+}

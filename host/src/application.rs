@@ -1,0 +1,194 @@
+//! Following one request: route → slot → lease → instance → response.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use http::header::{CONTENT_LENGTH, EXPECT, HOST};
+use http::uri::{Authority, Scheme};
+use http::{HeaderMap, Request, Response, Uri, Version};
+use http_body_util::BodyExt;
+use wasmtime_wasi_http::WasiBody;
+use wasmtime_wasi_http::handler::{ExpirationError, InstantiationError, TrapOrPanicError};
+
+use crate::body::{GuestBody, RequestBody, ResponseBody};
+use crate::component::Slot;
+use crate::exchange::{Exchange, Lease};
+use crate::reply;
+use crate::router::Router;
+use crate::store::Backend;
+
+/// What the shards of a host share.
+pub struct Application {
+    router: Router<usize>,
+    slots: Vec<Slot>,
+    /// One for each shard.
+    backends: Vec<Arc<dyn Backend>>,
+    requests: AtomicU64,
+}
+
+impl Application {
+    pub fn new(router: Router<usize>, slots: Vec<Slot>, backends: Vec<Arc<dyn Backend>>) -> Self {
+        Self { router, slots, backends, requests: AtomicU64::new(0) }
+    }
+
+    pub fn slots(&self) -> &[Slot] {
+        &self.slots
+    }
+
+    /// Answers a request on the given shard, whatever happens to the component.
+    pub async fn answer(&self, shard: usize, request: Request<WasiBody>) -> Response<ResponseBody> {
+        let started = Instant::now();
+        let id = self.requests.fetch_add(1, Ordering::Relaxed);
+        let method = request.method().clone();
+        let uri = request.uri().clone();
+        let slot = self.router.find(uri.path()).and_then(|slot| self.slots.get(*slot));
+        let response = match (slot, self.backends.get(shard)) {
+            (Some(slot), Some(backend)) => serve(slot, shard, &**backend, request).await,
+            _ => reply::not_found(),
+        };
+        // The query may hold a token.
+        tracing::debug!(
+            request = id,
+            %method,
+            path = uri.path(),
+            status = response.status().as_u16(),
+            component = slot.map(|slot| slot.component().id.as_str()),
+            microseconds = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX),
+            "request"
+        );
+        response
+    }
+}
+
+async fn serve(slot: &Slot, shard: usize, backend: &dyn Backend, request: Request<WasiBody>) -> Response<ResponseBody> {
+    let limits = &slot.component().limits;
+    let exchange = Arc::new(Exchange::new(limits));
+    let (mut parts, body) = request.into_parts();
+    let withheld = parts.version == Version::HTTP_11 && parts.headers.contains_key(EXPECT);
+    let body = RequestBody::new(body, exchange.clone(), limits.max_body, withheld);
+    if content_length(&parts.headers).is_some_and(|length| length > limits.max_body) {
+        return reply::too_large(limits.max_body);
+    }
+    parts.uri = match absolute(&parts.uri, &parts.headers, parts.version) {
+        Ok(uri) => uri,
+        Err(reason) => return reply::bad_request(reason),
+    };
+    let Ok((generation, lease)) = slot.lease().await else {
+        tracing::debug!(component = slot.component().id, "every instance is busy");
+        return reply::unavailable();
+    };
+    let Some(handler) = generation.handler(shard) else {
+        return reply::internal_error();
+    };
+
+    let request = Request::from_parts(parts, body.boxed_unsync());
+    let handled = handler.handle((exchange.clone(), lease.clone()), request);
+    let head = tokio::select! {
+        biased;
+        () = exchange.too_large() => return reply::too_large(limits.max_body),
+        () = exchange.expired() => return out_of_time(&exchange),
+        handled = handled => handled,
+    };
+    let response = match head {
+        Ok(response) => response,
+        Err(error) => return failed(slot, &exchange, &error),
+    };
+
+    // Nothing is acknowledged before it is durable, and from here on nobody waits for the
+    // guest's writes but the guest.
+    exchange.writes.write_through();
+    let durable = tokio::select! {
+        biased;
+        durable = exchange.writes.durable(backend) => durable,
+        () = exchange.expired() => return out_of_time(&exchange),
+    };
+    if let Err(error) = durable {
+        tracing::error!(component = slot.component().id, %error, "a response was withheld: its writes are not durable");
+        return reply::internal_error();
+    }
+    exchange.head_produced();
+    stream(response, exchange, lease)
+}
+
+fn stream(response: Response<WasiBody>, exchange: Arc<Exchange>, lease: Arc<Lease>) -> Response<ResponseBody> {
+    response.map(|body| GuestBody::new(body, exchange, lease).boxed_unsync())
+}
+
+fn out_of_time(exchange: &Exchange) -> Response<ResponseBody> {
+    match exchange.is_receiving() {
+        true => reply::request_timeout(),
+        false => reply::gateway_timeout(),
+    }
+}
+
+fn failed(slot: &Slot, exchange: &Exchange, error: &wasmtime::Error) -> Response<ResponseBody> {
+    let component = &slot.component().id;
+    if error.is::<ExpirationError>() || exchange.expires_at() <= Instant::now() {
+        return out_of_time(exchange);
+    }
+    if let Some(full) = error.downcast_ref::<InstantiationError<(Arc<Exchange>, Arc<Lease>)>>() {
+        tracing::warn!(component, error = format!("{:#}", full.error), "no instance could be made");
+        return reply::unavailable();
+    }
+    // The worker has logged why it ended.
+    if !error.is::<TrapOrPanicError>() {
+        tracing::warn!(component, error = format!("{error:#}"), "the component gave no response");
+    }
+    reply::internal_error()
+}
+
+fn content_length(headers: &HeaderMap) -> Option<u64> {
+    headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
+}
+
+/// The URI with the authority that the client addressed: guests do not see the `Host` header.
+fn absolute(uri: &Uri, headers: &HeaderMap, version: Version) -> Result<Uri, &'static str> {
+    let mut parts = uri.clone().into_parts();
+    let mut hosts = headers.get_all(HOST).iter();
+    let authority = match (hosts.next(), hosts.next()) {
+        (_, Some(_)) => return Err("the request has more than one Host header"),
+        (Some(host), None) => Some(
+            host.to_str()
+                .ok()
+                .and_then(|host| host.parse::<Authority>().ok())
+                .filter(|authority| !authority.as_str().contains('@'))
+                .ok_or("the Host header is not a host and port")?,
+        ),
+        (None, None) => None,
+    };
+    parts.authority = match (parts.authority, authority) {
+        // The request target wins over the header (RFC 9112, section 3.2.2).
+        (Some(target), _) => Some(target),
+        (None, Some(host)) => Some(host),
+        (None, None) if version == Version::HTTP_11 => return Err("the request has no Host header"),
+        (None, None) => Some(Authority::from_static("localhost")),
+    };
+    parts.scheme = Some(parts.scheme.unwrap_or(Scheme::HTTP));
+    Uri::from_parts(parts).map_err(|_| "the request target is not a path")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(target: &str, hosts: &[&str], expected: Result<&str, &str>) {
+        let mut headers = HeaderMap::new();
+        for host in hosts {
+            headers.append(HOST, host.parse().unwrap());
+        }
+        let found = absolute(&target.parse().unwrap(), &headers, Version::HTTP_11);
+        assert_eq!(found.map(|uri| uri.to_string()), expected.map(str::to_owned).map_err(|error| error));
+    }
+
+    #[test]
+    fn the_authority_is_the_clients() {
+        check("/a//b?q", &["forge.test:8080"], Ok("http://forge.test:8080/a//b?q"));
+        check("http://other.test/a", &["forge.test"], Ok("http://other.test/a"));
+        check("/a", &[], Err("the request has no Host header"));
+        check("/a", &["a", "b"], Err("the request has more than one Host header"));
+        check("/a", &["a/b"], Err("the Host header is not a host and port"));
+        check("/a", &["user@host"], Err("the Host header is not a host and port"));
+    }
+}

@@ -1,0 +1,200 @@
+//! Bodies on their way through the host: the request's, with its limit, and the response's, with
+//! its deadline.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Full};
+use tokio::time::Sleep;
+use wasmtime_wasi_http::{Error as WasiError, WasiBody};
+
+use crate::exchange::{Exchange, Lease};
+
+/// The body of every response.
+pub type ResponseBody = UnsyncBoxBody<Bytes, BodyError>;
+
+/// Why a response's body ends before its end. The connection is broken off, so that the client
+/// cannot take the part for the whole.
+#[derive(Debug, thiserror::Error)]
+pub enum BodyError {
+    #[error("the component was ended before its response was complete")]
+    Broken,
+    #[error("the response took longer than the transfer timeout of its component")]
+    Timeout,
+    #[error("the component failed while sending its response: {0}")]
+    Guest(WasiError),
+}
+
+/// How much of an unread request body is read and thrown away, and for how long. A client that
+/// is still sending when the connection closes may never see the answer.
+const DRAIN_BYTES: u64 = 64 * 1024 * 1024;
+const DRAIN_TIME: Duration = Duration::from_secs(10);
+
+/// A whole body.
+pub fn full(bytes: impl Into<Bytes>) -> ResponseBody {
+    Full::new(bytes.into()).map_err(|never| match never {}).boxed_unsync()
+}
+
+/// A request's body. It reports to the exchange, and what its reader leaves is drained.
+pub struct RequestBody {
+    inner: Option<WasiBody>,
+    exchange: Arc<Exchange>,
+    room: u64,
+    /// The client waits for `100 Continue`, which the first reading sends. If nobody reads, the
+    /// client sends nothing and there is nothing to drain.
+    untouched_and_withheld: bool,
+}
+
+impl RequestBody {
+    /// `limit` is in bytes; `withheld` says that the client sent `Expect: 100-continue`.
+    pub fn new(inner: WasiBody, exchange: Arc<Exchange>, limit: u64, withheld: bool) -> Self {
+        Self { inner: Some(inner), exchange, room: limit, untouched_and_withheld: withheld }
+    }
+
+    fn end(&mut self) {
+        self.inner = None;
+        self.exchange.received_all();
+    }
+}
+
+impl Body for RequestBody {
+    type Data = Bytes;
+    type Error = WasiError;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, WasiError>>> {
+        self.untouched_and_withheld = false;
+        let Some(inner) = &mut self.inner else {
+            return Poll::Ready(None);
+        };
+        let frame = ready!(Pin::new(inner).poll_frame(cx));
+        match frame {
+            Some(Ok(frame)) => {
+                self.exchange.received();
+                let length = frame.data_ref().map_or(0, |data| data.len() as u64);
+                match self.room.checked_sub(length) {
+                    Some(room) => {
+                        self.room = room;
+                        Poll::Ready(Some(Ok(frame)))
+                    }
+                    None => {
+                        self.exchange.found_too_large();
+                        if let Some(rest) = self.inner.take() {
+                            drain(rest);
+                        }
+                        self.end();
+                        Poll::Ready(Some(Err(WasiError::HttpRequestBodySize(None))))
+                    }
+                }
+            }
+            Some(Err(error)) => {
+                self.end();
+                Poll::Ready(Some(Err(error)))
+            }
+            None => {
+                self.end();
+                Poll::Ready(None)
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.inner.as_ref().is_none_or(Body::is_end_stream)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.inner.as_ref().map_or_else(|| SizeHint::with_exact(0), Body::size_hint)
+    }
+}
+
+impl Drop for RequestBody {
+    fn drop(&mut self) {
+        self.exchange.received_all();
+        if let Some(rest) = self.inner.take()
+            && !self.untouched_and_withheld
+            && !rest.is_end_stream()
+        {
+            drain(rest);
+        }
+    }
+}
+
+fn drain(mut body: WasiBody) {
+    // Outside a runtime the connection is gone as well, and with it the reason to drain.
+    let Ok(runtime) = tokio::runtime::Handle::try_current() else {
+        return;
+    };
+    let read = async move {
+        let mut room = DRAIN_BYTES;
+        while let Some(Ok(frame)) = body.frame().await {
+            let length = frame.data_ref().map_or(0, |data| data.len() as u64);
+            match room.checked_sub(length) {
+                Some(rest) => room = rest,
+                None => break,
+            }
+        }
+    };
+    runtime.spawn(async move { tokio::time::timeout(DRAIN_TIME, read).await });
+}
+
+/// A component's response body. It keeps the lease until it is complete.
+pub struct GuestBody {
+    inner: WasiBody,
+    exchange: Arc<Exchange>,
+    lease: Option<Arc<Lease>>,
+    deadline: Pin<Box<Sleep>>,
+}
+
+impl GuestBody {
+    pub fn new(inner: WasiBody, exchange: Arc<Exchange>, lease: Arc<Lease>) -> Self {
+        let deadline = Box::pin(tokio::time::sleep_until(exchange.expires_at().into()));
+        Self { inner, exchange, lease: Some(lease), deadline }
+    }
+
+    fn end(&mut self) {
+        self.exchange.ended();
+        self.lease = None;
+    }
+}
+
+impl Body for GuestBody {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        if self.lease.is_none() {
+            return Poll::Ready(None);
+        }
+        let outcome = match Pin::new(&mut self.inner).poll_frame(cx) {
+            Poll::Ready(Some(Ok(frame))) => return Poll::Ready(Some(Ok(frame))),
+            Poll::Ready(Some(Err(error))) => Some(Err(BodyError::Guest(error))),
+            // The stream of a guest that died just ends.
+            Poll::Ready(None) if self.exchange.is_broken() => Some(Err(BodyError::Broken)),
+            Poll::Ready(None) => None,
+            Poll::Pending => {
+                ready!(self.deadline.as_mut().poll(cx));
+                Some(Err(BodyError::Timeout))
+            }
+        };
+        self.end();
+        Poll::Ready(outcome)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.lease.is_none() || self.inner.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.inner.size_hint()
+    }
+}
+
+impl Drop for GuestBody {
+    fn drop(&mut self) {
+        self.end();
+    }
+}

@@ -1,0 +1,105 @@
+//! `hexad up`: serves an application until it is told to stop.
+
+use std::io::Write;
+use std::net::SocketAddr;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use super::Failure;
+use super::log::LogOptions;
+use crate::host::{Host, Options};
+use crate::manifest::{self, Manifest};
+use crate::runtime::Runtime;
+
+/// How long requests under way may take when the host stops.
+const GRACE: Duration = Duration::from_secs(30);
+
+/// The folder of compiled code in the data directory.
+const CODE: &str = "code";
+
+/// Serve the application of a manifest.
+#[derive(Args)]
+pub struct Up {
+    /// The application's manifest.
+    #[arg(long, default_value = manifest::FILE_NAME, value_name = "FILE")]
+    manifest: PathBuf,
+
+    /// The address to listen on; port 0 takes a free one.
+    #[arg(long, default_value = "127.0.0.1:8080", value_name = "ADDRESS")]
+    listen: SocketAddr,
+
+    /// The folder for the store and for compiled code.
+    #[arg(long, default_value = "data", value_name = "FOLDER")]
+    data: PathBuf,
+
+    /// The address under which clients reach this host, if it is not the one it listens on.
+    #[arg(long, value_name = "URL")]
+    external_url: Option<String>,
+
+    /// How many threads serve requests [default: one for each processor].
+    #[arg(long, value_name = "N")]
+    threads: Option<NonZeroUsize>,
+
+    #[command(flatten)]
+    log: LogOptions,
+}
+
+impl Up {
+    pub fn run(self) -> Result<(), Failure> {
+        let started = Instant::now();
+        self.log.init()?;
+        let environment = |name: &str| std::env::var(name).ok();
+        let manifest = Manifest::load(&self.manifest, &environment, self.external_url.as_deref())?;
+        let runtime = Runtime::new(Some(self.data.join(CODE)))?;
+        let mut options = Options::new(self.data);
+        if let Some(threads) = self.threads {
+            options.threads = threads;
+        }
+        let signals = Signals::catch()?;
+        let mut host = Host::start(&runtime, manifest, &options)?;
+        let address = host.listen(self.listen).map_err(|error| {
+            format!("cannot listen on {}: {error}; choose another address with --listen", self.listen)
+        })?;
+        let milliseconds = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
+        tracing::info!(%address, threads = options.threads, milliseconds, "serving");
+        // For people and for programs that start this one: the real address, on one line.
+        writeln!(std::io::stdout(), "listening on http://{address}")?;
+
+        let name = signals.wait()?;
+        tracing::info!(signal = name, "stopping; requests under way may finish");
+        host.stop(GRACE);
+        tracing::info!("stopped");
+        Ok(())
+    }
+}
+
+/// The signals that stop the host, caught from before it starts.
+struct Signals {
+    runtime: tokio::runtime::Runtime,
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    fn catch() -> Result<Self, Failure> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let context = runtime.enter();
+        let terminate = signal(SignalKind::terminate())?;
+        let interrupt = signal(SignalKind::interrupt())?;
+        drop(context);
+        Ok(Self { runtime, terminate, interrupt })
+    }
+
+    fn wait(mut self) -> Result<&'static str, Failure> {
+        Ok(self.runtime.block_on(async {
+            tokio::select! {
+                _ = self.terminate.recv() => "SIGTERM",
+                _ = self.interrupt.recv() => "SIGINT",
+            }
+        }))
+    }
+}

@@ -1,0 +1,122 @@
+//! The platform's view of a component (`wit/platform.wit`): is it the area that it stands for,
+//! can it read what is stored, does it work with the grants that it has.
+
+use std::sync::Arc;
+
+use wasmtime::Store;
+use wasmtime::component::InstancePre;
+
+use self::exports::hexad::platform::area::{self, Storage};
+use crate::guest::Guest;
+use crate::store::{self, Backend};
+
+wasmtime::component::bindgen!({
+    path: [
+        "../wit/deps/io@0.2.6",
+        "../wit/deps/clocks@0.2.6",
+        "../wit/deps/random@0.2.6",
+        "../wit/deps/filesystem@0.2.6",
+        "../wit/deps/sockets@0.2.6",
+        "../wit/deps/cli@0.2.6",
+        "../wit/deps/clocks@0.3.0",
+        "../wit/deps/random@0.3.0",
+        "../wit/deps/filesystem@0.3.0",
+        "../wit/deps/sockets@0.3.0",
+        "../wit/deps/cli@0.3.0",
+        "../wit/deps/http@0.3.0",
+        "../wit/deps/keyvalue@0.2.0-draft2",
+        "../wit/deps/spin-variables@3.0.0",
+        "../wit/platform.wit",
+    ],
+    inline: "package hexad:host; world identified { export hexad:platform/area@0.1.0; }",
+    world: "hexad:host/identified",
+    exports: { default: async },
+});
+
+/// What an area says of itself.
+pub use area::Description;
+
+/// The export that makes a component an area.
+const EXPORT: &str = "hexad:platform/area@0.1.0";
+
+/// Why a component is not the area that it stands for.
+#[derive(Debug, thiserror::Error)]
+pub enum AreaError {
+    #[error("its export `{EXPORT}` is not as the platform words it: {0:#}")]
+    Mistyped(wasmtime::Error),
+    #[error("its export `{EXPORT}` failed: {0:#}")]
+    Failed(wasmtime::Error),
+    #[error("it is the area `{0}`; give this slot the component of its own area")]
+    AnotherArea(String),
+    #[error(
+        "store `{label}` has records of format {stored} below `{prefix}`, and it reads {reads:?}; \
+         use a version that reads that format"
+    )]
+    UnreadableFormat { label: String, prefix: String, stored: u32, reads: Vec<u32> },
+    #[error("the store cannot be read: {0}")]
+    Store(store::Error),
+    #[error("its check failed: {0}")]
+    CheckFailed(String),
+}
+
+/// Asks the component who it is and whether it works. `None` for a component that is no area.
+///
+/// `store` must be fresh and must not let the component write.
+pub async fn identify(
+    id: &str,
+    pre: &InstancePre<Guest>,
+    mut store: Store<Guest>,
+    backend: &dyn Backend,
+    labels: impl IntoIterator<Item = &str>,
+) -> Result<Option<Description>, AreaError> {
+    let component = pre.component();
+    if component.component_type().get_export(component.engine(), EXPORT).is_none() {
+        return Ok(None);
+    }
+    let pre = IdentifiedPre::new(pre.clone()).map_err(AreaError::Mistyped)?;
+    let instance = pre.instantiate_async(&mut store).await.map_err(AreaError::Failed)?;
+    let area = instance.hexad_platform_area();
+    let description = area.call_describe(&mut store).await.map_err(AreaError::Failed)?;
+    if description.area != id {
+        return Err(AreaError::AnotherArea(description.area));
+    }
+    for label in labels {
+        for storage in &description.storage {
+            check_formats(backend, label, storage).await?;
+        }
+    }
+    let checked = store.run_concurrent(async |accessor| area.call_check(accessor).await).await;
+    match checked.flatten().map_err(AreaError::Failed)? {
+        Ok(()) => Ok(Some(description)),
+        Err(sentence) => Err(AreaError::CheckFailed(sentence)),
+    }
+}
+
+/// Looks for the format versions under a prefix: keys are `<prefix>v<version>/...`.
+async fn check_formats(backend: &dyn Backend, label: &str, storage: &Storage) -> Result<(), AreaError> {
+    let store: Arc<str> = Arc::from(label);
+    let prefix = format!("{}v", storage.prefix);
+    let mut after = String::new();
+    loop {
+        let found = backend.list(&store, &prefix, &after, 1).await.map_err(AreaError::Store)?;
+        let Some(key) = found.into_iter().next() else {
+            return Ok(());
+        };
+        let version = key.strip_prefix(&prefix).and_then(|rest| rest.split_once('/')).map(|(version, _)| version);
+        if let Some(stored) = version.and_then(|version| version.parse::<u32>().ok())
+            && !storage.reads.contains(&stored)
+        {
+            return Err(AreaError::UnreadableFormat {
+                label: label.to_owned(),
+                prefix: storage.prefix.clone(),
+                stored,
+                reads: storage.reads.clone(),
+            });
+        }
+        // The last key that this version can have; the listing goes on behind it.
+        after = match version {
+            Some(version) => format!("{prefix}{version}/{}", char::MAX),
+            None => key,
+        };
+    }
+}

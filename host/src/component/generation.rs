@@ -1,0 +1,125 @@
+//! One version of a component: its code, linked and checked, and its instances on each shard.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::error::Elapsed;
+use wasmtime_wasi_http::handler::{ProxyHandler, ProxyPre};
+use wasmtime_wasi_http::{p2, p3};
+
+use super::area::{self, AreaError, Description};
+use super::worker::Instances;
+use crate::guest::{Guest, Printer};
+use crate::keyvalue::KeyValue;
+use crate::manifest::Component;
+use crate::runtime::{Digest, Runtime};
+use crate::store::Backend;
+
+/// How long a component may take to say who it is and to check itself.
+const CHECK_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A version of a component. It lives as long as a slot or an exchange holds it.
+pub struct Generation {
+    pub digest: Digest,
+    /// None for a component that is no area.
+    pub description: Option<Description>,
+    handlers: Vec<ProxyHandler<Instances>>,
+}
+
+/// Why a component cannot be served.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    #[error("component `{id}`: cannot read {path}: {source}; build it (`make components`) or correct `source`")]
+    Unreadable { id: String, path: PathBuf, source: io::Error },
+    #[error("component `{id}`: {path} is not a usable component: {source:#}")]
+    Invalid { id: String, path: PathBuf, source: wasmtime::Error },
+    #[error("component `{id}`: this host cannot supply what it imports: {source:#}")]
+    Imports { id: String, source: wasmtime::Error },
+    #[error(
+        "component `{id}`: it exports neither `wasi:http/handler@0.3.0` nor `wasi:http/incoming-handler@0.2`, so it \
+         cannot answer HTTP requests: {source:#}"
+    )]
+    NoHandler { id: String, source: wasmtime::Error },
+    #[error("component `{id}`: {source}")]
+    Area { id: String, source: AreaError },
+    #[error("component `{id}`: it took more than {} s to check itself", CHECK_TIMEOUT.as_secs())]
+    CheckTimeout { id: String, source: Elapsed },
+    #[error("component `{id}`: cannot run its check: {source}")]
+    Runtime { id: String, source: io::Error },
+}
+
+impl Generation {
+    /// Reads, compiles, links and checks a component. `backends` has one for each shard.
+    ///
+    /// It blocks, for seconds if the code is not in the cache, and must not be called from
+    /// within an asynchronous runtime.
+    pub fn load(
+        runtime: &Arc<Runtime>,
+        component: &Arc<Component>,
+        backends: &[Arc<dyn Backend>],
+    ) -> Result<Self, LoadError> {
+        let id = || component.id.clone();
+        let path = || component.source.clone();
+        let wasm = std::fs::read(&component.source).map_err(|source| LoadError::Unreadable {
+            id: id(),
+            path: path(),
+            source,
+        })?;
+        let (digest, code) =
+            runtime.compile(&wasm).map_err(|source| LoadError::Invalid { id: id(), path: path(), source })?;
+        let pre = runtime.linker().instantiate_pre(&code).map_err(|source| LoadError::Imports { id: id(), source })?;
+        let proxy = match p3::bindings::ServicePre::new(pre.clone()) {
+            Ok(pre) => ProxyPre::P3(pre),
+            Err(_) => match p2::bindings::ProxyPre::new(pre.clone()) {
+                Ok(pre) => ProxyPre::P2(pre),
+                Err(source) => return Err(LoadError::NoHandler { id: id(), source }),
+            },
+        };
+
+        let printer = Arc::new(Printer::new(&component.id));
+        let description = match backends.first() {
+            None => None,
+            Some(backend) => {
+                let read_only = Arc::new(component.grants.read_only());
+                let store = Guest::store(
+                    runtime.engine(),
+                    KeyValue::new(backend.clone(), read_only),
+                    component.variables.clone(),
+                    printer.log(),
+                    component.limits.memory,
+                );
+                let identified = area::identify(&component.id, &pre, store, &**backend, component.grants.labels());
+                tokio::runtime::Builder::new_current_thread()
+                    .enable_all()
+                    .build()
+                    .map_err(|source| LoadError::Runtime { id: id(), source })?
+                    .block_on(async { tokio::time::timeout(CHECK_TIMEOUT, identified).await })
+                    .map_err(|source| LoadError::CheckTimeout { id: id(), source })?
+                    .map_err(|source| LoadError::Area { id: id(), source })?
+            }
+        };
+        match &description {
+            Some(area) => tracing::info!(component = component.id, version = area.version, %digest, "loaded"),
+            None => tracing::info!(component = component.id, %digest, "loaded; it is not an area of this platform"),
+        }
+
+        let proxy = Arc::new(proxy);
+        let handlers = backends.iter().map(|backend| {
+            ProxyHandler::new(Instances::new(
+                runtime.clone(),
+                proxy.clone(),
+                component.clone(),
+                printer.clone(),
+                backend.clone(),
+            ))
+        });
+        Ok(Self { digest, description, handlers: handlers.collect() })
+    }
+
+    /// What runs requests on the given shard.
+    pub(crate) fn handler(&self, shard: usize) -> Option<&ProxyHandler<Instances>> {
+        self.handlers.get(shard)
+    }
+}

@@ -1,0 +1,203 @@
+//! Instances and their workers, as wasmtime's `ProxyHandler` drives them.
+//!
+//! An instance serves one request at a time, and "at a time" includes the response's body: what
+//! a guest does to itself (trap, loop, run out of memory) it does to one request. A worker
+//! therefore refuses its next request while the lease of the current one lives, and is woken
+//! when that ends.
+
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use futures::task::AtomicWaker;
+use tokio::time::Sleep;
+use wasmtime::component::GuestTaskId;
+use wasmtime::{Store, StoreContextMut};
+use wasmtime_wasi_http::WasiHttpView;
+use wasmtime_wasi_http::handler::{
+    HandlerState, Instance, ProxyPre, ShouldAccept, WorkerExpiration, WorkerState, WorkerStatus,
+};
+
+use crate::exchange::{Exchange, Lease};
+use crate::guest::{Guest, Printer};
+use crate::keyvalue::KeyValue;
+use crate::manifest::Component;
+use crate::runtime::Runtime;
+use crate::store::Backend;
+use crate::throttle::Throttle;
+
+/// How long an instance without work is kept. It saves a busy component the instantiation, and
+/// gives back the memory of one that fell quiet.
+const IDLE: Duration = Duration::from_secs(10);
+
+/// Failures logged of one component on one shard: a guest that traps at every request must not
+/// flood the log.
+const FAILURES_PER_SECOND: u32 = 5;
+
+/// Makes the instances of one generation on one shard.
+pub struct Instances {
+    runtime: Arc<Runtime>,
+    pre: Arc<ProxyPre<Guest>>,
+    component: Arc<Component>,
+    printer: Arc<Printer>,
+    backend: Arc<dyn Backend>,
+    failures: Arc<Throttle>,
+}
+
+impl Instances {
+    pub fn new(
+        runtime: Arc<Runtime>,
+        pre: Arc<ProxyPre<Guest>>,
+        component: Arc<Component>,
+        printer: Arc<Printer>,
+        backend: Arc<dyn Backend>,
+    ) -> Self {
+        let failures = Arc::new(Throttle::new(FAILURES_PER_SECOND, 2 * FAILURES_PER_SECOND));
+        Self { runtime, pre, component, printer, backend, failures }
+    }
+}
+
+impl HandlerState for Instances {
+    type StoreData = Guest;
+    type WorkerExpiration = Expiration;
+    type WorkerState = Worker;
+
+    async fn instantiate(&self) -> wasmtime::Result<Instance<Guest, Expiration, Worker>> {
+        let limits = &self.component.limits;
+        let mut store = Guest::store(
+            self.runtime.engine(),
+            KeyValue::new(self.backend.clone(), self.component.grants.clone()),
+            self.component.variables.clone(),
+            self.printer.log(),
+            limits.memory,
+        );
+        // A component may run code before its first request, also without end.
+        let instantiated = self.pre.instantiate_async(&mut store);
+        let proxy = tokio::time::timeout(limits.request_timeout, instantiated).await??;
+        let current = Arc::new(Current::default());
+        Ok(Instance {
+            store,
+            proxy,
+            view: Guest::http,
+            expiration: Expiration {
+                current: current.clone(),
+                after_response: limits.request_timeout,
+                sleep: Box::pin(tokio::time::sleep(IDLE)),
+            },
+            state: Worker { current, component: self.component.clone(), failures: self.failures.clone() },
+        })
+    }
+}
+
+/// What a worker is doing.
+#[derive(Default)]
+struct Current {
+    request: Mutex<Option<(Arc<Exchange>, Weak<Lease>)>>,
+    waker: Arc<AtomicWaker>,
+}
+
+impl Current {
+    fn enter(&self, exchange: Arc<Exchange>, lease: &Arc<Lease>) {
+        lease.taken_by(self.waker.clone());
+        *self.lock() = Some((exchange, Arc::downgrade(lease)));
+    }
+
+    fn exchange(&self) -> Option<Arc<Exchange>> {
+        self.lock().as_ref().map(|(exchange, _)| exchange.clone())
+    }
+
+    fn is_leased(&self) -> bool {
+        self.lock().as_ref().is_some_and(|(_, lease)| lease.strong_count() > 0)
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Option<(Arc<Exchange>, Weak<Lease>)>> {
+        self.request.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Decides which requests an instance takes.
+pub struct Worker {
+    current: Arc<Current>,
+    component: Arc<Component>,
+    failures: Arc<Throttle>,
+}
+
+impl WorkerState for Worker {
+    type StoreData = Guest;
+    type RequestData = (Arc<Exchange>, Arc<Lease>);
+
+    fn should_accept_request(&self, concurrent_count: usize, total_count: usize) -> ShouldAccept {
+        if total_count >= self.component.limits.reuse {
+            ShouldAccept::Never
+        } else if concurrent_count > 0 || self.current.is_leased() {
+            ShouldAccept::No
+        } else {
+            ShouldAccept::Yes
+        }
+    }
+
+    fn on_request_start(
+        &self,
+        mut store: StoreContextMut<'_, Guest>,
+        (exchange, lease): Self::RequestData,
+        _task: GuestTaskId,
+    ) -> Pin<Box<dyn Future<Output = ()> + 'static + Send + Sync>> {
+        store.data_mut().key_value().enter(exchange.writes.clone());
+        self.current.enter(exchange.clone(), &lease);
+        Box::pin(async move {
+            exchange.expired().await;
+            drop(lease);
+        })
+    }
+
+    fn drop(&self, store: Store<Guest>, result: Result<(), wasmtime::Error>) {
+        if let Err(error) = result {
+            // Before the store goes: its end is what the response's body sees.
+            if let Some(exchange) = self.current.exchange() {
+                exchange.broke();
+            }
+            if let Some(suppressed) = self.failures.pass() {
+                let component = &self.component.id;
+                let memory_denied = store.data().limiter().denied();
+                let error = format!("{error:#}");
+                tracing::warn!(component, error, memory_denied, suppressed, "the component failed; its instance ends");
+            }
+        }
+        drop(store);
+    }
+}
+
+/// Ends an instance: one whose time is over, and one that has been idle.
+///
+/// It is polled even while the guest computes without end or a call of the host holds the store,
+/// when the deadline inside the store is not.
+pub struct Expiration {
+    current: Arc<Current>,
+    after_response: Duration,
+    sleep: Pin<Box<Sleep>>,
+}
+
+impl WorkerExpiration for Expiration {
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>, status: WorkerStatus, start: Instant) -> Poll<()> {
+        self.current.waker.register(cx.waker());
+        loop {
+            let expires_at = match (status, self.current.exchange()) {
+                (WorkerStatus::Idle, _) => start + IDLE,
+                (_, Some(exchange)) => exchange.expires_at(),
+                (_, None) => start + self.after_response,
+            };
+            if self.sleep.deadline() != expires_at.into() {
+                self.sleep.as_mut().reset(expires_at.into());
+            }
+            match self.sleep.as_mut().poll(cx) {
+                Poll::Pending => return Poll::Pending,
+                // The exchange may have moved its deadline since.
+                Poll::Ready(())
+                    if status != WorkerStatus::Idle
+                        && self.current.exchange().is_some_and(|e| e.expires_at() > Instant::now()) => {}
+                Poll::Ready(()) => return Poll::Ready(()),
+            }
+        }
+    }
+}

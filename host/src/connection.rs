@@ -1,0 +1,98 @@
+//! One client's connection: HTTP/1.1 or HTTP/2, within limits.
+
+use std::convert::Infallible;
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto;
+use tokio::sync::watch;
+
+use crate::application::Application;
+use crate::shard::Stop;
+
+/// A request's head must be there within this time, and a connection's first request too: until
+/// it is known which protocol the client speaks, no other timeout runs.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Bytes of a request's head, and headers in it.
+const HEAD_BYTES: usize = 64 * 1024;
+const HEADERS: usize = 100;
+
+/// HTTP/2: requests at once on one connection, and streams that a client may open and reset
+/// before it counts as an attack.
+const STREAMS: u32 = 100;
+const RESET_STREAMS: usize = 20;
+
+/// HTTP/2: a client that does not answer a ping is gone.
+const PING_INTERVAL: Duration = Duration::from_secs(30);
+const PING_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// Serves a connection until it ends, or until the host stops and its requests are answered.
+pub async fn serve(application: &Arc<Application>, shard: usize, stream: TcpStream, mut stop: watch::Receiver<Stop>) {
+    let stream = match tokio::net::TcpStream::from_std(stream) {
+        Ok(stream) => stream,
+        Err(error) => {
+            tracing::warn!(%error, "cannot serve a connection");
+            return;
+        }
+    };
+    let spoken = Arc::new(AtomicBool::new(false));
+    let service = service_fn(|request: hyper::Request<Incoming>| {
+        spoken.store(true, Ordering::Relaxed);
+        let application = application.clone();
+        async move {
+            let request = request.map(|body| body.map_err(Into::into).boxed_unsync());
+            Ok::<_, Infallible>(application.answer(shard, request).await)
+        }
+    });
+    let builder = builder();
+    let connection = builder.serve_connection(TokioIo::new(stream), service);
+    tokio::pin!(connection);
+    let silence = tokio::time::sleep(HEAD_TIMEOUT);
+    tokio::pin!(silence);
+    let mut stopping = false;
+    let ended = loop {
+        tokio::select! {
+            ended = connection.as_mut() => break ended,
+            () = &mut silence, if !spoken.load(Ordering::Relaxed) => {
+                // The guard is read when the wait begins, so the request may have come since.
+                if !spoken.load(Ordering::Relaxed) {
+                    return;
+                }
+            }
+            _ = stop.wait_for(Option::is_some), if !stopping => {
+                stopping = true;
+                connection.as_mut().graceful_shutdown();
+            }
+        }
+    };
+    if let Err(error) = ended {
+        // The client's doing, as a rule: it went away or spoke no HTTP.
+        tracing::debug!(%error, "a connection ended early");
+    }
+}
+
+fn builder() -> auto::Builder<TokioExecutor> {
+    let mut builder = auto::Builder::new(TokioExecutor::new());
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_TIMEOUT)
+        .max_buf_size(HEAD_BYTES)
+        .max_headers(HEADERS);
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(STREAMS)
+        .max_pending_accept_reset_streams(RESET_STREAMS)
+        .max_header_list_size(HEAD_BYTES as u32)
+        .keep_alive_interval(PING_INTERVAL)
+        .keep_alive_timeout(PING_TIMEOUT);
+    builder
+}

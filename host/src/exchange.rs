@@ -1,0 +1,156 @@
+//! One request and its response, as all who have a part in them see them.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+use futures::task::AtomicWaker;
+use tokio::sync::{Notify, OwnedSemaphorePermit};
+
+use crate::component::Generation;
+use crate::keyvalue::WriteScope;
+use crate::manifest::Limits;
+
+/// The clock, the writes and the fate of one exchange.
+#[derive(Debug)]
+pub struct Exchange {
+    pub writes: WriteScope,
+    started: Instant,
+    request_timeout: Duration,
+    transfer_timeout: Duration,
+    /// Microseconds from the start to the last byte received from the client.
+    progress: AtomicU64,
+    receiving: AtomicBool,
+    head_at: OnceLock<Instant>,
+    ended_at: OnceLock<Instant>,
+    too_large: AtomicBool,
+    too_large_found: Notify,
+    broken: AtomicBool,
+}
+
+impl Exchange {
+    pub fn new(limits: &Limits) -> Self {
+        Self {
+            writes: WriteScope::default(),
+            started: Instant::now(),
+            request_timeout: limits.request_timeout,
+            transfer_timeout: limits.transfer_timeout,
+            progress: AtomicU64::new(0),
+            receiving: AtomicBool::new(true),
+            head_at: OnceLock::new(),
+            ended_at: OnceLock::new(),
+            too_large: AtomicBool::new(false),
+            too_large_found: Notify::new(),
+            broken: AtomicBool::new(false),
+        }
+    }
+
+    /// A part of the request's body has arrived. The guest's time starts again: a slow upload
+    /// is not a slow guest.
+    pub fn received(&self) {
+        let micros = u64::try_from(self.started.elapsed().as_micros()).unwrap_or(u64::MAX);
+        self.progress.store(micros, Ordering::Relaxed);
+    }
+
+    /// The request's body is complete, or nobody wants the rest.
+    pub fn received_all(&self) {
+        self.receiving.store(false, Ordering::Relaxed);
+    }
+
+    /// Whether the client still owes a part of the request's body.
+    pub fn is_receiving(&self) -> bool {
+        self.receiving.load(Ordering::Relaxed)
+    }
+
+    /// The response's head is there.
+    pub fn head_produced(&self) {
+        let _ = self.head_at.set(Instant::now());
+    }
+
+    /// The response's body is complete, or nobody wants the rest.
+    pub fn ended(&self) {
+        let _ = self.ended_at.set(Instant::now());
+    }
+
+    /// The request's body has passed the limit.
+    pub fn found_too_large(&self) {
+        self.too_large.store(true, Ordering::SeqCst);
+        self.too_large_found.notify_waiters();
+    }
+
+    /// Returns once the request's body has passed the limit.
+    pub async fn too_large(&self) {
+        loop {
+            let mut found = std::pin::pin!(self.too_large_found.notified());
+            found.as_mut().enable();
+            if self.too_large.load(Ordering::SeqCst) {
+                return;
+            }
+            found.await;
+        }
+    }
+
+    /// The guest has trapped or was ended.
+    pub fn broke(&self) {
+        self.broken.store(true, Ordering::SeqCst);
+    }
+
+    pub fn is_broken(&self) -> bool {
+        self.broken.load(Ordering::SeqCst)
+    }
+
+    /// When the guest's time is over. It moves as the exchange goes on.
+    pub fn expires_at(&self) -> Instant {
+        if let Some(ended) = self.ended_at.get() {
+            // What the guest still does after its response.
+            return *ended + self.request_timeout;
+        }
+        if let Some(head) = self.head_at.get() {
+            return *head + self.transfer_timeout;
+        }
+        let progress = Duration::from_micros(self.progress.load(Ordering::Relaxed));
+        let longest = self.request_timeout.max(self.transfer_timeout);
+        self.started + longest.min(progress.saturating_add(self.request_timeout))
+    }
+
+    /// Returns once the guest's time is over.
+    pub async fn expired(&self) {
+        loop {
+            let expires_at = self.expires_at();
+            if expires_at <= Instant::now() {
+                return;
+            }
+            tokio::time::sleep_until(expires_at.into()).await;
+        }
+    }
+}
+
+/// A request's hold on what serves it: the generation, a place among the component's concurrent
+/// requests, and the instance, which takes no other request while the lease lives.
+///
+/// It is shared by the guest's call and the response's body and ends with the later of them.
+pub struct Lease {
+    _place: OwnedSemaphorePermit,
+    _generation: Arc<Generation>,
+    /// Wakes the instance's worker, so that it looks for its next request.
+    worker: OnceLock<Arc<AtomicWaker>>,
+}
+
+impl Lease {
+    pub fn new(place: OwnedSemaphorePermit, generation: Arc<Generation>) -> Self {
+        Self { _place: place, _generation: generation, worker: OnceLock::new() }
+    }
+
+    /// Names the worker that waits for the end of the lease.
+    pub fn taken_by(&self, worker: Arc<AtomicWaker>) {
+        let _ = self.worker.set(worker);
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        if let Some(worker) = self.worker.get() {
+            worker.wake();
+        }
+    }
+}

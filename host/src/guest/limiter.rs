@@ -1,0 +1,74 @@
+//! The memory of one store, summed.
+
+use wasmtime::ResourceLimiter;
+
+/// Entries of one table. Large guests have some ten thousand functions in theirs.
+const TABLE_ELEMENTS: usize = 100_000;
+
+/// Bounds the linear memory of a store over all of its memories: a bound for each alone would be
+/// multiplied by their number.
+#[derive(Debug)]
+pub struct Limiter {
+    limit: usize,
+    used: usize,
+    /// The growth last permitted, to take back if the memory could not be had after all.
+    permitted: usize,
+    denied: u64,
+}
+
+impl Limiter {
+    pub fn new(limit: usize) -> Self {
+        Self { limit, used: 0, permitted: 0, denied: 0 }
+    }
+
+    /// How often the guest asked for more than it may have.
+    pub fn denied(&self) -> u64 {
+        self.denied
+    }
+}
+
+impl ResourceLimiter for Limiter {
+    fn memory_growing(&mut self, current: usize, desired: usize, _maximum: Option<usize>) -> wasmtime::Result<bool> {
+        let growth = desired.saturating_sub(current);
+        let used = self.used.saturating_add(growth);
+        if used > self.limit {
+            self.denied += 1;
+            self.permitted = 0;
+            return Ok(false);
+        }
+        self.used = used;
+        self.permitted = growth;
+        Ok(true)
+    }
+
+    fn memory_grow_failed(&mut self, _error: wasmtime::Error) -> wasmtime::Result<()> {
+        self.used = self.used.saturating_sub(std::mem::take(&mut self.permitted));
+        Ok(())
+    }
+
+    fn table_growing(&mut self, _current: usize, desired: usize, _maximum: Option<usize>) -> wasmtime::Result<bool> {
+        Ok(desired <= TABLE_ELEMENTS)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memories_share_one_limit() {
+        let mut limiter = Limiter::new(100);
+        assert!(limiter.memory_growing(0, 60, None).unwrap());
+        assert!(limiter.memory_growing(0, 40, None).unwrap());
+        assert!(!limiter.memory_growing(60, 61, None).unwrap());
+        assert_eq!(limiter.denied(), 1);
+    }
+
+    #[test]
+    fn growth_that_failed_is_given_back() {
+        let mut limiter = Limiter::new(100);
+        assert!(limiter.memory_growing(0, 90, None).unwrap());
+        limiter.memory_grow_failed(wasmtime::format_err!("no pages")).unwrap();
+        assert!(limiter.memory_growing(0, 90, None).unwrap());
+    }
+}

@@ -1,0 +1,111 @@
+//! One instance's side of the host: the data in its store, and what it may reach.
+//!
+//! A guest has clocks, randomness, a log for its output, the key-value store within its grants
+//! and its variables. It has no files, no environment, no arguments, no input and no network.
+
+mod limiter;
+mod outbound;
+mod output;
+
+use std::sync::Arc;
+
+use wasmtime::component::{Linker, ResourceTable};
+use wasmtime::{Engine, Store, UpdateDeadline};
+use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
+use wasmtime_wasi_http::{WasiHttpCtx, WasiHttpCtxView, WasiHttpView};
+
+pub use limiter::Limiter;
+pub use output::{Log, Printer};
+
+use crate::keyvalue::{self, KeyValue, KeyValueView};
+use crate::variables::{self, Variables, VariablesView};
+use outbound::NoOutbound;
+
+/// Bytes that a guest may hand over in one call of the host: the largest value, its key and some
+/// slack. More is a trap, before the host has copied it.
+const HOSTCALL_BYTES: usize = crate::store::MAX_VALUE_BYTES + 64 * 1024;
+
+/// Handles that an instance may have open. Each costs the host memory that no other limit sees.
+const MAX_HANDLES: usize = 10_000;
+
+/// The data of one store.
+pub struct Guest {
+    table: ResourceTable,
+    wasi: WasiCtx,
+    http: WasiHttpCtx,
+    outbound: NoOutbound,
+    limiter: Limiter,
+    key_value: KeyValue,
+    variables: Arc<Variables>,
+}
+
+impl Guest {
+    /// A store for one instance. `log` takes what the guest prints.
+    pub fn store(
+        engine: &Engine,
+        key_value: KeyValue,
+        variables: Arc<Variables>,
+        log: Log,
+        memory: usize,
+    ) -> Store<Self> {
+        let mut table = ResourceTable::new();
+        table.set_max_capacity(MAX_HANDLES);
+        let wasi = WasiCtx::builder().stdout(log.clone()).stderr(log).allow_tcp(false).allow_udp(false).build();
+        let guest = Self {
+            table,
+            wasi,
+            http: WasiHttpCtx::new(),
+            outbound: NoOutbound,
+            limiter: Limiter::new(memory),
+            key_value,
+            variables,
+        };
+        let mut store = Store::new(engine, guest);
+        store.limiter(|guest| &mut guest.limiter);
+        store.set_hostcall_fuel(HOSTCALL_BYTES);
+        // A busy guest goes to the back of its shard's queue at every tick of the epoch. Tokio's
+        // own yield lets the shard look at its sockets and timers first; time limits end the guest.
+        store.set_epoch_deadline(1);
+        store.epoch_deadline_callback(|_| Ok(UpdateDeadline::YieldCustom(1, Box::pin(tokio::task::yield_now()))));
+        store
+    }
+
+    pub fn key_value(&mut self) -> &mut KeyValue {
+        &mut self.key_value
+    }
+
+    pub fn limiter(&self) -> &Limiter {
+        &self.limiter
+    }
+}
+
+/// Everything that a component may import.
+pub fn linker(engine: &Engine) -> wasmtime::Result<Linker<Guest>> {
+    let mut linker = Linker::new(engine);
+    // All of WASI 0.2: what reaches outside the sandbox (files, sockets) is there and empty,
+    // because the standard libraries of several languages link it whether they use it or not.
+    wasmtime_wasi::p2::add_to_linker_async(&mut linker)?;
+    wasmtime_wasi_http::p2::add_only_http_to_linker_async(&mut linker)?;
+    wasmtime_wasi_http::p3::add_to_linker(&mut linker)?;
+    wasmtime_wasi::p3::cli::add_to_linker(&mut linker)?;
+    wasmtime_wasi::p3::clocks::add_to_linker(&mut linker)?;
+    wasmtime_wasi::p3::random::add_to_linker(&mut linker)?;
+    keyvalue::add_to_linker(&mut linker, |guest: &mut Guest| KeyValueView {
+        ctx: &mut guest.key_value,
+        table: &mut guest.table,
+    })?;
+    variables::add_to_linker(&mut linker, |guest: &mut Guest| VariablesView(&guest.variables))?;
+    Ok(linker)
+}
+
+impl WasiView for Guest {
+    fn ctx(&mut self) -> WasiCtxView<'_> {
+        WasiCtxView { ctx: &mut self.wasi, table: &mut self.table }
+    }
+}
+
+impl WasiHttpView for Guest {
+    fn http(&mut self) -> WasiHttpCtxView<'_> {
+        WasiHttpCtxView { ctx: &mut self.http, table: &mut self.table, hooks: &mut self.outbound }
+    }
+}

@@ -1,0 +1,139 @@
+//! What a guest prints: lines in the log, marked with the component's name, bounded in length
+//! and rate. It never reaches the terminal raw, where control characters would act.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use tokio::io::AsyncWrite;
+use wasmtime_wasi::cli::{IsTerminal, StdoutStream};
+use wasmtime_wasi::p2::{OutputStream, Pollable, StreamResult};
+
+use crate::throttle::Throttle;
+
+/// The rest of a longer line is dropped.
+const LINE_BYTES: usize = 4096;
+
+/// Lines of one component, over all of its instances.
+const LINES_PER_SECOND: u32 = 100;
+const LINES_AT_ONCE: u32 = 500;
+
+/// Where the lines of one component go, from all of its instances.
+#[derive(Debug)]
+pub struct Printer {
+    component: String,
+    throttle: Throttle,
+}
+
+/// The output of one instance. Its standard output and standard error share the line.
+#[derive(Clone, Debug)]
+pub struct Log(Arc<Line>);
+
+#[derive(Debug)]
+struct Line {
+    printer: Arc<Printer>,
+    text: Mutex<Vec<u8>>,
+}
+
+impl Printer {
+    pub fn new(component: &str) -> Self {
+        Self { component: component.to_owned(), throttle: Throttle::new(LINES_PER_SECOND, LINES_AT_ONCE) }
+    }
+
+    /// The log of a new instance.
+    pub fn log(self: &Arc<Self>) -> Log {
+        Log(Arc::new(Line { printer: self.clone(), text: Mutex::default() }))
+    }
+
+    fn print(&self, line: &[u8]) {
+        let Some(suppressed) = self.throttle.pass() else {
+            return;
+        };
+        let component = &self.component;
+        if suppressed > 0 {
+            tracing::warn!(component, suppressed, "the guest printed too much; lines were dropped");
+        }
+        // Escaped, so that a guest cannot forge a line of the log or move the cursor.
+        let line = String::from_utf8_lossy(line);
+        tracing::info!(target: "guest", component, "{}", line.escape_debug());
+    }
+}
+
+impl Log {
+    fn write(&self, bytes: &[u8]) {
+        let mut line = self.0.text.lock().unwrap_or_else(PoisonError::into_inner);
+        for part in bytes.split_inclusive(|byte| *byte == b'\n') {
+            let (text, ended) = match part.split_last() {
+                Some((b'\n', text)) => (text, true),
+                _ => (part, false),
+            };
+            let room = LINE_BYTES.saturating_sub(line.len());
+            line.extend(text.iter().take(room));
+            if ended {
+                self.0.printer.print(&std::mem::take(&mut *line));
+            }
+        }
+    }
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        let rest = self.text.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if !rest.is_empty() {
+            self.printer.print(rest);
+        }
+    }
+}
+
+impl IsTerminal for Log {
+    fn is_terminal(&self) -> bool {
+        false
+    }
+}
+
+impl StdoutStream for Log {
+    fn async_stream(&self) -> Box<dyn AsyncWrite + Send + Sync> {
+        Box::new(self.clone())
+    }
+
+    fn p2_stream(&self) -> Box<dyn OutputStream> {
+        Box::new(self.clone())
+    }
+}
+
+impl OutputStream for Log {
+    fn write(&mut self, bytes: Bytes) -> StreamResult<()> {
+        Log::write(self, &bytes);
+        Ok(())
+    }
+
+    fn flush(&mut self) -> StreamResult<()> {
+        Ok(())
+    }
+
+    fn check_write(&mut self) -> StreamResult<usize> {
+        Ok(64 * 1024)
+    }
+}
+
+#[async_trait::async_trait]
+impl Pollable for Log {
+    async fn ready(&mut self) {}
+}
+
+impl AsyncWrite for Log {
+    fn poll_write(self: Pin<&mut Self>, _cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Log::write(&self, bytes);
+        Poll::Ready(Ok(bytes.len()))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}

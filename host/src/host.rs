@@ -1,0 +1,165 @@
+//! A running application.
+
+use std::io;
+use std::net::SocketAddr;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body::Body;
+use http_body_util::BodyExt;
+use tokio::sync::{oneshot, watch};
+
+use crate::acceptor::Acceptor;
+use crate::application::Application;
+use crate::body::ResponseBody;
+use crate::component::{Generation, LoadError, Slot};
+use crate::manifest::Manifest;
+use crate::reply;
+use crate::router::{RouteError, Router};
+use crate::runtime::Runtime;
+use crate::shard::{self, Job, Shard, Stop};
+use crate::store::Backend;
+use crate::store::sqlite::{self, OpenError, Sqlite};
+
+/// How a host is started.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The data directory. It is made if it is not there, and locked.
+    pub data: PathBuf,
+    /// Shards, each a thread.
+    pub threads: NonZeroUsize,
+    pub store: sqlite::Options,
+}
+
+impl Options {
+    /// The defaults: a thread for each processor.
+    pub fn new(data: impl Into<PathBuf>) -> Self {
+        let threads = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
+        Self { data: data.into(), threads, store: sqlite::Options::default() }
+    }
+}
+
+/// Why a host does not start. Each is a sentence for the operator.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    #[error("the manifest {manifest} cannot be used: {source}")]
+    Routes { manifest: PathBuf, source: RouteError },
+    #[error(transparent)]
+    Store(#[from] OpenError),
+    #[error(transparent)]
+    Component(#[from] LoadError),
+    #[error("cannot start a thread: {0}")]
+    Thread(io::Error),
+}
+
+/// An application that answers requests. Dropping it stops it at once; [`Host::stop`] lets it
+/// finish.
+pub struct Host {
+    application: Arc<Application>,
+    shards: Arc<Vec<Shard>>,
+    acceptors: Vec<Acceptor>,
+    stop: watch::Sender<Stop>,
+    store: Sqlite,
+}
+
+impl Host {
+    /// Opens the store, loads and checks every component, and starts the shards.
+    ///
+    /// It blocks: for milliseconds when the compiled code is in the runtime's cache, for seconds
+    /// when it is not.
+    pub fn start(runtime: &Arc<Runtime>, manifest: Manifest, options: &Options) -> Result<Self, StartError> {
+        let Manifest { path, components, routes, .. } = manifest;
+        let position = |id: &str| components.iter().position(|component| component.id == id);
+        let routes = routes.into_iter().filter_map(|route| Some((route.pattern, position(&route.component)?)));
+        let router = Router::new(routes).map_err(|source| StartError::Routes { manifest: path, source })?;
+
+        let store = Sqlite::open(&options.data, &options.store)?;
+        let backends: Vec<Arc<dyn Backend>> =
+            (0..options.threads.get()).map(|_| store.backend()).collect::<Result<_, _>>()?;
+        let components: Vec<_> = components.into_iter().map(Arc::new).collect();
+        // Together, because the slowest part, compiling, uses one processor for much of its time;
+        // on threads, because the caller may be in an asynchronous runtime.
+        let loaded = std::thread::scope(|scope| {
+            let load = |component| {
+                let backends = &backends;
+                scope.spawn(move || Generation::load(runtime, component, backends))
+            };
+            let threads: Vec<_> = components.iter().map(load).collect();
+            threads.into_iter().map(|thread| thread.join()).collect::<Vec<_>>()
+        });
+        let mut slots = Vec::with_capacity(components.len());
+        for (component, loaded) in components.into_iter().zip(loaded) {
+            let generation = loaded.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+            slots.push(Slot::new(component, generation));
+        }
+
+        let application = Arc::new(Application::new(router, slots, backends));
+        let (stop, stopped) = watch::channel(None);
+        let shards = (0..options.threads.get())
+            .map(|index| Shard::start(index, application.clone(), stopped.clone()))
+            .collect::<Result<Vec<_>, _>>()
+            .map_err(StartError::Thread)?;
+        Ok(Self { application, shards: Arc::new(shards), acceptors: Vec::new(), stop, store })
+    }
+
+    /// Answers one request without any socket.
+    pub async fn handle<B>(&self, request: Request<B>) -> Response<ResponseBody>
+    where
+        B: Body<Data = Bytes> + Send + 'static,
+        B::Error: Into<wasmtime_wasi_http::Error>,
+    {
+        let request = request.map(|body| body.map_err(Into::into).boxed_unsync());
+        let (reply, response) = oneshot::channel();
+        if let Some(shard) = shard::least_loaded(&self.shards) {
+            shard.give(Job::Request(request, reply));
+        }
+        response.await.unwrap_or_else(|_| reply::unavailable())
+    }
+
+    /// Listens on `address` (port 0: any free one) as well, and returns the real address.
+    pub fn listen(&mut self, address: SocketAddr) -> io::Result<SocketAddr> {
+        let acceptor = Acceptor::start(address, self.shards.clone(), self.stop.subscribe())?;
+        let address = acceptor.address();
+        self.acceptors.push(acceptor);
+        Ok(address)
+    }
+
+    /// The slots, in the order of the manifest.
+    pub fn slots(&self) -> &[Slot] {
+        self.application.slots()
+    }
+
+    /// How many transactions the store has committed since the start.
+    pub fn commits(&self) -> u64 {
+        self.store.commits()
+    }
+
+    /// Stops accepting, lets requests under way finish for at most `grace`, and flushes the
+    /// store. It blocks.
+    pub fn stop(mut self, grace: Duration) {
+        self.stop_within(grace);
+    }
+
+    fn stop_within(&mut self, grace: Duration) {
+        self.stop.send_replace(Some(Instant::now() + grace));
+        for acceptor in self.acceptors.drain(..) {
+            acceptor.join();
+        }
+        // The acceptors held the other references.
+        if let Some(shards) = Arc::get_mut(&mut self.shards) {
+            for shard in shards.drain(..) {
+                shard.join();
+            }
+        }
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        self.stop_within(Duration::ZERO);
+    }
+}

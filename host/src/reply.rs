@@ -1,0 +1,56 @@
+//! Responses that the host makes itself: JSON, never cached, never interpreted as anything else.
+
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, RETRY_AFTER, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS};
+use http::{Response, StatusCode};
+use serde_json::json;
+
+use crate::body::{ResponseBody, full};
+
+/// No route leads to a component.
+pub fn not_found() -> Response<ResponseBody> {
+    json(StatusCode::NOT_FOUND, &json!({ "error": "404 Not Found" }))
+}
+
+/// The request is not one that HTTP allows.
+pub fn bad_request(reason: &str) -> Response<ResponseBody> {
+    json(StatusCode::BAD_REQUEST, &json!({ "message": "400 Bad Request", "error": reason }))
+}
+
+/// The request's body passes the component's limit, in bytes.
+pub fn too_large(limit: u64) -> Response<ResponseBody> {
+    let error = format!("the request body is larger than the limit of {limit} bytes");
+    json(StatusCode::PAYLOAD_TOO_LARGE, &json!({ "message": "413 Request Entity Too Large", "error": error }))
+}
+
+/// The client stopped sending in the middle of its request.
+pub fn request_timeout() -> Response<ResponseBody> {
+    json(StatusCode::REQUEST_TIMEOUT, &json!({ "message": "408 Request Timeout" }))
+}
+
+/// The component failed. The cause is in the log and not for the client.
+pub fn internal_error() -> Response<ResponseBody> {
+    json(StatusCode::INTERNAL_SERVER_ERROR, &json!({ "message": "500 Internal Server Error" }))
+}
+
+/// Every instance that the component may have is busy.
+pub fn unavailable() -> Response<ResponseBody> {
+    let mut response = json(StatusCode::SERVICE_UNAVAILABLE, &json!({ "message": "503 Service Unavailable" }));
+    response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+    response
+}
+
+/// The component did not answer in time.
+pub fn gateway_timeout() -> Response<ResponseBody> {
+    json(StatusCode::GATEWAY_TIMEOUT, &json!({ "message": "504 Gateway Timeout" }))
+}
+
+fn json(status: StatusCode, body: &serde_json::Value) -> Response<ResponseBody> {
+    let mut response = Response::new(full(body.to_string()));
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.insert(X_FRAME_OPTIONS, HeaderValue::from_static("SAMEORIGIN"));
+    response
+}

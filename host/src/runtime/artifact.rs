@@ -1,0 +1,176 @@
+//! Compiled code on disk, so that a restart does not compile.
+//!
+//! Deserialising code is executing it, so the cache trusts only what this host has written: its
+//! folder belongs to this user and is closed to others, and each file carries the digest of its
+//! code, checked on the bytes in memory that are then used. A file that does not fit is not used
+//! and written anew.
+
+use std::fmt;
+use std::fs::{self, DirBuilder, File};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest as _, Sha256};
+use wasmtime::Engine;
+use wasmtime::component::Component;
+
+/// First bytes of a cache file; the number is the version of this layout.
+const MAGIC: &[u8; 8] = b"hexadc\0\x01";
+
+/// SHA-256 of a component's bytes: its identity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Digest([u8; 32]);
+
+impl Digest {
+    pub fn of(bytes: &[u8]) -> Self {
+        Self(Sha256::digest(bytes).into())
+    }
+}
+
+/// Lower-case hexadecimal.
+impl fmt::Display for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+/// Why the cache folder cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ArtifactError {
+    #[error("cannot use the folder {path} for compiled code: {source}")]
+    Io { path: PathBuf, source: io::Error },
+    #[error(
+        "the folder {path} holds compiled code and must be yours alone, but {finding}; \
+         remove it, and it will be made anew"
+    )]
+    NotPrivate { path: PathBuf, finding: String },
+}
+
+pub struct ArtifactCache {
+    folder: PathBuf,
+    /// Distinguishes wasmtime versions, engine settings and processors.
+    compatibility: u64,
+}
+
+impl ArtifactCache {
+    pub fn open(folder: PathBuf, engine: &Engine) -> Result<Self, ArtifactError> {
+        let refuse = |source| ArtifactError::Io { path: folder.clone(), source };
+        DirBuilder::new().recursive(true).mode(0o700).create(&folder).map_err(refuse)?;
+        let metadata = fs::symlink_metadata(&folder).map_err(refuse)?;
+        let finding = if !metadata.is_dir() {
+            Some("it is not a folder".to_owned())
+        } else if metadata.uid() != rustix::process::geteuid().as_raw() {
+            Some(format!("it belongs to user {}", metadata.uid()))
+        } else if metadata.mode() & 0o022 != 0 {
+            Some(format!("its mode {:o} lets others write", metadata.mode() & 0o777))
+        } else {
+            None
+        };
+        if let Some(finding) = finding {
+            return Err(ArtifactError::NotPrivate { path: folder, finding });
+        }
+        let mut hasher = DefaultHasher::new();
+        engine.precompile_compatibility_hash().hash(&mut hasher);
+        Ok(Self { folder, compatibility: hasher.finish() })
+    }
+
+    pub fn load_or_compile(&self, engine: &Engine, digest: &Digest, wasm: &[u8]) -> wasmtime::Result<Component> {
+        let path = self.folder.join(format!("{digest}-{:016x}.cwasm", self.compatibility));
+        if let Some(component) = load(engine, &path) {
+            return Ok(component);
+        }
+        let code = engine.precompile_component(wasm)?;
+        if let Err(error) = self.save(&path, &code) {
+            tracing::warn!(path = %path.display(), %error, "cannot keep the compiled code; the next start compiles again");
+        }
+        // SAFETY: `code` was made from the component by the same engine, just now.
+        unsafe { Component::deserialize(engine, &code) }
+    }
+
+    fn save(&self, path: &Path, code: &[u8]) -> io::Result<()> {
+        let unfinished = path.with_extension(format!("{}.new", std::process::id()));
+        let mut file = File::create(&unfinished)?;
+        file.write_all(MAGIC)?;
+        file.write_all(&Digest::of(code).0)?;
+        file.write_all(code)?;
+        drop(file);
+        fs::rename(unfinished, path)
+    }
+}
+
+fn load(engine: &Engine, path: &Path) -> Option<Component> {
+    let bytes = match fs::read(path) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
+        Err(error) => {
+            tracing::warn!(path = %path.display(), %error, "cannot read compiled code; compiling again");
+            return None;
+        }
+    };
+    let code = intact(&bytes).or_else(|| {
+        tracing::warn!(path = %path.display(), "compiled code is damaged; compiling again");
+        None
+    })?;
+    // SAFETY: the code is in a folder that only this user can write, in a file that this program
+    // wrote for this engine configuration, and these very bytes have the digest that was written
+    // with them.
+    match unsafe { Component::deserialize(engine, code) } {
+        Ok(component) => Some(component),
+        Err(error) => {
+            tracing::warn!(path = %path.display(), error = %format!("{error:#}"), "compiled code does not fit; compiling again");
+            None
+        }
+    }
+}
+
+/// The code in a cache file, if it is the code that was written.
+fn intact(file: &[u8]) -> Option<&[u8]> {
+    let rest = file.strip_prefix(MAGIC)?;
+    let (digest, code) = rest.split_first_chunk::<32>()?;
+    (Digest::of(code).0 == *digest).then_some(code)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    const COMPONENT: &[u8] = b"\0asm\x0d\0\x01\0";
+
+    fn files(folder: &Path) -> Vec<PathBuf> {
+        fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect()
+    }
+
+    #[test]
+    fn code_is_kept_and_damaged_code_is_replaced() {
+        let engine = Engine::default();
+        let folder = tempfile::tempdir().unwrap();
+        let cache = ArtifactCache::open(folder.path().join("code"), &engine).unwrap();
+        let digest = Digest::of(COMPONENT);
+        cache.load_or_compile(&engine, &digest, COMPONENT).unwrap();
+        let [path] = &*files(&cache.folder) else { panic!("one file expected") };
+        let whole = fs::read(path).unwrap();
+        assert!(load(&engine, path).is_some());
+
+        for at in [0, 20, whole.len() - 1] {
+            let mut damaged = whole.clone();
+            damaged[at] ^= 1;
+            fs::write(path, damaged).unwrap();
+            assert!(load(&engine, path).is_none(), "byte {at} was changed");
+        }
+        cache.load_or_compile(&engine, &digest, COMPONENT).unwrap();
+        assert!(load(&engine, path).is_some());
+    }
+
+    #[test]
+    fn a_folder_that_others_can_write_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777)).unwrap();
+        let opened = ArtifactCache::open(folder.path().to_owned(), &Engine::default());
+        let Err(error) = opened else { panic!("accepted") };
+        assert!(error.to_string().contains("777"), "{error}");
+    }
+}

@@ -1,0 +1,128 @@
+//! The wasmtime engine, once per process: configuration, compiled code, the epoch clock.
+
+mod artifact;
+mod ticker;
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use wasmtime::component::{Component, Linker};
+use wasmtime::{
+    Config, Engine, InstanceAllocationStrategy, Memory, MemoryType, OptLevel, PoolingAllocationConfig, Store,
+};
+
+pub use artifact::{ArtifactError, Digest};
+
+use crate::guest::{self, Guest};
+use crate::manifest::MEMORY_CEILING;
+use artifact::ArtifactCache;
+use ticker::Ticker;
+
+/// Instances that can be alive at the same moment, of all components and shards.
+const INSTANCES: u32 = 512;
+
+/// Address space that the pool must be able to reserve: 512 memories of some 6 GiB.
+const POOL_ADDRESS_BITS: u32 = 42;
+
+/// What all hosts of a process share. Tests make one and start many hosts on it.
+pub struct Runtime {
+    engine: Engine,
+    linker: Linker<Guest>,
+    cache: Option<ArtifactCache>,
+    _ticker: Ticker,
+}
+
+/// Why the engine cannot be had.
+#[derive(Debug, thiserror::Error)]
+pub enum RuntimeError {
+    #[error("cannot set up the WebAssembly engine: {0:#}")]
+    Engine(wasmtime::Error),
+    #[error(transparent)]
+    Artifact(#[from] ArtifactError),
+    #[error("cannot start the epoch clock: {0}")]
+    Ticker(std::io::Error),
+}
+
+impl Runtime {
+    /// `cache` is a folder for compiled code. It must be this user's alone: what lies in it is
+    /// executed.
+    pub fn new(cache: Option<PathBuf>) -> Result<Arc<Self>, RuntimeError> {
+        let engine = Engine::new(&config()).map_err(RuntimeError::Engine)?;
+        let linker = guest::linker(&engine).map_err(RuntimeError::Engine)?;
+        let cache = cache.map(|folder| ArtifactCache::open(folder, &engine)).transpose()?;
+        let ticker = Ticker::start(&engine).map_err(RuntimeError::Ticker)?;
+        Ok(Arc::new(Self { engine, linker, cache, _ticker: ticker }))
+    }
+
+    pub fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    pub fn linker(&self) -> &Linker<Guest> {
+        &self.linker
+    }
+
+    /// Compiles a component, or takes the code from the cache.
+    pub fn compile(&self, wasm: &[u8]) -> wasmtime::Result<(Digest, Component)> {
+        // Code given as input was not written by this host and is never executed.
+        if Engine::detect_precompiled(wasm).is_some() {
+            wasmtime::bail!("it is compiled code; give the WebAssembly component itself");
+        }
+        let digest = Digest::of(wasm);
+        let component = match &self.cache {
+            Some(cache) => cache.load_or_compile(&self.engine, &digest, wasm)?,
+            None => Component::from_binary(&self.engine, wasm)?,
+        };
+        // Otherwise the first request pays for it.
+        component.initialize_copy_on_write_image()?;
+        Ok((digest, component))
+    }
+}
+
+fn config() -> Config {
+    let mut config = Config::new();
+    config.epoch_interruption(true);
+    config.cranelift_opt_level(OptLevel::Speed);
+    config.parallel_compilation(true);
+    config.memory_init_cow(true);
+    // A guest that traps at every request pays for its backtraces out of everybody's time.
+    config.wasm_backtrace_max_frames(NonZeroUsize::new(16));
+    if pool_fits() {
+        config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool()));
+    } else {
+        tracing::warn!("too little address space for an instance pool; instances start more slowly");
+    }
+    config
+}
+
+fn pool() -> PoolingAllocationConfig {
+    let mut pool = PoolingAllocationConfig::new();
+    pool.total_component_instances(INSTANCES);
+    pool.total_memories(INSTANCES);
+    pool.total_stacks(INSTANCES);
+    // A component has several core instances (adapter, shim) and tables.
+    pool.total_core_instances(4 * INSTANCES);
+    pool.total_tables(2 * INSTANCES);
+    pool.max_memory_size(usize::try_from(MEMORY_CEILING).unwrap_or(usize::MAX));
+    // Spin's values: the defaults are too small for large guests.
+    pool.table_elements(100_000);
+    pool.max_component_instance_size(10 * 1024 * 1024);
+    pool.max_core_instance_size(10 * 1024 * 1024);
+    pool.max_memories_per_component(8);
+    pool
+}
+
+/// Whether the pool's address space can be reserved, found out by reserving it: some machines
+/// and containers allow less than the hardware does.
+fn pool_fits() -> bool {
+    const PAGE_BITS: u32 = 16;
+    let mut config = Config::new();
+    config.wasm_memory64(true);
+    config.memory_reservation(1 << POOL_ADDRESS_BITS);
+    let Ok(engine) = Engine::new(&config) else {
+        return false;
+    };
+    let memory = MemoryType::new64(0, Some(1 << (POOL_ADDRESS_BITS - PAGE_BITS)));
+    Memory::new(&mut Store::new(&engine, ()), memory).is_ok()
+}

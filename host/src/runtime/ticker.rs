@@ -1,0 +1,41 @@
+//! The clock that interrupts busy guests.
+
+use std::io;
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use wasmtime::Engine;
+
+/// A busy guest keeps its shard from others for at most this long at a time.
+const TICK: Duration = Duration::from_millis(5);
+
+/// Owns the thread; dropping it ends and joins the thread.
+pub struct Ticker {
+    stop: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Ticker {
+    pub fn start(engine: &Engine) -> io::Result<Self> {
+        let (stop, stopped) = mpsc::channel();
+        let engine = engine.clone();
+        let thread = std::thread::Builder::new().name("epoch".to_owned()).spawn(move || {
+            while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(TICK) {
+                engine.increment_epoch();
+            }
+        })?;
+        Ok(Self { stop: Some(stop), thread: Some(thread) })
+    }
+}
+
+impl Drop for Ticker {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            tracing::error!("the epoch clock panicked");
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! A thread with a single-threaded runtime: connections, instances and reads stay on it.
+
+use std::io;
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+use http::{Request, Response};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::{oneshot, watch};
+use tokio_util::task::TaskTracker;
+use wasmtime_wasi_http::WasiBody;
+
+use crate::application::Application;
+use crate::body::ResponseBody;
+use crate::connection;
+
+/// When the host stops: by then, whatever is not finished is broken off. `None` while it runs.
+pub type Stop = Option<Instant>;
+
+/// Work for a shard. The load counts until the work is done.
+pub enum Job {
+    Connection(TcpStream),
+    Request(Request<WasiBody>, oneshot::Sender<Response<ResponseBody>>),
+}
+
+/// The handle of a shard's thread.
+pub struct Shard {
+    jobs: UnboundedSender<(Job, Load)>,
+    load: Arc<AtomicUsize>,
+    thread: JoinHandle<()>,
+}
+
+/// One job's part of its shard's load.
+pub struct Load(Arc<AtomicUsize>);
+
+impl Load {
+    fn add(load: &Arc<AtomicUsize>) -> Self {
+        load.fetch_add(1, Ordering::Relaxed);
+        Self(load.clone())
+    }
+}
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Shard {
+    pub fn start(index: usize, application: Arc<Application>, stop: watch::Receiver<Stop>) -> io::Result<Self> {
+        let (jobs, queue) = unbounded_channel();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let thread = std::thread::Builder::new()
+            .name(format!("shard-{index}"))
+            .spawn(move || runtime.block_on(run(index, application, queue, stop)))?;
+        Ok(Self { jobs, load: Arc::default(), thread })
+    }
+
+    pub fn load(&self) -> usize {
+        self.load.load(Ordering::Relaxed)
+    }
+
+    /// Gives the shard a job. It is lost if the shard has stopped, which closes the connection.
+    pub fn give(&self, job: Job) {
+        let _ = self.jobs.send((job, Load::add(&self.load)));
+    }
+
+    /// Waits for the thread; the stop must have been signalled.
+    pub fn join(self) {
+        drop(self.jobs);
+        if self.thread.join().is_err() {
+            tracing::error!("a shard panicked");
+        }
+    }
+}
+
+/// The shard with the least to do.
+pub fn least_loaded(shards: &[Shard]) -> Option<&Shard> {
+    shards.iter().min_by_key(|shard| shard.load())
+}
+
+async fn run(
+    index: usize,
+    application: Arc<Application>,
+    mut queue: UnboundedReceiver<(Job, Load)>,
+    stop: watch::Receiver<Stop>,
+) {
+    let tasks = TaskTracker::new();
+    let mut signal = stop.clone();
+    let stopping = async {
+        // An error means that the host is gone, which is a stop without a grace period.
+        signal.wait_for(Option::is_some).await.ok().and_then(|deadline| *deadline)
+    };
+    tokio::pin!(stopping);
+    let deadline = loop {
+        let (job, load) = tokio::select! {
+            deadline = &mut stopping => break deadline,
+            job = queue.recv() => match job {
+                Some(job) => job,
+                None => break None,
+            },
+        };
+        let application = application.clone();
+        match job {
+            Job::Connection(stream) => {
+                let stop = stop.clone();
+                tasks.spawn(async move {
+                    connection::serve(&application, index, stream, stop).await;
+                    drop(load);
+                });
+            }
+            Job::Request(request, reply) => {
+                tasks.spawn(async move {
+                    // A caller that is gone has no use for the answer.
+                    let _ = reply.send(application.answer(index, request).await);
+                    drop(load);
+                });
+            }
+        }
+    };
+    tasks.close();
+    let deadline = deadline.unwrap_or_else(Instant::now);
+    if tokio::time::timeout_at(deadline.into(), tasks.wait()).await.is_err() {
+        tracing::warn!(unfinished = tasks.len(), "the time to finish is over; connections are broken off");
+    }
+}
