@@ -235,6 +235,8 @@ impl atomics::Host for KeyValueView<'_> {
         let key = self.writable(&bucket, &key)?;
         let ctx = &mut *self.ctx;
         let sum = ctx.backend.increment(&ctx.scope.ledger, key.clone(), delta).await?;
+        // Only a counter that starts here tells nothing about others.
+        ctx.behind |= sum != delta;
         ctx.after_write([key]).await?;
         Ok(sum)
     }
@@ -256,6 +258,7 @@ impl KeyValueView<'_> {
         let Cas { key, expected, .. } = cas;
         let ctx = &mut *self.ctx;
         let outcome = ctx.backend.cas(&ctx.scope.ledger, key.clone(), expected, value).await?;
+        ctx.behind |= matches!(outcome, Swap::Lost(_));
         ctx.after_write([key.clone()]).await?;
         match outcome {
             Swap::Swapped => Ok(None),

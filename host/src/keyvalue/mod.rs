@@ -55,6 +55,9 @@ pub struct KeyValue {
     /// Keys that the current request has written (or lost a swap for) since it last settled:
     /// a committed read of them could be older than what the guest knows.
     unsettled: HashSet<Key>,
+    /// An answer rested on what others wrote and have not committed. Any committed read could be
+    /// older than that: the keys that a root names may not be there yet.
+    behind: bool,
     in_flight: Arc<Semaphore>,
     held: usize,
 }
@@ -66,6 +69,7 @@ impl KeyValue {
             grants,
             scope: WriteScope::default(),
             unsettled: HashSet::new(),
+            behind: false,
             in_flight: Arc::new(Semaphore::new(IN_FLIGHT_BYTES as usize)),
             held: 0,
         }
@@ -75,26 +79,28 @@ impl KeyValue {
     pub fn enter(&mut self, scope: WriteScope) {
         self.scope = scope;
         self.unsettled.clear();
+        self.behind = false;
     }
 
     async fn settle(&mut self) -> Result<(), Error> {
         self.scope.durable(&*self.backend).await?;
         self.unsettled.clear();
+        self.behind = false;
         Ok(())
     }
 
-    /// Makes a committed read of `key` see what this request has done.
+    /// Makes a committed read of `key` see what this request has done, and what it has seen.
     async fn before_read(&mut self, key: &Key) -> Result<(), Error> {
-        match self.unsettled.contains(key) {
+        match self.behind || self.unsettled.contains(key) {
             true => self.settle().await,
             false => Ok(()),
         }
     }
 
     async fn before_list(&mut self) -> Result<(), Error> {
-        match self.unsettled.is_empty() {
-            true => Ok(()),
-            false => self.settle().await,
+        match self.behind || !self.unsettled.is_empty() {
+            true => self.settle().await,
+            false => Ok(()),
         }
     }
 
