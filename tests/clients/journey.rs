@@ -65,7 +65,7 @@ pub fn make(client: &dyn Client) {
         let versions = client.versions(&machine, name).ok();
         assert!(versions.contains("1.0.0") && versions.contains("1.1.0"), "{versions}");
 
-        let app = application(&machine, &format!("app-{}", name.replace('/', "-")));
+        let app = application(&machine, &format!("app-{}", name.replace(['@', '/'], "")));
         client.add(&machine, &app, name).ok();
         assert_eq!(exported(&machine, &app, name), format!("{name} 1.1.0"));
 
