@@ -7,6 +7,7 @@ mod download;
 mod metadata;
 mod publish;
 mod tag;
+mod unpublish;
 
 #[cfg(target_family = "wasm")]
 pub use metadata::FORWARD_URL;
@@ -46,6 +47,9 @@ async fn answer(env: Env, request: Request, route: Route) -> Result<Response, Er
         Endpoint::Version { name, version } => metadata::version(&call, &name, &version),
         Endpoint::Publish { name } => publish::submit(call, &name).await,
         Endpoint::Download { name, file } => download::file(&call, &name, &file),
+        Endpoint::Withdraw { name, revision } => unpublish::versions(call, &name, &revision).await,
+        Endpoint::WithdrawAll { name, revision } => unpublish::package(&call, &name, &revision),
+        Endpoint::RemoveFile { name, file } => unpublish::file(&call, &name, &file),
         Endpoint::ListTags { name } => tag::list(&call, &name),
         Endpoint::SetTag { name, tag } => tag::set(call, &name, &tag).await,
         Endpoint::RemoveTag { name, tag } => tag::remove(&call, &name, &tag),

@@ -58,7 +58,7 @@
 //! [`manifest`] judge the rest and render the records, [`segment`] merges them with older ones,
 //! [`package`] takes the version in, and one swap makes it visible.
 
-mod api;
+pub mod api;
 mod decoder;
 mod document;
 #[cfg(target_family = "wasm")]

@@ -159,6 +159,25 @@ impl Package {
         }
         Ok(())
     }
+
+    /// Versions were taken out of the segments: `highest` is the highest of those that are left.
+    /// A tag of one that is gone moves to the version that `wanted` has for it, or goes as well.
+    pub fn withdraw(
+        &mut self,
+        highest: Option<Version>,
+        is_listed: impl Fn(&str) -> bool,
+        wanted: impl Fn(&str) -> Option<String>,
+        now: Timestamp,
+    ) {
+        self.highest = highest;
+        self.tags.retain(|tag, set| {
+            if !is_listed(&set.version) {
+                let Some(version) = wanted(tag).filter(|version| is_listed(version)) else { return false };
+                *set = Tag { version, at: now };
+            }
+            true
+        });
+    }
 }
 
 #[cfg(test)]
@@ -234,6 +253,19 @@ mod tests {
         let mut package = Package::new(NOW);
         package.changed("a", Timestamp::from_millis(1));
         assert_eq!(package.modified, NOW);
+    }
+
+    #[test]
+    fn tags_of_versions_that_are_gone_move_or_go() {
+        let mut package = Package::new(NOW);
+        for (version, tag) in [("1.0.0", "old"), ("1.1.0", "beta"), ("2.0.0", "latest")] {
+            publish(&mut package, version, tag);
+        }
+        let wanted = |tag: &str| Some(if tag == "latest" { "1.0.0" } else { "3.0.0" }.to_owned());
+        package.withdraw(Version::parse("1.0.0"), |version| version == "1.0.0", wanted, NOW);
+        assert_eq!(package.dist_tags(), BTreeMap::from([("latest", "1.0.0"), ("old", "1.0.0")]));
+        package.withdraw(None, |_| false, |_| None, NOW);
+        assert_eq!((package.dist_tags(), package.latest()), (BTreeMap::new(), None));
     }
 
     #[test]

@@ -30,13 +30,44 @@ pub enum Level {
 /// Names, versions, tags and files are as the request has them, decoded, and need not be any.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Endpoint {
-    Metadata { name: String },
-    Version { name: String, version: String },
-    Publish { name: String },
-    Download { name: String, file: String },
-    ListTags { name: String },
-    SetTag { name: String, tag: String },
-    RemoveTag { name: String, tag: String },
+    Metadata {
+        name: String,
+    },
+    Version {
+        name: String,
+        version: String,
+    },
+    Publish {
+        name: String,
+    },
+    Download {
+        name: String,
+        file: String,
+    },
+    /// Puts the whole document back without the versions that are to go.
+    Withdraw {
+        name: String,
+        revision: String,
+    },
+    WithdrawAll {
+        name: String,
+        revision: String,
+    },
+    RemoveFile {
+        name: String,
+        file: String,
+    },
+    ListTags {
+        name: String,
+    },
+    SetTag {
+        name: String,
+        tag: String,
+    },
+    RemoveTag {
+        name: String,
+        tag: String,
+    },
     Ping,
     WhoAmI,
     Audit,
@@ -56,6 +87,14 @@ pub fn route(method: &Method, path: &str) -> Result<Route, Error> {
         (Target::Package { .. }, _) if is_project => return Err(Error::method_not_allowed("GET, HEAD, PUT")),
         (Target::Version { name, version }, &Method::GET | &Method::HEAD) => Endpoint::Version { name, version },
         (Target::File { name, file }, &Method::GET | &Method::HEAD) => Endpoint::Download { name, file },
+        (Target::Revision { name, revision }, &Method::PUT) if is_project => Endpoint::Withdraw { name, revision },
+        (Target::Revision { name, revision }, &Method::DELETE) if is_project => {
+            Endpoint::WithdrawAll { name, revision }
+        }
+        (Target::Revision { .. }, _) if is_project => return Err(Error::method_not_allowed("DELETE, PUT")),
+        (Target::FileRevision { name, file }, &Method::DELETE) if is_project => Endpoint::RemoveFile { name, file },
+        (Target::FileRevision { .. }, _) if is_project => return Err(Error::method_not_allowed("DELETE")),
+        (Target::Revision { .. } | Target::FileRevision { .. }, _) => return Err(Error::unrouted()),
         (Target::Tags { name }, &Method::GET | &Method::HEAD) => Endpoint::ListTags { name },
         (Target::Tag { name, tag }, &Method::PUT) => Endpoint::SetTag { name, tag },
         (Target::Tag { name, tag }, &Method::DELETE) => Endpoint::RemoveTag { name, tag },
@@ -111,6 +150,15 @@ enum Target {
         name: String,
         file: String,
     },
+    /// One revision of a package, or of a file, as a write names what it replaces.
+    Revision {
+        name: String,
+        revision: String,
+    },
+    FileRevision {
+        name: String,
+        file: String,
+    },
     Tags {
         name: String,
     },
@@ -158,6 +206,11 @@ fn package(segments: &[Segment]) -> Result<Target, Error> {
         [Segment("-"), file] => Ok(Target::File { name, file: text(file)? }),
         [Segment("-"), scope, file] if scope.decode().is_some_and(|scope| scope.starts_with('@')) => {
             Ok(Target::File { name, file: format!("{}/{}", text(scope)?, text(file)?) })
+        }
+        [Segment("-rev"), revision] => Ok(Target::Revision { name, revision: text(revision)? }),
+        [Segment("-"), file, Segment("-rev"), _] => Ok(Target::FileRevision { name, file: text(file)? }),
+        [Segment("-"), scope, file, Segment("-rev"), _] => {
+            Ok(Target::FileRevision { name, file: format!("{}/{}", text(scope)?, text(file)?) })
         }
         [version] if *version != Segment("-") => Ok(Target::Version { name, version: text(version)? }),
         _ => Err(Error::unrouted()),
@@ -270,6 +323,24 @@ mod tests {
         assert_eq!(refused(&Method::PUT, &format!("{P}/@acme/lib")), 404);
         assert_eq!(refused(&Method::PUT, "/api/v4/packages/npm/lib"), 405);
         assert_eq!(refused(&Method::PUT, "/api/v4/groups/1/-/packages/npm/@acme%2flib"), 405);
+    }
+
+    #[test]
+    fn what_is_withdrawn_is_named_with_its_revision() {
+        let (name, revision) = ("@acme/lib".to_owned(), "3-x".to_owned());
+        for path in ["/@acme%2flib/-rev/3-x", "/@acme/lib/-rev/3-x"] {
+            let all = Endpoint::WithdrawAll { name: name.clone(), revision: revision.clone() };
+            assert_eq!(at(&Method::DELETE, path), all);
+            let some = Endpoint::Withdraw { name: name.clone(), revision: revision.clone() };
+            assert_eq!(at(&Method::PUT, path), some);
+        }
+        for (path, file) in [("lib-1.0.0.tgz", "lib-1.0.0.tgz"), ("@acme/lib-1.0.0.tgz", "@acme/lib-1.0.0.tgz")] {
+            let path = format!("/@acme/lib/-/{path}/-rev/3-x");
+            let expected = Endpoint::RemoveFile { name: name.clone(), file: file.into() };
+            assert_eq!(at(&Method::DELETE, &path), expected);
+        }
+        assert_eq!(refused(&Method::GET, &format!("{P}/lib/-rev/3-x")), 405);
+        assert_eq!(refused(&Method::DELETE, "/api/v4/packages/npm/lib/-rev/3-x"), 404);
     }
 
     #[test]

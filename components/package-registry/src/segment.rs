@@ -190,12 +190,12 @@ impl Segment {
     }
 
     /// Removes versions from both forms and keeps their numbers taken.
-    pub fn unpublish(&mut self, versions: &[&str]) {
+    pub fn unpublish(&mut self, is_meant: impl Fn(&str) -> bool) {
         for form in [&mut self.full, &mut self.abbreviated] {
-            form.retain(|version, record| (!versions.contains(&version)).then(|| record.to_owned()));
+            form.retain(|version, record| (!is_meant(version)).then(|| record.to_owned()));
         }
         let lines = self.index.entries().map(|mut entry| {
-            if versions.contains(&entry.version) {
+            if is_meant(entry.version) {
                 entry.state = State::Reserved;
             }
             entry.line()

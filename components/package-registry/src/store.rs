@@ -212,6 +212,17 @@ pub fn chunk(env: &Env, id: &str, upload: &Upload, number: usize) -> Result<Byte
     Ok(bytes.into())
 }
 
+/// Removes the chunks of a file that no package names any more. What cannot be removed stays as
+/// garbage. The upload's record stays for those who are reading a package as it was.
+pub fn remove_chunks(env: &Env, id: &str) {
+    let Ok(upload) = upload(env, id) else { return };
+    for number in 0..upload.chunks() {
+        if env.store.delete(&Key::Chunk(id, number).to_string()).is_err() {
+            return;
+        }
+    }
+}
+
 fn checksum(chunk: &[u8]) -> u64 {
     xxh3_64(chunk)
 }

@@ -10,7 +10,7 @@ use crate::{name, segment};
 use directory::namespace::Visibility;
 use directory::project::{FeatureAccess, Project};
 use http::StatusCode;
-use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderValue, IF_NONE_MATCH, LOCATION, VARY};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderValue, IF_NONE_MATCH, LOCATION, VARY};
 use kit::{Error, Response};
 
 /// The variable with the address of the registry that unknown packages are redirected to.

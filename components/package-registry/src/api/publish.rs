@@ -35,7 +35,7 @@ const DEFAULT_MAX_FILE: u64 = 500 << 20;
 
 /// Largest document without its file, in bytes: the metadata of a package with thousands of
 /// versions, which clients send back to deprecate one.
-const MAX_SKELETON: usize = 32 << 20;
+pub const MAX_SKELETON: usize = 32 << 20;
 
 /// Deepest nesting. Manifests are a few levels deep; parsers of clients recurse.
 const MAX_DEPTH: u32 = 64;

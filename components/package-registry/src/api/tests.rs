@@ -1,1 +1,293 @@
+//! Requests in, answers out, over a store in memory.
 
+mod access;
+mod deprecate;
+mod faults;
+mod golden;
+mod publish;
+mod read;
+mod tag;
+mod unpublish;
+
+use super::handle;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use directory::access::Role;
+use directory::member::{self, Membership, Source};
+use directory::namespace::{self, NewGroup, Visibility};
+use directory::project::{self, FeatureAccess, JobTokens, NewProject};
+use directory::token::{self, Fingerprint, Holder, Token};
+use directory::user::{self, NewUser, State};
+use futures::FutureExt as _;
+use http::{HeaderName, HeaderValue, Method};
+use kit::body::{Body, Broken, Chunk};
+use kit::double::{self, CountingEntropy, MemoryStore};
+use kit::{Env, Request, Timestamp};
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha512};
+use std::rc::Rc;
+
+const PUBLIC: u64 = 7;
+const INTERNAL: u64 = 8;
+const PRIVATE: u64 = 9;
+
+/// The smallest forge that has every kind of caller and project:
+///
+/// | group | project | visibility |
+/// |---|---|---|
+/// | `acme` (100, public) | 7 `acme/web` | public |
+/// | | 8 `acme/tools` | internal |
+/// | `acme/sub` (101, private) | 9 `acme/sub/core` | private |
+/// | `other` (200, public) | 17 `other/web` | public |
+///
+/// Users `guest`, `reporter`, `developer`, `maintainer` have that role in both groups `acme` and
+/// `other`; `outsider` has none. Each has a token called like the user.
+struct Forge {
+    store: MemoryStore,
+    variables: Vec<(&'static str, &'static str)>,
+    /// One source for all requests, so that no two ids are the same.
+    entropy: Rc<CountingEntropy>,
+    now: Timestamp,
+}
+
+impl Forge {
+    fn new() -> Self {
+        let forge =
+            Forge { store: MemoryStore::default(), variables: Vec::new(), entropy: Rc::default(), now: double::NOW };
+        let env = forge.env();
+        let group = |id, path: &str, parent_id, visibility| {
+            let group =
+                NewGroup { id, name: path.into(), path: path.into(), parent_id, visibility, shares: Vec::new() };
+            namespace::save_group(&env, group).unwrap();
+        };
+        group(100, "acme", None, Visibility::Public);
+        group(101, "sub", Some(100), Visibility::Private);
+        group(200, "other", None, Visibility::Public);
+        forge.project(PUBLIC, "web", 100, Visibility::Public, FeatureAccess::Enabled);
+        forge.project(INTERNAL, "tools", 100, Visibility::Internal, FeatureAccess::Enabled);
+        forge.project(PRIVATE, "core", 101, Visibility::Private, FeatureAccess::Enabled);
+        forge.project(17, "web", 200, Visibility::Public, FeatureAccess::Enabled);
+        let users = [
+            (2, "guest", Some(Role::Guest)),
+            (3, "reporter", Some(Role::Reporter)),
+            (4, "developer", Some(Role::Developer)),
+            (5, "maintainer", Some(Role::Maintainer)),
+            (6, "outsider", None),
+        ];
+        for (id, username, role) in users {
+            let user = NewUser {
+                id,
+                username: username.into(),
+                name: username.into(),
+                state: State::Active,
+                is_admin: false,
+                external: false,
+                bot: false,
+                namespace_id: None,
+            };
+            user::save(&env, user).unwrap();
+            for group in [100, 200] {
+                let membership = role.map(|role| Membership { role, expires_at: None });
+                member::save(&env, id, Source::Group(group), membership).unwrap();
+            }
+            forge.token(username, Holder::User(id), &["api"]);
+        }
+        forge
+    }
+
+    fn env(&self) -> Env {
+        self.env_over(self.store.clone())
+    }
+
+    fn env_over(&self, store: impl kit::store::Store + 'static) -> Env {
+        let mut env = double::env(store, &self.variables);
+        env.entropy = self.entropy.clone();
+        env.now = self.now;
+        env
+    }
+
+    /// A second passes.
+    fn later(&mut self) {
+        self.now = Timestamp::from_millis(self.now.millis() + 1000);
+    }
+
+    fn project(&self, id: u64, path: &str, group: u64, visibility: Visibility, registry: FeatureAccess) {
+        let project = NewProject {
+            id,
+            name: path.into(),
+            path: path.into(),
+            namespace_id: group,
+            visibility,
+            registry,
+            issues: FeatureAccess::Enabled,
+            archived: false,
+            default_branch: None,
+            creator_id: None,
+            shares: Vec::new(),
+            job_tokens: JobTokens { restricted: true, projects: Vec::new(), groups: Vec::new() },
+        };
+        project::save(&self.env(), project).unwrap();
+    }
+
+    fn token(&self, text: &str, holder: Holder, scopes: &[&str]) {
+        let token = Token {
+            holder,
+            name: text.into(),
+            scopes: scopes.iter().map(|scope| (*scope).to_owned()).collect(),
+            expires_at: None,
+            revoked: false,
+        };
+        token::save(&self.env(), &Fingerprint::of(text.as_bytes()), Some(token)).unwrap();
+    }
+
+    fn send(&self, request: Ask) -> Answer {
+        Answer::of(self.env(), request)
+    }
+
+    fn get(&self, path: &str) -> Answer {
+        self.send(ask(Method::GET, path))
+    }
+
+    /// Publishes as the developer, which must work.
+    #[track_caller]
+    fn publish(&self, project: u64, name: &str, version: &str) -> Answer {
+        let answer = self.send(publication(name, version).to(project));
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        answer
+    }
+}
+
+/// A request to be sent.
+struct Ask {
+    method: Method,
+    path: String,
+    token: Option<String>,
+    headers: Vec<(&'static str, String)>,
+    body: Vec<Chunk>,
+}
+
+/// A request to a path below `/api/v4`, as the developer.
+fn ask(method: Method, path: &str) -> Ask {
+    let (path, token) = (format!("/api/v4{path}"), Some("developer".into()));
+    Ask { method, path, token, headers: Vec::new(), body: Vec::new() }
+}
+
+impl Ask {
+    /// As the user of this name, or anonymously if it is empty.
+    fn by(mut self, user: &str) -> Self {
+        self.token = (!user.is_empty()).then(|| user.to_owned());
+        self
+    }
+
+    fn with(mut self, name: &'static str, value: &str) -> Self {
+        self.headers.push((name, value.into()));
+        self
+    }
+
+    fn body(mut self, body: impl Into<Vec<u8>>) -> Self {
+        self.body = body.into().chunks(1000).map(|chunk| Ok(Bytes::copy_from_slice(chunk))).collect();
+        self
+    }
+
+    /// The peer hangs up after this much of the body.
+    fn cut_off(mut self, chunks: usize) -> Self {
+        self.body.truncate(chunks);
+        self.body.push(Err(Broken::Peer("reset".into())));
+        self
+    }
+}
+
+struct Answer {
+    status: u16,
+    headers: http::HeaderMap,
+    body: Vec<u8>,
+    cause: Option<String>,
+}
+
+impl Answer {
+    fn of(env: Env, ask: Ask) -> Self {
+        let mut request = Request::new(ask.method, &ask.path);
+        request.authority = "registry.example".into();
+        if let Some(token) = &ask.token {
+            let value = HeaderValue::from_str(&format!("Bearer {token}")).unwrap();
+            request.headers.insert("authorization", value);
+        }
+        for (name, value) in &ask.headers {
+            request.headers.append(HeaderName::from_static(name), HeaderValue::from_str(value).unwrap());
+        }
+        request.body = Body::pull(ask.body.into_iter());
+        // Nothing waits, and so a rival's request can be answered inside another one.
+        let response = handle(env, request).now_or_never().unwrap();
+        let status = response.status.as_u16();
+        let (headers, cause) = (response.headers, response.cause);
+        let body =
+            response.body.collect(1 << 30).now_or_never().unwrap().unwrap_or_else(|broken| broken.to_string().into());
+        Answer { status, headers, body, cause }
+    }
+
+    fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+
+    #[track_caller]
+    fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap_or_else(|why| panic!("{}: {why}: {}", self.status, self.text()))
+    }
+
+    fn header(&self, name: &str) -> &str {
+        self.headers.get(name).map(|value| value.to_str().unwrap()).unwrap_or_default()
+    }
+
+    /// Checks the status and, under both keys, the text.
+    #[track_caller]
+    fn is(&self, status: u16, message: &str, error: &str) {
+        assert_eq!((self.status, self.json()), (status, json!({"message": message, "error": error})));
+        assert_eq!((self.header("content-type"), self.header("cache-control")), ("application/json", "no-store"));
+    }
+
+    #[track_caller]
+    fn is_refused(&self, status: u16, text: &str) {
+        self.is(status, text, text);
+    }
+}
+
+/// A document as npm sends it, and where to change it before it is sent.
+struct Publication {
+    document: Value,
+}
+
+fn publication(name: &str, version: &str) -> Publication {
+    publication_of(name, version, format!("bytes of {name} {version}").as_bytes())
+}
+
+fn publication_of(name: &str, version: &str, file: &[u8]) -> Publication {
+    let integrity = format!("sha512-{}", STANDARD.encode(Sha512::digest(file)));
+    let shasum: String = sha1::Sha1::digest(file).iter().map(|byte| format!("{byte:02x}")).collect();
+    let file_name = format!("{name}-{version}.tgz");
+    let mut document = json!({
+        "_id": name, "name": name, "description": "d", "dist-tags": {"latest": version}, "versions": {}, "access": null,
+    });
+    document["versions"][version] = json!({
+        "name": name, "version": version, "description": "d", "readme": format!("# {version}"), "_npmVersion": "11.19.1",
+        "dependencies": {"x": "^1.0.0"}, "_id": format!("{name}@{version}"),
+        "dist": {"integrity": integrity, "shasum": shasum, "tarball": "http://elsewhere.example/x.tgz"},
+    });
+    document["_attachments"] = json!({});
+    document["_attachments"][file_name.as_str()] =
+        json!({"content_type": "application/octet-stream", "data": STANDARD.encode(file), "length": file.len()});
+    Publication { document }
+}
+
+impl Publication {
+    fn change(mut self, change: impl FnOnce(&mut Value)) -> Self {
+        change(&mut self.document);
+        self
+    }
+
+    /// The request that publishes it to a project.
+    fn to(&self, project: u64) -> Ask {
+        let name = self.document["name"].as_str().unwrap_or("unnamed").replace('/', "%2f");
+        ask(Method::PUT, &format!("/projects/{project}/packages/npm/{name}")).body(self.document.to_string())
+    }
+}

@@ -174,7 +174,7 @@ fn a_document_cut_off_anywhere_is_malformed() {
     let text = r#"{"_attachments":{"a.tgz":{"data":"aGVsbG8="}},"b":"c"}"#;
     for end in 0..text.len() {
         let (skeleton, _) = read(&text.as_bytes()[..end], 5, LIMITS).unwrap();
-        assert!(serde_json::from_slice::<Value>(&skeleton.bytes).is_err(), "{}", &text[..end]);
+        assert!(serde_json::from_slice::<Value>(&skeleton.bytes).is_err(), "{end} bytes of {text}");
     }
 }
 

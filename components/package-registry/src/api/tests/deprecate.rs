@@ -1,0 +1,99 @@
+use super::*;
+
+const PATH: &str = "/projects/7/packages/npm/lib";
+
+fn forge() -> Forge {
+    let forge = Forge::new();
+    for version in ["1.0.0", "1.0.1", "1.1.0"] {
+        forge.publish(PUBLIC, "lib", version);
+    }
+    forge
+}
+
+/// Sends the whole document back, changed, as clients do.
+fn send_back(forge: &Forge, change: impl FnOnce(&mut Value)) -> Answer {
+    let mut document = forge.get(PATH).json();
+    change(&mut document);
+    forge.send(ask(Method::PUT, PATH).by("maintainer").body(document.to_string()))
+}
+
+fn deprecations(forge: &Forge) -> Vec<(String, Value)> {
+    let full = forge.get(PATH).json();
+    let abbreviated = ask(Method::GET, PATH).with("accept", "application/vnd.npm.install-v1+json");
+    let abbreviated = forge.send(abbreviated).json();
+    let listed = |document: &Value| -> Vec<(String, Value)> {
+        let versions = document["versions"].as_object().unwrap().iter();
+        versions.filter_map(|(version, record)| Some((version.clone(), record.get("deprecated")?.clone()))).collect()
+    };
+    assert_eq!(listed(&full), listed(&abbreviated));
+    listed(&full)
+}
+
+#[test]
+fn a_deprecation_is_set_and_taken_back() {
+    let forge = forge();
+    let before = forge.get(PATH).json()["versions"].clone();
+    let answer = send_back(&forge, |document| document["versions"]["1.0.0"]["deprecated"] = json!("use \"1.1\""));
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    assert_eq!(deprecations(&forge), [("1.0.0".into(), json!("use \"1.1\""))]);
+    assert_eq!(forge.get(&format!("{PATH}/-/lib-1.0.0.tgz")).status, 200, "still installable");
+    let answer = send_back(&forge, |document| document["versions"]["1.0.0"]["deprecated"] = json!(""));
+    assert_eq!(answer.status, 200);
+    assert_eq!(forge.get(PATH).json()["versions"], before);
+}
+
+#[test]
+fn only_the_messages_are_taken_from_the_document() {
+    let forge = forge();
+    let stale = forge.get(PATH).json();
+    forge.publish(PUBLIC, "lib", "2.0.0");
+    let answer = forge.send(ask(Method::PUT, PATH).by("maintainer").body({
+        let mut document = stale;
+        document["versions"]["1.0.0"]["deprecated"] = json!("old");
+        document["versions"]["1.0.1"]["description"] = json!("changed");
+        document["versions"]["9.9.9"] = json!({"deprecated": "unknown"});
+        document["versions"].as_object_mut().unwrap().remove("1.1.0");
+        document["dist-tags"] = json!({"latest": "1.0.0"});
+        document.to_string()
+    }));
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    let now = forge.get(PATH).json();
+    let versions: Vec<&String> = now["versions"].as_object().unwrap().keys().collect();
+    assert_eq!(versions, ["1.0.0", "1.0.1", "1.1.0", "2.0.0"]);
+    assert_eq!(
+        (&now["dist-tags"], &now["versions"]["1.0.1"]["description"]),
+        (&json!({"latest": "2.0.0"}), &json!("d"))
+    );
+    assert_eq!(deprecations(&forge), [("1.0.0".into(), json!("old"))]);
+}
+
+#[test]
+fn repeating_it_changes_nothing() {
+    let forge = forge();
+    let deprecate = || send_back(&forge, |document| document["versions"]["1.0.0"]["deprecated"] = json!("old"));
+    assert_eq!(deprecate().status, 200);
+    let tag = forge.get(PATH).header("etag").to_owned();
+    assert_eq!(deprecate().status, 200);
+    assert_eq!(forge.get(PATH).header("etag"), tag);
+}
+
+#[test]
+fn each_fault_has_its_text() {
+    let forge = forge();
+    let not_given = "\"package versions to deprecate\" not given";
+    send_back(&forge, |_| ()).is(400, &format!("400 Bad request - {not_given}"), not_given);
+    send_back(&forge, |document| document["versions"]["1.0.0"]["deprecated"] = json!(7))
+        .is_refused(400, "versions[1.0.0] is invalid");
+    send_back(&forge, |document| document["versions"]["1.0.0"]["deprecated"] = json!("x".repeat(65_537))).is(
+        400,
+        "400 Bad request - deprecation message of 1.0.0 has 65537 bytes; at most 65536 are allowed",
+        "deprecation message of 1.0.0 has 65537 bytes; at most 65536 are allowed",
+    );
+    let document = json!({"versions": {"1.0.0": {"deprecated": "x"}}}).to_string();
+    forge.send(ask(Method::PUT, PATH).body(document.clone())).is_refused(403, "403 Forbidden");
+    forge.send(ask(Method::PUT, "/projects/7/packages/npm/other").by("maintainer").body(document)).is(
+        404,
+        "404 Package Not Found",
+        "Package not found",
+    );
+}

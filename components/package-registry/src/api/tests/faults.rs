@@ -1,0 +1,239 @@
+//! Storage that fails, lies or is shared, at every single operation.
+
+use super::*;
+use kit::double::{FailingStore, LyingStore};
+use std::collections::BTreeMap;
+
+const PATH: &str = "/projects/7/packages/npm/lib";
+
+/// Every version that metadata lists and the bytes of its file, which must all be there.
+fn listed(forge: &Forge) -> BTreeMap<String, String> {
+    let answer = forge.get(PATH);
+    if answer.status == 404 {
+        return BTreeMap::new();
+    }
+    let document = answer.json();
+    let versions = document["versions"].as_object().unwrap();
+    for version in document["dist-tags"].as_object().unwrap().values() {
+        assert!(versions.contains_key(version.as_str().unwrap()), "a tag of nothing: {document}");
+    }
+    let file = |version: &String| {
+        let answer = forge.get(&format!("{PATH}/-/lib-{version}.tgz"));
+        assert_eq!(answer.status, 200, "{version} is listed, but its file is not there");
+        (version.clone(), answer.text())
+    };
+    versions.keys().map(file).collect()
+}
+
+/// A forge with some versions, so that publishing merges segments.
+fn forge(versions: u64) -> Forge {
+    let forge = Forge::new();
+    for n in 0..versions {
+        forge.publish(PUBLIC, "lib", &format!("0.0.{n}"));
+    }
+    forge
+}
+
+#[test]
+fn whichever_operation_fails_a_publication_is_there_or_it_is_not() {
+    for versions in [0, 1, 30] {
+        for size in [10, (2 << 20) + 1] {
+            let file = "x".repeat(size);
+            let mut failures = 0;
+            for operations in 0.. {
+                let forge = forge(versions);
+                let before = listed(&forge);
+                let failing = FailingStore::after(operations, forge.store.clone());
+                let request = || publication_of("lib", "1.0.0", file.as_bytes()).to(PUBLIC);
+                let answer = Answer::of(forge.env_over(failing.clone()), request());
+                let after = listed(&forge);
+                if !failing.failed() {
+                    assert_eq!(answer.status, 200);
+                    assert_eq!(after.get("1.0.0"), Some(&file));
+                    break;
+                }
+                failures += 1;
+                assert_eq!(answer.status, 500, "{}", answer.text());
+                assert!(answer.cause.is_some());
+                assert_eq!(after, before, "operation {operations} failed");
+                // And the client's next attempt succeeds.
+                assert_eq!(forge.send(request()).status, 200, "after operation {operations} failed");
+                assert_eq!(listed(&forge).get("1.0.0"), Some(&file));
+            }
+            assert!(failures > 10, "{failures}");
+        }
+    }
+}
+
+#[test]
+fn a_store_that_lies_loses_no_file_and_keeps_none() {
+    for first in [true, false] {
+        let forge = forge(3);
+        let lying = LyingStore::over(forge.store.clone());
+        if first {
+            let tag = ask(Method::PUT, "/projects/7/packages/npm/-/package/lib/dist-tags/x").body("\"0.0.0\"");
+            assert_eq!(Answer::of(forge.env_over(lying.clone()), tag).status, 204);
+        }
+        let mut document = forge.get(PATH).json();
+        document["versions"].as_object_mut().unwrap().remove("0.0.1");
+        let path = format!("{PATH}/-rev/{}", document["_rev"].as_str().unwrap());
+        let request = ask(Method::PUT, &path).by("maintainer").body(document.to_string());
+        assert_eq!(Answer::of(forge.env_over(lying), request).status, 200);
+        assert_eq!(listed(&forge).len(), 2);
+        assert_eq!(forge.store.keys().iter().filter(|key| key.ends_with("/0")).count(), 2);
+    }
+}
+
+#[test]
+fn whichever_operation_fails_a_change_is_made_or_it_is_not() {
+    let tag = || ask(Method::PUT, "/projects/7/packages/npm/-/package/lib/dist-tags/x").body("\"0.0.0\"");
+    let deprecate = || {
+        let document = json!({"versions": {"0.0.0": {"deprecated": "old"}}}).to_string();
+        ask(Method::PUT, PATH).by("maintainer").body(document)
+    };
+    for request in [&tag as &dyn Fn() -> Ask, &deprecate] {
+        for operations in 0.. {
+            let forge = forge(3);
+            let before = (forge.get(PATH).body, listed(&forge));
+            let failing = FailingStore::after(operations, forge.store.clone());
+            let answer = Answer::of(forge.env_over(failing.clone()), request());
+            if !failing.failed() {
+                assert!(answer.status < 300);
+                assert_ne!(forge.get(PATH).body, before.0);
+                break;
+            }
+            assert_eq!((answer.status, (forge.get(PATH).body, listed(&forge))), (500, before));
+        }
+    }
+}
+
+#[test]
+fn a_store_that_lies_about_swaps_gets_each_change_once() {
+    let forge = Forge::new();
+    let lying = LyingStore::over(forge.store.clone());
+    let send = |request: Ask| Answer::of(forge.env_over(lying.clone()), request).status;
+    for n in 0..20 {
+        assert_eq!(send(publication("lib", &format!("1.0.{n}")).to(PUBLIC)), 200);
+        let tag = format!("/projects/7/packages/npm/-/package/lib/dist-tags/t{n}");
+        assert_eq!(send(ask(Method::PUT, &tag).body(format!("\"1.0.{n}\""))), 204);
+        if n % 2 == 0 {
+            assert_eq!(send(ask(Method::DELETE, &tag).by("maintainer")), 204);
+        }
+    }
+    assert_eq!(listed(&forge).len(), 20);
+    let document = forge.get(PATH).json();
+    assert_eq!(document["dist-tags"].as_object().unwrap().len(), 11);
+    assert!(document["_rev"].as_str().unwrap().starts_with("50-"), "{}", document["_rev"]);
+}
+
+/// A store in which a rival acts once, just before the first swap.
+mod rival {
+    use kit::double::MemoryStore;
+    use kit::store::{Compare, Fault, Store, Swapped};
+    use std::cell::RefCell;
+    use std::rc::Rc;
+
+    type Act = Rc<RefCell<Option<Box<dyn FnOnce()>>>>;
+
+    pub struct Contested {
+        inner: MemoryStore,
+        act: Act,
+    }
+
+    impl Contested {
+        pub fn over(inner: MemoryStore, act: impl FnOnce() + 'static) -> Self {
+            Contested { inner, act: Rc::new(RefCell::new(Some(Box::new(act)))) }
+        }
+    }
+
+    impl Store for Contested {
+        fn get(&self, key: &str) -> Result<Option<Vec<u8>>, Fault> {
+            self.inner.get(key)
+        }
+        fn set(&self, key: &str, value: &[u8]) -> Result<(), Fault> {
+            self.inner.set(key, value)
+        }
+        fn delete(&self, key: &str) -> Result<(), Fault> {
+            self.inner.delete(key)
+        }
+        fn exists(&self, key: &str) -> Result<bool, Fault> {
+            self.inner.exists(key)
+        }
+        fn increment(&self, key: &str, delta: i64) -> Result<i64, Fault> {
+            self.inner.increment(key, delta)
+        }
+        fn compare(&self, key: &str) -> Result<Box<dyn Compare>, Fault> {
+            Ok(Box::new(Opened {
+                inner: self.inner.compare(key)?,
+                act: self.act.clone(),
+                is_package: key.contains("/package/"),
+            }))
+        }
+        fn list(&self, cursor: Option<&str>) -> Result<(Vec<String>, Option<String>), Fault> {
+            self.inner.list(cursor)
+        }
+    }
+
+    struct Opened {
+        inner: Box<dyn Compare>,
+        act: Act,
+        is_package: bool,
+    }
+
+    impl Compare for Opened {
+        fn current(&self) -> Result<Option<Vec<u8>>, Fault> {
+            self.inner.current()
+        }
+        fn swap(self: Box<Self>, value: &[u8]) -> Result<Swapped, Fault> {
+            if self.is_package
+                && let Some(act) = self.act.borrow_mut().take()
+            {
+                act();
+            }
+            self.inner.swap(value)
+        }
+    }
+}
+
+/// Sends `request` while a rival's request is answered just before its swap.
+fn race(forge: &Forge, request: Ask, rival: Ask) -> Answer {
+    let env = forge.env();
+    let store = rival::Contested::over(forge.store.clone(), move || {
+        assert!(Answer::of(env, rival).status < 300);
+    });
+    Answer::of(forge.env_over(store), request)
+}
+
+#[test]
+fn of_two_who_publish_one_version_the_first_wins_and_its_bytes_are_served() {
+    for versions in [1, 30] {
+        let forge = forge(versions);
+        let ours = publication_of("lib", "1.0.0", &vec![1; (1 << 20) + 1]);
+        let theirs = publication_of("lib", "1.0.0", b"theirs");
+        race(&forge, ours.to(PUBLIC), theirs.to(PUBLIC)).is_refused(403, "Package already exists.");
+        assert_eq!(listed(&forge)["1.0.0"], "theirs");
+        let chunks =
+            forge.store.keys().into_iter().filter(|key| key.contains("/upload/") && key.ends_with("/1")).count();
+        assert_eq!(chunks, 0, "the loser's file is removed");
+    }
+}
+
+#[test]
+fn two_who_publish_different_versions_both_succeed() {
+    for versions in [1, 30] {
+        let forge = forge(versions);
+        let answer = race(&forge, publication("lib", "1.0.0").to(PUBLIC), publication("lib", "1.0.1").to(PUBLIC));
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        assert_eq!(listed(&forge).len() as u64, versions + 2);
+    }
+}
+
+#[test]
+fn a_deprecation_does_not_lose_a_version_that_comes_in_between() {
+    let forge = forge(5);
+    let document = json!({"versions": {"0.0.0": {"deprecated": "old"}}}).to_string();
+    let deprecate = ask(Method::PUT, PATH).by("maintainer").body(document);
+    assert_eq!(race(&forge, deprecate, publication("lib", "1.0.0").to(PUBLIC)).status, 200);
+    assert_eq!(listed(&forge).len(), 6);
+    assert_eq!(forge.get(PATH).json()["versions"]["0.0.0"]["deprecated"], "old");
+}

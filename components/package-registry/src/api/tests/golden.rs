@@ -1,0 +1,53 @@
+//! What an earlier build stored, committed under `golden/`, is read by this one.
+
+use super::*;
+use kit::store::Store as _;
+use std::fs;
+use std::path::Path;
+
+const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/golden/v1");
+
+/// A forge whose packages are the files under `golden/v1`: each file's path there is its key.
+fn forge() -> Forge {
+    let forge = Forge::new();
+    let mut folders = vec![Path::new(FOLDER).to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            let key = path.strip_prefix(FOLDER).unwrap().to_str().unwrap();
+            // A file system has no `upload/<id>` beside `upload/<id>/0`.
+            let key = format!("package-registry/v1/{}", key.trim_end_matches("/record"));
+            forge.store.set(&key, &fs::read(&path).unwrap()).unwrap();
+        }
+    }
+    // The ids of the files came from the same source as those of this test; go past them.
+    (0..1000).for_each(|_| drop(forge.env().id()));
+    forge
+}
+
+/// The files are what this history left: `@acme/lib` 1.0.0, 1.1.0-rc.1+build.7 and 1.0.1 were
+/// published to project 7, 1.0.0 was tagged `feat/x` and deprecated, and 1.0.1 was taken back.
+#[test]
+fn stored_records_are_read_for_ever() {
+    let forge = forge();
+    let document = forge.get("/packages/npm/@acme%2flib").json();
+    let versions: Vec<&str> = document["versions"].as_object().unwrap().keys().map(String::as_str).collect();
+    assert_eq!(versions, ["1.0.0", "1.1.0-rc.1+build.7"]);
+    assert_eq!(document["dist-tags"], json!({"feat/x": "1.0.0", "latest": "1.1.0-rc.1+build.7"}));
+    assert_eq!(document["time"]["1.0.0"], "2026-09-21T14:13:20.000Z");
+    assert_eq!(document["readme"], "# 1.1.0-rc.1+build.7");
+    let record = &document["versions"]["1.0.0"];
+    assert_eq!((&record["deprecated"], &record["dependencies"]), (&json!("use \"1.1\""), &json!({"x": "^1.0.0"})));
+    for version in versions {
+        let file = format!("/packages/npm/@acme/lib/-/lib-{version}.tgz");
+        assert_eq!(forge.get(&file).text(), format!("bytes of @acme/lib {version}"));
+    }
+    forge.send(publication("@acme/lib", "1.0.1").to(PUBLIC)).is_refused(403, "Package already exists.");
+    forge.publish(PUBLIC, "@acme/lib", "1.0.0");
+    forge.publish(PUBLIC, "@acme/lib", "1.0.2");
+    assert_eq!(forge.get("/packages/npm/@acme%2flib").json()["versions"].as_object().unwrap().len(), 3);
+}

@@ -1,0 +1,248 @@
+use super::*;
+
+#[test]
+fn what_is_published_is_served() {
+    let forge = Forge::new();
+    let answer = forge.publish(PUBLIC, "@acme/lib", "1.0.0");
+    let row = answer.json();
+    assert_eq!(
+        (&row["project_id"], &row["name"], &row["version"], &row["creator_id"]),
+        (&json!(7), &json!("@acme/lib"), &json!("1.0.0"), &json!(4))
+    );
+    let tarball = forge.get("/projects/7/packages/npm/@acme/lib/-/lib-1.0.0.tgz");
+    assert_eq!((tarball.status, tarball.text().as_str()), (200, "bytes of @acme/lib 1.0.0"));
+    let metadata = forge.get("/projects/7/packages/npm/@acme%2flib").json();
+    let sent = publication("@acme/lib", "1.0.0").document;
+    let mut expected = sent["versions"]["1.0.0"].clone();
+    expected.as_object_mut().unwrap().remove("readme");
+    expected["dist"]["tarball"] =
+        json!("http://registry.example/api/v4/projects/7/packages/npm/@acme/lib/-/lib-1.0.0.tgz");
+    assert_eq!(metadata["versions"], json!({"1.0.0": expected}));
+    assert_eq!(metadata["readme"], "# 1.0.0");
+}
+
+#[test]
+fn the_order_of_the_document_does_not_matter() {
+    let forge = Forge::new();
+    // serde_json sorts names: `_attachments` comes first, as yarn berry writes it.
+    assert!(publication("lib", "1.0.0").document.to_string().starts_with("{\"_attachments\""));
+    forge.publish(PUBLIC, "lib", "1.0.0");
+    let Value::Object(mut document) = publication("lib", "1.0.1").document else { unreachable!() };
+    let attachments = document.remove("_attachments").unwrap();
+    let last = format!(
+        "{{\"versions\":{},\"name\":\"lib\",\"dist-tags\":{{\"latest\":\"1.0.1\"}},\"_attachments\":{attachments}}}",
+        document["versions"]
+    );
+    let answer = forge.send(ask(Method::PUT, "/projects/7/packages/npm/lib").body(last));
+    assert_eq!(answer.status, 200, "{}", answer.text());
+}
+
+#[test]
+fn files_of_every_size_come_back_as_they_were() {
+    let forge = Forge::new();
+    let mib = 1 << 20;
+    for (n, size) in [1, 2, 3, mib - 1, mib, mib + 1, 3 * mib, 3 * mib + 17].into_iter().enumerate() {
+        let file: Vec<u8> = (0..size).map(|at: usize| (at * 31 % 251) as u8).collect();
+        let version = format!("1.0.{n}");
+        let answer = forge.send(publication_of("lib", &version, &file).to(PUBLIC));
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        let download = forge.get(&format!("/projects/7/packages/npm/lib/-/lib-{version}.tgz"));
+        assert!(download.body == file, "{size} bytes");
+        assert_eq!(download.header("content-length"), size.to_string());
+    }
+}
+
+#[test]
+fn a_version_is_published_once() {
+    let forge = Forge::new();
+    forge.publish(PUBLIC, "lib", "1.0.0");
+    let other = publication_of("lib", "1.0.0", b"other bytes");
+    forge.send(other.to(PUBLIC)).is_refused(403, "Package already exists.");
+    assert_eq!(forge.get("/projects/7/packages/npm/lib/-/lib-1.0.0.tgz").text(), "bytes of lib 1.0.0");
+}
+
+#[test]
+fn a_repeated_request_is_no_error_for_the_same_publisher() {
+    let forge = Forge::new();
+    forge.publish(PUBLIC, "lib", "1.0.0");
+    let before = forge.store.keys();
+    forge.publish(PUBLIC, "lib", "1.0.0");
+    assert_eq!(forge.store.keys(), before);
+    let by_another = publication("lib", "1.0.0").to(PUBLIC).by("maintainer");
+    forge.send(by_another).is_refused(403, "Package already exists.");
+}
+
+#[test]
+fn a_refused_publication_leaves_nothing() {
+    let forge = Forge::new();
+    forge.publish(PUBLIC, "lib", "1.0.0");
+    let before = forge.store.keys();
+    let large = vec![1; 3 << 20];
+    let wrong = |change: fn(&mut Value)| publication_of("lib", "1.0.1", &large).change(change).to(PUBLIC);
+    for (request, status) in [
+        (publication_of("lib", "1.0.0", &large).to(PUBLIC), 403),
+        (wrong(|document| document["versions"]["1.0.1"]["dist"]["shasum"] = json!("00")), 400),
+        (wrong(|document| document["dist-tags"] = json!({})), 400),
+        (wrong(|document| document["versions"] = json!([])), 400),
+        (publication_of("lib", "1.0.1", &large).to(PUBLIC).cut_off(4000), 400),
+    ] {
+        let answer = forge.send(request);
+        assert_eq!(answer.status, status, "{}", answer.text());
+        assert_eq!(forge.store.keys(), before);
+    }
+}
+
+#[test]
+fn each_fault_has_its_text() {
+    let forge = Forge::new();
+    let name_rule = "Validation failed: Name should be a valid NPM package name: https://github.com/npm/validate-npm-package-name#naming-rules.";
+    let schema = "Validation failed: Package json must be a valid json schema";
+    type Change = fn(&mut Value);
+    let cases: &[(Change, &str)] = &[
+        (|d| drop(d.as_object_mut().unwrap().remove("versions")), "versions is missing"),
+        (|d| d["versions"] = json!(null), "versions is missing"),
+        (|d| d["versions"] = json!("1.0.0"), "versions is invalid"),
+        (|d| d["versions"] = json!({}), "Version is empty."),
+        (|d| d["name"] = json!(" "), "Name is empty."),
+        (|d| drop(d.as_object_mut().unwrap().remove("name")), "Name is empty."),
+        (|d| d["name"] = json!(1), "name is invalid"),
+        (|d| d["_attachments"]["lib-1.0.0.tgz"]["data"] = json!(""), "Attachment data is empty."),
+        (|d| d["_attachments"]["lib-1.0.0.tgz"]["data"] = json!(null), "Attachment data is empty."),
+        (|d| d["_attachments"] = json!({"lib.sigstore": {"data": "{}"}}), "Attachment data is empty."),
+        (|d| d["name"] = json!("@s/../x"), name_rule),
+        (|d| d["name"] = json!("a b"), name_rule),
+        (
+            |d| d["versions"] = json!({"v1": d["versions"]["1.0.0"]}),
+            "Validation failed: Version should follow SemVer: https://semver.org",
+        ),
+        (|d| d["versions"]["1.0.0"] = json!(null), schema),
+        (|d| d["versions"]["1.0.0"]["dist"] = json!({"shasum": "x"}), schema),
+        (
+            |d| d["versions"]["1.0.0"]["dist"]["shasum"] = json!("00"),
+            "Validation failed: dist.shasum does not match the attachment",
+        ),
+        (
+            |d| d["versions"]["1.0.0"]["dist"]["integrity"] = json!("sha512-AAAA"),
+            "Validation failed: dist.integrity does not match the attachment: its sha512 differs",
+        ),
+        (
+            |d| d["versions"]["1.0.0"]["dist"]["integrity"] = json!("md5-AAAA"),
+            "Validation failed: dist.integrity has no sha512 hash",
+        ),
+        (
+            |d| d["_attachments"]["lib-1.0.0.tgz"]["length"] = json!(7),
+            "Validation failed: attachment has 18 bytes, but its length is declared as 7",
+        ),
+        (|d| d["_attachments"]["lib-1.0.0.tgz"]["length"] = json!("18"), "length is invalid"),
+        (
+            |d| d["_attachments"]["lib-1.0.0.tgz"]["data"] = json!("AAA"),
+            "the data of attachment `lib-1.0.0.tgz` is not base64",
+        ),
+        (|d| drop(d.as_object_mut().unwrap().remove("dist-tags")), "dist-tags is missing"),
+        (|d| d["dist-tags"] = json!({}), "dist-tags is missing"),
+        (|d| d["dist-tags"] = json!([]), "dist-tags is invalid"),
+        (
+            |d| d["_attachments"]["x.tgz"] = json!({"data": ""}),
+            "attachment `x.tgz` comes in addition to `lib-1.0.0.tgz`; one is allowed",
+        ),
+    ];
+    for (change, text) in cases {
+        let request = publication("lib", "1.0.0").change(change);
+        let ask = ask(Method::PUT, "/projects/7/packages/npm/lib").body(request.document.to_string());
+        forge.send(ask).is_refused(400, text);
+    }
+    let as_another_file =
+        publication("lib", "1.0.0").document.to_string().replace("\"lib-1.0.0.tgz\"", "\"other-1.0.0.tgz\"");
+    forge
+        .send(ask(Method::PUT, "/projects/7/packages/npm/lib").body(as_another_file))
+        .is_refused(400, "Validation failed: Attachment is called other-1.0.0.tgz, which is not the file of lib@1.0.0");
+    forge
+        .send(ask(Method::PUT, "/projects/7/packages/npm/other").body(publication("lib", "1.0.0").document.to_string()))
+        .is_refused(400, "Validation failed: Name is lib, but the URL names other");
+    assert!(forge.store.keys().iter().all(|key| !key.starts_with("package-registry/")), "{:?}", forge.store.keys());
+}
+
+#[test]
+fn what_is_no_json_is_refused() {
+    let forge = Forge::new();
+    let sound = publication("lib", "1.0.0").document.to_string();
+    let put = |body: String| forge.send(ask(Method::PUT, "/projects/7/packages/npm/lib").body(body));
+    for body in [
+        "".to_owned(),
+        "null".into(),
+        "[]".into(),
+        "{".into(),
+        "\u{feff}{}".into(),
+        sound.strip_suffix('}').unwrap().into(),
+        format!("{sound}x"),
+    ] {
+        let answer = put(body.clone());
+        assert_eq!(answer.status, 400, "{body}");
+        assert!(
+            answer.json()["error"].as_str().unwrap().starts_with("request body is not a JSON object: "),
+            "{}",
+            answer.text()
+        );
+    }
+    put("[".repeat(100_000)).is_refused(400, "the document is nested deeper than 64 levels");
+}
+
+#[test]
+fn limits_are_enforced_early_and_late() {
+    let mut forge = Forge::new();
+    forge.variables.push(("registry_max_tarball_bytes", "1000"));
+    assert_eq!(forge.send(publication_of("lib", "1.0.0", &[7; 1000]).to(PUBLIC)).status, 200);
+    forge.send(publication_of("lib", "1.0.1", &[7; 1001]).to(PUBLIC)).is_refused(400, "File is too large.");
+    let most = 1336 + (32 << 20);
+    let request = |length: u64| publication("lib", "1.0.2").to(PUBLIC).with("content-length", &length.to_string());
+    forge
+        .send(request(most + 1))
+        .is_refused(413, &format!("413 Request Entity Too Large: at most {most} bytes are accepted"));
+    assert_eq!(forge.send(request(most)).status, 200);
+    let padded = publication("lib", "1.0.3").change(|d| d["x"] = json!("y".repeat(32 << 20)));
+    forge.send(padded.to(PUBLIC)).is_refused(413, "the document without its attachment is larger than 33554432 bytes");
+    let manifest = publication("lib", "1.0.4").change(|d| d["versions"]["1.0.4"]["x"] = json!("y".repeat(2 << 20)));
+    let answer = forge.send(manifest.to(PUBLIC));
+    assert!(
+        answer.text().contains("Package json structure is too large. Maximum size is 2097152 bytes"),
+        "{}",
+        answer.text()
+    );
+    let encoded = publication("lib", "1.0.5").to(PUBLIC).with("content-encoding", "gzip");
+    assert_eq!(forge.send(encoded).status, 415);
+}
+
+#[test]
+fn a_version_of_the_conventional_name_is_in_one_project_only() {
+    let forge = Forge::new();
+    forge.publish(PUBLIC, "@acme/lib", "1.0.0");
+    forge
+        .send(publication("@acme/lib", "1.0.0").to(INTERNAL))
+        .is_refused(400, "Validation failed: Package already exists");
+    forge.publish(INTERNAL, "@acme/lib", "1.0.1");
+    // Below another top-level namespace, or with another scope, there is nothing to confuse.
+    forge.publish(17, "@acme/lib", "1.0.0");
+    forge.publish(PUBLIC, "@x/lib", "1.0.0");
+    forge.publish(INTERNAL, "@x/lib", "1.0.0");
+}
+
+#[test]
+fn a_thousand_versions_are_all_there() {
+    let forge = Forge::new();
+    let count = 1000;
+    for n in 0..count {
+        forge.publish(PUBLIC, "lib", &format!("1.{}.{n}", n % 7));
+    }
+    let metadata = forge.get("/projects/7/packages/npm/lib").json();
+    assert_eq!(metadata["versions"].as_object().unwrap().len(), count);
+    assert_eq!(metadata["time"].as_object().unwrap().len(), count + 2);
+    for n in 0..count {
+        let version = format!("1.{}.{n}", n % 7);
+        assert_eq!(metadata["versions"][&version]["version"], json!(version));
+        let download = forge.get(&format!("/projects/7/packages/npm/lib/-/lib-{version}.tgz"));
+        assert_eq!(download.text(), format!("bytes of lib {version}"));
+    }
+    let root = forge.store.keys().into_iter().find(|key| key == "package-registry/v1/package/7/lib").unwrap();
+    let root = kit::store::Store::get(&forge.store, &root).unwrap().unwrap();
+    assert!(root.len() < 4096, "{} bytes: {}", root.len(), String::from_utf8_lossy(&root));
+}

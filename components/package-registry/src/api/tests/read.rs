@@ -1,0 +1,223 @@
+use super::*;
+
+const ABBREVIATED: &str = "application/vnd.npm.install-v1+json; q=1.0, application/json; q=0.8, */*";
+
+#[test]
+fn both_forms_have_times_and_differ_in_their_tags() {
+    let forge = Forge::new();
+    forge.publish(PUBLIC, "lib", "1.0.0");
+    let full = forge.get("/projects/7/packages/npm/lib");
+    let abbreviated = forge.send(ask(Method::GET, "/projects/7/packages/npm/lib").with("accept", ABBREVIATED));
+    assert_eq!(full.header("content-type"), "application/json");
+    assert_eq!(abbreviated.header("content-type"), "application/vnd.npm.install-v1+json");
+    for answer in [&full, &abbreviated] {
+        assert_eq!(answer.header("vary"), "Accept, Accept-Encoding");
+        assert_eq!(answer.json()["time"]["1.0.0"], "2026-09-21T14:13:20.000Z");
+        assert_eq!(answer.json()["dist-tags"], json!({"latest": "1.0.0"}));
+    }
+    assert_ne!(full.header("etag"), abbreviated.header("etag"));
+    assert!(full.json()["_rev"].as_str().unwrap().starts_with("1-"));
+    assert_eq!(abbreviated.json()["modified"], "2026-09-21T14:13:20.000Z");
+    assert_eq!(abbreviated.json()["versions"]["1.0.0"].get("_npmVersion"), None);
+    assert_eq!(full.json()["versions"]["1.0.0"]["_npmVersion"], "11.19.1");
+}
+
+#[test]
+fn a_known_document_is_not_sent_again_until_it_changes() {
+    let forge = Forge::new();
+    forge.publish(PUBLIC, "lib", "1.0.0");
+    let path = "/projects/7/packages/npm/lib";
+    let known = |tag: &str| forge.send(ask(Method::GET, path).with("if-none-match", tag));
+    let tag = forge.get(path).header("etag").to_owned();
+    let answer = known(&tag);
+    assert_eq!((answer.status, answer.body.len()), (304, 0));
+    assert_eq!((answer.header("etag"), answer.header("vary")), (tag.as_str(), "Accept, Accept-Encoding"));
+    forge.publish(PUBLIC, "lib", "1.0.1");
+    assert_eq!(known(&tag).status, 200);
+    // The same package below another prefix is another document.
+    let instance = "/groups/acme/-/packages/npm/lib";
+    assert_ne!(forge.get(instance).header("etag"), forge.get(path).header("etag"));
+}
+
+#[test]
+fn answers_repeat_the_prefix_of_the_request() {
+    let forge = Forge::new();
+    forge.publish(PUBLIC, "@acme/lib", "1.0.0");
+    for prefix in [
+        "/projects/7/packages/npm",
+        "/projects/7/packages/pkgreg",
+        "/projects/acme%2Fweb/packages/npm",
+        "/projects/acme%2fweb/packages/npm",
+        "/groups/100/-/packages/npm",
+        "/groups/acme/-/packages/pkgreg",
+        "/packages/npm",
+        "/packages/pkgreg",
+    ] {
+        let metadata = forge.get(&format!("{prefix}/@acme%2flib")).json();
+        let tarball = metadata["versions"]["1.0.0"]["dist"]["tarball"].as_str().unwrap();
+        assert_eq!(tarball, format!("http://registry.example/api/v4{prefix}/@acme/lib/-/lib-1.0.0.tgz"));
+        let path = tarball.strip_prefix("http://registry.example/api/v4").unwrap();
+        assert_eq!(forge.get(path).text(), "bytes of @acme/lib 1.0.0", "{path}");
+    }
+}
+
+#[test]
+fn the_external_address_is_used_if_it_is_set() {
+    let mut forge = Forge::new();
+    forge.publish(PUBLIC, "lib", "1.0.0");
+    forge.variables.push(("external_url", "https://forge.example/base/"));
+    let metadata = forge.get("/projects/7/packages/npm/lib").json();
+    assert_eq!(
+        metadata["versions"]["1.0.0"]["dist"]["tarball"],
+        "https://forge.example/base/api/v4/projects/7/packages/npm/lib/-/lib-1.0.0.tgz"
+    );
+}
+
+#[test]
+fn one_version_by_number_or_tag() {
+    let forge = Forge::new();
+    forge.publish(PUBLIC, "@acme/lib", "1.0.0");
+    forge.publish(PUBLIC, "@acme/lib", "1.1.0");
+    for (what, version) in [("1.0.0", "1.0.0"), ("latest", "1.1.0"), ("1.1.0", "1.1.0")] {
+        for name in ["@acme/lib", "@acme%2flib"] {
+            let record = forge.get(&format!("/projects/7/packages/npm/{name}/{what}")).json();
+            assert_eq!(record["version"], version);
+            assert_eq!(
+                record["dist"]["tarball"],
+                format!("http://registry.example/api/v4/projects/7/packages/npm/@acme/lib/-/lib-{version}.tgz")
+            );
+        }
+    }
+    forge.get("/projects/7/packages/npm/@acme/lib/2.0.0").is(404, "404 Package Not Found", "version not found: 2.0.0");
+    forge.get("/projects/7/packages/npm/other/latest").is(404, "404 Package Not Found", "Package not found");
+}
+
+#[test]
+fn a_file_has_every_header() {
+    let forge = Forge::new();
+    forge.publish(PUBLIC, "lib", "1.0.0");
+    let path = "/projects/7/packages/npm/lib/-/lib-1.0.0.tgz";
+    let answer = forge.get(path);
+    assert_eq!(answer.header("content-type"), "application/octet-stream");
+    assert_eq!(answer.header("content-length"), "18");
+    assert_eq!(answer.header("content-transfer-encoding"), "binary");
+    assert_eq!(answer.header("cache-control"), "public, max-age=31536000, immutable");
+    assert_eq!(
+        answer.header("content-disposition"),
+        "attachment; filename=\"lib-1.0.0.tgz\"; filename*=UTF-8''lib-1.0.0.tgz"
+    );
+    let head = forge.send(ask(Method::HEAD, path));
+    assert_eq!((head.status, head.body.len(), head.header("content-length")), (200, 0, "18"));
+    let known = forge.send(ask(Method::GET, path).with("if-none-match", answer.header("etag")));
+    assert_eq!((known.status, known.body.len()), (304, 0));
+    forge.publish(PRIVATE, "lib", "1.0.0");
+    let private = forge.get("/projects/9/packages/npm/lib/-/lib-1.0.0.tgz");
+    assert_eq!(private.header("cache-control"), "private, max-age=31536000, immutable");
+}
+
+#[test]
+fn files_that_are_not_there() {
+    let forge = Forge::new();
+    forge.publish(PUBLIC, "@acme/lib", "1.0.0");
+    for file in [
+        "lib-1.0.1.tgz",
+        "lib-1.0.0.tar",
+        "other-1.0.0.tgz",
+        "@other/lib-1.0.0.tgz",
+        "..%2f..%2fetc",
+        "lib-1.0.0%00.tgz",
+        "%252e%252e",
+        "lib-..%2f1.0.0.tgz",
+    ] {
+        let answer = forge.get(&format!("/projects/7/packages/npm/@acme/lib/-/{file}"));
+        assert!(matches!(answer.status, 404 | 400), "{file}: {}", answer.status);
+    }
+    forge.get("/projects/7/packages/npm/@acme/lib/-/lib-1.0.1.tgz").is_refused(404, "404 Not found");
+    forge.get("/projects/7/packages/npm/other/-/other-1.0.0.tgz").is_refused(404, "404 Not found");
+}
+
+#[test]
+fn damage_is_never_served() {
+    let forge = Forge::new();
+    let file = vec![5; (2 << 20) + 5];
+    assert_eq!(forge.send(publication_of("lib", "1.0.0", &file).to(PUBLIC)).status, 200);
+    let chunks: Vec<String> = forge.store.keys().into_iter().filter(|key| key.contains("/upload/")).collect();
+    let damage = |ending: &str| {
+        let key = chunks.iter().find(|key| key.ends_with(ending)).unwrap();
+        let mut bytes = kit::store::Store::get(&forge.store, key).unwrap().unwrap();
+        bytes[3] ^= 1;
+        kit::store::Store::set(&forge.store, key, &bytes).unwrap();
+    };
+    let path = "/projects/7/packages/npm/lib/-/lib-1.0.0.tgz";
+    damage("/2");
+    let answer = forge.get(path);
+    assert!(answer.text().contains("checksum differs"), "the body broke off, which the double shows as text");
+    damage("/0");
+    let answer = forge.get(path);
+    assert_eq!(
+        (answer.status, answer.text().as_str()),
+        (500, "{\"error\":\"500 Internal Server Error\",\"message\":\"500 Internal Server Error\"}")
+    );
+    assert!(answer.cause.unwrap().contains("checksum differs"));
+}
+
+#[test]
+fn names_that_cannot_exist() {
+    let forge = Forge::new();
+    for name in ["%0d%0ahttp:/%2fexample.com", "..%2f..%2fetc", "@a%2f..%2fb", "%2e%2e"] {
+        forge.get(&format!("/projects/7/packages/npm/{name}")).json()["error"]
+            .as_str()
+            .filter(|error| *error == "package_name should be a valid file path")
+            .unwrap_or_else(|| panic!("{name}"));
+    }
+    for name in ["a%20b", "@acme%252flib", "%20"] {
+        forge.get(&format!("/projects/7/packages/npm/{name}")).is(404, "404 Packages Not Found", "Packages not found");
+    }
+}
+
+#[test]
+fn unknown_packages_are_redirected_if_that_is_wanted() {
+    let mut forge = Forge::new();
+    forge.publish(PRIVATE, "secret", "1.0.0");
+    forge.variables.push(("registry_forward_url", "https://registry.example/"));
+    for path in [
+        "/projects/7/packages/npm/@a%2flib",
+        "/groups/acme/-/packages/npm/@a%2flib",
+        "/packages/npm/@a%2flib",
+        "/projects/404/packages/npm/@a/lib",
+    ] {
+        let answer = forge.send(ask(Method::GET, path).by(""));
+        assert_eq!((answer.status, answer.header("location")), (302, "https://registry.example/@a/lib"), "{path}");
+    }
+    assert_eq!(forge.send(ask(Method::GET, "/projects/9/packages/npm/secret").by("")).status, 401);
+    forge.get("/projects/7/packages/npm/-/package/lib/dist-tags").is(404, "404 Package Not Found", "Package not found");
+}
+
+#[test]
+fn services() {
+    let forge = Forge::new();
+    let get = |path: &str, user: &str| forge.send(ask(Method::GET, &format!("/packages/npm/-/{path}")).by(user));
+    assert_eq!((get("ping", "").status, get("ping", "").json()), (200, json!({})));
+    assert_eq!(get("whoami", "developer").json(), json!({"username": "developer"}));
+    get("whoami", "").is_refused(401, "401 Unauthorized");
+    get("ping", "no such token").is_refused(401, "401 Unauthorized");
+    for path in ["advisories/bulk", "audits/quick"] {
+        let path = format!("/projects/7/packages/npm/-/npm/v1/security/{path}");
+        let answer = forge.send(ask(Method::POST, &path).body("{\"lib\":[\"1.0.0\"]}"));
+        assert_eq!((answer.status, answer.json()), (200, json!({})));
+    }
+    let unserved = forge.get("/packages/npm/-/v1/login");
+    assert_eq!((unserved.status, unserved.json()), (404, json!({"error": "404 Not Found"})));
+}
+
+#[test]
+fn a_project_that_moved() {
+    let forge = Forge::new();
+    forge.publish(PUBLIC, "@acme/lib", "1.0.0");
+    forge.project(PUBLIC, "site", 100, Visibility::Public, FeatureAccess::Enabled);
+    let answer = forge.get("/projects/acme%2Fweb/packages/npm/@acme%2flib?write=true");
+    let expected = "http://registry.example/api/v4/projects/7/packages/npm/@acme%2flib?write=true";
+    assert_eq!((answer.status, answer.header("location")), (301, expected));
+    let put = ask(Method::PUT, "/projects/acme%2Fweb/packages/npm/-/package/@acme%2flib/dist-tags/x").body("\"1.0.0\"");
+    assert_eq!(forge.send(put).status, 405);
+}

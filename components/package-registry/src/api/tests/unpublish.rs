@@ -1,0 +1,111 @@
+use super::*;
+
+const PATH: &str = "/projects/7/packages/npm/@acme%2flib";
+
+fn forge() -> Forge {
+    let forge = Forge::new();
+    for version in ["1.0.0", "1.1.0", "2.0.0"] {
+        forge.publish(PUBLIC, "@acme/lib", version);
+    }
+    forge
+}
+
+fn revision(forge: &Forge) -> String {
+    forge.get(PATH).json()["_rev"].as_str().unwrap().to_owned()
+}
+
+/// Sends the document back without a version, as npm does.
+fn remove(forge: &Forge, version: &str, latest: &str) -> Answer {
+    let mut document = forge.get(PATH).json();
+    document["versions"].as_object_mut().unwrap().remove(version);
+    document["dist-tags"]["latest"] = json!(latest);
+    let path = format!("{PATH}/-rev/{}", document["_rev"].as_str().unwrap());
+    forge.send(ask(Method::PUT, &path).by("maintainer").body(document.to_string()))
+}
+
+fn chunks(forge: &Forge) -> usize {
+    forge.store.keys().iter().filter(|key| key.contains("/upload/") && key.ends_with("/0")).count()
+}
+
+#[test]
+fn a_version_goes_with_its_file_and_its_tags() {
+    let forge = forge();
+    assert_eq!(chunks(&forge), 3);
+    let answer = remove(&forge, "2.0.0", "1.0.0");
+    assert_eq!((answer.status, answer.json()), (200, json!({"ok": true})));
+    let document = forge.get(PATH).json();
+    let versions: Vec<&str> = document["versions"].as_object().unwrap().keys().map(String::as_str).collect();
+    assert_eq!((versions, &document["dist-tags"]), (vec!["1.0.0", "1.1.0"], &json!({"latest": "1.0.0"})));
+    assert_eq!((&document["readme"], document["time"].get("2.0.0")), (&json!("# 1.0.0"), None));
+    assert_eq!((forge.get(&format!("{PATH}/-/lib-2.0.0.tgz")).status, chunks(&forge)), (404, 2));
+    let file = format!("{PATH}/-/lib-2.0.0.tgz/-rev/{}", revision(&forge));
+    assert_eq!(forge.send(ask(Method::DELETE, &file).by("maintainer")).status, 200);
+}
+
+#[test]
+fn its_number_is_not_used_again() {
+    let forge = forge();
+    assert_eq!(remove(&forge, "2.0.0", "1.0.0").status, 200);
+    forge.send(publication("@acme/lib", "2.0.0").to(PUBLIC)).is_refused(403, "Package already exists.");
+    forge.publish(PUBLIC, "@acme/lib", "2.0.1");
+    // Also not after its segment was merged with others, or when everything is gone.
+    for n in 0..50 {
+        forge.publish(PUBLIC, "@acme/lib", &format!("3.0.{n}"));
+    }
+    forge.send(publication("@acme/lib", "2.0.0").to(PUBLIC)).is_refused(403, "Package already exists.");
+}
+
+#[test]
+fn a_package_goes_and_can_come_back_with_other_versions() {
+    let forge = forge();
+    let path = format!("{PATH}/-rev/{}", revision(&forge));
+    assert_eq!(forge.send(ask(Method::DELETE, &path).by("maintainer")).status, 200);
+    forge.get(PATH).is(404, "404 Packages Not Found", "Packages not found");
+    assert_eq!((forge.get("/packages/npm/@acme%2flib").status, chunks(&forge)), (404, 0));
+    assert_eq!(forge.send(ask(Method::DELETE, &path).by("maintainer")).status, 404);
+    forge.send(publication("@acme/lib", "1.0.0").to(PUBLIC)).is_refused(403, "Package already exists.");
+    forge.publish(PUBLIC, "@acme/lib", "1.0.1");
+    let document = forge.get(PATH).json();
+    assert_eq!(document["versions"].as_object().unwrap().len(), 1);
+    assert_eq!((&document["dist-tags"], &document["readme"]), (&json!({"latest": "1.0.1"}), &json!("# 1.0.1")));
+}
+
+#[test]
+fn an_outdated_document_removes_nothing() {
+    let forge = forge();
+    let stale = forge.get(PATH).json();
+    forge.publish(PUBLIC, "@acme/lib", "3.0.0");
+    let path = format!("{PATH}/-rev/{}", stale["_rev"].as_str().unwrap());
+    for request in [
+        ask(Method::PUT, &path).by("maintainer").body(stale.to_string()),
+        ask(Method::DELETE, &path).by("maintainer"),
+        ask(Method::DELETE, &format!("{PATH}/-rev/undefined")).by("maintainer"),
+    ] {
+        let answer = forge.send(request);
+        assert_eq!(answer.status, 409);
+        assert!(answer.json()["error"].as_str().unwrap().ends_with("somebody else changed the package, try again"));
+    }
+    assert_eq!(forge.get(PATH).json()["versions"].as_object().unwrap().len(), 4);
+}
+
+#[test]
+fn a_file_does_not_go_while_its_version_is_listed() {
+    let forge = forge();
+    let path = format!("{PATH}/-/lib-1.0.0.tgz/-rev/{}", revision(&forge));
+    let text = "@acme/lib@1.0.0 is listed; its file goes when the version is unpublished";
+    forge.send(ask(Method::DELETE, &path).by("maintainer")).is_refused(409, text);
+}
+
+#[test]
+fn only_maintainers_take_versions_back() {
+    let forge = forge();
+    let revision = revision(&forge);
+    for (caller, status) in [("", 401), ("guest", 403), ("developer", 403)] {
+        for path in [format!("{PATH}/-rev/{revision}"), format!("{PATH}/-/lib-1.0.0.tgz/-rev/{revision}")] {
+            assert_eq!(forge.send(ask(Method::DELETE, &path).by(caller)).status, status, "{caller}");
+        }
+        let put = ask(Method::PUT, &format!("{PATH}/-rev/{revision}")).by(caller).body("{\"versions\":{}}");
+        assert_eq!(forge.send(put).status, status, "{caller}");
+    }
+    assert_eq!(forge.get(PATH).json()["versions"].as_object().unwrap().len(), 3);
+}

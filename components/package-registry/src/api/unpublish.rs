@@ -1,0 +1,135 @@
+//! Taking versions back.
+//!
+//! A client sends the whole document without the versions that are to go. It is a copy from some
+//! moment, so it counts only if nothing changed since: else a version that somebody published in
+//! between would go as well. The number of a version that was taken back is not used again.
+
+use super::access::{self, Located, Purpose};
+use super::{Call, no_package, refused};
+use crate::document::Skeleton;
+use crate::json::{self, Members};
+use crate::package::Package;
+use crate::segment::{Segment, State};
+use crate::store;
+use crate::submission::Submission;
+use crate::version::Version;
+use http::StatusCode;
+use kit::root::Decision;
+use kit::store::Fault;
+use kit::{Env, Error, Response};
+use serde_json::json;
+use std::collections::BTreeSet;
+
+/// `PUT projects/:id/packages/…/:package_name/-rev/:revision`.
+pub async fn versions(mut call: Call, name: &str, revision: &str) -> Result<Response, Error> {
+    call.caller.known_or_401()?;
+    let bytes = std::mem::take(&mut call.request.body).collect(super::publish::MAX_SKELETON as u64).await?;
+    let skeleton = Skeleton { bytes, file: None };
+    let invalid = |text: String| refused(StatusCode::BAD_REQUEST, text);
+    let document = Submission::read(&skeleton).map_err(|fault| invalid(fault.to_string()))?;
+    let kept: BTreeSet<&str> = document.versions.iter().map(|(version, _)| version).collect();
+    let located = locate(&call, name)?;
+    withdraw(&call.env, &located, revision, |version| kept.contains(version), document.tags.as_ref())
+}
+
+/// `DELETE projects/:id/packages/…/:package_name/-rev/:revision`.
+pub fn package(call: &Call, name: &str, revision: &str) -> Result<Response, Error> {
+    withdraw(&call.env, &locate(call, name)?, revision, |_| false, None)
+}
+
+/// `DELETE projects/:id/packages/…/:package_name/-/:file_name/-rev/:revision`: what a client sends
+/// after its version is gone. The file went with the version.
+pub fn file(call: &Call, name: &str, file: &str) -> Result<Response, Error> {
+    let found = access::find(call, name, Purpose::Destroy)?;
+    let Located { name, package, .. } = match found.authorize(call, Purpose::Destroy, no_package()) {
+        Ok(located) => located,
+        Err(error) if error == no_package() => return Ok(done()),
+        Err(error) => return Err(error),
+    };
+    match name.version_of_file(file) {
+        Some(version) if store::find_listed(&call.env, &package, version)?.is_some() => {
+            let text = format!("{name}@{version} is listed; its file goes when the version is unpublished");
+            Err(refused(StatusCode::CONFLICT, text))
+        }
+        _ => Ok(done()),
+    }
+}
+
+fn locate(call: &Call, name: &str) -> Result<Located, Error> {
+    access::find(call, name, Purpose::Destroy)?.authorize(call, Purpose::Destroy, no_package())
+}
+
+fn done() -> Response {
+    Response::ok(&json!({"ok": true}))
+}
+
+/// Takes back every listed version that `is_kept` does not tell. `tags` are those that the client
+/// wants afterwards.
+fn withdraw(
+    env: &Env,
+    located: &Located,
+    revision: &str,
+    is_kept: impl Fn(&str) -> bool,
+    tags: Option<&Members>,
+) -> Result<Response, Error> {
+    let event = env.id();
+    let mut removed = Vec::new();
+    store::update_package(env, located.project.id, &located.name, |package| {
+        let mut package = package.ok_or_else(no_package)?;
+        if package.has_seen(&event) {
+            return Ok(Decision::Done(()));
+        }
+        if package.state() != revision {
+            let text =
+                format!("revision {revision} is not the current one; somebody else changed the package, try again");
+            return Err(refused(StatusCode::CONFLICT, text));
+        }
+        removed = remove(env, &mut package, &is_kept, tags)?;
+        if removed.is_empty() {
+            return Ok(Decision::Done(()));
+        }
+        package.changed(&event, env.now);
+        Ok(Decision::Write(package, ()))
+    })?;
+    for upload in removed {
+        store::remove_chunks(env, &upload);
+    }
+    Ok(done())
+}
+
+/// Rewrites the segments that lose a version. Returns the uploads of the versions that went.
+fn remove(
+    env: &Env,
+    package: &mut Package,
+    is_kept: impl Fn(&str) -> bool,
+    tags: Option<&Members>,
+) -> Result<Vec<String>, Fault> {
+    let (mut uploads, mut left) = (Vec::new(), BTreeSet::new());
+    for part in package.segments.iter_mut().filter(|part| part.listed > 0) {
+        let mut segment = store::segment(env, &part.id)?;
+        let before = uploads.len();
+        for entry in listed(&segment) {
+            if is_kept(entry.version) {
+                left.insert(entry.version.to_owned());
+            } else {
+                uploads.push(entry.upload.to_owned());
+            }
+        }
+        if uploads.len() > before {
+            segment.unpublish(|version| !is_kept(version));
+            *part = store::save_segment(env, &segment)?;
+        }
+    }
+    let highest = left.iter().filter_map(|version| Version::parse(version)).max();
+    let wanted = |tag: &str| tags.and_then(|tags| tags.get(tag)).and_then(json::string);
+    package.withdraw(highest, |version| left.contains(version), wanted, env.now);
+    package.about = match package.latest() {
+        Some(latest) => store::find_listed(env, package, latest)?.map(|entry| entry.upload),
+        None => None,
+    };
+    Ok(uploads)
+}
+
+fn listed(segment: &Segment) -> impl Iterator<Item = crate::segment::Entry<'_>> {
+    segment.index.entries().filter(|entry| entry.state == State::Listed)
+}
