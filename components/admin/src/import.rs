@@ -1,7 +1,7 @@
 //! The import: lines out of a stream of chunks, each applied on its own.
 
 use crate::bad_line::{BadLine, Unapplied};
-use crate::record;
+use crate::record::{self, Pending};
 use kit::{Body, Env, Error};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -32,12 +32,16 @@ struct LineReport {
     error: String,
 }
 
-/// Applies every line of `body`. A bad line changes nothing and the others are applied; if storage
-/// fails or the body breaks off, the lines before stay.
+/// Applies every line of `body`. A bad line changes nothing and the others are applied. If the body
+/// breaks off, the lines before stay; if storage fails, what was written stays, and the import is
+/// to be repeated.
 pub async fn run(env: &Env, mut body: Body) -> Result<Report, Error> {
     let mut report = Report::default();
     let mut lines = Lines::default();
     while let Some(chunk) = body.next().await {
+        if chunk.is_err() {
+            lines.pending.write(env)?;
+        }
         let mut rest: &[u8] = &chunk?;
         while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
             let (head, tail) = rest.split_at(end);
@@ -48,6 +52,7 @@ pub async fn run(env: &Env, mut body: Body) -> Result<Report, Error> {
         lines.extend(rest);
     }
     lines.end(env, &mut report)?;
+    lines.pending.write(env)?;
     Ok(report)
 }
 
@@ -58,6 +63,8 @@ struct Lines {
     before: u64,
     text: Vec<u8>,
     too_long: bool,
+    /// Of the lines before.
+    pending: Pending,
 }
 
 impl Lines {
@@ -77,7 +84,7 @@ impl Lines {
         } else if self.text.trim_ascii().is_empty() {
             Ok(None)
         } else {
-            record::apply(env, &self.text).map(Some)
+            record::apply(env, &self.text, &mut self.pending).map(Some)
         };
         self.text.clear();
         self.too_long = false;

@@ -1,18 +1,21 @@
 //! The records of an import, in the shape of the reference service's own entities: one JSON object
 //! with a `kind`. Fields that are not known are ignored, so that whole entities can be sent.
 
+mod member;
 mod token;
 mod word;
+
+pub use member::Pending;
 
 use crate::bad_line::{BadLine, Unapplied};
 use crate::{features, settings};
 use directory::access::Role;
 use directory::feature::Gates;
-use directory::member::{Membership, Share, Source};
+use directory::member::Share;
 use directory::namespace::{NewGroup, Visibility};
 use directory::project::{FeatureAccess, JobTokens, NewProject};
 use directory::user::{NewUser, State};
-use directory::{feature, member, namespace, project, setting, user};
+use directory::{feature, namespace, project, setting, user};
 use kit::{Env, Timestamp};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -31,8 +34,8 @@ struct Head<'a> {
     deleted: bool,
 }
 
-/// Applies one line and returns its kind.
-pub fn apply(env: &Env, line: &[u8]) -> Result<&'static str, Unapplied> {
+/// Applies one line and returns its kind. Memberships go into `pending`.
+pub fn apply(env: &Env, line: &[u8], pending: &mut Pending) -> Result<&'static str, Unapplied> {
     // An array would also do as a struct's fields in order.
     if !line.trim_ascii_start().starts_with(b"{") {
         return Err(BadLine::NotAnObject.into());
@@ -49,7 +52,7 @@ pub fn apply(env: &Env, line: &[u8]) -> Result<&'static str, Unapplied> {
         ("group", true) => namespace::delete_group(env, parse::<ById>(line)?.id.get())?,
         ("project", false) => parse::<Project>(line)?.save(env)?,
         ("project", true) => project::delete(env, parse::<ById>(line)?.id.get())?,
-        ("member", deleted) => parse::<Member>(line)?.apply(env, deleted)?,
+        ("member", deleted) => parse::<member::Record>(line)?.apply(env, deleted, pending)?,
         ("setting", deleted) => apply_setting(env, parse_secret(line)?, deleted)?,
         (_, deleted) => parse::<Feature>(line)?.apply(env, deleted)?,
     }
@@ -236,39 +239,6 @@ struct SharedWith {
 impl From<SharedWith> for Share {
     fn from(share: SharedWith) -> Self {
         Share { group_id: share.group_id.get(), role: share.group_access_level, expires_at: share.expires_at }
-    }
-}
-
-#[derive(Deserialize)]
-struct Member {
-    #[serde(default, deserialize_with = "word::lower_case")]
-    source_type: Option<String>,
-    source_id: Option<NonZeroU64>,
-    user_id: NonZeroU64,
-    #[serde(default, deserialize_with = "word::some_role")]
-    access_level: Option<Role>,
-    #[serde(default, deserialize_with = "word::moment")]
-    expires_at: Option<Timestamp>,
-    /// `awaiting` and the like until somebody approved.
-    state: Option<String>,
-    /// Set while access is asked for and not granted.
-    requested_at: Option<String>,
-}
-
-impl Member {
-    fn apply(self, env: &Env, deleted: bool) -> Result<(), Unapplied> {
-        let source = match (self.source_type.as_deref(), self.source_id) {
-            (Some("group" | "namespace"), Some(id)) => Source::Group(id.get()),
-            (Some("project"), Some(id)) => Source::Project(id.get()),
-            _ => return Err(BadLine::Fields("source_type must be group or project, with a source_id").into()),
-        };
-        let pending = self.requested_at.is_some() || self.state.as_deref().is_some_and(|state| state != "active");
-        let membership = match (deleted || pending, self.access_level) {
-            (true, _) | (_, Some(Role::None)) => None,
-            (false, Some(role)) => Some(Membership { role, expires_at: self.expires_at }),
-            (false, None) => return Err(BadLine::Fields("access_level is missing").into()),
-        };
-        Ok(member::save(env, self.user_id.get(), source, membership)?)
     }
 }
 

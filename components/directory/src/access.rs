@@ -195,7 +195,7 @@ fn is_below(env: &Env, id: u64, known: &mut BTreeMap<u64, bool>) -> Result<bool,
 mod tests {
     use super::*;
     use crate::caller::{Accepted, authenticate};
-    use crate::example::{fill, forge, issue, join, new_group, new_project, new_token, new_user};
+    use crate::example::{fill, forge, issue, join, new_group, new_project, new_token, new_user, set_membership};
     use crate::member::Membership;
     use crate::namespace::NewGroup;
     use crate::project::{JobTokens, NewProject};
@@ -281,12 +281,12 @@ mod tests {
     fn expired_and_minimal_memberships_open_nothing() {
         let env = forge();
         let ended = Membership { role: Role::Owner, expires_at: Some(NOW) };
-        member::save(&env, 2, Source::Project(101), Some(ended)).unwrap();
+        set_membership(&env, 2, Source::Project(101), Some(ended));
         assert_eq!(role_in(&env, &user(&env, 2), 101), Role::None);
         let lasts = Membership { expires_at: Some(Timestamp::from_millis(NOW.millis() + 1)), ..ended };
-        member::save(&env, 2, Source::Project(101), Some(lasts)).unwrap();
+        set_membership(&env, 2, Source::Project(101), Some(lasts));
         assert_eq!(role_in(&env, &user(&env, 2), 101), Role::Owner);
-        member::save(&env, 2, Source::Project(101), None).unwrap();
+        set_membership(&env, 2, Source::Project(101), None);
         assert_eq!(role_in(&env, &user(&env, 2), 101), Role::None);
         join(&env, 2, Source::Group(11), Role::MinimalAccess);
         assert_eq!(role_in(&env, &user(&env, 2), 101), Role::MinimalAccess);

@@ -79,7 +79,11 @@ pub fn new_project(id: u64, path: &str, namespace_id: u64) -> NewProject {
 }
 
 pub fn join(env: &Env, user_id: u64, source: Source, role: Role) {
-    member::save(env, user_id, source, Some(Membership { role, expires_at: None })).unwrap();
+    set_membership(env, user_id, source, Some(Membership { role, expires_at: None }));
+}
+
+pub fn set_membership(env: &Env, user_id: u64, source: Source, membership: Option<Membership>) {
+    member::save(env, user_id, &[(source, membership)].into()).unwrap();
 }
 
 pub fn new_token(holder: Holder, scopes: &[&str]) -> Token {

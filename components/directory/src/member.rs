@@ -54,15 +54,20 @@ pub fn of_user(env: &Env, user_id: u64) -> Result<Memberships, Fault> {
     Ok(record.map(Memberships::from).unwrap_or_default())
 }
 
-/// Sets one membership of a user; `None` ends it. Neither the user nor the source need be known
-/// yet: a membership of something that does not exist gives no rights.
-pub fn save(env: &Env, user_id: u64, source: Source, membership: Option<Membership>) -> Result<(), Fault> {
+/// What becomes of some of a user's memberships; `None` ends one.
+pub type Changes = BTreeMap<Source, Option<Membership>>;
+
+/// Changes memberships of a user. Neither the user nor the sources need be known yet: a membership
+/// of something that does not exist gives no rights.
+pub fn save(env: &Env, user_id: u64, changes: &Changes) -> Result<(), Fault> {
     store::update(env, &Key::Access(user_id), |current: Option<store::Access>| {
         let mut memberships = current.map(Memberships::from).unwrap_or_default();
-        match membership {
-            Some(membership) => memberships.0.insert(source, membership),
-            None => memberships.0.remove(&source),
-        };
+        for (source, membership) in changes {
+            match membership {
+                Some(membership) => memberships.0.insert(*source, *membership),
+                None => memberships.0.remove(source),
+            };
+        }
         store::Access::from(&memberships)
     })
 }

@@ -178,13 +178,29 @@ fn deleted_records_are_gone() {
 #[test]
 fn a_body_that_breaks_off_leaves_whole_lines() {
     let env = empty();
-    let chunks = [
-        Ok(Bytes::from_static(b"{\"kind\":\"user\",\"id\":1,\"username\":\"a\"}\n{\"kind\":\"user\",\"id\":2")),
-        Err(kit::body::Broken::Peer("reset".into())),
-    ];
+    let text = r#"{"kind":"user","id":1,"username":"a"}
+{"kind":"member","source_type":"group","source_id":5,"user_id":1,"access_level":10}
+{"kind":"user","id":2"#;
+    let chunks = [Ok(Bytes::from_static(text.as_bytes())), Err(kit::body::Broken::Peer("reset".into()))];
     let (status, _) = send_lines(&env, Body::pull(chunks.into_iter()));
     assert_eq!(status, 400);
     assert!(user::by_id(&env, 1).unwrap().is_some() && user::by_id(&env, 2).unwrap().is_none());
+    let memberships = directory::member::of_user(&env, 1).unwrap();
+    assert_eq!(memberships.role(Source::Group(5), env.now), Role::Guest);
+}
+
+#[test]
+fn the_last_of_several_lines_about_one_membership_counts() {
+    let env = empty();
+    let line = |level: &str| format!(r#"{{"kind":"member","source_type":"group","source_id":5,"user_id":1,{level}}}"#);
+    let after = |levels: &[&str]| {
+        let lines: Vec<String> = levels.iter().map(|level| line(level)).collect();
+        assert_eq!(send_lines(&env, lines.join("\n")).1["failed"], 0);
+        directory::member::of_user(&env, 1).unwrap().role(Source::Group(5), env.now)
+    };
+    assert_eq!(after(&[r#""access_level":10"#, r#""access_level":30"#]), Role::Developer);
+    assert_eq!(after(&[r#""access_level":40"#, r#""deleted":true"#]), Role::None);
+    assert_eq!(after(&[r#""deleted":true"#, r#""access_level":20"#]), Role::Reporter);
 }
 
 #[test]
