@@ -14,6 +14,8 @@
 //! | `PUT projects/:id/packages/npm/:name` | publish (with an attachment), deprecate (without) | `api/publish.rs`, `api/deprecate.rs` |
 //! | `GET <prefix>/-/package/:name/dist-tags` | tags | `api/tag.rs` |
 //! | `PUT`, `DELETE <prefix>/-/package/:name/dist-tags/:tag` | set, remove a tag | `api/tag.rs` |
+//! | `PUT`, `DELETE projects/:id/packages/npm/:name/-rev/:revision` | unpublish versions, or all | `api/unpublish.rs` |
+//! | `DELETE projects/:id/packages/npm/:name/-/:file/-rev/:revision` | what clients send after that; nothing is left to do | `api/unpublish.rs` |
 //! | `GET <prefix>/-/ping`, `-/whoami` | is it there, who am I | `api.rs` |
 //! | `POST <prefix>/-/npm/v1/security/advisories/bulk`, `…/audits/quick` | no advisories are known: `{}` | `api.rs` |
 //!
@@ -49,6 +51,7 @@
 //! | publish a new version | get package, *k* indexes, what is merged; set each chunk, upload, `about`, 3 blobs of a segment; swap package |
 //! | publish a new package | the same, and before the package swap `name`; one counter for each root that is created |
 //! | deprecate | get package, *k* indexes, the segments that change; set these; swap package |
+//! | unpublish | get package, all segments; set those that change; swap package; delete chunks |
 //! | at group or instance level | before that, get `name`, and each project and package that it names |
 //!
 //! # Life of a publication
