@@ -73,6 +73,7 @@ mod metadata;
 mod name;
 mod negotiation;
 mod package;
+mod range;
 mod route;
 mod segment;
 mod store;

@@ -130,8 +130,8 @@ pub fn project(call: &Call, id: &str, purpose: Purpose) -> Result<Option<Project
     }
     let path = route::in_project(project.id, &call.request.path);
     let url = format!("{}{path}", call.env.external_url(&call.request));
-    let url = if call.request.query.is_empty() { url } else { format!("{url}?{}", call.request.query) };
     let text = format!("This resource has been moved permanently to {url}");
+    let url = if call.request.query.is_empty() { url } else { format!("{url}?{}", call.request.query) };
     let moved = Error::message(StatusCode::MOVED_PERMANENTLY, text);
     Err(match HeaderValue::from_str(&url) {
         Ok(location) => moved.with_header(LOCATION, location),

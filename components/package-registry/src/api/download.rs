@@ -1,13 +1,20 @@
-//! The file of a version.
+//! The file of a version, whole or in part.
 
 use super::Call;
 use super::access::{self, Purpose};
 use super::metadata::{is_known, is_public};
-use crate::store::{self, Upload};
-use http::header::{CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_TYPE, ETAG, HeaderName, HeaderValue};
+use crate::range::{self, Wanted};
+use crate::store::{self, CHUNK, Upload};
+use bytes::Bytes;
+use http::header::{
+    ACCEPT_RANGES, CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderName,
+    HeaderValue,
+};
 use http::{Method, StatusCode};
 use kit::body::{Body, Broken};
+use kit::store::Fault;
 use kit::{Env, Error, Response, path};
+use std::ops::Range;
 
 /// What the reference service sends; a relic of mail (RFC 2045 §6) without a meaning in HTTP.
 const CONTENT_TRANSFER_ENCODING: HeaderName = HeaderName::from_static("content-transfer-encoding");
@@ -22,39 +29,69 @@ pub fn file(call: &Call, name: &str, file: &str) -> Result<Response, Error> {
     let upload = store::upload(env, &entry.upload)?;
 
     let entity_tag = format!("\"{}\"", upload.integrity.sri());
-    let response = if is_known(call, &entity_tag) {
-        Response::new(StatusCode::NOT_MODIFIED)
-    } else {
-        let (size, file) = (upload.size, located.name.file(version));
-        let mut response = Response::new(StatusCode::OK);
-        if call.request.method != Method::HEAD {
-            response.body = contents(env.clone(), entry.upload, upload)?;
-        }
-        let disposition = format!("attachment; filename=\"{file}\"; filename*=UTF-8''{}", path::encode(&file));
-        response
-            .with_header(CONTENT_LENGTH, size.into())
-            .with_header(CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"))
-            .with_header(CONTENT_TRANSFER_ENCODING, HeaderValue::from_static("binary"))
-            .with_text(CONTENT_DISPOSITION, &disposition)
-    };
     // A published file never changes: its version number is not used again.
     let caching = match is_public(&located.project) {
         true => "public, max-age=31536000, immutable",
         false => "private, max-age=31536000, immutable",
     };
-    Ok(response.with_text(ETAG, &entity_tag).with_header(CACHE_CONTROL, HeaderValue::from_static(caching)))
+    let described = |response: Response| {
+        response
+            .with_text(ETAG, &entity_tag)
+            .with_header(CACHE_CONTROL, HeaderValue::from_static(caching))
+            .with_header(ACCEPT_RANGES, HeaderValue::from_static("bytes"))
+    };
+    if is_known(call, &entity_tag) {
+        return Ok(described(Response::new(StatusCode::NOT_MODIFIED)));
+    }
+
+    let size = upload.size;
+    let is_head = call.request.method == Method::HEAD;
+    let range = call.request.header("range").filter(|_| !is_head);
+    let (part, mut response) = match range::wanted(range, call.request.header("if-range"), &entity_tag, size) {
+        Wanted::Whole => (0..size, Response::new(StatusCode::OK)),
+        Wanted::Part(part) => {
+            let text = format!("bytes {}-{}/{size}", part.start, part.end - 1);
+            (part, Response::new(StatusCode::PARTIAL_CONTENT).with_text(CONTENT_RANGE, &text))
+        }
+        Wanted::Unsatisfiable => {
+            let text = format!("the file has {size} bytes, which the range does not touch");
+            let error = super::refused(StatusCode::RANGE_NOT_SATISFIABLE, text);
+            let value = HeaderValue::from_str(&format!("bytes */{size}"));
+            return Err(value.into_iter().fold(error, |error, value| error.with_header(CONTENT_RANGE, value)));
+        }
+    };
+    response.headers.insert(CONTENT_LENGTH, (part.end - part.start).into());
+    if !is_head {
+        response.body = contents(env.clone(), entry.upload, upload, part)?;
+    }
+    let file = located.name.file(version);
+    let disposition = format!("attachment; filename=\"{file}\"; filename*=UTF-8''{}", path::encode(&file));
+    Ok(described(response)
+        .with_header(CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"))
+        .with_header(CONTENT_TRANSFER_ENCODING, HeaderValue::from_static("binary"))
+        .with_text(CONTENT_DISPOSITION, &disposition))
 }
 
-/// The chunks of a file, verified one by one. The first is read before the head is sent, so that
-/// a file of one chunk is whole or an error; a later one that is damaged breaks the body off.
-fn contents(env: Env, id: String, upload: Upload) -> Result<Body, Error> {
-    let first = store::chunk(&env, &id, &upload, 0)?;
-    if upload.chunks() == 1 {
+/// The bytes of `part`, each chunk verified as a whole. The first is read before the head is sent,
+/// so that a file of one chunk is sound or an error; a later one that is damaged breaks the body
+/// off.
+fn contents(env: Env, id: String, upload: Upload, part: Range<u64>) -> Result<Body, Error> {
+    let chunk = CHUNK as u64;
+    let mut numbers = part.start / chunk..part.end.div_ceil(chunk);
+    let read = move |number: u64| -> Result<Bytes, Fault> {
+        let bytes = store::chunk(&env, &id, &upload, usize::try_from(number).unwrap_or(usize::MAX))?;
+        let offset =
+            |at: u64| usize::try_from(at.saturating_sub(number * chunk)).unwrap_or(usize::MAX).min(bytes.len());
+        Ok(bytes.slice(offset(part.start)..offset(part.end)))
+    };
+    let first = match numbers.next() {
+        Some(number) => read(number)?,
+        None => return Ok(Body::Empty),
+    };
+    if numbers.is_empty() {
         return Ok(first.into());
     }
-    let rest = (1..upload.chunks()).map(move |number| {
-        store::chunk(&env, &id, &upload, number).map_err(|fault| Broken::Storage(fault.to_string()))
-    });
+    let rest = numbers.map(move |number| read(number).map_err(|fault| Broken::Storage(fault.to_string())));
     Ok(Body::pull(std::iter::once(Ok(first)).chain(rest)))
 }
 

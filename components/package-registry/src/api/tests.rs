@@ -87,10 +87,9 @@ impl Forge {
                 namespace_id: None,
             };
             user::save(&env, user).unwrap();
-            for group in [100, 200] {
-                let membership = role.map(|role| Membership { role, expires_at: None });
-                member::save(&env, id, Source::Group(group), membership).unwrap();
-            }
+            let membership = role.map(|role| Membership { role, expires_at: None });
+            let changes = [100, 200].map(|group| (Source::Group(group), membership)).into();
+            member::save(&env, id, &changes).unwrap();
             forge.token(username, Holder::User(id), &["api"]);
         }
         forge

@@ -116,6 +116,35 @@ fn a_file_has_every_header() {
 }
 
 #[test]
+fn parts_of_a_file_across_chunks() {
+    let forge = Forge::new();
+    let file: Vec<u8> = (0..(2 << 20) + 100).map(|at: usize| (at * 31 % 251) as u8).collect();
+    assert_eq!(forge.send(publication_of("lib", "1.0.0", &file).to(PUBLIC)).status, 200);
+    let path = "/projects/7/packages/npm/lib/-/lib-1.0.0.tgz";
+    let mib = 1 << 20;
+    for (first, last) in [
+        (0, 0),
+        (5, 9),
+        (mib - 1, mib),
+        (mib, 2 * mib - 1),
+        (10, 2 * mib + 50),
+        (2 * mib, 2 * mib + 99),
+        (0, file.len() - 1),
+    ] {
+        let answer = forge.send(ask(Method::GET, path).with("range", &format!("bytes={first}-{last}")));
+        assert_eq!((answer.status, answer.header("content-length")), (206, (last - first + 1).to_string().as_str()));
+        assert_eq!(answer.header("content-range"), format!("bytes {first}-{last}/{}", file.len()));
+        assert!(answer.body == file[first..=last], "{first}-{last}");
+    }
+    let beyond = forge.send(ask(Method::GET, path).with("range", &format!("bytes={}-", file.len())));
+    assert_eq!((beyond.status, beyond.header("content-range")), (416, format!("bytes */{}", file.len()).as_str()));
+    let other = ask(Method::GET, path).with("range", "bytes=0-0").with("if-range", "\"other\"");
+    assert_eq!(forge.send(other).status, 200);
+    let head = forge.send(ask(Method::HEAD, path).with("range", "bytes=0-0"));
+    assert_eq!((head.status, head.header("accept-ranges")), (200, "bytes"));
+}
+
+#[test]
 fn files_that_are_not_there() {
     let forge = Forge::new();
     forge.publish(PUBLIC, "@acme/lib", "1.0.0");

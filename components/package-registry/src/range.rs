@@ -1,0 +1,105 @@
+//! Which bytes of a file a request wants (RFC 9110 §14).
+
+use std::ops::Range;
+
+/// What a request wants of a file.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Wanted {
+    Whole,
+    /// These bytes, at least one.
+    Part(Range<u64>),
+    /// Bytes that the file does not have.
+    Unsatisfiable,
+}
+
+/// Reads `Range` and `If-Range` for a file of `size` bytes with this strong entity tag. What is
+/// no single range of bytes is ignored, as a server may do: clients ask for several at once only
+/// where they are promised an answer in parts.
+pub fn wanted(range: Option<&str>, if_range: Option<&str>, entity_tag: &str, size: u64) -> Wanted {
+    let same_file = if_range.is_none_or(|tag| tag.trim() == entity_tag);
+    let Some((first, last)) = range.filter(|_| same_file).and_then(bounds) else {
+        return Wanted::Whole;
+    };
+    let part = match (first, last) {
+        (Some(first), Some(last)) if first > last => return Wanted::Whole,
+        (Some(first), Some(last)) => first..last.saturating_add(1).min(size),
+        (Some(first), None) => first..size,
+        (None, Some(length)) => size.saturating_sub(length)..size,
+        (None, None) => return Wanted::Whole,
+    };
+    if part.start < part.end { Wanted::Part(part) } else { Wanted::Unsatisfiable }
+}
+
+/// The two numbers of `bytes=first-last`, of which one may be missing.
+fn bounds(range: &str) -> Option<(Option<u64>, Option<u64>)> {
+    let (unit, bounds) = range.split_once('=')?;
+    if !unit.trim().eq_ignore_ascii_case("bytes") {
+        return None;
+    }
+    let (first, last) = bounds.split_once('-')?;
+    let number = |text: &str| -> Option<Option<u64>> {
+        match text.trim() {
+            "" => Some(None),
+            digits if digits.bytes().all(|b| b.is_ascii_digit()) => Some(Some(digits.parse().unwrap_or(u64::MAX))),
+            _ => None,
+        }
+    };
+    Some((number(first)?, number(last)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(range: &str, expected: Wanted) {
+        assert_eq!(wanted(Some(range), None, "\"a\"", 10), expected, "{range}");
+    }
+
+    #[test]
+    fn parts_of_a_file() {
+        for (range, part) in [
+            ("bytes=0-0", 0..1),
+            ("bytes=0-9", 0..10),
+            ("bytes=3-5", 3..6),
+            ("bytes=9-", 9..10),
+            ("bytes=0-99", 0..10),
+            ("bytes=-1", 9..10),
+            ("bytes=-99", 0..10),
+            ("Bytes= 3 - 5 ", 3..6),
+            ("bytes=3-18446744073709551615", 3..10),
+            ("bytes=3-99999999999999999999999", 3..10),
+        ] {
+            check(range, Wanted::Part(part));
+        }
+    }
+
+    #[test]
+    fn bytes_that_are_not_there() {
+        for range in ["bytes=10-", "bytes=10-20", "bytes=-0", "bytes=99999999999999999999999-"] {
+            check(range, Wanted::Unsatisfiable);
+        }
+    }
+
+    #[test]
+    fn what_is_no_range_is_ignored() {
+        for range in
+            ["", "bytes", "bytes=", "bytes=-", "bytes=5-3", "bytes=a-b", "bytes=0-1,3-4", "items=0-1", "bytes=+1-2"]
+        {
+            check(range, Wanted::Whole);
+        }
+        assert_eq!(wanted(None, None, "\"a\"", 10), Wanted::Whole);
+    }
+
+    #[test]
+    fn a_part_of_another_file_is_not_sent() {
+        for (if_range, expected) in [
+            ("\"a\"", Wanted::Part(0..1)),
+            ("\"b\"", Wanted::Whole),
+            ("W/\"a\"", Wanted::Whole),
+            ("Sat, 21 Nov 2026 07:05:32 GMT", Wanted::Whole),
+        ] {
+            assert_eq!(wanted(Some("bytes=0-0"), Some(if_range), "\"a\"", 10), expected, "{if_range}");
+        }
+    }
+}
