@@ -1,5 +1,6 @@
 //! The command line. A command is a module here and an arm of [`Command`].
 
+mod demo;
 mod import;
 mod log;
 mod server;

@@ -55,6 +55,11 @@ pub enum ServerError {
 }
 
 impl Server {
+    /// A server that the program itself knows of.
+    pub fn at(url: &str, token: &str) -> Self {
+        Server { url: url.to_owned(), token: token.to_owned() }
+    }
+
     /// Sends `body` to `path`, below `/api/v4/`, and reads the answer.
     pub fn post<A: DeserializeOwned>(&self, path: &str, media_type: &str, body: SendBody) -> Result<A, ServerError> {
         if !self.token.bytes().all(|byte| byte.is_ascii_graphic()) {

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use super::Failure;
 use super::log::LogOptions;
+use super::{Failure, demo};
 use crate::host::{Host, Options};
 use crate::manifest::{self, Manifest};
 use crate::runtime::Runtime;
@@ -44,6 +44,10 @@ pub struct Up {
     #[arg(long, value_name = "N")]
     threads: Option<NonZeroUsize>,
 
+    /// Load a small demo and print its tokens, unless the store has it already.
+    #[arg(long)]
+    demo: bool,
+
     #[command(flatten)]
     log: LogOptions,
 }
@@ -52,10 +56,16 @@ impl Up {
     pub fn run(self) -> Result<(), Failure> {
         let started = Instant::now();
         self.log.init()?;
-        let environment = |name: &str| std::env::var(name).ok();
+        // The demo needs somebody who may load it; without a token in the environment, one that
+        // nobody else gets to know.
+        let stranger = if self.demo { Some(demo::token()?) } else { None };
+        let environment = |name: &str| match std::env::var(name).ok() {
+            value if name == demo::ADMIN_TOKEN => value.filter(|token| !token.is_empty()).or_else(|| stranger.clone()),
+            value => value,
+        };
         let manifest = Manifest::load(&self.manifest, &environment, self.external_url.as_deref())?;
         let runtime = Runtime::new(Some(self.data.join(CODE)))?;
-        let mut options = Options::new(self.data);
+        let mut options = Options::new(self.data.clone());
         if let Some(threads) = self.threads {
             options.threads = threads;
         }
@@ -68,6 +78,10 @@ impl Up {
         tracing::info!(%address, threads = options.threads, milliseconds, "serving");
         // For people and for programs that start this one: the real address, on one line.
         writeln!(std::io::stdout(), "listening on http://{address}")?;
+        if let Some(admin) = environment(demo::ADMIN_TOKEN).filter(|_| self.demo) {
+            let text = demo::load(&format!("http://{address}"), &admin, &self.data)?;
+            write!(std::io::stdout(), "{text}")?;
+        }
 
         let name = signals.wait()?;
         tracing::info!(signal = name, "stopping; requests under way may finish");
