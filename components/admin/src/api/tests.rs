@@ -120,6 +120,7 @@ fn settings_are_merged_and_secrets_never_shown() {
     assert_eq!((status, &settings["analytics_api_base_url"]), (200, &json!("https://cube.example")));
     assert_eq!((&settings["operator_group"], &settings["custom"]), (&json!("acme"), &json!([1])));
     assert!(!settings.to_string().contains("hush") && settings.get("private_token").is_none());
+    assert!(setting::read(&env).unwrap().all().get("private_token").is_none(), "a credential is no setting");
     assert_eq!(setting::read(&env).unwrap().text("analytics_api_key"), Some("hush2"));
     let form = call(
         &env,
