@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use http::header::{CONTENT_LENGTH, EXPECT, HOST};
 use http::uri::{Authority, Scheme};
-use http::{HeaderMap, Request, Response, Uri, Version};
+use http::{HeaderMap, Method, Request, Response, StatusCode, Uri, Version};
 use http_body_util::BodyExt;
 use wasmtime_wasi_http::WasiBody;
 use wasmtime_wasi_http::handler::{ExpirationError, InstantiationError, TrapOrPanicError};
@@ -65,6 +65,7 @@ async fn serve(slot: &Slot, shard: usize, backend: &dyn Backend, request: Reques
     let limits = &slot.component().limits;
     let exchange = Arc::new(Exchange::new(limits));
     let (mut parts, body) = request.into_parts();
+    let method = parts.method.clone();
     let withheld = parts.version == Version::HTTP_11 && parts.headers.contains_key(EXPECT);
     let body = RequestBody::new(body, exchange.clone(), limits.max_body, withheld);
     if content_length(&parts.headers).is_some_and(|length| length > limits.max_body) {
@@ -108,15 +109,13 @@ async fn serve(slot: &Slot, shard: usize, backend: &dyn Backend, request: Reques
         return reply::internal_error();
     }
     exchange.head_produced();
-    stream(response, exchange, lease)
-}
-
-fn stream(response: Response<WasiBody>, exchange: Arc<Exchange>, lease: Arc<Lease>) -> Response<ResponseBody> {
-    response.map(|body| GuestBody::new(body, exchange, lease).boxed_unsync())
+    // These have no body, whatever length they declare (RFC 9110, section 8.6).
+    let bodiless = method == Method::HEAD || response.status() == StatusCode::NOT_MODIFIED;
+    response.map(|body| GuestBody::new(body, bodiless, exchange, lease).boxed_unsync())
 }
 
 fn out_of_time(exchange: &Exchange) -> Response<ResponseBody> {
-    match exchange.is_receiving() {
+    match exchange.is_clients_turn() {
         true => reply::request_timeout(),
         false => reply::gateway_timeout(),
     }

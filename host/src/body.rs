@@ -24,6 +24,8 @@ pub type ResponseBody = UnsyncBoxBody<Bytes, BodyError>;
 pub enum BodyError {
     #[error("the component was ended before its response was complete")]
     Broken,
+    #[error("the component sent {missing} bytes less than it had declared")]
+    Short { missing: u64 },
     #[error("the response took longer than the transfer timeout of its component")]
     Timeout,
     #[error("the component failed while sending its response: {0}")]
@@ -58,7 +60,7 @@ impl RequestBody {
 
     fn end(&mut self) {
         self.inner = None;
-        self.exchange.received_all();
+        self.exchange.waits_for_client(false);
     }
 }
 
@@ -71,8 +73,9 @@ impl Body for RequestBody {
         let Some(inner) = &mut self.inner else {
             return Poll::Ready(None);
         };
-        let frame = ready!(Pin::new(inner).poll_frame(cx));
-        match frame {
+        let frame = Pin::new(inner).poll_frame(cx);
+        self.exchange.waits_for_client(frame.is_pending());
+        match ready!(frame) {
             Some(Ok(frame)) => {
                 self.exchange.received();
                 let length = frame.data_ref().map_or(0, |data| data.len() as u64);
@@ -113,7 +116,7 @@ impl Body for RequestBody {
 
 impl Drop for RequestBody {
     fn drop(&mut self) {
-        self.exchange.received_all();
+        self.exchange.waits_for_client(false);
         if let Some(rest) = self.inner.take()
             && !self.untouched_and_withheld
             && !rest.is_end_stream()
@@ -147,12 +150,15 @@ pub struct GuestBody {
     exchange: Arc<Exchange>,
     lease: Option<Arc<Lease>>,
     deadline: Pin<Box<Sleep>>,
+    /// Bytes that are still to come, if the guest has declared how many there are.
+    owed: Option<u64>,
 }
 
 impl GuestBody {
-    pub fn new(inner: WasiBody, exchange: Arc<Exchange>, lease: Arc<Lease>) -> Self {
+    pub fn new(inner: WasiBody, bodiless: bool, exchange: Arc<Exchange>, lease: Arc<Lease>) -> Self {
         let deadline = Box::pin(tokio::time::sleep_until(exchange.expires_at().into()));
-        Self { inner, exchange, lease: Some(lease), deadline }
+        let owed = inner.size_hint().exact().filter(|_| !bodiless);
+        Self { inner, exchange, lease: Some(lease), deadline, owed }
     }
 
     fn end(&mut self) {
@@ -170,11 +176,15 @@ impl Body for GuestBody {
             return Poll::Ready(None);
         }
         let outcome = match Pin::new(&mut self.inner).poll_frame(cx) {
-            Poll::Ready(Some(Ok(frame))) => return Poll::Ready(Some(Ok(frame))),
+            Poll::Ready(Some(Ok(frame))) => {
+                let length = frame.data_ref().map_or(0, |data| data.len() as u64);
+                self.owed = self.owed.map(|owed| owed.saturating_sub(length));
+                return Poll::Ready(Some(Ok(frame)));
+            }
             Poll::Ready(Some(Err(error))) => Some(Err(BodyError::Guest(error))),
             // The stream of a guest that died just ends.
             Poll::Ready(None) if self.exchange.is_broken() => Some(Err(BodyError::Broken)),
-            Poll::Ready(None) => None,
+            Poll::Ready(None) => self.owed.filter(|owed| *owed > 0).map(|missing| Err(BodyError::Short { missing })),
             Poll::Pending => {
                 ready!(self.deadline.as_mut().poll(cx));
                 Some(Err(BodyError::Timeout))

@@ -20,7 +20,7 @@ pub struct Exchange {
     transfer_timeout: Duration,
     /// Microseconds from the start to the last byte received from the client.
     progress: AtomicU64,
-    receiving: AtomicBool,
+    waits_for_client: AtomicBool,
     head_at: OnceLock<Instant>,
     ended_at: OnceLock<Instant>,
     too_large: AtomicBool,
@@ -36,7 +36,7 @@ impl Exchange {
             request_timeout: limits.request_timeout,
             transfer_timeout: limits.transfer_timeout,
             progress: AtomicU64::new(0),
-            receiving: AtomicBool::new(true),
+            waits_for_client: AtomicBool::new(false),
             head_at: OnceLock::new(),
             ended_at: OnceLock::new(),
             too_large: AtomicBool::new(false),
@@ -52,14 +52,14 @@ impl Exchange {
         self.progress.store(micros, Ordering::Relaxed);
     }
 
-    /// The request's body is complete, or nobody wants the rest.
-    pub fn received_all(&self) {
-        self.receiving.store(false, Ordering::Relaxed);
+    /// Says whether the guest waits for the client to send more of the request's body.
+    pub fn waits_for_client(&self, waits: bool) {
+        self.waits_for_client.store(waits, Ordering::Relaxed);
     }
 
-    /// Whether the client still owes a part of the request's body.
-    pub fn is_receiving(&self) -> bool {
-        self.receiving.load(Ordering::Relaxed)
+    /// Whether it is the client that keeps everybody waiting.
+    pub fn is_clients_turn(&self) -> bool {
+        self.waits_for_client.load(Ordering::Relaxed)
     }
 
     /// The response's head is there.

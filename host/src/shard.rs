@@ -53,9 +53,14 @@ impl Shard {
     pub fn start(index: usize, application: Arc<Application>, stop: watch::Receiver<Stop>) -> io::Result<Self> {
         let (jobs, queue) = unbounded_channel();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let thread = std::thread::Builder::new()
-            .name(format!("shard-{index}"))
-            .spawn(move || runtime.block_on(run(index, application, queue, stop)))?;
+        // As a task among the others: the runtime would poll a root future before tasks that were
+        // woken earlier, and a request would come before the worker that has just become free.
+        let tasks = runtime.spawn(run(index, application, queue, stop));
+        let thread = std::thread::Builder::new().name(format!("shard-{index}")).spawn(move || {
+            if runtime.block_on(tasks).is_err() {
+                tracing::error!("a shard panicked");
+            }
+        })?;
         Ok(Self { jobs, load: Arc::default(), thread })
     }
 

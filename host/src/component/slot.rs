@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -10,9 +9,6 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use super::Generation;
 use crate::exchange::Lease;
 use crate::manifest::Component;
-
-/// How long a request waits for its turn. Longer, and the client's own patience ends first.
-const WAIT: Duration = Duration::from_secs(5);
 
 /// Requests that may wait, for each that may run.
 const WAITING_PER_INSTANCE: usize = 16;
@@ -68,7 +64,7 @@ impl Slot {
         if waiting.before >= most {
             return Err(Busy);
         }
-        match tokio::time::timeout(WAIT, self.places.clone().acquire_owned()).await {
+        match tokio::time::timeout(self.component.limits.queue_timeout, self.places.clone().acquire_owned()).await {
             Ok(Ok(place)) => Ok(place),
             Ok(Err(_)) | Err(_) => Err(Busy),
         }

@@ -27,6 +27,8 @@ pub struct Limits {
     pub max_body: u64,
     /// Requests at the same moment; each has an instance to itself.
     pub instances: usize,
+    /// Time that a request waits for its turn when all instances are busy.
+    pub queue_timeout: Duration,
     /// Requests that an instance serves, one after the other, before it is thrown away.
     pub reuse: usize,
 }
@@ -39,6 +41,7 @@ impl Default for Limits {
             transfer_timeout: Duration::from_secs(600),
             max_body: 64 * 1024 * 1024,
             instances: 64,
+            queue_timeout: Duration::from_secs(5),
             reuse: 128,
         }
     }
@@ -66,6 +69,10 @@ impl Limits {
                 Some(text) => bytes("max_body", text)?,
             },
             instances: count("instances", tool.instances, default.instances)?,
+            queue_timeout: match &tool.queue_timeout {
+                None => default.queue_timeout,
+                Some(text) => duration("queue_timeout", text)?,
+            },
             reuse: count("reuse", tool.reuse, default.reuse)?,
         })
     }

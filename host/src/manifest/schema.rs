@@ -191,6 +191,7 @@ pub struct HexadTool {
     pub transfer_timeout: Option<String>,
     pub max_body: Option<String>,
     pub instances: Option<u64>,
+    pub queue_timeout: Option<String>,
     pub reuse: Option<u64>,
 }
 

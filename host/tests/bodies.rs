@@ -1,0 +1,106 @@
+//! Request bodies: streamed, limited, and drained so that the client sees its answer.
+
+use std::convert::Infallible;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+use bytes::Bytes;
+use futures::stream;
+use hexad::ResponseBody;
+use http::{Request, Response};
+use http_body::Frame;
+use http_body_util::{BodyExt, StreamBody};
+
+use crate::fixture::{Server, request, text};
+
+const CHUNK: usize = 64 * 1024;
+
+/// A body of unknown length, in chunks.
+async fn upload(server: &Server, path: &str, chunks: usize) -> Response<ResponseBody> {
+    let chunks = stream::iter((0..chunks).map(|_| Ok::<_, Infallible>(Frame::data(Bytes::from_static(&[7; CHUNK])))));
+    let request = Request::post(format!("/probe/{path}")).header("host", "forge.test");
+    server.host.handle(request.body(StreamBody::new(chunks)).unwrap()).await
+}
+
+#[tokio::test]
+async fn bodies_stream_through() {
+    let server = Server::with("");
+    let echoed = upload(&server, "echo", 100).await.into_body().collect().await.unwrap();
+    assert_eq!(echoed.to_bytes(), vec![7; 100 * CHUNK]);
+}
+
+#[tokio::test]
+async fn a_body_that_declares_too_much_is_refused_at_once() {
+    let server = Server::with("max_body = \"1000\"");
+    let exact = server.send(request("POST", "count", vec![0; 1000])).await;
+    assert_eq!(text(exact).await, (200, "1000".to_owned()));
+    let mut larger = request("POST", "count", vec![0; 1001]);
+    larger.headers_mut().insert("content-length", 1001.into());
+    let (status, body) = text(server.send(larger).await).await;
+    assert_eq!(status, 413);
+    let body: serde_json::Value = serde_json::from_str(&body).unwrap();
+    assert_eq!(body["message"], "413 Request Entity Too Large");
+    assert!(body["error"].as_str().unwrap().contains("1000 bytes"), "{body}");
+}
+
+#[tokio::test]
+async fn a_body_that_grows_too_large_is_refused() {
+    let server = Server::with("max_body = \"1MiB\"");
+    assert_eq!(text(upload(&server, "count", 16).await).await, (200, (1 << 20).to_string()));
+    assert_eq!(upload(&server, "count", 17).await.status(), 413);
+}
+
+#[test]
+fn a_client_that_stops_sending_is_told_so() {
+    let mut server = Server::with("request_timeout = \"100ms\"");
+    let address = server.listen();
+    let mut client = TcpStream::connect(address).unwrap();
+    client.write_all(b"POST /probe/count HTTP/1.1\r\nhost: a\r\ncontent-length: 100\r\n\r\nhalf").unwrap();
+    let mut answer = [0; 12];
+    client.read_exact(&mut answer).unwrap();
+    assert_eq!(&answer, b"HTTP/1.1 408");
+}
+
+#[tokio::test]
+async fn a_guest_learns_that_its_client_hung_up() {
+    let mut server = Server::with("");
+    let address = server.listen();
+    let mut client = TcpStream::connect(address).unwrap();
+    client.write_all(b"POST /probe/count HTTP/1.1\r\nhost: a\r\ncontent-length: 100\r\n\r\nhalf").unwrap();
+    client.shutdown(std::net::Shutdown::Write).unwrap();
+    let mut answer = String::new();
+    client.read_to_string(&mut answer).unwrap();
+    assert!(answer.contains("broken after 4") || answer.is_empty(), "{answer}");
+    assert_eq!(server.ok("hello").await, "hello");
+}
+
+#[test]
+fn a_client_that_is_still_sending_sees_the_answer() {
+    let mut server = Server::with("max_body = \"4MiB\"");
+    let address = server.listen();
+    for (length, status) in [(3 << 20, "401"), (40 << 20, "413")] {
+        let mut client = TcpStream::connect(address).unwrap();
+        write!(client, "POST /probe/ignore HTTP/1.1\r\nhost: a\r\ncontent-length: {length}\r\n\r\n").unwrap();
+        let chunk = vec![0; CHUNK];
+        for _ in 0..length / CHUNK {
+            client.write_all(&chunk).unwrap();
+        }
+        client.shutdown(std::net::Shutdown::Write).unwrap();
+        let mut answer = String::new();
+        client.read_to_string(&mut answer).unwrap();
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{length}: {answer}");
+    }
+}
+
+#[test]
+fn a_client_that_waits_to_be_told_is_told_no() {
+    let mut server = Server::with("max_body = \"1000\"");
+    let address = server.listen();
+    let mut client = TcpStream::connect(address).unwrap();
+    client
+        .write_all(b"POST /probe/count HTTP/1.1\r\nhost: a\r\nexpect: 100-continue\r\ncontent-length: 1001\r\n\r\n")
+        .unwrap();
+    let mut answer = String::new();
+    client.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 413"), "{answer}");
+}

@@ -1,0 +1,131 @@
+//! A guest that traps, loops, hoards or stays silent hurts its own request and nothing else.
+
+use futures::future::{Either, select};
+use http_body_util::BodyExt;
+
+use crate::fixture::{Server, get, text};
+
+#[tokio::test]
+async fn a_trap_is_answered_and_the_next_request_is_served() {
+    let server = Server::with("");
+    let response = server.send(get("trap")).await;
+    for (name, value) in [
+        ("content-type", "application/json"),
+        ("cache-control", "no-store"),
+        ("x-content-type-options", "nosniff"),
+        ("x-frame-options", "SAMEORIGIN"),
+    ] {
+        assert_eq!(response.headers()[name], value);
+    }
+    let answer = text(response).await;
+    assert_eq!(answer, (500, r#"{"message":"500 Internal Server Error"}"#.to_owned()));
+    assert_eq!(server.ok("served").await, "1", "a fresh instance");
+}
+
+#[tokio::test]
+async fn a_trap_inside_the_body_breaks_it_off() {
+    let server = Server::with("");
+    for path in ["trap-in-body", "lie"] {
+        let response = server.send(get(path)).await;
+        assert_eq!(response.status(), 200);
+        response.into_body().collect().await.expect_err(path);
+    }
+}
+
+#[tokio::test]
+async fn an_error_instead_of_a_response_is_answered() {
+    assert_eq!(Server::with("").get("error").await.0, 500);
+}
+
+#[tokio::test]
+async fn a_guest_that_never_answers_is_ended() {
+    let server = Server::with("request_timeout = \"100ms\"");
+    for path in ["never", "loop"] {
+        let answer = server.get(path).await;
+        assert_eq!(answer, (504, r#"{"message":"504 Gateway Timeout"}"#.to_owned()), "{path}");
+    }
+    assert_eq!(server.ok("hello").await, "hello");
+}
+
+#[tokio::test]
+async fn a_body_that_never_ends_is_broken_off() {
+    let server = Server::with("request_timeout = \"100ms\"\ntransfer_timeout = \"100ms\"");
+    let response = server.send(get("stall")).await;
+    assert_eq!(response.status(), 200);
+    response.into_body().collect().await.expect_err("the body ended");
+}
+
+#[tokio::test]
+async fn a_busy_guest_shares_its_thread() {
+    let server = Server::with("request_timeout = \"1h\"");
+    let busy = std::pin::pin!(server.get("loop"));
+    let others = std::pin::pin!(async {
+        for _ in 0..20 {
+            assert_eq!(server.ok("hello").await, "hello");
+        }
+    });
+    match select(busy, others).await {
+        Either::Left((answer, _)) => panic!("the loop ended: {answer:?}"),
+        Either::Right(((), _)) => {}
+    }
+}
+
+#[tokio::test]
+async fn memory_is_bounded() {
+    let server = Server::with("memory = \"64MiB\"");
+    let got: u32 = server.ok("hog").await.parse().unwrap();
+    assert!((32..64).contains(&got), "{got} MiB");
+    // The same instance, still of use.
+    assert_eq!(server.ok("served").await, "2");
+}
+
+#[tokio::test]
+async fn instances_are_reused_and_then_replaced() {
+    let server = Server::with("reuse = 3");
+    let mut served = Vec::new();
+    for _ in 0..5 {
+        served.push(server.ok("served").await);
+    }
+    assert_eq!(served, ["1", "2", "3", "1", "2"]);
+}
+
+#[tokio::test]
+async fn an_instance_has_one_request_at_a_time_until_its_body_is_read() {
+    let server = Server::with("");
+    let unread = server.send(get("flood?mib=8")).await;
+    assert_eq!(server.ok("served").await, "1", "another instance");
+    let body = unread.into_body().collect().await.unwrap().to_bytes();
+    assert_eq!(body.len(), 8 << 20);
+}
+
+#[tokio::test]
+async fn requests_above_the_limit_wait_and_then_are_sent_away() {
+    let server = Server::with("instances = 1\nqueue_timeout = \"50ms\"");
+    let unread = server.send(get("flood?mib=8")).await;
+    let refused = server.send(get("hello")).await;
+    assert_eq!(refused.headers()["retry-after"], "1");
+    assert_eq!(text(refused).await.0, 503);
+    drop(unread);
+    assert_eq!(server.ok("hello").await, "hello");
+}
+
+#[tokio::test]
+async fn a_waiting_request_gets_the_place_that_becomes_free() {
+    let server = Server::with("instances = 1\nqueue_timeout = \"1h\"");
+    let unread = server.send(get("flood?mib=8")).await;
+    let waiting = std::pin::pin!(server.ok("hello"));
+    let Either::Right((_, waiting)) = select(waiting, unread.into_body().collect()).await else {
+        panic!("two requests at once");
+    };
+    assert_eq!(waiting.await, "hello");
+}
+
+#[tokio::test]
+async fn nothing_outside_the_sandbox_can_be_reached() {
+    let server = Server::with("");
+    assert_eq!(server.ok("environment").await, "[]");
+    assert!(server.ok("files").await.starts_with("Err"));
+    assert_eq!(server.ok("outbound?host=127.0.0.1:1").await, "ErrorCode::HttpRequestDenied");
+    assert!(server.ok("variable?name=PATH").await.starts_with("Error::Undefined"));
+    assert_eq!(server.ok("print?lines=2000").await, "printed");
+}

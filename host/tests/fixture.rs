@@ -1,0 +1,130 @@
+//! A host on the probe guest, in a temporary directory.
+
+use std::net::SocketAddr;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
+
+use bytes::Bytes;
+use hexad::store::sqlite;
+use hexad::{Host, Manifest, Options, ResponseBody, Runtime, StartError};
+use http::{Request, Response};
+use http_body_util::{BodyExt, Full};
+use tempfile::TempDir;
+
+/// One engine for all tests, with the code compiled once.
+static RUNTIME: LazyLock<Arc<Runtime>> = LazyLock::new(|| {
+    let cache = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("code");
+    Runtime::new(Some(cache)).unwrap()
+});
+
+/// The built guest of that name.
+pub fn guest(name: &str) -> PathBuf {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("../dist/fixtures/{name}.wasm"));
+    assert!(path.exists(), "{} is not built; run `make fixtures` first", path.display());
+    path
+}
+
+/// A manifest with the probe at `/probe/...` and what `tool` adds to its `tool.hexad` table.
+pub fn manifest(tool: &str) -> String {
+    let probe = guest("probe");
+    let incoming = guest("incoming");
+    format!(
+        r#"
+        spin_manifest_version = 2
+        application = {{ name = "test" }}
+        [variables]
+        check = {{ default = "" }}
+        external_url = {{ default = "none" }}
+        [[trigger.http]]
+        route = "/probe/..."
+        component = "probe"
+        [[trigger.http]]
+        route = "/incoming"
+        component = "incoming"
+        [component.incoming]
+        source = {incoming:?}
+        key_value_stores = ["elsewhere"]
+        [component.probe]
+        source = {probe:?}
+        key_value_stores = ["default"]
+        variables = {{ check = "{{{{ check }}}}", external_url = "{{{{ external_url }}}}" }}
+        [component.probe.tool.hexad]
+        {tool}
+        "#
+    )
+}
+
+/// A host, the directory that it works in, and short ways to ask it.
+pub struct Server {
+    pub host: Host,
+    pub folder: TempDir,
+}
+
+impl Server {
+    /// The probe, with `tool` in its `tool.hexad` table.
+    pub fn with(tool: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let host = start(&folder, &manifest(tool), &[], store()).unwrap();
+        Self { host, folder }
+    }
+
+    pub async fn send(&self, request: Request<Full<Bytes>>) -> Response<ResponseBody> {
+        self.host.handle(request).await
+    }
+
+    /// Status and body of a GET of the probe.
+    pub async fn get(&self, path: &str) -> (u16, String) {
+        text(self.send(get(path)).await).await
+    }
+
+    /// The body of a GET of the probe that must succeed.
+    pub async fn ok(&self, path: &str) -> String {
+        let (status, body) = self.get(path).await;
+        assert_eq!(status, 200, "{path}: {body}");
+        body
+    }
+
+    pub fn listen(&mut self) -> SocketAddr {
+        self.host.listen("127.0.0.1:0".parse().unwrap()).unwrap()
+    }
+}
+
+/// A store in which only those who wait make a transaction end, so that flushes can be counted.
+pub fn store() -> sqlite::Options {
+    sqlite::Options { batch_age: Duration::from_secs(60), ..sqlite::Options::default() }
+}
+
+/// Starts a host on one thread, on the manifest given as text.
+pub fn start(
+    folder: &TempDir,
+    manifest: &str,
+    environment: &[(&str, &str)],
+    store: sqlite::Options,
+) -> Result<Host, StartError> {
+    let path = folder.path().join("spin.toml");
+    std::fs::write(&path, manifest).unwrap();
+    let environment = |name: &str| {
+        let pair = environment.iter().find(|(key, _)| *key == name);
+        pair.map(|(_, value)| (*value).to_owned())
+    };
+    let manifest = Manifest::load(&path, &environment, None).unwrap();
+    let options = Options { threads: NonZeroUsize::MIN, store, ..Options::new(folder.path().join("data")) };
+    Host::start(&RUNTIME, manifest, &options)
+}
+
+pub fn get(path: &str) -> Request<Full<Bytes>> {
+    request("GET", path, Bytes::new())
+}
+
+pub fn request(method: &str, path: &str, body: impl Into<Bytes>) -> Request<Full<Bytes>> {
+    let uri = format!("/probe/{path}");
+    Request::builder().method(method).uri(uri).header("host", "forge.test").body(Full::new(body.into())).unwrap()
+}
+
+pub async fn text(response: Response<ResponseBody>) -> (u16, String) {
+    let status = response.status().as_u16();
+    let body = response.into_body().collect().await.unwrap().to_bytes();
+    (status, String::from_utf8_lossy(&body).into_owned())
+}

@@ -1,0 +1,110 @@
+//! What cannot be served is refused at start, with a sentence that names it.
+
+use hexad::StartError;
+use tempfile::TempDir;
+
+use crate::fixture::{self, Server, guest, manifest, store};
+use crate::key_value::fill;
+
+/// The probe's manifest with one thing replaced.
+fn refused(folder: &TempDir, from: &str, to: &str) -> String {
+    let text = manifest("");
+    assert!(text.contains(from), "{from} is not in the manifest");
+    match fixture::start(folder, &text.replace(from, to), &[], store()) {
+        Ok(_) => panic!("accepted {to}"),
+        Err(error) => error.to_string(),
+    }
+}
+
+#[track_caller]
+fn check(from: &str, to: &str, words: &[&str]) {
+    let folder = tempfile::tempdir().unwrap();
+    let error = refused(&folder, from, to);
+    for word in words {
+        assert!(error.contains(word), "{word:?} is not in: {error}");
+    }
+}
+
+fn write(folder: &TempDir, bytes: &[u8]) -> String {
+    let path = folder.path().join("guest.wasm");
+    std::fs::write(&path, bytes).unwrap();
+    format!("{path:?}")
+}
+
+#[tokio::test]
+async fn a_guest_of_the_older_generation_that_is_no_area_is_served() {
+    let server = Server::with("");
+    let request = http::Request::get("/incoming?x").header("host", "forge.test");
+    let response = server.host.handle(request.body(http_body_util::Empty::new()).unwrap()).await;
+    assert_eq!(fixture::text(response).await, (200, "hello from 0.2 at /incoming?x".to_owned()));
+}
+
+#[test]
+fn another_area_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = manifest("").replace("component.probe", "component.registry").replace("\"probe\"", "\"registry\"");
+    let error = match fixture::start(&folder, &text, &[], store()) {
+        Ok(_) => panic!("accepted"),
+        Err(error) => error.to_string(),
+    };
+    assert!(error.contains("`registry`") && error.contains("area `probe`"), "{error}");
+}
+
+#[test]
+fn a_component_whose_check_fails_is_refused() {
+    for (value, words) in [("fails", "says that it fails"), ("writes", "access-denied")] {
+        let folder = tempfile::tempdir().unwrap();
+        let environment = [("SPIN_VARIABLE_CHECK", value)];
+        let error = match fixture::start(&folder, &manifest(""), &environment, store()) {
+            Ok(_) => panic!("accepted"),
+            Err(error) => error.to_string(),
+        };
+        assert!(error.contains("`probe`") && error.contains(words), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_store_that_the_area_cannot_read_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    fill(&folder, &["probe/v1/a", "probe/v2/a"]).await;
+    let error = refused(&folder, "name = \"test\"", "name = \"test\"");
+    for word in ["`probe`", "format 2", "`probe/`", "[1]"] {
+        assert!(error.contains(word), "{word:?} is not in: {error}");
+    }
+}
+
+#[test]
+fn files_that_are_no_component_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let probe = format!("{:?}", guest("probe"));
+    check(&probe, "\"missing.wasm\"", &["`probe`", "missing.wasm", "build it"]);
+    check(&probe, &write(&folder, b"text"), &["`probe`", "guest.wasm"]);
+    check(&probe, &write(&folder, b"\0asm\x01\0\0\0"), &["`probe`", "guest.wasm"]);
+    let empty = wat::parse_str("(component)").unwrap();
+    check(&probe, &write(&folder, &empty), &["`probe`", "wasi:http/handler@0.3.0"]);
+    let half = &std::fs::read(guest("probe")).unwrap()[..100_000];
+    check(&probe, &write(&folder, half), &["`probe`", "guest.wasm"]);
+}
+
+#[test]
+fn an_import_that_the_host_does_not_supply_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let wasm = wat::parse_str(r#"(component (import "acme:rocket/engine@1.0.0" (instance (export "start" (func)))))"#);
+    let probe = format!("{:?}", guest("probe"));
+    check(&probe, &write(&folder, &wasm.unwrap()), &["`probe`", "acme:rocket/engine@1.0.0"]);
+}
+
+#[test]
+fn two_routes_for_the_same_paths_are_refused() {
+    check("route = \"/incoming\"", "route = \"/probe/...\"", &["/probe/...", "same paths"]);
+}
+
+#[test]
+fn a_second_host_on_the_same_data_is_refused() {
+    let server = Server::with("");
+    match fixture::start(&server.folder, &manifest(""), &[], store()) {
+        Err(StartError::Store(error)) => assert!(error.to_string().contains("in use"), "{error}"),
+        Err(error) => panic!("{error}"),
+        Ok(_) => panic!("accepted"),
+    }
+}
