@@ -9,16 +9,15 @@ mod publish;
 mod tag;
 mod unpublish;
 
-#[cfg(target_family = "wasm")]
-pub use metadata::FORWARD_URL;
-#[cfg(target_family = "wasm")]
-pub use publish::MAX_FILE;
-
 use crate::route::{self, Endpoint, Level, Route};
-use directory::caller::{self, Accepted, Caller};
+use directory::caller::{self, Accepted, BOOTSTRAP_ADMIN_TOKEN, Caller};
 use http::StatusCode;
+use kit::env::EXTERNAL_URL;
 use kit::{Env, Error, Request, Response};
 use serde_json::json;
+
+/// The variables that this component reads.
+pub const VARIABLES: &[&str] = &[BOOTSTRAP_ADMIN_TOKEN, EXTERNAL_URL, metadata::FORWARD_URL, publish::MAX_FILE];
 
 /// Everything about one request except what it asks for.
 struct Call {

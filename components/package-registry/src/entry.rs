@@ -1,19 +1,15 @@
 //! The component's exports: foreign types become plain data here, and nothing else happens.
 
 use crate::{api, store};
-use directory::caller::BOOTSTRAP_ADMIN_TOKEN;
-use kit::env::EXTERNAL_URL;
 use kit::wasi::{self, Description, Storage};
 
 struct Component;
 wasi::export_http!(Component with_types_in wasi::wasip3);
 wasi::export_area!(Component with_types_in kit::wasi::bindings);
 
-const VARIABLES: &[&str] = &[EXTERNAL_URL, BOOTSTRAP_ADMIN_TOKEN, api::FORWARD_URL, api::MAX_FILE];
-
 impl wasi::Handler for Component {
     async fn handle(request: wasi::Incoming) -> wasi::Outcome {
-        wasi::serve(request, VARIABLES, api::handle).await
+        wasi::serve(request, api::VARIABLES, api::handle).await
     }
 }
 

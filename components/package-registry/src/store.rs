@@ -98,7 +98,6 @@ pub fn add_holder(env: &Env, name: &PackageName, project: u64) -> Result<(), Fau
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
     pub upload: String,
-    pub at: Timestamp,
     pub state: State,
 }
 
@@ -107,7 +106,7 @@ pub fn find(env: &Env, package: &Package, version: &str) -> Result<Option<Entry>
     for segment in package.segments.iter().rev() {
         let index = index(env, &segment.id)?;
         if let Some(entry) = segment::find(&index, version) {
-            return Ok(Some(Entry { upload: entry.upload.to_owned(), at: entry.at, state: entry.state }));
+            return Ok(Some(Entry { upload: entry.upload.to_owned(), state: entry.state }));
         }
     }
     Ok(None)

@@ -218,6 +218,7 @@ impl Release {
         }
         let tag = submission.tags.as_ref().and_then(|tags| tags.iter().next().map(|(tag, _)| tag.to_owned()));
         let tag = tag.filter(|tag| !tag.trim().is_empty()).ok_or_else(|| invalid("dist-tags is missing".into()))?;
+        tag::check_length(&tag)?;
         let declared = Declared { length: submission.length, ..manifest.declared() };
         computed.verify(&declared).map_err(|mismatch| invalid(format!("Validation failed: {mismatch}")))?;
         Ok(Release {

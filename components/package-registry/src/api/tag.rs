@@ -32,9 +32,7 @@ pub async fn set(mut call: Call, name: &str, tag: &str) -> Result<Response, Erro
     call.caller.known_or_401()?;
     given(name, "Package Name")?;
     given(tag, "Tag")?;
-    if tag.len() > MAX_TAG {
-        return Err(bad_request(&format!("Tag has {} bytes; at most {MAX_TAG} are allowed", tag.len())));
-    }
+    check_length(tag)?;
     let version = requested_version(&mut call.request).await?;
     given(&version, "Version")?;
     let located = access::find(&call, name, Purpose::Publish)?.authorize(&call, Purpose::Publish, no_package())?;
@@ -116,6 +114,14 @@ fn change(
 /// 400 if a part of the request is blank.
 fn given(text: &str, what: &str) -> Result<(), Error> {
     if text.trim().is_empty() { Err(bad_request(&format!("\"{what}\" not given"))) } else { Ok(()) }
+}
+
+/// 400 for a tag that is too long.
+pub fn check_length(tag: &str) -> Result<(), Error> {
+    if tag.len() > MAX_TAG {
+        return Err(bad_request(&format!("Tag has {} bytes; at most {MAX_TAG} are allowed", tag.len())));
+    }
+    Ok(())
 }
 
 /// A refusal of the package itself as an answer.

@@ -151,6 +151,9 @@ fn each_fault_has_its_text() {
         let ask = ask(Method::PUT, "/projects/7/packages/npm/lib").body(request.document.to_string());
         forge.send(ask).is_refused(400, text);
     }
+    let tag = publication("lib", "1.0.0").change(|d| d["dist-tags"] = json!({"x".repeat(256): "1.0.0"}));
+    let text = "Tag has 256 bytes; at most 255 are allowed";
+    forge.send(tag.to(PUBLIC)).is(400, &format!("400 Bad request - {text}"), text);
     let as_another_file =
         publication("lib", "1.0.0").document.to_string().replace("\"lib-1.0.0.tgz\"", "\"other-1.0.0.tgz\"");
     forge
