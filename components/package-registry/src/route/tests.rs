@@ -1,0 +1,156 @@
+use super::*;
+
+const P: &str = "/api/v4/projects/7/packages/npm";
+
+fn at(method: &Method, path: &str) -> Endpoint {
+    route(method, &format!("{P}{path}")).unwrap_or_else(|error| panic!("{method} {path}: {error:?}")).endpoint
+}
+
+fn refused(method: &Method, path: &str) -> u16 {
+    route(method, path).unwrap_err().status.as_u16()
+}
+
+#[test]
+fn every_prefix_and_word() {
+    for (prefix, level) in [
+        ("/api/v4/projects/7/packages/npm", Level::Project("7".into())),
+        ("/api/v4/projects/grp%2Fproj/packages/pkgreg", Level::Project("grp/proj".into())),
+        ("/api/v4/groups/grp%2fsub/-/packages/npm", Level::Group("grp/sub".into())),
+        ("/api/v4/packages/pkgreg", Level::Instance),
+    ] {
+        let route = route(&Method::GET, &format!("{prefix}/@a%2fb")).unwrap();
+        assert_eq!(route, Route { level, prefix: prefix.into(), endpoint: Endpoint::Metadata { name: "@a/b".into() } });
+    }
+}
+
+#[test]
+fn other_paths_are_not_ours() {
+    for path in [
+        "/",
+        "/api/v4",
+        "/api/v4/packages",
+        "/api/v4/packages/npm",
+        "/api/v4/packages/npm/",
+        "/api/v4/packages/maven/a",
+        "/api/v4/projects/grp/proj/packages/npm/a",
+        "/api/v4/projects//packages/npm/a",
+        "/api/v4/groups/g/packages/npm/a",
+        "/api/v4/packages/npm/a/",
+        "/api/v4/packages/npm//a",
+        "/api/v4/packages/npm/a/b/c",
+        "/api/v4/packages/npm/a/-/",
+        "/api/v4/packages/npm/a/-",
+        "/api/v4/packages/npm/-/package/a",
+        "/api/v4/packages/npm/-/package//dist-tags",
+        "/api/v4/packages/npm/-/package/a/dist-tags/",
+        "/api/v4/packages/npm/-/v1/login",
+        "/api/v4/packages/npm/-",
+        "/api/v5/packages/npm/a",
+    ] {
+        assert_eq!(refused(&Method::GET, path), 404, "{path}");
+    }
+}
+
+#[test]
+fn names_in_every_spelling() {
+    for path in ["/@acme/lib", "/@acme%2flib", "/@acme%2Flib", "/%40acme/lib", "/%40acme%2Flib"] {
+        assert_eq!(at(&Method::GET, path), Endpoint::Metadata { name: "@acme/lib".into() }, "{path}");
+        let tags = format!("/-/package{path}/dist-tags");
+        assert_eq!(at(&Method::GET, &tags), Endpoint::ListTags { name: "@acme/lib".into() }, "{tags}");
+        for file in ["lib-1.0.0.tgz", "lib%2D1.0.0.tgz"] {
+            let file = format!("{path}/-/{file}");
+            let expected = Endpoint::Download { name: "@acme/lib".into(), file: "lib-1.0.0.tgz".into() };
+            assert_eq!(at(&Method::HEAD, &file), expected, "{file}");
+        }
+        for file in ["@acme/lib-1.0.0.tgz", "@acme%2flib-1.0.0.tgz", "%40acme%2Flib-1.0.0.tgz"] {
+            let file = format!("{path}/-/{file}");
+            let expected = Endpoint::Download { name: "@acme/lib".into(), file: "@acme/lib-1.0.0.tgz".into() };
+            assert_eq!(at(&Method::GET, &file), expected, "{file}");
+        }
+        let version = format!("{path}/1.0.0");
+        let expected = Endpoint::Version { name: "@acme/lib".into(), version: "1.0.0".into() };
+        assert_eq!(at(&Method::GET, &version), expected, "{version}");
+    }
+}
+
+#[test]
+fn publishing_is_at_project_level_with_the_slash_encoded() {
+    assert_eq!(at(&Method::PUT, "/lib"), Endpoint::Publish { name: "lib".into() });
+    assert_eq!(at(&Method::PUT, "/@acme%2flib"), Endpoint::Publish { name: "@acme/lib".into() });
+    assert_eq!(refused(&Method::PUT, &format!("{P}/@acme/lib")), 404);
+    assert_eq!(refused(&Method::PUT, "/api/v4/packages/npm/lib"), 405);
+    assert_eq!(refused(&Method::PUT, "/api/v4/groups/1/-/packages/npm/@acme%2flib"), 405);
+}
+
+#[test]
+fn what_is_withdrawn_is_named_with_its_revision() {
+    let (name, revision) = ("@acme/lib".to_owned(), "3-x".to_owned());
+    for path in ["/@acme%2flib/-rev/3-x", "/@acme/lib/-rev/3-x"] {
+        let all = Endpoint::WithdrawAll { name: name.clone(), revision: revision.clone() };
+        assert_eq!(at(&Method::DELETE, path), all);
+        let some = Endpoint::Withdraw { name: name.clone(), revision: revision.clone() };
+        assert_eq!(at(&Method::PUT, path), some);
+    }
+    for (path, file) in [("lib-1.0.0.tgz", "lib-1.0.0.tgz"), ("@acme/lib-1.0.0.tgz", "@acme/lib-1.0.0.tgz")] {
+        let path = format!("/@acme/lib/-/{path}/-rev/3-x");
+        let expected = Endpoint::RemoveFile { name: name.clone(), file: file.into() };
+        assert_eq!(at(&Method::DELETE, &path), expected);
+    }
+    assert_eq!(refused(&Method::GET, &format!("{P}/lib/-rev/3-x")), 405);
+    assert_eq!(refused(&Method::DELETE, "/api/v4/packages/npm/lib/-rev/3-x"), 404);
+}
+
+#[test]
+fn tags_and_services() {
+    let set = Endpoint::SetTag { name: "lib".into(), tag: "feat/x y".into() };
+    assert_eq!(at(&Method::PUT, "/-/package/lib/dist-tags/feat%2Fx%20y"), set);
+    assert_eq!(
+        at(&Method::DELETE, "/-/package/@a/b/dist-tags/x"),
+        Endpoint::RemoveTag { name: "@a/b".into(), tag: "x".into() }
+    );
+    assert_eq!(at(&Method::GET, "/-/ping"), Endpoint::Ping);
+    assert_eq!(at(&Method::GET, "/-/whoami"), Endpoint::WhoAmI);
+    assert_eq!(at(&Method::POST, "/-/npm/v1/security/advisories/bulk"), Endpoint::Audit);
+    assert_eq!(at(&Method::POST, "/-/npm/v1/security/audits/quick"), Endpoint::Audit);
+}
+
+#[test]
+fn blank_is_a_text_and_empty_is_not() {
+    assert_eq!(at(&Method::GET, "/-/package/%20/dist-tags"), Endpoint::ListTags { name: " ".into() });
+    assert_eq!(at(&Method::PUT, "/-/package/a/dist-tags/%20"), Endpoint::SetTag { name: "a".into(), tag: " ".into() });
+}
+
+#[test]
+fn what_is_encoded_twice_is_decoded_once() {
+    assert_eq!(at(&Method::GET, "/@acme%252flib"), Endpoint::Metadata { name: "@acme%2flib".into() });
+    assert_eq!(at(&Method::GET, "/..%2f..%2fetc"), Endpoint::Metadata { name: "../../etc".into() });
+}
+
+#[test]
+fn wrong_methods_are_told_the_right_ones() {
+    for (method, path) in [
+        (Method::POST, "/lib"),
+        (Method::DELETE, "/lib"),
+        (Method::PUT, "/lib/1.0.0"),
+        (Method::PUT, "/lib/-/lib-1.0.0.tgz"),
+        (Method::PUT, "/-/ping"),
+        (Method::GET, "/-/package/lib/dist-tags/x"),
+        (Method::POST, "/-/package/lib/dist-tags"),
+        (Method::GET, "/-/npm/v1/security/advisories/bulk"),
+    ] {
+        assert_eq!(refused(&method, &format!("{P}{path}")), 405, "{method} {path}");
+    }
+}
+
+#[test]
+fn a_moved_project_is_found_by_its_id() {
+    let path = "/api/v4/projects/old%2Fpath/packages/npm/@a%2fb/-/b-1.0.0.tgz";
+    assert_eq!(in_project(7, path), "/api/v4/projects/7/packages/npm/@a%2fb/-/b-1.0.0.tgz");
+}
+
+#[test]
+fn names_that_do_not_decode_are_refused() {
+    for path in ["/%0d%0ahttp:%2f%2fexample.com", "/%0d%0ahttp:/%2fexample.com", "/%00", "/%ff"] {
+        assert_eq!(refused(&Method::GET, &format!("{P}{path}")), 400, "{path}");
+    }
+}
