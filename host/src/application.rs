@@ -178,7 +178,7 @@ mod tests {
             headers.append(HOST, host.parse().unwrap());
         }
         let found = absolute(&target.parse().unwrap(), &headers, Version::HTTP_11);
-        assert_eq!(found.map(|uri| uri.to_string()), expected.map(str::to_owned).map_err(|error| error));
+        assert_eq!(found.map(|uri| uri.to_string()), expected.map(str::to_owned));
     }
 
     #[test]

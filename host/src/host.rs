@@ -115,7 +115,7 @@ impl Host {
         let request = request.map(|body| body.map_err(Into::into).boxed_unsync());
         let (reply, response) = oneshot::channel();
         if let Some(shard) = shard::least_loaded(&self.shards) {
-            shard.give(Job::Request(request, reply));
+            shard.give(Job::Request(Box::new(request), reply));
         }
         response.await.unwrap_or_else(|_| reply::unavailable())
     }

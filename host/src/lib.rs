@@ -8,18 +8,18 @@
 //!
 //! | module | knows |
 //! |---|---|
-//! | [`acceptor`], [`connection`] | sockets and HTTP versions |
-//! | [`shard`] | threads: a connection, its instances and its reads stay on one |
-//! | [`application`] | the way of one request; the only file that maps failures to statuses |
-//! | [`router`] | paths |
-//! | [`exchange`], [`body`], [`reply`] | one request: its clock, its limits, its bodies |
-//! | [`component`] | slots, generations, instances; when an instance ends |
-//! | [`guest`] | what an instance may reach |
-//! | [`keyvalue`], [`variables`] | the interfaces that guests import |
-//! | [`store`] | keys, values, and when they are durable |
-//! | [`runtime`] | the engine and compiled code |
-//! | [`manifest`] | `spin.toml` |
-//! | [`cli`] | the command line |
+//! | `acceptor`, `connection` | sockets and HTTP versions |
+//! | `shard` | threads: a connection, its instances and its reads stay on one |
+//! | `application` | the way of one request; the only file that maps failures to statuses |
+//! | `router` | paths |
+//! | `exchange`, `body`, `reply` | one request: its clock, its limits, its bodies |
+//! | `component` | slots, generations, instances; when an instance ends |
+//! | `guest` | what an instance may reach |
+//! | `keyvalue`, `variables` | the interfaces that guests import |
+//! | `store` | keys, values, and when they are durable |
+//! | `runtime` | the engine and compiled code |
+//! | `manifest` | `spin.toml` |
+//! | `cli` | the command line |
 
 mod acceptor;
 mod application;

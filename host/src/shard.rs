@@ -23,7 +23,7 @@ pub type Stop = Option<Instant>;
 /// Work for a shard. The load counts until the work is done.
 pub enum Job {
     Connection(TcpStream),
-    Request(Request<WasiBody>, oneshot::Sender<Response<ResponseBody>>),
+    Request(Box<Request<WasiBody>>, oneshot::Sender<Response<ResponseBody>>),
 }
 
 /// The handle of a shard's thread.
@@ -105,7 +105,7 @@ async fn run(
             deadline = &mut stopping => break deadline,
             job = queue.recv() => match job {
                 Some(job) => job,
-                None => break None,
+                None => break (&mut stopping).await,
             },
         };
         let application = application.clone();
@@ -120,7 +120,7 @@ async fn run(
             Job::Request(request, reply) => {
                 tasks.spawn(async move {
                     // A caller that is gone has no use for the answer.
-                    let _ = reply.send(application.answer(index, request).await);
+                    let _ = reply.send(application.answer(index, *request).await);
                     drop(load);
                 });
             }
