@@ -17,7 +17,8 @@ pub const PUBLIC: u64 = 7;
 pub const INTERNAL: u64 = 8;
 pub const PRIVATE: u64 = 9;
 
-const RECORDS: &str = r#"
+/// The import that makes it.
+pub const RECORDS: &str = r#"
 {"kind":"user","id":1,"username":"root","name":"Administrator","state":"active","is_admin":true}
 {"kind":"user","id":2,"username":"mia","name":"Mia Maintainer","state":"active"}
 {"kind":"user","id":3,"username":"dev","name":"Dev Developer","state":"active"}

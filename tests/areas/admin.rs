@@ -1,0 +1,76 @@
+//! The admin area: what it imports is what the other areas see.
+
+use super::Forge;
+use hexad_tests::forge::{ADMIN, DEVELOPER, PRIVATE};
+use hexad_tests::server::BOOTSTRAP_TOKEN;
+use serde_json::json;
+
+#[test]
+fn an_empty_store_knows_the_bootstrap_token_and_nobody_else() {
+    let forge = Forge::empty();
+    assert_eq!(forge.get("/api/v4/application/settings", BOOTSTRAP_TOKEN).status, 200);
+    let stranger = forge.get("/api/v4/application/settings", ADMIN);
+    assert_eq!((stranger.status, stranger.json()), (401, json!({"message": "401 Unauthorized"})));
+}
+
+#[test]
+fn good_lines_stay_and_bad_lines_are_named() {
+    let forge = Forge::empty();
+    let records = "{\"kind\":\"user\",\"id\":1,\"username\":\"a\",\"name\":\"A\"}\n\n{\"kind\":\"user\"}\nnonsense\n{\"kind\":\"user\",\"id\":2,\"username\":\"b\",\"name\":\"B\"}";
+    let answer = forge.send("POST", "/api/v4/import/directory", BOOTSTRAP_TOKEN, records);
+    let answer = answer.json();
+    assert_eq!((&answer["imported"]["user"], &answer["failed"]), (&json!(2), &json!(2)), "{answer}");
+    let lines: Vec<u64> =
+        answer["errors"].as_array().expect("errors").iter().filter_map(|error| error["line"].as_u64()).collect();
+    assert_eq!(lines, [3, 4]);
+}
+
+#[test]
+fn an_import_is_for_administrators() {
+    let forge = Forge::seeded();
+    for (token, status) in [("", 401), (DEVELOPER, 403), (ADMIN, 200)] {
+        let record = r#"{"kind":"user","id":9,"username":"nine","name":"Nine"}"#;
+        assert_eq!(forge.send("POST", "/api/v4/import/directory", token, record).status, status, "{token}");
+    }
+}
+
+#[test]
+fn a_minted_token_works_at_once_and_only_its_own_way() {
+    let forge = Forge::seeded();
+    let mint = r#"{"username":"dev","name":"ci","scopes":["read_api"]}"#;
+    let json = [("content-type", "application/json")];
+    assert_eq!(forge.send_with("POST", "/api/v4/personal_access_tokens", DEVELOPER, &json, mint).status, 403);
+    let minted = forge.send_with("POST", "/api/v4/personal_access_tokens", ADMIN, &json, mint);
+    assert_eq!(minted.status, 201, "{}", minted.text());
+    let minted = minted.json();
+    let token = minted["token"].as_str().expect("a token");
+    let registry = format!("/api/v4/projects/{PRIVATE}/packages/npm");
+    assert_eq!(forge.get(&format!("{registry}/-/whoami"), token).json(), json!({"username": "dev"}));
+    let write = forge.send_with("PUT", &format!("{registry}/x"), token, &json, r#"{"versions":{}}"#);
+    assert_eq!(write.status, 403, "{}", write.text());
+    assert!(write.text().contains("insufficient_scope"), "{}", write.text());
+}
+
+#[test]
+fn secrets_are_written_and_never_shown() {
+    let forge = Forge::seeded();
+    let json = [("content-type", "application/json")];
+    let settings = r#"{"license":"premium","analytics_api_key":"very-secret"}"#;
+    let answer = forge.send_with("PUT", "/api/v4/application/settings", ADMIN, &json, settings);
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    let shown = forge.get("/api/v4/application/settings", ADMIN);
+    assert_eq!(shown.json()["license"], "premium");
+    assert!(!answer.text().contains("very-secret") && !shown.text().contains("very-secret"));
+}
+
+#[test]
+fn a_blocked_user_is_told_so() {
+    let forge = Forge::seeded();
+    let block = r#"{"kind":"user","id":3,"username":"dev","name":"Dev","state":"blocked"}"#;
+    assert_eq!(forge.send("POST", "/api/v4/import/directory", ADMIN, block).status, 200);
+    let answer = forge.get(&format!("/api/v4/projects/{PRIVATE}/packages/npm/-/whoami"), DEVELOPER);
+    assert_eq!(
+        (answer.status, answer.json()["message"].as_str()),
+        (403, Some("403 Forbidden - Your account has been blocked."))
+    );
+}

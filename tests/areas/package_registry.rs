@@ -1,0 +1,157 @@
+//! The package registry: publish, read, and be refused, with the shipped component.
+
+use super::{Answer, Forge};
+use hexad_tests::forge::{ADMIN, DEVELOPER, GUEST, INTERNAL, MAINTAINER, OUTSIDER, PRIVATE, PUBLIC};
+use hexad_tests::package;
+use serde_json::json;
+
+const JSON: [(&str, &str); 1] = [("content-type", "application/json")];
+
+fn registry(project: u64) -> String {
+    format!("/api/v4/projects/{project}/packages/npm")
+}
+
+fn publish(forge: &Forge, project: u64, token: &str, name: &str, version: &str, tarball: &[u8]) -> Answer {
+    let path = format!("{}/{}", registry(project), name.replace('/', "%2f"));
+    forge.send_with("PUT", &path, token, &JSON, package::document(name, version, "latest", tarball))
+}
+
+/// A seeded forge with `@acme/lib` 1.0.0 in the given project, and its tarball.
+fn with_package(project: u64) -> (Forge, Vec<u8>) {
+    let forge = Forge::seeded();
+    let tarball = package::tarball("@acme/lib", "1.0.0", 3_000_000, 1);
+    let answer = publish(&forge, project, DEVELOPER, "@acme/lib", "1.0.0", &tarball);
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    (forge, tarball)
+}
+
+#[test]
+fn a_publish_costs_one_flush() {
+    let forge = Forge::seeded();
+    let before = forge.commits();
+    let tarball = package::tarball("small", "1.0.0", 10_000, 1);
+    assert_eq!(publish(&forge, PUBLIC, DEVELOPER, "small", "1.0.0", &tarball).status, 200);
+    assert_eq!(forge.commits() - before, 1);
+}
+
+#[test]
+fn what_was_published_is_served_under_every_prefix_and_in_every_form_of_its_name() {
+    let (forge, tarball) = with_package(PUBLIC);
+    let group = "/api/v4/groups/acme/-/packages/pkgreg".to_owned();
+    for prefix in
+        [registry(PUBLIC), "/api/v4/projects/acme%2Fopen/packages/pkgreg".into(), group, "/api/v4/packages/npm".into()]
+    {
+        for name in ["@acme/lib", "@acme%2flib", "%40acme%2Flib"] {
+            let metadata = forge.get(&format!("{prefix}/{name}"), "");
+            assert_eq!(metadata.status, 200, "{prefix} {name}: {}", metadata.text());
+            let url = metadata.json()["versions"]["1.0.0"]["dist"]["tarball"].as_str().expect("a URL").to_owned();
+            assert_eq!(url, format!("https://forge.test{prefix}/@acme/lib/-/lib-1.0.0.tgz"));
+            for file in ["lib-1.0.0.tgz", "@acme/lib-1.0.0.tgz"] {
+                let served = forge.get(&format!("{prefix}/{name}/-/{file}"), "");
+                assert_eq!(served.status, 200, "{prefix} {name} {file}");
+                assert!(served.body == tarball, "{prefix} {name} {file}: other bytes");
+            }
+        }
+    }
+}
+
+#[test]
+fn metadata_is_revalidated_by_its_tag_until_something_changes() {
+    let (forge, _) = with_package(PUBLIC);
+    let path = format!("{}/@acme%2flib", registry(PUBLIC));
+    let etag = forge.get(&path, "").header("etag").to_owned();
+    let unchanged = forge.send_with("GET", &path, "", &[("if-none-match", &etag)], "");
+    assert_eq!((unchanged.status, unchanged.body.len()), (304, 0));
+    let abbreviated = [("if-none-match", etag.as_str()), ("accept", "application/vnd.npm.install-v1+json")];
+    assert_eq!(forge.send_with("GET", &path, "", &abbreviated, "").status, 200, "another form is another answer");
+    let tarball = package::tarball("@acme/lib", "1.1.0", 1000, 2);
+    assert_eq!(publish(&forge, PUBLIC, DEVELOPER, "@acme/lib", "1.1.0", &tarball).status, 200);
+    assert_eq!(forge.send_with("GET", &path, "", &[("if-none-match", &etag)], "").status, 200);
+}
+
+#[test]
+fn who_may_read_depends_on_visibility_and_role() {
+    for (project, expected) in [
+        (PUBLIC, [200, 200, 200, 200, 200]),
+        (INTERNAL, [401, 200, 200, 200, 200]),
+        (PRIVATE, [401, 404, 403, 200, 200]),
+    ] {
+        let (forge, _) = with_package(project);
+        let path = format!("{}/@acme%2flib", registry(project));
+        let statuses = ["", OUTSIDER, GUEST, DEVELOPER, ADMIN].map(|token| forge.get(&path, token).status);
+        assert_eq!(statuses, expected, "project {project}");
+    }
+}
+
+#[test]
+fn who_may_publish_depends_on_the_role() {
+    let forge = Forge::seeded();
+    let tarball = package::tarball("p", "1.0.0", 1000, 1);
+    for (project, token, status) in [
+        (PUBLIC, "", 401),
+        (PUBLIC, "glpat-nobody-knows-this-token", 401),
+        (PUBLIC, OUTSIDER, 403),
+        (PRIVATE, OUTSIDER, 404),
+        (PUBLIC, GUEST, 403),
+        (PUBLIC, MAINTAINER, 200),
+    ] {
+        assert_eq!(publish(&forge, project, token, "p", "1.0.0", &tarball).status, status, "{project} {token}");
+    }
+}
+
+#[test]
+fn what_lies_about_itself_is_refused_and_nothing_of_it_is_visible() {
+    let forge = Forge::seeded();
+    let tarball = package::tarball("liar", "1.0.0", 1000, 1);
+    let document = String::from_utf8(package::document("liar", "1.0.0", "latest", &tarball)).expect("text");
+    let length = format!("\"length\":{}", tarball.len());
+    let shasum = document.split("\"shasum\":\"").nth(1).and_then(|rest| rest.get(..40)).expect("a shasum").to_owned();
+    for (what, lie) in [
+        ("length", document.replace(&length, "\"length\":1")),
+        ("shasum", document.replace(&shasum, &"0".repeat(40))),
+        ("integrity", document.replace("sha512-", "sha512-AAAA")),
+        ("version", document.replace("\"version\":\"1.0.0\"", "\"version\":\"1.0\"")),
+        ("cut off", document.get(..document.len() / 2).expect("ASCII").to_owned()),
+        ("not JSON", document.replacen('{', "[", 1)),
+        ("deep", format!("{{\"versions\":{}", "[".repeat(100_000))),
+    ] {
+        let answer = forge.send_with("PUT", &format!("{}/liar", registry(PUBLIC)), DEVELOPER, &JSON, lie);
+        assert_eq!(answer.status, 400, "{what}: {}", answer.text());
+        assert!(answer.json()["error"].as_str().is_some_and(|text| !text.is_empty()), "{what}: {}", answer.text());
+    }
+    assert_eq!(forge.get(&format!("{}/liar", registry(PUBLIC)), DEVELOPER).status, 404);
+    assert_eq!(publish(&forge, PUBLIC, DEVELOPER, "liar", "1.0.0", &tarball).status, 200, "the truth is welcome");
+}
+
+#[test]
+fn paths_that_no_package_has_are_not_found() {
+    let (forge, _) = with_package(PUBLIC);
+    for path in ["@acme%252flib", "../npm/@acme%2flib", "@acme%2f..%2flib", "@acme%2flib%00", "//", "%20"] {
+        let status = forge.get(&format!("{}/{path}", registry(PUBLIC)), DEVELOPER).status;
+        assert!((400..=404).contains(&status), "{path}: {status}");
+    }
+}
+
+#[test]
+fn tags_move_and_go() {
+    let (forge, _) = with_package(PUBLIC);
+    let tags = format!("{}/-/package/@acme%2flib/dist-tags", registry(PUBLIC));
+    assert_eq!(forge.send_with("PUT", &format!("{tags}/stable"), DEVELOPER, &JSON, "\"1.0.0\"").status, 204);
+    assert_eq!(forge.get(&tags, "").json(), json!({"latest": "1.0.0", "stable": "1.0.0"}));
+    assert_eq!(forge.send_with("PUT", &format!("{tags}/stable"), DEVELOPER, &JSON, "\"9.9.9\"").status, 404);
+    assert_eq!(forge.send("DELETE", &format!("{tags}/stable"), DEVELOPER, "").status, 403);
+    assert_eq!(forge.send("DELETE", &format!("{tags}/stable"), MAINTAINER, "").status, 204);
+    assert_eq!(forge.get(&tags, "").json(), json!({"latest": "1.0.0"}));
+}
+
+#[test]
+fn a_file_can_be_asked_about_and_in_parts() {
+    let (forge, tarball) = with_package(PUBLIC);
+    let path = format!("{}/@acme/lib/-/lib-1.0.0.tgz", registry(PUBLIC));
+    let head = forge.send("HEAD", &path, "", "");
+    assert_eq!((head.status, head.body.len()), (200, 0));
+    assert_eq!(head.header("content-length"), tarball.len().to_string());
+    assert!(head.header("cache-control").contains("immutable"));
+    let part = forge.send_with("GET", &path, "", &[("range", "bytes=1048570-1048585")], "");
+    assert_eq!((part.status, part.body.as_slice()), (206, tarball.get(1_048_570..=1_048_585).expect("long enough")));
+}
