@@ -31,6 +31,11 @@ use crate::throttle::Throttle;
 /// gives back the memory of one that fell quiet.
 const IDLE: Duration = Duration::from_secs(10);
 
+/// Requests per instance, unless the manifest says otherwise. Guests of the 0.2 interface are
+/// written for an instance of their own, which is what every host gives them.
+const REUSE: usize = 128;
+const REUSE_0_2: usize = 1;
+
 /// Failures logged of one component on one shard: a guest that traps at every request must not
 /// flood the log.
 const FAILURES_PER_SECOND: u32 = 5;
@@ -85,7 +90,15 @@ impl HandlerState for Instances {
                 after_response: limits.request_timeout,
                 sleep: Box::pin(tokio::time::sleep(IDLE)),
             },
-            state: Worker { current, component: self.component.clone(), failures: self.failures.clone() },
+            state: Worker {
+                current,
+                component: self.component.clone(),
+                reuse: limits.reuse.unwrap_or(match *self.pre {
+                    ProxyPre::P2(_) => REUSE_0_2,
+                    ProxyPre::P3(_) => REUSE,
+                }),
+                failures: self.failures.clone(),
+            },
         })
     }
 }
@@ -120,6 +133,7 @@ impl Current {
 pub struct Worker {
     current: Arc<Current>,
     component: Arc<Component>,
+    reuse: usize,
     failures: Arc<Throttle>,
 }
 
@@ -128,7 +142,7 @@ impl WorkerState for Worker {
     type RequestData = (Arc<Exchange>, Arc<Lease>);
 
     fn should_accept_request(&self, concurrent_count: usize, total_count: usize) -> ShouldAccept {
-        if total_count >= self.component.limits.reuse {
+        if total_count >= self.reuse {
             ShouldAccept::Never
         } else if concurrent_count > 0 || self.current.is_leased() {
             ShouldAccept::No

@@ -30,7 +30,8 @@ pub struct Limits {
     /// Time that a request waits for its turn when all instances are busy.
     pub queue_timeout: Duration,
     /// Requests that an instance serves, one after the other, before it is thrown away.
-    pub reuse: usize,
+    /// `None` leaves it to the generation of the component's interface.
+    pub reuse: Option<usize>,
 }
 
 impl Default for Limits {
@@ -42,7 +43,7 @@ impl Default for Limits {
             max_body: 64 * 1024 * 1024,
             instances: 64,
             queue_timeout: Duration::from_secs(5),
-            reuse: 128,
+            reuse: None,
         }
     }
 }
@@ -73,7 +74,7 @@ impl Limits {
                 None => default.queue_timeout,
                 Some(text) => duration("queue_timeout", text)?,
             },
-            reuse: count("reuse", tool.reuse, default.reuse)?,
+            reuse: tool.reuse.map(|value| count("reuse", Some(value), 1)).transpose()?,
         })
     }
 }
