@@ -1,5 +1,6 @@
 //! Immutable blobs, cached across the requests of one instance. A blob's key never gets other
-//! bytes, so a cached one is never stale.
+//! bytes, so a cached one is never stale. The same holds for what is made of blobs and kept under a
+//! key that tells all that it was made of, outside every prefix of the store.
 
 use crate::store::{Fault, Store};
 use bytes::Bytes;
@@ -43,9 +44,9 @@ impl Cache {
     }
 
     /// Remembers a blob, and forgets the least recently used ones beyond the capacity. A blob
-    /// larger than a quarter of the capacity is not kept, so that it cannot evict everything else.
+    /// larger than half of the capacity is not kept, so that it cannot evict everything else.
     pub fn put(&self, key: &str, blob: Bytes) {
-        if blob.len() > self.capacity / 4 {
+        if blob.len() > self.capacity / 2 {
             return;
         }
         let mut inner = self.inner.borrow_mut();
@@ -100,7 +101,7 @@ mod tests {
     fn a_blob_that_would_evict_everything_is_not_kept() {
         let cache = Cache::new(40);
         cache.put("small", Bytes::from_static(&[0; 10]));
-        cache.put("large", Bytes::from_static(&[0; 11]));
+        cache.put("large", Bytes::from_static(&[0; 21]));
         assert!(cache.peek("small").is_some() && cache.peek("large").is_none());
     }
 

@@ -7,8 +7,8 @@
 use crate::body::Broken;
 use crate::response::Response;
 use crate::store::Fault;
-use http::header::{ALLOW, CACHE_CONTROL, HeaderName, HeaderValue, RETRY_AFTER};
 use http::StatusCode;
+use http::header::{ALLOW, CACHE_CONTROL, HeaderName, HeaderValue, RETRY_AFTER};
 use serde_json::{Value, json};
 
 /// An error answer.

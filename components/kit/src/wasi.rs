@@ -81,8 +81,10 @@ pub use spin_sdk::wasip3::http::types::Request as Incoming;
 /// What a handler returns to the host.
 pub type Outcome = Result<spin_sdk::wasip3::http::types::Response, ErrorCode>;
 
-/// How many bytes of blobs an instance keeps across requests.
-const BLOB_CACHE: usize = 8 << 20;
+/// How many bytes of blobs an instance keeps across requests. The largest that are asked for again
+/// and again are documents about some thousand things of 2 or 3 KiB each, which must fit in half of
+/// it ([`Cache::put`]).
+const BLOB_CACHE: usize = 16 << 20;
 
 thread_local! {
     /// What outlives a request. A component has one thread.

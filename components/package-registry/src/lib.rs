@@ -38,8 +38,10 @@
 //! # Cost
 //!
 //! Beside the caller and the project (see `directory`). An instance keeps blobs across requests, so
-//! most of their reads do not happen. *k* is the number of segments: at most about 4 for every
-//! fourfold growth of the metadata from 16 KiB to 1 MiB, then 1 for each MiB or more.
+//! most of their reads do not happen, and finished metadata, plain and in gzip, so that a repeated
+//! request costs no more than one for what the client knows (`api/metadata.rs`). *k* is the number
+//! of segments: at most about 4 for every fourfold growth of the metadata from 16 KiB to 1 MiB, then
+//! 1 for each MiB or more.
 //!
 //! | request | operations |
 //! |---|---|

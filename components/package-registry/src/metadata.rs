@@ -4,11 +4,48 @@ use crate::json;
 use crate::manifest;
 use crate::name::PackageName;
 use crate::package::Package;
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use std::fmt::Write as _;
+use std::io::Write as _;
 
 /// Part of every entity tag, so that a build that renders differently does not confirm what an
 /// older one sent. To be raised with every change of the rendering.
 const RENDERING: &str = "1";
+
+/// Documents below this size, in bytes, are not compressed: they fit into one packet anyway.
+const WORTH_COMPRESSING: usize = 1024;
+
+/// Measured in WebAssembly with metadata of 200 and 2,000 versions: half the time of level 6, and
+/// 2 % larger.
+const LEVEL: Compression = Compression::new(3);
+
+/// One of the documents that a package's metadata is answered as.
+#[derive(Debug, Clone, Copy)]
+pub struct Representation<'a> {
+    pub abbreviated: bool,
+    /// Whether the client takes gzip. Small documents are not compressed nonetheless.
+    pub gzip: bool,
+    /// Address of the registry without a trailing slash, as the request used it.
+    pub url: &'a str,
+}
+
+impl Representation<'_> {
+    /// A strong entity tag: it differs for every state of the package, form, encoding and address.
+    pub fn entity_tag(&self, package: &Package) -> String {
+        let form = if self.abbreviated { "a" } else { "f" };
+        let encoding = if self.gzip { "z" } else { "" };
+        let address = xxhash_rust::xxh3::xxh3_64(self.url.as_bytes());
+        format!("\"{}-{form}{encoding}{RENDERING}-{address:016x}\"", package.state())
+    }
+
+    /// The key under which an instance keeps the finished document. No state of any package has
+    /// the events of another, and a client who finds two addresses with one checksum still gets
+    /// their own document.
+    pub fn cache_key(&self, entity_tag: &str) -> String {
+        format!("metadata/{entity_tag}/{}", self.url)
+    }
+}
 
 /// The parts of a metadata document.
 pub struct Metadata<'a> {
@@ -79,11 +116,22 @@ pub fn version(record: &[u8], url: &str) -> Vec<u8> {
     out
 }
 
-/// A strong entity tag: it differs for every state of the package, form and address.
-pub fn entity_tag(package: &Package, abbreviated: bool, url: &str) -> String {
-    let form = if abbreviated { "a" } else { "f" };
-    let address = xxhash_rust::xxh3::xxh3_64(url.as_bytes());
-    format!("\"{}-{form}{RENDERING}-{address:016x}\"", package.state())
+/// The document in gzip, unless it is too small to gain by it.
+pub fn compress(document: Vec<u8>) -> Vec<u8> {
+    if document.len() < WORTH_COMPRESSING {
+        return document;
+    }
+    let mut encoder = GzEncoder::new(Vec::with_capacity(document.len() / 4), LEVEL);
+    match encoder.write_all(&document).and_then(|()| encoder.finish()) {
+        Ok(compressed) => compressed,
+        Err(_) => document,
+    }
+}
+
+/// Whether [`compress`] has compressed it: gzip starts with this byte (RFC 1952 §2.3.1), and JSON
+/// cannot.
+pub fn is_compressed(document: &[u8]) -> bool {
+    document.first() == Some(&0x1f)
 }
 
 /// `text` as it is written inside a JSON string.
@@ -185,19 +233,38 @@ mod tests {
     }
 
     #[test]
-    fn entity_tags_differ_by_state_form_and_address() {
+    fn entity_tags_differ_by_state_form_encoding_and_address() {
         let package = package(&["1.0.0"]);
         let mut changed = package.clone();
         changed.changed("f", Timestamp::from_millis(0));
+        let plain = Representation { abbreviated: false, gzip: false, url: "http://x" };
         let tags = [
-            entity_tag(&package, false, "http://x"),
-            entity_tag(&package, true, "http://x"),
-            entity_tag(&package, false, "http://y"),
-            entity_tag(&changed, false, "http://x"),
+            plain.entity_tag(&package),
+            Representation { abbreviated: true, ..plain }.entity_tag(&package),
+            Representation { gzip: true, ..plain }.entity_tag(&package),
+            Representation { abbreviated: true, gzip: true, ..plain }.entity_tag(&package),
+            Representation { url: "http://y", ..plain }.entity_tag(&package),
+            plain.entity_tag(&changed),
         ];
         for (at, tag) in tags.iter().enumerate() {
             assert!(tag.starts_with('"') && tag.ends_with('"'));
             assert!(!tags[..at].contains(tag), "{tags:?}");
         }
+    }
+
+    #[test]
+    fn small_documents_are_not_compressed() {
+        let small = vec![b' '; WORTH_COMPRESSING - 1];
+        assert_eq!(compress(small.clone()), small);
+        let large = vec![b' '; WORTH_COMPRESSING];
+        let compressed = compress(large.clone());
+        assert!(is_compressed(&compressed) && !is_compressed(&large) && !is_compressed(b""));
+        assert_eq!(gunzip(&compressed), large);
+    }
+
+    fn gunzip(compressed: &[u8]) -> Vec<u8> {
+        let mut document = Vec::new();
+        std::io::Read::read_to_end(&mut flate2::read::GzDecoder::new(compressed), &mut document).unwrap();
+        document
     }
 }

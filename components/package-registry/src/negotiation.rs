@@ -11,11 +11,18 @@ pub fn wants_abbreviated(accept: Option<&str>) -> bool {
     abbreviated > 0.0 && abbreviated >= quality(accept, "application/json").unwrap_or_default()
 }
 
-/// The quality of a media type that is listed by its full name (RFC 9110 §12.4.2).
-fn quality(accept: &str, media_type: &str) -> Option<f32> {
+/// Whether `Accept-Encoding` takes gzip, and likes it no less than no encoding (RFC 9110 §12.5.3).
+pub fn wants_gzip(accept_encoding: Option<&str>) -> bool {
+    let accept = accept_encoding.unwrap_or_default();
+    let gzip = ["gzip", "x-gzip", "*"].into_iter().find_map(|name| quality(accept, name)).unwrap_or_default();
+    gzip > 0.0 && gzip >= quality(accept, "identity").unwrap_or_default()
+}
+
+/// The quality of what is listed by its full name (RFC 9110 §12.4.2).
+fn quality(accept: &str, name: &str) -> Option<f32> {
     accept.split(',').find_map(|range| {
         let mut parts = range.split(';').map(str::trim);
-        if !parts.next()?.eq_ignore_ascii_case(media_type) {
+        if !parts.next()?.eq_ignore_ascii_case(name) {
             return None;
         }
         let weight = parts.find_map(|part| part.strip_prefix("q=").or(part.strip_prefix("Q=")));
@@ -52,6 +59,34 @@ mod tests {
             (Some("application/vnd.npm.install-v2+json"), false),
         ] {
             assert_eq!(wants_abbreviated(accept), wanted, "{accept:?}");
+        }
+    }
+
+    #[test]
+    fn gzip_must_be_accepted() {
+        for (accept, wanted) in [
+            (None, false),
+            (Some(""), false),
+            (Some("identity"), false),
+            (Some("br, zstd"), false),
+            (Some("gzip;q=0"), false),
+            (Some("gzip;q=0.000, *"), false),
+            (Some("*;q=0"), false),
+            (Some("gzip;q=0.5, identity"), false),
+            (Some("gzip;q=NaN"), false),
+            (Some("gzip;q=-1"), false),
+            (Some("gzipped"), false),
+            (Some("gzip"), true),
+            (Some("GZip"), true),
+            (Some("x-gzip"), true),
+            (Some("*"), true),
+            (Some("gzip, deflate, br"), true),
+            (Some("zstd,gzip,deflate"), true),
+            (Some("br;q=1.0 , gzip; q=0.8, *;q=0.1"), true),
+            (Some("identity;q=0.5, gzip;q=0.5"), true),
+            (Some("identity;q=0, gzip;Q=0.001"), true),
+        ] {
+            assert_eq!(wants_gzip(accept), wanted, "{accept:?}");
         }
     }
 

@@ -2,22 +2,24 @@
 
 use super::access::{self, Located, Purpose};
 use super::{Call, no_package};
-use crate::metadata::{self, Metadata};
+use crate::metadata::{self, Metadata, Representation};
 use crate::negotiation::{self, ABBREVIATED};
 use crate::route::{Level, NOT_A_PATH};
 use crate::store::{self, Detail};
 use crate::{name, segment};
+use bytes::Bytes;
 use directory::namespace::Visibility;
 use directory::project::{FeatureAccess, Project};
 use http::StatusCode;
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderValue, IF_NONE_MATCH, LOCATION, VARY};
-use kit::{Error, Response};
+use http::header::{CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, ETAG, HeaderValue, IF_NONE_MATCH, LOCATION, VARY};
+use kit::store::Fault;
+use kit::{Env, Error, Response};
 
 /// The variable with the address of the registry that unknown packages are redirected to.
 pub const FORWARD_URL: &str = "registry_forward_url";
 
 /// `GET <prefix>/:package_name`. Reads: the package, then a blob for each segment and one more
-/// for the full form; none of the blobs if the client has the document already.
+/// for the full form; none of the blobs if the client or this instance has the document already.
 pub fn package(call: &Call, name: &str) -> Result<Response, Error> {
     if !name::is_file_path(name) {
         return Err(Error::validation(NOT_A_PATH));
@@ -36,24 +38,44 @@ pub fn package(call: &Call, name: &str) -> Result<Response, Error> {
     };
     let located = found.authorize(call, Purpose::Read, missing)?;
 
-    let abbreviated = negotiation::wants_abbreviated(call.request.header("accept"));
-    let entity_tag = metadata::entity_tag(&located.package, abbreviated, &call.url);
+    let representation = Representation {
+        abbreviated: negotiation::wants_abbreviated(call.request.header("accept")),
+        gzip: negotiation::wants_gzip(call.request.header("accept-encoding")),
+        url: &call.url,
+    };
+    let entity_tag = representation.entity_tag(&located.package);
     let mut response = if is_known(call, &entity_tag) {
         Response::new(StatusCode::NOT_MODIFIED)
     } else {
-        let detail = if abbreviated { Detail::Abbreviated } else { Detail::Full };
+        let document = document(&call.env, &located, representation, &entity_tag)?;
         let mut response = Response::new(StatusCode::OK);
-        response.body = render(call, &located, detail)?.into();
-        let media_type = if abbreviated { ABBREVIATED } else { "application/json" };
+        if metadata::is_compressed(&document) {
+            response.headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+        }
+        response.body = document.into();
+        let media_type = if representation.abbreviated { ABBREVIATED } else { "application/json" };
         response.with_header(CONTENT_TYPE, HeaderValue::from_static(media_type))
     };
     response.headers.insert(VARY, HeaderValue::from_static("Accept, Accept-Encoding"));
     Ok(response.with_text(ETAG, &entity_tag).with_header(CACHE_CONTROL, revalidated(&located.project)))
 }
 
-fn render(call: &Call, located: &Located, detail: Detail) -> Result<Vec<u8>, Error> {
+/// The document as it goes out, made once for each state of the package as long as this instance
+/// remembers it.
+fn document(env: &Env, located: &Located, representation: Representation, entity_tag: &str) -> Result<Bytes, Fault> {
+    let key = representation.cache_key(entity_tag);
+    if let Some(document) = env.blobs.peek(&key) {
+        return Ok(document);
+    }
+    let document = render(env, located, representation)?;
+    let document = Bytes::from(if representation.gzip { metadata::compress(document) } else { document });
+    env.blobs.put(&key, document.clone());
+    Ok(document)
+}
+
+fn render(env: &Env, located: &Located, representation: Representation) -> Result<Vec<u8>, Fault> {
     let Located { name, package, .. } = located;
-    let env = &call.env;
+    let detail = if representation.abbreviated { Detail::Abbreviated } else { Detail::Full };
     let blobs: Vec<_> = package
         .segments
         .iter()
@@ -62,7 +84,7 @@ fn render(call: &Call, located: &Located, detail: Detail) -> Result<Vec<u8>, Err
         .collect::<Result<_, _>>()?;
     let about = match (detail, &package.about) {
         (Detail::Abbreviated, _) => None,
-        (Detail::Full, None) => Some(bytes::Bytes::new()),
+        (Detail::Full, None) => Some(Bytes::new()),
         (Detail::Full, Some(upload)) => Some(store::about(env, upload)?),
     };
     let metadata = Metadata {
@@ -70,7 +92,7 @@ fn render(call: &Call, located: &Located, detail: Detail) -> Result<Vec<u8>, Err
         package,
         forms: blobs.iter().filter_map(|blob| segment::split(blob)).collect(),
         about: about.as_deref(),
-        url: &call.url,
+        url: representation.url,
     };
     Ok(metadata.render())
 }

@@ -39,6 +39,73 @@ fn a_known_document_is_not_sent_again_until_it_changes() {
     assert_ne!(forge.get(instance).header("etag"), forge.get(path).header("etag"));
 }
 
+/// What an instance answers with `env`, to a GET with this `Accept-Encoding`.
+fn encoded(env: &Env, path: &str, accept_encoding: &str) -> Answer {
+    Answer::of(env.clone(), ask(Method::GET, path).with("accept-encoding", accept_encoding))
+}
+
+fn gunzip(answer: &Answer) -> Vec<u8> {
+    assert_eq!(answer.header("content-encoding"), "gzip");
+    let mut document = Vec::new();
+    std::io::Read::read_to_end(&mut flate2::read::GzDecoder::new(&*answer.body), &mut document).unwrap();
+    document
+}
+
+#[test]
+fn metadata_is_compressed_for_those_who_take_it() {
+    let forge = Forge::new();
+    (0..5).for_each(|n| drop(forge.publish(PUBLIC, "lib", &format!("1.0.{n}"))));
+    let env = forge.env();
+    let path = "/projects/7/packages/npm/lib";
+    let plain = encoded(&env, path, "gzip;q=0");
+    assert_eq!(plain.header("content-encoding"), "");
+    let mut tags = vec![plain.header("etag").to_owned()];
+    for _ in ["made", "remembered"] {
+        let compressed = encoded(&env, path, "br, gzip;q=0.5");
+        assert_eq!((compressed.status, compressed.header("vary")), (200, "Accept, Accept-Encoding"));
+        assert_eq!(gunzip(&compressed), plain.body);
+        assert_ne!(compressed.header("etag"), plain.header("etag"));
+        tags.push(compressed.header("etag").to_owned());
+    }
+    assert_eq!(tags[1], tags[2]);
+    let known = |encoding, tag: &str| {
+        let request = ask(Method::GET, path).with("accept-encoding", encoding).with("if-none-match", tag);
+        forge.send(request).status
+    };
+    assert_eq!((known("gzip", &tags[1]), known("identity", &tags[0])), (304, 304));
+    assert_eq!((known("gzip", &tags[0]), known("identity", &tags[1])), (200, 200));
+    let file = encoded(&env, "/projects/7/packages/npm/lib/-/lib-1.0.0.tgz", "gzip");
+    assert_eq!((file.header("content-encoding"), file.text().as_str()), ("", "bytes of lib 1.0.0"));
+}
+
+#[test]
+fn an_instance_makes_a_document_once_and_never_serves_an_old_one() {
+    let forge = Forge::new();
+    (0..5).for_each(|n| drop(forge.publish(PUBLIC, "lib", &format!("1.0.{n}"))));
+    let env = forge.env();
+    let prefixes = ["/projects/7/packages/npm", "/projects/acme%2fweb/packages/npm", "/groups/acme/-/packages/npm"];
+    let mut bodies = Vec::new();
+    for (prefix, encoding) in prefixes.iter().flat_map(|prefix| [(prefix, "identity"), (prefix, "gzip")]) {
+        let path = format!("{prefix}/lib");
+        let made = encoded(&env, &path, encoding);
+        let key = format!("metadata/{}/http://registry.example/api/v4{prefix}", made.header("etag"));
+        assert_eq!(env.blobs.peek(&key).as_deref(), Some(&*made.body));
+        assert!(!bodies.contains(&made.body), "each address and encoding has a document of its own");
+        bodies.push(made.body);
+
+        env.blobs.put(&key, Bytes::from_static(b"remembered"));
+        assert_eq!(encoded(&env, &path, encoding).text(), "remembered");
+        // Another instance remembers nothing.
+        assert_eq!(Some(&encoded(&forge.env(), &path, encoding).body), bodies.last());
+    }
+    let tag = ask(Method::PUT, "/projects/7/packages/npm/-/package/lib/dist-tags/x").body("\"1.0.0\"");
+    assert_eq!(Answer::of(env.clone(), tag).status, 204);
+    for prefix in prefixes {
+        let answer = encoded(&env, &format!("{prefix}/lib"), "identity");
+        assert_eq!(answer.json()["dist-tags"], json!({"latest": "1.0.4", "x": "1.0.0"}));
+    }
+}
+
 #[test]
 fn answers_repeat_the_prefix_of_the_request() {
     let forge = Forge::new();
