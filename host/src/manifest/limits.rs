@@ -14,6 +14,9 @@ pub const MEMORY_CEILING: u64 = 1024 * 1024 * 1024;
 /// The most instances that a manifest may grant to one component.
 pub const INSTANCES_CEILING: usize = 1000;
 
+/// The most requests that a manifest may give to one instance.
+const REUSE_CEILING: usize = 1_000_000;
+
 /// The bounds of one component.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
@@ -69,12 +72,15 @@ impl Limits {
                 None => default.max_body,
                 Some(text) => bytes("max_body", text)?,
             },
-            instances: count("instances", tool.instances, default.instances)?,
+            instances: match tool.instances {
+                None => default.instances,
+                Some(value) => count("instances", value, INSTANCES_CEILING)?,
+            },
             queue_timeout: match &tool.queue_timeout {
                 None => default.queue_timeout,
                 Some(text) => duration("queue_timeout", text)?,
             },
-            reuse: tool.reuse.map(|value| count("reuse", Some(value), 1)).transpose()?,
+            reuse: tool.reuse.map(|value| count("reuse", value, REUSE_CEILING)).transpose()?,
         })
     }
 }
@@ -102,12 +108,9 @@ fn duration(key: &str, text: &str) -> Result<Duration, String> {
     }
 }
 
-fn count(key: &str, value: Option<u64>, default: usize) -> Result<usize, String> {
-    let Some(value) = value else {
-        return Ok(default);
-    };
+fn count(key: &str, value: u64, ceiling: usize) -> Result<usize, String> {
     match usize::try_from(value) {
-        Ok(count) if (1..=INSTANCES_CEILING).contains(&count) => Ok(count),
-        _ => Err(format!("{key} = {value} is out of range; write a number from 1 to {INSTANCES_CEILING}")),
+        Ok(count) if (1..=ceiling).contains(&count) => Ok(count),
+        _ => Err(format!("{key} = {value} is out of range; write a number from 1 to {ceiling}")),
     }
 }

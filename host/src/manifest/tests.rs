@@ -65,6 +65,7 @@ fn a_full_manifest_is_read() {
         request_timeout = "1m 30s"
         max_body = "2 GiB"
         instances = 3
+        reuse = 4096
         [component.area.tool.other]
         anything = true
         "#,
@@ -83,6 +84,7 @@ fn a_full_manifest_is_read() {
         request_timeout: Duration::from_secs(90),
         max_body: 2 << 30,
         instances: 3,
+        reuse: Some(4096),
         ..Limits::default()
     };
     assert_eq!(area.limits, expected);
@@ -139,6 +141,8 @@ fn mistakes_are_named() {
         ("request_timeout = \"-1s\"", "-1s"),
         ("max_body = \"0\"", "max_body"),
         ("instances = 0", "1 to 1000"),
+        ("instances = 1001", "1 to 1000"),
+        ("reuse = 0", "1 to 1000000"),
         ("wirte = []", "wirte"),
     ] {
         let text = format!("trigger = {{}}\ncomponent.a.source = \"a\"\n[component.a.tool.hexad]\n{limit}");
