@@ -17,7 +17,8 @@ use kit::{Env, Error, Request, Response};
 use serde_json::json;
 
 /// The variables that this component reads.
-pub const VARIABLES: &[&str] = &[BOOTSTRAP_ADMIN_TOKEN, EXTERNAL_URL, metadata::FORWARD_URL, publish::MAX_FILE];
+pub const VARIABLES: &[&str] =
+    &[BOOTSTRAP_ADMIN_TOKEN, EXTERNAL_URL, metadata::FORWARD_URL, publish::MAX_FILE, publish::MAX_UNPACKED];
 
 /// Everything about one request except what it asks for.
 struct Call {

@@ -58,8 +58,9 @@
 //!
 //! # Life of a publication
 //!
-//! [`document`] tells the file from the rest while the body streams in, [`decoder`] and
-//! [`integrity`] decode and hash it, [`store::Staging`] writes it in chunks. [`submission`] and
+//! [`document`] tells the file from the rest while the body streams in, [`decoder`],
+//! [`integrity`] and [`tarball`] decode, hash and inspect it, [`store::Staging`] writes it in
+//! chunks. [`submission`] and
 //! [`manifest`] judge the rest and render the records, [`segment`] merges them with older ones,
 //! [`package`] takes the version in, and one swap makes it visible.
 
@@ -80,4 +81,5 @@ mod route;
 mod segment;
 mod store;
 mod submission;
+mod tarball;
 mod version;

@@ -7,6 +7,7 @@
 use crate::integrity::{Declared, Integrity};
 use crate::json::{self, Members};
 use crate::name::PackageName;
+use crate::tarball::Totals;
 use crate::version::Version;
 use serde_json::value::RawValue;
 use std::fmt::{self, Write as _};
@@ -129,8 +130,8 @@ impl<'a> Manifest<'a> {
     }
 
     /// The record in full metadata: every published field except the readme.
-    pub fn full(&self, integrity: &Integrity) -> String {
-        let mut record = self.record(integrity, |_| true);
+    pub fn full(&self, integrity: &Integrity, totals: Totals) -> String {
+        let mut record = self.record(integrity, totals, |_| true);
         if self.members.get("_id").is_none() {
             let id = json::quoted(&format!("{}@{}", self.name, self.version));
             let _ = write!(record, ",\"_id\":{id}");
@@ -140,15 +141,15 @@ impl<'a> Manifest<'a> {
     }
 
     /// The record in abbreviated metadata.
-    pub fn abbreviated(&self, integrity: &Integrity) -> String {
-        let mut record = self.record(integrity, |name| ABBREVIATED.contains(&name));
+    pub fn abbreviated(&self, integrity: &Integrity, totals: Totals) -> String {
+        let mut record = self.record(integrity, totals, |name| ABBREVIATED.contains(&name));
         record.push('}');
         record
     }
 
     /// A record without its closing brace. It starts with `deprecated`, if it has it, so that the
     /// message can be changed without reading the rest (see [`set_deprecated`]).
-    fn record(&self, integrity: &Integrity, keep: impl Fn(&str) -> bool) -> String {
+    fn record(&self, integrity: &Integrity, totals: Totals, keep: impl Fn(&str) -> bool) -> String {
         let mut record = String::from("{");
         let kept = self.members.iter().filter(|(name, value)| {
             !matches!(*name, "readme" | "deprecated" | "dist" | "hasInstallScript")
@@ -168,6 +169,12 @@ impl<'a> Manifest<'a> {
         );
         for (name, value) in self.dist.iter().filter(|(name, _)| !OURS.contains(name)) {
             push_member(&mut record, name, value);
+        }
+        // Some clients do not count.
+        for (name, count) in [("fileCount", totals.files), ("unpackedSize", totals.size)] {
+            if self.dist.get(name).is_none() {
+                let _ = write!(record, ",\"{name}\":{count}");
+            }
         }
         record.push('}');
         if self.has_install_script() {
@@ -252,7 +259,8 @@ mod tests {
         let text = RawValue::from_string(serde_json::to_string_pretty(manifest).unwrap()).unwrap();
         let manifest = Manifest::read(&text, &name, &version)?;
         let integrity = Integrity::of(b"hello");
-        Ok((manifest.full(&integrity), manifest.abbreviated(&integrity)))
+        let totals = Totals { files: 7, size: 70 };
+        Ok((manifest.full(&integrity, totals), manifest.abbreviated(&integrity, totals)))
     }
 
     /// A record as a client sees it.
@@ -269,7 +277,7 @@ mod tests {
         expected["_id"] = json!("@acme/lib@1.0.0");
         expected["dist"] = json!({
             "tarball": "https://r.example/@acme/lib/-/lib-1.0.0.tgz", "shasum": integrity.shasum(),
-            "integrity": integrity.sri(), "fileCount": 3,
+            "integrity": integrity.sri(), "fileCount": 3, "unpackedSize": 70,
         });
         assert_eq!(served(&full), expected);
         assert!(!full.contains('\n'), "one line: {full}");

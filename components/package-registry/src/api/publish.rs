@@ -4,18 +4,20 @@
 //! and everything else is judged at the end. Nothing names the chunks until the one write of the
 //! package at the very end, so a publication is seen entirely or not at all.
 
+mod release;
+
 use super::access::{self, Purpose};
 use super::{Call, deprecate, refused, tag};
 use crate::decoder::Sink;
 use crate::document::{self, Document, Fault as DocumentFault, Limits, Skeleton};
-use crate::integrity::{Computed, Declared, Hasher};
-use crate::manifest::{self, Manifest};
+use crate::integrity::{Computed, Hasher};
 use crate::name::PackageName;
 use crate::package::Package;
 use crate::route::Level;
 use crate::segment::{self, Entry, Segment, State};
 use crate::store::{self, Staging};
 use crate::submission::Submission;
+use crate::tarball::Inspector;
 use crate::version::Version;
 use directory::caller::Caller;
 use directory::project::{self, Project};
@@ -25,6 +27,7 @@ use kit::root::Decision;
 use kit::store::Fault;
 use kit::{Env, Error, Response};
 use memchr::memmem;
+use release::Release;
 use serde_json::{Value, json};
 
 /// The variable with the size of the largest file, in bytes.
@@ -32,6 +35,12 @@ pub const MAX_FILE: &str = "registry_max_tarball_bytes";
 
 /// The reference service's default: 500 MiB.
 const DEFAULT_MAX_FILE: u64 = 500 << 20;
+
+/// The variable with the size to which the largest file may unpack, in bytes.
+pub const MAX_UNPACKED: &str = "registry_max_unpacked_bytes";
+
+/// Four times the largest file: what text compresses to. Unpacking it takes some seconds.
+const DEFAULT_MAX_UNPACKED: u64 = 2 << 30;
 
 /// Largest document without its file, in bytes: the metadata of a package with thousands of
 /// versions, which clients send back to deprecate one.
@@ -68,7 +77,8 @@ pub async fn submit(mut call: Call, name: &str) -> Result<Response, Error> {
         return Err(Error::error(StatusCode::UNSUPPORTED_MEDIA_TYPE, text));
     }
 
-    let mut intake = Intake { hasher: None, staging: Staging::new(&call.env) };
+    let max_unpacked = call.env.variables.number(MAX_UNPACKED, DEFAULT_MAX_UNPACKED);
+    let mut intake = Intake { max_unpacked, readers: None, staging: Staging::new(&call.env) };
     let outcome = match receive(&mut call, limits, &mut intake).await {
         Ok(skeleton) => decide(&call, name, &project, &skeleton, &mut intake),
         Err(stop) => Err(stop),
@@ -115,7 +125,10 @@ impl From<Fault> for Stop {
 
 /// Takes the file as it arrives.
 struct Intake {
-    hasher: Option<Hasher>,
+    /// Bytes.
+    max_unpacked: u64,
+    /// Who reads it on the way, once it has begun.
+    readers: Option<(Hasher, Inspector)>,
     staging: Staging,
 }
 
@@ -125,12 +138,14 @@ impl Sink for Intake {
     fn begin(&mut self, before: &[u8]) {
         // Weaker hashes are needed only if the document declares nothing stronger. It may do so
         // after the file.
-        self.hasher = Some(Hasher::new(memmem::find(before, b"sha512-").is_none()));
+        let hasher = Hasher::new(memmem::find(before, b"sha512-").is_none());
+        self.readers = Some((hasher, Inspector::new(self.max_unpacked)));
     }
 
     fn take(&mut self, piece: &[u8]) -> Result<(), Fault> {
-        if let Some(hasher) = &mut self.hasher {
+        if let Some((hasher, inspector)) = &mut self.readers {
             hasher.update(piece);
+            inspector.feed(piece);
         }
         self.staging.take(piece)
     }
@@ -177,57 +192,15 @@ fn decide(
     if submission.name.trim().is_empty() {
         return Err(invalid("Name is empty."));
     }
-    let hasher = intake.hasher.take().filter(|_| submission.file.is_some_and(|file| file.length > 0));
-    let computed = hasher.ok_or_else(|| invalid("Attachment data is empty."))?.finish();
+    let readers = intake.readers.take().filter(|_| submission.file.is_some_and(|file| file.length > 0));
+    let (hasher, inspector) = readers.ok_or_else(|| invalid("Attachment data is empty."))?;
+    let computed = hasher.finish();
     let name = PackageName::parse(&submission.name).ok_or_else(|| invalid(NAME_RULE))?;
     let version = Version::parse(version)
         .ok_or_else(|| invalid("Validation failed: Version should follow SemVer: https://semver.org"))?;
     // A version that exists is refused as such, whatever else is wrong.
-    let release = Release::check(&submission, url_name, &name, &version, manifest, &computed);
+    let release = Release::check(&submission, url_name, &name, &version, manifest, &computed, inspector.finish());
     publish(call, project, &name, &version, &computed, release, &mut intake.staging)
-}
-
-/// A version that is fit to be published.
-struct Release {
-    tag: String,
-    full: String,
-    abbreviated: String,
-    about: String,
-}
-
-impl Release {
-    fn check(
-        submission: &Submission,
-        url_name: &str,
-        name: &PackageName,
-        version: &Version,
-        manifest: &serde_json::value::RawValue,
-        computed: &Computed,
-    ) -> Result<Self, Error> {
-        let invalid = |text: String| refused(StatusCode::BAD_REQUEST, text);
-        if url_name != name.as_str() {
-            return Err(invalid(format!("Validation failed: Name is {name}, but the URL names {url_name}")));
-        }
-        let manifest =
-            Manifest::read(manifest, name, version).map_err(|fault: manifest::Fault| invalid(fault.to_string()))?;
-        let file = submission.file.map(|file| file.name.as_str()).unwrap_or_default();
-        if name.version_of_file(file) != Some(version.as_str()) {
-            return Err(invalid(format!(
-                "Validation failed: Attachment is called {file}, which is not the file of {name}@{version}"
-            )));
-        }
-        let tag = submission.tags.as_ref().and_then(|tags| tags.iter().next().map(|(tag, _)| tag.to_owned()));
-        let tag = tag.filter(|tag| !tag.trim().is_empty()).ok_or_else(|| invalid("dist-tags is missing".into()))?;
-        tag::check_length(&tag)?;
-        let declared = Declared { length: submission.length, ..manifest.declared() };
-        computed.verify(&declared).map_err(|mismatch| invalid(format!("Validation failed: {mismatch}")))?;
-        Ok(Release {
-            tag,
-            full: manifest.full(&computed.integrity),
-            abbreviated: manifest.abbreviated(&computed.integrity),
-            about: manifest.about(submission.readme),
-        })
-    }
 }
 
 fn publish(

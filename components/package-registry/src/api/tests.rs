@@ -10,6 +10,7 @@ mod tag;
 mod unpublish;
 
 use super::handle;
+use crate::tarball::tests::tarball;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
@@ -257,7 +258,7 @@ struct Publication {
 }
 
 fn publication(name: &str, version: &str) -> Publication {
-    publication_of(name, version, format!("bytes of {name} {version}").as_bytes())
+    publication_of(name, version, &tarball(name, version, b"payload"))
 }
 
 fn publication_of(name: &str, version: &str, file: &[u8]) -> Publication {

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 const PATH: &str = "/projects/7/packages/npm/lib";
 
 /// Every version that metadata lists and the bytes of its file, which must all be there.
-fn listed(forge: &Forge) -> BTreeMap<String, String> {
+fn listed(forge: &Forge) -> BTreeMap<String, Vec<u8>> {
     let answer = forge.get(PATH);
     if answer.status == 404 {
         return BTreeMap::new();
@@ -20,7 +20,7 @@ fn listed(forge: &Forge) -> BTreeMap<String, String> {
     let file = |version: &String| {
         let answer = forge.get(&format!("{PATH}/-/lib-{version}.tgz"));
         assert_eq!(answer.status, 200, "{version} is listed, but its file is not there");
-        (version.clone(), answer.text())
+        (version.clone(), answer.body)
     };
     versions.keys().map(file).collect()
 }
@@ -38,13 +38,13 @@ fn forge(versions: u64) -> Forge {
 fn whichever_operation_fails_a_publication_is_there_or_it_is_not() {
     for versions in [0, 1, 30] {
         for size in [10, (2 << 20) + 1] {
-            let file = "x".repeat(size);
+            let file = tarball("lib", "1.0.0", &vec![b'x'; size]);
             let mut failures = 0;
             for operations in 0.. {
                 let forge = forge(versions);
                 let before = listed(&forge);
                 let failing = FailingStore::after(operations, forge.store.clone());
-                let request = || publication_of("lib", "1.0.0", file.as_bytes()).to(PUBLIC);
+                let request = || publication_of("lib", "1.0.0", &file).to(PUBLIC);
                 let answer = Answer::of(forge.env_over(failing.clone()), request());
                 let after = listed(&forge);
                 if !failing.failed() {
@@ -208,10 +208,11 @@ fn race(forge: &Forge, request: Ask, rival: Ask) -> Answer {
 fn of_two_who_publish_one_version_the_first_wins_and_its_bytes_are_served() {
     for versions in [1, 30] {
         let forge = forge(versions);
-        let ours = publication_of("lib", "1.0.0", &vec![1; (1 << 20) + 1]);
-        let theirs = publication_of("lib", "1.0.0", b"theirs");
+        let ours = publication_of("lib", "1.0.0", &tarball("lib", "1.0.0", &vec![1; 1 << 20]));
+        let file = tarball("lib", "1.0.0", b"theirs");
+        let theirs = publication_of("lib", "1.0.0", &file);
         race(&forge, ours.to(PUBLIC), theirs.to(PUBLIC)).is_refused(403, "Package already exists.");
-        assert_eq!(listed(&forge)["1.0.0"], "theirs");
+        assert_eq!(listed(&forge)["1.0.0"], file);
         let chunks =
             forge.store.keys().into_iter().filter(|key| key.contains("/upload/") && key.ends_with("/1")).count();
         assert_eq!(chunks, 0, "the loser's file is removed");

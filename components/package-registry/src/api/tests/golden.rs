@@ -29,7 +29,8 @@ fn forge() -> Forge {
     forge
 }
 
-/// The files are what this history left: `@acme/lib` 1.0.0, 1.1.0-rc.1+build.7 and 1.0.1 were
+/// The packages' files are no archives: that is judged when they are published, not when they are
+/// read. The records are what this history left: `@acme/lib` 1.0.0, 1.1.0-rc.1+build.7 and 1.0.1 were
 /// published to project 7, 1.0.0 was tagged `feat/x` and deprecated, and 1.0.1 was taken back.
 #[test]
 fn stored_records_are_read_for_ever() {
@@ -47,7 +48,8 @@ fn stored_records_are_read_for_ever() {
         assert_eq!(forge.get(&file).text(), format!("bytes of @acme/lib {version}"));
     }
     forge.send(publication("@acme/lib", "1.0.1").to(PUBLIC)).is_refused(403, "Package already exists.");
-    forge.publish(PUBLIC, "@acme/lib", "1.0.0");
+    let repeated = publication_of("@acme/lib", "1.0.0", b"bytes of @acme/lib 1.0.0");
+    assert_eq!(forge.send(repeated.to(PUBLIC)).status, 200);
     forge.publish(PUBLIC, "@acme/lib", "1.0.2");
     assert_eq!(forge.get("/packages/npm/@acme%2flib").json()["versions"].as_object().unwrap().len(), 3);
 }

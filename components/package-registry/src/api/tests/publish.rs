@@ -9,14 +9,16 @@ fn what_is_published_is_served() {
         (&row["project_id"], &row["name"], &row["version"], &row["creator_id"]),
         (&json!(7), &json!("@acme/lib"), &json!("1.0.0"), &json!(4))
     );
-    let tarball = forge.get("/projects/7/packages/npm/@acme/lib/-/lib-1.0.0.tgz");
-    assert_eq!((tarball.status, tarball.text().as_str()), (200, "bytes of @acme/lib 1.0.0"));
+    let answer = forge.get("/projects/7/packages/npm/@acme/lib/-/lib-1.0.0.tgz");
+    assert_eq!((answer.status, answer.body), (200, tarball("@acme/lib", "1.0.0", b"payload")));
     let metadata = forge.get("/projects/7/packages/npm/@acme%2flib").json();
     let sent = publication("@acme/lib", "1.0.0").document;
     let mut expected = sent["versions"]["1.0.0"].clone();
     expected.as_object_mut().unwrap().remove("readme");
     expected["dist"]["tarball"] =
         json!("http://registry.example/api/v4/projects/7/packages/npm/@acme/lib/-/lib-1.0.0.tgz");
+    expected["dist"]["fileCount"] = json!(2);
+    expected["dist"]["unpackedSize"] = json!(45);
     assert_eq!(metadata["versions"], json!({"1.0.0": expected}));
     assert_eq!(metadata["readme"], "# 1.0.0");
 }
@@ -41,14 +43,16 @@ fn the_order_of_the_document_does_not_matter() {
 fn files_of_every_size_come_back_as_they_were() {
     let forge = Forge::new();
     let mib = 1 << 20;
-    for (n, size) in [1, 2, 3, mib - 1, mib, mib + 1, 3 * mib, 3 * mib + 17].into_iter().enumerate() {
-        let file: Vec<u8> = (0..size).map(|at: usize| (at * 31 % 251) as u8).collect();
+    let around = tarball("lib", "1.0.0", b"").len();
+    for (n, size) in [0, 1, mib - around, mib, 2 * mib - around, 3 * mib + 17].into_iter().enumerate() {
         let version = format!("1.0.{n}");
+        let payload: Vec<u8> = (0..size).map(|at: usize| (at * 31 % 251) as u8).collect();
+        let file = tarball("lib", &version, &payload);
         let answer = forge.send(publication_of("lib", &version, &file).to(PUBLIC));
         assert_eq!(answer.status, 200, "{}", answer.text());
         let download = forge.get(&format!("/projects/7/packages/npm/lib/-/lib-{version}.tgz"));
         assert!(download.body == file, "{size} bytes");
-        assert_eq!(download.header("content-length"), size.to_string());
+        assert_eq!(download.header("content-length"), file.len().to_string());
     }
 }
 
@@ -58,7 +62,8 @@ fn a_version_is_published_once() {
     forge.publish(PUBLIC, "lib", "1.0.0");
     let other = publication_of("lib", "1.0.0", b"other bytes");
     forge.send(other.to(PUBLIC)).is_refused(403, "Package already exists.");
-    assert_eq!(forge.get("/projects/7/packages/npm/lib/-/lib-1.0.0.tgz").text(), "bytes of lib 1.0.0");
+    let served = forge.get("/projects/7/packages/npm/lib/-/lib-1.0.0.tgz").body;
+    assert_eq!(served, tarball("lib", "1.0.0", b"payload"));
 }
 
 #[test]
@@ -77,7 +82,7 @@ fn a_refused_publication_leaves_nothing() {
     let forge = Forge::new();
     forge.publish(PUBLIC, "lib", "1.0.0");
     let before = forge.store.keys();
-    let large = vec![1; 3 << 20];
+    let large = tarball("lib", "1.0.1", &vec![1; 3 << 20]);
     let wrong = |change: fn(&mut Value)| publication_of("lib", "1.0.1", &large).change(change).to(PUBLIC);
     for (request, status) in [
         (publication_of("lib", "1.0.0", &large).to(PUBLIC), 403),
@@ -85,6 +90,8 @@ fn a_refused_publication_leaves_nothing() {
         (wrong(|document| document["dist-tags"] = json!({})), 400),
         (wrong(|document| document["versions"] = json!([])), 400),
         (publication_of("lib", "1.0.1", &large).to(PUBLIC).cut_off(4000), 400),
+        (publication_of("lib", "1.0.1", &vec![1; 3 << 20]).to(PUBLIC), 400),
+        (publication_of("lib", "1.0.1", &tarball("lib", "1.0.2", &vec![1; 3 << 20])).to(PUBLIC), 400),
     ] {
         let answer = forge.send(request);
         assert_eq!(answer.status, status, "{}", answer.text());
@@ -97,6 +104,7 @@ fn each_fault_has_its_text() {
     let forge = Forge::new();
     let name_rule = "Validation failed: Name should be a valid NPM package name: https://github.com/npm/validate-npm-package-name#naming-rules.";
     let schema = "Validation failed: Package json must be a valid json schema";
+    let sound = tarball("lib", "1.0.0", b"payload");
     type Change = fn(&mut Value);
     let cases: &[(Change, &str)] = &[
         (|d| drop(d.as_object_mut().unwrap().remove("versions")), "versions is missing"),
@@ -131,7 +139,7 @@ fn each_fault_has_its_text() {
         ),
         (
             |d| d["_attachments"]["lib-1.0.0.tgz"]["length"] = json!(7),
-            "Validation failed: attachment has 18 bytes, but its length is declared as 7",
+            &format!("Validation failed: attachment has {} bytes, but its length is declared as 7", sound.len()),
         ),
         (|d| d["_attachments"]["lib-1.0.0.tgz"]["length"] = json!("18"), "length is invalid"),
         (
@@ -166,6 +174,19 @@ fn each_fault_has_its_text() {
 }
 
 #[test]
+fn a_file_that_is_not_the_packages_is_refused() {
+    let forge = Forge::new();
+    let publish = |file: &[u8]| forge.send(publication_of("lib", "1.0.0", file).to(PUBLIC));
+    publish(b"just some text").is_refused(400, "Attachment is not a gzip file: invalid gzip header");
+    publish(&tarball("lib", "1.0.1", b"")).is_refused(
+        400,
+        "Package manifest is not coherent: package.json in the attachment has name \"lib\" and version \"1.0.1\", \
+         published is lib@1.0.0",
+    );
+    assert!(forge.store.keys().iter().all(|key| !key.starts_with("package-registry/")), "{:?}", forge.store.keys());
+}
+
+#[test]
 fn what_is_no_json_is_refused() {
     let forge = Forge::new();
     let sound = publication("lib", "1.0.0").document.to_string();
@@ -193,10 +214,12 @@ fn what_is_no_json_is_refused() {
 #[test]
 fn limits_are_enforced_early_and_late() {
     let mut forge = Forge::new();
-    forge.variables.push(("registry_max_tarball_bytes", "1000"));
-    assert_eq!(forge.send(publication_of("lib", "1.0.0", &[7; 1000]).to(PUBLIC)).status, 200);
-    forge.send(publication_of("lib", "1.0.1", &[7; 1001]).to(PUBLIC)).is_refused(400, "File is too large.");
-    let most = 1336 + (32 << 20);
+    let file = tarball("lib", "1.0.0", b"payload");
+    forge.variables.push(("registry_max_tarball_bytes", file.len().to_string().leak()));
+    assert_eq!(forge.send(publication_of("lib", "1.0.0", &file).to(PUBLIC)).status, 200);
+    let large = tarball("lib", "1.0.1", &[7; 513]);
+    forge.send(publication_of("lib", "1.0.1", &large).to(PUBLIC)).is_refused(400, "File is too large.");
+    let most = file.len().div_ceil(3) as u64 * 4 + (32 << 20);
     let request = |length: u64| publication("lib", "1.0.2").to(PUBLIC).with("content-length", &length.to_string());
     forge
         .send(request(most + 1))
@@ -211,6 +234,9 @@ fn limits_are_enforced_early_and_late() {
         "{}",
         answer.text()
     );
+    forge.variables.push(("registry_max_unpacked_bytes", "3071"));
+    let text = "Attachment unpacks to more than 3071 bytes";
+    forge.send(publication("lib", "1.0.5").to(PUBLIC)).is_refused(400, text);
     let encoded = publication("lib", "1.0.5").to(PUBLIC).with("content-encoding", "gzip");
     assert_eq!(forge.send(encoded).status, 415);
 }
@@ -243,7 +269,7 @@ fn a_thousand_versions_are_all_there() {
         let version = format!("1.{}.{n}", n % 7);
         assert_eq!(metadata["versions"][&version]["version"], json!(version));
         let download = forge.get(&format!("/projects/7/packages/npm/lib/-/lib-{version}.tgz"));
-        assert_eq!(download.text(), format!("bytes of lib {version}"));
+        assert_eq!(download.body, tarball("lib", &version, b"payload"));
     }
     let root = forge.store.keys().into_iter().find(|key| key == "package-registry/v1/package/7/lib").unwrap();
     let root = kit::store::Store::get(&forge.store, &root).unwrap().unwrap();

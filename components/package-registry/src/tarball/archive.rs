@@ -1,0 +1,268 @@
+//! A tar archive that arrives in pieces of any length (POSIX.1-2017 pax §"pax Interchange Format";
+//! GNU tar's long names).
+
+use super::{Contents, Fault, MAX_ENTRIES, MAX_MANIFEST, Totals, excerpt};
+use memchr::memmem;
+use std::io;
+use tar::{EntryType, Header, PaxExtensions};
+
+const BLOCK: usize = 512;
+
+/// Largest extended header or long name, in bytes. npm's unpacker skips larger ones unread.
+const MAX_EXTENSION: u64 = 1 << 20;
+
+pub struct Archive {
+    /// Bytes that may still be unpacked, and at most.
+    room: u64,
+    limit: u64,
+    /// The header that arrives, up to a block.
+    header: Vec<u8>,
+    /// Bytes of the current entry that are still to come, then its padding.
+    left: u64,
+    padding: u64,
+    /// What the current entry's bytes are, if they are read.
+    reading: Option<(Kind, Vec<u8>)>,
+    /// What extensions say about the next entry.
+    path: Option<Vec<u8>>,
+    size: Option<u64>,
+    /// A block of zeros was seen, so nothing but zeros may follow.
+    ended: bool,
+    entries: u32,
+    manifest: Option<Vec<u8>>,
+    totals: Totals,
+}
+
+#[derive(Clone, Copy)]
+enum Kind {
+    /// GNU's long name of the next entry.
+    LongName,
+    /// pax records about the next entry, or about all that follow.
+    Records,
+    GlobalRecords,
+    Manifest,
+}
+
+/// The decoder of the compression around it writes into an archive.
+impl io::Write for Archive {
+    fn write(&mut self, piece: &[u8]) -> io::Result<usize> {
+        self.feed(piece).map_err(io::Error::other)?;
+        Ok(piece.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Archive {
+    /// An archive of at most `limit` bytes.
+    pub fn new(limit: u64) -> Self {
+        Archive {
+            room: limit,
+            limit,
+            header: Vec::with_capacity(BLOCK),
+            left: 0,
+            padding: 0,
+            reading: None,
+            path: None,
+            size: None,
+            ended: false,
+            entries: 0,
+            manifest: None,
+            totals: Totals::default(),
+        }
+    }
+
+    fn feed(&mut self, mut input: &[u8]) -> Result<(), Fault> {
+        self.room = self.room.checked_sub(input.len() as u64).ok_or(Fault::UnpackedTooLarge(self.limit))?;
+        while !input.is_empty() {
+            let (piece, rest) = input.split_at(input.len().min(self.wanted()));
+            input = rest;
+            let length = piece.len() as u64;
+            if self.left > 0 {
+                if let Some((_, bytes)) = &mut self.reading {
+                    bytes.extend_from_slice(piece);
+                }
+                self.left -= length;
+                self.content_ends()?;
+            } else if self.padding > 0 {
+                self.padding -= length;
+            } else {
+                self.header.extend_from_slice(piece);
+                self.header_ends()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Bytes until something else begins; never 0.
+    fn wanted(&self) -> usize {
+        match (self.left, self.padding) {
+            (0, 0) => BLOCK - self.header.len(),
+            (0, padding) => usize::try_from(padding).unwrap_or(usize::MAX),
+            (left, _) => usize::try_from(left).unwrap_or(usize::MAX),
+        }
+    }
+
+    /// The end of the archive. That blocks of zeros mark it is a rule which not all packers keep.
+    pub fn finish(self) -> Result<Contents, Fault> {
+        if self.left > 0 || !self.header.is_empty() || self.path.is_some() || self.size.is_some() {
+            return Err(Fault::Archive("it is cut off"));
+        }
+        if self.entries == 0 {
+            return Err(Fault::Archive("it has no entries"));
+        }
+        Ok(Contents { manifest: self.manifest, totals: self.totals })
+    }
+
+    fn header_ends(&mut self) -> Result<(), Fault> {
+        let Ok(bytes) = <&[u8; BLOCK]>::try_from(self.header.as_slice()) else { return Ok(()) };
+        if bytes.iter().all(|byte| *byte == 0) {
+            self.ended = true;
+            self.header.clear();
+            return Ok(());
+        }
+        if self.ended {
+            return Err(Fault::Archive("something follows its end"));
+        }
+        let header = Header::from_byte_slice(bytes);
+        if header.cksum().ok() != Some(checksum(bytes)) {
+            return Err(Fault::Archive("the checksum of a header is wrong"));
+        }
+        self.entries += 1;
+        if self.entries > MAX_ENTRIES {
+            return Err(Fault::TooManyEntries);
+        }
+        let size = header.entry_size().map_err(|_| Fault::Archive("the size in a header is no number"))?;
+        let (kind, path) = (header.entry_type(), header.path_bytes().into_owned());
+        self.header.clear();
+        match kind {
+            EntryType::GNULongName => self.extension(Kind::LongName, size),
+            EntryType::XHeader => self.extension(Kind::Records, size),
+            EntryType::XGlobalHeader => self.extension(Kind::GlobalRecords, size),
+            kind => {
+                let (path, size) = (self.path.take().unwrap_or(path), self.size.take().unwrap_or(size));
+                self.entry(kind, &path, size)
+            }
+        }
+    }
+
+    fn extension(&mut self, kind: Kind, size: u64) -> Result<(), Fault> {
+        if size > MAX_EXTENSION {
+            return Err(Fault::Archive("an extended header is larger than 1 MiB"));
+        }
+        self.reading = Some((kind, Vec::new()));
+        self.content_begins(size)
+    }
+
+    fn entry(&mut self, kind: EntryType, path: &[u8], size: u64) -> Result<(), Fault> {
+        let refused = |why| Err(Fault::Entry(excerpt(path), why));
+        if let Some(why) = misplaced(path) {
+            return refused(why);
+        }
+        match kind {
+            // Before folders had a type of their own, a slash told them from files.
+            EntryType::Directory | EntryType::Regular if kind.is_dir() || path.ends_with(b"/") => {
+                if size > 0 {
+                    return refused("is a folder with contents of its own");
+                }
+            }
+            EntryType::Regular | EntryType::Continuous => {
+                self.totals.files += 1;
+                self.totals.size = self.totals.size.saturating_add(size);
+                if is_manifest(path) {
+                    if size > MAX_MANIFEST {
+                        return Err(Fault::ManifestTooLarge(size));
+                    }
+                    self.reading = Some((Kind::Manifest, Vec::new()));
+                }
+            }
+            // Installers drop links, or follow them out of the package. No client packs any.
+            EntryType::Link | EntryType::Symlink => return refused("is a link"),
+            _ => return refused("is neither a file nor a folder"),
+        }
+        self.content_begins(size)
+    }
+
+    fn content_begins(&mut self, size: u64) -> Result<(), Fault> {
+        self.left = size;
+        self.padding = (BLOCK as u64 - size % BLOCK as u64) % BLOCK as u64;
+        self.content_ends()
+    }
+
+    fn content_ends(&mut self) -> Result<(), Fault> {
+        if self.left > 0 {
+            return Ok(());
+        }
+        match self.reading.take() {
+            Some((Kind::Manifest, bytes)) => self.manifest = Some(bytes),
+            Some((Kind::LongName, mut name)) => {
+                if name.last() == Some(&0) {
+                    name.pop();
+                }
+                self.path = Some(name);
+            }
+            Some((Kind::Records, bytes)) => self.records(&bytes)?,
+            // Comments are harmless; git writes one.
+            Some((Kind::GlobalRecords, bytes)) => {
+                let before = (self.path.take(), self.size.take());
+                self.records(&bytes)?;
+                if self.path.is_some() || self.size.is_some() {
+                    return Err(Fault::Archive("a global header names or measures entries"));
+                }
+                (self.path, self.size) = before;
+            }
+            None => {}
+        }
+        Ok(())
+    }
+
+    fn records(&mut self, bytes: &[u8]) -> Result<(), Fault> {
+        const MALFORMED: Fault = Fault::Archive("a record of an extended header is malformed");
+        // Here the reader would stop, but others go on.
+        if bytes.starts_with(b"\n") || memmem::find(bytes, b"\n\n").is_some() {
+            return Err(MALFORMED);
+        }
+        for record in PaxExtensions::new(bytes) {
+            let record = record.map_err(|_| MALFORMED)?;
+            match record.key_bytes() {
+                b"path" => self.path = Some(record.value_bytes().to_owned()),
+                b"size" => self.size = Some(record.value().ok().and_then(|size| size.parse().ok()).ok_or(MALFORMED)?),
+                key if key.starts_with(b"GNU.sparse.") => return Err(Fault::Archive("it has a sparse file")),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The sum of a header's bytes, with spaces in place of the sum itself.
+fn checksum(header: &[u8; BLOCK]) -> u32 {
+    let field = 148..156;
+    header.iter().enumerate().map(|(at, byte)| if field.contains(&at) { 32 } else { u32::from(*byte) }).sum()
+}
+
+/// Why an entry of this name could be unpacked elsewhere than below its top-level folder, on any
+/// system: some take a backslash for a slash, or a letter with a colon for a drive.
+fn misplaced(path: &[u8]) -> Option<&'static str> {
+    let whole = path.strip_suffix(b"/").unwrap_or(path);
+    if path.contains(&0) {
+        return Some("has a NUL in its name");
+    }
+    for part in whole.split(|byte| matches!(byte, b'/' | b'\\')) {
+        match part {
+            b".." => return Some("leads out of the package"),
+            // Without its first folder, `a//b` is absolute.
+            b"" => return Some("is absolute or has an empty name"),
+            [letter, b':', ..] if letter.is_ascii_alphabetic() => return Some("names a drive"),
+            _ => {}
+        }
+    }
+    None
+}
+
+/// Whether this is `<folder>/package.json`.
+fn is_manifest(path: &[u8]) -> bool {
+    let mut parts = path.split(|byte| *byte == b'/');
+    (parts.next().is_some(), parts.next(), parts.next()) == (true, Some(b"package.json"), None)
+}

@@ -1,0 +1,290 @@
+use super::*;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use tar::{EntryType, Header};
+
+/// A package's file: `package.json`, and another file with these bytes. Not compressed, so that
+/// it is larger than they are.
+pub fn tarball(name: &str, version: &str, payload: &[u8]) -> Vec<u8> {
+    let manifest = serde_json::json!({"name": name, "version": version}).to_string();
+    gzip(&[file("package/package.json", manifest.as_bytes()), file("package/payload", payload), END.into()].concat())
+}
+
+const END: [u8; 1024] = [0; 1024];
+
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::none());
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
+}
+
+fn file(name: &str, content: &[u8]) -> Vec<u8> {
+    entry(EntryType::Regular, name.as_bytes(), content)
+}
+
+/// An entry as hostile as wanted: nothing is checked.
+fn entry(kind: EntryType, name: &[u8], content: &[u8]) -> Vec<u8> {
+    let mut header = Header::new_ustar();
+    header.as_old_mut().name[..name.len()].copy_from_slice(name);
+    header.set_entry_type(kind);
+    header.set_size(content.len() as u64);
+    header.set_cksum();
+    let padding = vec![0; content.len().next_multiple_of(512) - content.len()];
+    [header.as_bytes().as_slice(), content, &padding].concat()
+}
+
+fn record(key: &str, value: &str) -> String {
+    let rest = format!(" {key}={value}\n");
+    let length = (rest.len()..).find(|length| length.to_string().len() + rest.len() == *length).unwrap();
+    format!("{length}{rest}")
+}
+
+fn records(records: &[(&str, &str)]) -> Vec<u8> {
+    let text: String = records.iter().map(|(key, value)| record(key, value)).collect();
+    entry(EntryType::XHeader, b"PaxHeader/x", text.as_bytes())
+}
+
+fn manifest() -> Vec<u8> {
+    file("package/package.json", br#"{"name":"lib","version":"1.0.0"}"#)
+}
+
+/// Inspects a file that arrives in pieces of each of several lengths.
+#[track_caller]
+fn inspect(file: &[u8]) -> Result<Contents, Fault> {
+    let in_pieces = |length: usize| {
+        let mut inspector = Inspector::new(1 << 24);
+        file.chunks(length).for_each(|piece| inspector.feed(piece));
+        inspector.finish()
+    };
+    let outcome = in_pieces(usize::MAX);
+    for length in [1, 7, 512, 1000] {
+        assert_eq!(in_pieces(length), outcome, "in pieces of {length} bytes");
+    }
+    outcome
+}
+
+/// Inspects `parts`, one after the other, after a sound manifest and before the end.
+#[track_caller]
+fn with(parts: &[Vec<u8>]) -> Result<Contents, Fault> {
+    inspect(&gzip(&[manifest(), parts.concat(), END.into()].concat()))
+}
+
+#[track_caller]
+fn is_coherent(contents: &Contents) -> Result<(), Fault> {
+    contents.verify(&PackageName::parse("lib").unwrap(), &Version::parse("1.0.0").unwrap())
+}
+
+#[test]
+fn a_sound_file_is_counted() {
+    let contents = inspect(&tarball("lib", "1.0.0", &[7; 1000])).unwrap();
+    assert_eq!(contents.totals, Totals { files: 2, size: 1032 });
+    assert_eq!(is_coherent(&contents), Ok(()));
+    let folder = entry(EntryType::Directory, b"package/src/", b"");
+    assert_eq!(with(&[folder, file("package/empty", b"")]).unwrap().totals, Totals { files: 2, size: 32 });
+}
+
+#[test]
+fn compressed_files_and_those_of_several_members_are_read() {
+    let tar = [manifest(), file("package/a", &[1; 100_000]), END.into()].concat();
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+    encoder.write_all(&tar).unwrap();
+    assert_eq!(inspect(&encoder.finish().unwrap()).unwrap().totals.size, 100_032);
+    let (first, second) = tar.split_at(700);
+    assert_eq!(inspect(&[gzip(first), gzip(second)].concat()).unwrap().totals.size, 100_032);
+}
+
+#[test]
+fn long_names_of_each_kind_are_read() {
+    let long = format!("package/{}/package.json", "x".repeat(300));
+    let pax = records(&[("mtime", "1.5"), ("path", &long)]);
+    let gnu = entry(EntryType::GNULongName, b"././@LongLink", format!("{long}\0").as_bytes());
+    let comment = entry(EntryType::XGlobalHeader, b"pax_global_header", record("comment", "0123").as_bytes());
+    // What the short name says would make it the manifest.
+    let short = file("package/package.json", b"{}");
+    for extension in [[pax.clone(), comment.clone()], [gnu, comment.clone()], [comment, pax]] {
+        let contents = with(&[extension.concat(), short.clone()]).unwrap();
+        assert_eq!((is_coherent(&contents), contents.totals.files), (Ok(()), 2));
+    }
+}
+
+#[test]
+fn the_last_manifest_below_a_top_level_folder_counts() {
+    let other = br#"{"name":"other","version":"1.0.0"}"#;
+    for elsewhere in ["package.json", "package/src/package.json", "package/package.jsonx", "package/xpackage.json"] {
+        assert_eq!(is_coherent(&with(&[file(elsewhere, other)]).unwrap()), Ok(()), "{elsewhere}");
+    }
+    for last in ["package/package.json", "x/package.json", "./package.json"] {
+        assert!(matches!(is_coherent(&with(&[file(last, other)]).unwrap()), Err(Fault::Incoherent(..))), "{last}");
+    }
+    let none = inspect(&gzip(&[file("package/index.js", b"1"), END.into()].concat())).unwrap();
+    assert_eq!(is_coherent(&none).unwrap_err().to_string(), "package.json not found");
+}
+
+#[test]
+fn the_manifest_must_be_of_the_version() {
+    let of = |text: &str| is_coherent(&with(&[file("package/package.json", text.as_bytes())]).unwrap());
+    for text in [
+        r#"{"version":"1.0.0","name":"lib","x":{"name":"other"}}"#,
+        r#"{"name":"lib","version":"v1.0.0"}"#,
+        r#"{"name":" lib ","version":" =1.0.0+build.7 "}"#,
+        r#"{"name":"other","name":"lib","version":"1.0.0","x":1,"x":2}"#,
+        "\u{feff}{\"name\":\"lib\",\"version\":\"1.0.0\"}\n",
+        r#"{"n\u0061me":"lib","version":"1.0.0"}"#,
+    ] {
+        assert_eq!(of(text), Ok(()), "{text}");
+    }
+    for text in [
+        r#"{"name":"lib","version":"1.0.1"}"#,
+        r#"{"name":"lib","version":"1.0.0-rc.1"}"#,
+        r#"{"name":"lib","version":"1.0"}"#,
+        r#"{"name":"lib","version":1}"#,
+        r#"{"name":"Lib","version":"1.0.0"}"#,
+        r#"{"name":["lib"],"version":"1.0.0"}"#,
+        "{}",
+    ] {
+        assert!(matches!(of(text), Err(Fault::Incoherent(..))), "{text}");
+    }
+    for text in ["", "[]", "null", "{", r#"{"name":"lib","version":"1.0.0"}x"#, &"[".repeat(100_000)] {
+        assert_eq!(of(text), Err(Fault::ManifestUnreadable), "{text:.20}");
+    }
+    assert_eq!(
+        of(r#"{"version":"1.0.1"}"#).unwrap_err().to_string(),
+        "Package manifest is not coherent: package.json in the attachment has name nothing and version \"1.0.1\", \
+         published is lib@1.0.0"
+    );
+    let large = file("package/package.json", &vec![b' '; (4 << 20) + 1]);
+    assert_eq!(with(&[large]), Err(Fault::ManifestTooLarge((4 << 20) + 1)));
+}
+
+#[test]
+fn entries_that_lead_elsewhere_are_refused() {
+    for (name, why) in [
+        ("../x", "leads out of the package"),
+        ("package/../../x", "leads out of the package"),
+        ("package/..", "leads out of the package"),
+        ("package\\..\\..\\x", "leads out of the package"),
+        ("/etc/passwd", "is absolute or has an empty name"),
+        ("package//etc/passwd", "is absolute or has an empty name"),
+        ("\\\\host\\share", "is absolute or has an empty name"),
+        ("C:\\x", "names a drive"),
+        ("package/c:x", "names a drive"),
+        ("", "is absolute or has an empty name"),
+    ] {
+        let refused = Err(Fault::Entry(name.into(), why));
+        assert_eq!(with(&[file(name, b"x")]), refused);
+        assert_eq!(with(&[records(&[("path", name)]), file("package/a", b"x")]), refused);
+        let long = entry(EntryType::GNULongName, b"././@LongLink", name.as_bytes());
+        assert_eq!(with(&[long, file("package/a", b"x")]), refused);
+    }
+    let nul = with(&[records(&[("path", "package/a\0/../b")]), file("package/a", b"x")]);
+    assert_eq!(nul, Err(Fault::Entry("package/a\0/../b".into(), "has a NUL in its name")));
+    for sound in ["package/..x", "package/x..", "package/.../x", "package/ab:c", "package/é"] {
+        assert!(with(&[file(sound, b"x")]).is_ok(), "{sound}");
+    }
+}
+
+#[test]
+fn what_is_neither_file_nor_folder_is_refused() {
+    for (kind, why) in [
+        (EntryType::Symlink, "is a link"),
+        (EntryType::Link, "is a link"),
+        (EntryType::Char, "is neither a file nor a folder"),
+        (EntryType::Block, "is neither a file nor a folder"),
+        (EntryType::Fifo, "is neither a file nor a folder"),
+        (EntryType::GNUSparse, "is neither a file nor a folder"),
+        (EntryType::GNULongLink, "is neither a file nor a folder"),
+        (EntryType::new(b'Z'), "is neither a file nor a folder"),
+    ] {
+        assert_eq!(with(&[entry(kind, b"package/a", b"")]), Err(Fault::Entry("package/a".into(), why)), "{kind:?}");
+    }
+    for (kind, name) in [(EntryType::Directory, "package/a"), (EntryType::Regular, "package/a/")] {
+        let refused = Err(Fault::Entry(name.into(), "is a folder with contents of its own"));
+        assert_eq!(with(&[entry(kind, name.as_bytes(), b"x")]), refused);
+    }
+}
+
+#[test]
+fn what_two_readers_could_read_in_two_ways_is_refused() {
+    let hidden = file("package/package.json", b"{}");
+    let named = |text: &str| entry(EntryType::XHeader, b"x", text.as_bytes());
+    let malformed = Err(Fault::Archive("a record of an extended header is malformed"));
+    for text in [
+        "\n12 path=x/y\n".to_owned(),
+        format!("{}\n{}", record("comment", "x"), record("path", "x/y")),
+        record("comment", "x\n12 path=x/y"),
+        "99 path=x/y\n".into(),
+        "path=x/y\n".into(),
+        record("size", "-1"),
+        record("size", "0x10"),
+        "x".into(),
+    ] {
+        assert_eq!(with(&[named(&text), hidden.clone()]), malformed, "{text:?}");
+    }
+    let sparse = records(&[("GNU.sparse.name", "package/package.json")]);
+    assert_eq!(with(&[sparse, hidden.clone()]), Err(Fault::Archive("it has a sparse file")));
+    let global = entry(EntryType::XGlobalHeader, b"g", record("path", "x/y").as_bytes());
+    assert_eq!(with(&[global]), Err(Fault::Archive("a global header names or measures entries")));
+    for zeros in [512, 1024, 5120] {
+        let refused = Err(Fault::Archive("something follows its end"));
+        assert_eq!(with(&[vec![0; zeros], hidden.clone()]), refused, "{zeros}");
+    }
+    let large = entry(EntryType::XHeader, b"x", &vec![b'x'; (1 << 20) + 1]);
+    assert_eq!(with(&[large]), Err(Fault::Archive("an extended header is larger than 1 MiB")));
+}
+
+#[test]
+fn a_size_in_an_extended_header_overrides() {
+    let mut shown = file("package/a", &[b'x'; 100]);
+    // The header says 0 bytes; whoever believes it reads the contents as another header.
+    let empty = entry(EntryType::Regular, b"package/a", b"");
+    shown.splice(..512, empty);
+    assert_eq!(with(&[records(&[("size", "100")]), shown.clone()]).unwrap().totals.size, 132);
+    assert_eq!(with(&[shown]), Err(Fault::Archive("the checksum of a header is wrong")));
+}
+
+#[test]
+fn what_is_no_archive_is_refused() {
+    for bytes in [&b"x"[..], b"just text that is longer than a header", b"PK\x03\x04", &[0x1f, 0x8b, 7, 0]] {
+        assert!(matches!(inspect(bytes), Err(Fault::Gzip(_))), "{bytes:?}");
+    }
+    let sound = tarball("lib", "1.0.0", b"x");
+    for length in 1..sound.len() {
+        assert!(matches!(inspect(&sound[..length]), Err(Fault::Gzip(_))), "the first {length} bytes");
+    }
+    let mut damaged = sound.clone();
+    damaged[900] ^= 1;
+    assert!(inspect(&damaged).is_err());
+    assert!(matches!(inspect(&[&sound[..], b"more"].concat()), Err(Fault::Gzip(_))));
+    for (tar, why) in [
+        (vec![], "it has no entries"),
+        (END.to_vec(), "it has no entries"),
+        (b"text".to_vec(), "it is cut off"),
+        (vec![b'x'; 600], "the checksum of a header is wrong"),
+        (manifest()[..520].to_vec(), "it is cut off"),
+        ([manifest(), vec![1; 3]].concat(), "it is cut off"),
+        ([manifest(), records(&[("path", "x/y")])].concat(), "it is cut off"),
+    ] {
+        assert_eq!(inspect(&gzip(&tar)), Err(Fault::Archive(why)));
+    }
+    assert!(inspect(&gzip(&manifest())).is_ok(), "the marks of the end may be missing");
+}
+
+#[test]
+fn bombs_are_not_unpacked() {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+    encoder.write_all(&manifest()).unwrap();
+    let mut header = Header::new_ustar();
+    header.as_old_mut().name[..9].copy_from_slice(b"package/a");
+    header.set_size(1 << 25);
+    header.set_cksum();
+    encoder.write_all(header.as_bytes()).unwrap();
+    encoder.write_all(&vec![0; 1 << 25]).unwrap();
+    let bomb = encoder.finish().unwrap();
+    assert!(bomb.len() < 1 << 16);
+    assert_eq!(inspect(&bomb), Err(Fault::UnpackedTooLarge(1 << 24)));
+
+    let many = file("package/a", b"").repeat(100_001);
+    let mut inspector = Inspector::new(u64::MAX);
+    inspector.feed(&gzip(&many));
+    assert_eq!(inspector.finish(), Err(Fault::TooManyEntries));
+}
