@@ -5,6 +5,7 @@ mod access;
 mod deprecate;
 mod download;
 mod metadata;
+mod owner;
 mod publish;
 mod tag;
 mod unpublish;
@@ -45,7 +46,7 @@ async fn answer(env: Env, request: Request, route: Route) -> Result<Response, Er
     match route.endpoint {
         Endpoint::Metadata { name } => metadata::package(&call, &name),
         Endpoint::Version { name, version } => metadata::version(&call, &name, &version),
-        Endpoint::Publish { name } => publish::submit(call, &name).await,
+        Endpoint::Publish { name } => owner::submit(call, &name).await,
         Endpoint::Download { name, file } => download::file(&call, &name, &file),
         Endpoint::Withdraw { name, revision } => unpublish::versions(call, &name, &revision).await,
         Endpoint::WithdrawAll { name, revision } => unpublish::package(&call, &name, &revision),
@@ -55,6 +56,7 @@ async fn answer(env: Env, request: Request, route: Route) -> Result<Response, Er
         Endpoint::RemoveTag { name, tag } => tag::remove(&call, &name, &tag),
         Endpoint::Ping => Ok(Response::ok(&json!({}))),
         Endpoint::WhoAmI => who_am_i(&call),
+        Endpoint::User { name } => owner::user(&call, &name),
         // No advisories are known here; see the crate's documentation.
         Endpoint::Audit => Ok(Response::ok(&json!({}))),
     }

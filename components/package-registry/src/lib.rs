@@ -14,6 +14,8 @@
 //! | `PUT projects/:id/packages/npm/:name` | publish (with an attachment), deprecate (without) | `api/publish.rs`, `api/deprecate.rs` |
 //! | `GET <prefix>/-/package/:name/dist-tags` | tags | `api/tag.rs` |
 //! | `PUT`, `DELETE <prefix>/-/package/:name/dist-tags/:tag` | set, remove a tag | `api/tag.rs` |
+//! | `PUT` of nothing but `maintainers` or `users` to `…/:name` or `…/-rev/:revision` | accepted, changes nothing | `api/owner.rs` |
+//! | `GET <prefix>/-/user/org.couchdb.user:NAME` | is there such a user | `api/owner.rs` |
 //! | `PUT`, `DELETE projects/:id/packages/npm/:name/-rev/:revision` | unpublish versions, or all | `api/unpublish.rs` |
 //! | `DELETE projects/:id/packages/npm/:name/-/:file/-rev/:revision` | what clients send after that; nothing is left to do | `api/unpublish.rs` |
 //! | `GET <prefix>/-/ping`, `-/whoami` | is it there, who am I | `api.rs` |

@@ -70,6 +70,9 @@ pub enum Endpoint {
     },
     Ping,
     WhoAmI,
+    User {
+        name: String,
+    },
     Audit,
 }
 
@@ -101,6 +104,7 @@ pub fn route(method: &Method, path: &str) -> Result<Route, Error> {
         (Target::Tag { .. }, _) => return Err(Error::method_not_allowed("DELETE, PUT")),
         (Target::Ping, &Method::GET | &Method::HEAD) => Endpoint::Ping,
         (Target::WhoAmI, &Method::GET | &Method::HEAD) => Endpoint::WhoAmI,
+        (Target::User { name }, &Method::GET | &Method::HEAD) => Endpoint::User { name },
         (Target::Audit, &Method::POST) => Endpoint::Audit,
         (Target::Audit, _) => return Err(Error::method_not_allowed("POST")),
         _ => return Err(Error::method_not_allowed("GET, HEAD")),
@@ -168,8 +172,14 @@ enum Target {
     },
     Ping,
     WhoAmI,
+    User {
+        name: String,
+    },
     Audit,
 }
+
+/// What clients write before the name of a user.
+const USER: &str = "org.couchdb.user:";
 
 fn target(segments: &[Segment]) -> Result<Target, Error> {
     match segments {
@@ -182,6 +192,10 @@ fn service(segments: &[Segment]) -> Result<Target, Error> {
     match segments {
         [Segment("ping")] => Ok(Target::Ping),
         [Segment("whoami")] => Ok(Target::WhoAmI),
+        [Segment("user"), user] => match text(user)?.strip_prefix(USER) {
+            Some(name) => Ok(Target::User { name: name.to_owned() }),
+            None => Err(Error::unrouted()),
+        },
         [Segment("npm"), Segment("v1"), Segment("security"), Segment("advisories"), Segment("bulk")]
         | [Segment("npm"), Segment("v1"), Segment("security"), Segment("audits"), Segment("quick")] => {
             Ok(Target::Audit)

@@ -4,6 +4,7 @@ mod access;
 mod deprecate;
 mod faults;
 mod golden;
+mod owner;
 mod publish;
 mod read;
 mod tag;

@@ -5,6 +5,7 @@
 //! between would go as well. The number of a version that was taken back is not used again.
 
 use super::access::{self, Located, Purpose};
+use super::owner::{self, Wish};
 use super::{Call, no_package, refused};
 use crate::document::Skeleton;
 use crate::json::{self, Members};
@@ -24,6 +25,9 @@ use std::collections::BTreeSet;
 pub async fn versions(mut call: Call, name: &str, revision: &str) -> Result<Response, Error> {
     call.caller.known_or_401()?;
     let bytes = std::mem::take(&mut call.request.body).collect(super::publish::MAX_SKELETON as u64).await?;
+    if let Some(wish) = Wish::read(&bytes) {
+        return owner::acknowledge(&call, name, &wish);
+    }
     let skeleton = Skeleton { bytes, file: None };
     let invalid = |text: String| refused(StatusCode::BAD_REQUEST, text);
     let document = Submission::read(&skeleton).map_err(|fault| invalid(fault.to_string()))?;
