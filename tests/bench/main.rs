@@ -2,8 +2,6 @@
 //! registry of the same kind, on the same machine, in the same run, under the same client. Nothing
 //! is asserted: tables are printed, and ratios say more than the numbers of a shared machine.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
-
 mod hello;
 mod load;
 mod table;
