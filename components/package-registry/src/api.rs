@@ -2,6 +2,7 @@
 //! knows a status.
 
 mod access;
+mod attestation;
 mod deprecate;
 mod download;
 mod metadata;
@@ -54,6 +55,7 @@ async fn answer(env: Env, request: Request, route: Route) -> Result<Response, Er
         Endpoint::ListTags { name } => tag::list(&call, &name),
         Endpoint::SetTag { name, tag } => tag::set(call, &name, &tag).await,
         Endpoint::RemoveTag { name, tag } => tag::remove(&call, &name, &tag),
+        Endpoint::Attestations { name, version } => attestation::list(&call, &name, &version),
         Endpoint::Ping => Ok(Response::ok(&json!({}))),
         Endpoint::WhoAmI => who_am_i(&call),
         Endpoint::User { name } => owner::user(&call, &name),

@@ -79,8 +79,17 @@ impl Integrity {
 
     /// The SHA-1 in lower-case hexadecimal: `dist.shasum`.
     pub fn shasum(&self) -> String {
-        self.sha1.iter().map(|byte| format!("{byte:02x}")).collect()
+        hex(&self.sha1)
     }
+
+    /// The SHA-512 in lower-case hexadecimal, as attestations have it.
+    pub fn sha512_hex(&self) -> String {
+        hex(&self.sha512)
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Everything that was computed over one file.

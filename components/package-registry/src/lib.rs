@@ -12,6 +12,7 @@
 //! | `GET <prefix>/:name/:version_or_tag` | the record of one version | `api/metadata.rs` |
 //! | `GET <prefix>/:name/-/:file` | the file of a version | `api/download.rs` |
 //! | `PUT projects/:id/packages/npm/:name` | publish (with an attachment), deprecate (without) | `api/publish.rs`, `api/deprecate.rs` |
+//! | `GET <prefix>/-/npm/v1/attestations/:name@:version` | provenance of a version | `api/attestation.rs` |
 //! | `GET <prefix>/-/package/:name/dist-tags` | tags | `api/tag.rs` |
 //! | `PUT`, `DELETE <prefix>/-/package/:name/dist-tags/:tag` | set, remove a tag | `api/tag.rs` |
 //! | `PUT` of nothing but `maintainers` or `users` to `…/:name` or `…/-rev/:revision` | accepted, changes nothing | `api/owner.rs` |
@@ -35,6 +36,7 @@
 //! | `segment/<id>/full`, `segment/<id>/abbreviated` | blob | records and times, ready to be copied ([`segment::Form`]) |
 //! | `upload/<id>` | blob | a file's size, digests, publisher, and a checksum for each chunk |
 //! | `upload/<id>/about` | blob | readme and description of the version, members of full metadata |
+//! | `upload/<id>/attestations` | blob | provenance, if there is any, as it is served |
 //! | `upload/<id>/<n>` | blob | chunk `n` of the file, 1 MiB each but the last |
 //!
 //! # Cost
@@ -51,8 +53,9 @@
 //! | metadata | get package, *k* forms, and for the full form `about` |
 //! | file | get package, up to *k* indexes, upload, each chunk |
 //! | tags | get package |
+//! | attestations | get package, up to *k* indexes, the attestations |
 //! | set, remove a tag | get package, up to *k* indexes; swap package |
-//! | publish a new version | get package, *k* indexes, what is merged; set each chunk, upload, `about`, 3 blobs of a segment; swap package |
+//! | publish a new version | get package, *k* indexes, what is merged; set each chunk, upload, `about`, attestations if there are any, 3 blobs of a segment; swap package |
 //! | publish a new package | the same, and before the package swap `name`; one counter for each root that is created |
 //! | deprecate | get package, *k* indexes, the segments that change; set these; swap package |
 //! | unpublish | get package, all segments; set those that change; swap package; delete chunks |
@@ -78,6 +81,7 @@ mod metadata;
 mod name;
 mod negotiation;
 mod package;
+mod provenance;
 mod range;
 mod route;
 mod segment;

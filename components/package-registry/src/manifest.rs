@@ -9,6 +9,7 @@ use crate::json::{self, Members};
 use crate::name::PackageName;
 use crate::tarball::Totals;
 use crate::version::Version;
+use kit::path;
 use serde_json::value::RawValue;
 use std::fmt::{self, Write as _};
 
@@ -90,6 +91,14 @@ impl fmt::Display for Fault {
     }
 }
 
+/// What the registry knows of a version's file.
+pub struct Dist<'a> {
+    pub integrity: &'a Integrity,
+    pub totals: Totals,
+    /// The kind of its provenance, if it has any.
+    pub predicate_type: Option<&'a str>,
+}
+
 /// A manifest that was checked against its name and version.
 pub struct Manifest<'a> {
     name: &'a PackageName,
@@ -130,8 +139,8 @@ impl<'a> Manifest<'a> {
     }
 
     /// The record in full metadata: every published field except the readme.
-    pub fn full(&self, integrity: &Integrity, totals: Totals) -> String {
-        let mut record = self.record(integrity, totals, |_| true);
+    pub fn full(&self, dist: &Dist) -> String {
+        let mut record = self.record(dist, |_| true);
         if self.members.get("_id").is_none() {
             let id = json::quoted(&format!("{}@{}", self.name, self.version));
             let _ = write!(record, ",\"_id\":{id}");
@@ -141,15 +150,15 @@ impl<'a> Manifest<'a> {
     }
 
     /// The record in abbreviated metadata.
-    pub fn abbreviated(&self, integrity: &Integrity, totals: Totals) -> String {
-        let mut record = self.record(integrity, totals, |name| ABBREVIATED.contains(&name));
+    pub fn abbreviated(&self, dist: &Dist) -> String {
+        let mut record = self.record(dist, |name| ABBREVIATED.contains(&name));
         record.push('}');
         record
     }
 
     /// A record without its closing brace. It starts with `deprecated`, if it has it, so that the
     /// message can be changed without reading the rest (see [`set_deprecated`]).
-    fn record(&self, integrity: &Integrity, totals: Totals, keep: impl Fn(&str) -> bool) -> String {
+    fn record(&self, dist: &Dist, keep: impl Fn(&str) -> bool) -> String {
         let mut record = String::from("{");
         let kept = self.members.iter().filter(|(name, value)| {
             !matches!(*name, "readme" | "deprecated" | "dist" | "hasInstallScript")
@@ -164,17 +173,26 @@ impl<'a> Manifest<'a> {
             ",\"dist\":{{\"tarball\":\"{URL}/{}/-/{}\",\"shasum\":\"{}\",\"integrity\":\"{}\"",
             self.name,
             self.name.file(self.version.as_str()),
-            integrity.shasum(),
-            integrity.sri()
+            dist.integrity.shasum(),
+            dist.integrity.sri()
         );
         for (name, value) in self.dist.iter().filter(|(name, _)| !OURS.contains(name)) {
             push_member(&mut record, name, value);
         }
         // Some clients do not count.
-        for (name, count) in [("fileCount", totals.files), ("unpackedSize", totals.size)] {
+        for (name, count) in [("fileCount", dist.totals.files), ("unpackedSize", dist.totals.size)] {
             if self.dist.get(name).is_none() {
                 let _ = write!(record, ",\"{name}\":{count}");
             }
+        }
+        if let Some(predicate_type) = dist.predicate_type {
+            let (name, version) = (path::encode(self.name.as_str()), self.version);
+            let kind = json::quoted(predicate_type);
+            let _ = write!(
+                record,
+                ",\"attestations\":{{\"url\":\"{URL}/-/npm/v1/attestations/{name}@{version}\",\
+                 \"provenance\":{{\"predicateType\":{kind}}}}}"
+            );
         }
         record.push('}');
         if self.has_install_script() {
@@ -260,7 +278,8 @@ mod tests {
         let manifest = Manifest::read(&text, &name, &version)?;
         let integrity = Integrity::of(b"hello");
         let totals = Totals { files: 7, size: 70 };
-        Ok((manifest.full(&integrity, totals), manifest.abbreviated(&integrity, totals)))
+        let dist = Dist { integrity: &integrity, totals, predicate_type: None };
+        Ok((manifest.full(&dist), manifest.abbreviated(&dist)))
     }
 
     /// A record as a client sees it.
@@ -282,6 +301,21 @@ mod tests {
         assert_eq!(served(&full), expected);
         assert!(!full.contains('\n'), "one line: {full}");
         assert_eq!(full.matches(URL).count(), 1);
+    }
+
+    #[test]
+    fn provenance_is_announced() {
+        let (name, version, integrity) = (name(), version(), Integrity::of(b"hello"));
+        let text = RawValue::from_string(manifest().to_string()).unwrap();
+        let manifest = Manifest::read(&text, &name, &version).unwrap();
+        let dist = Dist { integrity: &integrity, totals: Totals::default(), predicate_type: Some("https://x/\"v1") };
+        for record in [manifest.full(&dist), manifest.abbreviated(&dist)] {
+            let expected = json!({
+                "url": "https://r.example/-/npm/v1/attestations/%40acme%2Flib@1.0.0",
+                "provenance": {"predicateType": "https://x/\"v1"},
+            });
+            assert_eq!(served(&record)["dist"]["attestations"], expected);
+        }
     }
 
     #[test]

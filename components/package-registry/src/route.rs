@@ -68,6 +68,10 @@ pub enum Endpoint {
         name: String,
         tag: String,
     },
+    Attestations {
+        name: String,
+        version: String,
+    },
     Ping,
     WhoAmI,
     User {
@@ -102,6 +106,9 @@ pub fn route(method: &Method, path: &str) -> Result<Route, Error> {
         (Target::Tag { name, tag }, &Method::PUT) => Endpoint::SetTag { name, tag },
         (Target::Tag { name, tag }, &Method::DELETE) => Endpoint::RemoveTag { name, tag },
         (Target::Tag { .. }, _) => return Err(Error::method_not_allowed("DELETE, PUT")),
+        (Target::Attestations { name, version }, &Method::GET | &Method::HEAD) => {
+            Endpoint::Attestations { name, version }
+        }
         (Target::Ping, &Method::GET | &Method::HEAD) => Endpoint::Ping,
         (Target::WhoAmI, &Method::GET | &Method::HEAD) => Endpoint::WhoAmI,
         (Target::User { name }, &Method::GET | &Method::HEAD) => Endpoint::User { name },
@@ -170,6 +177,10 @@ enum Target {
         name: String,
         tag: String,
     },
+    Attestations {
+        name: String,
+        version: String,
+    },
     Ping,
     WhoAmI,
     User {
@@ -200,6 +211,13 @@ fn service(segments: &[Segment]) -> Result<Target, Error> {
         | [Segment("npm"), Segment("v1"), Segment("security"), Segment("audits"), Segment("quick")] => {
             Ok(Target::Audit)
         }
+        [Segment("npm"), Segment("v1"), Segment("attestations"), rest @ ..] => match name(rest)? {
+            (subject, []) => subject
+                .rsplit_once('@')
+                .map(|(name, version)| Target::Attestations { name: name.to_owned(), version: version.to_owned() })
+                .ok_or_else(Error::unrouted),
+            _ => Err(Error::unrouted()),
+        },
         [Segment("package"), rest @ ..] => match name(rest)? {
             (name, [Segment("dist-tags")]) => Ok(Target::Tags { name }),
             (name, [Segment("dist-tags"), tag]) => Ok(Target::Tag { name, tag: text(tag)? }),

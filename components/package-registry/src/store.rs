@@ -32,6 +32,7 @@ enum Key<'a> {
     Abbreviated(&'a str),
     Upload(&'a str),
     About(&'a str),
+    Attestations(&'a str),
     Chunk(&'a str, usize),
 }
 
@@ -46,6 +47,7 @@ impl std::fmt::Display for Key<'_> {
             Key::Abbreviated(segment) => write!(f, "segment/{segment}/abbreviated"),
             Key::Upload(upload) => write!(f, "upload/{upload}"),
             Key::About(upload) => write!(f, "upload/{upload}/about"),
+            Key::Attestations(upload) => write!(f, "upload/{upload}/attestations"),
             Key::Chunk(upload, number) => write!(f, "upload/{upload}/{number}"),
         }
     }
@@ -169,6 +171,15 @@ pub fn about(env: &Env, upload: &str) -> Result<Bytes, Fault> {
 
 pub fn save_about(env: &Env, upload: &str, about: &str) -> Result<(), Fault> {
     put(env, &Key::About(upload), about.to_owned().into())
+}
+
+/// The document that [`crate::provenance::Provenance::document`] made, if the upload has one.
+pub fn attestations(env: &Env, upload: &str) -> Result<Option<Bytes>, Fault> {
+    env.blob(&Key::Attestations(upload).to_string())
+}
+
+pub fn save_attestations(env: &Env, upload: &str, document: &str) -> Result<(), Fault> {
+    put(env, &Key::Attestations(upload), document.to_owned().into())
 }
 
 /// A published file.

@@ -19,6 +19,18 @@ pub struct Submission<'a> {
     pub file: Option<&'a File>,
     /// `length` of the file, as declared, in bytes.
     pub length: Option<u64>,
+    /// Attachments called `*.sigstore`.
+    pub provenance: Vec<Text>,
+}
+
+/// An attachment that is text, and was not decoded.
+#[derive(Debug)]
+pub struct Text {
+    /// Its name in `_attachments`.
+    pub name: String,
+    pub data: String,
+    /// As declared, in UTF-16 code units.
+    pub length: Option<u64>,
 }
 
 /// Why a document asks for nothing that can be understood.
@@ -58,14 +70,14 @@ impl<'a> Submission<'a> {
         };
         let attachments = object("_attachments")?.unwrap_or_default();
         let file = skeleton.file.as_ref();
-        let length = match file.and_then(|file| attachments.get(&file.name)) {
-            Some(attachment) => Members::read(attachment.get())
-                .map_err(|_| Fault::Invalid("_attachments"))?
-                .get("length")
-                .map(|length| length.get().parse().map_err(|_| Fault::Invalid("length")))
-                .transpose()?,
-            None => None,
-        };
+        let length = file.and_then(|file| attachments.get(&file.name)).map(attachment).transpose()?;
+        let texts = attachments.iter().filter(|(name, _)| name.ends_with(".sigstore"));
+        let provenance = texts.map(|(name, value)| {
+            let (members, length) = attachment(value)?;
+            let data = members.get("data").and_then(json::string).ok_or(Fault::Invalid("data"))?;
+            Ok(Text { name: name.to_owned(), data, length })
+        });
+        let provenance = provenance.collect::<Result<_, _>>()?;
         Ok(Submission {
             name,
             versions,
@@ -73,9 +85,18 @@ impl<'a> Submission<'a> {
             readme: member("readme"),
             has_attachments: !attachments.is_empty(),
             file,
-            length,
+            length: length.and_then(|(_, length)| length),
+            provenance,
         })
     }
+}
+
+/// The members of an attachment, and its length as declared.
+fn attachment(value: &RawValue) -> Result<(Members<'_>, Option<u64>), Fault> {
+    let members = Members::read(value.get()).map_err(|_| Fault::Invalid("_attachments"))?;
+    let length = members.get("length").map(|length| length.get().parse().map_err(|_| Fault::Invalid("length")));
+    let length = length.transpose()?;
+    Ok((members, length))
 }
 
 /// The parser counts positions in the skeleton, which the sender has never seen.

@@ -6,6 +6,7 @@ use super::metadata::{is_known, is_public};
 use crate::range::{self, Wanted};
 use crate::store::{self, CHUNK, Upload};
 use bytes::Bytes;
+use directory::project::Project;
 use http::header::{
     ACCEPT_RANGES, CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderName,
     HeaderValue,
@@ -29,15 +30,10 @@ pub fn file(call: &Call, name: &str, file: &str) -> Result<Response, Error> {
     let upload = store::upload(env, &entry.upload)?;
 
     let entity_tag = format!("\"{}\"", upload.integrity.sri());
-    // A published file never changes: its version number is not used again.
-    let caching = match is_public(&located.project) {
-        true => "public, max-age=31536000, immutable",
-        false => "private, max-age=31536000, immutable",
-    };
     let described = |response: Response| {
         response
             .with_text(ETAG, &entity_tag)
-            .with_header(CACHE_CONTROL, HeaderValue::from_static(caching))
+            .with_header(CACHE_CONTROL, immutable(&located.project))
             .with_header(ACCEPT_RANGES, HeaderValue::from_static("bytes"))
     };
     if is_known(call, &entity_tag) {
@@ -70,6 +66,15 @@ pub fn file(call: &Call, name: &str, file: &str) -> Result<Response, Error> {
         .with_header(CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"))
         .with_header(CONTENT_TRANSFER_ENCODING, HeaderValue::from_static("binary"))
         .with_text(CONTENT_DISPOSITION, &disposition))
+}
+
+/// How long an answer may be kept. What was published with a version never changes: its number is
+/// not used again.
+pub fn immutable(project: &Project) -> HeaderValue {
+    HeaderValue::from_static(match is_public(project) {
+        true => "public, max-age=31536000, immutable",
+        false => "private, max-age=31536000, immutable",
+    })
 }
 
 /// The bytes of `part`, each chunk verified as a whole. The first is read before the head is sent,

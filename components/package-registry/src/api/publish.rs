@@ -248,6 +248,9 @@ fn publish(
         }
         staging.commit(computed.integrity, &publisher)?;
         store::save_about(env, staging.id(), &release.about)?;
+        if let Some(document) = &release.attestations {
+            store::save_attestations(env, staging.id(), document)?;
+        }
         let mut package = current.unwrap_or_else(|| Package::new(env.now));
         add(env, &mut package, version, release, staging.id())?;
         package.changed(&event, env.now);

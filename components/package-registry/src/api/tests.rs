@@ -1,6 +1,7 @@
 //! Requests in, answers out, over a store in memory.
 
 mod access;
+mod attestation;
 mod deprecate;
 mod faults;
 mod golden;

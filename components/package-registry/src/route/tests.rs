@@ -52,6 +52,18 @@ fn other_paths_are_not_ours() {
 }
 
 #[test]
+fn attestations_are_named_by_package_and_version() {
+    for (path, name) in [("lib@1.0.0", "lib"), ("@acme%2flib@1.0.0", "@acme/lib"), ("@acme/lib@1.0.0", "@acme/lib")] {
+        let expected = Endpoint::Attestations { name: name.into(), version: "1.0.0".into() };
+        assert_eq!(at(&Method::GET, &format!("/-/npm/v1/attestations/{path}")), expected);
+    }
+    for path in ["lib", "", "lib@1.0.0/x"] {
+        assert_eq!(refused(&Method::GET, &format!("{P}/-/npm/v1/attestations/{path}")), 404, "{path}");
+    }
+    assert_eq!(refused(&Method::PUT, &format!("{P}/-/npm/v1/attestations/lib@1.0.0")), 405);
+}
+
+#[test]
 fn names_in_every_spelling() {
     for path in ["/@acme/lib", "/@acme%2flib", "/@acme%2Flib", "/%40acme/lib", "/%40acme%2Flib"] {
         assert_eq!(at(&Method::GET, path), Endpoint::Metadata { name: "@acme/lib".into() }, "{path}");

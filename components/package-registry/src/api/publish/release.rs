@@ -1,9 +1,10 @@
 //! Whether what was received is fit to be published.
 
 use super::super::{refused, tag};
-use crate::integrity::{Computed, Declared};
-use crate::manifest::Manifest;
+use crate::integrity::{Computed, Declared, Integrity};
+use crate::manifest::{Dist, Manifest};
 use crate::name::PackageName;
+use crate::provenance::Provenance;
 use crate::submission::Submission;
 use crate::tarball::{Contents, Fault};
 use crate::version::Version;
@@ -17,6 +18,8 @@ pub struct Release {
     pub full: String,
     pub abbreviated: String,
     pub about: String,
+    /// The attestations, as they are served.
+    pub attestations: Option<String>,
 }
 
 impl Release {
@@ -46,13 +49,42 @@ impl Release {
         computed.verify(&declared).map_err(|mismatch| invalid(format!("Validation failed: {mismatch}")))?;
         let contents = contents.map_err(|fault| invalid(fault.to_string()))?;
         contents.verify(name, version).map_err(|fault| invalid(fault.to_string()))?;
+        let provenance = provenance(submission, name, version, &computed.integrity)?;
+        let dist = Dist {
+            integrity: &computed.integrity,
+            totals: contents.totals,
+            predicate_type: provenance.as_ref().map(|provenance| provenance.predicate_type.as_str()),
+        };
         Ok(Release {
             tag,
-            full: manifest.full(&computed.integrity, contents.totals),
-            abbreviated: manifest.abbreviated(&computed.integrity, contents.totals),
+            full: manifest.full(&dist),
+            abbreviated: manifest.abbreviated(&dist),
             about: manifest.about(submission.readme),
+            attestations: provenance.map(|provenance| provenance.document()),
         })
     }
+}
+
+fn provenance(
+    submission: &Submission,
+    name: &PackageName,
+    version: &Version,
+    file: &Integrity,
+) -> Result<Option<Provenance>, Error> {
+    let text = match submission.provenance.as_slice() {
+        [] => return Ok(None),
+        [text] => text,
+        [first, second, ..] => {
+            let text = format!("attachment `{}` comes in addition to `{}`; one is allowed", second.name, first.name);
+            return Err(invalid(text));
+        }
+    };
+    let expected = format!("{name}-{version}.sigstore");
+    if text.name != expected {
+        return Err(invalid(format!("Provenance is invalid: it is called {}, not {expected}", text.name)));
+    }
+    let read = Provenance::read(&text.data, text.length, file);
+    read.map(Some).map_err(|fault| invalid(fault.to_string()))
 }
 
 fn invalid(text: String) -> Error {

@@ -31,7 +31,8 @@ fn forge() -> Forge {
 
 /// The packages' files are no archives: that is judged when they are published, not when they are
 /// read. The records are what this history left: `@acme/lib` 1.0.0, 1.1.0-rc.1+build.7 and 1.0.1 were
-/// published to project 7, 1.0.0 was tagged `feat/x` and deprecated, and 1.0.1 was taken back.
+/// published to project 7, 1.0.0 was tagged `feat/x` and deprecated, and 1.0.1 was taken back. The
+/// attestations of 1.0.0 come from a later build.
 #[test]
 fn stored_records_are_read_for_ever() {
     let forge = forge();
@@ -47,6 +48,8 @@ fn stored_records_are_read_for_ever() {
         let file = format!("/packages/npm/@acme/lib/-/lib-{version}.tgz");
         assert_eq!(forge.get(&file).text(), format!("bytes of @acme/lib {version}"));
     }
+    let attestations = forge.get("/packages/npm/-/npm/v1/attestations/@acme%2flib@1.0.0").json();
+    assert_eq!(attestations["attestations"][0]["predicateType"], "https://slsa.dev/provenance/v1");
     forge.send(publication("@acme/lib", "1.0.1").to(PUBLIC)).is_refused(403, "Package already exists.");
     let repeated = publication_of("@acme/lib", "1.0.0", b"bytes of @acme/lib 1.0.0");
     assert_eq!(forge.send(repeated.to(PUBLIC)).status, 200);

@@ -1,0 +1,22 @@
+//! What was attested about a version.
+
+use super::access::{self, Purpose};
+use super::{Call, download, no_package};
+use crate::store;
+use http::StatusCode;
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
+use kit::{Error, Response};
+
+/// `GET <prefix>/-/npm/v1/attestations/:package_name@:version`. Reads: the package, an index for
+/// each segment until the version is found, and the attestations.
+pub fn list(call: &Call, name: &str, version: &str) -> Result<Response, Error> {
+    let located = access::find(call, name, Purpose::Read)?.authorize(call, Purpose::Read, no_package())?;
+    let missing = || Error::pair(StatusCode::NOT_FOUND, "404 Attestations Not Found", "Attestations not found");
+    let entry = store::find_listed(&call.env, &located.package, version)?.ok_or_else(missing)?;
+    let document = store::attestations(&call.env, &entry.upload)?.ok_or_else(missing)?;
+    let mut response = Response::new(StatusCode::OK);
+    response.body = document.into();
+    Ok(response
+        .with_header(CONTENT_TYPE, HeaderValue::from_static("application/json"))
+        .with_header(CACHE_CONTROL, download::immutable(&located.project)))
+}
