@@ -8,6 +8,7 @@ mod download;
 mod metadata;
 mod owner;
 mod publish;
+mod search;
 mod tag;
 mod unpublish;
 
@@ -59,6 +60,7 @@ async fn answer(env: Env, request: Request, route: Route) -> Result<Response, Er
         Endpoint::Ping => Ok(Response::ok(&json!({}))),
         Endpoint::WhoAmI => who_am_i(&call),
         Endpoint::User { name } => owner::user(&call, &name),
+        Endpoint::Search => search::search(&call),
         // No advisories are known here; see the crate's documentation.
         Endpoint::Audit => Ok(Response::ok(&json!({}))),
     }

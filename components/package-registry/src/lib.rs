@@ -20,11 +20,12 @@
 //! | `PUT`, `DELETE projects/:id/packages/npm/:name/-rev/:revision` | unpublish versions, or all | `api/unpublish.rs` |
 //! | `DELETE projects/:id/packages/npm/:name/-/:file/-rev/:revision` | what clients send after that; nothing is left to do | `api/unpublish.rs` |
 //! | `GET <prefix>/-/ping`, `-/whoami` | is it there, who am I | `api.rs` |
+//! | `GET <prefix>/-/v1/search` | packages that the caller may read, by text, `scope:` and `keywords:` | `api/search.rs` |
 //! | `POST <prefix>/-/npm/v1/security/advisories/bulk`, `…/audits/quick` | no advisories are known: `{}` | `api.rs` |
 //!
 //! # Keys
 //!
-//! Below `package-registry/v1/`. Blobs are written once; only the two roots are ever replaced, by
+//! Below `package-registry/v1/`. Blobs are written once; only the roots are ever replaced, by
 //! compare-and-swap, and always last. Uploads and segments have time-ordered ids, so the age of
 //! one that nothing names can be told from its key.
 //!
@@ -32,6 +33,8 @@
 //! |---|---|---|
 //! | `package/<project id>/<name>` | root | a package: tags, segments, counters ([`package`]) |
 //! | `name/<name>` | root | projects that may have a package of this name |
+//! | `project/<project id>` | root | names of the packages that a project may have |
+//! | `projects` | root | projects that may have packages |
 //! | `segment/<id>/index` | blob | sorted lines: version, upload, time, state ([`segment::Index`]) |
 //! | `segment/<id>/full`, `segment/<id>/abbreviated` | blob | records and times, ready to be copied ([`segment::Form`]) |
 //! | `upload/<id>` | blob | a file's size, digests, publisher, and a checksum for each chunk |
@@ -56,9 +59,10 @@
 //! | attestations | get package, up to *k* indexes, the attestations |
 //! | set, remove a tag | get package, up to *k* indexes; swap package |
 //! | publish a new version | get package, *k* indexes, what is merged; set each chunk, upload, `about`, attestations if there are any, 3 blobs of a segment; swap package |
-//! | publish a new package | the same, and before the package swap `name`; one counter for each root that is created |
+//! | publish a new package | the same, and before the package swap `project`, `name`, and `projects` if it is the project's first; one counter for each root that is created |
 //! | deprecate | get package, *k* indexes, the segments that change; set these; swap package |
 //! | unpublish | get package, all segments; set those that change; swap package; delete chunks |
+//! | search | get `project`, each package, and each `about` that the instance does not know; at group and instance level before that `projects` and each project; for each result upload and publisher |
 //! | at group or instance level | before that, get `name`, and each project and package that it names |
 //!
 //! # Life of a publication
@@ -84,6 +88,7 @@ mod package;
 mod provenance;
 mod range;
 mod route;
+mod search;
 mod segment;
 mod store;
 mod submission;

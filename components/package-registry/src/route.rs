@@ -77,6 +77,7 @@ pub enum Endpoint {
     User {
         name: String,
     },
+    Search,
     Audit,
 }
 
@@ -112,6 +113,7 @@ pub fn route(method: &Method, path: &str) -> Result<Route, Error> {
         (Target::Ping, &Method::GET | &Method::HEAD) => Endpoint::Ping,
         (Target::WhoAmI, &Method::GET | &Method::HEAD) => Endpoint::WhoAmI,
         (Target::User { name }, &Method::GET | &Method::HEAD) => Endpoint::User { name },
+        (Target::Search, &Method::GET | &Method::HEAD) => Endpoint::Search,
         (Target::Audit, &Method::POST) => Endpoint::Audit,
         (Target::Audit, _) => return Err(Error::method_not_allowed("POST")),
         _ => return Err(Error::method_not_allowed("GET, HEAD")),
@@ -186,6 +188,7 @@ enum Target {
     User {
         name: String,
     },
+    Search,
     Audit,
 }
 
@@ -207,6 +210,7 @@ fn service(segments: &[Segment]) -> Result<Target, Error> {
             Some(name) => Ok(Target::User { name: name.to_owned() }),
             None => Err(Error::unrouted()),
         },
+        [Segment("v1"), Segment("search")] => Ok(Target::Search),
         [Segment("npm"), Segment("v1"), Segment("security"), Segment("advisories"), Segment("bulk")]
         | [Segment("npm"), Segment("v1"), Segment("security"), Segment("audits"), Segment("quick")] => {
             Ok(Target::Audit)

@@ -1,8 +1,10 @@
-//! What is kept where: the only file, with its two rooms, that knows a key or a stored byte.
+//! What is kept where: the only file, with its rooms, that knows a key or a stored byte.
 
+mod listing;
 mod record;
 mod staging;
 
+pub use listing::{add_holder, holders, names, projects};
 pub use staging::Staging;
 
 use crate::integrity::Integrity;
@@ -13,7 +15,7 @@ use bytes::Bytes;
 use kit::root::{self, Decision};
 use kit::store::Fault;
 use kit::{Env, Timestamp};
-use record::{HoldersRecord, PackageRecord, UploadRecord};
+use record::{PackageRecord, UploadRecord};
 use xxhash_rust::xxh3::xxh3_64;
 
 /// Everything this component writes is below this prefix; the number is the format's.
@@ -27,6 +29,8 @@ pub const CHUNK: usize = 1024 * 1024;
 enum Key<'a> {
     Package(u64, &'a PackageName),
     Holders(&'a PackageName),
+    Listing(u64),
+    Projects,
     Index(&'a str),
     Full(&'a str),
     Abbreviated(&'a str),
@@ -42,6 +46,8 @@ impl std::fmt::Display for Key<'_> {
         match self {
             Key::Package(project, name) => write!(f, "package/{project}/{name}"),
             Key::Holders(name) => write!(f, "name/{name}"),
+            Key::Listing(project) => write!(f, "project/{project}"),
+            Key::Projects => f.write_str("projects"),
             Key::Index(segment) => write!(f, "segment/{segment}/index"),
             Key::Full(segment) => write!(f, "segment/{segment}/full"),
             Key::Abbreviated(segment) => write!(f, "segment/{segment}/abbreviated"),
@@ -74,25 +80,6 @@ pub fn update_package<T, E: From<Fault>>(
             Decision::Done(answer) => Decision::Done(answer),
             Decision::Write(package, answer) => Decision::Write(PackageRecord::from(&package), answer),
         })
-    })
-}
-
-/// The projects that may have a package of this name, those that had it first first. Some may not
-/// have it (yet).
-pub fn holders(env: &Env, name: &PackageName) -> Result<Vec<u64>, Fault> {
-    let record = root::read::<HoldersRecord>(&*env.store, &Key::Holders(name).to_string())?;
-    Ok(record.map(|record| record.projects).unwrap_or_default())
-}
-
-/// Announces that a project is about to have a package of this name.
-pub fn add_holder(env: &Env, name: &PackageName, project: u64) -> Result<(), Fault> {
-    root::update(&*env.store, &Key::Holders(name).to_string(), |record: Option<HoldersRecord>| {
-        let mut record = record.unwrap_or_default();
-        if record.projects.contains(&project) {
-            return Ok(Decision::Done(()));
-        }
-        record.projects.push(project);
-        Ok(Decision::Write(record, ()))
     })
 }
 

@@ -7,7 +7,7 @@ use crate::route::{self, Level};
 use crate::store;
 use directory::access::{self, Role};
 use directory::caller::{self, Caller};
-use directory::namespace::{self, Visibility};
+use directory::namespace::{self, Namespace, Visibility};
 use directory::project::{self, FeatureAccess, Lookup, Project};
 use http::header::LOCATION;
 use http::{HeaderValue, Method, StatusCode};
@@ -78,10 +78,7 @@ pub fn find(call: &Call, name: &str, purpose: Purpose) -> Result<Found, Error> {
             Found { name, package, project }
         }
         Level::Group(id) => {
-            let group = match namespace::find_group(&call.env, id)? {
-                Some(group) if access::may_read_group(&call.env, &call.caller, &group)? => group,
-                _ => return Err(no_group(call, purpose)),
-            };
+            let group = group(call, id, purpose)?;
             newest(call, name, |project| project.namespace.lineage().any(|above| above.id == group.id))?
         }
         // Only the path of a top-level namespace, as a scope, tells where to look.
@@ -112,6 +109,14 @@ fn newest(call: &Call, name: Option<PackageName>, is_meant: impl Fn(&Project) ->
     }
     let (project, package) = newest.unzip();
     Ok(Found { name, project, package })
+}
+
+/// The group that a request names, which the caller may read.
+pub fn group(call: &Call, id: &str, purpose: Purpose) -> Result<Namespace, Error> {
+    match namespace::find_group(&call.env, id)? {
+        Some(group) if access::may_read_group(&call.env, &call.caller, &group)? => Ok(group),
+        _ => Err(no_group(call, purpose)),
+    }
 }
 
 /// The project that a request names; an error if it moved away.

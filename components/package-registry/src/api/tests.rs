@@ -8,6 +8,7 @@ mod golden;
 mod owner;
 mod publish;
 mod read;
+mod search;
 mod tag;
 mod unpublish;
 

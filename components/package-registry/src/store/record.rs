@@ -8,7 +8,7 @@ use crate::version::Version;
 use kit::Timestamp;
 use kit::store::Fault;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Serialize, Deserialize)]
 pub struct PackageRecord {
@@ -80,10 +80,16 @@ impl From<&Package> for PackageRecord {
     }
 }
 
-/// The projects that hold a package of one name.
+/// The projects that hold a package, or one of a name.
 #[derive(Default, Serialize, Deserialize)]
-pub struct HoldersRecord {
+pub struct ProjectsRecord {
     pub projects: Vec<u64>,
+}
+
+/// The names of a project's packages.
+#[derive(Default, Serialize, Deserialize)]
+pub struct ListingRecord {
+    pub packages: BTreeSet<String>,
 }
 
 #[derive(Serialize, Deserialize)]

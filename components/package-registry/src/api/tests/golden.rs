@@ -50,6 +50,8 @@ fn stored_records_are_read_for_ever() {
     }
     let attestations = forge.get("/packages/npm/-/npm/v1/attestations/@acme%2flib@1.0.0").json();
     assert_eq!(attestations["attestations"][0]["predicateType"], "https://slsa.dev/provenance/v1");
+    let found = forge.get("/packages/npm/-/v1/search?text=lib").json();
+    assert_eq!((&found["total"], &found["objects"][0]["package"]["name"]), (&json!(1), &json!("@acme/lib")));
     forge.send(publication("@acme/lib", "1.0.1").to(PUBLIC)).is_refused(403, "Package already exists.");
     let repeated = publication_of("@acme/lib", "1.0.0", b"bytes of @acme/lib 1.0.0");
     assert_eq!(forge.send(repeated.to(PUBLIC)).status, 200);

@@ -1,0 +1,174 @@
+//! Search, by the text that packages show of themselves.
+//!
+//! There is no index of words: a search reads the lists of package names of the projects that it
+//! is about, and then each package that may fit. That is exact at once after every publication,
+//! costs publications nothing, and is fast for the thousands of packages that one organisation has.
+//! Beyond the bounds below, packages whose names have a word of the search come first.
+
+use super::Call;
+use super::access::{self, Purpose};
+use crate::name::PackageName;
+use crate::route::Level;
+use crate::search::{Card, Query};
+use crate::store;
+use directory::project::{self, Project};
+use directory::user;
+use http::header::{CACHE_CONTROL, HeaderValue};
+use kit::params::Checks;
+use kit::store::Fault;
+use kit::{Env, Error, Response, Timestamp};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+/// Results of one answer. The default and the bound are those of the public registry
+/// (<https://github.com/npm/registry/blob/main/docs/REGISTRY-API.md#get-v1search>).
+const DEFAULT_SIZE: i64 = 20;
+const MAX_SIZE: i64 = 250;
+
+/// Most projects that a search looks into: those that had their first package last.
+const MAX_PROJECTS: usize = 1000;
+
+/// Most packages that a search reads.
+const MAX_PACKAGES: usize = 2000;
+
+/// A package that fits.
+struct Hit {
+    score: f64,
+    version: String,
+    published: Timestamp,
+    /// The upload of the latest version.
+    upload: Option<String>,
+    card: Card,
+}
+
+/// `GET <prefix>/-/v1/search?text=&size=&from=`. Other parameters weigh what is not measured here.
+///
+/// Reads: at project level the list of its packages, and for each one that may fit the package, and
+/// `about` the first time; at group and instance level also the list of projects, and each of those
+/// with what is above it; for each result that is shown, its upload and its publisher.
+pub fn search(call: &Call) -> Result<Response, Error> {
+    let params = call.request.params();
+    let checks = Checks::new(&params);
+    let (size, from) = (checks.integer("size"), checks.integer("from"));
+    checks.done()?;
+    let size = usize::try_from(size.unwrap_or(DEFAULT_SIZE).clamp(0, MAX_SIZE)).unwrap_or_default();
+    let from = usize::try_from(from.unwrap_or_default().max(0)).unwrap_or(usize::MAX);
+    let query = Query::parse(params.last("text").unwrap_or_default());
+
+    let env = &call.env;
+    let mut hits: Vec<(String, Hit)> = hits(env, &candidates(call, &query)?, &query)?.into_iter().collect();
+    // The order of names stays where scores are equal.
+    hits.sort_by(|(_, one), (_, other)| other.score.total_cmp(&one.score));
+    let page = hits.iter().skip(from).take(size);
+    let objects: Vec<Value> = page.map(|(name, hit)| object(env, name, hit)).collect::<Result<_, _>>()?;
+    let body = json!({"objects": objects, "total": hits.len(), "time": env.now.to_iso()});
+    Ok(Response::ok(&body).with_header(CACHE_CONTROL, HeaderValue::from_static("private, no-cache")))
+}
+
+/// The packages that may fit, in projects that the caller may read.
+fn candidates(call: &Call, query: &Query) -> Result<Vec<(u64, PackageName)>, Error> {
+    let mut candidates = Vec::new();
+    for project in projects(call)? {
+        let root = project.root_namespace().path.as_str();
+        // At instance level a package is found only by its conventional name.
+        let is_meant = |name: &PackageName| {
+            call.level != Level::Instance || name.scope().is_some_and(|scope| scope.eq_ignore_ascii_case(root))
+        };
+        let names = store::names(&call.env, project.id)?;
+        let fitting = names.into_iter().filter(|name| is_meant(name) && query.admits(name));
+        candidates.extend(fitting.map(|name| (project.id, name)));
+    }
+    candidates.sort_by_cached_key(|(_, name)| !query.is_in(name));
+    candidates.truncate(MAX_PACKAGES);
+    Ok(candidates)
+}
+
+/// The projects that the request is about and the caller may read.
+fn projects(call: &Call) -> Result<Vec<Project>, Error> {
+    let env = &call.env;
+    let group = match &call.level {
+        Level::Project(id) => {
+            let project = access::project(call, id, Purpose::Read)?;
+            let project = project.ok_or_else(|| access::no_project(call, Purpose::Read))?;
+            access::authorize(call, &project, Purpose::Read)?;
+            return Ok(vec![project]);
+        }
+        Level::Group(id) => Some(access::group(call, id, Purpose::Read)?),
+        Level::Instance => None,
+    };
+    let mut projects = Vec::new();
+    for id in store::projects(env)?.into_iter().rev().take(MAX_PROJECTS) {
+        let is_meant = |project: &Project| {
+            group.as_ref().is_none_or(|group| project.namespace.lineage().any(|n| n.id == group.id))
+        };
+        let Some(project) = project::by_id(env, id)?.filter(is_meant) else { continue };
+        match access::authorize(call, &project, Purpose::Read) {
+            Ok(()) => projects.push(project),
+            Err(error) if error.status.is_server_error() => return Err(error),
+            Err(_) => {}
+        }
+    }
+    Ok(projects)
+}
+
+/// The candidates that fit, by name. Of several of one name, the one that was published to last.
+fn hits(env: &Env, candidates: &[(u64, PackageName)], query: &Query) -> Result<BTreeMap<String, Hit>, Fault> {
+    let mut hits: BTreeMap<String, Hit> = BTreeMap::new();
+    for (project, name) in candidates {
+        let Some(package) = store::package(env, *project, name)?.filter(|package| package.listed() > 0) else {
+            continue;
+        };
+        let card = match &package.about {
+            Some(upload) => card(env, upload)?,
+            None => Card::default(),
+        };
+        let (Some(score), Some(version)) = (query.score(name, &card), package.latest()) else { continue };
+        let version = version.to_owned();
+        let hit = Hit { score, version, published: package.published, upload: package.about, card };
+        if hits.get(name.as_str()).is_none_or(|other| other.published < hit.published) {
+            hits.insert(name.as_str().to_owned(), hit);
+        }
+    }
+    Ok(hits)
+}
+
+/// What a version shows of itself, remembered by this instance without the readme beside it.
+fn card(env: &Env, upload: &str) -> Result<Card, Fault> {
+    let key = format!("search/{upload}");
+    if let Some(card) = env.blobs.peek(&key).and_then(|card| serde_json::from_slice(&card).ok()) {
+        return Ok(card);
+    }
+    let card = Card::read(&store::about(env, upload)?).unwrap_or_default();
+    if let Ok(bytes) = serde_json::to_vec(&card) {
+        env.blobs.put(&key, bytes.into());
+    }
+    Ok(card)
+}
+
+fn object(env: &Env, name: &str, hit: &Hit) -> Result<Value, Fault> {
+    let people: Vec<Value> =
+        publisher(env, hit)?.iter().map(|username| json!({"username": username, "email": ""})).collect();
+    let package = json!({
+        "name": name,
+        "version": hit.version,
+        "description": hit.card.description,
+        "keywords": hit.card.keywords,
+        "date": hit.published.to_iso(),
+        "links": hit.card.links,
+        "publisher": people.first(),
+        "maintainers": people,
+    });
+    // Nothing of this is measured; clients read the members nonetheless.
+    let detail = json!({"quality": 0.0, "popularity": 0.0, "maintenance": 0.0});
+    let score = json!({"final": hit.score, "detail": detail});
+    Ok(json!({"package": package, "score": score, "searchScore": hit.score}))
+}
+
+/// Who published the latest version, if it was a user who is still there.
+fn publisher(env: &Env, hit: &Hit) -> Result<Option<String>, Fault> {
+    let Some(upload) = &hit.upload else { return Ok(None) };
+    let upload = store::upload(env, upload)?;
+    let id = upload.publisher.strip_prefix("user:").and_then(|id| id.parse().ok());
+    let user = id.map(|id| user::by_id(env, id)).transpose()?.flatten();
+    Ok(user.map(|user| user.username))
+}

@@ -1,0 +1,150 @@
+//! Search: what is found, by whom, and in which order.
+
+use super::*;
+
+fn search_by(forge: &Forge, user: &str, prefix: &str, query: &str) -> Value {
+    let answer = forge.send(ask(Method::GET, &format!("{prefix}/packages/npm/-/v1/search?{query}")).by(user));
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    answer.json()
+}
+
+/// The names that the maintainer finds, in order.
+fn names(answer: &Value) -> Vec<&str> {
+    answer["objects"].as_array().unwrap().iter().map(|object| object["package"]["name"].as_str().unwrap()).collect()
+}
+
+fn publish(forge: &Forge, project: u64, name: &str, description: &str, keywords: &Value) {
+    let publication = publication(name, "1.0.0").change(|document| {
+        document["versions"]["1.0.0"]["description"] = json!(description);
+        document["versions"]["1.0.0"]["keywords"] = keywords.clone();
+    });
+    assert_eq!(forge.send(publication.to(project)).status, 200);
+}
+
+/// Some packages in each project.
+fn forge() -> Forge {
+    let forge = Forge::new();
+    publish(&forge, PUBLIC, "@acme/paint", "color for walls", &json!(["wall", "art"]));
+    publish(&forge, PUBLIC, "brush", "to paint with", &json!(["tool"]));
+    publish(&forge, INTERNAL, "@acme/wall", "made of stone", &json!(null));
+    publish(&forge, PRIVATE, "@acme/secret-paint", "nobody knows", &json!(["art"]));
+    publish(&forge, 17, "@other/paint", "from elsewhere", &json!([]));
+    forge
+}
+
+#[test]
+fn a_result_has_what_clients_show() {
+    let forge = forge();
+    let answer = search_by(&forge, "guest", "/projects/7", "text=walls");
+    let person = json!({"username": "developer", "email": ""});
+    let package = json!({
+        "name": "@acme/paint", "version": "1.0.0", "description": "color for walls", "keywords": ["wall", "art"],
+        "date": "2026-09-21T14:13:20.000Z", "links": {}, "publisher": person, "maintainers": [person],
+    });
+    assert_eq!(answer["objects"][0]["package"], package);
+    assert_eq!(answer["objects"][0]["score"]["final"], 0.4);
+    assert_eq!((&answer["total"], answer["time"].is_string()), (&json!(1), true));
+}
+
+#[test]
+fn each_level_finds_what_the_caller_may_read_there() {
+    let forge = forge();
+    for (user, prefix, found) in [
+        ("developer", "/projects/7", vec!["@acme/paint", "brush"]),
+        ("", "/projects/7", vec!["@acme/paint", "brush"]),
+        ("developer", "/projects/9", vec!["@acme/secret-paint"]),
+        ("developer", "/groups/acme/-", vec!["@acme/paint", "@acme/secret-paint", "@acme/wall", "brush"]),
+        ("outsider", "/groups/acme/-", vec!["@acme/paint", "@acme/wall", "brush"]),
+        ("guest", "/groups/100/-", vec!["@acme/paint", "@acme/wall", "brush"]),
+        ("", "/groups/acme/-", vec!["@acme/paint", "brush"]),
+        ("developer", "/groups/acme%2fsub/-", vec!["@acme/secret-paint"]),
+        ("developer", "", vec!["@acme/paint", "@acme/secret-paint", "@acme/wall", "@other/paint"]),
+        ("", "", vec!["@acme/paint", "@other/paint"]),
+    ] {
+        assert_eq!(names(&search_by(&forge, user, prefix, "")), found, "{user} at {prefix}");
+    }
+    for (user, prefix, status) in [
+        ("", "/projects/9", 401),
+        ("guest", "/projects/9", 403),
+        ("outsider", "/projects/9", 404),
+        ("developer", "/projects/404", 404),
+        ("outsider", "/groups/acme%2fsub/-", 404),
+        ("wrong", "", 401),
+    ] {
+        let path = format!("{prefix}/packages/npm/-/v1/search?text=paint");
+        assert_eq!(forge.send(ask(Method::GET, &path).by(user)).status, status, "{user} at {prefix}");
+    }
+    forge.token("blind", Holder::User(5), &["read_user"]);
+    assert_eq!(names(&search_by(&forge, "blind", "", "")), Vec::<&str>::new());
+}
+
+#[test]
+fn text_scope_and_keywords() {
+    let forge = forge();
+    for (query, found) in [
+        ("text=paint", vec!["@acme/paint", "@acme/secret-paint", "brush"]),
+        ("text=wall", vec!["@acme/wall", "@acme/paint"]),
+        ("text=wall+stone", vec!["@acme/wall"]),
+        ("text=scope:acme+paint", vec!["@acme/paint", "@acme/secret-paint"]),
+        ("text=scope%3A%40acme%20keywords%3Aart", vec!["@acme/paint", "@acme/secret-paint"]),
+        ("text=keywords:tool,wall&quality=0.65&popularity=0.98", vec!["@acme/paint", "brush"]),
+        ("text=nothing", vec![]),
+    ] {
+        assert_eq!(names(&search_by(&forge, "developer", "/groups/acme/-", query)), found, "{query}");
+    }
+}
+
+#[test]
+fn pages() {
+    let forge = Forge::new();
+    (0..30).for_each(|n| drop(forge.publish(PUBLIC, &format!("lib-{n:02}"), "1.0.0")));
+    let search = |query: &str| search_by(&forge, "guest", "/projects/7", &format!("text=lib&{query}"));
+    assert_eq!((names(&search("")).len(), &search("")["total"]), (20, &json!(30)));
+    assert_eq!(names(&search("size=2&from=28")), ["lib-28", "lib-29"]);
+    assert_eq!(names(&search("size=1000")).len(), 30);
+    for nothing in ["size=0", "size=-5", "from=30", "from=9223372036854775807"] {
+        assert_eq!((names(&search(nothing)).len(), &search(nothing)["total"]), (0, &json!(30)), "{nothing}");
+    }
+    assert_eq!(names(&search("from=-1")).len(), 20);
+    for (query, fault) in [("size=many", "size is invalid"), ("from=1.5", "from is invalid")] {
+        forge.get(&format!("/projects/7/packages/npm/-/v1/search?{query}")).is_refused(400, fault);
+    }
+}
+
+#[test]
+fn what_was_taken_back_is_not_found_and_the_newest_of_a_name_is() {
+    let mut forge = Forge::new();
+    forge.publish(PUBLIC, "lib", "1.0.0");
+    forge.later();
+    forge.publish(INTERNAL, "lib", "2.0.0");
+    let group = |user: &str| search_by(&forge, user, "/groups/acme/-", "text=lib");
+    assert_eq!(
+        (&group("guest")["total"], &group("guest")["objects"][0]["package"]["version"]),
+        (&json!(1), &json!("2.0.0"))
+    );
+    assert_eq!(group("")["objects"][0]["package"]["version"], "1.0.0");
+    let path = "/projects/7/packages/npm/lib";
+    let revision = forge.get(path).json()["_rev"].as_str().unwrap().to_owned();
+    assert_eq!(forge.send(ask(Method::DELETE, &format!("{path}/-rev/{revision}")).by("maintainer")).status, 200);
+    assert_eq!(names(&search_by(&forge, "", "/groups/acme/-", "text=lib")), Vec::<&str>::new());
+}
+
+#[test]
+fn a_package_that_was_announced_and_never_came_is_not_found() {
+    let forge = Forge::new();
+    let name = crate::name::PackageName::parse("lib").unwrap();
+    crate::store::add_holder(&forge.env(), &name, PUBLIC).unwrap();
+    assert_eq!(search_by(&forge, "guest", "/projects/7", "")["total"], 0);
+}
+
+#[test]
+fn of_more_packages_than_are_read_those_whose_name_is_asked_for_come_first() {
+    let forge = Forge::new();
+    forge.publish(PUBLIC, "zebra", "1.0.0");
+    let mut packages: Vec<String> = (0..5000).map(|n| format!("lib-{n}")).collect();
+    packages.push("zebra".into());
+    let listing = json!({"packages": packages}).to_string();
+    kit::store::Store::set(&forge.store, "package-registry/v1/project/7", listing.as_bytes()).unwrap();
+    assert_eq!(names(&search_by(&forge, "guest", "/projects/7", "text=zebra")), ["zebra"]);
+    assert_eq!(search_by(&forge, "guest", "/projects/7", "")["total"], 0, "there are too many to read them all");
+}

@@ -1,0 +1,52 @@
+//! Which projects have packages, and which: what a search goes through.
+
+use super::record::{ListingRecord, ProjectsRecord};
+use super::{Key, PackageName};
+use kit::Env;
+use kit::root::{self, Decision};
+use kit::store::Fault;
+
+/// The projects that may have packages, those that had one first first.
+pub fn projects(env: &Env) -> Result<Vec<u64>, Fault> {
+    members(env, &Key::Projects)
+}
+
+/// The projects that may have a package of this name, those that had it first first. Some may not
+/// have it (yet).
+pub fn holders(env: &Env, name: &PackageName) -> Result<Vec<u64>, Fault> {
+    members(env, &Key::Holders(name))
+}
+
+/// The packages that a project may have, sorted. Some may not be there (yet).
+pub fn names(env: &Env, project: u64) -> Result<Vec<PackageName>, Fault> {
+    let record = root::read::<ListingRecord>(&*env.store, &Key::Listing(project).to_string())?.unwrap_or_default();
+    Ok(record.packages.iter().filter_map(|name| PackageName::parse(name)).collect())
+}
+
+/// Announces that a project is about to have a package of this name.
+pub fn add_holder(env: &Env, name: &PackageName, project: u64) -> Result<(), Fault> {
+    add(env, &Key::Projects, project)?;
+    let key = Key::Listing(project).to_string();
+    root::update(&*env.store, &key, |record: Option<ListingRecord>| -> Result<_, Fault> {
+        let mut record = record.unwrap_or_default();
+        let is_new = record.packages.insert(name.as_str().to_owned());
+        Ok(if is_new { Decision::Write(record, ()) } else { Decision::Done(()) })
+    })?;
+    add(env, &Key::Holders(name), project)
+}
+
+fn members(env: &Env, key: &Key) -> Result<Vec<u64>, Fault> {
+    let record = root::read::<ProjectsRecord>(&*env.store, &key.to_string())?;
+    Ok(record.map(|record| record.projects).unwrap_or_default())
+}
+
+fn add(env: &Env, key: &Key, project: u64) -> Result<(), Fault> {
+    root::update(&*env.store, &key.to_string(), |record: Option<ProjectsRecord>| {
+        let mut record = record.unwrap_or_default();
+        if record.projects.contains(&project) {
+            return Ok(Decision::Done(()));
+        }
+        record.projects.push(project);
+        Ok(Decision::Write(record, ()))
+    })
+}
