@@ -35,7 +35,9 @@ fixtures: toolchain ## Build the guests that the host's own tests run, into dist
 	@mkdir -p dist/fixtures
 	@for guest in $(FIXTURES); do cp $(TARGET)/$(WASM)/component/$$guest.wasm dist/fixtures/; done
 
-test: build fixtures $(if $(filter no,$(CLIENTS)),,clients) ## Run every test; CLIENTS=no leaves out the package managers
+# The host is built by the same call as its tests: another choice of packages would choose other
+# features of what they share, and compile wasmtime a second time.
+test: components fixtures $(if $(filter no,$(CLIENTS)),,clients) ## Run every test; CLIENTS=no leaves out the package managers
 	HEXAD_CLIENTS=$(CLIENTS) cargo test --locked --release --workspace
 
 lint: toolchain ## Formatting and lints, warnings are errors
