@@ -58,7 +58,7 @@
 //! | tags | get package |
 //! | attestations | get package, up to *k* indexes, the attestations |
 //! | set, remove a tag | get package, up to *k* indexes; swap package |
-//! | publish a new version | get package, *k* indexes, what is merged; set each chunk, upload, `about`, attestations if there are any, 3 blobs of a segment; swap package |
+//! | publish a new version | get settings, get package, *k* indexes, what is merged; set each chunk, upload, `about`, attestations if there are any, 3 blobs of a segment; swap package |
 //! | publish a new package | the same, and before the package swap `project`, `name`, and `projects` if it is the project's first; one counter for each root that is created |
 //! | deprecate | get package, *k* indexes, the segments that change; set these; swap package |
 //! | unpublish | get package, all segments; set those that change; swap package; delete chunks |
@@ -85,6 +85,7 @@ mod metadata;
 mod name;
 mod negotiation;
 mod package;
+mod protection;
 mod provenance;
 mod range;
 mod route;

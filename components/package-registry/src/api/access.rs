@@ -1,17 +1,20 @@
 //! Which package a request means, and whether the caller may do that to it.
 
-use super::Call;
+use super::{Call, refused};
 use crate::name::PackageName;
 use crate::package::Package;
+use crate::protection;
 use crate::route::{self, Level};
 use crate::store;
 use directory::access::{self, Role};
 use directory::caller::{self, Caller};
 use directory::namespace::{self, Namespace, Visibility};
 use directory::project::{self, FeatureAccess, Lookup, Project};
+use directory::setting;
 use http::header::LOCATION;
 use http::{HeaderValue, Method, StatusCode};
 use kit::Error;
+use kit::store::Fault;
 
 /// What a request wants to do with a package.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -186,6 +189,24 @@ pub fn authorize(call: &Call, project: &Project, purpose: Purpose) -> Result<(),
         });
     }
     Ok(())
+}
+
+/// Whether the caller may publish a package of this name to a project that they may publish to.
+/// Reads the settings.
+pub fn authorize_name(call: &Call, project: &Project, name: &str) -> Result<(), Error> {
+    let Call { env, caller, .. } = call;
+    let settings = setting::read(env)?;
+    let rules = protection::read(settings.all().get(protection::SETTING))
+        .map_err(|why| Fault::corrupt(&format!("the setting `{}`", protection::SETTING), why))?;
+    let Some(minimum) = protection::minimum(&rules, project.id, name) else { return Ok(()) };
+    let role = match caller {
+        Caller::DeployToken(_) | Caller::Anonymous => None,
+        Caller::User(_) | Caller::Job(_) => Some(access::project_role(env, caller, project)?),
+    };
+    if minimum.allows(role, caller.is_admin()) {
+        return Ok(());
+    }
+    Err(refused(StatusCode::FORBIDDEN, "Package protected."))
 }
 
 /// The answer for a project that the caller cannot see, which is that for one that is not there.

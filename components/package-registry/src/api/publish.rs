@@ -185,6 +185,9 @@ fn decide(
     intake: &mut Intake,
 ) -> Result<Outcome, Stop> {
     let submission = Submission::read(skeleton).map_err(|fault| invalid(fault.to_string()))?;
+    if submission.has_attachments {
+        access::authorize_name(call, project, &submission.name)?;
+    }
     let (version, manifest) = submission.versions.iter().next().ok_or_else(|| invalid("Version is empty."))?;
     if !submission.has_attachments {
         return Ok(Outcome::Answered(deprecate::deprecate(call, url_name, &submission)?));

@@ -6,6 +6,7 @@ mod deprecate;
 mod faults;
 mod golden;
 mod owner;
+mod protection;
 mod publish;
 mod read;
 mod search;

@@ -1,0 +1,162 @@
+//! Protected package names: who may publish packages that are called so, beyond the project's
+//! roles. The rules are a setting of the service, with the fields of the reference service's
+//! package protection rules.
+
+use directory::access::Role;
+use serde::Deserialize;
+use serde_json::Value;
+
+/// The setting with the list of rules, for example `[{"project_id": 7, "package_name_pattern":
+/// "@acme/*", "minimum_access_level_for_push": "maintainer"}]`.
+pub const SETTING: &str = "package_protection_rules";
+
+const TYPE: &str = "npm";
+
+#[derive(Debug, Deserialize)]
+pub struct Rule {
+    /// Without it, the rule is for every project.
+    project_id: Option<u64>,
+    /// A name in which `*` stands for any text.
+    package_name_pattern: String,
+    /// Without it, the rule is for every kind of package.
+    package_type: Option<String>,
+    /// Without it, the rule asks for nothing.
+    minimum_access_level_for_push: Option<Minimum>,
+}
+
+/// The least that a rule asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Minimum {
+    Maintainer,
+    Owner,
+    Admin,
+}
+
+impl Minimum {
+    /// Administrators are above every role, and a deploy token has none.
+    pub fn allows(self, role: Option<Role>, is_admin: bool) -> bool {
+        let least = match self {
+            Minimum::Maintainer => Some(Role::Maintainer),
+            Minimum::Owner => Some(Role::Owner),
+            Minimum::Admin => None,
+        };
+        is_admin || role.zip(least).is_some_and(|(role, least)| role >= least)
+    }
+}
+
+/// The rules in a setting. Rules that cannot be understood are an error: to leave them out would
+/// open what somebody meant to protect.
+pub fn read(setting: Option<&Value>) -> Result<Vec<Rule>, serde_json::Error> {
+    setting.map_or_else(|| Ok(Vec::new()), Vec::<Rule>::deserialize)
+}
+
+/// What publishing a package of this name to a project asks for: the most that any rule does.
+pub fn minimum(rules: &[Rule], project: u64, name: &str) -> Option<Minimum> {
+    let applies = |rule: &&Rule| {
+        rule.project_id.is_none_or(|id| id == project)
+            && rule.package_type.as_deref().is_none_or(|kind| kind == TYPE)
+            && matches(&rule.package_name_pattern, name)
+    };
+    rules.iter().filter(applies).filter_map(|rule| rule.minimum_access_level_for_push).max()
+}
+
+/// Letter case does not matter, as in the reference service: names that differ in it only are too
+/// easily taken for each other.
+fn matches(pattern: &str, name: &str) -> bool {
+    let (pattern, name) = (pattern.to_ascii_lowercase(), name.to_ascii_lowercase());
+    let Some((start, rest)) = pattern.split_once('*') else { return pattern == name };
+    let (middle, end) = rest.rsplit_once('*').unwrap_or(("", rest));
+    let Some(mut name) = name.strip_prefix(start).and_then(|name| name.strip_suffix(end)) else { return false };
+    // The first place of each part is the best one: it leaves the most for those that follow.
+    middle.split('*').all(|part| match name.split_once(part) {
+        Some((_, after)) => {
+            name = after;
+            true
+        }
+        None => false,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn patterns_stand_for_whole_names() {
+        for (pattern, name) in [
+            ("lib", "lib"),
+            ("lib", "LIB"),
+            ("*", "@acme/lib"),
+            ("@acme/*", "@acme/lib"),
+            ("@acme/*", "@acme/"),
+            ("*-core", "@acme/x-core"),
+            ("@a*/*b", "@acme/lib"),
+            ("a*b*c*d", "abcbcd"),
+            ("a**b", "ab"),
+            ("***", ""),
+        ] {
+            assert!(matches(pattern, name), "{pattern} {name}");
+        }
+        for (pattern, name) in [
+            ("", "lib"),
+            ("lib", "libs"),
+            ("li", "lib"),
+            ("@acme/*", "@acme2/lib"),
+            ("@acme/*", "x@acme/lib"),
+            ("ab*ba", "aba"),
+            ("a*bc*cd", "abcd"),
+            ("l.b", "lib"),
+            ("l_b", "lib"),
+        ] {
+            assert!(!matches(pattern, name), "{pattern} {name}");
+        }
+    }
+
+    #[test]
+    fn the_strictest_rule_that_applies_counts() {
+        let rules = json!([
+            {"project_id": 7, "package_name_pattern": "@acme/*", "minimum_access_level_for_push": "maintainer"},
+            {"package_name_pattern": "@acme/core", "package_type": "npm", "minimum_access_level_for_push": "admin"},
+            {"package_name_pattern": "*", "package_type": "maven", "minimum_access_level_for_push": "owner"},
+            {"package_name_pattern": "*", "minimum_access_level_for_push": null},
+        ]);
+        let rules = read(Some(&rules)).unwrap();
+        assert_eq!(minimum(&rules, 7, "@acme/lib"), Some(Minimum::Maintainer));
+        assert_eq!(minimum(&rules, 7, "@acme/core"), Some(Minimum::Admin));
+        assert_eq!(minimum(&rules, 8, "@acme/lib"), None);
+        assert_eq!(minimum(&rules, 8, "@acme/core"), Some(Minimum::Admin));
+    }
+
+    #[test]
+    fn who_is_allowed() {
+        use Minimum::{Admin, Maintainer, Owner};
+        for (minimum, role, is_admin, allowed) in [
+            (Maintainer, Some(Role::Maintainer), false, true),
+            (Maintainer, Some(Role::Developer), false, false),
+            (Maintainer, None, false, false),
+            (Owner, Some(Role::Maintainer), false, false),
+            (Owner, Some(Role::Owner), false, true),
+            (Admin, Some(Role::Owner), false, false),
+            (Admin, Some(Role::Owner), true, true),
+            (Owner, None, true, true),
+        ] {
+            assert_eq!(minimum.allows(role, is_admin), allowed, "{minimum:?} {role:?} {is_admin}");
+        }
+    }
+
+    #[test]
+    fn rules_that_cannot_be_understood_are_an_error() {
+        assert!(read(None).unwrap().is_empty());
+        for setting in [
+            json!("x"),
+            json!({}),
+            json!([{}]),
+            json!([{"package_name_pattern": 7}]),
+            json!([{"package_name_pattern": "*", "minimum_access_level_for_push": "nobody"}]),
+        ] {
+            assert!(read(Some(&setting)).is_err(), "{setting}");
+        }
+    }
+}
