@@ -20,8 +20,13 @@ pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().expect("the project's folder")
 }
 
-/// The built host: it lies beside the folder of the running test binary.
+/// The host under test: the built one, which lies beside the folder of the running test binary, or
+/// the program in `HEXAD_PROGRAM`, which takes the same arguments and says the same line. A script
+/// that starts Spin can be one.
 pub fn binary() -> PathBuf {
+    if let Some(program) = std::env::var_os("HEXAD_PROGRAM") {
+        return program.into();
+    }
     let me = std::env::current_exe().expect("the path of this program");
     let binary = me.parent().and_then(Path::parent).expect("target/release/deps").join("hexad");
     assert!(binary.is_file(), "{} is missing; `make host` builds it", binary.display());
