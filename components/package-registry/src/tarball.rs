@@ -2,7 +2,8 @@
 //!
 //! Installers unpack the archive with other programs than this one, so whatever two of them could
 //! read in two ways is refused, and so is whatever could make one of them write elsewhere than into
-//! the package's folder.
+//! the package's folder. Some clients pack links and some drop them, so those that stay inside are
+//! allowed.
 
 mod archive;
 
@@ -23,7 +24,7 @@ const MAX_MANIFEST: u64 = 4 << 20;
 const MAX_ENTRIES: u32 = 100_000;
 
 /// Why a file cannot be a package's.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fault {
     /// The decoder's words.
     Gzip(String),

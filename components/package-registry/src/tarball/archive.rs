@@ -24,6 +24,7 @@ pub struct Archive {
     reading: Option<(Kind, Vec<u8>)>,
     /// What extensions say about the next entry.
     path: Option<Vec<u8>>,
+    link: Option<Vec<u8>>,
     size: Option<u64>,
     /// A block of zeros was seen, so nothing but zeros may follow.
     ended: bool,
@@ -34,8 +35,9 @@ pub struct Archive {
 
 #[derive(Clone, Copy)]
 enum Kind {
-    /// GNU's long name of the next entry.
+    /// GNU's long name of the next entry, or of what it links to.
     LongName,
+    LongLink,
     /// pax records about the next entry, or about all that follow.
     Records,
     GlobalRecords,
@@ -65,6 +67,7 @@ impl Archive {
             padding: 0,
             reading: None,
             path: None,
+            link: None,
             size: None,
             ended: false,
             entries: 0,
@@ -106,7 +109,8 @@ impl Archive {
 
     /// The end of the archive. That blocks of zeros mark it is a rule which not all packers keep.
     pub fn finish(self) -> Result<Contents, Fault> {
-        if self.left > 0 || !self.header.is_empty() || self.path.is_some() || self.size.is_some() {
+        let announced = self.path.is_some() || self.link.is_some() || self.size.is_some();
+        if self.left > 0 || !self.header.is_empty() || announced {
             return Err(Fault::Archive("it is cut off"));
         }
         if self.entries == 0 {
@@ -135,14 +139,17 @@ impl Archive {
         }
         let size = header.entry_size().map_err(|_| Fault::Archive("the size in a header is no number"))?;
         let (kind, path) = (header.entry_type(), header.path_bytes().into_owned());
+        let link = header.link_name_bytes().map(|link| link.into_owned());
         self.header.clear();
         match kind {
             EntryType::GNULongName => self.extension(Kind::LongName, size),
+            EntryType::GNULongLink => self.extension(Kind::LongLink, size),
             EntryType::XHeader => self.extension(Kind::Records, size),
             EntryType::XGlobalHeader => self.extension(Kind::GlobalRecords, size),
             kind => {
                 let (path, size) = (self.path.take().unwrap_or(path), self.size.take().unwrap_or(size));
-                self.entry(kind, &path, size)
+                let link = self.link.take().or(link).unwrap_or_default();
+                self.entry(kind, &path, &link, size)
             }
         }
     }
@@ -155,7 +162,7 @@ impl Archive {
         self.content_begins(size)
     }
 
-    fn entry(&mut self, kind: EntryType, path: &[u8], size: u64) -> Result<(), Fault> {
+    fn entry(&mut self, kind: EntryType, path: &[u8], link: &[u8], size: u64) -> Result<(), Fault> {
         let refused = |why| Err(Fault::Entry(excerpt(path), why));
         if let Some(why) = misplaced(path) {
             return refused(why);
@@ -165,6 +172,19 @@ impl Archive {
             EntryType::Directory | EntryType::Regular if kind.is_dir() || path.ends_with(b"/") => {
                 if size > 0 {
                     return refused("is a folder with contents of its own");
+                }
+            }
+            EntryType::Link | EntryType::Symlink => {
+                if size > 0 {
+                    return refused("is a link with contents of its own");
+                }
+                if is_manifest(path) {
+                    return refused("is a link");
+                }
+                // Whatever it goes through, a link that only leads down stays in the package. One
+                // with `..` may not, if another link is on the way.
+                if misplaced(link).is_some() {
+                    return refused("is a link that is absolute or goes through `..`");
                 }
             }
             EntryType::Regular | EntryType::Continuous => {
@@ -177,9 +197,7 @@ impl Archive {
                     self.reading = Some((Kind::Manifest, Vec::new()));
                 }
             }
-            // Installers drop links, or follow them out of the package. No client packs any.
-            EntryType::Link | EntryType::Symlink => return refused("is a link"),
-            _ => return refused("is neither a file nor a folder"),
+            _ => return refused("is neither a file, a folder nor a link"),
         }
         self.content_begins(size)
     }
@@ -196,21 +214,17 @@ impl Archive {
         }
         match self.reading.take() {
             Some((Kind::Manifest, bytes)) => self.manifest = Some(bytes),
-            Some((Kind::LongName, mut name)) => {
-                if name.last() == Some(&0) {
-                    name.pop();
-                }
-                self.path = Some(name);
-            }
+            Some((Kind::LongName, name)) => self.path = Some(terminated(name)),
+            Some((Kind::LongLink, name)) => self.link = Some(terminated(name)),
             Some((Kind::Records, bytes)) => self.records(&bytes)?,
             // Comments are harmless; git writes one.
             Some((Kind::GlobalRecords, bytes)) => {
-                let before = (self.path.take(), self.size.take());
+                let before = (self.path.take(), self.link.take(), self.size.take());
                 self.records(&bytes)?;
-                if self.path.is_some() || self.size.is_some() {
+                if self.path.is_some() || self.link.is_some() || self.size.is_some() {
                     return Err(Fault::Archive("a global header names or measures entries"));
                 }
-                (self.path, self.size) = before;
+                (self.path, self.link, self.size) = before;
             }
             None => {}
         }
@@ -227,6 +241,7 @@ impl Archive {
             let record = record.map_err(|_| MALFORMED)?;
             match record.key_bytes() {
                 b"path" => self.path = Some(record.value_bytes().to_owned()),
+                b"linkpath" => self.link = Some(record.value_bytes().to_owned()),
                 b"size" => self.size = Some(record.value().ok().and_then(|size| size.parse().ok()).ok_or(MALFORMED)?),
                 key if key.starts_with(b"GNU.sparse.") => return Err(Fault::Archive("it has a sparse file")),
                 _ => {}
@@ -234,6 +249,14 @@ impl Archive {
         }
         Ok(())
     }
+}
+
+/// A name without the NUL at its end.
+fn terminated(mut name: Vec<u8>) -> Vec<u8> {
+    if name.last() == Some(&0) {
+        name.pop();
+    }
+    name
 }
 
 /// The sum of a header's bytes, with spaces in place of the sum itself.

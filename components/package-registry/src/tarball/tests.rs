@@ -186,20 +186,38 @@ fn entries_that_lead_elsewhere_are_refused() {
 #[test]
 fn what_is_neither_file_nor_folder_is_refused() {
     for (kind, why) in [
-        (EntryType::Symlink, "is a link"),
-        (EntryType::Link, "is a link"),
-        (EntryType::Char, "is neither a file nor a folder"),
-        (EntryType::Block, "is neither a file nor a folder"),
-        (EntryType::Fifo, "is neither a file nor a folder"),
-        (EntryType::GNUSparse, "is neither a file nor a folder"),
-        (EntryType::GNULongLink, "is neither a file nor a folder"),
-        (EntryType::new(b'Z'), "is neither a file nor a folder"),
+        (EntryType::Char, "is neither a file, a folder nor a link"),
+        (EntryType::Block, "is neither a file, a folder nor a link"),
+        (EntryType::Fifo, "is neither a file, a folder nor a link"),
+        (EntryType::GNUSparse, "is neither a file, a folder nor a link"),
+        (EntryType::new(b'Z'), "is neither a file, a folder nor a link"),
     ] {
         assert_eq!(with(&[entry(kind, b"package/a", b"")]), Err(Fault::Entry("package/a".into(), why)), "{kind:?}");
     }
     for (kind, name) in [(EntryType::Directory, "package/a"), (EntryType::Regular, "package/a/")] {
         let refused = Err(Fault::Entry(name.into(), "is a folder with contents of its own"));
         assert_eq!(with(&[entry(kind, name.as_bytes(), b"x")]), refused);
+    }
+}
+
+#[test]
+fn links_lead_down() {
+    let to = |kind, target: &str| with(&[records(&[("linkpath", target)]), entry(kind, b"package/a/link", b"")]);
+    for kind in [EntryType::Symlink, EntryType::Link] {
+        for target in ["index.js", "b/c", "./b", "b/"] {
+            assert!(to(kind, target).is_ok(), "{target}");
+        }
+        for target in ["../b", "b/../../../x", "..", "/etc/passwd", "C:\\x", "b\\..\\..", "", "b\0"] {
+            let refused = Fault::Entry("package/a/link".into(), "is a link that is absolute or goes through `..`");
+            assert_eq!(to(kind, target), Err(refused.clone()), "{target}");
+            let long = entry(EntryType::GNULongLink, b"././@LongLink", format!("{target}\0").as_bytes());
+            assert_eq!(with(&[long, entry(kind, b"package/a/link", b"")]), Err(refused), "{target}");
+        }
+        let refused = |name: &str, why| Err(Fault::Entry(name.into(), why));
+        let filled = entry(kind, b"package/a", b"x");
+        assert_eq!(with(&[filled]), refused("package/a", "is a link with contents of its own"));
+        let manifest = [records(&[("linkpath", "x")]), entry(kind, b"package/package.json", b"")];
+        assert_eq!(with(&manifest), refused("package/package.json", "is a link"));
     }
 }
 
