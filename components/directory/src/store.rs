@@ -50,8 +50,11 @@ impl fmt::Display for Key<'_> {
         match self {
             Key::User(id) => write!(f, "user/{id}"),
             Key::Token(fingerprint) => {
+                // Not by the formatter of numbers: this is part of every request.
+                let digit = |value: u8| char::from(if value < 10 { b'0' + value } else { b'a' + value - 10 });
+                let digits = fingerprint.bytes().iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]);
                 f.write_str("token/")?;
-                fingerprint.bytes().iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+                f.write_str(&digits.collect::<String>())
             }
             Key::Namespace(id) => write!(f, "namespace/{id}"),
             Key::Project(id) => write!(f, "project/{id}"),

@@ -19,8 +19,8 @@ pub const LATEST: &str = "latest";
 pub struct Package {
     /// Counts the changes.
     pub revision: u64,
-    /// Ids of the last changes, oldest first.
-    pub events: Vec<String>,
+    /// The last changes.
+    pub events: Events,
     pub created: Timestamp,
     /// The last change of any kind.
     pub modified: Timestamp,
@@ -34,6 +34,35 @@ pub struct Package {
     pub highest: Option<Version>,
     /// The upload whose description and readme the package shows: that of the latest version.
     pub about: Option<String>,
+}
+
+/// Ids of changes, oldest first, each after a line feed: one text, because every request reads a
+/// package and hardly any looks at more than the last of them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Events(String);
+
+impl Events {
+    pub fn iter(&self) -> impl Iterator<Item = &str> {
+        self.0.split('\n').skip(1)
+    }
+
+    /// The last one; empty if there is none.
+    fn last(&self) -> &str {
+        self.0.rsplit('\n').next().unwrap_or_default()
+    }
+
+    /// Adds a change. No id has a line feed.
+    pub fn push(&mut self, event: &str) {
+        self.0.push('\n');
+        self.0.push_str(event);
+    }
+
+    /// Forgets all but the last `count`.
+    fn keep(&mut self, count: usize) {
+        if let Some((at, _)) = self.0.rmatch_indices('\n').nth(count.saturating_sub(1)) {
+            self.0.drain(..at);
+        }
+    }
 }
 
 /// What a package knows of a segment without reading it.
@@ -65,7 +94,7 @@ impl Package {
     pub fn new(now: Timestamp) -> Self {
         Package {
             revision: 0,
-            events: Vec::new(),
+            events: Events::default(),
             created: now,
             modified: now,
             published: now,
@@ -84,7 +113,7 @@ impl Package {
     /// Distinguishes this state of the package from every other one, also from one of a package
     /// of the same name that was removed before.
     pub fn state(&self) -> String {
-        format!("{}-{}", self.revision, self.events.last().map_or("", String::as_str))
+        format!("{}-{}", self.revision, self.events.last())
     }
 
     /// Versions that metadata lists.
@@ -109,9 +138,8 @@ impl Package {
     pub fn changed(&mut self, event: &str, now: Timestamp) {
         self.revision += 1;
         self.modified = self.modified.max(now);
-        self.events.push(event.to_owned());
-        let forgotten = self.events.len().saturating_sub(REMEMBERED_EVENTS);
-        self.events.drain(..forgotten);
+        self.events.push(event);
+        self.events.keep(REMEMBERED_EVENTS);
     }
 
     /// Adds a version: `segment` holds it, together with the versions of the newest `merged`

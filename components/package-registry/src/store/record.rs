@@ -3,7 +3,7 @@
 
 use super::Upload;
 use crate::integrity::Integrity;
-use crate::package::{Package, SegmentRef, Tag};
+use crate::package::{Events, Package, SegmentRef, Tag};
 use crate::version::Version;
 use kit::Timestamp;
 use kit::store::Fault;
@@ -13,7 +13,8 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Serialize, Deserialize)]
 pub struct PackageRecord {
     revision: u64,
-    events: Vec<String>,
+    #[serde(with = "events")]
+    events: Events,
     created: Timestamp,
     modified: Timestamp,
     published: Timestamp,
@@ -80,6 +81,65 @@ impl From<&Package> for PackageRecord {
     }
 }
 
+/// [`Events`] as a list of texts.
+mod events {
+    use super::Events;
+    use serde::de::{DeserializeSeed, Error, SeqAccess, Visitor};
+    use serde::{Deserializer, Serializer};
+    use std::fmt;
+
+    pub fn serialize<S: Serializer>(events: &Events, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(events.iter())
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Events, D::Error> {
+        let mut events = Events::default();
+        deserializer.deserialize_seq(List(&mut events))?;
+        Ok(events)
+    }
+
+    struct List<'a>(&'a mut Events);
+
+    impl<'de> Visitor<'de> for List<'_> {
+        type Value = ();
+
+        fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
+            f.write_str("a list of events")
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
+            while list.next_element_seed(Event(self.0))?.is_some() {}
+            Ok(())
+        }
+    }
+
+    struct Event<'a>(&'a mut Events);
+
+    impl<'de> DeserializeSeed<'de> for Event<'_> {
+        type Value = ();
+
+        fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+            deserializer.deserialize_str(self)
+        }
+    }
+
+    impl Visitor<'_> for Event<'_> {
+        type Value = ();
+
+        fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
+            f.write_str("an event")
+        }
+
+        fn visit_str<E: Error>(self, event: &str) -> Result<(), E> {
+            if event.contains('\n') {
+                return Err(E::custom("an event of two lines"));
+            }
+            self.0.push(event);
+            Ok(())
+        }
+    }
+}
+
 /// The projects that hold a package, or one of a name.
 #[derive(Default, Serialize, Deserialize)]
 pub struct ProjectsRecord {
@@ -127,6 +187,34 @@ impl From<&Upload> for UploadRecord {
             publisher: upload.publisher.clone(),
             created: upload.created,
             checksums: upload.checksums.iter().map(|checksum| format!("{checksum:016x}")).collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_are_a_list_of_texts() {
+        for events in [vec![], vec!["a"], vec!["a", "", "b"]] {
+            let record = serde_json::json!({
+                "revision": 1, "events": events, "created": 0, "modified": 0, "published": 0, "segments": [], "tags": {},
+            });
+            let text = record.to_string();
+            let read: PackageRecord = serde_json::from_str(&text).unwrap();
+            assert_eq!(read.events.iter().collect::<Vec<_>>(), events);
+            assert_eq!(serde_json::to_value(&read).unwrap(), record);
+        }
+    }
+
+    #[test]
+    fn events_of_another_type_are_refused() {
+        for events in ["null", "{}", "\"a\"", "[1]", "[\"a\\nb\"]"] {
+            let text = format!(
+                "{{\"revision\":1,\"events\":{events},\"created\":0,\"modified\":0,\"published\":0,\"segments\":[]}}"
+            );
+            assert!(serde_json::from_str::<PackageRecord>(&text).is_err(), "{events}");
         }
     }
 }
