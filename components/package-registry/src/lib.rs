@@ -78,6 +78,8 @@ mod decoder;
 mod document;
 #[cfg(target_family = "wasm")]
 mod entry;
+#[cfg(any(test, feature = "fuzz"))]
+pub mod fuzz;
 mod integrity;
 mod json;
 mod manifest;

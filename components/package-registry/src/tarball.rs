@@ -112,6 +112,10 @@ pub struct Totals {
 }
 
 impl Contents {
+    pub fn new(manifest: Option<Vec<u8>>, totals: Totals) -> Self {
+        Contents { manifest, totals }
+    }
+
     /// Whether `package.json` is of this package and version.
     pub fn verify(&self, name: &PackageName, version: &Version) -> Result<(), Fault> {
         let text = std::str::from_utf8(self.manifest.as_deref().ok_or(Fault::ManifestMissing)?);

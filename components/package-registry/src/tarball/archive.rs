@@ -110,13 +110,13 @@ impl Archive {
     /// The end of the archive. That blocks of zeros mark it is a rule which not all packers keep.
     pub fn finish(self) -> Result<Contents, Fault> {
         let announced = self.path.is_some() || self.link.is_some() || self.size.is_some();
-        if self.left > 0 || !self.header.is_empty() || announced {
+        if self.left > 0 || self.padding > 0 || !self.header.is_empty() || announced {
             return Err(Fault::Archive("it is cut off"));
         }
         if self.entries == 0 {
             return Err(Fault::Archive("it has no entries"));
         }
-        Ok(Contents { manifest: self.manifest, totals: self.totals })
+        Ok(Contents::new(self.manifest, self.totals))
     }
 
     fn header_ends(&mut self) -> Result<(), Fault> {
@@ -214,8 +214,8 @@ impl Archive {
         }
         match self.reading.take() {
             Some((Kind::Manifest, bytes)) => self.manifest = Some(bytes),
-            Some((Kind::LongName, name)) => self.path = Some(terminated(name)),
-            Some((Kind::LongLink, name)) => self.link = Some(terminated(name)),
+            Some((Kind::LongName, name)) => set(&mut self.path, terminated(name))?,
+            Some((Kind::LongLink, name)) => set(&mut self.link, terminated(name))?,
             Some((Kind::Records, bytes)) => self.records(&bytes)?,
             // Comments are harmless; git writes one.
             Some((Kind::GlobalRecords, bytes)) => {
@@ -240,14 +240,25 @@ impl Archive {
         for record in PaxExtensions::new(bytes) {
             let record = record.map_err(|_| MALFORMED)?;
             match record.key_bytes() {
-                b"path" => self.path = Some(record.value_bytes().to_owned()),
-                b"linkpath" => self.link = Some(record.value_bytes().to_owned()),
-                b"size" => self.size = Some(record.value().ok().and_then(|size| size.parse().ok()).ok_or(MALFORMED)?),
+                b"path" => set(&mut self.path, record.value_bytes().to_owned())?,
+                b"linkpath" => set(&mut self.link, record.value_bytes().to_owned())?,
+                b"size" => {
+                    let size = record.value().ok().and_then(|size| size.parse().ok());
+                    set(&mut self.size, size.ok_or(MALFORMED)?)?;
+                }
                 key if key.starts_with(b"GNU.sparse.") => return Err(Fault::Archive("it has a sparse file")),
                 _ => {}
             }
         }
         Ok(())
+    }
+}
+
+/// Notes what an extension says. Of two that say the same thing readers take the first, or the last.
+fn set<T>(slot: &mut Option<T>, value: T) -> Result<(), Fault> {
+    match slot.replace(value) {
+        None => Ok(()),
+        Some(_) => Err(Fault::Archive("an entry is named or measured twice")),
     }
 }
 

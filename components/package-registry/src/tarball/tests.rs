@@ -240,6 +240,11 @@ fn what_two_readers_could_read_in_two_ways_is_refused() {
     }
     let sparse = records(&[("GNU.sparse.name", "package/package.json")]);
     assert_eq!(with(&[sparse, hidden.clone()]), Err(Fault::Archive("it has a sparse file")));
+    let named = entry(EntryType::GNULongName, b"././@LongLink", b"package/b");
+    for other in [named.clone(), records(&[("path", "package/c")])] {
+        let refused = Err(Fault::Archive("an entry is named or measured twice"));
+        assert_eq!(with(&[named.clone(), other, hidden.clone()]), refused);
+    }
     let global = entry(EntryType::XGlobalHeader, b"g", record("path", "x/y").as_bytes());
     assert_eq!(with(&[global]), Err(Fault::Archive("a global header names or measures entries")));
     for zeros in [512, 1024, 5120] {
@@ -279,6 +284,7 @@ fn what_is_no_archive_is_refused() {
         (b"text".to_vec(), "it is cut off"),
         (vec![b'x'; 600], "the checksum of a header is wrong"),
         (manifest()[..520].to_vec(), "it is cut off"),
+        (manifest()[..1000].to_vec(), "it is cut off"),
         ([manifest(), vec![1; 3]].concat(), "it is cut off"),
         ([manifest(), records(&[("path", "x/y")])].concat(), "it is cut off"),
     ] {

@@ -1,0 +1,159 @@
+//! What must hold for any bytes whatever: the bodies of the targets in `fuzz/`. `cargo test` runs
+//! them over the corpus.
+
+use crate::decoder::Sink;
+use crate::document::{Document, Limits, Skeleton, Stopped};
+use crate::submission::Submission;
+use crate::tarball::{Contents, Fault, Inspector, Totals};
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use serde::de::IgnoredAny;
+use std::convert::Infallible;
+use std::io::{Read as _, Write as _};
+use tar::EntryType;
+
+const LIMIT: usize = 1 << 20;
+
+/// A file that is kept.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Kept(Vec<u8>);
+
+impl Sink for Kept {
+    type Error = Infallible;
+
+    fn take(&mut self, piece: &[u8]) -> Result<(), Infallible> {
+        self.0.extend_from_slice(piece);
+        Ok(())
+    }
+}
+
+/// However a document is cut into pieces, the same is read; and what is left of it without its
+/// file is JSON exactly if the document is.
+pub fn document(bytes: &[u8]) {
+    let outcome = read(bytes, bytes.len().max(1));
+    assert_eq!(read(bytes, bytes.len() % 7 + 1), outcome);
+    let Ok((skeleton, _)) = outcome else { return };
+    let is_json = |bytes| serde_json::from_slice::<IgnoredAny>(bytes).is_ok();
+    assert_eq!(is_json(&skeleton.bytes), is_json(bytes));
+    if Submission::read(&skeleton).is_ok() {
+        assert!(is_json(bytes));
+    }
+}
+
+fn read(bytes: &[u8], piece: usize) -> Result<(Skeleton, Kept), Stopped<Infallible>> {
+    let mut document = Document::new(Limits { skeleton: LIMIT, file: LIMIT as u64, depth: 64 });
+    let mut kept = Kept::default();
+    for piece in bytes.chunks(piece) {
+        document.feed(piece, &mut kept)?;
+    }
+    Ok((document.finish(), kept))
+}
+
+/// However a tarball is cut into pieces, the verdict is the same. Of several faults, which one is
+/// found first may differ.
+pub fn tarball(bytes: &[u8]) {
+    assert_eq!(inspect(bytes, bytes.len() % 7 + 1).ok(), inspect(bytes, bytes.len().max(1)).ok());
+}
+
+/// An archive that is found sound means the same to another reader. Checksums are put right first,
+/// and the compression around it is: no fuzzer gets past either.
+pub fn archive(bytes: &[u8]) {
+    let mut tar = bytes.to_vec();
+    for block in tar.chunks_mut(512) {
+        sum(block);
+    }
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::none());
+    let Ok(file) = encoder.write_all(&tar).and_then(|()| encoder.finish()) else { return };
+    tarball(&file);
+    if let Ok(contents) = inspect(&file, file.len()) {
+        assert_eq!(other_reader(&tar).as_ref(), Some(&contents));
+    }
+}
+
+/// Writes the checksum of a block that looks like a header.
+fn sum(block: &mut [u8]) {
+    if block.get(257..262) == Some(b"ustar") {
+        let sum: u32 = block
+            .iter()
+            .enumerate()
+            .map(|(at, byte)| if at / 4 == 37 || at / 4 == 38 { 32 } else { u32::from(*byte) })
+            .sum();
+        if let Some(field) = block.get_mut(148..156) {
+            field.copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
+        }
+    }
+}
+
+fn inspect(file: &[u8], piece: usize) -> Result<Contents, Fault> {
+    let mut inspector = Inspector::new(LIMIT as u64);
+    file.chunks(piece).for_each(|piece| inspector.feed(piece));
+    inspector.finish()
+}
+
+/// The contents of an archive as the `tar` crate reads it; `None` if it does not.
+fn other_reader(tar: &[u8]) -> Option<Contents> {
+    let (mut manifest, mut totals) = (None, Totals::default());
+    for entry in tar::Archive::new(tar).entries().ok()? {
+        let mut entry = entry.ok()?;
+        let path = entry.path_bytes().into_owned();
+        let is_file = matches!(entry.header().entry_type(), EntryType::Regular | EntryType::Continuous);
+        if !is_file || path.ends_with(b"/") {
+            continue;
+        }
+        totals.files += 1;
+        totals.size += entry.size();
+        if path.iter().filter(|byte| **byte == b'/').count() == 1 && path.ends_with(b"/package.json") {
+            let mut content = Vec::new();
+            entry.read_to_end(&mut content).ok()?;
+            manifest = Some(content);
+        }
+    }
+    Some(Contents::new(manifest, totals))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::name::PackageName;
+    use crate::version::Version;
+    use std::fs;
+    use std::path::PathBuf;
+
+    fn corpus(target: &str) -> Vec<(PathBuf, Vec<u8>)> {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/fuzz/corpus/").to_owned() + target;
+        let paths = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+        let files: Vec<_> = paths.map(|path| (path.clone(), fs::read(path).unwrap())).collect();
+        assert!(files.len() >= 3);
+        files
+    }
+
+    /// Each target with what is in the corpus, whole, cut off, and with one byte changed.
+    #[test]
+    fn the_corpus_holds() {
+        for (name, target) in [("document", document as fn(&[u8])), ("tarball", tarball), ("archive", archive)] {
+            for (_, mut bytes) in corpus(name) {
+                target(&bytes);
+                for at in (0..bytes.len()).step_by(bytes.len() / 100 + 1) {
+                    target(&bytes[..at]);
+                    bytes[at] ^= 1;
+                    target(&bytes);
+                    bytes[at] ^= 1;
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_packages_of_all_clients_are_sound() {
+        let (name, version) = (PackageName::parse("thing").unwrap(), Version::parse("1.0.0").unwrap());
+        for (path, file) in corpus("tarball") {
+            let contents = inspect(&file, file.len()).unwrap_or_else(|fault| panic!("{}: {fault}", path.display()));
+            assert_eq!(contents.verify(&name, &version), Ok(()), "{}", path.display());
+        }
+        for (path, document) in corpus("document") {
+            let (_, Kept(file)) = read(&document, 100).unwrap();
+            let packed = path.to_str().unwrap().replace("document", "tarball").replace(".json", ".tgz");
+            assert_eq!(file, fs::read(packed).unwrap());
+        }
+    }
+}
