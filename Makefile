@@ -45,8 +45,9 @@ lint: toolchain ## Formatting and lints, warnings are errors
 	cargo clippy --locked --release --workspace --all-targets -- -D warnings
 	cargo clippy --locked --profile component --target $(WASM) $(AREAS:%=-p %) -- -D warnings
 
-bench: build peers ## Measure, beside a native hyper server; prints tables
-	cargo bench --locked -p hexad-tests --bench hexad
+bench: components peers ## Measure, beside a native hyper server and verdaccio; prints tables
+	cargo test --locked --release --workspace --no-run
+	cargo bench --locked --workspace --bench hexad
 
 clean: ## Remove what was built; data stays
 	cargo clean
