@@ -37,7 +37,7 @@ fixtures: toolchain ## Build the guests that the host's own tests run, into dist
 
 # The host is built by the same call as its tests: another choice of packages would choose other
 # features of what they share, and compile wasmtime a second time.
-test: components fixtures $(if $(filter no,$(CLIENTS)),,clients) ## Run every test; CLIENTS=no leaves out the package managers
+test: $(if $(filter no,$(CLIENTS)),,clients) components fixtures ## Run every test; CLIENTS=no leaves out the package managers
 	HEXAD_CLIENTS=$(CLIENTS) cargo test --locked --release --workspace
 
 lint: toolchain ## Formatting and lints, warnings are errors
@@ -45,7 +45,7 @@ lint: toolchain ## Formatting and lints, warnings are errors
 	cargo clippy --locked --release --workspace --all-targets -- -D warnings
 	cargo clippy --locked --profile component --target $(WASM) $(AREAS:%=-p %) -- -D warnings
 
-bench: components peers ## Measure, beside a native hyper server and verdaccio; prints tables
+bench: peers components ## Measure, beside a native hyper server and verdaccio; prints tables
 	cargo test --locked --release --workspace --no-run
 	cargo bench --locked --workspace --bench hexad
 
@@ -59,18 +59,12 @@ toolchain:
 
 clients: tests/cache/clients/installed
 
-tests/cache/clients/installed: tests/clients/programs/package.json
-	@command -v node npm >/dev/null || { echo "hexad: the client tests need node and npm on the PATH; 'make test CLIENTS=no' runs the rest" >&2; exit 1; }
-	@mkdir -p tests/cache/clients
-	cp $< tests/cache/clients/
-	npm install --prefix tests/cache/clients --no-package-lock --no-audit --no-fund --loglevel=error
-	@touch $@
-
 peers: tests/cache/peers/installed
 
-tests/cache/peers/installed: tests/bench/peers/package.json
-	@command -v node npm >/dev/null || { echo "hexad: the benchmark's peer needs node and npm on the PATH" >&2; exit 1; }
-	@mkdir -p tests/cache/peers
-	cp $< tests/cache/peers/
-	npm install --prefix tests/cache/peers --no-package-lock --no-audit --no-fund --loglevel=error
+# Programs from npm at exact versions, in a folder that git ignores.
+tests/cache/%/installed: tests/programs/%/package.json
+	@{ command -v node && command -v npm; } >/dev/null || { echo "hexad: the $* need node and npm on the PATH; 'make test CLIENTS=no' tests without them" >&2; exit 1; }
+	@mkdir -p $(@D)
+	cp $< $(@D)/
+	npm install --prefix $(@D) --no-package-lock --no-audit --no-fund --loglevel=error
 	@touch $@
