@@ -14,7 +14,7 @@ CLIENTS ?= yes
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-run: build ## Build everything and serve on $(LISTEN) with a small demo, data in ./data
+run: build ## Build everything and serve a small demo; LISTEN=127.0.0.1:8080 DATA=data
 	$(TARGET)/release/hexad up --listen $(LISTEN) --data $(DATA) --demo
 
 build: components host ## Build the components (into dist/) and the host
