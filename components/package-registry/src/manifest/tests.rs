@@ -1,0 +1,174 @@
+use super::*;
+use serde_json::{Value, json};
+
+fn name() -> PackageName {
+    PackageName::parse("@acme/lib").unwrap()
+}
+
+fn version() -> Version {
+    Version::parse("1.0.0").unwrap()
+}
+
+fn manifest() -> Value {
+    json!({
+        "name": "@acme/lib", "version": "1.0.0", "license": {"type": "MIT"}, "author": "", "readme": "# long",
+        "bin": "x.js", "dependencies": {"a": "^1"}, "peerDependenciesMeta": {"a": {"optional": true}},
+        "_custom": [1, 2],
+        "dist": {"shasum": "00", "integrity": "sha512-x", "tarball": "https://elsewhere.example/x.tgz", "fileCount": 3,
+                 "signatures": [{"sig": "forged"}]},
+    })
+}
+
+/// The full and the abbreviated record of `manifest`.
+fn records(manifest: &Value) -> Result<(String, String), Fault> {
+    let (name, version) = (name(), version());
+    let text = RawValue::from_string(serde_json::to_string_pretty(manifest).unwrap()).unwrap();
+    let manifest = Manifest::read(&text, &name, &version)?;
+    let integrity = Integrity::of(b"hello");
+    let totals = Totals { files: 7, size: 70 };
+    let dist = Dist { integrity: &integrity, totals, predicate_type: None };
+    Ok((manifest.full(&dist), manifest.abbreviated(&dist)))
+}
+
+/// A record as a client sees it.
+fn served(record: &str) -> Value {
+    serde_json::from_str(&record.replace(URL, "https://r.example")).unwrap()
+}
+
+#[test]
+fn the_full_record_has_everything_but_the_readme() {
+    let (full, _) = records(&manifest()).unwrap();
+    let integrity = Integrity::of(b"hello");
+    let mut expected = manifest();
+    expected.as_object_mut().unwrap().remove("readme");
+    expected["_id"] = json!("@acme/lib@1.0.0");
+    expected["dist"] = json!({
+        "tarball": "https://r.example/@acme/lib/-/lib-1.0.0.tgz", "shasum": integrity.shasum(),
+        "integrity": integrity.sri(), "fileCount": 3, "unpackedSize": 70,
+    });
+    assert_eq!(served(&full), expected);
+    assert!(!full.contains('\n'), "one line: {full}");
+    assert_eq!(full.matches(URL).count(), 1);
+}
+
+#[test]
+fn provenance_is_announced() {
+    let (name, version, integrity) = (name(), version(), Integrity::of(b"hello"));
+    let text = RawValue::from_string(manifest().to_string()).unwrap();
+    let manifest = Manifest::read(&text, &name, &version).unwrap();
+    let dist = Dist { integrity: &integrity, totals: Totals::default(), predicate_type: Some("https://x/\"v1") };
+    for record in [manifest.full(&dist), manifest.abbreviated(&dist)] {
+        let expected = json!({
+            "url": "https://r.example/-/npm/v1/attestations/%40acme%2Flib@1.0.0",
+            "provenance": {"predicateType": "https://x/\"v1"},
+        });
+        assert_eq!(served(&record)["dist"]["attestations"], expected);
+    }
+}
+
+#[test]
+fn the_abbreviated_record_has_what_installing_needs() {
+    let (_, abbreviated) = records(&manifest()).unwrap();
+    let served = served(&abbreviated);
+    let names: Vec<&str> = served.as_object().unwrap().keys().map(String::as_str).collect();
+    assert_eq!(names, ["bin", "dependencies", "dist", "name", "peerDependenciesMeta", "version"]);
+}
+
+#[test]
+fn install_scripts_are_announced() {
+    for (scripts, announced) in [
+        (json!({"postinstall": "x"}), true),
+        (json!({"preinstall": "x"}), true),
+        (json!({"install": "x"}), true),
+        (json!({"test": "x"}), false),
+        (json!("install"), false),
+    ] {
+        let mut manifest = manifest();
+        manifest["scripts"] = scripts.clone();
+        let (full, abbreviated) = records(&manifest).unwrap();
+        for record in [full, abbreviated] {
+            assert_eq!(
+                served(&record)["hasInstallScript"],
+                if announced { json!(true) } else { json!(null) },
+                "{scripts}"
+            );
+        }
+    }
+}
+
+#[test]
+fn dependencies_that_are_no_map_are_left_out() {
+    let mut manifest = manifest();
+    manifest["dependencies"] = json!(["a"]);
+    manifest["bundleDependencies"] = json!(["a"]);
+    let (full, abbreviated) = records(&manifest).unwrap();
+    for record in [full, abbreviated] {
+        assert_eq!(served(&record).get("dependencies"), None);
+        assert_eq!(served(&record)["bundleDependencies"], json!(["a"]));
+    }
+}
+
+#[test]
+fn what_cannot_be_installed_is_refused() {
+    let without = |path: &[&str]| {
+        let mut manifest = manifest();
+        let (last, parents) = path.split_last().unwrap();
+        let parent = parents.iter().fold(&mut manifest, |value, name| &mut value[*name]);
+        parent.as_object_mut().unwrap().remove(*last);
+        manifest
+    };
+    for path in [&["name"][..], &["version"], &["dist"], &["dist", "shasum"], &["dist", "tarball"]] {
+        assert_eq!(records(&without(path)), Err(Fault::Schema), "without {path:?}");
+    }
+    for manifest in [json!(null), json!([]), json!("x"), json!(1)] {
+        assert_eq!(records(&manifest), Err(Fault::Schema), "{manifest}");
+    }
+    let with = |name: &str, value: Value| {
+        let mut manifest = manifest();
+        manifest[name] = value;
+        records(&manifest).map(drop)
+    };
+    assert_eq!(with("name", json!(7)), Err(Fault::Schema));
+    assert_eq!(with("name", json!("lib")), Err(Fault::Name("lib".into())));
+    assert_eq!(with("version", json!("1.0.1")), Err(Fault::Version("1.0.1".into())));
+    assert!(matches!(with("x", json!("y".repeat(MAX_SIZE))), Err(Fault::TooLarge(_))));
+    assert_eq!(with("readme", json!("y".repeat(MAX_SIZE))), Ok(()));
+}
+
+#[test]
+fn a_deprecation_is_set_changed_and_taken_back_on_the_finished_record() {
+    let (full, _) = records(&manifest()).unwrap();
+    let deprecated = set_deprecated(&full, "use \"2\", not }1{");
+    assert_eq!(served(&deprecated)["deprecated"], "use \"2\", not }1{");
+    let changed = set_deprecated(&deprecated, "no");
+    assert_eq!(served(&changed)["deprecated"], "no");
+    assert_eq!(set_deprecated(&changed, ""), full);
+    assert_eq!(set_deprecated(&full, ""), full);
+}
+
+#[test]
+fn a_version_may_be_published_as_deprecated() {
+    let mut manifest = manifest();
+    manifest["deprecated"] = json!("old");
+    assert_eq!(served(&records(&manifest).unwrap().1)["deprecated"], "old");
+    manifest["deprecated"] = json!("");
+    assert_eq!(served(&records(&manifest).unwrap().0).get("deprecated"), None);
+}
+
+#[test]
+fn about_is_made_of_members_to_append() {
+    let (name, version) = (name(), version());
+    let text = RawValue::from_string(manifest().to_string()).unwrap();
+    let about = Manifest::read(&text, &name, &version).unwrap().about(None);
+    let object: Value = serde_json::from_str(&format!("{{\"x\":0{about}}}")).unwrap();
+    assert_eq!(object, json!({"x": 0, "author": "", "license": {"type": "MIT"}, "readme": "# long"}));
+
+    let mut manifest = manifest();
+    for name in ["author", "license", "readme"] {
+        manifest.as_object_mut().unwrap().remove(name);
+    }
+    let text = RawValue::from_string(manifest.to_string()).unwrap();
+    assert_eq!(Manifest::read(&text, &name, &version).unwrap().about(None), "");
+    let readme = RawValue::from_string("\"beside\"".into()).unwrap();
+    assert_eq!(Manifest::read(&text, &name, &version).unwrap().about(Some(&readme)), ",\"readme\":\"beside\"");
+}
