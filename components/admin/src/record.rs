@@ -77,6 +77,8 @@ struct User {
     id: NonZeroU64,
     username: String,
     name: Option<String>,
+    commit_email: Option<String>,
+    email: Option<String>,
     #[serde(default, deserialize_with = "word::state")]
     state: Option<State>,
     #[serde(default, alias = "admin")]
@@ -94,6 +96,7 @@ impl User {
             id: self.id.get(),
             name: self.name.unwrap_or_else(|| self.username.clone()),
             username: self.username,
+            commit_email: self.commit_email.or(self.email).filter(|email| !email.is_empty()),
             state: self.state.unwrap_or(State::Active),
             is_admin: self.is_admin,
             external: self.external,
@@ -162,6 +165,37 @@ struct Project {
     shared_with_groups: Vec<SharedWith>,
     #[serde(default)]
     job_token_scope: JobTokenScope,
+    #[serde(default)]
+    protected_branches: Vec<ProtectedBranch>,
+    suggestion_commit_message: Option<String>,
+}
+
+/// As the reference service lists them.
+#[derive(Deserialize)]
+struct ProtectedBranch {
+    name: String,
+    #[serde(default)]
+    push_access_levels: Vec<PushAccess>,
+}
+
+/// Who may push: a role. Users, groups and keys that are named one by one are not known here, and
+/// allow nobody.
+#[derive(Deserialize)]
+struct PushAccess {
+    access_level: Option<u64>,
+    user_id: Option<u64>,
+    group_id: Option<u64>,
+    deploy_key_id: Option<u64>,
+}
+
+impl From<ProtectedBranch> for project::ProtectedBranch {
+    fn from(branch: ProtectedBranch) -> Self {
+        let roles = branch.push_access_levels.iter().filter_map(|access| {
+            let named = access.user_id.or(access.group_id).or(access.deploy_key_id).is_some();
+            access.access_level.filter(|_| !named).and_then(Role::from_level).filter(|role| *role > Role::None)
+        });
+        project::ProtectedBranch { push: roles.min(), name: branch.name }
+    }
 }
 
 /// Whose job tokens a project accepts.
@@ -208,6 +242,8 @@ impl Project {
                 projects: self.job_token_scope.projects,
                 groups: self.job_token_scope.groups,
             },
+            protected_branches: self.protected_branches.into_iter().map(project::ProtectedBranch::from).collect(),
+            suggestion_commit_message: self.suggestion_commit_message,
         };
         Ok(project::save(env, new)?)
     }

@@ -4,7 +4,8 @@
 //! `private_token` parameter, `Authorization: Bearer`, `access_token` parameter; and for the
 //! package registry also `JOB-TOKEN` header, `job_token` parameter, `Deploy-Token` header, and
 //! `Authorization: Basic` with a deploy token as the password. A credential that is no good is an
-//! error even where none is needed. Parameters are those of the query: a body is not read before
+//! error even where none is needed. For a git repository, HTTP Basic with a personal or a deploy
+//! token as the password comes last. Parameters are those of the query: a body is not read before
 //! its sender is known.
 //!
 //! The variable `bootstrap_admin_token` holds the token of the built-in administrator, who needs
@@ -32,6 +33,8 @@ pub enum Accepted {
     Api,
     /// Also job tokens and deploy tokens, and those in HTTP Basic.
     Registry,
+    /// What git can present: also personal and deploy tokens as the password of HTTP Basic.
+    Repository,
 }
 
 pub enum Caller {
@@ -89,7 +92,7 @@ fn identify(env: &Env, credential: &Credential, accepted: Accepted) -> Result<Ca
     };
     let allowed = match token.holder {
         Holder::User(_) => credential.form.allows_personal(),
-        Holder::Deployment(_) => accepted == Accepted::Registry && credential.form.allows_deployment(),
+        Holder::Deployment(_) => accepted != Accepted::Api && credential.form.allows_deployment(),
         Holder::Job { .. } => accepted == Accepted::Registry && credential.form.allows_job(),
     };
     if !allowed {
@@ -238,6 +241,7 @@ impl Session {
             id: 0,
             username: "administrator".into(),
             name: "Administrator".into(),
+            commit_email: None,
             state: State::Active,
             is_admin: true,
             external: false,

@@ -22,11 +22,13 @@ pub(crate) enum Form {
     Job,
     /// `Deploy-Token`, and the password of HTTP Basic.
     Deployment,
+    /// The password of HTTP Basic where git asks.
+    Password,
 }
 
 impl Form {
     pub fn allows_personal(self) -> bool {
-        matches!(self, Form::Personal | Form::Bearer)
+        matches!(self, Form::Personal | Form::Bearer | Form::Password)
     }
 
     pub fn allows_job(self) -> bool {
@@ -34,7 +36,7 @@ impl Form {
     }
 
     pub fn allows_deployment(self) -> bool {
-        matches!(self, Form::Deployment | Form::Bearer)
+        matches!(self, Form::Deployment | Form::Bearer | Form::Password)
     }
 }
 
@@ -53,16 +55,23 @@ pub(crate) fn first(request: &Request, accepted: Accepted) -> Result<Option<Cred
     if personal.is_some() || accepted == Accepted::Api {
         return Ok(personal);
     }
+    if accepted == Accepted::Repository {
+        return basic(request, Form::Password);
+    }
     let machine = present(Form::Job, header("job-token"))
         .or_else(|| present(Form::Job, param("job_token")))
         .or_else(|| present(Form::Deployment, header("deploy-token")));
     if machine.is_some() {
         return Ok(machine);
     }
-    match authorization(request, "basic") {
-        None => Ok(None),
-        Some(basic) => Ok(present(Form::Deployment, Some(password(basic).ok_or_else(Error::unauthorized)?))),
-    }
+    basic(request, Form::Deployment)
+}
+
+/// The password of HTTP Basic; 401 if the header cannot be read.
+fn basic(request: &Request, form: Form) -> Result<Option<Credential>, Error> {
+    let Some(basic) = authorization(request, "basic") else { return Ok(None) };
+    let token = password(basic).ok_or_else(Error::unauthorized)?;
+    Ok((!token.is_empty()).then_some(Credential { form, token }))
 }
 
 /// Whom an administrator asks for: an id or a username.

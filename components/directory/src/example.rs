@@ -48,6 +48,7 @@ pub fn new_user(id: u64, username: &str) -> NewUser {
         id,
         username: username.into(),
         name: username.to_uppercase(),
+        commit_email: None,
         state: State::Active,
         is_admin: false,
         external: false,
@@ -75,6 +76,8 @@ pub fn new_project(id: u64, path: &str, namespace_id: u64) -> NewProject {
         creator_id: None,
         shares: vec![],
         job_tokens: JobTokens { restricted: true, projects: vec![], groups: vec![] },
+        protected_branches: vec![],
+        suggestion_commit_message: None,
     }
 }
 

@@ -1,5 +1,6 @@
 //! Projects.
 
+use crate::access::Role;
 use crate::member::Share;
 use crate::namespace::{self, Namespace, Visibility};
 use crate::path::{self, Identifier, Resident};
@@ -27,6 +28,9 @@ pub struct Project {
     pub shares: Vec<Share>,
     /// Whose job tokens are accepted.
     pub job_tokens: JobTokens,
+    pub protected_branches: Vec<ProtectedBranch>,
+    /// What the message of a commit of applied suggestions is made of.
+    pub suggestion_commit_message: Option<String>,
 }
 
 /// Who may use a feature of a project.
@@ -72,7 +76,50 @@ pub struct JobTokens {
     pub groups: Vec<u64>,
 }
 
+/// Branches that not every developer pushes to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProtectedBranch {
+    /// A branch's name, in which `*` stands for anything.
+    pub name: String,
+    /// The least role that may push; `None`: nobody.
+    pub push: Option<Role>,
+}
+
+impl ProtectedBranch {
+    /// Whether `branch` is one of those.
+    pub fn covers(&self, branch: &str) -> bool {
+        let mut parts = self.name.split('*');
+        let Some(mut rest) = parts.next().and_then(|first| branch.strip_prefix(first)) else { return false };
+        let mut parts = parts.peekable();
+        if parts.peek().is_none() {
+            return rest.is_empty();
+        }
+        while let Some(part) = parts.next() {
+            if parts.peek().is_none() {
+                return rest.ends_with(part);
+            }
+            match rest.split_once(part) {
+                Some((_, after)) => rest = after,
+                None => return false,
+            }
+        }
+        true
+    }
+}
+
 impl Project {
+    /// Whether somebody with this role may push to `branch`: a developer, unless the branch is
+    /// protected. Of several protections that cover it, the most permissive counts, as in the
+    /// reference service.
+    pub fn may_push(&self, role: Role, branch: &str) -> bool {
+        let mut protections = self.protected_branches.iter().filter(|protected| protected.covers(branch)).peekable();
+        let allowed = match protections.peek() {
+            None => true,
+            Some(_) => protections.any(|protected| protected.push.is_some_and(|least| role >= least)),
+        };
+        role >= Role::Developer && !self.archived && allowed
+    }
+
     pub fn full_path(&self) -> String {
         format!("{}/{}", self.namespace.full_path(), self.path)
     }
@@ -125,6 +172,8 @@ pub struct NewProject {
     pub creator_id: Option<u64>,
     pub shares: Vec<Share>,
     pub job_tokens: JobTokens,
+    pub protected_branches: Vec<ProtectedBranch>,
+    pub suggestion_commit_message: Option<String>,
 }
 
 /// Creates or replaces a project. After a change of its path the old one leads to it, until
@@ -145,4 +194,44 @@ pub(crate) fn namespace_of(env: &Env, id: u64) -> Result<Option<u64>, Fault> {
 
 pub fn delete(env: &Env, id: u64) -> Result<(), Fault> {
     store::write::<store::Project>(env, &Key::Project(id), None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_star_stands_for_anything() {
+        let covers = |name: &str, branch: &str| ProtectedBranch { name: name.into(), push: None }.covers(branch);
+        for (name, branch) in [
+            ("main", "main"),
+            ("*", "x"),
+            ("*", ""),
+            ("rel/*", "rel/1"),
+            ("*-stable", "1-stable"),
+            ("a*b*c", "a.b.b.c"),
+        ] {
+            assert!(covers(name, branch), "{name} {branch}");
+        }
+        for (name, branch) in
+            [("main", "mainly"), ("main", "Main"), ("rel/*", "rel"), ("*-stable", "stable"), ("a*b*c", "a.c.b")]
+        {
+            assert!(!covers(name, branch), "{name} {branch}");
+        }
+    }
+
+    #[test]
+    fn a_protected_branch_asks_for_more_and_the_most_permissive_protection_counts() {
+        let env = crate::example::forge();
+        let mut project = by_id(&env, 100).unwrap().unwrap();
+        assert!(project.may_push(Role::Developer, "main") && !project.may_push(Role::Reporter, "main"));
+        let protect = |name: &str, push| ProtectedBranch { name: name.into(), push };
+        project.protected_branches = vec![protect("main", Some(Role::Maintainer)), protect("frozen", None)];
+        assert!(!project.may_push(Role::Developer, "main") && project.may_push(Role::Maintainer, "main"));
+        assert!(!project.may_push(Role::Owner, "frozen") && project.may_push(Role::Developer, "topic"));
+        project.protected_branches.push(protect("*", Some(Role::Developer)));
+        assert!(project.may_push(Role::Developer, "main"));
+        project.archived = true;
+        assert!(!project.may_push(Role::Owner, "topic"));
+    }
 }

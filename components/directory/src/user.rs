@@ -17,6 +17,8 @@ pub struct User {
     pub id: u64,
     pub username: String,
     pub name: String,
+    /// The address in commits that are made in the user's name; if there is none, a made-up one is used.
+    pub commit_email: Option<String>,
     pub state: State,
     pub is_admin: bool,
     /// Sees private and public resources only, never internal ones, unless a member of them.
@@ -85,6 +87,7 @@ pub struct NewUser {
     pub id: u64,
     pub username: String,
     pub name: String,
+    pub commit_email: Option<String>,
     pub state: State,
     pub is_admin: bool,
     pub external: bool,
@@ -104,6 +107,7 @@ pub fn save(env: &Env, new: NewUser) -> Result<(), Unsaved> {
         id: new.id,
         username: new.username,
         name: new.name,
+        commit_email: new.commit_email,
         state: new.state,
         is_admin: new.is_admin,
         external: new.external,

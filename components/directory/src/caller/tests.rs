@@ -37,6 +37,25 @@ fn forge_with_tokens() -> Env {
 }
 
 #[test]
+fn git_presents_a_token_as_a_password() {
+    let env = forge_with_tokens();
+    for (headers, expected) in [
+        (vec![], "anonymous"),
+        (vec![("private-token", "pat")], "Alice"),
+        (vec![("authorization", "Bearer pat")], "Alice"),
+        // base64 of `any:pat`, `any:dep`, `any:run`, `any:` and `dep`.
+        (vec![("authorization", "Basic YW55OnBhdA==")], "Alice"),
+        (vec![("authorization", "Basic YW55OmRlcA==")], "deploy Group(10)"),
+        (vec![("authorization", "Basic YW55OnJ1bg==")], UNAUTHORIZED),
+        (vec![("authorization", "Basic YW55Og==")], "anonymous"),
+        (vec![("authorization", "Basic ZGVw")], UNAUTHORIZED),
+        (vec![("job-token", "run")], "anonymous"),
+    ] {
+        assert_eq!(who(&env, Accepted::Repository, &headers, ""), expected, "{headers:?}");
+    }
+}
+
+#[test]
 fn each_form_counts_where_it_is_accepted() {
     let env = forge_with_tokens();
     let deploy = "deploy Group(10)";

@@ -20,6 +20,8 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
 pub(crate) struct User {
     username: String,
     name: String,
+    #[serde(default, skip_serializing_if = "is_default")]
+    commit_email: Option<String>,
     state: String,
     #[serde(default, skip_serializing_if = "is_default")]
     admin: bool,
@@ -36,6 +38,7 @@ impl User {
             id,
             username: self.username,
             name: self.name,
+            commit_email: self.commit_email,
             state: user::State::parse(&self.state).unwrap_or(user::State::Blocked),
             is_admin: self.admin,
             external: self.external,
@@ -50,6 +53,7 @@ impl From<&user::User> for User {
         User {
             username: user.username.clone(),
             name: user.name.clone(),
+            commit_email: user.commit_email.clone(),
             state: user.state.as_str().to_owned(),
             admin: user.is_admin,
             external: user.external,
@@ -127,6 +131,18 @@ pub(crate) struct Project {
     shares: Vec<Share>,
     #[serde(default, skip_serializing_if = "is_default")]
     job_tokens: JobTokens,
+    #[serde(default, skip_serializing_if = "is_default")]
+    protected_branches: Vec<ProtectedBranch>,
+    #[serde(default, skip_serializing_if = "is_default")]
+    suggestion_commit_message: Option<String>,
+}
+
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
+struct ProtectedBranch {
+    name: String,
+    /// Absent: nobody pushes.
+    #[serde(default, skip_serializing_if = "is_default")]
+    push: Option<u64>,
 }
 
 #[derive(Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -160,6 +176,8 @@ impl Project {
                 projects: self.job_tokens.projects,
                 groups: self.job_tokens.groups,
             },
+            protected_branches: self.protected_branches.into_iter().map(project::ProtectedBranch::from).collect(),
+            suggestion_commit_message: self.suggestion_commit_message,
         }
     }
 }
@@ -182,7 +200,21 @@ impl From<NewProject> for Project {
                 projects: new.job_tokens.projects,
                 groups: new.job_tokens.groups,
             },
+            protected_branches: new.protected_branches.into_iter().map(ProtectedBranch::from).collect(),
+            suggestion_commit_message: new.suggestion_commit_message,
         }
+    }
+}
+
+impl From<ProtectedBranch> for project::ProtectedBranch {
+    fn from(record: ProtectedBranch) -> Self {
+        project::ProtectedBranch { name: record.name, push: record.push.and_then(Role::from_level) }
+    }
+}
+
+impl From<project::ProtectedBranch> for ProtectedBranch {
+    fn from(branch: project::ProtectedBranch) -> Self {
+        ProtectedBranch { name: branch.name, push: branch.push.map(Role::level) }
     }
 }
 

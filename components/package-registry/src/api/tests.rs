@@ -85,6 +85,7 @@ impl Forge {
                 id,
                 username: username.into(),
                 name: username.into(),
+                commit_email: None,
                 state: State::Active,
                 is_admin: false,
                 external: false,
@@ -130,6 +131,8 @@ impl Forge {
             creator_id: None,
             shares: Vec::new(),
             job_tokens: JobTokens { restricted: true, projects: Vec::new(), groups: Vec::new() },
+            protected_branches: Vec::new(),
+            suggestion_commit_message: None,
         };
         project::save(&self.env(), project).unwrap();
     }
