@@ -13,7 +13,7 @@ use directory::access::Role;
 use directory::feature::Gates;
 use directory::member::Share;
 use directory::namespace::{NewGroup, Visibility};
-use directory::project::{FeatureAccess, JobTokens, NewProject};
+use directory::project::{Analytics, FeatureAccess, JobTokens, NewProject};
 use directory::user::{NewUser, State};
 use directory::{feature, namespace, project, setting, user};
 use kit::{Env, Timestamp};
@@ -168,6 +168,10 @@ struct Project {
     #[serde(default)]
     protected_branches: Vec<ProtectedBranch>,
     suggestion_commit_message: Option<String>,
+    #[serde(alias = "cube_api_base_url")]
+    analytics_api_base_url: Option<String>,
+    #[serde(default, alias = "cube_api_key", deserialize_with = "word::secret")]
+    analytics_api_key: Option<String>,
 }
 
 /// As the reference service lists them.
@@ -225,6 +229,10 @@ impl Project {
         let access = |level: Option<FeatureAccess>, enabled: Option<bool>| {
             level.unwrap_or(if enabled == Some(false) { FeatureAccess::Disabled } else { FeatureAccess::Enabled })
         };
+        let base_url = self.analytics_api_base_url.filter(|url| !url.is_empty());
+        if base_url.as_deref().is_some_and(|url| !settings::is_http(url)) {
+            return Err(BadLine::Fields("analytics_api_base_url is not an http or https URL").into());
+        }
         let new = NewProject {
             id: self.id.get(),
             name: self.name.unwrap_or_else(|| path.to_owned()),
@@ -244,6 +252,7 @@ impl Project {
             },
             protected_branches: self.protected_branches.into_iter().map(project::ProtectedBranch::from).collect(),
             suggestion_commit_message: self.suggestion_commit_message,
+            analytics: Analytics { base_url, key: self.analytics_api_key.filter(|key| !key.is_empty()) },
         };
         Ok(project::save(env, new)?)
     }

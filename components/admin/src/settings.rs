@@ -42,7 +42,6 @@ pub fn changes(fields: Map<String, Value>) -> Result<Map<String, Value>, Error> 
             checks.fault(format!("{name} is invalid"));
         }
     }
-    let is_http = |url: &str| url.starts_with("http://") || url.starts_with("https://");
     if params.text("analytics_api_base_url").is_some_and(|url| !is_http(url)) {
         checks.fault("analytics_api_base_url is not an http or https URL");
     }
@@ -53,6 +52,10 @@ pub fn changes(fields: Map<String, Value>) -> Result<Map<String, Value>, Error> 
 fn is_name(name: &str) -> bool {
     (1..=MAX_NAME).contains(&name.len())
         && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_')
+}
+
+pub fn is_http(url: &str) -> bool {
+    url.starts_with("http://") || url.starts_with("https://")
 }
 
 /// Whether a setting can be set but never read.
@@ -69,7 +72,7 @@ pub fn shown(settings: &Settings) -> Value {
         "hosted": settings.hosted(),
         "operator_group": settings.operator_group(),
         "analytics_api_base_url": settings.text("analytics_api_base_url"),
-        "product_analytics_enabled": settings.flag("product_analytics_enabled", false),
+        "product_analytics_enabled": settings.flag("product_analytics_enabled", true),
     });
     if let Value::Object(fields) = &mut shown {
         for (name, value) in settings.all() {

@@ -10,7 +10,7 @@
 use crate::access::Role;
 use crate::member::{self, Membership, Source};
 use crate::namespace::{self, NewGroup, Visibility};
-use crate::project::{self, FeatureAccess, JobTokens, NewProject};
+use crate::project::{self, Analytics, FeatureAccess, JobTokens, NewProject};
 use crate::token::{self, Fingerprint, Holder, Token};
 use crate::user::{self, NewUser, State};
 use kit::Env;
@@ -78,6 +78,7 @@ pub fn new_project(id: u64, path: &str, namespace_id: u64) -> NewProject {
         job_tokens: JobTokens { restricted: true, projects: vec![], groups: vec![] },
         protected_branches: vec![],
         suggestion_commit_message: None,
+        analytics: Analytics::default(),
     }
 }
 

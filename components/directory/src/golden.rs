@@ -124,6 +124,8 @@ fn projects_and_groups_are_read() {
     );
     assert_eq!(project.shares.first().map(|share| (share.group_id, share.role)), Some((12, Role::Planner)));
     assert_eq!(project.job_tokens, project::JobTokens { restricted: true, projects: vec![101], groups: vec![10] });
+    assert_eq!(project.analytics.base_url.as_deref(), Some("https://cube.example/"));
+    assert_eq!(project.analytics.key.as_deref(), Some("hush"));
     assert_eq!(project.namespace.shares.len(), 2);
     assert_eq!(project.root_namespace().visibility, namespace::Visibility::Internal);
 }

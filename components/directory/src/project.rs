@@ -8,6 +8,7 @@ use crate::rejection::{Rejection, Unsaved};
 use crate::store::{self, Key};
 use kit::Env;
 use kit::store::Fault;
+use std::fmt;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Project {
@@ -31,6 +32,7 @@ pub struct Project {
     pub protected_branches: Vec<ProtectedBranch>,
     /// What the message of a commit of applied suggestions is made of.
     pub suggestion_commit_message: Option<String>,
+    pub analytics: Analytics,
 }
 
 /// Who may use a feature of a project.
@@ -107,6 +109,21 @@ impl ProtectedBranch {
     }
 }
 
+/// An analytics engine of a project's own, in place of the one in the service's settings.
+#[derive(Clone, PartialEq, Eq, Default)]
+pub struct Analytics {
+    pub base_url: Option<String>,
+    /// Signs what is asked of the engine. Never shown.
+    pub key: Option<String>,
+}
+
+impl fmt::Debug for Analytics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let key = self.key.as_ref().map(|_| "hidden");
+        f.debug_struct("Analytics").field("base_url", &self.base_url).field("key", &key).finish()
+    }
+}
+
 impl Project {
     /// Whether somebody with this role may push to `branch`: a developer, unless the branch is
     /// protected. Of several protections that cover it, the most permissive counts, as in the
@@ -174,6 +191,7 @@ pub struct NewProject {
     pub job_tokens: JobTokens,
     pub protected_branches: Vec<ProtectedBranch>,
     pub suggestion_commit_message: Option<String>,
+    pub analytics: Analytics,
 }
 
 /// Creates or replaces a project. After a change of its path the old one leads to it, until

@@ -15,6 +15,8 @@ pub enum Broken {
     /// Storage failed while the body was produced. The head is already sent, so the only honest
     /// answer is a body that is visibly cut off.
     Storage(String),
+    /// Another server, whose answer is passed on, broke off or took too long.
+    Upstream(String),
     /// A reader's own limit, in bytes.
     TooLarge(u64),
 }
@@ -24,6 +26,7 @@ impl fmt::Display for Broken {
         match self {
             Broken::Peer(why) => write!(f, "body broken off: {why}"),
             Broken::Storage(why) => write!(f, "body cannot be produced: {why}"),
+            Broken::Upstream(why) => write!(f, "body from another server broken off: {why}"),
             Broken::TooLarge(limit) => write!(f, "body larger than {limit} bytes"),
         }
     }

@@ -4,8 +4,10 @@ use crate::blob::Cache;
 use crate::clock::Timestamp;
 use crate::env::Env;
 use crate::id::Entropy;
+use crate::outbound::{Call, Client, Failure, Nowhere, Reply};
 use crate::store::{Compare, Fault, Store, Swapped};
 use crate::variables::Variables;
+use futures::future::LocalBoxFuture;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -242,6 +244,34 @@ impl Entropy for CountingEntropy {
     }
 }
 
+/// Another server: remembers what it was asked, and answers what a function decides.
+#[derive(Clone)]
+pub struct Upstream {
+    calls: Rc<RefCell<Vec<Call>>>,
+    answer: Answer,
+}
+
+type Answer = Rc<dyn Fn(&Call) -> Result<Reply, Failure>>;
+
+impl Upstream {
+    pub fn new(answer: impl Fn(&Call) -> Result<Reply, Failure> + 'static) -> Self {
+        Upstream { calls: Rc::default(), answer: Rc::new(answer) }
+    }
+
+    /// What it was asked since the last time that it was asked this.
+    pub fn take_calls(&self) -> Vec<Call> {
+        self.calls.take()
+    }
+}
+
+impl Client for Upstream {
+    fn send(&self, call: Call) -> LocalBoxFuture<'static, Result<Reply, Failure>> {
+        let answer = (self.answer)(&call);
+        self.calls.borrow_mut().push(call);
+        Box::pin(std::future::ready(answer))
+    }
+}
+
 /// The moment of every [`env`].
 pub const NOW: Timestamp = Timestamp::from_millis(1_790_000_000_000);
 
@@ -252,6 +282,7 @@ pub fn env(store: impl Store + 'static, variables: &[(&str, &str)]) -> Env {
         blobs: Rc::new(Cache::new(1 << 20)),
         variables: Rc::new(variables.iter().copied().collect::<Variables>()),
         entropy: Rc::new(CountingEntropy::default()),
+        outbound: Rc::new(Nowhere),
         now: NOW,
     }
 }

@@ -3,6 +3,7 @@
 use crate::blob::Cache;
 use crate::clock::Timestamp;
 use crate::id::{self, Entropy};
+use crate::outbound::Client;
 use crate::request::Request;
 use crate::store::{Fault, Store};
 use crate::variables::Variables;
@@ -20,6 +21,7 @@ pub struct Env {
     pub blobs: Rc<Cache>,
     pub variables: Rc<Variables>,
     pub entropy: Rc<dyn Entropy>,
+    pub outbound: Rc<dyn Client>,
     /// When the request was taken up; the same moment for all of its decisions.
     pub now: Timestamp,
 }

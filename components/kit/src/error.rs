@@ -161,7 +161,7 @@ impl From<Broken> for Error {
         match broken {
             Broken::TooLarge(limit) => Error::too_large(limit),
             Broken::Peer(why) => Error::bad_request(&format!("request body is incomplete: {why}")),
-            Broken::Storage(why) => Error::internal(why),
+            Broken::Storage(why) | Broken::Upstream(why) => Error::internal(why),
         }
     }
 }

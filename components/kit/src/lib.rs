@@ -6,6 +6,7 @@
 //! | [`path`], [`params`], [`page`] | the raw path split before decoding, parameters and their coercion, offset pagination |
 //! | [`error`] | every error answer's status and shape |
 //! | [`store`], [`root`], [`blob`] | the key-value port, roots moved by compare-and-swap, immutable blobs cached by key |
+//! | [`outbound`] | the port for requests to other servers |
 //! | [`clock`], [`id`], [`variables`], [`env`] | time, randomness, configuration and storage, handed to the rules as values |
 //! | `double` | test doubles of the ports (feature `double`) |
 //! | `wasi` | the only module that knows a foreign type (wasm only) |
@@ -20,6 +21,7 @@ pub mod double;
 pub mod env;
 pub mod error;
 pub mod id;
+pub mod outbound;
 pub mod page;
 pub mod params;
 pub mod path;

@@ -24,11 +24,13 @@
 
 mod exchange;
 mod key_value;
+mod outbound;
 
 use crate::blob::Cache;
 use crate::clock::Timestamp;
 use crate::env::Env;
 use crate::id::Entropy;
+use crate::outbound::{Client, Nowhere};
 use crate::request::Request;
 use crate::response::Response;
 use crate::store::Store;
@@ -71,6 +73,8 @@ pub mod bindings {
     });
 }
 
+pub use outbound::Network;
+
 pub use bindings::export_area;
 pub use bindings::exports::hexad::platform::area::{Description, Guest as Area, Storage};
 pub use spin_sdk::wasip3;
@@ -107,7 +111,16 @@ pub async fn serve<F>(request: Incoming, variables: &[&str], handle: F) -> Outco
 where
     F: AsyncFnOnce(Env, Request) -> Response,
 {
-    let env = env(variables).await;
+    serve_with(Rc::new(Nowhere), request, variables, handle).await
+}
+
+/// The same for a component that calls other servers: with [`Network`], and only then, a
+/// component imports `wasi:http/client`.
+pub async fn serve_with<F>(outbound: Rc<dyn Client>, request: Incoming, variables: &[&str], handle: F) -> Outcome
+where
+    F: AsyncFnOnce(Env, Request) -> Response,
+{
+    let env = Env { outbound, ..env(variables).await };
     let request = exchange::incoming(request)?;
     let (method, path) = (request.method.clone(), request.path.clone());
     let response = handle(env, request).await;
@@ -148,6 +161,7 @@ async fn env(names: &[&str]) -> Env {
         blobs: instance.blobs,
         variables: instance.variables,
         entropy: instance.entropy,
+        outbound: Rc::new(Nowhere),
         now: now(),
     }
 }

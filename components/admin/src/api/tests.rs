@@ -108,7 +108,7 @@ fn settings_are_merged_and_secrets_never_shown() {
     assert_eq!(
         settings,
         json!({"license": "premium", "hosted": false, "operator_group": null, "analytics_api_base_url": null,
-            "cube_api_base_url": null, "product_analytics_enabled": false})
+            "cube_api_base_url": null, "product_analytics_enabled": true})
     );
     let (status, settings) = json_call(
         &env,

@@ -7,6 +7,7 @@ use directory::user::State;
 use kit::Timestamp;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
+use serde_json::Value;
 
 /// A word that `read` knows; `null` is absent.
 fn word<'de, D: Deserializer<'de>, T>(
@@ -40,6 +41,15 @@ pub fn moment<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Timestamp>, D
 
 pub fn lower_case<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
     word(from, "word", |text| Some(text.to_ascii_lowercase()))
+}
+
+/// A text that no message may quote, nor anything in its place.
+pub fn secret<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
+    match Value::deserialize(from)? {
+        Value::Null => Ok(None),
+        Value::String(text) => Ok(Some(text)),
+        _ => Err(D::Error::custom("a secret is no text")),
+    }
 }
 
 pub fn role<'de, D: Deserializer<'de>>(from: D) -> Result<Role, D::Error> {

@@ -135,6 +135,8 @@ pub(crate) struct Project {
     protected_branches: Vec<ProtectedBranch>,
     #[serde(default, skip_serializing_if = "is_default")]
     suggestion_commit_message: Option<String>,
+    #[serde(default, skip_serializing_if = "is_default")]
+    analytics: Analytics,
 }
 
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
@@ -143,6 +145,14 @@ struct ProtectedBranch {
     /// Absent: nobody pushes.
     #[serde(default, skip_serializing_if = "is_default")]
     push: Option<u64>,
+}
+
+#[derive(Clone, Default, PartialEq, Serialize, Deserialize)]
+struct Analytics {
+    #[serde(default, skip_serializing_if = "is_default")]
+    base_url: Option<String>,
+    #[serde(default, skip_serializing_if = "is_default")]
+    key: Option<String>,
 }
 
 #[derive(Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -178,6 +188,7 @@ impl Project {
             },
             protected_branches: self.protected_branches.into_iter().map(project::ProtectedBranch::from).collect(),
             suggestion_commit_message: self.suggestion_commit_message,
+            analytics: project::Analytics { base_url: self.analytics.base_url, key: self.analytics.key },
         }
     }
 }
@@ -202,6 +213,7 @@ impl From<NewProject> for Project {
             },
             protected_branches: new.protected_branches.into_iter().map(ProtectedBranch::from).collect(),
             suggestion_commit_message: new.suggestion_commit_message,
+            analytics: Analytics { base_url: new.analytics.base_url, key: new.analytics.key },
         }
     }
 }

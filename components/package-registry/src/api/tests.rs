@@ -133,6 +133,7 @@ impl Forge {
             job_tokens: JobTokens { restricted: true, projects: Vec::new(), groups: Vec::new() },
             protected_branches: Vec::new(),
             suggestion_commit_message: None,
+            analytics: Default::default(),
         };
         project::save(&self.env(), project).unwrap();
     }

@@ -233,3 +233,22 @@ fn lost_answers_of_storage_do_no_harm() {
     assert_eq!(send_lines(&env, FORGE).1["failed"], 0);
     assert!(matches!(project::find(&env, "acme/core/engine").unwrap(), Lookup::Found(_)));
 }
+
+#[test]
+fn a_project_can_have_an_analytics_engine_of_its_own() {
+    let env = forge();
+    let line = |more: &str| format!("{{\"kind\":\"project\",\"id\":100,\"path\":\"site\",\"namespace_id\":10{more}}}");
+    let both = line(r#","cube_api_base_url":"https://cube.example/","analytics_api_key":"hush3""#);
+    assert_eq!(send_lines(&env, both).1["failed"], 0);
+    let Lookup::Found(site) = project::find(&env, "100").unwrap() else { panic!("found") };
+    assert_eq!(site.analytics.base_url.as_deref(), Some("https://cube.example/"));
+    assert_eq!(site.analytics.key.as_deref(), Some("hush3"));
+    assert!(!format!("{site:?}").contains("hush3"));
+    for (field, why) in [
+        (r#","analytics_api_base_url":"file:///x""#, "analytics_api_base_url is not an http or https URL"),
+        (r#","analytics_api_key":123456"#, "a secret is no text"),
+    ] {
+        let errors = send_lines(&env, line(field)).1["errors"].to_string();
+        assert!(errors.contains(why) && !errors.contains("123456"), "{errors}");
+    }
+}

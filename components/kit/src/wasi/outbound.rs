@@ -1,0 +1,158 @@
+//! The outbound port over `wasi:http/client`.
+
+use crate::body::{Body, Broken, Chunk};
+use crate::outbound::{Call, Client, Failure, Patience, Reply};
+use bytes::Bytes;
+use futures::future::{self, Either, LocalBoxFuture};
+use futures::stream::{self, StreamExt};
+use http::header::{CONTENT_LENGTH, HeaderName, HeaderValue};
+use http::{HeaderMap, StatusCode};
+use spin_sdk::wasip3::clocks::monotonic_clock;
+use spin_sdk::wasip3::http::client;
+use spin_sdk::wasip3::http::types::{ErrorCode, Fields, Method, Request, RequestOptions, Response, Scheme, Trailers};
+use spin_sdk::wasip3::wit_bindgen::{FutureReader, FutureWriter, StreamReader, StreamResult};
+use spin_sdk::wasip3::{spawn, wit_future, wit_stream};
+use std::time::Duration;
+
+/// How much of an answer's body is taken at a time, in bytes.
+const READ: usize = 64 << 10;
+
+/// The network, as far as the manifest grants it.
+pub struct Network;
+
+impl Client for Network {
+    fn send(&self, call: Call) -> LocalBoxFuture<'static, Result<Reply, Failure>> {
+        Box::pin(async move {
+            let mut budget = Budget::new(call.patience.total);
+            let request = request(call).map_err(|why| Failure::Other(why.into()))?;
+            let answered = budget.spend(client::send(request)).await.ok_or(Failure::Timeout)?;
+            let response = answered.map_err(failure)?;
+            let status =
+                StatusCode::from_u16(response.get_status_code()).map_err(|why| Failure::Other(why.to_string()))?;
+            let mut headers = HeaderMap::new();
+            for (name, value) in response.get_headers().copy_all() {
+                if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::try_from(value)) {
+                    headers.append(name, value);
+                }
+            }
+            Ok(Reply { status, headers, body: Body::Stream(chunks(response, budget).boxed_local()) })
+        })
+    }
+}
+
+/// What is left of [`Patience::total`].
+struct Budget {
+    left: Duration,
+    /// One for many waits: to set an alarm is a call of the host.
+    alarm: LocalBoxFuture<'static, ()>,
+}
+
+impl Budget {
+    fn new(left: Duration) -> Self {
+        Budget { left, alarm: Box::pin(monotonic_clock::wait_for(nanoseconds(left))) }
+    }
+
+    /// Waits for `work`; `None` if the budget is used up first.
+    async fn spend<T>(&mut self, work: impl IntoFuture<Output = T>) -> Option<T> {
+        let start = monotonic_clock::now();
+        let mut work = std::pin::pin!(work.into_future());
+        loop {
+            let outcome = future::select(work.as_mut(), &mut self.alarm).await;
+            let left = self.left.saturating_sub(Duration::from_nanos(monotonic_clock::now().saturating_sub(start)));
+            match outcome {
+                Either::Left((outcome, _)) => {
+                    self.left = left;
+                    return Some(outcome);
+                }
+                Either::Right(_) if left.is_zero() => return None,
+                // Some of the time since the alarm was set was the reader's.
+                Either::Right(_) => self.alarm = Box::pin(monotonic_clock::wait_for(nanoseconds(left))),
+            }
+        }
+    }
+}
+
+fn nanoseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+fn request(call: Call) -> Result<Request, &'static str> {
+    let Call { method, url, mut headers, body, patience } = call;
+    if !body.is_empty() {
+        headers.insert(CONTENT_LENGTH, body.len().into());
+    }
+    let entries: Vec<(String, Vec<u8>)> =
+        headers.iter().map(|(name, value)| (name.as_str().to_owned(), value.as_bytes().to_vec())).collect();
+    let fields = Fields::from_list(&entries).map_err(|_| "the host refused a header")?;
+    let (trailers_writer, trailers) = wit_future::new(|| Ok(None));
+    drop(trailers_writer);
+    let contents = (!body.is_empty()).then(|| {
+        let (mut writer, reader) = wit_stream::new();
+        spawn(async move { drop(writer.write_all(body.into()).await) });
+        reader
+    });
+    let (request, _sent) = Request::new(fields, contents, trailers, Some(options(patience)));
+    request.set_method(&Method::from(&method)).map_err(|()| "the host refused the method")?;
+    let scheme = url.scheme().map(Scheme::from);
+    request.set_scheme(scheme.as_ref()).map_err(|()| "the host refused the scheme")?;
+    let authority = url.authority().map(|authority| authority.as_str());
+    request.set_authority(authority).map_err(|()| "the host refused the authority")?;
+    let path = url.path_and_query().map(|path| path.as_str());
+    request.set_path_with_query(path).map_err(|()| "the host refused the path")?;
+    Ok(request)
+}
+
+/// A host that knows no such time-out refuses the option; [`Patience::total`] holds all the same.
+fn options(patience: Patience) -> RequestOptions {
+    let options = RequestOptions::new();
+    let _ = options.set_connect_timeout(Some(nanoseconds(patience.connect)));
+    let _ = options.set_first_byte_timeout(Some(nanoseconds(patience.silence)));
+    let _ = options.set_between_bytes_timeout(Some(nanoseconds(patience.silence)));
+    options
+}
+
+struct Reading {
+    body: StreamReader<u8>,
+    trailers: FutureReader<Result<Option<Trailers>, ErrorCode>>,
+    /// Dropping this tells the host that the body is not wanted any more.
+    _taken: FutureWriter<Result<(), ErrorCode>>,
+    budget: Budget,
+}
+
+fn chunks(response: Response, budget: Budget) -> impl stream::Stream<Item = Chunk> {
+    let (taken, reader) = wit_future::new(|| Ok(()));
+    let (body, trailers) = Response::consume_body(response, reader);
+    let reading = Reading { body, trailers, _taken: taken, budget };
+    stream::unfold(Some(reading), async |reading| {
+        let Reading { mut body, trailers, _taken, mut budget } = reading?;
+        let broken = |why: String| Some((Err(Broken::Upstream(why)), None));
+        match budget.spend(body.read(Vec::with_capacity(READ))).await {
+            None => broken("it took too long".into()),
+            Some((StreamResult::Complete(_), chunk)) => {
+                Some((Ok(Bytes::from(chunk)), Some(Reading { body, trailers, _taken, budget })))
+            }
+            Some((StreamResult::Dropped | StreamResult::Cancelled, _)) => match budget.spend(trailers).await {
+                Some(Ok(_)) => None,
+                // The stream also ends when the server hangs up; only the trailers tell.
+                Some(Err(code)) => broken(code.to_string()),
+                None => broken("it took too long".into()),
+            },
+        }
+    })
+}
+
+fn failure(code: ErrorCode) -> Failure {
+    match code {
+        ErrorCode::ConnectionLimitReached => Failure::Busy,
+        ErrorCode::HttpRequestDenied | ErrorCode::DestinationIpProhibited => Failure::Denied,
+        ErrorCode::ConnectionTimeout
+        | ErrorCode::ConnectionReadTimeout
+        | ErrorCode::ConnectionWriteTimeout
+        | ErrorCode::HttpResponseTimeout
+        | ErrorCode::DnsTimeout => Failure::Timeout,
+        ErrorCode::ConnectionRefused => Failure::Refused,
+        ErrorCode::DnsError(_) | ErrorCode::DestinationNotFound => Failure::Name,
+        ErrorCode::TlsProtocolError | ErrorCode::TlsCertificateError | ErrorCode::TlsAlertReceived(_) => Failure::Tls,
+        other => Failure::Other(other.to_string()),
+    }
+}

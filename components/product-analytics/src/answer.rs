@@ -1,0 +1,158 @@
+//! What an answer of the engine means. Its HTTP status says nothing: only the body decides.
+
+use crate::outline::{self, Outline};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use std::fmt;
+
+/// Why there is no answer, or none that can be used.
+#[derive(Debug)]
+pub enum Fault {
+    /// The connection ended before the body did.
+    BrokenOff,
+    /// More than this many bytes.
+    TooLarge(u64),
+    Shape(outline::Fault),
+    NotText,
+    Json(serde_json::Error),
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Fault::BrokenOff => f.write_str("it broke off"),
+            Fault::TooLarge(limit) => write!(f, "it is larger than {limit} bytes"),
+            Fault::Shape(fault) => fault.fmt(f),
+            Fault::NotText => f.write_str("it is not UTF-8"),
+            Fault::Json(why) => write!(f, "it is not JSON: {why}"),
+        }
+    }
+}
+
+impl From<outline::Fault> for Fault {
+    fn from(fault: outline::Fault) -> Self {
+        Fault::Shape(fault)
+    }
+}
+
+impl From<serde_json::Error> for Fault {
+    fn from(why: serde_json::Error) -> Self {
+        Fault::Json(why)
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// No error.
+    Success,
+    /// The query takes longer than one call: the caller asks again.
+    Waiting,
+    /// The project has no data yet.
+    NoDatabase,
+    /// The engine's own words.
+    Refused(String),
+}
+
+#[derive(Deserialize)]
+struct Top<'a> {
+    #[serde(borrow)]
+    error: Option<&'a RawValue>,
+}
+
+/// What a whole answer means, and where its object ends.
+pub fn read(whole: &str) -> Result<(Verdict, Outline, usize), Fault> {
+    let mut outline = Outline::default();
+    let end = outline.push(whole.as_bytes())?;
+    let top: Top = serde_json::from_str(whole)?;
+    let Some(end) = end else { return Err(Fault::BrokenOff) };
+    let verdict = match top.error.map(RawValue::get) {
+        None | Some("\"\"" | "false" | "[]" | "{}") => Verdict::Success,
+        Some(error) => match serde_json::from_str::<String>(error) {
+            Ok(text) => judge(&text),
+            Err(_) => Verdict::Refused("the analytics engine refused the query".to_owned()),
+        },
+    };
+    Ok((verdict, outline, end))
+}
+
+fn judge(error: &str) -> Verdict {
+    // What the database says when it, or its tables, have not been made.
+    let missing = ["Error: Code: 81.", "Error: Code: 60."].iter().any(|code| {
+        let detail = error.split_once(code).map(|(_, detail)| detail);
+        detail.is_some_and(|detail| detail.contains("UNKNOWN_DATABASE") || detail.contains("UNKNOWN_TABLE"))
+    });
+    match error {
+        "Continue wait" => Verdict::Waiting,
+        _ if missing => Verdict::NoDatabase,
+        _ => Verdict::Refused(without_stack(error)),
+    }
+}
+
+/// The lines before a stack trace: where the engine's files are is nobody's business.
+fn without_stack(error: &str) -> String {
+    let is_frame = |line: &&str| line.trim_start().starts_with("at ") && line.starts_with([' ', '\t']);
+    error.lines().take_while(|line| !is_frame(line)).collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn verdict(body: &str) -> Verdict {
+        read(body).unwrap().0
+    }
+
+    fn refused(text: &str) -> Verdict {
+        Verdict::Refused(text.to_owned())
+    }
+
+    #[test]
+    fn only_an_error_that_is_something_is_one() {
+        for body in ["{}", r#"{"results":[]}"#, r#"{"error":null}"#, r#"{"error":""}"#, r#"{"a":{"error":"x"}}"#] {
+            assert_eq!(verdict(body), Verdict::Success, "{body}");
+        }
+        assert_eq!(verdict(r#"{"error":"Continue wait"}"#), Verdict::Waiting);
+        assert_eq!(verdict(r#"{"type":"UserError","error":"Continue waiting"}"#), refused("Continue waiting"));
+        for body in [r#"{"error":{"stack":"at /srv/x.js"}}"#, r#"{"error":true}"#, r#"{"error":["/srv"]}"#] {
+            assert_eq!(verdict(body), refused("the analytics engine refused the query"), "{body}");
+        }
+    }
+
+    #[test]
+    fn an_absent_database_is_told_by_its_code_and_name() {
+        let error = |text: &str| verdict(&format!(r#"{{"error":"{text}"}}"#));
+        for text in [
+            "Error: Code: 81. DB::Exception: Database gitlab_project_999 doesn't exist. (UNKNOWN_DATABASE)",
+            "Error: Code: 60. DB::Exception: Table x doesn't exist. (UNKNOWN_TABLE) (version 22)",
+        ] {
+            assert_eq!(error(text), Verdict::NoDatabase, "{text}");
+        }
+        for text in [
+            "Error: Code: 62. DB::Exception: (UNKNOWN_TABLE)",
+            "Error: Code: 81. DB::Exception: (SYNTAX)",
+            "(UNKNOWN_DATABASE) Error: Code: 81.",
+        ] {
+            assert_eq!(error(text), refused(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn stack_traces_stay_here() {
+        let body = r#"{"error":"Error: no\nreally\n    at f (/srv/a.js:1:2)\n    at g","stack":"at /srv"}"#;
+        assert_eq!(verdict(body), refused("Error: no\nreally"));
+    }
+
+    #[test]
+    fn what_is_no_object_of_json_is_a_fault() {
+        for (body, text) in [
+            ("", "it is not JSON: EOF while parsing a value at line 1 column 0"),
+            ("<html>", "it is not a JSON object"),
+            ("[]", "it is not a JSON object"),
+            ("null", "it is not a JSON object"),
+            ("{\"a\":}", "it is not JSON: expected value at line 1 column 6"),
+            ("{\"a\":1", "it is not JSON: EOF while parsing an object at line 1 column 6"),
+        ] {
+            assert_eq!(read(body).unwrap_err().to_string(), text, "{body}");
+        }
+    }
+}

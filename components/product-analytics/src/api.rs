@@ -1,0 +1,170 @@
+//! One request: checked, put to the engine, and the engine's answer put into ours. The only file
+//! that knows a status.
+
+use crate::answer::{self, Verdict};
+use crate::engine::{self, Engine};
+use crate::gap::{self, Gap};
+use crate::passage::{self, Additions, Arrived};
+use crate::query::Query;
+use crate::route::{self, Endpoint};
+use crate::token;
+use directory::caller::{self, Accepted, BOOTSTRAP_ADMIN_TOKEN, Caller};
+use directory::feature::{self, Actor};
+use directory::project::{self, Project};
+use directory::{access, setting};
+use http::header::{AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
+use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use kit::env::EXTERNAL_URL;
+use kit::outbound::{Call, Failure, Patience, Reply};
+use kit::{Body, Env, Error, Request, Response};
+use std::time::Duration;
+
+/// The feature that switches the area on, for a project or for all.
+const FEATURE: &str = "product_analytics_features";
+
+/// Seconds to wait for a connection to the engine, for its next sign of life, and for all of its
+/// answer. The engine says `Continue wait` after 5 seconds, so silence must last longer.
+const CONNECT: (&str, u64) = ("analytics_connect_seconds", 10);
+const SILENCE: (&str, u64) = ("analytics_read_seconds", 20);
+const TOTAL: (&str, u64) = ("analytics_total_seconds", 30);
+
+/// The longest answer, in bytes.
+const MAX_ANSWER: (&str, u64) = ("analytics_max_answer_bytes", 20 << 20);
+
+/// The variables that this component reads.
+pub const VARIABLES: &[&str] = &[BOOTSTRAP_ADMIN_TOKEN, EXTERNAL_URL, CONNECT.0, SILENCE.0, TOTAL.0, MAX_ANSWER.0];
+
+/// Answers a request.
+pub async fn handle(env: Env, request: Request) -> Response {
+    answer(&env, request).await.unwrap_or_else(Response::from)
+}
+
+async fn answer(env: &Env, request: Request) -> Result<Response, Error> {
+    let (id, endpoint) = route::parse(&request.method, &request.path)?;
+    let caller = caller::authenticate(env, &request, Accepted::Api)?;
+    caller.user_or_401()?;
+    caller.require_scope(caller::api_scopes(&request.method))?;
+    if !id.strip_prefix('-').unwrap_or(&id).bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(Error::validation("project_id is invalid"));
+    }
+    let issuer = host(&env.external_url(&request)).to_owned();
+    let query = match endpoint {
+        Endpoint::Load | Endpoint::DryRun => Some(Query::read(request).await?),
+        Endpoint::Meta => None,
+    };
+    let project = readable(env, &caller, &id)?.ok_or_else(|| Error::not_found("Project"))?;
+    let engine = engine(env, &project)?
+        .ok_or_else(|| Error::message(StatusCode::NOT_FOUND, "Product Analytics is not enabled"))?;
+    let token = token::mint(&engine.key, project.id, &issuer, env.now).map_err(internal)?;
+
+    let call = call(env, &engine, endpoint, query.as_ref(), &token)?;
+    let reply = env.outbound.send(call).await.map_err(unreachable)?;
+    let additions = Additions {
+        results: query.is_some(),
+        token: query.as_ref().filter(|query| query.include_token).map(|_| token),
+    };
+    let gaps = match (endpoint, &query) {
+        (Endpoint::Load, Some(query)) => gap::asked(&query.text),
+        _ => Vec::new(),
+    };
+    let limit = env.variables.number(MAX_ANSWER.0, MAX_ANSWER.1);
+    respond(reply, &gaps, additions, limit).await
+}
+
+/// The host of an address, without its port.
+fn host(url: &str) -> &str {
+    let authority = url.split("://").nth(1).unwrap_or(url);
+    let authority = authority.split('/').next().unwrap_or_default();
+    match authority.rsplit_once(':') {
+        Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => host,
+        _ => authority,
+    }
+}
+
+/// The project, if the caller may see it.
+fn readable(env: &Env, caller: &Caller, id: &str) -> Result<Option<Project>, Error> {
+    // One that is no id of anything is a project that is not there.
+    let Ok(id) = id.parse() else { return Ok(None) };
+    let Some(project) = project::by_id(env, id)? else { return Ok(None) };
+    Ok(access::may_read_project(env, caller, &project)?.then_some(project))
+}
+
+fn engine(env: &Env, project: &Project) -> Result<Option<Engine>, Error> {
+    let Some(engine) = engine::of(&setting::read(env)?, project) else { return Ok(None) };
+    Ok(feature::is_enabled(env, FEATURE, Some(Actor::Project(project.id)))?.then_some(engine))
+}
+
+fn call(env: &Env, engine: &Engine, endpoint: Endpoint, query: Option<&Query>, token: &str) -> Result<Call, Error> {
+    let url = engine.address(endpoint).ok_or_else(|| bad_gateway("its address in the settings is none"))?;
+    let seconds = |(name, default)| Duration::from_secs(env.variables.number(name, default));
+    let mut headers = HeaderMap::new();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(AUTHORIZATION, HeaderValue::from_str(token).map_err(internal)?);
+    let (method, body) = match query {
+        Some(query) => (Method::POST, query.body().map_err(internal)?),
+        None => (Method::GET, Vec::new()),
+    };
+    let patience = Patience { connect: seconds(CONNECT), silence: seconds(SILENCE), total: seconds(TOTAL) };
+    Ok(Call { method, url, headers, body: body.into(), patience })
+}
+
+async fn respond(reply: Reply, gaps: &[Gap], additions: Additions, limit: u64) -> Result<Response, Error> {
+    let declared = reply.headers.get(http::header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
+    if declared.is_some_and(|length: u64| length > limit) {
+        return Err(unusable(answer::Fault::TooLarge(limit)));
+    }
+    match passage::arrive(reply.body, limit, !gaps.is_empty()).await.map_err(unusable)? {
+        Arrived::Beginning(passage) => Ok(json(passage.into_body(additions))),
+        Arrived::Whole(whole) => decide(whole, gaps, &additions, limit),
+    }
+}
+
+/// Our answer to a whole answer of the engine.
+fn decide(whole: Vec<u8>, gaps: &[Gap], additions: &Additions, limit: u64) -> Result<Response, Error> {
+    let mut whole = String::from_utf8(whole).map_err(|_| unusable(answer::Fault::NotText))?;
+    let (verdict, outline, end) = answer::read(&whole).map_err(unusable)?;
+    match verdict {
+        Verdict::Waiting => Ok(json(whole.into())),
+        Verdict::NoDatabase => Err(Error::not_found("Clickhouse Database")),
+        Verdict::Refused(why) => Err(Error::message(StatusCode::BAD_REQUEST, why)),
+        Verdict::Success => {
+            whole.insert_str(end, &additions.members(&outline));
+            if !gaps.is_empty() {
+                whole = gap::fill(whole, gaps, limit).map_err(unusable)?;
+            }
+            Ok(json(whole.into()))
+        }
+    }
+}
+
+fn json(body: Body) -> Response {
+    let response = Response { body, ..Response::new(StatusCode::OK) };
+    response
+        .with_header(CONTENT_TYPE, HeaderValue::from_static("application/json"))
+        .with_header(CACHE_CONTROL, HeaderValue::from_static("no-store"))
+}
+
+fn internal(why: impl ToString) -> Error {
+    Error::internal(why.to_string())
+}
+
+fn unreachable(failure: Failure) -> Error {
+    let mut error = match &failure {
+        Failure::Busy => Error::message(StatusCode::SERVICE_UNAVAILABLE, "503 Service Unavailable")
+            .with_header(RETRY_AFTER, HeaderValue::from_static("1")),
+        failure => bad_gateway(&failure.to_string()),
+    };
+    error.cause = Some(format!("{failure:?}"));
+    error
+}
+
+fn unusable(fault: answer::Fault) -> Error {
+    Error::message(StatusCode::BAD_GATEWAY, format!("the analytics engine's answer cannot be used: {fault}"))
+}
+
+fn bad_gateway(why: &str) -> Error {
+    Error::message(StatusCode::BAD_GATEWAY, format!("the analytics engine cannot be asked: {why}"))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,202 @@
+//! Requests in, answers out, with an engine that a function plays.
+
+mod access;
+mod upstream;
+
+use super::handle;
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use bytes::Bytes;
+use directory::access::Role;
+use directory::member::{self, Membership, Source};
+use directory::namespace::{self, NewGroup, Visibility};
+use directory::project::{self, Analytics, FeatureAccess, JobTokens, NewProject};
+use directory::token::{self, Fingerprint, Holder, Token};
+use directory::user::{self, NewUser, State};
+use directory::{feature, setting};
+use futures::executor::block_on;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
+use kit::body::{Body, Broken, Chunk};
+use kit::double::{self, FailingStore, MemoryStore, Upstream};
+use kit::outbound::{Call, Failure, Reply};
+use kit::store::Store;
+use kit::{Env, Request};
+use serde_json::{Value, json};
+use std::rc::Rc;
+
+const PUBLIC: u64 = 7;
+const PRIVATE: u64 = 9;
+/// In the personal namespace of `dev`.
+const PERSONAL: u64 = 20;
+
+/// Groups `acme` (public) with project 7, `acme/labs` (private) with project 9; `dev` and `guest`
+/// are members of `acme`, `outsider` is not. Each user has a token of their name, and `reader` is
+/// a token of `dev` that may only read. Analytics is set up, and its engine answers with what
+/// `answer` gives.
+struct Forge {
+    store: MemoryStore,
+    engine: Upstream,
+    variables: Vec<(&'static str, &'static str)>,
+}
+
+/// What was answered.
+struct Answer {
+    status: u16,
+    headers: HeaderMap,
+    /// The body, and whether it was broken off.
+    body: Vec<u8>,
+    broken: Option<Broken>,
+}
+
+impl Answer {
+    #[track_caller]
+    fn json(&self) -> Value {
+        assert_eq!(self.broken, None);
+        serde_json::from_slice(&self.body).unwrap_or_else(|why| panic!("{why}: {}", self.text()))
+    }
+
+    fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+
+    #[track_caller]
+    fn is(&self, status: u16, body: Value) {
+        assert_eq!((self.status, self.json()), (status, body));
+    }
+}
+
+fn reply(body: impl Into<Body>) -> Reply {
+    Reply { status: StatusCode::OK, headers: HeaderMap::new(), body: body.into() }
+}
+
+/// A body that comes in these parts.
+fn parts(parts: Vec<Chunk>) -> Body {
+    Body::pull(parts.into_iter())
+}
+
+impl Forge {
+    fn answering(body: &'static str) -> Self {
+        Forge::with(move |_| Ok(reply(body)))
+    }
+
+    fn with(answer: impl Fn(&Call) -> Result<Reply, Failure> + 'static) -> Self {
+        let forge = Forge { store: MemoryStore::default(), engine: Upstream::new(answer), variables: Vec::new() };
+        let env = forge.env();
+        for (id, name) in [(1, "dev"), (2, "guest"), (3, "outsider")] {
+            let new = NewUser {
+                id,
+                username: name.into(),
+                name: name.into(),
+                state: State::Active,
+                is_admin: false,
+                external: false,
+                bot: false,
+                commit_email: None,
+                namespace_id: None,
+            };
+            user::save(&env, new).unwrap();
+            forge.token(name, id, &["api"]);
+        }
+        forge.token("reader", 1, &["read_api"]);
+        for (id, path, parent_id, visibility) in
+            [(10, "acme", None, Visibility::Public), (11, "labs", Some(10), Visibility::Private)]
+        {
+            let new = NewGroup { id, name: path.into(), path: path.into(), parent_id, visibility, shares: vec![] };
+            namespace::save_group(&env, new).unwrap();
+        }
+        forge.project(PUBLIC, "open", 10, Visibility::Public, Analytics::default());
+        forge.project(PRIVATE, "secret", 11, Visibility::Private, Analytics::default());
+        forge.project(
+            PERSONAL,
+            "notes",
+            user::by_id(&env, 1).unwrap().unwrap().namespace_id,
+            Visibility::Public,
+            Analytics::default(),
+        );
+        for (user, role) in [(1, Role::Developer), (2, Role::Guest)] {
+            let membership = Membership { role, expires_at: None };
+            member::save(&env, user, &[(Source::Group(10), Some(membership))].into()).unwrap();
+        }
+        forge.set(json!({"analytics_api_base_url": "http://engine.test/x/", "analytics_api_key": "very secret"}));
+        feature::save(&env, super::FEATURE, |gates| gates.boolean = true).unwrap();
+        forge
+    }
+
+    fn env(&self) -> Env {
+        self.env_over(self.store.clone())
+    }
+
+    fn env_over(&self, store: impl Store + 'static) -> Env {
+        Env { outbound: Rc::new(self.engine.clone()), ..double::env(store, &self.variables) }
+    }
+
+    fn token(&self, text: &str, user: u64, scopes: &[&str]) {
+        let scopes = scopes.iter().map(|scope| (*scope).to_owned()).collect();
+        let token = Token { holder: Holder::User(user), name: text.into(), scopes, expires_at: None, revoked: false };
+        token::save(&self.env(), &Fingerprint::of(text.as_bytes()), Some(token)).unwrap();
+    }
+
+    fn project(&self, id: u64, path: &str, namespace_id: u64, visibility: Visibility, analytics: Analytics) {
+        let project = NewProject {
+            id,
+            name: path.into(),
+            path: path.into(),
+            namespace_id,
+            visibility,
+            registry: FeatureAccess::Enabled,
+            issues: FeatureAccess::Enabled,
+            archived: false,
+            default_branch: None,
+            creator_id: None,
+            shares: Vec::new(),
+            job_tokens: JobTokens { restricted: true, projects: Vec::new(), groups: Vec::new() },
+            protected_branches: Vec::new(),
+            suggestion_commit_message: None,
+            analytics,
+        };
+        project::save(&self.env(), project).unwrap();
+    }
+
+    fn set(&self, settings: Value) {
+        setting::save(&self.env(), settings.as_object().unwrap()).unwrap();
+    }
+
+    fn ask(&self, token: &str, method: Method, path: &str, body: impl Into<Body>) -> Answer {
+        ask(self.env(), token, method, path, body)
+    }
+
+    /// A query for project 7, by `dev`.
+    fn load(&self, body: impl Into<Body>) -> Answer {
+        self.ask("dev", Method::POST, "7/product_analytics/request/load", body)
+    }
+}
+
+fn ask(env: Env, token: &str, method: Method, path: &str, body: impl Into<Body>) -> Answer {
+    let mut request = Request::new(method, &format!("/api/v4/projects/{path}"));
+    request.authority = "forge.test:8080".into();
+    request.body = body.into();
+    request.headers.insert("content-type", HeaderValue::from_static("application/json"));
+    if !token.is_empty() {
+        request.headers.insert(HeaderName::from_static("private-token"), HeaderValue::from_str(token).unwrap());
+    }
+    block_on(async {
+        let mut response = handle(env, request).await;
+        let (mut body, mut broken) = (Vec::new(), None);
+        while let Some(chunk) = response.body.next().await {
+            match chunk {
+                Ok(bytes) => body.extend_from_slice(&bytes),
+                Err(why) => broken = Some(why),
+            }
+        }
+        Answer { status: response.status.as_u16(), headers: response.headers, body, broken }
+    })
+}
+
+/// A query that the engine may be asked.
+const QUERY: &str = r#"{"query":{"measures":["TrackedEvents.count"]}}"#;
+
+/// The claims of the token in a call.
+fn claims(call: &Call) -> Value {
+    let token = call.headers["authorization"].to_str().unwrap();
+    serde_json::from_slice(&URL_SAFE_NO_PAD.decode(token.split('.').nth(1).unwrap()).unwrap()).unwrap()
+}

@@ -1,0 +1,113 @@
+//! Who may ask, and when analytics is there to be asked.
+
+use super::*;
+
+const LOAD: &str = "7/product_analytics/request/load";
+
+#[test]
+fn what_is_wrong_is_told_in_order() {
+    let forge = Forge::answering("{}");
+    forge.set(json!({"license": "free"}));
+    let load = |token: &str, project: &str, body: &'static str| {
+        forge.ask(token, Method::POST, &format!("{project}/product_analytics/request/load"), body)
+    };
+    load("", "x", "{").is(401, json!({"message": "401 Unauthorized"}));
+    load("unknown", "7", QUERY).is(401, json!({"message": "401 Unauthorized"}));
+    assert_eq!(load("reader", "x", "{").json()["error"], "insufficient_scope");
+    load("dev", "acme%2Fopen", "{").is(400, json!({"error": "project_id is invalid"}));
+    load("dev", "999", "{}").is(400, json!({"error": "query is missing"}));
+    load("outsider", "9", QUERY).is(404, json!({"message": "404 Project Not Found"}));
+    for id in ["999", "-1", "99999999999999999999999"] {
+        load("dev", id, QUERY).is(404, json!({"message": "404 Project Not Found"}));
+    }
+    load("dev", "7", QUERY).is(404, json!({"message": "Product Analytics is not enabled"}));
+    assert_eq!(forge.engine.take_calls(), [], "nobody was asked");
+}
+
+#[test]
+fn whoever_may_read_the_project_may_ask() {
+    let forge = Forge::answering(r#"{"results":[]}"#);
+    for (token, project, status) in
+        [("outsider", 7, 200), ("guest", 7, 200), ("guest", 9, 200), ("dev", 9, 200), ("outsider", 9, 404)]
+    {
+        let answer = forge.ask(token, Method::POST, &format!("{project}/product_analytics/request/load"), QUERY);
+        assert_eq!(answer.status, status, "{token} {project}");
+    }
+    let meta = |token, method| forge.ask(token, method, "7/product_analytics/request/meta", "").status;
+    assert_eq!((meta("reader", Method::GET), meta("reader", Method::HEAD)), (200, 200));
+    assert_eq!((meta("reader", Method::POST), meta("dev", Method::POST)), (403, 200));
+}
+
+#[test]
+fn each_thing_that_is_missing_switches_it_off() {
+    let off = |change: &dyn Fn(&Forge)| {
+        let forge = Forge::answering("{}");
+        change(&forge);
+        let answer = forge.ask("dev", Method::POST, LOAD, QUERY);
+        answer.is(404, json!({"message": "Product Analytics is not enabled"}));
+        assert_eq!(forge.engine.take_calls(), []);
+    };
+    off(&|forge| forge.set(json!({"product_analytics_enabled": false})));
+    off(&|forge| forge.set(json!({"analytics_api_base_url": null})));
+    off(&|forge| forge.set(json!({"analytics_api_key": null})));
+    off(&|forge| forge.set(json!({"license": "premium"})));
+    off(&|forge| feature::delete(&forge.env(), super::super::FEATURE).unwrap());
+    off(&|forge| switch_on_for(forge, "Project:9"));
+    let forge = Forge::answering("{}");
+    let personal = forge.ask("dev", Method::POST, "20/product_analytics/request/load", QUERY);
+    personal.is(404, json!({"message": "Product Analytics is not enabled"}));
+}
+
+/// Switches the feature on for this actor only.
+fn switch_on_for(forge: &Forge, actor: &str) {
+    let change = |gates: &mut feature::Gates| (gates.boolean, gates.actors) = (false, [actor.to_owned()].into());
+    feature::save(&forge.env(), super::super::FEATURE, change).unwrap();
+}
+
+#[test]
+fn a_flag_for_one_project_suffices() {
+    let forge = Forge::answering("{}");
+    switch_on_for(&forge, "Project:7");
+    assert_eq!(forge.load(QUERY).status, 200);
+}
+
+#[test]
+fn a_projects_own_engine_is_asked_with_its_own_key_or_not_at_all() {
+    let signed_with = |own: Analytics| {
+        let forge = Forge::answering("{}");
+        forge.project(PUBLIC, "open", 10, Visibility::Public, own);
+        let status = forge.load(QUERY).status;
+        let calls = forge.engine.take_calls();
+        calls.first().map(|call| {
+            let token = call.headers["authorization"].to_str().unwrap().to_owned();
+            let signs = |key: &&str| crate::token::mint(key, PUBLIC, "forge.test", double::NOW).unwrap() == token;
+            (status, call.url.to_string(), ["very secret", "own key"].into_iter().find(signs).unwrap())
+        })
+    };
+    let own = |base_url: Option<&str>, key: Option<&str>| {
+        signed_with(Analytics { base_url: base_url.map(Into::into), key: key.map(Into::into) })
+    };
+    let shared = "http://engine.test/x/cubejs-api/v1/load".to_owned();
+    let theirs = "https://own.test/cubejs-api/v1/load".to_owned();
+    assert_eq!(own(None, None), Some((200, shared.clone(), "very secret")));
+    assert_eq!(own(None, Some("own key")), Some((200, shared, "own key")));
+    assert_eq!(own(Some("https://own.test"), Some("own key")), Some((200, theirs, "own key")));
+    assert_eq!(own(Some("https://own.test"), None), None);
+}
+
+#[test]
+fn when_storage_fails_the_engine_is_not_asked() {
+    let forge = Forge::answering("{}");
+    for operations in 0.. {
+        let store = FailingStore::after(operations, forge.store.clone());
+        let answer =
+            ask(forge.env_over(store.clone()), "guest", Method::POST, "9/product_analytics/request/load", QUERY);
+        if !store.failed() {
+            assert_eq!((answer.status, forge.engine.take_calls().len()), (200, 1));
+            assert_eq!(operations, 8, "reads: token, user, project, two groups, memberships, settings, features");
+            break;
+        }
+        answer.is(500, json!({"message": "500 Internal Server Error"}));
+        assert_eq!(forge.engine.take_calls(), [], "{operations}");
+    }
+}

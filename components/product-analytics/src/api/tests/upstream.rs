@@ -1,0 +1,228 @@
+//! What the engine is asked, and what becomes of its answer.
+
+use super::*;
+
+const MIB: usize = 1 << 20;
+
+/// `text` as it comes from a server, in parts.
+fn cut(text: &str) -> Vec<Chunk> {
+    text.as_bytes().chunks(64 << 10).map(|part| Ok(Bytes::copy_from_slice(part))).collect()
+}
+
+/// A long answer, with more members after the rows.
+fn long(more: &str) -> String {
+    let row = r#"{"TrackedEvents.count":"335","x":1.50e2}"#;
+    let rows = vec![row; MIB / row.len()].join(",");
+    format!(r#"{{"queryType":"regularQuery","results":[{{"data":[{rows}]}}]{more}}}"#)
+}
+
+fn forge_with(chunks: impl Fn() -> Vec<Chunk> + 'static) -> Forge {
+    Forge::with(move |_| Ok(reply(parts(chunks()))))
+}
+
+#[test]
+fn the_engine_is_asked_for_this_and_nothing_else() {
+    let forge = Forge::answering(r#"{"results":[]}"#);
+    let path = "7/product_analytics/request/dry-run?queryType=single&include_token=1&other=1";
+    let body = r#"{"query": {"limit": 1.50}, "other": 5}"#;
+    assert_eq!(forge.ask("dev", Method::POST, path, body).status, 200);
+    assert_eq!(forge.ask("dev", Method::POST, "9/product_analytics/request/meta", "{").status, 200);
+    let calls = forge.engine.take_calls();
+    let [dry_run, meta] = calls.as_slice() else { panic!("two calls: {calls:?}") };
+    let asked = |call: &Call| format!("{} {} {}", call.method, call.url, String::from_utf8_lossy(&call.body));
+    assert_eq!(
+        asked(dry_run),
+        r#"POST http://engine.test/x/cubejs-api/v1/dry-run {"query":{"limit": 1.50},"queryType":"single"}"#
+    );
+    assert_eq!(asked(meta), "GET http://engine.test/x/cubejs-api/v1/meta ");
+    for (call, project) in [(dry_run, "gitlab_project_7"), (meta, "gitlab_project_9")] {
+        let mut names: Vec<&str> = call.headers.keys().map(HeaderName::as_str).collect();
+        names.sort_unstable();
+        assert_eq!(names, ["authorization", "content-type"]);
+        assert_eq!(call.headers["content-type"], "application/json");
+        assert_eq!(
+            claims(call),
+            json!({"iat": 1_790_000_000, "exp": 1_790_000_180, "appId": project, "gitlabToken": null, "iss": "forge.test"})
+        );
+        let patience = [call.patience.connect, call.patience.silence, call.patience.total];
+        assert_eq!(patience.map(|time| time.as_secs()), [10, 20, 30]);
+    }
+}
+
+#[test]
+fn the_issuer_is_the_public_host_and_times_are_variables() {
+    let mut forge = Forge::answering("{}");
+    forge.variables = vec![("external_url", "https://code.example/forge/"), ("analytics_read_seconds", "7")];
+    forge.load(QUERY);
+    let calls = forge.engine.take_calls();
+    assert_eq!((claims(&calls[0])["iss"].as_str(), calls[0].patience.silence.as_secs()), (Some("code.example"), 7));
+}
+
+#[test]
+fn what_the_engine_says_decides_and_not_its_status() {
+    let unusable = |why: &str| format!(r#"{{"message":"the analytics engine's answer cannot be used: {why}"}}"#);
+    let database = r#"{"error":"Error: Code: 81. DB::Exception: gone (UNKNOWN_DATABASE)"}"#;
+    for (status, body, expected, answer) in [
+        (200, r#"{"results": [1.50]}"#, 200, r#"{"results": [1.50]}"#.to_owned()),
+        (500, r#"{"results":null}"#, 200, r#"{"results":null}"#.into()),
+        (200, r#"{"error":"Continue wait"}"#, 200, r#"{"error":"Continue wait"}"#.into()),
+        (200, r#"{"error":"no","stack":"at /srv"}"#, 400, r#"{"message":"no"}"#.into()),
+        (403, r#"{"error":"Invalid token"}"#, 400, r#"{"message":"Invalid token"}"#.into()),
+        (400, database, 404, r#"{"message":"404 Clickhouse Database Not Found"}"#.into()),
+        (404, "<html>", 502, unusable("it is not a JSON object")),
+        (302, "", 502, unusable("it is not JSON: EOF while parsing a value at line 1 column 0")),
+    ] {
+        let forge = Forge::with(move |_| Ok(Reply { status: StatusCode::from_u16(status).unwrap(), ..reply(body) }));
+        let given = forge.load(QUERY);
+        assert_eq!((given.status, given.text()), (expected, answer), "{status} {body}");
+        assert_eq!(given.headers["content-type"], "application/json");
+        assert_eq!(given.headers["cache-control"], "no-store");
+    }
+}
+
+#[test]
+fn results_are_null_where_there_are_none() {
+    for (body, expected) in [
+        ("{}", r#"{"results":null}"#),
+        (r#"{ "data" : [1.0] } "#, r#"{ "data" : [1.0] ,"results":null} "#),
+        (r#"{"results":[]}"#, r#"{"results":[]}"#),
+    ] {
+        assert_eq!(Forge::answering(body).load(QUERY).text(), expected);
+    }
+    let forge = Forge::answering(r#"{"cubes":[]}"#);
+    assert_eq!(forge.ask("dev", Method::GET, "7/product_analytics/request/meta", "").text(), r#"{"cubes":[]}"#);
+}
+
+#[test]
+fn the_token_is_in_the_answer_if_it_is_asked_for() {
+    let query = QUERY.replacen('{', r#"{"include_token":true,"#, 1);
+    let forge = Forge::answering(r#"{"results":[]}"#);
+    let answer = forge.load(query.clone()).json();
+    let calls = forge.engine.take_calls();
+    assert_eq!(answer["token"], calls[0].headers["authorization"].to_str().unwrap());
+    assert_eq!(forge.load(QUERY).json().get("token"), None);
+    assert_eq!(forge_with(|| cut(&long(""))).load(query.clone()).json()["token"], answer["token"]);
+    let waiting = r#"{"error":"Continue wait"}"#;
+    assert_eq!(Forge::answering(waiting).load(query).text(), waiting);
+}
+
+#[test]
+fn gaps_are_filled_where_a_query_asks_for_it() {
+    let forge = Forge::answering(r#"{"results":[{"data":[{"S.at.day":"2024-05-01T00:00:00.000","S.n":1}]}]}"#);
+    let query = r#"{"query":{"measures":["S.n"],"filters":[{"member":"S.at","operator":"inDateRange","values":["2024-05-01","2024-05-02"]}]}}"#;
+    let days = &forge.load(query).json()["results"][0]["data"];
+    assert_eq!(
+        *days,
+        json!([
+            {"S.at.day": "2024-05-01T00:00:00.000", "S.n": 1},
+            {"S.at.day": "2024-05-02T00:00:00.000", "S.at": "2024-05-02T00:00:00.000", "S.n": "0"}
+        ])
+    );
+}
+
+#[test]
+fn long_answers_pass_byte_for_byte() {
+    let answer = forge_with(|| cut(&long(""))).load(QUERY);
+    assert!(answer.status == 200 && answer.broken.is_none() && answer.text() == long(""));
+
+    let answer = forge_with(|| cut(&long("").replacen("results", "rows", 1))).load(QUERY);
+    let expected = long(r#","results":null"#).replacen("results", "rows", 1);
+    assert!(answer.status == 200 && answer.broken.is_none() && answer.text() == expected);
+}
+
+#[test]
+fn a_long_error_is_an_error() {
+    let long_error = || format!(r#"{{"error":"no {}","stack":"at /srv"}}"#, "x".repeat(MIB));
+    let answer = forge_with(move || cut(&long_error())).load(QUERY);
+    assert!(answer.status == 400 && answer.text().len() > MIB && !answer.text().contains("/srv"));
+}
+
+#[test]
+fn what_goes_wrong_in_the_middle_is_seen_as_broken_off() {
+    let broken = |chunks: fn() -> Vec<Chunk>| {
+        let answer = forge_with(chunks).load(QUERY);
+        assert_eq!(answer.status, 200);
+        assert!(!answer.text().contains("/srv"), "{:?}", answer.broken);
+        match answer.broken {
+            Some(Broken::Upstream(why)) => why,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(broken(|| cut(&long(r#","error":"late","stack":"/srv""#))), "an error in the middle of a result");
+    assert_eq!(broken(|| cut(long("").trim_end_matches('}'))), "it broke off");
+    assert_eq!(broken(|| cut(&(long("") + "<html>/srv"))), "something follows its end");
+    assert_eq!(
+        broken(|| {
+            let mut chunks = cut(&long(""));
+            chunks.truncate(5);
+            chunks.push(Err(Broken::Upstream("reset".into())));
+            chunks
+        }),
+        "reset"
+    );
+    let endless = || {
+        let part = |n| Ok(Bytes::from(if n == 0 { "{\"x\":\"".to_owned() } else { "y".repeat(64 << 10) }));
+        (0..1000).map(part).collect()
+    };
+    assert_eq!(broken(endless), "it is larger than 20971520 bytes");
+}
+
+#[test]
+fn what_goes_wrong_at_the_beginning_is_told() {
+    let told = |chunks: fn() -> Vec<Chunk>| {
+        let answer = forge_with(chunks).load(QUERY);
+        assert_eq!(answer.status, 502);
+        answer.json()["message"]
+            .as_str()
+            .unwrap()
+            .strip_prefix("the analytics engine's answer cannot be used: ")
+            .unwrap()
+            .to_owned()
+    };
+    assert!(told(Vec::new).starts_with("it is not JSON: EOF"));
+    assert_eq!(told(|| vec![Ok("{\"x\":".into()), Err(Broken::Upstream("reset".into()))]), "it broke off");
+    assert_eq!(told(|| vec![Ok("{\"x\":1} {".into())]), "something follows its end");
+    assert_eq!(told(|| vec![Ok(format!("{{\"x\":{}", "[".repeat(40)).into())]), "it is nested deeper than 32 levels");
+    assert_eq!(told(|| vec![Ok(Bytes::from_static(b"\x1f\x8b\x08"))]), "it is not a JSON object");
+    assert_eq!(told(|| vec![Ok(Bytes::from_static(b"{\"x\":\"\xff\"}"))]), "it is not UTF-8");
+}
+
+#[test]
+fn an_answer_has_a_bound() {
+    let body = r#"{"results":[],"x":"yyyy"}"#;
+    let message = "the analytics engine's answer cannot be used: it is larger than 24 bytes";
+    for declared in [false, true] {
+        let mut forge = Forge::with(move |_| {
+            let mut reply = reply(body);
+            if declared {
+                reply.headers.insert("content-length", body.len().into());
+            }
+            Ok(reply)
+        });
+        forge.variables = vec![("analytics_max_answer_bytes", "25")];
+        assert_eq!(forge.load(QUERY).status, 200);
+        forge.variables = vec![("analytics_max_answer_bytes", "24")];
+        forge.load(QUERY).is(502, json!({"message": message}));
+    }
+}
+
+#[test]
+fn an_engine_that_cannot_be_asked_is_a_bad_gateway_without_an_address() {
+    for (failure, text) in [
+        (Failure::Refused, "it refused the connection"),
+        (Failure::Timeout, "it did not answer in time"),
+        (Failure::Denied, "its address is not allowed"),
+        (Failure::Name, "its name could not be resolved"),
+        (Failure::Tls, "no secure connection could be made"),
+        (Failure::Other("engine.test".into()), "the connection failed"),
+    ] {
+        let forge = Forge::with(move |_| Err(failure.clone()));
+        forge.load(QUERY).is(502, json!({"message": format!("the analytics engine cannot be asked: {text}")}));
+    }
+    let busy = Forge::with(|_| Err(Failure::Busy)).load(QUERY);
+    assert_eq!((busy.status, busy.headers["retry-after"].to_str().unwrap()), (503, "1"));
+    let forge = Forge::answering("{}");
+    forge.set(json!({"analytics_api_base_url": "http://u:very%20secret@engine.test/"}));
+    let refused = forge.load(QUERY);
+    assert!(refused.status == 502 && !refused.text().contains("secret"), "{}", refused.text());
+}

@@ -1,0 +1,189 @@
+//! What a caller asks for, and how it is put to the engine.
+
+use kit::params::{Checks, Params};
+use kit::{Error, Request};
+use serde::{Deserialize, Serialize};
+use serde_json::value::{RawValue, Value};
+use std::fmt::Display;
+
+/// The largest body of a request, in bytes. The engine itself takes up to 50 MB where it is so
+/// configured; a query has a few hundred bytes.
+const MAX_BODY: u64 = 4 << 20;
+
+/// How the engine is to answer, unless the caller says otherwise: with a list of results.
+const DEFAULT_TYPE: &str = "multi";
+
+/// A query, checked as far as it is checked here.
+#[derive(Debug)]
+pub struct Query {
+    /// A JSON object, exactly as it came.
+    pub text: Box<RawValue>,
+    pub query_type: String,
+    /// Whether the answer is to have the engine's token.
+    pub include_token: bool,
+}
+
+/// What is known of a request's body; everything else in it is dropped.
+#[derive(Deserialize)]
+struct Asked {
+    query: Option<Box<RawValue>>,
+    #[serde(rename = "queryType")]
+    query_type: Option<Value>,
+    include_token: Option<Value>,
+}
+
+/// The body for the engine: these two members and no other.
+#[derive(Serialize)]
+struct Put<'a> {
+    query: &'a RawValue,
+    #[serde(rename = "queryType")]
+    query_type: &'a str,
+}
+
+impl Query {
+    /// The parameters of a request; those of the body win over those of the query string. `query`
+    /// itself is taken from the body only, because it is an object.
+    pub async fn read(request: Request) -> Result<Self, Error> {
+        let mut params = request.params();
+        let media_type = request.media_type();
+        let body = request.body.collect(MAX_BODY).await?;
+        let mut query = None;
+        match media_type.as_deref() {
+            _ if body.trim_ascii().is_empty() => {}
+            None | Some("application/json") => {
+                let invalid = |why: &dyn Display| Error::validation(format!("the body is not valid JSON: {why}"));
+                // An array would also do as a struct's fields in order.
+                if !body.trim_ascii_start().starts_with(b"{") {
+                    return Err(invalid(&"an object is expected"));
+                }
+                let asked: Asked = serde_json::from_slice(&body).map_err(|why| invalid(&why))?;
+                query = asked.query;
+                let others = [("queryType", asked.query_type), ("include_token", asked.include_token)];
+                let others = others.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
+                params.extend(Params::from_json(&others.collect()));
+            }
+            Some(other) => return Err(Error::unsupported_media_type(other)),
+        }
+        Query::check(query, &params)
+    }
+
+    fn check(query: Option<Box<RawValue>>, params: &Params) -> Result<Self, Error> {
+        let checks = Checks::new(params);
+        let query = query.filter(|query| query.get() != "null");
+        match &query {
+            Some(query) if query.get().starts_with('{') => {}
+            None if !params.has("query") => checks.fault("query is missing"),
+            _ => checks.fault("query is invalid"),
+        }
+        // A list or an object has no plain value.
+        if params.has("queryType") && params.last("queryType").is_none() {
+            checks.fault("queryType is invalid");
+        }
+        let include_token = checks.boolean("include_token").unwrap_or(false);
+        checks.done()?;
+        let query_type = params.text("queryType").unwrap_or(DEFAULT_TYPE).to_owned();
+        let text = query.ok_or_else(|| Error::validation("query is missing"))?;
+        Ok(Query { text, query_type, include_token })
+    }
+
+    /// The body of the call.
+    pub fn body(&self) -> Result<Vec<u8>, serde_json::Error> {
+        serde_json::to_vec(&Put { query: &self.text, query_type: &self.query_type })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures::executor::block_on;
+    use http::header::CONTENT_TYPE;
+    use http::{HeaderValue, Method};
+    use serde_json::json;
+
+    fn read(target: &str, body: &str) -> Result<Query, Value> {
+        read_as(Some("application/json; charset=utf-8"), target, body)
+    }
+
+    fn read_as(media_type: Option<&'static str>, target: &str, body: &str) -> Result<Query, Value> {
+        let mut request = Request::new(Method::POST, target);
+        request.body = body.to_owned().into();
+        if let Some(media_type) = media_type {
+            request.headers.insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
+        }
+        block_on(Query::read(request)).map_err(|error| error.to_json())
+    }
+
+    fn put(query: Query) -> String {
+        String::from_utf8(query.body().unwrap()).unwrap()
+    }
+
+    #[test]
+    fn a_query_is_put_as_it_came_and_nothing_else_with_it() {
+        let query = r#"{ "limit" : 1.50e3, "x": 123456789012345678901234567890 }"#;
+        let read = read("/", &format!(r#"{{"query": {query}, "other": [1], "include_token": null}}"#)).unwrap();
+        assert!(!read.include_token);
+        assert_eq!(put(read), format!(r#"{{"query":{query},"queryType":"multi"}}"#));
+    }
+
+    #[test]
+    fn the_type_comes_from_the_body_or_else_from_the_query_string() {
+        for (target, body, expected) in [
+            ("/?queryType=multi", r#"{"query":{}}"#, "multi"),
+            ("/?queryType=a%20b", r#"{"query":{}}"#, "a b"),
+            ("/?queryType=a", r#"{"query":{},"queryType":"b\""}"#, "b\""),
+            ("/?queryType=a", r#"{"query":{},"queryType":null}"#, "a"),
+            ("/", r#"{"query":{},"queryType":5}"#, "5"),
+            ("/", r#"{"query":{},"queryType":""}"#, "multi"),
+        ] {
+            assert_eq!(read(target, body).unwrap().query_type, expected, "{target} {body}");
+        }
+    }
+
+    #[test]
+    fn the_token_is_asked_for_in_either_place() {
+        for (target, body, expected) in [
+            ("/?include_token=true", r#"{"query":{}}"#, true),
+            ("/?include_token=true", r#"{"query":{},"include_token":false}"#, false),
+            ("/", r#"{"query":{},"include_token":"1"}"#, true),
+            ("/", r#"{"query":{},"include_token":true}"#, true),
+            ("/", r#"{"query":{},"include_token":""}"#, false),
+        ] {
+            assert_eq!(read(target, body).unwrap().include_token, expected, "{target} {body}");
+        }
+    }
+
+    #[test]
+    fn one_answer_names_every_fault() {
+        let fault = |target: &str, body: &str| read(target, body).unwrap_err();
+        for body in ["", " ", "{}", r#"{"query":null}"#, r#"{"queryType":"multi"}"#] {
+            assert_eq!(fault("/", body), json!({"error": "query is missing"}), "{body}");
+        }
+        for query in ["[]", "[{}]", "\"{}\"", "5", "true"] {
+            assert_eq!(fault("/", &format!(r#"{{"query":{query}}}"#)), json!({"error": "query is invalid"}), "{query}");
+        }
+        assert_eq!(fault("/?query=%7B%7D", ""), json!({"error": "query is invalid"}));
+        assert_eq!(
+            fault("/", r#"{"queryType":[1],"include_token":"perhaps"}"#),
+            json!({"error": "query is missing, queryType is invalid, include_token is invalid"})
+        );
+    }
+
+    #[test]
+    fn what_is_no_json_object_is_refused() {
+        for body in
+            ["{", "[{}]", "null", "query=1", r#"{"query":{},"query":{}}"#, r#"{"query":{}} x"#, r#"{"query":{"a":}}"#]
+        {
+            let error = read("/", body).unwrap_err()["error"].as_str().unwrap().to_owned();
+            assert!(error.starts_with("the body is not valid JSON: "), "{body}: {error}");
+        }
+        let form = read_as(Some("application/x-www-form-urlencoded"), "/", "query=x").unwrap_err();
+        assert_eq!(form["error"], "The provided content-type 'application/x-www-form-urlencoded' is not supported.");
+        assert!(read_as(None, "/", r#"{"query":{}}"#).is_ok());
+    }
+
+    #[test]
+    fn a_body_has_a_bound() {
+        let body = format!(r#"{{"query":{{"x":"{}"}}}}"#, "y".repeat(MAX_BODY as usize));
+        assert!(read("/", &body).unwrap_err()["error"].as_str().unwrap().starts_with("413 "));
+    }
+}
