@@ -1,13 +1,20 @@
-//! The import: lines out of a stream of chunks, each applied on its own.
+//! The import: lines out of a stream of chunks, each applied on its own, the catalog following in
+//! batches.
 
 use crate::bad_line::{BadLine, Unapplied};
-use crate::record::{self, Pending};
+use crate::record::{Pending, Record};
+use directory::catalog;
+use directory::catalog::change::Changes;
 use kit::{Body, Env, Error};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// The longest line, in bytes: what bounds the memory of an import of any size.
 const MAX_LINE: usize = 1 << 20;
+
+/// How many lines, and how many bytes of them, are applied together.
+const BATCH_LINES: usize = 16 * 1024;
+const BATCH_BYTES: usize = 8 << 20;
 
 /// How many bad lines an answer tells about.
 const MAX_ERRORS: usize = 100;
@@ -38,21 +45,25 @@ struct LineReport {
 pub async fn run(env: &Env, mut body: Body) -> Result<Report, Error> {
     let mut report = Report::default();
     let mut lines = Lines::default();
+    let mut batch = Batch::default();
     while let Some(chunk) = body.next().await {
         if chunk.is_err() {
-            lines.pending.write(env)?;
+            std::mem::take(&mut batch).apply(env, &mut report)?;
         }
         let mut rest: &[u8] = &chunk?;
         while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
             let (head, tail) = rest.split_at(end);
             lines.extend(head);
-            lines.end(env, &mut report)?;
+            lines.end(&mut batch);
+            if batch.is_full() {
+                std::mem::take(&mut batch).apply(env, &mut report)?;
+            }
             rest = tail.get(1..).unwrap_or_default();
         }
         lines.extend(rest);
     }
-    lines.end(env, &mut report)?;
-    lines.pending.write(env)?;
+    lines.end(&mut batch);
+    batch.apply(env, &mut report)?;
     Ok(report)
 }
 
@@ -63,8 +74,6 @@ struct Lines {
     before: u64,
     text: Vec<u8>,
     too_long: bool,
-    /// Of the lines before.
-    pending: Pending,
 }
 
 impl Lines {
@@ -77,29 +86,59 @@ impl Lines {
         }
     }
 
-    fn end(&mut self, env: &Env, report: &mut Report) -> Result<(), Error> {
+    fn end(&mut self, batch: &mut Batch) {
         self.before += 1;
-        let outcome = if self.too_long {
-            Err(BadLine::TooLong { limit: MAX_LINE }.into())
-        } else if self.text.trim_ascii().is_empty() {
-            Ok(None)
-        } else {
-            record::apply(env, &self.text, &mut self.pending).map(Some)
-        };
+        batch.bytes += self.text.len();
+        if self.too_long {
+            batch.lines.push((self.before, Err(BadLine::TooLong { limit: MAX_LINE })));
+        } else if !self.text.trim_ascii().is_empty() {
+            batch.lines.push((self.before, Record::parse(&self.text)));
+        }
         self.text.clear();
         self.too_long = false;
-        match outcome {
-            Ok(None) => {}
-            Ok(Some(kind)) => *report.imported.entry(kind).or_default() += 1,
-            Err(Unapplied::Fault(fault)) => return Err(fault.into()),
-            Err(Unapplied::Bad(why)) => {
-                report.failed += 1;
-                if report.errors.len() < MAX_ERRORS {
-                    let error = why.to_string().chars().take(MAX_TEXT).collect();
-                    report.errors.push(LineReport { line: self.before, error });
-                }
+    }
+}
+
+/// Lines that are read and not applied yet. The catalog follows once for all of them.
+#[derive(Default)]
+struct Batch {
+    /// With their numbers, from 1.
+    lines: Vec<(u64, Result<Record, BadLine>)>,
+    bytes: usize,
+}
+
+impl Batch {
+    fn is_full(&self) -> bool {
+        self.lines.len() >= BATCH_LINES || self.bytes >= BATCH_BYTES
+    }
+
+    fn apply(self, env: &Env, report: &mut Report) -> Result<(), Error> {
+        let mut changes = Changes::default();
+        self.lines.iter().filter_map(|(_, line)| line.as_ref().ok()).for_each(|record| record.announce(&mut changes));
+        let announcement = catalog::change::announce(env, changes)?;
+        let mut pending = Pending::default();
+        for (number, line) in self.lines {
+            let outcome = line.map_err(Unapplied::from).and_then(|record| {
+                let kind = record.kind();
+                record.apply(env, &mut pending).map(|()| kind)
+            });
+            match outcome {
+                Ok(kind) => *report.imported.entry(kind).or_default() += 1,
+                Err(Unapplied::Fault(fault)) => return Err(fault.into()),
+                Err(Unapplied::Bad(why)) => report.add(number, &why),
             }
         }
-        Ok(())
+        pending.write(env)?;
+        Ok(announcement.settle(env)?)
+    }
+}
+
+impl Report {
+    fn add(&mut self, line: u64, why: &BadLine) {
+        self.failed += 1;
+        if self.errors.len() < MAX_ERRORS {
+            let error = why.to_string().chars().take(MAX_TEXT).collect();
+            self.errors.push(LineReport { line, error });
+        }
     }
 }

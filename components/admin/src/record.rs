@@ -1,6 +1,7 @@
 //! The records of an import, in the shape of the reference service's own entities: one JSON object
 //! with a `kind`. Fields that are not known are ignored, so that whole entities can be sent.
 
+mod details;
 mod member;
 mod token;
 mod word;
@@ -10,9 +11,10 @@ pub use member::Pending;
 use crate::bad_line::{BadLine, Unapplied};
 use crate::{features, settings};
 use directory::access::Role;
+use directory::catalog::change::Changes;
 use directory::feature::Gates;
 use directory::member::Share;
-use directory::namespace::{NewGroup, Visibility};
+use directory::namespace::{Details, NewGroup, Visibility};
 use directory::project::{Analytics, FeatureAccess, JobTokens, NewProject};
 use directory::user::{NewUser, State};
 use directory::{feature, namespace, project, setting, user};
@@ -34,33 +36,94 @@ struct Head<'a> {
     deleted: bool,
 }
 
-/// Applies one line and returns its kind. Memberships go into `pending`.
-pub fn apply(env: &Env, line: &[u8], pending: &mut Pending) -> Result<&'static str, Unapplied> {
-    // An array would also do as a struct's fields in order.
-    if !line.trim_ascii_start().starts_with(b"{") {
-        return Err(BadLine::NotAnObject.into());
+/// One line, read and not applied yet.
+pub enum Record {
+    User(User, Box<Details>),
+    NoUser(ById),
+    Token(token::Record, Deleted),
+    Group(Box<Group>, Box<Details>),
+    NoGroup(ById),
+    Project(Box<Project>),
+    NoProject(ById),
+    Member(member::Record, Deleted),
+    Setting(Map<String, Value>, Deleted),
+    Feature(Feature, Deleted),
+}
+
+type Deleted = bool;
+
+impl Record {
+    pub fn parse(line: &[u8]) -> Result<Self, BadLine> {
+        // An array would also do as a struct's fields in order.
+        if !line.trim_ascii_start().starts_with(b"{") {
+            return Err(BadLine::NotAnObject);
+        }
+        let head: Head = serde_json::from_slice(line).map_err(BadLine::Json)?;
+        let deleted = head.deleted;
+        match (&*head.kind, deleted) {
+            ("user", false) => Ok(Record::User(parse(line)?, details(line)?)),
+            ("user", true) => parse(line).map(Record::NoUser),
+            ("token", _) => Ok(Record::Token(parse_secret(line)?, deleted)),
+            ("group", false) => Ok(Record::Group(parse(line)?, details(line)?)),
+            ("group", true) => parse(line).map(Record::NoGroup),
+            ("project", false) => parse(line).map(Record::Project),
+            ("project", true) => parse(line).map(Record::NoProject),
+            ("member", _) => Ok(Record::Member(parse(line)?, deleted)),
+            ("setting", _) => Ok(Record::Setting(parse_secret(line)?, deleted)),
+            ("feature", _) => Ok(Record::Feature(parse(line)?, deleted)),
+            _ => Err(BadLine::Kind(head.kind.into_owned())),
+        }
     }
-    let head: Head = serde_json::from_slice(line).map_err(BadLine::Json)?;
-    let Some(kind) = KINDS.into_iter().find(|kind| *kind == head.kind) else {
-        return Err(BadLine::Kind(head.kind.into_owned()).into());
-    };
-    match (kind, head.deleted) {
-        ("user", false) => parse::<User>(line)?.save(env)?,
-        ("user", true) => user::delete(env, parse::<ById>(line)?.id.get())?,
-        ("token", deleted) => parse_secret::<token::Record>(line)?.apply(env, deleted)?,
-        ("group", false) => parse::<Group>(line)?.save(env)?,
-        ("group", true) => namespace::delete_group(env, parse::<ById>(line)?.id.get())?,
-        ("project", false) => parse::<Project>(line)?.save(env)?,
-        ("project", true) => project::delete(env, parse::<ById>(line)?.id.get())?,
-        ("member", deleted) => parse::<member::Record>(line)?.apply(env, deleted, pending)?,
-        ("setting", deleted) => apply_setting(env, parse_secret(line)?, deleted)?,
-        (_, deleted) => parse::<Feature>(line)?.apply(env, deleted)?,
+
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Record::User(..) | Record::NoUser(_) => "user",
+            Record::Token(..) => "token",
+            Record::Group(..) | Record::NoGroup(_) => "group",
+            Record::Project(_) | Record::NoProject(_) => "project",
+            Record::Member(..) => "member",
+            Record::Setting(..) => "setting",
+            Record::Feature(..) => "feature",
+        }
     }
-    Ok(kind)
+
+    /// Adds what the catalog has to follow if this is applied.
+    pub fn announce(&self, changes: &mut Changes) {
+        match self {
+            Record::User(user, _) => changes.user(user.id.get(), user.namespace_id.map(NonZeroU64::get)),
+            Record::NoUser(user) => changes.user(user.id.get(), None),
+            Record::Group(group, _) => changes.group(group.id.get()),
+            Record::NoGroup(group) => changes.group(group.id.get()),
+            Record::Project(project) => changes.project(project.id.get()),
+            Record::NoProject(project) => changes.project(project.id.get()),
+            Record::Member(member, _) => member.announce(changes),
+            Record::Token(..) | Record::Setting(..) | Record::Feature(..) => {}
+        }
+    }
+
+    /// Memberships go into `pending`.
+    pub fn apply(self, env: &Env, pending: &mut Pending) -> Result<(), Unapplied> {
+        match self {
+            Record::User(user, details) => user.save(env, *details),
+            Record::NoUser(user) => Ok(user::delete(env, user.id.get())?),
+            Record::Token(token, deleted) => token.apply(env, deleted),
+            Record::Group(group, details) => group.save(env, *details),
+            Record::NoGroup(group) => Ok(namespace::delete_group(env, group.id.get())?),
+            Record::Project(project) => project.save(env),
+            Record::NoProject(project) => Ok(project::delete(env, project.id.get())?),
+            Record::Member(member, deleted) => member.apply(deleted, pending),
+            Record::Setting(fields, deleted) => apply_setting(env, fields, deleted),
+            Record::Feature(feature, deleted) => feature.apply(env, deleted),
+        }
+    }
 }
 
 fn parse<T: DeserializeOwned>(line: &[u8]) -> Result<T, BadLine> {
     serde_json::from_slice(line).map_err(BadLine::Json)
+}
+
+fn details(line: &[u8]) -> Result<Box<Details>, BadLine> {
+    parse::<details::Fields>(line).map(|fields| Box::new(fields.into()))
 }
 
 fn parse_secret<T: DeserializeOwned>(line: &[u8]) -> Result<T, BadLine> {
@@ -68,12 +131,12 @@ fn parse_secret<T: DeserializeOwned>(line: &[u8]) -> Result<T, BadLine> {
 }
 
 #[derive(Deserialize)]
-struct ById {
+pub struct ById {
     id: NonZeroU64,
 }
 
 #[derive(Deserialize)]
-struct User {
+pub struct User {
     id: NonZeroU64,
     username: String,
     name: Option<String>,
@@ -91,7 +154,7 @@ struct User {
 }
 
 impl User {
-    fn save(self, env: &Env) -> Result<(), Unapplied> {
+    fn save(self, env: &Env, details: Details) -> Result<(), Unapplied> {
         let new = NewUser {
             id: self.id.get(),
             name: self.name.unwrap_or_else(|| self.username.clone()),
@@ -102,13 +165,14 @@ impl User {
             external: self.external,
             bot: self.bot,
             namespace_id: self.namespace_id.map(NonZeroU64::get),
+            details,
         };
         Ok(user::save(env, new)?)
     }
 }
 
 #[derive(Deserialize)]
-struct Group {
+pub struct Group {
     id: NonZeroU64,
     name: Option<String>,
     path: Option<String>,
@@ -121,7 +185,7 @@ struct Group {
 }
 
 impl Group {
-    fn save(self, env: &Env) -> Result<(), Unapplied> {
+    fn save(self, env: &Env, details: Details) -> Result<(), Unapplied> {
         let (above, last) = split(self.full_path.as_deref());
         let path = self.path.as_deref().or(last).ok_or(BadLine::Fields("path or full_path is missing"))?;
         let parent_id = match (self.parent_id, above) {
@@ -136,13 +200,14 @@ impl Group {
             parent_id,
             visibility: self.visibility.unwrap_or(Visibility::Private),
             shares: self.shared_with_groups.into_iter().map(Share::from).collect(),
+            details,
         };
         Ok(namespace::save_group(env, new)?)
     }
 }
 
 #[derive(Deserialize)]
-struct Project {
+pub struct Project {
     id: NonZeroU64,
     name: Option<String>,
     path: Option<String>,
@@ -172,6 +237,7 @@ struct Project {
     analytics_api_base_url: Option<String>,
     #[serde(default, alias = "cube_api_key", deserialize_with = "word::secret")]
     analytics_api_key: Option<String>,
+    pages_unique_domain: Option<String>,
 }
 
 /// As the reference service lists them.
@@ -253,6 +319,7 @@ impl Project {
             protected_branches: self.protected_branches.into_iter().map(project::ProtectedBranch::from).collect(),
             suggestion_commit_message: self.suggestion_commit_message,
             analytics: Analytics { base_url, key: self.analytics_api_key.filter(|key| !key.is_empty()) },
+            pages_unique_domain: self.pages_unique_domain.filter(|domain| !domain.is_empty()),
         };
         Ok(project::save(env, new)?)
     }
@@ -302,7 +369,7 @@ fn apply_setting(env: &Env, mut fields: Map<String, Value>, deleted: bool) -> Re
 }
 
 #[derive(Deserialize)]
-struct Feature {
+pub struct Feature {
     name: String,
     value: Option<bool>,
     gates: Option<Vec<Value>>,

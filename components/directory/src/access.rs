@@ -108,7 +108,7 @@ pub fn refuses_job(caller: &Caller, project: &Project) -> bool {
 }
 
 /// Whether the visibility alone lets the caller in.
-fn is_open(caller: &Caller, visibility: Visibility) -> bool {
+pub(crate) fn is_open(caller: &Caller, visibility: Visibility) -> bool {
     match visibility {
         Visibility::Public => true,
         Visibility::Internal => caller.user().is_some_and(|user| user.state == State::Active && !user.external),

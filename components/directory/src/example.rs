@@ -9,7 +9,7 @@
 
 use crate::access::Role;
 use crate::member::{self, Membership, Source};
-use crate::namespace::{self, NewGroup, Visibility};
+use crate::namespace::{self, Details, NewGroup, Visibility};
 use crate::project::{self, Analytics, FeatureAccess, JobTokens, NewProject};
 use crate::token::{self, Fingerprint, Holder, Token};
 use crate::user::{self, NewUser, State};
@@ -54,12 +54,21 @@ pub fn new_user(id: u64, username: &str) -> NewUser {
         external: false,
         bot: false,
         namespace_id: None,
+        details: Details::default(),
     }
 }
 
 pub fn new_group(id: u64, path: &str, parent_id: Option<u64>) -> NewGroup {
     let name = path.to_uppercase();
-    NewGroup { id, name, path: path.into(), parent_id, visibility: Visibility::Private, shares: vec![] }
+    NewGroup {
+        id,
+        name,
+        path: path.into(),
+        parent_id,
+        visibility: Visibility::Private,
+        shares: vec![],
+        details: Details::default(),
+    }
 }
 
 pub fn new_project(id: u64, path: &str, namespace_id: u64) -> NewProject {
@@ -79,6 +88,7 @@ pub fn new_project(id: u64, path: &str, namespace_id: u64) -> NewProject {
         protected_branches: vec![],
         suggestion_commit_message: None,
         analytics: Analytics::default(),
+        pages_unique_domain: None,
     }
 }
 

@@ -13,6 +13,9 @@
 //! | `access/<user id>` | all direct memberships of a user |
 //! | `settings` | what was set, by name |
 //! | `features` | gates of every feature, by name |
+//! | `catalog` | the revision of the catalog, a copy of all of the above that lists are made of |
+//! | `catalog/blob/<id>` | a part of it (immutable) |
+//! | `catalog/changes` | what is being changed and may not be in it yet |
 //!
 //! | question | reads |
 //! |---|---|
@@ -21,14 +24,17 @@
 //! | which project has this path? | 2 for each segment |
 //! | what is the caller's role here? | 1 for all questions of a request; more only for invited groups |
 //! | settings; is this feature on? | 1 |
+//! | everything about all namespaces and projects, their tree, what a caller may see | 1, and the parts that changed since this instance last asked |
 //!
 //! Each record is a root of its own, so an import can be repeated and interrupted anywhere. There
-//! is no copy of a fact: full paths and inherited roles are computed from parent to parent when
+//! is no copy of a fact but in [`catalog`], which is made of the records and never decides who one
+//! is: full paths and inherited roles are computed from parent to parent when
 //! they are asked for, so that renaming or moving a group is one write and nothing can disagree.
 //! Deliberately absent: URLs, and every answer but those of failed authentication.
 
 pub mod access;
 pub mod caller;
+pub mod catalog;
 mod credential;
 #[cfg(test)]
 mod example;

@@ -5,8 +5,9 @@ use crate::member::Share;
 use crate::path::{self, Identifier};
 use crate::rejection::{Rejection, Unsaved};
 use crate::store::{self, Key};
-use kit::Env;
 use kit::store::Fault;
+use kit::{Env, Timestamp};
+use serde::{Deserialize, Serialize};
 use std::iter::successors;
 
 /// Groups nest at most this deep, as in the reference service.
@@ -24,7 +25,49 @@ pub struct Namespace {
     pub visibility: Visibility,
     /// Groups whose members have a role in this group.
     pub shares: Vec<Share>,
+    pub details: Details,
     pub parent: Option<Box<Namespace>>,
+}
+
+/// What few areas ask about a namespace: its picture, and what was bought for it. Absent means
+/// that it is not known.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Details {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub avatar_url: Option<String>,
+    /// The plan's name, for example `premium`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub plan: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trial: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trial_ends_on: Option<Timestamp>,
+    /// The last day of the subscription.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub end_date: Option<Timestamp>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seats_in_use: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_seats_used: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_seats_used_changed_at: Option<Timestamp>,
+    /// Minutes a month.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shared_runners_minutes_limit: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub extra_shared_runners_minutes_limit: Option<u64>,
+    /// Mebibytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub additional_purchased_storage_size: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub additional_purchased_storage_ends_on: Option<Timestamp>,
+    /// Bytes of everything below a top-level namespace.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub root_repository_size: Option<u64>,
+    /// Those who count for the subscription, if somebody else has counted them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub billable_members_count: Option<u64>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -132,6 +175,7 @@ pub struct NewGroup {
     pub parent_id: Option<u64>,
     pub visibility: Visibility,
     pub shares: Vec<Share>,
+    pub details: Details,
 }
 
 /// Creates or replaces a group. Renaming or moving one moves everything below it, because a path

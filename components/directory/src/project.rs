@@ -33,6 +33,8 @@ pub struct Project {
     /// What the message of a commit of applied suggestions is made of.
     pub suggestion_commit_message: Option<String>,
     pub analytics: Analytics,
+    /// The first label of the address of its pages, if they have one of their own.
+    pub pages_unique_domain: Option<String>,
 }
 
 /// Who may use a feature of a project.
@@ -192,6 +194,7 @@ pub struct NewProject {
     pub protected_branches: Vec<ProtectedBranch>,
     pub suggestion_commit_message: Option<String>,
     pub analytics: Analytics,
+    pub pages_unique_domain: Option<String>,
 }
 
 /// Creates or replaces a project. After a change of its path the old one leads to it, until

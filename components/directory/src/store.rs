@@ -1,9 +1,11 @@
 //! Keys and stored bytes; nothing else knows them. The table of keys is in the crate's
 //! documentation.
 
+pub(crate) mod catalog;
+pub(crate) mod columns;
 mod record;
 
-pub(crate) use record::{Access, Entry, Features, Namespace, Project, Token, User};
+pub(crate) use record::{Access, Entry, Features, Namespace, Project, Share, Token, User};
 
 use crate::path::{self, Resident};
 use crate::rejection::{Rejection, Unsaved};
@@ -25,6 +27,10 @@ pub(crate) enum Key<'a> {
     Access(u64),
     Settings,
     Features,
+    Catalog,
+    /// A blob of the catalog, by its id.
+    CatalogBlob(&'a str),
+    CatalogChanges,
 }
 
 impl Key<'_> {
@@ -62,6 +68,9 @@ impl fmt::Display for Key<'_> {
             Key::Access(user_id) => write!(f, "access/{user_id}"),
             Key::Settings => f.write_str("settings"),
             Key::Features => f.write_str("features"),
+            Key::Catalog => f.write_str("catalog"),
+            Key::CatalogBlob(id) => write!(f, "catalog/blob/{id}"),
+            Key::CatalogChanges => f.write_str("catalog/changes"),
         }
     }
 }

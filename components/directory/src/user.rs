@@ -1,6 +1,6 @@
 //! People and bots.
 
-use crate::namespace::Namespace;
+use crate::namespace::{Details, Namespace};
 use crate::path::{self, Identifier};
 use crate::rejection::Unsaved;
 use crate::store::{self, Key};
@@ -93,6 +93,8 @@ pub struct NewUser {
     pub external: bool,
     pub bot: bool,
     pub namespace_id: Option<u64>,
+    /// Of their personal namespace.
+    pub details: Details,
 }
 
 /// Creates or replaces a user and their personal namespace.
@@ -100,9 +102,13 @@ pub fn save(env: &Env, new: NewUser) -> Result<(), Unsaved> {
     let known = || -> Result<Option<u64>, Fault> { Ok(by_id(env, new.id)?.map(|user| user.namespace_id)) };
     let namespace_id = match new.namespace_id {
         Some(id) => id,
-        None => known()?.unwrap_or_else(|| FIRST_PERSONAL_NAMESPACE.saturating_add(new.id)),
+        None => known()?.unwrap_or_else(|| default_namespace(new.id)),
     };
-    store::save_namespace(env, namespace_id, store::Namespace::personal(new.id, &new.username, &new.name))?;
+    store::save_namespace(
+        env,
+        namespace_id,
+        store::Namespace::personal(new.id, &new.username, &new.name, new.details),
+    )?;
     let user = User {
         id: new.id,
         username: new.username,
@@ -115,6 +121,11 @@ pub fn save(env: &Env, new: NewUser) -> Result<(), Unsaved> {
         namespace_id,
     };
     Ok(store::write(env, &Key::User(user.id), Some(store::User::from(&user)))?)
+}
+
+/// The personal namespace of a user who is recorded without one.
+pub(crate) fn default_namespace(id: u64) -> u64 {
+    FIRST_PERSONAL_NAMESPACE.saturating_add(id)
 }
 
 /// Forgets a user and their personal namespace, and with it its projects. Their tokens stop

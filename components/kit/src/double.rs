@@ -280,6 +280,7 @@ pub fn env(store: impl Store + 'static, variables: &[(&str, &str)]) -> Env {
     Env {
         store: Rc::new(store),
         blobs: Rc::new(Cache::new(1 << 20)),
+        memory: Rc::default(),
         variables: Rc::new(variables.iter().copied().collect::<Variables>()),
         entropy: Rc::new(CountingEntropy::default()),
         outbound: Rc::new(Nowhere),

@@ -3,6 +3,7 @@
 use crate::blob::Cache;
 use crate::clock::Timestamp;
 use crate::id::{self, Entropy};
+use crate::memory::Memory;
 use crate::outbound::Client;
 use crate::request::Request;
 use crate::store::{Fault, Store};
@@ -19,6 +20,8 @@ pub struct Env {
     pub store: Rc<dyn Store>,
     /// Blobs that this instance has read, kept across requests.
     pub blobs: Rc<Cache>,
+    /// What this instance has made of what it has read, kept across requests.
+    pub memory: Rc<Memory>,
     pub variables: Rc<Variables>,
     pub entropy: Rc<dyn Entropy>,
     pub outbound: Rc<dyn Client>,

@@ -7,6 +7,7 @@
 //! | [`error`] | every error answer's status and shape |
 //! | [`store`], [`root`], [`blob`] | the key-value port, roots moved by compare-and-swap, immutable blobs cached by key |
 //! | [`outbound`] | the port for requests to other servers |
+//! | [`memory`] | what an instance keeps of its own making across requests |
 //! | [`clock`], [`id`], [`variables`], [`env`] | time, randomness, configuration and storage, handed to the rules as values |
 //! | `double` | test doubles of the ports (feature `double`) |
 //! | `wasi` | the only module that knows a foreign type (wasm only) |
@@ -21,6 +22,7 @@ pub mod double;
 pub mod env;
 pub mod error;
 pub mod id;
+pub mod memory;
 pub mod outbound;
 pub mod page;
 pub mod params;

@@ -30,6 +30,7 @@ use crate::blob::Cache;
 use crate::clock::Timestamp;
 use crate::env::Env;
 use crate::id::Entropy;
+use crate::memory::Memory;
 use crate::outbound::{Client, Nowhere};
 use crate::request::Request;
 use crate::response::Response;
@@ -99,6 +100,7 @@ thread_local! {
 struct Instance {
     store: Rc<dyn Store>,
     blobs: Rc<Cache>,
+    memory: Rc<Memory>,
     variables: Rc<Variables>,
     entropy: Rc<dyn Entropy>,
 }
@@ -145,6 +147,7 @@ async fn env(names: &[&str]) -> Env {
             let instance = Instance {
                 store: Rc::new(store),
                 blobs: Rc::new(Cache::new(BLOB_CACHE)),
+                memory: Rc::default(),
                 variables: Rc::new(read_variables(names).await),
                 entropy: Rc::new(WasiEntropy),
             };
@@ -159,6 +162,7 @@ async fn env(names: &[&str]) -> Env {
     Env {
         store: instance.store,
         blobs: instance.blobs,
+        memory: instance.memory,
         variables: instance.variables,
         entropy: instance.entropy,
         outbound: Rc::new(Nowhere),

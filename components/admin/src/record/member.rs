@@ -4,6 +4,7 @@
 use super::word;
 use crate::bad_line::{BadLine, Unapplied};
 use directory::access::Role;
+use directory::catalog;
 use directory::member::{self, Changes, Membership, Source};
 use kit::store::Fault;
 use kit::{Env, Timestamp};
@@ -11,27 +12,18 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
 
-/// How many memberships are collected before they are written.
-const MAX_PENDING: usize = 10_000;
-
 /// Memberships that are read and not written yet.
 #[derive(Default)]
-pub struct Pending {
-    by_user: BTreeMap<u64, Changes>,
-    count: usize,
-}
+pub struct Pending(BTreeMap<u64, Changes>);
 
 impl Pending {
-    fn add(&mut self, env: &Env, user_id: u64, source: Source, membership: Option<Membership>) -> Result<(), Fault> {
-        self.by_user.entry(user_id).or_default().insert(source, membership);
-        self.count += 1;
-        if self.count >= MAX_PENDING { self.write(env) } else { Ok(()) }
+    fn add(&mut self, user_id: u64, source: Source, membership: Option<Membership>) {
+        self.0.entry(user_id).or_default().insert(source, membership);
     }
 
     /// Writes what is collected.
-    pub fn write(&mut self, env: &Env) -> Result<(), Fault> {
-        self.count = 0;
-        std::mem::take(&mut self.by_user).iter().try_for_each(|(user_id, changes)| member::save(env, *user_id, changes))
+    pub fn write(self, env: &Env) -> Result<(), Fault> {
+        self.0.iter().try_for_each(|(user_id, changes)| member::save(env, *user_id, changes))
     }
 }
 
@@ -52,11 +44,23 @@ pub struct Record {
 }
 
 impl Record {
-    pub fn apply(self, env: &Env, deleted: bool, pending: &mut Pending) -> Result<(), Unapplied> {
-        let source = match (self.source_type.as_deref(), self.source_id) {
-            (Some("group" | "namespace"), Some(id)) => Source::Group(id.get()),
-            (Some("project"), Some(id)) => Source::Project(id.get()),
-            _ => return Err(BadLine::Fields("source_type must be group or project, with a source_id").into()),
+    fn source(&self) -> Option<Source> {
+        match (self.source_type.as_deref(), self.source_id) {
+            (Some("group" | "namespace"), Some(id)) => Some(Source::Group(id.get())),
+            (Some("project"), Some(id)) => Some(Source::Project(id.get())),
+            _ => None,
+        }
+    }
+
+    pub fn announce(&self, changes: &mut catalog::change::Changes) {
+        if let Some(source) = self.source() {
+            changes.member(source, self.user_id.get());
+        }
+    }
+
+    pub fn apply(self, deleted: bool, pending: &mut Pending) -> Result<(), Unapplied> {
+        let Some(source) = self.source() else {
+            return Err(BadLine::Fields("source_type must be group or project, with a source_id").into());
         };
         let awaited = self.requested_at.is_some() || self.state.as_deref().is_some_and(|state| state != "active");
         let membership = match (deleted || awaited, self.access_level) {
@@ -64,6 +68,7 @@ impl Record {
             (false, Some(role)) => Some(Membership { role, expires_at: self.expires_at }),
             (false, None) => return Err(BadLine::Fields("access_level is missing").into()),
         };
-        Ok(pending.add(env, self.user_id.get(), source, membership)?)
+        pending.add(self.user_id.get(), source, membership);
+        Ok(())
     }
 }

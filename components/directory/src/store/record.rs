@@ -65,7 +65,7 @@ impl From<&user::User> for User {
 
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Namespace {
-    name: String,
+    pub name: String,
     pub path: String,
     #[serde(default, skip_serializing_if = "is_default")]
     pub parent_id: Option<u64>,
@@ -74,11 +74,17 @@ pub(crate) struct Namespace {
     pub owner_id: Option<u64>,
     visibility: String,
     #[serde(default, skip_serializing_if = "is_default")]
-    shares: Vec<Share>,
+    pub shares: Vec<Share>,
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub details: Option<namespace::Details>,
 }
 
 impl Namespace {
-    pub fn personal(owner: u64, username: &str, name: &str) -> Self {
+    pub fn visibility(&self) -> Visibility {
+        Visibility::parse(&self.visibility).unwrap_or(Visibility::Private)
+    }
+
+    pub fn personal(owner: u64, username: &str, name: &str, details: namespace::Details) -> Self {
         Namespace {
             name: name.to_owned(),
             path: username.to_owned(),
@@ -86,6 +92,7 @@ impl Namespace {
             owner_id: Some(owner),
             visibility: Visibility::Public.as_str().to_owned(),
             shares: Vec::new(),
+            details: Some(details).filter(|details| !is_default(details)),
         }
     }
 
@@ -97,16 +104,18 @@ impl Namespace {
             owner_id: None,
             visibility: new.visibility.as_str().to_owned(),
             shares: new.shares.into_iter().map(Share::from).collect(),
+            details: Some(new.details).filter(|details| !is_default(details)),
         }
     }
 
     pub fn into_namespace(self, id: u64, parent: Option<namespace::Namespace>) -> namespace::Namespace {
         namespace::Namespace {
             id,
+            visibility: self.visibility(),
             name: self.name,
             path: self.path,
             kind: self.owner_id.map_or(Kind::Group, |owner| Kind::User { owner }),
-            visibility: Visibility::parse(&self.visibility).unwrap_or(Visibility::Private),
+            details: self.details.unwrap_or_default(),
             shares: self.shares.into_iter().map(member::Share::from).collect(),
             parent: parent.map(Box::new),
         }
@@ -115,20 +124,20 @@ impl Namespace {
 
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Project {
-    name: String,
+    pub name: String,
     pub path: String,
     pub namespace_id: u64,
     visibility: String,
     registry: String,
     issues: String,
     #[serde(default, skip_serializing_if = "is_default")]
-    archived: bool,
+    pub archived: bool,
     #[serde(default, skip_serializing_if = "is_default")]
     default_branch: Option<String>,
     #[serde(default, skip_serializing_if = "is_default")]
     creator_id: Option<u64>,
     #[serde(default, skip_serializing_if = "is_default")]
-    shares: Vec<Share>,
+    pub shares: Vec<Share>,
     #[serde(default, skip_serializing_if = "is_default")]
     job_tokens: JobTokens,
     #[serde(default, skip_serializing_if = "is_default")]
@@ -137,6 +146,8 @@ pub(crate) struct Project {
     suggestion_commit_message: Option<String>,
     #[serde(default, skip_serializing_if = "is_default")]
     analytics: Analytics,
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub pages_unique_domain: Option<String>,
 }
 
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
@@ -167,14 +178,22 @@ struct JobTokens {
 }
 
 impl Project {
+    pub fn visibility(&self) -> Visibility {
+        Visibility::parse(&self.visibility).unwrap_or(Visibility::Private)
+    }
+
+    pub fn issues(&self) -> FeatureAccess {
+        FeatureAccess::parse(&self.issues).unwrap_or(FeatureAccess::Disabled)
+    }
+
     pub fn into_project(self, id: u64, namespace: namespace::Namespace) -> project::Project {
-        let access = |text: &str| FeatureAccess::parse(text).unwrap_or(FeatureAccess::Disabled);
         project::Project {
             id,
             namespace,
-            visibility: Visibility::parse(&self.visibility).unwrap_or(Visibility::Private),
-            registry: access(&self.registry),
-            issues: access(&self.issues),
+            visibility: self.visibility(),
+            issues: self.issues(),
+            registry: FeatureAccess::parse(&self.registry).unwrap_or(FeatureAccess::Disabled),
+            pages_unique_domain: self.pages_unique_domain,
             name: self.name,
             path: self.path,
             archived: self.archived,
@@ -214,6 +233,7 @@ impl From<NewProject> for Project {
             protected_branches: new.protected_branches.into_iter().map(ProtectedBranch::from).collect(),
             suggestion_commit_message: new.suggestion_commit_message,
             analytics: Analytics { base_url: new.analytics.base_url, key: new.analytics.key },
+            pages_unique_domain: new.pages_unique_domain,
         }
     }
 }
@@ -230,8 +250,8 @@ impl From<project::ProtectedBranch> for ProtectedBranch {
     }
 }
 
-#[derive(Clone, PartialEq, Serialize, Deserialize)]
-struct Share {
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Share {
     group_id: u64,
     role: u64,
     #[serde(default, skip_serializing_if = "is_default")]

@@ -20,7 +20,7 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use directory::access::Role;
 use directory::member::{self, Membership, Source};
-use directory::namespace::{self, NewGroup, Visibility};
+use directory::namespace::{self, Details, NewGroup, Visibility};
 use directory::project::{self, FeatureAccess, JobTokens, NewProject};
 use directory::token::{self, Fingerprint, Holder, Token};
 use directory::user::{self, NewUser, State};
@@ -62,8 +62,15 @@ impl Forge {
             Forge { store: MemoryStore::default(), variables: Vec::new(), entropy: Rc::default(), now: double::NOW };
         let env = forge.env();
         let group = |id, path: &str, parent_id, visibility| {
-            let group =
-                NewGroup { id, name: path.into(), path: path.into(), parent_id, visibility, shares: Vec::new() };
+            let group = NewGroup {
+                id,
+                name: path.into(),
+                path: path.into(),
+                parent_id,
+                visibility,
+                shares: Vec::new(),
+                details: Details::default(),
+            };
             namespace::save_group(&env, group).unwrap();
         };
         group(100, "acme", None, Visibility::Public);
@@ -91,6 +98,7 @@ impl Forge {
                 external: false,
                 bot: false,
                 namespace_id: None,
+                details: Details::default(),
             };
             user::save(&env, user).unwrap();
             let membership = role.map(|role| Membership { role, expires_at: None });
@@ -134,6 +142,7 @@ impl Forge {
             protected_branches: Vec::new(),
             suggestion_commit_message: None,
             analytics: Default::default(),
+            pages_unique_domain: None,
         };
         project::save(&self.env(), project).unwrap();
     }

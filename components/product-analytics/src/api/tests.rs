@@ -93,6 +93,7 @@ impl Forge {
                 bot: false,
                 commit_email: None,
                 namespace_id: None,
+                details: Default::default(),
             };
             user::save(&env, new).unwrap();
             forge.token(name, id, &["api"]);
@@ -101,7 +102,15 @@ impl Forge {
         for (id, path, parent_id, visibility) in
             [(10, "acme", None, Visibility::Public), (11, "labs", Some(10), Visibility::Private)]
         {
-            let new = NewGroup { id, name: path.into(), path: path.into(), parent_id, visibility, shares: vec![] };
+            let new = NewGroup {
+                id,
+                name: path.into(),
+                path: path.into(),
+                parent_id,
+                visibility,
+                shares: vec![],
+                details: Default::default(),
+            };
             namespace::save_group(&env, new).unwrap();
         }
         forge.project(PUBLIC, "open", 10, Visibility::Public, Analytics::default());
@@ -138,6 +147,7 @@ impl Forge {
 
     fn project(&self, id: u64, path: &str, namespace_id: u64, visibility: Visibility, analytics: Analytics) {
         let project = NewProject {
+            pages_unique_domain: None,
             id,
             name: path.into(),
             path: path.into(),

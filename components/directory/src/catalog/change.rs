@@ -1,0 +1,282 @@
+//! How the catalog follows the records.
+//!
+//! Whoever changes records says so first ([`announce`]), then changes them, and then has the
+//! catalog follow ([`Announcement::settle`]), which reads the records anew. If that last step never
+//! comes, because the host was killed or storage failed, the announcement stays, and the next one
+//! to settle has the catalog follow for both.
+//!
+//! Whose revision wins does not depend on who wrote a record last: every revision is made of the
+//! records as they were after its predecessor was read.
+
+use super::load::{blob, manifest};
+use super::row;
+use crate::member::{self, Source};
+use crate::store::catalog::{
+    Announced, Key as RowKey, Manifest, MemberRow, NamespaceRow, Part, ProjectRow, Retired, Root, Row,
+};
+use crate::store::{self, Key};
+use crate::user;
+use kit::root::{self, Decision};
+use kit::store::Fault;
+use kit::{Env, Timestamp};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A blob has at most this many rows, and half of them after it was divided.
+const MAX_ROWS: usize = 4096;
+
+/// How long blobs of a former revision are kept for those who are reading them, in milliseconds.
+const KEEP: i64 = 60_000;
+
+/// An announcement of which nothing was heard for so long, in milliseconds, will not be settled by
+/// whoever made it. A batch of changes takes seconds.
+const ABANDONED: i64 = 15 * 60_000;
+
+/// What is changed, by id.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Changes {
+    #[serde(default)]
+    users: BTreeSet<u64>,
+    #[serde(default)]
+    namespaces: BTreeSet<u64>,
+    #[serde(default)]
+    projects: BTreeSet<u64>,
+    /// Source and user.
+    #[serde(default)]
+    members: BTreeSet<RowKey>,
+}
+
+impl Changes {
+    /// A user and their personal namespace, which is the one that they have or else this one.
+    pub fn user(&mut self, id: u64, namespace_id: Option<u64>) {
+        self.users.insert(id);
+        self.namespaces.insert(namespace_id.unwrap_or_else(|| user::default_namespace(id)));
+    }
+
+    pub fn group(&mut self, id: u64) {
+        self.namespaces.insert(id);
+    }
+
+    pub fn project(&mut self, id: u64) {
+        self.projects.insert(id);
+    }
+
+    pub fn member(&mut self, source: Source, user_id: u64) {
+        self.members.insert((row::source_code(source), user_id));
+    }
+
+    pub fn is_empty(&self) -> bool {
+        *self == Changes::default()
+    }
+
+    fn extend(&mut self, more: Changes) {
+        self.users.extend(more.users);
+        self.namespaces.extend(more.namespaces);
+        self.projects.extend(more.projects);
+        self.members.extend(more.members);
+    }
+
+    /// Adds the personal namespaces that the users have now.
+    fn resolve(&mut self, env: &Env) -> Result<(), Fault> {
+        for id in &self.users {
+            self.namespaces.extend(user::by_id(env, *id)?.map(|user| user.namespace_id));
+        }
+        Ok(())
+    }
+}
+
+/// Changes that were announced and are not settled yet.
+#[must_use = "the catalog follows when this is settled"]
+pub struct Announcement {
+    changes: Changes,
+    /// The blob with them; `None` if there are none.
+    blob: Option<String>,
+}
+
+/// Says which records are about to change. 1 blob and a swap, and a read for each user.
+pub fn announce(env: &Env, mut changes: Changes) -> Result<Announcement, Fault> {
+    if changes.is_empty() {
+        return Ok(Announcement { changes, blob: None });
+    }
+    // A user who is to be deleted has a namespace now and none after.
+    changes.resolve(env)?;
+    let id = write_blob(env, &serde_json::to_vec(&changes).unwrap_or_default())?;
+    update_announced(env, |announced| {
+        if !announced.iter().any(|other| other.blob == id) {
+            announced.push(Announced { at: env.now, blob: id.clone() });
+        }
+    })?;
+    Ok(Announcement { changes, blob: Some(id) })
+}
+
+impl Announcement {
+    /// Has the catalog follow the records as they are now, these and those that others announced
+    /// and left.
+    pub fn settle(self, env: &Env) -> Result<(), Fault> {
+        let Some(own) = self.blob else { return Ok(()) };
+        let mut changes = self.changes;
+        let announced = store::read::<Vec<Announced>>(env, &Key::CatalogChanges)?.unwrap_or_default();
+        let mut settled = vec![own];
+        for other in announced {
+            if settled.contains(&other.blob) {
+                continue;
+            }
+            // It is gone if they have settled in the meantime.
+            if let Some(blob) = env.store.get(&Key::CatalogBlob(&other.blob).to_string())? {
+                changes.extend(serde_json::from_slice(&blob).unwrap_or_default());
+            }
+            if is_older(other.at, env.now, ABANDONED) {
+                settled.push(other.blob);
+            }
+        }
+        follow(env, &changes)?;
+        update_announced(env, |announced| announced.retain(|other| !settled.contains(&other.blob)))?;
+        settled.iter().try_for_each(|id| env.store.delete(&Key::CatalogBlob(id).to_string()))
+    }
+}
+
+fn is_older(at: Timestamp, now: Timestamp, millis: i64) -> bool {
+    now.millis().saturating_sub(at.millis()) > millis
+}
+
+fn update_announced(env: &Env, change: impl Fn(&mut Vec<Announced>)) -> Result<(), Fault> {
+    store::update(env, &Key::CatalogChanges, |current: Option<Vec<Announced>>| {
+        let mut announced = current.unwrap_or_default();
+        change(&mut announced);
+        announced
+    })
+}
+
+fn write_blob(env: &Env, content: &[u8]) -> Result<String, Fault> {
+    let id = env.id();
+    env.store.set(&Key::CatalogBlob(&id).to_string(), content)?;
+    Ok(id)
+}
+
+/// Makes the next revision, unless it would be the same. What was written for one that was
+/// overtaken stays as garbage: a swap that is reported lost may have taken place.
+fn follow(env: &Env, changes: &Changes) -> Result<(), Fault> {
+    root::update(&*env.store, &Key::Catalog.to_string(), |current: Option<Root>| {
+        let revision = current.map(|root| root.revision).unwrap_or_default();
+        let old = manifest(env, &revision)?;
+        let mut changes = changes.clone();
+        changes.resolve(env)?;
+        let mut next = Update { env, removed: Vec::new() };
+        let mut new = Manifest {
+            namespaces: next.table(&old.namespaces, namespace_rows(env, &changes)?)?,
+            projects: next.table(&old.projects, project_rows(env, &changes)?)?,
+            members: next.table(&old.members, member_rows(env, &changes)?)?,
+            retired: old.retired.clone(),
+        };
+        if (&new.namespaces, &new.projects, &new.members) == (&old.namespaces, &old.projects, &old.members) {
+            return Ok(Decision::Done(()));
+        }
+        for done in new.retired.extract_if(.., |retired| is_older(retired.at, env.now, KEEP)) {
+            done.blobs.iter().try_for_each(|id| env.store.delete(&Key::CatalogBlob(id).to_string()))?;
+        }
+        next.removed.extend(Some(revision).filter(|revision| !revision.is_empty()));
+        new.retired.push(Retired { at: env.now, blobs: next.removed });
+        let revision = write_blob(env, &serde_json::to_vec(&new).unwrap_or_default())?;
+        Ok(Decision::Write(Root { revision }, ()))
+    })
+}
+
+/// New rows by key; `None` removes one.
+type Rows<R> = BTreeMap<RowKey, Option<R>>;
+
+fn namespace_rows(env: &Env, changes: &Changes) -> Result<Rows<NamespaceRow>, Fault> {
+    let row = |id: &u64| -> Result<(RowKey, Option<NamespaceRow>), Fault> {
+        let Some(record) = store::read::<store::Namespace>(env, &Key::Namespace(*id))? else {
+            return Ok(((*id, 0), None));
+        };
+        let owner = record.owner_id.map(|owner| user::by_id(env, owner)).transpose()?.flatten();
+        Ok(((*id, 0), Some(row::namespace(*id, record, owner.as_ref()))))
+    };
+    changes.namespaces.iter().map(row).collect()
+}
+
+fn project_rows(env: &Env, changes: &Changes) -> Result<Rows<ProjectRow>, Fault> {
+    let row = |id: &u64| -> Result<(RowKey, Option<ProjectRow>), Fault> {
+        let record = store::read::<store::Project>(env, &Key::Project(*id))?;
+        Ok(((*id, 0), record.map(|record| row::project(*id, record))))
+    };
+    changes.projects.iter().map(row).collect()
+}
+
+fn member_rows(env: &Env, changes: &Changes) -> Result<Rows<MemberRow>, Fault> {
+    let mut by_user: BTreeMap<u64, Vec<RowKey>> = BTreeMap::new();
+    changes.members.iter().for_each(|key| by_user.entry(key.1).or_default().push(*key));
+    let mut rows = Rows::new();
+    for (user_id, keys) in by_user {
+        let memberships = member::of_user(env, user_id)?;
+        let held: BTreeMap<u64, _> =
+            memberships.0.iter().map(|(source, membership)| (row::source_code(*source), membership)).collect();
+        for key in keys {
+            rows.insert(key, held.get(&key.0).map(|membership| row::member(key, membership)));
+        }
+    }
+    Ok(rows)
+}
+
+struct Update<'a> {
+    env: &'a Env,
+    /// Blobs that the next revision does not have any more.
+    removed: Vec<String>,
+}
+
+impl Update<'_> {
+    /// The parts of a table after a change; those without a changed row stay as they are.
+    fn table<R: Row>(&mut self, parts: &[Part], mut rows: Rows<R>) -> Result<Vec<Part>, Fault> {
+        if parts.is_empty() {
+            return self.write(rows.into_values().flatten().collect());
+        }
+        let mut new = Vec::with_capacity(parts.len() + 1);
+        for (at, part) in parts.iter().enumerate() {
+            let later = match parts.get(at + 1) {
+                Some(next) => rows.split_off(&next.first),
+                None => Rows::new(),
+            };
+            let changed = std::mem::replace(&mut rows, later);
+            if changed.is_empty() {
+                new.push(part.clone());
+                continue;
+            }
+            let damaged = || Fault::corrupt(&Key::CatalogBlob(&part.blob).to_string(), "no such rows");
+            let before: Vec<R> = R::decode(&blob(self.env, &part.blob)?).ok_or_else(damaged)?;
+            let after = merge(&before, changed);
+            if after == before {
+                new.push(part.clone());
+                continue;
+            }
+            self.removed.push(part.blob.clone());
+            new.extend(self.write(after)?);
+        }
+        Ok(new)
+    }
+
+    fn write<R: Row>(&mut self, rows: Vec<R>) -> Result<Vec<Part>, Fault> {
+        let size = if rows.len() > MAX_ROWS { MAX_ROWS / 2 } else { MAX_ROWS };
+        let mut parts = Vec::new();
+        for rows in rows.chunks(size) {
+            let Some(first) = rows.first() else { continue };
+            let blob = write_blob(self.env, &R::encode(rows))?;
+            parts.push(Part { first: first.key(), rows: rows.len(), blob });
+        }
+        Ok(parts)
+    }
+}
+
+/// Rows with changes applied, both in the order of their keys.
+fn merge<R: Row>(rows: &[R], changed: Rows<R>) -> Vec<R> {
+    let mut merged = Vec::with_capacity(rows.len() + changed.len());
+    let mut old = rows.iter().peekable();
+    for (key, row) in changed {
+        while let Some(before) = old.next_if(|old| old.key() < key) {
+            merged.push(before.clone());
+        }
+        old.next_if(|old| old.key() == key);
+        merged.extend(row);
+    }
+    merged.extend(old.cloned());
+    merged
+}

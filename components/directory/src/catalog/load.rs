@@ -1,0 +1,93 @@
+//! The catalog as an instance keeps it: tables put together out of parts, of which only those that
+//! it does not have yet are read.
+
+use super::{Catalog, tree::Tree};
+use crate::store::catalog::{Manifest, Namespaces, Part, Projects, Root, Table};
+use crate::store::{self, Key};
+use kit::Env;
+use kit::store::Fault;
+use std::rc::Rc;
+
+/// How often a reader starts over that was slower than the blobs of its revision were kept.
+const ATTEMPTS: usize = 5;
+
+/// The catalog as it is. 1 read if it is that of the last time, and one for each part that changed
+/// since.
+pub fn read(env: &Env) -> Result<Rc<Catalog>, Fault> {
+    let known = env.memory.get::<Catalog>();
+    let mut fault = None;
+    for _ in 0..ATTEMPTS {
+        let revision = store::read::<Root>(env, &Key::Catalog)?.map_or(String::new(), |root| root.revision);
+        if let Some(known) = known.as_ref().filter(|known| *known.revision == *revision) {
+            return Ok(known.clone());
+        }
+        match load(env, &revision, known.as_deref()) {
+            Ok(catalog) => {
+                let catalog = Rc::new(catalog);
+                env.memory.put(catalog.clone());
+                return Ok(catalog);
+            }
+            Err(why) => fault = Some(why),
+        }
+    }
+    Err(fault.unwrap_or_else(|| Fault::Contended(Key::Catalog.to_string())))
+}
+
+fn load(env: &Env, revision: &str, known: Option<&Catalog>) -> Result<Catalog, Fault> {
+    let manifest = manifest(env, revision)?;
+    let known = known.map(|known| (known, &*known.manifest));
+    let namespaces: Rc<Namespaces> =
+        table(env, &manifest.namespaces, known.map(|(known, of)| (&known.namespaces, &of.namespaces)))?;
+    let projects: Rc<Projects> =
+        table(env, &manifest.projects, known.map(|(known, of)| (&known.projects, &of.projects)))?;
+    let same =
+        known.filter(|(known, _)| Rc::ptr_eq(&known.namespaces, &namespaces) && Rc::ptr_eq(&known.projects, &projects));
+    let tree = match same {
+        Some((known, _)) => known.tree.clone(),
+        None => Rc::new(Tree::of(&namespaces, &projects)),
+    };
+    Ok(Catalog { revision: revision.into(), manifest: Rc::new(manifest), namespaces, projects, tree })
+}
+
+/// What a revision is made of; the empty one is made of nothing.
+pub(super) fn manifest(env: &Env, revision: &str) -> Result<Manifest, Fault> {
+    if revision.is_empty() {
+        return Ok(Manifest::default());
+    }
+    let blob = blob(env, revision)?;
+    serde_json::from_slice(&blob).map_err(|why| Fault::corrupt(&Key::CatalogBlob(revision).to_string(), why))
+}
+
+pub(super) fn blob(env: &Env, id: &str) -> Result<Vec<u8>, Fault> {
+    let key = Key::CatalogBlob(id).to_string();
+    env.store.get(&key)?.ok_or_else(|| Fault::corrupt(&key, "the blob is missing"))
+}
+
+/// A table of these parts. What the known one has is copied from there.
+fn table<T: Table>(env: &Env, parts: &[Part], known: Option<(&Rc<T>, &Vec<Part>)>) -> Result<Rc<T>, Fault> {
+    if let Some((known, of)) = known
+        && of == parts
+    {
+        return Ok(known.clone());
+    }
+    let mut table = T::default();
+    for part in parts {
+        let mut start = 0;
+        let copied = known.and_then(|(known, of)| {
+            let found = of.iter().find(|old| {
+                let found = old.blob == part.blob;
+                start += if found { 0 } else { old.rows };
+                found
+            })?;
+            Some((known, start..start + found.rows))
+        });
+        match copied {
+            Some((known, rows)) => table.copy(known, rows),
+            None => {
+                let damaged = || Fault::corrupt(&Key::CatalogBlob(&part.blob).to_string(), "no such rows");
+                table.append(&blob(env, &part.blob)?).ok_or_else(damaged)?;
+            }
+        }
+    }
+    Ok(Rc::new(table))
+}

@@ -1,0 +1,65 @@
+//! Direct members of groups and projects, which the record of each user has by user, by group and
+//! project.
+
+use super::{Catalog, load, row};
+use crate::access::Role;
+use crate::member::Source;
+use crate::store::Key;
+use crate::store::catalog::{MemberRow, Part};
+use kit::store::Fault;
+use kit::{Env, Timestamp};
+
+/// A direct member.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Member {
+    pub user_id: u64,
+    pub role: Role,
+    pub expires_at: Option<Timestamp>,
+}
+
+impl Member {
+    /// Whether the membership still counts at the moment `now`.
+    pub fn is_current(&self, now: Timestamp) -> bool {
+        crate::member::is_current(self.expires_at, now)
+    }
+}
+
+impl Catalog {
+    /// Calls `each` for every direct member of every one of `sources`, in no particular order.
+    /// 1 read for each part of the table with one of them, unless this instance has it.
+    pub fn members(&self, env: &Env, sources: &[Source], mut each: impl FnMut(Member)) -> Result<(), Fault> {
+        let mut codes: Vec<u64> = sources.iter().map(|source| row::source_code(*source)).collect();
+        codes.sort_unstable();
+        let mut next = codes.as_slice();
+        let parts = &self.manifest.members;
+        for (at, part) in parts.iter().enumerate() {
+            let end = parts.get(at + 1).map_or(u64::MAX, |after| after.first.0);
+            let before = next.partition_point(|code| *code < part.first.0);
+            next = next.get(before..).unwrap_or_default();
+            let (inside, _) = next.split_at(next.partition_point(|code| *code <= end));
+            if inside.is_empty() {
+                continue;
+            }
+            let blob = self.member_blob(env, part)?;
+            let damaged = || Fault::corrupt(&Key::CatalogBlob(&part.blob).to_string(), "no such rows");
+            for code in inside {
+                for row in MemberRow::select(&blob, *code..code.saturating_add(1)).ok_or_else(damaged)? {
+                    each(Member {
+                        user_id: row.user_id,
+                        role: Role::from_level(row.role.into()).unwrap_or(Role::None),
+                        expires_at: (row.expires_at != i64::MAX).then(|| Timestamp::from_millis(row.expires_at)),
+                    });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn member_blob(&self, env: &Env, part: &Part) -> Result<bytes::Bytes, Fault> {
+        let key = Key::CatalogBlob(&part.blob).to_string();
+        match env.blob(&key)? {
+            Some(blob) => Ok(blob),
+            None => load::blob(env, &part.blob).map(bytes::Bytes::from),
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! Records as rows of the catalog, and words as the numbers that stand for them there. A number
+//! that this build does not know means the least that it could allow.
+
+use crate::member::{self, Membership, Source};
+use crate::namespace::Visibility;
+use crate::project::FeatureAccess;
+use crate::store::catalog::{ACTIVE, ADMIN, BOT, EXTERNAL, Key, MemberRow, NamespaceRow, ProjectRow};
+use crate::store::{self, Share};
+use crate::user::{State, User};
+
+pub fn visibility(number: u8) -> Visibility {
+    match number {
+        1 => Visibility::Internal,
+        2 => Visibility::Public,
+        _ => Visibility::Private,
+    }
+}
+
+fn number_of_visibility(visibility: Visibility) -> u8 {
+    match visibility {
+        Visibility::Private => 0,
+        Visibility::Internal => 1,
+        Visibility::Public => 2,
+    }
+}
+
+pub fn feature_access(number: u8) -> FeatureAccess {
+    match number {
+        1 => FeatureAccess::Private,
+        2 => FeatureAccess::Enabled,
+        3 => FeatureAccess::Public,
+        _ => FeatureAccess::Disabled,
+    }
+}
+
+fn number_of_feature_access(access: FeatureAccess) -> u8 {
+    match access {
+        FeatureAccess::Disabled => 0,
+        FeatureAccess::Private => 1,
+        FeatureAccess::Enabled => 2,
+        FeatureAccess::Public => 3,
+    }
+}
+
+pub fn shares(column: &[(u32, Vec<Share>)], row: u32) -> Vec<member::Share> {
+    let found = column.binary_search_by_key(&row, |(row, _)| *row).ok().and_then(|found| column.get(found));
+    found.map(|(_, shares)| shares.iter().cloned().map(member::Share::from).collect()).unwrap_or_default()
+}
+
+/// `owner` is the user of a personal namespace.
+pub fn namespace(id: u64, record: store::Namespace, owner: Option<&User>) -> NamespaceRow {
+    let bit = |bit: u8, is_set: bool| if is_set { bit } else { 0 };
+    NamespaceRow {
+        id,
+        parent_id: record.parent_id.unwrap_or(0),
+        owner_id: record.owner_id.unwrap_or(0),
+        owner_flags: owner.map_or(0, |user| {
+            bit(ACTIVE, user.state == State::Active)
+                | bit(BOT, user.bot)
+                | bit(ADMIN, user.is_admin)
+                | bit(EXTERNAL, user.external)
+        }),
+        visibility: number_of_visibility(record.visibility()),
+        details: record.details.as_ref().and_then(|details| serde_json::to_string(details).ok()).unwrap_or_default(),
+        path: record.path,
+        name: record.name,
+        shares: record.shares,
+    }
+}
+
+pub fn project(id: u64, record: store::Project) -> ProjectRow {
+    ProjectRow {
+        id,
+        namespace_id: record.namespace_id,
+        visibility: number_of_visibility(record.visibility()),
+        issues: number_of_feature_access(record.issues()),
+        archived: u8::from(record.archived),
+        path: record.path,
+        name: record.name,
+        shares: record.shares,
+        pages_domain: record.pages_unique_domain.unwrap_or_default(),
+    }
+}
+
+/// Groups and projects in one series of numbers.
+pub fn source_code(source: Source) -> u64 {
+    match source {
+        Source::Group(id) => id.saturating_mul(2),
+        Source::Project(id) => id.saturating_mul(2).saturating_add(1),
+    }
+}
+
+pub fn member((source, user_id): Key, membership: &Membership) -> MemberRow {
+    let expires_at = membership.expires_at.map_or(i64::MAX, |end| end.millis());
+    MemberRow { source, user_id, role: membership.role.level() as u8, expires_at }
+}

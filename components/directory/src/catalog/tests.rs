@@ -1,0 +1,360 @@
+//! The catalog against the records: random forges, random changes, every answer compared with the
+//! one that the records give.
+
+use super::change::{Changes, announce};
+use super::*;
+use crate::access::{self, Role};
+use crate::caller::{Accepted, Caller, authenticate};
+use crate::example::{issue, new_group, new_project, new_token, new_user};
+use crate::member::{self, Membership, Source};
+use crate::namespace::NewGroup;
+use crate::project::{self, NewProject};
+use crate::token::Holder;
+use crate::user::{self, NewUser};
+use crate::{Unsaved, namespace};
+use http::Method;
+use kit::double::{FailingStore, LyingStore, MemoryStore, NOW, env};
+use kit::{Env, Request, Timestamp};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A small generator of numbers, the same ones for the same seed.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, bound: u64) -> u64 {
+        // SplitMix64.
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (z ^ (z >> 31)) % bound
+    }
+
+    fn one<T: Copy>(&mut self, of: &[T]) -> T {
+        of[self.below(of.len() as u64) as usize]
+    }
+}
+
+const USERS: u64 = 6;
+const GROUPS: u64 = 14;
+const PROJECTS: u64 = 18;
+
+fn end(dice: &mut Dice) -> Option<Timestamp> {
+    dice.one(&[None, None, Some(NOW), Some(Timestamp::from_millis(NOW.millis() + 1))])
+}
+
+fn role(dice: &mut Dice) -> Role {
+    dice.one(&[Role::MinimalAccess, Role::Guest, Role::Planner, Role::Developer, Role::Maintainer, Role::Owner])
+}
+
+fn shares(dice: &mut Dice) -> Vec<Share> {
+    let count = dice.below(8).saturating_sub(5);
+    let mut share = || Share { group_id: 1 + dice.below(GROUPS + 2), role: role(dice), expires_at: end(dice) };
+    (0..count).map(|_| share()).collect()
+}
+
+fn visibility(dice: &mut Dice) -> Visibility {
+    dice.one(&[Visibility::Private, Visibility::Private, Visibility::Internal, Visibility::Public])
+}
+
+/// One change of a random thing, announced and not settled.
+fn change(env: &Env, dice: &mut Dice, changes: &mut Changes) -> impl FnOnce() -> Result<(), Unsaved> + use<> {
+    let env = env.clone();
+    let (kind, id) = (dice.below(7), 1 + dice.below(GROUPS));
+    let project_id = 1 + dice.below(PROJECTS);
+    let user_id = 1 + dice.below(USERS);
+    let parent = dice.below(GROUPS + 1);
+    let group = NewGroup {
+        visibility: visibility(dice),
+        shares: shares(dice),
+        ..new_group(id, &format!("g{}", dice.below(30)), Some(parent).filter(|id| *id > 0))
+    };
+    let homes = [1 + dice.below(GROUPS), 4_000_000_000 + user_id];
+    let home = dice.one(&homes);
+    let project = NewProject {
+        visibility: visibility(dice),
+        issues: dice.one(&[FeatureAccess::Enabled, FeatureAccess::Private, FeatureAccess::Disabled]),
+        archived: dice.below(3) == 0,
+        shares: shares(dice),
+        pages_unique_domain: dice.one(&[None, Some("pages")]).map(str::to_owned),
+        ..new_project(project_id, &format!("p{}", dice.below(40)), home)
+    };
+    let user =
+        NewUser { external: dice.below(3) == 0, bot: dice.below(4) == 0, ..new_user(user_id, &format!("u{user_id}")) };
+    let source = dice.one(&[Source::Group(id), Source::Project(project_id)]);
+    let membership =
+        dice.one(&[None, Some(()), Some(())]).map(|()| Membership { role: role(dice), expires_at: end(dice) });
+    let remove = dice.below(12) == 0;
+    match kind {
+        0 => changes.user(user_id, None),
+        1 | 2 => changes.group(id),
+        3 | 4 => changes.project(project_id),
+        _ => changes.member(source, user_id),
+    }
+    move || match (kind, remove) {
+        (0, true) => Ok(user::delete(&env, user_id)?),
+        (0, false) => user::save(&env, user),
+        (1 | 2, true) => Ok(namespace::delete_group(&env, id)?),
+        (1 | 2, false) => namespace::save_group(&env, group),
+        (3 | 4, true) => Ok(project::delete(&env, project_id)?),
+        (3 | 4, false) => project::save(&env, project),
+        _ => Ok(member::save(&env, user_id, &[(source, membership)].into())?),
+    }
+}
+
+/// Some changes together; those that are refused change nothing.
+fn batch(env: &Env, dice: &mut Dice, size: u64) {
+    let mut changes = Changes::default();
+    let steps: Vec<_> = (0..size).map(|_| change(env, dice, &mut changes)).collect();
+    let announcement = announce(env, changes).unwrap();
+    for step in steps {
+        match step() {
+            Ok(()) | Err(Unsaved::Rejected(_)) => {}
+            Err(Unsaved::Fault(fault)) => panic!("{fault}"),
+        }
+    }
+    announcement.settle(env).unwrap();
+}
+
+fn callers(env: &Env) -> Vec<Caller> {
+    let mut callers = vec![Caller::Anonymous];
+    for id in 1..=USERS {
+        issue(env, &format!("t{id}"), new_token(Holder::User(id), &["api"]));
+        let mut request = Request::new(Method::GET, "/");
+        request.headers.insert("authorization", format!("Bearer t{id}").parse().unwrap());
+        callers.extend(authenticate(env, &request, Accepted::Api).ok());
+    }
+    callers
+}
+
+/// Compares the catalog with what the records say.
+fn compare(env: &Env) {
+    let catalog = read(env).unwrap();
+    let ids = (1..=GROUPS).chain((1..=USERS).map(|id| 4_000_000_000 + id));
+    let namespaces: BTreeMap<u64, namespace::Namespace> =
+        ids.filter_map(|id| Some((id, namespace::by_id(env, id).unwrap()?))).collect();
+    let projects: BTreeMap<u64, project::Project> =
+        (1..=PROJECTS).filter_map(|id| Some((id, project::by_id(env, id).unwrap()?))).collect();
+    assert_eq!(
+        catalog.namespaces().map(|n| n.id()).collect::<Vec<_>>(),
+        namespaces.keys().copied().collect::<Vec<_>>()
+    );
+    assert_eq!(catalog.projects().map(|p| p.id()).collect::<Vec<_>>(), projects.keys().copied().collect::<Vec<_>>());
+    for (id, truth) in &namespaces {
+        let found = catalog.namespace(*id).unwrap();
+        assert_eq!((found.full_path(), found.name()), (truth.full_path(), &*truth.name));
+        assert_eq!(
+            (found.visibility(), found.shares(), found.details()),
+            (truth.visibility, truth.shares.clone(), truth.details.clone())
+        );
+        assert_eq!(found.parent().map(|parent| parent.id()), truth.parent.as_ref().map(|parent| parent.id));
+        assert_eq!(found.is_group(), truth.is_group());
+        assert_eq!(found.lineage().count(), truth.lineage().count());
+        let is_below = |other: &namespace::Namespace| other.lineage().any(|above| above.id == *id);
+        let below: BTreeSet<u64> = namespaces.values().filter(|other| is_below(other)).map(|other| other.id).collect();
+        assert_eq!(found.descendants().map(|below| below.id()).collect::<BTreeSet<_>>(), below);
+        let children = namespaces.values().filter(|other| other.parent.as_ref().is_some_and(|parent| parent.id == *id));
+        assert_eq!(
+            found.children().map(|child| child.id()).collect::<Vec<_>>(),
+            children.map(|child| child.id).collect::<Vec<_>>()
+        );
+        let inside = |direct: bool| -> BTreeSet<u64> {
+            let is_inside = |project: &&project::Project| {
+                if direct { project.namespace.id == *id } else { is_below(&project.namespace) }
+            };
+            projects.values().filter(is_inside).map(|project| project.id).collect()
+        };
+        assert_eq!(found.projects_below().map(|project| project.id()).collect::<BTreeSet<_>>(), inside(false));
+        assert_eq!(found.projects().map(|project| project.id()).collect::<BTreeSet<_>>(), inside(true));
+    }
+    for (id, truth) in &projects {
+        let found = catalog.project(*id).unwrap();
+        assert_eq!((found.full_path(), found.name()), (truth.full_path(), &*truth.name));
+        assert_eq!(
+            (found.visibility(), found.issues(), found.archived()),
+            (truth.visibility, truth.issues, truth.archived)
+        );
+        assert_eq!(found.shares(), truth.shares);
+    }
+    let domains: Vec<u64> = catalog.pages_domains().map(|(project, _)| project.id()).collect();
+    let expected = projects.values().filter(|project| project.pages_unique_domain.is_some());
+    assert_eq!(domains, expected.map(|project| project.id).collect::<Vec<_>>());
+    for id in 1..=USERS {
+        let truth = user::by_id(env, id).unwrap();
+        let found = catalog.namespace_of_user(id);
+        if let Some(user) = &truth {
+            assert_eq!(found.map(|namespace| namespace.id()), Some(user.namespace_id));
+        }
+        assert_eq!(found.is_some_and(Namespace::is_of_active_human), truth.is_some_and(|user| !user.bot));
+    }
+    compare_sights(env, &catalog, &namespaces, &projects);
+    compare_members(env, &catalog);
+}
+
+fn compare_sights(
+    env: &Env,
+    catalog: &Catalog,
+    namespaces: &BTreeMap<u64, namespace::Namespace>,
+    projects: &BTreeMap<u64, project::Project>,
+) {
+    for caller in callers(env) {
+        let sight = catalog.sight(env, &caller).unwrap();
+        for (id, truth) in namespaces {
+            let role = access::namespace_role(env, &caller, truth).unwrap();
+            assert_eq!(sight.namespace_role(catalog.namespace(*id).unwrap()), role, "namespace {id}");
+        }
+        for (id, truth) in projects {
+            let found = catalog.project(*id).unwrap();
+            let role = access::project_role(env, &caller, truth).unwrap();
+            assert_eq!(sight.project_role(found), role, "project {id}");
+            let readable = access::may_read_project(env, &caller, truth).unwrap();
+            assert_eq!(sight.may_read(found), readable, "project {id}");
+            let issues = match truth.issues {
+                FeatureAccess::Disabled => false,
+                FeatureAccess::Private => role >= Role::Guest,
+                FeatureAccess::Enabled | FeatureAccess::Public => readable,
+            };
+            assert_eq!(sight.may_read_issues(found), issues, "project {id}");
+        }
+    }
+}
+
+fn compare_members(env: &Env, catalog: &Catalog) {
+    let sources: Vec<Source> = (1..=GROUPS).map(Source::Group).chain((1..=PROJECTS).map(Source::Project)).collect();
+    for source in &sources {
+        let mut found = Vec::new();
+        catalog
+            .members(env, &[*source], |member| found.push((member.user_id, member.role, member.expires_at)))
+            .unwrap();
+        let held = |id: u64| Some((id, *member::of_user(env, id).unwrap().0.get(source)?));
+        let truth: Vec<_> = (1..=USERS).filter_map(held).map(|(id, m)| (id, m.role, m.expires_at)).collect();
+        assert_eq!(found, truth, "{source:?}");
+    }
+    let mut all = 0;
+    catalog.members(env, &sources, |_| all += 1).unwrap();
+    assert_eq!(all, (1..=USERS).map(|id| member::of_user(env, id).unwrap().0.len()).sum::<usize>());
+}
+
+#[test]
+fn the_catalog_says_what_the_records_say() {
+    for seed in 0..60 {
+        let (env, mut dice) = (env(MemoryStore::default(), &[]), Dice(seed));
+        for size in [60, 1, 1, 1, 20, 1, 2, 1, 40, 1] {
+            batch(&env, &mut dice, size);
+            compare(&env);
+        }
+    }
+}
+
+#[test]
+fn the_same_on_hosts_that_report_every_swap_as_lost() {
+    for seed in 100..110 {
+        let (env, mut dice) = (env(LyingStore::over(MemoryStore::default()), &[]), Dice(seed));
+        for size in [60, 1, 5] {
+            batch(&env, &mut dice, size);
+            compare(&env);
+        }
+    }
+}
+
+#[test]
+fn a_writer_that_died_anywhere_is_made_good_by_the_next() {
+    for seed in 200..260 {
+        let store = MemoryStore::default();
+        let whole = env(store.clone(), &[]);
+        let mut dice = Dice(seed);
+        batch(&whole, &mut dice, 40);
+        // Dies at some operation of announcing, changing or settling.
+        let dying = env(FailingStore::after(dice.below(400), store.clone()), &[]);
+        // The ids of a new process differ from those before.
+        dying.entropy.fill(&mut [0; 1 << 16]);
+        let mut changes = Changes::default();
+        let steps: Vec<_> = (0..10).map(|_| change(&dying, &mut dice, &mut changes)).collect();
+        let outcome = announce(&dying, changes).map_err(Unsaved::from).and_then(|announcement| {
+            for step in steps {
+                match step() {
+                    Err(Unsaved::Fault(fault)) => return Err(fault.into()),
+                    Ok(()) | Err(Unsaved::Rejected(_)) => {}
+                }
+            }
+            Ok(announcement.settle(&dying)?)
+        });
+        drop(outcome);
+        let next = env(store.clone(), &[]);
+        next.entropy.fill(&mut [0; 1 << 17]);
+        batch(&next, &mut dice, 1);
+        compare(&next);
+    }
+}
+
+#[test]
+fn a_change_of_one_group_rewrites_one_part_and_old_parts_go() {
+    let store = MemoryStore::default();
+    let env = env(store.clone(), &[]);
+    let save = |ids: std::ops::RangeInclusive<u64>, name: &str| {
+        let mut changes = Changes::default();
+        ids.clone().for_each(|id| changes.group(id));
+        let announcement = announce(&env, changes).unwrap();
+        for id in ids {
+            let group = NewGroup { name: name.into(), ..new_group(id, &format!("g{id}"), None) };
+            namespace::save_group(&env, group).unwrap();
+        }
+        announcement.settle(&env).unwrap();
+    };
+    let blobs = || store.keys().into_iter().filter(|key| key.starts_with("directory/v1/catalog/blob/")).count();
+    save(1..=10_000, "A");
+    let first = read(&env).unwrap();
+    let parts = first.manifest.namespaces.clone();
+    assert_eq!((parts.len(), blobs()), (5, 6));
+    save(5000..=5000, "B");
+    let second = read(&env).unwrap();
+    assert_ne!(first.revision(), second.revision());
+    let same = second.manifest.namespaces.iter().filter(|part| parts.contains(part)).count();
+    assert_eq!((same, second.namespace(5000).unwrap().name(), second.namespace(5001).unwrap().name()), (4, "B", "A"));
+    assert_eq!(first.namespace(5000).unwrap().name(), "A", "a snapshot stays what it is");
+    save(5000..=5000, "B");
+    assert_eq!(read(&env).unwrap().revision(), second.revision(), "nothing changed");
+    let mut later = env.clone();
+    later.now = Timestamp::from_millis(NOW.millis() + 3_600_000);
+    let mut changes = Changes::default();
+    changes.group(7);
+    let announcement = announce(&later, changes).unwrap();
+    namespace::delete_group(&later, 7).unwrap();
+    announcement.settle(&later).unwrap();
+    // Five parts and the manifest, and the part and manifest just replaced.
+    assert_eq!((blobs(), read(&later).unwrap().namespaces().len()), (8, 9_999));
+}
+
+#[test]
+fn before_the_first_import_there_is_nothing() {
+    let store = MemoryStore::default();
+    let env = env(store, &[]);
+    let catalog = read(&env).unwrap();
+    assert_eq!((catalog.revision(), catalog.namespaces().len(), catalog.projects().count()), ("", 0, 0));
+    assert!(catalog.namespace(1).is_none() && catalog.namespace_of_user(1).is_none());
+}
+
+#[test]
+fn what_a_sight_has_ends_with_the_first_membership() {
+    let env = env(MemoryStore::default(), &[]);
+    crate::example::fill(&env);
+    let mut changes = Changes::default();
+    [1, 2, 3, 4].into_iter().for_each(|id| changes.user(id, None));
+    [10, 11, 12].into_iter().for_each(|id| changes.group(id));
+    let at = |millis: i64| Some(Timestamp::from_millis(NOW.millis() + millis));
+    announce(&env, changes).unwrap().settle(&env).unwrap();
+    for (id, end) in [(10, at(-1)), (11, at(500)), (12, at(900))] {
+        crate::example::set_membership(
+            &env,
+            2,
+            Source::Group(id),
+            Some(Membership { role: Role::Guest, expires_at: end }),
+        );
+    }
+    issue(&env, "t", new_token(Holder::User(2), &["api"]));
+    let mut request = Request::new(Method::GET, "/");
+    request.headers.insert("private-token", "t".parse().unwrap());
+    let caller = authenticate(&env, &request, Accepted::Api).unwrap();
+    let sight = read(&env).unwrap().sight(&env, &caller).unwrap();
+    assert_eq!(sight.valid_until(), at(500));
+}

@@ -1,0 +1,38 @@
+//! What an instance has made of what it has read, kept across its requests: at most one value of
+//! each type. A value says itself what it was made of, and its owner compares that before use.
+
+use std::any::{Any, TypeId};
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::rc::Rc;
+
+#[derive(Default)]
+pub struct Memory(RefCell<HashMap<TypeId, Rc<dyn Any>>>);
+
+impl Memory {
+    /// The value of this type, if one was kept.
+    pub fn get<T: 'static>(&self) -> Option<Rc<T>> {
+        let kept = self.0.borrow().get(&TypeId::of::<T>())?.clone();
+        kept.downcast().ok()
+    }
+
+    /// Keeps a value in place of the former one of its type.
+    pub fn put<T: 'static>(&self, value: Rc<T>) {
+        self.0.borrow_mut().insert(TypeId::of::<T>(), value);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_value_of_each_type() {
+        let memory = Memory::default();
+        assert_eq!(memory.get::<u32>(), None);
+        memory.put(Rc::new(1_u32));
+        memory.put(Rc::new(2_u32));
+        memory.put(Rc::new("x"));
+        assert_eq!((memory.get::<u32>().as_deref(), memory.get::<&str>().as_deref()), (Some(&2), Some(&"x")));
+    }
+}
