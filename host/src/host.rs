@@ -17,7 +17,8 @@ use crate::acceptor::Acceptor;
 use crate::application::Application;
 use crate::body::ResponseBody;
 use crate::component::{Generation, LoadError, Slot};
-use crate::manifest::Manifest;
+use crate::manifest::{Component, Manifest};
+use crate::outbound::{self, Network, Outbound, TlsError};
 use crate::reply;
 use crate::router::{RouteError, Router};
 use crate::runtime::Runtime;
@@ -33,13 +34,14 @@ pub struct Options {
     /// Shards, each a thread.
     pub threads: NonZeroUsize,
     pub store: sqlite::Options,
+    pub outbound: outbound::Options,
 }
 
 impl Options {
     /// The defaults: a thread for each processor.
     pub fn new(data: impl Into<PathBuf>) -> Self {
         let threads = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
-        Self { data: data.into(), threads, store: sqlite::Options::default() }
+        Self { data: data.into(), threads, store: sqlite::Options::default(), outbound: outbound::Options::default() }
     }
 }
 
@@ -52,6 +54,8 @@ pub enum StartError {
     Store(#[from] OpenError),
     #[error(transparent)]
     Component(#[from] LoadError),
+    #[error(transparent)]
+    Outbound(#[from] TlsError),
     #[error("cannot start a thread: {0}")]
     Thread(io::Error),
 }
@@ -81,20 +85,21 @@ impl Host {
         let backends: Vec<Arc<dyn Backend>> =
             (0..options.threads.get()).map(|_| store.backend()).collect::<Result<_, _>>()?;
         let components: Vec<_> = components.into_iter().map(Arc::new).collect();
+        let outbound = outbounds(&components, options)?;
         // Together, because the slowest part, compiling, uses one processor for much of its time;
         // on threads, because the caller may be in an asynchronous runtime.
         let loaded = std::thread::scope(|scope| {
-            let load = |component| {
-                let backends = &backends;
-                scope.spawn(move || Generation::load(runtime, component, backends))
+            let load = |(component, outbound): (_, &Option<_>)| {
+                let (backends, outbound) = (&backends, outbound.clone());
+                scope.spawn(move || Generation::load(runtime, component, backends, outbound.as_ref()))
             };
-            let threads: Vec<_> = components.iter().map(load).collect();
+            let threads: Vec<_> = components.iter().zip(&outbound).map(load).collect();
             threads.into_iter().map(|thread| thread.join()).collect::<Vec<_>>()
         });
         let mut slots = Vec::with_capacity(components.len());
-        for (component, loaded) in components.into_iter().zip(loaded) {
+        for ((component, loaded), outbound) in components.into_iter().zip(loaded).zip(outbound) {
             let generation = loaded.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
-            slots.push(Slot::new(component, generation));
+            slots.push(Slot::new(component, generation, outbound));
         }
 
         let application = Arc::new(Application::new(router, slots, backends));
@@ -156,6 +161,20 @@ impl Host {
             }
         }
     }
+}
+
+/// The way out of each component that has one. Without any, no certificate is read.
+fn outbounds(components: &[Arc<Component>], options: &Options) -> Result<Vec<Option<Arc<Outbound>>>, TlsError> {
+    if components.iter().all(|component| component.allowed_hosts.is_empty()) {
+        return Ok(vec![None; components.len()]);
+    }
+    let network = Arc::new(Network::new(&options.outbound)?);
+    let outbound = |component: &Arc<Component>| {
+        let (hosts, limits) = (component.allowed_hosts.clone(), component.limits.outbound.clone());
+        (!hosts.is_empty())
+            .then(|| Arc::new(Outbound::new(&component.id, hosts, limits, network.clone(), options.threads.get())))
+    };
+    Ok(components.iter().map(outbound).collect())
 }
 
 impl Drop for Host {

@@ -15,7 +15,9 @@
 //! | `exchange`, `body`, `reply` | one request: its clock, its limits, its bodies |
 //! | `component` | slots, generations, instances; when an instance ends |
 //! | `guest` | what an instance may reach |
+//! | `outbound` | HTTP requests of guests to others |
 //! | `keyvalue`, `variables` | the interfaces that guests import |
+//! | `places` | a bound on what goes on at once |
 //! | `store` | keys, values, and when they are durable |
 //! | `runtime` | the engine and compiled code |
 //! | `manifest` | `spin.toml` |
@@ -32,6 +34,8 @@ mod guest;
 mod host;
 mod keyvalue;
 pub mod manifest;
+pub mod outbound;
+mod places;
 mod reply;
 mod router;
 mod runtime;

@@ -125,7 +125,7 @@ async fn nothing_outside_the_sandbox_can_be_reached() {
     let server = Server::with("");
     assert_eq!(server.ok("environment").await, "[]");
     assert!(server.ok("files").await.starts_with("Err"));
-    assert_eq!(server.ok("outbound?host=127.0.0.1:1").await, "ErrorCode::HttpRequestDenied");
+    assert_eq!(server.ok("outbound?url=http://127.0.0.1:1").await, "ErrorCode::HttpRequestDenied");
     assert!(server.ok("variable?name=PATH").await.starts_with("Error::Undefined"));
     assert_eq!(server.ok("print?lines=2000").await, "printed");
 }

@@ -7,6 +7,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use bytes::Bytes;
+use hexad::outbound;
 use hexad::store::sqlite;
 use hexad::{Host, Manifest, Options, ResponseBody, Runtime, StartError};
 use http::{Request, Response};
@@ -70,6 +71,16 @@ impl Server {
         Self { host, folder }
     }
 
+    /// The probe and the guest of the older generation, which may reach `hosts`.
+    pub fn reaching(hosts: &[&str], tool: &str, outbound: outbound::Options) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let granted = format!("allowed_outbound_hosts = {hosts:?}\n        key_value_stores");
+        let manifest = manifest(tool).replace("key_value_stores", &granted);
+        let options = Options { outbound, ..options(&folder, store()) };
+        let host = start_with(&folder, &manifest, &[], &options).unwrap();
+        Self { host, folder }
+    }
+
     pub async fn send(&self, request: Request<Full<Bytes>>) -> Response<ResponseBody> {
         self.host.handle(request).await
     }
@@ -103,6 +114,19 @@ pub fn start(
     environment: &[(&str, &str)],
     store: sqlite::Options,
 ) -> Result<Host, StartError> {
+    start_with(folder, manifest, environment, &options(folder, store))
+}
+
+fn options(folder: &TempDir, store: sqlite::Options) -> Options {
+    Options { threads: NonZeroUsize::MIN, store, ..Options::new(folder.path().join("data")) }
+}
+
+fn start_with(
+    folder: &TempDir,
+    manifest: &str,
+    environment: &[(&str, &str)],
+    options: &Options,
+) -> Result<Host, StartError> {
     let path = folder.path().join("spin.toml");
     std::fs::write(&path, manifest).unwrap();
     let environment = |name: &str| {
@@ -110,8 +134,7 @@ pub fn start(
         pair.map(|(_, value)| (*value).to_owned())
     };
     let manifest = Manifest::load(&path, &environment, None).unwrap();
-    let options = Options { threads: NonZeroUsize::MIN, store, ..Options::new(folder.path().join("data")) };
-    Host::start(&RUNTIME, manifest, &options)
+    Host::start(&RUNTIME, manifest, options)
 }
 
 pub fn get(path: &str) -> Request<Full<Bytes>> {

@@ -9,4 +9,6 @@ mod faults;
 mod fixture;
 mod key_value;
 mod loading;
+mod outbound;
 mod serving;
+mod upstream;

@@ -40,6 +40,11 @@ pub struct Up {
     #[arg(long, value_name = "URL")]
     external_url: Option<String>,
 
+    /// Certificates (PEM) of authorities that components' outbound requests trust, besides the
+    /// system's.
+    #[arg(long, value_name = "FILE")]
+    outbound_ca: Option<PathBuf>,
+
     /// How many threads serve requests [default: one for each processor].
     #[arg(long, value_name = "N")]
     threads: Option<NonZeroUsize>,
@@ -66,6 +71,7 @@ impl Up {
         let manifest = Manifest::load(&self.manifest, &environment, self.external_url.as_deref())?;
         let runtime = Runtime::new(Some(self.data.join(CODE)))?;
         let mut options = Options::new(self.data.clone());
+        options.outbound.authority = self.outbound_ca;
         if let Some(threads) = self.threads {
             options.threads = threads;
         }

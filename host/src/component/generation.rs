@@ -11,9 +11,10 @@ use wasmtime_wasi_http::{p2, p3};
 
 use super::area::{self, AreaError, Description};
 use super::worker::Instances;
-use crate::guest::{Guest, Printer};
+use crate::guest::{Guest, Outward, Printer};
 use crate::keyvalue::KeyValue;
 use crate::manifest::Component;
+use crate::outbound::Outbound;
 use crate::runtime::{Digest, Runtime};
 use crate::store::Backend;
 
@@ -51,7 +52,8 @@ pub enum LoadError {
 }
 
 impl Generation {
-    /// Reads, compiles, links and checks a component. `backends` has one for each shard.
+    /// Reads, compiles, links and checks a component. `backends` has one for each shard;
+    /// `outbound` is `None` if it may reach nobody. While it is checked it reaches nobody.
     ///
     /// It blocks, for seconds if the code is not in the cache, and must not be called from
     /// within an asynchronous runtime.
@@ -59,6 +61,7 @@ impl Generation {
         runtime: &Arc<Runtime>,
         component: &Arc<Component>,
         backends: &[Arc<dyn Backend>],
+        outbound: Option<&Arc<Outbound>>,
     ) -> Result<Self, LoadError> {
         let id = || component.id.clone();
         let path = || component.source.clone();
@@ -87,6 +90,7 @@ impl Generation {
                     runtime.engine(),
                     KeyValue::new(backend.clone(), read_only),
                     component.variables.clone(),
+                    Outward::default(),
                     printer.log(),
                     component.limits.memory,
                 );
@@ -106,13 +110,15 @@ impl Generation {
         }
 
         let proxy = Arc::new(proxy);
-        let handlers = backends.iter().map(|backend| {
+        let handlers = backends.iter().enumerate().map(|(shard, backend)| {
+            let outward = outbound.map(|outbound| Outward::new(outbound.clone(), shard)).unwrap_or_default();
             ProxyHandler::new(Instances::new(
                 runtime.clone(),
                 proxy.clone(),
                 component.clone(),
                 printer.clone(),
                 backend.clone(),
+                outward,
             ))
         });
         Ok(Self { digest, description, handlers: handlers.collect() })

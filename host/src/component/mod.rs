@@ -11,4 +11,4 @@ mod worker;
 
 pub use area::Description;
 pub use generation::{Generation, LoadError};
-pub use slot::{Busy, Slot};
+pub use slot::Slot;

@@ -20,7 +20,7 @@ use wasmtime_wasi_http::handler::{
 };
 
 use crate::exchange::{Exchange, Lease};
-use crate::guest::{Guest, Printer};
+use crate::guest::{Guest, Outward, Printer};
 use crate::keyvalue::KeyValue;
 use crate::manifest::Component;
 use crate::runtime::Runtime;
@@ -47,6 +47,7 @@ pub struct Instances {
     component: Arc<Component>,
     printer: Arc<Printer>,
     backend: Arc<dyn Backend>,
+    outward: Outward,
     failures: Arc<Throttle>,
 }
 
@@ -57,9 +58,10 @@ impl Instances {
         component: Arc<Component>,
         printer: Arc<Printer>,
         backend: Arc<dyn Backend>,
+        outward: Outward,
     ) -> Self {
         let failures = Arc::new(Throttle::new(FAILURES_PER_SECOND, 2 * FAILURES_PER_SECOND));
-        Self { runtime, pre, component, printer, backend, failures }
+        Self { runtime, pre, component, printer, backend, outward, failures }
     }
 }
 
@@ -74,6 +76,7 @@ impl HandlerState for Instances {
             self.runtime.engine(),
             KeyValue::new(self.backend.clone(), self.component.grants.clone()),
             self.component.variables.clone(),
+            self.outward.clone(),
             self.printer.log(),
             limits.memory,
         );

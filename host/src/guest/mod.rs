@@ -1,7 +1,8 @@
 //! One instance's side of the host: the data in its store, and what it may reach.
 //!
-//! A guest has clocks, randomness, a log for its output, the key-value store within its grants
-//! and its variables. It has no files, no environment, no arguments, no input and no network.
+//! A guest has clocks, randomness, a log for its output, the key-value store within its grants,
+//! its variables, and HTTP to the hosts that it is granted. It has no files, no environment, no
+//! arguments, no input and no sockets.
 
 mod limiter;
 mod outbound;
@@ -15,11 +16,11 @@ use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
 use wasmtime_wasi_http::{WasiHttpCtx, WasiHttpCtxView, WasiHttpView};
 
 pub use limiter::Limiter;
+pub use outbound::Outward;
 pub use output::{Log, Printer};
 
 use crate::keyvalue::{self, KeyValue, KeyValueView};
 use crate::variables::{self, Variables, VariablesView};
-use outbound::NoOutbound;
 
 /// Bytes that a guest may hand over in one call of the host: the largest value, its key and some
 /// slack. More is a trap, before the host has copied it.
@@ -33,7 +34,7 @@ pub struct Guest {
     table: ResourceTable,
     wasi: WasiCtx,
     http: WasiHttpCtx,
-    outbound: NoOutbound,
+    outward: Outward,
     limiter: Limiter,
     key_value: KeyValue,
     variables: Arc<Variables>,
@@ -45,6 +46,7 @@ impl Guest {
         engine: &Engine,
         key_value: KeyValue,
         variables: Arc<Variables>,
+        outward: Outward,
         log: Log,
         memory: usize,
     ) -> Store<Self> {
@@ -55,7 +57,7 @@ impl Guest {
             table,
             wasi,
             http: WasiHttpCtx::new(),
-            outbound: NoOutbound,
+            outward,
             limiter: Limiter::new(memory),
             key_value,
             variables,
@@ -106,6 +108,6 @@ impl WasiView for Guest {
 
 impl WasiHttpView for Guest {
     fn http(&mut self) -> WasiHttpCtxView<'_> {
-        WasiHttpCtxView { ctx: &mut self.http, table: &mut self.table, hooks: &mut self.outbound }
+        WasiHttpCtxView { ctx: &mut self.http, table: &mut self.table, hooks: &mut self.outward }
     }
 }

@@ -1,20 +1,47 @@
-//! Outbound HTTP: denied. The manifest refuses components that ask for hosts.
+//! Outbound HTTP as guests of both generations call it.
 
+use std::sync::Arc;
+
+use http::Request;
 use wasmtime_wasi_http::{Error, RequestOptions, WasiBody, WasiHttpHooks};
 
-/// Denies every outbound request.
-pub struct NoOutbound;
+use crate::outbound::Outbound;
+
+/// An instance's way out. The default denies every request.
+#[derive(Clone, Default)]
+pub struct Outward(Option<(Arc<Outbound>, usize)>);
+
+impl Outward {
+    /// The component's own, from the given shard.
+    pub fn new(outbound: Arc<Outbound>, shard: usize) -> Self {
+        Self(Some((outbound, shard)))
+    }
+}
 
 type Io = Box<dyn Future<Output = Result<(), Error>> + Send>;
 type Sent = Result<(http::Response<WasiBody>, Io), Error>;
 
-impl WasiHttpHooks for NoOutbound {
+impl WasiHttpHooks for Outward {
+    fn set_host_header(&mut self) -> bool {
+        // The client does, from the URI that was checked.
+        false
+    }
+
     fn send_request(
         &mut self,
-        _request: http::Request<WasiBody>,
-        _options: Option<RequestOptions>,
+        request: Request<WasiBody>,
+        options: Option<RequestOptions>,
         _response_error: Io,
     ) -> Box<dyn Future<Output = Sent> + Send> {
-        Box::new(std::future::ready(Err(Error::HttpRequestDenied)))
+        let Self(outbound) = self.clone();
+        Box::new(async move {
+            let Some((outbound, shard)) = outbound else {
+                return Err(Error::HttpRequestDenied);
+            };
+            let response = outbound.send(shard, request, options.unwrap_or_default()).await?;
+            // The pool drives the connection; what fails later fails in the body.
+            let io: Io = Box::new(std::future::ready(Ok(())));
+            Ok((response, io))
+        })
     }
 }

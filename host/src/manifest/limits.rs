@@ -5,7 +5,8 @@ use std::time::Duration;
 use bytesize::ByteSize;
 use jiff::SignedDuration;
 
-use super::schema::HexadTool;
+use super::schema::{HexadTool, OutboundTool};
+use crate::outbound::OutboundLimits;
 
 /// The most memory that a manifest may grant to one instance: a bulk memory instruction checks
 /// for interruption only when it starts, so this bounds how long one can run.
@@ -16,6 +17,9 @@ pub const INSTANCES_CEILING: usize = 1000;
 
 /// The most requests that a manifest may give to one instance.
 const REUSE_CEILING: usize = 1_000_000;
+
+/// The most requests at the same moment that a manifest may grant to one component.
+const OUTBOUND_CEILING: usize = 512;
 
 /// The bounds of one component.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,6 +39,7 @@ pub struct Limits {
     /// Requests that an instance serves, one after the other, before it is thrown away.
     /// `None` leaves it to the generation of the component's interface.
     pub reuse: Option<usize>,
+    pub outbound: OutboundLimits,
 }
 
 impl Default for Limits {
@@ -47,6 +52,7 @@ impl Default for Limits {
             instances: 64,
             queue_timeout: Duration::from_secs(5),
             reuse: None,
+            outbound: OutboundLimits::default(),
         }
     }
 }
@@ -81,8 +87,37 @@ impl Limits {
                 Some(text) => duration("queue_timeout", text)?,
             },
             reuse: tool.reuse.map(|value| count("reuse", value, REUSE_CEILING)).transpose()?,
+            outbound: outbound(&tool.outbound).map_err(|reason| format!("outbound.{reason}"))?,
         })
     }
+}
+
+fn outbound(tool: &OutboundTool) -> Result<OutboundLimits, String> {
+    let default = OutboundLimits::default();
+    let time = |key: &str, text: &Option<String>, default: Duration| match text {
+        None => Ok(default),
+        Some(text) => duration(key, text),
+    };
+    let network = |text: &String| {
+        let reason = |_| format!("networks has \"{text}\", which is no network; write one such as \"10.0.0.0/8\"");
+        text.parse().map_err(reason)
+    };
+    Ok(OutboundLimits {
+        requests: match tool.requests {
+            None => default.requests,
+            Some(value) => count("requests", value, OUTBOUND_CEILING)?,
+        },
+        queue_timeout: time("queue_timeout", &tool.queue_timeout, default.queue_timeout)?,
+        connect_timeout: time("connect_timeout", &tool.connect_timeout, default.connect_timeout)?,
+        head_timeout: time("head_timeout", &tool.head_timeout, default.head_timeout)?,
+        idle_timeout: time("idle_timeout", &tool.idle_timeout, default.idle_timeout)?,
+        timeout: time("timeout", &tool.timeout, default.timeout)?,
+        max_response: match &tool.max_response {
+            None => default.max_response,
+            Some(text) => bytes("max_response", text)?,
+        },
+        networks: tool.networks.iter().map(network).collect::<Result<_, _>>()?,
+    })
 }
 
 fn memory(text: &str) -> Result<usize, String> {

@@ -17,6 +17,7 @@ pub use limits::{INSTANCES_CEILING, Limits, MEMORY_CEILING};
 pub use variables::Environment;
 
 use crate::keyvalue::Grants;
+use crate::outbound::AllowedHosts;
 use crate::variables::Variables;
 use schema::{RouteTable, TriggerComponent};
 
@@ -41,6 +42,7 @@ pub struct Component {
     pub source: PathBuf,
     pub grants: Arc<Grants>,
     pub variables: Arc<Variables>,
+    pub allowed_hosts: Arc<AllowedHosts>,
     pub limits: Limits,
 }
 
@@ -108,6 +110,12 @@ fn component(
         };
         variables.insert(name.clone(), value);
     }
+    let mut allowed_hosts = AllowedHosts::default();
+    for entry in &declared.allowed_outbound_hosts {
+        let at = |reason: String| at(format!("allowed_outbound_hosts: {reason}"));
+        let expanded = variables::expand(entry, values).map_err(at)?;
+        allowed_hosts.add(&expanded, expanded != *entry).map_err(at)?;
+    }
     let (tool, labels) = (declared.tool.hexad, declared.key_value_stores);
     let prefixes = match (&tool.read, &tool.write) {
         (None, None) => None,
@@ -115,7 +123,14 @@ fn component(
     };
     let limits = Limits::from_tool(&tool).map_err(|reason| format!("[component.{id}.tool.hexad]: {reason}"))?;
     let grants = Grants::new(&id, known.clone(), labels, prefixes);
-    Ok(Component { source, grants: Arc::new(grants), variables: Arc::new(variables), limits, id })
+    Ok(Component {
+        source,
+        grants: Arc::new(grants),
+        variables: Arc::new(variables),
+        allowed_hosts: Arc::new(allowed_hosts),
+        limits,
+        id,
+    })
 }
 
 fn routes(triggers: Vec<schema::HttpTrigger>, components: &[Component]) -> Result<Vec<Route>, String> {

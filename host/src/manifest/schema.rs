@@ -123,10 +123,10 @@ pub struct Component {
     #[serde(default)]
     pub key_value_stores: Vec<String>,
     #[serde(default)]
+    pub allowed_outbound_hosts: Vec<String>,
+    #[serde(default)]
     pub tool: Tools,
 
-    #[serde(default)]
-    allowed_outbound_hosts: Vec<IgnoredAny>,
     #[serde(default)]
     allowed_http_hosts: Vec<IgnoredAny>,
     #[serde(default)]
@@ -156,7 +156,6 @@ pub struct Component {
 
 impl Component {
     pub fn check(&self) -> Result<(), String> {
-        unsupplied("allowed_outbound_hosts", self.allowed_outbound_hosts.is_empty())?;
         unsupplied("allowed_http_hosts", self.allowed_http_hosts.is_empty())?;
         unsupplied("environment", self.environment.is_empty())?;
         unsupplied("files", self.files.is_empty())?;
@@ -193,6 +192,23 @@ pub struct HexadTool {
     pub instances: Option<u64>,
     pub queue_timeout: Option<String>,
     pub reuse: Option<u64>,
+    #[serde(default)]
+    pub outbound: OutboundTool,
+}
+
+/// Bounds of a component's own requests.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OutboundTool {
+    pub requests: Option<u64>,
+    pub queue_timeout: Option<String>,
+    pub connect_timeout: Option<String>,
+    pub head_timeout: Option<String>,
+    pub idle_timeout: Option<String>,
+    pub timeout: Option<String>,
+    pub max_response: Option<String>,
+    #[serde(default)]
+    pub networks: Vec<String>,
 }
 
 fn unsupplied(key: &str, empty: bool) -> Result<(), String> {

@@ -117,7 +117,7 @@ fn capabilities_that_the_host_does_not_supply_are_refused() {
         ("ai_models", "[\"llama2-chat\"]"),
         ("files", "[\"assets/*\"]"),
         ("environment", "{ A = \"b\" }"),
-        ("allowed_outbound_hosts", "[\"https://example.com\"]"),
+        ("allowed_http_hosts", "[\"https://example.com\"]"),
         ("dependencies", "{ \"a:b/c\" = \"1.0.0\" }"),
     ] {
         let text = format!("trigger = {{}}\n[component.a]\nsource = \"a\"\n{key} = {value}");

@@ -1,0 +1,369 @@
+//! `allowed_outbound_hosts`: which origins a component may send requests to, in Spin's own terms.
+//!
+//! An entry is `scheme://host[:port]`. The scheme is a word or `*`; the host is a name, an
+//! address, `*.name` (any name below it), a network such as `10.0.0.0/8`, `self` (the application
+//! itself) or `*`; the port is a number, a range `8000..9000` without its end, or `*`, and may be
+//! left out for schemes that have one of their own.
+
+use std::ops::Range;
+
+use ipnet::IpNet;
+use url::Host;
+
+use super::address;
+use super::target::Target;
+
+/// What a component may reach.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AllowedHosts(Vec<AllowedHost>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct AllowedHost {
+    scheme: AllowedScheme,
+    host: HostPattern,
+    ports: Ports,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum AllowedScheme {
+    Any,
+    Only(String),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum HostPattern {
+    Any,
+    Itself,
+    Exactly(Host),
+    /// The suffix of the names, with its dot.
+    Below(String),
+    Network(IpNet),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Ports {
+    Any,
+    One(u16),
+    Range(Range<u16>),
+}
+
+/// Hosts of other components of the same application, in Spin.
+const CHAINING: &str = ".spin.internal";
+
+/// How far a grant reaches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Reach {
+    /// To public addresses only.
+    Public,
+    /// To this host even if it is a local one: the grant names an address, a network of local
+    /// addresses, or `localhost`.
+    Named,
+}
+
+impl AllowedHosts {
+    /// Adds an entry. `templated` entries had variables in them: those may be empty, for a host
+    /// that is not configured. The error names the entry and says what to write.
+    pub fn add(&mut self, entry: &str, templated: bool) -> Result<(), String> {
+        // Spin's rule.
+        if templated && matches!(entry, "" | "http://" | "https://") {
+            return Ok(());
+        }
+        let allowed = AllowedHost::parse(entry).map_err(|reason| {
+            format!("\"{entry}\" {reason}; write scheme://host:port, such as \"https://api.example.com\"")
+        })?;
+        self.0.push(allowed);
+        Ok(())
+    }
+
+    /// Whether there is nothing that may be reached.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// How far the grants for a target reach, if there is one.
+    pub fn reach(&self, target: &Target) -> Option<Reach> {
+        self.0.iter().filter(|allowed| allowed.covers(target)).map(|allowed| allowed.host.reach()).max()
+    }
+
+    /// Whether requests without a host, which go to the application itself, are allowed.
+    pub fn reach_self(&self) -> bool {
+        let itself = |host: &HostPattern| matches!(host, HostPattern::Any | HostPattern::Itself);
+        self.0
+            .iter()
+            .any(|allowed| itself(&allowed.host) && (allowed.scheme.covers("http") || allowed.scheme.covers("https")))
+    }
+}
+
+impl AllowedHost {
+    fn parse(entry: &str) -> Result<Self, String> {
+        let (scheme, rest) = entry.trim().split_once("://").ok_or("has no scheme")?;
+        let (host, port) = match rest.rsplit_once(':') {
+            None => (rest, ""),
+            Some((host, "")) => (host, ""),
+            // The last colon may be one of an IPv6 address.
+            Some(_) if HostPattern::parse(rest).is_ok() => (rest, ""),
+            Some((host, tail)) => match tail.split_once('/') {
+                Some((_, path)) if !path.is_empty() => return Err("has a path".to_owned()),
+                Some((port, _)) => (host, port),
+                None => (host, tail),
+            },
+        };
+        Ok(Self {
+            scheme: AllowedScheme::parse(scheme)?,
+            host: HostPattern::parse(host)?,
+            ports: Ports::parse(port, scheme)?,
+        })
+    }
+
+    fn covers(&self, target: &Target) -> bool {
+        self.scheme.covers(target.scheme()) && self.host.covers(&target.host) && self.ports.cover(target.port)
+    }
+}
+
+impl AllowedScheme {
+    fn parse(scheme: &str) -> Result<Self, String> {
+        match scheme {
+            "*" => Ok(Self::Any),
+            _ if scheme.chars().all(char::is_alphabetic) && !scheme.is_empty() => Ok(Self::Only(scheme.to_owned())),
+            _ => Err(format!("has \"{scheme}\" for a scheme, which is a word or `*`")),
+        }
+    }
+
+    fn covers(&self, scheme: &str) -> bool {
+        match self {
+            Self::Any => true,
+            Self::Only(only) => only == scheme,
+        }
+    }
+}
+
+impl HostPattern {
+    fn parse(host: &str) -> Result<Self, String> {
+        let host = host.trim();
+        match host {
+            "*" => return Ok(Self::Any),
+            "self" | "self.alt" => return Ok(Self::Itself),
+            _ => {}
+        }
+        if let Ok(network) = host.parse::<IpNet>() {
+            return Ok(Self::Network(network));
+        }
+        let host = host.strip_suffix('/').unwrap_or(host);
+        if host.contains('/') {
+            return Err("has a path".to_owned());
+        }
+        let parsed = |host: &str| Host::parse(host).map_err(|error| format!("has the host \"{host}\" ({error})"));
+        let pattern = match host.strip_prefix("*.") {
+            Some(rest) if rest.contains('*') => return Err("has a `*` that is not at the start of its host".to_owned()),
+            Some(rest) => match parsed(rest)? {
+                Host::Domain(name) => Self::Below(format!(".{name}")),
+                _ => return Err("has `*.` before an address".to_owned()),
+            },
+            None if host.contains('*') => return Err("has a `*` that is not a whole part of its host".to_owned()),
+            None => Self::Exactly(parsed(host)?),
+        };
+        match &pattern {
+            Self::Below(name) | Self::Exactly(Host::Domain(name)) if name.ends_with(CHAINING) => {
+                Err("is another component, which this host does not connect".to_owned())
+            }
+            _ => Ok(pattern),
+        }
+    }
+
+    fn covers(&self, host: &Host) -> bool {
+        match (self, host) {
+            (Self::Any, _) => true,
+            (Self::Itself, _) => false,
+            (Self::Exactly(exactly), host) => exactly == host,
+            (Self::Below(suffix), Host::Domain(name)) => name.ends_with(suffix),
+            (Self::Network(network), Host::Ipv4(address)) => network.contains(&std::net::IpAddr::V4(*address)),
+            (Self::Network(network), Host::Ipv6(address)) => network.contains(&std::net::IpAddr::V6(*address)),
+            (Self::Below(_) | Self::Network(_), _) => false,
+        }
+    }
+
+    fn reach(&self) -> Reach {
+        match self {
+            Self::Exactly(Host::Domain(name)) if name == "localhost" => Reach::Named,
+            Self::Exactly(Host::Ipv4(_) | Host::Ipv6(_)) => Reach::Named,
+            Self::Network(network) if address::is_wholly_not_public(network) => Reach::Named,
+            _ => Reach::Public,
+        }
+    }
+}
+
+impl Ports {
+    fn parse(port: &str, scheme: &str) -> Result<Self, String> {
+        let number = |text: &str| text.parse().map_err(|_| format!("has \"{port}\" for a port"));
+        match port {
+            "*" => Ok(Self::Any),
+            "" => match scheme {
+                "http" => Ok(Self::One(80)),
+                "https" => Ok(Self::One(443)),
+                "postgres" => Ok(Self::One(5432)),
+                "mysql" => Ok(Self::One(3306)),
+                "redis" => Ok(Self::One(6379)),
+                "mqtt" => Ok(Self::One(1883)),
+                _ => Err(format!("has no port, and the scheme \"{scheme}\" has none of its own")),
+            },
+            _ => match port.split_once("..") {
+                Some((start, end)) => Ok(Self::Range(number(start)?..number(end)?)),
+                None => Ok(Self::One(number(port)?)),
+            },
+        }
+    }
+
+    fn cover(&self, port: u16) -> bool {
+        match self {
+            Self::Any => true,
+            Self::One(one) => *one == port,
+            Self::Range(range) => range.contains(&port),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn grants(entries: &[&str]) -> AllowedHosts {
+        let mut hosts = AllowedHosts::default();
+        for entry in entries {
+            hosts.add(entry, false).unwrap();
+        }
+        hosts
+    }
+
+    #[track_caller]
+    fn check(entry: &str, allowed: &[&str], denied: &[&str]) {
+        let hosts = grants(&[entry]);
+        let reach = |uri: &str| hosts.reach(&Target::of(&uri.parse().unwrap()).unwrap());
+        for uri in allowed {
+            assert!(reach(uri).is_some(), "{entry} does not cover {uri}");
+        }
+        for uri in denied {
+            assert!(reach(uri).is_none(), "{entry} covers {uri}");
+        }
+    }
+
+    #[test]
+    fn entries_cover_what_they_do_in_spin() {
+        check(
+            "https://example.com",
+            &["https://example.com/a", "https://EXAMPLE.com:443/"],
+            &["http://example.com/", "https://example.com:8443/", "https://a.example.com/", "https://example.com./"],
+        );
+        check("https://example.com/", &["https://example.com/a"], &["http://example.com/"]);
+        check("*://example.com:*", &["http://example.com:1/", "https://example.com/"], &["https://example.org/"]);
+        check("https://*:443", &["https://a.example/", "https://1.2.3.4/"], &["http://a.example/", "https://a.b:444/"]);
+        check(
+            "http://*.example.com:8383",
+            &["http://a.example.com:8383/", "http://a.b.Example.com:8383/"],
+            &[
+                "http://example.com:8383/",
+                "http://myexample.com:8383/",
+                "http://a.example.com/",
+                "http://1.2.3.4:8383/",
+            ],
+        );
+        check(
+            "http://example.com:8000..9000",
+            &["http://example.com:8000/", "http://example.com:8999/"],
+            &["http://example.com:9000/", "http://example.com:7999/"],
+        );
+        check("http://127.0.0.1:4000", &["http://127.1:4000/", "http://2130706433:4000/"], &["http://localhost:4000/"]);
+        check("http://[::1]", &["http://[::1]/", "http://[0:0::1]:80/"], &["http://[::1]:81/", "http://[::2]/"]);
+        check("http://[::1]:8000..9000", &["http://[::1]:8080/"], &["http://[::1]/"]);
+        check("*://127.0.0.1/24:63551", &["http://127.0.0.9:63551/"], &["http://127.0.1.1:63551/"]);
+        check("http://10.0.0.0/8", &["http://10.9.8.7/"], &["http://11.0.0.1/", "http://ten.example/"]);
+        check("http://2001:db8::/32", &["http://[2001:db8::1]/"], &["http://[2001:db9::1]/"]);
+        check("http://2001:db8::/32:81", &["http://[2001:db8::1]:81/"], &["http://[2001:db8::1]/"]);
+        check("redis://example.com", &[], &["http://example.com/", "http://example.com:6379/"]);
+        check("http://self", &[], &["http://self/", "http://example.com/"]);
+    }
+
+    #[test]
+    fn only_self_and_everything_reach_the_application() {
+        for (entry, expected) in
+            [("http://self", true), ("*://self.alt:*", true), ("https://*:*", true), ("redis://*:*", false)]
+        {
+            assert_eq!(grants(&[entry]).reach_self(), expected, "{entry}");
+        }
+        assert!(!grants(&["https://example.com"]).reach_self());
+    }
+
+    #[test]
+    fn only_a_literal_address_reaches_what_is_not_public() {
+        let reach = |entries: &[&str], uri: &str| grants(entries).reach(&Target::of(&uri.parse().unwrap()).unwrap());
+        for (entry, uri, expected) in [
+            ("*://*:*", "http://127.0.0.1/", Reach::Public),
+            ("http://0.0.0.0/0", "http://127.0.0.1/", Reach::Public),
+            ("http://*.test", "http://a.test/", Reach::Public),
+            ("http://a.test", "http://a.test/", Reach::Public),
+            ("http://localhost:*", "http://localhost/", Reach::Named),
+            ("http://127.0.0.1", "http://127.0.0.1/", Reach::Named),
+            ("http://10.0.0.0/8", "http://10.0.0.1/", Reach::Named),
+            ("http://[::1]", "http://[::1]/", Reach::Named),
+        ] {
+            assert_eq!(reach(&[entry], uri), Some(expected), "{entry} {uri}");
+        }
+        assert_eq!(reach(&["*://*:*", "http://127.0.0.1"], "http://127.0.0.1/"), Some(Reach::Named));
+        assert_eq!(reach(&["*://*:*", "http://127.0.0.1"], "http://127.0.0.2/"), Some(Reach::Public));
+    }
+
+    #[test]
+    fn bad_entries_are_refused_by_name() {
+        for entry in [
+            "",
+            "*",
+            ":",
+            "example.com",
+            "example.com:8080",
+            "://example.com",
+            "h2://example.com",
+            "{http,https}://a.b",
+            "http://",
+            "http://example.com:notaport",
+            "http://example.com:99999",
+            "http://example.com:8080..70000",
+            "http://example.com:8080..",
+            "http://self:notaport",
+            "http://*.example.com:8O8O",
+            "http://example.com/p",
+            "http://example.com:8080/p",
+            "http://*.example.com/p",
+            "http://127.0.0.0/24/p",
+            "http://[::1]/p",
+            "http://[::1",
+            "http://[::1]junk",
+            "http://[::1]::80",
+            "http://*.",
+            "http://*.*.com",
+            "http://a.*.com",
+            "http://a*.com",
+            "http://*.127.0.0.1",
+            "http://*.[::1]",
+            "http://exa[mple.com",
+            "http://example%GG.com",
+            "http://example.com:80:90",
+            "http://example.com//",
+            "tcp://example.com",
+            "http://a b.com",
+            "http://*.spin.internal",
+            "http://other.spin.internal",
+        ] {
+            let error = AllowedHosts::default().add(entry, false).unwrap_err();
+            assert!(error.contains(&format!("\"{entry}\"")), "{entry}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_variable_may_be_empty() {
+        let mut hosts = AllowedHosts::default();
+        for entry in ["", "http://", "https://"] {
+            hosts.add(entry, true).unwrap();
+            hosts.add(entry, false).unwrap_err();
+        }
+        assert!(hosts.is_empty());
+    }
+}

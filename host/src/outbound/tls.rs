@@ -1,0 +1,52 @@
+//! Whom the host believes to be who they say they are.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use rustls::{ClientConfig, RootCertStore};
+
+/// Why the trusted certificates cannot be had.
+#[derive(Debug, thiserror::Error)]
+pub enum TlsError {
+    #[error("cannot read certificates from {path}: {source}; name a file of certificates in PEM with --outbound-ca")]
+    Authority { path: PathBuf, source: io::Error },
+    #[error("cannot set up TLS for outbound requests: {0}")]
+    Protocol(rustls::Error),
+}
+
+/// The settings of all outbound connections: the system's certificate authorities (those in the
+/// files that `SSL_CERT_FILE` and `SSL_CERT_DIR` name, if they are set), and those in `authority`.
+pub fn client(authority: Option<&Path>) -> Result<Arc<ClientConfig>, TlsError> {
+    let mut roots = RootCertStore::empty();
+    let native = rustls_native_certs::load_native_certs();
+    for error in &native.errors {
+        tracing::warn!(%error, "some of the system's certificate authorities cannot be read");
+    }
+    roots.add_parsable_certificates(native.certs);
+    if let Some(path) = authority {
+        let at = |source| TlsError::Authority { path: path.to_owned(), source };
+        let certificates = CertificateDer::pem_file_iter(path).map_err(|error| at(io::Error::other(error)))?;
+        let before = roots.len();
+        for certificate in certificates {
+            let certificate = certificate.map_err(|error| at(io::Error::other(error)))?;
+            roots.add(certificate).map_err(|error| at(io::Error::other(error)))?;
+        }
+        if roots.len() == before {
+            return Err(at(io::Error::other("it has none")));
+        }
+    }
+    if roots.is_empty() {
+        tracing::warn!("no certificate authority is known; outbound requests with TLS will fail");
+    }
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let mut config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(TlsError::Protocol)?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    Ok(Arc::new(config))
+}

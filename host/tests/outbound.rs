@@ -1,0 +1,394 @@
+//! Requests of guests to others: only where the grants lead, and bounded whatever the other does.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use bytes::Bytes;
+use futures::future::join_all;
+use hexad::outbound::{Options, OutboundCounters};
+use http::Version;
+use http_body_util::{BodyExt, Full};
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+
+use crate::fixture::{Server, get, text};
+use crate::upstream::{Names, Upstream};
+
+/// A server whose guests may reach every port of this machine by its address.
+fn open(tool: &str) -> Server {
+    Server::reaching(&["http://127.0.0.1:*"], tool, Options::default())
+}
+
+fn named(hosts: &[&str], tool: &str, names: Arc<Names>) -> Server {
+    Server::reaching(hosts, tool, Options { resolver: names, ..Options::default() })
+}
+
+fn counters(server: &Server) -> &OutboundCounters {
+    let slots = server.host.slots().iter();
+    let probe = slots.into_iter().find(|slot| slot.component().id == "probe").unwrap();
+    probe.outbound().unwrap().counters()
+}
+
+async fn ask(server: &Server, url: &str) -> String {
+    server.ok(&format!("outbound?url={url}")).await
+}
+
+#[tokio::test]
+async fn what_is_granted_is_reached_and_its_connection_used_again() {
+    let (server, upstream) = (open(""), Upstream::start());
+    for _ in 0..3 {
+        assert_eq!(ask(&server, &upstream.url("hello")).await, "200\ncontent-length: 5\n\nhello");
+    }
+    assert_eq!(upstream.connections.load(Ordering::SeqCst), 1);
+    let counters = counters(&server);
+    assert_eq!((counters.requests.get(), counters.answered.get(), counters.received.get()), (3, 3, 15));
+    assert_eq!(counters.connections.get(), 1);
+}
+
+#[tokio::test]
+async fn a_connection_that_the_other_side_closed_is_replaced() {
+    let (server, upstream) = (open(""), Upstream::start());
+    for _ in 0..3 {
+        assert!(ask(&server, &upstream.url("close")).await.ends_with("hello"));
+    }
+    assert_eq!(upstream.connections.load(Ordering::SeqCst), 3);
+}
+
+#[tokio::test]
+async fn the_request_arrives_as_the_guest_made_it() {
+    let (server, upstream) = (open(""), Upstream::start());
+    let url = upstream.url("head");
+    let answer = server.ok(&format!("outbound?url={url}&method=PUT&header=x-mine:1&body=70000")).await;
+    let host = format!("host: {}\r\n", upstream.address);
+    for line in ["put /head http/1.1\r\n", "x-mine: 1\r\n", "transfer-encoding: chunked\r\n", &host] {
+        assert!(answer.contains(line), "{line:?} is not in {answer}");
+    }
+    let answer = server.ok(&format!("outbound?url={url}&header=host:elsewhere.example")).await;
+    assert!(answer.contains("InternalError"), "{answer}");
+}
+
+#[tokio::test]
+async fn guests_of_the_older_generation_reach_the_same() {
+    let (server, upstream) = (open(""), Upstream::start());
+    for (url, expected) in
+        [(upstream.url("hello"), "200 hello"), ("http://127.0.0.2:1/".to_owned(), "ErrorCode::HttpRequestDenied")]
+    {
+        let request = http::Request::get(format!("/incoming?url={url}")).header("host", "forge.test");
+        let response = server.host.handle(request.body(http_body_util::Empty::new()).unwrap()).await;
+        assert_eq!(text(response).await, (200, expected.to_owned()));
+    }
+}
+
+#[tokio::test]
+async fn what_is_not_granted_is_denied() {
+    let server = Server::reaching(&["https://api.example.com"], "", Options::default());
+    for url in [
+        "http://api.example.com/",
+        "https://api.example.com:8443/",
+        "https://api.example.com./",
+        "https://example.com/",
+        "https://b.api.example.com/",
+        "https://127.0.0.1/",
+    ] {
+        assert_eq!(ask(&server, url).await, "ErrorCode::HttpRequestDenied", "{url}");
+    }
+    assert_eq!(counters(&server).denied.get(), 6);
+    for url in ["https://api.example.com@evil.example/", "ftp://api.example.com/", "/relative"] {
+        let answer = ask(&server, url).await;
+        assert!(answer.starts_with("ErrorCode::"), "{url}: {answer}");
+    }
+}
+
+#[tokio::test]
+async fn addresses_that_are_not_public_are_prohibited_in_every_spelling() {
+    let everything = named(&["*://*:*"], "", Names::new(&[]));
+    let upstream = Upstream::start();
+    let port = upstream.address.port();
+    for host in [
+        "127.0.0.1",
+        "127.1",
+        "0x7f.0.0.1",
+        "0177.0.0.1",
+        "2130706433",
+        "0x7f000001",
+        "0",
+        "0.0.0.0",
+        "[::1]",
+        "[::]",
+        "[::ffff:127.0.0.1]",
+        "[::ffff:7f00:1]",
+        "[::127.0.0.1]",
+        "[64:ff9b::7f00:1]",
+        "[2002:7f00:1::]",
+        "169.254.169.254",
+        "169.254.43518",
+        "0xa9fea9fe",
+        "2852039166",
+        "0251.0376.0251.0376",
+        "[::ffff:a9fe:a9fe]",
+        "[fd00:ec2::254]",
+        "[fe80::1]",
+        "100.100.100.200",
+        "192.0.0.192",
+        "10.0.0.1",
+        "172.16.0.1",
+        "192.168.1.1",
+        "224.0.0.1",
+        "255.255.255.255",
+        "[ff02::1]",
+        "[2001:0:a9fe:a9fe::1]",
+    ] {
+        let answer = ask(&everything, &format!("http://{host}:{port}/hello")).await;
+        assert_eq!(answer, "ErrorCode::DestinationIpProhibited", "{host}");
+    }
+    assert_eq!(upstream.connections.load(Ordering::SeqCst), 0);
+}
+
+#[tokio::test]
+async fn a_name_is_only_as_good_as_its_addresses() {
+    let names = Names::new(&[
+        ("metadata.example", &[&["169.254.169.254", "fd00:ec2::254", "::ffff:127.0.0.1"]]),
+        ("localhost", &[&["10.0.0.1"]]),
+        ("both.example", &[&["10.0.0.1", "127.0.0.1"]]),
+    ]);
+    let upstream = Upstream::start();
+    let port = upstream.address.port();
+    let server = named(&["http://*:*", "http://localhost:*"], "outbound = { networks = [\"127.0.0.1/32\"] }", names);
+    for name in ["metadata.example", "localhost"] {
+        let answer = ask(&server, &format!("http://{name}:{port}/hello")).await;
+        assert_eq!(answer, "ErrorCode::DestinationIpProhibited", "{name}");
+    }
+    // Only one of its addresses is permitted, by the manifest's networks.
+    let answer = ask(&server, &format!("http://both.example:{port}/head")).await;
+    assert!(answer.contains(&format!("host: both.example:{port}\r\n")), "{answer}");
+    let answer = ask(&server, "http://unknown.example/").await;
+    assert!(answer.starts_with("ErrorCode::DnsError"), "{answer}");
+}
+
+#[tokio::test]
+async fn a_name_that_changes_its_address_is_checked_at_each_connection() {
+    let names = Names::new(&[("rebinding.example", &[&["127.0.0.1"], &["127.0.0.2"]])]);
+    let upstream = Upstream::start();
+    let server = named(&["http://*:*"], "outbound = { networks = [\"127.0.0.1/32\"] }", names);
+    let url = format!("http://rebinding.example:{}", upstream.address.port());
+    assert!(ask(&server, &format!("{url}/close")).await.ends_with("hello"));
+    assert_eq!(ask(&server, &format!("{url}/hello")).await, "ErrorCode::DestinationIpProhibited");
+}
+
+#[tokio::test]
+async fn localhost_is_reached_where_it_is_granted_by_name() {
+    let upstream = Upstream::start();
+    let server = named(&["http://localhost:*"], "", Names::new(&[("localhost", &[&["127.0.0.1"]])]));
+    let answer = ask(&server, &format!("http://localhost:{}/hello", upstream.address.port())).await;
+    assert!(answer.ends_with("hello"), "{answer}");
+}
+
+#[tokio::test]
+async fn redirects_and_encodings_are_the_guests_business() {
+    let (server, upstream) = (open(""), Upstream::start());
+    let answer = ask(&server, &upstream.url("redirect")).await;
+    assert!(answer.starts_with("302\nlocation: http://169.254.169.254/latest/\n"), "{answer}");
+    let answer = ask(&server, &upstream.url("not-gzip")).await;
+    assert_eq!(answer, "200\ncontent-encoding: gzip\ncontent-length: 8\n\nnot gzip");
+    assert_eq!(ask(&server, &upstream.url("hops")).await, "200\nx-end: 2\ncontent-length: 0\n\n");
+}
+
+#[tokio::test]
+async fn each_failure_has_its_code() {
+    let (server, upstream) = (open(""), Upstream::start());
+    for (path, expected) in [
+        ("nothing", "ErrorCode::HttpResponseIncomplete"),
+        ("garbage", "ErrorCode::HttpProtocolError"),
+        ("large-head", "ErrorCode::HttpResponseHeaderSectionSize(None)"),
+        ("many-headers", "ErrorCode::HttpResponseHeaderSectionSize(None)"),
+        ("switch", "ErrorCode::HttpUpgradeFailed"),
+        ("short", "200\ncontent-length: 100\n\nbroken after 10: ErrorCode::HttpResponseIncomplete"),
+    ] {
+        assert_eq!(ask(&server, &upstream.url(path)).await, expected, "{path}");
+    }
+    let answer = server.ok(&format!("outbound?method=CONNECT&url={}", upstream.url("hello"))).await;
+    assert_eq!(answer, "ErrorCode::HttpRequestMethodInvalid");
+    // Bound and closed again, so that nobody listens there.
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    assert_eq!(ask(&server, &format!("http://{free}/")).await, "ErrorCode::ConnectionRefused");
+}
+
+#[tokio::test]
+async fn a_silent_server_costs_its_own_request_the_timeout() {
+    let server = open("outbound = { head_timeout = \"50ms\", connect_timeout = \"50ms\", idle_timeout = \"50ms\" }");
+    let upstream = Upstream::start();
+    assert_eq!(ask(&server, &upstream.url("silent")).await, "ErrorCode::HttpResponseTimeout");
+    let stalled = "200\ncontent-length: 100\n\nbroken after 10: ErrorCode::ConnectionReadTimeout";
+    assert_eq!(ask(&server, &upstream.url("stall")).await, stalled);
+    assert_eq!(counters(&server).timeouts.get(), 2);
+    assert!(ask(&server, &upstream.url("hello")).await.ends_with("hello"));
+}
+
+#[tokio::test]
+async fn a_guest_may_shorten_the_timeouts() {
+    let (server, upstream) = (open(""), Upstream::start());
+    let url = upstream.url("silent");
+    let answer = server.ok(&format!("outbound?url={url}&head=20&connect=20")).await;
+    assert_eq!(answer, "ErrorCode::HttpResponseTimeout");
+    let url = upstream.url("stall");
+    let answer = server.ok(&format!("outbound?url={url}&idle=20")).await;
+    assert!(answer.ends_with("ErrorCode::ConnectionReadTimeout"), "{answer}");
+    // An address that takes connections and never a handshake: its backlog is the kernel's.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("https://{}/", silent.local_addr().unwrap());
+    let server = Server::reaching(&["https://127.0.0.1:*"], "", Options::default());
+    let answer = server.ok(&format!("outbound?url={url}&connect=20")).await;
+    assert_eq!(answer, "ErrorCode::ConnectionTimeout");
+}
+
+#[tokio::test]
+async fn a_response_ends_with_its_time() {
+    let server = open("outbound = { timeout = \"100ms\" }");
+    let answer = ask(&server, &Upstream::start().url("stall")).await;
+    assert!(answer.ends_with("broken after 10: ErrorCode::HttpResponseTimeout"), "{answer}");
+}
+
+#[tokio::test]
+async fn a_response_is_bounded() {
+    let server = open("outbound = { max_response = \"1MiB\" }");
+    let upstream = Upstream::start();
+    let too_large = "ErrorCode::HttpResponseBodySize(Some(1048576))";
+    assert_eq!(ask(&server, &upstream.url("declared")).await, too_large);
+    let answer = ask(&server, &upstream.url("endless")).await;
+    assert!(answer.ends_with(too_large), "{answer:.300}");
+}
+
+#[tokio::test]
+async fn requests_at_once_are_bounded_and_the_others_wait_or_are_refused() {
+    let server = open("outbound = { requests = 2, queue_timeout = \"50ms\" }");
+    let upstream = Upstream::start();
+    let relay = |path| server.send(get(&format!("relay?url={}", upstream.url(path))));
+    // Two responses that stay unread.
+    let unread = [relay("stall").await, relay("stall").await];
+    assert_eq!(ask(&server, &upstream.url("hello")).await, "ErrorCode::ConnectionLimitReached");
+    assert_eq!(counters(&server).busy.get(), 1);
+    // A guest that is ended gives its places back.
+    drop(unread);
+    assert!(ask(&server, &upstream.url("hello")).await.ends_with("hello"));
+}
+
+#[tokio::test]
+async fn connections_that_nobody_uses_make_room_for_others() {
+    let server = open("outbound = { requests = 1, connect_timeout = \"2s\" }");
+    let upstreams: Vec<_> = (0..70).map(|_| Upstream::start()).collect();
+    for upstream in &upstreams {
+        assert!(ask(&server, &upstream.url("hello")).await.ends_with("hello"));
+    }
+    assert_eq!(counters(&server).connections.get(), 70);
+}
+
+#[tokio::test]
+async fn one_guests_silence_is_not_anothers() {
+    let (server, upstream) = (open(""), Upstream::start());
+    let path = format!("outbound?url={}", upstream.url("silent"));
+    let silent = server.ok(&path);
+    let others = async {
+        for _ in 0..20 {
+            assert!(ask(&server, &upstream.url("hello")).await.ends_with("hello"));
+        }
+    };
+    let silent = std::pin::pin!(silent);
+    let others = std::pin::pin!(others);
+    match futures::future::select(silent, others).await {
+        futures::future::Either::Left((answer, _)) => panic!("the silence ended: {answer}"),
+        futures::future::Either::Right(_) => {}
+    }
+}
+
+/// A TLS server for `127.0.0.1`, and the file with the certificate that it shows.
+async fn tls(protocols: &[&str], folder: &tempfile::TempDir, version: Version) -> (SocketAddr, std::path::PathBuf) {
+    let issued = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
+    let file = folder.path().join("ca.pem");
+    std::fs::write(&file, issued.cert.pem()).unwrap();
+    let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(issued.signing_key.serialize_der()));
+    let provider = Arc::new(tokio_rustls::rustls::crypto::ring::default_provider());
+    let mut config = tokio_rustls::rustls::ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![issued.cert.der().clone()], key)
+        .unwrap();
+    config.alpn_protocols = protocols.iter().map(|protocol| protocol.as_bytes().to_vec()).collect();
+    let acceptor = TlsAcceptor::from(Arc::new(config));
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        loop {
+            let (stream, _) = listener.accept().await.unwrap();
+            let acceptor = acceptor.clone();
+            tokio::spawn(async move {
+                let Ok(stream) = acceptor.accept(stream).await else { return };
+                let service = service_fn(move |request: hyper::Request<hyper::body::Incoming>| async move {
+                    assert_eq!(request.version(), version);
+                    let length = request.into_body().collect().await.unwrap().to_bytes().len();
+                    Ok::<_, Infallible>(hyper::Response::new(Full::new(Bytes::from(format!("{length}")))))
+                });
+                let builder = hyper_util::server::conn::auto::Builder::new(TokioExecutor::new());
+                let _ = builder.serve_connection(TokioIo::new(stream), service).await;
+            });
+        }
+    });
+    (address, file)
+}
+
+#[tokio::test]
+async fn tls_is_spoken_with_those_whom_the_host_trusts() {
+    for (protocols, version) in
+        [(&["h2", "http/1.1"][..], Version::HTTP_2), (&["http/1.1"], Version::HTTP_11), (&[], Version::HTTP_11)]
+    {
+        let folder = tempfile::tempdir().unwrap();
+        let (address, file) = tls(protocols, &folder, version).await;
+        let options = Options { authority: Some(file), ..Options::default() };
+        let server = Server::reaching(&["https://127.0.0.1:*"], "", options);
+        let url = format!("outbound?url=https://{address}/&method=POST&body=100000");
+        let asked = join_all((0..8).map(|_| server.ok(&url))).await;
+        for answer in asked {
+            assert!(answer.starts_with("200\n") && answer.ends_with("\n100000"), "{version:?}: {answer}");
+        }
+        let strange = Server::reaching(&["https://127.0.0.1:*"], "", Options::default());
+        assert_eq!(ask(&strange, &format!("https://{address}/")).await, "ErrorCode::TlsCertificateError");
+    }
+    let plain = Upstream::start();
+    let server = Server::reaching(&["https://127.0.0.1:*"], "", Options::default());
+    let answer = ask(&server, &format!("https://{}/hello", plain.address)).await;
+    assert!(answer.starts_with("ErrorCode::"), "{answer}");
+}
+
+#[test]
+fn a_certificate_file_that_is_none_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, contents) in [("missing.pem", None), ("empty.pem", Some("")), ("bad.pem", Some("text"))] {
+        let file = folder.path().join(name);
+        if let Some(contents) = contents {
+            std::fs::write(&file, contents).unwrap();
+        }
+        let options = Options { authority: Some(file), ..Options::default() };
+        let error = match hexad::outbound::Network::new(&options) {
+            Ok(_) => panic!("accepted {name}"),
+            Err(error) => error.to_string(),
+        };
+        assert!(error.contains(name) && error.contains("--outbound-ca"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn bodies_stream_through() {
+    let server = open("outbound = { max_response = \"1GiB\" }");
+    let response = server.send(get(&format!("relay?url={}", Upstream::start().url("endless")))).await;
+    let mut body = response.into_body();
+    let mut received = 0;
+    while received < 256 << 20 {
+        received += body.frame().await.unwrap().unwrap().into_data().unwrap().len();
+    }
+    drop(body);
+    assert_eq!(server.ok("hello").await, "hello");
+}

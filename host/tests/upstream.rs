@@ -1,0 +1,136 @@
+//! Services that guests talk to, friendly and hostile, on this machine.
+
+use std::collections::HashMap;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use hexad::outbound::Resolve;
+
+/// A server that answers as the path says. It keeps silent connections open until it is dropped.
+pub struct Upstream {
+    pub address: SocketAddr,
+    pub connections: Arc<AtomicUsize>,
+}
+
+impl Upstream {
+    pub fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let connections = Arc::new(AtomicUsize::new(0));
+        let count = connections.clone();
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                count.fetch_add(1, Ordering::SeqCst);
+                std::thread::spawn(move || serve(stream.unwrap()));
+            }
+        });
+        Self { address, connections }
+    }
+
+    pub fn url(&self, path: &str) -> String {
+        format!("http://{}/{path}", self.address)
+    }
+}
+
+/// Serves requests until one of them ends the connection.
+fn serve(mut stream: TcpStream) {
+    let mut reader = BufReader::new(stream.try_clone().unwrap());
+    loop {
+        let mut head = String::new();
+        loop {
+            let mut line = String::new();
+            if reader.read_line(&mut line).unwrap_or(0) == 0 {
+                return;
+            }
+            if line == "\r\n" {
+                break;
+            }
+            head.push_str(&line.to_lowercase());
+        }
+        let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")?.parse().ok());
+        let mut body = vec![0; length.unwrap_or(0)];
+        reader.read_exact(&mut body).unwrap();
+        let path = head.split(' ').nth(1).unwrap_or_default().trim_start_matches('/').to_owned();
+        if answer(&mut stream, &path, &head).is_err() {
+            return;
+        }
+    }
+}
+
+/// Answers one request; an error ends the connection.
+fn answer(stream: &mut TcpStream, path: &str, head: &str) -> std::io::Result<()> {
+    let closed = || Err(std::io::ErrorKind::NotConnected.into());
+    let sized = |text: &str| format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{text}", text.len());
+    let mut say = |bytes: &[u8]| stream.write_all(bytes);
+    match path {
+        "hello" => say(sized("hello").as_bytes()),
+        "head" => say(sized(head).as_bytes()),
+        "close" => say(b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\nconnection: close\r\n\r\nhello").and_then(|()| closed()),
+        "redirect" => say(b"HTTP/1.1 302 Found\r\nlocation: http://169.254.169.254/latest/\r\ncontent-length: 0\r\n\r\n"),
+        "not-gzip" => say(b"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: 8\r\n\r\nnot gzip"),
+        "hops" => say(b"HTTP/1.1 200 OK\r\nconnection: x-mine\r\nx-mine: 1\r\nkeep-alive: timeout=5\r\nx-end: 2\r\ncontent-length: 0\r\n\r\n"),
+        "switch" => say(b"HTTP/1.1 101 Switching Protocols\r\nupgrade: other\r\nconnection: upgrade\r\n\r\n"),
+        "garbage" => say(b"220 mail.example ESMTP\r\n").and_then(|()| closed()),
+        "nothing" => closed(),
+        "short" => say(b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\n0123456789").and_then(|()| closed()),
+        "large-head" => {
+            say(b"HTTP/1.1 200 OK\r\nx-large: ")?;
+            say(&vec![b'x'; 200 << 10])?;
+            say(b"\r\ncontent-length: 0\r\n\r\n")
+        }
+        "many-headers" => {
+            say(b"HTTP/1.1 200 OK\r\n")?;
+            (0..101).try_for_each(|n| say(format!("x-{n}: 1\r\n").as_bytes()))?;
+            say(b"content-length: 0\r\n\r\n")
+        }
+        "declared" => say(b"HTTP/1.1 200 OK\r\ncontent-length: 1000000000000\r\n\r\nx"),
+        "endless" => {
+            say(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n")?;
+            loop {
+                say(b"10000\r\n")?;
+                say(&vec![b'x'; 0x10000])?;
+                say(b"\r\n")?;
+            }
+        }
+        "stall" => {
+            say(b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\n0123456789")?;
+            wait_for_end(stream)
+        }
+        "silent" => wait_for_end(stream),
+        other => say(format!("HTTP/1.1 404 Not Found\r\ncontent-length: {}\r\n\r\n{other}", other.len()).as_bytes()),
+    }
+}
+
+/// Says nothing until the client gives up.
+fn wait_for_end(stream: &mut TcpStream) -> std::io::Result<()> {
+    let _ = stream.read(&mut [0]);
+    Err(std::io::ErrorKind::NotConnected.into())
+}
+
+/// Names that resolve to what the test says; each look-up takes the next answer, the last one
+/// stays.
+#[derive(Debug, Default)]
+pub struct Names(Mutex<HashMap<&'static str, Vec<Vec<IpAddr>>>>);
+
+impl Names {
+    pub fn new(names: &[(&'static str, &[&[&str]])]) -> Arc<Self> {
+        let parse = |answer: &&[&str]| answer.iter().map(|address| address.parse().unwrap()).collect();
+        let names = names.iter().map(|(name, answers)| (*name, answers.iter().map(parse).collect()));
+        Arc::new(Self(Mutex::new(names.collect())))
+    }
+}
+
+#[async_trait]
+impl Resolve for Names {
+    async fn resolve(&self, name: &str) -> std::io::Result<Vec<IpAddr>> {
+        let mut names = self.0.lock().unwrap();
+        let answers = names.get_mut(name).ok_or(std::io::ErrorKind::NotFound)?;
+        match answers.len() {
+            1 => Ok(answers[0].clone()),
+            _ => Ok(answers.remove(0)),
+        }
+    }
+}
