@@ -1,0 +1,43 @@
+//! Whom a username or the handle of a group means.
+
+use crate::filter::People;
+use directory::caller::Caller;
+use directory::catalog::Catalog;
+use directory::member::Source;
+use directory::{access, namespace, user};
+use kit::Env;
+use kit::store::Fault;
+
+/// At most so many members of a group are meant by its handle, as in the reference service.
+const MEMBERS: usize = 100;
+
+pub struct Directory<'a> {
+    pub env: &'a Env,
+    pub caller: &'a Caller,
+    pub catalog: &'a Catalog,
+}
+
+impl People for Directory<'_> {
+    type Error = Fault;
+
+    fn ids(&self, name: &str) -> Result<Vec<u64>, Fault> {
+        let Some(handle) = name.strip_prefix('@') else {
+            return Ok(user::by_username(self.env, name)?.map(|user| user.id).into_iter().collect());
+        };
+        match namespace::find_group(self.env, handle)? {
+            Some(group) if access::may_read_group(self.env, self.caller, &group)? => {
+                let mut ids = Vec::new();
+                self.catalog.members(self.env, &[Source::Group(group.id)], |member| {
+                    if member.is_current(self.env.now) {
+                        ids.push(member.user_id);
+                    }
+                })?;
+                ids.sort_unstable();
+                ids.truncate(MEMBERS);
+                Ok(ids)
+            }
+            // The handle of a user may be written with the sign as well.
+            _ => Ok(user::by_username(self.env, handle)?.map(|user| user.id).into_iter().collect()),
+        }
+    }
+}

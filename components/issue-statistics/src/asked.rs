@@ -1,0 +1,180 @@
+//! The parameters of a question: their names, forms and faults, for all three endpoints.
+
+mod choice;
+
+pub use choice::{Choice, Milestone};
+
+use crate::route::Level;
+use crate::search;
+use crate::segment::Field;
+use directory::setting::License;
+use kit::params::{Checks, Params};
+use kit::{Error, Timestamp};
+
+/// A question, before anything was looked up.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Asked {
+    pub scope: Scope,
+    pub is: Filters,
+    pub not: Filters,
+    pub search: Vec<String>,
+    pub fields: Vec<Field>,
+    pub reaction: Option<Choice<String>>,
+    pub confidential: Option<bool>,
+    pub created: Between,
+    pub updated: Between,
+    pub epic: Option<Choice<i64>>,
+    pub health: Option<Choice<String>>,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Scope {
+    #[default]
+    All,
+    CreatedByMe,
+    AssignedToMe,
+}
+
+/// The filters that can be negated.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Filters {
+    pub labels: Vec<String>,
+    pub milestone: Option<Milestone>,
+    pub iids: Option<Vec<u64>>,
+    pub author: Option<Person>,
+    pub assignee_id: Option<Choice<i64>>,
+    /// The issue is assigned to all of them.
+    pub assignees: Vec<String>,
+    pub weight: Option<Choice<i64>>,
+    pub iteration: Option<Choice<i64>>,
+    pub iteration_title: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Person {
+    Id(i64),
+    /// A username, or the handle of a group.
+    Name(String),
+}
+
+/// Both ends included.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Between {
+    pub from: Option<Timestamp>,
+    pub to: Option<Timestamp>,
+}
+
+impl Between {
+    pub fn is_open(&self) -> bool {
+        self.from.is_none() && self.to.is_none()
+    }
+}
+
+const SCOPES: [&str; 3] = ["created_by_me", "assigned_to_me", "all"];
+const SCOPES_BELOW: [&str; 5] = ["created-by-me", "assigned-to-me", "created_by_me", "assigned_to_me", "all"];
+
+/// Reads and checks every parameter; 400 with all faults.
+pub fn read(params: &Params, level: &Level, license: License) -> Result<Asked, Error> {
+    let checks = Checks::new(params);
+    let licensed = license >= License::Premium;
+    let asked = Asked {
+        is: filters(params, &checks, "", licensed),
+        scope: scope(&checks, level),
+        search: params.text("search").map(search::terms).unwrap_or_default(),
+        fields: fields(params.text("in")),
+        reaction: params.text("my_reaction_emoji").map(Choice::text),
+        confidential: checks.boolean("confidential"),
+        created: Between { from: checks.datetime("created_after"), to: checks.datetime("created_before") },
+        updated: Between { from: checks.datetime("updated_after"), to: checks.datetime("updated_before") },
+        epic: licensed.then(|| choice::number(params, &checks, "epic_id", "")).flatten(),
+        health: (license >= License::Ultimate).then(|| choice::health(params, &checks)).flatten(),
+        not: negated(params, &checks, licensed),
+    };
+    checks.done()?;
+    Ok(asked)
+}
+
+fn scope(checks: &Checks, level: &Level) -> Scope {
+    let (allowed, default) = match level {
+        Level::Instance => (&SCOPES[..], Scope::CreatedByMe),
+        Level::Group(_) | Level::Project(_) => (&SCOPES_BELOW[..], Scope::All),
+    };
+    match checks.one_of("scope", allowed) {
+        None => default,
+        Some("created_by_me" | "created-by-me") => Scope::CreatedByMe,
+        Some("assigned_to_me" | "assigned-to-me") => Scope::AssignedToMe,
+        Some(_) => Scope::All,
+    }
+}
+
+/// Unknown names are dropped; both if none is left.
+fn fields(given: Option<&str>) -> Vec<Field> {
+    let mut fields: Vec<Field> = given
+        .into_iter()
+        .flat_map(|text| text.split(','))
+        .filter_map(|name| match name.trim() {
+            "title" => Some(Field::Title),
+            "description" => Some(Field::Description),
+            _ => None,
+        })
+        .collect();
+    fields.sort();
+    fields.dedup();
+    if fields.is_empty() { crate::segment::FIELDS.to_vec() } else { fields }
+}
+
+fn negated(params: &Params, checks: &Checks, licensed: bool) -> Filters {
+    if params.text("not").is_some() || params.list("not[]").is_some_and(|list| !list.is_empty()) {
+        checks.fault("not is invalid");
+        return Filters::default();
+    }
+    filters(&params.below("not"), checks, "not", licensed)
+}
+
+/// The filters of `params`; those below `not` are told by their full names in faults.
+fn filters(params: &Params, checks: &Checks, outer: &str, licensed: bool) -> Filters {
+    let one_of = |names: [&str; 2]| {
+        if names.iter().all(|name| params.has(name)) {
+            let names = names.map(|name| choice::full_name(outer, name));
+            checks.fault(format!("{} are mutually exclusive", names.join(", ")));
+        }
+    };
+    let texts = |name: &str| -> Vec<String> {
+        params.list(name).unwrap_or_default().into_iter().map(str::to_owned).collect()
+    };
+    let filters = Filters {
+        labels: texts("labels"),
+        milestone: choice::milestone(params, checks, outer),
+        iids: params.list("iids").filter(|list| !list.is_empty()).map(|list| {
+            // What is no number is 0, which no issue has.
+            list.into_iter().map(|iid| iid.parse().unwrap_or(0)).collect()
+        }),
+        author: choice::integer(params, checks, "author_id", outer)
+            .map(Person::Id)
+            .or_else(|| params.text("author_username").map(|name| Person::Name(name.to_owned()))),
+        assignee_id: match outer {
+            "" => choice::number(params, checks, "assignee_id", outer),
+            // Negated it is a plain number.
+            _ => choice::integer(params, checks, "assignee_id", outer).map(Choice::Is),
+        },
+        assignees: texts("assignee_username"),
+        weight: licensed.then(|| choice::number(params, checks, "weight", outer)).flatten(),
+        iteration: licensed.then(|| choice::iteration(params, checks, outer)).flatten(),
+        iteration_title: params.text("iteration_title").filter(|_| licensed).map(str::to_owned),
+    };
+    if !licensed && filters.assignees.len() > 1 {
+        let name = choice::full_name(outer, "assignee_username");
+        let (found, given) = (filters.assignees.len(), filters.assignees.join(", "));
+        checks.fault(format!("{name} allows one value, but found {found}: {given}"));
+    }
+    one_of(["milestone_id", "milestone"]);
+    one_of(["author_id", "author_username"]);
+    one_of(["assignee_id", "assignee_username"]);
+    if licensed {
+        one_of(["iteration_id", "iteration_title"]);
+    }
+    filters
+}
+
+#[cfg(test)]
+mod tests;

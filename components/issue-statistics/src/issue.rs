@@ -1,0 +1,218 @@
+//! An issue as a line of an import tells it: the reference service's own entity, in which fields
+//! that are not known are ignored.
+
+mod field;
+mod terms;
+
+use kit::Timestamp;
+use serde::Deserialize;
+use std::borrow::Cow;
+
+/// What a line asks for.
+#[derive(Debug)]
+pub enum Change<'a> {
+    Put(Box<Issue<'a>>),
+    /// Forget the issue with this id, if it is known.
+    Remove(u64),
+}
+
+#[derive(Debug)]
+pub struct Issue<'a> {
+    pub id: u64,
+    pub title: Cow<'a, str>,
+    pub description: Cow<'a, str>,
+    pub created_at: Option<Timestamp>,
+    pub updated_at: Option<Timestamp>,
+    record: Record<'a>,
+}
+
+/// Why a line is not applied.
+#[derive(Debug, PartialEq, Eq)]
+pub enum BadIssue {
+    NotAnObject,
+    Json(String),
+    Kind(String),
+    Missing(&'static str),
+    Value { field: &'static str, value: String },
+}
+
+impl std::fmt::Display for BadIssue {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            BadIssue::NotAnObject => f.write_str("the line is not a JSON object"),
+            BadIssue::Json(why) => f.write_str(why),
+            BadIssue::Kind(kind) => write!(f, "kind `{kind}` is not issue"),
+            BadIssue::Missing(field) => write!(f, "{field} is missing"),
+            BadIssue::Value { field, value } => write!(f, "{field} cannot be `{value}`"),
+        }
+    }
+}
+
+impl From<serde_json::Error> for BadIssue {
+    fn from(why: serde_json::Error) -> Self {
+        let text = why.to_string();
+        // To the parser each line is line 1, which would only confuse.
+        let place = format!(" at line {} column {}", why.line(), why.column());
+        BadIssue::Json(format!("{} (column {})", text.strip_suffix(&place).unwrap_or(&text), why.column()))
+    }
+}
+
+/// The line as it is written.
+#[derive(Debug, Deserialize)]
+struct Record<'a> {
+    #[serde(borrow, default)]
+    kind: Option<field::Text<'a>>,
+    id: Option<u64>,
+    #[serde(default)]
+    deleted: bool,
+    iid: Option<u64>,
+    project_id: Option<u64>,
+    #[serde(borrow, default)]
+    title: Option<field::Text<'a>>,
+    #[serde(borrow, default)]
+    description: Option<field::Text<'a>>,
+    #[serde(borrow, default)]
+    state: Option<field::Text<'a>>,
+    #[serde(borrow, default)]
+    created_at: Option<field::Text<'a>>,
+    #[serde(borrow, default)]
+    updated_at: Option<field::Text<'a>>,
+    #[serde(borrow, default)]
+    labels: Option<Vec<field::Name<'a>>>,
+    #[serde(borrow, default)]
+    milestone: Option<Milestone<'a>>,
+    #[serde(borrow, default)]
+    author: Option<User<'a>>,
+    author_id: Option<u64>,
+    #[serde(borrow, default)]
+    assignees: Option<Vec<User<'a>>>,
+    #[serde(borrow, default)]
+    assignee: Option<User<'a>>,
+    #[serde(default)]
+    confidential: Option<bool>,
+    #[serde(default)]
+    hidden: Option<bool>,
+    #[serde(borrow, default)]
+    issue_type: Option<field::Text<'a>>,
+    /// The same in capital letters; entities have both.
+    #[serde(borrow, default, rename = "type")]
+    work_item_type: Option<field::Text<'a>>,
+    epic: Option<ById>,
+    epic_id: Option<u64>,
+    weight: Option<i64>,
+    #[serde(borrow, default)]
+    health_status: Option<field::Text<'a>>,
+    #[serde(borrow, default)]
+    iteration: Option<Iteration<'a>>,
+    #[serde(borrow, default, alias = "award_emoji")]
+    reactions: Option<Vec<Reaction<'a>>>,
+}
+
+#[derive(Debug, Deserialize)]
+struct ById {
+    id: u64,
+}
+
+#[derive(Debug, Deserialize)]
+struct User<'a> {
+    id: u64,
+    #[serde(borrow, default)]
+    state: Option<field::Text<'a>>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Milestone<'a> {
+    id: Option<u64>,
+    #[serde(borrow)]
+    title: Cow<'a, str>,
+    #[serde(borrow, default)]
+    state: Option<field::Text<'a>>,
+    #[serde(borrow, default)]
+    start_date: Option<field::Text<'a>>,
+    #[serde(borrow, default)]
+    due_date: Option<field::Text<'a>>,
+    project_id: Option<u64>,
+    group_id: Option<u64>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Iteration<'a> {
+    id: u64,
+    #[serde(borrow, default)]
+    title: Option<field::Text<'a>>,
+    #[serde(borrow, default)]
+    start_date: Option<field::Text<'a>>,
+    #[serde(borrow, default)]
+    due_date: Option<field::Text<'a>>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Reaction<'a> {
+    #[serde(borrow)]
+    name: Cow<'a, str>,
+    user: ById,
+}
+
+/// The types of work items that are issues. Others are known, and never counted.
+const ISSUES: [&str; 6] = ["issue", "incident", "test_case", "requirement", "task", "ticket"];
+const OTHERS: [&str; 3] = ["epic", "objective", "key_result"];
+
+/// Reads a line.
+pub fn parse(line: &[u8]) -> Result<Change<'_>, BadIssue> {
+    // An array would also do as a struct's fields in order.
+    if !line.trim_ascii_start().starts_with(b"{") {
+        return Err(BadIssue::NotAnObject);
+    }
+    let mut record: Record = serde_json::from_slice(line)?;
+    if let Some(kind) = record.kind.as_deref().filter(|kind| *kind != "issue") {
+        return Err(BadIssue::Kind(kind.to_owned()));
+    }
+    let id = record.id.filter(|id| *id > 0).ok_or(BadIssue::Missing("id"))?;
+    if record.deleted || !is_counted(record.issue_type.as_deref().or(record.work_item_type.as_deref()))? {
+        return Ok(Change::Remove(id));
+    }
+    record.project_id.ok_or(BadIssue::Missing("project_id"))?;
+    if let Some(state) = record.state.as_deref().filter(|state| !["opened", "closed", "reopened"].contains(state)) {
+        return Err(bad("state", state));
+    }
+    let created_at = moment("created_at", record.created_at.as_deref())?;
+    let updated_at = moment("updated_at", record.updated_at.as_deref())?;
+    for date in record.milestone.iter().flat_map(|milestone| [&milestone.start_date, &milestone.due_date]) {
+        check_date("milestone", date.as_deref())?;
+    }
+    for date in record.iteration.iter().flat_map(|iteration| [&iteration.start_date, &iteration.due_date]) {
+        check_date("iteration", date.as_deref())?;
+    }
+    let title = record.title.take().map_or(Cow::Borrowed(""), |text| text.0);
+    let description = record.description.take().map_or(Cow::Borrowed(""), |text| text.0);
+    Ok(Change::Put(Box::new(Issue { id, title, description, created_at, updated_at, record })))
+}
+
+fn bad(field: &'static str, value: &str) -> BadIssue {
+    BadIssue::Value { field, value: value.chars().take(100).collect() }
+}
+
+fn is_counted(issue_type: Option<&str>) -> Result<bool, BadIssue> {
+    let Some(given) = issue_type else { return Ok(true) };
+    let known = |names: &[&str]| names.iter().any(|name| name.eq_ignore_ascii_case(given));
+    match (known(&ISSUES), known(&OTHERS)) {
+        (true, _) => Ok(true),
+        (_, true) => Ok(false),
+        _ => Err(bad("issue_type", given)),
+    }
+}
+
+fn moment(field: &'static str, text: Option<&str>) -> Result<Option<Timestamp>, BadIssue> {
+    let Some(text) = text else { return Ok(None) };
+    Timestamp::parse(text).map(Some).ok_or_else(|| bad(field, text))
+}
+
+fn check_date(field: &'static str, text: Option<&str>) -> Result<(), BadIssue> {
+    match text {
+        Some(text) if text.len() != 10 || Timestamp::parse(text).is_none() => Err(bad(field, text)),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,50 @@
+//! Counts of issues, by every filter.
+//!
+//! | endpoint, below `/api/v4` | |
+//! |---|---|
+//! | `GET /issues_statistics` | of all issues that the caller may see, or of those created by or assigned to them |
+//! | `GET /groups/:id/issues_statistics` | of a group and everything below it |
+//! | `GET /projects/:id/issues_statistics` | of a project |
+//! | `POST /import/issues` | upserts and deletes issues, one JSON object a line; for administrators |
+//!
+//! What is wrong with a request is looked for in this order: 401, the token's scope, 400, 404.
+//!
+//! | key, below `issue-statistics/v1/` | value |
+//! |---|---|
+//! | `index` | the root: which [segments](segment) there are, and which of their documents were superseded |
+//! | `segment/<id>/head` | blob: size of a segment, and the first keys of its tables' pages |
+//! | `segment/<id>/<table>/<number>` | blob: a page of at most 64 KiB, or one longer value |
+//! | `dead/<id>` | blob: a set of documents of one segment |
+//!
+//! A question is asked of each segment, and the counts added up: the documents of the projects that
+//! the caller may see, cut with the documents of each filter. Which projects those are is told by the
+//! directory at that moment, so that moving a project or group changes no index. An instance keeps
+//! what it has read and made ([`warm`]), each thing under the ids of all that it was made of; a
+//! question it has all for reads 5 records, and else a page or two for each filter and segment.
+//!
+//! An import becomes a segment for each batch ([`segment::build`]), whole or not at all, and
+//! segments of about the same size are merged ([`maintenance`]).
+
+pub mod api;
+mod asked;
+mod base64;
+mod count;
+#[cfg(target_family = "wasm")]
+mod entry;
+mod filter;
+mod import;
+mod index;
+mod issue;
+mod maintenance;
+mod milestone;
+mod route;
+mod search;
+mod segment;
+mod set;
+mod store;
+mod table;
+mod term;
+mod text;
+mod varint;
+mod visibility;
+mod warm;
