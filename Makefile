@@ -1,6 +1,6 @@
 # hexad: make run, make test. `make help` lists everything.
 
-AREAS := admin package-registry
+AREAS := admin issue-statistics package-registry
 FIXTURES := probe incoming
 WASM := wasm32-wasip2
 TARGET := $(or $(CARGO_TARGET_DIR),target)

@@ -32,6 +32,7 @@ mod count;
 #[cfg(target_family = "wasm")]
 mod entry;
 mod filter;
+mod hash;
 mod import;
 mod index;
 mod issue;

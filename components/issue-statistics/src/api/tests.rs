@@ -1,1 +1,192 @@
+//! Each route's answers, over a store in memory.
 
+mod access;
+mod faults;
+mod filters;
+mod imports;
+
+
+use super::handle;
+use directory::access::Role;
+use directory::catalog::{self, change::Changes};
+use directory::member::{self, Membership, Source};
+use directory::namespace::{self, Details, NewGroup, Visibility};
+use directory::project::{self, Analytics, FeatureAccess, JobTokens, NewProject};
+use directory::token::{self, Fingerprint, Holder, Token};
+use directory::user::{self, NewUser, State};
+use futures::executor::block_on;
+use http::Method;
+use kit::double::{MemoryStore, env};
+use kit::{Body, Env, Request};
+use serde_json::{Value, json};
+
+/// What was answered.
+#[derive(Debug, PartialEq)]
+pub struct Answer {
+    pub status: u16,
+    pub body: Value,
+    pub location: Option<String>,
+}
+
+pub fn send_body(env: &Env, method: Method, target: &str, token: &str, body: Body) -> Answer {
+    let mut request = Request::new(method, target);
+    request.body = body;
+    if !token.is_empty() {
+        request.headers.insert("private-token", token.parse().unwrap());
+    }
+    let response = block_on(handle(env.clone(), request));
+    let location = response.headers.get("location").map(|value| value.to_str().unwrap().to_owned());
+    let status = response.status.as_u16();
+    let bytes = block_on(response.body.collect(1 << 20)).unwrap();
+    let text = || Value::String(String::from_utf8_lossy(&bytes).into_owned());
+    Answer { status, body: serde_json::from_slice(&bytes).unwrap_or_else(|_| text()), location }
+}
+
+pub fn get(env: &Env, token: &str, path: &str) -> Answer {
+    send_body(env, Method::GET, &format!("/api/v4/{path}"), token, Body::Empty)
+}
+
+/// The counts (all, closed, opened) of a question.
+#[track_caller]
+pub fn counts(env: &Env, token: &str, path: &str) -> [u64; 3] {
+    let answer = get(env, token, path);
+    assert_eq!(answer.status, 200, "{path}: {}", answer.body);
+    let counts = &answer.body["statistics"]["counts"];
+    ["all", "closed", "opened"].map(|name| counts[name].as_u64().unwrap())
+}
+
+/// How many there are in all.
+#[track_caller]
+pub fn all(env: &Env, token: &str, path: &str) -> u64 {
+    let [all, closed, opened] = counts(env, token, path);
+    assert_eq!(all, closed + opened);
+    all
+}
+
+/// Imports lines; the report.
+#[track_caller]
+pub fn import(env: &Env, lines: &[Value]) -> Value {
+    let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
+    let answer = send_body(env, Method::POST, "/api/v4/import/issues", "root", text.into());
+    assert_eq!(answer.status, 200, "{}", answer.body);
+    answer.body
+}
+
+/// An issue of project 100 with these fields beside.
+pub fn issue(id: u64, fields: Value) -> Value {
+    let mut issue = json!({
+        "kind": "issue", "id": id, "iid": id, "project_id": 100, "title": "", "description": null, "state": "opened",
+        "created_at": "2026-01-01T00:00:00.000Z", "updated_at": "2026-01-02T00:00:00.000Z", "labels": [],
+        "author": {"id": 2}, "assignees": [],
+    });
+    fields.as_object().unwrap().iter().for_each(|(name, value)| issue[name] = value.clone());
+    issue
+}
+
+/// A forge whose users' tokens are their names:
+///
+/// ```text
+/// users     1 root (administrator)   2 alice   3 bob   4 eve (external)
+/// groups    10 acme (public)   11 acme/core (private)   12 guild (private)
+/// projects  100 acme/site (public)   101 acme/core/engine (private)   102 acme/tools (internal)
+///           103 bob/notes (private)
+/// ```
+pub fn forge() -> Env {
+    forge_on(MemoryStore::default())
+}
+
+pub fn forge_on(store: MemoryStore) -> Env {
+    let env = env(store, &[]);
+    for (id, username) in [(1, "root"), (2, "alice"), (3, "bob"), (4, "eve")] {
+        save_user(&env, id, username);
+    }
+    for (id, path, parent_id, visibility) in [
+        (10, "acme", None, Visibility::Public),
+        (11, "core", Some(10), Visibility::Private),
+        (12, "guild", None, Visibility::Private),
+    ] {
+        save_group(&env, id, path, parent_id, visibility);
+    }
+    for (id, path, namespace_id, visibility) in [
+        (100, "site", 10, Visibility::Public),
+        (101, "engine", 11, Visibility::Private),
+        (102, "tools", 10, Visibility::Internal),
+        (103, "notes", 4_000_000_003, Visibility::Private),
+    ] {
+        save_project(&env, id, path, namespace_id, visibility, FeatureAccess::Enabled);
+    }
+    env
+}
+
+/// Changes records, and has the catalog follow.
+pub fn change(env: &Env, name: impl FnOnce(&mut Changes), records: impl FnOnce()) {
+    let mut changes = Changes::default();
+    name(&mut changes);
+    let announcement = catalog::change::announce(env, changes).unwrap();
+    records();
+    announcement.settle(env).unwrap();
+}
+
+pub fn save_user(env: &Env, id: u64, username: &str) {
+    let new = NewUser {
+        id,
+        username: username.into(),
+        name: username.to_uppercase(),
+        commit_email: None,
+        state: State::Active,
+        is_admin: username == "root",
+        external: username == "eve",
+        bot: false,
+        namespace_id: None,
+        details: Details::default(),
+    };
+    change(env, |changes| changes.user(id, None), || user::save(env, new).unwrap());
+    let scopes = vec!["api".to_owned()];
+    let token = Token { holder: Holder::User(id), name: "test".into(), scopes, expires_at: None, revoked: false };
+    token::save(env, &Fingerprint::of(username.as_bytes()), Some(token)).unwrap();
+}
+
+pub fn save_group(env: &Env, id: u64, path: &str, parent_id: Option<u64>, visibility: Visibility) {
+    let name = path.to_uppercase();
+    let details = Details::default();
+    let new = NewGroup { id, name, path: path.into(), parent_id, visibility, shares: vec![], details };
+    change(env, |changes| changes.group(id), || namespace::save_group(env, new).unwrap());
+}
+
+pub fn save_project(
+    env: &Env,
+    id: u64,
+    path: &str,
+    namespace_id: u64,
+    visibility: Visibility,
+    issues: FeatureAccess,
+) {
+    let new = NewProject {
+        id,
+        name: path.to_uppercase(),
+        path: path.into(),
+        namespace_id,
+        visibility,
+        registry: FeatureAccess::Enabled,
+        issues,
+        archived: false,
+        default_branch: None,
+        creator_id: None,
+        shares: vec![],
+        job_tokens: JobTokens { restricted: true, projects: vec![], groups: vec![] },
+        protected_branches: vec![],
+        suggestion_commit_message: None,
+        analytics: Analytics::default(),
+        pages_unique_domain: None,
+    };
+    change(env, |changes| changes.project(id), || project::save(env, new).unwrap());
+}
+
+pub fn join(env: &Env, user_id: u64, source: Source, role: Role) {
+    let membership = Membership { role, expires_at: None };
+    change(
+        env,
+        |changes| changes.member(source, user_id),
+        || member::save(env, user_id, &[(source, Some(membership))].into()).unwrap(),
+    );
+}

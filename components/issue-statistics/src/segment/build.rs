@@ -10,7 +10,7 @@ use crate::set::{self, Bits};
 use crate::table::Writer;
 use crate::text::{self, Gram};
 use kit::store::Fault;
-use rustc_hash::FxHashMap;
+use crate::hash::Map;
 use std::collections::BTreeMap;
 
 /// A batch is full when it has so many documents, or so many bytes of lines: what bounds the memory
@@ -24,10 +24,10 @@ pub struct Batch {
     documents: u32,
     bytes: usize,
     /// Every issue that is put or removed, and the document that it is at last.
-    issues: FxHashMap<u64, Option<u32>>,
+    issues: Map<u64, Option<u32>>,
     superseded: Vec<u32>,
-    terms: FxHashMap<Box<[u8]>, Vec<u32>>,
-    words: FxHashMap<Box<str>, u32>,
+    terms: Map<Box<[u8]>, Vec<u32>>,
+    words: Map<Box<str>, u32>,
     postings: Vec<[Building; 2]>,
     created: Vec<(i64, u32)>,
     updated: Vec<(i64, u32)>,
@@ -178,7 +178,7 @@ impl Batch {
             keep(Part::Places(field), places);
         }
 
-        let mut frequent: FxHashMap<Gram, [Option<Bits>; 2]> = FxHashMap::default();
+        let mut frequent: Map<Gram, [Option<Bits>; 2]> = Map::default();
         for (field, gram) in written.grams.frequent(u64::from(self.documents)) {
             let both = frequent.entry(gram).or_default();
             let [titles, descriptions] = both;

@@ -8,7 +8,7 @@ use crate::table::{Index, Writer};
 use crate::text::{self, Gram};
 use crate::varint;
 use kit::store::Fault;
-use rustc_hash::FxHashMap;
+use crate::hash::Map;
 use std::collections::BTreeMap;
 
 /// A part is frequent if uniting the documents of all words with it would take more than so many
@@ -21,7 +21,7 @@ pub type Frequent = BTreeMap<(Field, Gram), Vec<u8>>;
 
 #[derive(Default)]
 pub struct GramsWriter {
-    blocks: FxHashMap<Gram, Blocks>,
+    blocks: Map<Gram, Blocks>,
 }
 
 /// Numbers of blocks.

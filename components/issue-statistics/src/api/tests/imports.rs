@@ -1,0 +1,116 @@
+//! Imports: upserts, deletes, bad lines, many segments.
+
+use super::*;
+use crate::index::{Index, Retired};
+use bytes::Bytes;
+use kit::body::Broken;
+use kit::store::Store as _;
+
+fn total(env: &Env) -> u64 {
+    all(env, "root", "projects/100/issues_statistics")
+}
+
+#[test]
+fn an_import_can_be_repeated_and_later_lines_win() {
+    let env = forge();
+    let lines = [
+        issue(1, json!({"title": "one", "labels": ["a"]})),
+        issue(2, json!({"title": "two"})),
+        issue(1, json!({"title": "eins", "state": "closed"})),
+    ];
+    for _ in 0..3 {
+        import(&env, &lines);
+        assert_eq!(counts(&env, "root", "projects/100/issues_statistics"), [2, 1, 1]);
+        assert_eq!(all(&env, "root", "projects/100/issues_statistics?search=one"), 0);
+        assert_eq!(all(&env, "root", "projects/100/issues_statistics?labels=Any"), 0);
+    }
+    import(&env, &[json!({"kind": "issue", "id": 2, "deleted": true}), json!({"id": 77, "deleted": true})]);
+    assert_eq!(total(&env), 1);
+    import(&env, &[issue(1, json!({"project_id": 101})), json!({"id": 5, "deleted": true}), issue(5, json!({}))]);
+    assert_eq!((total(&env), all(&env, "root", "projects/101/issues_statistics")), (1, 1));
+}
+
+#[test]
+fn bad_lines_are_told_and_the_others_are_applied() {
+    let env = forge();
+    let lines = format!("{}\n\nnonsense\n{{\"id\":3}}\r\n{}", issue(1, json!({})), issue(2, json!({})));
+    let answer = send_body(&env, Method::POST, "/api/v4/import/issues", "root", lines.into());
+    assert_eq!(
+        answer.body,
+        json!({"imported": {"issue": 2}, "failed": 2, "errors": [
+            {"line": 3, "error": "the line is not a JSON object"},
+            {"line": 4, "error": "project_id is missing"},
+        ]})
+    );
+    assert_eq!(total(&env), 2);
+}
+
+#[test]
+fn lines_are_put_together_whatever_the_chunks() {
+    let env = forge();
+    let long = "x".repeat(5 << 20);
+    let text = format!("{}\n{{\"id\":9,\"title\":\"{long}\"}}\n{}", issue(1, json!({})), issue(2, json!({})));
+    for size in [7, 100_000] {
+        let chunks: Vec<_> = text.as_bytes().chunks(size).map(|chunk| Ok(Bytes::copy_from_slice(chunk))).collect();
+        let answer = send_body(&env, Method::POST, "/api/v4/import/issues", "root", Body::pull(chunks.into_iter()));
+        assert_eq!(answer.body["imported"]["issue"], 2);
+        assert_eq!(answer.body["errors"], json!([{"line": 2, "error": "the line is longer than 4194304 bytes"}]));
+        assert_eq!(total(&env), 2);
+    }
+}
+
+#[test]
+fn a_body_that_breaks_off_leaves_whole_batches() {
+    let env = forge();
+    let chunks = vec![Ok(Bytes::from(format!("{}\n", issue(1, json!({}))))), Err(Broken::Peer("gone".into()))];
+    let answer = send_body(&env, Method::POST, "/api/v4/import/issues", "root", Body::pull(chunks.into_iter()));
+    assert_eq!(answer.status, 400);
+    assert_eq!(total(&env), 0);
+}
+
+#[test]
+fn replaced_segments_leave_nothing_behind() {
+    let store = MemoryStore::default();
+    let env = forge_on(store.clone());
+    for round in 0..50 {
+        let title = format!("t{round}");
+        let lines: Vec<Value> = (0..3).map(|n| issue(round % 7 * 3 + n + 1, json!({"title": title}))).collect();
+        import(&env, &lines);
+    }
+    assert_eq!(total(&env), 21);
+    import(&env, &[json!({"id": 1, "deleted": true})]);
+    let index: Index = serde_json::from_slice(&store.get("issue-statistics/v1/index").unwrap().unwrap()).unwrap();
+    let count = |ending: &str| store.keys().iter().filter(|key| key.contains(ending)).count();
+    assert!(index.segments.len() < 10, "{index:?}");
+    assert!(!index.retired.iter().any(|retired| matches!(retired, Retired::Segment(_))), "{index:?}");
+    assert_eq!(count("/head"), index.segments.len());
+    let dead = index.segments.iter().filter(|entry| entry.dead.is_some()).count();
+    assert_eq!(count("/dead/"), dead + index.retired.len());
+    for key in store.keys().iter().filter_map(|key| key.strip_prefix("issue-statistics/v1/segment/")) {
+        assert!(index.segments.iter().any(|entry| key.starts_with(&entry.id)), "{key}");
+    }
+}
+
+#[test]
+fn two_writers_lose_nothing() {
+    let store = MemoryStore::default();
+    let env = forge_on(store.clone());
+    let lying = kit::double::env(kit::double::LyingStore::over(store), &[]);
+    // Their ids must differ.
+    lying.entropy.fill(&mut [0; 4096]);
+    for round in 0..20 {
+        import(&env, &[issue(round * 2 + 1, json!({}))]);
+        import(&lying, &[issue(round * 2 + 2, json!({}))]);
+    }
+    assert_eq!((total(&env), total(&lying)), (40, 40));
+}
+
+#[test]
+fn everything_deleted_is_an_empty_index() {
+    let env = forge();
+    import(&env, &(1..30).map(|id| issue(id, json!({"title": "x"}))).collect::<Vec<_>>());
+    import(&env, &(1..30).map(|id| json!({"id": id, "deleted": true})).collect::<Vec<_>>());
+    assert_eq!(total(&env), 0);
+    import(&env, &[issue(1, json!({}))]);
+    assert_eq!(total(&env), 1);
+}
