@@ -139,9 +139,8 @@ fn filters(params: &Params, checks: &Checks, outer: &str, licensed: bool) -> Fil
             checks.fault(format!("{} are mutually exclusive", names.join(", ")));
         }
     };
-    let texts = |name: &str| -> Vec<String> {
-        params.list(name).unwrap_or_default().into_iter().map(str::to_owned).collect()
-    };
+    let texts =
+        |name: &str| -> Vec<String> { params.list(name).unwrap_or_default().into_iter().map(str::to_owned).collect() };
     let filters = Filters {
         labels: texts("labels"),
         milestone: choice::milestone(params, checks, outer),

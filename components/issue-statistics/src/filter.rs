@@ -11,11 +11,19 @@ pub enum Filter {
     Has(Vec<Vec<u8>>),
     /// It has none of them.
     Lacks(Vec<Vec<u8>>),
-    Milestone { word: Milestone, negated: bool },
-    CurrentIteration { negated: bool },
+    Milestone {
+        word: Milestone,
+        negated: bool,
+    },
+    CurrentIteration {
+        negated: bool,
+    },
     Created(Between),
     Updated(Between),
-    Text { text: String, fields: Vec<Field> },
+    Text {
+        text: String,
+        fields: Vec<Field>,
+    },
     /// No issue does.
     Never,
 }
@@ -37,7 +45,9 @@ pub fn filters<P: People>(asked: &Asked, me: u64, below: bool, people: &P) -> Re
         Scope::CreatedByMe => all.push(has(Term::Author(me))),
         Scope::AssignedToMe => all.push(has(Term::Assignee(me))),
     }
-    let repeated = |labels: &[String]| labels.iter().enumerate().any(|(at, label)| labels.iter().skip(at + 1).any(|other| other == label));
+    let repeated = |labels: &[String]| {
+        labels.iter().enumerate().any(|(at, label)| labels.iter().skip(at + 1).any(|other| other == label))
+    };
     let is_word = |word: &str| asked.is.labels.iter().any(|label| label.eq_ignore_ascii_case(word));
     match () {
         () if is_word("none") => all.push(lacks(Term::Labelled)),

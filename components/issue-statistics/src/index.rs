@@ -52,7 +52,7 @@ const RECENT: usize = 32;
 const FAN: usize = 4;
 
 /// At most so many are merged at once: each needs some memory.
-const MAX_FAN: usize = 8;
+const MAX_FAN: usize = 16;
 
 /// A segment does not become larger than this, in documents, so that a merge takes seconds at most
 /// and the request that does it is answered. Beyond a million issues there is a segment for each
@@ -98,7 +98,8 @@ impl Index {
             return Some(std::slice::from_ref(entry));
         }
         let highest = self.segments.iter().map(Entry::tier).max()?;
-        (0..=highest).find_map(|tier| self.segments.chunk_by(|_, next| next.tier() <= tier).find_map(|run| within(run, tier)))
+        (0..=highest)
+            .find_map(|tier| self.segments.chunk_by(|_, next| next.tier() <= tier).find_map(|run| within(run, tier)))
     }
 }
 
@@ -108,7 +109,7 @@ fn within(run: &[Entry], tier: u32) -> Option<&[Entry]> {
         Some((first, rest)) if first.tier() > tier => rest,
         _ => run,
     };
-    if run.len() < FAN {
+    if run.iter().filter(|entry| entry.tier() == tier).count() < FAN {
         return None;
     }
     let mut sum = 0_u32;
@@ -145,7 +146,8 @@ mod tests {
         assert_eq!(run(&[1, 1, 1, 1]), Some(vec![1; 4]));
         assert_eq!(run(&[70_000, 1, 1, 1]), None);
         assert_eq!(run(&[70_000, 1, 1, 1, 2]), Some(vec![1, 1, 1, 2]));
-        assert_eq!(run(&[70_000, 70_000, 1, 70_000]), Some(vec![70_000, 70_000, 1, 70_000]));
+        assert_eq!(run(&[70_000, 70_000, 1, 70_000]), None);
+        assert_eq!(run(&[70_000, 70_000, 1, 70_000, 70_000]), Some(vec![70_000, 70_000, 1, 70_000, 70_000]));
         assert_eq!(run(&[1 << 20, 1 << 20, 1 << 20, 1 << 20, 1 << 20]), None);
     }
 

@@ -16,9 +16,8 @@ pub fn meant<'a>(all: &'a [MilestoneDates], word: &Milestone, negated: bool, tod
     let starts = |milestone: &MilestoneDates, early: bool| {
         milestone.start.as_deref().is_some_and(|start| (start <= today) == early)
     };
-    let due = |milestone: &MilestoneDates, early: bool| {
-        milestone.due.as_deref().is_some_and(|due| (due <= today) == early)
-    };
+    let due =
+        |milestone: &MilestoneDates, early: bool| milestone.due.as_deref().is_some_and(|due| (due <= today) == early);
     match (word, negated) {
         (Milestone::Started, negated) => open.filter(|milestone| starts(milestone, !negated)).collect(),
         (Milestone::Upcoming, true) => open.filter(|milestone| due(milestone, true)).collect(),
@@ -33,7 +32,8 @@ pub fn meant<'a>(all: &'a [MilestoneDates], word: &Milestone, negated: bool, tod
             }
             // The same milestone may have been shown in more than one way.
             let is_next = |milestone: &MilestoneDates| {
-                next.get(&milestone.owner).is_some_and(|next| (next.id, &next.title) == (milestone.id, &milestone.title))
+                next.get(&milestone.owner)
+                    .is_some_and(|next| (next.id, &next.title) == (milestone.id, &milestone.title))
             };
             coming.into_iter().filter(|milestone| is_next(milestone)).collect()
         }
@@ -86,7 +86,8 @@ mod tests {
     #[test]
     fn iterations_include_their_days() {
         let iteration = IterationDates { id: 1, start: "2026-05-01".into(), due: "2026-05-14".into() };
-        for (today, current) in [("2026-04-30", false), ("2026-05-01", true), ("2026-05-14", true), ("2026-05-15", false)]
+        for (today, current) in
+            [("2026-04-30", false), ("2026-05-01", true), ("2026-05-14", true), ("2026-05-15", false)]
         {
             assert_eq!(is_current(&iteration, today), current, "{today}");
         }

@@ -24,7 +24,12 @@ pub struct Viewer {
 /// authors, unless they are an administrator. `dead` are superseded.
 ///
 /// Made of the postings of all projects, once for each segment, viewer and revision of the catalog.
-pub fn visible(store: &Store, segment: &Segment, dead: Option<&str>, viewer: &Viewer) -> Result<Rc<RoaringBitmap>, Fault> {
+pub fn visible(
+    store: &Store,
+    segment: &Segment,
+    dead: Option<&str>,
+    viewer: &Viewer,
+) -> Result<Rc<RoaringBitmap>, Fault> {
     let until = viewer.sight.valid_until().map_or(0, |end| end.millis());
     let key = format!(
         "visible {} {} {} {} {until}",

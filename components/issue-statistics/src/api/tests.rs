@@ -4,7 +4,7 @@ mod access;
 mod faults;
 mod filters;
 mod imports;
-
+mod oracle;
 
 use super::handle;
 use directory::access::Role;
@@ -153,14 +153,7 @@ pub fn save_group(env: &Env, id: u64, path: &str, parent_id: Option<u64>, visibi
     change(env, |changes| changes.group(id), || namespace::save_group(env, new).unwrap());
 }
 
-pub fn save_project(
-    env: &Env,
-    id: u64,
-    path: &str,
-    namespace_id: u64,
-    visibility: Visibility,
-    issues: FeatureAccess,
-) {
+pub fn save_project(env: &Env, id: u64, path: &str, namespace_id: u64, visibility: Visibility, issues: FeatureAccess) {
     let new = NewProject {
         id,
         name: path.to_uppercase(),

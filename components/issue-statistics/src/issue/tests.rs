@@ -104,7 +104,10 @@ fn what_is_wrong_is_named() {
         (r#"{"id":1,"project_id":2,"state":"new"}"#, "state cannot be `new`"),
         (r#"{"id":1,"project_id":2,"type":"novel"}"#, "issue_type cannot be `novel`"),
         (r#"{"id":1,"project_id":2,"created_at":"soon"}"#, "created_at cannot be `soon`"),
-        (r#"{"id":1,"project_id":2,"milestone":{"title":"a","due_date":"2026-1-1"}}"#, "milestone cannot be `2026-1-1`"),
+        (
+            r#"{"id":1,"project_id":2,"milestone":{"title":"a","due_date":"2026-1-1"}}"#,
+            "milestone cannot be `2026-1-1`",
+        ),
         (r#"{"id":1,"#, "EOF while parsing a value (column 8)"),
         (r#"{"id":"x"}"#, "invalid type: string \"x\", expected u64 (column 9)"),
     ] {

@@ -5,12 +5,12 @@ use super::ids::IdsWriter;
 use super::times::TimesWriter;
 use super::words::{Posting, WordSinks, WordsWriter, parts};
 use super::{FIELDS, Field, Head, Part, Shelf, places, sink};
+use crate::hash::Map;
 use crate::issue::{Change, Issue};
 use crate::set::{self, Bits};
 use crate::table::Writer;
 use crate::text::{self, Gram};
 use kit::store::Fault;
-use crate::hash::Map;
 use std::collections::BTreeMap;
 
 /// A batch is full when it has so many documents, or so many bytes of lines: what bounds the memory
@@ -160,7 +160,8 @@ impl Batch {
 
         let mut words: Vec<(Box<str>, u32)> = self.words.drain().collect();
         words.sort_unstable();
-        let posting = |number: u32| self.postings.get(number as usize).map(|both| both.each_ref().map(|one| &one.posting));
+        let posting =
+            |number: u32| self.postings.get(number as usize).map(|both| both.each_ref().map(|one| &one.posting));
         let mut table = WordsWriter::new(WordSinks {
             words: put(Part::Words),
             documents: FIELDS.map(|field| put(Part::Documents(field))),

@@ -3,12 +3,12 @@
 
 use super::words::parts;
 use super::{FIELDS, Field};
+use crate::hash::Map;
 use crate::set;
 use crate::table::{Index, Writer};
 use crate::text::{self, Gram};
 use crate::varint;
 use kit::store::Fault;
-use crate::hash::Map;
 use std::collections::BTreeMap;
 
 /// A part is frequent if uniting the documents of all words with it would take more than so many

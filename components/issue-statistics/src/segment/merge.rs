@@ -86,10 +86,7 @@ impl<'a> Input<'a> {
     }
 }
 
-fn merge_terms(
-    inputs: &[Input],
-    mut table: Writer<super::Sink>,
-) -> Result<Index, Fault> {
+fn merge_terms(inputs: &[Input], mut table: Writer<super::Sink>) -> Result<Index, Fault> {
     let mut cursors = inputs.iter().map(|input| input.cursor(Part::Terms)).collect::<Result<Vec<_>, _>>()?;
     let mut heads = cursors.iter_mut().map(Cursor::next).collect::<Result<Vec<Option<Entry>>, _>>()?;
     let mut documents = Vec::new();
@@ -160,10 +157,7 @@ fn merge_blocks<T: Ord + Copy>(
     }
 }
 
-fn merge_ids(
-    inputs: &[Input],
-    mut table: IdsWriter<super::Sink>,
-) -> Result<(Index, (u64, u64)), Fault> {
+fn merge_ids(inputs: &[Input], mut table: IdsWriter<super::Sink>) -> Result<(Index, (u64, u64)), Fault> {
     let mut span: Option<(u64, u64)> = None;
     merge_blocks(
         inputs,
@@ -183,11 +177,7 @@ fn merge_ids(
     Ok((table.finish()?, span.unwrap_or_default()))
 }
 
-fn merge_times(
-    inputs: &[Input],
-    part: Part,
-    mut table: TimesWriter<super::Sink>,
-) -> Result<Index, Fault> {
+fn merge_times(inputs: &[Input], part: Part, mut table: TimesWriter<super::Sink>) -> Result<Index, Fault> {
     merge_blocks(
         inputs,
         part,
@@ -261,11 +251,7 @@ fn append(to: &mut Posting, from: Posting, input: &Input) -> Option<()> {
 }
 
 /// The documents of the frequent parts: what the inputs have ready, or find.
-fn merge_frequent(
-    inputs: &[Input],
-    frequent: Vec<(Field, text::Gram)>,
-    documents: u32,
-) -> Result<Frequent, Fault> {
+fn merge_frequent(inputs: &[Input], frequent: Vec<(Field, text::Gram)>, documents: u32) -> Result<Frequent, Fault> {
     let mut merged = Frequent::new();
     for (field, gram) in frequent {
         let part = text::gram_text(gram);

@@ -61,7 +61,9 @@ fn united(segment: &Segment, text: &str, fields: &[Field]) -> Result<RoaringBitm
         Reference::Lists(_) => {
             for (field, table) in tables.iter().filter(|(field, _)| reference.weight(*field) > 0) {
                 let stored = table.get(&name)?.ok_or_else(|| segment.damaged(Part::Documents(*field)))?;
-                found.unite(&stored, reference.weight(*field)).ok_or_else(|| segment.damaged(Part::Documents(*field)))?;
+                found
+                    .unite(&stored, reference.weight(*field))
+                    .ok_or_else(|| segment.damaged(Part::Documents(*field)))?;
             }
             Ok(())
         }

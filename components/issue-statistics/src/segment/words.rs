@@ -258,7 +258,9 @@ impl<'a, P: Pages> Words<'a, P> {
             self.block.clear();
             self.at = 0;
             let words = &mut self.block;
-            block.for_each(|word, reference| words.push((block.names.slice_ref(word), reference))).ok_or_else(&damaged)?;
+            block
+                .for_each(|word, reference| words.push((block.names.slice_ref(word), reference)))
+                .ok_or_else(&damaged)?;
         }
         let Some((name, reference)) = self.block.get(self.at).cloned() else { return Ok(None) };
         self.at += 1;

@@ -5,7 +5,9 @@ use super::*;
 #[test]
 fn nobody_asks_without_a_token() {
     let env = forge();
-    for path in ["issues_statistics?scope=all", "groups/10/issues_statistics", "projects/100/issues_statistics?weight=x"] {
+    for path in
+        ["issues_statistics?scope=all", "groups/10/issues_statistics", "projects/100/issues_statistics?weight=x"]
+    {
         let answer = get(&env, "", path);
         assert_eq!((answer.status, answer.body), (401, json!({"message": "401 Unauthorized"})), "{path}");
     }

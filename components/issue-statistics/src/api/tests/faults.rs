@@ -21,7 +21,8 @@ fn an_import_is_whole_or_not_there() {
         let answer = send_body(&fails, Method::POST, "/api/v4/import/issues", "root", lines.clone().into());
         let fresh = kit::double::env(store, &[]);
         fresh.entropy.fill(&mut [0; 8192]);
-        let found = ["old", "new"].map(|text| all(&fresh, "root", &format!("issues_statistics?scope=all&search={text}")));
+        let found =
+            ["old", "new"].map(|text| all(&fresh, "root", &format!("issues_statistics?scope=all&search={text}")));
         assert!([[3, 0], [0, 5]].contains(&found), "{found:?} after {operations}");
         if !failing.failed() {
             assert_eq!((answer.status, found), (200, [0, 5]));
