@@ -2,6 +2,7 @@
 //! as a library: a request goes in, a response comes out, without a socket.
 
 mod admin;
+mod issue_statistics;
 mod package_registry;
 
 use bytes::Bytes;

@@ -170,8 +170,10 @@ fn setting(store: &MemoryStore) -> Env {
 #[derive(Default)]
 struct Question {
     query: Vec<String>,
-    tests: Vec<Box<dyn Fn(&Value) -> bool>>,
+    tests: Vec<Test>,
 }
+
+type Test = Box<dyn Fn(&Value) -> bool>;
 
 impl Question {
     fn add(&mut self, parameter: String, test: impl Fn(&Value) -> bool + 'static) {

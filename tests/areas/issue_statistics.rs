@@ -1,0 +1,71 @@
+//! Issue statistics, as the shipped component counts them.
+
+use super::Forge;
+use hexad_tests::forge::{ADMIN, DEVELOPER, GUEST, OUTSIDER, PRIVATE, PUBLIC};
+use serde_json::{Value, json};
+
+fn import(forge: &Forge, lines: &[Value]) -> Value {
+    let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
+    let answer = forge.send("POST", "/api/v4/import/issues", ADMIN, text);
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    answer.json()
+}
+
+fn issue(id: u64, project: u64, fields: Value) -> Value {
+    let mut issue =
+        json!({"kind": "issue", "id": id, "iid": id, "project_id": project, "title": "A title", "state": "opened"});
+    fields.as_object().expect("fields").iter().for_each(|(name, value)| issue[name] = value.clone());
+    issue
+}
+
+#[track_caller]
+fn counts(forge: &Forge, path: &str, token: &str) -> Value {
+    let answer = forge.get(&format!("/api/v4/{path}"), token);
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    answer.json()["statistics"]["counts"].clone()
+}
+
+#[test]
+fn everybody_counts_what_they_may_see() {
+    let forge = Forge::seeded();
+    let report = import(
+        &forge,
+        &[
+            issue(1, PUBLIC, json!({"labels": ["bug"]})),
+            issue(2, PRIVATE, json!({"state": "closed"})),
+            issue(3, PRIVATE, json!({"confidential": true, "description": "The pipeline times out"})),
+            json!({"kind": "issue", "id": "four"}),
+        ],
+    );
+    assert_eq!(
+        (&report["imported"], &report["failed"], &report["errors"][0]["line"]),
+        (&json!({"issue": 3}), &json!(1), &json!(4))
+    );
+    let all = "issues_statistics?scope=all";
+    assert_eq!(counts(&forge, all, ADMIN), json!({"all": 3, "closed": 1, "opened": 2}));
+    assert_eq!(counts(&forge, all, DEVELOPER), json!({"all": 3, "closed": 1, "opened": 2}));
+    assert_eq!(counts(&forge, all, GUEST), json!({"all": 2, "closed": 1, "opened": 1}));
+    assert_eq!(counts(&forge, all, OUTSIDER), json!({"all": 1, "closed": 0, "opened": 1}));
+    assert_eq!(counts(&forge, "groups/acme%2Flabs/issues_statistics?search=PIPE+out", DEVELOPER)["all"], 1);
+    assert_eq!(counts(&forge, &format!("projects/{PUBLIC}/issues_statistics?labels=bug"), OUTSIDER)["all"], 1);
+    assert_eq!(forge.get("/api/v4/issues_statistics?scope=all", "").status, 401);
+    assert_eq!(forge.get(&format!("/api/v4/projects/{PRIVATE}/issues_statistics"), OUTSIDER).status, 404);
+}
+
+#[test]
+fn many_issues_are_counted_after_each_change() {
+    let forge = Forge::seeded();
+    let line = |id: u64, title: &str| issue(id, PUBLIC, json!({"title": title, "weight": id % 3}));
+    let mut lines: Vec<Value> = (1..=5000).map(|id| line(id, "first draft")).collect();
+    import(&forge, &lines);
+    lines.truncate(1000);
+    lines.iter_mut().for_each(|line| line["title"] = json!("second draft"));
+    import(&forge, &lines);
+    import(&forge, &[json!({"kind": "issue", "id": 1, "deleted": true})]);
+    let project = format!("projects/{PUBLIC}/issues_statistics");
+    for (query, count) in
+        [("", 4999), ("?search=first", 4000), ("?search=\"ond+dra\"", 999), ("?weight=0&search=draft", 1666)]
+    {
+        assert_eq!(counts(&forge, &format!("{project}{query}"), ADMIN)["all"], count, "{query}");
+    }
+}
