@@ -1,6 +1,6 @@
 # hexad: make run, make test. `make help` lists everything.
 
-AREAS := admin issue-statistics package-registry
+AREAS := admin experiments issue-statistics namespaces package-registry
 FIXTURES := probe incoming
 WASM := wasm32-wasip2
 TARGET := $(or $(CARGO_TARGET_DIR),target)

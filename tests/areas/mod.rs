@@ -2,7 +2,9 @@
 //! as a library: a request goes in, a response comes out, without a socket.
 
 mod admin;
+mod experiments;
 mod issue_statistics;
+mod namespaces;
 mod package_registry;
 
 use bytes::Bytes;

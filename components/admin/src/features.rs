@@ -103,22 +103,9 @@ pub fn apply(gates: &mut Gates, value: Setting, actors: &[Actor], groups: &[Stri
     }
 }
 
-/// A feature as it is shown. Closed gates are left out, the boolean one excepted.
+/// A feature as it is shown.
 pub fn shown(name: &str, gates: &Gates) -> Value {
-    let mut list = vec![json!({"key": "boolean", "value": gates.boolean})];
-    if !gates.actors.is_empty() {
-        list.push(json!({"key": "actors", "value": gates.actors}));
-    }
-    if gates.percentage_of_actors > 0 {
-        list.push(json!({"key": "percentage_of_actors", "value": gates.percentage_of_actors}));
-    }
-    if gates.percentage_of_time > 0 {
-        list.push(json!({"key": "percentage_of_time", "value": gates.percentage_of_time}));
-    }
-    if !gates.groups.is_empty() {
-        list.push(json!({"key": "groups", "value": gates.groups}));
-    }
-    json!({"name": name, "state": gates.state().as_str(), "gates": list, "definition": null})
+    json!({"name": name, "state": gates.state().as_str(), "gates": gates.shown(), "definition": null})
 }
 
 /// The gates that such a list of gates describes.

@@ -31,6 +31,7 @@ use crate::member::Share;
 use crate::namespace::{Details, Visibility};
 use crate::project::FeatureAccess;
 use crate::store::catalog::{self as stored, Manifest};
+pub use crate::store::columns::Texts;
 use std::rc::Rc;
 use tree::Tree;
 
@@ -50,9 +51,9 @@ impl Catalog {
         &self.revision
     }
 
-    /// The same for every revision with these namespaces and projects; memberships may differ.
-    pub fn namespaces_and_projects(&self) -> usize {
-        Rc::as_ptr(&self.tree).addr()
+    /// The same for every revision with the same namespaces and projects; memberships may differ.
+    pub fn shape(&self) -> Shape {
+        Shape(self.tree.clone())
     }
 
     /// All namespaces, by id.
@@ -104,6 +105,12 @@ impl Catalog {
         self.tree.position(at).map(|_| self.namespace_at(at))
     }
 
+    /// The rows of all namespaces with those of their parents, parents first.
+    pub fn top_down(&self) -> impl Iterator<Item = (usize, Option<usize>)> {
+        let order = self.tree.order().iter();
+        order.map(|row| (*row as usize, self.tree.parent(*row).map(|parent| parent as usize)))
+    }
+
     fn namespace_at(&self, at: u32) -> Namespace<'_> {
         Namespace { catalog: self, at }
     }
@@ -113,9 +120,20 @@ impl Catalog {
     }
 }
 
+/// What a catalog's namespaces and projects are, to compare with another catalog's.
+#[derive(Clone)]
+pub struct Shape(Rc<Tree>);
+
+impl PartialEq for Shape {
+    fn eq(&self, other: &Self) -> bool {
+        Rc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+/// Texts of all namespaces.
 pub struct Columns<'a> {
-    pub paths: &'a crate::store::columns::Texts,
-    pub names: &'a crate::store::columns::Texts,
+    pub paths: &'a Texts,
+    pub names: &'a Texts,
     pub rows: usize,
 }
 

@@ -4,6 +4,7 @@ use crate::rejection::{Rejection, Unsaved};
 use crate::store::{self, Key};
 use kit::Env;
 use kit::store::Fault;
+use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
@@ -73,6 +74,25 @@ impl Gates {
         }
     }
 
+    /// The gates as clients see them: the boolean one always, the others if they are open.
+    pub fn shown(&self) -> Vec<Value> {
+        let gate = |key: &str, value: Value| json!({"key": key, "value": value});
+        let mut list = vec![gate("boolean", self.boolean.into())];
+        if !self.actors.is_empty() {
+            list.push(gate("actors", json!(self.actors)));
+        }
+        if self.percentage_of_actors > 0 {
+            list.push(gate("percentage_of_actors", self.percentage_of_actors.into()));
+        }
+        if self.percentage_of_time > 0 {
+            list.push(gate("percentage_of_time", self.percentage_of_time.into()));
+        }
+        if !self.groups.is_empty() {
+            list.push(gate("groups", json!(self.groups)));
+        }
+        list
+    }
+
     /// `chance` is a random number below 100.
     fn is_open(&self, name: &str, actor: Option<Actor>, chance: impl FnOnce() -> u8) -> bool {
         let for_actor = |actor: Actor| {
@@ -91,12 +111,17 @@ impl Gates {
 /// Whether a feature is on for `actor`, or if there is none, for everybody. 1 read. A feature of
 /// which nothing is recorded is off.
 pub fn is_enabled(env: &Env, name: &str, actor: Option<Actor>) -> Result<bool, Fault> {
+    Ok(is_enabled_in(&all(env)?, env, name, actor))
+}
+
+/// The same among the features that were read.
+pub fn is_enabled_in(features: &BTreeMap<String, Gates>, env: &Env, name: &str, actor: Option<Actor>) -> bool {
     let chance = || {
         let mut random = [0; 8];
         env.entropy.fill(&mut random);
         (u64::from_le_bytes(random) % 100) as u8
     };
-    Ok(all(env)?.get(name).is_some_and(|gates| gates.is_open(name, actor, chance)))
+    features.get(name).is_some_and(|gates| gates.is_open(name, actor, chance))
 }
 
 /// Every recorded feature, by name. 1 read.

@@ -162,7 +162,13 @@ pub fn find(env: &Env, id_or_path: &str) -> Result<Option<Namespace>, Fault> {
     }
 }
 
-/// The same for groups only.
+/// The id of the namespace right below `parent_id` (at the top, without one) that has this path, in
+/// any letter case. 2 reads.
+pub fn child(env: &Env, parent_id: Option<u64>, path: &str) -> Result<Option<u64>, Fault> {
+    path::child(env, parent_id, path)
+}
+
+/// The same as [`find`] for groups only.
 pub fn find_group(env: &Env, id_or_path: &str) -> Result<Option<Namespace>, Fault> {
     Ok(find(env, id_or_path)?.filter(Namespace::is_group))
 }

@@ -65,6 +65,17 @@ pub(crate) fn namespace(env: &Env, path: &str) -> Result<Option<Namespace>, Faul
     Ok(place.namespace)
 }
 
+/// The id of the namespace whose present address is `segment` below `parent_id`. 2 reads.
+pub(crate) fn child(env: &Env, parent_id: Option<u64>, segment: &str) -> Result<Option<u64>, Fault> {
+    if !is_segment(segment) {
+        return Ok(None);
+    }
+    match store::read::<store::Entry>(env, &Key::entry(parent_id, segment))?.map(Resident::from) {
+        Some(found @ Resident::Namespace(id)) if lives_at(env, found, parent_id, segment)? => Ok(Some(id)),
+        _ => Ok(None),
+    }
+}
+
 /// The project whose present or former address is `path`.
 pub(crate) fn project(env: &Env, path: &str) -> Result<Lookup, Fault> {
     let Some((above, name)) = path.rsplit_once('/') else {

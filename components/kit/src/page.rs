@@ -28,16 +28,22 @@ impl Page {
     /// Reads `page` and `per_page`. 400 if one is not an integer, or if `per_page` is 0.
     pub fn read(params: &Params) -> Result<Self, Error> {
         let checks = Checks::new(params);
+        let page = Page::check(&checks);
+        checks.done()?;
+        Ok(page)
+    }
+
+    /// The same among other parameters.
+    pub fn check(checks: &Checks) -> Self {
         let (page, per_page) = (checks.integer("page"), checks.integer("per_page"));
         if per_page == Some(0) {
             checks.fault("per_page has a value not allowed");
         }
-        checks.done()?;
         let positive = |n: Option<i64>| n.and_then(|n| u64::try_from(n).ok()).filter(|n| *n > 0);
-        Ok(Page {
+        Page {
             page: positive(page).unwrap_or(1),
             per_page: positive(per_page).unwrap_or(DEFAULT_PER_PAGE).min(MAX_PER_PAGE),
-        })
+        }
     }
 
     /// How many rows come before this page.

@@ -5,7 +5,7 @@ use super::{Catalog, load, row};
 use crate::access::Role;
 use crate::member::Source;
 use crate::store::Key;
-use crate::store::catalog::{MemberRow, Part};
+use crate::store::catalog::{Members, Part};
 use kit::store::Fault;
 use kit::{Env, Timestamp};
 
@@ -42,8 +42,9 @@ impl Catalog {
             }
             let blob = self.member_blob(env, part)?;
             let damaged = || Fault::corrupt(&Key::CatalogBlob(&part.blob).to_string(), "no such rows");
+            let members = Members::parse(&blob).ok_or_else(damaged)?;
             for code in inside {
-                for row in MemberRow::select(&blob, *code..code.saturating_add(1)).ok_or_else(damaged)? {
+                for row in members.of(*code..code.saturating_add(1)) {
                     each(Member {
                         user_id: row.user_id,
                         role: Role::from_level(row.role.into()).unwrap_or(Role::None),

@@ -62,6 +62,11 @@ impl Tree {
         &self.namespaces
     }
 
+    /// The rows of all that are there, parents first.
+    pub fn order(&self) -> &[u32] {
+        &self.order
+    }
+
     pub fn parent(&self, row: u32) -> Option<u32> {
         Some(get(&self.parents, row)).filter(|parent| *parent != NONE)
     }

@@ -1,6 +1,6 @@
 //! The stored form of the catalog: tables of rows in the order of their keys, cut into blobs.
 
-use super::columns::{Columns, Texts, Writer};
+use super::columns::{Columns, Numbers, Texts, Writer};
 use super::record::Share;
 use kit::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -294,25 +294,40 @@ impl Row for MemberRow {
     }
 
     fn decode(blob: &[u8]) -> Option<Vec<Self>> {
-        MemberRow::select(blob, 0..u64::MAX)
+        Members::parse(blob).map(|members| members.of(0..u64::MAX).collect())
     }
 }
 
-impl MemberRow {
-    /// The rows of a blob whose sources are in a range.
-    pub fn select(blob: &[u8], sources: Range<u64>) -> Option<Vec<Self>> {
+/// A blob of members, read where it lies.
+pub(crate) struct Members<'a> {
+    rows: usize,
+    sources: Numbers<'a>,
+    users: Numbers<'a>,
+    roles: &'a [u8],
+    ends: Numbers<'a>,
+}
+
+impl<'a> Members<'a> {
+    pub fn parse(blob: &'a [u8]) -> Option<Self> {
         let columns = Columns::parse(blob)?;
-        let (source, user, expires) = (columns.numbers(1)?, columns.numbers(2)?, columns.numbers(4)?);
-        let mut roles = Vec::new();
-        columns.bytes(3, &mut roles)?;
-        let first = |bound: u64| partition(columns.rows, |row| source.get(row) < bound);
-        let row = |at: usize| MemberRow {
-            source: source.get(at),
-            user_id: user.get(at),
-            role: roles.get(at).copied().unwrap_or(0),
-            expires_at: expires.get(at).cast_signed(),
-        };
-        Some((first(sources.start)..first(sources.end)).map(row).collect())
+        Some(Members {
+            rows: columns.rows,
+            sources: columns.numbers(1)?,
+            users: columns.numbers(2)?,
+            roles: columns.find(3).unwrap_or_default(),
+            ends: columns.numbers(4)?,
+        })
+    }
+
+    /// The members of the sources in a range.
+    pub fn of(&self, sources: Range<u64>) -> impl Iterator<Item = MemberRow> {
+        let first = |bound: u64| partition(self.rows, |row| self.sources.get(row) < bound);
+        (first(sources.start)..first(sources.end)).map(|at| MemberRow {
+            source: self.sources.get(at),
+            user_id: self.users.get(at),
+            role: self.roles.get(at).copied().unwrap_or(0),
+            expires_at: self.ends.get(at).cast_signed(),
+        })
     }
 }
 

@@ -92,7 +92,7 @@ impl<'a> Columns<'a> {
         Some(Columns { rows, columns })
     }
 
-    fn find(&self, tag: u8) -> Option<&'a [u8]> {
+    pub fn find(&self, tag: u8) -> Option<&'a [u8]> {
         self.columns.iter().find(|(found, _)| *found == tag).map(|(_, content)| *content)
     }
 

@@ -1,0 +1,218 @@
+use super::*;
+use directory::member::{self, Membership};
+use directory::namespace::{Details, NewGroup, Visibility};
+use directory::token::{self, Fingerprint, Holder, Token};
+use directory::user::{self, NewUser, State};
+use futures::executor::block_on;
+use http::Method;
+use kit::double::{FailingStore, MemoryStore, env};
+use serde_json::{Map, Value, json};
+
+const BOOT: &str = "bootstrap-secret";
+
+/// Users: 1 administrator, 2 member, 3 bot and member, 4 member of a subgroup, 5 whose membership
+/// ended; the token of each is `t` and the id.
+fn forge(store: MemoryStore) -> Env {
+    let env = env(store, &[("bootstrap_admin_token", BOOT)]);
+    for id in 1..=5 {
+        let user = NewUser {
+            id,
+            username: format!("u{id}"),
+            name: format!("U{id}"),
+            state: State::Active,
+            is_admin: id == 1,
+            external: false,
+            bot: id == 3,
+            namespace_id: None,
+            commit_email: None,
+            details: Details::default(),
+        };
+        user::save(&env, user).unwrap();
+        for (prefix, scope) in [("t", "api"), ("r", "read_api"), ("x", "read_user")] {
+            let token = Token {
+                holder: Holder::User(id),
+                name: String::new(),
+                scopes: vec![scope.into()],
+                expires_at: None,
+                revoked: false,
+            };
+            token::save(&env, &Fingerprint::of(format!("{prefix}{id}").as_bytes()), Some(token)).unwrap();
+        }
+    }
+    for (id, path, parent_id) in [(10, "operator", None), (11, "team", Some(10))] {
+        let group = NewGroup {
+            id,
+            name: path.into(),
+            path: path.into(),
+            parent_id,
+            visibility: Visibility::Private,
+            shares: vec![],
+            details: Details::default(),
+        };
+        namespace::save_group(&env, group).unwrap();
+    }
+    for (user_id, group, role, expires_at) in [
+        (2, 10, Role::MinimalAccess, None),
+        (3, 10, Role::Owner, None),
+        (4, 11, Role::Owner, None),
+        (5, 10, Role::Owner, Some(env.now)),
+    ] {
+        let membership = Membership { role, expires_at };
+        member::save(&env, user_id, &[(Source::Group(group), Some(membership))].into()).unwrap();
+    }
+    set(&env, json!({"operator_group": "Operator"}));
+    env
+}
+
+fn set(env: &Env, settings: Value) {
+    let settings: Map<String, Value> = settings.as_object().unwrap().clone();
+    setting::save(env, &settings).unwrap();
+}
+
+fn send(env: &Env, request: Request) -> (u16, Value, http::HeaderMap) {
+    let response = block_on(handle(env.clone(), request));
+    let status = response.status.as_u16();
+    let body = block_on(response.body.collect(1 << 20)).unwrap();
+    (status, serde_json::from_slice(&body).unwrap_or(Value::Null), response.headers)
+}
+
+fn get(env: &Env, token: &str) -> (u16, Value, http::HeaderMap) {
+    let mut request = Request::new(Method::GET, "/api/v4/experiments");
+    if !token.is_empty() {
+        request.headers.insert("private-token", token.parse().unwrap());
+    }
+    send(env, request)
+}
+
+fn import(env: &Env, token: &str, lines: &str) -> (u16, Value) {
+    let mut request = Request::new(Method::POST, "/api/v4/import/experiments");
+    request.headers.insert("private-token", token.parse().unwrap());
+    request.body = lines.to_owned().into();
+    let (status, body, _) = send(env, request);
+    (status, body)
+}
+
+#[test]
+fn humans_of_the_operators_team_see_experiments_and_nobody_else() {
+    let env = forge(MemoryStore::default());
+    let message = |text: &str| json!({"message": text});
+    assert_eq!(get(&env, "").1, message("401 Unauthorized"));
+    assert_eq!(get(&env, "unknown").0, 401);
+    assert_eq!((get(&env, "t2").0, get(&env, "r2").0, get(&env, "t2").1), (200, 200, json!([])));
+    assert_eq!(get(&env, "x2").1["error"], "insufficient_scope");
+    for (token, why) in [
+        ("t1", "an administrator is no exception"),
+        ("t3", "a bot"),
+        ("t4", "a member of a subgroup"),
+        ("t5", "a former member"),
+        (BOOT, "the built-in administrator"),
+    ] {
+        let (status, body, _) = get(&env, token);
+        assert_eq!((status, body), (403, message("403 Forbidden")), "{why}");
+    }
+    set(&env, json!({"hosted": false}));
+    assert_eq!(get(&env, "t2").0, 403);
+    for group in [json!(null), json!("nobody"), json!("operator/team"), json!("u2")] {
+        set(&env, json!({"hosted": null, "operator_group": group}));
+        assert_eq!((get(&env, "t2").0, get(&env, "t4").0), (403, 403), "{group}");
+    }
+}
+
+#[test]
+fn what_is_imported_is_listed_with_the_gates_of_its_feature() {
+    let env = forge(MemoryStore::default());
+    let lines = r#"
+{"kind":"experiment","name":"b_experiment_percentage","introduced_by_url":"https://forge.test/1","rollout_issue_url":"https://forge.test/2","milestone":"14.1","type":"experiment","group":"group::adoption","default_enabled":false}
+{"kind":"experiment","key":"a","definition":{"name":"a","type":"experiment","milestone":null},"current_status":{"state":"on","gates":[]}}
+{"kind":"experiment","name":"gone"}
+{"kind":"experiment","name":"gone","deleted":true}
+{"kind":"experiment","name":"dev","type":"development"}
+{"kind":"experiment","name":"on","default_enabled":true}
+{"kind":"experiment","name":"a b"}
+{"kind":"experiment"}
+{"kind":"feature","name":"x"}
+["experiment"]
+{"#;
+    assert_eq!(import(&env, "t2", lines).0, 403);
+    let (status, report) = import(&env, "t1", lines);
+    assert_eq!((status, &report["imported"], &report["failed"]), (200, &json!({"experiment": 4}), &json!(7)));
+    let failed: Vec<u64> = report["errors"].as_array().unwrap().iter().filter_map(|e| e["line"].as_u64()).collect();
+    assert_eq!(failed, [6, 7, 8, 9, 10, 11, 12]);
+    feature::save(&env, "a", |gates| gates.percentage_of_actors = 30).unwrap();
+    feature::save(&env, "b_experiment_percentage", |gates| gates.boolean = true).unwrap();
+    feature::save(&env, "no_experiment", |gates| gates.boolean = true).unwrap();
+    let (_, listed, _) = get(&env, "t2");
+    assert_eq!(
+        listed,
+        json!([
+            {
+                "key": "b",
+                "definition": {
+                    "name": "b_experiment_percentage",
+                    "introduced_by_url": "https://forge.test/1",
+                    "rollout_issue_url": "https://forge.test/2",
+                    "milestone": "14.1",
+                    "type": "experiment",
+                    "group": "group::adoption",
+                    "default_enabled": false,
+                },
+                "current_status": {"state": "on", "gates": [{"key": "boolean", "value": true}]},
+            },
+            {
+                "key": "a",
+                "definition": {
+                    "name": "a",
+                    "introduced_by_url": null,
+                    "rollout_issue_url": null,
+                    "milestone": null,
+                    "type": "experiment",
+                    "group": null,
+                    "default_enabled": false,
+                },
+                "current_status": {
+                    "state": "conditional",
+                    "gates": [{"key": "boolean", "value": false}, {"key": "percentage_of_actors", "value": 30}],
+                },
+            },
+        ])
+    );
+}
+
+#[test]
+fn an_unchanged_list_is_not_sent_again() {
+    let env = forge(MemoryStore::default());
+    import(&env, BOOT, r#"{"kind":"experiment","name":"a"}"#);
+    let tag = |headers: &http::HeaderMap| headers["etag"].to_str().unwrap().to_owned();
+    let ask = |known: &str| {
+        let mut request = Request::new(Method::GET, "/api/v4/experiments");
+        request.headers.insert("private-token", "t2".parse().unwrap());
+        request.headers.insert("if-none-match", known.parse().unwrap());
+        send(&env, request)
+    };
+    let first = tag(&get(&env, "t2").2);
+    let (status, body, headers) = ask(&format!("\"x\", {first}"));
+    assert_eq!((status, body, tag(&headers)), (304, Value::Null, first.clone()));
+    assert_eq!((ask("*").0, ask("\"x\"").0), (304, 200));
+    feature::save(&env, "a", |gates| gates.boolean = true).unwrap();
+    let (status, body, headers) = ask(&first);
+    assert_eq!((status, &body[0]["current_status"]["state"]), (200, &json!("on")));
+    assert_ne!(tag(&headers), first);
+    import(&env, BOOT, r#"{"kind":"experiment","name":"b"}"#);
+    assert_eq!(ask(&tag(&headers)).0, 200);
+}
+
+#[test]
+fn a_storage_that_fails_anywhere_is_a_500() {
+    let store = MemoryStore::default();
+    forge(store.clone());
+    for after in 0.. {
+        let failing = FailingStore::after(after, store.clone());
+        let env = env(failing.clone(), &[]);
+        let (status, body, _) = get(&env, "t2");
+        if !failing.failed() {
+            assert_eq!((status, after), (200, 8));
+            break;
+        }
+        assert_eq!((status, body), (500, json!({"message": "500 Internal Server Error"})), "{after}");
+    }
+}

@@ -1,0 +1,146 @@
+//! Keys and stored bytes; nothing else knows them.
+
+use crate::definition::Definition;
+use kit::Env;
+use kit::root::{self, Decision};
+use kit::store::Fault;
+use serde::{Deserialize, Serialize};
+
+const DEFINITIONS: &str = "experiments/v1/definitions";
+
+/// What all definitions together may take, in bytes of JSON: they are one record.
+const MAX_BYTES: usize = 1 << 20;
+
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
+struct Record {
+    name: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    introduced_by_url: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    rollout_issue_url: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    milestone: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    group: Option<String>,
+}
+
+impl From<Record> for Definition {
+    fn from(record: Record) -> Self {
+        Definition {
+            name: record.name,
+            introduced_by_url: record.introduced_by_url,
+            rollout_issue_url: record.rollout_issue_url,
+            milestone: record.milestone,
+            group: record.group,
+        }
+    }
+}
+
+impl From<&Definition> for Record {
+    fn from(definition: &Definition) -> Self {
+        Record {
+            name: definition.name.clone(),
+            introduced_by_url: definition.introduced_by_url.clone(),
+            rollout_issue_url: definition.rollout_issue_url.clone(),
+            milestone: definition.milestone.clone(),
+            group: definition.group.clone(),
+        }
+    }
+}
+
+/// Every definition, in order. 1 read.
+pub fn read(env: &Env) -> Result<Vec<Definition>, Fault> {
+    let records = root::read::<Vec<Record>>(&*env.store, DEFINITIONS)?.unwrap_or_default();
+    Ok(records.into_iter().map(Definition::from).collect())
+}
+
+/// What is to become of a definition.
+pub enum Change {
+    /// In place of the one of this name, or after all others.
+    Save(Definition),
+    /// By name.
+    Forget(String),
+}
+
+/// Why nothing was changed.
+#[derive(Debug)]
+pub enum Unsaved {
+    /// The limit in bytes.
+    TooMany(usize),
+    Fault(Fault),
+}
+
+impl From<Fault> for Unsaved {
+    fn from(fault: Fault) -> Self {
+        Unsaved::Fault(fault)
+    }
+}
+
+/// Applies the changes together. To apply them again changes nothing.
+pub fn change(env: &Env, changes: &[Change]) -> Result<(), Unsaved> {
+    root::update(&*env.store, DEFINITIONS, |current: Option<Vec<Record>>| {
+        let current = current.unwrap_or_default();
+        let mut new = current.clone();
+        for change in changes {
+            match change {
+                Change::Save(definition) => match new.iter_mut().find(|record| record.name == definition.name) {
+                    Some(record) => *record = definition.into(),
+                    None => new.push(definition.into()),
+                },
+                Change::Forget(name) => new.retain(|record| record.name != *name),
+            }
+        }
+        if serde_json::to_vec(&new).map_or(0, |bytes| bytes.len()) > MAX_BYTES {
+            return Err(Unsaved::TooMany(MAX_BYTES));
+        }
+        Ok(if new == current { Decision::Done(()) } else { Decision::Write(new, ()) })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kit::double::{LyingStore, MemoryStore, env};
+
+    const GOLDEN: &str = include_str!("../golden/v1/definitions.json");
+
+    fn named(name: &str, milestone: Option<&str>) -> Definition {
+        Definition {
+            name: name.into(),
+            introduced_by_url: None,
+            rollout_issue_url: Some("https://forge.test/2".into()),
+            milestone: milestone.map(str::to_owned),
+            group: None,
+        }
+    }
+
+    #[test]
+    fn definitions_keep_their_places() {
+        let env = env(LyingStore::over(MemoryStore::default()), &[]);
+        let save = |name: &str, milestone| change(&env, &[Change::Save(named(name, milestone))]).unwrap();
+        save("b", None);
+        save("a", None);
+        save("b", Some("16.0"));
+        assert_eq!(read(&env).unwrap(), [named("b", Some("16.0")), named("a", None)]);
+        change(&env, &[Change::Forget("b".into()), Change::Forget("c".into())]).unwrap();
+        assert_eq!(read(&env).unwrap(), [named("a", None)]);
+    }
+
+    #[test]
+    fn definitions_together_have_a_bound() {
+        let env = env(MemoryStore::default(), &[]);
+        let large = "x".repeat(MAX_BYTES);
+        assert!(matches!(change(&env, &[Change::Save(named(&large, None))]), Err(Unsaved::TooMany(MAX_BYTES))));
+        assert_eq!(read(&env).unwrap(), []);
+    }
+
+    #[test]
+    fn stored_records_of_format_1_are_read_and_written_as_they_were() {
+        let store = MemoryStore::default();
+        kit::store::Store::set(&store, DEFINITIONS, GOLDEN.trim_end().as_bytes()).unwrap();
+        let definitions = read(&env(store, &[])).unwrap();
+        assert_eq!((definitions.len(), definitions[1].group.as_deref()), (2, Some("group::activation")));
+        let records: Vec<Record> = definitions.iter().map(Record::from).collect();
+        assert_eq!(serde_json::to_string(&records).unwrap(), GOLDEN.trim_end());
+    }
+}

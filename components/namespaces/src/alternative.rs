@@ -1,0 +1,90 @@
+//! Another path in place of one that is taken.
+
+use jiff::tz::Offset;
+use kit::Timestamp;
+
+/// What is left of a text of which nothing can be in a path.
+const BLANK: &str = "blank";
+
+/// How many times a small number is appended before a large one is.
+const SMALL: u64 = 4;
+
+/// What ends no path.
+const ENDS: [&str; 3] = [".git", ".atom", "."];
+
+/// `text` as a path: without an `@` and what follows, with letters, digits, `_`, `-` and `.` only,
+/// none of [`ENDS`] at its end and no dash at its beginning.
+pub fn clean(text: &str) -> String {
+    let before = text.split('@').next().unwrap_or_default();
+    let kept = |character: &char| character.is_ascii_alphanumeric() || matches!(character, '_' | '-' | '.');
+    let kept: String = before.chars().filter(kept).collect();
+    let mut path = kept.as_str();
+    while let Some(shorter) = ENDS.iter().find_map(|end| path.strip_suffix(end)) {
+        path = shorter;
+    }
+    let path = path.trim_start_matches('-');
+    if path.is_empty() { BLANK.to_owned() } else { path.to_owned() }
+}
+
+/// The candidates for a base, in the order in which they are tried: the base, with 1 to 4, and then
+/// with a number made of the time, and the numbers after it.
+pub fn candidates(base: &str, now: Timestamp) -> impl Iterator<Item = String> {
+    let small = (1..=SMALL).map(|number| number.to_string());
+    let first = of_time(now);
+    let large = (0..).map(move |more: u64| first.saturating_add(more).to_string());
+    std::iter::once(String::new()).chain(small).chain(large).map(move |suffix| format!("{base}{suffix}"))
+}
+
+/// Milliseconds (3 digits), minute (2) and ISO week (2) as one number.
+fn of_time(now: Timestamp) -> u64 {
+    let moment = jiff::Timestamp::from_millisecond(now.millis()).unwrap_or_default();
+    let civil = Offset::UTC.to_datetime(moment);
+    let part = |number: i64| u64::try_from(number).unwrap_or(0);
+    let week = part(civil.date().iso_week_date().week().into());
+    (part(civil.millisecond().into()) * 100 + part(civil.minute().into())) * 100 + week
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_becomes_a_path() {
+        for (text, path) in [
+            ("acme", "acme"),
+            ("NAMESPACE-1", "NAMESPACE-1"),
+            ("mia@example.com", "mia"),
+            ("a b/ä!c", "abc"),
+            ("--a-", "a-"),
+            ("a.git", "a"),
+            ("a.atom.git..", "a"),
+            ("a.GIT", "a.GIT"),
+            (".git", "blank"),
+            ("@", "blank"),
+            ("---", "blank"),
+            ("", "blank"),
+            ("_.x_", "_.x_"),
+            (".a", ".a"),
+        ] {
+            assert_eq!(clean(text), path, "{text}");
+        }
+    }
+
+    #[test]
+    fn candidates_count_to_four_and_go_on_from_the_time() {
+        let at = |text: &str| Timestamp::parse(text).unwrap();
+        let after = |now, base: &str| candidates(base, now).take(7).collect::<Vec<_>>();
+        assert_eq!(
+            after(at("2026-09-17T10:00:00.000Z"), "x"),
+            ["x", "x1", "x2", "x3", "x4", "x38", "x39"],
+            "leading zeros are no part of it"
+        );
+        assert_eq!(after(at("2026-09-17T10:07:03.021Z"), "y").get(5).unwrap(), "y210738");
+        assert_eq!(
+            after(at("2027-01-01T00:59:59.999Z"), "z").get(5).unwrap(),
+            "z9995953",
+            "week 53 of the year before"
+        );
+        assert_eq!(after(at("2026-01-05T00:00:00Z"), "w").get(5).unwrap(), "w2");
+    }
+}

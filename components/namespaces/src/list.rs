@@ -1,0 +1,113 @@
+//! Which namespaces a list has.
+
+use crate::query::Query;
+use crate::text::Index;
+use directory::access::Role;
+use directory::catalog::{Catalog, Namespace, Shape};
+use directory::member::{Memberships, Source};
+use kit::Env;
+use std::cell::RefCell;
+use std::rc::Rc;
+
+/// What restricts a list.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Filter {
+    pub query: Option<Query>,
+    /// Whether the query is about full paths and names.
+    pub full: bool,
+    pub top_level_only: bool,
+}
+
+impl Filter {
+    fn is_everything(&self) -> bool {
+        self.query.is_none() && !self.top_level_only
+    }
+}
+
+/// A page's rows, and how many there are on all pages.
+pub struct Found<'a> {
+    pub page: Vec<Namespace<'a>>,
+    pub total: usize,
+}
+
+/// Everything on the instance. A list that a former request asked for is taken from there.
+pub fn of_all<'a>(env: &Env, catalog: &'a Catalog, filter: &Filter, offset: usize, limit: usize) -> Found<'a> {
+    if filter.is_everything() {
+        let all = catalog.namespaces();
+        return Found {
+            total: all.len(),
+            page: (offset..all.len()).take(limit).filter_map(|n| catalog.nth_namespace(n)).collect(),
+        };
+    }
+    let rows = remembered(env, catalog, filter);
+    let page = rows.iter().skip(offset).take(limit).filter_map(|row| catalog.namespace_in_row(*row as usize));
+    Found { page: page.collect(), total: rows.len() }
+}
+
+/// A user's own namespace, and the groups that they are a direct member of with at least `role`.
+pub fn of_member<'a>(
+    env: &Env,
+    catalog: &'a Catalog,
+    user_id: u64,
+    memberships: &Memberships,
+    role: Role,
+    filter: &Filter,
+) -> Vec<Namespace<'a>> {
+    let held = |source: &Source| memberships.role(*source, env.now) >= role;
+    let groups = memberships.0.keys().filter(|source| held(source)).filter_map(|source| match source {
+        Source::Group(id) => catalog.namespace(*id).filter(|group| group.is_group()),
+        Source::Project(_) => None,
+    });
+    let mut mine: Vec<Namespace> = groups.chain(catalog.namespace_of_user(user_id)).collect();
+    mine.sort_unstable_by_key(|namespace| namespace.row());
+    mine.retain(|namespace| !filter.top_level_only || namespace.parent().is_none());
+    if let Some(query) = &filter.query {
+        let index = Index::of(env, catalog);
+        mine.retain(|namespace| index.matches(catalog, query, filter.full, namespace.row()));
+    }
+    mine
+}
+
+fn search(env: &Env, catalog: &Catalog, filter: &Filter) -> Vec<u32> {
+    let is_listed = |row: &usize| {
+        let namespace = catalog.namespace_in_row(*row);
+        namespace.is_some_and(|namespace| !filter.top_level_only || namespace.parent().is_none())
+    };
+    let number = |row: usize| u32::try_from(row).unwrap_or(u32::MAX);
+    match &filter.query {
+        Some(query) => {
+            let found = Index::of(env, catalog).find(catalog, query, filter.full);
+            found.iter().filter(is_listed).map(number).collect()
+        }
+        None => (0..catalog.columns().rows).filter(is_listed).map(number).collect(),
+    }
+}
+
+/// The last lists that were asked for, so that their pages are not searched one by one.
+struct Recent {
+    shape: Shape,
+    /// The latest last.
+    lists: RefCell<Vec<(Filter, Rc<Vec<u32>>)>>,
+}
+
+/// How many lists are remembered, of 4 bytes a row each.
+const RECENT: usize = 16;
+
+fn remembered(env: &Env, catalog: &Catalog, filter: &Filter) -> Rc<Vec<u32>> {
+    let shape = catalog.shape();
+    let recent = env.memory.get::<Recent>().filter(|recent| recent.shape == shape).unwrap_or_else(|| {
+        let recent = Rc::new(Recent { shape, lists: RefCell::default() });
+        env.memory.put(recent.clone());
+        recent
+    });
+    let known = recent.lists.borrow().iter().find(|(known, _)| known == filter).map(|(_, rows)| rows.clone());
+    known.unwrap_or_else(|| {
+        let rows = Rc::new(search(env, catalog, filter));
+        let mut lists = recent.lists.borrow_mut();
+        if lists.len() >= RECENT {
+            lists.remove(0);
+        }
+        lists.push((filter.clone(), rows.clone()));
+        rows
+    })
+}

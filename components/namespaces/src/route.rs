@@ -1,0 +1,70 @@
+//! URLs.
+
+use http::Method;
+use kit::{Error, path};
+
+const BASE: &str = "/api/v4";
+
+/// The list's address below the service's.
+pub const LIST: &str = "/api/v4/namespaces";
+
+#[derive(Debug, PartialEq, Eq)]
+pub enum Route {
+    List,
+    /// By id or full path.
+    Show(String),
+    /// Of a path's last segment.
+    Exists(String),
+}
+
+/// The endpoint that `path` and `method` name.
+pub fn parse(method: &Method, path: &str) -> Result<Route, Error> {
+    let segments = path::below(path, BASE).ok_or_else(Error::unrouted)?;
+    let segments: Option<Vec<_>> = segments.into_iter().map(path::Segment::decode).collect();
+    let segments = segments.ok_or_else(Error::unrouted)?;
+    let names: Vec<&str> = segments.iter().map(AsRef::as_ref).collect();
+    let route = match names.as_slice() {
+        ["namespaces"] => Route::List,
+        ["namespaces", id] if !id.is_empty() => Route::Show((*id).to_owned()),
+        // A path here is one segment: an encoded slash matches nothing.
+        ["namespaces", name, "exists"] if !name.is_empty() && !name.contains('/') => Route::Exists((*name).to_owned()),
+        _ => return Err(Error::unrouted()),
+    };
+    match *method {
+        Method::GET | Method::HEAD => Ok(route),
+        _ => Err(Error::method_not_allowed("GET, HEAD")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(method: Method, path: &str) -> String {
+        match parse(&method, path) {
+            Ok(route) => format!("{route:?}"),
+            Err(error) => format!("{} {}", error.status.as_u16(), error.to_json()),
+        }
+    }
+
+    #[test]
+    fn paths() {
+        assert_eq!(answer(Method::GET, "/api/v4/namespaces"), "List");
+        assert_eq!(answer(Method::HEAD, "/api/v4/namespaces/7"), r#"Show("7")"#);
+        assert_eq!(answer(Method::GET, "/api/v4/namespaces/a%2Fb.c"), r#"Show("a/b.c")"#);
+        assert_eq!(answer(Method::GET, "/api/v4/namespaces/exists"), r#"Show("exists")"#);
+        assert_eq!(answer(Method::GET, "/api/v4/namespaces/a.b/exists"), r#"Exists("a.b")"#);
+        for path in [
+            "/api/v4/namespaces/",
+            "/api/v4/namespaces/a/b",
+            "/api/v4/namespaces/a%2Fb/exists",
+            "/api/v4/namespaces/a/b/exists",
+            "/api/v4/namespaces//exists",
+            "/api/v4/namespace",
+            "/api/v4",
+        ] {
+            assert_eq!(answer(Method::GET, path), r#"404 {"error":"404 Not Found"}"#, "{path}");
+        }
+        assert_eq!(answer(Method::POST, "/api/v4/namespaces"), r#"405 {"error":"405 Not Allowed"}"#);
+    }
+}

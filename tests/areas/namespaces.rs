@@ -1,0 +1,74 @@
+//! The namespaces area: what the admin area imports is listed, searched and shown.
+
+use super::Forge;
+use hexad_tests::forge::{ADMIN, DEVELOPER, GUEST, OUTSIDER};
+use hexad_tests::server::BOOTSTRAP_TOKEN;
+use serde_json::{Value, json};
+
+fn ids(answer: &super::Answer) -> Vec<u64> {
+    let list = answer.json();
+    list.as_array().unwrap_or_else(|| panic!("{list}")).iter().filter_map(|entry| entry["id"].as_u64()).collect()
+}
+
+#[test]
+fn an_import_is_listed_at_once() {
+    let forge = Forge::seeded();
+    let everything = forge.get("/api/v4/namespaces", ADMIN);
+    assert_eq!(ids(&everything), [10, 11, 4_000_000_001, 4_000_000_002, 4_000_000_003, 4_000_000_004, 4_000_000_005]);
+    assert_eq!((everything.header("x-total"), everything.header("x-total-pages")), ("7", "1"));
+    assert_eq!(ids(&forge.get("/api/v4/namespaces", DEVELOPER)), [10, 4_000_000_003]);
+    let rename = r#"{"kind":"group","id":11,"name":"Workshop","path":"workshop","parent_id":10,"visibility":"private","plan":"gold"}"#;
+    assert_eq!(forge.send("POST", "/api/v4/import/directory", ADMIN, rename).status, 200);
+    assert_eq!(ids(&forge.get("/api/v4/namespaces?search=WORK", ADMIN)), [11]);
+    assert_eq!(ids(&forge.get("/api/v4/namespaces?search=labs", ADMIN)), [0; 0]);
+    assert_eq!(ids(&forge.get("/api/v4/namespaces?search=acme/work&full_path_search=1", ADMIN)), [11]);
+    let gone = r#"{"kind":"group","id":10,"deleted":true}"#;
+    assert_eq!(forge.send("POST", "/api/v4/import/directory", ADMIN, gone).status, 200);
+    assert_eq!(
+        ids(&forge.get("/api/v4/namespaces?top_level_only=true&per_page=2", ADMIN)),
+        [4_000_000_001, 4_000_000_002]
+    );
+    assert_eq!(forge.get("/api/v4/namespaces/11", ADMIN).status, 404, "what is below is gone, too");
+}
+
+#[test]
+fn fields_follow_the_role() {
+    let forge = Forge::seeded();
+    let shown = forge.get("/api/v4/namespaces/acme%2Flabs", GUEST).json();
+    assert_eq!(
+        shown,
+        json!({"id": 11, "name": "Labs", "path": "labs", "kind": "group", "full_path": "acme/labs", "parent_id": 10, "avatar_url": null, "web_url": "https://forge.test/groups/acme/labs", "billable_members_count": 0})
+    );
+    let shown = forge.get("/api/v4/namespaces/10", ADMIN).json();
+    assert_eq!(
+        ["members_count_with_descendants", "projects_count", "billable_members_count", "plan"].map(|name| &shown[name]),
+        [&json!(3), &json!(3), &json!(3), &json!("free")]
+    );
+    let missing = forge.get("/api/v4/namespaces/10", OUTSIDER);
+    assert_eq!((missing.status, missing.json()), (404, json!({"message": "404 Namespace Not Found"})));
+    assert_eq!(forge.get("/api/v4/namespaces", "").status, 401);
+}
+
+#[test]
+fn a_taken_path_has_an_alternative() {
+    let forge = Forge::seeded();
+    let exists = |query: &str| -> Value { forge.get(&format!("/api/v4/namespaces/{query}"), OUTSIDER).json() };
+    assert_eq!(exists("ACME/exists"), json!({"exists": true, "suggests": ["ACME1"]}));
+    assert_eq!(exists("labs/exists"), json!({"exists": false, "suggests": []}));
+    assert_eq!(exists("labs/exists?parent_id=10"), json!({"exists": true, "suggests": ["labs1"]}));
+    assert_eq!(forge.get("/api/v4/namespaces/a%2Fb/exists", OUTSIDER).json(), json!({"error": "404 Not Found"}));
+}
+
+#[test]
+fn a_large_import_is_listed_page_by_page() {
+    let forge = Forge::empty();
+    let groups: String =
+        (1..=20_000).map(|id| format!("{{\"kind\":\"group\",\"id\":{id},\"path\":\"g{id}\"}}\n")).collect();
+    let answer = forge.send("POST", "/api/v4/import/directory", BOOTSTRAP_TOKEN, groups);
+    assert_eq!(answer.json()["imported"]["group"], 20_000, "{}", answer.text());
+    let last = forge.get("/api/v4/namespaces?per_page=100&page=200", BOOTSTRAP_TOKEN);
+    assert_eq!(ids(&last), (19_901..=20_000).collect::<Vec<_>>());
+    assert_eq!(last.header("x-total"), "", "more than 10,000 are not counted");
+    let found = forge.get("/api/v4/namespaces?search=g1999&per_page=100", BOOTSTRAP_TOKEN);
+    assert_eq!((ids(&found).len(), found.header("x-total")), (11, "11"));
+}
