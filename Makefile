@@ -57,7 +57,7 @@ toolchain:
 	@command -v cargo >/dev/null || { echo "hexad: cargo is not installed; get Rust through rustup (https://rustup.rs)" >&2; exit 1; }
 	@if command -v rustup >/dev/null; then rustup target list --installed | grep -qx $(WASM) || rustup target add $(WASM); fi
 
-clients: tests/cache/clients/installed
+clients: tests/cache/clients/installed tests/cache/python/installed
 
 peers: tests/cache/peers/installed
 
@@ -67,4 +67,11 @@ tests/cache/%/installed: tests/programs/%/package.json
 	@mkdir -p $(@D)
 	cp $< $(@D)/
 	npm install --prefix $(@D) --no-package-lock --no-audit --no-fund --loglevel=error
+	@touch $@
+
+# The same from the index of Python packages.
+tests/cache/python/installed: tests/programs/python/requirements.txt
+	@python3 -m pip --version >/dev/null 2>&1 || { echo "hexad: the clients need python3 with pip on the PATH; 'make test CLIENTS=no' tests without them" >&2; exit 1; }
+	@mkdir -p $(@D)
+	python3 -m pip install --quiet --disable-pip-version-check --upgrade --target $(@D) --requirement $<
 	@touch $@

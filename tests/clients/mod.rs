@@ -3,6 +3,7 @@
 
 mod bun;
 mod journey;
+mod namespaces;
 mod npm;
 mod pnpm;
 mod yarn;
@@ -15,6 +16,13 @@ use std::process::{Command, Output};
 /// missing otherwise is a failure.
 pub fn wanted() -> bool {
     std::env::var("HEXAD_CLIENTS").as_deref() != Ok("no")
+}
+
+/// Where `make clients` has put the clients of a kind: `clients` from npm, `python`.
+pub fn installed(kind: &str) -> PathBuf {
+    let folder = hexad_tests::server::root().join("tests/cache").join(kind);
+    assert!(folder.join("installed").exists(), "{} is missing; `make clients` installs it", folder.display());
+    folder
 }
 
 /// A client program that `make clients` has put into `tests/cache`.

@@ -117,32 +117,37 @@ impl Index {
             }
             Column::Paths | Column::Names => {}
         }
-        for (row, parent) in catalog.top_down() {
-            if parent.is_some_and(|parent| found.has(parent)) {
-                found.add(row);
+        if !found.is_empty() {
+            for (row, parent) in catalog.top_down() {
+                if parent.is_some_and(|parent| found.has(parent)) {
+                    found.add(row);
+                }
             }
         }
         found
     }
 }
 
-/// Adds the rows at whose path a word with slashes ends: the last piece begins their path, the
-/// first one ends that of somebody above, and the ones between are the paths between.
+/// Adds the rows at whose path a word with slashes ends: the first piece ends the path of somebody
+/// above, the pieces between are the paths between, and the last one begins this path.
 fn across(catalog: &Catalog, texts: &Lower, word: &str, found: &mut Rows) {
-    let mut pieces: Vec<&str> = word.split('/').collect();
-    let last = pieces.pop().unwrap_or_default();
-    let first = pieces.first().copied().unwrap_or_default();
-    for row in (0..texts.rows).filter(|row| texts.get(*row).starts_with(last)) {
-        let Some(namespace) = catalog.namespace_in_row(row) else { continue };
-        let mut above = namespace.lineage().skip(1);
-        let between = pieces
-            .iter()
-            .skip(1)
-            .rev()
-            .all(|piece| above.next().is_some_and(|namespace| texts.get(namespace.row()) == *piece));
-        if between && above.next().is_some_and(|namespace| texts.get(namespace.row()).ends_with(first)) {
-            found.add(row);
+    let mut pieces = word.split('/');
+    let (Some(first), Some(last)) = (pieces.next(), pieces.next_back()) else { return };
+    let below = |above: &Rows, good: &dyn Fn(&str) -> bool, found: &mut Rows| {
+        for (row, parent) in catalog.top_down() {
+            if parent.is_some_and(|parent| above.has(parent)) && good(texts.get(row)) {
+                found.add(row);
+            }
         }
+    };
+    let mut above = texts.rows(first, |text| text.ends_with(first));
+    for piece in pieces {
+        let mut next = Rows::none(texts.rows);
+        below(&above, &|text| text == piece, &mut next);
+        above = next;
+    }
+    if !above.is_empty() {
+        below(&above, &|text| text.starts_with(last), found);
     }
 }
 
@@ -180,6 +185,10 @@ impl Lower {
     /// The rows that have `word` in their text, if that text is also `good`.
     fn rows(&self, word: &str, good: impl Fn(&str) -> bool) -> Rows {
         let mut found = Rows::none(self.rows);
+        if word.is_empty() {
+            (0..self.rows).filter(|row| good(self.get(*row))).for_each(|row| found.add(row));
+            return found;
+        }
         let finder = Finder::new(word);
         let (mut at, mut row) = (0, 0);
         while let Some(hit) = self.text.as_bytes().get(at..).and_then(|rest| finder.find(rest)) {
@@ -217,6 +226,10 @@ pub struct Rows(Vec<u64>);
 impl Rows {
     fn none(rows: usize) -> Self {
         Rows(vec![0; rows.div_ceil(64)])
+    }
+
+    fn is_empty(&self) -> bool {
+        self.0.iter().all(|word| *word == 0)
     }
 
     fn add(&mut self, row: usize) {

@@ -1,0 +1,48 @@
+//! The API clients of two languages page through the namespaces.
+
+use super::{Machine, installed, wanted};
+use hexad_tests::forge::{self, ADMIN};
+use hexad_tests::server::{Server, root};
+use serde_json::{Value, json};
+
+/// Runs a script of this folder against a forge with 25 more groups below `acme`.
+fn run(program: &str, script: &str, libraries: &str) {
+    if !wanted() {
+        return;
+    }
+    let data = tempfile::tempdir().expect("a temporary folder");
+    let server = Server::start(data.path());
+    forge::seed(&server);
+    let record = |id: u64| format!("{{\"kind\":\"group\",\"id\":{id},\"path\":\"team-{id}\",\"parent_id\":10}}\n");
+    let groups: String = (100..125).map(record).collect();
+    ureq::post(format!("{}/api/v4/import/directory", server.url))
+        .header("private-token", ADMIN)
+        .content_type("application/x-ndjson")
+        .send(groups)
+        .expect("the import is accepted");
+    let machine = Machine::new();
+    let script = root().join("tests/clients").join(script).display().to_string();
+    let libraries = installed(libraries).display().to_string();
+    let printed = machine.run(&machine.folder("work"), program, &[&script, &libraries, &server.url, ADMIN]).ok();
+    let seen: Value = serde_json::from_str(&printed).unwrap_or_else(|why| panic!("{why}: {printed}"));
+    let all: Vec<u64> = [10, 11].into_iter().chain(100..125).chain(4_000_000_001..=4_000_000_005).collect();
+    assert_eq!((&seen["total"], &seen["pages"], &seen["all"]), (&json!(32), &json!(5), &json!(all)), "{seen:#}");
+    let found: Vec<String> = (100..125).map(|id| format!("acme/team-{id}")).collect();
+    assert_eq!(seen["found"], json!(found), "the filters stay on every page");
+    assert_eq!((&seen["one"]["id"], &seen["one"]["kind"]), (&json!(11), &json!("group")));
+    assert_eq!(seen["one"]["web_url"], json!(format!("{}/groups/acme/labs", server.url)));
+    assert_eq!(seen["taken"]["exists"], true);
+    assert_eq!(seen["taken"]["suggests"], json!(["acme1"]));
+    assert_eq!((&seen["free"], &seen["below"]), (&json!(false), &json!(["labs1"])));
+    assert_eq!(seen["missing"], json!([404, "404 Namespace Not Found"]));
+}
+
+#[test]
+fn python_gitlab() {
+    run("python3", "namespaces.py", "python");
+}
+
+#[test]
+fn gitbeaker() {
+    run("node", "namespaces.mjs", "clients");
+}
