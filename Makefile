@@ -9,7 +9,7 @@ DATA ?= data
 CLIENTS ?= yes
 
 .DEFAULT_GOAL := help
-.PHONY: help run build components host fixtures test lint bench clean toolchain clients peers
+.PHONY: help run build components host fixtures test lint bench bench-namespaces clean toolchain clients peers
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -48,6 +48,10 @@ lint: toolchain ## Formatting and lints, warnings are errors
 bench: peers components ## Measure, beside a native hyper server and verdaccio; prints tables
 	cargo test --locked --release --workspace --no-run
 	cargo bench --locked --workspace --bench hexad
+
+bench-namespaces: components ## Measure lists and searches of 200,000 namespaces, beside PostgreSQL 15
+	cargo test --locked --release --workspace --no-run
+	cargo bench --locked --workspace --bench namespaces
 
 clean: ## Remove what was built; data stays
 	cargo clean

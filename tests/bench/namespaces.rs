@@ -1,0 +1,250 @@
+//! `make bench-namespaces`: lists and searches of 200,000 namespaces, one client, beside PostgreSQL
+//! with `pg_trgm` on the same data. Every question is asked once, so that nothing but data is warm.
+//! Nothing is asserted: a table is printed, and ratios say more than the numbers of a shared machine.
+
+mod postgres;
+
+use hexad_tests::server::{BOOTSTRAP_TOKEN, Server};
+use postgres::Postgres;
+use std::time::Instant;
+
+const GROUPS: u64 = 100_000;
+const USERS: u64 = 100_000;
+const QUESTIONS: u64 = 100;
+
+/// Syllables, of which names are made as people do.
+const SYLLABLES: [&str; 24] = [
+    "ba", "co", "de", "fi", "gu", "ha", "jo", "ke", "li", "mo", "na", "pe", "qui", "ro", "sta", "tre", "un", "vel",
+    "wo", "xen", "yo", "zar", "cra", "dro",
+];
+
+/// A word, always the same one for the same number.
+fn word(number: u64) -> String {
+    let mixed = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (0..3 + mixed % 3).map(|at| SYLLABLES[(mixed >> (8 + at * 8)) as usize % SYLLABLES.len()]).collect()
+}
+
+struct Row {
+    id: u64,
+    parent: Option<u64>,
+    path: String,
+    name: String,
+    full_path: String,
+    full_name: String,
+    is_user: bool,
+}
+
+/// Groups, a third of them at the top, and users, by id.
+fn rows() -> Vec<Row> {
+    let mut rows: Vec<Row> = Vec::new();
+    for id in 1..=GROUPS {
+        let parent = (id % 3 != 1).then_some(1 + id / 4);
+        let (path, name) = (format!("{}-{id}", word(id)), format!("{} {}", word(id * 7), word(id * 11)));
+        let above = parent.and_then(|parent| rows.get(parent as usize - 1));
+        let full_path = above.map_or(path.clone(), |above| format!("{}/{path}", above.full_path));
+        let full_name = above.map_or(name.clone(), |above| format!("{} / {name}", above.full_name));
+        rows.push(Row { id, parent, path, name, full_path, full_name, is_user: false });
+    }
+    for id in 1..=USERS {
+        let (path, name) = (format!("{}{id}", word(id * 13)), format!("{} {}", word(id * 17), word(id * 19)));
+        let (full_path, full_name) = (path.clone(), name.clone());
+        rows.push(Row { id: 4_000_000_000 + id, parent: None, path, name, full_path, full_name, is_user: true });
+    }
+    rows
+}
+
+fn import(server: &Server, rows: &[Row]) {
+    let mut lines = String::new();
+    for row in rows {
+        let line = match row.is_user {
+            true => format!(
+                "{{\"kind\":\"user\",\"id\":{},\"username\":\"{}\",\"name\":\"{}\"}}\n",
+                row.id - 4_000_000_000,
+                row.path,
+                row.name
+            ),
+            false => {
+                let parent = row.parent.map_or("null".into(), |parent| parent.to_string());
+                format!(
+                    "{{\"kind\":\"group\",\"id\":{},\"path\":\"{}\",\"name\":\"{}\",\"parent_id\":{parent}}}\n",
+                    row.id, row.path, row.name
+                )
+            }
+        };
+        lines.push_str(&line);
+    }
+    let started = Instant::now();
+    let answer = ureq::post(format!("{}/api/v4/import/directory", server.url))
+        .header("private-token", BOOTSTRAP_TOKEN)
+        .content_type("application/x-ndjson")
+        .send(&lines)
+        .expect("the import is accepted")
+        .body_mut()
+        .read_to_string()
+        .expect("an answer");
+    assert!(answer.contains("\"failed\":0"), "{answer}");
+    let seconds = started.elapsed().as_secs_f64();
+    println!("import: {} records in {seconds:.1} s, {:.0} a second", rows.len(), rows.len() as f64 / seconds);
+}
+
+fn load(postgres: &Postgres, rows: &[Row]) {
+    let mut sql = String::from(
+        "create extension pg_trgm;
+        create table namespaces (id bigint primary key, parent_id bigint, path text, name text, full_path text, full_name text);
+        copy namespaces from stdin;\n",
+    );
+    for row in rows {
+        let parent = row.parent.map_or("\\N".into(), |parent| parent.to_string());
+        let columns = [
+            row.id.to_string(),
+            parent,
+            row.path.clone(),
+            row.name.clone(),
+            row.full_path.clone(),
+            row.full_name.clone(),
+        ];
+        sql.push_str(&columns.join("\t"));
+        sql.push('\n');
+    }
+    sql.push_str("\\.\n");
+    for column in ["path", "name", "full_path", "full_name"] {
+        sql.push_str(&format!("create index on namespaces using gin ({column} gin_trgm_ops);\n"));
+    }
+    sql.push_str("create index on namespaces (parent_id, id); vacuum analyze namespaces;");
+    postgres.sql(&sql);
+}
+
+/// A page's query and that for the total, as the reference service sends them.
+fn page_sql(condition: &str, page: u64) -> [String; 2] {
+    let offset = (page - 1) * 20;
+    [
+        format!("select * from namespaces where {condition} order by id limit 20 offset {offset};"),
+        format!("select count(*) from namespaces where {condition};"),
+    ]
+}
+
+/// The same question to both.
+struct Question {
+    query: String,
+    condition: String,
+    page: u64,
+}
+
+fn question(query: String, condition: &str, page: u64) -> Question {
+    Question { query: format!("page={page}&{query}"), condition: condition.to_owned(), page }
+}
+
+fn sorted(mut times: Vec<f64>) -> (f64, f64) {
+    times.sort_by(f64::total_cmp);
+    let at = |share: f64| times.get((times.len() as f64 * share) as usize).copied().unwrap_or(f64::NAN);
+    (at(0.5), at(0.99))
+}
+
+fn main() {
+    let rows = rows();
+    let data = tempfile::tempdir().expect("a temporary folder");
+    let server = Server::start(data.path());
+    import(&server, &rows);
+    let postgres = Postgres::start();
+    load(&postgres, &rows);
+    let agent = ureq::agent();
+    let get = |path: &str| -> (f64, Option<u64>) {
+        let started = Instant::now();
+        let mut answer = agent
+            .get(format!("{}/api/v4/{path}", server.url))
+            .header("private-token", BOOTSTRAP_TOKEN)
+            .call()
+            .expect("an answer");
+        let body = answer.body_mut().read_to_vec().expect("a body");
+        let took = started.elapsed().as_secs_f64() * 1000.0;
+        assert!(!body.is_empty());
+        let total = answer.headers().get("x-total").and_then(|total| total.to_str().ok()?.parse().ok());
+        (took, total)
+    };
+    println!("first question of a new instance: {:.1} ms", get("namespaces?search=warm-up").0);
+    for at in 0..20 {
+        get(&format!("namespaces?search=warm-up-{at}&full_path_search=true"));
+    }
+    let like = |word: &str| format!("(path ilike '%{word}%' or name ilike '%{word}%')");
+    let full_like = |word: &str| format!("(full_path ilike '%{word}%' or full_name ilike '%{word}%')");
+    let one = |at: u64| word(at * 77);
+    let kinds: Vec<(&str, Box<dyn Fn(u64) -> Question>)> = vec![
+        ("a page", Box::new(|at| question(String::new(), "true", 1 + at * 97))),
+        (
+            "a page of the top level",
+            Box::new(|at| question("top_level_only=true".into(), "parent_id is null", 1 + at * 60)),
+        ),
+        ("a word, few rows", Box::new(move |at| question(format!("search={}", one(at)), &like(&one(at)), 1))),
+        (
+            "three letters, many rows",
+            Box::new(move |at| {
+                let part: String = one(at).chars().take(3).collect();
+                question(format!("search={part}"), &like(&part), 1 + at % 7)
+            }),
+        ),
+        (
+            "a word and a number",
+            Box::new(move |at| question(format!("search={}-{at}", word(at)), &like(&format!("{}-{at}", word(at))), 1)),
+        ),
+        (
+            "two words",
+            Box::new(move |at| {
+                let (a, b) = (word(at * 7), word(at * 11));
+                let both = |column: &str| format!("({column} ilike '%{a}%' and {column} ilike '%{b}%')");
+                question(format!("search={a}+{b}"), &format!("({} or {})", both("path"), both("name")), 1)
+            }),
+        ),
+        ("no row", Box::new(move |at| question(format!("search=zzq{at}x"), &like(&format!("zzq{at}x")), 1))),
+        (
+            "a word, top level only",
+            Box::new(move |at| {
+                question(
+                    format!("search={}&top_level_only=true", one(at)),
+                    &format!("{} and parent_id is null", like(&one(at))),
+                    1,
+                )
+            }),
+        ),
+        (
+            "a word in full paths",
+            Box::new(move |at| question(format!("search={}&full_path_search=true", one(at)), &full_like(&one(at)), 1)),
+        ),
+        (
+            "a path in full paths",
+            Box::new(move |at| {
+                let path = format!("-{}/{}", 1 + at, &word((1 + at) * 4)[..2]);
+                question(format!("search={path}&full_path_search=true"), &full_like(&path), 1)
+            }),
+        ),
+    ];
+    println!("{:<28}{:>12}{:>10}{:>14}{:>10}{:>8}", "", "median ms", "p99", "PostgreSQL ms", "p99", "ratio");
+    for (name, question) in kinds {
+        let questions: Vec<Question> = (0..QUESTIONS).map(question).collect();
+        let asked: Vec<(f64, Option<u64>)> =
+            questions.iter().map(|q| get(&format!("namespaces?{}", q.query))).collect();
+        let queries: Vec<String> = questions.iter().flat_map(|q| page_sql(&q.condition, q.page)).collect();
+        // Once to warm it, once to measure.
+        postgres.times(&queries);
+        let peer: Vec<f64> = postgres.times(&queries).chunks(2).map(|pair| pair.iter().sum()).collect();
+        // A few totals are compared, so that both answer the same question.
+        for (question, (_, total)) in questions.iter().zip(&asked).step_by(10) {
+            let counted: u64 = postgres.sql(&page_sql(&question.condition, 1)[1]).trim().parse().expect("a count");
+            assert_eq!(total.unwrap_or(counted), counted, "{}", question.query);
+        }
+        let ((median, tail), (peer_median, peer_tail)) =
+            (sorted(asked.into_iter().map(|(took, _)| took).collect()), sorted(peer));
+        println!(
+            "{name:<28}{median:>12.2}{tail:>10.2}{peer_median:>14.2}{peer_tail:>10.2}{:>8.1}",
+            peer_median / median
+        );
+    }
+    for (name, path) in [("one namespace", "namespaces/{}"), ("a free path", "namespaces/free-{}/exists")] {
+        let times = (1..=QUESTIONS).map(|at| get(&path.replace("{}", &(at * 7).to_string())).0).collect();
+        let (median, tail) = sorted(times);
+        println!("{name:<28}{median:>12.2}{tail:>10.2}");
+    }
+    let times = rows.iter().filter(|row| row.parent.is_none()).take(QUESTIONS as usize);
+    let (median, tail) = sorted(times.map(|row| get(&format!("namespaces/{}/exists", row.path)).0).collect());
+    println!("{:<28}{median:>12.2}{tail:>10.2}", "a taken path");
+    println!("memory of the host: {:.0} MB", server.memory().0 as f64 / 1e6);
+}
