@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use http::{HeaderName, HeaderValue};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
@@ -15,6 +16,10 @@ use tokio::sync::watch;
 
 use crate::application::Application;
 use crate::shard::Stop;
+
+/// Where a component reads the address of a request's client, as Spin words it. What a client sends
+/// under this name is thrown away.
+const CLIENT_ADDRESS: HeaderName = HeaderName::from_static("spin-client-addr");
 
 /// A request's head must be there within this time, and a connection's first request too: until
 /// it is known which protocol the client speaks, no other timeout runs.
@@ -35,6 +40,7 @@ const PING_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Serves a connection until it ends, or until the host stops and its requests are answered.
 pub async fn serve(application: &Arc<Application>, shard: usize, stream: TcpStream, mut stop: watch::Receiver<Stop>) {
+    let address = stream.peer_addr().ok().and_then(|peer| HeaderValue::try_from(peer.to_string()).ok());
     let stream = match tokio::net::TcpStream::from_std(stream) {
         Ok(stream) => stream,
         Err(error) => {
@@ -46,8 +52,13 @@ pub async fn serve(application: &Arc<Application>, shard: usize, stream: TcpStre
     let service = service_fn(|request: hyper::Request<Incoming>| {
         spoken.store(true, Ordering::Relaxed);
         let application = application.clone();
+        let address = address.clone();
         async move {
-            let request = request.map(|body| body.map_err(Into::into).boxed_unsync());
+            let mut request = request.map(|body| body.map_err(Into::into).boxed_unsync());
+            match address {
+                Some(address) => request.headers_mut().insert(CLIENT_ADDRESS, address),
+                None => request.headers_mut().remove(CLIENT_ADDRESS),
+            };
             Ok::<_, Infallible>(application.answer(shard, request).await)
         }
     });

@@ -155,3 +155,47 @@ fn a_file_can_be_asked_about_and_in_parts() {
     let part = forge.send_with("GET", &path, "", &[("range", "bytes=1048570-1048585")], "");
     assert_eq!((part.status, part.body.as_slice()), (206, tarball.get(1_048_570..=1_048_585).expect("long enough")));
 }
+
+#[test]
+fn maintenance_goes_through_everything_and_finds_nothing_wrong() {
+    let (forge, _) = with_package(PUBLIC);
+    for n in 0..12 {
+        let version = format!("2.0.{n}");
+        let tarball = package::tarball("@acme/lib", &version, 1000, n);
+        assert_eq!(publish(&forge, PUBLIC, DEVELOPER, "@acme/lib", &version, &tarball).status, 200);
+    }
+    let post = |task: &str, token: &str, body: serde_json::Value| {
+        let path = format!("/api/v4/maintenance/package-registry/{task}");
+        forge.send_with("POST", &path, token, &JSON, body.to_string())
+    };
+    for task in ["gc", "fsck"] {
+        let statuses = ["", MAINTAINER, ADMIN].map(|token| post(task, token, json!({"dry_run": true})).status);
+        assert_eq!(statuses, [401, 403, 200], "{task}");
+    }
+    let checked = post("fsck", ADMIN, json!({})).json();
+    assert_eq!((&checked["cursor"], &checked["roots"], &checked["versions"]), (&json!(null), &json!(1), &json!(13)));
+    assert_eq!((&checked["failed"], checked["bytes"].as_u64() > Some(3_000_000)), (&json!(0), true), "{checked}");
+    let marked = post("gc", ADMIN, json!({})).json();
+    assert_eq!((&marked["roots"], &marked["wait_seconds"]), (&json!(1), &json!(120)), "{marked}");
+    let early = post("gc", ADMIN, json!({"cursor": marked["cursor"]})).json();
+    assert!(early["wait_seconds"].as_u64() > Some(0) && early["keys"] == 0, "{early}");
+    let swept = post("gc", ADMIN, json!({"cursor": marked["cursor"], "no_wait": true})).json();
+    assert_eq!(
+        (&swept["cursor"], &swept["removed"]),
+        (&json!(null), &json!(0)),
+        "what the merges left is young: {swept}"
+    );
+    assert!(swept["keys"].as_u64() > Some(60), "{swept}");
+}
+
+#[test]
+fn a_publication_onto_thousands_of_versions_and_onto_none_cost_one_flush() {
+    let forge = Forge::seeded();
+    for n in 0..300 {
+        let version = format!("1.0.{n}");
+        let before = forge.commits();
+        let tarball = package::tarball("many", &version, 100, n);
+        assert_eq!(publish(&forge, PUBLIC, DEVELOPER, "many", &version, &tarball).status, 200);
+        assert_eq!(forge.commits() - before, 1, "version {n}");
+    }
+}

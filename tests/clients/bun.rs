@@ -4,7 +4,7 @@ use super::journey::{self, Client};
 use super::{Machine, Printed, program};
 use std::path::Path;
 
-struct Bun;
+pub struct Bun;
 
 impl Bun {
     fn run(&self, machine: &Machine, folder: &Path, arguments: &[&str]) -> Printed {
@@ -22,6 +22,10 @@ impl Bun {
 impl Client for Bun {
     fn sign_in(&self, machine: &Machine, registry: &str, token: &str) {
         machine.write_npmrc(registry, token, "");
+    }
+
+    fn sign_in_for(&self, machine: &Machine, scope: &str, registry: &str, token: &str) {
+        machine.write_scoped_npmrc(scope, registry, token, "");
     }
 
     fn publish(&self, machine: &Machine, folder: &Path) -> Printed {

@@ -10,6 +10,8 @@ use std::path::Path;
 pub trait Client {
     /// Writes the client's own configuration: the registry and a token for it.
     fn sign_in(&self, machine: &Machine, registry: &str, token: &str);
+    /// The same for packages of one scope; nothing else is configured.
+    fn sign_in_for(&self, machine: &Machine, scope: &str, registry: &str, token: &str);
     /// Publishes the package in `folder`.
     fn publish(&self, machine: &Machine, folder: &Path) -> Printed;
     /// Prints every version of a package.

@@ -6,11 +6,15 @@ mod journey;
 mod namespaces;
 mod npm;
 mod pnpm;
+mod scoped;
 mod yarn;
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+
+/// An address where nobody listens: the port of a service that is long gone.
+const NOWHERE: &str = "http://127.0.0.1:9/";
 
 /// Whether the client ring is to run. `make test CLIENTS=no` leaves it out; a client that is
 /// missing otherwise is a failure.
@@ -73,6 +77,16 @@ impl Machine {
     pub fn write_npmrc(&self, registry: &str, token: &str, more: &str) {
         let host = registry.trim_start_matches("http:");
         self.write("home/.npmrc", &format!("registry={registry}\n{host}:_authToken={token}\n{more}"));
+    }
+
+    /// Makes `registry` that of one scope only, with a token. Any other request would go to a port
+    /// where nobody listens.
+    pub fn write_scoped_npmrc(&self, scope: &str, registry: &str, token: &str, more: &str) {
+        let host = registry.trim_start_matches("http:");
+        self.write(
+            "home/.npmrc",
+            &format!("registry={NOWHERE}\n{scope}:registry={registry}\n{host}:_authToken={token}\n{more}"),
+        );
     }
 
     /// Runs a program in `folder` with nothing of our own environment but the PATH.

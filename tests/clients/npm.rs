@@ -6,7 +6,7 @@ use hexad_tests::forge::{self, DEVELOPER, GUEST, MAINTAINER, PUBLIC};
 use hexad_tests::server::Server;
 use std::path::Path;
 
-enum Npm {
+pub enum Npm {
     OnPath,
     Ten,
 }
@@ -35,6 +35,11 @@ impl Npm {
 impl Client for Npm {
     fn sign_in(&self, machine: &Machine, registry: &str, token: &str) {
         machine.write_npmrc(registry, token, "fetch-retries=0\nupdate-notifier=false\nfund=false\n");
+    }
+
+    fn sign_in_for(&self, machine: &Machine, scope: &str, registry: &str, token: &str) {
+        let more = "fetch-retries=0\nupdate-notifier=false\nfund=false\naudit=false\n";
+        machine.write_scoped_npmrc(scope, registry, token, more);
     }
 
     fn publish(&self, machine: &Machine, folder: &Path) -> Printed {

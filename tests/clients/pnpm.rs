@@ -4,7 +4,7 @@ use super::journey::{self, Client};
 use super::{Machine, Printed, program};
 use std::path::Path;
 
-struct Pnpm;
+pub struct Pnpm;
 
 impl Pnpm {
     fn run(&self, machine: &Machine, folder: &Path, arguments: &[&str]) -> Printed {
@@ -25,6 +25,10 @@ impl Pnpm {
 impl Client for Pnpm {
     fn sign_in(&self, machine: &Machine, registry: &str, token: &str) {
         machine.write_npmrc(registry, token, "");
+    }
+
+    fn sign_in_for(&self, machine: &Machine, scope: &str, registry: &str, token: &str) {
+        machine.write_scoped_npmrc(scope, registry, token, "");
     }
 
     fn publish(&self, machine: &Machine, folder: &Path) -> Printed {

@@ -1,10 +1,10 @@
 //! yarn: classic and berry.
 
 use super::journey::{self, Client};
-use super::{Machine, Printed, program};
+use super::{Machine, NOWHERE, Printed, program};
 use std::path::Path;
 
-struct Classic;
+pub struct Classic;
 
 impl Classic {
     fn run(&self, machine: &Machine, folder: &Path, arguments: &[&str]) -> Printed {
@@ -29,6 +29,11 @@ impl Client for Classic {
         machine.write("home/.yarnrc", &format!("registry \"{registry}\"\nversion-git-tag false\n"));
     }
 
+    fn sign_in_for(&self, machine: &Machine, scope: &str, registry: &str, token: &str) {
+        machine.write_scoped_npmrc(scope, registry, token, "always-auth=true\n");
+        machine.write("home/.yarnrc", "version-git-tag false\n");
+    }
+
     fn publish(&self, machine: &Machine, folder: &Path) -> Printed {
         self.run(machine, folder, &["publish"])
     }
@@ -51,7 +56,7 @@ impl Client for Classic {
     }
 }
 
-struct Berry;
+pub struct Berry;
 
 impl Berry {
     fn run(&self, machine: &Machine, folder: &Path, arguments: &[&str]) -> Printed {
@@ -74,6 +79,19 @@ impl Client for Berry {
             "home/.yarnrc.yml",
             &format!(
                 "npmRegistryServer: \"{registry}\"\nnpmAuthToken: \"{token}\"\nnpmAlwaysAuth: true\n\
+                 unsafeHttpWhitelist: [\"127.0.0.1\"]\nnpmMinimalAgeGate: 0\nnodeLinker: node-modules\n\
+                 enableTelemetry: false\nenableGlobalCache: true\n"
+            ),
+        );
+    }
+
+    fn sign_in_for(&self, machine: &Machine, scope: &str, registry: &str, token: &str) {
+        let scope = scope.trim_start_matches('@');
+        machine.write(
+            "home/.yarnrc.yml",
+            &format!(
+                "npmRegistryServer: \"{NOWHERE}\"\nnpmScopes:\n  {scope}:\n    npmRegistryServer: \"{registry}\"\n    \
+                 npmAuthToken: \"{token}\"\n    npmAlwaysAuth: true\n\
                  unsafeHttpWhitelist: [\"127.0.0.1\"]\nnpmMinimalAgeGate: 0\nnodeLinker: node-modules\n\
                  enableTelemetry: false\nenableGlobalCache: true\n"
             ),

@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 
 /// The token that every server here is started with.
 pub const BOOTSTRAP_TOKEN: &str = "bootstrap-token-of-the-tests";
@@ -31,6 +31,14 @@ pub fn binary() -> PathBuf {
     let binary = me.parent().and_then(Path::parent).expect("target/release/deps").join("hexad");
     assert!(binary.is_file(), "{} is missing; `make host` builds it", binary.display());
     binary
+}
+
+/// Runs another command of the host's program to its end; what it printed, and whether it was
+/// content.
+pub fn command(arguments: &[&str], environment: &[(&str, &str)]) -> Output {
+    let mut command = Command::new(binary());
+    command.current_dir(root()).args(arguments).envs(environment.iter().copied()).stdin(Stdio::null());
+    command.output().expect("the program runs")
 }
 
 impl Server {

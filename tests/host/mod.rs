@@ -1,4 +1,6 @@
 //! What must hold whatever happens to the process, and whoever comes at the same moment.
 
+mod backup;
 mod crash;
+mod maintenance;
 mod races;

@@ -1,5 +1,6 @@
 //! Settings as clients name and see them.
 
+use directory::protection;
 use directory::setting::Settings;
 use kit::Error;
 use kit::params::{Checks, Params};
@@ -44,6 +45,12 @@ pub fn changes(fields: Map<String, Value>) -> Result<Map<String, Value>, Error> 
     }
     if params.text("analytics_api_base_url").is_some_and(|url| !is_http(url)) {
         checks.fault("analytics_api_base_url is not an http or https URL");
+    }
+    // Rules that nobody can read would let nobody publish.
+    if let Some(rules) = changes.get(protection::SETTING).filter(|rules| !rules.is_null())
+        && let Err(why) = protection::read(Some(rules))
+    {
+        checks.fault(format!("{} is invalid: {why}", protection::SETTING));
     }
     checks.done()?;
     Ok(changes)
@@ -116,6 +123,24 @@ mod tests {
             check(json!({})),
             Err(json!({"error": "settings are missing, at least one parameter must be provided"}))
         );
+    }
+
+    #[test]
+    fn protection_rules_must_be_readable() {
+        let rules = json!({"package_protection_rules": [{"package_name_pattern": "@acme/*", "minimum_access_level_for_push": "owner"}]});
+        assert_eq!(check(rules.clone()), Ok(rules));
+        assert!(check(json!({"package_protection_rules": null})).is_ok());
+        for (rules, why) in [
+            (json!("x"), "invalid type: string \"x\", expected a sequence"),
+            (json!([{}]), "missing field `package_name_pattern`"),
+            (
+                json!([{"package_name_pattern": "*", "minimum_access_level_for_push": "everybody"}]),
+                "unknown variant `everybody`, expected one of `maintainer`, `owner`, `admin`",
+            ),
+        ] {
+            let text = format!("package_protection_rules is invalid: {why}");
+            assert_eq!(check(json!({"package_protection_rules": rules})), Err(json!({"error": text})));
+        }
     }
 
     #[test]

@@ -45,6 +45,7 @@ pub mod member;
 pub mod namespace;
 pub mod path;
 pub mod project;
+pub mod protection;
 mod rejection;
 pub mod setting;
 mod store;

@@ -9,6 +9,18 @@ use serde::{Deserialize, Serialize};
 #[serde(transparent)]
 pub struct Timestamp(i64);
 
+/// The time as it passes.
+pub trait Clock {
+    fn now(&self) -> Timestamp;
+}
+
+/// A clock that stands still.
+impl Clock for Timestamp {
+    fn now(&self) -> Timestamp {
+        *self
+    }
+}
+
 impl Timestamp {
     pub const fn from_millis(millis: i64) -> Self {
         Timestamp(millis)

@@ -63,8 +63,10 @@ impl Store for MemoryStore {
         Ok(Box::new(Remembered { store: self.clone(), key: key.to_owned(), expected }))
     }
 
-    fn list(&self, _cursor: Option<&str>) -> Result<(Vec<String>, Option<String>), Fault> {
-        Ok((self.keys(), None))
+    fn list(&self, prefix: &str, after: &str, limit: usize) -> Result<Vec<String>, Fault> {
+        let records = self.records.borrow();
+        let below = records.keys().filter(|key| key.starts_with(prefix) && key.as_str() > after);
+        Ok(below.take(limit).cloned().collect())
     }
 }
 
@@ -127,8 +129,8 @@ impl Store for LyingStore {
         Ok(Box::new(Lying { key: key.to_owned(), inner: self.inner.compare(key)?, store: self.clone() }))
     }
 
-    fn list(&self, cursor: Option<&str>) -> Result<(Vec<String>, Option<String>), Fault> {
-        self.inner.list(cursor)
+    fn list(&self, prefix: &str, after: &str, limit: usize) -> Result<Vec<String>, Fault> {
+        self.inner.list(prefix, after, limit)
     }
 }
 
@@ -208,8 +210,8 @@ impl Store for FailingStore {
         Ok(Box::new(Failing { inner: self.pass()?.compare(key)?, store: self.clone() }))
     }
 
-    fn list(&self, cursor: Option<&str>) -> Result<(Vec<String>, Option<String>), Fault> {
-        self.pass()?.list(cursor)
+    fn list(&self, prefix: &str, after: &str, limit: usize) -> Result<Vec<String>, Fault> {
+        self.pass()?.list(prefix, after, limit)
     }
 }
 
@@ -284,6 +286,7 @@ pub fn env(store: impl Store + 'static, variables: &[(&str, &str)]) -> Env {
         variables: Rc::new(variables.iter().copied().collect::<Variables>()),
         entropy: Rc::new(CountingEntropy::default()),
         outbound: Rc::new(Nowhere),
+        clock: Rc::new(NOW),
         now: NOW,
     }
 }

@@ -1,7 +1,7 @@
 //! Everything outside a request that a handler may use, as values and ports.
 
 use crate::blob::Cache;
-use crate::clock::Timestamp;
+use crate::clock::{Clock, Timestamp};
 use crate::id::{self, Entropy};
 use crate::memory::Memory;
 use crate::outbound::Client;
@@ -25,6 +25,8 @@ pub struct Env {
     pub variables: Rc<Variables>,
     pub entropy: Rc<dyn Entropy>,
     pub outbound: Rc<dyn Client>,
+    /// Only for how long something takes; what is decided is decided at `now`.
+    pub clock: Rc<dyn Clock>,
     /// When the request was taken up; the same moment for all of its decisions.
     pub now: Timestamp,
 }

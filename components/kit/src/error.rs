@@ -149,6 +149,7 @@ impl From<Fault> for Error {
         let mut error = match &fault {
             Fault::Contended(_) => Error::message(StatusCode::SERVICE_UNAVAILABLE, "503 Service Unavailable")
                 .with_header(RETRY_AFTER, HeaderValue::from_static("1")),
+            Fault::TooLate => Error::message(StatusCode::REQUEST_TIMEOUT, "408 Request Timeout"),
             _ => Error::internal(""),
         };
         error.cause = Some(fault.to_string());

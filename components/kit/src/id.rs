@@ -20,12 +20,15 @@ pub fn new(now: Timestamp, entropy: &dyn Entropy) -> String {
     id
 }
 
-/// When `id` was made; `None` if it is not an id.
-pub fn made_at(id: &str) -> Option<Timestamp> {
-    if id.len() != 32 || !id.bytes().all(|b| b.is_ascii_hexdigit()) {
-        return None;
-    }
-    i64::from_str_radix(id.get(..12)?, 16).ok().map(Timestamp::from_millis)
+/// The number that `id` is; `None` if it is not an id.
+pub fn number(id: &str) -> Option<u128> {
+    let is_id = id.len() == 32 && id.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+    is_id.then(|| u128::from_str_radix(id, 16).ok()).flatten()
+}
+
+/// When the id that is this number was made.
+pub fn made_at(number: u128) -> Timestamp {
+    Timestamp::from_millis(i64::try_from(number >> 80).unwrap_or(i64::MAX))
 }
 
 #[cfg(test)]
@@ -39,13 +42,14 @@ mod tests {
         let (early, late) = (Timestamp::from_millis(1), Timestamp::from_millis(1_790_000_000_000));
         let (a, b) = (new(early, &entropy), new(late, &entropy));
         assert!(a < b);
-        assert_eq!((made_at(&a), made_at(&b)), (Some(early), Some(late)));
+        assert_eq!([a, b].map(|id| number(&id).map(made_at)), [Some(early), Some(late)]);
     }
 
     #[test]
-    fn what_is_no_id_has_no_age() {
-        for text in ["", "abc", "zz000000000000000000000000000000", &"0".repeat(33)] {
-            assert_eq!(made_at(text), None, "{text}");
+    fn what_is_no_id_is_no_number() {
+        let zeros = "0".repeat(33);
+        for text in ["", "abc", "zz000000000000000000000000000000", "+0000000000000000000000000000000", &zeros] {
+            assert_eq!(number(text), None, "{text}");
         }
     }
 }

@@ -8,6 +8,7 @@
 //! | [`store`], [`root`], [`blob`] | the key-value port, roots moved by compare-and-swap, immutable blobs cached by key |
 //! | [`outbound`] | the port for requests to other servers |
 //! | [`memory`] | what an instance keeps of its own making across requests |
+//! | [`gc`], [`rate`] | removal of blobs that no root reaches, counted requests |
 //! | [`clock`], [`id`], [`variables`], [`env`] | time, randomness, configuration and storage, handed to the rules as values |
 //! | `double` | test doubles of the ports (feature `double`) |
 //! | `wasi` | the only module that knows a foreign type (wasm only) |
@@ -21,12 +22,14 @@ pub mod clock;
 pub mod double;
 pub mod env;
 pub mod error;
+pub mod gc;
 pub mod id;
 pub mod memory;
 pub mod outbound;
 pub mod page;
 pub mod params;
 pub mod path;
+pub mod rate;
 pub mod request;
 pub mod response;
 pub mod root;

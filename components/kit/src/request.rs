@@ -3,6 +3,10 @@
 use crate::body::Body;
 use crate::params::Params;
 use http::{HeaderMap, Method};
+use std::net::{IpAddr, SocketAddr};
+
+/// The header in which Spin, and hosts that agree with it, tell a client's address and port.
+const CLIENT_ADDRESS: &str = "spin-client-addr";
 
 pub struct Request {
     pub method: Method,
@@ -36,6 +40,21 @@ impl Request {
     /// The value of a header that is visible ASCII; the first one if it is repeated.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name).and_then(|value| value.to_str().ok())
+    }
+
+    /// The address that the request came from, as the host tells it; none if there is no host that
+    /// does. Of an IPv6 address the network: one client has as many addresses in it as it likes.
+    pub fn client_address(&self) -> Option<String> {
+        // What a client sends under this name comes before what the host adds.
+        let told = self.headers.get_all(CLIENT_ADDRESS).iter().next_back()?.to_str().ok()?;
+        let address = told.parse::<SocketAddr>().map(|address| address.ip()).or_else(|_| told.parse()).ok()?;
+        Some(match address.to_canonical() {
+            IpAddr::V4(address) => address.to_string(),
+            IpAddr::V6(address) => {
+                let [a, b, c, d, ..] = address.segments();
+                format!("{a:x}:{b:x}:{c:x}:{d:x}::/64")
+            }
+        })
     }
 
     /// The parameters of the query string.
@@ -72,5 +91,24 @@ mod tests {
         assert_eq!(request.media_type(), None);
         request.headers.insert("content-type", HeaderValue::from_static("Application/JSON; charset=utf-8"));
         assert_eq!(request.media_type().as_deref(), Some("application/json"));
+    }
+
+    #[test]
+    fn the_clients_address_is_the_one_that_the_host_tells() {
+        for (told, expected) in [
+            (vec![], None),
+            (vec!["192.0.2.7:50000"], Some("192.0.2.7")),
+            (vec!["192.0.2.7"], Some("192.0.2.7")),
+            (vec!["[::ffff:192.0.2.7]:5"], Some("192.0.2.7")),
+            (vec!["[2001:db8:1:2:3:4:5:6]:5"], Some("2001:db8:1:2::/64")),
+            (vec!["198.51.100.1:1", "192.0.2.7:50000"], Some("192.0.2.7")),
+            (vec!["somebody"], None),
+        ] {
+            let mut request = Request::new(Method::GET, "/");
+            for value in &told {
+                request.headers.append("spin-client-addr", HeaderValue::from_static(value));
+            }
+            assert_eq!(request.client_address().as_deref(), expected, "{told:?}");
+        }
     }
 }

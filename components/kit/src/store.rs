@@ -25,9 +25,23 @@ pub trait Store {
     /// Opens `key` for a compare-and-swap against its value at this moment.
     fn compare(&self, key: &str) -> Result<Box<dyn Compare>, Fault>;
 
-    /// A page of keys, in no particular order, and the cursor of the next page. Expensive; for
-    /// maintenance only.
-    fn list(&self, cursor: Option<&str>) -> Result<(Vec<String>, Option<String>), Fault>;
+    /// Up to `limit` keys that start with `prefix` and sort after `after`, in the order of their
+    /// bytes; fewer mean that there are no more. For maintenance only: a host that cannot seek
+    /// gives every key of the store for each page.
+    fn list(&self, prefix: &str, after: &str, limit: usize) -> Result<Vec<String>, Fault>;
+}
+
+/// [`Store::list`] over several prefixes, as if they were one: the keys below any of `prefixes`
+/// that sort after `after`. The prefixes are sorted, and none is a prefix of another.
+pub fn list_all(store: &dyn Store, prefixes: &[&str], after: &str, limit: usize) -> Result<Vec<String>, Fault> {
+    let mut keys = Vec::new();
+    for prefix in prefixes {
+        let is_past = after > *prefix && !after.starts_with(prefix);
+        if !is_past && keys.len() < limit {
+            keys.extend(store.list(prefix, after, limit - keys.len())?);
+        }
+    }
+    Ok(keys)
 }
 
 /// A key whose value was remembered when it was opened.
@@ -58,6 +72,8 @@ pub enum Fault {
         key: String,
         why: String,
     },
+    /// The request took so long that what it wrote may have been removed (see [`crate::gc`]).
+    TooLate,
     /// A root was contended for longer than anybody should wait.
     Contended(String),
     Other(String),
@@ -69,6 +85,7 @@ impl fmt::Display for Fault {
             Fault::NoSuchStore => write!(f, "no key-value store labelled `default` is granted"),
             Fault::Denied(key) => write!(f, "access to `{key}` is denied"),
             Fault::Corrupt { key, why } => write!(f, "`{key}` cannot be read: {why}"),
+            Fault::TooLate => write!(f, "the request took too long to be carried out"),
             Fault::Contended(key) => write!(f, "`{key}` was changed by others on every attempt"),
             Fault::Other(why) => write!(f, "storage failed: {why}"),
         }
@@ -80,5 +97,32 @@ impl std::error::Error for Fault {}
 impl Fault {
     pub fn corrupt(key: &str, why: impl fmt::Display) -> Self {
         Fault::Corrupt { key: key.to_owned(), why: why.to_string() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::double::MemoryStore;
+
+    #[test]
+    fn pages_over_several_prefixes_give_each_key_once() {
+        let store = MemoryStore::default();
+        for key in ["a/1", "a/2", "ab", "b/1", "c/1", "c/2", "c/3"] {
+            store.set(key, b"").unwrap();
+        }
+        for limit in 1..8 {
+            let (mut keys, mut after) = (Vec::new(), String::new());
+            loop {
+                let page = list_all(&store, &["a/", "c/", "d/"], &after, limit).unwrap();
+                let is_last = page.len() < limit;
+                keys.extend(page);
+                after = keys.last().cloned().unwrap_or_default();
+                if is_last {
+                    break;
+                }
+            }
+            assert_eq!(keys, ["a/1", "a/2", "c/1", "c/2", "c/3"], "{limit} a page");
+        }
     }
 }

@@ -27,7 +27,7 @@ mod key_value;
 mod outbound;
 
 use crate::blob::Cache;
-use crate::clock::Timestamp;
+use crate::clock::{Clock, Timestamp};
 use crate::env::Env;
 use crate::id::Entropy;
 use crate::memory::Memory;
@@ -166,7 +166,8 @@ async fn env(names: &[&str]) -> Env {
         variables: instance.variables,
         entropy: instance.entropy,
         outbound: Rc::new(Nowhere),
-        now: now(),
+        clock: Rc::new(SystemClock),
+        now: SystemClock.now(),
     }
 }
 
@@ -181,9 +182,13 @@ async fn read_variables(names: &[&str]) -> Variables {
     values.into_iter().collect()
 }
 
-fn now() -> Timestamp {
-    let now = system_clock::now();
-    Timestamp::from_millis(now.seconds.saturating_mul(1000).saturating_add(i64::from(now.nanoseconds / 1_000_000)))
+struct SystemClock;
+
+impl Clock for SystemClock {
+    fn now(&self) -> Timestamp {
+        let now = system_clock::now();
+        Timestamp::from_millis(now.seconds.saturating_mul(1000).saturating_add(i64::from(now.nanoseconds / 1_000_000)))
+    }
 }
 
 struct WasiEntropy;

@@ -5,6 +5,8 @@ mod access;
 mod attestation;
 mod deprecate;
 mod download;
+mod limit;
+mod maintenance;
 mod metadata;
 mod owner;
 mod publish;
@@ -20,8 +22,15 @@ use kit::{Env, Error, Request, Response};
 use serde_json::json;
 
 /// The variables that this component reads.
-pub const VARIABLES: &[&str] =
-    &[BOOTSTRAP_ADMIN_TOKEN, EXTERNAL_URL, metadata::FORWARD_URL, publish::MAX_FILE, publish::MAX_UNPACKED];
+pub const VARIABLES: &[&str] = &[
+    BOOTSTRAP_ADMIN_TOKEN,
+    EXTERNAL_URL,
+    metadata::FORWARD_URL,
+    publish::MAX_FILE,
+    publish::MAX_UNPACKED,
+    limit::AUTHENTICATED,
+    limit::UNAUTHENTICATED,
+];
 
 /// Everything about one request except what it asks for.
 struct Call {
@@ -35,6 +44,13 @@ struct Call {
 
 /// Answers a request.
 pub async fn handle(env: Env, request: Request) -> Response {
+    if let Some(task) = route::task(&request.method, &request.path) {
+        let answer = match task {
+            Ok(task) => maintenance::run(env, request, task).await,
+            Err(error) => Err(error),
+        };
+        return answer.unwrap_or_else(Response::from);
+    }
     match route::route(&request.method, &request.path) {
         Ok(route) => answer(env, request, route).await.unwrap_or_else(|error| error.paired().into()),
         Err(error) => error.into(),
@@ -43,6 +59,7 @@ pub async fn handle(env: Env, request: Request) -> Response {
 
 async fn answer(env: Env, request: Request, route: Route) -> Result<Response, Error> {
     let caller = caller::authenticate(&env, &request, Accepted::Registry)?;
+    limit::check(&env, &request, &caller)?;
     let url = format!("{}{}", env.external_url(&request), route.prefix);
     let call = Call { env, caller, request, level: route.level, url };
     match route.endpoint {

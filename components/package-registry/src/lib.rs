@@ -23,11 +23,18 @@
 //! | `GET <prefix>/-/v1/search` | packages that the caller may read, by text, `scope:` and `keywords:` | `api/search.rs` |
 //! | `POST <prefix>/-/npm/v1/security/advisories/bulk`, `…/audits/quick` | no advisories are known: `{}` | `api.rs` |
 //!
+//! Administrators only, below `/api/v4/maintenance/package-registry`:
+//!
+//! | method and path | what | file |
+//! |---|---|---|
+//! | `POST gc` | a step of removing what no package reaches | `api/maintenance.rs` |
+//! | `POST fsck` | a step of checking everything | `api/maintenance/check.rs` |
+//!
 //! # Keys
 //!
 //! Below `package-registry/v1/`. Blobs are written once; only the roots are ever replaced, by
 //! compare-and-swap, and always last. Uploads and segments have time-ordered ids, so the age of
-//! one that nothing names can be told from its key.
+//! one that nothing names can be told from its key, and [`kit::gc`] removes it.
 //!
 //! | key | kind | what |
 //! |---|---|---|
@@ -40,6 +47,8 @@
 //! | `upload/<id>` | blob | a file's size, digests, publisher, and a checksum for each chunk |
 //! | `upload/<id>/about` | blob | readme and description of the version, members of full metadata |
 //! | `upload/<id>/attestations` | blob | provenance, if there is any, as it is served |
+//! | `gc/<run>/…` | blob | what a run of [`kit::gc`] has marked, while it goes on |
+//! | `rate/caller/<slot>`, `rate/address/<slot>` | root | counted requests, if a limit is set ([`kit::rate`]) |
 //! | `upload/<id>/<n>` | blob | chunk `n` of the file, 1 MiB each but the last |
 //!
 //! # Cost
@@ -63,6 +72,8 @@
 //! | deprecate | get package, *k* indexes, the segments that change; set these; swap package |
 //! | unpublish | get package, all segments; set those that change; swap package; delete chunks |
 //! | search | get `project`, each package, and each `about` that the instance does not know; at group and instance level before that `projects` and each project; for each result upload and publisher |
+//! | a step of gc | 200 packages and their indexes; or 5,000 keys, the run's marks, and what is removed |
+//! | a step of fsck | up to 200 packages with all of their blobs, and 256 MiB of files |
 //! | at group or instance level | before that, get `name`, and each project and package that it names |
 //!
 //! # Life of a publication
@@ -80,6 +91,7 @@ mod document;
 mod entry;
 #[cfg(any(test, feature = "fuzz"))]
 pub mod fuzz;
+mod inspection;
 mod integrity;
 mod json;
 mod manifest;
@@ -87,7 +99,6 @@ mod metadata;
 mod name;
 mod negotiation;
 mod package;
-mod protection;
 mod provenance;
 mod range;
 mod route;

@@ -64,6 +64,15 @@ impl<'a> Entry<'a> {
 }
 
 impl Index {
+    /// Whether every line is an entry, and the lines are sorted.
+    pub fn is_sound(&self) -> bool {
+        let entries: Vec<Entry> = self.entries().collect();
+        let lines = self.0.lines().count();
+        entries.len() == lines
+            && entries.is_sorted_by(|a, b| a.version.as_bytes() < b.version.as_bytes())
+            && (self.0.is_empty() || self.0.ends_with('\n'))
+    }
+
     pub fn entries(&self) -> impl Iterator<Item = Entry<'_>> {
         self.0.lines().filter_map(Entry::read)
     }
@@ -134,6 +143,13 @@ pub fn split(form: &[u8]) -> Option<(&[u8], &[u8])> {
     let end = memchr::memchr(b'\n', form)?;
     let length = std::str::from_utf8(form.get(..end)?).ok()?.parse().ok()?;
     form.get(end + 1..)?.split_at_checked(length)
+}
+
+impl Form {
+    /// The version and the record of each line, in the order of publication.
+    pub fn records(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.versions.lines().filter_map(record)
+    }
 }
 
 /// The version and the record of a line of [`Form::versions`].

@@ -3,9 +3,11 @@
 mod listing;
 mod record;
 mod staging;
+mod walk;
 
-pub use listing::{add_holder, holders, names, projects};
+pub use listing::{add_holder, holders, is_announced, names, projects};
 pub use staging::Staging;
+pub use walk::{PackageKey, collect_garbage, package_key, packages_after};
 
 use crate::integrity::Integrity;
 use crate::name::PackageName;
@@ -14,12 +16,16 @@ use crate::segment::{self, Form, Index, Segment, State};
 use bytes::Bytes;
 use kit::root::{self, Decision};
 use kit::store::Fault;
-use kit::{Env, Timestamp};
+use kit::{Env, Timestamp, gc};
 use record::{PackageRecord, UploadRecord};
 use xxhash_rust::xxh3::xxh3_64;
 
 /// Everything this component writes is below this prefix; the number is the format's.
 pub const PREFIX: &str = "package-registry/v1/";
+
+/// Where requests are counted, by caller and by address.
+pub const CALLER_RATES: &str = "package-registry/v1/rate/caller/";
+pub const ADDRESS_RATES: &str = "package-registry/v1/rate/address/";
 
 /// Size of the pieces in which files are stored, in bytes; only the last one is shorter. Hosts
 /// hand values over as a whole, so this bounds the memory of a download.
@@ -78,6 +84,7 @@ pub fn update_package<T, E: From<Fault>>(
     root::update(&*env.store, &key, |record: Option<PackageRecord>| {
         Ok(match decide(record.map(|record| record.read(&key)).transpose()?)? {
             Decision::Done(answer) => Decision::Done(answer),
+            Decision::Write(..) if gc::is_too_late(env) => return Err(Fault::TooLate.into()),
             Decision::Write(package, answer) => Decision::Write(PackageRecord::from(&package), answer),
         })
     })
@@ -113,12 +120,21 @@ pub fn index(env: &Env, segment: &str) -> Result<Bytes, Fault> {
 
 /// A whole segment.
 pub fn segment(env: &Env, id: &str) -> Result<Segment, Fault> {
+    read_segment(id, |key| Ok(blob(env, key)?.to_vec()))
+}
+
+/// A whole segment as it is stored now, whatever this instance remembers.
+pub fn segment_as_stored(env: &Env, id: &str) -> Result<Segment, Fault> {
+    read_segment(id, |key| blob_as_stored(env, key))
+}
+
+fn read_segment(id: &str, blob: impl Fn(&Key) -> Result<Vec<u8>, Fault>) -> Result<Segment, Fault> {
     let form = |key: Key| -> Result<Form, Fault> {
-        let bytes = blob(env, &key)?;
+        let bytes = blob(&key)?;
         Form::read(&bytes).ok_or_else(|| Fault::corrupt(&key.to_string(), "not a form of metadata"))
     };
     let key = Key::Index(id);
-    let index = String::from_utf8(blob(env, &key)?.to_vec()).map_err(|why| Fault::corrupt(&key.to_string(), why))?;
+    let index = String::from_utf8(blob(&key)?).map_err(|why| Fault::corrupt(&key.to_string(), why))?;
     Ok(Segment { index: Index(index), full: form(Key::Full(id))?, abbreviated: form(Key::Abbreviated(id))? })
 }
 
@@ -156,6 +172,13 @@ pub fn about(env: &Env, upload: &str) -> Result<Bytes, Fault> {
     blob(env, &Key::About(upload))
 }
 
+/// Whether they are stored.
+pub fn check_about(env: &Env, upload: &str) -> Result<(), Fault> {
+    let key = Key::About(upload);
+    let text = blob_as_stored(env, &key)?;
+    std::str::from_utf8(&text).map(drop).map_err(|why| Fault::corrupt(&key.to_string(), why))
+}
+
 pub fn save_about(env: &Env, upload: &str, about: &str) -> Result<(), Fault> {
     put(env, &Key::About(upload), about.to_owned().into())
 }
@@ -189,8 +212,17 @@ impl Upload {
 }
 
 pub fn upload(env: &Env, id: &str) -> Result<Upload, Fault> {
+    read_upload(id, |key| blob(env, key))
+}
+
+/// The record of an upload as it is stored now.
+pub fn upload_as_stored(env: &Env, id: &str) -> Result<Upload, Fault> {
+    read_upload(id, |key| blob_as_stored(env, key).map(Bytes::from))
+}
+
+fn read_upload(id: &str, blob: impl Fn(&Key) -> Result<Bytes, Fault>) -> Result<Upload, Fault> {
     let key = Key::Upload(id);
-    let bytes = blob(env, &key)?;
+    let bytes = blob(&key)?;
     let record: UploadRecord = serde_json::from_slice(&bytes).map_err(|why| Fault::corrupt(&key.to_string(), why))?;
     record.read(&key.to_string())
 }
@@ -228,6 +260,12 @@ fn checksum(chunk: &[u8]) -> u64 {
 fn blob(env: &Env, key: &Key) -> Result<Bytes, Fault> {
     let key = key.to_string();
     env.blob(&key)?.ok_or_else(|| Fault::corrupt(&key, "it is missing"))
+}
+
+/// The same, past what this instance remembers: for whoever asks what is really there.
+fn blob_as_stored(env: &Env, key: &Key) -> Result<Vec<u8>, Fault> {
+    let key = key.to_string();
+    env.store.get(&key)?.ok_or_else(|| Fault::corrupt(&key, "it is missing"))
 }
 
 fn put(env: &Env, key: &Key, bytes: Bytes) -> Result<(), Fault> {

@@ -1,8 +1,12 @@
 //! The command line. A command is a module here and an arm of [`Command`].
 
+mod backup;
 mod demo;
+mod fsck;
+mod gc;
 mod import;
 mod log;
+mod maintenance;
 mod server;
 mod token;
 mod up;
@@ -24,6 +28,9 @@ struct Cli {
 enum Command {
     Up(up::Up),
     Import(import::Import),
+    Gc(gc::Gc),
+    Fsck(fsck::Fsck),
+    Backup(backup::Backup),
     Token(token::Token),
 }
 
@@ -32,6 +39,9 @@ pub fn run() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Up(up) => up.run(),
         Command::Import(import) => import.run(),
+        Command::Gc(gc) => gc.run(),
+        Command::Fsck(fsck) => fsck.run(),
+        Command::Backup(backup) => backup.run(),
         Command::Token(token) => token.run(),
     };
     match result {
@@ -45,3 +55,29 @@ pub fn run() -> ExitCode {
 
 /// What a command fails with: a sentence that says what to do.
 type Failure = Box<dyn Error>;
+
+/// `1 user`, `2 users`: how many of what.
+fn counted(count: u64, noun: &str) -> String {
+    let noun = noun.replace('_', " ");
+    match count {
+        1 => format!("1 {noun}"),
+        count => format!("{count} {noun}s"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn nouns_have_their_number() {
+        let texts = [(0, "user"), (1, "merge_request"), (2, "merge_request")].map(|(count, noun)| counted(count, noun));
+        assert_eq!(texts, ["0 users", "1 merge request", "2 merge requests"]);
+    }
+}

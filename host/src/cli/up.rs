@@ -7,8 +7,10 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use jiff::SignedDuration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
+use super::gc::Automatic;
 use super::log::LogOptions;
 use super::{Failure, demo};
 use crate::host::{Host, Options};
@@ -19,7 +21,7 @@ use crate::runtime::Runtime;
 const GRACE: Duration = Duration::from_secs(30);
 
 /// The folder of compiled code in the data directory.
-const CODE: &str = "code";
+pub const CODE: &str = "code";
 
 /// Serve the application of a manifest.
 #[derive(Args)]
@@ -53,6 +55,10 @@ pub struct Up {
     #[arg(long)]
     demo: bool,
 
+    /// How often stored data that nothing reaches any more is removed, as with `hexad gc`; 0 is never.
+    #[arg(long, default_value = "6h", value_name = "TIME", value_parser = period)]
+    gc_every: Duration,
+
     #[command(flatten)]
     log: LogOptions,
 }
@@ -61,9 +67,9 @@ impl Up {
     pub fn run(self) -> Result<(), Failure> {
         let started = Instant::now();
         self.log.init()?;
-        // The demo needs somebody who may load it; without a token in the environment, one that
-        // nobody else gets to know.
-        let stranger = if self.demo { Some(demo::token()?) } else { None };
+        // The demo and the removal of garbage need somebody who may do that; without a token in the
+        // environment, one that nobody else gets to know.
+        let stranger = if self.demo || !self.gc_every.is_zero() { Some(demo::token()?) } else { None };
         let environment = |name: &str| match std::env::var(name).ok() {
             value if name == demo::ADMIN_TOKEN => value.filter(|token| !token.is_empty()).or_else(|| stranger.clone()),
             value => value,
@@ -89,12 +95,26 @@ impl Up {
             write!(std::io::stdout(), "{text}")?;
         }
 
+        let gc = match environment(demo::ADMIN_TOKEN) {
+            Some(admin) if !self.gc_every.is_zero() => Some(Automatic::start(address, &admin, self.gc_every)?),
+            _ => None,
+        };
+
         let name = signals.wait()?;
+        drop(gc);
         tracing::info!(signal = name, "stopping; requests under way may finish");
         host.stop(GRACE);
         tracing::info!("stopped");
         Ok(())
     }
+}
+
+fn period(text: &str) -> Result<Duration, String> {
+    if text == "0" {
+        return Ok(Duration::ZERO);
+    }
+    let parsed = text.parse::<SignedDuration>().ok().and_then(|period| Duration::try_from(period).ok());
+    parsed.ok_or_else(|| "write a number and a unit, such as 6h, or 0".to_owned())
 }
 
 /// The signals that stop the host, caught from before it starts.

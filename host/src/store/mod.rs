@@ -62,6 +62,8 @@ pub enum Error {
     ResultTooLarge { limit: usize },
     #[error("a write of this request could not be made durable: {0}")]
     NotDurable(Arc<str>),
+    #[error("the store is damaged and takes no more writes: {0}")]
+    Damaged(Arc<str>),
     #[error("the storage engine failed: {0}")]
     Engine(Arc<str>),
 }

@@ -51,9 +51,31 @@ impl Store for KeyValue {
         Ok(Box::new(Opened { key: key.to_owned(), cas }))
     }
 
-    fn list(&self, cursor: Option<&str>) -> Result<(Vec<String>, Option<String>), Fault> {
-        let page = self.bucket()?.list_keys(cursor).map_err(|error| fault("*", error))?;
-        Ok((page.keys, page.cursor))
+    /// The interface has neither a prefix nor an order. A host that understands a key as a cursor
+    /// goes on after it, in order; one that knows no cursors gives every key at once.
+    fn list(&self, prefix: &str, after: &str, limit: usize) -> Result<Vec<String>, Fault> {
+        let bucket = self.bucket()?;
+        // The keys below a prefix follow the prefix without its last character.
+        let start = prefix.get(..prefix.len().saturating_sub(1)).unwrap_or_default();
+        let page = match bucket.list_keys(Some(start.max(after))) {
+            Err(Error::Other(_)) => bucket.list_keys(None),
+            page => page,
+        };
+        let mut page = page.map_err(|error| fault(prefix, error))?;
+        let mut keys = Vec::new();
+        loop {
+            let is_past = page.keys.last().is_some_and(|key| key.as_str() > prefix && !key.starts_with(prefix));
+            keys.extend(page.keys.into_iter().filter(|key| key.starts_with(prefix) && key.as_str() > after));
+            match page.cursor {
+                Some(cursor) if !is_past && keys.len() < limit => {
+                    page = bucket.list_keys(Some(&cursor)).map_err(|error| fault(prefix, error))?;
+                }
+                _ => break,
+            }
+        }
+        keys.sort_unstable();
+        keys.truncate(limit);
+        Ok(keys)
     }
 }
 

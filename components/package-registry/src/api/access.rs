@@ -3,13 +3,13 @@
 use super::{Call, refused};
 use crate::name::PackageName;
 use crate::package::Package;
-use crate::protection;
 use crate::route::{self, Level};
 use crate::store;
 use directory::access::{self, Role};
 use directory::caller::{self, Caller};
 use directory::namespace::{self, Namespace, Visibility};
 use directory::project::{self, FeatureAccess, Lookup, Project};
+use directory::protection;
 use directory::setting;
 use http::header::LOCATION;
 use http::{HeaderValue, Method, StatusCode};

@@ -325,8 +325,8 @@ fn exists_elsewhere(
     Ok(false)
 }
 
-/// Tells publishers apart, across their tokens.
-fn publisher(caller: &Caller) -> String {
+/// Tells callers apart, across their tokens; empty for an anonymous one.
+pub fn publisher(caller: &Caller) -> String {
     match caller {
         Caller::DeployToken(token) => format!("deploy-token:{:?}", token.source),
         Caller::User(session) => format!("user:{}", session.user.id),

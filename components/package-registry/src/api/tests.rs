@@ -5,6 +5,8 @@ mod attestation;
 mod deprecate;
 mod faults;
 mod golden;
+mod limit;
+mod maintenance;
 mod owner;
 mod protection;
 mod publish;
@@ -117,6 +119,7 @@ impl Forge {
         let mut env = double::env(store, &self.variables);
         env.entropy = self.entropy.clone();
         env.now = self.now;
+        env.clock = Rc::new(self.now);
         env
     }
 

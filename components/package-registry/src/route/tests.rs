@@ -166,3 +166,14 @@ fn names_that_do_not_decode_are_refused() {
         assert_eq!(refused(&Method::GET, &format!("{P}{path}")), 400, "{path}");
     }
 }
+
+#[test]
+fn tasks() {
+    let task = |method, path: &str| task(&method, path).map(|task| task.map_err(|error| error.status.as_u16()));
+    let base = "/api/v4/maintenance/package-registry";
+    assert_eq!(task(Method::POST, &format!("{base}/gc")), Some(Ok(Task::CollectGarbage)));
+    assert_eq!(task(Method::POST, &format!("{base}/fsck")), Some(Ok(Task::Check)));
+    assert_eq!(task(Method::GET, &format!("{base}/gc")), Some(Err(405)));
+    assert_eq!(task(Method::POST, &format!("{base}/gc/")), Some(Err(404)));
+    assert_eq!(task(Method::POST, "/api/v4/packages/npm/gc"), None);
+}

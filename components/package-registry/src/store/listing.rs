@@ -35,6 +35,13 @@ pub fn add_holder(env: &Env, name: &PackageName, project: u64) -> Result<(), Fau
     add(env, &Key::Holders(name), project)
 }
 
+/// Whether a search and the other levels find a project's package.
+pub fn is_announced(env: &Env, project: u64, name: &PackageName) -> Result<bool, Fault> {
+    Ok(projects(env)?.contains(&project)
+        && names(env, project)?.contains(name)
+        && holders(env, name)?.contains(&project))
+}
+
 fn members(env: &Env, key: &Key) -> Result<Vec<u64>, Fault> {
     let record = root::read::<ProjectsRecord>(&*env.store, &key.to_string())?;
     Ok(record.map(|record| record.projects).unwrap_or_default())

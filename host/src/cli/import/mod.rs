@@ -13,8 +13,8 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde::Deserialize;
 use ureq::SendBody;
 
-use super::Failure;
 use super::server::{Server, printable};
+use super::{Failure, counted};
 use split::{Extract, OWNERS, Owner, Part};
 
 /// How much of the file is read at a time, in bytes.
@@ -90,7 +90,7 @@ impl Import {
         }
         more(report.failed, report.errors.len());
 
-        let kinds: Vec<String> = report.imported.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
+        let kinds: Vec<String> = report.imported.iter().map(|(kind, count)| counted(*count, kind)).collect();
         let imported = if kinds.is_empty() { "nothing".to_owned() } else { kinds.join(", ") };
         let seconds = started.elapsed().as_secs_f64();
         writeln!(io::stdout(), "{}: {imported} in {seconds:.1} s", owner.area)?;

@@ -7,6 +7,8 @@
 //! Reading blocks the shard for the time of one lookup. That is microseconds when the page is
 //! cached, and a hop to another thread would cost more than it hides.
 
+mod backup;
+mod checkup;
 mod open;
 mod reader;
 mod writer;
@@ -18,6 +20,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tokio::sync::OwnedSemaphorePermit;
 
+pub use backup::{BackupError, backup, check};
+use checkup::{Checkup, Damage};
 pub use open::OpenError;
 use reader::Reader;
 use writer::{Operation, Writer};
@@ -46,6 +50,8 @@ impl Default for Options {
 
 /// An open database. It holds the data directory's lock until the last backend is dropped.
 pub struct Sqlite {
+    // Before the writer, whose connection is to be the last.
+    _checkup: Option<Checkup>,
     writer: Arc<Writer>,
     database: open::Database,
 }
@@ -58,9 +64,18 @@ impl Sqlite {
     pub fn open(directory: &Path, options: &Options) -> Result<Self, OpenError> {
         let database = open::Database::open(directory)?;
         let connection = database.connect_writer(options.max_bytes)?;
-        let writer = Writer::start(connection, options.batch_age, database.lock())
-            .map_err(|source| OpenError::Thread { path: database.path().to_owned(), source })?;
-        Ok(Self { writer: Arc::new(writer), database })
+        let thread = |source| OpenError::Thread { path: database.path().to_owned(), source };
+        let damage = Damage::default();
+        let checkup = match database.is_checked() {
+            true => None,
+            false => {
+                let connection = database.connect_reader()?;
+                let path = database.path().to_owned();
+                Some(Checkup::start(connection, path, damage.clone()).map_err(thread)?)
+            }
+        };
+        let writer = Writer::start(connection, options.batch_age, database.lock(), damage).map_err(thread)?;
+        Ok(Self { _checkup: checkup, writer: Arc::new(writer), database })
     }
 
     /// A view of the database for one thread.

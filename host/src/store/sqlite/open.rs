@@ -22,8 +22,12 @@ const CREATE_TABLE: &str = "CREATE TABLE IF NOT EXISTS spin_key_value (
     PRIMARY KEY (store, key)
 )";
 
+/// A database up to this size, in bytes, is read as a whole before it is served: a fraction of a
+/// second. A larger one is read while it is served (see [`super::checkup`]).
+const CHECKED_AT_ONCE: u64 = 256 << 20;
+
 /// A Spin that has the same file open may hold the lock for the time of one transaction.
-const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+pub const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Why a database could not be opened. Each says what to do.
 #[derive(Debug, thiserror::Error)]
@@ -40,7 +44,9 @@ pub enum OpenError {
          start with an empty store"
     )]
     Damaged { path: PathBuf, finding: String },
-    #[error("cannot start the writer of the store {path}: {source}")]
+    #[error("there is no store in {directory}; give the folder of a host with --data")]
+    NoStore { directory: PathBuf },
+    #[error("cannot start a thread of the store {path}: {source}")]
     Thread { path: PathBuf, source: io::Error },
     #[error("cannot open the store {path}: {source}")]
     Sqlite { path: PathBuf, source: rusqlite::Error },
@@ -50,6 +56,7 @@ pub enum OpenError {
 pub struct Database {
     path: PathBuf,
     lock: Arc<File>,
+    is_checked: bool,
 }
 
 impl Database {
@@ -59,7 +66,7 @@ impl Database {
         if !path.exists() {
             create(directory, &path)?;
         }
-        let database = Self { path, lock: Arc::new(lock) };
+        let mut database = Self { path, lock: Arc::new(lock), is_checked: false };
         database.check()?;
         Ok(database)
     }
@@ -95,9 +102,14 @@ impl Database {
         open().map_err(|e| self.refuse(e))
     }
 
-    /// Reads the whole database once: a damaged page is found at start, by name, and not by the
-    /// request that happens to need it.
-    fn check(&self) -> Result<(), OpenError> {
+    /// Whether the whole database was read when it was opened.
+    pub fn is_checked(&self) -> bool {
+        self.is_checked
+    }
+
+    /// Looks at the header, the length that it tells, and the table; and, if that is quick, at every
+    /// page: damage is found at start, by name, and not by the request that happens to need it.
+    fn check(&mut self) -> Result<(), OpenError> {
         let damaged = |finding: &str| OpenError::Damaged { path: self.path.clone(), finding: finding.to_owned() };
         let length =
             fs::metadata(&self.path).map_err(|source| OpenError::Directory { path: self.path.clone(), source })?.len();
@@ -105,10 +117,13 @@ impl Database {
             return Err(damaged("the file is empty"));
         }
         let connection = self.connect(OpenFlags::SQLITE_OPEN_READ_WRITE)?;
-        let finding: String =
-            connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0)).map_err(|e| self.refuse(e))?;
-        if finding != "ok" {
-            return Err(damaged(&finding));
+        // The first read compares the header's number of pages with the length of the file, and takes
+        // over what a host that was killed had committed to the log.
+        if length <= CHECKED_AT_ONCE {
+            if let Some(finding) = findings(&connection, "quick_check", 1).map_err(|e| self.refuse(e))?.pop() {
+                return Err(damaged(&finding));
+            }
+            self.is_checked = true;
         }
         let table: Option<String> = connection
             .query_row("SELECT name FROM sqlite_schema WHERE type = 'table' AND name = 'spin_key_value'", [], |row| {
@@ -122,7 +137,7 @@ impl Database {
         Ok(())
     }
 
-    fn refuse(&self, source: rusqlite::Error) -> OpenError {
+    pub fn refuse(&self, source: rusqlite::Error) -> OpenError {
         use rusqlite::ErrorCode::{DatabaseCorrupt, NotADatabase};
         let path = self.path.clone();
         match source.sqlite_error_code() {
@@ -130,6 +145,14 @@ impl Database {
             _ => OpenError::Sqlite { path, source },
         }
     }
+}
+
+/// What a check of every page finds (`quick_check`, or `integrity_check`, which compares the index
+/// with the table as well): at most `limit` sentences, none if all is well.
+pub fn findings(connection: &Connection, check: &str, limit: usize) -> rusqlite::Result<Vec<String>> {
+    let mut statement = connection.prepare(&format!("PRAGMA {check}({limit})"))?;
+    let findings: Vec<String> = statement.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?;
+    Ok(if findings == ["ok"] { Vec::new() } else { findings })
 }
 
 fn lock(directory: &Path) -> Result<File, OpenError> {

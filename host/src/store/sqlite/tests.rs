@@ -264,3 +264,87 @@ fn a_damaged_store_is_refused_by_name() {
     let error = refusal(directory.path());
     assert!(matches!(error, OpenError::Damaged { .. }), "log without database: {error}");
 }
+
+#[tokio::test]
+async fn a_large_store_is_checked_while_it_is_served_and_takes_no_writes_once_damage_is_found() {
+    let f = Fixture::new();
+    let ledger = Ledger::default();
+    for n in 0..200 {
+        f.one.set(&ledger, key(&format!("k/{n:03}")), vec![1; 4000], room()).await.unwrap();
+    }
+    f.one.durable(&ledger).await.unwrap();
+    let damage = checkup::Damage::default();
+    let run = |connection| {
+        let checkup = checkup::Checkup::start(connection, f.directory.path().join(FILE_NAME), damage.clone());
+        checkup.unwrap().finish();
+    };
+    run(f.engine.database.connect_reader().unwrap());
+    assert_eq!(damage.get(), None, "the store is sound");
+
+    let engine = f.engine;
+    drop((f.one, f.two));
+    let path = f.directory.path().join(FILE_NAME);
+    drop(engine);
+    let mut bytes = std::fs::read(&path).unwrap();
+    let middle = bytes.len() / 2 / 4096 * 4096;
+    bytes[middle..middle + 4096].fill(0xff);
+    std::fs::write(&path, bytes).unwrap();
+    run(rusqlite::Connection::open(&path).unwrap());
+    assert!(damage.get().is_some());
+
+    let other = Fixture::new();
+    other.engine.writer.find_damage("page 7");
+    let refused = other.one.set(&ledger, key("k"), vec![1], room()).await.unwrap_err();
+    assert!(refused.to_string().contains("page 7"), "{refused}");
+    assert_eq!(other.one.get(&key("k")).await.unwrap(), None, "reads go on");
+}
+
+#[tokio::test]
+async fn a_backup_is_one_moment_of_a_store_in_use() {
+    let f = Fixture::new();
+    let target = f.directory.path().join("copy");
+    let stop = Arc::new(std::sync::atomic::AtomicBool::new(false));
+    // Two keys that are always written together, the second one last.
+    let (writer, stopped) = (f.two.clone(), stop.clone());
+    let busy = std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(async {
+            let mut n = 0_u64;
+            while !stopped.load(Ordering::SeqCst) || n < 10 {
+                n += 1;
+                let ledger = Ledger::default();
+                for name in ["a", "b"] {
+                    writer.set(&ledger, key(name), n.to_le_bytes().to_vec(), room()).await.unwrap();
+                }
+                writer.durable(&ledger).await.unwrap();
+            }
+        });
+    });
+    let before = Ledger::default();
+    f.one.set(&before, key("acknowledged"), vec![7; 1 << 20], room()).await.unwrap();
+    f.one.durable(&before).await.unwrap();
+    let size = backup(f.directory.path(), &target).unwrap();
+    stop.store(true, Ordering::SeqCst);
+    busy.join().unwrap();
+    assert_eq!(size, std::fs::metadata(&target).unwrap().len());
+    assert!(matches!(backup(f.directory.path(), &target), Err(BackupError::Exists { .. })));
+
+    let restored = tempfile::tempdir().unwrap();
+    std::fs::rename(&target, restored.path().join(FILE_NAME)).unwrap();
+    assert_eq!(check(restored.path()).unwrap(), [""; 0]);
+    let engine = Sqlite::open(restored.path(), &Options::default()).unwrap();
+    let backend = engine.backend().unwrap();
+    assert_eq!(backend.get(&key("acknowledged")).await.unwrap(), Some(vec![7; 1 << 20]));
+    assert_eq!(backend.get(&key("a")).await.unwrap(), backend.get(&key("b")).await.unwrap());
+}
+
+#[test]
+fn a_check_needs_a_store_and_tells_what_is_wrong_with_it() {
+    let directory = tempfile::tempdir().unwrap();
+    assert!(matches!(check(directory.path()), Err(OpenError::NoStore { .. })));
+    assert!(matches!(backup(directory.path(), &directory.path().join("b")), Err(BackupError::NoStore { .. })));
+    drop(Sqlite::open(directory.path(), &Options::default()).unwrap());
+    assert_eq!(check(directory.path()).unwrap(), [""; 0]);
+    std::fs::write(directory.path().join(FILE_NAME), b"not a database, but long enough".repeat(40)).unwrap();
+    assert_eq!(check(directory.path()).unwrap().len(), 1);
+}

@@ -16,6 +16,7 @@ use rusqlite::Connection;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use super::super::{Entry, Error, Key, Ledger, Swap};
+use super::checkup::Damage;
 use super::reader;
 
 /// Bytes that may wait in the queue, for all instances together. Whoever comes then, waits.
@@ -94,6 +95,7 @@ pub struct Writer {
     queue: Sender<Message>,
     room: Arc<Semaphore>,
     commits: Arc<AtomicU64>,
+    damage: Damage,
     thread: Mutex<Option<JoinHandle<()>>>,
     #[cfg(test)]
     pub fail_next_commit: Arc<std::sync::atomic::AtomicBool>,
@@ -101,7 +103,8 @@ pub struct Writer {
 
 impl Writer {
     /// Starts the thread. It keeps `lock` until its connection is closed.
-    pub fn start(connection: Connection, batch_age: Duration, lock: Arc<File>) -> io::Result<Self> {
+    /// Once `damage` is found it refuses every operation.
+    pub fn start(connection: Connection, batch_age: Duration, lock: Arc<File>, damage: Damage) -> io::Result<Self> {
         let (queue, messages) = mpsc::channel();
         let commits = Arc::new(AtomicU64::new(0));
         #[cfg(test)]
@@ -122,10 +125,16 @@ impl Writer {
             queue,
             room: Arc::new(Semaphore::new(QUEUE_BYTES as usize)),
             commits,
+            damage,
             thread: Mutex::new(Some(thread)),
             #[cfg(test)]
             fail_next_commit,
         })
+    }
+
+    #[cfg(test)]
+    pub fn find_damage(&self, finding: &str) {
+        self.damage.set(Arc::from(finding)).unwrap_or_else(|found| panic!("{found}"));
     }
 
     pub fn commits(&self) -> u64 {
@@ -135,6 +144,9 @@ impl Writer {
     /// Queues an operation behind those that were queued before, waiting only for room.
     pub async fn queue(&self, ledger: &Ledger, operation: Operation) -> Result<(), Error> {
         ledger.check()?;
+        if let Some(finding) = self.damage.get() {
+            return Err(Error::Damaged(finding.clone()));
+        }
         let bytes = u32::try_from(operation.bytes()).unwrap_or(QUEUE_BYTES).min(QUEUE_BYTES);
         let stopped = || Error::Engine(Arc::from("it has stopped"));
         let room = self.room.clone().acquire_many_owned(bytes).await;

@@ -169,8 +169,8 @@ mod rival {
                 is_package: key.contains("/package/"),
             }))
         }
-        fn list(&self, cursor: Option<&str>) -> Result<(Vec<String>, Option<String>), Fault> {
-            self.inner.list(cursor)
+        fn list(&self, prefix: &str, after: &str, limit: usize) -> Result<Vec<String>, Fault> {
+            self.inner.list(prefix, after, limit)
         }
     }
 

@@ -2,7 +2,7 @@
 //! roles. The rules are a setting of the service, with the fields of the reference service's
 //! package protection rules.
 
-use directory::access::Role;
+use crate::access::Role;
 use serde::Deserialize;
 use serde_json::Value;
 

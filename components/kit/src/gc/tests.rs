@@ -1,0 +1,224 @@
+use super::*;
+use crate::double::{self, CountingEntropy, FailingStore, MemoryStore, NOW};
+use crate::root;
+use std::rc::Rc;
+
+const PLAN: Plan = Plan { roots: &["a/root/"], blobs: &["a/blob/", "a/log/"], marks: "a/gc/" };
+
+/// An area whose roots are lists of ids.
+struct Area {
+    store: MemoryStore,
+    /// One source for all steps, so that no two ids are the same.
+    entropy: Rc<CountingEntropy>,
+    now: Timestamp,
+}
+
+fn mark(env: &Env) -> impl FnMut(&str, &mut Marks) -> Result<bool, Fault> {
+    let store = env.store.clone();
+    move |key, marks| {
+        let ids: Vec<String> = root::read(&*store, key)?.unwrap_or_default();
+        ids.iter().for_each(|id| marks.reach(id));
+        Ok(true)
+    }
+}
+
+fn id(age: i64, number: u64) -> String {
+    format!("{:012x}{number:020x}", NOW.millis() - age)
+}
+
+impl Area {
+    fn new() -> Self {
+        Area { store: MemoryStore::default(), entropy: Rc::default(), now: NOW }
+    }
+
+    fn set(&self, key: &str, value: impl AsRef<[u8]>) {
+        self.store.set(key, value.as_ref()).unwrap();
+    }
+
+    /// A blob of two keys, of this age.
+    fn blob(&self, age: i64, number: u64) -> String {
+        let id = id(age, number);
+        self.set(&format!("a/blob/{id}"), b"12345");
+        self.set(&format!("a/blob/{id}/more"), b"123");
+        id
+    }
+
+    fn root(&self, name: &str, ids: &[&str]) {
+        self.set(&format!("a/root/{name}"), serde_json::to_vec(ids).unwrap());
+    }
+
+    fn step(&self, wanted: &Wanted) -> Result<Step, Stopped> {
+        let mut env = double::env(self.store.clone(), &[]);
+        (env.entropy, env.now) = (self.entropy.clone(), self.now);
+        step(&env, &PLAN, wanted, mark(&env))
+    }
+
+    /// A whole run: roots, keys, removed, bytes.
+    fn run(&mut self, dry_run: bool) -> [u64; 4] {
+        let mut wanted = Wanted { dry_run, ..Wanted::default() };
+        let mut sum = [0; 4];
+        loop {
+            let step = self.step(&wanted).unwrap();
+            for (sum, part) in sum.iter_mut().zip([step.roots, step.keys, step.removed, step.removed_bytes]) {
+                *sum += part;
+            }
+            self.now = Timestamp::from_millis(self.now.millis() + step.wait_seconds as i64 * 1000);
+            if step.cursor.is_none() {
+                return sum;
+            }
+            wanted.cursor = step.cursor;
+        }
+    }
+
+    fn has(&self, id: &str) -> bool {
+        let has = |more: &str| self.store.exists(&format!("a/blob/{id}{more}")).unwrap();
+        assert_eq!(has(""), has("/more"), "they live and die together");
+        has("")
+    }
+}
+
+#[test]
+fn what_is_old_and_not_reached_goes_and_nothing_else() {
+    let mut area = Area::new();
+    let [reached, young, old] =
+        [(GRACE * 9, 1), (GRACE - 600_000, 2), (GRACE + 60_000, 3)].map(|(a, n)| area.blob(a, n));
+    area.root("one", &[&reached]);
+    area.set("a/blob/not-an-id", "x");
+    area.set("a/blobs/0", "x");
+    area.set(&format!("a/log/{}", id(GRACE * 2, 4)), "1");
+    assert_eq!(area.run(true), [1, 10, 3, 9], "two of the three are of one blob, two of the keys are the run's");
+    assert!(area.has(&old));
+    assert_eq!(area.run(false), [1, 10, 3, 9]);
+    assert_eq!((area.has(&reached), area.has(&young), area.has(&old)), (true, true, false));
+    assert_eq!(area.store.keys().len(), 7, "a run leaves nothing of its own: {:?}", area.store.keys());
+    assert_eq!(area.run(false), [1, 7, 0, 0]);
+}
+
+#[test]
+fn many_roots_and_blobs_take_many_steps() {
+    let mut area = Area::new();
+    let mut reached = Vec::new();
+    for number in 0..1000 {
+        let id = area.blob(GRACE * 2, number);
+        area.root(&format!("{number}"), &[&id]);
+        reached.push(id);
+    }
+    for number in 1000..7000 {
+        area.blob(GRACE * 2, number);
+    }
+    let [roots, keys, removed, bytes] = area.run(false);
+    assert_eq!((roots, removed, bytes), (1000, 12_000, 6000 * 8));
+    assert!(keys > 14_000, "those of the run's marks as well: {keys}");
+    assert!(reached.iter().all(|id| area.has(id)));
+}
+
+#[test]
+fn nothing_is_swept_before_reads_under_way_are_over() {
+    let mut area = Area::new();
+    let old = area.blob(GRACE * 2, 1);
+    let marked = area.step(&Wanted::default()).unwrap();
+    assert_eq!(marked.wait_seconds, 120);
+    let next = Wanted { cursor: marked.cursor.clone(), ..Wanted::default() };
+    area.now = Timestamp::from_millis(NOW.millis() + 119_001);
+    let early = area.step(&next).unwrap();
+    assert_eq!(early, Step { cursor: marked.cursor, wait_seconds: 1, ..Step::default() });
+    assert!(area.has(&old));
+    assert_eq!(area.step(&Wanted { no_wait: true, ..next }).unwrap().removed, 2, "unless there are none");
+}
+
+#[test]
+fn what_a_root_comes_to_reach_during_a_run_stays() {
+    let mut area = Area::new();
+    let (first, second) = (area.blob(GRACE * 2, 1), area.blob(GRACE * 2, 2));
+    area.root("b", &[&first, &second]);
+    let marked = area.step(&Wanted::default()).unwrap();
+    // A publication that began before the run, and one that merges.
+    let young = area.blob(LONGEST_WRITE, 3);
+    area.root("a", &[&young]);
+    area.root("b", &[&second, &young]);
+    area.now = Timestamp::from_millis(NOW.millis() + SETTLE);
+    let wanted = Wanted { cursor: marked.cursor, ..Wanted::default() };
+    assert_eq!(area.step(&wanted).unwrap().removed, 0, "what was reached at its beginning is for the next run");
+    assert_eq!(area.run(false)[2], 2);
+    assert_eq!((area.has(&first), area.has(&second), area.has(&young)), (false, true, true));
+}
+
+#[test]
+fn a_root_that_cannot_be_read_ends_the_run() {
+    let area = Area::new();
+    area.set("a/root/bad", "{");
+    assert!(
+        matches!(area.step(&Wanted::default()), Err(Stopped::Fault(Fault::Corrupt { key, .. })) if key == "a/root/bad")
+    );
+}
+
+#[test]
+fn a_run_without_its_marks_sweeps_nothing() {
+    let area = Area::new();
+    let reached = area.blob(GRACE * 2, 1);
+    area.root("a", &[&reached]);
+    let marked = area.step(&Wanted { no_wait: true, ..Wanted::default() }).unwrap();
+    let sweep = Wanted { cursor: marked.cursor, no_wait: true, ..Wanted::default() };
+    for key in area.store.keys().iter().filter(|key| key.contains("/ids/")) {
+        area.store.delete(key).unwrap();
+    }
+    assert_eq!(area.step(&sweep), Err(Stopped::Cursor));
+    for key in area.store.keys().iter().filter(|key| key.starts_with("a/gc/")) {
+        area.store.delete(key).unwrap();
+    }
+    assert_eq!(area.step(&sweep), Err(Stopped::Cursor));
+    assert!(area.has(&reached));
+}
+
+#[test]
+fn cursors_that_are_none_are_refused() {
+    let mut area = Area::new();
+    let begun = area.step(&Wanted::default()).unwrap().cursor;
+    for text in ["", "x", "::", "0:sweep:", &format!("{}:x:", id(0, 1)), &format!("{}:sweep:", id(0, 1))] {
+        let wanted = Wanted { cursor: Some(text.to_owned()), ..Wanted::default() };
+        assert_eq!(area.step(&wanted), Err(Stopped::Cursor), "{text}");
+    }
+    area.now = Timestamp::from_millis(NOW.millis() + LONGEST_RUN + 1);
+    assert_eq!(area.step(&Wanted { cursor: begun, ..Wanted::default() }), Err(Stopped::Cursor), "too old");
+}
+
+#[test]
+fn what_a_run_left_behind_is_removed_by_a_later_one() {
+    let mut area = Area::new();
+    area.root("a", &[&area.blob(0, 1)]);
+    area.step(&Wanted::default()).unwrap();
+    area.now = Timestamp::from_millis(NOW.millis() + GRACE + LONGEST_RUN + 60_000);
+    assert_eq!(area.run(false)[2], 2, "marks, and that they are complete");
+    assert!(area.store.keys().iter().all(|key| !key.starts_with("a/gc/")));
+}
+
+#[test]
+fn storage_that_fails_anywhere_costs_nothing_that_is_reached() {
+    for operations in 0..40 {
+        let area = Area::new();
+        let (reached, _) = (area.blob(GRACE * 2, 1), area.blob(GRACE * 2, 2));
+        area.root("a", &[&reached]);
+        let failing = FailingStore::after(operations, area.store.clone());
+        let env = double::env(failing.clone(), &[]);
+        let mut wanted = Wanted { no_wait: true, ..Wanted::default() };
+        let outcome = loop {
+            match step(&env, &PLAN, &wanted, mark(&env)) {
+                Ok(step) if step.cursor.is_some() => wanted.cursor = step.cursor,
+                outcome => break outcome,
+            }
+        };
+        assert_eq!(outcome.is_err(), failing.failed(), "{operations}");
+        assert!(area.has(&reached), "{operations}");
+    }
+}
+
+#[test]
+fn a_request_that_took_too_long_or_whose_clock_jumped_is_too_late() {
+    let mut env = double::env(MemoryStore::default(), &[]);
+    for (passed, expected) in
+        [(0, false), (LONGEST_WRITE, false), (LONGEST_WRITE + 1, true), (-LONGEST_WRITE - 1, true)]
+    {
+        env.clock = std::rc::Rc::new(Timestamp::from_millis(NOW.millis() + passed));
+        assert_eq!(is_too_late(&env), expected, "{passed}");
+    }
+}

@@ -1,0 +1,32 @@
+//! Requests in a quarter of a minute: of each user or deploy token, and, without a token, of each
+//! address. Off unless the variables are set; the reference service switches on 1000 and 800.
+
+use super::publish::publisher;
+use crate::store;
+use directory::caller::Caller;
+use kit::rate::{self, Limit};
+use kit::{Env, Error, Request};
+
+/// The variables with the numbers of requests.
+pub const AUTHENTICATED: &str = "registry_rate_limit_authenticated";
+pub const UNAUTHENTICATED: &str = "registry_rate_limit_unauthenticated";
+
+const SECONDS: i64 = 15;
+
+/// Counts a request, or refuses it with 429.
+pub fn check(env: &Env, request: &Request, caller: &Caller) -> Result<(), Error> {
+    match caller {
+        // A host that tells no address leaves nobody to count.
+        Caller::Anonymous => match request.client_address() {
+            Some(address) => {
+                let limit = Limit { variable: UNAUTHENTICATED, seconds: SECONDS, keys: store::ADDRESS_RATES };
+                rate::check(env, &limit, &address)
+            }
+            None => Ok(()),
+        },
+        Caller::User(_) | Caller::Job(_) | Caller::DeployToken(_) => {
+            let limit = Limit { variable: AUTHENTICATED, seconds: SECONDS, keys: store::CALLER_RATES };
+            rate::check(env, &limit, &publisher(caller))
+        }
+    }
+}

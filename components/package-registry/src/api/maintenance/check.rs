@@ -1,0 +1,186 @@
+//! A step of checking everything that is stored: each package's records, segments and files.
+
+use super::no_cursor;
+use crate::inspection::{self, Listed};
+use crate::integrity::{Hasher, Integrity};
+use crate::package::Package;
+use crate::segment::Segment;
+use crate::store::{self, PackageKey};
+use kit::store::Fault;
+use kit::{Env, Error};
+use serde::Serialize;
+
+/// Bounds of one step: packages, and bytes of files, of which at least one is checked.
+const PACKAGES: usize = 200;
+const BYTES: u64 = 256 << 20;
+
+/// How many problems an answer tells about.
+const MAX_PROBLEMS: usize = 100;
+
+/// What a step found. The numbers are this step's.
+#[derive(Debug, Default, Serialize)]
+pub struct Checked {
+    /// For the next step; none after the last one.
+    pub cursor: Option<String>,
+    /// Packages that were checked to their end.
+    pub roots: u64,
+    /// Versions whose files were read, and their bytes.
+    pub versions: u64,
+    pub bytes: u64,
+    pub failed: u64,
+    /// The first of what is wrong.
+    pub problems: Vec<Problem>,
+}
+
+#[derive(Debug, Serialize)]
+pub struct Problem {
+    /// The key of the package.
+    pub key: String,
+    pub problem: String,
+}
+
+/// Checks what comes after `cursor`: `upload:key` is a package whose files are checked up to that
+/// one, `:key` a package that is done.
+pub fn step(env: &Env, cursor: Option<&str>) -> Result<Checked, Error> {
+    let mut checked = Checked::default();
+    let (done, mut after) = match cursor {
+        None => ("", String::new()),
+        Some(cursor) => cursor.split_once(':').map(|(upload, key)| (upload, key.to_owned())).ok_or_else(no_cursor)?,
+    };
+    if !done.is_empty() {
+        let package = store::package_key(&after).ok_or_else(no_cursor)?;
+        if !check_package(env, &package, done, &mut checked)? {
+            return Ok(checked);
+        }
+    }
+    loop {
+        let (packages, last) = store::packages_after(env, &after, PACKAGES)?;
+        for package in packages {
+            if checked.bytes >= BYTES || checked.roots >= PACKAGES as u64 {
+                checked.cursor = Some(format!(":{after}"));
+                return Ok(checked);
+            }
+            if !check_package(env, &package, "", &mut checked)? {
+                return Ok(checked);
+            }
+            after = package.key;
+        }
+        match last {
+            Some(last) => after = last,
+            None => return Ok(checked),
+        }
+    }
+}
+
+impl Checked {
+    fn found(&mut self, key: &str, problem: String) {
+        self.failed += 1;
+        if self.problems.len() < MAX_PROBLEMS {
+            self.problems.push(Problem { key: key.to_owned(), problem });
+        }
+    }
+}
+
+/// Checks a package, without the files up to `done`. False if the step is over before its end; the
+/// cursor is set then.
+fn check_package(env: &Env, package: &PackageKey, done: &str, checked: &mut Checked) -> Result<bool, Fault> {
+    // What is missing may have been taken back, or merged and removed, since the package was read:
+    // only what is missing twice of the same state is a problem.
+    let mut seen = None;
+    loop {
+        let mut attempt = Checked { bytes: checked.bytes, ..Checked::default() };
+        let state = match check_state(env, package, done, &mut attempt) {
+            Ok(state) => state,
+            Err(Fault::Corrupt { key, why }) => {
+                checked.found(&package.key, format!("`{key}`: {why}"));
+                checked.roots += 1;
+                return Ok(true);
+            }
+            Err(fault) => return Err(fault),
+        };
+        if attempt.failed > 0 && seen != state {
+            seen = state;
+            continue;
+        }
+        let is_whole = attempt.cursor.is_none();
+        checked.cursor = attempt.cursor;
+        checked.roots += u64::from(is_whole);
+        checked.versions += attempt.versions;
+        checked.bytes = attempt.bytes;
+        checked.failed += attempt.failed;
+        checked.problems.extend(attempt.problems);
+        checked.problems.truncate(MAX_PROBLEMS);
+        return Ok(is_whole);
+    }
+}
+
+/// Checks one state of a package and tells which one it was.
+fn check_state(env: &Env, key: &PackageKey, done: &str, checked: &mut Checked) -> Result<Option<String>, Fault> {
+    let PackageKey { key, project, name } = key;
+    let Some(package) = store::package(env, *project, name)? else { return Ok(None) };
+    let state = Some(package.state());
+    let segments = match segments(env, &package) {
+        Ok(segments) => segments,
+        Err(Fault::Corrupt { key: blob, why }) => {
+            checked.found(key, format!("`{blob}`: {why}"));
+            return Ok(state);
+        }
+        Err(fault) => return Err(fault),
+    };
+    let (listed, problems) = inspection::inspect(&package, &segments);
+    if done.is_empty() {
+        for problem in problems {
+            checked.found(key, problem);
+        }
+        if !listed.is_empty() && !store::is_announced(env, *project, name)? {
+            checked.found(key, "searches and groups do not find it: no listing names it".to_owned());
+        }
+        check_about(env, key, &package, checked)?;
+    }
+    for file in listed.iter().filter(|file| file.upload > done) {
+        match read_file(env, file.upload) {
+            Ok((stored, size, found, length)) => {
+                for problem in inspection::file_faults(file, (&stored, size), (&found, length)) {
+                    checked.found(key, problem);
+                }
+                checked.bytes += length;
+            }
+            Err(Fault::Corrupt { key: blob, why }) => {
+                let Listed { version, .. } = file;
+                checked.found(key, format!("version {version}: `{blob}`: {why}"));
+            }
+            Err(fault) => return Err(fault),
+        }
+        checked.versions += 1;
+        if checked.bytes >= BYTES {
+            checked.cursor = Some(format!("{}:{key}", file.upload));
+            break;
+        }
+    }
+    Ok(state)
+}
+
+fn segments(env: &Env, package: &Package) -> Result<Vec<Segment>, Fault> {
+    package.segments.iter().map(|part| store::segment_as_stored(env, &part.id)).collect()
+}
+
+fn check_about(env: &Env, key: &str, package: &Package, checked: &mut Checked) -> Result<(), Fault> {
+    match package.about.iter().try_for_each(|upload| store::check_about(env, upload)) {
+        Err(Fault::Corrupt { key: blob, why }) => checked.found(key, format!("`{blob}`: {why}")),
+        outcome => outcome?,
+    }
+    Ok(())
+}
+
+/// The digests and the size that a file was published with, and those of its chunks.
+fn read_file(env: &Env, id: &str) -> Result<(Integrity, u64, Integrity, u64), Fault> {
+    let upload = store::upload_as_stored(env, id)?;
+    let mut hasher = Hasher::new(false);
+    let mut length = 0;
+    for number in 0..upload.chunks() {
+        let chunk = store::chunk(env, id, &upload, number)?;
+        length += chunk.len() as u64;
+        hasher.update(&chunk);
+    }
+    Ok((upload.integrity, upload.size, hasher.finish().integrity, length))
+}

@@ -1,0 +1,180 @@
+//! What is wrong with a package as it is stored: the rules of a check of everything.
+
+use crate::integrity::Integrity;
+use crate::package::{Package, SegmentRef};
+use crate::segment::{Segment, State};
+use crate::version::Version;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A listed version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Listed<'a> {
+    pub upload: &'a str,
+    pub version: &'a str,
+    /// Its record in full metadata.
+    pub record: &'a str,
+}
+
+/// The listed versions of a package whose segments these are, sorted by upload, and what is wrong
+/// with them.
+pub fn inspect<'a>(package: &Package, segments: &'a [Segment]) -> (Vec<Listed<'a>>, Vec<String>) {
+    let mut problems = Vec::new();
+    let mut listed: Vec<Listed> = Vec::new();
+    let mut taken = BTreeSet::new();
+    for (part, segment) in package.segments.iter().zip(segments) {
+        problems.extend(faults(part, segment));
+        let records: BTreeMap<&str, &str> = segment.full.records().collect();
+        for entry in segment.index.entries() {
+            if !taken.insert(entry.version) {
+                problems.push(format!("version {} is in two segments", entry.version));
+            }
+            if entry.state == State::Listed
+                && let Some(record) = records.get(entry.version)
+            {
+                listed.push(Listed { upload: entry.upload, version: entry.version, record });
+            }
+        }
+    }
+    let versions: BTreeSet<&str> = listed.iter().map(|listed| listed.version).collect();
+    for (tag, version) in package.dist_tags().into_iter().filter(|(_, version)| !versions.contains(version)) {
+        problems.push(format!("tag {tag} is of version {version}, which is not listed"));
+    }
+    let highest = versions.iter().filter_map(|version| Version::parse(version)).max();
+    if package.highest != highest {
+        let text = |version: &Option<Version>| version.as_ref().map_or("none".to_owned(), Version::to_string);
+        problems.push(format!("its highest version is {}, not {}", text(&highest), text(&package.highest)));
+    }
+    listed.sort_unstable_by_key(|listed| listed.upload);
+    (listed, problems)
+}
+
+/// What is wrong with one segment.
+fn faults(part: &SegmentRef, segment: &Segment) -> Vec<String> {
+    let mut faults = Vec::new();
+    let mut fault = |text: &str| faults.push(format!("segment {}: {text}", part.id));
+    if !segment.index.is_sound() {
+        fault("its index is damaged");
+    }
+    if segment.listed() != part.listed {
+        fault(&format!("it lists {} versions, not {}", segment.listed(), part.listed));
+    }
+    let indexed: BTreeSet<&str> =
+        segment.index.entries().filter(|entry| entry.state == State::Listed).map(|entry| entry.version).collect();
+    for (name, form) in [("full", &segment.full), ("abbreviated", &segment.abbreviated)] {
+        let recorded: BTreeSet<&str> = form.records().map(|(version, _)| version).collect();
+        if recorded != indexed || form.versions.lines().count() != indexed.len() {
+            fault(&format!("its {name} records are not of the versions that its index lists"));
+        }
+        if form.times.lines().count() != indexed.len() {
+            fault(&format!("its {name} times are not those of its versions"));
+        }
+    }
+    faults
+}
+
+/// What is wrong with the file of a listed version: `stored` is what its upload says of itself,
+/// `found` what its chunks are.
+pub fn file_faults(listed: &Listed, stored: (&Integrity, u64), found: (&Integrity, u64)) -> Vec<String> {
+    let mut faults = Vec::new();
+    if !listed.record.contains(&stored.0.sri()) || !listed.record.contains(&stored.0.shasum()) {
+        faults
+            .push(format!("version {}: its record has other digests than its file was published with", listed.version));
+    }
+    if stored.1 != found.1 {
+        faults.push(format!("version {}: its file has {} bytes, not {}", listed.version, found.1, stored.1));
+    } else if stored.0 != found.0 {
+        faults.push(format!("version {}: its file has other bytes than were published", listed.version));
+    }
+    faults
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::segment::Entry;
+    use kit::Timestamp;
+
+    const NOW: Timestamp = Timestamp::from_millis(1000);
+
+    fn segment(version: &str) -> Segment {
+        let entry = Entry { version, upload: &format!("u{version}"), at: NOW, state: State::Listed };
+        Segment::of(&entry, "{\"full\":1}", "{}")
+    }
+
+    fn package(versions: &[&str]) -> (Package, Vec<Segment>) {
+        let mut package = Package::new(NOW);
+        for text in versions {
+            let version = Version::parse(text).unwrap();
+            let part = SegmentRef { id: format!("s{text}"), listed: 1, size: 1 };
+            package.publish(&version, "latest", &format!("u{text}"), 0, part, NOW).unwrap();
+        }
+        (package, versions.iter().map(|version| segment(version)).collect())
+    }
+
+    #[track_caller]
+    fn finds(change: impl FnOnce(&mut Package, &mut Vec<Segment>), expected: &[&str]) {
+        let (mut package, mut segments) = package(&["1.0.0", "1.1.0"]);
+        change(&mut package, &mut segments);
+        assert_eq!(inspect(&package, &segments).1, expected);
+    }
+
+    #[test]
+    fn a_sound_package_has_its_versions_and_no_problem() {
+        let (package, segments) = package(&["1.1.0", "1.0.0"]);
+        let listed = |upload, version| Listed { upload, version, record: "{\"full\":1}" };
+        let expected = vec![listed("u1.0.0", "1.0.0"), listed("u1.1.0", "1.1.0")];
+        assert_eq!(inspect(&package, &segments), (expected, vec![]));
+        finds(
+            |package, segments| {
+                segments[0].unpublish(|_| true);
+                package.segments[0].listed = 0;
+            },
+            &[],
+        );
+    }
+
+    #[test]
+    fn what_does_not_agree_is_found() {
+        finds(|package, _| package.segments[0].listed = 7, &["segment s1.0.0: it lists 1 versions, not 7"]);
+        finds(|_, segments| segments[0].index.0.insert(0, '\n'), &["segment s1.0.0: its index is damaged"]);
+        finds(
+            |_, segments| segments[0].full.versions.clear(),
+            &["segment s1.0.0: its full records are not of the versions that its index lists"],
+        );
+        finds(
+            |_, segments| segments[0].abbreviated.versions.push_str("\"9.0.0\":{},\n"),
+            &["segment s1.0.0: its abbreviated records are not of the versions that its index lists"],
+        );
+        finds(
+            |_, segments| segments[0].full.times.clear(),
+            &["segment s1.0.0: its full times are not those of its versions"],
+        );
+        finds(
+            |package, _| package.tags.get_mut("latest").unwrap().version = "3.0.0".into(),
+            &["tag latest is of version 3.0.0, which is not listed"],
+        );
+        finds(|package, _| package.highest = None, &["its highest version is 1.1.0, not none"]);
+        finds(
+            |package, segments| {
+                segments.push(segment("1.0.0"));
+                package.segments.push(SegmentRef { id: "s".into(), listed: 1, size: 1 });
+            },
+            &["version 1.0.0 is in two segments"],
+        );
+    }
+
+    #[test]
+    fn a_file_that_is_not_what_was_published_is_found() {
+        let (ours, other) = (Integrity::of(b"ours"), Integrity::of(b"other"));
+        let record = format!("{{\"integrity\":\"{}\",\"shasum\":\"{}\"}}", ours.sri(), ours.shasum());
+        let listed = Listed { upload: "u", version: "1.0.0", record: &record };
+        assert!(file_faults(&listed, (&ours, 4), (&ours, 4)).is_empty());
+        for (stored, found, expected) in [
+            ((&ours, 4), (&ours, 5), "version 1.0.0: its file has 5 bytes, not 4"),
+            ((&ours, 4), (&other, 4), "version 1.0.0: its file has other bytes than were published"),
+            ((&other, 5), (&other, 5), "version 1.0.0: its record has other digests than its file was published with"),
+        ] {
+            assert_eq!(file_faults(&listed, stored, found), [expected]);
+        }
+    }
+}

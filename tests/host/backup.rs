@@ -1,0 +1,93 @@
+//! A backup that is made while publishers are busy has everything that was acknowledged before it
+//! began, and nothing half done.
+
+use hexad_tests::forge::{self, DEVELOPER, PUBLIC};
+use hexad_tests::package;
+use hexad_tests::registry::Registry;
+use hexad_tests::server::{Server, command};
+use sha1::{Digest, Sha1};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+const PUBLISHERS: u64 = 3;
+/// Acknowledged publications before the backup begins, and before the publishers end.
+const BEFORE: usize = 10;
+const AFTER: usize = 10;
+/// Several chunks.
+const SIZE: usize = 1_500_000;
+
+#[test]
+fn a_backup_of_a_busy_host_has_all_that_was_acknowledged_before() {
+    let data = tempfile::tempdir().expect("a temporary folder");
+    let server = Server::start(data.path());
+    forge::seed(&server);
+    let acknowledged = Arc::new(Mutex::new(BTreeMap::new()));
+    let count = |wanted: usize| {
+        while acknowledged.lock().expect("no panic").len() < wanted {
+            std::thread::yield_now();
+        }
+    };
+    let stop = Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let publishers: Vec<_> = (0..PUBLISHERS)
+        .map(|publisher| {
+            let (registry, acknowledged) = (Registry::new(&server, PUBLIC, DEVELOPER), acknowledged.clone());
+            let stop = stop.clone();
+            std::thread::spawn(move || {
+                for serial in 0.. {
+                    if stop.load(std::sync::atomic::Ordering::SeqCst) {
+                        return;
+                    }
+                    let version = format!("{publisher}.0.{serial}");
+                    let tarball = package::tarball("copied", &version, SIZE, publisher * 1000 + serial);
+                    let answer = registry.publish("copied", &version, &tarball).expect("an answer");
+                    assert_eq!(answer.status, 200);
+                    acknowledged.lock().expect("no panic").insert(version, hex(&tarball));
+                }
+            })
+        })
+        .collect();
+    count(BEFORE);
+    let before = acknowledged.lock().expect("no panic").clone();
+    let target = data.path().join("copy.db");
+    let (folder, file) = (data.path().display().to_string(), target.display().to_string());
+    let output = command(&["backup", "--data", &folder, &file], &[]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let during = acknowledged.lock().expect("no panic").len();
+    count(during + AFTER);
+    stop.store(true, std::sync::atomic::Ordering::SeqCst);
+    publishers.into_iter().for_each(|publisher| publisher.join().expect("no publisher saw a wrong answer"));
+    drop(server);
+
+    let restored = tempfile::tempdir().expect("a temporary folder");
+    std::fs::rename(&target, restored.path().join("sqlite_key_value.db")).expect("the backup is there");
+    let output = command(&["fsck", "--data", &restored.path().display().to_string()], &[]);
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        output.status.success() && said.contains("0 problems"),
+        "{said}{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let server = Server::start(restored.path());
+    let registry = Registry::new(&server, PUBLIC, DEVELOPER);
+    let metadata = registry.get("/copied").expect("an answer").json();
+    let all = acknowledged.lock().expect("no panic");
+    let versions = metadata["versions"].as_object().expect("versions");
+    for (version, shasum) in &before {
+        assert!(versions.contains_key(version), "{version} was acknowledged before the backup began");
+        assert_eq!(all[version], *shasum);
+    }
+    for (version, record) in versions {
+        let tarball = registry.fetch(record["dist"]["tarball"].as_str().expect("a URL")).expect("an answer");
+        assert_eq!(
+            (tarball.status, record["dist"]["shasum"].as_str()),
+            (200, Some(hex(&tarball.body).as_str())),
+            "{version}"
+        );
+    }
+    let again = registry.publish("copied", "9.0.0", &package::tarball("copied", "9.0.0", 100, 1)).expect("an answer");
+    assert_eq!(again.status, 200, "the copy is a store like any other");
+}
+
+fn hex(bytes: &[u8]) -> String {
+    Sha1::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+}
