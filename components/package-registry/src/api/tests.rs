@@ -2,6 +2,7 @@
 
 mod access;
 mod attestation;
+mod cost;
 mod deprecate;
 mod faults;
 mod golden;

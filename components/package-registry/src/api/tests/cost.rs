@@ -1,0 +1,129 @@
+//! What requests cost in operations of the store, at one version and at thousands.
+
+use super::*;
+use crate::name::PackageName;
+use crate::package::{Package, SegmentRef};
+use crate::segment::{self, Entry, Segment, State};
+use crate::store;
+use crate::version::Version;
+use kit::root::Decision;
+use kit::store::{Compare, Fault, Store, Swapped};
+use std::cell::Cell;
+
+/// Counts operations and the bytes that they move.
+#[derive(Clone)]
+struct Counting {
+    inner: MemoryStore,
+    operations: Rc<Cell<u64>>,
+    bytes: Rc<Cell<u64>>,
+}
+
+impl Counting {
+    fn over(inner: MemoryStore) -> Self {
+        Counting { inner, operations: Rc::default(), bytes: Rc::default() }
+    }
+
+    fn count(&self, bytes: usize) -> &MemoryStore {
+        self.operations.set(self.operations.get() + 1);
+        self.bytes.set(self.bytes.get() + bytes as u64);
+        &self.inner
+    }
+}
+
+impl Store for Counting {
+    fn get(&self, key: &str) -> Result<Option<Vec<u8>>, Fault> {
+        let value = self.inner.get(key)?;
+        self.count(value.as_ref().map_or(0, Vec::len));
+        Ok(value)
+    }
+    fn set(&self, key: &str, value: &[u8]) -> Result<(), Fault> {
+        self.count(value.len()).set(key, value)
+    }
+    fn delete(&self, key: &str) -> Result<(), Fault> {
+        self.count(0).delete(key)
+    }
+    fn exists(&self, key: &str) -> Result<bool, Fault> {
+        self.count(0).exists(key)
+    }
+    fn increment(&self, key: &str, delta: i64) -> Result<i64, Fault> {
+        self.count(0).increment(key, delta)
+    }
+    fn compare(&self, key: &str) -> Result<Box<dyn Compare>, Fault> {
+        let inner = self.count(0).compare(key)?;
+        Ok(Box::new(Opened { inner, store: self.clone() }))
+    }
+    fn list(&self, prefix: &str, after: &str, limit: usize) -> Result<Vec<String>, Fault> {
+        self.count(0).list(prefix, after, limit)
+    }
+}
+
+struct Opened {
+    inner: Box<dyn Compare>,
+    store: Counting,
+}
+
+impl Compare for Opened {
+    fn current(&self) -> Result<Option<Vec<u8>>, Fault> {
+        let value = self.inner.current()?;
+        self.store.count(value.as_ref().map_or(0, Vec::len));
+        Ok(value)
+    }
+    fn swap(self: Box<Self>, value: &[u8]) -> Result<Swapped, Fault> {
+        self.store.count(value.len());
+        self.inner.swap(value)
+    }
+}
+
+/// A forge with a package of `count` versions, which grew one by one; they share a file.
+fn forge(count: u64) -> Forge {
+    let forge = Forge::new();
+    forge.publish(PUBLIC, "lib", "0.0.0");
+    let env = forge.env();
+    let name = PackageName::parse("lib").unwrap();
+    let package = store::package(&env, PUBLIC, &name).unwrap().unwrap();
+    let upload = store::find(&env, &package, "0.0.0").unwrap().unwrap().upload;
+    let record = format!("{{\"name\":\"lib\",\"description\":\"{}\"}}", "x".repeat(1000));
+    let grow = |package: &mut Package, number: u64| {
+        let version = Version::parse(&format!("1.0.{number}")).unwrap();
+        let entry = Entry { version: version.as_str(), upload: &upload, at: env.now, state: State::Listed };
+        let new = Segment::of(&entry, &record, &record);
+        let sizes: Vec<u64> = package.segments.iter().map(|segment| segment.size).collect();
+        let merged = segment::to_merge(&sizes, new.size());
+        let newest: Vec<SegmentRef> = package.segments.iter().rev().take(merged).rev().cloned().collect();
+        let older = newest.iter().map(|part| store::segment(&env, &part.id).unwrap());
+        let part = store::save_segment(&env, &Segment::merge(older.chain([new]))).unwrap();
+        package.publish(&version, "latest", &upload, merged, part, env.now).unwrap();
+    };
+    store::update_package(&env, PUBLIC, &name, |package| -> Result<_, Fault> {
+        let mut package = package.unwrap();
+        (1..count).for_each(|number| grow(&mut package, number));
+        Ok(Decision::Write(package, ()))
+    })
+    .unwrap();
+    forge
+}
+
+/// What a request costs an instance that remembers nothing: its status, operations and bytes.
+fn cost(forge: &Forge, ask: Ask) -> (u16, u64, u64) {
+    let counting = Counting::over(forge.store.clone());
+    let status = Answer::of(forge.env_over(counting.clone()), ask).status;
+    (status, counting.operations.get(), counting.bytes.get())
+}
+
+#[test]
+fn thousands_of_versions_cost_a_publication_a_few_more_operations_and_a_revalidation_none() {
+    let path = "/projects/7/packages/npm/lib";
+    let [one, thousands] = [1, 5000].map(|count| {
+        let forge = forge(count);
+        let etag = forge.get(path).header("etag").to_owned();
+        let revalidated = cost(&forge, ask(Method::GET, path).with("if-none-match", &etag));
+        let published = cost(&forge, publication("lib", "2.0.0").to(PUBLIC));
+        assert_eq!((revalidated.0, published.0), (304, 200));
+        assert_eq!(forge.get(path).json()["versions"].as_object().unwrap().len() as u64, count + 1);
+        (revalidated, published)
+    });
+    assert_eq!(one.0.1, thousands.0.1, "operations of a revalidation");
+    assert!(thousands.0.2 < one.0.2 + 4000, "bytes of a revalidation: {} and {}", one.0.2, thousands.0.2);
+    assert!(thousands.1.1 <= one.1.1 + 20, "operations of a publication: {} and {}", one.1.1, thousands.1.1);
+    assert!(thousands.1.2 < 2_000_000, "bytes of a publication: {}, of 15 MB of metadata", thousands.1.2);
+}
