@@ -1,6 +1,6 @@
 # hexad: make run, make test. `make help` lists everything.
 
-AREAS := admin experiments issue-statistics namespaces package-registry
+AREAS := admin experiments issue-statistics namespaces package-registry product-analytics
 FIXTURES := probe incoming
 WASM := wasm32-wasip2
 TARGET := $(or $(CARGO_TARGET_DIR),target)
@@ -61,7 +61,7 @@ toolchain:
 	@command -v cargo >/dev/null || { echo "hexad: cargo is not installed; get Rust through rustup (https://rustup.rs)" >&2; exit 1; }
 	@if command -v rustup >/dev/null; then rustup target list --installed | grep -qx $(WASM) || rustup target add $(WASM); fi
 
-clients: tests/cache/clients/installed tests/cache/python/installed
+clients: tests/cache/clients/installed tests/cache/engine/installed tests/cache/python/installed
 
 peers: tests/cache/peers/installed
 
@@ -69,7 +69,7 @@ peers: tests/cache/peers/installed
 tests/cache/%/installed: tests/programs/%/package.json
 	@{ command -v node && command -v npm; } >/dev/null || { echo "hexad: the $* need node and npm on the PATH; 'make test CLIENTS=no' tests without them" >&2; exit 1; }
 	@mkdir -p $(@D)
-	cp $< $(@D)/
+	cp -r $(<D)/. $(@D)/
 	npm install --prefix $(@D) --no-package-lock --no-audit --no-fund --loglevel=error
 	@touch $@
 

@@ -6,6 +6,7 @@ mod experiments;
 mod issue_statistics;
 mod namespaces;
 mod package_registry;
+mod product_analytics;
 
 use bytes::Bytes;
 use hexad::{Host, Manifest, Options, Runtime};
@@ -54,9 +55,17 @@ impl Answer {
 impl Forge {
     /// An empty store; only the bootstrap token is known.
     pub fn empty() -> Self {
+        Forge::empty_with(&[])
+    }
+
+    /// The same with values for the manifest's variables.
+    pub fn empty_with(variables: &[(&str, &str)]) -> Self {
         let data = tempfile::tempdir().expect("a temporary folder");
-        let environment =
-            |name: &str| (name == "SPIN_VARIABLE_BOOTSTRAP_ADMIN_TOKEN").then(|| BOOTSTRAP_TOKEN.to_owned());
+        let environment = |name: &str| {
+            let name = name.strip_prefix("SPIN_VARIABLE_")?.to_lowercase();
+            let given = [("bootstrap_admin_token", BOOTSTRAP_TOKEN)];
+            given.iter().chain(variables).find(|(given, _)| *given == name).map(|(_, value)| (*value).to_owned())
+        };
         let manifest = Manifest::load(&root().join("spin.toml"), &environment, Some("https://forge.test"));
         let mut options = Options::new(data.path());
         options.threads = NonZeroUsize::MIN;
@@ -67,7 +76,11 @@ impl Forge {
 
     /// The people and projects of [`forge`].
     pub fn seeded() -> Self {
-        let forge = Forge::empty();
+        Forge::seeded_with(&[])
+    }
+
+    pub fn seeded_with(variables: &[(&str, &str)]) -> Self {
+        let forge = Forge::empty_with(variables);
         let answer = forge.send("POST", "/api/v4/import/directory", BOOTSTRAP_TOKEN, forge::RECORDS);
         assert_eq!((answer.status, &answer.json()["failed"]), (200, &0.into()), "{}", answer.text());
         forge

@@ -2,6 +2,7 @@
 //! a host on a port of its own.
 
 mod bun;
+mod engine;
 mod journey;
 mod namespaces;
 mod npm;

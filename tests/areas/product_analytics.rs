@@ -1,0 +1,222 @@
+//! Product analytics: what the shipped component asks an engine, and what it makes of engines that
+//! misbehave.
+
+use super::{Answer, Forge};
+use hexad_tests::forge::{ADMIN, DEVELOPER, OUTSIDER, PRIVATE, PUBLIC};
+use hexad_tests::upstream::{self, Upstream};
+use serde_json::{Value, json};
+use std::io::{self, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::time::Duration;
+
+const JSON: [(&str, &str); 1] = [("content-type", "application/json")];
+const KEY: &str = "very-secret-key";
+const QUERY: &str = r#"{"query":{"measures":["TrackedEvents.count"],"limit":1.50}}"#;
+
+/// Loopback engines are allowed, and waiting is short.
+const VARIABLES: [(&str, &str); 4] = [
+    ("analytics_upstream", "http://127.0.0.1:*"),
+    ("analytics_connect_seconds", "1"),
+    ("analytics_read_seconds", "1"),
+    ("analytics_total_seconds", "2"),
+];
+
+/// A forge whose analytics engine is at `base_url`.
+fn forge_at(base_url: &str, variables: &[(&str, &str)]) -> Forge {
+    let forge = Forge::seeded_with(variables);
+    let settings = json!({"analytics_api_base_url": base_url, "analytics_api_key": KEY}).to_string();
+    assert_eq!(forge.send_with("PUT", "/api/v4/application/settings", ADMIN, &JSON, settings).status, 200);
+    let on = forge.send_with("POST", "/api/v4/features/product_analytics_features", ADMIN, &JSON, r#"{"value":true}"#);
+    assert_eq!(on.status, 201);
+    forge
+}
+
+fn forge(upstream: &Upstream) -> Forge {
+    forge_at(&upstream.url, &VARIABLES)
+}
+
+fn path(project: u64, endpoint: &str) -> String {
+    format!("/api/v4/projects/{project}/product_analytics/request/{endpoint}")
+}
+
+fn load(forge: &Forge) -> Answer {
+    forge.send_with("POST", &path(PUBLIC, "load"), DEVELOPER, &JSON, QUERY)
+}
+
+#[track_caller]
+fn is_bad_gateway(answer: &Answer) {
+    assert_eq!(answer.status, 502, "{}", answer.text());
+    assert!(answer.json()["message"].as_str().is_some_and(|text| text.starts_with("the analytics engine")));
+    assert!(!answer.text().contains(KEY) && !answer.text().contains("127.0.0.1") && !answer.text().contains("eyJ"));
+}
+
+#[test]
+fn the_engine_gets_the_query_and_a_token_and_the_caller_its_answer() {
+    let upstream = Upstream::with_json(r#"{"results":[{"data":[{"x":1.50}]}],"n":1e2}"#);
+    let forge = forge(&upstream);
+    let answer = load(&forge);
+    assert_eq!((answer.status, answer.text().as_str()), (200, r#"{"results":[{"data":[{"x":1.50}]}],"n":1e2}"#));
+    let meta = forge.get(&path(PRIVATE, "meta"), DEVELOPER);
+    assert_eq!(meta.status, 200, "{}", meta.text());
+    let asked = upstream.asked();
+    assert!(asked[0].head.starts_with("POST /cubejs-api/v1/load HTTP/1.1\r\n"), "{}", asked[0].head);
+    assert_eq!(asked[0].body, r#"{"query":{"measures":["TrackedEvents.count"],"limit":1.50},"queryType":"multi"}"#);
+    assert!(asked[1].head.starts_with("GET /cubejs-api/v1/meta HTTP/1.1\r\n"), "{}", asked[1].head);
+    for request in &asked {
+        let mut names: Vec<String> =
+            request.head.lines().skip(1).filter_map(|line| Some(line.split_once(':')?.0.to_lowercase())).collect();
+        names.retain(|name| name != "content-length");
+        names.sort();
+        assert_eq!(names, ["authorization", "content-type", "host"], "{}", request.head);
+        assert_eq!(request.header("authorization").split('.').count(), 3);
+    }
+    assert_eq!(forge.get(&path(PRIVATE, "meta"), OUTSIDER).status, 404);
+    assert_eq!(forge.get(&path(PUBLIC, "meta"), "").status, 401);
+    assert_eq!(upstream.asked().len(), 2);
+}
+
+#[test]
+fn a_large_answer_is_streamed_whole() {
+    let row = r#"{"TrackedEvents.count":"335"}"#;
+    let body = format!(r#"{{"results":[{{"data":[{}]}}]}}"#, vec![row; 5_000_000 / row.len()].join(","));
+    let upstream = Upstream::with_json(body.clone());
+    let answer = load(&forge(&upstream));
+    assert!(answer.status == 200 && answer.body == body.as_bytes());
+}
+
+/// Engines that misbehave before the head of our answer is sent.
+#[test]
+fn a_misbehaving_engine_is_a_bad_gateway() {
+    type Misbehaviour = fn(&mut TcpStream) -> io::Result<()>;
+    let cases: [(&str, Misbehaviour); 12] = [
+        ("hangs before the head", |_| wait()),
+        ("hangs in the head", |stream| stream.write_all(b"HTTP/1.1 200 OK\r\nx").and_then(|()| wait())),
+        ("hangs in the body", |stream| {
+            stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\n{\"results\":[").and_then(|()| wait())
+        }),
+        ("drips", |stream| {
+            stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 100000\r\n\r\n{\"x\":\"")?;
+            loop {
+                stream.write_all(b"x")?;
+                std::thread::sleep(Duration::from_millis(100));
+            }
+        }),
+        ("hangs up", |stream| stream.shutdown(std::net::Shutdown::Both)),
+        ("hangs up in the body", |stream| {
+            stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\n{\"results\":[]}")?;
+            stream.shutdown(std::net::Shutdown::Both)
+        }),
+        ("speaks another protocol", |stream| stream.write_all(b"SSH-2.0-OpenSSH_9.9\r\n")),
+        ("has an endless head", |stream| {
+            stream.write_all(b"HTTP/1.1 200 OK\r\n")?;
+            loop {
+                stream.write_all(b"x-more: more and more and more\r\n")?;
+            }
+        }),
+        ("promises too much", |stream| stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 99999999999\r\n\r\n{")),
+        ("answers with HTML", |stream| stream.write_all(b"HTTP/1.1 404 Not Found\r\ncontent-length: 6\r\n\r\n<html>")),
+        ("answers with what is no gzip", |stream| {
+            stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: 4\r\n\r\n\x1f\x8b\x08\x00")
+        }),
+        ("answers with nothing", |stream| stream.write_all(b"HTTP/1.1 204 No Content\r\n\r\n")),
+    ];
+    for (what, misbehave) in cases {
+        let upstream = Upstream::start(move |_, stream| misbehave(stream));
+        eprintln!("{what}");
+        is_bad_gateway(&load(&forge(&upstream)));
+    }
+}
+
+/// Keeps the connection until the other side has had enough.
+fn wait() -> io::Result<()> {
+    std::thread::park_timeout(Duration::from_secs(60));
+    Ok(())
+}
+
+#[test]
+fn an_engine_that_is_not_there_is_a_bad_gateway() {
+    let gone = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port");
+    is_bad_gateway(&load(&forge_at(&format!("http://{gone}"), &VARIABLES)));
+}
+
+#[test]
+fn a_redirect_is_not_followed() {
+    let elsewhere = Upstream::with_json(r#"{"results":[]}"#);
+    let location = elsewhere.url.clone();
+    let upstream = Upstream::start(move |_, stream| {
+        write!(stream, "HTTP/1.1 307 Temporary Redirect\r\nlocation: {location}/x\r\ncontent-length: 0\r\n\r\n")
+    });
+    is_bad_gateway(&load(&forge(&upstream)));
+    assert_eq!((upstream.asked().len(), elsewhere.asked().len()), (1, 0));
+}
+
+#[test]
+fn addresses_that_are_nobodys_business_are_refused_in_every_spelling() {
+    let upstream = Upstream::with_json("{}");
+    let port = upstream.url.rsplit(':').next().expect("a port").to_owned();
+    for granted in ["https://*:443", "*://*:*"] {
+        let forge = forge_at(&upstream.url, &[("analytics_upstream", granted), VARIABLES[1]]);
+        is_bad_gateway(&load(&forge));
+        for host in [
+            "169.254.169.254",
+            "2852039166",
+            "0xa9fea9fe",
+            "0251.0376.0251.0376",
+            "[::ffff:169.254.169.254]",
+            "[64:ff9b::a9fe:a9fe]",
+            "[fd00:ec2::254]",
+            "localhost",
+            "0",
+            "127.1",
+            "[::1]",
+            "[::]",
+        ] {
+            let settings = json!({"analytics_api_base_url": format!("http://{host}:{port}/")}).to_string();
+            assert_eq!(forge.send_with("PUT", "/api/v4/application/settings", ADMIN, &JSON, settings).status, 200);
+            is_bad_gateway(&load(&forge));
+        }
+    }
+    assert!(upstream.asked().is_empty());
+}
+
+#[test]
+fn while_one_waits_the_others_are_served() {
+    let upstream = Upstream::start(|asked, stream| match asked.body.contains("slow") {
+        true => wait(),
+        false => upstream::json(stream, r#"{"results":[]}"#),
+    });
+    let forge = forge(&upstream);
+    std::thread::scope(|scope| {
+        let slow = scope.spawn(|| {
+            forge.send_with("POST", &path(PUBLIC, "load"), DEVELOPER, &JSON, r#"{"query":{"measures":["slow"]}}"#)
+        });
+        while upstream.asked().is_empty() {
+            std::thread::yield_now();
+        }
+        assert_eq!(load(&forge).status, 200);
+        assert_eq!(forge.get("/api/v4/application/settings", ADMIN).status, 200);
+        assert!(!slow.is_finished(), "it was still waiting");
+        is_bad_gateway(&slow.join().expect("an answer"));
+    });
+}
+
+#[test]
+fn a_projects_own_engine_comes_with_an_import() {
+    let upstream = Upstream::with_json(r#"{"cubes":[]}"#);
+    let forge = forge_at("http://127.0.0.1:1/", &VARIABLES);
+    let record = json!({"kind": "project", "id": PUBLIC, "path_with_namespace": "acme/open", "visibility": "public",
+        "cube_api_base_url": upstream.url, "cube_api_key": "own-key"});
+    let imported = forge.send("POST", "/api/v4/import/directory", ADMIN, record.to_string());
+    assert_eq!(imported.json()["failed"], 0, "{}", imported.text());
+    assert_eq!(forge.get(&path(PUBLIC, "meta"), DEVELOPER).json(), json!({"cubes": []}));
+    is_bad_gateway(&forge.get(&path(PRIVATE, "meta"), DEVELOPER));
+    assert_eq!(upstream.asked().len(), 1);
+}
+
+#[test]
+fn the_key_can_be_set_and_is_never_shown() {
+    let forge = forge_at("http://127.0.0.1:1/", &[]);
+    let shown: Value = forge.get("/api/v4/application/settings", ADMIN).json();
+    assert_eq!(shown["cube_api_base_url"], "http://127.0.0.1:1/");
+    assert!(shown.get("analytics_api_key").is_none() && shown.get("cube_api_key").is_none());
+}

@@ -1,0 +1,268 @@
+//! A real analytics engine behind product analytics, and the engine's own client before it.
+
+use super::{Machine, wanted};
+use hexad_tests::forge::{self, ADMIN, DEVELOPER};
+use hexad_tests::server::{Server, root};
+use serde_json::{Value, json};
+use std::io::{BufRead as _, BufReader};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+
+/// What the engine knows us by.
+const KEY: &str = "an-analytics-key-of-the-tests-0001";
+
+/// Projects of the engine's data: 12 events, 1 event, none at all.
+const MANY: u64 = 1;
+const ONE: u64 = 2;
+const NONE: u64 = 3;
+
+fn programs() -> PathBuf {
+    root().join("tests/programs/engine")
+}
+
+/// A `node` with the engine's packages, in the engine's folder.
+fn node() -> Command {
+    let installed = root().join("tests/cache/engine/node_modules");
+    assert!(installed.is_dir(), "{} is missing; `make clients` installs it", installed.display());
+    let mut command = Command::new("node");
+    command
+        .current_dir(programs())
+        .env_clear()
+        .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+        .env("NODE_PATH", std::env::join_paths([installed, programs().join("drivers")]).expect("no colon in a path"))
+        .env("NODE_ENV", "production")
+        .stdin(Stdio::null());
+    command
+}
+
+/// A running engine. Dropping it kills the process.
+struct Engine {
+    child: Child,
+    url: String,
+}
+
+impl Engine {
+    fn start(machine: &Machine) -> Self {
+        let mut child = node()
+            .arg("server.js")
+            .arg(machine.folder("engine"))
+            .env("CUBEJS_API_SECRET", KEY)
+            .env("CUBEJS_DB_TYPE", "libsql")
+            .env("CUBEJS_CACHE_AND_QUEUE_DRIVER", "memory")
+            .env("CUBEJS_TELEMETRY", "false")
+            .env("CUBEJS_LOG_LEVEL", "error")
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("node runs");
+        let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
+        let port = lines
+            .by_ref()
+            .map(|line| line.expect("text"))
+            .find_map(|line| Some(line.strip_prefix("listening on ")?.to_owned()))
+            .expect("the engine ended before it listened; its log is above");
+        std::thread::spawn(move || lines.for_each(drop));
+        Engine { child, url: format!("http://127.0.0.1:{port}") }
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A host whose projects have that engine.
+struct Forge {
+    server: Server,
+    engine: Engine,
+    agent: ureq::Agent,
+    _machine: Machine,
+}
+
+impl Forge {
+    fn start() -> Self {
+        let machine = Machine::new();
+        let engine = Engine::start(&machine);
+        let server = Server::start_with(&machine.folder("data"), &[("analytics_upstream", engine.url.as_str())]);
+        forge::seed(&server);
+        let agent = ureq::Agent::config_builder().http_status_as_error(false).build().into();
+        let forge = Forge { server, engine, agent, _machine: machine };
+        for id in [MANY, ONE, NONE] {
+            let project = json!({"kind": "project", "id": id, "path_with_namespace": format!("acme/p{id}")});
+            forge.admin("import/directory", "POST", project);
+        }
+        let settings = json!({"analytics_api_base_url": forge.engine.url, "analytics_api_key": KEY});
+        forge.admin("application/settings", "PUT", settings);
+        forge.admin("features/product_analytics_features", "POST", json!({"value": true}));
+        forge
+    }
+
+    fn admin(&self, path: &str, method: &str, body: Value) {
+        let url = format!("{}/api/v4/{path}", self.server.url);
+        let (status, answer) = self.send(method, &url, ("private-token", ADMIN), &body.to_string());
+        assert!(status < 300, "{path}: {status} {answer}");
+    }
+
+    /// Asks for a project through us.
+    fn ask(&self, project: u64, endpoint: &str, body: &str) -> (u16, Value) {
+        let url = format!("{}/{endpoint}", self.address(project));
+        let (status, answer) = self.send("POST", &url, ("private-token", DEVELOPER), body);
+        (status, serde_json::from_str(&answer).unwrap_or_else(|why| panic!("{why}: {answer}")))
+    }
+
+    /// Asks the engine itself, with a token that we gave out.
+    fn ask_engine(&self, endpoint: &str, token: &str, body: &str) -> Value {
+        let url = format!("{}/cubejs-api/v1/{endpoint}", self.engine.url);
+        let method = if body.is_empty() { "GET" } else { "POST" };
+        let (_, answer) = self.send(method, &url, ("authorization", token), body);
+        serde_json::from_str(&answer).unwrap_or_else(|why| panic!("{why}: {answer}"))
+    }
+
+    fn address(&self, project: u64) -> String {
+        format!("{}/api/v4/projects/{project}/product_analytics/request", self.server.url)
+    }
+
+    fn send(&self, method: &str, url: &str, (name, value): (&str, &str), body: &str) -> (u16, String) {
+        let request = ureq::http::Request::builder()
+            .method(method)
+            .uri(url)
+            .header(name, value)
+            .header("content-type", "application/json")
+            .body(body.to_owned())
+            .expect("a valid request");
+        let mut response = self.agent.run(request).unwrap_or_else(|why| panic!("{url}: {why}"));
+        (response.status().as_u16(), response.body_mut().read_to_string().expect("text"))
+    }
+
+    /// The engine's token for a project.
+    fn token(&self, project: u64) -> String {
+        let query = json!({"query": {"measures": ["TrackedEvents.count"]}, "include_token": true}).to_string();
+        self.ask(project, "dry-run", &query).1["token"].as_str().expect("a token").to_owned()
+    }
+}
+
+/// A query of `tests/programs/engine/queries`.
+fn query(name: &str) -> String {
+    let path = programs().join("queries").join(format!("{name}.json"));
+    std::fs::read_to_string(&path).unwrap_or_else(|why| panic!("{}: {why}", path.display()))
+}
+
+/// The same without what is new in each answer.
+fn settled(mut answer: Value) -> Value {
+    fn forget(value: &mut Value) {
+        match value {
+            Value::Object(fields) => {
+                for name in ["lastRefreshTime", "requestId", "refreshKeyValues", "slowQuery"] {
+                    fields.remove(name);
+                }
+                fields.values_mut().for_each(forget);
+            }
+            Value::Array(items) => items.iter_mut().for_each(forget),
+            _ => {}
+        }
+    }
+    forget(&mut answer);
+    answer
+}
+
+#[test]
+fn every_query_gets_the_engines_own_answer() {
+    if !wanted() {
+        return;
+    }
+    let forge = Forge::start();
+    let token = forge.token(MANY);
+    for name in ["sessions-multi", "tracked-events-multi", "tracked-events-dated-multi", "compare-date-range-multi"] {
+        for endpoint in ["load", "dry-run"] {
+            let (status, mut answer) = forge.ask(MANY, endpoint, &query(name));
+            let engines = forge.ask_engine(endpoint, &token, &query(name));
+            if endpoint == "dry-run" {
+                assert_eq!(answer.as_object_mut().expect("an object").remove("results"), Some(Value::Null), "{name}");
+            }
+            assert_eq!((status, settled(answer)), (200, settled(engines)), "{endpoint} {name}");
+        }
+    }
+    let (status, sessions) = forge.ask(MANY, "load", &query("sessions-multi"));
+    assert_eq!((status, sessions["results"][0]["data"].as_array().map(Vec::len)), (200, Some(4)), "{sessions}");
+    assert_eq!(settled(forge.ask(MANY, "meta", "").1), settled(forge.ask_engine("meta", &token, "")));
+
+    // `multi` unless it is said otherwise, and the engine takes another type for none.
+    assert!(forge.ask(MANY, "load", &query("regular-no-querytype")).1["results"].is_array());
+    let (status, single) = forge.ask(MANY, "load", &query("err-bad-querytype"));
+    assert_eq!((status, &single["results"]), (200, &Value::Null));
+    assert_eq!(single["data"][0]["TrackedEvents.count"], 12);
+}
+
+#[test]
+fn gaps_that_the_engine_leaves_are_filled() {
+    if !wanted() {
+        return;
+    }
+    let forge = Forge::start();
+    let engines = forge.ask_engine("load", &forge.token(MANY), &query("gap-fill-multi"));
+    let (status, filled) = forge.ask(MANY, "load", &query("gap-fill-multi"));
+    let rows = |answer: &Value| answer["results"][0]["data"].as_array().expect("rows").clone();
+    let (engines, filled) = (rows(&engines), rows(&filled));
+    assert_eq!((status, engines.len(), filled.len()), (200, 3, 5));
+    assert_eq!(filled[..3], engines[..]);
+    let zero = |day: &str| {
+        let moment = format!("{day}T00:00:00.000");
+        json!({"Sessions.startAt.day": moment, "Sessions.startAt": moment, "Sessions.count": "0"})
+    };
+    assert_eq!(filled[3..], [zero("2024-05-02"), zero("2024-05-04")]);
+}
+
+#[test]
+fn what_the_engine_refuses_is_told_without_its_stack() {
+    if !wanted() {
+        return;
+    }
+    let forge = Forge::start();
+    let token = forge.token(MANY);
+    for name in [
+        "bad-date-range",
+        "bad-member-name",
+        "empty-query",
+        "limit-too-big",
+        "mixed-cubes",
+        "unknown-key",
+        "unknown-measure",
+    ] {
+        let query = query(&format!("err-{name}"));
+        let engines = forge.ask_engine("load", &token, &query);
+        let told = engines["error"].as_str().expect("an error");
+        assert_eq!(forge.ask(MANY, "load", &query), (400, json!({"message": told})), "{name}");
+    }
+    let limit = forge.ask(MANY, "load", &query("err-limit-too-big"));
+    assert_eq!(limit.1["message"], "Error: The query limit has been exceeded.");
+    for (name, why) in [
+        ("err-no-query", "query is missing"),
+        ("err-regular-array", "query is invalid"),
+        ("blending-multi", "query is invalid"),
+    ] {
+        assert_eq!(forge.ask(MANY, "load", &query(name)), (400, json!({"error": why})), "{name}");
+    }
+    let none = forge.ask(NONE, "load", &query("sessions-multi"));
+    assert_eq!(none, (404, json!({"message": "404 Clickhouse Database Not Found"})));
+    let one = forge.ask(ONE, "load", &query("sessions-multi")).1;
+    assert_eq!(one["results"][0]["data"].as_array().map(Vec::len), Some(1), "a project sees its own data");
+    forge.admin("application/settings", "PUT", json!({"analytics_api_key": "another-key"}));
+    assert_eq!(forge.ask(MANY, "load", &query("sessions-multi")), (400, json!({"message": "Invalid token"})));
+}
+
+#[test]
+fn the_engines_own_client_works_through_us() {
+    if !wanted() {
+        return;
+    }
+    let forge = Forge::start();
+    let output = node().arg("client.js").args([forge.address(MANY).as_str(), DEVELOPER]).output().expect("node runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let got: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(got["cubes"], json!(["Sessions", "SlowReport", "TrackedEvents"]));
+    assert_eq!(got["sessions"].as_array().map(Vec::len), Some(5), "{got}");
+    assert_eq!(got["slow"], json!([{"SlowReport.total": 20_000_000}]));
+    assert!(got["polls"].as_u64().is_some_and(|polls| polls > 0), "it had to ask again: {got}");
+    assert!(got["refused"].as_str().is_some_and(|text| text.contains("'nope' not found")), "{got}");
+}
