@@ -116,6 +116,7 @@ fn outbound(tool: &OutboundTool) -> Result<OutboundLimits, String> {
             None => default.max_response,
             Some(text) => bytes("max_response", text)?,
         },
+        share: tool.share,
         networks: tool.networks.iter().map(network).collect::<Result<_, _>>()?,
     })
 }

@@ -208,6 +208,8 @@ pub struct OutboundTool {
     pub timeout: Option<String>,
     pub max_response: Option<String>,
     #[serde(default)]
+    pub share: bool,
+    #[serde(default)]
     pub networks: Vec<String>,
 }
 

@@ -21,6 +21,8 @@ pub struct OutboundLimits {
     pub timeout: Duration,
     /// Bytes of a response's body.
     pub max_response: u64,
+    /// Whether requests that are the same and under way at the same moment are sent once.
+    pub share: bool,
     /// Networks that granted names may lead to though they are not public.
     pub networks: Vec<IpNet>,
 }
@@ -35,6 +37,7 @@ impl Default for OutboundLimits {
             idle_timeout: Duration::from_secs(60),
             timeout: Duration::from_secs(600),
             max_response: 64 * 1024 * 1024,
+            share: false,
             networks: Vec::new(),
         }
     }

@@ -12,6 +12,7 @@
 //! | `address` | which addresses are public |
 //! | `egress` | one component's bounds and counts |
 //! | `connector`, `resolver`, `tls` | the way to an open connection |
+//! | `flights` | which requests are the same |
 //! | `body` | a response's bounds |
 //! | `error` | the codes that guests see |
 
@@ -21,6 +22,7 @@ mod connector;
 mod counters;
 mod egress;
 mod error;
+mod flights;
 mod grants;
 mod limits;
 mod resolver;
@@ -51,6 +53,7 @@ use crate::places::Places;
 use body::OutboundBody;
 use connector::{CONNECT_TIMEOUT, Connector};
 use egress::Egress;
+use flights::Flights;
 use target::Target;
 
 /// Requests at the same moment, of all components, and how many more may wait.
@@ -106,6 +109,7 @@ type Pool = Client<Connector, WasiBody>;
 /// The requests of one component. It outlives the component's generations.
 pub struct Outbound {
     egress: Arc<Egress>,
+    flights: Flights,
     /// Open connections, one pool for each shard, where the connection is served.
     pools: Vec<ArcSwap<Pool>>,
 }
@@ -120,7 +124,7 @@ impl Outbound {
     ) -> Self {
         let egress = Arc::new(Egress::new(component, grants, limits, network));
         let pools = (0..shards).map(|_| ArcSwap::from_pointee(pool(&egress))).collect();
-        Self { egress, pools }
+        Self { egress, flights: Flights::default(), pools }
     }
 
     pub fn counters(&self) -> &OutboundCounters {
@@ -142,7 +146,10 @@ impl Outbound {
     ) -> Result<Response<WasiBody>, WasiError> {
         let counters = &self.egress.counters;
         counters.requests.add(1);
-        let sent = self.try_send(shard, request, options).await;
+        let sent = match self.egress.limits.share {
+            true => self.flights.send(request, |request| self.try_send(shard, request, options)).await,
+            false => self.try_send(shard, request, options).await,
+        };
         let counter = match &sent {
             Ok(_) => &counters.answered,
             Err(WasiError::HttpRequestDenied) => &counters.denied,
