@@ -1,7 +1,8 @@
-//! The yardstick: a native hyper server with a fixed answer, in a process of its own.
+//! The yardstick: a native hyper server with a fixed answer, in a process of its own. Below `/small/`
+//! and `/large/` it answers as an analytics engine.
 
 use http_body_util::Full;
-use hyper::body::Bytes;
+use hyper::body::{Bytes, Incoming};
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use std::convert::Infallible;
@@ -37,14 +38,21 @@ impl Drop for Hello {
 pub fn serve() {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {
+        let [small, large] = [2_000, 5_000_000].map(|size| Bytes::from(crate::analytics::answer(size)));
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
         println!("{}", listener.local_addr().expect("an address"));
         loop {
             let (stream, _) = listener.accept().await.expect("a connection");
             let _ = stream.set_nodelay(true);
+            let (small, large) = (small.clone(), large.clone());
             tokio::spawn(async move {
-                let answer = service_fn(async |_| {
-                    Ok::<_, Infallible>(hyper::Response::new(Full::new(Bytes::from_static(b"hello\n"))))
+                let answer = service_fn(async |request: hyper::Request<Incoming>| {
+                    let body = match request.uri().path().split('/').nth(1) {
+                        Some("small") => small.clone(),
+                        Some("large") => large.clone(),
+                        _ => Bytes::from_static(b"hello\n"),
+                    };
+                    Ok::<_, Infallible>(hyper::Response::new(Full::new(body)))
                 });
                 let _ = hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), answer).await;
             });

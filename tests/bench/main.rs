@@ -2,6 +2,7 @@
 //! registry of the same kind, on the same machine, in the same run, under the same client. Nothing
 //! is asserted: tables are printed, and ratios say more than the numbers of a shared machine.
 
+mod analytics;
 mod hello;
 mod load;
 mod table;
@@ -77,7 +78,7 @@ fn main() {
     }
     let hello = hello::Hello::start();
     let data = tempfile::tempdir().expect("a temporary folder");
-    let server = Server::start(data.path());
+    let server = Server::start_with(data.path(), &[("analytics_upstream", "http://127.0.0.1:*")]);
     forge::seed(&server);
     let peer = Verdaccio::start();
     let ours = Registry {
@@ -105,6 +106,7 @@ fn main() {
     }
     table.print();
 
+    analytics::print(&server, &hello, &hello_load);
     publishes(&ours, theirs.as_ref(), &hello_load);
     memory(&ours, &server, theirs.as_ref().zip(peer.as_ref()));
 }
