@@ -10,7 +10,10 @@ use serde_json::json;
 /// An answer of about `size` bytes, as the engine writes one.
 pub fn answer(size: usize) -> String {
     let row = r#"{"TrackedEvents.docPath":"/docs/install","TrackedEvents.count":"335"}"#;
-    format!(r#"{{"queryType":"regularQuery","results":[{{"data":[{}]}}]}}"#, vec![row; size.div_ceil(row.len())].join(","))
+    format!(
+        r#"{{"queryType":"regularQuery","results":[{{"data":[{}]}}]}}"#,
+        vec![row; size.div_ceil(row.len())].join(",")
+    )
 }
 
 fn post(path: String, header: (&'static str, &str), body: &str) -> Request {
@@ -30,13 +33,15 @@ pub fn print(server: &Server, engine: &Hello, hello: &Load) {
     server.forget_peak();
     for (name, size, count) in [("2 kB", "small", 4000), ("5 MB", "large", 200)] {
         eprintln!("product analytics, {name}…");
-        let settings =
-            json!({"analytics_api_base_url": format!("{}/{size}/", engine.url), "analytics_api_key": "a key of the benchmark"});
+        let settings = json!({"analytics_api_base_url": format!("{}/{size}/", engine.url), "analytics_api_key": "a key of the benchmark"});
         admin("PUT", "application/settings", settings);
         let query = r#"{"query":{"measures":["TrackedEvents.count"]},"queryType":"multi"}"#;
         let direct = post(format!("/{size}/cubejs-api/v1/load"), ("authorization", "none"), query);
-        let through =
-            post(format!("/api/v4/projects/{PUBLIC}/product_analytics/request/load"), ("private-token", DEVELOPER), query);
+        let through = post(
+            format!("/api/v4/projects/{PUBLIC}/product_analytics/request/load"),
+            ("private-token", DEVELOPER),
+            query,
+        );
         for request in [&direct, &through] {
             let url = if std::ptr::eq(request, &direct) { &engine.url } else { &server.url };
             each_once(url, vec![request.clone(); count / 10], 1);

@@ -254,6 +254,8 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
     use tokio::sync::{mpsc, oneshot};
 
+    type Sent = Result<Response<WasiBody>, WasiError>;
+
     fn request(body: &'static str, token: &str) -> Request<WasiBody> {
         let request = Request::post("http://engine.test/load").header("authorization", token);
         let body_of = Full::new(Bytes::from_static(body.as_bytes())).map_err(|never| match never {}).boxed_unsync();
@@ -264,7 +266,7 @@ mod tests {
         Response::new(Full::new(Bytes::from_static(body.as_bytes())).map_err(|never| match never {}).boxed_unsync())
     }
 
-    async fn text(response: Result<Response<WasiBody>, WasiError>) -> String {
+    async fn text(response: Sent) -> String {
         let body = response.unwrap().into_body().collect().await.unwrap().to_bytes();
         String::from_utf8(body.to_vec()).unwrap()
     }
@@ -272,16 +274,16 @@ mod tests {
     /// A server that counts, and answers the first request when it is told to.
     struct Server {
         asked: AtomicUsize,
-        go: Mutex<Option<oneshot::Receiver<Result<Response<WasiBody>, WasiError>>>>,
+        go: Mutex<Option<oneshot::Receiver<Sent>>>,
     }
 
     impl Server {
-        fn new() -> (Self, oneshot::Sender<Result<Response<WasiBody>, WasiError>>) {
+        fn new() -> (Self, oneshot::Sender<Sent>) {
             let (tell, go) = oneshot::channel();
             (Server { asked: AtomicUsize::new(0), go: Mutex::new(Some(go)) }, tell)
         }
 
-        async fn answer(&self, _request: Request<WasiBody>) -> Result<Response<WasiBody>, WasiError> {
+        async fn answer(&self, _request: Request<WasiBody>) -> Sent {
             self.asked.fetch_add(1, Ordering::Relaxed);
             let go = self.go.lock().unwrap().take();
             match go {
