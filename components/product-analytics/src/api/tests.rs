@@ -163,6 +163,7 @@ impl Forge {
             protected_branches: Vec::new(),
             suggestion_commit_message: None,
             analytics,
+            pages_unique_domain: None,
         };
         project::save(&self.env(), project).unwrap();
     }
