@@ -73,6 +73,9 @@ tests/cache/%/installed: tests/programs/%/package.json
 	npm install --prefix $(@D) --no-package-lock --no-audit --no-fund --loglevel=error
 	@touch $@
 
+# The engine runs in its copy of the folder.
+tests/cache/engine/installed: $(shell find tests/programs/engine -type f)
+
 # The same from the index of Python packages.
 tests/cache/python/installed: tests/programs/python/requirements.txt
 	@python3 -m pip --version >/dev/null 2>&1 || { echo "hexad: the clients need python3 with pip on the PATH; 'make test CLIENTS=no' tests without them" >&2; exit 1; }

@@ -16,20 +16,19 @@ const MANY: u64 = 1;
 const ONE: u64 = 2;
 const NONE: u64 = 3;
 
-fn programs() -> PathBuf {
-    root().join("tests/programs/engine")
+/// The engine's folder, as `make clients` has put it together.
+fn folder() -> PathBuf {
+    root().join("tests/cache/engine")
 }
 
-/// A `node` with the engine's packages, in the engine's folder.
+/// A `node` there.
 fn node() -> Command {
-    let installed = root().join("tests/cache/engine/node_modules");
-    assert!(installed.is_dir(), "{} is missing; `make clients` installs it", installed.display());
+    assert!(folder().join("installed").is_file(), "{} is not complete; `make clients` makes it so", folder().display());
     let mut command = Command::new("node");
     command
-        .current_dir(programs())
+        .current_dir(folder())
         .env_clear()
         .env("PATH", std::env::var_os("PATH").unwrap_or_default())
-        .env("NODE_PATH", std::env::join_paths([installed, programs().join("drivers")]).expect("no colon in a path"))
         .env("NODE_ENV", "production")
         .stdin(Stdio::null());
     command
@@ -144,7 +143,7 @@ impl Forge {
 
 /// A query of `tests/programs/engine/queries`.
 fn query(name: &str) -> String {
-    let path = programs().join("queries").join(format!("{name}.json"));
+    let path = folder().join("queries").join(format!("{name}.json"));
     std::fs::read_to_string(&path).unwrap_or_else(|why| panic!("{}: {why}", path.display()))
 }
 

@@ -16,7 +16,7 @@ async function main() {
   // Takes longer than the engine waits: the client asks again until it is there.
   const polls = [];
   const slow = await api.load({ measures: ['SlowReport.total'] }, { progressCallback: () => polls.push(1) });
-  const refused = await api.load({ measures: ['TrackedEvents.nope'] }).catch((error) => error.message || String(error));
+  const refused = await api.load({ measures: ['TrackedEvents.nope'] }).catch((error) => error.response.message);
   console.log(JSON.stringify({
     cubes: meta.cubes.map((each) => each.name).sort(),
     sessions: sessions.tablePivot(),
