@@ -163,7 +163,6 @@ impl Forge {
             protected_branches: Vec::new(),
             suggestion_commit_message: None,
             analytics,
-            pages_unique_domain: None,
         };
         project::save(&self.env(), project).unwrap();
     }
