@@ -1,6 +1,6 @@
 # hexad: make run, make test. `make help` lists everything.
 
-AREAS := admin experiments issue-statistics namespaces package-registry product-analytics
+AREAS := admin experiments issue-statistics namespaces package-registry product-analytics suggestions
 FIXTURES := probe incoming
 WASM := wasm32-wasip2
 TARGET := $(or $(CARGO_TARGET_DIR),target)
@@ -9,7 +9,7 @@ DATA ?= data
 CLIENTS ?= yes
 
 .DEFAULT_GOAL := help
-.PHONY: help run build components host fixtures test lint bench bench-namespaces clean toolchain clients peers
+.PHONY: git help run build components host fixtures test lint bench bench-namespaces clean toolchain clients peers
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -37,7 +37,7 @@ fixtures: toolchain ## Build the guests that the host's own tests run, into dist
 
 # The host is built by the same call as its tests: another choice of packages would choose other
 # features of what they share, and compile wasmtime a second time.
-test: $(if $(filter no,$(CLIENTS)),,clients) components fixtures ## Run every test; CLIENTS=no leaves out the package managers
+test: git $(if $(filter no,$(CLIENTS)),,clients) components fixtures ## Run every test; CLIENTS=no leaves out the package managers
 	HEXAD_CLIENTS=$(CLIENTS) cargo test --locked --release --workspace
 
 lint: toolchain ## Formatting and lints, warnings are errors
@@ -60,6 +60,9 @@ clean: ## Remove what was built; data stays
 toolchain:
 	@command -v cargo >/dev/null || { echo "hexad: cargo is not installed; get Rust through rustup (https://rustup.rs)" >&2; exit 1; }
 	@if command -v rustup >/dev/null; then rustup target list --installed | grep -qx $(WASM) || rustup target add $(WASM); fi
+
+git:
+	@command -v git >/dev/null || { echo "hexad: the tests of suggestions need git on the PATH" >&2; exit 1; }
 
 clients: tests/cache/clients/installed tests/cache/engine/installed tests/cache/python/installed
 

@@ -1,0 +1,29 @@
+//! Parameters of a request, from its query and from a JSON or form body.
+
+use kit::params::Params;
+use kit::{Error, Request};
+use serde_json::Value;
+
+/// The largest body of parameters, in bytes: a comment of the longest text, escaped.
+const MAX_BODY: u64 = 8 << 20;
+
+/// The parameters of `request`; those of the body win over those of the query.
+pub async fn read(request: Request) -> Result<Params, Error> {
+    let mut params = request.params();
+    let media_type = request.media_type();
+    let body = request.body.collect(MAX_BODY).await?;
+    match media_type.as_deref() {
+        _ if body.is_empty() => {}
+        Some("application/json") => match serde_json::from_slice(&body) {
+            Ok(Value::Object(object)) => params.extend(Params::from_json(&object)),
+            Ok(_) => return Err(Error::validation("the body must be a JSON object")),
+            Err(why) => return Err(Error::validation(format!("the body is not valid JSON: {why}"))),
+        },
+        Some("application/x-www-form-urlencoded") => match std::str::from_utf8(&body) {
+            Ok(form) => params.extend(Params::parse(form)),
+            Err(_) => return Err(Error::validation("the body is not UTF-8")),
+        },
+        other => return Err(Error::unsupported_media_type(other.unwrap_or_default())),
+    }
+    Ok(params)
+}

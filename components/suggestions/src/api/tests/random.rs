@@ -1,0 +1,96 @@
+//! Random edits, beside the same edits made by git: the same trees come out.
+
+use super::{Forge, PUBLIC, Repository, comment};
+use serde_json::Value;
+
+/// Numbers that look random and are always the same.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, sides: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % sides
+    }
+}
+
+/// Names that git's order of entries treats in different ways.
+const FILES: [&str; 9] =
+    ["a", "a.b", "a-b/c", "a0/d e", "dir/x", "dir/x.y", "dir/sub/deep/ü", "dir-/f", "zz/zz/zz/zz/z"];
+
+fn file(dice: &mut Dice) -> Vec<u8> {
+    let mut file = Vec::new();
+    for _ in 0..1 + dice.roll(30) {
+        let ends: [&[u8]; 3] = [b"\n", b"\r\n", b"\n"];
+        file.extend((0..dice.roll(12)).map(|_| [b'a', b' ', 0xff, 0, b'\t', b'\r'][dice.roll(6) as usize]));
+        file.extend_from_slice(ends[dice.roll(3) as usize]);
+    }
+    if dice.roll(3) == 0 {
+        file.extend_from_slice(b"no end");
+    }
+    file
+}
+
+/// Lines with their ends, as an editor would see them.
+fn lines(file: &[u8]) -> Vec<Vec<u8>> {
+    file.split_inclusive(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect()
+}
+
+#[test]
+fn the_same_edits_by_git_give_the_same_trees() {
+    let mut dice = Dice(7);
+    for round in 0..12 {
+        let files: Vec<(&str, Vec<u8>)> = FILES.iter().map(|path| (*path, file(&mut dice))).collect();
+        let borrowed: Vec<(&str, &[u8])> = files.iter().map(|(path, contents)| (*path, contents.as_slice())).collect();
+        let (forge, repository) = (Forge::new(), Repository::with(&borrowed));
+        forge.import(PUBLIC, &repository);
+        forge.merge_request(1, Value::Null);
+        for _ in 0..3 {
+            let head = forge.head(PUBLIC, "topic");
+            let mut ids = Vec::new();
+            for path in FILES.iter().filter(|_| dice.roll(2) == 0).copied().collect::<Vec<_>>() {
+                let mut edited = lines(&std::fs::read(repository.file(path)).unwrap());
+                let count = edited.len() as u64;
+                // From the end, so that the numbers of the lines above stay.
+                let mut below = count + 1;
+                while below > 1 && dice.roll(3) > 0 {
+                    let line = 1 + dice.roll(below - 1);
+                    let above = dice.roll(3).min(line - 1);
+                    let under = dice.roll(3).min(below - 1 - line);
+                    let text: String = (0..dice.roll(4)).map(|n| format!("{round} {n} é\n")).collect();
+                    let body = format!("````suggestion:-{above}+{under}\n{text}````");
+                    let (from, to) = ((line - above - 1) as usize, (line + under) as usize);
+                    let replaced = edited[from..to].concat();
+                    let end: &[u8] = if replaced.ends_with(b"\r\n") {
+                        b"\r\n"
+                    } else if replaced.ends_with(b"\n") {
+                        b"\n"
+                    } else {
+                        b""
+                    };
+                    let new = match text.strip_suffix('\n') {
+                        None => Vec::new(),
+                        Some(text) => [text.as_bytes(), end].concat(),
+                    };
+                    below = line - above;
+                    if new == replaced {
+                        continue;
+                    }
+                    let answer = forge.comment(1, "rep", comment(&head, path, line, &body));
+                    assert_eq!(answer.status, 201, "{}", answer.text());
+                    ids.push(answer.json()["notes"][0]["suggestions"][0]["id"].as_u64().unwrap());
+                    edited.splice(from..to, [new]);
+                }
+                repository.write(path, &edited.concat());
+            }
+            if ids.is_empty() {
+                continue;
+            }
+            repository.git(&["-c", "core.autocrlf=false", "commit", "-q", "--allow-empty", "-a", "-m", "by git"]);
+            let answer = forge.apply_all(&ids, "dev");
+            assert_eq!(answer.status, 200, "{}", answer.text());
+            let tree = forge.clone(PUBLIC).text(&["rev-parse", "topic^{tree}"]);
+            assert_eq!(tree, repository.text(&["rev-parse", "HEAD^{tree}"]));
+            assert!(ids.iter().all(|id| forge.flags(*id) == (false, true)));
+        }
+    }
+}

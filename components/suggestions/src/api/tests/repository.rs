@@ -1,0 +1,101 @@
+//! The repository as git reads it. That git is content is for the client ring to show.
+
+use super::{Forge, PRIVATE, PUBLIC, Repository};
+use directory::member::Source;
+use directory::token::{self, Fingerprint, Holder, Token};
+use http::{HeaderMap, Method};
+use kit::Request;
+use serde_json::Value;
+
+fn forge() -> Forge {
+    let forge = Forge::new();
+    for project in [PUBLIC, PRIVATE] {
+        forge.import(project, &Repository::with(&[("a.txt", b"one\n")]));
+    }
+    forge
+}
+
+fn git(forge: &Forge, path: &str, basic: Option<&str>) -> (u16, HeaderMap) {
+    let mut request = Request::new(Method::GET, &format!("/api/v4/projects/{path}"));
+    if let Some(basic) = basic {
+        request.headers.insert("authorization", format!("Basic {basic}").parse().unwrap());
+    }
+    let response = futures::executor::block_on(crate::api::handle(forge.env(), request));
+    (response.status.as_u16(), response.headers)
+}
+
+#[test]
+fn who_may_read() {
+    let forge = forge();
+    let scopes = |scopes: &[&str]| scopes.iter().map(|scope| (*scope).to_owned()).collect();
+    let deploy = |text: &str, scope: &str| {
+        let holder = Holder::Deployment(Source::Project(PRIVATE));
+        let token = Token { holder, name: "d".into(), scopes: scopes(&[scope]), expires_at: None, revoked: false };
+        token::save(&forge.env(), &Fingerprint::of(text.as_bytes()), Some(token)).unwrap();
+    };
+    deploy("dep", "read_repository");
+    deploy("pkg", "read_package_registry");
+    forge.token("ro", 4, &["read_repository"]);
+    // base64 of `u:rep`, `u:gus`, `u:otto`, `u:dep`, `u:pkg`, `u:ro`, `u:bad`.
+    for (basic, public, private) in [
+        (None, 200, 401),
+        (Some("dTpyZXA="), 200, 200),
+        (Some("dTpndXM="), 200, 403),
+        (Some("dTpvdHRv"), 200, 404),
+        (Some("dTpkZXA="), 200, 200),
+        (Some("dTpwa2c="), 403, 403),
+        (Some("dTpybw=="), 200, 200),
+        (Some("dTpiYWQ="), 401, 401),
+    ] {
+        for (project, status) in [(PUBLIC, public), (PRIVATE, private)] {
+            let (answered, headers) = git(&forge, &format!("{project}/repository.git/info/refs"), basic);
+            assert_eq!(answered, status, "{basic:?} {project}");
+            assert_eq!(headers.contains_key("www-authenticate"), status == 401);
+        }
+    }
+    // A project that is not there looks like one that may not be seen.
+    assert_eq!(git(&forge, "999/repository.git/HEAD", None).0, 401);
+    assert_eq!(git(&forge, "999/repository.git/HEAD", Some("dTpvdHRv")).0, 404);
+    assert_eq!(git(&forge, "acme%2Fp7/repository.git/HEAD", None).0, 200);
+}
+
+#[test]
+fn files() {
+    let forge = forge();
+    let base = format!("projects/{PUBLIC}/repository.git");
+    let head = forge.head(PUBLIC, "main");
+    assert_eq!(forge.get(&format!("{base}/HEAD"), "").text(), "ref: refs/heads/main\n");
+    let refs = forge.get(&format!("{base}/info/refs?service=git-upload-pack"), "");
+    assert_eq!(refs.text(), format!("{head}\trefs/heads/main\n{head}\trefs/heads/topic\n"));
+    assert_eq!(refs.headers["content-type"], "text/plain; charset=utf-8");
+    let (folder, name) = head.split_at(2);
+    let object = forge.get(&format!("{base}/objects/{folder}/{name}"), "");
+    assert_eq!((object.status, object.body.first()), (200, Some(&0x78)));
+    assert_eq!(forge.get(&format!("{base}/objects/info/packs"), "").status, 200);
+    for missing in
+        ["objects/info/alternates", "objects/00/00", "config", "objects/xx/yy", "objects/info/http-alternates"]
+    {
+        assert_eq!(forge.get(&format!("{base}/{missing}"), "").status, 404, "{missing}");
+    }
+    let unknown = "0".repeat(38);
+    assert_eq!(forge.get(&format!("{base}/objects/00/{unknown}"), "").status, 404);
+    assert_eq!(forge.send(Method::POST, &format!("{base}/git-upload-pack"), "", Value::Null).status, 405);
+}
+
+#[test]
+fn an_empty_repository_has_a_head_and_nothing_else() {
+    let forge = Forge::new();
+    let base = format!("projects/{PUBLIC}/repository.git");
+    assert_eq!(forge.get(&format!("{base}/HEAD"), "").text(), "ref: refs/heads/main\n");
+    assert_eq!(forge.get(&format!("{base}/info/refs"), "").text(), "");
+}
+
+#[test]
+fn the_head_is_the_projects_default_branch_if_it_is_there() {
+    let forge = forge();
+    let head = || forge.get(&format!("projects/{PUBLIC}/repository.git/HEAD"), "").text();
+    forge.project(PUBLIC, |project| project.default_branch = Some("topic".into()));
+    assert_eq!(head(), "ref: refs/heads/topic\n");
+    forge.delete_branch(PUBLIC, "topic");
+    assert_eq!(head(), "ref: refs/heads/main\n", "the imported one");
+}

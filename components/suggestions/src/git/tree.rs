@@ -1,0 +1,158 @@
+//! Trees: one folder each, as the bytes that git wrote.
+
+use super::Id;
+use bytes::Bytes;
+
+/// A folder. An entry is `<mode> <name>` NUL and the 20 bytes of an id; entries follow one another.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tree(Bytes);
+
+/// What a name in a folder stands for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry<'a> {
+    /// Octal digits.
+    mode: &'a [u8],
+    name: &'a [u8],
+    pub id: Id,
+    /// Where the id's bytes begin.
+    at: usize,
+}
+
+impl Entry<'_> {
+    pub fn is_tree(&self) -> bool {
+        matches!(self.mode, b"40000" | b"040000")
+    }
+
+    /// A file, executable or not, or a symbolic link, whose contents are where it leads. Not a
+    /// folder, and not the commit of another repository.
+    pub fn is_blob(&self) -> bool {
+        self.mode.starts_with(b"100") || self.mode == b"120000"
+    }
+}
+
+impl Tree {
+    /// `None` if the bytes are not those of a tree.
+    pub fn parse(bytes: Bytes) -> Option<Self> {
+        let tree = Tree(bytes);
+        let mut entries = tree.entries();
+        entries.by_ref().for_each(drop);
+        let whole = entries.at == tree.0.len();
+        whole.then_some(tree)
+    }
+
+    pub fn entries(&self) -> Entries<'_> {
+        Entries { bytes: &self.0, at: 0 }
+    }
+
+    /// The entry of this name, in time linear in the folder's size: names are in an order of
+    /// git's own, and not every writer kept it.
+    pub fn find(&self, name: &[u8]) -> Option<Entry<'_>> {
+        self.entries().find(|entry| entry.name == name)
+    }
+
+    /// The tree in which each of these names leads to another id. Names that are not there stay so.
+    pub fn replace<'a>(&self, changes: impl IntoIterator<Item = (&'a [u8], Id)>) -> Tree {
+        let mut bytes = self.0.to_vec();
+        for (name, id) in changes {
+            let place = self.find(name).and_then(|entry| bytes.get_mut(entry.at..entry.at + Id::LENGTH));
+            if let Some(place) = place {
+                place.copy_from_slice(id.bytes());
+            }
+        }
+        Tree(bytes.into())
+    }
+
+    pub fn bytes(&self) -> &Bytes {
+        &self.0
+    }
+}
+
+pub struct Entries<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Iterator for Entries<'a> {
+    type Item = Entry<'a>;
+
+    fn next(&mut self) -> Option<Entry<'a>> {
+        let rest = self.bytes.get(self.at..)?;
+        let space = rest.iter().position(|byte| *byte == b' ')?;
+        let (mode, named) = (rest.get(..space)?, rest.get(space + 1..)?);
+        let end = named.iter().position(|byte| *byte == 0)?;
+        let name = named.get(..end)?;
+        let id: &[u8; Id::LENGTH] = named.get(end + 1..end + 1 + Id::LENGTH)?.try_into().ok()?;
+        if mode.is_empty() || name.is_empty() || !mode.iter().all(u8::is_ascii_digit) {
+            return None;
+        }
+        let at = self.at + space + 1 + end + 1;
+        self.at = at + Id::LENGTH;
+        Some(Entry { mode, name, id: Id::new(*id), at })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(byte: u8) -> Id {
+        Id::new([byte; Id::LENGTH])
+    }
+
+    fn tree(entries: &[(&str, &str, u8)]) -> Bytes {
+        let mut bytes = Vec::new();
+        for (mode, name, number) in entries {
+            bytes.extend_from_slice(format!("{mode} {name}\0").as_bytes());
+            bytes.extend_from_slice(id(*number).bytes());
+        }
+        bytes.into()
+    }
+
+    /// 32 is a space and 48 a digit: an id's bytes are not text.
+    const ENTRIES: [(&str, &str, u8); 5] = [
+        ("100644", "a b", 32),
+        ("120000", "link", 48),
+        ("100755", "run", 0),
+        ("40000", "sub", 1),
+        ("160000", "mod", 2),
+    ];
+
+    #[test]
+    fn entries_are_found_by_name_and_known_by_mode() {
+        let tree = Tree::parse(tree(&ENTRIES)).unwrap();
+        for (mode, name, number) in ENTRIES {
+            let entry = tree.find(name.as_bytes()).unwrap();
+            assert_eq!((entry.mode, entry.id), (mode.as_bytes(), id(number)));
+            assert_eq!(entry.is_tree(), name == "sub");
+            assert_eq!(entry.is_blob(), !matches!(name, "sub" | "mod"));
+        }
+        assert_eq!(tree.find(b"su"), None);
+        assert_eq!(tree.entries().count(), 5);
+    }
+
+    #[test]
+    fn a_replacement_changes_ids_and_nothing_else() {
+        let before = Tree::parse(tree(&ENTRIES)).unwrap();
+        let after = before.replace([(&b"run"[..], id(9)), (b"nowhere", id(8))]);
+        let mut expected = ENTRIES;
+        expected[2].2 = 9;
+        assert_eq!(after.bytes(), &tree(&expected));
+        // Modes that git no longer writes stay as they are.
+        let old = Tree::parse(tree(&[("100664", "x", 1), ("040000", "y", 2)])).unwrap();
+        assert!(old.find(b"x").unwrap().is_blob() && old.find(b"y").unwrap().is_tree());
+        assert_eq!(old.replace([(&b"x"[..], id(3))]).bytes(), &tree(&[("100664", "x", 3), ("040000", "y", 2)]));
+    }
+
+    #[test]
+    fn what_is_no_tree_is_refused() {
+        assert!(Tree::parse(Bytes::new()).is_some());
+        let good = tree(&ENTRIES);
+        for end in 1..good.len() {
+            let cut = Tree::parse(good.slice(..end));
+            assert!(cut.is_none_or(|cut| cut.entries().count() < 5), "{end}");
+        }
+        assert_eq!(Tree::parse(Bytes::from_static(b"100644 a")), None);
+        assert_eq!(Tree::parse(tree(&[("mode", "a", 1)])), None);
+        assert_eq!(Tree::parse(tree(&[("100644", "", 1)])), None);
+    }
+}
