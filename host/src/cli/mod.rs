@@ -5,6 +5,7 @@ mod demo;
 mod fsck;
 mod gc;
 mod import;
+mod import_git;
 mod log;
 mod maintenance;
 mod server;
@@ -31,6 +32,7 @@ enum Command {
     Gc(gc::Gc),
     Fsck(fsck::Fsck),
     Backup(backup::Backup),
+    ImportGit(import_git::ImportGit),
     Token(token::Token),
 }
 
@@ -42,6 +44,7 @@ pub fn run() -> ExitCode {
         Command::Gc(gc) => gc.run(),
         Command::Fsck(fsck) => fsck.run(),
         Command::Backup(backup) => backup.run(),
+        Command::ImportGit(import) => import.run(),
         Command::Token(token) => token.run(),
     };
     match result {

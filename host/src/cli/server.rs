@@ -8,15 +8,18 @@ use clap::builder::NonEmptyStringValueParser;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use thiserror::Error;
-use ureq::http::StatusCode;
+use ureq::http::{Response, StatusCode};
 use ureq::tls::{RootCerts, TlsConfig};
-use ureq::{Agent, SendBody};
+use ureq::{Agent, Body, SendBody};
 
 /// How long a connection may take. An answer may take longer: an import is as long as its file.
 const CONNECT: Duration = Duration::from_secs(10);
 
 /// The largest answer that is read, in bytes.
 const MAX_ANSWER: u64 = 1 << 20;
+
+/// The largest text that is read, in bytes: a line for each branch and tag of a repository.
+const MAX_TEXT: u64 = 64 << 20;
 
 /// Which server, and on whose authority.
 #[derive(Args)]
@@ -60,31 +63,45 @@ impl Server {
         Server { url: url.to_owned(), token: token.to_owned() }
     }
 
+    /// The text at `path`, below `/api/v4/`.
+    pub fn get(&self, path: &str) -> Result<String, ServerError> {
+        let sent = agent().get(self.address(path)).header("authorization", self.authorization()?).call();
+        self.read(path, sent, MAX_TEXT)
+    }
+
     /// Sends `body` to `path`, below `/api/v4/`, and reads the answer.
     pub fn post<A: DeserializeOwned>(&self, path: &str, media_type: &str, body: SendBody) -> Result<A, ServerError> {
-        if !self.token.bytes().all(|byte| byte.is_ascii_graphic()) {
-            return Err(ServerError::Token);
-        }
-        let base = self.url.trim_end_matches('/');
         let sent = agent()
-            .post(format!("{base}/api/v4/{path}"))
-            .header("authorization", format!("Bearer {}", self.token))
+            .post(self.address(path))
+            .header("authorization", self.authorization()?)
             .header("content-type", media_type)
             // A server that refuses says so before a gigabyte is on its way.
             .header("expect", "100-continue")
             .send(body);
+        let text = self.read(path, sent, MAX_ANSWER)?;
+        serde_json::from_str(&text).map_err(|why| ServerError::NoAnswer {
+            url: self.url.clone(),
+            path: path.to_owned(),
+            why: why.to_string(),
+        })
+    }
+
+    fn address(&self, path: &str) -> String {
+        format!("{}/api/v4/{path}", self.url.trim_end_matches('/'))
+    }
+
+    fn authorization(&self) -> Result<String, ServerError> {
+        let is_possible = self.token.bytes().all(|byte| byte.is_ascii_graphic());
+        if is_possible { Ok(format!("Bearer {}", self.token)) } else { Err(ServerError::Token) }
+    }
+
+    /// The text of an answer that says that all went well.
+    fn read(&self, path: &str, sent: Result<Response<Body>, ureq::Error>, limit: u64) -> Result<String, ServerError> {
         let mut response = sent.map_err(|error| self.failed(error))?;
         let status = response.status();
-        let text = response.body_mut().with_config().limit(MAX_ANSWER).read_to_string();
+        let text = response.body_mut().with_config().limit(limit).read_to_string();
         let text = text.map_err(|error| self.failed(error))?;
-        if status.is_success() {
-            return serde_json::from_str(&text).map_err(|why| ServerError::NoAnswer {
-                url: self.url.clone(),
-                path: path.to_owned(),
-                why: why.to_string(),
-            });
-        }
-        Err(self.refused(status, path, &text))
+        if status.is_success() { Ok(text) } else { Err(self.refused(status, path, &text)) }
     }
 
     fn failed(&self, error: ureq::Error) -> ServerError {
