@@ -7,6 +7,7 @@ mod issue_statistics;
 mod namespaces;
 mod package_registry;
 mod product_analytics;
+mod suggestions;
 
 use bytes::Bytes;
 use hexad::{Host, Manifest, Options, Runtime};

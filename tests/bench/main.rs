@@ -5,6 +5,7 @@
 mod analytics;
 mod hello;
 mod load;
+mod suggestions;
 mod table;
 mod verdaccio;
 
@@ -109,6 +110,8 @@ fn main() {
     analytics::print(&server, &hello, &hello_load);
     publishes(&ours, theirs.as_ref(), &hello_load);
     memory(&ours, &server, theirs.as_ref().zip(peer.as_ref()));
+    drop(server);
+    suggestions::run();
 }
 
 fn publishes(ours: &Registry, theirs: Option<&Registry>, hello: &Load) {

@@ -3,6 +3,7 @@
 
 mod bun;
 mod engine;
+mod git;
 mod journey;
 mod namespaces;
 mod npm;

@@ -4,5 +4,7 @@
 pub mod forge;
 pub mod package;
 pub mod registry;
+pub mod repository;
 pub mod server;
+pub mod suggestions;
 pub mod upstream;

@@ -4,3 +4,4 @@ mod backup;
 mod crash;
 mod maintenance;
 mod races;
+mod suggestions;

@@ -1,0 +1,144 @@
+//! Suggestions applied to a large repository, beside git making the same commits locally.
+
+use crate::load::{self, Load, Request};
+use hexad_tests::forge::{self, DEVELOPER, PRIVATE};
+use hexad_tests::repository::Repository;
+use hexad_tests::server::Server;
+use hexad_tests::suggestions::{Suggestions, import_git};
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+const FOLDERS: u64 = 5_000;
+const FILES: u64 = 10;
+const COMMITS: u64 = 10_000;
+/// Each with one suggestion, which is applied once.
+const BRANCHES: u64 = 600;
+const ONE_BY_ONE: usize = 200;
+/// The line that is replaced.
+const LINE: u64 = 20;
+
+fn path(file: u64) -> String {
+    let folder = file / FILES;
+    format!("part-{}/folder-{}/file-{}.txt", folder / 50, folder % 50, file % FILES)
+}
+
+fn contents(file: u64, version: u64) -> String {
+    (0..40).map(|line| format!("line {line} of file {file}, version {version}\n")).collect()
+}
+
+/// 50,000 files in 5,000 folders; then a commit for each of 10,000 changes of one file.
+fn repository() -> Repository {
+    let repository = Repository::empty();
+    let mut fast_import = Command::new("git")
+        .args(["fast-import", "--quiet"])
+        .current_dir(repository.path())
+        .stdin(Stdio::piped())
+        .spawn()
+        .expect("the benchmark needs the program `git`");
+    let mut stream = String::new();
+    let mut commit = |number: u64, files: &mut dyn Iterator<Item = u64>| {
+        let _ = write!(
+            stream,
+            "commit refs/heads/main\nmark :{}\ncommitter A <a@x> {} +0000\n",
+            number + 1,
+            1_700_000_000 + number
+        );
+        let message = format!("change {number}");
+        let _ = write!(stream, "data {}\n{message}\n", message.len());
+        if number > 0 {
+            let _ = writeln!(stream, "from :{number}");
+        }
+        for file in files {
+            let contents = contents(file, number);
+            let _ = write!(stream, "M 100644 inline {}\ndata {}\n{contents}\n", path(file), contents.len());
+        }
+    };
+    commit(0, &mut (0..FOLDERS * FILES));
+    (1..COMMITS).for_each(|number| commit(number, &mut std::iter::once(number * 7919 % (FOLDERS * FILES))));
+    for branch in 0..BRANCHES {
+        let _ = write!(stream, "reset refs/heads/topic-{branch}\nfrom :{COMMITS}\n");
+    }
+    fast_import.stdin.take().expect("piped").write_all(stream.as_bytes()).expect("git reads");
+    assert!(fast_import.wait().expect("git ends").success());
+    repository
+}
+
+pub fn run() {
+    eprintln!("a repository of 50,000 files and 10,000 commits…");
+    let repository = repository();
+    let data = tempfile::tempdir().expect("a temporary folder");
+    let server = Server::start(data.path());
+    forge::seed(&server);
+    println!("Suggestions, on 50,000 files in 5,000 folders with 10,000 commits");
+
+    eprintln!("import-git…");
+    let output = import_git(&server, PRIVATE, repository.path(), &[]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    println!("  import-git: {}", said.lines().next().unwrap_or_default());
+
+    eprintln!("commenting on {BRANCHES} branches…");
+    let client = Suggestions::new(&server, PRIVATE, DEVELOPER);
+    let head = client.head("topic-0");
+    let mut requests: Vec<Request> = (0..BRANCHES)
+        .map(|branch| {
+            client.import_merge_request(1 + branch, &format!("topic-{branch}"));
+            let id = client.suggest(1 + branch, &head, &edited(branch), LINE, "suggested").expect("an answer");
+            Request {
+                method: "PUT",
+                path: format!("/api/v4/suggestions/{id}/apply"),
+                headers: vec![("private-token", DEVELOPER.into())],
+                body: Vec::new(),
+            }
+        })
+        .collect();
+    eprintln!("applying…");
+    println!("  {:<38} {:>9} {:>9} {:>9}", "", "per s", "p50 ms", "p99 ms");
+    let at_once = requests.split_off(ONE_BY_ONE);
+    row("apply, one after the other", &load::each_once(&server.url, requests, 1));
+    row("apply, 8 at once on different branches", &load::each_once(&server.url, at_once, 8));
+    git(&repository);
+    println!();
+}
+
+fn row(name: &str, load: &Load) {
+    println!("  {name:<38} {:>9.0} {:>9.2} {:>9.2}", load.per_second(), load.percentile(0.5), load.percentile(0.99));
+}
+
+/// The file that is changed on a branch.
+fn edited(branch: u64) -> String {
+    path(branch * 104_729 % (FOLDERS * FILES))
+}
+
+/// The same with git: write the file's object, put it into an index, write the folders, the commit
+/// and the branch, all of it durably.
+fn git(repository: &Repository) {
+    repository.git(&["config", "core.fsync", "all"]);
+    repository.git(&["read-tree", "topic-0"]);
+    let mut latencies = Vec::new();
+    for branch in 0..20 {
+        let (path, name) = (edited(branch), format!("topic-{branch}"));
+        let start = Instant::now();
+        let before = repository.text(&["show", &format!("{name}:{path}")]) + "\n";
+        let lines = before.split_inclusive('\n').zip(1..);
+        let after: String = lines.map(|(text, line)| if line == LINE { "suggested\n" } else { text }).collect();
+        repository.write("new-contents", after.as_bytes());
+        let blob = repository.text(&["hash-object", "-w", "--no-filters", "new-contents"]);
+        repository.git(&["update-index", "--cacheinfo", &format!("100644,{blob},{path}")]);
+        let tree = repository.text(&["write-tree"]);
+        let commit = repository.text(&["commit-tree", &tree, "-p", &name, "-m", "Suggested"]);
+        repository.git(&["update-ref", &format!("refs/heads/{name}"), &commit]);
+        latencies.push(start.elapsed().as_secs_f64() * 1000.0);
+    }
+    latencies.sort_by(f64::total_cmp);
+    let (sum, last) = (latencies.iter().sum::<f64>(), latencies.len() - 1);
+    let rate = 1000.0 * latencies.len() as f64 / sum;
+    println!(
+        "  {:<38} {rate:>9.0} {:>9.2} {:>9.2}",
+        "git, the same commits, one by one",
+        latencies[last / 2],
+        latencies[last]
+    );
+}

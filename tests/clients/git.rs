@@ -1,0 +1,153 @@
+//! git, which reads what was imported and what was applied.
+
+use super::wanted;
+use hexad_tests::forge::{self, DEVELOPER, OUTSIDER, PRIVATE, PUBLIC};
+use hexad_tests::repository::{Repository, git};
+use hexad_tests::server::Server;
+use hexad_tests::suggestions::{Suggestions, import_git};
+
+fn server() -> (Server, tempfile::TempDir) {
+    let data = tempfile::tempdir().expect("a temporary folder");
+    let server = Server::start(data.path());
+    forge::seed(&server);
+    (server, data)
+}
+
+fn repository() -> Repository {
+    let repository = Repository::with(&[("a.txt", b"one\ntwo\nthree\n"), ("dir/sub/b", b"\xff\r\nb"), ("empty", b"")]);
+    repository.git(&["tag", "-a", "v1", "-m", "first"]);
+    repository.git(&["tag", "light"]);
+    repository.write("dir/c", b"c\n");
+    repository.commit("second");
+    repository
+}
+
+#[track_caller]
+fn import(server: &Server, project: u64, repository: &Repository, more: &[&str]) -> String {
+    let output = import_git(server, project, repository.path(), more);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("UTF-8")
+}
+
+fn refs(repository: &Repository) -> String {
+    repository.text(&[
+        "for-each-ref",
+        "--format=%(objectname) %(refname:lstrip=-1)",
+        "refs/heads",
+        "refs/tags",
+        "refs/remotes",
+    ])
+}
+
+#[test]
+fn a_clone_has_what_was_imported() {
+    if !wanted() {
+        return;
+    }
+    let (server, _data) = server();
+    let repository = repository();
+    let said = import(&server, PRIVATE, &repository, &[]);
+    assert!(said.contains("objects: 10 stored, 0 known; refs: 4 moved, 0 unchanged"), "{said}");
+    let client = Suggestions::new(&server, PRIVATE, DEVELOPER);
+    let clone = Repository::clone(&client.clone_url());
+    assert_eq!(
+        clone.text(&["rev-parse", "origin/main", "origin/topic", "v1", "light"]),
+        repository.text(&["rev-parse", "main", "topic", "v1", "light"])
+    );
+    assert_eq!(clone.git(&["show", "origin/topic:dir/sub/b"]), b"\xff\r\nb");
+    assert!(refs(&clone).contains("v1"));
+    // Again: nothing is left to send.
+    let again = import(&server, PRIVATE, &repository, &[]);
+    assert!(again.contains("objects: 0 stored, 0 known; refs: 0 moved, 4 unchanged"), "{again}");
+    // A new commit: only what is new.
+    repository.write("dir/c", b"d\n");
+    repository.commit("third");
+    let third = import(&server, PRIVATE, &repository, &[]);
+    assert!(third.contains("objects: 4 stored, 0 known; refs: 1 moved, 3 unchanged"), "{third}");
+    clone.git(&["fetch", "-q"]);
+    assert_eq!(clone.text(&["rev-parse", "origin/topic"]), repository.text(&["rev-parse", "topic"]));
+}
+
+#[test]
+fn a_clone_needs_rights() {
+    if !wanted() {
+        return;
+    }
+    let (server, _data) = server();
+    let repository = repository();
+    import(&server, PRIVATE, &repository, &[]);
+    import(&server, PUBLIC, &repository, &[]);
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let clone = |project: u64, token: &str, name: &str| {
+        let url = Suggestions::new(&server, project, token).clone_url();
+        git(folder.path(), &["clone", "-q", &url, name]).status.success()
+    };
+    assert!(!clone(PRIVATE, OUTSIDER, "a"));
+    assert!(!clone(PRIVATE, "wrong", "b"));
+    assert!(clone(PRIVATE, DEVELOPER, "c"));
+    let anonymous = format!("{}/api/v4/projects/acme%2Fopen/repository.git", server.url);
+    assert!(git(folder.path(), &["clone", "-q", &anonymous, "d"]).status.success());
+    let header = format!("http.extraHeader=PRIVATE-TOKEN: {DEVELOPER}");
+    let private = format!("{}/api/v4/projects/{PRIVATE}/repository.git", server.url);
+    assert!(git(folder.path(), &["-c", &header, "clone", "-q", &private, "e"]).status.success());
+}
+
+#[test]
+fn an_applied_suggestion_is_a_commit_that_can_be_fetched() {
+    if !wanted() {
+        return;
+    }
+    let (server, _data) = server();
+    let repository = repository();
+    import(&server, PRIVATE, &repository, &[]);
+    let client = Suggestions::new(&server, PRIVATE, DEVELOPER);
+    client.import_merge_request(1, "topic");
+    let clone = Repository::clone(&client.clone_url());
+    let head = client.head("topic");
+    let id = client.suggest(1, &head, "dir/sub/b", 2, "bee").expect("an answer");
+    assert_eq!(client.apply(id, "Bees").expect("an answer").status, 200);
+    clone.git(&["fetch", "-q"]);
+    clone.git(&["fsck", "--full", "--strict"]);
+    assert_eq!(clone.git(&["show", "origin/topic:dir/sub/b"]), b"\xff\r\nbee");
+    assert_eq!(clone.text(&["log", "-1", "--format=%P %an %s", "origin/topic"]), format!("{head} Dev Developer Bees"));
+
+    // The local repository does not know that commit, so it must not move the branch away from it.
+    repository.write("x", b"x\n");
+    repository.commit("meanwhile");
+    let refused = import_git(&server, PRIVATE, repository.path(), &[]);
+    let why = String::from_utf8_lossy(&refused.stderr);
+    assert!(!refused.status.success() && why.contains("--force"), "{why}");
+    assert_eq!(client.head("topic"), clone.text(&["rev-parse", "origin/topic"]));
+    import(&server, PRIVATE, &repository, &["--force"]);
+    assert_eq!(client.head("topic"), repository.text(&["rev-parse", "topic"]));
+
+    repository.git(&["checkout", "-q", "main"]);
+    repository.git(&["branch", "-q", "-D", "topic"]);
+    repository.git(&["tag", "-d", "light"]);
+    assert!(import(&server, PRIVATE, &repository, &[]).contains("refs: 0 moved"));
+    assert!(import(&server, PRIVATE, &repository, &["--prune"]).contains("refs: 2 moved"));
+    clone.git(&["fetch", "-q", "--prune"]);
+    assert!(!refs(&clone).contains("topic"));
+}
+
+#[test]
+fn what_cannot_be_imported_is_said() {
+    if !wanted() {
+        return;
+    }
+    let (server, _data) = server();
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let refused = |project: u64, folder: &std::path::Path, expected: &str| {
+        let output = import_git(&server, project, folder, &[]);
+        let why = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && why.contains(expected), "{why}");
+    };
+    refused(PRIVATE, folder.path(), "not a git repository");
+    refused(PRIVATE, Repository::empty().path(), "no branches");
+    refused(999, repository().path(), "404 Project Not Found");
+    let damaged = repository();
+    let blob = damaged.text(&["rev-parse", "HEAD:a.txt"]);
+    let (first, rest) = blob.split_at(2);
+    std::fs::remove_file(damaged.file(&format!(".git/objects/{first}/{rest}"))).expect("a loose object");
+    refused(PRIVATE, damaged.path(), &blob);
+}

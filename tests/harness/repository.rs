@@ -1,0 +1,85 @@
+//! A local git repository, by the program `git`.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+pub struct Repository {
+    folder: tempfile::TempDir,
+}
+
+impl Repository {
+    /// An empty one, on branch `main`.
+    pub fn empty() -> Self {
+        let repository = Repository { folder: tempfile::tempdir().expect("a temporary folder") };
+        repository.git(&["init", "-q", "-b", "main"]);
+        repository
+    }
+
+    /// One with these files in one commit, on branch `main` and, checked out, on `topic`.
+    pub fn with(files: &[(&str, &[u8])]) -> Self {
+        let repository = Repository::empty();
+        for (path, contents) in files {
+            repository.write(path, contents);
+        }
+        repository.commit("first");
+        repository.git(&["checkout", "-q", "-b", "topic"]);
+        repository
+    }
+
+    /// What `git clone` makes of `url`, which may have credentials; checked by `git fsck`.
+    pub fn clone(url: &str) -> Self {
+        let repository = Repository { folder: tempfile::tempdir().expect("a temporary folder") };
+        repository.git(&["clone", "-q", url, "."]);
+        repository.git(&["fsck", "--full", "--strict"]);
+        repository
+    }
+
+    pub fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    pub fn file(&self, path: &str) -> PathBuf {
+        self.folder.path().join(path)
+    }
+
+    pub fn write(&self, path: &str, contents: &[u8]) {
+        std::fs::create_dir_all(self.file(path).parent().expect("a folder")).expect("a folder");
+        std::fs::write(self.file(path), contents).expect("a file");
+    }
+
+    /// Commits everything; its id.
+    pub fn commit(&self, message: &str) -> String {
+        self.git(&["add", "-A"]);
+        self.git(&["commit", "-q", "--allow-empty", "-m", message]);
+        self.text(&["rev-parse", "HEAD"])
+    }
+
+    /// What git prints, as text without its last line's end.
+    #[track_caller]
+    pub fn text(&self, arguments: &[&str]) -> String {
+        String::from_utf8(self.git(arguments)).expect("UTF-8").trim_end().to_owned()
+    }
+
+    /// What git prints; it has to be content.
+    #[track_caller]
+    pub fn git(&self, arguments: &[&str]) -> Vec<u8> {
+        let output = git(self.path(), arguments);
+        assert!(output.status.success(), "git {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+        output.stdout
+    }
+}
+
+/// Runs git in a folder, with nobody's configuration and always the same people and times.
+pub fn git(folder: &Path, arguments: &[&str]) -> Output {
+    Command::new("git")
+        .args(arguments)
+        .current_dir(folder)
+        .env_remove("GIT_DIR")
+        .env("GIT_TERMINAL_PROMPT", "0")
+        .envs([("GIT_CONFIG_GLOBAL", "/dev/null"), ("GIT_CONFIG_NOSYSTEM", "1")])
+        .envs([("GIT_AUTHOR_NAME", "A"), ("GIT_AUTHOR_EMAIL", "a@x"), ("GIT_AUTHOR_DATE", "1700000000 +0000")])
+        .envs([("GIT_COMMITTER_NAME", "A"), ("GIT_COMMITTER_EMAIL", "a@x"), ("GIT_COMMITTER_DATE", "1700000000 +0000")])
+        .stdin(Stdio::null())
+        .output()
+        .expect("these tests need the program `git`")
+}

@@ -1,0 +1,109 @@
+//! A plain client of merge requests' discussions and suggestions.
+
+use crate::registry::Answer;
+use crate::server::{BOOTSTRAP_TOKEN, Server, binary};
+use serde_json::{Value, json};
+use std::io::Read as _;
+use std::path::Path;
+use std::process::{Command, Output};
+
+/// One project on a server, with a token.
+#[derive(Clone)]
+pub struct Suggestions {
+    url: String,
+    project: u64,
+    token: String,
+    agent: ureq::Agent,
+}
+
+impl Suggestions {
+    pub fn new(server: &Server, project: u64, token: &str) -> Self {
+        let agent = ureq::Agent::config_builder().http_status_as_error(false).build().into();
+        Suggestions { url: server.url.clone(), project, token: token.into(), agent }
+    }
+
+    /// The address that git clones, with the token as the password.
+    pub fn clone_url(&self) -> String {
+        let host = self.url.trim_start_matches("http://");
+        format!("http://git:{}@{host}/api/v4/projects/{}/repository.git", self.token, self.project)
+    }
+
+    /// Imports merge request `iid`, from `branch` to `main`.
+    pub fn import_merge_request(&self, iid: u64, branch: &str) {
+        let record = json!({"kind": "merge_request", "id": 1000 * self.project + iid, "iid": iid, "project_id": self.project,
+            "source_branch": branch, "target_branch": "main", "state": "opened", "title": branch, "author": {"id": 3}});
+        let answer = self
+            .agent
+            .post(format!("{}/api/v4/import/suggestions", self.url))
+            .header("private-token", BOOTSTRAP_TOKEN)
+            .content_type("application/x-ndjson")
+            .send(record.to_string())
+            .expect("an answer");
+        assert_eq!(read(answer).expect("an answer").json()["failed"], 0);
+    }
+
+    /// Where a branch stands.
+    pub fn head(&self, branch: &str) -> String {
+        self.try_head(branch).expect("an answer")
+    }
+
+    /// The same; an error if the server went away.
+    pub fn try_head(&self, branch: &str) -> Result<String, ureq::Error> {
+        let path = format!("projects/{}/repository.git/info/refs", self.project);
+        let refs = String::from_utf8(self.get(&path)?.body).expect("UTF-8");
+        let suffix = format!("\trefs/heads/{branch}");
+        Ok(refs.lines().find_map(|line| line.strip_suffix(&suffix)).expect("the branch is there").to_owned())
+    }
+
+    pub fn get(&self, path: &str) -> Result<Answer, ureq::Error> {
+        read(self.agent.get(format!("{}/api/v4/{path}", self.url)).header("private-token", &self.token).call()?)
+    }
+
+    /// Proposes `text` in place of a line of a file at `head`; the suggestion's id.
+    pub fn suggest(&self, iid: u64, head: &str, path: &str, line: u64, text: &str) -> Result<u64, ureq::Error> {
+        let body = json!({"body": format!("```suggestion\n{text}\n```"), "position": {"position_type": "text",
+            "base_sha": head, "start_sha": head, "head_sha": head, "old_path": path, "new_path": path, "new_line": line}});
+        let answer = self
+            .agent
+            .post(format!("{}/api/v4/projects/{}/merge_requests/{iid}/discussions", self.url, self.project))
+            .header("private-token", &self.token)
+            .content_type("application/json")
+            .send(body.to_string())?;
+        let answer = read(answer)?;
+        assert_eq!(answer.status, 201, "{}", String::from_utf8_lossy(&answer.body));
+        Ok(answer.json()["notes"][0]["suggestions"][0]["id"].as_u64().expect("an id"))
+    }
+
+    pub fn apply(&self, id: u64, message: &str) -> Result<Answer, ureq::Error> {
+        self.put(&format!("suggestions/{id}/apply"), &json!({"commit_message": message}))
+    }
+
+    pub fn put(&self, path: &str, body: &Value) -> Result<Answer, ureq::Error> {
+        let answer = self
+            .agent
+            .put(format!("{}/api/v4/{path}", self.url))
+            .header("private-token", &self.token)
+            .content_type("application/json")
+            .send(body.to_string())?;
+        read(answer)
+    }
+}
+
+fn read(response: ureq::http::Response<ureq::Body>) -> Result<Answer, ureq::Error> {
+    let status = response.status().as_u16();
+    let mut body = Vec::new();
+    response.into_body().into_reader().read_to_end(&mut body)?;
+    Ok(Answer { status, body })
+}
+
+/// `hexad import-git` of a local repository.
+pub fn import_git(server: &Server, project: u64, folder: &Path, more: &[&str]) -> Output {
+    Command::new(binary())
+        .arg("import-git")
+        .args(["--project", &project.to_string(), "--url", &server.url, "--token", BOOTSTRAP_TOKEN])
+        .args(more)
+        .arg(folder)
+        .envs([("GIT_CONFIG_GLOBAL", "/dev/null"), ("GIT_CONFIG_NOSYSTEM", "1")])
+        .output()
+        .expect("hexad runs")
+}
