@@ -9,7 +9,7 @@ DATA ?= data
 CLIENTS ?= yes
 
 .DEFAULT_GOAL := help
-.PHONY: git help run build components host fixtures test lint bench bench-namespaces clean toolchain clients peers
+.PHONY: git help run build components host fixtures test lint bench bench-issues bench-namespaces clean toolchain clients peers
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -52,6 +52,10 @@ bench: peers components ## Measure, beside a native hyper server and verdaccio; 
 bench-namespaces: components ## Measure lists and searches of 200,000 namespaces, beside PostgreSQL 15
 	cargo test --locked --release --workspace --no-run
 	cargo bench --locked --workspace --bench namespaces
+
+bench-issues: components ## Count a million issues, beside PostgreSQL; ISSUES=1000000 DATA=folder
+	cargo test --locked --release --workspace --no-run
+	cargo bench --locked --workspace --bench issues
 
 clean: ## Remove what was built; data stays
 	cargo clean
