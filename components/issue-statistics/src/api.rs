@@ -7,13 +7,14 @@ use crate::count::{self, Counts, Place};
 use crate::filter;
 use crate::import;
 use crate::route::{self, Level, Route};
-use crate::store::Store;
+use crate::store::{self, Store};
 use crate::visibility::Viewer;
 use directory::caller::{self, Accepted, Caller};
 use directory::project::{Lookup, Project};
 use directory::{access, catalog, namespace, project, setting};
 use http::header::LOCATION;
 use http::{HeaderValue, StatusCode};
+use kit::rate::{self, Limit};
 use kit::{Env, Error, Request, Response};
 use people::Directory;
 use serde_json::json;
@@ -29,6 +30,9 @@ const LINES: [&str; 7] = [
     "application/x-www-form-urlencoded",
     "text/plain",
 ];
+
+/// The variable with how many questions with a search a user may ask in a minute; empty: any number.
+pub const SEARCH_RATE_LIMIT: &str = "issues_search_rate_limit";
 
 /// How often a question is asked anew whose segments were merged away meanwhile.
 const ATTEMPTS: usize = 4;
@@ -70,9 +74,13 @@ fn statistics(env: &Env, caller: &Caller, level: &Level, request: &Request) -> R
             Found::Moved(project) => return Ok(moved(env, request, &project)),
         },
     };
+    let user_id = caller.user_or_401()?.id;
+    if !asked.search.is_empty() {
+        let limit = Limit { variable: SEARCH_RATE_LIMIT, seconds: 60, keys: store::SEARCHES };
+        rate::check(env, &limit, &user_id.to_string())?;
+    }
     let catalog = catalog::read(env)?;
     let store = Store::new(env);
-    let user_id = caller.user_or_401()?.id;
     let sight = store.warm.sight(user_id, catalog.revision(), env.now, || catalog.sight(env, caller))?;
     let viewer = Viewer { user_id, catalog, sight };
     let below = place != Place::Everywhere;

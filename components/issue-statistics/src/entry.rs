@@ -12,7 +12,7 @@ wasi::export_area!(Component with_types_in kit::wasi::bindings);
 
 impl Handler for Component {
     async fn handle(request: Incoming) -> Outcome {
-        wasi::serve(request, &[BOOTSTRAP_ADMIN_TOKEN, EXTERNAL_URL], api::handle).await
+        wasi::serve(request, &[BOOTSTRAP_ADMIN_TOKEN, EXTERNAL_URL, api::SEARCH_RATE_LIMIT], api::handle).await
     }
 }
 

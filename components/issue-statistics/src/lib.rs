@@ -15,6 +15,7 @@
 //! | `segment/<id>/head` | blob: size of a segment, and the first keys of its tables' pages |
 //! | `segment/<id>/<table>/<number>` | blob: a page of at most 64 KiB, or one longer value |
 //! | `dead/<id>` | blob: a set of documents of one segment |
+//! | `rate/<slot>` | root: how often who searched lately, if that is limited |
 //!
 //! A question is asked of each segment, and the counts added up: the documents of the projects that
 //! the caller may see, cut with the documents of each filter. Which projects those are is told by the
@@ -32,6 +33,8 @@ mod count;
 #[cfg(target_family = "wasm")]
 mod entry;
 mod filter;
+#[cfg(test)]
+mod golden;
 mod hash;
 mod import;
 mod index;

@@ -14,6 +14,9 @@ use std::rc::Rc;
 
 const INDEX: &str = "issue-statistics/v1/index";
 
+/// Below this are the counts of the rate limit of searches.
+pub const SEARCHES: &str = "issue-statistics/v1/rate/";
+
 fn head_key(segment: &str) -> String {
     format!("issue-statistics/v1/segment/{segment}/head")
 }

@@ -123,3 +123,14 @@ fn imports_are_for_administrators() {
     let post = |token: &str| send_body(&env, Method::POST, "/api/v4/import/issues", token, Body::Empty).status;
     assert_eq!(["", "alice", "root"].map(post), [401, 403, 200]);
 }
+
+#[test]
+fn searches_are_limited_if_that_is_wanted() {
+    let store = MemoryStore::default();
+    forge_on(store.clone());
+    let env = kit::double::env(store, &[("issues_search_rate_limit", "2")]);
+    let status = |path: &str| get(&env, "alice", path).status;
+    assert_eq!(["?search=a"; 3].map(|query| status(&format!("issues_statistics{query}"))), [200, 200, 429]);
+    assert_eq!(status("issues_statistics"), 200);
+    assert_eq!(get(&env, "bob", "issues_statistics?search=a").status, 200, "each user by themselves");
+}

@@ -1,0 +1,75 @@
+//! The host is killed in the middle of an import of issues. Whole batches are there afterwards, and
+//! nothing else, and the import can be repeated.
+
+use hexad_tests::forge::{self, ADMIN, PUBLIC};
+use hexad_tests::server::Server;
+use std::io::Write as _;
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+/// What the component puts in one batch at most.
+const BATCH: u64 = 65_536;
+/// A batch and a part of the next.
+const SENT: u64 = BATCH + 9_000;
+
+/// Far longer than a batch takes.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+fn lines(range: std::ops::RangeInclusive<u64>) -> String {
+    let line = |id| {
+        format!(
+            "{{\"kind\":\"issue\",\"id\":{id},\"iid\":{id},\"project_id\":{PUBLIC},\"title\":\"issue {id}\",\"state\":\"opened\"}}\n"
+        )
+    };
+    range.map(line).collect()
+}
+
+fn count(server: &Server, query: &str) -> u64 {
+    let url = format!("{}/api/v4/projects/{PUBLIC}/issues_statistics{query}", server.url);
+    let mut answer = ureq::get(url).header("private-token", ADMIN).call().expect("an answer");
+    let text = answer.body_mut().read_to_string().expect("text");
+    let json: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    json["statistics"]["counts"]["all"].as_u64().expect("a number")
+}
+
+fn import(server: &Server, lines: String) {
+    let url = format!("{}/api/v4/import/issues", server.url);
+    let answer = ureq::post(url).header("private-token", ADMIN).content_type("application/x-ndjson").send(lines);
+    assert_eq!(answer.expect("an answer").status(), 200);
+}
+
+/// Sends a body that does not end, and returns its connection.
+fn begin(server: &Server, lines: &str) -> TcpStream {
+    let address = server.url.strip_prefix("http://").expect("an address");
+    let mut stream = TcpStream::connect(address).expect("a connection");
+    let head = format!(
+        "POST /api/v4/import/issues HTTP/1.1\r\nhost: {address}\r\nprivate-token: {ADMIN}\r\n\
+         content-type: application/x-ndjson\r\ntransfer-encoding: chunked\r\n\r\n{:x}\r\n{lines}\r\n",
+        lines.len()
+    );
+    stream.write_all(head.as_bytes()).expect("the host reads");
+    stream
+}
+
+#[test]
+fn an_import_that_is_killed_leaves_whole_batches() {
+    let data = tempfile::tempdir().expect("a temporary folder");
+    let server = Server::start(data.path());
+    forge::seed(&server);
+    let open = begin(&server, &lines(1..=SENT));
+    let started = Instant::now();
+    while count(&server, "") == 0 {
+        assert!(started.elapsed() < PATIENCE, "the first batch never came");
+        std::thread::yield_now();
+    }
+    server.kill();
+    drop(open);
+
+    let server = Server::start(data.path());
+    assert_eq!(count(&server, ""), BATCH);
+    assert_eq!(count(&server, &format!("?search={BATCH}")), 1);
+    assert_eq!(count(&server, &format!("?search={}", BATCH + 1)), 0);
+    import(&server, lines(1..=SENT));
+    assert_eq!(count(&server, ""), SENT);
+    assert_eq!(count(&server, "?search=issue"), SENT);
+}
