@@ -1,7 +1,7 @@
 //! The listening socket, and the thread that hands its connections to the shards.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener as Bound};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -9,6 +9,7 @@ use std::time::Duration;
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::watch;
 
+use crate::ingress::{Accepted, Ingress};
 use crate::shard::{self, Job, Shard, Stop};
 use crate::throttle::Throttle;
 
@@ -26,24 +27,23 @@ pub struct Acceptor {
 }
 
 impl Acceptor {
-    /// Binds `address` (port 0: any free one) and starts to accept.
-    pub fn start(address: SocketAddr, shards: Arc<Vec<Shard>>, stop: watch::Receiver<Stop>) -> io::Result<Self> {
+    /// Starts to accept from a socket that listens.
+    pub fn start(
+        listener: Bound,
+        ingress: Arc<Ingress>,
+        shards: Arc<Vec<Shard>>,
+        stop: watch::Receiver<Stop>,
+    ) -> io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        listener.set_nonblocking(true)?;
         let listener = {
             let _context = runtime.enter();
-            let socket = match address {
-                SocketAddr::V4(_) => TcpSocket::new_v4()?,
-                SocketAddr::V6(_) => TcpSocket::new_v6()?,
-            };
-            // A restart must not wait for the connections of the process before it.
-            socket.set_reuseaddr(true)?;
-            socket.bind(address)?;
-            socket.listen(BACKLOG)?
+            TcpListener::from_std(listener)?
         };
         let address = listener.local_addr()?;
         let thread = std::thread::Builder::new()
             .name("acceptor".to_owned())
-            .spawn(move || runtime.block_on(accept(listener, &shards, stop)))?;
+            .spawn(move || runtime.block_on(accept(listener, &ingress, &shards, stop)))?;
         Ok(Self { address, thread })
     }
 
@@ -59,22 +59,57 @@ impl Acceptor {
     }
 }
 
-async fn accept(listener: TcpListener, shards: &[Shard], mut stop: watch::Receiver<Stop>) {
-    let throttle = Throttle::new(1, 3);
+/// Binds `address` (port 0: any free one).
+pub fn bind(address: SocketAddr) -> io::Result<Bound> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let _context = runtime.enter();
+    let socket = match address {
+        SocketAddr::V4(_) => TcpSocket::new_v4()?,
+        SocketAddr::V6(_) => TcpSocket::new_v6()?,
+    };
+    // A restart must not wait for the connections of the process before it.
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)?.into_std()
+}
+
+async fn accept(listener: TcpListener, ingress: &Arc<Ingress>, shards: &[Shard], mut stop: watch::Receiver<Stop>) {
+    let (throttle, crowded) = (Throttle::new(1, 3), Throttle::new(1, 3));
     loop {
         let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
+            accepted = async {
+                let place = ingress.crowd.admit().await;
+                (place, listener.accept().await)
+            } => accepted,
             _ = stop.wait_for(Option::is_some) => return,
         };
-        let stream = accepted.and_then(|(stream, _)| {
+        let (Some(place), accepted) = accepted else {
+            return;
+        };
+        let stream = accepted.and_then(|(stream, peer)| {
             // Or a small answer waits for the acknowledgement of the one before.
             stream.set_nodelay(true)?;
-            stream.into_std()
+            Ok((stream.into_std()?, peer))
         });
         match stream {
-            Ok(stream) => {
+            Ok((stream, peer)) => {
+                let among_its_own = match ingress.trusts(peer) {
+                    // Many clients come through one proxy.
+                    true => None,
+                    false => match ingress.crowd.enter(peer.ip()) {
+                        Some(place) => Some(place),
+                        None => {
+                            if let Some(suppressed) = crowded.pass() {
+                                let address = peer.ip();
+                                tracing::warn!(%address, suppressed, "too many connections from one address");
+                            }
+                            continue;
+                        }
+                    },
+                };
+                let places = (place, among_its_own);
                 if let Some(shard) = shard::least_loaded(shards) {
-                    shard.give(Job::Connection(stream));
+                    shard.give(Job::Connection(Box::new(Accepted { stream, peer, ingress: ingress.clone(), places })));
                 }
             }
             Err(error) => {

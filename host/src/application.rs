@@ -1,7 +1,6 @@
 //! Following one request: route → slot → lease → instance → response.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use http::header::{CONTENT_LENGTH, EXPECT, HOST};
@@ -14,7 +13,9 @@ use wasmtime_wasi_http::handler::{ExpirationError, InstantiationError, TrapOrPan
 use crate::body::{GuestBody, RequestBody, ResponseBody};
 use crate::component::Slot;
 use crate::exchange::{Exchange, Lease};
+use crate::ingress::Arrival;
 use crate::reply;
+use crate::request_id::{RequestIds, X_REQUEST_ID};
 use crate::router::Router;
 use crate::store::Backend;
 
@@ -24,12 +25,12 @@ pub struct Application {
     slots: Vec<Slot>,
     /// One for each shard.
     backends: Vec<Arc<dyn Backend>>,
-    requests: AtomicU64,
+    ids: RequestIds,
 }
 
 impl Application {
     pub fn new(router: Router<usize>, slots: Vec<Slot>, backends: Vec<Arc<dyn Backend>>) -> Self {
-        Self { router, slots, backends, requests: AtomicU64::new(0) }
+        Self { router, slots, backends, ids: RequestIds::new() }
     }
 
     pub fn slots(&self) -> &[Slot] {
@@ -37,19 +38,20 @@ impl Application {
     }
 
     /// Answers a request on the given shard, whatever happens to the component.
-    pub async fn answer(&self, shard: usize, request: Request<WasiBody>) -> Response<ResponseBody> {
+    pub async fn answer(&self, shard: usize, mut request: Request<WasiBody>) -> Response<ResponseBody> {
         let started = Instant::now();
-        let id = self.requests.fetch_add(1, Ordering::Relaxed);
+        let id = self.ids.of(request.headers());
+        request.headers_mut().insert(X_REQUEST_ID, id.clone());
         let method = request.method().clone();
         let uri = request.uri().clone();
         let slot = self.router.find(uri.path()).and_then(|slot| self.slots.get(*slot));
-        let response = match (slot, self.backends.get(shard)) {
+        let mut response = match (slot, self.backends.get(shard)) {
             (Some(slot), Some(backend)) => serve(slot, shard, &**backend, request).await,
             _ => reply::not_found(),
         };
         // The query may hold a token.
         tracing::debug!(
-            request = id,
+            request = id.to_str().unwrap_or_default(),
             %method,
             path = uri.path(),
             status = response.status().as_u16(),
@@ -57,6 +59,7 @@ impl Application {
             microseconds = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX),
             "request"
         );
+        response.headers_mut().insert(X_REQUEST_ID, id);
         response
     }
 }
@@ -71,7 +74,7 @@ async fn serve(slot: &Slot, shard: usize, backend: &dyn Backend, request: Reques
     if content_length(&parts.headers).is_some_and(|length| length > limits.max_body) {
         return reply::too_large(limits.max_body);
     }
-    parts.uri = match absolute(&parts.uri, &parts.headers, parts.version) {
+    parts.uri = match absolute(&parts.uri, &parts.headers, parts.version, parts.extensions.get::<Arrival>()) {
         Ok(uri) => uri,
         Err(reason) => return reply::bad_request(reason),
     };
@@ -141,8 +144,9 @@ fn content_length(headers: &HeaderMap) -> Option<u64> {
     headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
-/// The URI with the authority that the client addressed: guests do not see the `Host` header.
-fn absolute(uri: &Uri, headers: &HeaderMap, version: Version) -> Result<Uri, &'static str> {
+/// The URI with the authority that the client addressed: guests do not see the `Host` header. How
+/// the request arrived says more of that than the client does.
+fn absolute(uri: &Uri, headers: &HeaderMap, version: Version, arrival: Option<&Arrival>) -> Result<Uri, &'static str> {
     let mut parts = uri.clone().into_parts();
     let mut hosts = headers.get_all(HOST).iter();
     let authority = match (hosts.next(), hosts.next()) {
@@ -156,14 +160,16 @@ fn absolute(uri: &Uri, headers: &HeaderMap, version: Version) -> Result<Uri, &'s
         ),
         (None, None) => None,
     };
-    parts.authority = match (parts.authority, authority) {
+    let forwarded = arrival.and_then(|arrival| arrival.authority.clone());
+    parts.authority = match (forwarded.or(parts.authority), authority) {
         // The request target wins over the header (RFC 9112, section 3.2.2).
         (Some(target), _) => Some(target),
         (None, Some(host)) => Some(host),
         (None, None) if version == Version::HTTP_11 => return Err("the request has no Host header"),
         (None, None) => Some(Authority::from_static("localhost")),
     };
-    parts.scheme = Some(parts.scheme.unwrap_or(Scheme::HTTP));
+    let arrived = arrival.map(|arrival| arrival.scheme.clone());
+    parts.scheme = Some(arrived.or(parts.scheme).unwrap_or(Scheme::HTTP));
     Uri::from_parts(parts).map_err(|_| "the request target is not a path")
 }
 
@@ -177,7 +183,7 @@ mod tests {
         for host in hosts {
             headers.append(HOST, host.parse().unwrap());
         }
-        let found = absolute(&target.parse().unwrap(), &headers, Version::HTTP_11);
+        let found = absolute(&target.parse().unwrap(), &headers, Version::HTTP_11, None);
         assert_eq!(found.map(|uri| uri.to_string()), expected.map(str::to_owned));
     }
 

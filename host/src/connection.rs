@@ -1,29 +1,29 @@
-//! One client's connection: HTTP/1.1 or HTTP/2, within limits.
+//! One client's connection: TLS or not, HTTP/1.1 or HTTP/2, within limits.
 
 use std::convert::Infallible;
-use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use http::{HeaderName, HeaderValue};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
+use tokio_rustls::TlsAcceptor;
 
 use crate::application::Application;
+use crate::ingress::{Accepted, Client, Ingress};
 use crate::shard::Stop;
-
-/// Where a component reads the address of a request's client, as Spin words it. What a client sends
-/// under this name is thrown away.
-const CLIENT_ADDRESS: HeaderName = HeaderName::from_static("spin-client-addr");
 
 /// A request's head must be there within this time, and a connection's first request too: until
 /// it is known which protocol the client speaks, no other timeout runs.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A client must agree on keys within this time.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Bytes of a request's head, and headers in it.
 const HEAD_BYTES: usize = 64 * 1024;
@@ -39,8 +39,8 @@ const PING_INTERVAL: Duration = Duration::from_secs(30);
 const PING_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Serves a connection until it ends, or until the host stops and its requests are answered.
-pub async fn serve(application: &Arc<Application>, shard: usize, stream: TcpStream, mut stop: watch::Receiver<Stop>) {
-    let address = stream.peer_addr().ok().and_then(|peer| HeaderValue::try_from(peer.to_string()).ok());
+pub async fn serve(application: &Arc<Application>, shard: usize, accepted: Accepted, mut stop: watch::Receiver<Stop>) {
+    let Accepted { stream, peer, ingress, places: _places } = accepted;
     let stream = match tokio::net::TcpStream::from_std(stream) {
         Ok(stream) => stream,
         Err(error) => {
@@ -48,17 +48,37 @@ pub async fn serve(application: &Arc<Application>, shard: usize, stream: TcpStre
             return;
         }
     };
+    let Some(certificates) = &ingress.certificates else {
+        return talk(application, shard, stream, Client::new(peer, &ingress), &ingress, stop).await;
+    };
+    let handshake = TlsAcceptor::from(certificates.current()).accept(stream);
+    let agreed = tokio::select! {
+        agreed = tokio::time::timeout(HANDSHAKE_TIMEOUT, handshake) => agreed,
+        _ = stop.wait_for(Option::is_some) => return,
+    };
+    match agreed {
+        Ok(Ok(stream)) => talk(application, shard, stream, Client::new(peer, &ingress), &ingress, stop).await,
+        Ok(Err(error)) => tracing::debug!(%error, "no TLS with a client"),
+        Err(_) => tracing::debug!("a client was too slow in agreeing on TLS"),
+    }
+}
+
+async fn talk(
+    application: &Arc<Application>,
+    shard: usize,
+    stream: impl AsyncRead + AsyncWrite + Unpin,
+    client: Client,
+    ingress: &Arc<Ingress>,
+    mut stop: watch::Receiver<Stop>,
+) {
+    let client = Arc::new(client);
     let spoken = Arc::new(AtomicBool::new(false));
     let service = service_fn(|request: hyper::Request<Incoming>| {
         spoken.store(true, Ordering::Relaxed);
-        let application = application.clone();
-        let address = address.clone();
+        let (application, client, ingress) = (application.clone(), client.clone(), ingress.clone());
         async move {
             let mut request = request.map(|body| body.map_err(Into::into).boxed_unsync());
-            match address {
-                Some(address) => request.headers_mut().insert(CLIENT_ADDRESS, address),
-                None => request.headers_mut().remove(CLIENT_ADDRESS),
-            };
+            client.receive(&mut request, &ingress);
             Ok::<_, Infallible>(application.answer(shard, request).await)
         }
     });

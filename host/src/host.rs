@@ -1,7 +1,7 @@
 //! A running application.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,10 +13,11 @@ use http_body::Body;
 use http_body_util::BodyExt;
 use tokio::sync::{oneshot, watch};
 
-use crate::acceptor::Acceptor;
+use crate::acceptor::{self, Acceptor};
 use crate::application::Application;
 use crate::body::ResponseBody;
 use crate::component::{Generation, LoadError, Slot};
+use crate::ingress::{Ingress, IngressOptions};
 use crate::manifest::{Component, Manifest};
 use crate::outbound::{self, Network, Outbound, TlsError};
 use crate::reply;
@@ -127,7 +128,13 @@ impl Host {
 
     /// Listens on `address` (port 0: any free one) as well, and returns the real address.
     pub fn listen(&mut self, address: SocketAddr) -> io::Result<SocketAddr> {
-        let acceptor = Acceptor::start(address, self.shards.clone(), self.stop.subscribe())?;
+        let ingress = Ingress::new(IngressOptions::default()).map_err(io::Error::other)?;
+        self.serve(acceptor::bind(address)?, Arc::new(ingress))
+    }
+
+    /// Takes connections from a socket that listens already, and returns its address.
+    pub fn serve(&mut self, listener: TcpListener, ingress: Arc<Ingress>) -> io::Result<SocketAddr> {
+        let acceptor = Acceptor::start(listener, ingress, self.shards.clone(), self.stop.subscribe())?;
         let address = acceptor.address();
         self.acceptors.push(acceptor);
         Ok(address)

@@ -8,11 +8,12 @@
 //!
 //! | module | knows |
 //! |---|---|
-//! | `acceptor`, `connection` | sockets and HTTP versions |
+//! | `acceptor`, `connection` | sockets, TLS and HTTP versions |
+//! | `ingress` | who may connect, and what is believed of a request's way here |
 //! | `shard` | threads: a connection, its instances and its reads stay on one |
 //! | `application` | the way of one request; the only file that maps failures to statuses |
 //! | `router` | paths |
-//! | `exchange`, `body`, `reply` | one request: its clock, its limits, its bodies |
+//! | `exchange`, `body`, `reply`, `request_id` | one request: its clock, its limits, its bodies, its name |
 //! | `component` | slots, generations, instances; when an instance ends |
 //! | `guest` | what an instance may reach |
 //! | `outbound` | HTTP requests of guests to others |
@@ -32,11 +33,13 @@ mod connection;
 mod exchange;
 mod guest;
 mod host;
+pub mod ingress;
 mod keyvalue;
 pub mod manifest;
 pub mod outbound;
 mod places;
 mod reply;
+mod request_id;
 mod router;
 mod runtime;
 mod shard;

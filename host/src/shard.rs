@@ -1,7 +1,6 @@
 //! A thread with a single-threaded runtime: connections, instances and reads stay on it.
 
 use std::io;
-use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
@@ -16,13 +15,14 @@ use wasmtime_wasi_http::WasiBody;
 use crate::application::Application;
 use crate::body::ResponseBody;
 use crate::connection;
+use crate::ingress::Accepted;
 
 /// When the host stops: by then, whatever is not finished is broken off. `None` while it runs.
 pub type Stop = Option<Instant>;
 
 /// Work for a shard. The load counts until the work is done.
 pub enum Job {
-    Connection(TcpStream),
+    Connection(Box<Accepted>),
     Request(Box<Request<WasiBody>>, oneshot::Sender<Response<ResponseBody>>),
 }
 
@@ -110,10 +110,10 @@ async fn run(
         };
         let application = application.clone();
         match job {
-            Job::Connection(stream) => {
+            Job::Connection(accepted) => {
                 let stop = stop.clone();
                 tasks.spawn(async move {
-                    connection::serve(&application, index, stream, stop).await;
+                    connection::serve(&application, index, *accepted, stop).await;
                     drop(load);
                 });
             }

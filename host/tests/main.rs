@@ -7,6 +7,7 @@ mod bodies;
 mod crash;
 mod faults;
 mod fixture;
+mod ingress;
 mod key_value;
 mod loading;
 mod outbound;

@@ -1,19 +1,24 @@
 //! `hexad up`: serves an application until it is told to stop.
 
 use std::io::Write;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use ipnet::IpNet;
 use jiff::SignedDuration;
+use listenfd::ListenFd;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::gc::Automatic;
 use super::log::LogOptions;
 use super::{Failure, demo};
+use crate::acceptor;
 use crate::host::{Host, Options};
+use crate::ingress::{Ingress, IngressOptions};
 use crate::manifest::{self, Manifest};
 use crate::runtime::Runtime;
 
@@ -30,9 +35,32 @@ pub struct Up {
     #[arg(long, default_value = manifest::FILE_NAME, value_name = "FILE")]
     manifest: PathBuf,
 
-    /// The address to listen on; port 0 takes a free one.
+    /// The address to listen on; port 0 takes a free one. Sockets that a supervisor passes on
+    /// (LISTEN_FDS) are used instead of it.
     #[arg(long, default_value = "127.0.0.1:8080", value_name = "ADDRESS")]
     listen: SocketAddr,
+
+    /// The certificates to show to clients (PEM): with them, the host speaks TLS. SIGHUP reads
+    /// them again.
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+
+    /// The key of the certificates (PEM).
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
+
+    /// A proxy's address or network, whose `Forwarded` or `X-Forwarded-For`, `-Proto` and `-Host`
+    /// are believed; can be repeated.
+    #[arg(long = "trusted-proxy", value_name = "NETWORK", value_parser = network)]
+    trusted_proxies: Vec<IpNet>,
+
+    /// How many connections there may be at once; more wait.
+    #[arg(long, value_name = "N")]
+    max_connections: Option<NonZeroUsize>,
+
+    /// How many of them may be from one address; more are closed.
+    #[arg(long, value_name = "N")]
+    max_connections_per_address: Option<NonZeroUsize>,
 
     /// The folder for the store and for compiled code.
     #[arg(long, default_value = "data", value_name = "FOLDER")]
@@ -81,26 +109,46 @@ impl Up {
         if let Some(threads) = self.threads {
             options.threads = threads;
         }
+        let defaults = IngressOptions::default();
+        let ingress = Arc::new(Ingress::new(IngressOptions {
+            certificates: self.tls_cert.zip(self.tls_key),
+            proxies: self.trusted_proxies,
+            connections: self.max_connections.map_or(defaults.connections, NonZeroUsize::get),
+            connections_per_address: self
+                .max_connections_per_address
+                .map_or(defaults.connections_per_address, NonZeroUsize::get),
+        })?);
         let signals = Signals::catch()?;
+        // Before the store is opened, so that a mistake in the address is found at once.
+        let listeners = listeners(self.listen)?;
         let mut host = Host::start(&runtime, manifest, &options)?;
-        let address = host.listen(self.listen).map_err(|error| {
-            format!("cannot listen on {}: {error}; choose another address with --listen", self.listen)
-        })?;
+        let mut addresses = Vec::with_capacity(listeners.len());
+        for listener in listeners {
+            addresses.push(host.serve(listener, ingress.clone())?);
+        }
+        let address = *addresses.first().ok_or("no socket to listen on was passed on")?;
+        // What this program asks of its own components does not need a certificate for its name.
+        let inner = match ingress.certificates {
+            Some(_) => host.listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))?,
+            None => address,
+        };
         let milliseconds = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
         tracing::info!(%address, threads = options.threads, milliseconds, "serving");
         // For people and for programs that start this one: the real address, on one line.
-        writeln!(std::io::stdout(), "listening on http://{address}")?;
+        for address in &addresses {
+            writeln!(std::io::stdout(), "listening on {}://{address}", ingress.scheme())?;
+        }
         if let Some(admin) = environment(demo::ADMIN_TOKEN).filter(|_| self.demo) {
-            let text = demo::load(&format!("http://{address}"), &admin, &self.data)?;
+            let text = demo::load(&format!("http://{inner}"), &admin, &self.data)?;
             write!(std::io::stdout(), "{text}")?;
         }
 
         let gc = match environment(demo::ADMIN_TOKEN) {
-            Some(admin) if !self.gc_every.is_zero() => Some(Automatic::start(address, &admin, self.gc_every)?),
+            Some(admin) if !self.gc_every.is_zero() => Some(Automatic::start(inner, &admin, self.gc_every)?),
             _ => None,
         };
 
-        let name = signals.wait()?;
+        let name = signals.wait(&ingress)?;
         drop(gc);
         tracing::info!(signal = name, "stopping; requests under way may finish");
         host.stop(GRACE);
@@ -117,11 +165,43 @@ fn period(text: &str) -> Result<Duration, String> {
     parsed.ok_or_else(|| "write a number and a unit, such as 6h, or 0".to_owned())
 }
 
+/// The sockets that a supervisor holds open for this process and the one after it, or else one of
+/// our own.
+fn listeners(address: SocketAddr) -> Result<Vec<TcpListener>, Failure> {
+    let mut passed = ListenFd::from_env();
+    if passed.len() == 0 {
+        let own = acceptor::bind(address)
+            .map_err(|error| format!("cannot listen on {address}: {error}; choose another address with --listen"))?;
+        return Ok(vec![own]);
+    }
+    let mut listeners = Vec::with_capacity(passed.len());
+    for index in 0..passed.len() {
+        let taken = passed.take_tcp_listener(index);
+        let taken = taken.map_err(|error| format!("the socket {index} of LISTEN_FDS is no TCP listener: {error}"))?;
+        listeners.extend(taken);
+    }
+    Ok(listeners)
+}
+
+fn reload(ingress: &Ingress) {
+    match ingress.certificates.as_ref().map(|certificates| certificates.reload()) {
+        Some(Ok(())) => tracing::info!("the certificates were read again"),
+        Some(Err(error)) => tracing::error!(%error, "the certificates stay as they were"),
+        None => {}
+    }
+}
+
+fn network(text: &str) -> Result<IpNet, String> {
+    let address = text.parse::<IpAddr>().map(IpNet::from);
+    address.or_else(|_| text.parse()).map_err(|_| "write an address or a network, such as 10.0.0.0/8".to_owned())
+}
+
 /// The signals that stop the host, caught from before it starts.
 struct Signals {
     runtime: tokio::runtime::Runtime,
     terminate: Signal,
     interrupt: Signal,
+    hangup: Signal,
 }
 
 impl Signals {
@@ -130,15 +210,20 @@ impl Signals {
         let context = runtime.enter();
         let terminate = signal(SignalKind::terminate())?;
         let interrupt = signal(SignalKind::interrupt())?;
+        let hangup = signal(SignalKind::hangup())?;
         drop(context);
-        Ok(Self { runtime, terminate, interrupt })
+        Ok(Self { runtime, terminate, interrupt, hangup })
     }
 
-    fn wait(mut self) -> Result<&'static str, Failure> {
+    /// Waits for one that stops the host, and meanwhile reads certificates again when told to.
+    fn wait(mut self, ingress: &Ingress) -> Result<&'static str, Failure> {
         Ok(self.runtime.block_on(async {
-            tokio::select! {
-                _ = self.terminate.recv() => "SIGTERM",
-                _ = self.interrupt.recv() => "SIGINT",
+            loop {
+                tokio::select! {
+                    _ = self.terminate.recv() => return "SIGTERM",
+                    _ = self.interrupt.recv() => return "SIGINT",
+                    _ = self.hangup.recv() => reload(ingress),
+                }
             }
         }))
     }

@@ -1,0 +1,69 @@
+//! The listener's certificates, which can be read anew while it listens.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use rustls::ServerConfig;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+
+/// Certificates and key, and where they were read.
+pub struct Certificates {
+    chain: PathBuf,
+    key: PathBuf,
+    current: ArcSwap<ServerConfig>,
+}
+
+/// Why certificates cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum CertificateError {
+    #[error("cannot read {path}: {source}; it must be in PEM, --tls-cert the certificates and --tls-key their key")]
+    Unreadable { path: PathBuf, source: io::Error },
+    #[error("the certificates in {chain} and the key in {key} cannot be used: {source}")]
+    Unusable { chain: PathBuf, key: PathBuf, source: rustls::Error },
+}
+
+impl Certificates {
+    pub fn load(chain: PathBuf, key: PathBuf) -> Result<Self, CertificateError> {
+        let current = ArcSwap::new(read(&chain, &key)?);
+        Ok(Self { chain, key, current })
+    }
+
+    /// Reads the files again. If that fails, everything stays as it was.
+    pub fn reload(&self) -> Result<(), CertificateError> {
+        self.current.store(read(&self.chain, &self.key)?);
+        Ok(())
+    }
+
+    /// For the next handshake.
+    pub fn current(&self) -> Arc<ServerConfig> {
+        self.current.load_full()
+    }
+}
+
+impl fmt::Debug for Certificates {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Certificates").field("chain", &self.chain).finish_non_exhaustive()
+    }
+}
+
+fn read(chain: &Path, key: &Path) -> Result<Arc<ServerConfig>, CertificateError> {
+    let at =
+        |path: &Path, error| CertificateError::Unreadable { path: path.to_owned(), source: io::Error::other(error) };
+    let certificates = CertificateDer::pem_file_iter(chain)
+        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+        .map_err(|error| at(chain, error))?;
+    let private = PrivateKeyDer::from_pem_file(key).map_err(|error| at(key, error))?;
+    let unusable = |source| CertificateError::Unusable { chain: chain.to_owned(), key: key.to_owned(), source };
+    let mut config = ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .map_err(unusable)?
+        .with_no_client_auth()
+        .with_single_cert(certificates, private)
+        .map_err(unusable)?;
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    Ok(Arc::new(config))
+}

@@ -1,0 +1,339 @@
+//! Clients on their way in: TLS, forged headers, crowds, and hosts that follow one another.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+
+use hexad::ingress::{Ingress, IngressOptions};
+use tempfile::TempDir;
+use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
+use tokio_rustls::rustls::{self, ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+
+use crate::fixture::{Server, manifest};
+
+/// A server that takes its connections as `options` say.
+fn server(options: IngressOptions) -> (Server, SocketAddr, Arc<Ingress>) {
+    let mut server = Server::with("");
+    let ingress = Arc::new(Ingress::new(options).unwrap());
+    let address = server.host.serve(TcpListener::bind("127.0.0.1:0").unwrap(), ingress.clone()).unwrap();
+    (server, address, ingress)
+}
+
+/// Sends bytes and reads until the host closes.
+fn exchange(address: SocketAddr, bytes: &[u8]) -> String {
+    let mut client = TcpStream::connect(address).unwrap();
+    client.write_all(bytes).unwrap();
+    let mut answer = Vec::new();
+    // A reset is as good as an end.
+    let _ = client.read_to_end(&mut answer);
+    String::from_utf8_lossy(&answer).into_owned()
+}
+
+fn ask(address: SocketAddr, headers: &str) -> String {
+    let request = format!("GET /probe/headers HTTP/1.1\r\nhost: forge.test\r\n{headers}connection: close\r\n\r\n");
+    exchange(address, request.as_bytes())
+}
+
+#[test]
+fn what_a_client_says_of_its_way_is_dropped() {
+    let (_server, address, _) = server(IngressOptions::default());
+    let forged = "x-forwarded-for: 1.1.1.1\r\nx-forwarded-proto: https\r\nx-forwarded-host: evil.test\r\n\
+                  forwarded: for=1.1.1.1\r\nspin-client-addr: 1.1.1.1:1\r\nx-mine: kept\r\n";
+    let answer = ask(address, forged);
+    assert!(answer.contains("Http) forge.test") && answer.contains("x-mine: kept"), "{answer}");
+    assert!(answer.contains("spin-client-addr: 127.0.0.1:"), "{answer}");
+    assert!(!answer.contains("1.1.1.1") && !answer.contains("evil.test"), "{answer}");
+}
+
+#[test]
+fn what_a_trusted_proxy_says_is_believed() {
+    let proxies = vec!["127.0.0.0/8".parse().unwrap()];
+    let (_server, address, _) = server(IngressOptions { proxies, ..IngressOptions::default() });
+    let headers =
+        "x-forwarded-for: 9.9.9.9, 192.0.2.7\r\nx-forwarded-proto: https\r\nx-forwarded-host: forge.example\r\n";
+    let answer = ask(address, headers);
+    assert!(answer.contains("Https) forge.example"), "{answer}");
+    assert!(answer.contains("spin-client-addr: 192.0.2.7:0\n"), "{answer}");
+}
+
+#[test]
+fn a_request_has_one_name_for_client_and_component() {
+    let (_server, address, _) = server(IngressOptions::default());
+    let answer = ask(address, "x-request-id: web-42\r\n");
+    assert_eq!(answer.matches("x-request-id: web-42").count(), 2, "{answer}");
+    let answer = ask(address, "x-request-id: two words\r\n");
+    assert!(!answer.contains("two words"), "{answer}");
+    let name = answer.lines().find(|line| line.starts_with("x-request-id: ")).unwrap();
+    assert_eq!(answer.matches(name).count(), 2, "{answer}");
+}
+
+#[test]
+fn requests_with_two_meanings_are_refused() {
+    let (_server, address, _) = server(IngressOptions::default());
+    for head in [
+        "content-length: 5\r\ncontent-length: 6\r\n\r\nhello",
+        "content-length: 5, 6\r\n\r\nhello",
+        "content-length: +5\r\n\r\nhello",
+        "content-length: -1\r\n\r\n",
+        "transfer-encoding: gzip\r\n\r\n",
+        "transfer-encoding: chunked, gzip\r\n\r\n",
+        "transfer-encoding : chunked\r\n\r\n0\r\n\r\n",
+        "x-a: 1\r\n folded\r\n\r\n",
+        "x-a: \0\r\n\r\n",
+        "x-\0a: 1\r\n\r\n",
+        "x-a: 1\rx-b: 2\r\n\r\n",
+    ] {
+        let answer = exchange(address, format!("POST /probe/count HTTP/1.1\r\nhost: a\r\n{head}").as_bytes());
+        assert!(answer.starts_with("HTTP/1.1 400"), "{head:?}: {answer}");
+    }
+    for line in [
+        "GET /probe/hello\0 HTTP/1.1",
+        "GET /probe/hello HTTP/1.1 x",
+        "GET  /probe/hello HTTP/1.1",
+        "GET /a b HTTP/1.1",
+    ] {
+        let answer = exchange(address, format!("{line}\r\nhost: a\r\n\r\n").as_bytes());
+        assert!(answer.starts_with("HTTP/1.1 400"), "{line:?}: {answer}");
+    }
+    let answer =
+        exchange(address, b"POST /probe/count HTTP/1.0\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n");
+    assert!(answer.contains(" 400 "), "{answer}");
+}
+
+#[test]
+fn nothing_is_smuggled_behind_a_request_of_two_lengths() {
+    let (_server, address, _) = server(IngressOptions::default());
+    let smuggled = "0\r\n\r\nGET /probe/hello HTTP/1.1\r\nhost: a\r\n\r\n";
+    for lengths in [
+        format!("content-length: {}\r\ntransfer-encoding: chunked", smuggled.len()),
+        format!("transfer-encoding: chunked\r\ncontent-length: {}", smuggled.len()),
+        "transfer-encoding: chunked\r\ncontent-length: 5".to_owned(),
+    ] {
+        let request = format!("POST /probe/count HTTP/1.1\r\nhost: a\r\n{lengths}\r\n\r\n{smuggled}");
+        let answer = exchange(address, request.as_bytes());
+        assert_eq!(answer.matches("HTTP/1.1 ").count(), 1, "{answer}");
+        assert!(!answer.contains("hello"), "{answer}");
+    }
+}
+
+#[test]
+fn a_broken_chunk_breaks_its_own_request() {
+    let (_server, address, _) = server(IngressOptions::default());
+    for chunk in [
+        "x\r\nhello\r\n",
+        "5\r\nhelloooo\r\n0\r\n\r\n",
+        "ffffffffffffffffff\r\n",
+        "-5\r\nhello\r\n",
+        "5 \0\r\nhello\r\n",
+    ] {
+        let request = format!("POST /probe/count HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n{chunk}");
+        let answer = exchange(address, request.as_bytes());
+        assert!(answer.is_empty() || answer.contains("broken after"), "{chunk:?}: {answer}");
+    }
+}
+
+#[test]
+fn a_body_that_is_announced_too_large_is_refused_unread() {
+    let (_server, address, _) = server(IngressOptions::default());
+    let mut client = TcpStream::connect(address).unwrap();
+    client.write_all(b"PUT /probe/count HTTP/1.1\r\nhost: a\r\ncontent-length: 10000000000\r\n\r\n").unwrap();
+    let mut start = [0; 12];
+    client.read_exact(&mut start).unwrap();
+    assert_eq!(&start, b"HTTP/1.1 413");
+}
+
+#[test]
+fn one_address_has_so_many_connections() {
+    let (_server, address, _) = server(IngressOptions { connections_per_address: 2, ..IngressOptions::default() });
+    let hello = b"GET /probe/hello HTTP/1.1\r\nhost: a\r\n\r\n";
+    let mut kept: Vec<_> = (0..2).map(|_| TcpStream::connect(address).unwrap()).collect();
+    for client in &mut kept {
+        client.write_all(hello).unwrap();
+        client.read_exact(&mut [0; 12]).unwrap();
+    }
+    assert_eq!(exchange(address, hello), "");
+    // Closed by the host, once it knows that the client has gone.
+    drop(kept.pop());
+    while !ask(address, "").starts_with("HTTP/1.1 200") {
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn connections_above_the_total_wait() {
+    let (_server, address, _) = server(IngressOptions { connections: 1, ..IngressOptions::default() });
+    let mut first = TcpStream::connect(address).unwrap();
+    first.write_all(b"GET /probe/hello HTTP/1.1\r\nhost: a\r\n\r\n").unwrap();
+    first.read_exact(&mut [0; 12]).unwrap();
+    let waiting = std::thread::spawn(move || ask(address, ""));
+    drop(first);
+    assert!(waiting.join().unwrap().starts_with("HTTP/1.1 200"));
+}
+
+/// Writes a new certificate for `localhost` and its key, and returns the certificate.
+fn certificate(folder: &Path) -> CertificateDer<'static> {
+    let issued = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    std::fs::write(folder.join("cert.pem"), issued.cert.pem()).unwrap();
+    std::fs::write(folder.join("key.pem"), issued.signing_key.serialize_pem()).unwrap();
+    issued.cert.der().clone()
+}
+
+/// The protocol agreed on and the answer to a request over TLS; an error if the certificate is
+/// another.
+fn over_tls(address: SocketAddr, root: &CertificateDer<'static>, protocol: &str) -> std::io::Result<(String, String)> {
+    let mut roots = RootCertStore::empty();
+    roots.add(root.clone()).unwrap();
+    let mut config = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    config.alpn_protocols = vec![protocol.as_bytes().to_vec()];
+    let name = ServerName::try_from("localhost").unwrap();
+    let connection = ClientConnection::new(Arc::new(config), name).unwrap();
+    let mut stream = StreamOwned::new(connection, TcpStream::connect(address)?);
+    let start = match protocol {
+        "h2" => &b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0"[..],
+        _ => b"GET /probe/headers HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n",
+    };
+    stream.write_all(start)?;
+    let mut answer = vec![0; 9];
+    stream.read_exact(&mut answer)?;
+    if protocol != "h2" {
+        let _ = stream.read_to_end(&mut answer);
+    }
+    let agreed = stream.conn.alpn_protocol().unwrap_or_default();
+    Ok((String::from_utf8_lossy(agreed).into_owned(), String::from_utf8_lossy(&answer).into_owned()))
+}
+
+fn with_tls(folder: &TempDir) -> IngressOptions {
+    let certificates = Some((folder.path().join("cert.pem"), folder.path().join("key.pem")));
+    IngressOptions { certificates, ..IngressOptions::default() }
+}
+
+#[test]
+fn tls_is_spoken_and_its_certificate_can_be_replaced() {
+    let folder = tempfile::tempdir().unwrap();
+    let first = certificate(folder.path());
+    let (_server, address, ingress) = server(with_tls(&folder));
+    // Whoever says nothing keeps nobody else waiting.
+    let _silent = TcpStream::connect(address).unwrap();
+    let (agreed, answer) = over_tls(address, &first, "http/1.1").unwrap();
+    assert_eq!(agreed, "http/1.1");
+    assert!(answer.contains("200 OK") && answer.contains("Https) localhost"), "{answer}");
+    let (agreed, answer) = over_tls(address, &first, "h2").unwrap();
+    assert_eq!(agreed, "h2");
+    // The type of the first frame: settings.
+    assert_eq!(answer.as_bytes()[3], 4, "{answer:?}");
+
+    let second = certificate(folder.path());
+    let certificates = ingress.certificates.as_ref().unwrap();
+    certificates.reload().unwrap();
+    over_tls(address, &first, "http/1.1").unwrap_err();
+    over_tls(address, &second, "http/1.1").unwrap();
+    std::fs::write(folder.path().join("cert.pem"), "no certificate").unwrap();
+    assert!(certificates.reload().unwrap_err().to_string().contains("cert.pem"));
+    over_tls(address, &second, "http/1.1").unwrap();
+    assert!(!exchange(address, b"GET /probe/hello HTTP/1.1\r\nhost: a\r\n\r\n").contains("200"));
+}
+
+#[test]
+fn certificates_that_are_none_are_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let error = Ingress::new(with_tls(&folder)).unwrap_err().to_string();
+    assert!(error.contains("cert.pem") && error.contains("--tls-cert"), "{error}");
+    certificate(folder.path());
+    let other = tempfile::tempdir().unwrap();
+    certificate(other.path());
+    std::fs::copy(other.path().join("key.pem"), folder.path().join("key.pem")).unwrap();
+    let error = Ingress::new(with_tls(&folder)).unwrap_err().to_string();
+    assert!(error.contains("cert.pem") && error.contains("key.pem"), "{error}");
+}
+
+/// A host in a process of its own, started by a line of shell that ends in `exec "$@"`.
+struct Process {
+    child: Child,
+    address: SocketAddr,
+}
+
+impl Process {
+    fn start(shell: &str, folder: &TempDir, stdin: Stdio) -> Self {
+        let path = folder.path().join("spin.toml");
+        std::fs::write(&path, manifest("")).unwrap();
+        let mut child = Command::new("sh")
+            .args(["-c", shell, "sh", env!("CARGO_BIN_EXE_hexad"), "up", "--listen", "127.0.0.1:0", "--manifest"])
+            .arg(&path)
+            .arg("--data")
+            .arg(folder.path().join("data"))
+            .args(["--threads", "1"])
+            .stdin(stdin)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let line = lines.find_map(|line| line.unwrap().strip_prefix("listening on http://").map(str::to_owned));
+        let address = line.expect("the host ended; its log is above").parse().unwrap();
+        Self { child, address }
+    }
+
+    /// Asks it to end; the connections that it has may finish.
+    fn terminate(&self) {
+        let process = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(process, rustix::process::Signal::TERM).unwrap();
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn a_host_without_descriptors_waits_for_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut process = Process::start("ulimit -n 64; exec \"$@\"", &folder, Stdio::null());
+    let hello = b"GET /probe/hello HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n";
+    assert!(exchange(process.address, hello).ends_with("hello"));
+    let silent: Vec<_> = (0..200).map(|_| TcpStream::connect(process.address).unwrap()).collect();
+    assert!(process.child.try_wait().unwrap().is_none(), "the host ended");
+    drop(silent);
+    assert!(exchange(process.address, hello).ends_with("hello"));
+}
+
+#[test]
+fn a_socket_that_a_supervisor_keeps_loses_nobody_when_the_host_is_replaced() {
+    let folder = tempfile::tempdir().unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let start = || {
+        let socket = Stdio::from(std::os::fd::OwnedFd::from(listener.try_clone().unwrap()));
+        let shell = "exec 3<&0 0</dev/null; LISTEN_PID=$$ LISTEN_FDS=1 exec \"$@\"";
+        let shell = format!("export LISTEN_PID LISTEN_FDS; {shell}");
+        Process::start(&shell, &folder, socket)
+    };
+    let mut old = start();
+    assert_eq!(old.address, address);
+    let (stop, stopped) = std::sync::mpsc::channel::<()>();
+    let (answered, count) = std::sync::mpsc::channel();
+    let clients = std::thread::spawn(move || {
+        let hello = b"GET /probe/hello HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n";
+        while stopped.try_recv() == Err(std::sync::mpsc::TryRecvError::Empty) {
+            let answer = exchange(address, hello);
+            assert!(answer.ends_with("hello"), "lost: {answer:?}");
+            let _ = answered.send(());
+        }
+    });
+    for _ in 0..3 {
+        (0..20).for_each(|_| count.recv().unwrap());
+        old.terminate();
+        assert!(old.child.wait().unwrap().success());
+        old = start();
+    }
+    (0..20).for_each(|_| count.recv().unwrap());
+    drop(stop);
+    clients.join().unwrap();
+}
