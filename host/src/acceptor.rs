@@ -20,6 +20,9 @@ const BACKLOG: u32 = 1024;
 /// Connections wait in the backlog meanwhile.
 const BACK_OFF: Duration = Duration::from_millis(50);
 
+/// A client that takes nothing of what it is sent for this long has its connection closed.
+const SEND_TIMEOUT: Duration = Duration::from_secs(60);
+
 /// A bound socket and its thread.
 pub struct Acceptor {
     address: SocketAddr,
@@ -89,6 +92,8 @@ async fn accept(listener: TcpListener, ingress: &Arc<Ingress>, shards: &[Shard],
         let stream = accepted.and_then(|(stream, peer)| {
             // Or a small answer waits for the acknowledgement of the one before.
             stream.set_nodelay(true)?;
+            #[cfg(target_os = "linux")]
+            socket2::SockRef::from(&stream).set_tcp_user_timeout(Some(SEND_TIMEOUT))?;
             Ok((stream.into_std()?, peer))
         });
         match stream {

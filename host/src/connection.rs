@@ -11,7 +11,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio_rustls::TlsAcceptor;
 
 use crate::application::Application;
@@ -24,6 +24,9 @@ const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A client must agree on keys within this time.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A host that stops still hears out who has connected and is about to ask.
+const LINGER: Duration = Duration::from_secs(1);
 
 /// Bytes of a request's head, and headers in it.
 const HEAD_BYTES: usize = 64 * 1024;
@@ -54,7 +57,10 @@ pub async fn serve(application: &Arc<Application>, shard: usize, accepted: Accep
     let handshake = TlsAcceptor::from(certificates.current()).accept(stream);
     let agreed = tokio::select! {
         agreed = tokio::time::timeout(HANDSHAKE_TIMEOUT, handshake) => agreed,
-        _ = stop.wait_for(Option::is_some) => return,
+        () = async {
+            let _ = stop.wait_for(Option::is_some).await;
+            tokio::time::sleep(LINGER).await;
+        } => return,
     };
     match agreed {
         Ok(Ok(stream)) => talk(application, shard, stream, Client::new(peer, &ingress), &ingress, stop).await,
@@ -72,9 +78,11 @@ async fn talk(
     mut stop: watch::Receiver<Stop>,
 ) {
     let client = Arc::new(client);
-    let spoken = Arc::new(AtomicBool::new(false));
+    let (spoken, heard) = (AtomicBool::new(false), Notify::new());
     let service = service_fn(|request: hyper::Request<Incoming>| {
-        spoken.store(true, Ordering::Relaxed);
+        if !spoken.swap(true, Ordering::Relaxed) {
+            heard.notify_one();
+        }
         let (application, client, ingress) = (application.clone(), client.clone(), ingress.clone());
         async move {
             let mut request = request.map(|body| body.map_err(Into::into).boxed_unsync());
@@ -87,7 +95,15 @@ async fn talk(
     tokio::pin!(connection);
     let silence = tokio::time::sleep(HEAD_TIMEOUT);
     tokio::pin!(silence);
-    let mut stopping = false;
+    let stopping = async {
+        // An error means that the host is gone, which is a stop as well.
+        let _ = stop.wait_for(Option::is_some).await;
+        if !spoken.load(Ordering::Relaxed) {
+            let _ = tokio::time::timeout(LINGER, heard.notified()).await;
+        }
+    };
+    tokio::pin!(stopping);
+    let mut stopped = false;
     let ended = loop {
         tokio::select! {
             ended = connection.as_mut() => break ended,
@@ -97,8 +113,8 @@ async fn talk(
                     return;
                 }
             }
-            _ = stop.wait_for(Option::is_some), if !stopping => {
-                stopping = true;
+            () = &mut stopping, if !stopped => {
+                stopped = true;
                 connection.as_mut().graceful_shutdown();
             }
         }

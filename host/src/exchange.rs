@@ -1,7 +1,7 @@
 //! One request and its response, as all who have a part in them see them.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use futures::task::AtomicWaker;
@@ -130,7 +130,7 @@ impl Exchange {
 ///
 /// It is shared by the guest's call and the response's body and ends with the later of them.
 pub struct Lease {
-    _place: OwnedSemaphorePermit,
+    place: Mutex<Option<OwnedSemaphorePermit>>,
     _generation: Arc<Generation>,
     /// Wakes the instance's worker, so that it looks for its next request.
     worker: OnceLock<Arc<AtomicWaker>>,
@@ -138,7 +138,13 @@ pub struct Lease {
 
 impl Lease {
     pub fn new(place: OwnedSemaphorePermit, generation: Arc<Generation>) -> Self {
-        Self { _place: place, _generation: generation, worker: OnceLock::new() }
+        Self { place: Mutex::new(Some(place)), _generation: generation, worker: OnceLock::new() }
+    }
+
+    /// Gives the place back: the instance is gone. The response may still wait for a client that
+    /// does not read it.
+    pub fn instance_ended(&self) {
+        drop(self.place.lock().unwrap_or_else(PoisonError::into_inner).take());
     }
 
     /// Names the worker that waits for the end of the lease.

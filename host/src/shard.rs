@@ -100,13 +100,25 @@ async fn run(
         signal.wait_for(Option::is_some).await.ok().and_then(|deadline| *deadline)
     };
     tokio::pin!(stopping);
-    let deadline = loop {
+    let mut deadline = None;
+    loop {
+        let over = async move {
+            match deadline {
+                Some(deadline) => tokio::time::sleep_until(deadline).await,
+                None => std::future::pending().await,
+            }
+        };
         let (job, load) = tokio::select! {
-            deadline = &mut stopping => break deadline,
+            at = &mut stopping, if deadline.is_none() => {
+                deadline = Some(at.unwrap_or_else(Instant::now).into());
+                continue;
+            }
+            // A connection that was accepted before the stop is served.
             job = queue.recv() => match job {
                 Some(job) => job,
-                None => break (&mut stopping).await,
+                None => break,
             },
+            () = over => break,
         };
         let application = application.clone();
         match job {
@@ -125,10 +137,13 @@ async fn run(
                 });
             }
         }
-    };
+    }
     tasks.close();
-    let deadline = deadline.unwrap_or_else(Instant::now);
-    if tokio::time::timeout_at(deadline.into(), tasks.wait()).await.is_err() {
+    let deadline = match deadline {
+        Some(deadline) => deadline,
+        None => stopping.await.unwrap_or_else(Instant::now).into(),
+    };
+    if tokio::time::timeout_at(deadline, tasks.wait()).await.is_err() {
         tracing::warn!(unfinished = tasks.len(), "the time to finish is over; connections are broken off");
     }
 }

@@ -110,6 +110,14 @@ async fn requests_above_the_limit_wait_and_then_are_sent_away() {
 }
 
 #[tokio::test]
+async fn a_client_that_does_not_read_gives_its_place_back() {
+    let server = Server::with("instances = 1\nqueue_timeout = \"1h\"\ntransfer_timeout = \"100ms\"");
+    let unread = server.send(get("flood?mib=8")).await;
+    assert_eq!(server.ok("hello").await, "hello");
+    unread.into_body().collect().await.expect_err("the rest of the body");
+}
+
+#[tokio::test]
 async fn a_waiting_request_gets_the_place_that_becomes_free() {
     let server = Server::with("instances = 1\nqueue_timeout = \"1h\"");
     let unread = server.send(get("flood?mib=8")).await;

@@ -123,6 +123,10 @@ impl Current {
         self.lock().as_ref().map(|(exchange, _)| exchange.clone())
     }
 
+    fn lease(&self) -> Option<Arc<Lease>> {
+        self.lock().as_ref().and_then(|(_, lease)| lease.upgrade())
+    }
+
     fn is_leased(&self) -> bool {
         self.lock().as_ref().is_some_and(|(_, lease)| lease.strong_count() > 0)
     }
@@ -182,6 +186,9 @@ impl WorkerState for Worker {
             }
         }
         drop(store);
+        if let Some(lease) = self.current.lease() {
+            lease.instance_ended();
+        }
     }
 }
 

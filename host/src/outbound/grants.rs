@@ -1,9 +1,10 @@
 //! `allowed_outbound_hosts`: which origins a component may send requests to, in Spin's own terms.
 //!
 //! An entry is `scheme://host[:port]`. The scheme is a word or `*`; the host is a name, an
-//! address, `*.name` (any name below it), a network such as `10.0.0.0/8`, `self` (the application
-//! itself) or `*`; the port is a number, a range `8000..9000` without its end, or `*`, and may be
-//! left out for schemes that have one of their own.
+//! address, `*.name` (any name below it), a network such as `10.0.0.0/8`, or `*`; the port is a
+//! number, a range `8000..9000` without its end, or `*`, and may be left out for schemes that have
+//! one of their own. Spin's entries for the application itself (`self`) and for its other components
+//! are refused: here, components never call each other.
 
 use std::ops::Range;
 
@@ -33,7 +34,6 @@ enum AllowedScheme {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum HostPattern {
     Any,
-    Itself,
     Exactly(Host),
     /// The suffix of the names, with its dot.
     Below(String),
@@ -83,14 +83,6 @@ impl AllowedHosts {
     /// How far the grants for a target reach, if there is one.
     pub fn reach(&self, target: &Target) -> Option<Reach> {
         self.0.iter().filter(|allowed| allowed.covers(target)).map(|allowed| allowed.host.reach()).max()
-    }
-
-    /// Whether requests without a host, which go to the application itself, are allowed.
-    pub fn reach_self(&self) -> bool {
-        let itself = |host: &HostPattern| matches!(host, HostPattern::Any | HostPattern::Itself);
-        self.0
-            .iter()
-            .any(|allowed| itself(&allowed.host) && (allowed.scheme.covers("http") || allowed.scheme.covers("https")))
     }
 }
 
@@ -142,7 +134,9 @@ impl HostPattern {
         let host = host.trim();
         match host {
             "*" => return Ok(Self::Any),
-            "self" | "self.alt" => return Ok(Self::Itself),
+            "self" | "self.alt" => {
+                return Err("is the application itself, which this host does not call".to_owned());
+            }
             _ => {}
         }
         if let Ok(network) = host.parse::<IpNet>() {
@@ -164,7 +158,7 @@ impl HostPattern {
         };
         match &pattern {
             Self::Below(name) | Self::Exactly(Host::Domain(name)) if name.ends_with(CHAINING) => {
-                Err("is another component, which this host does not connect".to_owned())
+                Err("is another component, which this host does not call".to_owned())
             }
             _ => Ok(pattern),
         }
@@ -173,7 +167,6 @@ impl HostPattern {
     fn covers(&self, host: &Host) -> bool {
         match (self, host) {
             (Self::Any, _) => true,
-            (Self::Itself, _) => false,
             (Self::Exactly(exactly), host) => exactly == host,
             (Self::Below(suffix), Host::Domain(name)) => name.ends_with(suffix),
             (Self::Network(network), Host::Ipv4(address)) => network.contains(&std::net::IpAddr::V4(*address)),
@@ -279,17 +272,6 @@ mod tests {
         check("http://2001:db8::/32", &["http://[2001:db8::1]/"], &["http://[2001:db9::1]/"]);
         check("http://2001:db8::/32:81", &["http://[2001:db8::1]:81/"], &["http://[2001:db8::1]/"]);
         check("redis://example.com", &[], &["http://example.com/", "http://example.com:6379/"]);
-        check("http://self", &[], &["http://self/", "http://example.com/"]);
-    }
-
-    #[test]
-    fn only_self_and_everything_reach_the_application() {
-        for (entry, expected) in
-            [("http://self", true), ("*://self.alt:*", true), ("https://*:*", true), ("redis://*:*", false)]
-        {
-            assert_eq!(grants(&[entry]).reach_self(), expected, "{entry}");
-        }
-        assert!(!grants(&["https://example.com"]).reach_self());
     }
 
     #[test]
@@ -351,6 +333,8 @@ mod tests {
             "http://a b.com",
             "http://*.spin.internal",
             "http://other.spin.internal",
+            "http://self",
+            "*://self.alt:*",
         ] {
             let error = AllowedHosts::default().add(entry, false).unwrap_err();
             assert!(error.contains(&format!("\"{entry}\"")), "{entry}: {error}");
