@@ -90,7 +90,7 @@ impl Client for Berry {
         machine.write(
             "home/.yarnrc.yml",
             &format!(
-                "npmRegistryServer: \"{NOWHERE}\"\nnpmScopes:\n  {scope}:\n    npmRegistryServer: \"{registry}\"\n    \
+                "npmRegistryServer: \"{NOWHERE}\"\nnpmScopes:\n  {scope}:\n    npmRegistryServer: \"{registry}\"\n    npmPublishRegistry: \"{registry}\"\n    npmMinimalAgeGate: 0\n    \
                  npmAuthToken: \"{token}\"\n    npmAlwaysAuth: true\n\
                  unsafeHttpWhitelist: [\"127.0.0.1\"]\nnpmMinimalAgeGate: 0\nnodeLinker: node-modules\n\
                  enableTelemetry: false\nenableGlobalCache: true\n"
