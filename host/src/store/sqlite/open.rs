@@ -151,8 +151,10 @@ impl Database {
 /// with the table as well): at most `limit` sentences, none if all is well.
 pub fn findings(connection: &Connection, check: &str, limit: usize) -> rusqlite::Result<Vec<String>> {
     let mut statement = connection.prepare(&format!("PRAGMA {check}({limit})"))?;
-    let findings: Vec<String> = statement.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?;
-    Ok(if findings == ["ok"] { Vec::new() } else { findings })
+    let rows: Vec<String> = statement.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?;
+    // A row may have a heading and many lines.
+    let lines = rows.iter().flat_map(|row| row.lines()).filter(|line| *line != "ok" && !line.starts_with("***"));
+    Ok(lines.take(limit).map(str::to_owned).collect())
 }
 
 fn lock(directory: &Path) -> Result<File, OpenError> {
