@@ -4,6 +4,8 @@ use crate::query::{Query, lower};
 use directory::catalog::{Catalog, Shape, Texts};
 use kit::Env;
 use memchr::memmem::Finder;
+use std::cell::OnceCell;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::ops::Range;
 use std::rc::Rc;
 
@@ -12,6 +14,8 @@ pub struct Index {
     shape: Shape,
     paths: Lower,
     names: Lower,
+    /// Of every name, ascending; made when it is first asked for.
+    names_hashed: OnceCell<Vec<u64>>,
 }
 
 /// Which column, for a full text also the columns of what is above.
@@ -33,6 +37,7 @@ impl Index {
             shape,
             paths: Lower::of(columns.paths, columns.rows),
             names: Lower::of(columns.names, columns.rows),
+            names_hashed: OnceCell::new(),
         });
         env.memory.put(index.clone());
         index
@@ -57,6 +62,15 @@ impl Index {
     /// Whether a namespace right below `parent_id` has this name, in any letter case.
     pub fn is_named(&self, catalog: &Catalog, parent_id: Option<u64>, name: &str) -> bool {
         let name = lower(name);
+        let hashes = self.names_hashed.get_or_init(|| {
+            let mut hashes: Vec<u64> = (0..self.names.rows).map(|row| hash(self.names.get(row))).collect();
+            hashes.sort_unstable();
+            hashes
+        });
+        // Mostly nobody has it, and then the names need not be looked through.
+        if hashes.binary_search(&hash(&name)).is_err() {
+            return false;
+        }
         let rows = self.names.rows(&name, |text| text == name);
         let mut siblings = rows.iter().filter_map(|row| catalog.namespace_in_row(row));
         siblings.any(|sibling| sibling.parent().map(|parent| parent.id()) == parent_id)
@@ -126,6 +140,12 @@ impl Index {
         }
         found
     }
+}
+
+fn hash(text: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    text.hash(&mut hasher);
+    hasher.finish()
 }
 
 /// Adds the rows at whose path a word with slashes ends: the first piece ends the path of somebody
