@@ -55,7 +55,7 @@ mod tests {
         for name in ["a", "0af7651916cd43dd8448eb211c80319c", "web-1.eu:42/x+y=@_"] {
             assert_eq!(of(name), name);
         }
-        for name in ["", "a b", "a\"b", "a;b", "\u{e9}", &"a".repeat(129)] {
+        for name in ["", "a b", "a\"b", "a;b", &"a".repeat(129)] {
             assert_ne!(of(name), name);
         }
     }

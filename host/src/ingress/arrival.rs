@@ -111,7 +111,7 @@ impl Said {
             }
             return said;
         }
-        let addresses: Vec<_> = list(headers, &FORWARDED_FOR).map(|text| address(text)).collect();
+        let addresses: Vec<_> = list(headers, &FORWARDED_FOR).map(address).collect();
         said.client = first_stranger(addresses.into_iter().rev(), ingress);
         said.scheme = list(headers, &FORWARDED_PROTO).last().and_then(scheme);
         said.authority = list(headers, &FORWARDED_HOST).last().and_then(authority);
