@@ -47,7 +47,7 @@ fn a_clone_has_what_was_imported() {
     let (server, _data) = server();
     let repository = repository();
     let said = import(&server, PRIVATE, &repository, &[]);
-    assert!(said.contains("objects: 10 stored, 0 known; refs: 4 moved, 0 unchanged"), "{said}");
+    assert!(said.contains("objects: 12 stored, 0 known; refs: 4 moved, 0 unchanged"), "{said}");
     let client = Suggestions::new(&server, PRIVATE, DEVELOPER);
     let clone = Repository::clone(&client.clone_url());
     assert_eq!(

@@ -46,7 +46,6 @@ fn apply(client: &Suggestions, merge_request: u64, path: &str, message: &str) ->
         match answer.status {
             200 => return Ok(id),
             400 if text.contains("A file has been changed.") => {}
-            // Its own commit before this one was not acknowledged, and is there.
             status => panic!("{status} {text}"),
         }
     }

@@ -1,5 +1,7 @@
 //! Parameters of a request, from its query and from a JSON or form body.
 
+mod multipart;
+
 use kit::params::Params;
 use kit::{Error, Request};
 use serde_json::Value;
@@ -11,6 +13,7 @@ const MAX_BODY: u64 = 8 << 20;
 pub async fn read(request: Request) -> Result<Params, Error> {
     let mut params = request.params();
     let media_type = request.media_type();
+    let boundary = request.header("content-type").and_then(multipart::boundary);
     let body = request.body.collect(MAX_BODY).await?;
     match media_type.as_deref() {
         _ if body.is_empty() => {}
@@ -22,6 +25,11 @@ pub async fn read(request: Request) -> Result<Params, Error> {
         Some("application/x-www-form-urlencoded") => match std::str::from_utf8(&body) {
             Ok(form) => params.extend(Params::parse(form)),
             Err(_) => return Err(Error::validation("the body is not UTF-8")),
+        },
+        Some("multipart/form-data") => match boundary.as_deref().and_then(|boundary| multipart::parse(&body, boundary))
+        {
+            Some(fields) => params.extend(fields),
+            None => return Err(Error::validation("the body is not a valid multipart form")),
         },
         other => return Err(Error::unsupported_media_type(other.unwrap_or_default())),
     }

@@ -67,6 +67,31 @@ fn a_form_says_the_same() {
 }
 
 #[test]
+fn a_form_of_several_parts_says_the_same() {
+    let forge = forge();
+    let head = forge.head(PUBLIC, "topic");
+    let fields = [
+        ("body", fence("", "x")),
+        ("position[position_type]", "text".into()),
+        ("position[base_sha]", head.clone()),
+        ("position[start_sha]", head.clone()),
+        ("position[head_sha]", head),
+        ("position[new_path]", "d/b.txt".into()),
+        ("position[new_line]", "1".into()),
+    ];
+    let part = |(name, value): &(&str, String)| {
+        format!("--XX\r\nContent-Disposition: form-data; name=\"{name}\"\r\n\r\n{value}\r\n")
+    };
+    let form = fields.iter().map(part).collect::<String>() + "--XX--\r\n";
+    let path = "projects/7/merge_requests/1/discussions";
+    let answer = forge.send_bytes(Method::POST, path, "rep", "multipart/form-data; boundary=XX", form.into());
+    assert_eq!(answer.status, 201, "{}", answer.text());
+    assert_eq!(answer.json()["notes"][0]["suggestions"][0]["to_content"], "x\n");
+    let broken = forge.send_bytes(Method::POST, path, "rep", "multipart/form-data; boundary=XX", "--XX".into());
+    assert_eq!(broken.status, 400);
+}
+
+#[test]
 fn what_is_wrong_with_the_parameters_is_said_together() {
     let forge = forge();
     let post = |body: Value| forge.comment(1, "rep", body).refusal();
