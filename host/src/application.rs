@@ -6,6 +6,7 @@ use std::time::Instant;
 use http::header::{CONTENT_LENGTH, EXPECT, HOST};
 use http::uri::{Authority, Scheme};
 use http::{HeaderMap, Method, Request, Response, StatusCode, Uri, Version};
+use http_body::Body;
 use http_body_util::BodyExt;
 use wasmtime_wasi_http::WasiBody;
 use wasmtime_wasi_http::handler::{ExpirationError, InstantiationError, TrapOrPanicError};
@@ -14,6 +15,7 @@ use crate::body::{GuestBody, RequestBody, ResponseBody};
 use crate::component::Slot;
 use crate::exchange::{Exchange, Lease};
 use crate::ingress::Arrival;
+use crate::memo::Memo;
 use crate::reply;
 use crate::request_id::{RequestIds, X_REQUEST_ID};
 use crate::router::Router;
@@ -25,16 +27,21 @@ pub struct Application {
     slots: Vec<Slot>,
     /// One for each shard.
     backends: Vec<Arc<dyn Backend>>,
+    memo: Arc<Memo>,
     ids: RequestIds,
 }
 
 impl Application {
-    pub fn new(router: Router<usize>, slots: Vec<Slot>, backends: Vec<Arc<dyn Backend>>) -> Self {
-        Self { router, slots, backends, ids: RequestIds::new() }
+    pub fn new(router: Router<usize>, slots: Vec<Slot>, backends: Vec<Arc<dyn Backend>>, memo: Memo) -> Self {
+        Self { router, slots, backends, memo: Arc::new(memo), ids: RequestIds::new() }
     }
 
     pub fn slots(&self) -> &[Slot] {
         &self.slots
+    }
+
+    pub fn memo(&self) -> &Memo {
+        &self.memo
     }
 
     /// Answers a request on the given shard, whatever happens to the component.
@@ -46,7 +53,7 @@ impl Application {
         let uri = request.uri().clone();
         let slot = self.router.find(uri.path()).and_then(|slot| self.slots.get(*slot));
         let mut response = match (slot, self.backends.get(shard)) {
-            (Some(slot), Some(backend)) => serve(slot, shard, &**backend, request).await,
+            (Some(slot), Some(backend)) => serve(slot, shard, &**backend, &self.memo, request).await,
             _ => reply::not_found(),
         };
         // The query may hold a token.
@@ -64,7 +71,13 @@ impl Application {
     }
 }
 
-async fn serve(slot: &Slot, shard: usize, backend: &dyn Backend, request: Request<WasiBody>) -> Response<ResponseBody> {
+async fn serve(
+    slot: &Slot,
+    shard: usize,
+    backend: &dyn Backend,
+    memo: &Arc<Memo>,
+    request: Request<WasiBody>,
+) -> Response<ResponseBody> {
     let limits = &slot.component().limits;
     let exchange = Arc::new(Exchange::new(limits));
     let (mut parts, body) = request.into_parts();
@@ -78,6 +91,23 @@ async fn serve(slot: &Slot, shard: usize, backend: &dyn Backend, request: Reques
         Ok(uri) => uri,
         Err(reason) => return reply::bad_request(reason),
     };
+    let memoize = slot.component().memoize.as_ref().filter(|memoize| body.is_end_stream() && memoize.covers(&parts));
+    let asked = slot.current().digest;
+    let question = match (memoize, backend.changes()) {
+        (Some(memoize), Some(changes)) => {
+            match memo.ask((&slot.component().id, &asked), memoize, &parts, changes, Instant::now()) {
+                Ok(remembered) => return remembered,
+                Err(question) => {
+                    memoize.narrow(&mut parts.headers);
+                    Some(question)
+                }
+            }
+        }
+        _ => None,
+    };
+    if let Some(question) = &question {
+        exchange.watch(question.testimony.clone());
+    }
     let Ok((generation, lease)) = slot.lease().await else {
         tracing::debug!(component = slot.component().id, "every instance is busy");
         return reply::unavailable();
@@ -114,7 +144,12 @@ async fn serve(slot: &Slot, shard: usize, backend: &dyn Backend, request: Reques
     exchange.head_produced();
     // These have no body, whatever length they declare (RFC 9110, section 8.6).
     let bodiless = method == Method::HEAD || response.status() == StatusCode::NOT_MODIFIED;
-    response.map(|body| GuestBody::new(body, bodiless, exchange, lease).boxed_unsync())
+    // While the request waited for its place, the code may have been replaced.
+    let recording = question.filter(|_| generation.digest == asked).and_then(|question| {
+        let declared = bodiless.then(|| response.body().size_hint());
+        memo.record(question, response.status(), response.headers(), declared)
+    });
+    response.map(|body| GuestBody::new(body, bodiless, recording, exchange, lease).boxed_unsync())
 }
 
 fn out_of_time(exchange: &Exchange) -> Response<ResponseBody> {

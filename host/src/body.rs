@@ -14,6 +14,7 @@ use tokio::time::Sleep;
 use wasmtime_wasi_http::{Error as WasiError, WasiBody};
 
 use crate::exchange::{Exchange, Lease};
+use crate::memo::Recording;
 
 /// The body of every response.
 pub type ResponseBody = UnsyncBoxBody<Bytes, BodyError>;
@@ -40,6 +41,26 @@ const DRAIN_TIME: Duration = Duration::from_secs(10);
 /// A whole body.
 pub fn full(bytes: impl Into<Bytes>) -> ResponseBody {
     Full::new(bytes.into()).map_err(|never| match never {}).boxed_unsync()
+}
+
+/// No body, although the head may declare its length.
+pub fn nothing(declared: SizeHint) -> ResponseBody {
+    Nothing(declared).boxed_unsync()
+}
+
+struct Nothing(SizeHint);
+
+impl Body for Nothing {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        Poll::Ready(None)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.0.clone()
+    }
 }
 
 /// A request's body. It reports to the exchange, and what its reader leaves is drained.
@@ -149,16 +170,23 @@ pub struct GuestBody {
     inner: WasiBody,
     exchange: Arc<Exchange>,
     lease: Option<Arc<Lease>>,
-    deadline: Pin<Box<Sleep>>,
+    /// A timer only once somebody has to wait.
+    deadline: Option<Pin<Box<Sleep>>>,
     /// Bytes that are still to come, if the guest has declared how many there are.
     owed: Option<u64>,
+    recording: Option<Recording>,
 }
 
 impl GuestBody {
-    pub fn new(inner: WasiBody, bodiless: bool, exchange: Arc<Exchange>, lease: Arc<Lease>) -> Self {
-        let deadline = Box::pin(tokio::time::sleep_until(exchange.expires_at().into()));
+    pub fn new(
+        inner: WasiBody,
+        bodiless: bool,
+        recording: Option<Recording>,
+        exchange: Arc<Exchange>,
+        lease: Arc<Lease>,
+    ) -> Self {
         let owed = inner.size_hint().exact().filter(|_| !bodiless);
-        Self { inner, exchange, lease: Some(lease), deadline, owed }
+        Self { inner, exchange, lease: Some(lease), deadline: None, owed, recording }
     }
 
     fn end(&mut self) {
@@ -179,6 +207,7 @@ impl Body for GuestBody {
             Poll::Ready(Some(Ok(frame))) => {
                 let length = frame.data_ref().map_or(0, |data| data.len() as u64);
                 self.owed = self.owed.map(|owed| owed.saturating_sub(length));
+                self.recording.take_if(|recording| frame.data_ref().is_none_or(|data| !recording.hears(data)));
                 return Poll::Ready(Some(Ok(frame)));
             }
             Poll::Ready(Some(Err(error))) => Some(Err(BodyError::Guest(error))),
@@ -186,10 +215,17 @@ impl Body for GuestBody {
             Poll::Ready(None) if self.exchange.is_broken() => Some(Err(BodyError::Broken)),
             Poll::Ready(None) => self.owed.filter(|owed| *owed > 0).map(|missing| Err(BodyError::Short { missing })),
             Poll::Pending => {
-                ready!(self.deadline.as_mut().poll(cx));
+                let this = &mut *self;
+                let at = this.exchange.expires_at().into();
+                let deadline = this.deadline.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(at)));
+                ready!(deadline.as_mut().poll(cx));
                 Some(Err(BodyError::Timeout))
             }
         };
+        match (&outcome, self.recording.take()) {
+            (None, Some(recording)) => recording.complete(),
+            (_, recording) => drop(recording),
+        }
         self.end();
         Poll::Ready(outcome)
     }
@@ -205,6 +241,12 @@ impl Body for GuestBody {
 
 impl Drop for GuestBody {
     fn drop(&mut self) {
+        // Of a body with a declared length, nobody asks for the end.
+        if let Some(recording) = self.recording.take()
+            && self.owed == Some(0)
+        {
+            recording.complete();
+        }
         self.end();
     }
 }

@@ -10,11 +10,13 @@ use tokio::sync::{Notify, OwnedSemaphorePermit};
 use crate::component::Generation;
 use crate::keyvalue::WriteScope;
 use crate::manifest::Limits;
+use crate::testimony::Testimony;
 
 /// The clock, the writes and the fate of one exchange.
 #[derive(Debug)]
 pub struct Exchange {
     pub writes: WriteScope,
+    testimony: OnceLock<Arc<Testimony>>,
     started: Instant,
     request_timeout: Duration,
     transfer_timeout: Duration,
@@ -32,6 +34,7 @@ impl Exchange {
     pub fn new(limits: &Limits) -> Self {
         Self {
             writes: WriteScope::default(),
+            testimony: OnceLock::new(),
             started: Instant::now(),
             request_timeout: limits.request_timeout,
             transfer_timeout: limits.transfer_timeout,
@@ -43,6 +46,15 @@ impl Exchange {
             too_large_found: Notify::new(),
             broken: AtomicBool::new(false),
         }
+    }
+
+    /// Somebody wants to know what the answer rests on.
+    pub fn watch(&self, testimony: Arc<Testimony>) {
+        let _ = self.testimony.set(testimony);
+    }
+
+    pub fn testimony(&self) -> Option<&Arc<Testimony>> {
+        self.testimony.get()
     }
 
     /// A part of the request's body has arrived. The guest's time starts again: a slow upload

@@ -19,6 +19,7 @@ use crate::body::ResponseBody;
 use crate::component::{Generation, LoadError, Slot};
 use crate::ingress::{Ingress, IngressOptions};
 use crate::manifest::{Component, Manifest};
+use crate::memo::{Counters, Memo};
 use crate::outbound::{self, Network, Outbound, TlsError};
 use crate::reply;
 use crate::router::{RouteError, Router};
@@ -57,6 +58,8 @@ pub enum StartError {
     Component(#[from] LoadError),
     #[error(transparent)]
     Outbound(#[from] TlsError),
+    #[error("the system has no randomness: {0}")]
+    Randomness(#[from] getrandom::Error),
     #[error("cannot start a thread: {0}")]
     Thread(io::Error),
 }
@@ -103,7 +106,7 @@ impl Host {
             slots.push(Slot::new(component, generation, outbound));
         }
 
-        let application = Arc::new(Application::new(router, slots, backends));
+        let application = Arc::new(Application::new(router, slots, backends, Memo::new()?));
         let (stop, stopped) = watch::channel(None);
         let shards = (0..options.threads.get())
             .map(|index| Shard::start(index, application.clone(), stopped.clone()))
@@ -143,6 +146,11 @@ impl Host {
     /// The slots, in the order of the manifest.
     pub fn slots(&self) -> &[Slot] {
         self.application.slots()
+    }
+
+    /// What became of the requests whose answers may be remembered.
+    pub fn memo(&self) -> &Counters {
+        self.application.memo().counters()
     }
 
     /// How many transactions the store has committed since the start.

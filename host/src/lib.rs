@@ -14,6 +14,7 @@
 //! | `application` | the way of one request; the only file that maps failures to statuses |
 //! | `router` | paths |
 //! | `exchange`, `body`, `reply`, `request_id` | one request: its clock, its limits, its bodies, its name |
+//! | `memo`, `testimony` | answers that are given again, and what they rest on |
 //! | `component` | slots, generations, instances; when an instance ends |
 //! | `guest` | what an instance may reach |
 //! | `outbound` | HTTP requests of guests to others |
@@ -36,6 +37,7 @@ mod host;
 pub mod ingress;
 mod keyvalue;
 pub mod manifest;
+pub mod memo;
 pub mod outbound;
 mod places;
 mod reply;
@@ -44,6 +46,7 @@ mod router;
 mod runtime;
 mod shard;
 pub mod store;
+mod testimony;
 mod throttle;
 mod variables;
 

@@ -10,6 +10,7 @@ mod fixture;
 mod ingress;
 mod key_value;
 mod loading;
+mod memo;
 mod outbound;
 mod serving;
 mod upstream;

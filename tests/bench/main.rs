@@ -3,6 +3,7 @@
 //! is asserted: tables are printed, and ratios say more than the numbers of a shared machine.
 
 mod analytics;
+mod component;
 mod hello;
 mod load;
 mod suggestions;
@@ -78,11 +79,16 @@ fn main() {
         return hello::serve();
     }
     let hello = hello::Hello::start();
+    let hello_load = Load::run(&hello.url, &root());
+    println!("native hyper hello, 16 connections: {:.0} requests/s\n", hello_load.per_second());
+    calls(&hello_load);
+
     let data = tempfile::tempdir().expect("a temporary folder");
-    let server = Server::start_with(data.path(), &[("analytics_upstream", "http://127.0.0.1:*")]);
+    let analytics = [("analytics_upstream", "http://127.0.0.1:*")];
+    let mut server = Server::start_manifest(&component::forgetful(data.path()), data.path(), &analytics);
     forge::seed(&server);
     let peer = Verdaccio::start();
-    let ours = Registry {
+    let mut ours = Registry {
         url: server.url.clone(),
         base: format!("/api/v4/projects/{PUBLIC}/packages/npm"),
         token: DEVELOPER.into(),
@@ -94,24 +100,54 @@ fn main() {
     ours.fill();
     theirs.iter().for_each(Registry::fill);
 
-    let hello_load =
-        Load::run(&hello.url, &Request { method: "GET", path: "/".into(), headers: Vec::new(), body: Vec::new() });
-    println!("native hyper hello, 16 connections: {:.0} requests/s\n", hello_load.per_second());
-    let mut table = Table::new("Reads, 16 connections", &hello_load);
-    let mut peer_reads = theirs.iter().flat_map(Registry::reads);
-    for (name, request) in ours.reads() {
-        eprintln!("{name}…");
-        let load = Load::run(&ours.url, &request);
-        let peer = peer_reads.next().zip(theirs.as_ref()).map(|((_, request), peer)| Load::run(&peer.url, &request));
-        table.row(name, &load, peer.as_ref());
+    let mut peer_reads = Vec::new();
+    for (title, remembered) in [
+        ("Reads, 16 connections, each answered by the component", false),
+        ("Reads, 16 connections, answers remembered", true),
+    ] {
+        if remembered {
+            // The same store under the project's own manifest.
+            server = Server::start_with(&server.kill(), &analytics);
+            ours.url.clone_from(&server.url);
+        }
+        let mut table = Table::new(title, &hello_load);
+        let mut peer_requests = theirs.iter().flat_map(Registry::reads);
+        for (position, (name, request)) in ours.reads().into_iter().enumerate() {
+            eprintln!("{name}…");
+            let load = Load::run(&ours.url, &request);
+            let peer = peer_requests.next().zip(theirs.as_ref());
+            if let (false, Some(((_, request), peer))) = (remembered, peer) {
+                peer_reads.push(Load::run(&peer.url, &request));
+            }
+            table.row(name, &load, peer_reads.get(position));
+        }
+        table.print();
     }
-    table.print();
 
     analytics::print(&server, &hello, &hello_load);
     publishes(&ours, theirs.as_ref(), &hello_load);
     memory(&ours, &server, theirs.as_ref().zip(peer.as_ref()));
     drop(server);
     suggestions::run();
+}
+
+fn root() -> Request {
+    Request { method: "GET", path: "/".into(), headers: Vec::new(), body: Vec::new() }
+}
+
+fn calls(hello: &Load) {
+    let mut table = Table::new("The smallest component, 16 connections; the peer is `wasmtime serve`", hello);
+    let peer = component::Wasmtime::start().map(|peer| {
+        eprintln!("wasmtime serve…");
+        Load::run(&peer.url, &root())
+    });
+    for (name, memoize) in [("each answered by the component", false), ("answers remembered", true)] {
+        eprintln!("the smallest component, {name}…");
+        let data = tempfile::tempdir().expect("a temporary folder");
+        let server = component::hexad(data.path(), memoize);
+        table.row(name, &Load::run(&server.url, &root()), peer.as_ref());
+    }
+    table.print();
 }
 
 fn publishes(ours: &Registry, theirs: Option<&Registry>, hello: &Load) {

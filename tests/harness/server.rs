@@ -49,10 +49,17 @@ impl Server {
 
     /// The same with values for the manifest's variables.
     pub fn start_with(data: &Path, variables: &[(&str, &str)]) -> Self {
+        Server::start_manifest(Path::new("spin.toml"), data, variables)
+    }
+
+    /// The same with another manifest; its path, if it is not absolute, is the project's.
+    pub fn start_manifest(manifest: &Path, data: &Path, variables: &[(&str, &str)]) -> Self {
         let mut command = Command::new(binary());
         command
             .current_dir(root())
-            .args(["up", "--manifest", "spin.toml", "--listen", "127.0.0.1:0", "--data"])
+            .args(["up", "--listen", "127.0.0.1:0", "--manifest"])
+            .arg(manifest)
+            .arg("--data")
             .arg(data)
             .env("SPIN_VARIABLE_BOOTSTRAP_ADMIN_TOKEN", BOOTSTRAP_TOKEN)
             .stdin(Stdio::null())

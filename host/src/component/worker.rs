@@ -164,7 +164,7 @@ impl WorkerState for Worker {
         (exchange, lease): Self::RequestData,
         _task: GuestTaskId,
     ) -> Pin<Box<dyn Future<Output = ()> + 'static + Send + Sync>> {
-        store.data_mut().key_value().enter(exchange.writes.clone());
+        store.data_mut().enter(&exchange);
         self.current.enter(exchange.clone(), &lease);
         Box::pin(async move {
             exchange.expired().await;

@@ -7,6 +7,7 @@
 mod limiter;
 mod outbound;
 mod output;
+mod witness;
 
 use std::sync::Arc;
 
@@ -19,8 +20,10 @@ pub use limiter::Limiter;
 pub use outbound::Outward;
 pub use output::{Log, Printer};
 
+use crate::exchange::Exchange;
 use crate::keyvalue::{self, KeyValue, KeyValueView};
 use crate::variables::{self, Variables, VariablesView};
+use witness::Witness;
 
 /// Bytes that a guest may hand over in one call of the host: the largest value, its key and some
 /// slack. More is a trap, before the host has copied it.
@@ -38,6 +41,7 @@ pub struct Guest {
     limiter: Limiter,
     key_value: KeyValue,
     variables: Arc<Variables>,
+    witness: Witness,
 }
 
 impl Guest {
@@ -52,7 +56,16 @@ impl Guest {
     ) -> Store<Self> {
         let mut table = ResourceTable::new();
         table.set_max_capacity(MAX_HANDLES);
-        let wasi = WasiCtx::builder().stdout(log.clone()).stderr(log).allow_tcp(false).allow_udp(false).build();
+        let witness = Witness::default();
+        let log = log.seen_by(witness.clone());
+        let wasi = WasiCtx::builder()
+            .stdout(log.clone())
+            .stderr(log)
+            .secure_random(witness.randomness())
+            .insecure_random(witness.randomness())
+            .allow_tcp(false)
+            .allow_udp(false)
+            .build();
         let guest = Self {
             table,
             wasi,
@@ -61,6 +74,7 @@ impl Guest {
             limiter: Limiter::new(memory),
             key_value,
             variables,
+            witness,
         };
         let mut store = Store::new(engine, guest);
         store.limiter(|guest| &mut guest.limiter);
@@ -72,8 +86,10 @@ impl Guest {
         store
     }
 
-    pub fn key_value(&mut self) -> &mut KeyValue {
-        &mut self.key_value
+    /// What the guest does from now on belongs to another request.
+    pub fn enter(&mut self, exchange: &Exchange) {
+        self.key_value.enter(exchange.writes.clone(), exchange.testimony().cloned());
+        self.witness.enter(exchange.testimony().cloned());
     }
 
     pub fn limiter(&self) -> &Limiter {

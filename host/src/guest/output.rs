@@ -11,6 +11,7 @@ use tokio::io::AsyncWrite;
 use wasmtime_wasi::cli::{IsTerminal, StdoutStream};
 use wasmtime_wasi::p2::{OutputStream, Pollable, StreamResult};
 
+use super::witness::Witness;
 use crate::throttle::Throttle;
 
 /// The rest of a longer line is dropped.
@@ -34,6 +35,7 @@ pub struct Log(Arc<Line>);
 #[derive(Debug)]
 struct Line {
     printer: Arc<Printer>,
+    witness: Witness,
     text: Mutex<Vec<u8>>,
 }
 
@@ -44,7 +46,7 @@ impl Printer {
 
     /// The log of a new instance.
     pub fn log(self: &Arc<Self>) -> Log {
-        Log(Arc::new(Line { printer: self.clone(), text: Mutex::default() }))
+        Log(Arc::new(Line { printer: self.clone(), witness: Witness::default(), text: Mutex::default() }))
     }
 
     fn print(&self, line: &[u8]) {
@@ -62,7 +64,13 @@ impl Printer {
 }
 
 impl Log {
+    /// The same, empty, with a witness of what is written.
+    pub fn seen_by(&self, witness: Witness) -> Self {
+        Log(Arc::new(Line { printer: self.0.printer.clone(), witness, text: Mutex::default() }))
+    }
+
     fn write(&self, bytes: &[u8]) {
+        self.0.witness.sees();
         let mut line = self.0.text.lock().unwrap_or_else(PoisonError::into_inner);
         for part in bytes.split_inclusive(|byte| *byte == b'\n') {
             let (text, ended) = match part.split_last() {

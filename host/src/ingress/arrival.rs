@@ -13,7 +13,8 @@ use http::{HeaderMap, Request};
 
 use super::Ingress;
 
-const CLIENT_ADDRESS: HeaderName = HeaderName::from_static("spin-client-addr");
+/// Where a component reads the address of a request's client, as Spin words it.
+pub const CLIENT_ADDRESS: HeaderName = HeaderName::from_static("spin-client-addr");
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 const FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");

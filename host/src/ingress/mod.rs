@@ -11,7 +11,7 @@ use std::sync::Arc;
 use ipnet::IpNet;
 use tokio::sync::OwnedSemaphorePermit;
 
-pub use arrival::{Arrival, Client};
+pub use arrival::{Arrival, CLIENT_ADDRESS, Client};
 pub use certificates::{CertificateError, Certificates};
 pub use crowd::{Crowd, Place};
 

@@ -84,12 +84,16 @@ impl KeyValueView<'_> {
     fn readable(&self, bucket: &Resource<Bucket>, key: &str) -> Result<Key, Failure> {
         let key = self.key(bucket, key)?;
         match self.ctx.grants.may_read(&key.key) {
-            true => Ok(key),
+            true => {
+                self.ctx.reads(&key);
+                Ok(key)
+            }
             false => Err(self.deny("read", &key.key)),
         }
     }
 
     fn writable(&self, bucket: &Resource<Bucket>, key: &str) -> Result<Key, Failure> {
+        self.ctx.acts();
         let key = self.key(bucket, key)?;
         match self.ctx.grants.may_write(&key.key) {
             true => Ok(key),
@@ -98,6 +102,7 @@ impl KeyValueView<'_> {
     }
 
     fn deny(&self, operation: &'static str, subject: &str) -> Failure {
+        self.ctx.acts();
         self.ctx.grants.deny(operation, subject);
         Failure::Guest(store::Error::AccessDenied)
     }
@@ -176,7 +181,7 @@ impl store::HostBucket for KeyValueView<'_> {
     async fn get(&mut self, bucket: Resource<Bucket>, key: String) -> Result<Option<Vec<u8>>, Failure> {
         let key = self.readable(&bucket, &key)?;
         self.ctx.before_read(&key).await?;
-        Ok(self.ctx.backend.get(&key).await?)
+        Ok(self.ctx.backend.get(&key).await.inspect_err(|_| self.ctx.acts())?)
     }
 
     async fn set(&mut self, bucket: Resource<Bucket>, key: String, value: Vec<u8>) -> Result<(), Failure> {
@@ -198,7 +203,7 @@ impl store::HostBucket for KeyValueView<'_> {
     async fn exists(&mut self, bucket: Resource<Bucket>, key: String) -> Result<bool, Failure> {
         let key = self.readable(&bucket, &key)?;
         self.ctx.before_read(&key).await?;
-        Ok(self.ctx.backend.exists(&key).await?)
+        Ok(self.ctx.backend.exists(&key).await.inspect_err(|_| self.ctx.acts())?)
     }
 
     async fn list_keys(
@@ -207,6 +212,7 @@ impl store::HostBucket for KeyValueView<'_> {
         cursor: Option<String>,
     ) -> Result<store::KeyResponse, Failure> {
         let store = label(self.table, &bucket)?;
+        self.ctx.acts();
         self.ctx.before_list().await?;
         // The cursor is the last key of the page before. A forged one finds nothing that the
         // component could not list anyway.
@@ -309,7 +315,7 @@ impl batch::Host for KeyValueView<'_> {
             self.ctx.before_read(&key).await?;
             wanted.push(key);
         }
-        let values = self.ctx.backend.get_many(&wanted, MAX_VALUE_BYTES).await?;
+        let values = self.ctx.backend.get_many(&wanted, MAX_VALUE_BYTES).await.inspect_err(|_| self.ctx.acts())?;
         Ok(keys.into_iter().zip(values).collect())
     }
 

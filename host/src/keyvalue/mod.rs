@@ -15,6 +15,7 @@ pub use grants::Grants;
 pub use interface::add_to_linker;
 
 use crate::store::{Backend, Error, Key, Ledger};
+use crate::testimony::Testimony;
 
 /// Bytes that one instance may have in the writer's queue. An instance that writes faster than
 /// the disk waits here; the bound for all of them together is the engine's.
@@ -52,6 +53,7 @@ pub struct KeyValue {
     backend: Arc<dyn Backend>,
     grants: Arc<Grants>,
     scope: WriteScope,
+    testimony: Option<Arc<Testimony>>,
     /// Keys that the current request has written (or lost a swap for) since it last settled:
     /// a committed read of them could be older than what the guest knows.
     unsettled: HashSet<Key>,
@@ -68,6 +70,7 @@ impl KeyValue {
             backend,
             grants,
             scope: WriteScope::default(),
+            testimony: None,
             unsettled: HashSet::new(),
             behind: false,
             in_flight: Arc::new(Semaphore::new(IN_FLIGHT_BYTES as usize)),
@@ -75,11 +78,26 @@ impl KeyValue {
         }
     }
 
-    /// Everything written from now on belongs to another request.
-    pub fn enter(&mut self, scope: WriteScope) {
+    /// Everything written and read from now on belongs to another request.
+    pub fn enter(&mut self, scope: WriteScope, testimony: Option<Arc<Testimony>>) {
         self.scope = scope;
+        self.testimony = testimony;
         self.unsettled.clear();
         self.behind = false;
+    }
+
+    /// The request reads a key, and nothing else has been done to it.
+    fn reads(&self, key: &Key) {
+        if let Some(testimony) = &self.testimony {
+            testimony.read(self.backend.changes(), key);
+        }
+    }
+
+    /// The request does more than to read keys.
+    fn acts(&self) {
+        if let Some(testimony) = &self.testimony {
+            testimony.spoil();
+        }
     }
 
     async fn settle(&mut self) -> Result<(), Error> {

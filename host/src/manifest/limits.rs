@@ -136,7 +136,7 @@ fn bytes(key: &str, text: &str) -> Result<u64, String> {
     }
 }
 
-fn duration(key: &str, text: &str) -> Result<Duration, String> {
+pub(super) fn duration(key: &str, text: &str) -> Result<Duration, String> {
     let parsed = text.parse::<SignedDuration>().ok();
     match parsed.and_then(|duration| Duration::try_from(duration).ok()) {
         Some(duration) if !duration.is_zero() => Ok(duration),

@@ -5,6 +5,7 @@
 
 mod error;
 mod limits;
+mod memoize;
 mod schema;
 mod variables;
 
@@ -17,6 +18,7 @@ pub use limits::{INSTANCES_CEILING, Limits, MEMORY_CEILING};
 pub use variables::Environment;
 
 use crate::keyvalue::Grants;
+use crate::memo::Memoize;
 use crate::outbound::AllowedHosts;
 use crate::variables::Variables;
 use schema::{RouteTable, TriggerComponent};
@@ -44,6 +46,8 @@ pub struct Component {
     pub variables: Arc<Variables>,
     pub allowed_hosts: Arc<AllowedHosts>,
     pub limits: Limits,
+    /// `None`: every answer is the component's own.
+    pub memoize: Option<Memoize>,
 }
 
 /// A public route. Private triggers have none.
@@ -121,7 +125,9 @@ fn component(
         (None, None) => None,
         (read, write) => Some((read.as_deref().unwrap_or_default(), write.as_deref().unwrap_or_default())),
     };
-    let limits = Limits::from_tool(&tool).map_err(|reason| format!("[component.{id}.tool.hexad]: {reason}"))?;
+    let at = |reason: String| format!("[component.{id}.tool.hexad]: {reason}");
+    let limits = Limits::from_tool(&tool).map_err(at)?;
+    let memoize = memoize::from_tool(&tool, &allowed_hosts).map_err(at)?;
     let grants = Grants::new(&id, known.clone(), labels, prefixes);
     Ok(Component {
         source,
@@ -129,6 +135,7 @@ fn component(
         variables: Arc::new(variables),
         allowed_hosts: Arc::new(allowed_hosts),
         limits,
+        memoize,
         id,
     })
 }

@@ -192,6 +192,10 @@ pub struct HexadTool {
     pub instances: Option<u64>,
     pub queue_timeout: Option<String>,
     pub reuse: Option<u64>,
+    /// How long the answer to a read is given again, while nothing that it rests on changes.
+    pub memoize: Option<String>,
+    /// The request headers that such an answer can depend on; others do not reach the component.
+    pub headers: Option<Vec<String>>,
     #[serde(default)]
     pub outbound: OutboundTool,
 }

@@ -19,6 +19,7 @@
 //! Reads see committed data only. A request that reads what it wrote settles its ledger first;
 //! `keyvalue` sees to that.
 
+mod changes;
 mod ledger;
 pub mod sqlite;
 
@@ -27,6 +28,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use tokio::sync::OwnedSemaphorePermit;
 
+pub use changes::{Changes, Place};
 pub use ledger::{Entry, Ledger};
 
 /// Longest key, in bytes. Spin's engines have no limit of their own; 1 KiB is far above every
@@ -107,6 +109,11 @@ pub trait Backend: Send + Sync {
 
     /// Stores `value` if the present value is exactly `expected` (`None`: if there is none).
     async fn cas(&self, ledger: &Ledger, key: Key, expected: Option<Vec<u8>>, value: Vec<u8>) -> Result<Swap, Error>;
+
+    /// When which keys were changed last; `None` if the engine does not know of every change.
+    fn changes(&self) -> Option<&Changes> {
+        None
+    }
 
     /// Returns once every write in `ledger` is durable, or one of them cannot become so.
     async fn durable(&self, ledger: &Ledger) -> Result<(), Error>;

@@ -26,7 +26,7 @@ pub use open::OpenError;
 use reader::Reader;
 use writer::{Operation, Writer};
 
-use super::{Backend, Error, Key, Ledger, Swap};
+use super::{Backend, Changes, Error, Key, Ledger, Swap};
 
 /// The file's name in the data directory, the one that Spin uses.
 pub const FILE_NAME: &str = "sqlite_key_value.db";
@@ -142,6 +142,10 @@ impl Backend for Shard {
 
     async fn cas(&self, ledger: &Ledger, key: Key, expected: Option<Vec<u8>>, value: Vec<u8>) -> Result<Swap, Error> {
         self.writer.ask(ledger, |reply| Operation::Cas { key, expected, value, reply }).await
+    }
+
+    fn changes(&self) -> Option<&Changes> {
+        Some(self.writer.changes())
     }
 
     async fn durable(&self, ledger: &Ledger) -> Result<(), Error> {

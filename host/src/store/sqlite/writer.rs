@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use rusqlite::Connection;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
-use super::super::{Entry, Error, Key, Ledger, Swap};
+use super::super::{Changes, Entry, Error, Key, Ledger, Place, Swap};
 use super::checkup::Damage;
 use super::reader;
 
@@ -96,6 +96,7 @@ pub struct Writer {
     room: Arc<Semaphore>,
     commits: Arc<AtomicU64>,
     damage: Damage,
+    changes: Arc<Changes>,
     thread: Mutex<Option<JoinHandle<()>>>,
     #[cfg(test)]
     pub fail_next_commit: Arc<std::sync::atomic::AtomicBool>,
@@ -107,6 +108,7 @@ impl Writer {
     pub fn start(connection: Connection, batch_age: Duration, lock: Arc<File>, damage: Damage) -> io::Result<Self> {
         let (queue, messages) = mpsc::channel();
         let commits = Arc::new(AtomicU64::new(0));
+        let changes = Arc::new(Changes::default());
         #[cfg(test)]
         let fail_next_commit = Arc::new(std::sync::atomic::AtomicBool::new(false));
         let worker = Worker {
@@ -114,6 +116,7 @@ impl Writer {
             batch_age,
             messages,
             commits: commits.clone(),
+            changes: changes.clone(),
             #[cfg(test)]
             fail_next_commit: fail_next_commit.clone(),
         };
@@ -126,6 +129,7 @@ impl Writer {
             room: Arc::new(Semaphore::new(QUEUE_BYTES as usize)),
             commits,
             damage,
+            changes,
             thread: Mutex::new(Some(thread)),
             #[cfg(test)]
             fail_next_commit,
@@ -139,6 +143,10 @@ impl Writer {
 
     pub fn commits(&self) -> u64 {
         self.commits.load(Ordering::Relaxed)
+    }
+
+    pub fn changes(&self) -> &Changes {
+        &self.changes
     }
 
     /// Queues an operation behind those that were queued before, waiting only for room.
@@ -189,6 +197,7 @@ struct Worker {
     batch_age: Duration,
     messages: Receiver<Message>,
     commits: Arc<AtomicU64>,
+    changes: Arc<Changes>,
     #[cfg(test)]
     fail_next_commit: Arc<std::sync::atomic::AtomicBool>,
 }
@@ -198,7 +207,7 @@ struct Worker {
 struct Batch {
     entries: Vec<Entry>,
     bytes: usize,
-    changed: bool,
+    changed: Vec<Place>,
     /// The writer is to stop once this is committed.
     stop: bool,
 }
@@ -277,7 +286,7 @@ impl Worker {
     }
 
     fn commit(&self, batch: &Batch) -> rusqlite::Result<()> {
-        if !batch.changed {
+        if batch.changed.is_empty() {
             return self.execute("ROLLBACK");
         }
         #[cfg(test)]
@@ -289,6 +298,8 @@ impl Worker {
         }
         self.execute("COMMIT")?;
         self.commits.fetch_add(1, Ordering::Relaxed);
+        // Before anybody hears that it is committed.
+        self.changes.committed(&batch.changed);
         Ok(())
     }
 
@@ -308,26 +319,28 @@ impl Worker {
             Operation::Set { pairs, room } => {
                 for (key, value) in &pairs {
                     self.set(key, value)?;
+                    batch.changed.push(self.changes.place(key));
                 }
                 drop(room);
-                batch.changed = true;
             }
             Operation::Delete(keys) => {
                 let mut statement = self.connection.prepare_cached(DELETE)?;
                 for key in &keys {
-                    batch.changed |= statement.execute((&*key.store, &*key.key))? > 0;
+                    if statement.execute((&*key.store, &*key.key))? > 0 {
+                        batch.changed.push(self.changes.place(key));
+                    }
                 }
             }
             Operation::Increment { key, delta, reply } => {
                 let answer = self.increment(&key, delta)?;
-                batch.changed |= answer.is_ok();
+                batch.changed.extend(answer.is_ok().then(|| self.changes.place(&key)));
                 drop(reply.send(answer));
             }
             Operation::Cas { key, expected, value, reply } => {
                 let current = reader::get(&self.connection, &key)?;
                 let outcome = if current == expected {
                     self.set(&key, &value)?;
-                    batch.changed = true;
+                    batch.changed.push(self.changes.place(&key));
                     Swap::Swapped
                 } else {
                     Swap::Lost(current)

@@ -1,0 +1,36 @@
+//! Which answers of a component are remembered, from its `tool.hexad` table.
+
+use std::time::Duration;
+
+use http::HeaderName;
+
+use super::limits::duration;
+use super::schema::HexadTool;
+use crate::memo::Memoize;
+use crate::outbound::AllowedHosts;
+
+/// A guest can read the clock, and its answer is that much behind it.
+const CEILING: Duration = Duration::from_secs(60);
+
+/// `hosts` are those that the component may reach: what it heard from one is not seen to change.
+pub fn from_tool(tool: &HexadTool, hosts: &AllowedHosts) -> Result<Option<Memoize>, String> {
+    let (text, names) = match (&tool.memoize, &tool.headers) {
+        (None, None) => return Ok(None),
+        (Some(text), Some(names)) => (text, names),
+        (Some(_), None) => {
+            return Err("`memoize` needs `headers`, the request headers that the component looks at; add them".into());
+        }
+        (None, Some(_)) => return Err("`headers` belongs to `memoize`; add that or remove both".into()),
+    };
+    if !hosts.is_empty() {
+        return Err("`memoize` is not for a component with `allowed_outbound_hosts`; remove one of them".into());
+    }
+    let time = duration("memoize", text)?;
+    if time > CEILING {
+        return Err(format!("memoize = \"{text}\" is above the limit of {} s; lower it", CEILING.as_secs()));
+    }
+    let headers = names.iter().map(|name| {
+        name.parse::<HeaderName>().map_err(|_| format!("headers: {name:?} is not the name of a header; correct it"))
+    });
+    Ok(Some(Memoize { time, headers: headers.collect::<Result<_, _>>()? }))
+}

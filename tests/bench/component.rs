@@ -1,0 +1,82 @@
+//! What a call of a component costs: the smallest guest, in this host and in `wasmtime serve`.
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use hexad_tests::server::{Server, root};
+
+/// The manifest of the hexad beside it has one route, to the guest.
+pub fn hexad(data: &Path, memoize: bool) -> Server {
+    let memo = if memoize { "[component.hello.tool.hexad]\nmemoize = \"1s\"\nheaders = []" } else { "" };
+    let text = format!(
+        "spin_manifest_version = 2\napplication = {{ name = \"hello\" }}\n\
+         [[trigger.http]]\nroute = \"/\"\ncomponent = \"hello\"\n\
+         [component.hello]\nsource = {:?}\n{memo}\n",
+        guest()
+    );
+    let manifest = data.join("hello.toml");
+    std::fs::write(&manifest, text).expect("a file");
+    Server::start_manifest(&manifest, data, &[])
+}
+
+fn guest() -> PathBuf {
+    root().join("dist/fixtures/hello.wasm")
+}
+
+/// The project's manifest without remembered answers.
+pub fn forgetful(folder: &Path) -> PathBuf {
+    let text = std::fs::read_to_string(root().join("spin.toml")).expect("the manifest");
+    let mut manifest: toml::Table = toml::from_str(&text).expect("TOML");
+    let components = manifest.get_mut("component").and_then(toml::Value::as_table_mut).expect("components");
+    for (_, component) in components.iter_mut() {
+        let source = component.get("source").and_then(toml::Value::as_str).expect("a source");
+        let source = root().join(source).display().to_string();
+        let table = component.as_table_mut().expect("a table");
+        table.insert("source".into(), source.into());
+        if let Some(tool) = table.get_mut("tool").and_then(|tool| tool.get_mut("hexad")).and_then(|t| t.as_table_mut())
+        {
+            tool.remove("memoize");
+            tool.remove("headers");
+        }
+    }
+    let path = folder.join("forgetful.toml");
+    std::fs::write(&path, toml::to_string(&manifest).expect("TOML")).expect("a file");
+    path
+}
+
+/// `wasmtime serve` with the same guest.
+pub struct Wasmtime {
+    child: Child,
+    pub url: String,
+}
+
+impl Wasmtime {
+    /// Starts it if `make bench` has installed it.
+    pub fn start() -> Option<Self> {
+        let program = root().join("tests/cache/wasmtime/wasmtime_cli/wasmtime");
+        if !program.is_file() {
+            eprintln!("{} is missing: measuring without `wasmtime serve`", program.display());
+            return None;
+        }
+        let mut child = Command::new(program)
+            .args(["serve", "-S", "p3,cli", "--addr", "127.0.0.1:0"])
+            .arg(guest())
+            .stdin(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("wasmtime runs");
+        let mut lines = BufReader::new(child.stderr.take().expect("piped")).lines().map_while(Result::ok);
+        let url = lines.find_map(|line| Some(line.split_once("on http://")?.1.trim_end_matches('/').to_owned()));
+        let url = format!("http://{}", url.expect("it says where it listens"));
+        std::thread::spawn(move || lines.for_each(drop));
+        Some(Self { child, url })
+    }
+}
+
+impl Drop for Wasmtime {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
