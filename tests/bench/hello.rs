@@ -1,7 +1,7 @@
 //! The yardstick: a native hyper server with a fixed answer, in a process of its own. Below `/small/`
 //! and `/large/` it answers as an analytics engine.
 
-use http_body_util::Full;
+use http_body_util::{BodyExt, Full};
 use hyper::body::{Bytes, Incoming};
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
@@ -47,7 +47,10 @@ pub fn serve() {
             let (small, large) = (small.clone(), large.clone());
             tokio::spawn(async move {
                 let answer = service_fn(async |request: hyper::Request<Incoming>| {
-                    let body = match request.uri().path().split('/').nth(1) {
+                    let (head, asked) = request.into_parts();
+                    // To answer before the whole request is there would be to hang up after it.
+                    let _ = asked.collect().await;
+                    let body = match head.uri.path().split('/').nth(1) {
                         Some("small") => small.clone(),
                         Some("large") => large.clone(),
                         _ => Bytes::from_static(b"hello\n"),
