@@ -116,6 +116,21 @@ impl Bits {
         }
     }
 
+    /// Adds a stored set, each of its numbers `by` higher; `None` if it is damaged.
+    pub fn unite_shifted(&mut self, stored: &[u8], by: u32) -> Option<()> {
+        let (&BITS, bits) = stored.split_first()? else {
+            return for_each(stored, |number| self.insert(number.saturating_add(by)));
+        };
+        let words = self.0.get_mut((by / 64) as usize..).unwrap_or_default();
+        let shift = by % 64;
+        let mut carried = 0;
+        for (word, other) in words.iter_mut().zip(bits.chunks(8).map(little_endian).chain([0])) {
+            *word |= other << shift | carried;
+            carried = other.checked_shr(64 - shift).unwrap_or(0);
+        }
+        Some(())
+    }
+
     /// Takes away what `other` has.
     pub fn subtract(&mut self, other: &Bits) {
         self.0.iter_mut().zip(&other.0).for_each(|(word, other)| *word &= !other);
@@ -205,6 +220,20 @@ mod tests {
         bits.subtract(&less);
         all.remove(1001);
         assert_eq!(bits.bitmap(), all);
+    }
+
+    #[test]
+    fn shifted_sets_are_those_with_higher_numbers() {
+        for by in [0, 1, 63, 64, 65, 1000, 99_999] {
+            for sample in samples() {
+                let sample: Vec<u32> = sample.into_iter().filter(|number| *number < 100_000).collect();
+                let mut stored = Vec::new();
+                put(&mut stored, &sample);
+                let mut bits = Bits::new(200_000);
+                bits.unite_shifted(&stored, by).unwrap();
+                assert_eq!(bits.bitmap(), sample.iter().map(|number| number + by).collect(), "{by}");
+            }
+        }
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! read and written in order, a page of each table at a time, so that memory does not grow with the
 //! segments; what is kept whole is which blocks of words each gram is in.
 
-use super::grams::Frequent;
+use super::grams::{self, Frequent};
 use super::ids::{self, IdsWriter};
 use super::times::{self, TimesWriter};
 use super::words::{Posting, Word, WordSinks, Words, WordsWriter};
@@ -257,6 +257,11 @@ fn merge_frequent(inputs: &[Input], frequent: Vec<(Field, text::Gram)>, document
         let part = text::gram_text(gram);
         let mut bits = Bits::new(documents);
         for input in inputs {
+            let stored = input.segment.table(Part::Grams).get(&grams::documents_key(field, &part))?;
+            if let Some(stored) = stored.filter(|_| input.dead.is_empty()) {
+                bits.unite_shifted(&stored, input.first).ok_or_else(|| input.segment.damaged(Part::Grams))?;
+                continue;
+            }
             let found = search::documents(&input.segment, &part, &[field])?;
             found.iter().filter_map(|document| input.renumbered(document)).for_each(|document| bits.insert(document));
         }
