@@ -73,19 +73,12 @@ impl Index {
         match query {
             Query::Whole(whole) if full => self.full_text_is(catalog, texts, whole, column),
             Query::Whole(whole) => texts.rows_where(whole, |text| text == whole),
+            Query::Words(words) if !full => texts.rows(words),
             Query::Words(words) => {
-                let mut found: Option<Rows> = None;
-                for word in words {
-                    let rows = match full {
-                        true => self.full_text_has(catalog, texts, word, column),
-                        false => texts.rows(word),
-                    };
-                    match &mut found {
-                        Some(found) => found.and(&rows),
-                        None => found = Some(rows),
-                    }
-                }
-                found.unwrap_or_else(|| Rows::none(texts.rows))
+                let mut words = words.iter().map(|word| self.full_text_has(catalog, texts, word, column));
+                let mut found = words.next().unwrap_or_else(|| Rows::none(texts.rows));
+                words.for_each(|rows| found.and(&rows));
+                found
             }
         }
     }
@@ -109,7 +102,7 @@ impl Index {
     /// A full text has a word if the text itself or one above it has, or if the word lies across
     /// the separators of some that follow each other.
     fn full_text_has(&self, catalog: &Catalog, texts: &Lower, word: &str, column: Column) -> Rows {
-        let mut found = texts.rows(word);
+        let mut found = texts.rows(&[word]);
         match column {
             Column::Paths if word.contains('/') => across(catalog, texts, word, &mut found),
             // Only a quoted word has spaces, and it may begin or end within a separator.
@@ -186,17 +179,23 @@ impl Lower {
         self.text.get(self.range(row)).unwrap_or_default()
     }
 
-    /// The rows that have `word` in their text.
-    fn rows(&self, word: &str) -> Rows {
-        let finder = Finder::new(word);
-        self.rows_where(word, |text| finder.find(text.as_bytes()).is_some())
+    /// The rows that have all of these words in their text.
+    fn rows<W: AsRef<str>>(&self, words: &[W]) -> Rows {
+        let finders: Vec<Finder> = words.iter().map(|word| Finder::new(word.as_ref())).collect();
+        let candidates = |word: &&W| self.candidates(word.as_ref()).map_or(self.rows, <[u32]>::len);
+        let rarest = words.iter().min_by_key(candidates).map_or("", |word| word.as_ref());
+        self.rows_where(rarest, |text| finders.iter().all(|finder| finder.find(text.as_bytes()).is_some()))
+    }
+
+    /// The rows that may have `word` in their text; `None` if all may.
+    fn candidates(&self, word: &str) -> Option<&[u32]> {
+        self.trigrams.get_or_init(|| Trigrams::of(self)).candidates(word)
     }
 
     /// The rows whose text, which has `word`, is `good`.
     fn rows_where(&self, word: &str, good: impl Fn(&str) -> bool) -> Rows {
         let mut found = Rows::none(self.rows);
-        let trigrams = self.trigrams.get_or_init(|| Trigrams::of(self));
-        match trigrams.candidates(word) {
+        match self.candidates(word) {
             Some(rows) => {
                 let good = rows.iter().map(|row| *row as usize).filter(|row| good(self.get(*row)));
                 good.for_each(|row| found.add(row));
