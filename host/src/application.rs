@@ -1,7 +1,8 @@
 //! Following one request: route → slot → lease → instance → response.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::sync::mpsc::Sender;
+use std::time::{Duration, Instant};
 
 use http::header::{CONTENT_LENGTH, EXPECT, HOST};
 use http::uri::{Authority, Scheme};
@@ -12,7 +13,9 @@ use wasmtime_wasi_http::WasiBody;
 use wasmtime_wasi_http::handler::{ExpirationError, InstantiationError, TrapOrPanicError};
 
 use crate::body::{GuestBody, RequestBody, ResponseBody};
-use crate::component::Slot;
+use crate::caller;
+use crate::component::{Slot, Trial};
+use crate::deploy::Event;
 use crate::exchange::{Exchange, Lease};
 use crate::ingress::Arrival;
 use crate::memo::Memo;
@@ -29,11 +32,18 @@ pub struct Application {
     backends: Vec<Arc<dyn Backend>>,
     memo: Arc<Memo>,
     ids: RequestIds,
+    events: Sender<Event>,
 }
 
 impl Application {
-    pub fn new(router: Router<usize>, slots: Vec<Slot>, backends: Vec<Arc<dyn Backend>>, memo: Memo) -> Self {
-        Self { router, slots, backends, memo: Arc::new(memo), ids: RequestIds::new() }
+    pub fn new(
+        router: Router<usize>,
+        slots: Vec<Slot>,
+        backends: Vec<Arc<dyn Backend>>,
+        memo: Memo,
+        events: Sender<Event>,
+    ) -> Self {
+        Self { router, slots, backends, memo: Arc::new(memo), ids: RequestIds::new(), events }
     }
 
     pub fn slots(&self) -> &[Slot] {
@@ -42,6 +52,11 @@ impl Application {
 
     pub fn memo(&self) -> &Memo {
         &self.memo
+    }
+
+    /// One for each shard.
+    pub fn backends(&self) -> &[Arc<dyn Backend>] {
+        &self.backends
     }
 
     /// Answers a request on the given shard, whatever happens to the component.
@@ -53,7 +68,18 @@ impl Application {
         let uri = request.uri().clone();
         let slot = self.router.find(uri.path()).and_then(|slot| self.slots.get(*slot));
         let mut response = match (slot, self.backends.get(shard)) {
-            (Some(slot), Some(backend)) => serve(slot, shard, &**backend, &self.memo, request).await,
+            (Some(slot), Some(backend)) => {
+                let mut trial = None;
+                let response = serve(slot, shard, &**backend, &self.memo, request, &mut trial).await;
+                let latency = started.elapsed();
+                if let Some(counters) = slot.metrics().shard(shard) {
+                    counters.answered(response.status().as_u16(), latency);
+                }
+                if let Some(trial) = trial {
+                    self.conclude(slot, &trial, response.status(), latency);
+                }
+                response
+            }
             _ => reply::not_found(),
         };
         // The query may hold a token.
@@ -69,14 +95,28 @@ impl Application {
         response.headers_mut().insert(X_REQUEST_ID, id);
         response
     }
+
+    /// Counts an answer of a trial. If it decides against the canary, the canary is gone at once,
+    /// and whoever keeps the records hears of it.
+    fn conclude(&self, slot: &Slot, trial: &Trial, status: StatusCode, latency: Duration) {
+        if let Some(reason) = trial.answered(status.as_u16(), latency) {
+            let digest = trial.digest();
+            slot.end_trial(&digest);
+            let component = slot.component().id.clone();
+            // Without the receiver the host is stopping.
+            let _ = self.events.send(Event::CanaryFailed { component, digest, reason });
+        }
+    }
 }
 
+/// `trial` is set if the request takes part in one.
 async fn serve(
     slot: &Slot,
     shard: usize,
     backend: &dyn Backend,
     memo: &Arc<Memo>,
     request: Request<WasiBody>,
+    trial: &mut Option<Trial>,
 ) -> Response<ResponseBody> {
     let limits = &slot.component().limits;
     let exchange = Arc::new(Exchange::new(limits));
@@ -91,8 +131,13 @@ async fn serve(
         Ok(uri) => uri,
         Err(reason) => return reply::bad_request(reason),
     };
-    let memoize = slot.component().memoize.as_ref().filter(|memoize| body.is_end_stream() && memoize.covers(&parts));
-    let asked = slot.current().digest;
+    // While there is a canary nothing is remembered: it would see fewer requests than it should.
+    let (on_trial, asked) = {
+        let stage = slot.stage();
+        (stage.canary.is_some(), stage.current.digest)
+    };
+    let memoize = slot.component().memoize.as_ref().filter(|_| !on_trial);
+    let memoize = memoize.filter(|memoize| body.is_end_stream() && memoize.covers(&parts));
     let question = match (memoize, backend.changes()) {
         (Some(memoize), Some(changes)) => {
             match memo.ask((&slot.component().id, &asked), memoize, &parts, changes, Instant::now()) {
@@ -108,10 +153,15 @@ async fn serve(
     if let Some(question) = &question {
         exchange.watch(question.testimony.clone());
     }
-    let Ok((generation, lease)) = slot.lease().await else {
+    let caller = || {
+        let address = parts.extensions.get::<Arrival>().map(|arrival| arrival.client);
+        caller::of(&parts.headers, &parts.uri, address)
+    };
+    let Ok((generation, lease, part)) = slot.lease(shard, caller).await else {
         tracing::debug!(component = slot.component().id, "every instance is busy");
         return reply::unavailable();
     };
+    *trial = part;
     let Some(handler) = generation.handler(shard) else {
         return reply::internal_error();
     };

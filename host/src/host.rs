@@ -4,7 +4,8 @@ use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -14,12 +15,15 @@ use http_body_util::BodyExt;
 use tokio::sync::{oneshot, watch};
 
 use crate::acceptor::{self, Acceptor};
+use crate::admin::{Access, Admin};
 use crate::application::Application;
 use crate::body::ResponseBody;
-use crate::component::{Generation, LoadError, Slot};
+use crate::component::{Artifact, Generation, LoadError, Slot};
+use crate::deploy::{Deployer, Deployments, Keeper, RecordError};
 use crate::ingress::{Ingress, IngressOptions};
 use crate::manifest::{Component, Manifest};
 use crate::memo::{Counters, Memo};
+use crate::metrics::{self, Metrics};
 use crate::outbound::{self, Network, Outbound, TlsError};
 use crate::reply;
 use crate::router::{RouteError, Router};
@@ -37,13 +41,21 @@ pub struct Options {
     pub threads: NonZeroUsize,
     pub store: sqlite::Options,
     pub outbound: outbound::Options,
+    /// Swap in a component whenever the manifest's source of it changes.
+    pub watch: bool,
 }
 
 impl Options {
     /// The defaults: a thread for each processor.
     pub fn new(data: impl Into<PathBuf>) -> Self {
         let threads = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
-        Self { data: data.into(), threads, store: sqlite::Options::default(), outbound: outbound::Options::default() }
+        Self {
+            data: data.into(),
+            threads,
+            store: sqlite::Options::default(),
+            outbound: outbound::Options::default(),
+            watch: false,
+        }
     }
 }
 
@@ -55,6 +67,8 @@ pub enum StartError {
     #[error(transparent)]
     Store(#[from] OpenError),
     #[error(transparent)]
+    Record(#[from] RecordError),
+    #[error(transparent)]
     Component(#[from] LoadError),
     #[error(transparent)]
     Outbound(#[from] TlsError),
@@ -64,6 +78,16 @@ pub enum StartError {
     Thread(io::Error),
 }
 
+/// What is known of the host as a whole.
+pub struct Figures {
+    /// Transactions of the store.
+    pub commits: u64,
+    pub started: Instant,
+    pub connections: usize,
+    /// Of the pool: component instances, memories, stacks.
+    pub pool: Option<(u64, u64, u64)>,
+}
+
 /// An application that answers requests. Dropping it stops it at once; [`Host::stop`] lets it
 /// finish.
 pub struct Host {
@@ -71,6 +95,11 @@ pub struct Host {
     shards: Arc<Vec<Shard>>,
     acceptors: Vec<Acceptor>,
     stop: watch::Sender<Stop>,
+    deployer: Arc<Deployer>,
+    keeper: Option<Keeper>,
+    admin: Option<Admin>,
+    data: PathBuf,
+    runtime: Arc<Runtime>,
     store: Sqlite,
 }
 
@@ -88,31 +117,61 @@ impl Host {
         let store = Sqlite::open(&options.data, &options.store)?;
         let backends: Vec<Arc<dyn Backend>> =
             (0..options.threads.get()).map(|_| store.backend()).collect::<Result<_, _>>()?;
-        let components: Vec<_> = components.into_iter().map(Arc::new).collect();
-        let outbound = outbounds(&components, options)?;
+        let mut files = Deployments::open(&options.data)?;
+        let mut chosen = Vec::with_capacity(components.len());
+        for component in components {
+            let (id, path) = (component.id.clone(), component.source.clone());
+            let wasm = files.choose(&component)?.map_err(|source| LoadError::Unreadable { id, path, source })?;
+            chosen.push((Arc::new(component), wasm));
+        }
+        let outbound = outbounds(chosen.iter().map(|(component, _)| component), options)?;
+        let metrics: Vec<_> = chosen.iter().map(|_| Metrics::new(options.threads.get())).collect();
         // Together, because the slowest part, compiling, uses one processor for much of its time;
         // on threads, because the caller may be in an asynchronous runtime.
         let loaded = std::thread::scope(|scope| {
-            let load = |(component, outbound): (_, &Option<_>)| {
-                let (backends, outbound) = (&backends, outbound.clone());
-                scope.spawn(move || Generation::load(runtime, component, backends, outbound.as_ref()))
-            };
-            let threads: Vec<_> = components.iter().zip(&outbound).map(load).collect();
+            let threads: Vec<_> = chosen
+                .iter()
+                .zip(&outbound)
+                .zip(&metrics)
+                .map(|(((component, chosen), outbound), metrics)| {
+                    let backends = &backends;
+                    scope.spawn(move || {
+                        let origin = chosen.origin.display().to_string();
+                        let artifact = Artifact { wasm: &chosen.wasm, origin: &origin };
+                        Generation::load(runtime, component, &artifact, 1, backends, outbound.as_ref(), metrics)
+                    })
+                })
+                .collect();
             threads.into_iter().map(|thread| thread.join()).collect::<Vec<_>>()
         });
-        let mut slots = Vec::with_capacity(components.len());
-        for ((component, loaded), outbound) in components.into_iter().zip(loaded).zip(outbound) {
+        let mut slots = Vec::with_capacity(chosen.len());
+        for ((((component, _), loaded), outbound), metrics) in chosen.into_iter().zip(loaded).zip(outbound).zip(metrics)
+        {
             let generation = loaded.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
-            slots.push(Slot::new(component, generation, outbound));
+            slots.push(Slot::new(component, generation, outbound, metrics));
         }
 
-        let application = Arc::new(Application::new(router, slots, backends, Memo::new()?));
+        let (events, heard) = mpsc::channel();
+        let application = Arc::new(Application::new(router, slots, backends, Memo::new()?, events.clone()));
+        let deployer = Deployer::new(runtime.clone(), application.clone(), files, events);
+        let keeper = Keeper::start(deployer.clone(), heard, options.watch).map_err(StartError::Thread)?;
         let (stop, stopped) = watch::channel(None);
         let shards = (0..options.threads.get())
             .map(|index| Shard::start(index, application.clone(), stopped.clone()))
             .collect::<Result<Vec<_>, _>>()
             .map_err(StartError::Thread)?;
-        Ok(Self { application, shards: Arc::new(shards), acceptors: Vec::new(), stop, store })
+        Ok(Self {
+            application,
+            shards: Arc::new(shards),
+            acceptors: Vec::new(),
+            stop,
+            deployer,
+            keeper: Some(keeper),
+            admin: None,
+            data: options.data.clone(),
+            runtime: runtime.clone(),
+            store,
+        })
     }
 
     /// Answers one request without any socket.
@@ -143,6 +202,35 @@ impl Host {
         Ok(address)
     }
 
+    /// Opens the admin listener on `address`, and returns where it is and its token, which is
+    /// made if none is given.
+    pub fn administer(&mut self, address: SocketAddr, token: Option<String>) -> io::Result<Access> {
+        // Nothing here keeps the store open or a shard from ending.
+        let (started, commits) = (Instant::now(), self.store.commit_counter());
+        let loads: Vec<_> = self.shards.iter().map(Shard::load_counter).collect();
+        let runtime = self.runtime.clone();
+        let figures = move || Figures {
+            commits: commits.load(Ordering::Relaxed),
+            started,
+            connections: loads.iter().map(|load| load.load(Ordering::Relaxed)).sum(),
+            pool: runtime.engine().pooling_allocator_metrics().map(|pool| {
+                let count = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
+                (pool.component_instances(), count(pool.memories()), count(pool.stacks()))
+            }),
+        };
+        let application = self.application.clone();
+        let metrics = move || metrics::exposition(application.clone(), figures());
+        let admin = Admin::start(address, token, &self.data, self.deployer.clone(), Box::new(metrics))?;
+        let access = admin.access().clone();
+        self.admin = Some(admin);
+        Ok(access)
+    }
+
+    /// What changes the components that are served.
+    pub fn deployer(&self) -> &Arc<Deployer> {
+        &self.deployer
+    }
+
     /// The slots, in the order of the manifest.
     pub fn slots(&self) -> &[Slot] {
         self.application.slots()
@@ -165,6 +253,10 @@ impl Host {
     }
 
     fn stop_within(&mut self, grace: Duration) {
+        self.deployer.close();
+        if let Some(keeper) = self.keeper.take() {
+            keeper.join();
+        }
         self.stop.send_replace(Some(Instant::now() + grace));
         for acceptor in self.acceptors.drain(..) {
             acceptor.join();
@@ -175,12 +267,19 @@ impl Host {
                 shard.join();
             }
         }
+        // Last, because whoever watches the host wants to see it stop.
+        if let Some(admin) = self.admin.take() {
+            admin.join();
+        }
     }
 }
 
 /// The way out of each component that has one. Without any, no certificate is read.
-fn outbounds(components: &[Arc<Component>], options: &Options) -> Result<Vec<Option<Arc<Outbound>>>, TlsError> {
-    if components.iter().all(|component| component.allowed_hosts.is_empty()) {
+fn outbounds<'a>(
+    components: impl ExactSizeIterator<Item = &'a Arc<Component>> + Clone,
+    options: &Options,
+) -> Result<Vec<Option<Arc<Outbound>>>, TlsError> {
+    if components.clone().all(|component| component.allowed_hosts.is_empty()) {
         return Ok(vec![None; components.len()]);
     }
     let network = Arc::new(Network::new(&options.outbound)?);
@@ -189,7 +288,7 @@ fn outbounds(components: &[Arc<Component>], options: &Options) -> Result<Vec<Opt
         (!hosts.is_empty())
             .then(|| Arc::new(Outbound::new(&component.id, hosts, limits, network.clone(), options.threads.get())))
     };
-    Ok(components.iter().map(outbound).collect())
+    Ok(components.map(outbound).collect())
 }
 
 impl Drop for Host {

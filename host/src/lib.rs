@@ -13,24 +13,31 @@
 //! | `shard` | threads: a connection, its instances and its reads stay on one |
 //! | `application` | the way of one request; the only file that maps failures to statuses |
 //! | `router` | paths |
-//! | `exchange`, `body`, `reply`, `request_id` | one request: its clock, its limits, its bodies, its name |
+//! | `exchange`, `body`, `reply`, `request_id`, `caller` | one request: its clock, its limits, its bodies, its name, its caller |
 //! | `memo`, `testimony` | answers that are given again, and what they rest on |
-//! | `component` | slots, generations, instances; when an instance ends |
+//! | `component` | slots, generations, instances, canaries; when an instance ends |
+//! | `deploy` | which generation may take a slot, and what a restart serves |
+//! | `admin` | the operator's own listener |
 //! | `guest` | what an instance may reach |
 //! | `outbound` | HTTP requests of guests to others |
-//! | `keyvalue`, `variables` | the interfaces that guests import |
+//! | `keyvalue`, `variables`, `config` | the interfaces that guests import |
 //! | `places` | a bound on what goes on at once |
 //! | `store` | keys, values, and when they are durable |
 //! | `runtime` | the engine and compiled code |
+//! | `metrics` | what is counted |
 //! | `manifest` | `spin.toml` |
 //! | `cli` | the command line |
 
 mod acceptor;
+pub mod admin;
 mod application;
 mod body;
+mod caller;
 pub mod cli;
 pub mod component;
+mod config;
 mod connection;
+pub mod deploy;
 mod exchange;
 mod guest;
 mod host;
@@ -38,6 +45,7 @@ pub mod ingress;
 mod keyvalue;
 pub mod manifest;
 pub mod memo;
+mod metrics;
 pub mod outbound;
 mod places;
 mod reply;

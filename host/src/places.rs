@@ -30,6 +30,11 @@ impl Places {
         self.free.available_permits()
     }
 
+    /// How many wait for one.
+    pub fn waiting(&self) -> usize {
+        self.waiting.load(Ordering::Relaxed)
+    }
+
     /// Takes a place, waiting for one if need be.
     pub async fn take(&self) -> Result<OwnedSemaphorePermit, Busy> {
         if let Ok(place) = self.free.clone().try_acquire_owned() {

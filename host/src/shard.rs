@@ -68,6 +68,11 @@ impl Shard {
         self.load.load(Ordering::Relaxed)
     }
 
+    /// The same, for somebody who does not keep the shard.
+    pub fn load_counter(&self) -> Arc<AtomicUsize> {
+        self.load.clone()
+    }
+
     /// Gives the shard a job. It is lost if the shard has stopped, which closes the connection.
     pub fn give(&self, job: Job) {
         let _ = self.jobs.send((job, Load::add(&self.load)));

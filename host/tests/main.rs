@@ -3,14 +3,17 @@
 // The exemption in clippy.toml reaches test functions, not what they share.
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)]
 
+mod admin;
 mod bodies;
 mod crash;
 mod faults;
 mod fixture;
+mod foreign;
 mod ingress;
 mod key_value;
 mod loading;
 mod memo;
 mod outbound;
 mod serving;
+mod swap;
 mod upstream;

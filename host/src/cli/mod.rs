@@ -1,5 +1,6 @@
 //! The command line. A command is a module here and an arm of [`Command`].
 
+mod admin;
 mod backup;
 mod demo;
 mod fsck;
@@ -9,6 +10,8 @@ mod import_git;
 mod log;
 mod maintenance;
 mod server;
+mod status;
+mod swap;
 mod token;
 mod up;
 
@@ -34,6 +37,10 @@ enum Command {
     Backup(backup::Backup),
     ImportGit(import_git::ImportGit),
     Token(token::Token),
+    Status(status::Status),
+    Swap(swap::Swap),
+    Promote(swap::Promote),
+    Rollback(swap::Rollback),
 }
 
 /// Runs the command that the arguments name.
@@ -46,6 +53,10 @@ pub fn run() -> ExitCode {
         Command::Backup(backup) => backup.run(),
         Command::ImportGit(import) => import.run(),
         Command::Token(token) => token.run(),
+        Command::Status(status) => status.run(),
+        Command::Swap(swap) => swap.run(),
+        Command::Promote(promote) => promote.run(),
+        Command::Rollback(rollback) => rollback.run(),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

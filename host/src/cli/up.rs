@@ -15,7 +15,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::gc::Automatic;
 use super::log::LogOptions;
-use super::{Failure, demo};
+use super::{Failure, admin, demo};
 use crate::acceptor;
 use crate::host::{Host, Options};
 use crate::ingress::{Ingress, IngressOptions};
@@ -61,6 +61,15 @@ pub struct Up {
     /// How many of them may be from one address; more are closed.
     #[arg(long, value_name = "N")]
     max_connections_per_address: Option<NonZeroUsize>,
+
+    /// The address of the operator's listener (`hexad swap`, `hexad status`, metrics). It is found
+    /// through the data folder; keep it on the loopback interface.
+    #[arg(long, default_value = "127.0.0.1:0", value_name = "ADDRESS")]
+    admin: SocketAddr,
+
+    /// Swap in a component whenever its source changes; for development.
+    #[arg(long)]
+    watch: bool,
 
     /// The folder for the store and for compiled code.
     #[arg(long, default_value = "data", value_name = "FOLDER")]
@@ -109,6 +118,7 @@ impl Up {
         if let Some(threads) = self.threads {
             options.threads = threads;
         }
+        options.watch = self.watch;
         let defaults = IngressOptions::default();
         let ingress = Arc::new(Ingress::new(IngressOptions {
             certificates: self.tls_cert.zip(self.tls_key),
@@ -132,8 +142,12 @@ impl Up {
             Some(_) => host.listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))?,
             None => address,
         };
+        let token = std::env::var(admin::TOKEN).ok().filter(|token| !token.is_empty());
+        let admin = host.administer(self.admin, token).map_err(|error| {
+            format!("cannot listen on {}: {error}; choose another address with --admin", self.admin)
+        })?;
         let milliseconds = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
-        tracing::info!(%address, threads = options.threads, milliseconds, "serving");
+        tracing::info!(%address, admin = admin.url, threads = options.threads, milliseconds, "serving");
         // For people and for programs that start this one: the real address, on one line.
         for address in &addresses {
             writeln!(std::io::stdout(), "listening on {}://{address}", ingress.scheme())?;

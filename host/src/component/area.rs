@@ -48,6 +48,8 @@ pub enum AreaError {
     Failed(wasmtime::Error),
     #[error("it is the area `{0}`; give this slot the component of its own area")]
     AnotherArea(String),
+    #[error("it does not say which area it is, and this slot is that of the area `{0}`")]
+    NoArea(String),
     #[error(
         "store `{label}` has records of format {stored} below `{prefix}`, and it reads {reads:?}; \
          use a version that reads that format"

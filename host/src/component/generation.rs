@@ -3,17 +3,20 @@
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use tokio::time::error::Elapsed;
 use wasmtime_wasi_http::handler::{ProxyHandler, ProxyPre};
 use wasmtime_wasi_http::{p2, p3};
 
 use super::area::{self, AreaError, Description};
-use super::worker::Instances;
+use super::capabilities;
+use super::rest::Rest;
+use super::worker::{self, Instances};
 use crate::guest::{Guest, Outward, Printer};
 use crate::keyvalue::KeyValue;
 use crate::manifest::Component;
+use crate::metrics::Metrics;
 use crate::outbound::Outbound;
 use crate::runtime::{Digest, Runtime};
 use crate::store::Backend;
@@ -23,10 +26,20 @@ const CHECK_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A version of a component. It lives as long as a slot or an exchange holds it.
 pub struct Generation {
+    /// Counts the generations of its slot since the host started, from 1.
+    pub number: u64,
     pub digest: Digest,
     /// None for a component that is no area.
     pub description: Option<Description>,
+    pub loaded_at: SystemTime,
     handlers: Vec<ProxyHandler<Instances>>,
+    rest: Arc<Rest>,
+}
+
+/// The bytes of a component, and where they are from, for the sentence that refuses them.
+pub struct Artifact<'a> {
+    pub wasm: &'a [u8],
+    pub origin: &'a str,
 }
 
 /// Why a component cannot be served.
@@ -34,10 +47,12 @@ pub struct Generation {
 pub enum LoadError {
     #[error("component `{id}`: cannot read {path}: {source}; build it (`make components`) or correct `source`")]
     Unreadable { id: String, path: PathBuf, source: io::Error },
-    #[error("component `{id}`: {path} is not a usable component: {source:#}")]
-    Invalid { id: String, path: PathBuf, source: wasmtime::Error },
+    #[error("component `{id}`: {origin} is not a usable component: {source:#}")]
+    Invalid { id: String, origin: String, source: wasmtime::Error },
     #[error("component `{id}`: this host cannot supply what it imports: {source:#}")]
     Imports { id: String, source: wasmtime::Error },
+    #[error("component `{id}`: it imports `{import}`, which the manifest does not grant; {what}")]
+    NotGranted { id: String, import: String, what: &'static str },
     #[error(
         "component `{id}`: it exports neither `wasi:http/handler@0.3.0` nor `wasi:http/incoming-handler@0.2`, so it \
          cannot answer HTTP requests: {source:#}"
@@ -52,7 +67,7 @@ pub enum LoadError {
 }
 
 impl Generation {
-    /// Reads, compiles, links and checks a component. `backends` has one for each shard;
+    /// Compiles, links and checks a component. `backends` and `metrics` have one for each shard;
     /// `outbound` is `None` if it may reach nobody. While it is checked it reaches nobody.
     ///
     /// It blocks, for seconds if the code is not in the cache, and must not be called from
@@ -60,19 +75,22 @@ impl Generation {
     pub fn load(
         runtime: &Arc<Runtime>,
         component: &Arc<Component>,
+        artifact: &Artifact<'_>,
+        number: u64,
         backends: &[Arc<dyn Backend>],
         outbound: Option<&Arc<Outbound>>,
+        metrics: &Metrics,
     ) -> Result<Self, LoadError> {
         let id = || component.id.clone();
-        let path = || component.source.clone();
-        let wasm = std::fs::read(&component.source).map_err(|source| LoadError::Unreadable {
+        let (digest, code) = runtime.compile(artifact.wasm).map_err(|source| LoadError::Invalid {
             id: id(),
-            path: path(),
+            origin: artifact.origin.to_owned(),
             source,
         })?;
-        let (digest, code) =
-            runtime.compile(&wasm).map_err(|source| LoadError::Invalid { id: id(), path: path(), source })?;
         let pre = runtime.linker().instantiate_pre(&code).map_err(|source| LoadError::Imports { id: id(), source })?;
+        if let Some((import, what)) = capabilities::not_granted(&code, component) {
+            return Err(LoadError::NotGranted { id: id(), import, what });
+        }
         let proxy = match p3::bindings::ServicePre::new(pre.clone()) {
             Ok(pre) => ProxyPre::P3(pre),
             Err(_) => match p2::bindings::ProxyPre::new(pre.clone()) {
@@ -88,11 +106,12 @@ impl Generation {
                 let read_only = Arc::new(component.grants.read_only());
                 let store = Guest::store(
                     runtime.engine(),
-                    KeyValue::new(backend.clone(), read_only),
+                    KeyValue::new(backend.clone(), read_only, Arc::default()),
                     component.variables.clone(),
                     Outward::default(),
                     printer.log(),
                     component.limits.memory,
+                    Arc::default(),
                 );
                 let identified = area::identify(&component.id, &pre, store, &**backend, component.grants.labels());
                 tokio::runtime::Builder::new_current_thread()
@@ -110,22 +129,44 @@ impl Generation {
         }
 
         let proxy = Arc::new(proxy);
+        let rest = Arc::new(Rest::default());
         let handlers = backends.iter().enumerate().map(|(shard, backend)| {
             let outward = outbound.map(|outbound| Outward::new(outbound.clone(), shard)).unwrap_or_default();
-            ProxyHandler::new(Instances::new(
-                runtime.clone(),
-                proxy.clone(),
-                component.clone(),
-                printer.clone(),
-                backend.clone(),
+            ProxyHandler::new(Instances {
+                runtime: runtime.clone(),
+                pre: proxy.clone(),
+                component: component.clone(),
+                printer: printer.clone(),
+                backend: backend.clone(),
                 outward,
-            ))
+                failures: worker::failures(),
+                rest: rest.clone(),
+                counters: metrics.shard(shard).cloned().unwrap_or_default(),
+            })
         });
-        Ok(Self { digest, description, handlers: handlers.collect() })
+        Ok(Self {
+            number,
+            digest,
+            description,
+            loaded_at: SystemTime::now(),
+            handlers: handlers.collect(),
+            rest: rest.clone(),
+        })
     }
 
     /// What runs requests on the given shard.
     pub(crate) fn handler(&self, shard: usize) -> Option<&ProxyHandler<Instances>> {
         self.handlers.get(shard)
+    }
+
+    /// Requests no longer come: instances end as soon as they have nothing to do. What is ready
+    /// stays ready, for a rollback.
+    pub(crate) fn retire(&self) {
+        self.rest.begin();
+    }
+
+    /// Requests come again.
+    pub(crate) fn resume(&self) {
+        self.rest.end();
     }
 }

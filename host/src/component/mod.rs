@@ -1,14 +1,19 @@
-//! A component in the host: the [`Slot`] that routes lead to, and the [`Generation`] in it.
+//! A component in the host: the [`Slot`] that routes lead to, and the [`Generation`]s in it.
 //!
 //! Lifetimes, from long to short: the process has one engine; an application has one slot per
-//! component; a slot has one generation at a time, which is code, checked and linked; a
-//! generation has instances on each shard; an instance serves many requests, one after the other.
+//! component; a slot has a generation that serves, which is code, checked and linked, the one
+//! before it, and at times a canary; a generation has instances on each shard; an instance serves
+//! many requests, one after the other.
 
 mod area;
+mod canary;
+mod capabilities;
 mod generation;
+mod rest;
 mod slot;
 mod worker;
 
-pub use area::Description;
-pub use generation::{Generation, LoadError};
-pub use slot::Slot;
+pub use area::{AreaError, Description};
+pub use canary::{Canary, Terms, Verdict};
+pub use generation::{Artifact, Generation, LoadError};
+pub use slot::{Slot, Stage, Trial};

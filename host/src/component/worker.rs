@@ -19,10 +19,12 @@ use wasmtime_wasi_http::handler::{
     HandlerState, Instance, ProxyPre, ShouldAccept, WorkerExpiration, WorkerState, WorkerStatus,
 };
 
+use super::rest::Rest;
 use crate::exchange::{Exchange, Lease};
 use crate::guest::{Guest, Outward, Printer};
 use crate::keyvalue::KeyValue;
 use crate::manifest::Component;
+use crate::metrics::{Busy, Counters, Failure};
 use crate::runtime::Runtime;
 use crate::store::Backend;
 use crate::throttle::Throttle;
@@ -42,27 +44,20 @@ const FAILURES_PER_SECOND: u32 = 5;
 
 /// Makes the instances of one generation on one shard.
 pub struct Instances {
-    runtime: Arc<Runtime>,
-    pre: Arc<ProxyPre<Guest>>,
-    component: Arc<Component>,
-    printer: Arc<Printer>,
-    backend: Arc<dyn Backend>,
-    outward: Outward,
-    failures: Arc<Throttle>,
+    pub runtime: Arc<Runtime>,
+    pub pre: Arc<ProxyPre<Guest>>,
+    pub component: Arc<Component>,
+    pub printer: Arc<Printer>,
+    pub backend: Arc<dyn Backend>,
+    pub outward: Outward,
+    pub failures: Arc<Throttle>,
+    pub rest: Arc<Rest>,
+    pub counters: Arc<Counters>,
 }
 
-impl Instances {
-    pub fn new(
-        runtime: Arc<Runtime>,
-        pre: Arc<ProxyPre<Guest>>,
-        component: Arc<Component>,
-        printer: Arc<Printer>,
-        backend: Arc<dyn Backend>,
-        outward: Outward,
-    ) -> Self {
-        let failures = Arc::new(Throttle::new(FAILURES_PER_SECOND, 2 * FAILURES_PER_SECOND));
-        Self { runtime, pre, component, printer, backend, outward, failures }
-    }
+/// The failures of one component on one shard that are logged.
+pub fn failures() -> Arc<Throttle> {
+    Arc::new(Throttle::new(FAILURES_PER_SECOND, 2 * FAILURES_PER_SECOND))
 }
 
 impl HandlerState for Instances {
@@ -72,18 +67,22 @@ impl HandlerState for Instances {
 
     async fn instantiate(&self) -> wasmtime::Result<Instance<Guest, Expiration, Worker>> {
         let limits = &self.component.limits;
+        let current = Arc::new(Current::new(self.counters.clone()));
         let mut store = Guest::store(
             self.runtime.engine(),
-            KeyValue::new(self.backend.clone(), self.component.grants.clone()),
+            KeyValue::new(self.backend.clone(), self.component.grants.clone(), self.counters.clone()),
             self.component.variables.clone(),
             self.outward.clone(),
             self.printer.log(),
             limits.memory,
+            current.busy.clone(),
         );
         // A component may run code before its first request, also without end.
         let instantiated = self.pre.instantiate_async(&mut store);
-        let proxy = tokio::time::timeout(limits.request_timeout, instantiated).await??;
-        let current = Arc::new(Current::default());
+        let made = tokio::time::timeout(limits.request_timeout, instantiated).await;
+        let proxy = made.map_err(wasmtime::Error::from).flatten().inspect_err(|_| self.counters.unmade.add(1))?;
+        self.counters.instantiations.add(1);
+        self.rest.enter(&current.waker);
         Ok(Instance {
             store,
             proxy,
@@ -91,6 +90,7 @@ impl HandlerState for Instances {
             expiration: Expiration {
                 current: current.clone(),
                 after_response: limits.request_timeout,
+                rest: self.rest.clone(),
                 sleep: Box::pin(tokio::time::sleep(IDLE)),
             },
             state: Worker {
@@ -101,19 +101,24 @@ impl HandlerState for Instances {
                     ProxyPre::P3(_) => REUSE,
                 }),
                 failures: self.failures.clone(),
+                counters: self.counters.clone(),
             },
         })
     }
 }
 
 /// What a worker is doing.
-#[derive(Default)]
 struct Current {
     request: Mutex<Option<(Arc<Exchange>, Weak<Lease>)>>,
     waker: Arc<AtomicWaker>,
+    busy: Arc<Busy>,
 }
 
 impl Current {
+    fn new(counters: Arc<Counters>) -> Self {
+        Self { request: Mutex::default(), waker: Arc::default(), busy: Arc::new(Busy::new(counters)) }
+    }
+
     fn enter(&self, exchange: Arc<Exchange>, lease: &Arc<Lease>) {
         lease.taken_by(self.waker.clone());
         *self.lock() = Some((exchange, Arc::downgrade(lease)));
@@ -142,6 +147,7 @@ pub struct Worker {
     component: Arc<Component>,
     reuse: usize,
     failures: Arc<Throttle>,
+    counters: Arc<Counters>,
 }
 
 impl WorkerState for Worker {
@@ -164,6 +170,7 @@ impl WorkerState for Worker {
         (exchange, lease): Self::RequestData,
         _task: GuestTaskId,
     ) -> Pin<Box<dyn Future<Output = ()> + 'static + Send + Sync>> {
+        self.current.busy.begin();
         store.data_mut().enter(&exchange);
         self.current.enter(exchange.clone(), &lease);
         Box::pin(async move {
@@ -173,7 +180,9 @@ impl WorkerState for Worker {
     }
 
     fn drop(&self, store: Store<Guest>, result: Result<(), wasmtime::Error>) {
+        self.current.busy.end();
         if let Err(error) = result {
+            self.counters.failed(Failure::of(&error));
             // Before the store goes: its end is what the response's body sees.
             if let Some(exchange) = self.current.exchange() {
                 exchange.broke();
@@ -192,19 +201,25 @@ impl WorkerState for Worker {
     }
 }
 
-/// Ends an instance: one whose time is over, and one that has been idle.
+/// Ends an instance: one whose time is over, and one that has been idle, or is and is not needed.
 ///
 /// It is polled even while the guest computes without end or a call of the host holds the store,
 /// when the deadline inside the store is not.
 pub struct Expiration {
     current: Arc<Current>,
     after_response: Duration,
+    rest: Arc<Rest>,
     sleep: Pin<Box<Sleep>>,
 }
 
 impl WorkerExpiration for Expiration {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>, status: WorkerStatus, start: Instant) -> Poll<()> {
+        // The guest has been polled just before.
+        self.current.busy.end();
         self.current.waker.register(cx.waker());
+        if status == WorkerStatus::Idle && self.rest.is_resting() {
+            return Poll::Ready(());
+        }
         loop {
             let expires_at = match (status, self.current.exchange()) {
                 (WorkerStatus::Idle, _) => start + IDLE,

@@ -1,6 +1,10 @@
 //! The memory of one store, summed.
 
+use std::sync::Arc;
+
 use wasmtime::ResourceLimiter;
+
+use crate::metrics::Counters;
 
 /// Entries of one table. Large guests have some ten thousand functions in theirs.
 const TABLE_ELEMENTS: usize = 100_000;
@@ -9,6 +13,7 @@ const TABLE_ELEMENTS: usize = 100_000;
 /// multiplied by their number.
 #[derive(Debug)]
 pub struct Limiter {
+    counters: Arc<Counters>,
     limit: usize,
     used: usize,
     /// The growth last permitted, to take back if the memory could not be had after all.
@@ -17,8 +22,8 @@ pub struct Limiter {
 }
 
 impl Limiter {
-    pub fn new(limit: usize) -> Self {
-        Self { limit, used: 0, permitted: 0, denied: 0 }
+    pub fn new(limit: usize, counters: Arc<Counters>) -> Self {
+        Self { counters, limit, used: 0, permitted: 0, denied: 0 }
     }
 
     /// How often the guest asked for more than it may have.
@@ -33,10 +38,12 @@ impl ResourceLimiter for Limiter {
         let used = self.used.saturating_add(growth);
         if used > self.limit {
             self.denied += 1;
+            self.counters.memory_denied.add(1);
             self.permitted = 0;
             return Ok(false);
         }
         self.used = used;
+        self.counters.memory_peak.at_least(used as u64);
         self.permitted = growth;
         Ok(true)
     }
@@ -57,7 +64,7 @@ mod tests {
 
     #[test]
     fn memories_share_one_limit() {
-        let mut limiter = Limiter::new(100);
+        let mut limiter = Limiter::new(100, Arc::default());
         assert!(limiter.memory_growing(0, 60, None).unwrap());
         assert!(limiter.memory_growing(0, 40, None).unwrap());
         assert!(!limiter.memory_growing(60, 61, None).unwrap());
@@ -66,7 +73,7 @@ mod tests {
 
     #[test]
     fn growth_that_failed_is_given_back() {
-        let mut limiter = Limiter::new(100);
+        let mut limiter = Limiter::new(100, Arc::default());
         assert!(limiter.memory_growing(0, 90, None).unwrap());
         limiter.memory_grow_failed(wasmtime::format_err!("no pages")).unwrap();
         assert!(limiter.memory_growing(0, 90, None).unwrap());

@@ -20,8 +20,10 @@ pub use limiter::Limiter;
 pub use outbound::Outward;
 pub use output::{Log, Printer};
 
+use crate::config;
 use crate::exchange::Exchange;
 use crate::keyvalue::{self, KeyValue, KeyValueView};
+use crate::metrics::Busy;
 use crate::variables::{self, Variables, VariablesView};
 use witness::Witness;
 
@@ -45,7 +47,7 @@ pub struct Guest {
 }
 
 impl Guest {
-    /// A store for one instance. `log` takes what the guest prints.
+    /// A store for one instance. `log` takes what the guest prints, `busy` the time that it takes.
     pub fn store(
         engine: &Engine,
         key_value: KeyValue,
@@ -53,6 +55,7 @@ impl Guest {
         outward: Outward,
         log: Log,
         memory: usize,
+        busy: Arc<Busy>,
     ) -> Store<Self> {
         let mut table = ResourceTable::new();
         table.set_max_capacity(MAX_HANDLES);
@@ -71,7 +74,7 @@ impl Guest {
             wasi,
             http: WasiHttpCtx::new(),
             outward,
-            limiter: Limiter::new(memory),
+            limiter: Limiter::new(memory, busy.counters().clone()),
             key_value,
             variables,
             witness,
@@ -82,7 +85,15 @@ impl Guest {
         // A busy guest goes to the back of its shard's queue at every tick of the epoch. Tokio's
         // own yield lets the shard look at its sockets and timers first; time limits end the guest.
         store.set_epoch_deadline(1);
-        store.epoch_deadline_callback(|_| Ok(UpdateDeadline::YieldCustom(1, Box::pin(tokio::task::yield_now()))));
+        store.epoch_deadline_callback(move |_| {
+            busy.end();
+            let busy = busy.clone();
+            let yielded = async move {
+                tokio::task::yield_now().await;
+                busy.begin();
+            };
+            Ok(UpdateDeadline::YieldCustom(1, Box::pin(yielded)))
+        });
         store
     }
 
@@ -113,6 +124,7 @@ pub fn linker(engine: &Engine) -> wasmtime::Result<Linker<Guest>> {
         table: &mut guest.table,
     })?;
     variables::add_to_linker(&mut linker, |guest: &mut Guest| VariablesView(&guest.variables))?;
+    config::add_to_linker(&mut linker, |guest: &mut Guest| guest.variables.clone())?;
     Ok(linker)
 }
 

@@ -91,6 +91,11 @@ impl Grants {
         &self.read
     }
 
+    /// The writable prefixes, as [`readable`](Self::readable).
+    pub fn writable(&self) -> &[String] {
+        &self.write
+    }
+
     /// How many accesses were refused.
     pub fn denied(&self) -> u64 {
         self.denied.load(Ordering::Relaxed)

@@ -9,6 +9,7 @@ use wasmtime::component::{Linker, Resource, ResourceTable, ResourceTableError};
 use self::wasi::keyvalue::{atomics, batch, store};
 use super::grants::Label;
 use super::{HELD_BYTES, HasKeyValue, IN_FLIGHT_BYTES, KeyValueView};
+use crate::metrics::Operation;
 use crate::store::{Error, Key, MAX_KEY_BYTES, MAX_VALUE_BYTES, Swap};
 
 wasmtime::component::bindgen!({
@@ -179,12 +180,14 @@ impl store::Host for KeyValueView<'_> {
 
 impl store::HostBucket for KeyValueView<'_> {
     async fn get(&mut self, bucket: Resource<Bucket>, key: String) -> Result<Option<Vec<u8>>, Failure> {
+        self.ctx.counters.operated(Operation::Get);
         let key = self.readable(&bucket, &key)?;
         self.ctx.before_read(&key).await?;
         Ok(self.ctx.backend.get(&key).await.inspect_err(|_| self.ctx.acts())?)
     }
 
     async fn set(&mut self, bucket: Resource<Bucket>, key: String, value: Vec<u8>) -> Result<(), Failure> {
+        self.ctx.counters.operated(Operation::Set);
         let key = self.writable(&bucket, &key)?;
         check_value(&value)?;
         let room = self.room(value.len()).await?;
@@ -194,6 +197,7 @@ impl store::HostBucket for KeyValueView<'_> {
     }
 
     async fn delete(&mut self, bucket: Resource<Bucket>, key: String) -> Result<(), Failure> {
+        self.ctx.counters.operated(Operation::Delete);
         let key = self.writable(&bucket, &key)?;
         let ctx = &mut *self.ctx;
         ctx.backend.delete(&ctx.scope.ledger, key.clone()).await?;
@@ -201,6 +205,7 @@ impl store::HostBucket for KeyValueView<'_> {
     }
 
     async fn exists(&mut self, bucket: Resource<Bucket>, key: String) -> Result<bool, Failure> {
+        self.ctx.counters.operated(Operation::Exists);
         let key = self.readable(&bucket, &key)?;
         self.ctx.before_read(&key).await?;
         Ok(self.ctx.backend.exists(&key).await.inspect_err(|_| self.ctx.acts())?)
@@ -211,6 +216,7 @@ impl store::HostBucket for KeyValueView<'_> {
         bucket: Resource<Bucket>,
         cursor: Option<String>,
     ) -> Result<store::KeyResponse, Failure> {
+        self.ctx.counters.operated(Operation::List);
         let store = label(self.table, &bucket)?;
         self.ctx.acts();
         self.ctx.before_list().await?;
@@ -238,6 +244,7 @@ impl store::HostBucket for KeyValueView<'_> {
 
 impl atomics::Host for KeyValueView<'_> {
     async fn increment(&mut self, bucket: Resource<Bucket>, key: String, delta: i64) -> Result<i64, Failure> {
+        self.ctx.counters.operated(Operation::Increment);
         let key = self.writable(&bucket, &key)?;
         let ctx = &mut *self.ctx;
         let sum = ctx.backend.increment(&ctx.scope.ledger, key.clone(), delta).await?;
@@ -260,6 +267,7 @@ impl atomics::Host for KeyValueView<'_> {
 impl KeyValueView<'_> {
     /// Returns a handle with the latest value if the race is lost.
     async fn compare_and_swap(&mut self, cas: Cas, value: Vec<u8>) -> Result<Option<Resource<Cas>>, Failure> {
+        self.ctx.counters.operated(Operation::Swap);
         check_value(&value)?;
         let Cas { key, expected, .. } = cas;
         let ctx = &mut *self.ctx;
@@ -275,6 +283,7 @@ impl KeyValueView<'_> {
 
 impl atomics::HostCas for KeyValueView<'_> {
     async fn new(&mut self, bucket: Resource<Bucket>, key: String) -> Result<Resource<Cas>, Failure> {
+        self.ctx.counters.operated(Operation::Get);
         let key = self.writable(&bucket, &key)?;
         self.ctx.before_read(&key).await?;
         let expected = self.ctx.backend.get(&key).await?;
@@ -309,6 +318,7 @@ impl batch::Host for KeyValueView<'_> {
         bucket: Resource<Bucket>,
         keys: Vec<String>,
     ) -> Result<Vec<(String, Option<Vec<u8>>)>, Failure> {
+        self.ctx.counters.operated(Operation::Batch);
         let mut wanted = Vec::with_capacity(keys.len());
         for key in &keys {
             let key = self.readable(&bucket, key)?;
@@ -320,6 +330,7 @@ impl batch::Host for KeyValueView<'_> {
     }
 
     async fn set_many(&mut self, bucket: Resource<Bucket>, key_values: Vec<(String, Vec<u8>)>) -> Result<(), Failure> {
+        self.ctx.counters.operated(Operation::Batch);
         let mut pairs = Vec::with_capacity(key_values.len());
         let mut bytes = 0usize;
         for (key, value) in key_values {
@@ -336,6 +347,7 @@ impl batch::Host for KeyValueView<'_> {
     }
 
     async fn delete_many(&mut self, bucket: Resource<Bucket>, keys: Vec<String>) -> Result<(), Failure> {
+        self.ctx.counters.operated(Operation::Batch);
         let mut wanted = Vec::with_capacity(keys.len());
         for key in &keys {
             wanted.push(self.writable(&bucket, key)?);

@@ -1,19 +1,21 @@
 //! `wasi:keyvalue@0.2.0-draft2`: what a component may open, read and write, over any
-//! [`Backend`](crate::store::Backend).
+//! [`Backend`](crate::store::Backend); and the same under the names that other guests know.
 
+mod draft;
 mod grants;
 mod interface;
+mod spin2;
 
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::Semaphore;
-use wasmtime::component::{HasData, ResourceTable};
+use wasmtime::component::{HasData, Linker, ResourceTable};
 
 pub use grants::Grants;
-pub use interface::add_to_linker;
 
+use crate::metrics::Counters;
 use crate::store::{Backend, Error, Key, Ledger};
 use crate::testimony::Testimony;
 
@@ -52,6 +54,7 @@ impl WriteScope {
 pub struct KeyValue {
     backend: Arc<dyn Backend>,
     grants: Arc<Grants>,
+    counters: Arc<Counters>,
     scope: WriteScope,
     testimony: Option<Arc<Testimony>>,
     /// Keys that the current request has written (or lost a swap for) since it last settled:
@@ -65,10 +68,11 @@ pub struct KeyValue {
 }
 
 impl KeyValue {
-    pub fn new(backend: Arc<dyn Backend>, grants: Arc<Grants>) -> Self {
+    pub fn new(backend: Arc<dyn Backend>, grants: Arc<Grants>, counters: Arc<Counters>) -> Self {
         Self {
             backend,
             grants,
+            counters,
             scope: WriteScope::default(),
             testimony: None,
             unsettled: HashSet::new(),
@@ -136,6 +140,16 @@ impl KeyValue {
 pub struct KeyValueView<'a> {
     pub ctx: &'a mut KeyValue,
     pub table: &'a mut ResourceTable,
+}
+
+/// Supplies all of the interfaces to components.
+pub fn add_to_linker<T: Send + 'static>(
+    linker: &mut Linker<T>,
+    view: fn(&mut T) -> KeyValueView<'_>,
+) -> wasmtime::Result<()> {
+    interface::add_to_linker(linker, view)?;
+    draft::add_to_linker(linker, view)?;
+    spin2::add_to_linker(linker, view)
 }
 
 /// Names the view to the linker.

@@ -11,7 +11,9 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use sha2::{Digest as _, Sha256};
 use wasmtime::Engine;
 use wasmtime::component::Component;
@@ -37,6 +39,36 @@ impl Digest {
 impl fmt::Display for Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+/// The inverse of the display. The error is a sentence.
+impl FromStr for Digest {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let digits = || format!("`{}` is not a SHA-256 digest of 64 hexadecimal digits", text.escape_debug());
+        let mut bytes = [0; 32];
+        if text.len() != 64 || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            return Err(digits());
+        }
+        for (byte, pair) in bytes.iter_mut().zip(text.as_bytes().chunks_exact(2)) {
+            let pair = std::str::from_utf8(pair).map_err(|_| digits())?;
+            *byte = u8::from_str_radix(pair, 16).map_err(|_| digits())?;
+        }
+        Ok(Self(bytes))
+    }
+}
+
+impl Serialize for Digest {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Digest {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
     }
 }
 
@@ -167,6 +199,15 @@ mod tests {
         }
         cache.load_or_compile(&engine, &digest, COMPONENT).unwrap();
         assert!(load(&engine, path).is_some());
+    }
+
+    #[test]
+    fn a_digest_is_read_as_it_is_written() {
+        let digest = Digest::of(COMPONENT);
+        assert_eq!(digest.to_string().parse(), Ok(digest));
+        for wrong in ["", "12", &"g".repeat(64), &"é".repeat(32), &"a".repeat(65)] {
+            assert!(wrong.parse::<Digest>().is_err(), "{wrong}");
+        }
     }
 
     #[test]

@@ -15,6 +15,7 @@ mod writer;
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -85,6 +86,11 @@ impl Sqlite {
 
     /// How many transactions were committed (that is, flushed) since the database was opened.
     pub fn commits(&self) -> u64 {
+        self.writer.commits().load(Ordering::Relaxed)
+    }
+
+    /// The same, for somebody who does not keep the database open.
+    pub fn commit_counter(&self) -> Arc<AtomicU64> {
         self.writer.commits()
     }
 }

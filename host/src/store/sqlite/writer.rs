@@ -141,8 +141,8 @@ impl Writer {
         let _ = self.damage.set(Arc::from(finding));
     }
 
-    pub fn commits(&self) -> u64 {
-        self.commits.load(Ordering::Relaxed)
+    pub fn commits(&self) -> Arc<AtomicU64> {
+        self.commits.clone()
     }
 
     pub fn changes(&self) -> &Changes {

@@ -1,0 +1,122 @@
+//! The paths of the admin listener.
+
+use std::time::Duration;
+
+use http::Method;
+use jiff::SignedDuration;
+
+use crate::component::Terms;
+
+/// What is asked for.
+#[derive(Debug, PartialEq)]
+pub enum Route {
+    Health,
+    Ready,
+    Metrics,
+    Components,
+    Component(String),
+    Swap { component: String, canary: Option<Terms> },
+    Promote(String),
+    RollBack(String),
+}
+
+/// Why nothing is.
+#[derive(Debug, PartialEq)]
+pub enum RouteError {
+    NotFound,
+    /// The methods that there are.
+    Method(&'static str),
+    /// A sentence.
+    Parameter(String),
+}
+
+impl Route {
+    pub fn of(method: &Method, path: &str, query: Option<&str>) -> Result<Self, RouteError> {
+        let segments: Vec<&str> = path.trim_start_matches('/').split('/').collect();
+        let only = |allowed: Method, name: &'static str, route: Route| match *method == allowed {
+            true => Ok(route),
+            false => Err(RouteError::Method(name)),
+        };
+        match *segments {
+            ["healthz"] => only(Method::GET, "GET", Route::Health),
+            ["readyz"] => only(Method::GET, "GET", Route::Ready),
+            ["metrics"] => only(Method::GET, "GET", Route::Metrics),
+            ["components"] => only(Method::GET, "GET", Route::Components),
+            ["components", id] if *method == Method::PUT => {
+                Ok(Route::Swap { component: id.to_owned(), canary: terms(query.unwrap_or_default())? })
+            }
+            ["components", id] => only(Method::GET, "GET, PUT", Route::Component(id.to_owned())),
+            ["components", id, "promote"] => only(Method::POST, "POST", Route::Promote(id.to_owned())),
+            ["components", id, "rollback"] => only(Method::POST, "POST", Route::RollBack(id.to_owned())),
+            _ => Err(RouteError::NotFound),
+        }
+    }
+
+    /// Whether anybody may ask: it gives nothing away.
+    pub fn is_public(&self) -> bool {
+        matches!(self, Route::Health | Route::Ready)
+    }
+}
+
+/// The terms of a canary, which `percent` asks for; durations as in `60s`, errors in percent.
+fn terms(query: &str) -> Result<Option<Terms>, RouteError> {
+    let mut terms = Terms::default();
+    let mut canary = false;
+    for (name, value) in query.split('&').filter_map(|pair| pair.split_once('=')) {
+        let wrong = |what: &str| RouteError::Parameter(format!("{name}={value} is not {what}"));
+        let percent = || value.parse::<f64>().ok().filter(|percent| (0.0..=100.0).contains(percent));
+        let duration = || {
+            let parsed = value.parse::<SignedDuration>().ok().and_then(|value| Duration::try_from(value).ok());
+            parsed.filter(|duration| !duration.is_zero()).ok_or_else(|| wrong("a duration, such as 60s"))
+        };
+        match name {
+            "percent" => {
+                canary = true;
+                let above_zero = percent().filter(|percent| *percent > 0.0);
+                terms.percent = above_zero.ok_or_else(|| wrong("a percentage, above 0 and at most 100"))?;
+            }
+            "window" => terms.window = duration()?,
+            "max_latency" => terms.max_latency = duration()?,
+            "max_errors" => terms.max_errors = percent().ok_or_else(|| wrong("a percentage"))? / 100.0,
+            _ => return Err(RouteError::Parameter(format!("there is no parameter `{}`", name.escape_debug()))),
+        }
+    }
+    Ok(canary.then_some(terms))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(method: &str, target: &str) -> Result<Route, RouteError> {
+        let (path, query) = target.split_once('?').map_or((target, None), |(path, query)| (path, Some(query)));
+        Route::of(&method.parse().unwrap(), path, query)
+    }
+
+    #[test]
+    fn paths_lead_somewhere_or_nowhere() {
+        assert_eq!(of("GET", "/healthz"), Ok(Route::Health));
+        assert_eq!(of("GET", "/components/a"), Ok(Route::Component("a".into())));
+        assert_eq!(of("PUT", "/components/a"), Ok(Route::Swap { component: "a".into(), canary: None }));
+        assert_eq!(of("POST", "/components/a/rollback"), Ok(Route::RollBack("a".into())));
+        assert_eq!(of("DELETE", "/components/a"), Err(RouteError::Method("GET, PUT")));
+        assert_eq!(of("GET", "/components/a/rollback"), Err(RouteError::Method("POST")));
+        assert_eq!(of("GET", "/"), Err(RouteError::NotFound));
+        assert_eq!(of("GET", "/components/a/b/c"), Err(RouteError::NotFound));
+    }
+
+    #[test]
+    fn a_percentage_makes_a_canary() {
+        let expected = Terms {
+            percent: 2.5,
+            window: Duration::from_secs(300),
+            max_errors: 0.01,
+            max_latency: Duration::from_millis(250),
+        };
+        let target = "/components/a?percent=2.5&window=5m&max_errors=1&max_latency=250ms";
+        assert_eq!(of("PUT", target), Ok(Route::Swap { component: "a".into(), canary: Some(expected) }));
+        for wrong in ["percent=0", "percent=101", "percent=x", "window=0s", "window=-1s", "max_errors=-1", "speed=1"] {
+            assert!(matches!(of("PUT", &format!("/components/a?{wrong}")), Err(RouteError::Parameter(_))), "{wrong}");
+        }
+    }
+}

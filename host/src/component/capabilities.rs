@@ -1,0 +1,25 @@
+//! What a component imports, against what the manifest grants it.
+//!
+//! WASI's own interfaces for files and sockets are not here: standard libraries link them whether
+//! they are used or not, and behind them is nothing.
+
+use wasmtime::component;
+
+use crate::manifest::Component;
+
+/// The interfaces of a key-value store, without their versions.
+const KEY_VALUE: [&str; 3] = ["wasi:keyvalue/store", "spin:key-value/key-value", "fermyon:spin/key-value"];
+
+/// The first import that needs a grant and has none, and what to do about it.
+pub fn not_granted(code: &component::Component, component: &Component) -> Option<(String, &'static str)> {
+    let has_store = component.grants.labels().next().is_some();
+    let imports = code.component_type();
+    let mut names = imports.imports(code.engine()).map(|(name, _)| name.to_owned());
+    names.find_map(|name| {
+        let interface = name.split_once('@').map_or(&*name, |(interface, _)| interface);
+        match KEY_VALUE.contains(&interface) && !has_store {
+            true => Some((name, "name a store in `key_value_stores`, or use a component without it")),
+            false => None,
+        }
+    })
+}

@@ -1,0 +1,101 @@
+//! The components that were swapped in, as files named by their digest.
+
+use std::fs::{self, DirBuilder, File};
+use std::io::{self, Write};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+use crate::runtime::Digest;
+
+const EXTENSION: &str = "wasm";
+
+/// A folder of `<digest>.wasm` files.
+pub struct Artifacts {
+    folder: PathBuf,
+}
+
+impl Artifacts {
+    pub fn open(folder: PathBuf) -> io::Result<Self> {
+        DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
+        Ok(Self { folder })
+    }
+
+    pub fn path(&self, digest: &Digest) -> PathBuf {
+        self.folder.join(format!("{digest}.{EXTENSION}"))
+    }
+
+    /// The component's bytes, if they are the ones that the name promises.
+    pub fn read(&self, digest: &Digest) -> io::Result<Vec<u8>> {
+        let wasm = fs::read(self.path(digest))?;
+        match Digest::of(&wasm) == *digest {
+            true => Ok(wasm),
+            false => {
+                Err(io::Error::new(io::ErrorKind::InvalidData, "its content does not have the digest of its name"))
+            }
+        }
+    }
+
+    /// Keeps a component; it is on disk when this returns.
+    pub fn keep(&self, digest: &Digest, wasm: &[u8]) -> io::Result<()> {
+        if self.read(digest).is_ok() {
+            return Ok(());
+        }
+        replace_file(&self.path(digest), wasm)
+    }
+
+    /// Removes every file but those of `wanted`.
+    pub fn prune(&self, wanted: &[Digest]) -> io::Result<()> {
+        let wanted: Vec<PathBuf> = wanted.iter().map(|digest| self.path(digest)).collect();
+        for entry in fs::read_dir(&self.folder)? {
+            let path = entry?.path();
+            if path.extension().is_some_and(|extension| extension == EXTENSION) && !wanted.contains(&path) {
+                fs::remove_file(path)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Puts `bytes` in the place of the file at `path`: after a crash it is the old file or the new.
+pub fn replace_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let unfinished = path.with_extension("new");
+    let mut file = File::create(&unfinished)?;
+    file.write_all(bytes)?;
+    file.sync_all()?;
+    drop(file);
+    fs::rename(&unfinished, path)?;
+    match path.parent() {
+        Some(folder) => File::open(folder)?.sync_all(),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keeps_what_it_is_given_and_removes_what_nobody_wants() {
+        let folder = tempfile::tempdir().unwrap();
+        let artifacts = Artifacts::open(folder.path().join("components")).unwrap();
+        let (one, two) = (Digest::of(b"one"), Digest::of(b"two"));
+        artifacts.keep(&one, b"one").unwrap();
+        artifacts.keep(&two, b"two").unwrap();
+        assert_eq!(artifacts.read(&one).unwrap(), b"one");
+        artifacts.prune(&[two]).unwrap();
+        assert!(artifacts.read(&one).is_err());
+        assert_eq!(artifacts.read(&two).unwrap(), b"two");
+    }
+
+    #[test]
+    fn damaged_bytes_are_not_served_and_can_be_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let artifacts = Artifacts::open(folder.path().join("components")).unwrap();
+        let digest = Digest::of(b"whole");
+        artifacts.keep(&digest, b"whole").unwrap();
+        fs::write(artifacts.path(&digest), b"holes").unwrap();
+        assert!(artifacts.read(&digest).unwrap_err().to_string().contains("digest"));
+        artifacts.keep(&digest, b"whole").unwrap();
+        assert_eq!(artifacts.read(&digest).unwrap(), b"whole");
+    }
+}

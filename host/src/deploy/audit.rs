@@ -1,0 +1,96 @@
+//! Who changed what, when, and what came of it: one JSON line for each attempt, appended and on
+//! disk before the change takes effect.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use jiff::Timestamp;
+use serde::Serialize;
+
+use crate::runtime::Digest;
+
+/// What somebody wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Action {
+    Swap,
+    Canary,
+    Promote,
+    Rollback,
+    /// A start found the manifest's source changed and served that again.
+    Supersede,
+}
+
+/// What came of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    Done,
+    Refused,
+}
+
+/// One line.
+#[derive(Debug, Serialize)]
+pub struct Line<'a> {
+    pub by: &'a str,
+    pub action: Action,
+    pub component: &'a str,
+    pub digest: Option<Digest>,
+    pub previous: Option<Digest>,
+    pub outcome: Outcome,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+struct Stamped<'a> {
+    at: String,
+    #[serde(flatten)]
+    line: &'a Line<'a>,
+}
+
+/// The open log.
+pub struct Audit(File);
+
+impl Audit {
+    pub fn open(path: &Path) -> io::Result<Self> {
+        OpenOptions::new().create(true).append(true).mode(0o600).open(path).map(Self)
+    }
+
+    pub fn append(&mut self, line: &Line<'_>) -> io::Result<()> {
+        let mut bytes = serde_json::to_vec(&Stamped { at: Timestamp::now().to_string(), line })?;
+        bytes.push(b'\n');
+        // One write: a line is whole or, after a crash, the last one is not.
+        self.0.write_all(&bytes)?;
+        self.0.sync_data()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_appended_and_name_who_what_and_why() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("audit.ndjson");
+        for reason in [None, Some("it traps\nat once")] {
+            let outcome = if reason.is_some() { Outcome::Refused } else { Outcome::Done };
+            let digest = Some(Digest::of(b"x"));
+            let line =
+                Line { by: "mia", action: Action::Swap, component: "a", digest, previous: None, outcome, reason };
+            Audit::open(&path).unwrap().append(&line).unwrap();
+        }
+        let text = std::fs::read_to_string(&path).unwrap();
+        let lines: Vec<serde_json::Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert_eq!(lines.len(), 2);
+        assert_eq!(
+            (&lines[0]["by"], &lines[0]["action"], &lines[0]["outcome"]),
+            (&"mia".into(), &"swap".into(), &"done".into())
+        );
+        assert!(lines[0].get("reason").is_none() && lines[0]["at"].as_str().unwrap().ends_with('Z'));
+        assert_eq!(lines[1]["reason"], "it traps\nat once");
+    }
+}

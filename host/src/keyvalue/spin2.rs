@@ -1,0 +1,84 @@
+//! `fermyon:spin/key-value@2.0.0`, which guests of older Spin SDKs import: the same stores and
+//! grants, in other words.
+
+use wasmtime::Result;
+use wasmtime::component::{Linker, Resource};
+
+use self::fermyon::spin::key_value::{self, Error};
+use super::interface::wasi::keyvalue::store::{self, HostBucket as _};
+use super::interface::{Bucket, Failure};
+use super::{HasKeyValue, KeyValueView};
+
+wasmtime::component::bindgen!({
+    path: "../wit/deps/spin@2.0.0",
+    inline: "package hexad:host; world imports { import fermyon:spin/key-value@2.0.0; }",
+    world: "hexad:host/imports",
+    imports: { default: async | trappable },
+    with: { "fermyon:spin/key-value.store": super::interface::Bucket },
+});
+
+/// A listing is one answer, so it has a bound of its own, in bytes of keys.
+const LISTING_BYTES: usize = 32 * 1024 * 1024;
+
+pub fn add_to_linker<T: Send + 'static>(linker: &mut Linker<T>, view: fn(&mut T) -> KeyValueView<'_>) -> Result<()> {
+    key_value::add_to_linker::<_, HasKeyValue>(linker, view)
+}
+
+/// The outcome in this interface's words.
+fn worded<V>(outcome: Result<V, Failure>) -> Result<Result<V, Error>> {
+    Ok(match outcome {
+        Ok(value) => Ok(value),
+        Err(Failure::Trap(error)) => return Err(error),
+        Err(Failure::Guest(store::Error::NoSuchStore)) => Err(Error::NoSuchStore),
+        Err(Failure::Guest(store::Error::AccessDenied)) => Err(Error::AccessDenied),
+        Err(Failure::Guest(store::Error::Other(reason))) => Err(Error::Other(reason)),
+    })
+}
+
+impl key_value::Host for KeyValueView<'_> {}
+
+impl key_value::HostStore for KeyValueView<'_> {
+    async fn open(&mut self, label: String) -> Result<Result<Resource<Bucket>, Error>> {
+        worded(store::Host::open(self, label).await)
+    }
+
+    async fn get(&mut self, bucket: Resource<Bucket>, key: String) -> Result<Result<Option<Vec<u8>>, Error>> {
+        worded(store::HostBucket::get(self, bucket, key).await)
+    }
+
+    async fn set(&mut self, bucket: Resource<Bucket>, key: String, value: Vec<u8>) -> Result<Result<(), Error>> {
+        worded(store::HostBucket::set(self, bucket, key, value).await)
+    }
+
+    async fn delete(&mut self, bucket: Resource<Bucket>, key: String) -> Result<Result<(), Error>> {
+        worded(store::HostBucket::delete(self, bucket, key).await)
+    }
+
+    async fn exists(&mut self, bucket: Resource<Bucket>, key: String) -> Result<Result<bool, Error>> {
+        worded(store::HostBucket::exists(self, bucket, key).await)
+    }
+
+    async fn get_keys(&mut self, bucket: Resource<Bucket>) -> Result<Result<Vec<String>, Error>> {
+        let (mut keys, mut cursor, mut bytes) = (Vec::new(), None, 0usize);
+        loop {
+            let again = Resource::new_borrow(bucket.rep());
+            let page = match worded(self.list_keys(again, cursor).await)? {
+                Ok(page) => page,
+                Err(error) => return Ok(Err(error)),
+            };
+            bytes = page.keys.iter().fold(bytes, |bytes, key| bytes.saturating_add(key.len()));
+            if bytes > LISTING_BYTES {
+                return Ok(Err(Error::Other(format!("the keys have more than {LISTING_BYTES} bytes together"))));
+            }
+            keys.extend(page.keys);
+            match page.cursor {
+                Some(next) => cursor = Some(next),
+                None => return Ok(Ok(keys)),
+            }
+        }
+    }
+
+    async fn drop(&mut self, bucket: Resource<Bucket>) -> Result<()> {
+        store::HostBucket::drop(self, bucket).await
+    }
+}

@@ -1,0 +1,99 @@
+//! Durations, counted by size.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// Upper bounds in microseconds: 100 µs doubled until 13 s, and beyond that everything else.
+const BOUNDS: usize = 18;
+const FIRST_MICROS: u64 = 100;
+
+/// How many durations fell between which bounds, and their sum.
+#[derive(Debug, Default)]
+pub struct Histogram {
+    buckets: [AtomicU64; BOUNDS + 1],
+    sum_micros: AtomicU64,
+}
+
+/// Several histograms, added up.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Summary {
+    pub count: u64,
+    /// Seconds.
+    pub sum: f64,
+    /// Upper bound in seconds, and how many are up to it and above the one before.
+    pub buckets: Vec<(f64, u64)>,
+}
+
+impl Histogram {
+    pub fn observe(&self, duration: Duration) {
+        let micros = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
+        if let Some(bucket) = self.buckets.get(index(micros)) {
+            bucket.fetch_add(1, Ordering::Relaxed);
+        }
+        self.sum_micros.fetch_add(micros, Ordering::Relaxed);
+    }
+
+    pub fn sum<'a>(histograms: impl IntoIterator<Item = &'a Histogram>) -> Summary {
+        let mut counts = [0; BOUNDS + 1];
+        let mut micros = 0;
+        for histogram in histograms {
+            for (count, bucket) in counts.iter_mut().zip(&histogram.buckets) {
+                *count += bucket.load(Ordering::Relaxed);
+            }
+            micros += histogram.sum_micros.load(Ordering::Relaxed);
+        }
+        let bounds = (0..BOUNDS).map(|n| (FIRST_MICROS << n) as f64 / 1e6).chain([f64::INFINITY]);
+        Summary { count: counts.iter().sum(), sum: micros as f64 / 1e6, buckets: bounds.zip(counts).collect() }
+    }
+}
+
+impl Summary {
+    /// An upper bound of the given part (0.5 for the median) of the durations, in seconds.
+    pub fn quantile(&self, part: f64) -> Option<f64> {
+        let wanted = (self.count as f64 * part).ceil() as u64;
+        let mut seen = 0;
+        let mut buckets = self.buckets.iter();
+        buckets
+            .find(|(_, count)| {
+                seen += count;
+                seen >= wanted && seen > 0
+            })
+            .map(|(bound, _)| *bound)
+    }
+}
+
+/// The bucket of a duration: the first whose bound is not below it.
+fn index(micros: u64) -> usize {
+    let units = micros.div_ceil(FIRST_MICROS).max(1);
+    let log = u64::BITS - (units - 1).leading_zeros();
+    (log as usize).min(BOUNDS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bucket_holds_what_is_up_to_its_bound() {
+        for (micros, expected) in [(0, 0), (1, 0), (100, 0), (101, 1), (200, 1), (201, 2), (400, 2), (401, 3)] {
+            assert_eq!(index(micros), expected, "{micros}");
+        }
+        assert_eq!(index(FIRST_MICROS << (BOUNDS - 1)), BOUNDS - 1);
+        assert_eq!(index((FIRST_MICROS << (BOUNDS - 1)) + 1), BOUNDS);
+        assert_eq!(index(u64::MAX), BOUNDS);
+    }
+
+    #[test]
+    fn histograms_add_up() {
+        let (one, two) = (Histogram::default(), Histogram::default());
+        one.observe(Duration::from_micros(50));
+        one.observe(Duration::from_micros(150));
+        two.observe(Duration::from_secs(60));
+        let sum = Histogram::sum([&one, &two]);
+        assert_eq!((sum.count, sum.buckets[0], sum.buckets[1].1), (3, (0.0001, 1), 1));
+        assert_eq!(sum.buckets[BOUNDS], (f64::INFINITY, 1));
+        assert!((sum.sum - 60.0002).abs() < 1e-9);
+        assert_eq!(sum.quantile(0.5), Some(0.0002));
+        assert_eq!(Histogram::sum([]).quantile(0.5), None);
+    }
+}

@@ -1,0 +1,189 @@
+//! The counts as Prometheus and OpenMetrics read them. The names are an interface: what is
+//! charted must not be renamed.
+
+use std::fmt;
+use std::sync::Arc;
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, MetricEncoder, NoLabelSet, text};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::registry::Registry;
+
+use super::Summary;
+use crate::application::Application;
+use crate::component::Slot;
+use crate::host::Figures;
+
+/// What the text is.
+pub const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// Everything that the host counts, as text.
+pub fn exposition(application: Arc<Application>, figures: Figures) -> Result<String, fmt::Error> {
+    let mut registry = Registry::with_prefix("hexad");
+    registry.register_collector(Box::new(Scrape { application, figures }));
+    let mut text = String::new();
+    text::encode(&mut text, &registry)?;
+    Ok(text)
+}
+
+struct Scrape {
+    application: Arc<Application>,
+    figures: Figures,
+}
+
+impl fmt::Debug for Scrape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Scrape")
+    }
+}
+
+/// A family of one type, written slot by slot.
+struct Family<'a> {
+    encoder: DescriptorEncoder<'a>,
+    slots: &'a [Slot],
+}
+
+impl Family<'_> {
+    fn each(
+        &mut self,
+        name: &str,
+        help: &str,
+        kind: MetricType,
+        write: impl Fn(&Slot, &mut MetricEncoder<'_>) -> fmt::Result,
+    ) -> fmt::Result {
+        let mut family = self.encoder.encode_descriptor(name, help, None, kind)?;
+        self.slots.iter().try_for_each(|slot| write(slot, &mut family))
+    }
+
+    /// One value for each component.
+    fn counter(&mut self, name: &str, help: &str, value: impl Fn(&Slot) -> f64) -> fmt::Result {
+        self.each(name, help, MetricType::Counter, |slot, family| count(family, &[component(slot)], value(slot)))
+    }
+
+    fn gauge(&mut self, name: &str, help: &str, value: impl Fn(&Slot) -> f64) -> fmt::Result {
+        self.each(name, help, MetricType::Gauge, |slot, family| {
+            family.encode_family(&[component(slot)])?.encode_gauge(&value(slot))
+        })
+    }
+
+    /// Several values for each component, told apart by a second label.
+    fn counters<L: ToString>(
+        &mut self,
+        name: &str,
+        help: &str,
+        label: &str,
+        values: impl Fn(&Slot) -> Vec<(L, u64)>,
+    ) -> fmt::Result {
+        self.each(name, help, MetricType::Counter, |slot, family| {
+            values(slot).into_iter().try_for_each(|(kind, value)| {
+                count(family, &[component(slot), (label, &kind.to_string())], value as f64)
+            })
+        })
+    }
+
+    fn histogram(&mut self, name: &str, help: &str, summary: impl Fn(&Slot) -> Summary) -> fmt::Result {
+        self.each(name, help, MetricType::Histogram, |slot, family| {
+            let Summary { count, sum, buckets } = summary(slot);
+            family.encode_family(&[component(slot)])?.encode_histogram::<NoLabelSet>(sum, count, &buckets, None)
+        })
+    }
+
+    /// A value of the host.
+    fn host(&mut self, name: &str, help: &str, kind: MetricType, value: f64) -> fmt::Result {
+        let mut family = self.encoder.encode_descriptor(name, help, None, kind)?;
+        match kind {
+            MetricType::Counter => family.encode_counter::<NoLabelSet, f64, f64>(&value, None),
+            _ => family.encode_gauge(&value),
+        }
+    }
+}
+
+fn component(slot: &Slot) -> (&str, &str) {
+    ("component", &slot.component().id)
+}
+
+fn count(family: &mut MetricEncoder<'_>, labels: &impl EncodeLabelSet, value: f64) -> fmt::Result {
+    family.encode_family(labels)?.encode_counter::<NoLabelSet, f64, f64>(&value, None)
+}
+
+impl Collector for Scrape {
+    fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let mut out = Family { encoder, slots: self.application.slots() };
+        out.counters("requests", "Answers, by status", "status", |slot| slot.metrics().statuses())?;
+        out.histogram("request_duration_seconds", "From a request's head to its response's", |slot| {
+            slot.metrics().histogram(|shard| &shard.latency)
+        })?;
+        out.gauge("requests_in_flight", "Requests being served", |slot| slot.load().0 as f64)?;
+        out.gauge("requests_waiting", "Requests waiting for a place", |slot| slot.load().1 as f64)?;
+        out.histogram("queue_wait_seconds", "How long requests waited that had to", |slot| {
+            slot.metrics().histogram(|shard| &shard.queue_wait)
+        })?;
+        out.counter("instantiations", "Instances made", |slot| {
+            slot.metrics().total(|shard| shard.instantiations.get()) as f64
+        })?;
+        out.counter("instantiation_failures", "Instances that could not be made", |slot| {
+            slot.metrics().total(|shard| shard.unmade.get()) as f64
+        })?;
+        out.counters("instance_failures", "Instances that ended before their time, by reason", "reason", |slot| {
+            slot.metrics().failures().collect()
+        })?;
+        out.gauge("instance_memory_peak_bytes", "The most memory that one instance had", |slot| {
+            slot.metrics().peak() as f64
+        })?;
+        out.counter("memory_denied", "Growth of memory that was refused", |slot| {
+            slot.metrics().total(|shard| shard.memory_denied.get()) as f64
+        })?;
+        out.counter("guest_busy_seconds", "Processor time of guests and of calls that they made", |slot| {
+            slot.metrics().total(|shard| shard.busy_nanos.get()) as f64 / 1e9
+        })?;
+        out.counters("key_value_operations", "Operations on the key-value store", "operation", |slot| {
+            slot.metrics().operations().collect()
+        })?;
+        out.counter("key_value_denied", "Accesses outside of the grants", |slot| {
+            slot.component().grants.denied() as f64
+        })?;
+        out.counters("outbound_requests", "Requests to others, by what came of them", "outcome", |slot| {
+            let Some(counters) = slot.outbound().map(|outbound| outbound.counters()) else { return Vec::new() };
+            vec![
+                ("answered", counters.answered.get()),
+                ("denied", counters.denied.get()),
+                ("prohibited", counters.prohibited.get()),
+                ("busy", counters.busy.get()),
+                ("timed_out", counters.timeouts.get()),
+                ("failed", counters.failed.get()),
+            ]
+        })?;
+        out.gauge("generation", "The generation that serves; a swap makes it another", |slot| {
+            slot.current().number as f64
+        })?;
+        out.gauge("canary", "Whether a new generation is on trial", |slot| {
+            f64::from(u8::from(slot.stage().canary.is_some()))
+        })?;
+
+        let Figures { commits, started, connections, pool } = &self.figures;
+        out.host("store_commits", "Transactions that were flushed to disk", MetricType::Counter, *commits as f64)?;
+        out.host(
+            "connections",
+            "Connections and requests without one, in the shards",
+            MetricType::Gauge,
+            *connections as f64,
+        )?;
+        out.host("uptime_seconds", "Since the host started", MetricType::Gauge, started.elapsed().as_secs_f64())?;
+        if let Some((instances, memories, stacks)) = pool {
+            out.host("pool_instances", "Component instances alive", MetricType::Gauge, *instances as f64)?;
+            out.host("pool_memories", "Linear memories in use", MetricType::Gauge, *memories as f64)?;
+            out.host("pool_stacks", "Stacks in use", MetricType::Gauge, *stacks as f64)?;
+        }
+        if let Some(bytes) = resident_bytes() {
+            out.host("resident_memory_bytes", "Memory of the process", MetricType::Gauge, bytes as f64)?;
+        }
+        Ok(())
+    }
+}
+
+/// From procfs: the second field is the resident pages.
+fn resident_bytes() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/self/statm").ok()?;
+    let pages: u64 = text.split_whitespace().nth(1)?.parse().ok()?;
+    Some(pages * rustix::param::page_size() as u64)
+}

@@ -1,0 +1,194 @@
+//! The operator's listener: who gets in, and what it does.
+
+use hexad::Digest;
+use hexad::admin::Access;
+use serde_json::Value;
+use ureq::{Agent, Body};
+
+use crate::fixture::{Server, guest};
+use crate::swap::variant;
+
+struct Operator {
+    server: Server,
+    access: Access,
+    agent: Agent,
+}
+
+impl Operator {
+    fn new() -> Self {
+        Self::with("")
+    }
+
+    fn with(tool: &str) -> Self {
+        let mut server = Server::with(tool);
+        let access = server.host.administer("127.0.0.1:0".parse().unwrap(), None).unwrap();
+        let agent = Agent::config_builder().http_status_as_error(false).build().into();
+        Self { server, access, agent }
+    }
+
+    fn send(&self, method: &str, path: &str, body: Vec<u8>) -> (u16, String) {
+        self.send_as(&self.access.token, method, path, body)
+    }
+
+    fn send_as(&self, token: &str, method: &str, path: &str, body: Vec<u8>) -> (u16, String) {
+        let request = ureq::http::Request::builder()
+            .method(method)
+            .uri(format!("{}{path}", self.access.url))
+            .header("authorization", format!("Bearer {token}"))
+            .header("x-hexad-actor", "mia")
+            .body(body);
+        let mut response: ureq::http::Response<Body> = self.agent.run(request.unwrap()).unwrap();
+        (response.status().as_u16(), response.body_mut().read_to_string().unwrap())
+    }
+
+    fn json(&self, method: &str, path: &str, body: Vec<u8>) -> Value {
+        let (status, text) = self.send(method, path, body);
+        assert_eq!(status, 200, "{text}");
+        serde_json::from_str(&text).unwrap()
+    }
+}
+
+#[test]
+fn only_who_has_the_token_gets_in() {
+    let operator = Operator::new();
+    for path in ["/components", "/metrics", "/components/probe", "/nothing", "/"] {
+        let (status, text) = operator.send_as("wrong", "GET", path, Vec::new());
+        assert_eq!((status, text.as_str()), (401, "{\"error\":\"the admin token is missing or wrong\"}\n"), "{path}");
+    }
+    assert_eq!(operator.send_as("", "PUT", "/components/probe", variant("probe", 1)).0, 401);
+    assert_eq!(operator.send_as("", "GET", "/healthz", Vec::new()), (200, "ok\n".into()));
+    assert_eq!(operator.send_as("", "GET", "/readyz", Vec::new()), (200, "ready\n".into()));
+}
+
+#[test]
+fn the_running_host_is_found_through_its_data_folder() {
+    let Operator { server, access, .. } = Operator::new();
+    let data = server.folder.path().join("data");
+    let found = Access::find(&data).unwrap();
+    assert_eq!((found.url, found.token), (access.url, access.token));
+    drop(server.host);
+    assert!(Access::find(&data).is_err());
+}
+
+#[test]
+fn components_are_shown_with_their_grants_and_limits() {
+    let operator = Operator::new();
+    let all = operator.json("GET", "/components", Vec::new());
+    assert_eq!(all.as_array().unwrap().len(), 2);
+    let probe = operator.json("GET", "/components/probe", Vec::new());
+    let digest = Digest::of(&std::fs::read(guest("probe")).unwrap()).to_string();
+    for (field, value) in [
+        ("id", Value::from("probe")),
+        ("area", "probe".into()),
+        ("version", "0.1.0".into()),
+        ("digest", digest.into()),
+        ("generation", 1.into()),
+        ("state", "serving".into()),
+        ("canary", Value::Null),
+    ] {
+        assert_eq!(probe[field], value, "{field}");
+    }
+    assert_eq!(probe["grants"]["key_value_stores"][0], "default");
+    assert_eq!(probe["limits"]["instances"], 64);
+    assert_eq!(operator.send("GET", "/components/x", Vec::new()).0, 404);
+}
+
+#[test]
+fn a_component_is_swapped_and_rolled_back() {
+    let operator = Operator::new();
+    let wasm = variant("incoming", 1);
+    let report = operator.json("PUT", "/components/incoming", wasm.clone());
+    assert_eq!((&report["generation"], &report["digest"]), (&2.into(), &Digest::of(&wasm).to_string().into()));
+    let report = operator.json("POST", "/components/incoming/rollback", Vec::new());
+    assert_eq!(report["generation"], 1);
+    let text = std::fs::read_to_string(operator.server.folder.path().join("data/audit.ndjson")).unwrap();
+    assert!(text.lines().all(|line| line.contains("\"by\":\"mia\"")), "{text}");
+
+    for (method, path, body, status, words) in [
+        ("PUT", "/components/incoming", b"text".to_vec(), 422, "not a usable component"),
+        ("PUT", "/components/x", wasm.clone(), 404, "no component `x`"),
+        ("PUT", "/components/incoming?percent=0", wasm.clone(), 400, "percent=0"),
+        ("POST", "/components/incoming/promote", Vec::new(), 409, "has no canary"),
+        ("POST", "/components/probe/rollback", Vec::new(), 409, "nothing to go back to"),
+        ("DELETE", "/components/probe", Vec::new(), 405, "GET, PUT"),
+    ] {
+        let (got, text) = operator.send(method, path, body);
+        assert!(got == status && text.contains(words), "{method} {path}: {got} {text}");
+    }
+}
+
+#[test]
+fn a_canary_is_shown() {
+    let operator = Operator::new();
+    let report = operator.json("PUT", "/components/incoming?percent=10&window=1h", variant("incoming", 1));
+    assert_eq!(report["canary"], true);
+    let shown = operator.json("GET", "/components/incoming", Vec::new());
+    assert_eq!((&shown["state"], &shown["generation"]), (&"canary".into(), &1.into()));
+    assert_eq!((&shown["canary"]["generation"], &shown["canary"]["percent"]), (&2.into(), &10.0.into()));
+}
+
+/// The samples of a text in the form that Prometheus reads, checked line by line: every sample
+/// belongs to a declared family, and no series is there twice.
+fn parse(text: &str) -> std::collections::BTreeMap<String, f64> {
+    let (mut kinds, mut samples) = (std::collections::BTreeMap::new(), std::collections::BTreeMap::new());
+    let mut lines = text.lines().peekable();
+    while let Some(line) = lines.next() {
+        if let Some(declared) = line.strip_prefix("# TYPE ") {
+            let (name, kind) = declared.split_once(' ').unwrap();
+            assert!(kinds.insert(name, kind).is_none(), "{name} is declared twice");
+        } else if line == "# EOF" {
+            assert_eq!(lines.peek(), None, "the end is the end");
+        } else if !line.starts_with("# HELP ") {
+            let (series, value) = line.rsplit_once(' ').unwrap_or_else(|| panic!("{line}"));
+            let name = series.split('{').next().unwrap();
+            let known = |(family, kind): (&&str, &&str)| match *kind {
+                "counter" => name == format!("{family}_total"),
+                "histogram" => ["_bucket", "_sum", "_count"].iter().any(|end| name == format!("{family}{end}")),
+                _ => name == *family,
+            };
+            assert!(kinds.iter().any(known), "{name} is not declared");
+            let rest = &series[name.len()..];
+            assert!(rest.is_empty() || (rest.starts_with('{') && rest.ends_with("\"}")), "{line}");
+            let value = value.parse::<f64>().unwrap_or_else(|error| panic!("{line}: {error}"));
+            assert!(samples.insert(series.to_owned(), value).is_none(), "{series} is there twice");
+        }
+    }
+    assert!(text.ends_with("# EOF\n"));
+    samples
+}
+
+#[tokio::test]
+async fn the_metrics_say_what_happened() {
+    let operator = Operator::with("memory = \"64MiB\"");
+    let server = &operator.server;
+    for path in ["hello", "kv/set?key=probe/v1/a&value=1", "kv/get?key=probe/v1/a", "kv/get?key=probe/v1/b", "hog"] {
+        server.ok(path).await;
+    }
+    assert_eq!(server.get("trap").await.0, 500);
+    operator.json("PUT", "/components/incoming", variant("incoming", 1));
+    let (status, text) = operator.send("GET", "/metrics", Vec::new());
+    assert_eq!(status, 200);
+    let samples = parse(&text);
+    let sample = |series: &str| *samples.get(series).unwrap_or_else(|| panic!("{series} is not in\n{text}"));
+    for (series, value) in [
+        ("hexad_requests_total{component=\"probe\",status=\"200\"}", 5.0),
+        ("hexad_requests_total{component=\"probe\",status=\"500\"}", 1.0),
+        ("hexad_request_duration_seconds_count{component=\"probe\"}", 6.0),
+        ("hexad_request_duration_seconds_bucket{le=\"+Inf\",component=\"probe\"}", 6.0),
+        ("hexad_key_value_operations_total{component=\"probe\",operation=\"get\"}", 2.0),
+        ("hexad_key_value_operations_total{component=\"probe\",operation=\"set\"}", 1.0),
+        ("hexad_instance_failures_total{component=\"probe\",reason=\"unreachable\"}", 1.0),
+        ("hexad_instantiations_total{component=\"probe\"}", 1.0),
+        ("hexad_generation{component=\"incoming\"}", 2.0),
+        ("hexad_generation{component=\"probe\"}", 1.0),
+        ("hexad_requests_in_flight{component=\"probe\"}", 0.0),
+    ] {
+        assert_eq!(sample(series), value, "{series}");
+    }
+    let peak = sample("hexad_instance_memory_peak_bytes{component=\"probe\"}");
+    assert!((32.0..=64.0).contains(&(peak / 1048576.0)), "{peak}");
+    assert!(sample("hexad_memory_denied_total{component=\"probe\"}") > 0.0);
+    assert!(sample("hexad_guest_busy_seconds_total{component=\"probe\"}") > 0.0);
+    assert!(sample("hexad_store_commits_total") >= 1.0);
+    assert!(sample("hexad_resident_memory_bytes") > 1e6);
+}
