@@ -38,12 +38,12 @@ impl fmt::Debug for Scrape {
 }
 
 /// A family of one type, written slot by slot.
-struct Family<'a> {
+struct Family<'a, 'b> {
     encoder: DescriptorEncoder<'a>,
-    slots: &'a [Slot],
+    slots: &'b [Slot],
 }
 
-impl Family<'_> {
+impl Family<'_, '_> {
     fn each(
         &mut self,
         name: &str,
