@@ -123,16 +123,6 @@ impl Slot {
         });
     }
 
-    /// Goes back to the generation before, which is returned; a canary goes with the present one.
-    pub fn roll_back(&self) -> Option<Arc<Generation>> {
-        self.change(|stage| {
-            let previous = stage.previous.clone()?;
-            previous.resume();
-            Some(Stage { current: previous, previous: Some(stage.current.clone()), canary: None })
-        })
-        .map(|stage| stage.current.clone())
-    }
-
     /// Gives some of the callers another generation. False if some have one already.
     pub fn begin_trial(&self, generation: Arc<Generation>, terms: Terms) -> bool {
         let canary = Arc::new(Canary::new(generation, terms));

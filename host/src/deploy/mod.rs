@@ -277,7 +277,11 @@ impl Deployer {
         if only.is_some_and(|digest| digest != canary.generation.digest) || !canary.conclude() {
             return Err(Refusal::NoCanary(component.to_owned()));
         }
-        self.install(&mut state.files, slot, &canary.generation, by, Action::Promote)?;
+        if let Err(refusal) = self.install(&mut state.files, slot, &canary.generation, by, Action::Promote) {
+            // A trial without an end would go on for ever.
+            slot.end_trial(&canary.generation.digest);
+            return Err(refusal);
+        }
         let previous = slot.stage().previous.as_ref().map(|previous| previous.digest);
         Ok(Report { previous, ..self.report(slot, &canary.generation, started) })
     }
