@@ -147,7 +147,7 @@ fn parse(text: &str) -> std::collections::BTreeMap<String, f64> {
                 _ => name == *family,
             };
             assert!(kinds.iter().any(known), "{name} is not declared");
-            let rest = &series[name.len()..];
+            let rest = series.strip_prefix(name).unwrap();
             assert!(rest.is_empty() || (rest.starts_with('{') && rest.ends_with("\"}")), "{line}");
             let value = value.parse::<f64>().unwrap_or_else(|error| panic!("{line}: {error}"));
             assert!(samples.insert(series.to_owned(), value).is_none(), "{series} is there twice");
