@@ -9,6 +9,9 @@ pub const MAX_DEPTH: u32 = 32;
 /// The longest name that is told apart, `results`; longer ones are none of those looked for.
 const NAME: usize = 7;
 
+/// The bytes below the top, outside strings, that mean something here.
+const TELLING: [u8; 5] = *b"\"{}[]";
+
 /// Why a text is no answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
@@ -73,38 +76,47 @@ impl Outline {
     /// Takes the next bytes. Returns where among them the bracket is that closes the object, if it
     /// is.
     pub fn push(&mut self, bytes: &[u8]) -> Result<Option<usize>, Fault> {
-        let mut end = None;
-        for (at, &byte) in bytes.iter().enumerate() {
+        let (mut end, mut at) = (None, 0);
+        // Most bytes tell nothing: they are passed over in loops of a single comparison.
+        while let Some(rest) = bytes.get(at..).filter(|rest| !rest.is_empty()) {
+            let skipped = match self.text {
+                Text::Value => rest.iter().position(|byte| matches!(byte, b'"' | b'\\')),
+                Text::Outside if self.depth > 1 => rest.iter().position(|byte| TELLING.contains(byte)),
+                _ => Some(0),
+            };
+            let Some((skipped, byte)) = skipped.and_then(|skipped| Some((skipped, *rest.get(skipped)?))) else { break };
+            at += skipped;
             match self.text {
-                Text::Value => match byte {
-                    b'"' => self.text = Text::Outside,
-                    b'\\' => self.text = Text::Escape,
-                    _ => {}
-                },
+                Text::Value if byte == b'"' => self.text = Text::Outside,
+                Text::Value => self.text = Text::Escape,
                 Text::Escape => self.text = Text::Value,
                 Text::Name => self.read_name(byte)?,
-                Text::Outside => match byte {
-                    b'"' if self.depth == 1 && self.expects_name => {
-                        (self.text, self.expects_name, self.name.1) = (Text::Name, false, 0);
-                    }
-                    b'"' if self.depth > 0 => self.text = Text::Value,
-                    b',' if self.depth == 1 => self.expects_name = true,
-                    b'{' | b'[' => self.open(byte)?,
-                    b'}' | b']' => {
-                        self.close(byte)?;
-                        if self.depth == 0 {
-                            self.closed = true;
-                            end = Some(at);
-                        }
-                    }
-                    b' ' | b'\t' | b'\r' | b'\n' => {}
-                    _ if self.depth > 0 => {}
-                    _ if self.closed => return Err(Fault::Trailing),
-                    _ => return Err(Fault::NotAnObject),
-                },
+                Text::Outside => self.read_outside(byte)?,
             }
+            if self.closed && end.is_none() && byte == b'}' {
+                end = Some(at);
+            }
+            at += 1;
         }
         Ok(end)
+    }
+
+    /// A byte that is not in a string.
+    fn read_outside(&mut self, byte: u8) -> Result<(), Fault> {
+        match byte {
+            b'"' if self.depth == 1 && self.expects_name => {
+                (self.text, self.expects_name, self.name.1) = (Text::Name, false, 0);
+            }
+            b'"' if self.depth > 0 => self.text = Text::Value,
+            b',' if self.depth == 1 => self.expects_name = true,
+            b'{' | b'[' => self.open(byte)?,
+            b'}' | b']' => self.close(byte)?,
+            b' ' | b'\t' | b'\r' | b'\n' => {}
+            _ if self.depth > 0 => {}
+            _ if self.closed => return Err(Fault::Trailing),
+            _ => return Err(Fault::NotAnObject),
+        }
+        Ok(())
     }
 
     fn open(&mut self, byte: u8) -> Result<(), Fault> {
@@ -132,6 +144,7 @@ impl Outline {
         }
         self.depth -= 1;
         self.kinds >>= 1;
+        self.closed = self.depth == 0;
         Ok(())
     }
 
