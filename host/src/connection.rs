@@ -72,7 +72,7 @@ pub async fn serve(application: &Arc<Application>, shard: usize, accepted: Accep
 async fn talk(
     application: &Arc<Application>,
     shard: usize,
-    stream: impl AsyncRead + AsyncWrite + Unpin,
+    stream: impl AsyncRead + AsyncWrite + Unpin + 'static,
     client: Client,
     ingress: &Arc<Ingress>,
     mut stop: watch::Receiver<Stop>,

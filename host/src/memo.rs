@@ -270,7 +270,7 @@ impl Answer {
     fn say(&self) -> Response<ResponseBody> {
         let mut response = Response::new(match &self.body {
             Content::Whole(bytes) => full(bytes.clone()),
-            Content::Nothing(declared) => nothing(declared.clone()),
+            Content::Nothing(declared) => nothing(*declared),
         });
         *response.status_mut() = self.status;
         *response.headers_mut() = self.headers.clone();

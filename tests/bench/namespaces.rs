@@ -168,7 +168,8 @@ fn main() {
     let like = |word: &str| format!("(path ilike '%{word}%' or name ilike '%{word}%')");
     let full_like = |word: &str| format!("(full_path ilike '%{word}%' or full_name ilike '%{word}%')");
     let one = |at: u64| word(at * 77);
-    let kinds: Vec<(&str, Box<dyn Fn(u64) -> Question>)> = vec![
+    type Kind = (&'static str, Box<dyn Fn(u64) -> Question>);
+    let kinds: Vec<Kind> = vec![
         ("a page", Box::new(|at| question(String::new(), "true", 1 + at * 97))),
         (
             "a page of the top level",

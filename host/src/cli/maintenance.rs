@@ -136,7 +136,9 @@ fn run_area(
             bar.finish_and_clear();
             return Ok(sum);
         };
-        body["cursor"] = json!(cursor);
+        if let Some(fields) = body.as_object_mut() {
+            fields.insert("cursor".to_owned(), json!(cursor));
+        }
         for left in (1..=step.wait_seconds).rev() {
             bar.set_message(format!("{area}: {left} s until requests under way are over"));
             bar.tick();
