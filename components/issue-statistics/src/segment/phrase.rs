@@ -66,32 +66,91 @@ fn in_field(segment: &Segment, pieces: &[Vec<(Bytes, Reference)>], field: Field)
         }
         common = Some(both);
     }
-    let candidates = common.unwrap_or_default();
-    let mut starts: Option<Vec<u64>> = None;
-    for (offset, fitting) in (0..).zip(pieces) {
-        let places = places_of(segment, fitting, field, &candidates)?;
-        let now = match starts {
-            None => places,
-            Some(starts) => followed(&starts, &places, offset),
-        };
-        starts = Some(now);
+    let mut is_candidate = vec![false; segment.documents() as usize];
+    for document in common.unwrap_or_default() {
+        if let Some(candidate) = is_candidate.get_mut(document as usize) {
+            *candidate = true;
+        }
     }
-    Ok(starts.into_iter().flatten().map(|start| (start >> 32) as u32).collect())
+    let Some((first, rest)) = pieces.split_first() else { return Ok(RoaringBitmap::new()) };
+    let mut starts = Starts::of(segment, first, field, &is_candidate)?;
+    for (offset, fitting) in (1..).zip(rest) {
+        each_place(segment, fitting, field, &is_candidate, |document, place| starts.follow(document, place, offset))?;
+    }
+    Ok(starts.reached(pieces.len() as u32))
 }
 
-/// The places of some words in the candidates: the document in the upper half, ascending.
-fn places_of(
+/// The places of the first piece in each document, and how many pieces follow one another from
+/// there: 8 bytes for each place, and no sorting, because a piece may be millions of times there.
+struct Starts {
+    /// Where the places of a document begin.
+    begins: Vec<u32>,
+    /// A place, and how many pieces were found.
+    places: Vec<(u32, u32)>,
+}
+
+impl Starts {
+    fn of(segment: &Segment, first: &[(Bytes, Reference)], field: Field, is_candidate: &[bool]) -> Result<Self, Fault> {
+        let mut begins = vec![0_u32; is_candidate.len() + 1];
+        each_place(segment, first, field, is_candidate, |document, _| {
+            if let Some(count) = begins.get_mut(document as usize + 1) {
+                *count += 1;
+            }
+        })?;
+        let mut total = 0;
+        for begin in &mut begins {
+            total += *begin;
+            *begin = total;
+        }
+        let mut places = vec![(0, 0); total as usize];
+        let mut next = begins.clone();
+        each_place(segment, first, field, is_candidate, |document, place| {
+            if let Some(at) = next.get_mut(document as usize) {
+                if let Some(start) = places.get_mut(*at as usize) {
+                    *start = (place, 1);
+                }
+                *at += 1;
+            }
+        })?;
+        Ok(Starts { begins, places })
+    }
+
+    /// A piece, which is `offset` pieces after the first one, is at this place.
+    fn follow(&mut self, document: u32, place: u32, offset: u32) {
+        let at = document as usize;
+        let (Some(begin), Some(end)) = (self.begins.get(at), self.begins.get(at + 1)) else { return };
+        let of_document = self.places.get_mut(*begin as usize..*end as usize).unwrap_or_default();
+        if let Some(start) = of_document.iter_mut().find(|(start, _)| start + offset == place)
+            && start.1 == offset
+        {
+            start.1 += 1;
+        }
+    }
+
+    /// The documents in which so many pieces follow one another.
+    fn reached(&self, pieces: u32) -> RoaringBitmap {
+        let ranges = self.begins.iter().zip(self.begins.iter().skip(1));
+        let reached = ranges.map(|(begin, end)| {
+            let of_document = self.places.get(*begin as usize..*end as usize).unwrap_or_default();
+            of_document.iter().any(|(_, found)| *found == pieces)
+        });
+        (0..).zip(reached).filter(|(_, reached)| *reached).map(|(document, _)| document).collect()
+    }
+}
+
+/// Calls `each` for every place of some words in the candidates.
+fn each_place(
     segment: &Segment,
     fitting: &[(Bytes, Reference)],
     field: Field,
-    candidates: &RoaringBitmap,
-) -> Result<Vec<u64>, Fault> {
-    let joined = |document: u32, place: u32| u64::from(document) << 32 | u64::from(place);
-    let mut all = Vec::new();
+    is_candidate: &[bool],
+    mut each: impl FnMut(u32, u32),
+) -> Result<(), Fault> {
+    let is_candidate = |document: u32| is_candidate.get(document as usize) == Some(&true);
     for (name, reference) in fitting {
         match reference {
-            Reference::Once { field: its, document, place } if *its == field && candidates.contains(*document) => {
-                all.push(joined(*document, *place));
+            Reference::Once { field: its, document, place } if *its == field && is_candidate(*document) => {
+                each(*document, *place);
             }
             Reference::Lists(_) if reference.weight(field) > 0 => {
                 let mut documents = Vec::new();
@@ -99,15 +158,9 @@ fn places_of(
                 set::for_each(&stored, |document| documents.push(document))
                     .ok_or_else(|| segment.damaged(Part::Documents(field)))?;
                 let stored = list(segment, Part::Places(field), name)?;
-                let mut latest: Option<(u32, bool)> = None;
                 places::for_each(&documents, &stored, |document, place| {
-                    let candidate = match latest.filter(|(its, _)| *its == document) {
-                        Some((_, candidate)) => candidate,
-                        None => candidates.contains(document),
-                    };
-                    latest = Some((document, candidate));
-                    if candidate {
-                        all.push(joined(document, place));
+                    if is_candidate(document) {
+                        each(document, place);
                     }
                 })
                 .ok_or_else(|| segment.damaged(Part::Places(field)))?;
@@ -115,21 +168,7 @@ fn places_of(
             _ => {}
         }
     }
-    if fitting.len() > 1 {
-        all.sort_unstable();
-    }
-    Ok(all)
-}
-
-/// Those of `starts` with a place so many pieces later.
-fn followed(starts: &[u64], places: &[u64], offset: u64) -> Vec<u64> {
-    let mut rest = places.iter().peekable();
-    let is_followed = |start: &&u64| {
-        let wanted = **start + offset;
-        while rest.next_if(|place| **place < wanted).is_some() {}
-        rest.peek() == Some(&&wanted)
-    };
-    starts.iter().filter(is_followed).copied().collect()
+    Ok(())
 }
 
 fn list(segment: &Segment, part: Part, word: &[u8]) -> Result<Bytes, Fault> {
