@@ -9,9 +9,6 @@ pub const MAX_DEPTH: u32 = 32;
 /// The longest name that is told apart, `results`; longer ones are none of those looked for.
 const NAME: usize = 7;
 
-/// The bytes below the top, outside strings, that mean something here.
-const TELLING: [u8; 5] = *b"\"{}[]";
-
 /// Why a text is no answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
@@ -67,6 +64,22 @@ enum Text {
     Escape,
 }
 
+/// Where the first quote or backslash is. Eight bytes at a time, as long as none of them is one.
+fn end_of_text(bytes: &[u8]) -> Option<usize> {
+    let is_plain = |eight: &&[u8]| {
+        let word = <[u8; 8]>::try_from(*eight).map_or(0, u64::from_le_bytes);
+        // A byte of `word` that is `byte` is 0 in the difference; a 0 borrows from its highest bit.
+        let has = |byte: u8| {
+            let difference = word ^ u64::from_le_bytes([byte; 8]);
+            difference.wrapping_sub(u64::from_le_bytes([1; 8])) & !difference & u64::from_le_bytes([0x80; 8]) != 0
+        };
+        !has(b'"') && !has(b'\\')
+    };
+    let plain = 8 * bytes.chunks_exact(8).take_while(is_plain).count();
+    let rest = bytes.get(plain..)?;
+    Some(plain + rest.iter().position(|byte| matches!(byte, b'"' | b'\\'))?)
+}
+
 impl Outline {
     /// Whether the object has ended.
     pub fn is_closed(&self) -> bool {
@@ -80,8 +93,10 @@ impl Outline {
         // Most bytes tell nothing: they are passed over in loops of a single comparison.
         while let Some(rest) = bytes.get(at..).filter(|rest| !rest.is_empty()) {
             let skipped = match self.text {
-                Text::Value => rest.iter().position(|byte| matches!(byte, b'"' | b'\\')),
-                Text::Outside if self.depth > 1 => rest.iter().position(|byte| TELLING.contains(byte)),
+                Text::Value => end_of_text(rest),
+                Text::Outside if self.depth > 1 => {
+                    rest.iter().position(|byte| matches!(byte, b'"' | b'{' | b'}' | b'[' | b']'))
+                }
                 _ => Some(0),
             };
             let Some((skipped, byte)) = skipped.and_then(|skipped| Some((skipped, *rest.get(skipped)?))) else { break };
@@ -198,6 +213,18 @@ mod tests {
             let (outline, end) = read(text, size).unwrap();
             assert!(outline.has_error && outline.has_results && outline.is_closed(), "{size}");
             assert_eq!(end, Some(text.len() - 1), "{size}");
+        }
+    }
+
+    #[test]
+    fn texts_end_at_a_quote_or_backslash_wherever_it_is() {
+        for length in 0..40 {
+            let plain = "\u{80}x\u{1}!#[]".repeat(8);
+            let plain = plain.as_bytes().get(..length).unwrap();
+            assert_eq!(end_of_text(plain), None, "{length}");
+            for end in [b"\"\"", b"\\\""] {
+                assert_eq!(end_of_text(&[plain, end, plain].concat()), Some(length), "{length}");
+            }
         }
     }
 
