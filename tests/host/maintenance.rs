@@ -40,7 +40,7 @@ fn garbage_is_removed_from_a_running_server_and_what_is_published_stays() {
         (&["gc", "--dry-run"][..], "package-registry: garbage: 3 of "),
         (&["gc", "--no-wait"], "package-registry: removed: 3 of "),
         (&["gc", "--no-wait"], "package-registry: removed: 0 of "),
-        (&["fsck"], "package-registry: 1 root and 1.1 MiB of files checked, 0 problems"),
+        (&["fsck"], "package-registry: 1 root and 1.2 MiB of files checked, 0 problems"),
     ] {
         let output = command(arguments, &place);
         let said = printed(&output);
