@@ -52,7 +52,7 @@ async fn a_body_that_grows_too_large_is_refused() {
 
 #[test]
 fn a_client_that_stops_sending_is_told_so() {
-    let mut server = Server::with("request_timeout = \"100ms\"");
+    let mut server = Server::with("request_timeout = \"1s\"");
     let address = server.listen();
     let mut client = TcpStream::connect(address).unwrap();
     client.write_all(b"POST /probe/count HTTP/1.1\r\nhost: a\r\ncontent-length: 100\r\n\r\nhalf").unwrap();
