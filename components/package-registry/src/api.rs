@@ -5,6 +5,7 @@ mod access;
 mod attestation;
 mod deprecate;
 mod download;
+mod forward;
 mod limit;
 mod maintenance;
 mod metadata;
@@ -25,7 +26,7 @@ use serde_json::json;
 pub const VARIABLES: &[&str] = &[
     BOOTSTRAP_ADMIN_TOKEN,
     EXTERNAL_URL,
-    metadata::FORWARD_URL,
+    forward::FORWARD_URL,
     publish::MAX_FILE,
     publish::MAX_UNPACKED,
     limit::AUTHENTICATED,
@@ -78,8 +79,7 @@ async fn answer(env: Env, request: Request, route: Route) -> Result<Response, Er
         Endpoint::WhoAmI => who_am_i(&call),
         Endpoint::User { name } => owner::user(&call, &name),
         Endpoint::Search => search::search(&call),
-        // No advisories are known here; see the crate's documentation.
-        Endpoint::Audit => Ok(Response::ok(&json!({}))),
+        Endpoint::Audit { report } => Ok(forward::audit(&call, report)),
     }
 }
 

@@ -21,7 +21,7 @@
 //! | `DELETE projects/:id/packages/npm/:name/-/:file/-rev/:revision` | what clients send after that; nothing is left to do | `api/unpublish.rs` |
 //! | `GET <prefix>/-/ping`, `-/whoami` | is it there, who am I | `api.rs` |
 //! | `GET <prefix>/-/v1/search` | packages that the caller may read, by text, `scope:` and `keywords:` | `api/search.rs` |
-//! | `POST <prefix>/-/npm/v1/security/advisories/bulk`, `…/audits/quick` | no advisories are known: `{}` | `api.rs` |
+//! | `POST <prefix>/-/npm/v1/security/advisories/bulk`, `…/audits/quick` | no advisories are known: `{}`, or 307 to the registry in `registry_forward_url` | `api/forward.rs` |
 //!
 //! Administrators only, below `/api/v4/maintenance/package-registry`:
 //!

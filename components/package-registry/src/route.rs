@@ -95,7 +95,10 @@ pub enum Endpoint {
         name: String,
     },
     Search,
-    Audit,
+    Audit {
+        /// The end of its path: `advisories/bulk` or `audits/quick`.
+        report: &'static str,
+    },
 }
 
 /// The route of a request; the error is 404, or 405 with what would be allowed.
@@ -131,8 +134,8 @@ pub fn route(method: &Method, path: &str) -> Result<Route, Error> {
         (Target::WhoAmI, &Method::GET | &Method::HEAD) => Endpoint::WhoAmI,
         (Target::User { name }, &Method::GET | &Method::HEAD) => Endpoint::User { name },
         (Target::Search, &Method::GET | &Method::HEAD) => Endpoint::Search,
-        (Target::Audit, &Method::POST) => Endpoint::Audit,
-        (Target::Audit, _) => return Err(Error::method_not_allowed("POST")),
+        (Target::Audit { report }, &Method::POST) => Endpoint::Audit { report },
+        (Target::Audit { .. }, _) => return Err(Error::method_not_allowed("POST")),
         _ => return Err(Error::method_not_allowed("GET, HEAD")),
     };
     let beyond: usize = rest.iter().map(|segment| segment.0.len() + 1).sum();
@@ -206,7 +209,9 @@ enum Target {
         name: String,
     },
     Search,
-    Audit,
+    Audit {
+        report: &'static str,
+    },
 }
 
 /// What clients write before the name of a user.
@@ -228,9 +233,11 @@ fn service(segments: &[Segment]) -> Result<Target, Error> {
             None => Err(Error::unrouted()),
         },
         [Segment("v1"), Segment("search")] => Ok(Target::Search),
-        [Segment("npm"), Segment("v1"), Segment("security"), Segment("advisories"), Segment("bulk")]
-        | [Segment("npm"), Segment("v1"), Segment("security"), Segment("audits"), Segment("quick")] => {
-            Ok(Target::Audit)
+        [Segment("npm"), Segment("v1"), Segment("security"), Segment("advisories"), Segment("bulk")] => {
+            Ok(Target::Audit { report: "advisories/bulk" })
+        }
+        [Segment("npm"), Segment("v1"), Segment("security"), Segment("audits"), Segment("quick")] => {
+            Ok(Target::Audit { report: "audits/quick" })
         }
         [Segment("npm"), Segment("v1"), Segment("attestations"), rest @ ..] => match name(rest)? {
             (subject, []) => subject

@@ -1,7 +1,7 @@
 //! Metadata of a package, and of one version.
 
 use super::access::{self, Located, Purpose};
-use super::{Call, no_package};
+use super::{Call, forward, no_package};
 use crate::metadata::{self, Metadata, Representation};
 use crate::negotiation::{self, ABBREVIATED};
 use crate::route::{Level, NOT_A_PATH};
@@ -11,12 +11,9 @@ use bytes::Bytes;
 use directory::namespace::Visibility;
 use directory::project::{FeatureAccess, Project};
 use http::StatusCode;
-use http::header::{CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, ETAG, HeaderValue, IF_NONE_MATCH, LOCATION, VARY};
+use http::header::{CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, ETAG, HeaderValue, IF_NONE_MATCH, VARY};
 use kit::store::Fault;
 use kit::{Env, Error, Response};
-
-/// The variable with the address of the registry that unknown packages are redirected to.
-pub const FORWARD_URL: &str = "registry_forward_url";
 
 /// `GET <prefix>/:package_name`. Reads: the package, then a blob for each segment and one more
 /// for the full form; none of the blobs if the client or this instance has the document already.
@@ -27,10 +24,9 @@ pub fn package(call: &Call, name: &str) -> Result<Response, Error> {
     let found = access::find(call, name, Purpose::Read)?;
     // Whoever asks: whether we have a package is not known to the other registry either.
     if found.package.is_none()
-        && let Some(registry) = call.env.variables.get(FORWARD_URL)
+        && let Some(elsewhere) = forward::package(&call.env, name)
     {
-        let url = format!("{}/{name}", registry.trim_end_matches('/'));
-        return Ok(Response::new(StatusCode::FOUND).with_text(LOCATION, &url));
+        return Ok(elsewhere);
     }
     let missing = match call.level {
         Level::Project(_) => Error::pair(StatusCode::NOT_FOUND, "404 Packages Not Found", "Packages not found"),

@@ -122,8 +122,8 @@ fn tags_and_services() {
     );
     assert_eq!(at(&Method::GET, "/-/ping"), Endpoint::Ping);
     assert_eq!(at(&Method::GET, "/-/whoami"), Endpoint::WhoAmI);
-    assert_eq!(at(&Method::POST, "/-/npm/v1/security/advisories/bulk"), Endpoint::Audit);
-    assert_eq!(at(&Method::POST, "/-/npm/v1/security/audits/quick"), Endpoint::Audit);
+    assert_eq!(at(&Method::POST, "/-/npm/v1/security/advisories/bulk"), Endpoint::Audit { report: "advisories/bulk" });
+    assert_eq!(at(&Method::POST, "/-/npm/v1/security/audits/quick"), Endpoint::Audit { report: "audits/quick" });
 }
 
 #[test]

@@ -289,6 +289,12 @@ fn unknown_packages_are_redirected_if_that_is_wanted() {
         let answer = forge.send(ask(Method::GET, path).by(""));
         assert_eq!((answer.status, answer.header("location")), (302, "https://registry.example/@a/lib"), "{path}");
     }
+    for report in ["advisories/bulk", "audits/quick"] {
+        let path = format!("/groups/acme/-/packages/npm/-/npm/v1/security/{report}");
+        let answer = forge.send(ask(Method::POST, &path).body("{\"lib\":[\"1.0.0\"]}"));
+        let elsewhere = format!("https://registry.example/-/npm/v1/security/{report}");
+        assert_eq!((answer.status, answer.header("location")), (307, elsewhere.as_str()));
+    }
     assert_eq!(forge.send(ask(Method::GET, "/projects/9/packages/npm/secret").by("")).status, 401);
     forge.get("/projects/7/packages/npm/-/package/lib/dist-tags").is(404, "404 Package Not Found", "Package not found");
 }
