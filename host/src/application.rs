@@ -18,32 +18,48 @@ use crate::component::{Slot, Trial};
 use crate::deploy::Event;
 use crate::exchange::{Exchange, Lease};
 use crate::ingress::Arrival;
+use crate::keyvalue::Call;
 use crate::memo::Memo;
+use crate::metrics::{Counter, Operation, Refusal};
 use crate::reply;
 use crate::request_id::{RequestIds, X_REQUEST_ID};
 use crate::router::Router;
 use crate::store::Backend;
+use crate::trace::{Destination, Trace, Tracer};
+
+/// Where a route leads.
+pub struct Target {
+    /// The slot's place among the slots.
+    pub slot: usize,
+    /// The route as written in the manifest.
+    pub route: String,
+}
 
 /// What the shards of a host share.
 pub struct Application {
-    router: Router<usize>,
+    router: Router<Target>,
     slots: Vec<Slot>,
     /// One for each shard.
     backends: Vec<Arc<dyn Backend>>,
     memo: Arc<Memo>,
+    tracer: Option<Arc<Tracer>>,
+    /// Requests that no route leads anywhere.
+    unrouted: Counter,
     ids: RequestIds,
     events: Sender<Event>,
 }
 
 impl Application {
     pub fn new(
-        router: Router<usize>,
+        router: Router<Target>,
         slots: Vec<Slot>,
         backends: Vec<Arc<dyn Backend>>,
         memo: Memo,
+        tracer: Option<Arc<Tracer>>,
         events: Sender<Event>,
     ) -> Self {
-        Self { router, slots, backends, memo: Arc::new(memo), ids: RequestIds::new(), events }
+        let (memo, ids) = (Arc::new(memo), RequestIds::new());
+        Self { router, slots, backends, memo, tracer, unrouted: Counter::default(), ids, events }
     }
 
     pub fn slots(&self) -> &[Slot] {
@@ -52,6 +68,16 @@ impl Application {
 
     pub fn memo(&self) -> &Memo {
         &self.memo
+    }
+
+    /// What makes traces, if they are wanted.
+    pub fn tracer(&self) -> Option<&Arc<Tracer>> {
+        self.tracer.as_ref()
+    }
+
+    /// How many requests had a path that no component serves.
+    pub fn unrouted(&self) -> u64 {
+        self.unrouted.get()
     }
 
     /// One for each shard.
@@ -66,21 +92,38 @@ impl Application {
         request.headers_mut().insert(X_REQUEST_ID, id.clone());
         let method = request.method().clone();
         let uri = request.uri().clone();
-        let slot = self.router.find(uri.path()).and_then(|slot| self.slots.get(*slot));
+        let target = self.router.find(uri.path());
+        let slot = target.and_then(|target| self.slots.get(target.slot));
+        let trace = self.tracer.as_ref().map(|tracer| {
+            let destination = target.zip(slot);
+            let destination =
+                destination.map(|(target, slot)| Destination { route: &target.route, component: &slot.component().id });
+            tracer.begin(&request, destination)
+        });
         let mut response = match (slot, self.backends.get(shard)) {
             (Some(slot), Some(backend)) => {
                 let mut trial = None;
-                let response = serve(slot, shard, &**backend, &self.memo, request, &mut trial).await;
+                let response = serve(slot, shard, &**backend, &self.memo, request, trace.as_ref(), &mut trial).await;
+                let refusal = response.extensions().get::<Refusal>().copied();
                 let latency = started.elapsed();
                 if let Some(counters) = slot.metrics().shard(shard) {
                     counters.answered(response.status().as_u16(), latency);
+                    if let Some(refusal) = refusal {
+                        counters.refused(refusal);
+                    }
+                }
+                if let (Some(trace), Some(refusal)) = (&trace, refusal) {
+                    trace.failed(refusal.name());
                 }
                 if let Some(trial) = trial {
                     self.conclude(slot, &trial, response.status(), latency);
                 }
                 response
             }
-            _ => reply::not_found(),
+            _ => {
+                self.unrouted.add(1);
+                reply::not_found()
+            }
         };
         // The query may hold a token.
         tracing::debug!(
@@ -93,7 +136,10 @@ impl Application {
             "request"
         );
         response.headers_mut().insert(X_REQUEST_ID, id);
-        response
+        match trace {
+            Some(trace) => trace.answered(response),
+            None => response,
+        }
     }
 
     /// Counts an answer of a trial. If it decides against the canary, the canary is gone at once,
@@ -116,10 +162,11 @@ async fn serve(
     backend: &dyn Backend,
     memo: &Arc<Memo>,
     request: Request<WasiBody>,
+    trace: Option<&Arc<Trace>>,
     trial: &mut Option<Trial>,
 ) -> Response<ResponseBody> {
     let limits = &slot.component().limits;
-    let exchange = Arc::new(Exchange::new(limits));
+    let exchange = Arc::new(Exchange::new(limits, trace.cloned()));
     let (mut parts, body) = request.into_parts();
     let method = parts.method.clone();
     let withheld = parts.version == Version::HTTP_11 && parts.headers.contains_key(EXPECT);
@@ -141,7 +188,12 @@ async fn serve(
     let question = match (memoize, backend.changes()) {
         (Some(memoize), Some(changes)) => {
             match memo.ask((&slot.component().id, &asked), memoize, &parts, changes, Instant::now()) {
-                Ok(remembered) => return remembered,
+                Ok(remembered) => {
+                    if let Some(trace) = trace {
+                        trace.remembered();
+                    }
+                    return remembered;
+                }
                 Err(question) => {
                     memoize.narrow(&mut parts.headers);
                     Some(question)
@@ -159,12 +211,16 @@ async fn serve(
     };
     let Ok((generation, lease, part)) = slot.lease(shard, caller).await else {
         tracing::debug!(component = slot.component().id, "every instance is busy");
-        return reply::unavailable();
+        return reply::unavailable(Refusal::Busy);
     };
     *trial = part;
     let Some(handler) = generation.handler(shard) else {
-        return reply::internal_error();
+        return reply::internal_error(Refusal::Failed);
     };
+    if let Some(trace) = trace {
+        // An answer that may be given again does not depend on who asks, nor on why.
+        trace.enter(&slot.component().id, &generation, question.is_none().then_some(&mut parts.headers));
+    }
 
     let request = Request::from_parts(parts, body.boxed_unsync());
     let handled = handler.handle((exchange.clone(), lease.clone()), request);
@@ -182,14 +238,17 @@ async fn serve(
     // Nothing is acknowledged before it is durable, and from here on nobody waits for the
     // guest's writes but the guest.
     exchange.writes.write_through();
+    let counters = slot.metrics().shard(shard).filter(|_| !exchange.writes.is_settled());
+    let commit = counters.map(|counters| Call::begin(Operation::Commit, counters, trace, ""));
     let durable = tokio::select! {
         biased;
         durable = exchange.writes.durable(backend) => durable,
         () = exchange.expired() => return out_of_time(&exchange),
     };
+    drop(commit);
     if let Err(error) = durable {
         tracing::error!(component = slot.component().id, %error, "a response was withheld: its writes are not durable");
-        return reply::internal_error();
+        return reply::internal_error(Refusal::NotDurable);
     }
     exchange.head_produced();
     // These have no body, whatever length they declare (RFC 9110, section 8.6).
@@ -216,13 +275,13 @@ fn failed(slot: &Slot, exchange: &Exchange, error: &wasmtime::Error) -> Response
     }
     if let Some(full) = error.downcast_ref::<InstantiationError<(Arc<Exchange>, Arc<Lease>)>>() {
         tracing::warn!(component, error = format!("{:#}", full.error), "no instance could be made");
-        return reply::unavailable();
+        return reply::unavailable(Refusal::NoInstance);
     }
     // The worker has logged why it ended.
     if !error.is::<TrapOrPanicError>() {
         tracing::warn!(component, error = format!("{error:#}"), "the component gave no response");
     }
-    reply::internal_error()
+    reply::internal_error(Refusal::Failed)
 }
 
 fn content_length(headers: &HeaderMap) -> Option<u64> {

@@ -11,11 +11,12 @@ use crate::component::Generation;
 use crate::keyvalue::WriteScope;
 use crate::manifest::Limits;
 use crate::testimony::Testimony;
+use crate::trace::Trace;
 
 /// The clock, the writes and the fate of one exchange.
-#[derive(Debug)]
 pub struct Exchange {
     pub writes: WriteScope,
+    trace: Option<Arc<Trace>>,
     testimony: OnceLock<Arc<Testimony>>,
     started: Instant,
     request_timeout: Duration,
@@ -31,9 +32,10 @@ pub struct Exchange {
 }
 
 impl Exchange {
-    pub fn new(limits: &Limits) -> Self {
+    pub fn new(limits: &Limits, trace: Option<Arc<Trace>>) -> Self {
         Self {
             writes: WriteScope::default(),
+            trace,
             testimony: OnceLock::new(),
             started: Instant::now(),
             request_timeout: limits.request_timeout,
@@ -46,6 +48,11 @@ impl Exchange {
             too_large_found: Notify::new(),
             broken: AtomicBool::new(false),
         }
+    }
+
+    /// The request's trace, where there are any.
+    pub fn trace(&self) -> Option<&Arc<Trace>> {
+        self.trace.as_ref()
     }
 
     /// Somebody wants to know what the answer rests on.

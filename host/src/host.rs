@@ -16,14 +16,14 @@ use tokio::sync::{oneshot, watch};
 
 use crate::acceptor::{self, Acceptor};
 use crate::admin::{Access, Admin};
-use crate::application::Application;
+use crate::application::{Application, Target};
 use crate::body::ResponseBody;
 use crate::component::{Artifact, Generation, LoadError, Slot};
 use crate::deploy::{Deployer, Deployments, Keeper, RecordError};
 use crate::ingress::{Ingress, IngressOptions};
 use crate::manifest::{Component, Manifest};
 use crate::memo::{Counters, Memo};
-use crate::metrics::{self, Metrics};
+use crate::metrics::{self, Metrics, Refusal};
 use crate::outbound::{self, Network, Outbound, TlsError};
 use crate::reply;
 use crate::router::{RouteError, Router};
@@ -31,6 +31,10 @@ use crate::runtime::Runtime;
 use crate::shard::{self, Job, Shard, Stop};
 use crate::store::Backend;
 use crate::store::sqlite::{self, OpenError, Sqlite};
+use crate::trace::{Export, TraceError, Tracer};
+
+/// How long the last spans may take to reach the collector when the host stops.
+const LAST_SPANS: Duration = Duration::from_secs(5);
 
 /// How a host is started.
 #[derive(Clone, Debug)]
@@ -43,6 +47,8 @@ pub struct Options {
     pub outbound: outbound::Options,
     /// Swap in a component whenever the manifest's source of it changes.
     pub watch: bool,
+    /// Where traces go, if they are wanted.
+    pub traces: Option<Export>,
 }
 
 impl Options {
@@ -55,6 +61,7 @@ impl Options {
             store: sqlite::Options::default(),
             outbound: outbound::Options::default(),
             watch: false,
+            traces: None,
         }
     }
 }
@@ -72,6 +79,8 @@ pub enum StartError {
     Component(#[from] LoadError),
     #[error(transparent)]
     Outbound(#[from] TlsError),
+    #[error(transparent)]
+    Traces(#[from] TraceError),
     #[error("the system has no randomness: {0}")]
     Randomness(#[from] getrandom::Error),
     #[error("cannot start a thread: {0}")]
@@ -84,6 +93,7 @@ pub struct Figures {
     pub commits: u64,
     pub started: Instant,
     pub connections: usize,
+    pub store_bytes: u64,
     /// Of the pool: component instances, memories, stacks.
     pub pool: Option<(u64, u64, u64)>,
 }
@@ -111,7 +121,10 @@ impl Host {
     pub fn start(runtime: &Arc<Runtime>, manifest: Manifest, options: &Options) -> Result<Self, StartError> {
         let Manifest { path, components, routes, .. } = manifest;
         let position = |id: &str| components.iter().position(|component| component.id == id);
-        let routes = routes.into_iter().filter_map(|route| Some((route.pattern, position(&route.component)?)));
+        let routes = routes.into_iter().filter_map(|route| {
+            let slot = position(&route.component)?;
+            Some((route.pattern.clone(), Target { slot, route: route.pattern }))
+        });
         let router = Router::new(routes).map_err(|source| StartError::Routes { manifest: path, source })?;
 
         let store = Sqlite::open(&options.data, &options.store)?;
@@ -152,7 +165,9 @@ impl Host {
         }
 
         let (events, heard) = mpsc::channel();
-        let application = Arc::new(Application::new(router, slots, backends, Memo::new()?, events.clone()));
+        let tracer = options.traces.as_ref().map(Tracer::new).transpose()?.map(Arc::new);
+        let application = Application::new(router, slots, backends, Memo::new()?, tracer, events.clone());
+        let application = Arc::new(application);
         let deployer = Deployer::new(runtime.clone(), application.clone(), files, events);
         let keeper = Keeper::start(deployer.clone(), heard, options.watch).map_err(StartError::Thread)?;
         let (stop, stopped) = watch::channel(None);
@@ -185,7 +200,7 @@ impl Host {
         if let Some(shard) = shard::least_loaded(&self.shards) {
             shard.give(Job::Request(Box::new(request), reply));
         }
-        response.await.unwrap_or_else(|_| reply::unavailable())
+        response.await.unwrap_or_else(|_| reply::unavailable(Refusal::Busy))
     }
 
     /// Listens on `address` (port 0: any free one) as well, and returns the real address.
@@ -209,9 +224,11 @@ impl Host {
         let (started, commits) = (Instant::now(), self.store.commit_counter());
         let loads: Vec<_> = self.shards.iter().map(Shard::load_counter).collect();
         let runtime = self.runtime.clone();
+        let data = self.data.clone();
         let figures = move || Figures {
             commits: commits.load(Ordering::Relaxed),
             started,
+            store_bytes: sqlite::size(&data),
             connections: loads.iter().map(|load| load.load(Ordering::Relaxed)).sum(),
             pool: runtime.engine().pooling_allocator_metrics().map(|pool| {
                 let count = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
@@ -266,6 +283,9 @@ impl Host {
             for shard in shards.drain(..) {
                 shard.join();
             }
+        }
+        if let Some(tracer) = self.application.tracer() {
+            tracer.shutdown(LAST_SPANS);
         }
         // Last, because whoever watches the host wants to see it stop.
         if let Some(admin) = self.admin.take() {

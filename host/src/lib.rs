@@ -24,7 +24,7 @@
 //! | `places` | a bound on what goes on at once |
 //! | `store` | keys, values, and when they are durable |
 //! | `runtime` | the engine and compiled code |
-//! | `metrics` | what is counted |
+//! | `metrics`, `trace` | what is counted, and what is told of single requests |
 //! | `manifest` | `spin.toml` |
 //! | `cli` | the command line |
 
@@ -56,6 +56,7 @@ mod shard;
 pub mod store;
 mod testimony;
 mod throttle;
+pub mod trace;
 mod variables;
 
 pub use body::{BodyError, ResponseBody};

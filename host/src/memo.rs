@@ -185,6 +185,12 @@ impl Memo {
         &self.counters
     }
 
+    /// How many answers are remembered, and the bytes that they take.
+    pub fn size(&self) -> (usize, usize) {
+        let parts = self.parts.iter().map(|part| part.lock().unwrap_or_else(PoisonError::into_inner));
+        parts.fold((0, 0), |(answers, bytes), part| (answers + part.answers.len(), bytes + part.bytes))
+    }
+
     /// The answer that still holds, or what to ask the guest: a component's id and its code.
     pub fn ask(
         &self,

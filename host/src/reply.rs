@@ -5,48 +5,55 @@ use http::{Response, StatusCode};
 use serde_json::json;
 
 use crate::body::{ResponseBody, full};
+use crate::metrics::Refusal;
 
 /// No route leads to a component.
 pub fn not_found() -> Response<ResponseBody> {
-    json(StatusCode::NOT_FOUND, &json!({ "error": "404 Not Found" }))
+    json(StatusCode::NOT_FOUND, None, &json!({ "error": "404 Not Found" }))
 }
 
 /// The request is not one that HTTP allows.
 pub fn bad_request(reason: &str) -> Response<ResponseBody> {
-    json(StatusCode::BAD_REQUEST, &json!({ "message": "400 Bad Request", "error": reason }))
+    json(StatusCode::BAD_REQUEST, Refusal::Malformed, &json!({ "message": "400 Bad Request", "error": reason }))
 }
 
 /// The request's body passes the component's limit, in bytes.
 pub fn too_large(limit: u64) -> Response<ResponseBody> {
     let error = format!("the request body is larger than the limit of {limit} bytes");
-    json(StatusCode::PAYLOAD_TOO_LARGE, &json!({ "message": "413 Request Entity Too Large", "error": error }))
+    let body = json!({ "message": "413 Request Entity Too Large", "error": error });
+    json(StatusCode::PAYLOAD_TOO_LARGE, Refusal::TooLarge, &body)
 }
 
 /// The client stopped sending in the middle of its request.
 pub fn request_timeout() -> Response<ResponseBody> {
-    json(StatusCode::REQUEST_TIMEOUT, &json!({ "message": "408 Request Timeout" }))
+    json(StatusCode::REQUEST_TIMEOUT, Refusal::SlowClient, &json!({ "message": "408 Request Timeout" }))
 }
 
-/// The component failed. The cause is in the log and not for the client.
-pub fn internal_error() -> Response<ResponseBody> {
-    json(StatusCode::INTERNAL_SERVER_ERROR, &json!({ "message": "500 Internal Server Error" }))
+/// The component failed, or its writes. The cause is in the log and not for the client.
+pub fn internal_error(refusal: Refusal) -> Response<ResponseBody> {
+    json(StatusCode::INTERNAL_SERVER_ERROR, refusal, &json!({ "message": "500 Internal Server Error" }))
 }
 
-/// Every instance that the component may have is busy.
-pub fn unavailable() -> Response<ResponseBody> {
-    let mut response = json(StatusCode::SERVICE_UNAVAILABLE, &json!({ "message": "503 Service Unavailable" }));
+/// Every instance that the component may have is busy, or there is no room for another.
+pub fn unavailable(refusal: Refusal) -> Response<ResponseBody> {
+    let body = json!({ "message": "503 Service Unavailable" });
+    let mut response = json(StatusCode::SERVICE_UNAVAILABLE, refusal, &body);
     response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
     response
 }
 
 /// The component did not answer in time.
 pub fn gateway_timeout() -> Response<ResponseBody> {
-    json(StatusCode::GATEWAY_TIMEOUT, &json!({ "message": "504 Gateway Timeout" }))
+    json(StatusCode::GATEWAY_TIMEOUT, Refusal::TimedOut, &json!({ "message": "504 Gateway Timeout" }))
 }
 
-fn json(status: StatusCode, body: &serde_json::Value) -> Response<ResponseBody> {
+/// The reason stays with the response for who counts it; clients do not see it.
+fn json(status: StatusCode, refusal: impl Into<Option<Refusal>>, body: &serde_json::Value) -> Response<ResponseBody> {
     let mut response = Response::new(full(body.to_string()));
     *response.status_mut() = status;
+    if let Some(refusal) = refusal.into() {
+        response.extensions_mut().insert(refusal);
+    }
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));

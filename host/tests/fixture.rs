@@ -9,6 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use hexad::outbound;
 use hexad::store::sqlite;
+use hexad::trace::Export;
 use hexad::{Host, Manifest, Options, ResponseBody, Runtime, StartError};
 use http::{Request, Response};
 use http_body_util::{BodyExt, Full};
@@ -77,6 +78,16 @@ impl Server {
         let granted = format!("allowed_outbound_hosts = {hosts:?}\n        key_value_stores");
         let manifest = manifest(tool).replace("key_value_stores", &granted);
         let options = Options { outbound, ..options(&folder, store()) };
+        let host = start_with(&folder, &manifest, &[], &options).unwrap();
+        Self { host, folder }
+    }
+
+    /// The probe, which may reach `hosts`, on a host that sends its traces to a collector.
+    pub fn traced(collector: &str, hosts: &[&str], tool: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let granted = format!("allowed_outbound_hosts = {hosts:?}\n        key_value_stores");
+        let manifest = manifest(tool).replace("key_value_stores", &granted);
+        let options = Options { traces: Some(Export::to(collector)), ..options(&folder, store()) };
         let host = start_with(&folder, &manifest, &[], &options).unwrap();
         Self { host, folder }
     }

@@ -5,6 +5,7 @@
 
 mod admin;
 mod bodies;
+mod collector;
 mod crash;
 mod faults;
 mod fixture;
@@ -16,4 +17,5 @@ mod memo;
 mod outbound;
 mod serving;
 mod swap;
+mod traces;
 mod upstream;

@@ -21,6 +21,7 @@ use crate::host::{Host, Options};
 use crate::ingress::{Ingress, IngressOptions};
 use crate::manifest::{self, Manifest};
 use crate::runtime::Runtime;
+use crate::trace::Export;
 
 /// How long requests under way may take when the host stops.
 const GRACE: Duration = Duration::from_secs(30);
@@ -119,6 +120,7 @@ impl Up {
             options.threads = threads;
         }
         options.watch = self.watch;
+        options.traces = Export::from_environment();
         let defaults = IngressOptions::default();
         let ingress = Arc::new(Ingress::new(IngressOptions {
             certificates: self.tls_cert.zip(self.tls_key),

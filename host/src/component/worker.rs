@@ -182,16 +182,33 @@ impl WorkerState for Worker {
     fn drop(&self, store: Store<Guest>, result: Result<(), wasmtime::Error>) {
         self.current.busy.end();
         if let Err(error) = result {
-            self.counters.failed(Failure::of(&error));
+            let failure = Failure::of(&error);
+            self.counters.failed(failure);
             // Before the store goes: its end is what the response's body sees.
             if let Some(exchange) = self.current.exchange() {
                 exchange.broke();
+                if let Some(trace) = exchange.trace() {
+                    trace.failed(failure.name());
+                }
             }
-            if let Some(suppressed) = self.failures.pass() {
-                let component = &self.component.id;
-                let memory_denied = store.data().limiter().denied();
-                let error = format!("{error:#}");
-                tracing::warn!(component, error, memory_denied, suppressed, "the component failed; its instance ends");
+            let component = &self.component.id;
+            match failure {
+                // The host stops and has no more time. Its shard says so, and an idle instance is no loss.
+                Failure::Cancelled => {}
+                Failure::Panicked => tracing::error!(component, "the host panicked; this is a fault of its own"),
+                _ => {
+                    if let Some(suppressed) = self.failures.pass() {
+                        let memory_denied = store.data().limiter().denied();
+                        let error = format!("{error:#}");
+                        tracing::warn!(
+                            component,
+                            error,
+                            memory_denied,
+                            suppressed,
+                            "the component failed; its instance ends"
+                        );
+                    }
+                }
             }
         }
         drop(store);

@@ -99,7 +99,9 @@ impl Guest {
 
     /// What the guest does from now on belongs to another request.
     pub fn enter(&mut self, exchange: &Exchange) {
-        self.key_value.enter(exchange.writes.clone(), exchange.testimony().cloned());
+        let trace = exchange.trace();
+        self.key_value.enter(exchange.writes.clone(), exchange.testimony().cloned(), trace.cloned());
+        self.outward.enter(trace.cloned());
         self.witness.enter(exchange.testimony().cloned());
     }
 

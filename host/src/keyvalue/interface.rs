@@ -8,7 +8,7 @@ use wasmtime::component::{Linker, Resource, ResourceTable, ResourceTableError};
 
 use self::wasi::keyvalue::{atomics, batch, store};
 use super::grants::Label;
-use super::{HELD_BYTES, HasKeyValue, IN_FLIGHT_BYTES, KeyValueView};
+use super::{Call, HELD_BYTES, HasKeyValue, IN_FLIGHT_BYTES, KeyValueView};
 use crate::metrics::Operation;
 use crate::store::{Error, Key, MAX_KEY_BYTES, MAX_VALUE_BYTES, Swap};
 
@@ -81,7 +81,30 @@ impl From<ResourceTableError> for Failure {
     }
 }
 
+impl Failure {
+    /// What a trace says of it.
+    fn reason(&self) -> &'static str {
+        match self {
+            Failure::Guest(store::Error::NoSuchStore) => "no_such_store",
+            Failure::Guest(store::Error::AccessDenied) => "access_denied",
+            Failure::Guest(store::Error::Other(_)) => "failed",
+            Failure::Trap(_) => "misused",
+        }
+    }
+}
+
+/// Ends a call with its outcome.
+fn ended<T>(mut call: Call, outcome: Result<T, Failure>) -> Result<T, Failure> {
+    outcome.inspect_err(|failure| call.failed(failure.reason()))
+}
+
 impl KeyValueView<'_> {
+    fn begin(&self, operation: Operation, bucket: &Resource<Bucket>) -> Call {
+        let trace = self.ctx.trace.as_ref();
+        let bucket = trace.and_then(|_| self.table.get(bucket).ok());
+        Call::begin(operation, &self.ctx.counters, trace, bucket.map_or("", |bucket| &bucket.label))
+    }
+
     fn readable(&self, bucket: &Resource<Bucket>, key: &str) -> Result<Key, Failure> {
         let key = self.key(bucket, key)?;
         match self.ctx.grants.may_read(&key.key) {
@@ -180,35 +203,47 @@ impl store::Host for KeyValueView<'_> {
 
 impl store::HostBucket for KeyValueView<'_> {
     async fn get(&mut self, bucket: Resource<Bucket>, key: String) -> Result<Option<Vec<u8>>, Failure> {
-        self.ctx.counters.operated(Operation::Get);
-        let key = self.readable(&bucket, &key)?;
-        self.ctx.before_read(&key).await?;
-        Ok(self.ctx.backend.get(&key).await.inspect_err(|_| self.ctx.acts())?)
+        let call = self.begin(Operation::Get, &bucket);
+        let outcome = async {
+            let key = self.readable(&bucket, &key)?;
+            self.ctx.before_read(&key).await?;
+            Ok(self.ctx.backend.get(&key).await.inspect_err(|_| self.ctx.acts())?)
+        };
+        ended(call, outcome.await)
     }
 
     async fn set(&mut self, bucket: Resource<Bucket>, key: String, value: Vec<u8>) -> Result<(), Failure> {
-        self.ctx.counters.operated(Operation::Set);
-        let key = self.writable(&bucket, &key)?;
-        check_value(&value)?;
-        let room = self.room(value.len()).await?;
-        let ctx = &mut *self.ctx;
-        ctx.backend.set(&ctx.scope.ledger, key.clone(), value, room).await?;
-        Ok(ctx.after_write([key]).await?)
+        let call = self.begin(Operation::Set, &bucket);
+        let outcome = async {
+            let key = self.writable(&bucket, &key)?;
+            check_value(&value)?;
+            let room = self.room(value.len()).await?;
+            let ctx = &mut *self.ctx;
+            ctx.backend.set(&ctx.scope.ledger, key.clone(), value, room).await?;
+            Ok(ctx.after_write([key]).await?)
+        };
+        ended(call, outcome.await)
     }
 
     async fn delete(&mut self, bucket: Resource<Bucket>, key: String) -> Result<(), Failure> {
-        self.ctx.counters.operated(Operation::Delete);
-        let key = self.writable(&bucket, &key)?;
-        let ctx = &mut *self.ctx;
-        ctx.backend.delete(&ctx.scope.ledger, key.clone()).await?;
-        Ok(ctx.after_write([key]).await?)
+        let call = self.begin(Operation::Delete, &bucket);
+        let outcome = async {
+            let key = self.writable(&bucket, &key)?;
+            let ctx = &mut *self.ctx;
+            ctx.backend.delete(&ctx.scope.ledger, key.clone()).await?;
+            Ok(ctx.after_write([key]).await?)
+        };
+        ended(call, outcome.await)
     }
 
     async fn exists(&mut self, bucket: Resource<Bucket>, key: String) -> Result<bool, Failure> {
-        self.ctx.counters.operated(Operation::Exists);
-        let key = self.readable(&bucket, &key)?;
-        self.ctx.before_read(&key).await?;
-        Ok(self.ctx.backend.exists(&key).await.inspect_err(|_| self.ctx.acts())?)
+        let call = self.begin(Operation::Exists, &bucket);
+        let outcome = async {
+            let key = self.readable(&bucket, &key)?;
+            self.ctx.before_read(&key).await?;
+            Ok(self.ctx.backend.exists(&key).await.inspect_err(|_| self.ctx.acts())?)
+        };
+        ended(call, outcome.await)
     }
 
     async fn list_keys(
@@ -216,24 +251,28 @@ impl store::HostBucket for KeyValueView<'_> {
         bucket: Resource<Bucket>,
         cursor: Option<String>,
     ) -> Result<store::KeyResponse, Failure> {
-        self.ctx.counters.operated(Operation::List);
-        let store = label(self.table, &bucket)?;
-        self.ctx.acts();
-        self.ctx.before_list().await?;
-        // The cursor is the last key of the page before. A forged one finds nothing that the
-        // component could not list anyway.
-        let after = cursor.unwrap_or_default();
-        let mut keys = Vec::new();
-        for prefix in self.ctx.grants.readable() {
-            let limit = PAGE_KEYS - keys.len();
-            let found = self.ctx.backend.list(&store, prefix, &after, limit).await?;
-            keys.extend(found);
-            if keys.len() >= PAGE_KEYS {
-                break;
+        let call = self.begin(Operation::List, &bucket);
+        let store = label(self.table, &bucket);
+        let outcome = async {
+            let store = store?;
+            self.ctx.acts();
+            self.ctx.before_list().await?;
+            // The cursor is the last key of the page before. A forged one finds nothing that the
+            // component could not list anyway.
+            let after = cursor.unwrap_or_default();
+            let mut keys = Vec::new();
+            for prefix in self.ctx.grants.readable() {
+                let limit = PAGE_KEYS - keys.len();
+                let found = self.ctx.backend.list(&store, prefix, &after, limit).await?;
+                keys.extend(found);
+                if keys.len() >= PAGE_KEYS {
+                    break;
+                }
             }
-        }
-        let cursor = keys.last().filter(|_| keys.len() >= PAGE_KEYS).cloned();
-        Ok(store::KeyResponse { keys, cursor })
+            let cursor = keys.last().filter(|_| keys.len() >= PAGE_KEYS).cloned();
+            Ok(store::KeyResponse { keys, cursor })
+        };
+        ended(call, outcome.await)
     }
 
     async fn drop(&mut self, bucket: Resource<Bucket>) -> Result<()> {
@@ -244,14 +283,17 @@ impl store::HostBucket for KeyValueView<'_> {
 
 impl atomics::Host for KeyValueView<'_> {
     async fn increment(&mut self, bucket: Resource<Bucket>, key: String, delta: i64) -> Result<i64, Failure> {
-        self.ctx.counters.operated(Operation::Increment);
-        let key = self.writable(&bucket, &key)?;
-        let ctx = &mut *self.ctx;
-        let sum = ctx.backend.increment(&ctx.scope.ledger, key.clone(), delta).await?;
-        // Only a counter that starts here tells nothing about others.
-        ctx.behind |= sum != delta;
-        ctx.after_write([key]).await?;
-        Ok(sum)
+        let call = self.begin(Operation::Increment, &bucket);
+        let outcome = async {
+            let key = self.writable(&bucket, &key)?;
+            let ctx = &mut *self.ctx;
+            let sum = ctx.backend.increment(&ctx.scope.ledger, key.clone(), delta).await?;
+            // Only a counter that starts here tells nothing about others.
+            ctx.behind |= sum != delta;
+            ctx.after_write([key]).await?;
+            Ok(sum)
+        };
+        ended(call, outcome.await)
     }
 
     async fn swap(&mut self, cas: Resource<Cas>, value: Vec<u8>) -> Result<Result<(), atomics::CasError>> {
@@ -267,27 +309,36 @@ impl atomics::Host for KeyValueView<'_> {
 impl KeyValueView<'_> {
     /// Returns a handle with the latest value if the race is lost.
     async fn compare_and_swap(&mut self, cas: Cas, value: Vec<u8>) -> Result<Option<Resource<Cas>>, Failure> {
-        self.ctx.counters.operated(Operation::Swap);
-        check_value(&value)?;
-        let Cas { key, expected, .. } = cas;
-        let ctx = &mut *self.ctx;
-        let outcome = ctx.backend.cas(&ctx.scope.ledger, key.clone(), expected, value).await?;
-        ctx.behind |= matches!(outcome, Swap::Lost(_));
-        ctx.after_write([key.clone()]).await?;
-        match outcome {
-            Swap::Swapped => Ok(None),
-            Swap::Lost(latest) => Ok(Some(self.push_cas(Cas { key, expected: latest, fresh: true })?)),
-        }
+        let call = Call::begin(Operation::Swap, &self.ctx.counters, self.ctx.trace.as_ref(), &cas.key.store);
+        let outcome = async {
+            check_value(&value)?;
+            let Cas { key, expected, .. } = cas;
+            let ctx = &mut *self.ctx;
+            let outcome = ctx.backend.cas(&ctx.scope.ledger, key.clone(), expected, value).await?;
+            if matches!(outcome, Swap::Lost(_)) {
+                ctx.behind = true;
+                ctx.counters.swaps_lost.add(1);
+            }
+            ctx.after_write([key.clone()]).await?;
+            match outcome {
+                Swap::Swapped => Ok(None),
+                Swap::Lost(latest) => Ok(Some(self.push_cas(Cas { key, expected: latest, fresh: true })?)),
+            }
+        };
+        ended(call, outcome.await)
     }
 }
 
 impl atomics::HostCas for KeyValueView<'_> {
     async fn new(&mut self, bucket: Resource<Bucket>, key: String) -> Result<Resource<Cas>, Failure> {
-        self.ctx.counters.operated(Operation::Get);
-        let key = self.writable(&bucket, &key)?;
-        self.ctx.before_read(&key).await?;
-        let expected = self.ctx.backend.get(&key).await?;
-        self.push_cas(Cas { key, expected, fresh: true })
+        let call = self.begin(Operation::Get, &bucket);
+        let outcome = async {
+            let key = self.writable(&bucket, &key)?;
+            self.ctx.before_read(&key).await?;
+            let expected = self.ctx.backend.get(&key).await?;
+            self.push_cas(Cas { key, expected, fresh: true })
+        };
+        ended(call, outcome.await)
     }
 
     async fn current(&mut self, handle: Resource<Cas>) -> Result<Option<Vec<u8>>, Failure> {
@@ -318,42 +369,51 @@ impl batch::Host for KeyValueView<'_> {
         bucket: Resource<Bucket>,
         keys: Vec<String>,
     ) -> Result<Vec<(String, Option<Vec<u8>>)>, Failure> {
-        self.ctx.counters.operated(Operation::Batch);
-        let mut wanted = Vec::with_capacity(keys.len());
-        for key in &keys {
-            let key = self.readable(&bucket, key)?;
-            self.ctx.before_read(&key).await?;
-            wanted.push(key);
-        }
-        let values = self.ctx.backend.get_many(&wanted, MAX_VALUE_BYTES).await.inspect_err(|_| self.ctx.acts())?;
-        Ok(keys.into_iter().zip(values).collect())
+        let call = self.begin(Operation::Batch, &bucket);
+        let outcome = async {
+            let mut wanted = Vec::with_capacity(keys.len());
+            for key in &keys {
+                let key = self.readable(&bucket, key)?;
+                self.ctx.before_read(&key).await?;
+                wanted.push(key);
+            }
+            let values = self.ctx.backend.get_many(&wanted, MAX_VALUE_BYTES).await.inspect_err(|_| self.ctx.acts())?;
+            Ok(keys.into_iter().zip(values).collect())
+        };
+        ended(call, outcome.await)
     }
 
     async fn set_many(&mut self, bucket: Resource<Bucket>, key_values: Vec<(String, Vec<u8>)>) -> Result<(), Failure> {
-        self.ctx.counters.operated(Operation::Batch);
-        let mut pairs = Vec::with_capacity(key_values.len());
-        let mut bytes = 0usize;
-        for (key, value) in key_values {
-            let key = self.writable(&bucket, &key)?;
-            check_value(&value)?;
-            bytes = bytes.saturating_add(value.len());
-            pairs.push((key, value));
-        }
-        let keys: Vec<Key> = pairs.iter().map(|(key, _)| key.clone()).collect();
-        let room = self.room(bytes).await?;
-        let ctx = &mut *self.ctx;
-        ctx.backend.set_many(&ctx.scope.ledger, pairs, room).await?;
-        Ok(ctx.after_write(keys).await?)
+        let call = self.begin(Operation::Batch, &bucket);
+        let outcome = async {
+            let mut pairs = Vec::with_capacity(key_values.len());
+            let mut bytes = 0usize;
+            for (key, value) in key_values {
+                let key = self.writable(&bucket, &key)?;
+                check_value(&value)?;
+                bytes = bytes.saturating_add(value.len());
+                pairs.push((key, value));
+            }
+            let keys: Vec<Key> = pairs.iter().map(|(key, _)| key.clone()).collect();
+            let room = self.room(bytes).await?;
+            let ctx = &mut *self.ctx;
+            ctx.backend.set_many(&ctx.scope.ledger, pairs, room).await?;
+            Ok(ctx.after_write(keys).await?)
+        };
+        ended(call, outcome.await)
     }
 
     async fn delete_many(&mut self, bucket: Resource<Bucket>, keys: Vec<String>) -> Result<(), Failure> {
-        self.ctx.counters.operated(Operation::Batch);
-        let mut wanted = Vec::with_capacity(keys.len());
-        for key in &keys {
-            wanted.push(self.writable(&bucket, key)?);
-        }
-        let ctx = &mut *self.ctx;
-        ctx.backend.delete_many(&ctx.scope.ledger, wanted.clone()).await?;
-        Ok(ctx.after_write(wanted).await?)
+        let call = self.begin(Operation::Batch, &bucket);
+        let outcome = async {
+            let mut wanted = Vec::with_capacity(keys.len());
+            for key in &keys {
+                wanted.push(self.writable(&bucket, key)?);
+            }
+            let ctx = &mut *self.ctx;
+            ctx.backend.delete_many(&ctx.scope.ledger, wanted.clone()).await?;
+            Ok(ctx.after_write(wanted).await?)
+        };
+        ended(call, outcome.await)
     }
 }

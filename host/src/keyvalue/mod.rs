@@ -1,6 +1,7 @@
 //! `wasi:keyvalue@0.2.0-draft2`: what a component may open, read and write, over any
 //! [`Backend`](crate::store::Backend); and the same under the names that other guests know.
 
+mod call;
 mod draft;
 mod grants;
 mod interface;
@@ -13,11 +14,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::Semaphore;
 use wasmtime::component::{HasData, Linker, ResourceTable};
 
+pub use call::Call;
 pub use grants::Grants;
 
 use crate::metrics::Counters;
 use crate::store::{Backend, Error, Key, Ledger};
 use crate::testimony::Testimony;
+use crate::trace::Trace;
 
 /// Bytes that one instance may have in the writer's queue. An instance that writes faster than
 /// the disk waits here; the bound for all of them together is the engine's.
@@ -44,6 +47,11 @@ impl WriteScope {
         self.write_through.store(true, Ordering::SeqCst);
     }
 
+    /// Whether everything that was written so far is durable.
+    pub fn is_settled(&self) -> bool {
+        self.ledger.is_settled()
+    }
+
     /// Waits until what was written so far is durable.
     pub async fn durable(&self, backend: &dyn Backend) -> Result<(), Error> {
         backend.durable(&self.ledger).await
@@ -57,6 +65,7 @@ pub struct KeyValue {
     counters: Arc<Counters>,
     scope: WriteScope,
     testimony: Option<Arc<Testimony>>,
+    trace: Option<Arc<Trace>>,
     /// Keys that the current request has written (or lost a swap for) since it last settled:
     /// a committed read of them could be older than what the guest knows.
     unsettled: HashSet<Key>,
@@ -75,6 +84,7 @@ impl KeyValue {
             counters,
             scope: WriteScope::default(),
             testimony: None,
+            trace: None,
             unsettled: HashSet::new(),
             behind: false,
             in_flight: Arc::new(Semaphore::new(IN_FLIGHT_BYTES as usize)),
@@ -83,9 +93,10 @@ impl KeyValue {
     }
 
     /// Everything written and read from now on belongs to another request.
-    pub fn enter(&mut self, scope: WriteScope, testimony: Option<Arc<Testimony>>) {
+    pub fn enter(&mut self, scope: WriteScope, testimony: Option<Arc<Testimony>>, trace: Option<Arc<Trace>>) {
         self.scope = scope;
         self.testimony = testimony;
+        self.trace = trace;
         self.unsettled.clear();
         self.behind = false;
     }

@@ -3,15 +3,15 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Upper bounds in microseconds: 100 µs doubled until 13 s, and beyond that everything else.
-const BOUNDS: usize = 18;
-const FIRST_MICROS: u64 = 100;
+/// Upper bounds in microseconds: 10 µs doubled until 10 s, and beyond that everything else.
+const BOUNDS: usize = 21;
+const FIRST_MICROS: u64 = 10;
 
 /// How many durations fell between which bounds, and their sum.
 #[derive(Debug, Default)]
 pub struct Histogram {
     buckets: [AtomicU64; BOUNDS + 1],
-    sum_micros: AtomicU64,
+    sum_nanos: AtomicU64,
 }
 
 /// Several histograms, added up.
@@ -26,24 +26,24 @@ pub struct Summary {
 
 impl Histogram {
     pub fn observe(&self, duration: Duration) {
-        let micros = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
-        if let Some(bucket) = self.buckets.get(index(micros)) {
+        let nanos = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+        if let Some(bucket) = self.buckets.get(index(nanos.div_ceil(1000))) {
             bucket.fetch_add(1, Ordering::Relaxed);
         }
-        self.sum_micros.fetch_add(micros, Ordering::Relaxed);
+        self.sum_nanos.fetch_add(nanos, Ordering::Relaxed);
     }
 
     pub fn sum<'a>(histograms: impl IntoIterator<Item = &'a Histogram>) -> Summary {
         let mut counts = [0; BOUNDS + 1];
-        let mut micros = 0;
+        let mut nanos = 0;
         for histogram in histograms {
             for (count, bucket) in counts.iter_mut().zip(&histogram.buckets) {
                 *count += bucket.load(Ordering::Relaxed);
             }
-            micros += histogram.sum_micros.load(Ordering::Relaxed);
+            nanos += histogram.sum_nanos.load(Ordering::Relaxed);
         }
         let bounds = (0..BOUNDS).map(|n| (FIRST_MICROS << n) as f64 / 1e6).chain([f64::INFINITY]);
-        Summary { count: counts.iter().sum(), sum: micros as f64 / 1e6, buckets: bounds.zip(counts).collect() }
+        Summary { count: counts.iter().sum(), sum: nanos as f64 / 1e9, buckets: bounds.zip(counts).collect() }
     }
 }
 
@@ -75,7 +75,7 @@ mod tests {
 
     #[test]
     fn a_bucket_holds_what_is_up_to_its_bound() {
-        for (micros, expected) in [(0, 0), (1, 0), (100, 0), (101, 1), (200, 1), (201, 2), (400, 2), (401, 3)] {
+        for (micros, expected) in [(0, 0), (1, 0), (10, 0), (11, 1), (20, 1), (21, 2), (40, 2), (41, 3)] {
             assert_eq!(index(micros), expected, "{micros}");
         }
         assert_eq!(index(FIRST_MICROS << (BOUNDS - 1)), BOUNDS - 1);
@@ -86,14 +86,14 @@ mod tests {
     #[test]
     fn histograms_add_up() {
         let (one, two) = (Histogram::default(), Histogram::default());
-        one.observe(Duration::from_micros(50));
-        one.observe(Duration::from_micros(150));
+        one.observe(Duration::from_nanos(9_500));
+        one.observe(Duration::from_micros(15));
         two.observe(Duration::from_secs(60));
         let sum = Histogram::sum([&one, &two]);
-        assert_eq!((sum.count, sum.buckets[0], sum.buckets[1].1), (3, (0.0001, 1), 1));
+        assert_eq!((sum.count, sum.buckets[0], sum.buckets[1].1), (3, (0.00001, 1), 1));
         assert_eq!(sum.buckets[BOUNDS], (f64::INFINITY, 1));
-        assert!((sum.sum - 60.0002).abs() < 1e-9);
-        assert_eq!(sum.quantile(0.5), Some(0.0002));
+        assert!((sum.sum - 60.0000245).abs() < 1e-9);
+        assert_eq!(sum.quantile(0.5), Some(0.00002));
         assert_eq!(Histogram::sum([]).quantile(0.5), None);
     }
 }

@@ -50,29 +50,87 @@ pub enum Failure {
     TimedOut,
     /// The host refused to go on: too many handles or too much in one call.
     Refused,
+    /// The host itself failed while it drove the instance.
+    Panicked,
+    /// The host stopped and had no more time for it.
+    Cancelled,
 }
 
 impl Failure {
-    pub const ALL: [(Self, &'static str); 6] = [
+    pub const ALL: [(Self, &'static str); 8] = [
         (Self::Unreachable, "unreachable"),
         (Self::Memory, "memory"),
         (Self::StackOverflow, "stack_overflow"),
         (Self::OtherTrap, "other_trap"),
         (Self::TimedOut, "timed_out"),
         (Self::Refused, "refused"),
+        (Self::Panicked, "host_panicked"),
+        (Self::Cancelled, "cancelled"),
     ];
 
+    pub fn name(self) -> &'static str {
+        name(&Self::ALL, self)
+    }
+
+    /// Of an instance that ends on this thread.
     pub fn of(error: &wasmtime::Error) -> Self {
         match error.downcast_ref::<Trap>() {
             Some(Trap::UnreachableCodeReached) => Self::Unreachable,
             Some(Trap::MemoryOutOfBounds | Trap::HeapMisaligned) => Self::Memory,
             Some(Trap::StackOverflow) => Self::StackOverflow,
             Some(_) => Self::OtherTrap,
-            // The words of wasmtime's worker.
-            None if error.to_string() == "guest timed out" => Self::TimedOut,
-            None => Self::Refused,
+            // The words of wasmtime's worker. Its second ones are for whatever takes the instance away
+            // from it, which besides a panic is the end of the thread's runtime.
+            None => match error.to_string().as_str() {
+                "guest timed out" => Self::TimedOut,
+                "worker panicked" if std::thread::panicking() => Self::Panicked,
+                "worker panicked" => Self::Cancelled,
+                _ => Self::Refused,
+            },
         }
     }
+}
+
+/// Why the host answers in a component's place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// The request is not one that HTTP allows.
+    Malformed,
+    /// Its body passes the limit.
+    TooLarge,
+    /// No place was free in time.
+    Busy,
+    /// No instance could be made.
+    NoInstance,
+    /// The client stopped sending.
+    SlowClient,
+    /// The component's time was over.
+    TimedOut,
+    /// The component ended without a response.
+    Failed,
+    /// What the component wrote could not be made durable.
+    NotDurable,
+}
+
+impl Refusal {
+    pub const ALL: [(Self, &'static str); 8] = [
+        (Self::Malformed, "malformed"),
+        (Self::TooLarge, "too_large"),
+        (Self::Busy, "busy"),
+        (Self::NoInstance, "no_instance"),
+        (Self::SlowClient, "slow_client"),
+        (Self::TimedOut, "timed_out"),
+        (Self::Failed, "failed"),
+        (Self::NotDurable, "not_durable"),
+    ];
+
+    pub fn name(self) -> &'static str {
+        name(&Self::ALL, self)
+    }
+}
+
+fn name<T: PartialEq>(all: &[(T, &'static str)], wanted: T) -> &'static str {
+    all.iter().find(|(one, _)| *one == wanted).map_or("", |(_, name)| name)
 }
 
 /// What a guest asks of the key-value store.
@@ -86,10 +144,12 @@ pub enum Operation {
     Increment,
     Swap,
     Batch,
+    /// The wait for the disk, before the head of the response.
+    Commit,
 }
 
 impl Operation {
-    pub const ALL: [(Self, &'static str); 8] = [
+    pub const ALL: [(Self, &'static str); 9] = [
         (Self::Get, "get"),
         (Self::Exists, "exists"),
         (Self::List, "list"),
@@ -98,7 +158,12 @@ impl Operation {
         (Self::Increment, "increment"),
         (Self::Swap, "swap"),
         (Self::Batch, "batch"),
+        (Self::Commit, "commit"),
     ];
+
+    pub fn name(self) -> &'static str {
+        name(&Self::ALL, self)
+    }
 }
 
 /// The counts of one component on one shard.
@@ -114,7 +179,10 @@ pub struct Counters {
     /// Instances that could not be made.
     pub unmade: Counter,
     failures: [Counter; Failure::ALL.len()],
-    operations: [Counter; Operation::ALL.len()],
+    refusals: [Counter; Refusal::ALL.len()],
+    operations: [Histogram; Operation::ALL.len()],
+    /// Compare-and-swaps that found another value.
+    pub swaps_lost: Counter,
     /// Bytes; the most that one instance had.
     pub memory_peak: Counter,
     /// Growth of memory that was refused.
@@ -132,7 +200,9 @@ impl Default for Counters {
             instantiations: Counter::default(),
             unmade: Counter::default(),
             failures: Default::default(),
+            refusals: Default::default(),
             operations: Default::default(),
+            swaps_lost: Counter::default(),
             memory_peak: Counter::default(),
             memory_denied: Counter::default(),
             busy_nanos: Counter::default(),
@@ -155,9 +225,15 @@ impl Counters {
         }
     }
 
-    pub fn operated(&self, operation: Operation) {
-        if let Some(count) = self.operations.get(operation as usize) {
+    pub fn refused(&self, refusal: Refusal) {
+        if let Some(count) = self.refusals.get(refusal as usize) {
             count.add(1);
+        }
+    }
+
+    pub fn operated(&self, operation: Operation, duration: Duration) {
+        if let Some(durations) = self.operations.get(operation as usize) {
+            durations.observe(duration);
         }
     }
 }
@@ -192,9 +268,16 @@ impl Metrics {
         })
     }
 
-    pub fn operations(&self) -> impl Iterator<Item = (&'static str, u64)> {
+    pub fn refusals(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        Refusal::ALL.into_iter().map(|(refusal, name)| {
+            (name, self.total(|shard| shard.refusals.get(refusal as usize).map_or(0, Counter::get)))
+        })
+    }
+
+    pub fn operations(&self) -> impl Iterator<Item = (&'static str, Summary)> {
         Operation::ALL.into_iter().map(|(operation, name)| {
-            (name, self.total(|shard| shard.operations.get(operation as usize).map_or(0, Counter::get)))
+            let durations = self.shards.iter().filter_map(|shard| shard.operations.get(operation as usize));
+            (name, Histogram::sum(durations))
         })
     }
 
@@ -221,12 +304,15 @@ mod tests {
         for (shard, status) in [(0, 200), (1, 200), (1, 503)] {
             metrics.shard(shard).unwrap().answered(status, Duration::from_millis(1));
         }
-        metrics.shard(0).unwrap().operated(Operation::Swap);
+        metrics.shard(0).unwrap().operated(Operation::Swap, Duration::ZERO);
+        metrics.shard(1).unwrap().refused(Refusal::Busy);
         metrics.shard(0).unwrap().memory_peak.at_least(7);
         metrics.shard(1).unwrap().memory_peak.at_least(5);
         assert_eq!(metrics.statuses(), [(200, 2), (503, 1)]);
         assert_eq!(metrics.histogram(|shard| &shard.latency).count, 3);
-        assert_eq!(metrics.operations().filter(|(_, count)| *count > 0).collect::<Vec<_>>(), [("swap", 1)]);
+        let operations = metrics.operations().map(|(name, durations)| (name, durations.count));
+        assert_eq!(operations.filter(|(_, count)| *count > 0).collect::<Vec<_>>(), [("swap", 1)]);
+        assert_eq!(metrics.refusals().filter(|(_, count)| *count > 0).collect::<Vec<_>>(), [("busy", 1)]);
         assert_eq!(metrics.peak(), 7);
     }
 

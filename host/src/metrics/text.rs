@@ -3,18 +3,20 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, MetricEncoder, NoLabelSet, text};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 
-use super::Summary;
+use super::{Histogram, Summary};
 use crate::application::Application;
 use crate::component::Slot;
 use crate::host::Figures;
+use crate::outbound::Outbound;
 
-/// What the text is.
+/// What the text is, in the form of OpenMetrics.
 pub const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// Everything that the host counts, as text.
@@ -83,8 +85,7 @@ impl Family<'_, '_> {
 
     fn histogram(&mut self, name: &str, help: &str, summary: impl Fn(&Slot) -> Summary) -> fmt::Result {
         self.each(name, help, MetricType::Histogram, |slot, family| {
-            let Summary { count, sum, buckets } = summary(slot);
-            family.encode_family(&[component(slot)])?.encode_histogram::<NoLabelSet>(sum, count, &buckets, None)
+            distribution(family, &[component(slot)], &summary(slot))
         })
     }
 
@@ -96,6 +97,11 @@ impl Family<'_, '_> {
             _ => family.encode_gauge(&value),
         }
     }
+}
+
+fn distribution(family: &mut MetricEncoder<'_>, labels: &impl EncodeLabelSet, summary: &Summary) -> fmt::Result {
+    let Summary { count, sum, buckets } = summary;
+    family.encode_family(labels)?.encode_histogram::<NoLabelSet>(*sum, *count, buckets, None)
 }
 
 fn component(slot: &Slot) -> (&str, &str) {
@@ -112,6 +118,9 @@ impl Collector for Scrape {
         out.counters("requests", "Answers, by status", "status", |slot| slot.metrics().statuses())?;
         out.histogram("request_duration_seconds", "From a request's head to its response's", |slot| {
             slot.metrics().histogram(|shard| &shard.latency)
+        })?;
+        out.counters("request_refusals", "Answers of the host in a component's place, by reason", "reason", |slot| {
+            slot.metrics().refusals().collect()
         })?;
         out.gauge("requests_in_flight", "Requests being served", |slot| slot.load().0 as f64)?;
         out.gauge("requests_waiting", "Requests waiting for a place", |slot| slot.load().1 as f64)?;
@@ -137,7 +146,21 @@ impl Collector for Scrape {
             slot.metrics().total(|shard| shard.busy_nanos.get()) as f64 / 1e9
         })?;
         out.counters("key_value_operations", "Operations on the key-value store", "operation", |slot| {
-            slot.metrics().operations().collect()
+            slot.metrics().operations().map(|(operation, durations)| (operation, durations.count)).collect()
+        })?;
+        out.each(
+            "key_value_duration_seconds",
+            "How long operations on the key-value store took; commit is the wait for the disk",
+            MetricType::Histogram,
+            |slot, family| {
+                let mut operations = slot.metrics().operations().filter(|(_, durations)| durations.count > 0);
+                operations.try_for_each(|(operation, durations)| {
+                    distribution(family, &[component(slot), ("operation", operation)], &durations)
+                })
+            },
+        )?;
+        out.counter("key_value_swaps_lost", "Compare-and-swaps that found another value", |slot| {
+            slot.metrics().total(|shard| shard.swaps_lost.get()) as f64
         })?;
         out.counter("key_value_denied", "Accesses outside of the grants", |slot| {
             slot.component().grants.denied() as f64
@@ -153,6 +176,38 @@ impl Collector for Scrape {
                 ("failed", counters.failed.get()),
             ]
         })?;
+        out.each(
+            "outbound_duration_seconds",
+            "From a request to another to the head of its response, or to what came instead",
+            MetricType::Histogram,
+            |slot, family| match slot.outbound() {
+                Some(outbound) => {
+                    distribution(family, &[component(slot)], &Histogram::sum([&outbound.counters().duration]))
+                }
+                None => Ok(()),
+            },
+        )?;
+        let outbound = |slot: &Slot, value: fn(&Outbound) -> u64| slot.outbound().map_or(0.0, |out| value(out) as f64);
+        out.counter("outbound_connections", "Connections opened to others", |slot| {
+            outbound(slot, |outbound| outbound.counters().connections.get())
+        })?;
+        out.counter("outbound_received_bytes", "Bytes of others' responses", |slot| {
+            outbound(slot, |outbound| outbound.counters().received.get())
+        })?;
+        out.gauge("outbound_requests_in_flight", "Requests to others under way", |slot| {
+            outbound(slot, |outbound| outbound.in_flight() as u64)
+        })?;
+        out.each("component_info", "What serves; always 1", MetricType::Gauge, |slot, family| {
+            let current = slot.current();
+            let area = current.description.as_ref();
+            let labels = [
+                component(slot),
+                ("area", area.map_or("", |area| &area.area)),
+                ("version", area.map_or("", |area| &area.version)),
+                ("digest", &current.digest.to_string()),
+            ];
+            family.encode_family(&labels)?.encode_gauge(&1.0)
+        })?;
         out.gauge("generation", "The generation that serves; a swap makes it another", |slot| {
             slot.current().number as f64
         })?;
@@ -160,7 +215,49 @@ impl Collector for Scrape {
             f64::from(u8::from(slot.stage().canary.is_some()))
         })?;
 
-        let Figures { commits, started, connections, pool } = &self.figures;
+        self.memo(&mut out)?;
+        self.spans(&mut out)?;
+        self.host(&mut out)
+    }
+}
+
+impl Scrape {
+    fn memo(&self, out: &mut Family<'_, '_>) -> fmt::Result {
+        let memo = self.application.memo();
+        let counters = memo.counters();
+        for (name, help, count) in [
+            ("memo_hits", "Requests that a remembered answer was given to", &counters.hits),
+            ("memo_misses", "Requests that may have a remembered answer and got a new one", &counters.misses),
+            ("memo_remembered", "New answers that were remembered", &counters.remembered),
+        ] {
+            out.host(name, help, MetricType::Counter, count.load(Ordering::Relaxed) as f64)?;
+        }
+        let (answers, bytes) = memo.size();
+        out.host("memo_answers", "Answers that are remembered", MetricType::Gauge, answers as f64)?;
+        out.host("memo_bytes", "Memory of remembered answers", MetricType::Gauge, bytes as f64)
+    }
+
+    fn spans(&self, out: &mut Family<'_, '_>) -> fmt::Result {
+        let Some(counts) = self.application.tracer().map(|tracer| tracer.counts()) else {
+            return Ok(());
+        };
+        for (name, help, count) in [
+            ("spans_exported", "Spans that the collector has", &counts.exported),
+            ("spans_failed", "Spans that could not be sent", &counts.failed),
+            ("spans_dropped", "Spans for which there was no room in the queue", &counts.dropped),
+        ] {
+            out.host(name, help, MetricType::Counter, count.get() as f64)?;
+        }
+        out.host("spans_queued", "Spans that wait to be sent", MetricType::Gauge, counts.queued() as f64)
+    }
+
+    fn host(&self, out: &mut Family<'_, '_>) -> fmt::Result {
+        let Figures { commits, started, connections, pool, store_bytes } = &self.figures;
+        let mut build = out.encoder.encode_descriptor("build_info", "This host; always 1", None, MetricType::Gauge)?;
+        build.encode_family(&[("version", env!("CARGO_PKG_VERSION"))])?.encode_gauge(&1.0)?;
+        let unrouted = self.application.unrouted() as f64;
+        out.host("unrouted_requests", "Requests for paths that nobody serves", MetricType::Counter, unrouted)?;
+        out.host("store_bytes", "Size of the store's files", MetricType::Gauge, *store_bytes as f64)?;
         out.host("store_commits", "Transactions that were flushed to disk", MetricType::Counter, *commits as f64)?;
         out.host(
             "connections",
@@ -177,12 +274,20 @@ impl Collector for Scrape {
         if let Some(bytes) = resident_bytes() {
             out.host("resident_memory_bytes", "Memory of the process", MetricType::Gauge, bytes as f64)?;
         }
+        if let Some(count) = open_descriptors() {
+            out.host("open_descriptors", "Files and sockets of the process", MetricType::Gauge, count as f64)?;
+        }
         Ok(())
     }
 }
 
+fn open_descriptors() -> Option<usize> {
+    // Without the one that reads the folder.
+    Some(std::fs::read_dir("/proc/self/fd").ok()?.count().saturating_sub(1))
+}
+
 /// From procfs: the second field is the resident pages.
-fn resident_bytes() -> Option<u64> {
+pub fn resident_bytes() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/self/statm").ok()?;
     let pages: u64 = text.split_whitespace().nth(1)?.parse().ok()?;
     Some(pages * rustix::param::page_size() as u64)

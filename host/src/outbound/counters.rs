@@ -2,6 +2,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::metrics::Histogram;
+
 /// Counts since the start of the host. Each is read alone; together they are no snapshot.
 #[derive(Debug, Default)]
 pub struct OutboundCounters {
@@ -19,6 +21,8 @@ pub struct OutboundCounters {
     pub timeouts: Counter,
     /// All others that failed.
     pub failed: Counter,
+    /// From a request to the head of its response, or to what came instead.
+    pub duration: Histogram,
     /// Connections that were opened.
     pub connections: Counter,
     /// Bytes of response bodies.

@@ -50,6 +50,7 @@ pub use resolver::{Resolve, SystemResolver};
 pub use tls::TlsError;
 
 use crate::places::Places;
+use crate::trace::{Outgoing, Trace};
 use body::OutboundBody;
 use connector::{CONNECT_TIMEOUT, Connector};
 use egress::Egress;
@@ -143,24 +144,33 @@ impl Outbound {
         shard: usize,
         request: Request<WasiBody>,
         options: RequestOptions,
+        trace: Option<&Trace>,
     ) -> Result<Response<WasiBody>, WasiError> {
         let counters = &self.egress.counters;
         counters.requests.add(1);
+        let started = Instant::now();
+        let outgoing = trace.map(|trace| trace.outgoing(request.method(), request.uri()));
+        let parent = outgoing.as_ref();
+        // Requests are compared as the guest made them: whose trace they belong to makes none another.
         let sent = match self.egress.limits.share {
-            true => self.flights.send(request, |request| self.try_send(shard, request, options)).await,
-            false => self.try_send(shard, request, options).await,
+            true => self.flights.send(request, |request| self.try_send(shard, request, options, parent)).await,
+            false => self.try_send(shard, request, options, parent).await,
         };
-        let counter = match &sent {
-            Ok(_) => &counters.answered,
-            Err(WasiError::HttpRequestDenied) => &counters.denied,
-            Err(WasiError::DestinationIpProhibited) => &counters.prohibited,
-            Err(WasiError::ConnectionLimitReached) => &counters.busy,
+        let (counter, outcome) = match &sent {
+            Ok(response) => (&counters.answered, Ok(response.status().as_u16())),
+            Err(WasiError::HttpRequestDenied) => (&counters.denied, Err("denied")),
+            Err(WasiError::DestinationIpProhibited) => (&counters.prohibited, Err("prohibited")),
+            Err(WasiError::ConnectionLimitReached) => (&counters.busy, Err("busy")),
             Err(WasiError::ConnectionTimeout | WasiError::ConnectionReadTimeout | WasiError::HttpResponseTimeout) => {
-                &counters.timeouts
+                (&counters.timeouts, Err("timed_out"))
             }
-            Err(_) => &counters.failed,
+            Err(_) => (&counters.failed, Err("failed")),
         };
         counter.add(1);
+        counters.duration.observe(started.elapsed());
+        if let Some(outgoing) = outgoing {
+            outgoing.end(outcome);
+        }
         sent
     }
 
@@ -169,6 +179,7 @@ impl Outbound {
         shard: usize,
         request: Request<WasiBody>,
         options: RequestOptions,
+        parent: Option<&Outgoing>,
     ) -> Result<Response<WasiBody>, WasiError> {
         let (egress, limits) = (&self.egress, &self.egress.limits);
         let deadline = Instant::now() + limits.timeout;
@@ -193,7 +204,10 @@ impl Outbound {
         let connect_timeout = least(options.connect_timeout, limits.connect_timeout);
         let head_timeout = least(options.first_byte_timeout, limits.head_timeout);
         let idle_timeout = least(options.between_bytes_timeout, limits.idle_timeout);
-        let request = prepared(request, &target)?;
+        let mut request = prepared(request, &target)?;
+        if let Some(parent) = parent {
+            parent.inject(request.headers_mut());
+        }
         let answered = CONNECT_TIMEOUT.scope(connect_timeout, self.pool(shard)?.request(request));
         let until = deadline.min(Instant::now() + connect_timeout + head_timeout);
         let response = match tokio::time::timeout_at(until, answered).await {

@@ -32,6 +32,12 @@ use super::{Backend, Changes, Error, Key, Ledger, Swap};
 /// The file's name in the data directory, the one that Spin uses.
 pub const FILE_NAME: &str = "sqlite_key_value.db";
 
+/// Bytes of the database and its log.
+pub fn size(data: &Path) -> u64 {
+    let files = ["", "-wal"].map(|end| std::fs::metadata(data.join(format!("{FILE_NAME}{end}"))));
+    files.into_iter().flatten().map(|file| file.len()).sum()
+}
+
 /// How an engine is opened.
 #[derive(Clone, Debug)]
 pub struct Options {

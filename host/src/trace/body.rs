@@ -1,0 +1,62 @@
+//! A response's body on its way to the client: its end is the end of the request.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+
+use super::Trace;
+use crate::body::{BodyError, ResponseBody};
+
+/// Ends the trace when the body is complete, fails, or is not wanted any more.
+pub struct TracedBody {
+    inner: ResponseBody,
+    trace: Arc<Trace>,
+    /// Bytes sent so far.
+    sent: u64,
+}
+
+impl TracedBody {
+    pub fn new(inner: ResponseBody, trace: Arc<Trace>) -> Self {
+        Self { inner, trace, sent: 0 }
+    }
+}
+
+impl Body for TracedBody {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        let polled = Pin::new(&mut self.inner).poll_frame(cx);
+        match &polled {
+            Poll::Ready(Some(Ok(frame))) => {
+                self.sent += frame.data_ref().map_or(0, |data| data.len() as u64);
+            }
+            Poll::Ready(Some(Err(error))) => self.trace.failed(match error {
+                BodyError::Broken => "broken",
+                BodyError::Short { .. } => "short",
+                BodyError::Timeout => "timed_out",
+                BodyError::Guest(_) => "failed",
+            }),
+            Poll::Ready(None) => self.trace.end(self.sent),
+            Poll::Pending => {}
+        }
+        polled
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.inner.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.inner.size_hint()
+    }
+}
+
+impl Drop for TracedBody {
+    fn drop(&mut self) {
+        self.trace.end(self.sent);
+    }
+}

@@ -1,0 +1,115 @@
+//! A collector of traces, on this machine.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+use opentelemetry_proto::tonic::common::v1::{KeyValue, any_value};
+use opentelemetry_proto::tonic::trace::v1::status::StatusCode;
+use prost::Message;
+
+/// Takes what is sent to it by OTLP over HTTP.
+pub struct Collector {
+    pub url: String,
+    requests: Arc<Mutex<Vec<ExportTraceServiceRequest>>>,
+}
+
+/// A span as a test asks for it.
+#[derive(Debug)]
+pub struct Span {
+    pub name: String,
+    pub kind: i32,
+    pub trace: String,
+    pub id: String,
+    /// Empty for none.
+    pub parent: String,
+    pub attributes: BTreeMap<String, String>,
+    pub failed: bool,
+}
+
+impl Collector {
+    pub fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}/v1/traces", listener.local_addr().unwrap());
+        let requests = Arc::new(Mutex::new(Vec::new()));
+        let taken = requests.clone();
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let taken = taken.clone();
+                std::thread::spawn(move || serve(stream.unwrap(), &taken));
+            }
+        });
+        Self { url, requests }
+    }
+
+    /// Everything that was sent, the resource's attributes first.
+    pub fn resources(&self) -> Vec<BTreeMap<String, String>> {
+        let requests = self.requests.lock().unwrap();
+        let resources = requests.iter().flat_map(|request| &request.resource_spans);
+        resources.map(|spans| attributes(&spans.resource.as_ref().unwrap().attributes)).collect()
+    }
+
+    pub fn spans(&self) -> Vec<Span> {
+        let requests = self.requests.lock().unwrap();
+        let scopes = requests.iter().flat_map(|request| &request.resource_spans).flat_map(|spans| &spans.scope_spans);
+        let spans = scopes.flat_map(|scope| &scope.spans).map(|span| {
+            assert!(span.start_time_unix_nano <= span.end_time_unix_nano, "{span:?}");
+            Span {
+                name: span.name.clone(),
+                kind: span.kind,
+                trace: hex(&span.trace_id),
+                id: hex(&span.span_id),
+                parent: hex(&span.parent_span_id),
+                attributes: attributes(&span.attributes),
+                failed: span.status.as_ref().is_some_and(|status| status.code == StatusCode::Error as i32),
+            }
+        });
+        spans.collect()
+    }
+
+    /// The only span of that name.
+    #[track_caller]
+    pub fn span(&self, name: &str) -> Span {
+        let mut spans = self.spans();
+        let places: Vec<usize> = (0..spans.len()).filter(|at| spans[*at].name == name).collect();
+        assert_eq!(places.len(), 1, "{name} in {spans:#?}");
+        spans.swap_remove(places[0])
+    }
+}
+
+fn serve(mut stream: TcpStream, taken: &Mutex<Vec<ExportTraceServiceRequest>>) {
+    let mut reader = BufReader::new(stream.try_clone().unwrap());
+    loop {
+        let mut head = String::new();
+        while !head.ends_with("\r\n\r\n") {
+            if reader.read_line(&mut head).unwrap_or(0) == 0 {
+                return;
+            }
+        }
+        let head = head.to_lowercase();
+        assert!(head.starts_with("post /v1/traces http/1.1\r\n"), "{head}");
+        assert!(head.contains("content-type: application/x-protobuf"), "{head}");
+        let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")?.parse().ok());
+        let mut body = vec![0; length.unwrap()];
+        reader.read_exact(&mut body).unwrap();
+        taken.lock().unwrap().push(ExportTraceServiceRequest::decode(&*body).unwrap());
+        let answer = b"HTTP/1.1 200 OK\r\ncontent-type: application/x-protobuf\r\ncontent-length: 0\r\n\r\n";
+        stream.write_all(answer).unwrap();
+    }
+}
+
+fn attributes(pairs: &[KeyValue]) -> BTreeMap<String, String> {
+    let text = |pair: &KeyValue| match pair.value.as_ref().and_then(|value| value.value.clone()).unwrap() {
+        any_value::Value::StringValue(text) => text,
+        any_value::Value::IntValue(number) => number.to_string(),
+        any_value::Value::BoolValue(truth) => truth.to_string(),
+        other => panic!("{other:?}"),
+    };
+    pairs.iter().map(|pair| (pair.key.clone(), text(pair))).collect()
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
