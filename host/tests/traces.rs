@@ -14,6 +14,8 @@ use crate::upstream::Upstream;
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 const PARENT: &str = "00f067aa0ba902b7";
 
+const THIS_MACHINE: &[&str] = &["http://127.0.0.1:*"];
+
 const SERVER: i32 = 2;
 const CLIENT: i32 = 3;
 const INTERNAL: i32 = 1;
@@ -41,7 +43,7 @@ fn assert_attributes(span: &Span, expected: &[(&str, &str)]) {
 #[tokio::test]
 async fn a_request_is_told_with_what_it_causes_and_without_secrets() {
     let (collector, upstream) = (Collector::start(), Upstream::start());
-    let server = Server::traced(&collector.url, "");
+    let server = Server::traced(&collector.url, THIS_MACHINE, "");
     server.ok("kv/set?key=probe/v1/hidden&value=hidden").await;
     let url = upstream.url("hello");
     server.ok(&format!("outbound?url={url}?token=hidden&header=private-token:hidden")).await;
@@ -108,7 +110,7 @@ async fn a_request_is_told_with_what_it_causes_and_without_secrets() {
 #[tokio::test]
 async fn a_trace_goes_on_from_its_parent_to_whom_is_asked() {
     let (collector, upstream) = (Collector::start(), Upstream::start());
-    let server = Server::traced(&collector.url, "");
+    let server = Server::traced(&collector.url, THIS_MACHINE, "");
     let (status, seen) = text(server.send(child(&format!("outbound?url={}", upstream.url("head")), true)).await).await;
     assert_eq!(status, 200, "{seen}");
     let (_, guests) = text(server.send(child("headers", true)).await).await;
@@ -133,10 +135,8 @@ async fn a_trace_goes_on_from_its_parent_to_whom_is_asked() {
 #[tokio::test]
 async fn failures_are_named() {
     let collector = Collector::start();
-    let server = Server::traced(
-        &collector.url,
-        "request_timeout = \"100ms\"\n[component.probe.tool.hexad.key_value]\nread = [\"probe/\"]",
-    );
+    let server =
+        Server::traced(&collector.url, &[], "request_timeout = \"100ms\"\nread = [\"probe/\"]\nwrite = [\"probe/\"]");
     for (path, status) in [("trap", 500), ("loop", 504), ("kv/get?key=elsewhere", 500), ("error", 500)] {
         assert_eq!(server.get(path).await.0, status, "{path}");
     }
@@ -171,7 +171,7 @@ async fn failures_are_named() {
 #[tokio::test]
 async fn a_remembered_answer_is_told_without_a_component() {
     let collector = Collector::start();
-    let server = Server::traced(&collector.url, "memoize = \"60s\"\nheaders = []\nreuse = 1000");
+    let server = Server::traced(&collector.url, &[], "memoize = \"60s\"\nheaders = []\nreuse = 1000");
     server.get("served").await;
     for _ in 0..2 {
         assert!(server.ok("recall?key=probe/v1/a").await.starts_with("2 "));
@@ -191,7 +191,7 @@ async fn a_remembered_answer_is_told_without_a_component() {
 async fn a_collector_that_is_away_harms_nobody() {
     // Bound and closed again, so that nobody listens there.
     let address = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let server = Server::traced(&format!("http://{address}/v1/traces"), "");
+    let server = Server::traced(&format!("http://{address}/v1/traces"), &[], "");
     assert_eq!(server.ok("hello").await, "hello");
     stop(server);
 }
@@ -199,7 +199,7 @@ async fn a_collector_that_is_away_harms_nobody() {
 #[tokio::test]
 async fn without_a_collector_nothing_is_added() {
     let upstream = Upstream::start();
-    let server = Server::reaching(&["http://127.0.0.1:*"], "", hexad::outbound::Options::default());
+    let server = Server::reaching(THIS_MACHINE, "", hexad::outbound::Options::default());
     let (_, guests) = text(server.send(child("headers", true)).await).await;
     assert!(guests.contains(&format!("traceparent: 00-{TRACE}-{PARENT}-01")), "{guests}");
     let seen = server.ok(&format!("outbound?url={}", upstream.url("head"))).await;
