@@ -1,10 +1,18 @@
 //! `make bench-namespaces`: lists and searches of 200,000 namespaces, one client, beside PostgreSQL
-//! with `pg_trgm` on the same data. Every question is asked once, so that nothing but data is warm.
-//! Nothing is asserted: a table is printed, and ratios say more than the numbers of a shared machine.
+//! with `pg_trgm` on the same data, and beside a guest that only says hello.
+//!
+//! Every question is asked twice: the first answer is the component's, of whom nothing but the data
+//! is warm, the second the one that the host remembers. Nothing is asserted but that both agree on
+//! totals: a table is printed, and ratios say more than the numbers of a shared machine.
 
+#[allow(dead_code, reason = "the other benchmarks use the rest")]
+mod component;
+#[allow(dead_code, reason = "the other benchmarks use the rest")]
+mod load;
 mod postgres;
 
 use hexad_tests::server::{BOOTSTRAP_TOKEN, Server};
+use load::{Load, Request};
 use postgres::Postgres;
 use std::time::Instant;
 
@@ -87,7 +95,7 @@ fn import(server: &Server, rows: &[Row]) {
     println!("import: {} records in {seconds:.1} s, {:.0} a second", rows.len(), rows.len() as f64 / seconds);
 }
 
-fn load(postgres: &Postgres, rows: &[Row]) {
+fn fill(postgres: &Postgres, rows: &[Row]) {
     let mut sql = String::from(
         "create extension pg_trgm;
         create table namespaces (id bigint primary key, parent_id bigint, path text, name text, full_path text, full_name text);
@@ -134,10 +142,22 @@ fn question(query: String, condition: &str, page: u64) -> Question {
     Question { query: format!("page={page}&{query}"), condition: condition.to_owned(), page }
 }
 
-fn sorted(mut times: Vec<f64>) -> (f64, f64) {
-    times.sort_by(f64::total_cmp);
-    let at = |share: f64| times.get((times.len() as f64 * share) as usize).copied().unwrap_or(f64::NAN);
-    (at(0.5), at(0.99))
+fn request(path: &str) -> Request {
+    let headers = vec![("private-token", BOOTSTRAP_TOKEN.to_owned())];
+    Request { method: "GET", path: path.to_owned(), headers, body: Vec::new() }
+}
+
+/// Asks each once, one after the other on one connection.
+fn ask(server: &Server, paths: &[String]) -> Load {
+    load::each_once(&server.url, paths.iter().map(|path| request(path)).collect(), 1)
+}
+
+fn print(name: &str, server: &Server, paths: &[String]) -> f64 {
+    // The second time within the time for which answers are remembered.
+    let (answered, remembered) = (ask(server, paths), ask(server, paths));
+    let of = |load: &Load| format!("{:>10.3}{:>9.3}", load.percentile(0.5), load.percentile(0.99));
+    print!("{name:<28}{}{}", of(&answered), of(&remembered));
+    answered.percentile(0.5)
 }
 
 fn main() {
@@ -146,25 +166,16 @@ fn main() {
     let server = Server::start(data.path());
     import(&server, &rows);
     let postgres = Postgres::start();
-    load(&postgres, &rows);
-    let agent = ureq::agent();
-    let get = |path: &str| -> (f64, Option<u64>) {
-        let started = Instant::now();
-        let mut answer = agent
-            .get(format!("{}/api/v4/{path}", server.url))
-            .header("private-token", BOOTSTRAP_TOKEN)
-            .call()
-            .expect("an answer");
-        let body = answer.body_mut().read_to_vec().expect("a body");
-        let took = started.elapsed().as_secs_f64() * 1000.0;
-        assert!(!body.is_empty());
-        let total = answer.headers().get("x-total").and_then(|total| total.to_str().ok()?.parse().ok());
-        (took, total)
-    };
-    println!("first question of a new instance: {:.1} ms", get("namespaces?search=warm-up").0);
-    for at in 0..20 {
-        get(&format!("namespaces?search=warm-up-{at}&full_path_search=true"));
-    }
+    fill(&postgres, &rows);
+    let path = |rest: &str| format!("/api/v4/{rest}");
+    let first = ask(&server, &[path("namespaces?search=warm-up")]);
+    println!("first question of a new instance: {:.1} ms", first.percentile(0.5));
+    let warm = |at| format!("namespaces?search=warm-up-{at}&full_path_search={}", at % 2);
+    ask(&server, &(0..40).map(|at| path(&warm(at))).collect::<Vec<_>>());
+    let other = tempfile::tempdir().expect("a temporary folder");
+    let hello = component::hexad(other.path(), false);
+    let again = vec!["/".to_owned(); 200];
+    ask(&hello, &again);
     let like = |word: &str| format!("(path ilike '%{word}%' or name ilike '%{word}%')");
     let full_like = |word: &str| format!("(full_path ilike '%{word}%' or full_name ilike '%{word}%')");
     let one = |at: u64| word(at * 77);
@@ -218,34 +229,37 @@ fn main() {
             }),
         ),
     ];
-    println!("{:<28}{:>12}{:>10}{:>14}{:>10}{:>8}", "", "median ms", "p99", "PostgreSQL ms", "p99", "ratio");
+    let head = ["hexad ms", "p99", "again", "p99", "PostgreSQL", "p99", "ratio"];
+    println!("{:<28}{}", "", head.map(|text| format!("{text:>10}")).concat());
+    let yardstick = print("hello", &hello, &again);
+    println!();
     for (name, question) in kinds {
         let questions: Vec<Question> = (0..QUESTIONS).map(question).collect();
-        let asked: Vec<(f64, Option<u64>)> =
-            questions.iter().map(|q| get(&format!("namespaces?{}", q.query))).collect();
+        let paths: Vec<String> = questions.iter().map(|q| path(&format!("namespaces?{}", q.query))).collect();
+        let median = print(name, &server, &paths);
         let queries: Vec<String> = questions.iter().flat_map(|q| page_sql(&q.condition, q.page)).collect();
         // Once to warm it, once to measure.
         postgres.times(&queries);
-        let peer: Vec<f64> = postgres.times(&queries).chunks(2).map(|pair| pair.iter().sum()).collect();
+        let mut peer: Vec<f64> = postgres.times(&queries).chunks(2).map(|pair| pair.iter().sum()).collect();
+        peer.sort_by(f64::total_cmp);
+        let at = |share: f64| peer.get((peer.len() as f64 * share) as usize).copied().unwrap_or(f64::NAN);
+        println!("{:>10.2}{:>10.2}{:>10.1}", at(0.5), at(0.99), at(0.5) / median);
         // A few totals are compared, so that both answer the same question.
-        for (question, (_, total)) in questions.iter().zip(&asked).step_by(10) {
+        for (question, path) in questions.iter().zip(&paths).step_by(10) {
             let counted: u64 = postgres.sql(&page_sql(&question.condition, 1)[1]).trim().parse().expect("a count");
-            assert_eq!(total.unwrap_or(counted), counted, "{}", question.query);
+            let total = load::header(&server.url, &request(path), "x-total");
+            assert_eq!(total.unwrap_or(counted.to_string()), counted.to_string(), "{}", question.query);
         }
-        let ((median, tail), (peer_median, peer_tail)) =
-            (sorted(asked.into_iter().map(|(took, _)| took).collect()), sorted(peer));
-        println!(
-            "{name:<28}{median:>12.2}{tail:>10.2}{peer_median:>14.2}{peer_tail:>10.2}{:>8.1}",
-            peer_median / median
-        );
     }
-    for (name, path) in [("one namespace", "namespaces/{}"), ("a free path", "namespaces/free-{}/exists")] {
-        let times = (1..=QUESTIONS).map(|at| get(&path.replace("{}", &(at * 7).to_string())).0).collect();
-        let (median, tail) = sorted(times);
-        println!("{name:<28}{median:>12.2}{tail:>10.2}");
+    let taken = rows.iter().filter(|row| row.parent.is_none()).take(QUESTIONS as usize);
+    let single = [
+        ("one namespace", (1..=QUESTIONS).map(|at| path(&format!("namespaces/{}", at * 7))).collect::<Vec<_>>()),
+        ("a free path", (1..=QUESTIONS).map(|at| path(&format!("namespaces/free-{at}/exists"))).collect()),
+        ("a taken path", taken.map(|row| path(&format!("namespaces/{}/exists", row.path))).collect()),
+    ];
+    for (name, paths) in single {
+        let median = print(name, &server, &paths);
+        println!("    {:+.3} ms above hello", median - yardstick);
     }
-    let times = rows.iter().filter(|row| row.parent.is_none()).take(QUESTIONS as usize);
-    let (median, tail) = sorted(times.map(|row| get(&format!("namespaces/{}/exists", row.path)).0).collect());
-    println!("{:<28}{median:>12.2}{tail:>10.2}", "a taken path");
     println!("memory of the host: {:.0} MB", server.memory().0 as f64 / 1e6);
 }

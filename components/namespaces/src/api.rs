@@ -16,12 +16,19 @@ use directory::setting::{self, License, Settings};
 use kit::env::EXTERNAL_URL;
 use kit::page::Page;
 use kit::params::{Checks, Params};
+use kit::rate::{self, Limit};
 use kit::{Env, Error, Request, Response};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// The variables that this component reads.
-pub const VARIABLES: &[&str] = &[BOOTSTRAP_ADMIN_TOKEN, EXTERNAL_URL];
+pub const VARIABLES: &[&str] = &[BOOTSTRAP_ADMIN_TOKEN, EXTERNAL_URL, EXISTS_RATE_LIMIT];
+
+/// The variable with how often a user may ask in a minute whether a path is taken; empty: any number.
+const EXISTS_RATE_LIMIT: &str = "namespaces_exists_rate_limit";
+
+/// Below this are the counts of that limit.
+const EXISTS_ASKED: &str = "namespaces/v1/rate/exists/";
 
 /// Restricts what a namespace costs to those who own it.
 const RESTRICTED: &str = "restrict_namespace_api_billing_fields";
@@ -34,13 +41,13 @@ pub async fn handle(env: Env, request: Request) -> Response {
 fn answer(env: &Env, request: &Request) -> Result<Response, Error> {
     let route = route::parse(&request.method, &request.path)?;
     let caller = caller::authenticate(env, request, Accepted::Api)?;
-    caller.user_or_401()?;
+    let user_id = caller.user_or_401()?.id;
     caller.require_scope(caller::api_scopes(&request.method))?;
     let params = request.params();
     match route {
         Route::List => show_list(env, request, &caller, &params),
         Route::Show(id) => show(env, request, &caller, &params, &id),
-        Route::Exists(path) => exists(env, &params, &path),
+        Route::Exists(path) => exists(env, user_id, &params, &path),
     }
 }
 
@@ -168,10 +175,12 @@ struct Existence {
     suggests: Vec<String>,
 }
 
-fn exists(env: &Env, params: &Params, path: &str) -> Result<Response, Error> {
+fn exists(env: &Env, user_id: u64, params: &Params, path: &str) -> Result<Response, Error> {
     let checks = Checks::new(params);
     let parent_id = checks.integer("parent_id");
     checks.done()?;
+    let limit = Limit { variable: EXISTS_RATE_LIMIT, seconds: 60, keys: EXISTS_ASKED };
+    rate::check(env, &limit, &user_id.to_string())?;
     // No namespace has an id below 1, so none is below it.
     let parent_id = parent_id.map(|id| u64::try_from(id).unwrap_or(0));
     let catalog = catalog::read(env)?;

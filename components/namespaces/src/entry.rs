@@ -19,7 +19,10 @@ impl wasi::Area for Component {
             area: env!("CARGO_PKG_NAME").into(),
             version: env!("CARGO_PKG_VERSION").into(),
             api: "v4".into(),
-            storage: vec![Storage { prefix: "directory/".into(), reads: vec![1], writes: None }],
+            storage: vec![
+                Storage { prefix: "directory/".into(), reads: vec![1], writes: None },
+                Storage { prefix: "namespaces/".into(), reads: vec![1], writes: Some(1) },
+            ],
         }
     }
 

@@ -9,7 +9,11 @@
 //! Every endpoint needs a user and the scope `api` or `read_api`. What is wrong with a request is
 //! looked for in this order: 401, the token's scope, 400, 404.
 //!
-//! It has no keys of its own. Lists and searches are answered from the directory's catalog, of which
+//! | key | |
+//! |---|---|
+//! | `namespaces/v1/rate/exists/<slot>` | who asked lately whether a path is taken, if that is limited ([`kit::rate`]) |
+//!
+//! Lists and searches are answered from the directory's catalog, of which
 //! an instance keeps the texts in lower case ([`text`]) and the rows that the last searches found
 //! ([`list`]): a page costs the reads of authentication, one of the catalog's root, and for the
 //! fields of each group the members below it, which an instance counts once for a revision
@@ -20,7 +24,7 @@
 //! | a page of the list | 3, with the caller's memberships 4, and features and settings 2 |
 //! | one namespace by id | the same |
 //! | one by path | 2 more for each segment |
-//! | is a path taken? | 4 |
+//! | is a path taken? | 4; with a limit one more and a swap |
 
 pub mod alternative;
 pub mod api;
