@@ -12,6 +12,7 @@ use directory::catalog::sight::Sight;
 use directory::catalog::{self, Catalog, Namespace};
 use directory::feature::{self, Actor, Gates};
 use directory::namespace;
+use directory::path::Identifier;
 use directory::setting::{self, License, Settings};
 use kit::env::EXTERNAL_URL;
 use kit::page::Page;
@@ -89,10 +90,14 @@ fn show_list(env: &Env, request: &Request, caller: &Caller, params: &Params) -> 
 
 fn show(env: &Env, request: &Request, caller: &Caller, params: &Params, id: &str) -> Result<Response, Error> {
     let not_found = || Error::not_found("Namespace");
-    let found = namespace::find(env, id)?.ok_or_else(not_found)?;
+    let id = match Identifier::parse(id) {
+        Identifier::Id(id) => Some(id),
+        Identifier::Path(path) => namespace::find(env, path)?.map(|found| found.id),
+        Identifier::Impossible => None,
+    };
     let catalog = catalog::read(env)?;
+    let namespace = id.and_then(|id| catalog.namespace(id)).ok_or_else(not_found)?;
     let scene = Scene::of(env, request, caller, params, &catalog)?;
-    let namespace = catalog.namespace(found.id).ok_or_else(not_found)?;
     // A member of a project in it is no member of it, and what is public is not everybody's.
     if scene.sight.namespace_role(namespace) == Role::None {
         return Err(not_found());
@@ -188,7 +193,7 @@ fn exists(env: &Env, user_id: u64, params: &Params, path: &str) -> Result<Respon
     let is_path = |text: &str| -> Result<bool, Error> {
         Ok(match parent_id {
             Some(0) => false,
-            Some(id) if namespace::by_id(env, id)?.is_none() => false,
+            Some(id) if catalog.namespace(id).is_none() => false,
             parent_id => namespace::child(env, parent_id, text)?.is_some(),
         })
     };

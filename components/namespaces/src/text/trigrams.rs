@@ -1,0 +1,187 @@
+//! Of every three bytes that follow each other in a text, the rows that have them.
+
+use std::ops::Range;
+
+/// Rows by trigram.
+pub(super) struct Trigrams {
+    /// Of each place, and of the one after the last: its first row in `rows`.
+    starts: Vec<u32>,
+    /// Ascending in each place; a row is there as often as its text has the trigram.
+    rows: Vec<u32>,
+}
+
+/// The rows that may have some words in their texts.
+pub(super) enum Candidates<'a> {
+    /// The words are too short to tell.
+    All,
+    /// These have them, and no other.
+    Exactly(&'a [u32]),
+    /// No other has them.
+    Among(Vec<u32>),
+}
+
+/// Bits of a byte's class.
+const BITS: u32 = 6;
+const PLACES: usize = 1 << (3 * BITS);
+
+/// Classes below this have one byte each.
+const OTHERS: u8 = 40;
+
+/// Of each byte its class: what paths and names in lower case are mostly made of has one of its own.
+const CLASSES: [u8; 256] = classes();
+
+#[allow(clippy::indexing_slicing, reason = "at compile time")]
+const fn classes() -> [u8; 256] {
+    let mut classes = [0; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        let other = OTHERS + (byte % (64 - OTHERS as usize)) as u8;
+        classes[byte] = match byte as u8 {
+            letter @ b'a'..=b'z' => letter - b'a',
+            digit @ b'0'..=b'9' => 26 + (digit - b'0'),
+            b'-' => 36,
+            b'_' => 37,
+            b'.' => 38,
+            b' ' => 39,
+            _ => other,
+        };
+        byte += 1;
+    }
+    classes
+}
+
+fn class(byte: u8) -> u8 {
+    CLASSES.get(usize::from(byte)).copied().unwrap_or(OTHERS)
+}
+
+/// Where the rows of a trigram are. Some share a place.
+fn place(trigram: &[u8; 3]) -> usize {
+    trigram.iter().fold(0, |place, byte| place << BITS | usize::from(class(*byte)))
+}
+
+impl Trigrams {
+    /// The texts of the rows are parts of `text`, in order.
+    pub(super) fn of(text: &str, rows: impl Iterator<Item = Range<usize>> + Clone) -> Self {
+        let places = |range: Range<usize>| {
+            let text = text.as_bytes().get(range).unwrap_or_default();
+            text.array_windows::<3>().map(place)
+        };
+        let mut starts = vec![0_u32; PLACES + 1];
+        for place in rows.clone().flat_map(places) {
+            if let Some(next) = starts.get_mut(place + 1) {
+                *next += 1;
+            }
+        }
+        let mut total = 0;
+        for start in &mut starts {
+            total += *start;
+            *start = total;
+        }
+        let mut next = starts.clone();
+        let mut filled = vec![0; total as usize];
+        for (row, range) in rows.enumerate() {
+            for place in places(range) {
+                let Some(at) = next.get_mut(place) else { continue };
+                if let Some(cell) = filled.get_mut(*at as usize) {
+                    *cell = row as u32;
+                }
+                *at += 1;
+            }
+        }
+        Trigrams { starts, rows: filled }
+    }
+
+    fn rows_of(&self, place: usize) -> &[u32] {
+        let start = |place: usize| self.starts.get(place).map_or(0, |start| *start as usize);
+        self.rows.get(start(place)..start(place + 1)).unwrap_or_default()
+    }
+
+    /// The rows that have all trigrams of all words.
+    pub(super) fn candidates<W: AsRef<str>>(&self, words: &[W]) -> Candidates<'_> {
+        let trigrams = words.iter().flat_map(|word| word.as_ref().as_bytes().array_windows::<3>());
+        let mut places: Vec<usize> = trigrams.map(place).collect();
+        places.sort_unstable();
+        places.dedup();
+        let mut lists: Vec<&[u32]> = places.iter().map(|place| self.rows_of(*place)).collect();
+        lists.sort_unstable_by_key(|rows| rows.len());
+        let Some((rarest, more)) = lists.split_first() else { return Candidates::All };
+        if let ([word], []) = (words, more)
+            && word.as_ref().len() == 3
+            && word.as_ref().bytes().all(|byte| class(byte) < OTHERS)
+        {
+            return Candidates::Exactly(rarest);
+        }
+        let mut rows = rarest.to_vec();
+        rows.dedup();
+        for list in more {
+            let mut rest = *list;
+            rows.retain(|row| {
+                rest = from(rest, *row);
+                rest.first() == Some(row)
+            });
+        }
+        Candidates::Among(rows)
+    }
+}
+
+/// The part of an ascending list from the first row on that is not below `row`: looked for near the
+/// beginning first, because it is mostly there.
+fn from(list: &[u32], row: u32) -> &[u32] {
+    let mut step = 1;
+    while list.get(step).is_some_and(|found| *found < row) {
+        step *= 2;
+    }
+    let near = list.get(..=step).unwrap_or(list);
+    list.get(near.partition_point(|found| *found < row)..).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rest_of_a_list_begins_with_the_row_or_what_follows_it() {
+        let list: Vec<u32> = (0..100).map(|n| n / 2 * 3).collect();
+        for row in 0..160 {
+            let expected: Vec<u32> = list.iter().copied().filter(|found| *found >= row).collect();
+            assert_eq!(from(&list, row), expected, "{row}");
+        }
+        assert_eq!(from(&[], 1), [0; 0]);
+    }
+
+    #[test]
+    fn usual_bytes_share_no_place() {
+        let usual = || (b'a'..=b'z').chain(b'0'..=b'9').chain(*b"-_. ");
+        let mut seen: Vec<u8> = usual().map(class).collect();
+        seen.sort_unstable();
+        assert_eq!(seen, (0..OTHERS).collect::<Vec<_>>());
+        let others = (0..=255).filter(|byte| !usual().any(|usual| usual == *byte));
+        assert!(others.map(class).all(|class| (OTHERS..64).contains(&class)));
+    }
+
+    #[test]
+    fn rows_have_all_trigrams_of_all_words() {
+        let texts = ["abcd", "bcda", "abcabc", "ab", "xabcx", "abc/a"];
+        let ends: Vec<usize> = texts
+            .iter()
+            .scan(0, |end, text| {
+                *end += text.len();
+                Some(*end)
+            })
+            .collect();
+        let ranges = ends.iter().zip(texts).map(|(end, text)| end - text.len()..*end);
+        let trigrams = Trigrams::of(&texts.concat(), ranges);
+        let among = |words: &[&str]| match trigrams.candidates(words) {
+            Candidates::All => None,
+            Candidates::Exactly(rows) => Some(rows.to_vec()),
+            Candidates::Among(rows) => Some(rows),
+        };
+        assert_eq!(among(&["abc"]), Some(vec![0, 2, 2, 4, 5]), "as often as it is there");
+        assert_eq!(among(&["abcd"]), Some(vec![0]));
+        assert_eq!(among(&["bca", "cab"]), Some(vec![2]));
+        assert_eq!(among(&["abc", "bc/"]), Some(vec![5]));
+        assert_eq!(among(&["zzz"]), Some(vec![]));
+        assert_eq!((among(&["ab"]), among(&["ab", "bc"]), among(&[])), (None, None, None));
+        assert_eq!(among(&["ab", "bcd"]), Some(vec![0, 1]), "a short word tells nothing");
+    }
+}
