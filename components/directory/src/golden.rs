@@ -1,6 +1,8 @@
 //! Stored records of format 1, as they were first written. Every build reads them, and writes
 //! back the same bytes.
 
+mod catalog;
+
 use crate::access::Role;
 use crate::feature;
 use crate::member::{self, Source};

@@ -2,15 +2,22 @@
 //! record does not have has its default; a word or number that a build does not know means the
 //! least that it could allow.
 
+mod feature;
+mod project;
+mod token;
+
+pub(crate) use feature::Features;
+pub(crate) use project::Project;
+pub(crate) use token::Token;
+
 use crate::access::Role;
 use crate::member::{self, Membership, Source};
 use crate::namespace::{self, Kind, NewGroup, Visibility};
 use crate::path::Resident;
-use crate::project::{self, FeatureAccess, NewProject};
-use crate::{token, user};
+use crate::user;
 use kit::Timestamp;
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
@@ -122,134 +129,6 @@ impl Namespace {
     }
 }
 
-#[derive(Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Project {
-    pub name: String,
-    pub path: String,
-    pub namespace_id: u64,
-    visibility: String,
-    registry: String,
-    issues: String,
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub archived: bool,
-    #[serde(default, skip_serializing_if = "is_default")]
-    default_branch: Option<String>,
-    #[serde(default, skip_serializing_if = "is_default")]
-    creator_id: Option<u64>,
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub shares: Vec<Share>,
-    #[serde(default, skip_serializing_if = "is_default")]
-    job_tokens: JobTokens,
-    #[serde(default, skip_serializing_if = "is_default")]
-    protected_branches: Vec<ProtectedBranch>,
-    #[serde(default, skip_serializing_if = "is_default")]
-    suggestion_commit_message: Option<String>,
-    #[serde(default, skip_serializing_if = "is_default")]
-    analytics: Analytics,
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub pages_unique_domain: Option<String>,
-}
-
-#[derive(Clone, PartialEq, Serialize, Deserialize)]
-struct ProtectedBranch {
-    name: String,
-    /// Absent: nobody pushes.
-    #[serde(default, skip_serializing_if = "is_default")]
-    push: Option<u64>,
-}
-
-#[derive(Clone, Default, PartialEq, Serialize, Deserialize)]
-struct Analytics {
-    #[serde(default, skip_serializing_if = "is_default")]
-    base_url: Option<String>,
-    #[serde(default, skip_serializing_if = "is_default")]
-    key: Option<String>,
-}
-
-#[derive(Clone, Default, PartialEq, Serialize, Deserialize)]
-struct JobTokens {
-    /// Whether the jobs of every project are accepted.
-    #[serde(default)]
-    unrestricted: bool,
-    #[serde(default)]
-    projects: Vec<u64>,
-    #[serde(default)]
-    groups: Vec<u64>,
-}
-
-impl Project {
-    pub fn visibility(&self) -> Visibility {
-        Visibility::parse(&self.visibility).unwrap_or(Visibility::Private)
-    }
-
-    pub fn issues(&self) -> FeatureAccess {
-        FeatureAccess::parse(&self.issues).unwrap_or(FeatureAccess::Disabled)
-    }
-
-    pub fn into_project(self, id: u64, namespace: namespace::Namespace) -> project::Project {
-        project::Project {
-            id,
-            namespace,
-            visibility: self.visibility(),
-            issues: self.issues(),
-            registry: FeatureAccess::parse(&self.registry).unwrap_or(FeatureAccess::Disabled),
-            pages_unique_domain: self.pages_unique_domain,
-            name: self.name,
-            path: self.path,
-            archived: self.archived,
-            default_branch: self.default_branch,
-            creator_id: self.creator_id,
-            shares: self.shares.into_iter().map(member::Share::from).collect(),
-            job_tokens: project::JobTokens {
-                restricted: !self.job_tokens.unrestricted,
-                projects: self.job_tokens.projects,
-                groups: self.job_tokens.groups,
-            },
-            protected_branches: self.protected_branches.into_iter().map(project::ProtectedBranch::from).collect(),
-            suggestion_commit_message: self.suggestion_commit_message,
-            analytics: project::Analytics { base_url: self.analytics.base_url, key: self.analytics.key },
-        }
-    }
-}
-
-impl From<NewProject> for Project {
-    fn from(new: NewProject) -> Self {
-        Project {
-            name: new.name,
-            path: new.path,
-            namespace_id: new.namespace_id,
-            visibility: new.visibility.as_str().to_owned(),
-            registry: new.registry.as_str().to_owned(),
-            issues: new.issues.as_str().to_owned(),
-            archived: new.archived,
-            default_branch: new.default_branch,
-            creator_id: new.creator_id,
-            shares: new.shares.into_iter().map(Share::from).collect(),
-            job_tokens: JobTokens {
-                unrestricted: !new.job_tokens.restricted,
-                projects: new.job_tokens.projects,
-                groups: new.job_tokens.groups,
-            },
-            protected_branches: new.protected_branches.into_iter().map(ProtectedBranch::from).collect(),
-            suggestion_commit_message: new.suggestion_commit_message,
-            analytics: Analytics { base_url: new.analytics.base_url, key: new.analytics.key },
-            pages_unique_domain: new.pages_unique_domain,
-        }
-    }
-}
-
-impl From<ProtectedBranch> for project::ProtectedBranch {
-    fn from(record: ProtectedBranch) -> Self {
-        project::ProtectedBranch { name: record.name, push: record.push.and_then(Role::from_level) }
-    }
-}
-
-impl From<project::ProtectedBranch> for ProtectedBranch {
-    fn from(branch: project::ProtectedBranch) -> Self {
-        ProtectedBranch { name: branch.name, push: branch.push.map(Role::level) }
-    }
-}
-
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Share {
     group_id: u64,
@@ -297,57 +176,6 @@ impl From<Resident> for Entry {
     }
 }
 
-#[derive(Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Token {
-    #[serde(flatten)]
-    holder: Holder,
-    name: String,
-    scopes: Vec<String>,
-    #[serde(default, skip_serializing_if = "is_default")]
-    expires_at: Option<Timestamp>,
-    #[serde(default, skip_serializing_if = "is_default")]
-    revoked: bool,
-}
-
-#[derive(Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "snake_case")]
-enum Holder {
-    Personal { user_id: u64 },
-    GroupDeploy { group_id: u64 },
-    ProjectDeploy { project_id: u64 },
-    Job { user_id: u64, project_id: u64, running: bool },
-}
-
-impl From<Token> for token::Token {
-    fn from(record: Token) -> Self {
-        let holder = match record.holder {
-            Holder::Personal { user_id } => token::Holder::User(user_id),
-            Holder::GroupDeploy { group_id } => token::Holder::Deployment(Source::Group(group_id)),
-            Holder::ProjectDeploy { project_id } => token::Holder::Deployment(Source::Project(project_id)),
-            Holder::Job { user_id, project_id, running } => token::Holder::Job { user_id, project_id, running },
-        };
-        token::Token {
-            holder,
-            name: record.name,
-            scopes: record.scopes,
-            expires_at: record.expires_at,
-            revoked: record.revoked,
-        }
-    }
-}
-
-impl From<token::Token> for Token {
-    fn from(token: token::Token) -> Self {
-        let holder = match token.holder {
-            token::Holder::User(user_id) => Holder::Personal { user_id },
-            token::Holder::Deployment(Source::Group(group_id)) => Holder::GroupDeploy { group_id },
-            token::Holder::Deployment(Source::Project(project_id)) => Holder::ProjectDeploy { project_id },
-            token::Holder::Job { user_id, project_id, running } => Holder::Job { user_id, project_id, running },
-        };
-        Token { holder, name: token.name, scopes: token.scopes, expires_at: token.expires_at, revoked: token.revoked }
-    }
-}
-
 /// Every membership of one user, by the id of the group or project.
 #[derive(Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Access {
@@ -387,45 +215,5 @@ impl From<&member::Memberships> for Access {
             };
         }
         record
-    }
-}
-
-pub(crate) type Features = BTreeMap<String, Feature>;
-
-#[derive(Clone, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Feature {
-    #[serde(default, skip_serializing_if = "is_default")]
-    boolean: bool,
-    #[serde(default, skip_serializing_if = "is_default")]
-    actors: BTreeSet<String>,
-    #[serde(default, skip_serializing_if = "is_default")]
-    percentage_of_actors: u8,
-    #[serde(default, skip_serializing_if = "is_default")]
-    percentage_of_time: u8,
-    #[serde(default, skip_serializing_if = "is_default")]
-    groups: BTreeSet<String>,
-}
-
-impl From<Feature> for crate::feature::Gates {
-    fn from(record: Feature) -> Self {
-        crate::feature::Gates {
-            boolean: record.boolean,
-            actors: record.actors,
-            percentage_of_actors: record.percentage_of_actors,
-            percentage_of_time: record.percentage_of_time,
-            groups: record.groups,
-        }
-    }
-}
-
-impl From<crate::feature::Gates> for Feature {
-    fn from(gates: crate::feature::Gates) -> Self {
-        Feature {
-            boolean: gates.boolean,
-            actors: gates.actors,
-            percentage_of_actors: gates.percentage_of_actors,
-            percentage_of_time: gates.percentage_of_time,
-            groups: gates.groups,
-        }
     }
 }

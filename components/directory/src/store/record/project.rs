@@ -1,0 +1,136 @@
+//! The stored form of a project.
+
+use super::{Share, is_default};
+use crate::access::Role;
+use crate::namespace::Visibility;
+use crate::project::{self, FeatureAccess, NewProject};
+use crate::{member, namespace};
+use serde::{Deserialize, Serialize};
+
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Project {
+    pub name: String,
+    pub path: String,
+    pub namespace_id: u64,
+    visibility: String,
+    registry: String,
+    issues: String,
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub archived: bool,
+    #[serde(default, skip_serializing_if = "is_default")]
+    default_branch: Option<String>,
+    #[serde(default, skip_serializing_if = "is_default")]
+    creator_id: Option<u64>,
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub shares: Vec<Share>,
+    #[serde(default, skip_serializing_if = "is_default")]
+    job_tokens: JobTokens,
+    #[serde(default, skip_serializing_if = "is_default")]
+    protected_branches: Vec<ProtectedBranch>,
+    #[serde(default, skip_serializing_if = "is_default")]
+    suggestion_commit_message: Option<String>,
+    #[serde(default, skip_serializing_if = "is_default")]
+    analytics: Analytics,
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub pages_unique_domain: Option<String>,
+}
+
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
+struct ProtectedBranch {
+    name: String,
+    /// Absent: nobody pushes.
+    #[serde(default, skip_serializing_if = "is_default")]
+    push: Option<u64>,
+}
+
+#[derive(Clone, Default, PartialEq, Serialize, Deserialize)]
+struct Analytics {
+    #[serde(default, skip_serializing_if = "is_default")]
+    base_url: Option<String>,
+    #[serde(default, skip_serializing_if = "is_default")]
+    key: Option<String>,
+}
+
+#[derive(Clone, Default, PartialEq, Serialize, Deserialize)]
+struct JobTokens {
+    /// Whether the jobs of every project are accepted.
+    #[serde(default)]
+    unrestricted: bool,
+    #[serde(default)]
+    projects: Vec<u64>,
+    #[serde(default)]
+    groups: Vec<u64>,
+}
+
+impl Project {
+    pub fn visibility(&self) -> Visibility {
+        Visibility::parse(&self.visibility).unwrap_or(Visibility::Private)
+    }
+
+    pub fn issues(&self) -> FeatureAccess {
+        FeatureAccess::parse(&self.issues).unwrap_or(FeatureAccess::Disabled)
+    }
+
+    pub fn into_project(self, id: u64, namespace: namespace::Namespace) -> project::Project {
+        project::Project {
+            id,
+            namespace,
+            visibility: self.visibility(),
+            issues: self.issues(),
+            registry: FeatureAccess::parse(&self.registry).unwrap_or(FeatureAccess::Disabled),
+            pages_unique_domain: self.pages_unique_domain,
+            name: self.name,
+            path: self.path,
+            archived: self.archived,
+            default_branch: self.default_branch,
+            creator_id: self.creator_id,
+            shares: self.shares.into_iter().map(member::Share::from).collect(),
+            job_tokens: project::JobTokens {
+                restricted: !self.job_tokens.unrestricted,
+                projects: self.job_tokens.projects,
+                groups: self.job_tokens.groups,
+            },
+            protected_branches: self.protected_branches.into_iter().map(project::ProtectedBranch::from).collect(),
+            suggestion_commit_message: self.suggestion_commit_message,
+            analytics: project::Analytics { base_url: self.analytics.base_url, key: self.analytics.key },
+        }
+    }
+}
+
+impl From<NewProject> for Project {
+    fn from(new: NewProject) -> Self {
+        Project {
+            name: new.name,
+            path: new.path,
+            namespace_id: new.namespace_id,
+            visibility: new.visibility.as_str().to_owned(),
+            registry: new.registry.as_str().to_owned(),
+            issues: new.issues.as_str().to_owned(),
+            archived: new.archived,
+            default_branch: new.default_branch,
+            creator_id: new.creator_id,
+            shares: new.shares.into_iter().map(Share::from).collect(),
+            job_tokens: JobTokens {
+                unrestricted: !new.job_tokens.restricted,
+                projects: new.job_tokens.projects,
+                groups: new.job_tokens.groups,
+            },
+            protected_branches: new.protected_branches.into_iter().map(ProtectedBranch::from).collect(),
+            suggestion_commit_message: new.suggestion_commit_message,
+            analytics: Analytics { base_url: new.analytics.base_url, key: new.analytics.key },
+            pages_unique_domain: new.pages_unique_domain,
+        }
+    }
+}
+
+impl From<ProtectedBranch> for project::ProtectedBranch {
+    fn from(record: ProtectedBranch) -> Self {
+        project::ProtectedBranch { name: record.name, push: record.push.and_then(Role::from_level) }
+    }
+}
+
+impl From<project::ProtectedBranch> for ProtectedBranch {
+    fn from(branch: project::ProtectedBranch) -> Self {
+        ProtectedBranch { name: branch.name, push: branch.push.map(Role::level) }
+    }
+}
