@@ -32,6 +32,11 @@ pub struct Env {
 }
 
 impl Env {
+    /// The same at this moment: for the next part of a request that takes long (see [`crate::gc`]).
+    pub fn later(&self) -> Env {
+        Env { now: self.clock.now(), ..self.clone() }
+    }
+
     /// A new time-ordered id (see [`crate::id`]).
     pub fn id(&self) -> String {
         id::new(self.now, &*self.entropy)

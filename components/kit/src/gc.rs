@@ -1,17 +1,17 @@
 //! Garbage: blobs that no root reaches, removed in bounded steps.
 //!
 //! A writer puts its blobs into the store and then swaps a root. What a crash, a lost race or a
-//! later rewrite leaves behind is reached by no root. A *run* first marks what every root reaches,
-//! then sweeps through all blobs and removes those that are old and not marked. Each [`step`] is a
-//! request of its own, so neither memory nor time grows with the store: what is marked is kept in
-//! blobs of the run, and the cursor between two steps tells how far it got.
+//! later rewrite leaves behind is reached by no root. A *run* first marks what every root reaches
+//! ([`crate::walk`]), then sweeps through all blobs and removes those that are old and not marked.
+//! Each [`step`] is a request of its own, so neither memory nor time grows with the store.
 //!
 //! # Why nothing is removed that somebody needs
 //!
-//! - *A write under way*: its blobs have ids of the moment when its request began, and a request
-//!   that took longer than [`LONGEST_WRITE`] does not swap ([`is_too_late`]). So a blob that was
-//!   made more than [`GRACE`] before the run began is in a root by then, or never will be. What a
-//!   root comes to reach during the run is either as young, or was reached, and marked, before.
+//! - *A write under way*: its blobs have ids of the moment when its request (or, in an import, its
+//!   batch) began, and what took longer than [`LONGEST_WRITE`] does not swap ([`is_too_late`]). So a
+//!   blob that was made more than [`GRACE`] before the run began is in a root by then, or never will
+//!   be. What a root comes to reach during the run is either as young, or was reached, and marked,
+//!   before.
 //! - *A read under way*: a root that was read just before it was replaced names blobs that the run
 //!   does not mark. So the sweep begins [`SETTLE`] after the marking ended, which is longer than a
 //!   request may take to its response.
@@ -19,19 +19,16 @@
 //!   while a request is under way makes that request too late.
 //! - *Damage*: a root that cannot be read ends the run, because nobody knows what it reaches.
 //!
-//! # Using it
-//!
-//! An area gives its prefixes as a [`Plan`] and a function that reads a root and marks what it
-//! reaches, and answers an administrator's request with [`step`]. The id of a blob is the segment
-//! after its prefix; blobs that have one id live and die together.
+//! An area whose blobs have names of other kinds says itself which of them are old
+//! ([`Keeper::is_garbage`]).
 
 use crate::clock::Timestamp;
 use crate::env::Env;
 use crate::id;
-use crate::store::{Fault, Store, list_all};
+use crate::store::{Fault, list_all};
+use crate::walk::{self, Cursor, Keeper, LONGEST_RUN, Log, Mark, Phase, Plan, Stopped};
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
-use std::fmt;
 
 /// The age, in milliseconds, that a blob has when a run begins that may remove it.
 pub const GRACE: i64 = 2 * 60 * 60 * 1000;
@@ -43,27 +40,9 @@ pub const LONGEST_WRITE: i64 = 90 * 60 * 1000;
 /// to a request by default.
 pub const SETTLE: i64 = 2 * 60 * 1000;
 
-/// How long a run may take, in milliseconds. What it marked is garbage after another [`GRACE`].
-const LONGEST_RUN: i64 = 24 * 60 * 60 * 1000;
-
-/// Bounds of one step: roots, marks, keys, and bytes of what is removed.
-const ROOTS: usize = 200;
-const MARKS: usize = 50_000;
+/// Bounds of one step of the sweep: keys, and bytes of what is removed.
 const KEYS: usize = 5000;
 const BYTES: u64 = 64 << 20;
-
-/// The bytes of an id among the marks of a run.
-const ID: usize = 16;
-
-/// Where an area keeps what.
-pub struct Plan<'a> {
-    /// Prefixes of the roots that reach blobs, sorted.
-    pub roots: &'a [&'a str],
-    /// Prefixes of the blobs, sorted.
-    pub blobs: &'a [&'a str],
-    /// The prefix of what runs mark.
-    pub marks: &'a str,
-}
 
 /// What an administrator asks for.
 #[derive(Debug, Default, Deserialize)]
@@ -93,104 +72,31 @@ pub struct Step {
     pub removed_bytes: u64,
 }
 
-/// Why there is no step.
-#[derive(Debug, PartialEq, Eq)]
-pub enum Stopped {
-    /// Not a cursor of a run that goes on.
-    Cursor,
-    Fault(Fault),
-}
-
-impl From<Fault> for Stopped {
-    fn from(fault: Fault) -> Self {
-        Stopped::Fault(fault)
-    }
-}
-
-/// What roots reach.
-#[derive(Default)]
-pub struct Marks(HashSet<u128>);
-
-impl Marks {
-    /// A root reaches the blobs with this id. What is no id is never removed.
-    pub fn reach(&mut self, id: &str) {
-        self.0.extend(id::number(id));
-    }
-}
-
 /// Whether a request has taken so long that its blobs may have been removed. It must not put them
 /// into a root any more.
 pub fn is_too_late(env: &Env) -> bool {
     (env.clock.now().millis() - env.now.millis()).abs() > LONGEST_WRITE
 }
 
-/// One step of a run. `mark` reads the root under a key and tells what it reaches; false means that
-/// the key is none.
-pub fn step(
-    env: &Env,
-    plan: &Plan,
-    wanted: &Wanted,
-    mark: impl FnMut(&str, &mut Marks) -> Result<bool, Fault>,
-) -> Result<Step, Stopped> {
-    let cursor = match &wanted.cursor {
-        None => Cursor { run: env.id(), phase: Phase::Mark { written: 0 }, after: String::new() },
-        Some(text) => Cursor::parse(text).ok_or(Stopped::Cursor)?,
-    };
-    let began = cursor.began();
-    if began.is_none_or(|began| (env.now.millis() - began.millis()).abs() > LONGEST_RUN) {
-        return Err(Stopped::Cursor);
-    }
+/// When the run began that a step belongs to; `None` before its first step.
+pub fn began(wanted: &Wanted) -> Option<Timestamp> {
+    let (run, _) = wanted.cursor.as_ref()?.split_once(':')?;
+    id::number(run).map(id::made_at)
+}
+
+/// One step of a run.
+pub fn step<K: Keeper + ?Sized>(env: &Env, keeper: &K, wanted: &Wanted) -> Result<Step, Stopped> {
+    let cursor = Cursor::of(env, wanted.cursor.as_deref())?;
     match cursor.phase {
-        Phase::Mark { written } => mark_some(env, plan, cursor, written, wanted.no_wait, mark),
-        Phase::Sweep => sweep_some(env, plan, cursor, wanted),
-    }
-}
-
-/// How far a run got.
-struct Cursor {
-    run: String,
-    phase: Phase,
-    /// The last key that was looked at.
-    after: String,
-}
-
-enum Phase {
-    /// `written`: blobs of marks.
-    Mark {
-        written: u64,
-    },
-    Sweep,
-}
-
-impl Cursor {
-    fn parse(text: &str) -> Option<Self> {
-        let mut fields = text.splitn(3, ':');
-        let (run, phase, after) = (fields.next()?, fields.next()?, fields.next()?);
-        let phase = match phase {
-            "sweep" => Phase::Sweep,
-            written => Phase::Mark { written: written.parse().ok()? },
-        };
-        Some(Cursor { run: run.to_owned(), phase, after: after.to_owned() })
-    }
-
-    fn began(&self) -> Option<Timestamp> {
-        id::number(&self.run).map(id::made_at)
-    }
-}
-
-impl fmt::Display for Cursor {
-    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        match self.phase {
-            Phase::Mark { written } => write!(f, "{}:{written}:{}", self.run, self.after),
-            Phase::Sweep => write!(f, "{}:sweep:{}", self.run, self.after),
-        }
+        Phase::Roots { .. } | Phase::Blobs { .. } => mark_some(env, keeper, cursor, wanted.no_wait),
+        Phase::Sweep => sweep_some(env, keeper, cursor, wanted),
     }
 }
 
 /// Written when everything is marked: without it nothing is swept.
 #[derive(Serialize, Deserialize)]
 struct Marked {
-    /// Blobs of marks.
+    /// Blobs of the run's log.
     written: u64,
     at: Timestamp,
 }
@@ -199,39 +105,11 @@ fn marked_key(plan: &Plan, run: &str) -> String {
     format!("{}{run}/marked", plan.marks)
 }
 
-fn marks_prefix(plan: &Plan, run: &str) -> String {
-    format!("{}{run}/ids/", plan.marks)
-}
-
-fn mark_some(
-    env: &Env,
-    plan: &Plan,
-    mut cursor: Cursor,
-    mut written: u64,
-    no_wait: bool,
-    mut mark: impl FnMut(&str, &mut Marks) -> Result<bool, Fault>,
-) -> Result<Step, Stopped> {
-    let roots = list_all(&*env.store, plan.roots, &cursor.after, ROOTS)?;
-    let mut step = Step::default();
-    let mut marks = Marks::default();
-    let mut left = roots.len();
-    for key in &roots {
-        step.roots += u64::from(mark(key, &mut marks)?);
-        left -= 1;
-        cursor.after.clone_from(key);
-        if marks.0.len() >= MARKS {
-            break;
-        }
-    }
-    if !marks.0.is_empty() {
-        let ids: Vec<u8> = marks.0.iter().flat_map(|id| id.to_be_bytes()).collect();
-        // A step that is repeated writes beside what it wrote before, which marks nothing else.
-        env.store.set(&format!("{}{}", marks_prefix(plan, &cursor.run), env.id()), &ids)?;
-        written += 1;
-    }
-    cursor.phase = Phase::Mark { written };
-    if roots.len() < ROOTS && left == 0 {
-        let key = marked_key(plan, &cursor.run);
+fn mark_some<K: Keeper + ?Sized>(env: &Env, keeper: &K, mut cursor: Cursor, no_wait: bool) -> Result<Step, Stopped> {
+    let walked = walk::step(env, keeper, &mut cursor, false, &mut |place, visit| keeper.visit(place, visit))?;
+    let mut step = Step { roots: walked.roots, ..Step::default() };
+    if let Some(written) = walked.complete {
+        let key = marked_key(&keeper.plan(), &cursor.run);
         let marked = serde_json::to_vec(&Marked { written, at: env.now }).map_err(|why| Fault::corrupt(&key, why))?;
         env.store.set(&key, &marked)?;
         cursor = Cursor { phase: Phase::Sweep, after: String::new(), ..cursor };
@@ -241,8 +119,9 @@ fn mark_some(
     Ok(step)
 }
 
-fn sweep_some(env: &Env, plan: &Plan, mut cursor: Cursor, wanted: &Wanted) -> Result<Step, Stopped> {
-    let key = marked_key(plan, &cursor.run);
+fn sweep_some<K: Keeper + ?Sized>(env: &Env, keeper: &K, mut cursor: Cursor, wanted: &Wanted) -> Result<Step, Stopped> {
+    let plan = keeper.plan();
+    let key = marked_key(&plan, &cursor.run);
     let marked = env.store.get(&key)?.ok_or(Stopped::Cursor)?;
     let marked: Marked = serde_json::from_slice(&marked).map_err(|why| Fault::corrupt(&key, why))?;
     let since = env.now.millis() - marked.at.millis();
@@ -251,26 +130,32 @@ fn sweep_some(env: &Env, plan: &Plan, mut cursor: Cursor, wanted: &Wanted) -> Re
         return Ok(Step { cursor: Some(cursor.to_string()), wait_seconds, ..Step::default() });
     }
 
-    let mut prefixes = plan.blobs.to_vec();
-    prefixes.push(plan.marks);
+    let mut prefixes: Vec<&str> = plan.blobs.iter().chain([&plan.marks]).map(String::as_str).collect();
     prefixes.sort_unstable();
     let keys = list_all(&*env.store, &prefixes, &cursor.after, KEYS)?;
-    let id_of = |key: &str| {
-        let rest = prefixes.iter().find_map(|prefix| key.strip_prefix(prefix))?;
-        id::number(rest.split('/').next()?)
+    let began = cursor.began()?;
+    // What garbage a key is of if the run has not marked it.
+    let candidate = |key: &str| {
+        let prefix = prefixes.iter().find(|prefix| key.starts_with(**prefix))?;
+        let rest = key.strip_prefix(prefix)?;
+        if *prefix == plan.marks {
+            let run = Mark::of_id(rest.split('/').next()?)?;
+            return run.is_older(began, GRACE + LONGEST_RUN).then_some(run);
+        }
+        keeper.mark(prefix, rest).filter(|mark| keeper.is_garbage(prefix, mark, began))
     };
-    let began = cursor.began().ok_or(Stopped::Cursor)?.millis();
-    let is_old = |id: &u128| id::made_at(*id).millis() < began - GRACE;
-    let is_old_run = |id: &u128| id::made_at(*id).millis() < began - GRACE - LONGEST_RUN;
-    let is_candidate = |key: &str, id: &u128| if key.starts_with(plan.marks) { is_old_run(id) } else { is_old(id) };
-    let mut dead: HashSet<u128> = keys.iter().filter_map(|key| id_of(key).filter(|id| is_candidate(key, id))).collect();
-    retain_unmarked(&*env.store, plan, &cursor.run, marked.written, &mut dead)?;
+    let mut dead: HashSet<Mark> = keys.iter().filter_map(|key| candidate(key)).collect();
+    let log = Log::of(env, &plan, &cursor.run);
+    // Repeated steps leave more than were counted; fewer mean that marks are gone.
+    if !dead.is_empty() && log.retain_new(&mut dead)? < marked.written {
+        return Err(Stopped::Cursor);
+    }
 
     let mut step = Step::default();
     for key in &keys {
         step.keys += 1;
         cursor.after.clone_from(key);
-        if id_of(key).is_none_or(|id| !dead.contains(&id)) {
+        if candidate(key).is_none_or(|mark| !dead.contains(&mark)) {
             continue;
         }
         step.removed += 1;
@@ -283,57 +168,12 @@ fn sweep_some(env: &Env, plan: &Plan, mut cursor: Cursor, wanted: &Wanted) -> Re
         }
     }
     if keys.len() < KEYS && step.keys == keys.len() as u64 {
-        forget(&*env.store, plan, &cursor.run)?;
+        env.store.delete(&key)?;
+        log.forget()?;
     } else {
         step.cursor = Some(cursor.to_string());
     }
     Ok(step)
-}
-
-/// Takes what the run has marked out of `dead`.
-fn retain_unmarked(
-    store: &dyn Store,
-    plan: &Plan,
-    run: &str,
-    written: u64,
-    dead: &mut HashSet<u128>,
-) -> Result<(), Stopped> {
-    if dead.is_empty() {
-        return Ok(());
-    }
-    let prefix = marks_prefix(plan, run);
-    let (mut after, mut read) = (String::new(), 0);
-    loop {
-        let page = store.list(&prefix, &after, KEYS)?;
-        for key in &page {
-            let ids = store.get(key)?.ok_or_else(|| Fault::corrupt(key, "it is missing"))?;
-            for id in ids.as_chunks::<ID>().0 {
-                dead.remove(&u128::from_be_bytes(*id));
-            }
-            read += 1;
-        }
-        after = match page.into_iter().last() {
-            Some(last) => last,
-            None => break,
-        };
-    }
-    // Repeated steps leave more than were counted; fewer mean that marks are gone.
-    if read < written { Err(Stopped::Cursor) } else { Ok(()) }
-}
-
-/// Removes what a run has marked.
-fn forget(store: &dyn Store, plan: &Plan, run: &str) -> Result<(), Fault> {
-    store.delete(&marked_key(plan, run))?;
-    let prefix = marks_prefix(plan, run);
-    loop {
-        let page = store.list(&prefix, "", KEYS)?;
-        for key in &page {
-            store.delete(key)?;
-        }
-        if page.len() < KEYS {
-            return Ok(());
-        }
-    }
 }
 
 #[cfg(test)]

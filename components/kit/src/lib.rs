@@ -8,7 +8,8 @@
 //! | [`store`], [`root`], [`blob`] | the key-value port, roots moved by compare-and-swap, immutable blobs cached by key |
 //! | [`outbound`] | the port for requests to other servers |
 //! | [`memory`] | what an instance keeps of its own making across requests |
-//! | [`gc`], [`rate`] | removal of blobs that no root reaches, counted requests |
+//! | [`walk`], [`gc`], [`fsck`], [`maintenance`] | everything that roots reach, removal of what they do not, checks, and who asks for both |
+//! | [`rate`] | counted requests |
 //! | [`clock`], [`id`], [`variables`], [`env`] | time, randomness, configuration and storage, handed to the rules as values |
 //! | `double` | test doubles of the ports (feature `double`) |
 //! | `wasi` | the only module that knows a foreign type (wasm only) |
@@ -22,8 +23,10 @@ pub mod clock;
 pub mod double;
 pub mod env;
 pub mod error;
+pub mod fsck;
 pub mod gc;
 pub mod id;
+pub mod maintenance;
 pub mod memory;
 pub mod outbound;
 pub mod page;
@@ -35,6 +38,7 @@ pub mod response;
 pub mod root;
 pub mod store;
 pub mod variables;
+pub mod walk;
 #[cfg(target_family = "wasm")]
 pub mod wasi;
 

@@ -2,6 +2,7 @@
 
 use http::Method;
 use kit::Error;
+use kit::maintenance::Task;
 use kit::path::{self, Segment};
 
 const BASE: &str = "/api/v4";
@@ -27,21 +28,9 @@ pub enum Level {
     Instance,
 }
 
-/// What an administrator does for the store.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Task {
-    CollectGarbage,
-    Check,
-}
-
 /// The task that a path names, if it is below the path of tasks.
 pub fn task(method: &Method, path: &str) -> Option<Result<Task, Error>> {
-    let task = match path.strip_prefix(BASE)?.strip_prefix("/maintenance/package-registry/")? {
-        "gc" => Task::CollectGarbage,
-        "fsck" => Task::Check,
-        _ => return Some(Err(Error::unrouted())),
-    };
-    Some(if method == Method::POST { Ok(task) } else { Err(Error::method_not_allowed("POST")) })
+    Some(Task::named(method, path.strip_prefix(BASE)?.strip_prefix("/maintenance/package-registry/")?))
 }
 
 /// Names, versions, tags and files are as the request has them, decoded, and need not be any.

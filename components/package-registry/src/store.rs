@@ -7,7 +7,7 @@ mod walk;
 
 pub use listing::{add_holder, holders, is_announced, names, projects};
 pub use staging::Staging;
-pub use walk::{PackageKey, collect_garbage, package_key, packages_after};
+pub use walk::{PackageKey, package_key, packages_after, plan, reach};
 
 use crate::integrity::Integrity;
 use crate::name::PackageName;

@@ -1,9 +1,9 @@
 use super::*;
 use crate::double::{self, CountingEntropy, FailingStore, MemoryStore, NOW};
 use crate::root;
+use crate::store::Store;
+use crate::walk::{Place, Visit};
 use std::rc::Rc;
-
-const PLAN: Plan = Plan { roots: &["a/root/"], blobs: &["a/blob/", "a/log/"], marks: "a/gc/" };
 
 /// An area whose roots are lists of ids.
 struct Area {
@@ -13,11 +13,20 @@ struct Area {
     now: Timestamp,
 }
 
-fn mark(env: &Env) -> impl FnMut(&str, &mut Marks) -> Result<bool, Fault> {
-    let store = env.store.clone();
-    move |key, marks| {
-        let ids: Vec<String> = root::read(&*store, key)?.unwrap_or_default();
-        ids.iter().for_each(|id| marks.reach(id));
+/// Blobs of which the first may name others.
+struct Keep(Rc<dyn Store>);
+
+impl Keeper for Keep {
+    fn plan(&self) -> Plan {
+        let below = |kinds: &[&str]| kinds.iter().map(|kind| format!("a/{kind}/")).collect();
+        Plan { roots: below(&["root"]), records: vec![], blobs: below(&["blob", "log"]), marks: "a/gc/".into() }
+    }
+
+    fn visit(&self, place: Place, visit: &mut Visit) -> Result<bool, Fault> {
+        if let Place::Root(key) = place {
+            let ids: Vec<String> = root::read(&*self.0, key)?.unwrap_or_default();
+            ids.iter().for_each(|id| visit.reach(id));
+        }
         Ok(true)
     }
 }
@@ -50,7 +59,7 @@ impl Area {
     fn step(&self, wanted: &Wanted) -> Result<Step, Stopped> {
         let mut env = double::env(self.store.clone(), &[]);
         (env.entropy, env.now) = (self.entropy.clone(), self.now);
-        step(&env, &PLAN, wanted, mark(&env))
+        step(&env, &Keep(env.store.clone()), wanted)
     }
 
     /// A whole run: roots, keys, removed, bytes.
@@ -159,7 +168,7 @@ fn a_run_without_its_marks_sweeps_nothing() {
     area.root("a", &[&reached]);
     let marked = area.step(&Wanted { no_wait: true, ..Wanted::default() }).unwrap();
     let sweep = Wanted { cursor: marked.cursor, no_wait: true, ..Wanted::default() };
-    for key in area.store.keys().iter().filter(|key| key.contains("/ids/")) {
+    for key in area.store.keys().iter().filter(|key| key.contains("/log/")) {
         area.store.delete(key).unwrap();
     }
     assert_eq!(area.step(&sweep), Err(Stopped::Cursor));
@@ -174,7 +183,15 @@ fn a_run_without_its_marks_sweeps_nothing() {
 fn cursors_that_are_none_are_refused() {
     let mut area = Area::new();
     let begun = area.step(&Wanted::default()).unwrap().cursor;
-    for text in ["", "x", "::", "0:sweep:", &format!("{}:x:", id(0, 1)), &format!("{}:sweep:", id(0, 1))] {
+    for text in [
+        "",
+        "x",
+        "::",
+        "0:sweep:",
+        &format!("{}:x:", id(0, 1)),
+        &format!("{}:sweep:", id(0, 1)),
+        &format!("{}:é:", id(0, 1)),
+    ] {
         let wanted = Wanted { cursor: Some(text.to_owned()), ..Wanted::default() };
         assert_eq!(area.step(&wanted), Err(Stopped::Cursor), "{text}");
     }
@@ -202,7 +219,7 @@ fn storage_that_fails_anywhere_costs_nothing_that_is_reached() {
         let env = double::env(failing.clone(), &[]);
         let mut wanted = Wanted { no_wait: true, ..Wanted::default() };
         let outcome = loop {
-            match step(&env, &PLAN, &wanted, mark(&env)) {
+            match step(&env, &Keep(env.store.clone()), &wanted) {
                 Ok(step) if step.cursor.is_some() => wanted.cursor = step.cursor,
                 outcome => break outcome,
             }

@@ -5,8 +5,8 @@ use crate::name::PackageName;
 use crate::package::Package;
 use crate::segment::{Index, State};
 use kit::Env;
-use kit::gc::{self, Marks, Plan, Step, Stopped, Wanted};
 use kit::store::Fault;
+use kit::walk::{Plan, Visit};
 
 /// A package's key, and what it says.
 pub struct PackageKey {
@@ -49,21 +49,25 @@ fn read_key(key: &str) -> Result<Option<PackageKey>, Fault> {
     }
 }
 
-/// A step of removing what no package reaches (see [`kit::gc`]).
-pub fn collect_garbage(env: &Env, wanted: &Wanted) -> Result<Step, Stopped> {
-    let [roots, segments, uploads, marks] =
-        ["package/", "segment/", "upload/", "gc/"].map(|kind| format!("{PREFIX}{kind}"));
-    let plan = Plan { roots: &[&roots], blobs: &[&segments, &uploads], marks: &marks };
-    gc::step(env, &plan, wanted, |key, found| mark(env, key, found))
+/// Where what is kept (see [`kit::walk`]).
+pub fn plan() -> Plan {
+    let below = |kinds: &[&str]| kinds.iter().map(|kind| format!("{PREFIX}{kind}/")).collect();
+    Plan {
+        roots: below(&["package"]),
+        records: Vec::new(),
+        blobs: below(&["segment", "upload"]),
+        marks: format!("{PREFIX}gc/"),
+    }
 }
 
-fn mark(env: &Env, key: &str, marks: &mut Marks) -> Result<bool, Fault> {
+/// Marks what a package names; false if the key is not one's.
+pub fn reach(env: &Env, key: &str, visit: &mut Visit) -> Result<bool, Fault> {
     let Some(PackageKey { project, name, .. }) = read_key(key)? else { return Ok(false) };
     // Between two reads a segment may be replaced, and removed by another run.
     let mut seen = None;
     loop {
         let Some(package) = package(env, project, &name)? else { return Ok(true) };
-        match reach(env, &package, marks) {
+        match reach_from(env, &package, visit) {
             Err(Fault::Corrupt { .. }) if seen != Some(package.state()) => seen = Some(package.state()),
             outcome => return outcome.map(|()| true),
         }
@@ -71,10 +75,10 @@ fn mark(env: &Env, key: &str, marks: &mut Marks) -> Result<bool, Fault> {
 }
 
 /// Marks what a package names. A version that was taken back keeps its number, not its file.
-fn reach(env: &Env, package: &Package, marks: &mut Marks) -> Result<(), Fault> {
-    package.about.iter().for_each(|upload| marks.reach(upload));
+fn reach_from(env: &Env, package: &Package, visit: &mut Visit) -> Result<(), Fault> {
+    package.about.iter().for_each(|upload| visit.reach(upload));
     for segment in &package.segments {
-        marks.reach(&segment.id);
+        visit.reach(&segment.id);
         let key = Key::Index(&segment.id);
         let text =
             String::from_utf8(blob_as_stored(env, &key)?).map_err(|why| Fault::corrupt(&key.to_string(), why))?;
@@ -82,7 +86,7 @@ fn reach(env: &Env, package: &Package, marks: &mut Marks) -> Result<(), Fault> {
         if !index.is_sound() {
             return Err(Fault::corrupt(&key.to_string(), "not an index of versions"));
         }
-        index.entries().filter(|entry| entry.state == State::Listed).for_each(|entry| marks.reach(entry.upload));
+        index.entries().filter(|entry| entry.state == State::Listed).for_each(|entry| visit.reach(entry.upload));
     }
     Ok(())
 }

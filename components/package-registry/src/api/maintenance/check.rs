@@ -1,54 +1,29 @@
 //! A step of checking everything that is stored: each package's records, segments and files.
 
-use super::no_cursor;
 use crate::inspection::{self, Listed};
 use crate::integrity::{Hasher, Integrity};
 use crate::package::Package;
 use crate::segment::Segment;
 use crate::store::{self, PackageKey};
+use kit::Env;
+use kit::fsck::Checked;
 use kit::store::Fault;
-use kit::{Env, Error};
-use serde::Serialize;
+use kit::walk::Stopped;
 
 /// Bounds of one step: packages, and bytes of files, of which at least one is checked.
 const PACKAGES: usize = 200;
 const BYTES: u64 = 256 << 20;
 
-/// How many problems an answer tells about.
-const MAX_PROBLEMS: usize = 100;
-
-/// What a step found. The numbers are this step's.
-#[derive(Debug, Default, Serialize)]
-pub struct Checked {
-    /// For the next step; none after the last one.
-    pub cursor: Option<String>,
-    /// Packages that were checked to their end.
-    pub roots: u64,
-    /// Versions whose files were read, and their bytes.
-    pub versions: u64,
-    pub bytes: u64,
-    pub failed: u64,
-    /// The first of what is wrong.
-    pub problems: Vec<Problem>,
-}
-
-#[derive(Debug, Serialize)]
-pub struct Problem {
-    /// The key of the package.
-    pub key: String,
-    pub problem: String,
-}
-
 /// Checks what comes after `cursor`: `upload:key` is a package whose files are checked up to that
 /// one, `:key` a package that is done.
-pub fn step(env: &Env, cursor: Option<&str>) -> Result<Checked, Error> {
+pub fn step(env: &Env, cursor: Option<&str>) -> Result<Checked, Stopped> {
     let mut checked = Checked::default();
     let (done, mut after) = match cursor {
         None => ("", String::new()),
-        Some(cursor) => cursor.split_once(':').map(|(upload, key)| (upload, key.to_owned())).ok_or_else(no_cursor)?,
+        Some(cursor) => cursor.split_once(':').map(|(upload, key)| (upload, key.to_owned())).ok_or(Stopped::Cursor)?,
     };
     if !done.is_empty() {
-        let package = store::package_key(&after).ok_or_else(no_cursor)?;
+        let package = store::package_key(&after).ok_or(Stopped::Cursor)?;
         if !check_package(env, &package, done, &mut checked)? {
             return Ok(checked);
         }
@@ -68,15 +43,6 @@ pub fn step(env: &Env, cursor: Option<&str>) -> Result<Checked, Error> {
         match last {
             Some(last) => after = last,
             None => return Ok(checked),
-        }
-    }
-}
-
-impl Checked {
-    fn found(&mut self, key: &str, problem: String) {
-        self.failed += 1;
-        if self.problems.len() < MAX_PROBLEMS {
-            self.problems.push(Problem { key: key.to_owned(), problem });
         }
     }
 }
@@ -103,13 +69,11 @@ fn check_package(env: &Env, package: &PackageKey, done: &str, checked: &mut Chec
             continue;
         }
         let is_whole = attempt.cursor.is_none();
-        checked.cursor = attempt.cursor;
-        checked.roots += u64::from(is_whole);
-        checked.versions += attempt.versions;
-        checked.bytes = attempt.bytes;
-        checked.failed += attempt.failed;
-        checked.problems.extend(attempt.problems);
-        checked.problems.truncate(MAX_PROBLEMS);
+        checked.cursor = attempt.cursor.take();
+        attempt.roots = u64::from(is_whole);
+        // It began with what was read before it.
+        attempt.bytes -= checked.bytes;
+        checked.extend(attempt);
         return Ok(is_whole);
     }
 }
@@ -151,7 +115,7 @@ fn check_state(env: &Env, key: &PackageKey, done: &str, checked: &mut Checked) -
             }
             Err(fault) => return Err(fault),
         }
-        checked.versions += 1;
+        checked.blobs += 1;
         if checked.bytes >= BYTES {
             checked.cursor = Some(format!("{}:{key}", file.upload));
             break;

@@ -188,7 +188,7 @@ fn every_kind_of_damage_is_found_and_named() {
     sound.publish(PUBLIC, "lib", "1.0.0");
     sound.publish(PUBLIC, "@acme/init", "1.0.0");
     let (sums, found) = run(&mut sound, "fsck", json!({}));
-    assert_eq!((found.len(), &sums["roots"], &sums["versions"]), (0, &json!(2), &json!(2)));
+    assert_eq!((found.len(), &sums["roots"], &sums["blobs"]), (0, &json!(2), &json!(2)));
     assert!(sums["bytes"].as_u64() > Some(100), "{sums:?}");
 
     let keys = sound.store.keys();
@@ -234,5 +234,5 @@ fn a_step_goes_on_after_the_file_that_was_the_last() {
     let first = uploads[0].split('/').nth(3).unwrap();
     let cursor = format!("{first}:package-registry/v1/package/7/lib");
     let (sums, _) = run(&mut forge, "fsck", json!({"cursor": cursor}));
-    assert_eq!((&sums["versions"], &sums["roots"]), (&json!(2), &json!(1)), "what comes after the first file");
+    assert_eq!((&sums["blobs"], &sums["roots"]), (&json!(2), &json!(1)), "what comes after the first file");
 }

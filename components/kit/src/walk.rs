@@ -1,0 +1,439 @@
+//! Everything that roots reach, in bounded steps: what removing garbage ([`crate::gc`]) and checking
+//! the store ([`crate::fsck`]) have in common.
+//!
+//! A *run* visits every root, which marks what it names, and then, where blobs name others, every
+//! marked blob once, which marks more. The marks are a log in the store: what is appended is what
+//! is still to be visited, and what was visited stays as the answer to what is reached. So neither
+//! memory nor time of a step grows with the store, and the cursor between two steps is a place in
+//! the log.
+
+use crate::clock::Timestamp;
+use crate::env::Env;
+use crate::fsck::{self, Checked};
+use crate::gc::{self, Step, Wanted};
+use crate::id;
+use crate::store::{Fault, Store, list_all};
+use std::collections::HashSet;
+use std::fmt;
+
+/// How long a run may take, in milliseconds. Its log is garbage some time after that.
+pub const LONGEST_RUN: i64 = 24 * 60 * 60 * 1000;
+
+/// Bounds of one step: roots, blobs, marks, and bytes that were read.
+const ROOTS: usize = 200;
+const BLOBS: usize = 20_000;
+const MARKS: usize = 50_000;
+const BYTES: u64 = 256 << 20;
+
+/// How many blobs of the log are listed at once.
+const PAGE: usize = 1000;
+
+/// Where an area keeps what, below the version of its format. Each list is sorted, and no prefix is
+/// one of another.
+pub struct Plan {
+    /// Prefixes of the roots that reach blobs.
+    pub roots: Vec<String>,
+    /// Prefixes of those that reach none, which are only checked.
+    pub records: Vec<String>,
+    /// Prefixes of the blobs.
+    pub blobs: Vec<String>,
+    /// The prefix of what runs mark.
+    pub marks: String,
+}
+
+/// A place that is visited.
+#[derive(Debug, Clone, Copy)]
+pub enum Place<'a> {
+    Root(&'a str),
+    Blob(&'a Mark),
+}
+
+/// What an area tells about what it stores.
+pub trait Keeper {
+    fn plan(&self) -> Plan;
+
+    /// Reads what is at a place and marks the blobs that it names, all of them or nothing; a fault if
+    /// that cannot be told. False means that a root's key is none. With [`Visit::check`], everything
+    /// that no other visit reads is read and checked, too.
+    fn visit(&self, place: Place, visit: &mut Visit) -> Result<bool, Fault>;
+
+    /// Whether marked blobs name others, so that they have to be visited.
+    fn follows(&self) -> bool {
+        false
+    }
+
+    /// The blob that a key below one of the plan's prefixes is of, without that prefix (`rest`);
+    /// `None` is never removed. Blobs that have one id live and die together.
+    fn mark(&self, _prefix: &str, rest: &str) -> Option<Mark> {
+        Mark::of_id(rest.split('/').next()?)
+    }
+
+    /// Whether a blob that a run has not marked is garbage. It must be so old that whoever wrote it
+    /// has put it into a root by then or never will.
+    fn is_garbage(&self, _prefix: &str, mark: &Mark, run_began: Timestamp) -> bool {
+        mark.is_older(run_began, gc::GRACE)
+    }
+
+    /// A step of removing garbage.
+    fn collect(&self, env: &Env, wanted: &Wanted) -> Result<Step, Stopped> {
+        gc::step(env, self, wanted)
+    }
+
+    /// A step of checking everything.
+    fn check(&self, env: &Env, cursor: Option<&str>) -> Result<Checked, Stopped> {
+        fsck::step(env, self, cursor)
+    }
+}
+
+/// What tells a blob from all others: a time-ordered id, or what an area makes it of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Mark(pub [u8; Mark::LENGTH]);
+
+impl Mark {
+    /// Bytes.
+    pub const LENGTH: usize = 32;
+
+    /// That of a time-ordered id; the last half is zeros.
+    pub fn of_id(id: &str) -> Option<Self> {
+        let mut bytes = [0; Mark::LENGTH];
+        let digits = id::number(id)?.to_be_bytes();
+        bytes.iter_mut().zip(digits).for_each(|(byte, digit)| *byte = digit);
+        Some(Mark(bytes))
+    }
+
+    /// The id that this is the mark of; `None` if it is of none.
+    pub fn id(&self) -> Option<u128> {
+        let (id, rest) = self.0.split_first_chunk()?;
+        rest.iter().all(|byte| *byte == 0).then(|| u128::from_be_bytes(*id))
+    }
+
+    /// Whether this is of an id that was made so many milliseconds before a moment.
+    pub fn is_older(&self, moment: Timestamp, millis: i64) -> bool {
+        self.id().is_some_and(|id| id::made_at(id).millis() < moment.millis() - millis)
+    }
+}
+
+/// What a visit comes upon.
+#[derive(Default)]
+pub struct Visit {
+    marks: HashSet<Mark>,
+    /// Blobs that were read, and their bytes.
+    blobs: u64,
+    bytes: u64,
+    /// Whether everything is read and checked, or only what tells what is reached.
+    pub check: bool,
+    problems: Vec<(String, String)>,
+}
+
+impl Visit {
+    pub fn new(check: bool) -> Self {
+        Visit { check, ..Visit::default() }
+    }
+
+    /// What is visited names the blobs with this id. What is no id is never removed.
+    pub fn reach(&mut self, id: &str) {
+        self.marks.extend(Mark::of_id(id));
+    }
+
+    pub fn mark(&mut self, mark: Mark) {
+        self.marks.insert(mark);
+    }
+
+    /// A blob of so many bytes was read.
+    pub fn read(&mut self, bytes: usize) {
+        self.blobs += 1;
+        self.bytes += bytes as u64;
+    }
+
+    /// Something is wrong, and the visit goes on. Only for checks.
+    pub fn found(&mut self, key: impl fmt::Display, problem: impl fmt::Display) {
+        self.problems.push((key.to_string(), problem.to_string()));
+    }
+
+    /// Goes on after what is no more than damage.
+    pub fn note<T>(&mut self, outcome: Result<T, Fault>) -> Result<Option<T>, Fault> {
+        match outcome {
+            Ok(value) => Ok(Some(value)),
+            Err(Fault::Corrupt { key, why }) => {
+                self.found(key, why);
+                Ok(None)
+            }
+            Err(fault) => Err(fault),
+        }
+    }
+
+    pub(crate) fn problems(&self) -> &[(String, String)] {
+        &self.problems
+    }
+
+    /// Adds what another visit came upon.
+    pub(crate) fn extend(&mut self, other: Visit) {
+        self.marks.extend(other.marks);
+        self.blobs += other.blobs;
+        self.bytes += other.bytes;
+        self.problems.extend(other.problems);
+    }
+}
+
+/// Why there is no step.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Stopped {
+    /// Not a cursor of a run that goes on.
+    Cursor,
+    Fault(Fault),
+}
+
+impl From<Fault> for Stopped {
+    fn from(fault: Fault) -> Self {
+        Stopped::Fault(fault)
+    }
+}
+
+/// How far a run got.
+pub struct Cursor {
+    pub run: String,
+    pub phase: Phase,
+    /// The last key that was looked at.
+    pub after: String,
+}
+
+/// `written`: blobs of the log.
+pub enum Phase {
+    Roots {
+        written: u64,
+    },
+    /// `visited`: marks of the blob of the log after `after`.
+    Blobs {
+        written: u64,
+        visited: usize,
+    },
+    /// What comes after the walk.
+    Sweep,
+}
+
+impl Cursor {
+    /// That of a run, or a new one; refused if the run took too long.
+    pub fn of(env: &Env, text: Option<&str>) -> Result<Self, Stopped> {
+        let cursor = match text {
+            None => Cursor { run: env.id(), phase: Phase::Roots { written: 0 }, after: String::new() },
+            Some(text) => Cursor::parse(text).ok_or(Stopped::Cursor)?,
+        };
+        let age = env.now.millis() - cursor.began()?.millis();
+        if age.abs() > LONGEST_RUN { Err(Stopped::Cursor) } else { Ok(cursor) }
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let mut fields = text.splitn(3, ':');
+        let (run, phase, after) = (fields.next()?, fields.next()?, fields.next()?);
+        let phase = match phase.split_at_checked(1)? {
+            ("r", written) => Phase::Roots { written: written.parse().ok()? },
+            ("b", places) => {
+                let (written, visited) = places.split_once('.')?;
+                Phase::Blobs { written: written.parse().ok()?, visited: visited.parse().ok()? }
+            }
+            _ if phase == "sweep" => Phase::Sweep,
+            _ => return None,
+        };
+        Some(Cursor { run: run.to_owned(), phase, after: after.to_owned() })
+    }
+
+    pub fn began(&self) -> Result<Timestamp, Stopped> {
+        id::number(&self.run).map(id::made_at).ok_or(Stopped::Cursor)
+    }
+}
+
+impl fmt::Display for Cursor {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        let Cursor { run, phase, after } = self;
+        match phase {
+            Phase::Roots { written } => write!(f, "{run}:r{written}:{after}"),
+            Phase::Blobs { written, visited } => write!(f, "{run}:b{written}.{visited}:{after}"),
+            Phase::Sweep => write!(f, "{run}:sweep:{after}"),
+        }
+    }
+}
+
+/// What a step of the walk did.
+#[derive(Default)]
+pub struct Walked {
+    pub roots: u64,
+    pub blobs: u64,
+    pub bytes: u64,
+    /// How many blobs the log has, once everything that roots reach is in it.
+    pub complete: Option<u64>,
+}
+
+/// A function that does a visit.
+pub type Visitor<'a> = dyn FnMut(Place, &mut Visit) -> Result<bool, Fault> + 'a;
+
+/// One step: visits the next places, and moves `cursor` on. A check visits the records, too.
+pub fn step<K: Keeper + ?Sized>(
+    env: &Env,
+    keeper: &K,
+    cursor: &mut Cursor,
+    check: bool,
+    visitor: &mut Visitor,
+) -> Result<Walked, Stopped> {
+    let mut plan = keeper.plan();
+    let log = Log { store: &*env.store, prefix: log_prefix(&plan, &cursor.run) };
+    if check {
+        plan.roots.append(&mut plan.records);
+        plan.roots.sort_unstable();
+    }
+    match cursor.phase {
+        Phase::Roots { written } => visit_roots(env, keeper, &plan, &log, cursor, written, visitor),
+        Phase::Blobs { written, visited } => visit_blobs(env, &log, cursor, written, visited, visitor),
+        Phase::Sweep => Err(Stopped::Cursor),
+    }
+}
+
+fn visit_roots<K: Keeper + ?Sized>(
+    env: &Env,
+    keeper: &K,
+    plan: &Plan,
+    log: &Log,
+    cursor: &mut Cursor,
+    mut written: u64,
+    visitor: &mut Visitor,
+) -> Result<Walked, Stopped> {
+    let prefixes: Vec<&str> = plan.roots.iter().map(String::as_str).collect();
+    let keys = list_all(&*env.store, &prefixes, &cursor.after, ROOTS)?;
+    let mut walked = Walked::default();
+    let mut visit = Visit::default();
+    let mut left = keys.len();
+    for key in &keys {
+        walked.roots += u64::from(visitor(Place::Root(key), &mut visit)?);
+        left -= 1;
+        cursor.after.clone_from(key);
+        if visit.marks.len() >= MARKS || visit.bytes >= BYTES {
+            break;
+        }
+    }
+    (walked.blobs, walked.bytes) = (visit.blobs, visit.bytes);
+    log.append(env, &mut written, visit.marks)?;
+    if keys.len() >= ROOTS || left > 0 {
+        cursor.phase = Phase::Roots { written };
+    } else if keeper.follows() {
+        (cursor.phase, cursor.after) = (Phase::Blobs { written, visited: 0 }, String::new());
+    } else {
+        walked.complete = Some(written);
+    }
+    Ok(walked)
+}
+
+fn visit_blobs(
+    env: &Env,
+    log: &Log,
+    cursor: &mut Cursor,
+    mut written: u64,
+    mut visited: usize,
+    visitor: &mut Visitor,
+) -> Result<Walked, Stopped> {
+    let mut walked = Walked::default();
+    let mut visit = Visit::default();
+    let mut left = BLOBS;
+    let is_full = |visit: &Visit| visit.marks.len() >= MARKS || visit.bytes >= BYTES;
+    while left > 0 && !is_full(&visit) {
+        let Some(key) = log.list(&cursor.after, 1)?.pop() else { break };
+        let marks = log.read(&key)?;
+        let mut rest = marks.iter().skip(visited);
+        while left > 0 && !is_full(&visit) {
+            let Some(mark) = rest.next() else { break };
+            visitor(Place::Blob(mark), &mut visit)?;
+            visited += 1;
+            left -= 1;
+        }
+        if visited < marks.len() {
+            break;
+        }
+        (visited, cursor.after) = (0, key);
+    }
+    let is_end = log.list(&cursor.after, 1)?.is_empty();
+    (walked.blobs, walked.bytes) = (visit.blobs, visit.bytes);
+    let read = log.retain_new(&mut visit.marks)?;
+    // Fewer than were counted mean that marks are gone. More were left by a step that was repeated,
+    // and may lie before the place that the walk has come to.
+    if read != written {
+        return Err(Stopped::Cursor);
+    }
+    if is_end && visit.marks.is_empty() {
+        walked.complete = Some(written);
+    }
+    log.append(env, &mut written, visit.marks)?;
+    cursor.phase = Phase::Blobs { written, visited };
+    Ok(walked)
+}
+
+fn log_prefix(plan: &Plan, run: &str) -> String {
+    format!("{}{run}/log/", plan.marks)
+}
+
+/// What a run has marked.
+pub struct Log<'a> {
+    store: &'a dyn Store,
+    prefix: String,
+}
+
+impl<'a> Log<'a> {
+    pub fn of(env: &'a Env, plan: &Plan, run: &str) -> Self {
+        Log { store: &*env.store, prefix: log_prefix(plan, run) }
+    }
+
+    fn list(&self, after: &str, limit: usize) -> Result<Vec<String>, Fault> {
+        self.store.list(&self.prefix, after, limit)
+    }
+
+    fn read(&self, key: &str) -> Result<Vec<Mark>, Fault> {
+        let marks = self.store.get(key)?.ok_or_else(|| Fault::corrupt(key, "it is missing"))?;
+        Ok(marks.as_chunks::<{ Mark::LENGTH }>().0.iter().map(|mark| Mark(*mark)).collect())
+    }
+
+    /// Appends marks. A step that is repeated writes beside what it wrote before.
+    fn append(&self, env: &Env, written: &mut u64, marks: HashSet<Mark>) -> Result<(), Fault> {
+        let mut marks: Vec<Mark> = marks.into_iter().collect();
+        // Neighbours are read one after the other.
+        marks.sort_unstable();
+        for marks in marks.chunks(MARKS) {
+            let bytes: Vec<u8> = marks.iter().flat_map(|mark| mark.0).collect();
+            self.store.set(&format!("{}{written:010}-{}", self.prefix, env.id()), &bytes)?;
+            *written += 1;
+        }
+        Ok(())
+    }
+
+    /// Takes everything that is in the log out of `marks`; how many blobs the log has.
+    pub fn retain_new(&self, marks: &mut HashSet<Mark>) -> Result<u64, Fault> {
+        let (mut after, mut read) = (String::new(), 0);
+        loop {
+            let page = self.list(&after, PAGE)?;
+            for key in &page {
+                if !marks.is_empty() {
+                    self.read(key)?.iter().for_each(|mark| {
+                        marks.remove(mark);
+                    });
+                }
+                read += 1;
+            }
+            after = match page.into_iter().last() {
+                Some(last) => last,
+                None => return Ok(read),
+            };
+        }
+    }
+
+    /// Removes the log.
+    pub fn forget(&self) -> Result<(), Fault> {
+        loop {
+            let page = self.list("", PAGE)?;
+            for key in &page {
+                self.store.delete(key)?;
+            }
+            if page.len() < PAGE {
+                return Ok(());
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
