@@ -14,6 +14,7 @@ use directory::project::{Lookup, Project};
 use directory::{access, catalog, namespace, project, setting};
 use http::header::LOCATION;
 use http::{HeaderValue, StatusCode};
+use kit::maintenance;
 use kit::rate::{self, Limit};
 use kit::{Env, Error, Request, Response};
 use people::Directory;
@@ -49,6 +50,7 @@ async fn answer(env: &Env, request: Request) -> Result<Response, Error> {
     caller.require_scope(caller::api_scopes(&request.method))?;
     match route {
         Route::Import => import_issues(env, &caller, request).await,
+        Route::Maintain(task) => maintenance::answer(env, request, caller.is_admin(), task, &Store::new(env)).await,
         Route::Count(level) => statistics(env, &caller, &level, &request),
     }
 }

@@ -52,7 +52,7 @@ impl fmt::Display for BadLine {
 /// applied. If the body breaks off or storage fails, the batches before stay, and the import is to
 /// be repeated.
 pub async fn run(env: &Env, mut body: Body) -> Result<Report, Error> {
-    let mut import = Import { store: Store::new(env), report: Report::default(), batch: Batch::default(), lines: 0 };
+    let mut import = Import { env: env.clone(), report: Report::default(), batch: Batch::default(), lines: 0 };
     let mut begun: Vec<u8> = Vec::new();
     let mut too_long = false;
     while let Some(chunk) = body.next().await {
@@ -88,7 +88,7 @@ pub async fn run(env: &Env, mut body: Body) -> Result<Report, Error> {
 }
 
 struct Import {
-    store: Store,
+    env: Env,
     report: Report,
     batch: Batch,
     /// How many ended.
@@ -125,8 +125,9 @@ impl Import {
 
     fn commit(&mut self) -> Result<(), Error> {
         if !self.batch.is_empty() {
-            maintenance::commit(&self.store, std::mem::take(&mut self.batch))?;
-            maintenance::tidy(&self.store)?;
+            let store = Store::new(&self.env.later());
+            maintenance::commit(&store, std::mem::take(&mut self.batch))?;
+            maintenance::tidy(&store)?;
         }
         Ok(())
     }

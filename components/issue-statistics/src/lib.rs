@@ -6,6 +6,7 @@
 //! | `GET /groups/:id/issues_statistics` | of a group and everything below it |
 //! | `GET /projects/:id/issues_statistics` | of a project |
 //! | `POST /import/issues` | upserts and deletes issues, one JSON object a line; for administrators |
+//! | `POST /maintenance/issue-statistics/gc`, `…/fsck` | a step of removing garbage, or of checking everything ([`kit::maintenance`]); for administrators |
 //!
 //! What is wrong with a request is looked for in this order: 401, the token's scope, 400, 404.
 //!
@@ -15,6 +16,7 @@
 //! | `segment/<id>/head` | blob: size of a segment, and the first keys of its tables' pages |
 //! | `segment/<id>/<table>/<number>` | blob: a page of at most 64 KiB, or one longer value |
 //! | `dead/<id>` | blob: a set of documents of one segment |
+//! | `gc/<run>/…` | blob: what a run of [`kit::gc`] or [`kit::fsck`] has marked, while it goes on |
 //! | `rate/<slot>` | root: how often who searched lately, if that is limited |
 //!
 //! A question is asked of each segment, and the counts added up: the documents of the projects that

@@ -2,6 +2,7 @@
 
 use http::Method;
 use kit::Error;
+use kit::maintenance::Task;
 use kit::path::{self, Segment};
 
 const BASE: &str = "/api/v4";
@@ -10,6 +11,8 @@ const BASE: &str = "/api/v4";
 pub enum Route {
     Count(Level),
     Import,
+    /// What an administrator does for the store.
+    Maintain(Task),
 }
 
 /// Whose issues are counted. The text is an id or a full path.
@@ -30,6 +33,9 @@ pub fn parse(method: &Method, path: &str) -> Result<Route, Error> {
     let level = match segments.as_slice() {
         [Segment("import"), Segment("issues")] => {
             return if method == Method::POST { Ok(Route::Import) } else { Err(Error::method_not_allowed("POST")) };
+        }
+        [Segment("maintenance"), Segment("issue-statistics"), Segment(task)] => {
+            return Task::named(method, task).map(Route::Maintain);
         }
         [Segment("issues_statistics")] => Level::Instance,
         [Segment("groups"), group, Segment("issues_statistics")] => Level::Group(id(group)?),
@@ -65,6 +71,7 @@ mod tests {
         assert_eq!(answer(Method::GET, "/api/v4/groups/a%2Fb/issues_statistics"), r#"Count(Group("a/b"))"#);
         assert_eq!(answer(Method::GET, "/api/v4/projects/a%2Fb.c/issues_statistics"), r#"Count(Project("a/b.c"))"#);
         assert_eq!(answer(Method::POST, "/api/v4/import/issues"), "Import");
+        assert_eq!(answer(Method::POST, "/api/v4/maintenance/issue-statistics/gc"), "Maintain(CollectGarbage)");
         for path in [
             "/api/v4",
             "/api/v4/issues_statistics/",

@@ -1,12 +1,15 @@
 //! Keys and stored bytes; nothing else knows them. The table of keys is in the crate's
 //! documentation.
 
+mod walk;
+
 use crate::index::{Index, Retired};
 use crate::segment::{Head, Part, Segment, Shelf};
 use crate::set;
 use crate::warm::Warm;
 use bytes::Bytes;
 use kit::Env;
+use kit::gc;
 use kit::root::{self, Decision};
 use kit::store::Fault;
 use roaring::RoaringBitmap;
@@ -21,8 +24,9 @@ fn head_key(segment: &str) -> String {
     format!("issue-statistics/v1/segment/{segment}/head")
 }
 
-fn page_key(segment: &str, part: Part, number: usize) -> String {
-    format!("issue-statistics/v1/segment/{segment}/{}/{number}", part.name())
+/// `table` is a [`Part::name`].
+fn page_key(segment: &str, table: &str, number: usize) -> String {
+    format!("issue-statistics/v1/segment/{segment}/{table}/{number}")
 }
 
 fn dead_key(id: &str) -> String {
@@ -63,6 +67,9 @@ impl Store {
             let (changed, answer) = change(&mut index)?;
             if !changed {
                 return Ok(Decision::Done(answer));
+            }
+            if gc::is_too_late(&self.env) {
+                return Err(Fault::TooLate);
             }
             index.revision = self.env.id();
             Ok(Decision::Write(index, answer))
@@ -110,7 +117,7 @@ impl Store {
         let head: Head = serde_json::from_slice(&bytes).map_err(|why| Fault::corrupt(&head_key(id), why))?;
         for (part, index) in &head.tables {
             for number in 0..index.pages.len() {
-                self.env.store.delete(&format!("issue-statistics/v1/segment/{id}/{part}/{number}"))?;
+                self.env.store.delete(&page_key(id, part, number))?;
             }
         }
         self.env.store.delete(&head_key(id))
@@ -119,7 +126,7 @@ impl Store {
 
 impl Shelf for Store {
     fn page(&self, segment: &str, part: Part, number: usize) -> Result<Bytes, Fault> {
-        let key = page_key(segment, part, number);
+        let key = page_key(segment, part.name(), number);
         let page = match self.remember {
             true => self.warm.pages.get(&*self.env.store, &key)?,
             false => self.env.store.get(&key)?.map(Bytes::from),
@@ -128,7 +135,7 @@ impl Shelf for Store {
     }
 
     fn put(&self, segment: &str, part: Part, number: usize, page: &[u8]) -> Result<(), Fault> {
-        self.env.store.set(&page_key(segment, part, number), page)
+        self.env.store.set(&page_key(segment, part.name(), number), page)
     }
 
     fn damaged(&self, segment: &str, part: Part) -> Fault {

@@ -4,6 +4,7 @@ mod access;
 mod faults;
 mod filters;
 mod imports;
+mod maintenance;
 mod oracle;
 
 use super::handle;

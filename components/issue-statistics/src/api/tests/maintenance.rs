@@ -1,0 +1,126 @@
+//! Garbage and damage.
+
+use super::*;
+use kit::Timestamp;
+use kit::double::{CountingEntropy, FailingStore, NOW};
+use kit::gc::GRACE;
+use kit::store::Store as _;
+use std::rc::Rc;
+
+fn step(env: &Env, token: &str, task: &str, body: Value) -> Answer {
+    let path = format!("/api/v4/maintenance/issue-statistics/{task}");
+    send_body(env, Method::POST, &path, token, body.to_string().into())
+}
+
+/// Every step of a task: the sum of one of its numbers, and its problems.
+#[track_caller]
+fn run(env: &Env, task: &str, number: &str) -> (u64, Vec<String>) {
+    let (mut body, mut sum, mut problems) = (json!({"no_wait": true}), 0, Vec::new());
+    loop {
+        let answer = step(env, "root", task, body.clone());
+        assert_eq!(answer.status, 200, "{}", answer.body);
+        sum += answer.body[number].as_u64().unwrap();
+        let found = answer.body["problems"].as_array().into_iter().flatten();
+        problems.extend(found.map(|found| found["problem"].as_str().unwrap().to_owned()));
+        if answer.body["cursor"].is_null() {
+            return (sum, problems);
+        }
+        body["cursor"] = answer.body["cursor"].clone();
+    }
+}
+
+fn later(env: &Env, millis: i64) -> Env {
+    let now = Timestamp::from_millis(env.now.millis() + millis);
+    Env { now, clock: Rc::new(now), memory: Rc::default(), ..env.clone() }
+}
+
+/// Some segments, of which two have superseded documents, and an import that died.
+fn forge_with_garbage() -> (MemoryStore, Env) {
+    let store = MemoryStore::default();
+    let env = forge_on(store.clone());
+    let many = |ids: std::ops::Range<u64>| ids.map(|id| issue(id, json!({"title": format!("text {id}")})));
+    import(&env, &many(1..40).collect::<Vec<_>>());
+    import(&env, &many(30..50).collect::<Vec<_>>());
+    import(&env, &many(45..55).collect::<Vec<_>>());
+    let keys = store.keys().len();
+    let lines: String = many(40..55).map(|line| format!("{line}\n")).collect();
+    for operations in 20..30 {
+        let failing = FailingStore::after(operations, store.clone());
+        let env = Env { entropy: Rc::new(CountingEntropy::default()), ..kit::double::env(failing, &[]) };
+        env.entropy.fill(&mut vec![0; 10_000 * operations as usize]);
+        assert_eq!(send_body(&env, Method::POST, "/api/v4/import/issues", "root", lines.clone().into()).status, 500);
+    }
+    assert!(store.keys().len() > keys + 20, "garbage of {} keys", store.keys().len() - keys);
+    (store, env)
+}
+
+fn seen(env: &Env) -> Vec<u64> {
+    ["", "&search=text", "&search=7", "&author_id=2"]
+        .map(|filter| all(&later(env, 0), "root", &format!("issues_statistics?scope=all{filter}")))
+        .to_vec()
+}
+
+#[test]
+fn garbage_goes_and_counts_stay() {
+    let (store, env) = forge_with_garbage();
+    let before = seen(&env);
+    assert_eq!(before[0], 54, "{before:?}");
+    assert_eq!(run(&env, "gc", "removed").0, 0, "everything is young");
+    let env = later(&env, GRACE + 1000);
+    let keys = store.keys().len() as u64;
+    let removed = run(&env, "gc", "removed").0;
+    assert!(removed > 20);
+    assert_eq!(store.keys().len() as u64, keys - removed);
+    assert_eq!(seen(&env), before);
+    assert_eq!(run(&env, "gc", "removed").0, 0);
+    assert_eq!(run(&env, "fsck", "failed"), (0, vec![]));
+}
+
+#[test]
+fn every_damaged_blob_is_told() {
+    let (store, env) = forge_with_garbage();
+    let env = later(&env, GRACE + 1000);
+    run(&env, "gc", "removed");
+    assert!(run(&env, "fsck", "bytes").0 > 1000);
+    let blobs = |key: &&String| key.contains("v1/segment/") || key.contains("v1/dead/");
+    let mut told = 0;
+    for key in store.keys().iter().filter(blobs) {
+        let good = store.get(key).unwrap().unwrap();
+        store.delete(key).unwrap();
+        assert_eq!(run(&env, "fsck", "failed").0, 1, "{key} is missing");
+        // A set of bits ends where its last zeros may be left out.
+        let cut = if key.contains("/dead/") { &b"x"[..] } else { &good[..good.len() / 2] };
+        store.set(key, cut).unwrap();
+        assert_eq!(run(&env, "fsck", "failed").0, 1, "{key} is cut");
+        store.set(key, &good).unwrap();
+        told += 1;
+    }
+    assert!(told > 20);
+    store.set("issue-statistics/v1/index", b"{").unwrap();
+    assert_eq!(run(&env, "fsck", "failed").0, 1);
+    assert_eq!(step(&env, "root", "gc", json!({})).status, 409, "nobody knows what it reached");
+}
+
+#[test]
+fn a_batch_that_took_too_long_is_not_taken_in() {
+    let store = MemoryStore::default();
+    let env = forge_on(store.clone());
+    let slow = Rc::new(Timestamp::from_millis(NOW.millis() + GRACE));
+    let store_of = |env: &Env| crate::store::Store::new(env);
+    let late = store_of(&Env { clock: slow, ..env.clone() }).update_index(|index| {
+        index.note("x");
+        Ok((true, ()))
+    });
+    assert_eq!(late, Err(kit::store::Fault::TooLate));
+    import(&Env { now: Timestamp::from_millis(NOW.millis() - GRACE), ..env }, &[issue(1, json!({}))]);
+}
+
+#[test]
+fn tasks_are_for_administrators() {
+    let env = forge_on(MemoryStore::default());
+    for task in ["gc", "fsck"] {
+        assert_eq!(step(&env, "", task, json!({})).status, 401);
+        assert_eq!(step(&env, "alice", task, json!({})).status, 403);
+        assert_eq!(step(&env, "root", task, json!({"cursor": "x"})).status, 400);
+    }
+}
