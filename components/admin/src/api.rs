@@ -3,12 +3,14 @@
 use crate::features::{self, Target};
 use crate::route::{self, Route};
 use crate::{import, input, settings, tokens};
+use directory::Directory;
 use directory::caller::{self, Accepted, Caller};
 use directory::feature::Actor;
 use directory::project::Lookup;
 use directory::token::Fingerprint;
 use directory::{Unsaved, feature, namespace, project, setting, token, user};
 use http::StatusCode;
+use kit::maintenance;
 use kit::{Env, Error, Request, Response};
 use serde_json::Value;
 
@@ -54,6 +56,7 @@ async fn answer(env: &Env, request: Request) -> Result<Response, Error> {
             Ok(Response::no_content())
         }
         Route::CreateToken => create_token(env, &caller, request).await,
+        Route::Maintain(task) => maintenance::answer(env, request, caller.is_admin(), task, &Directory(env)).await,
     }
 }
 

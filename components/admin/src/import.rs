@@ -113,6 +113,8 @@ impl Batch {
     }
 
     fn apply(self, env: &Env, report: &mut Report) -> Result<(), Error> {
+        // An import may take hours; what a batch writes is as old as the batch.
+        let env = &env.later();
         let mut changes = Changes::default();
         self.lines.iter().filter_map(|(_, line)| line.as_ref().ok()).for_each(|record| record.announce(&mut changes));
         let announcement = catalog::change::announce(env, changes)?;

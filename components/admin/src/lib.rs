@@ -7,6 +7,7 @@
 //! | `GET /features` | every feature that was touched |
 //! | `POST, DELETE /features/:name` | switches a feature on or off, for all or for some; forgets it |
 //! | `POST /personal_access_tokens` | makes a token for a user and shows it once |
+//! | `POST /maintenance/admin/gc`, `…/fsck` | a step of removing garbage of the catalog, or of checking every record ([`kit::maintenance`]) |
 //!
 //! Every endpoint is for administrators with the scope `api`. What is wrong with a request is
 //! looked for in this order: 401, the token's scope, 400, 403, 404.

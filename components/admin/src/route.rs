@@ -1,6 +1,7 @@
 //! URLs.
 
 use http::Method;
+use kit::maintenance::Task;
 use kit::{Error, path};
 
 const BASE: &str = "/api/v4";
@@ -15,6 +16,8 @@ pub enum Route {
     SetFeature(String),
     DeleteFeature(String),
     CreateToken,
+    /// What an administrator does for the store.
+    Maintain(Task),
 }
 
 /// The endpoint that `path` and `method` name.
@@ -27,6 +30,7 @@ pub fn parse(method: &Method, path: &str) -> Result<Route, Error> {
     match (names.as_slice(), method) {
         (["import", "directory"], &Method::POST) => Ok(Route::Import),
         (["import", "directory"], _) => Err(Error::method_not_allowed("POST")),
+        (["maintenance", "admin", task], _) => Task::named(method, task).map(Route::Maintain),
         (["application", "settings"], _) if get => Ok(Route::ReadSettings),
         (["application", "settings"], &Method::PUT) => Ok(Route::WriteSettings),
         (["application", "settings"], _) => Err(Error::method_not_allowed("GET, HEAD, PUT")),
@@ -55,6 +59,7 @@ mod tests {
     #[test]
     fn paths() {
         assert_eq!(answer(Method::POST, "/api/v4/import/directory"), "Import");
+        assert_eq!(answer(Method::POST, "/api/v4/maintenance/admin/fsck"), "Maintain(Check)");
         assert_eq!(answer(Method::HEAD, "/api/v4/application/settings"), "ReadSettings");
         assert_eq!(answer(Method::PUT, "/api/v4/application/settings"), "WriteSettings");
         assert_eq!(answer(Method::GET, "/api/v4/features"), "ListFeatures");

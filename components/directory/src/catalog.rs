@@ -19,7 +19,7 @@
 //! Everything here is about what is there: what is below a deleted namespace is not.
 
 pub mod change;
-mod load;
+pub(crate) mod load;
 pub mod member;
 mod row;
 pub mod sight;

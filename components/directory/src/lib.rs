@@ -16,6 +16,7 @@
 //! | `catalog` | the revision of the catalog, a copy of all of the above that lists are made of |
 //! | `catalog/blob/<id>` | a part of it (immutable) |
 //! | `catalog/changes` | what is being changed and may not be in it yet |
+//! | `gc/<run>/…` | what a run of [`kit::gc`] or [`kit::fsck`] has marked, while it goes on (immutable) |
 //!
 //! | question | reads |
 //! |---|---|
@@ -53,3 +54,4 @@ pub mod token;
 pub mod user;
 
 pub use rejection::{Rejection, Unsaved};
+pub use store::walk::Directory;

@@ -4,6 +4,7 @@
 pub(crate) mod catalog;
 pub(crate) mod columns;
 mod record;
+pub(crate) mod walk;
 
 pub(crate) use record::{Access, Entry, Features, Namespace, Project, Share, Token, User};
 

@@ -16,6 +16,7 @@ use crate::store::catalog::{
 };
 use crate::store::{self, Key};
 use crate::user;
+use kit::gc;
 use kit::root::{self, Decision};
 use kit::store::Fault;
 use kit::{Env, Timestamp};
@@ -154,7 +155,7 @@ fn write_blob(env: &Env, content: &[u8]) -> Result<String, Fault> {
 }
 
 /// Makes the next revision, unless it would be the same. What was written for one that was
-/// overtaken stays as garbage: a swap that is reported lost may have taken place.
+/// overtaken stays as garbage until it is collected: a swap that is reported lost may have taken place.
 fn follow(env: &Env, changes: &Changes) -> Result<(), Fault> {
     root::update(&*env.store, &Key::Catalog.to_string(), |current: Option<Root>| {
         let revision = current.map(|root| root.revision).unwrap_or_default();
@@ -170,6 +171,9 @@ fn follow(env: &Env, changes: &Changes) -> Result<(), Fault> {
         };
         if (&new.namespaces, &new.projects, &new.members) == (&old.namespaces, &old.projects, &old.members) {
             return Ok(Decision::Done(()));
+        }
+        if gc::is_too_late(env) {
+            return Err(Fault::TooLate);
         }
         for done in new.retired.extract_if(.., |retired| is_older(retired.at, env.now, KEEP)) {
             done.blobs.iter().try_for_each(|id| env.store.delete(&Key::CatalogBlob(id).to_string()))?;

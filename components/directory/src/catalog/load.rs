@@ -50,7 +50,7 @@ fn load(env: &Env, revision: &str, known: Option<&Catalog>) -> Result<Catalog, F
 }
 
 /// What a revision is made of; the empty one is made of nothing.
-pub(super) fn manifest(env: &Env, revision: &str) -> Result<Manifest, Fault> {
+pub(crate) fn manifest(env: &Env, revision: &str) -> Result<Manifest, Fault> {
     if revision.is_empty() {
         return Ok(Manifest::default());
     }
@@ -58,7 +58,7 @@ pub(super) fn manifest(env: &Env, revision: &str) -> Result<Manifest, Fault> {
     serde_json::from_slice(&blob).map_err(|why| Fault::corrupt(&Key::CatalogBlob(revision).to_string(), why))
 }
 
-pub(super) fn blob(env: &Env, id: &str) -> Result<Vec<u8>, Fault> {
+pub(crate) fn blob(env: &Env, id: &str) -> Result<Vec<u8>, Fault> {
     let key = Key::CatalogBlob(id).to_string();
     env.store.get(&key)?.ok_or_else(|| Fault::corrupt(&key, "the blob is missing"))
 }

@@ -1,0 +1,238 @@
+//! What the catalog reaches, for removing garbage, and checks of every record.
+
+use crate::catalog::load::{blob, manifest};
+use crate::store::catalog::{Announced, Key as RowKey, MemberRow, NamespaceRow, Part, ProjectRow, Root, Row};
+use crate::store::{self, Key};
+use kit::Env;
+use kit::root;
+use kit::store::Fault;
+use kit::walk::{Keeper, Place, Plan, Visit};
+use serde::de::DeserializeOwned;
+
+const PREFIX: &str = "directory/v1/";
+
+/// The directory as [`kit::maintenance`] sees it.
+pub struct Directory<'a>(pub &'a Env);
+
+impl Keeper for Directory<'_> {
+    fn plan(&self) -> Plan {
+        let below = |kinds: &[&str]| kinds.iter().map(|kind| format!("{PREFIX}{kind}")).collect();
+        Plan {
+            roots: below(&["catalog"]),
+            records: below(&["access/", "features", "namespace/", "path/", "project/", "settings", "token/", "user/"]),
+            blobs: below(&["catalog/blob/"]),
+            marks: format!("{PREFIX}gc/"),
+        }
+    }
+
+    fn visit(&self, place: Place, visit: &mut Visit) -> Result<bool, Fault> {
+        let Place::Root(key) = place else { return Ok(true) };
+        match key.strip_prefix(PREFIX) {
+            Some("catalog") => self.revision(visit)?,
+            Some("catalog/changes") => self.announced(visit)?,
+            Some(name) if visit.check && !name.ends_with("/init") => return self.record(key, name),
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+}
+
+impl Directory<'_> {
+    /// Marks the blobs of the present revision. Those that it has retired are garbage: who still
+    /// reads them began before the run.
+    fn revision(&self, visit: &mut Visit) -> Result<(), Fault> {
+        let Some(Root { revision }) = store::read(self.0, &Key::Catalog)? else { return Ok(()) };
+        visit.reach(&revision);
+        let manifest = manifest(self.0, &revision)?;
+        for part in manifest.namespaces.iter().chain(&manifest.projects).chain(&manifest.members) {
+            visit.reach(&part.blob);
+        }
+        if visit.check {
+            self.table::<NamespaceRow>(&manifest.namespaces, visit)?;
+            self.table::<ProjectRow>(&manifest.projects, visit)?;
+            self.table::<MemberRow>(&manifest.members, visit)?;
+        }
+        Ok(())
+    }
+
+    fn table<R: Row>(&self, parts: &[Part], visit: &mut Visit) -> Result<(), Fault> {
+        let mut last = None;
+        for part in parts {
+            let outcome = self.part::<R>(part, &mut last, visit);
+            visit.note(outcome)?;
+        }
+        Ok(())
+    }
+
+    /// `last` is the last key of the parts before.
+    fn part<R: Row>(&self, part: &Part, last: &mut Option<RowKey>, visit: &mut Visit) -> Result<(), Fault> {
+        let damaged = |why| Fault::corrupt(&Key::CatalogBlob(&part.blob).to_string(), why);
+        let bytes = blob(self.0, &part.blob)?;
+        visit.read(bytes.len());
+        let rows = R::decode(&bytes).ok_or_else(|| damaged("no such rows"))?;
+        if rows.len() != part.rows || rows.first().is_some_and(|row| row.key() != part.first) {
+            return Err(damaged("not the rows that the catalog says"));
+        }
+        for key in rows.iter().map(Row::key) {
+            if last.is_some_and(|last| last >= key) {
+                return Err(damaged("its rows are not in order"));
+            }
+            *last = Some(key);
+        }
+        Ok(())
+    }
+
+    fn announced(&self, visit: &mut Visit) -> Result<(), Fault> {
+        let announced = store::read::<Vec<Announced>>(self.0, &Key::CatalogChanges)?.unwrap_or_default();
+        announced.iter().for_each(|announced| visit.reach(&announced.blob));
+        Ok(())
+    }
+
+    /// Whether a record can be read.
+    fn record(&self, key: &str, name: &str) -> Result<bool, Fault> {
+        match name.split('/').next() {
+            Some("access") => self.is::<store::Access>(key),
+            Some("features") => self.is::<store::Features>(key),
+            Some("namespace") => self.is::<store::Namespace>(key),
+            Some("path") => self.is::<store::Entry>(key),
+            Some("project") => self.is::<store::Project>(key),
+            Some("settings") => self.is::<serde_json::Map<String, serde_json::Value>>(key),
+            Some("token") => self.is::<store::Token>(key).map_err(|fault| match fault {
+                Fault::Corrupt { .. } => Fault::corrupt(&format!("{PREFIX}token/(hidden)"), "no token"),
+                fault => fault,
+            }),
+            Some("user") => self.is::<store::User>(key),
+            _ => Ok(false),
+        }
+    }
+
+    /// A deleted record is null.
+    fn is<R: DeserializeOwned>(&self, key: &str) -> Result<bool, Fault> {
+        root::read::<Option<R>>(&*self.0.store, key).map(|record| record.is_some())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalog;
+    use crate::catalog::change::{Changes, announce};
+    use crate::example::{fill, issue, new_group, new_token};
+    use crate::namespace;
+    use crate::token::Holder;
+    use kit::Timestamp;
+    use kit::double::{FailingStore, MemoryStore, env};
+    use kit::gc::{self, GRACE, Wanted};
+    use kit::store::Store as _;
+    use kit::walk::Stopped;
+    use std::rc::Rc;
+
+    fn at(env: &Env, after: i64) -> Env {
+        let now = Timestamp::from_millis(env.now.millis() + after);
+        Env { now, clock: Rc::new(now), memory: Rc::default(), ..env.clone() }
+    }
+
+    fn rename(env: &Env, id: u64, path: &str) -> Result<(), crate::Unsaved> {
+        let mut changes = Changes::default();
+        changes.group(id);
+        let announcement = announce(env, changes)?;
+        namespace::save_group(env, new_group(id, path, None))?;
+        Ok(announcement.settle(env)?)
+    }
+
+    fn forge() -> (MemoryStore, Env) {
+        let store = MemoryStore::default();
+        let env = env(store.clone(), &[]);
+        fill(&env);
+        issue(&env, "t", new_token(Holder::User(1), &["api"]));
+        for number in 0..10 {
+            rename(&env, 10, &format!("acme{number}")).unwrap();
+        }
+        (store, env)
+    }
+
+    fn sweep(env: &Env) -> Result<u64, Stopped> {
+        let (mut wanted, mut removed) = (Wanted { no_wait: true, ..Wanted::default() }, 0);
+        loop {
+            let step = gc::step(env, &Directory(env), &wanted)?;
+            removed += step.removed;
+            wanted.cursor = step.cursor;
+            if wanted.cursor.is_none() {
+                return Ok(removed);
+            }
+        }
+    }
+
+    fn problems(env: &Env) -> Vec<String> {
+        let (mut cursor, mut found) = (None, Vec::new());
+        loop {
+            let checked = Directory(env).check(env, cursor.as_deref()).unwrap();
+            found.extend(checked.problems.into_iter().map(|problem| problem.key));
+            cursor = checked.cursor;
+            if cursor.is_none() {
+                return found;
+            }
+        }
+    }
+
+    fn blobs(store: &MemoryStore) -> usize {
+        store.keys().iter().filter(|key| key.contains("/catalog/blob/")).count()
+    }
+
+    #[test]
+    fn former_revisions_go_and_the_catalog_stays() {
+        let (store, env) = forge();
+        for operations in 5..15 {
+            let failing = FailingStore::after(operations, store.clone());
+            assert!(rename(&Env { store: Rc::new(failing), ..env.clone() }, 10, "other").is_err());
+        }
+        assert_eq!(sweep(&env), Ok(0), "everything is young");
+        let late = at(&env, GRACE + 1000);
+        let before = blobs(&store);
+        let removed = sweep(&late).unwrap();
+        assert!(removed >= 18, "two for each change but the last: {removed}");
+        assert_eq!(blobs(&store) as u64, before as u64 - removed);
+        assert_eq!(problems(&late), [""; 0]);
+        rename(&late, 10, "late").unwrap();
+        let group = namespace::find_group(&late, "late").unwrap().unwrap();
+        assert_eq!(group.id, 10);
+        assert!(catalog::read(&late).is_ok());
+        assert_eq!(sweep(&late), Ok(2), "those that the last revision replaced");
+    }
+
+    #[test]
+    fn what_was_announced_and_left_is_kept() {
+        let (store, env) = forge();
+        let mut changes = Changes::default();
+        changes.group(11);
+        drop(announce(&env, changes).unwrap());
+        sweep(&at(&env, GRACE + 1000)).unwrap();
+        let before = blobs(&store);
+        rename(&at(&env, GRACE + 1000), 10, "next").unwrap();
+        assert!(blobs(&store) >= before, "the announcement was there to be settled");
+        assert_eq!(problems(&env), [""; 0]);
+    }
+
+    #[test]
+    fn every_damaged_record_and_blob_is_told() {
+        let (store, env) = forge();
+        let env = at(&env, GRACE + 1000);
+        sweep(&env).unwrap();
+        for key in store.keys().iter().filter(|key| !key.ends_with("/init")) {
+            let good = store.get(key).unwrap().unwrap();
+            store.set(key, &good[..good.len() / 2]).unwrap();
+            let expected = if key.contains("/token/") { "directory/v1/token/(hidden)" } else { key };
+            assert_eq!(problems(&env), [expected]);
+            store.set(key, &good).unwrap();
+        }
+        store.set("directory/v1/catalog", b"x").unwrap();
+        assert!(matches!(sweep(&env), Err(Stopped::Fault(Fault::Corrupt { .. }))));
+    }
+
+    #[test]
+    fn a_batch_that_took_too_long_makes_no_revision() {
+        let (_, env) = forge();
+        let slow = Env { clock: at(&env, GRACE).clock, ..env };
+        assert!(matches!(rename(&slow, 10, "slow"), Err(crate::Unsaved::Fault(Fault::TooLate))));
+    }
+}
