@@ -10,12 +10,14 @@ mod show;
 mod view;
 
 use crate::route::{self, Route};
+use crate::store;
 use directory::caller::{self, Accepted, BOOTSTRAP_ADMIN_TOKEN, Caller};
 use directory::project::{self, Lookup, Project};
 use directory::{access, user};
 use http::header::{HeaderValue, LOCATION};
 use http::{Method, StatusCode};
 use kit::env::EXTERNAL_URL;
+use kit::maintenance;
 use kit::{Env, Error, Request, Response};
 
 /// The variables that this component reads.
@@ -67,6 +69,10 @@ async fn answer(env: Env, request: Request) -> Result<Response, Error> {
         Route::ImportMergeRequests => import::merge_requests(&call, request).await,
         Route::ImportObjects { project } => import::objects(&call, &project, request).await,
         Route::ImportRefs { project } => import::refs(&call, &project, request).await,
+        Route::Maintain(task) => {
+            let admin = call.caller.user_or_401().map(|_| call.caller.is_admin())?;
+            maintenance::answer(&call.env, request, admin, task, &store::Repositories::new(&call.env)?).await
+        }
         Route::Repository { .. } => Err(Error::unrouted()),
     }
 }

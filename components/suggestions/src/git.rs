@@ -3,10 +3,12 @@
 
 mod commit;
 mod id;
+mod links;
 mod object;
 mod tree;
 
 pub use commit::{Commit, Signature, clean};
 pub use id::Id;
+pub use links::{Link, links};
 pub use object::{Kind, Object, finish, read_header};
 pub use tree::Tree;

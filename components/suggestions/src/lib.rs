@@ -15,6 +15,7 @@
 //! | `POST /import/suggestions` | merge requests, one a line | `api/import.rs` |
 //! | `POST /import/suggestions/:project/objects` | objects, as `git cat-file --batch` prints them | `api/import.rs` |
 //! | `POST /import/suggestions/:project/refs` | where branches and tags stand | `api/import.rs` |
+//! | `POST /maintenance/suggestions/gc`, `…/fsck` | a step of removing garbage, or of checking everything | `store/walk.rs` |
 //!
 //! # Keys
 //!
@@ -25,6 +26,10 @@
 //! |---|---|---|
 //! | `object/<project id>/<SHA-1>` | blob | an object as git stores a loose one; if it is large, which chunks it is in |
 //! | `chunk/<id>/<n>` | blob | 1 MiB of such an object |
+//! | `object2/…`, `chunk2/…` | blob | the same in the second space (`store/space.rs`) |
+//! | `space` | root | which of the two spaces new objects go to |
+//! | `reflog/<id>` | blob | where a branch stood that was moved or deleted, for a day |
+//! | `gc/<run>/…` | blob | what a run of [`kit::gc`] or [`kit::fsck`] has marked, while it goes on |
 //! | `ref/<project id>/<name, encoded>` | root | where `heads/<branch>` or `tags/<tag>` stands ([`store::Head`]) |
 //! | `branches/<project id>` | root | the names of those |
 //! | `merge_request/<project id>/<iid>` | root | a merge request, as it was imported |
@@ -42,9 +47,9 @@
 //!
 //! | request | operations |
 //! |---|---|
-//! | apply | get *s* × (suggestion, discussion, applied), merge request twice, branch, commit, *d* trees, *f* blobs, each co-author; set *f* blobs, *d* trees, commit, *s* applied; swap branch |
-//! | comment with suggestions | get merge request, commit, *d* trees, blob, branch; 2 counters; set discussion, *s* suggestions; swap list |
-//! | object of the repository | get it |
+//! | apply | get *s* × (suggestion, discussion, applied), merge request twice, branch, space, commit, *d* trees, *f* blobs, each co-author; set *f* blobs, *d* trees, commit, *s* applied; swap branch |
+//! | comment with suggestions | get merge request, commit, *d* trees, blob, space, branch; 2 counters; set discussion, *s* suggestions; swap list |
+//! | object of the repository | get it, in one space or both |
 //!
 //! So a commit costs what is on the way to the files that it changes, however many others there
 //! are, and however long the history is. An instance keeps blobs across requests, so that most of

@@ -2,6 +2,7 @@
 
 use http::Method;
 use kit::Error;
+use kit::maintenance::Task;
 use kit::path::{self, Segment};
 
 const BASE: &str = "/api/v4";
@@ -10,16 +11,39 @@ const BASE: &str = "/api/v4";
 /// and need not be any.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Route {
-    Show { suggestion: String },
-    Apply { suggestion: String },
+    Show {
+        suggestion: String,
+    },
+    Apply {
+        suggestion: String,
+    },
     ApplyBatch,
-    Discussions { project: String, merge_request: String },
-    Discuss { project: String, merge_request: String },
-    Discussion { project: String, merge_request: String, discussion: String },
-    Repository { project: String, file: RepositoryFile },
+    Discussions {
+        project: String,
+        merge_request: String,
+    },
+    Discuss {
+        project: String,
+        merge_request: String,
+    },
+    Discussion {
+        project: String,
+        merge_request: String,
+        discussion: String,
+    },
+    Repository {
+        project: String,
+        file: RepositoryFile,
+    },
     ImportMergeRequests,
-    ImportObjects { project: String },
-    ImportRefs { project: String },
+    ImportObjects {
+        project: String,
+    },
+    ImportRefs {
+        project: String,
+    },
+    /// What an administrator does for the store.
+    Maintain(Task),
 }
 
 /// What git's "dumb" protocol asks for.
@@ -73,6 +97,9 @@ pub fn route(method: &Method, path: &str) -> Result<Route, Error> {
                 return Err(Error::method_not_allowed(GET));
             }
             Ok(Route::Repository { project: text(project)?, file: repository_file(rest) })
+        }
+        [Segment("maintenance"), Segment("suggestions"), Segment(task)] => {
+            Task::named(method, task).map(Route::Maintain)
         }
         [Segment("import"), Segment("suggestions"), rest @ ..] => {
             let route = match rest {

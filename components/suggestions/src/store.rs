@@ -3,11 +3,15 @@
 mod branch;
 mod object;
 mod record;
+mod space;
 mod thread;
+mod walk;
 
-pub use branch::{Head, Names, Tip, head, names, save_names, update_head};
-pub use object::{Loose, MAX_WHOLE, Writer, blob, commit, exists, loose, save, tree};
+pub use branch::{Head, Names, Tip, head, names, save_left, save_names, update_head};
+pub use object::{Loose, MAX_WHOLE, Writer, blob, commit, exists, keep, loose, may_be_head, save, tree};
+pub use space::{Space, current as current_space, in_time};
 pub use thread::{discussion, discussions, locate, reserve_note, reserve_suggestions, save_discussion};
+pub use walk::Repositories;
 
 use crate::git::Id;
 use crate::merge_request::MergeRequest;
@@ -25,11 +29,15 @@ pub const PREFIX: &str = "suggestions/v1/";
 /// The keys below [`PREFIX`]; the crate's documentation has the table. Numbers are a project's id
 /// and a merge request's number in it.
 enum Key<'a> {
-    Object(u64, Id),
+    Object(Space, u64, Id),
     /// A piece of a stored object, by the id of what wrote it.
-    Chunk(&'a str, usize),
+    Chunk(Space, &'a str, usize),
+    /// Which space is current.
+    Space,
     Branch(u64, &'a str),
     Branches(u64),
+    /// Where a branch stood before it was moved.
+    Left(&'a str),
     MergeRequest(u64, u64),
     Discussions(u64, u64),
     /// A full page of a list of discussions.
@@ -45,11 +53,15 @@ impl std::fmt::Display for Key<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
         f.write_str(PREFIX)?;
         match self {
-            Key::Object(project, id) => write!(f, "object/{project}/{id}"),
-            Key::Chunk(upload, number) => write!(f, "chunk/{upload}/{number}"),
+            Key::Object(Space::First, project, id) => write!(f, "object/{project}/{id}"),
+            Key::Object(Space::Second, project, id) => write!(f, "object2/{project}/{id}"),
+            Key::Chunk(Space::First, upload, number) => write!(f, "chunk/{upload}/{number}"),
+            Key::Chunk(Space::Second, upload, number) => write!(f, "chunk2/{upload}/{number}"),
+            Key::Space => f.write_str("space"),
             // Encoded, because a name has slashes, and what is below a root belongs to it.
             Key::Branch(project, name) => write!(f, "ref/{project}/{}", kit::path::encode(name)),
             Key::Branches(project) => write!(f, "branches/{project}"),
+            Key::Left(id) => write!(f, "reflog/{id}"),
             Key::MergeRequest(project, iid) => write!(f, "merge_request/{project}/{iid}"),
             Key::Discussions(project, iid) => write!(f, "discussions/{project}/{iid}"),
             Key::Page(id) => write!(f, "page/{id}"),

@@ -14,6 +14,7 @@ use directory::access;
 use directory::project::{self, Project};
 use directory::user;
 use http::StatusCode;
+use kit::gc;
 use kit::params::{Checks, Params};
 use kit::root::Decision;
 use kit::store::Fault;
@@ -173,19 +174,23 @@ impl<'a> Batch<'a> {
         let (Some(head), Some(snapshot)) = (view.head(), view.snapshot()) else {
             return Err(refused(Reason::BranchDeleted));
         };
+        let space = store::current_space(env)?;
         let mut changed = BTreeMap::new();
         for (path, (blob, replacements)) in &edits {
             let Some(before) = files.get(self.source.id, *blob)? else { return Err(refused(Reason::FileNotFound)) };
             let after = Object::new(Kind::Blob, lines::replace(&before, replacements));
-            store::save(env, self.source.id, &after)?;
+            store::save(env, space, self.source.id, &after)?;
             changed.insert(*path, after.id);
         }
         let trees = snapshot.replace(&changed);
-        trees.iter().try_for_each(|tree| store::save(env, self.source.id, tree))?;
+        trees.iter().try_for_each(|tree| store::save(env, space, self.source.id, tree))?;
         let root = trees.last().map(|tree| tree.id).ok_or_else(|| Error::internal("a commit without a folder"))?;
         let contents = Commit::contents(root, head.commit, &self.signature()?, message);
         let commit = Object::new(Kind::Commit, contents);
-        store::save(env, self.source.id, &commit)?;
+        store::save(env, space, self.source.id, &commit)?;
+        if gc::is_too_late(env) {
+            return Err(Fault::TooLate.into());
+        }
         let applied = self.items.iter().map(|item| item.suggestion.id).collect();
         let tip = Head { commit: commit.id, applied, operation: self.operation.clone() };
         Ok(Decision::Write(Tip::At(tip), commit.id))

@@ -154,6 +154,7 @@ fn suggestions(call: &Call, body: &str, place: Place) -> Result<(Option<File>, V
         let text = format!("suggestions can be made for files of at most {} bytes", store::MAX_WHOLE);
         return Err(Error::bad_request(&text));
     };
+    store::keep(&call.env, place.file.project_id, place.file.blob, &contents)?;
     let first = store::reserve_suggestions(&call.env, fences.len())?;
     let suggestions: Vec<Suggestion> =
         (first..).zip(fences).map(|(id, fence)| Suggestion::new(id, fence, place.line, &contents)).collect();

@@ -9,7 +9,8 @@ use crate::git::{Id, Kind};
 use crate::store::{self, Head, Names, Tip};
 use directory::project::{self, Lookup};
 use kit::root::Decision;
-use kit::{Error, Request, Response};
+use kit::store::Fault;
+use kit::{Env, Error, Request, Response};
 use serde::{Deserialize, Serialize};
 use stream::Stream;
 
@@ -57,7 +58,8 @@ pub async fn objects(call: &Call, project: &str, request: Request) -> Result<Res
     require_admin(call)?;
     let (env, project) = (&call.env, project_id(call, project)?);
     let mut stream = Stream::new(request.body);
-    let mut writer = store::Writer::new(env, project);
+    let space = store::current_space(env)?;
+    let mut writer = store::Writer::new(env, space, project);
     let mut report = Objects::default();
     while let Some(line) = stream.line().await? {
         let bad = |why: &str| {
@@ -65,7 +67,8 @@ pub async fn objects(call: &Call, project: &str, request: Request) -> Result<Res
             Error::bad_request(&format!("`{line}`: {why}"))
         };
         let (id, kind, size) = header(&line).ok_or_else(|| bad("not a line `<id> <type> <size>`"))?;
-        let is_known = store::exists(env, project, id)?;
+        store::in_time(env)?;
+        let is_known = store::exists(env, space, project, id)?;
         if !is_known {
             writer.begin(id, kind, size)?;
         }
@@ -127,7 +130,9 @@ struct Failed {
 }
 
 /// `POST /import/suggestions/:project/refs`: moves each branch or tag that still stands where the
-/// sender believes it does, to a commit (or tag object) that is there.
+/// sender believes it does, to a commit (or tag object) that is there. Objects that no branch
+/// reaches are removed a day later, so it has to be one where a branch stands or that was sent within
+/// the last twelve hours, with all that no branch reaches.
 pub async fn refs(call: &Call, project: &str, request: Request) -> Result<Response, Error> {
     require_admin(call)?;
     let (env, project) = (&call.env, project_id(call, project)?);
@@ -159,9 +164,10 @@ fn move_ref(call: &Call, project: u64, wanted: &Move) -> Result<Result<bool, Str
         return Ok(Err("not a name of a branch (`heads/…`) or tag (`tags/…`)".into()));
     }
     if let Some(new) = wanted.new
-        && !store::exists(env, project, new)?
+        && !store::may_be_head(env, project, new)?
+        && !is_head(env, project, new)?
     {
-        return Ok(Err(format!("object {new} is not there; send it first")));
+        return Ok(Err(format!("object {new} is not there, or was sent too long ago; send it first")));
     }
     let operation = env.id();
     store::update_head(env, project, &wanted.name, |head| -> Result<_, Error> {
@@ -176,6 +182,7 @@ fn move_ref(call: &Call, project: u64, wanted: &Move) -> Result<Result<bool, Str
             let stands = current.map_or("it is not there".to_owned(), |id| format!("it stands at {id}"));
             return Ok(Decision::Done(Err(format!("{stands}, not where it was believed to"))));
         }
+        current.map_or(Ok(()), |left| store::save_left(env, project, left))?;
         Ok(Decision::Write(
             match wanted.new {
                 Some(commit) => Tip::At(Head { commit, applied: Vec::new(), operation: operation.clone() }),
@@ -184,6 +191,16 @@ fn move_ref(call: &Call, project: u64, wanted: &Move) -> Result<Result<bool, Str
             Ok(true),
         ))
     })
+}
+
+/// Whether a branch or tag stands there already.
+fn is_head(env: &Env, project: u64, id: Id) -> Result<bool, Fault> {
+    for name in store::names(env, project)?.names {
+        if store::head(env, project, &name)?.is_some_and(|head| head.commit == id) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Whether git would accept this as the name of a branch or tag below `refs/`.

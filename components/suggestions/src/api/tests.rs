@@ -5,6 +5,7 @@ mod discuss;
 mod faults;
 mod golden;
 mod import;
+mod maintenance;
 mod random;
 mod repository;
 
@@ -229,9 +230,9 @@ impl Forge {
     /// A local repository with all that the project's has, checked by git.
     pub fn clone(&self, project: u64) -> Repository {
         let repository = Repository::empty();
-        let prefix = format!("suggestions/v1/object/{project}/");
+        let prefixes = ["object", "object2"].map(|space| format!("suggestions/v1/{space}/{project}/"));
         for key in self.store.keys() {
-            let Some(id) = key.strip_prefix(&prefix) else { continue };
+            let Some(id) = prefixes.iter().find_map(|prefix| key.strip_prefix(prefix.as_str())) else { continue };
             let (folder, name) = id.split_at(2);
             let loose = self.get(&format!("projects/{project}/repository.git/objects/{folder}/{name}"), "root");
             let folder = repository.path().join(".git/objects").join(folder);

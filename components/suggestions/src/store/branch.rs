@@ -5,8 +5,8 @@
 //! whoever moves it on first writes a record for each of them. A suggestion is therefore applied if
 //! it has a record or if the head of its branch names it, at every moment and after every crash.
 
-use super::record::{HeadRecord, NamesRecord};
-use super::{Applied, Key, save_applied};
+use super::record::{HeadRecord, LeftRecord, NamesRecord};
+use super::{Applied, Key, put, save_applied};
 use crate::git::Id;
 use kit::Env;
 use kit::root::{self, Decision};
@@ -60,6 +60,13 @@ pub fn update_head<T, E: From<Fault>>(
             }
         })
     })
+}
+
+/// Notes where a branch stood, before it is moved to where that may not be in its history, so that
+/// the removal of garbage does not miss what goes from one branch to another meanwhile, and what is
+/// built on it in this moment is whole.
+pub fn save_left(env: &Env, project: u64, commit: Id) -> Result<(), Fault> {
+    put(env, &Key::Left(&env.later().id()), &LeftRecord { project_id: project, commit })
 }
 
 /// Writes the records of the suggestions that a head names, where they are missing: whoever made

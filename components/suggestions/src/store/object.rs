@@ -2,6 +2,7 @@
 //! handed to git as they are. A larger one lies in chunks, which a small record names.
 
 use super::Key;
+use super::space::{self, Space};
 use crate::git::{Commit, Id, Kind, Object, Tree, finish, read_header};
 use bytes::Bytes;
 use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
@@ -37,21 +38,56 @@ pub enum Loose {
     Chunks(Vec<String>),
 }
 
-/// The object as git stores it, if it is there. 1 read.
+/// The object as git stores it, if it is there. 1 read, or 2.
 pub fn loose(env: &Env, project: u64, id: Id) -> Result<Option<Loose>, Fault> {
-    let key = Key::Object(project, id).to_string();
-    let Some(bytes) = env.blob(&key)? else { return Ok(None) };
-    if !bytes.starts_with(b"{") {
-        return Ok(Some(Loose::Whole(bytes)));
+    let keys = Space::BOTH.map(|space| (space, Key::Object(space, project, id).to_string()));
+    // What this instance knows is not asked for in the other space.
+    let known = keys.iter().find_map(|(space, key)| Some((*space, key, env.blobs.peek(key)?)));
+    if let Some((space, key, bytes)) = known {
+        return read_loose(space, key, bytes).map(Some);
     }
-    let InChunks { upload, chunks } = serde_json::from_slice(&bytes).map_err(|why| Fault::corrupt(&key, why))?;
-    Ok(Some(Loose::Chunks((0..chunks).map(|number| Key::Chunk(&upload, number).to_string()).collect())))
+    for (space, key) in &keys {
+        if let Some(bytes) = env.blob(key)? {
+            return read_loose(*space, key, bytes).map(Some);
+        }
+    }
+    Ok(None)
 }
 
-/// Whether a project's repository has an object. 1 read.
-pub fn exists(env: &Env, project: u64, id: Id) -> Result<bool, Fault> {
-    let key = Key::Object(project, id).to_string();
-    Ok(env.blobs.peek(&key).is_some() || env.store.exists(&key)?)
+/// The stored form that is under a key.
+fn read_loose(space: Space, key: &str, bytes: Bytes) -> Result<Loose, Fault> {
+    if !bytes.starts_with(b"{") {
+        return Ok(Loose::Whole(bytes));
+    }
+    let InChunks { upload, chunks } = serde_json::from_slice(&bytes).map_err(|why| Fault::corrupt(key, why))?;
+    Ok(Loose::Chunks((0..chunks).map(|number| Key::Chunk(space, &upload, number).to_string()).collect()))
+}
+
+/// Whether a project's repository has an object in the space that may be relied on. 1 read.
+pub fn exists(env: &Env, space: Space, project: u64, id: Id) -> Result<bool, Fault> {
+    env.store.exists(&Key::Object(space, project, id).to_string())
+}
+
+/// Whether it has it at all. 1 read, or 2.
+pub fn is_anywhere(env: &Env, project: u64, id: Id) -> Result<bool, Fault> {
+    let [first, second] = Space::BOTH.map(|space| exists(env, space, project, id));
+    Ok(first? || second?)
+}
+
+/// Whether an object was sent so lately that all that was sent with it is there. 2 reads, rarely 3.
+pub fn may_be_head(env: &Env, project: u64, id: Id) -> Result<bool, Fault> {
+    let Some(turn) = space::turn(env)? else { return exists(env, Space::First, project, id) };
+    Ok(exists(env, turn.current, project, id)?
+        || turn.is_recent(env.now) && exists(env, turn.current.other(), project, id)?)
+}
+
+/// Makes sure that a file that was found is not removed as garbage before something names it.
+pub fn keep(env: &Env, project: u64, id: Id, contents: &Bytes) -> Result<(), Fault> {
+    let space = space::current(env)?;
+    if exists(env, space, project, id)? {
+        return Ok(());
+    }
+    save(env, space, project, &Object { id, kind: Kind::Blob, contents: contents.to_vec() })
 }
 
 /// What a look for an object's contents comes to.
@@ -65,7 +101,7 @@ pub enum Found {
 
 /// An object's contents. 1 read, and 1 for each MiB of what is stored.
 pub fn find(env: &Env, project: u64, id: Id) -> Result<Found, Fault> {
-    let corrupt = |why: &str| Fault::corrupt(&Key::Object(project, id).to_string(), why);
+    let corrupt = |why: &str| Fault::corrupt(&Key::Object(Space::First, project, id).to_string(), why);
     let mut inflater = Inflater::new();
     match loose(env, project, id)? {
         None => return Ok(Found::Missing),
@@ -89,7 +125,7 @@ pub fn find(env: &Env, project: u64, id: Id) -> Result<Found, Fault> {
 
 /// An object that another one names, so it must be there.
 fn named(env: &Env, project: u64, id: Id, kind: Kind) -> Result<Bytes, Fault> {
-    let corrupt = |why: &str| Fault::corrupt(&Key::Object(project, id).to_string(), why);
+    let corrupt = |why: &str| Fault::corrupt(&Key::Object(Space::First, project, id).to_string(), why);
     match find(env, project, id)? {
         Found::Object(found, contents) if found == kind => Ok(contents),
         Found::Object(found, _) => Err(corrupt(&format!("a {} and not a {}", found.as_str(), kind.as_str()))),
@@ -107,7 +143,7 @@ pub fn blob(env: &Env, project: u64, id: Id) -> Result<Result<Bytes, u64>, Fault
 }
 
 pub fn tree(env: &Env, project: u64, id: Id) -> Result<Tree, Fault> {
-    let not_a_tree = || Fault::corrupt(&Key::Object(project, id).to_string(), "it is not a tree");
+    let not_a_tree = || Fault::corrupt(&Key::Object(Space::First, project, id).to_string(), "it is not a tree");
     Tree::parse(named(env, project, id, Kind::Tree)?).ok_or_else(not_a_tree)
 }
 
@@ -120,8 +156,8 @@ pub fn commit(env: &Env, project: u64, id: Id) -> Result<Option<Commit>, Fault> 
 }
 
 /// Writes a new object.
-pub fn save(env: &Env, project: u64, object: &Object) -> Result<(), Fault> {
-    let mut writer = Writer::new(env, project);
+pub fn save(env: &Env, space: Space, project: u64, object: &Object) -> Result<(), Fault> {
+    let mut writer = Writer::new(env, space, project);
     writer.begin(object.id, object.kind, object.contents.len() as u64)?;
     writer.write(&object.contents)?;
     writer.end().map(drop)
@@ -177,10 +213,125 @@ impl Inflater {
     }
 }
 
+/// What removing garbage and checks want to know of an object.
+pub struct Scanned {
+    pub kind: Kind,
+    /// None of a file: it names nothing.
+    pub contents: Option<Bytes>,
+    /// Of its chunks, in each space that has the object.
+    pub uploads: Vec<String>,
+    /// What is stored of it, as far as it was read, in bytes.
+    pub size: usize,
+}
+
+/// Reads an object past the instance's cache; to its end, to compare its id, if `check`. A fault
+/// unless it is there and sound, in each space that has it.
+pub fn scan(env: &Env, project: u64, id: Id, check: bool) -> Result<Scanned, Fault> {
+    let mut scanned: Option<Scanned> = None;
+    for space in Space::BOTH {
+        let key = Key::Object(space, project, id).to_string();
+        let Some(bytes) = env.store.get(&key)? else { continue };
+        let mut scan = Scan::new(check);
+        let mut next = Scanned { kind: Kind::Blob, contents: None, uploads: Vec::new(), size: bytes.len() };
+        match read_loose(space, &key, bytes.clone().into())? {
+            Loose::Whole(bytes) => drop(scan.feed(&bytes).map_err(|why| Fault::corrupt(&key, why))?),
+            Loose::Chunks(keys) => {
+                let record: InChunks = serde_json::from_slice(&bytes).map_err(|why| Fault::corrupt(&key, why))?;
+                next.uploads.push(record.upload);
+                for chunk in keys {
+                    let bytes = env.store.get(&chunk)?.ok_or_else(|| Fault::corrupt(&chunk, "it is missing"))?;
+                    next.size += bytes.len();
+                    if scan.feed(&bytes).map_err(|why| Fault::corrupt(&chunk, why))? {
+                        break;
+                    }
+                }
+            }
+        }
+        (next.kind, next.contents) = scan.finish(id).map_err(|why| Fault::corrupt(&key, why))?;
+        if let Some(other) = scanned.take() {
+            next.uploads.extend(other.uploads);
+            next.size += other.size;
+        }
+        scanned = Some(next);
+    }
+    let missing = || Fault::corrupt(&Key::Object(Space::First, project, id).to_string(), "it is missing");
+    scanned.ok_or_else(missing)
+}
+
+/// The largest folder, commit or tag that is followed, in bytes.
+const MAX_FOLLOWED: usize = 256 << 20;
+
+/// Takes zlib apart, and keeps no more of it than is needed.
+struct Scan {
+    zlib: Decompress,
+    check: bool,
+    /// Header and contents; of a file only the header and what came with it.
+    bytes: Vec<u8>,
+    header: Option<(Kind, u64, usize)>,
+    hasher: Sha1,
+    size: u64,
+    ended: bool,
+}
+
+impl Scan {
+    fn new(check: bool) -> Self {
+        let (zlib, hasher) = (Decompress::new(true), Sha1::new());
+        Scan { zlib, check, bytes: Vec::new(), header: None, hasher, size: 0, ended: false }
+    }
+
+    /// Whether that is enough.
+    fn feed(&mut self, mut input: &[u8]) -> Result<bool, &'static str> {
+        let mut part = Vec::with_capacity(64 << 10);
+        while !self.ended {
+            part.clear();
+            let before = self.zlib.total_in();
+            let status = self.zlib.decompress_vec(input, &mut part, FlushDecompress::None);
+            self.ended = status.map_err(|_| "it is not zlib")? == Status::StreamEnd;
+            let taken = usize::try_from(self.zlib.total_in() - before).unwrap_or(usize::MAX);
+            input = input.get(taken..).unwrap_or_default();
+            self.size += part.len() as u64;
+            if self.check {
+                self.hasher.update(&part);
+            }
+            let is_file = self.header.is_some_and(|(kind, ..)| kind == Kind::Blob);
+            if !is_file {
+                self.bytes.extend_from_slice(&part);
+            }
+            if self.bytes.len() > MAX_FOLLOWED {
+                return Err("it is too large to be followed");
+            }
+            self.header = self.header.or_else(|| read_header(&self.bytes));
+            if !self.check && self.header.is_some_and(|(kind, ..)| kind == Kind::Blob) {
+                return Ok(true);
+            }
+            if part.is_empty() || input.is_empty() && part.len() < part.capacity() {
+                break;
+            }
+        }
+        Ok(self.ended)
+    }
+
+    /// The kind, and what is not a file's contents; the fault of an object with another id.
+    fn finish(self, id: Id) -> Result<(Kind, Option<Bytes>), &'static str> {
+        let (kind, size, header) = self.header.ok_or("it is not an object")?;
+        if !self.check && kind == Kind::Blob {
+            return Ok((kind, None));
+        }
+        if !self.ended || self.size != size + header as u64 {
+            return Err("it is not a whole object");
+        }
+        if self.check && finish(self.hasher) != id {
+            return Err("its contents have another id");
+        }
+        Ok((kind, (kind != Kind::Blob).then(|| Bytes::from(self.bytes).slice(header..))))
+    }
+}
+
 /// Writes objects, one after the other, of any size, in bounded memory. An object is there only
 /// after its contents were found to have its id.
 pub struct Writer<'a> {
     env: &'a Env,
+    space: Space,
     project: u64,
     zlib: [Compress; 2],
     current: Option<Current>,
@@ -201,8 +352,14 @@ struct Current {
 pub struct Mismatch;
 
 impl<'a> Writer<'a> {
-    pub fn new(env: &'a Env, project: u64) -> Self {
-        Writer { env, project, zlib: [Compress::new(LEVEL, true), Compress::new(TREE_LEVEL, true)], current: None }
+    pub fn new(env: &'a Env, space: Space, project: u64) -> Self {
+        Writer {
+            env,
+            space,
+            project,
+            zlib: [Compress::new(LEVEL, true), Compress::new(TREE_LEVEL, true)],
+            current: None,
+        }
     }
 
     /// Begins an object of `size` bytes.
@@ -233,7 +390,7 @@ impl<'a> Writer<'a> {
             let status = status.map_err(|why| Fault::Other(format!("zlib: {why}")))?;
             input = input.get(usize::try_from(zlib.total_in() - before).unwrap_or(usize::MAX)..).unwrap_or_default();
             if current.compressed.len() >= CHUNK {
-                current.spill(self.env, CHUNK)?;
+                current.spill(self.env, self.space, CHUNK)?;
             }
             let room = current.compressed.len() < current.compressed.capacity();
             if status == Status::StreamEnd || flush == FlushCompress::None && input.is_empty() && room {
@@ -249,7 +406,7 @@ impl<'a> Writer<'a> {
         if finish(current.hasher.clone()) != current.id {
             return Ok(Err(Mismatch));
         }
-        let key = Key::Object(self.project, current.id).to_string();
+        let key = Key::Object(self.space, self.project, current.id).to_string();
         if current.upload.is_none() {
             self.env.store.set(&key, &current.compressed)?;
             if current.kind != Kind::Blob {
@@ -257,7 +414,7 @@ impl<'a> Writer<'a> {
             }
             return Ok(Ok(()));
         }
-        current.spill(self.env, 1)?;
+        current.spill(self.env, self.space, 1)?;
         let upload = current.upload.unwrap_or_default();
         let record = serde_json::to_vec(&InChunks { upload, chunks: current.chunks });
         self.env.store.set(&key, &record.map_err(|why| Fault::corrupt(&key, why))?)?;
@@ -267,11 +424,11 @@ impl<'a> Writer<'a> {
 
 impl Current {
     /// Writes full chunks, and what is left if it has at least `least` bytes.
-    fn spill(&mut self, env: &Env, least: usize) -> Result<(), Fault> {
+    fn spill(&mut self, env: &Env, space: Space, least: usize) -> Result<(), Fault> {
         let upload = self.upload.get_or_insert_with(|| env.id());
         let mut written = 0;
         for chunk in self.compressed.chunks(CHUNK).filter(|chunk| chunk.len() >= least.min(CHUNK)) {
-            env.store.set(&Key::Chunk(upload, self.chunks).to_string(), chunk)?;
+            env.store.set(&Key::Chunk(space, upload, self.chunks).to_string(), chunk)?;
             self.chunks += 1;
             written += chunk.len();
         }

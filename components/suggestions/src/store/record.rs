@@ -64,7 +64,7 @@ impl From<&MergeRequest> for MergeRequestRecord {
 /// A branch that is gone is kept as `null`, as is a merge request.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 pub struct HeadRecord {
-    commit: Id,
+    pub commit: Id,
     #[serde(default, skip_serializing_if = "is_default")]
     applied: Vec<u64>,
     operation: String,
@@ -80,6 +80,13 @@ impl From<Head> for HeadRecord {
     fn from(head: Head) -> Self {
         HeadRecord { commit: head.commit, applied: head.applied, operation: head.operation }
     }
+}
+
+/// Where a branch or tag stood.
+#[derive(Serialize, Deserialize)]
+pub struct LeftRecord {
+    pub project_id: u64,
+    pub commit: Id,
 }
 
 #[derive(Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -165,6 +172,10 @@ struct SuggestionRecord {
 }
 
 impl DiscussionRecord {
+    pub fn created(&self) -> Timestamp {
+        self.created
+    }
+
     pub fn into_discussion(self, id: &str) -> Discussion {
         let position = |record: PositionRecord| Position {
             kind: record.kind,

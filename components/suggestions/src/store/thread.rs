@@ -5,6 +5,7 @@ use super::{Key, get, put};
 use crate::discussion::Discussion;
 use crate::suggestion::Suggestion;
 use kit::Env;
+use kit::gc;
 use kit::root::{self, Decision};
 use kit::store::Fault;
 
@@ -40,6 +41,9 @@ pub fn save_discussion(env: &Env, new: &Discussion) -> Result<(), Fault> {
             list.last.contains(&new.id) || list.pages.contains(&page) && read_page(env, &page)?.contains(&new.id);
         if is_there {
             return Ok(Decision::Done(()));
+        }
+        if gc::is_too_late(env) {
+            return Err(Fault::TooLate);
         }
         list.last.push(new.id.clone());
         if list.last.len() >= PAGE {
