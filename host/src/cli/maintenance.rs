@@ -1,8 +1,9 @@
 //! Tasks that areas do for the store in bounded steps: what `hexad gc` and `hexad fsck` share.
 
+use std::collections::VecDeque;
 use std::io::{self, IsTerminal};
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clap::Args;
 use indicatif::ProgressBar;
@@ -88,64 +89,77 @@ pub struct Problem {
 }
 
 /// Has every area do `task`, step by step, and gives the sums for each that has it. `wanted` goes
-/// with each step; `seen` is shown what each found.
+/// with each step; `seen` is shown what each found. While an area waits, the others go on.
 pub fn run(
     server: &Server,
     task: &str,
     wanted: &Value,
     mut seen: impl FnMut(&str, &Step) -> io::Result<()>,
 ) -> Result<Vec<(&'static str, Step)>, Failure> {
+    let bar = if io::stderr().is_terminal() { ProgressBar::new_spinner() } else { ProgressBar::hidden() };
     let mut sums = Vec::new();
-    for area in AREAS {
-        match run_area(server, area, task, wanted, &mut seen) {
-            Ok(sum) => sums.push((area, sum)),
-            Err(Stopped::Server(ServerError::NotServed { .. })) => {}
-            Err(Stopped::Server(error)) => return Err(format!("{area}: {error}").into()),
-            Err(Stopped::Output(error)) => return Err(error.into()),
+    let mut turns: VecDeque<Turn> = AREAS.into_iter().map(|area| Turn::new(area, wanted)).collect();
+    while let Some(mut turn) = turns.pop_front() {
+        while let Some(left) = turn.due.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) {
+            bar.set_message(format!("{}: {} s until requests under way are over", turn.area, left.as_secs() + 1));
+            bar.tick();
+            std::thread::sleep(left.min(Duration::from_secs(1)));
+        }
+        let step = match turn.step(server, task) {
+            Ok(step) => step,
+            Err(ServerError::NotServed { .. }) => continue,
+            Err(error) => return Err(format!("{}: {error}", turn.area).into()),
+        };
+        bar.suspend(|| seen(turn.area, &step))?;
+        turn.sum.add(&step);
+        bar.set_message(format!("{}: {} roots, {} keys", turn.area, turn.sum.roots, turn.sum.keys));
+        bar.tick();
+        match step.cursor {
+            None => sums.push((turn.area, turn.sum)),
+            // Whoever waits comes after those who do not, which leaves the turns in order of when
+            // they are due.
+            Some(cursor) if step.wait_seconds > 0 => {
+                turn.go_on(&cursor, step.wait_seconds);
+                turns.push_back(turn);
+            }
+            Some(cursor) => {
+                turn.go_on(&cursor, 0);
+                turns.push_front(turn);
+            }
         }
     }
+    bar.finish_and_clear();
     match sums.is_empty() {
         true => Err("no area of this server has such a task; is its manifest complete?".into()),
         false => Ok(sums),
     }
 }
 
-enum Stopped {
-    Server(ServerError),
-    Output(io::Error),
+/// An area that is at work.
+struct Turn {
+    area: &'static str,
+    /// What the next step is asked with, and when.
+    body: Value,
+    due: Instant,
+    sum: Step,
 }
 
-fn run_area(
-    server: &Server,
-    area: &str,
-    task: &str,
-    wanted: &Value,
-    seen: &mut impl FnMut(&str, &Step) -> io::Result<()>,
-) -> Result<Step, Stopped> {
-    let bar = if io::stderr().is_terminal() { ProgressBar::new_spinner() } else { ProgressBar::hidden() };
-    let mut body = wanted.clone();
-    let mut sum = Step::default();
-    loop {
-        let text = body.to_string();
-        let path = format!("maintenance/{area}/{task}");
-        let sent = server.post(&path, "application/json", SendBody::from_reader(&mut text.as_bytes()));
-        let step: Step = sent.map_err(Stopped::Server)?;
-        bar.suspend(|| seen(area, &step)).map_err(Stopped::Output)?;
-        sum.add(&step);
-        let Some(cursor) = step.cursor else {
-            bar.finish_and_clear();
-            return Ok(sum);
-        };
-        if let Some(fields) = body.as_object_mut() {
+impl Turn {
+    fn new(area: &'static str, wanted: &Value) -> Self {
+        Turn { area, body: wanted.clone(), due: Instant::now(), sum: Step::default() }
+    }
+
+    fn step(&self, server: &Server, task: &str) -> Result<Step, ServerError> {
+        let text = self.body.to_string();
+        let path = format!("maintenance/{}/{task}", self.area);
+        server.post(&path, "application/json", SendBody::from_reader(&mut text.as_bytes()))
+    }
+
+    fn go_on(&mut self, cursor: &str, wait_seconds: u64) {
+        if let Some(fields) = self.body.as_object_mut() {
             fields.insert("cursor".to_owned(), json!(cursor));
         }
-        for left in (1..=step.wait_seconds).rev() {
-            bar.set_message(format!("{area}: {left} s until requests under way are over"));
-            bar.tick();
-            std::thread::sleep(Duration::from_secs(1));
-        }
-        bar.set_message(format!("{area}: {} roots, {} keys", sum.roots, sum.keys));
-        bar.tick();
+        self.due = Instant::now() + Duration::from_secs(wait_seconds);
     }
 }
 

@@ -1,8 +1,8 @@
 //! A local repository, read with the program `git`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
-use std::io::{BufRead, BufReader, Seek, Write};
+use std::io::{BufRead, BufReader, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
@@ -81,15 +81,22 @@ impl Git {
         Ok(existing)
     }
 
-    /// A file with the ids of all objects that `wanted` lead to and `known` do not, one a line, and
-    /// how many there are.
+    /// A file with the ids of `wanted`, and of all objects that they lead to and `known` do not, one a
+    /// line, and how many there are. `wanted` are sent even if they are known, because the server
+    /// takes for a head only what was sent lately.
     pub fn list(&self, wanted: &[&str], known: &[String]) -> Result<(File, u64), Failure> {
+        let mut left: BTreeSet<&str> = wanted.iter().copied().collect();
         let wanted = wanted.iter().map(|id| format!("{id}\n"));
         let asked: String = wanted.chain(known.iter().map(|id| format!("^{id}\n"))).collect();
         let mut list = self.feed(&["rev-list", "--objects", "--no-object-names", "--stdin"], &asked)?;
         let mut count = 0;
         for line in BufReader::new(&list).lines() {
-            line?;
+            left.remove(line?.as_str());
+            count += 1;
+        }
+        list.seek(SeekFrom::End(0))?;
+        for id in &left {
+            writeln!(list, "{id}")?;
             count += 1;
         }
         list.rewind()?;
