@@ -66,6 +66,10 @@ fn matching(
             }
             sets.push(set);
         }
+        if let Filter::Created(between) | Filter::Updated(between) = filter {
+            let part = if matches!(filter, Filter::Created(_)) { Part::Created } else { Part::Updated };
+            sets.push(Rc::new(in_time(store, segment, part, between)?));
+        }
     }
     match place {
         Place::Everywhere => {}
@@ -86,15 +90,10 @@ fn matching(
         if found.is_empty() {
             break;
         }
-        match filter {
-            Filter::Lacks(keys) => {
-                for key in keys {
-                    found -= &*term(store, segment, key)?;
-                }
+        if let Filter::Lacks(keys) = filter {
+            for key in keys {
+                found -= &*term(store, segment, key)?;
             }
-            Filter::Created(between) => found &= in_time(segment, Part::Created, between)?,
-            Filter::Updated(between) => found &= in_time(segment, Part::Updated, between)?,
-            _ => {}
         }
     }
     for filter in filters {
@@ -122,13 +121,16 @@ fn united(store: &Store, segment: &Segment, keys: &[Vec<u8>]) -> Result<Rc<Roari
     }
 }
 
-fn in_time(segment: &Segment, part: Part, between: &Between) -> Result<RoaringBitmap, Fault> {
+fn in_time(store: &Store, segment: &Segment, part: Part, between: &Between) -> Result<RoaringBitmap, Fault> {
     if let Between { from: Some(from), to: Some(to) } = between
         && from > to
     {
         return Ok(RoaringBitmap::new());
     }
-    Ok(times::range(&segment.table(part), segment.documents(), between.from, between.to)?.bitmap())
+    times::range(&segment.table(part), segment.documents(), between.from, between.to, |blocks, make| {
+        let key = format!("{} {} {} {}", part.name(), segment.id, blocks.start, blocks.end);
+        store.warm.set(key.as_bytes(), make)
+    })
 }
 
 /// Filters by dates become filters by terms: the milestones and iterations that are meant today.

@@ -25,6 +25,9 @@ pub struct Entry {
     pub id: String,
     /// How many documents its tables have.
     pub documents: u32,
+    /// How many places its texts have.
+    #[serde(default)]
+    pub places: u64,
     /// Those that were superseded since.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dead: Option<Dead>,
@@ -58,6 +61,9 @@ const MAX_FAN: usize = 16;
 /// and the request that does it is answered. Beyond a million issues there is a segment for each
 /// further million.
 const MAX_DOCUMENTS: u32 = 1 << 20;
+
+/// Nor larger than this, in places: a search for a phrase needs two bits for each.
+const MAX_PLACES: u64 = 1 << 28;
 
 impl Entry {
     /// How many of its documents are not superseded.
@@ -112,10 +118,11 @@ fn within(run: &[Entry], tier: u32) -> Option<&[Entry]> {
     if run.iter().filter(|entry| entry.tier() == tier).count() < FAN {
         return None;
     }
-    let mut sum = 0_u32;
+    let (mut documents, mut places) = (0_u32, 0_u64);
     let fits = |entry: &&Entry| {
-        sum = sum.saturating_add(entry.living());
-        sum <= MAX_DOCUMENTS
+        documents = documents.saturating_add(entry.living());
+        places = places.saturating_add(entry.places);
+        documents <= MAX_DOCUMENTS && places <= MAX_PLACES
     };
     let count = run.iter().take(MAX_FAN).take_while(fits).count();
     // Segments that are too large together stay as they are.
@@ -127,7 +134,7 @@ mod tests {
     use super::*;
 
     fn entry(number: u32, documents: u32) -> Entry {
-        Entry { id: format!("s{number}"), documents, dead: None }
+        Entry { id: format!("s{number}"), documents, places: 60 * u64::from(documents), dead: None }
     }
 
     fn index(sizes: &[u32]) -> Index {
@@ -149,6 +156,11 @@ mod tests {
         assert_eq!(run(&[70_000, 70_000, 1, 70_000]), None);
         assert_eq!(run(&[70_000, 70_000, 1, 70_000, 70_000]), Some(vec![70_000, 70_000, 1, 70_000, 70_000]));
         assert_eq!(run(&[1 << 20, 1 << 20, 1 << 20, 1 << 20, 1 << 20]), None);
+        let mut long = index(&[1000; 5]);
+        long.segments.iter_mut().for_each(|entry| entry.places = MAX_PLACES / 3);
+        assert_eq!(long.run_to_merge().map(<[Entry]>::len), Some(3));
+        long.segments.iter_mut().for_each(|entry| entry.places = MAX_PLACES);
+        assert_eq!(long.run_to_merge(), None);
     }
 
     #[test]

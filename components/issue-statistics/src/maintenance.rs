@@ -28,7 +28,7 @@ pub fn commit(store: &Store, batch: Batch) -> Result<(), Fault> {
         }
         if documents > 0 {
             let dead = (!superseded.is_empty()).then(|| save_dead(store, &superseded)).transpose()?;
-            index.segments.push(Entry { id: id.clone(), documents, dead });
+            index.segments.push(Entry { id: id.clone(), documents, places: built.head.places, dead });
             changed = true;
         }
         index.note(&id);
@@ -81,7 +81,7 @@ fn merge_once(store: &Store) -> Result<bool, Fault> {
     let Some(run) = index.run_to_merge() else { return Ok(false) };
     let reading = store.for_merging();
     let mut inputs = Vec::new();
-    let mut documents = 0;
+    let (mut documents, mut places) = (0, 0);
     for entry in run.iter().filter(|entry| entry.living() > 0) {
         inputs.push(Input::new(reading.segment(&entry.id)?, dead_of(store, entry)?, documents));
         documents += entry.living();
@@ -90,6 +90,7 @@ fn merge_once(store: &Store) -> Result<bool, Fault> {
     if documents > 0 {
         let shelf: &dyn Shelf = store;
         let head = merge::merge(&inputs, documents, shelf, &id)?;
+        places = head.places;
         store.save_head(&id, &head)?;
     }
     let ids: Vec<String> = run.iter().map(|entry| entry.id.clone()).collect();
@@ -106,7 +107,7 @@ fn merge_once(store: &Store) -> Result<bool, Fault> {
             }
         }
         let dead = (!dead.is_empty()).then(|| save_dead(store, &dead)).transpose()?;
-        let merged = (documents > 0).then(|| Entry { id: id.clone(), documents, dead });
+        let merged = (documents > 0).then(|| Entry { id: id.clone(), documents, places, dead });
         let replaced: Vec<Entry> = index.segments.splice(at..at + ids.len(), merged).collect();
         for entry in replaced {
             index.retired.push(Retired::Segment(entry.id));

@@ -10,12 +10,16 @@
 //! | `created`, `updated` | the first moment of a block | [moments](times) and documents |
 //! | `words` | the first word of a block | [words](words), with what is so rare that it needs no list |
 //! | `title-documents`, `description-documents` | a word | the documents with it |
-//! | `title-places`, `description-places` | a word | where in each of them, see [`words`] |
+//! | `title-places`, `description-places` | a word | its [places](places) |
+//! | `title-lengths`, `description-lengths` | the first document of a block | how [long](lengths) the texts are |
+//! | `title-edges`, `description-edges` | an [edge](edges) of words and a number | places, for the frequent |
 //! | `grams` | `b`, `t` or `d` and a part of a word | blocks of `words`; documents, for the frequent |
 
 pub mod build;
+pub mod edges;
 pub mod grams;
 pub mod ids;
+pub mod lengths;
 pub mod merge;
 pub mod phrase;
 pub mod places;
@@ -38,6 +42,9 @@ pub struct Head {
     /// The lowest and the highest id of an issue.
     #[serde(default)]
     pub ids: (u64, u64),
+    /// How many places its texts have together.
+    #[serde(default)]
+    pub places: u64,
     /// By [`Part::name`].
     pub tables: BTreeMap<String, Index>,
 }
@@ -59,6 +66,8 @@ pub enum Part {
     Words,
     Documents(Field),
     Places(Field),
+    Lengths(Field),
+    Edges(Field),
     Grams,
 }
 
@@ -83,6 +92,10 @@ impl Part {
             Part::Documents(Field::Description) => "description-documents",
             Part::Places(Field::Title) => "title-places",
             Part::Places(Field::Description) => "description-places",
+            Part::Lengths(Field::Title) => "title-lengths",
+            Part::Lengths(Field::Description) => "description-lengths",
+            Part::Edges(Field::Title) => "title-edges",
+            Part::Edges(Field::Description) => "description-edges",
             Part::Grams => "grams",
         }
     }

@@ -136,19 +136,67 @@ impl Bits {
         self.0.iter_mut().zip(&other.0).for_each(|(word, other)| *word &= !other);
     }
 
+    /// Keeps what `other` has, too.
+    pub fn intersect(&mut self, other: &Bits) {
+        self.0.iter_mut().zip(&other.0).for_each(|(word, other)| *word &= other);
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.iter().all(|word| *word == 0)
+    }
+
+    /// Calls `each` for every number, ascending.
+    pub fn for_each(&self, mut each: impl FnMut(u32)) {
+        for (start, word) in (0..).step_by(64).zip(&self.0) {
+            let mut word = *word;
+            while word != 0 {
+                each(start + word.trailing_zeros());
+                word &= word - 1;
+            }
+        }
+    }
+
+    /// Parts of `size` numbers, each from 0; `size` is a multiple of 64.
+    pub fn parts(&self, size: u32) -> impl Iterator<Item = Bits> {
+        self.0.chunks((size / 64).max(1) as usize).map(|words| Bits(words.to_vec()))
+    }
+
+    /// Appends the stored form, or that as differences if it is smaller.
+    pub fn put_smaller(&self, into: &mut Vec<u8>) {
+        let most = 1 + self.0.iter().rposition(|word| *word != 0).map_or(0, |last| (last + 1) * 8);
+        let count: usize = self.0.iter().map(|word| word.count_ones() as usize).sum();
+        if count >= most {
+            return self.put(into);
+        }
+        let before = into.len();
+        into.push(LIST);
+        let mut previous = 0;
+        self.for_each(|number| {
+            varint::put(into, u64::from(number - previous));
+            previous = number;
+        });
+        if into.len() - before > most {
+            into.truncate(before);
+            self.put(into);
+        }
+    }
+
     /// Appends the stored form.
     pub fn put(&self, into: &mut Vec<u8>) {
         into.push(BITS);
-        into.extend(self.bytes());
+        self.put_bytes(into);
     }
 
     pub fn bitmap(&self) -> RoaringBitmap {
-        RoaringBitmap::from_lsb0_bytes(0, &self.bytes().collect::<Vec<u8>>())
+        let mut bytes = Vec::new();
+        self.put_bytes(&mut bytes);
+        RoaringBitmap::from_lsb0_bytes(0, &bytes)
     }
 
-    fn bytes(&self) -> impl Iterator<Item = u8> + '_ {
+    fn put_bytes(&self, into: &mut Vec<u8>) {
         let used = self.0.iter().rposition(|word| *word != 0).map_or(0, |last| last + 1);
-        self.0.iter().take(used).flat_map(|word| word.to_le_bytes())
+        into.reserve(used * 8);
+        self.0.iter().take(used).for_each(|word| into.extend_from_slice(&word.to_le_bytes()));
     }
 }
 
@@ -220,6 +268,32 @@ mod tests {
         bits.subtract(&less);
         all.remove(1001);
         assert_eq!(bits.bitmap(), all);
+        let mut numbers = Vec::new();
+        bits.for_each(|number| numbers.push(number));
+        assert_eq!(numbers, all.iter().collect::<Vec<u32>>());
+        let mut some = Bits::new(100_000);
+        [7, 9, 1001].into_iter().for_each(|number| some.insert(number));
+        bits.intersect(&some);
+        assert_eq!(bits.bitmap(), [7, 9].into());
+        bits.intersect(&less);
+        assert!(bits.is_empty() && !some.is_empty());
+    }
+
+    #[test]
+    fn parts_are_the_whole_in_the_smaller_form() {
+        for step in [1, 3, 7, 9, 20, 1000] {
+            let mut bits = Bits::new(1000);
+            (0..1000).step_by(step).for_each(|number| bits.insert(number));
+            let mut all = Bits::new(1000);
+            for (number, part) in (0..).zip(bits.parts(128)) {
+                let (mut stored, mut smallest) = (Vec::new(), Vec::new());
+                part.put_smaller(&mut stored);
+                put(&mut smallest, &numbers(&stored));
+                assert!(stored.len() <= smallest.len(), "{step}");
+                all.unite_shifted(&stored, number * 128).unwrap();
+            }
+            assert_eq!(all.bitmap(), bits.bitmap(), "{step}");
+        }
     }
 
     #[test]

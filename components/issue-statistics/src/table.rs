@@ -133,6 +133,16 @@ impl<'a, P: Pages> Table<'a, P> {
         Ok(page.get(at).map(|(key, value)| page.entry(key, value)))
     }
 
+    /// The place, from 0, of the last entry whose key is not above `key`.
+    pub fn rank(&self, key: &[u8]) -> Result<Option<u32>, Fault> {
+        let Some(number) = self.page_of(key) else { return Ok(None) };
+        let before = self.index.pages.get(number).map_or(0, |page| page.before);
+        let page = self.page(number)?;
+        let at = page.lower_bound(key).ok_or_else(|| self.pages.damaged())?;
+        let above = usize::from(page.get(at).is_none_or(|(found, _)| found != key));
+        Ok(at.checked_sub(above).map(|at| before + at as u32))
+    }
+
     /// The entry at this place, from 0.
     pub fn nth(&self, n: u32) -> Result<Entry, Fault> {
         let number = self.index.pages.partition_point(|page| page.before <= n).checked_sub(1);
@@ -165,7 +175,7 @@ impl<'a, P: Pages> Table<'a, P> {
     }
 }
 
-/// A place in a table.
+/// A place in a table, from which it is read on.
 pub struct Cursor<'a, P> {
     table: Table<'a, P>,
     number: usize,
@@ -188,6 +198,27 @@ impl<P: Pages> Cursor<'_, P> {
             self.at = 0;
             self.load()?;
         }
+    }
+
+    /// The value under exactly this key, which is not below those that were asked for before.
+    pub fn seek(&mut self, key: &[u8]) -> Result<Option<Bytes>, Fault> {
+        let pages = self.table.index.pages.get(self.number + 1..).unwrap_or_default();
+        if pages.first().is_some_and(|next| next.first.as_slice() <= key) {
+            self.number += pages.partition_point(|page| page.first.as_slice() <= key);
+            self.at = 0;
+            self.load()?;
+        }
+        let Some(page) = &self.page else { return Ok(None) };
+        let damaged = || self.table.pages.damaged();
+        let is_below = |at: usize| Some(at < page.count && page.get(at)?.0 < key);
+        let mut step = 1;
+        while is_below(self.at + step).ok_or_else(damaged)? {
+            self.at += step;
+            step *= 2;
+        }
+        self.at = page.lower_bound_in(key, self.at, (self.at + step).min(page.count)).ok_or_else(damaged)?;
+        let entry = page.get(self.at).filter(|(found, _)| *found == key);
+        Ok(entry.map(|(_, value)| page.bytes.slice_ref(value)))
     }
 
     fn load(&mut self) -> Result<bool, Fault> {
@@ -230,7 +261,11 @@ impl Page {
 
     /// The place of the first key that is not below `key`.
     fn lower_bound(&self, key: &[u8]) -> Option<usize> {
-        let (mut low, mut high) = (0, self.count);
+        self.lower_bound_in(key, 0, self.count)
+    }
+
+    /// The same between `low` and `high`, `high` if all there are below.
+    fn lower_bound_in(&self, key: &[u8], mut low: usize, mut high: usize) -> Option<usize> {
         while low < high {
             let middle = low.midpoint(high);
             if self.get(middle)?.0 < key {
@@ -289,8 +324,11 @@ mod tests {
             assert_eq!(table.get(above.as_bytes()).unwrap(), None);
             assert_eq!(table.floor(above.as_bytes()).unwrap().unwrap().key, key(number));
             assert_eq!(table.floor(&key(number)).unwrap().unwrap().key, key(number));
+            assert_eq!(table.rank(above.as_bytes()).unwrap(), Some(number));
+            assert_eq!(table.rank(&key(number)).unwrap(), Some(number));
         }
         assert_eq!(table.floor(b"a").unwrap(), None);
+        assert_eq!(table.rank(b"a").unwrap(), None);
         assert_eq!(table.get(b"a").unwrap(), None);
         assert!(table.nth(10_000).is_err());
     }
@@ -310,11 +348,30 @@ mod tests {
     }
 
     #[test]
+    fn seeking_goes_forward() {
+        let (memory, index) = table(10_000);
+        let table = || Table { index: &index, pages: &memory };
+        for step in [1, 2, 3, 17, 999, 5000] {
+            let mut cursor = table().from(&[]).unwrap();
+            for number in (0..10_000).step_by(step) {
+                let found = cursor.seek(&key(number)).unwrap();
+                assert_eq!(found.map(|value| value.len()), Some((number % 100) as usize), "{number} by {step}");
+                assert!(cursor.seek(&key(number)).unwrap().is_some());
+                assert_eq!(cursor.seek(format!("key{:06}", number * 2 + 1).as_bytes()).unwrap(), None);
+            }
+            assert_eq!(cursor.seek(b"z").unwrap(), None);
+        }
+        assert_eq!(table().from(&[]).unwrap().seek(b"a").unwrap(), None);
+    }
+
+    #[test]
     fn an_empty_table_has_nothing() {
         let (memory, index) = table(0);
         let table = Table { index: &index, pages: &memory };
         assert_eq!((table.get(b"a").unwrap(), table.floor(b"a").unwrap()), (None, None));
         assert_eq!(table.from(b"").unwrap().next().unwrap(), None);
+        let table = Table { index: &index, pages: &memory };
+        assert_eq!(table.from(b"").unwrap().seek(b"a").unwrap(), None);
     }
 
     #[test]

@@ -94,6 +94,24 @@ pub fn grams(word: &str, mut each: impl FnMut(Gram)) {
     }
 }
 
+/// Calls `each` for the gram of every length that a word starts with.
+pub fn starts(word: &str, mut each: impl FnMut(Gram)) {
+    let mut gram = 0;
+    for (length, char) in (0..).zip(word.chars().take(GRAM)) {
+        gram |= (u64::from(u32::from(char)) + 1) << (length * BITS);
+        each(gram);
+    }
+}
+
+/// Calls `each` for the gram of every length that a word ends with.
+pub fn ends(word: &str, mut each: impl FnMut(Gram)) {
+    let mut gram = 0;
+    for char in word.chars().rev().take(GRAM) {
+        gram = gram << BITS | (u64::from(u32::from(char)) + 1);
+        each(gram);
+    }
+}
+
 /// The text of a gram.
 pub fn gram_text(gram: Gram) -> String {
     let chars = [0, BITS, 2 * BITS].map(|shift| (gram >> shift) as u32 & ((1 << BITS) - 1));
@@ -141,5 +159,18 @@ mod tests {
         assert_eq!(texts("abcd"), ["a", "ab", "abc", "b", "bc", "bcd", "c", "cd", "d"]);
         assert_eq!(texts("語\u{10ffff}"), ["語", "語\u{10ffff}", "\u{10ffff}"]);
         assert_eq!(texts(""), [""; 0]);
+    }
+
+    #[test]
+    fn edges_are_what_words_start_and_end_with() {
+        let texts = |edges: fn(&str, &mut dyn FnMut(Gram)), word: &str| {
+            let mut all = Vec::new();
+            edges(word, &mut |gram| all.push(gram_text(gram)));
+            all
+        };
+        assert_eq!(texts(|word, each| starts(word, each), "abcd"), ["a", "ab", "abc"]);
+        assert_eq!(texts(|word, each| ends(word, each), "abcd"), ["d", "cd", "bcd"]);
+        assert_eq!(texts(|word, each| ends(word, each), "語\u{10ffff}"), ["\u{10ffff}", "語\u{10ffff}"]);
+        assert_eq!(texts(|word, each| starts(word, each), ""), [""; 0]);
     }
 }

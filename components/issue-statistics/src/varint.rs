@@ -31,16 +31,26 @@ pub struct Reader<'a>(pub &'a [u8]);
 impl<'a> Reader<'a> {
     #[inline]
     pub fn number(&mut self) -> Option<u64> {
-        let (first, rest) = self.0.split_first()?;
-        self.0 = rest;
-        if *first < 0x80 {
-            return Some(u64::from(*first));
+        match self.0 {
+            [first, rest @ ..] if *first < 0x80 => {
+                self.0 = rest;
+                Some(u64::from(*first))
+            }
+            [first, second, rest @ ..] if *second < 0x80 => {
+                self.0 = rest;
+                Some(u64::from(*first & 0x7f) | u64::from(*second) << 7)
+            }
+            [first, second, third, rest @ ..] if *third < 0x80 => {
+                self.0 = rest;
+                Some(u64::from(*first & 0x7f) | u64::from(*second & 0x7f) << 7 | u64::from(*third) << 14)
+            }
+            _ => self.long(),
         }
-        self.long(u64::from(*first & 0x7f))
     }
 
-    fn long(&mut self, mut value: u64) -> Option<u64> {
-        for shift in (7..64).step_by(7) {
+    fn long(&mut self) -> Option<u64> {
+        let mut value = 0;
+        for shift in (0..64).step_by(7) {
             let (byte, rest) = self.0.split_first()?;
             self.0 = rest;
             value |= u64::from(byte & 0x7f) << shift;

@@ -2,82 +2,68 @@
 //! same questions over their own wire, warm, by one client, as three callers, and have to count the
 //! same. Nothing else is asserted; ratios say more than the numbers of a shared machine.
 //!
-//! `ISSUES=100000` takes fewer; `DATA=folder` keeps what was generated and PostgreSQL's tables for
-//! the next time.
+//! `ISSUES=100000` takes fewer. `DATA=folder` keeps what was generated, PostgreSQL's tables and the
+//! index (`folder/index`) for the next time, and `ONLY=load` ends when they are there: so that the
+//! questions can be asked alone.
 
 mod postgres;
 mod questions;
+mod table;
 
 use hexad_tests::server::{BOOTSTRAP_TOKEN, Server, binary, root};
 use postgres::Postgres;
-use questions::{CALLERS, Caller, Question};
+use questions::{CALLERS, Caller};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
+use table::Table;
 
 /// How often each question is asked.
-const TIMES: usize = 31;
+const TIMES: usize = 201;
 
-/// A slower question is asked less often: about so long in all.
-const PATIENCE: Duration = Duration::from_secs(8);
+/// A slower question is asked less often: about so long in all, and twice at least.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 fn main() {
     let issues = std::env::var("ISSUES").unwrap_or_else(|_| "1000000".into());
     let temporary = tempfile::tempdir().expect("a temporary folder");
     let data = std::env::var_os("DATA").map_or(temporary.path().to_owned(), PathBuf::from);
     let forge = generated(&data, &issues);
-    let lines = std::fs::metadata(&forge).expect("what was generated").len();
     let postgres = Postgres::start(&data);
+    let store = data.join("index");
+    if !store.join("sqlite_key_value.db").exists() {
+        import(&forge, &store, count(&issues));
+    }
+    if std::env::var("ONLY").is_ok_and(|only| only == "load") {
+        return;
+    }
+    let server = Server::start(&store);
+    let (first, _) = asked(&server, &CALLERS[1], "groups/1/issues_statistics?labels=bug");
+    println!("first question after a start: {:.1} ms\n", millis(first));
+    Table::asked(&server, &postgres).print();
+    println!("the process had {} MiB at most", server.memory().1 >> 20);
+}
 
-    let store = tempfile::tempdir().expect("a temporary folder");
-    let server = Server::start(store.path());
+/// Imports into an empty store, and prints how long that took and how large the index is.
+fn import(forge: &Path, store: &Path, issues: f64) {
+    let unfinished = store.with_extension("unfinished");
+    let _ = std::fs::remove_dir_all(&unfinished);
+    std::fs::create_dir_all(&unfinished).expect("a folder");
+    let server = Server::start(&unfinished);
     let started = Instant::now();
     run(Command::new(binary())
         .arg("import")
-        .arg(&forge)
+        .arg(forge)
         .env("HEXAD_URL", &server.url)
         .env("HEXAD_TOKEN", BOOTSTRAP_TOKEN));
     let seconds = started.elapsed().as_secs_f64();
     let (_, peak) = server.memory();
-    println!(
-        "\nimport: {:.0} issues/s, {:.1} s; the process had {} MiB at most",
-        count(&issues) / seconds,
-        seconds,
-        peak >> 20
-    );
-
     server.stop();
-    let index = std::fs::metadata(store.path().join("sqlite_key_value.db")).expect("the store").len();
-    println!(
-        "index: {} MB of {} MB, {:.0} %",
-        index / 1_000_000,
-        lines / 1_000_000,
-        100.0 * index as f64 / lines as f64
-    );
-    let server = Server::start(store.path());
-    let (first, _) = asked(&server, &CALLERS[1], "groups/1/issues_statistics?labels=bug");
-    println!("first question after a start: {:.1} ms\n", millis(first));
-
-    println!(
-        "{:<54} {:<9} {:>8} {:>8} {:>8} {:>8} {:>9} {:>9} {:>7}",
-        "", "", "count", "first", "median", "p99", "pg median", "pg p99", "ratio"
-    );
-    let mut ratios: [Vec<f64>; 2] = Default::default();
-    for question in questions::all() {
-        for caller in &CALLERS {
-            let ratio = compare(&server, &postgres, &question, caller);
-            ratios[usize::from(question.path.contains("search="))].push(ratio);
-        }
-    }
-    for (what, ratios) in ["without search", "with search"].iter().zip(&mut ratios) {
-        ratios.sort_by(f64::total_cmp);
-        let median = ratios.get(ratios.len() / 2).copied().unwrap_or_default();
-        println!(
-            "{what}: in the median {median:.0} times as fast as PostgreSQL, at least {:.1} times",
-            ratios.first().copied().unwrap_or_default()
-        );
-    }
-    println!("the process had {} MiB at most", server.memory().1 >> 20);
+    std::fs::rename(&unfinished, store).expect("the finished store has its name");
+    println!("\nimport: {:.0} issues/s, {seconds:.1} s; the process had {} MiB at most", issues / seconds, peak >> 20);
+    let size = |path: &Path| std::fs::metadata(path).expect("a file").len() as f64;
+    let (index, lines) = (size(&store.join("sqlite_key_value.db")), size(forge));
+    println!("index: {:.0} MB of {:.0} MB, {:.0} %", index / 1e6, lines / 1e6, 100.0 * index / lines);
 }
 
 /// The file of records, generated if it is not there yet.
@@ -103,41 +89,6 @@ fn millis(time: Duration) -> f64 {
     time.as_secs_f64() * 1000.0
 }
 
-/// Asks both; how many times as fast this one is.
-fn compare(server: &Server, postgres: &Postgres, question: &Question, caller: &Caller) -> f64 {
-    let (first, counted) = asked(server, caller, question.path);
-    let mut ours = Times::default();
-    for number in 0..TIMES {
-        // A parameter that is not known, so that nobody answers from memory of the same request.
-        let separator = if question.path.contains('?') { '&' } else { '?' };
-        ours.add(asked(server, caller, &format!("{}{separator}n={number}", question.path)).0);
-    }
-    let sql = question.sql(caller);
-    let (_, expected) = postgres.asked(&sql);
-    if let Some(counted) = counted {
-        assert_eq!(counted, expected, "{} as {}", question.path, caller.name);
-    }
-    let mut theirs = Times::default();
-    let started = Instant::now();
-    while theirs.0.len() < TIMES && (theirs.0.len() < 3 || started.elapsed() < PATIENCE) {
-        theirs.add(postgres.asked(&sql).0);
-    }
-    let ratio = theirs.at(0.5) / ours.at(0.5);
-    println!(
-        "{:<54} {:<9} {:>8} {:>8.2} {:>8.2} {:>8.2} {:>9.2} {:>9.2} {:>7.1}",
-        question.path.replace("issues_statistics", "…"),
-        caller.name,
-        counted.unwrap_or_default(),
-        millis(first),
-        ours.at(0.5),
-        ours.at(0.99),
-        theirs.at(0.5),
-        theirs.at(0.99),
-        ratio,
-    );
-    ratio
-}
-
 /// The time of a question, and the count; none if the caller may not see what it is about.
 fn asked(server: &Server, caller: &Caller, path: &str) -> (Duration, Option<u64>) {
     thread_local!(static AGENT: ureq::Agent = ureq::Agent::config_builder().http_status_as_error(false).build().into());
@@ -150,20 +101,4 @@ fn asked(server: &Server, caller: &Caller, path: &str) -> (Duration, Option<u64>
         let json: serde_json::Value = serde_json::from_str(&text).expect("JSON");
         (time, json["statistics"]["counts"]["all"].as_u64())
     })
-}
-
-/// In milliseconds.
-#[derive(Default)]
-struct Times(Vec<f64>);
-
-impl Times {
-    fn add(&mut self, time: Duration) {
-        self.0.push(millis(time));
-        self.0.sort_by(f64::total_cmp);
-    }
-
-    fn at(&self, share: f64) -> f64 {
-        let at = (self.0.len() as f64 * share) as usize;
-        self.0.get(at.min(self.0.len().saturating_sub(1))).copied().unwrap_or_default()
-    }
 }

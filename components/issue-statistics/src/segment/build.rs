@@ -1,7 +1,9 @@
 //! A new segment: the issues of a batch, collected in memory.
 
+use super::edges::Side;
 use super::grams::Frequent;
 use super::ids::IdsWriter;
+use super::lengths::LengthsWriter;
 use super::times::TimesWriter;
 use super::words::{Posting, WordSinks, WordsWriter, parts};
 use super::{FIELDS, Field, Head, Part, Shelf, places, sink};
@@ -15,8 +17,8 @@ use std::collections::BTreeMap;
 
 /// A batch is full when it has so many documents, or so many bytes of lines: what bounds the memory
 /// of an import.
-const DOCUMENTS: u32 = 1 << 16;
-const BYTES: usize = 48 << 20;
+const DOCUMENTS: u32 = 1 << 15;
+const BYTES: usize = 32 << 20;
 
 /// Some changes in the order in which they came.
 #[derive(Default)]
@@ -28,17 +30,14 @@ pub struct Batch {
     superseded: Vec<u32>,
     terms: Map<Box<[u8]>, Vec<u32>>,
     words: Map<Box<str>, u32>,
-    postings: Vec<[Building; 2]>,
+    postings: Vec<[Posting; 2]>,
+    /// By title and by description: of each document, and the place that comes next.
+    lengths: [Vec<u32>; 2],
+    next: [u32; 2],
     created: Vec<(i64, u32)>,
     updated: Vec<(i64, u32)>,
     key: Vec<u8>,
     folded: String,
-}
-
-#[derive(Default)]
-struct Building {
-    posting: Posting,
-    last: u32,
 }
 
 /// A segment that is written.
@@ -92,15 +91,17 @@ impl Batch {
         if let Some(updated) = issue.updated_at.or(issue.created_at) {
             self.updated.push((updated.millis(), document));
         }
-        self.text(document, 0, &issue.title);
-        self.text(document, 1, &issue.description);
+        for (field, text) in [&issue.title, &issue.description].into_iter().enumerate() {
+            self.text(document, field, text);
+        }
     }
 
     fn text(&mut self, document: u32, field: usize, text: &str) {
-        let Batch { words, postings, folded, .. } = self;
+        let Batch { words, postings, folded, lengths, next, .. } = self;
         folded.clear();
         text::fold(text, folded);
-        let mut place = 0;
+        let (Some(lengths), Some(next)) = (lengths.get_mut(field), next.get_mut(field)) else { return };
+        let begin = *next;
         text::pieces(folded, |piece| {
             let number = match words.get(piece) {
                 Some(number) => *number,
@@ -111,17 +112,13 @@ impl Batch {
                     number
                 }
             };
-            let building = postings.get_mut(number as usize).and_then(|both| both.get_mut(field));
-            if let Some(Building { posting, last }) = building {
-                let before = (posting.documents.last() == Some(&document)).then_some(*last);
-                if before.is_none() {
-                    posting.documents.push(document);
-                }
-                places::put(&mut posting.places, place, before);
-                *last = place;
+            if let Some(posting) = postings.get_mut(number as usize).and_then(|both| both.get_mut(field)) {
+                posting.push(document, *next);
             }
-            place += 1;
+            *next += 1;
         });
+        lengths.push(*next - begin);
+        *next += 1;
     }
 
     /// Writes the segment.
@@ -160,8 +157,7 @@ impl Batch {
 
         let mut words: Vec<(Box<str>, u32)> = self.words.drain().collect();
         words.sort_unstable();
-        let posting =
-            |number: u32| self.postings.get(number as usize).map(|both| both.each_ref().map(|one| &one.posting));
+        let posting = |number: u32| self.postings.get(number as usize).map(|both| both.each_ref());
         let mut table = WordsWriter::new(WordSinks {
             words: put(Part::Words),
             documents: FIELDS.map(|field| put(Part::Documents(field))),
@@ -177,6 +173,26 @@ impl Batch {
         for (field, (documents, places)) in FIELDS.into_iter().zip(written.documents.into_iter().zip(written.places)) {
             keep(Part::Documents(field), documents);
             keep(Part::Places(field), places);
+        }
+
+        for (field, lengths) in FIELDS.into_iter().zip(&self.lengths) {
+            let mut table = LengthsWriter::new(put(Part::Lengths(field)));
+            lengths.iter().try_for_each(|length| table.push(*length))?;
+            keep(Part::Lengths(field), table.finish()?);
+        }
+
+        for (at, field) in FIELDS.into_iter().enumerate() {
+            let end = self.next.get(at).copied().unwrap_or_default();
+            let places = |side: Side, edge: &str| {
+                let mut bits = Bits::new(end);
+                for (_, number) in words.iter().filter(|(word, _)| !text::is_gap(word) && side.is_of(word, edge)) {
+                    let posting = self.postings.get(*number as usize).and_then(|both| both.get(at));
+                    // They were made here and are not damaged.
+                    posting.and_then(|posting| places::for_each(&posting.places, |place| bits.insert(place)));
+                }
+                Ok(bits)
+            };
+            keep(Part::Edges(field), written.edges.write(field, put(Part::Edges(field)), places)?);
         }
 
         let mut frequent: Map<Gram, [Option<Bits>; 2]> = Map::default();
@@ -208,6 +224,8 @@ impl Batch {
 
         let ids: Vec<u64> = ids.into_iter().map(|(id, _)| id).collect();
         let span = (ids.first().copied().unwrap_or_default(), ids.last().copied().unwrap_or_default());
-        Ok(Built { head: Head { documents: self.documents, ids: span, tables }, superseded: self.superseded, ids })
+        let places = self.next.iter().copied().map(u64::from).sum();
+        let head = Head { documents: self.documents, ids: span, places, tables };
+        Ok(Built { head, superseded: self.superseded, ids })
     }
 }

@@ -2,8 +2,11 @@
 //! read and written in order, a page of each table at a time, so that memory does not grow with the
 //! segments; what is kept whole is which blocks of words each gram is in.
 
+use super::edges::{self, Side};
 use super::grams::{self, Frequent};
 use super::ids::{self, IdsWriter};
+use super::lengths::{self, LengthsWriter};
+use super::search::Fit;
 use super::times::{self, TimesWriter};
 use super::words::{Posting, Word, WordSinks, Words, WordsWriter};
 use super::{FIELDS, Field, Head, Part, PartPages, Segment, Shelf, places, search, sink};
@@ -39,20 +42,33 @@ pub fn merge(inputs: &[Input], documents: u32, shelf: &dyn Shelf, id: &str) -> R
     for part in [Part::Created, Part::Updated] {
         keep(part, merge_times(inputs, part, TimesWriter::new(put(part), documents))?);
     }
+    let mut moves = [Vec::new(), Vec::new()];
+    let mut ends = [0; 2];
+    for ((field, moves), end) in FIELDS.into_iter().zip(&mut moves).zip(&mut ends) {
+        let (index, next) = merge_lengths(inputs, field, LengthsWriter::new(put(Part::Lengths(field))), moves)?;
+        keep(Part::Lengths(field), index);
+        *end = next;
+    }
     let table = WordsWriter::new(WordSinks {
         words: put(Part::Words),
         documents: FIELDS.map(|field| put(Part::Documents(field))),
         places: FIELDS.map(|field| put(Part::Places(field))),
     });
-    let written = merge_words(inputs, table)?.finish()?;
+    let written = merge_words(inputs, &moves, table)?.finish()?;
     keep(Part::Words, written.words);
     for (field, (documents, places)) in FIELDS.into_iter().zip(written.documents.into_iter().zip(written.places)) {
         keep(Part::Documents(field), documents);
         keep(Part::Places(field), places);
     }
+    for ((field, moves), end) in FIELDS.into_iter().zip(&moves).zip(ends) {
+        let places = |side, edge: &str| merge_edge(inputs, moves, end, field, (side, edge));
+        let index = written.edges.write(field, put(Part::Edges(field)), places)?;
+        keep(Part::Edges(field), index);
+    }
     let frequent = merge_frequent(inputs, written.grams.frequent(documents.into()), documents)?;
     keep(Part::Grams, written.grams.finish(&frequent, put(Part::Grams))?);
-    Ok(Head { documents, ids: span, tables })
+    let places = ends.into_iter().map(u64::from).sum();
+    Ok(Head { documents, ids: span, places, tables })
 }
 
 impl<'a> Input<'a> {
@@ -195,8 +211,45 @@ fn merge_times(inputs: &[Input], part: Part, mut table: TimesWriter<super::Sink>
     table.finish()
 }
 
+/// Where the places of one input's texts go.
+enum Moves {
+    /// All of them so much higher.
+    By(u32),
+    /// Those of each document from where they begin, and to where: some documents are left out.
+    Each { begins: Vec<u32>, to: Vec<u32> },
+}
+
+/// How long the texts are; with it, where their places go, and where they end.
+fn merge_lengths(
+    inputs: &[Input],
+    field: Field,
+    mut table: LengthsWriter<super::Sink>,
+    moves: &mut Vec<Moves>,
+) -> Result<(Index, u32), Fault> {
+    let mut next = 0_u32;
+    for input in inputs {
+        let begins = lengths::begins(&input.segment, field)?;
+        let mut to = Vec::new();
+        let first = next;
+        for (document, range) in (0..).zip(begins.windows(2)) {
+            let &[begin, end] = range else { continue };
+            if !input.dead.is_empty() {
+                to.push(next);
+            }
+            if input.renumbered(document).is_some() {
+                table.push(end - begin - 1)?;
+                let after = next.checked_add(end - begin);
+                next = after.ok_or_else(|| Fault::Other("too many places for one segment".into()))?;
+            }
+        }
+        moves.push(if input.dead.is_empty() { Moves::By(first) } else { Moves::Each { begins, to } });
+    }
+    Ok((table.finish()?, next))
+}
+
 fn merge_words<'s>(
     inputs: &[Input],
+    moves: &[Vec<Moves>; 2],
     mut table: WordsWriter<super::Sink<'s>>,
 ) -> Result<WordsWriter<super::Sink<'s>>, Fault> {
     let mut all = Vec::new();
@@ -213,10 +266,12 @@ fn merge_words<'s>(
     }
     while let Some(name) = heads.iter().flatten().map(|word| word.name.clone()).min() {
         let mut merged = [Posting::default(), Posting::default()];
-        for ((head, words), input) in heads.iter_mut().zip(&mut all).zip(inputs) {
+        let [in_title, in_description] = moves;
+        let moves = in_title.iter().zip(in_description);
+        for (((head, words), input), moves) in heads.iter_mut().zip(&mut all).zip(inputs).zip(moves) {
             let Some(word) = head.take_if(|word| word.name == name) else { continue };
-            for (to, from) in merged.iter_mut().zip(word.postings) {
-                append(to, from, input).ok_or_else(|| input.segment.damaged(Part::Words))?;
+            for ((to, from), moves) in merged.iter_mut().zip(word.postings).zip([moves.0, moves.1]) {
+                append(to, &from, input, moves).ok_or_else(|| input.segment.damaged(Part::Words))?;
             }
             *head = next(words, input)?;
         }
@@ -230,24 +285,74 @@ fn merge_words<'s>(
     Ok(table)
 }
 
-/// Appends what lives of `from`.
-fn append(to: &mut Posting, from: Posting, input: &Input) -> Option<()> {
-    if input.dead.is_empty() {
-        to.documents.extend(from.documents.iter().map(|document| input.first + document));
-        to.places.extend_from_slice(&from.places);
+/// Appends what lives of `from`; `None` if it is damaged.
+fn append(to: &mut Posting, from: &Posting, input: &Input, moves: &Moves) -> Option<()> {
+    if from.documents.is_empty() {
         return Some(());
     }
-    let mut before: Option<(u32, u32)> = None;
-    places::for_each(&from.documents, &from.places, |document, place| {
-        if let Some(document) = input.renumbered(document) {
-            let earlier = before.filter(|(its, _)| *its == document).map(|(_, place)| place);
-            if earlier.is_none() {
-                to.documents.push(document);
-            }
-            places::put(&mut to.places, place, earlier);
-            before = Some((document, place));
+    match moves {
+        Moves::By(by) => {
+            to.documents.extend(from.documents.iter().map(|document| input.first + document));
+            to.count += places::put_shifted(&mut to.places, &from.places, *by, &mut to.last)?;
+            Some(())
         }
-    })
+        Moves::Each { begins, to: new } => {
+            let mut documents = from.documents.iter().copied().peekable();
+            let begin_of = |document: u32| begins.get(document as usize).copied().unwrap_or(u32::MAX);
+            places::for_each(&from.places, |place| {
+                while documents.peek().is_some_and(|document| begin_of(document + 1) <= place) {
+                    documents.next();
+                }
+                let Some(document) = documents.peek().copied() else { return };
+                let moved = place.checked_sub(begin_of(document)).zip(new.get(document as usize));
+                if let (Some(number), Some((offset, begin))) = (input.renumbered(document), moved) {
+                    to.push(number, begin + offset);
+                }
+            })
+        }
+    }
+}
+
+/// The places of a frequent edge: what the inputs have ready, or find.
+fn merge_edge(
+    inputs: &[Input],
+    moves: &[Moves],
+    end: u32,
+    field: Field,
+    (side, edge): (Side, &str),
+) -> Result<Bits, Fault> {
+    let fit = if side == Side::Start { Fit::Starts } else { Fit::Ends };
+    let unite = |input: &Input, found: &mut Bits, by: u32| -> Result<(), Fault> {
+        if !edges::unite(&input.segment, field, side, edge, found, by)? {
+            let mut words = Vec::new();
+            search::words(&input.segment, edge, fit, |name, reference| {
+                words.push((name, reference));
+                Ok(())
+            })?;
+            edges::unite_words(&input.segment, field, &words, found, by)?;
+        }
+        Ok(())
+    };
+    let mut all = Bits::new(end);
+    for (input, moves) in inputs.iter().zip(moves) {
+        match moves {
+            Moves::By(by) => unite(input, &mut all, *by)?,
+            Moves::Each { begins, to } => {
+                let mut found = Bits::new(begins.last().copied().unwrap_or_default());
+                unite(input, &mut found, 0)?;
+                let mut document = 0;
+                found.for_each(|place| {
+                    let rest = begins.get(document + 1..).unwrap_or_default();
+                    document += rest.iter().take_while(|begin| **begin <= place).count();
+                    let moved = begins.get(document).zip(to.get(document)).map(|(begin, to)| to + (place - begin));
+                    if let Some(place) = moved.filter(|_| input.renumbered(document as u32).is_some()) {
+                        all.insert(place);
+                    }
+                });
+            }
+        }
+    }
+    Ok(all)
 }
 
 /// The documents of the frequent parts: what the inputs have ready, or find.

@@ -1,176 +1,138 @@
-//! Which documents have a text with white space in it: words one after the other, with the same
-//! gaps between them. The first word may begin before the text does, and the last may go on.
+//! Which documents have a text with white space in it: pieces at neighbouring places. The first word
+//! may begin before the text does, and the last may go on.
+//!
+//! Each piece gives the places where the text would end, as a bit for each place of the segment;
+//! what all of them have in common is a match. That takes a pass over the stored places of the words
+//! that fit, however common they are, and two bits of memory for each place.
 
-use super::places;
+use super::edges::{self, Side};
 use super::search::{Fit, words};
 use super::words::Reference;
-use super::{Field, Part, Segment};
-use crate::set;
+use super::{Field, Segment, lengths};
+use crate::set::Bits;
 use crate::text;
 use bytes::Bytes;
 use kit::store::Fault;
 use roaring::RoaringBitmap;
 
+/// A piece of the text.
+struct Piece<'a> {
+    text: &'a str,
+    /// How many pieces come after it.
+    after: u32,
+    fit: Fit,
+    /// The words that fit; none are looked up if all places are stored.
+    words: Vec<(Bytes, Reference)>,
+}
+
 /// The documents that have the folded `text`, which has white space inside and none around, in one
 /// of `fields`.
 pub fn documents(segment: &Segment, text: &str, fields: &[Field]) -> Result<RoaringBitmap, Fault> {
+    let mut texts = Vec::new();
+    text::pieces(text, |piece| texts.push(piece));
     let mut pieces = Vec::new();
-    text::pieces(text, |piece| pieces.push(piece));
-    let last = pieces.len().saturating_sub(1);
-    let mut found: Vec<Vec<(Bytes, Reference)>> = Vec::new();
-    for (place, piece) in pieces.iter().enumerate() {
-        let fit = match place {
-            0 => Fit::Ends,
-            place if place == last => Fit::Starts,
+    for (after, text) in (0..).zip(texts.iter().rev()) {
+        let fit = match after {
+            0 => Fit::Starts,
+            _ if after + 1 == texts.len() as u32 => Fit::Ends,
             _ => Fit::Equals,
         };
-        let mut fitting = Vec::new();
-        words(segment, piece, fit, |name, reference| {
-            fitting.push((name, reference));
-            Ok(())
-        })?;
-        if fitting.is_empty() {
-            return Ok(RoaringBitmap::new());
+        pieces.push(Piece { text, after, fit, words: Vec::new() });
+    }
+    for piece in &mut pieces {
+        if !piece.is_stored(segment, fields)? {
+            let found = &mut piece.words;
+            words(segment, piece.text, piece.fit, |name, reference| {
+                found.push((name, reference));
+                Ok(())
+            })?;
+            if found.is_empty() {
+                return Ok(RoaringBitmap::new());
+            }
         }
-        found.push(fitting);
     }
     let mut all = RoaringBitmap::new();
     for field in fields {
-        all |= in_field(segment, &found, *field)?;
+        all |= in_field(segment, &mut pieces, *field)?;
     }
     Ok(all)
 }
 
-fn in_field(segment: &Segment, pieces: &[Vec<(Bytes, Reference)>], field: Field) -> Result<RoaringBitmap, Fault> {
-    let mut common: Option<RoaringBitmap> = None;
-    for fitting in pieces {
-        let mut documents = RoaringBitmap::new();
-        for (name, reference) in fitting {
-            match reference {
-                Reference::Once { field: its, document, .. } if *its == field => {
-                    documents.insert(*document);
-                }
-                Reference::Lists(_) if reference.weight(field) > 0 => {
-                    let stored = list(segment, Part::Documents(field), name)?;
-                    documents |= set::bitmap(&stored).ok_or_else(|| segment.damaged(Part::Documents(field)))?;
-                }
-                _ => {}
-            }
+fn in_field(segment: &Segment, pieces: &mut [Piece], field: Field) -> Result<RoaringBitmap, Fault> {
+    // What is rare comes first: it may be in no text at all.
+    pieces.sort_by_cached_key(|piece| piece.weight(field));
+    if pieces.first().is_none_or(|rarest| rarest.weight(field) == 0) {
+        return Ok(RoaringBitmap::new());
+    }
+    let begins = lengths::begins(segment, field)?;
+    let end = begins.last().copied().unwrap_or_default();
+    let mut matches: Option<Bits> = None;
+    for piece in pieces {
+        let mut found = Bits::new(end);
+        piece.unite(segment, field, &mut found)?;
+        if let Some(before) = &matches {
+            found.intersect(before);
         }
-        let both = match common {
-            None => documents,
-            Some(common) => common & documents,
+        if found.is_empty() {
+            return Ok(RoaringBitmap::new());
+        }
+        matches = Some(found);
+    }
+    Ok(matches.map(|matches| documents_of(&matches, &begins)).unwrap_or_default())
+}
+
+impl Piece<'_> {
+    fn side(&self) -> Option<Side> {
+        let side = match self.fit {
+            Fit::Starts => Side::Start,
+            Fit::Ends => Side::End,
+            Fit::Equals | Fit::Contains => return None,
         };
-        if both.is_empty() {
-            return Ok(both);
-        }
-        common = Some(both);
+        (self.text.chars().count() <= text::GRAM).then_some(side)
     }
-    let mut is_candidate = vec![false; segment.documents() as usize];
-    for document in common.unwrap_or_default() {
-        if let Some(candidate) = is_candidate.get_mut(document as usize) {
-            *candidate = true;
-        }
-    }
-    let Some((first, rest)) = pieces.split_first() else { return Ok(RoaringBitmap::new()) };
-    let mut starts = Starts::of(segment, first, field, &is_candidate)?;
-    for (offset, fitting) in (1..).zip(rest) {
-        each_place(segment, fitting, field, &is_candidate, |document, place| starts.follow(document, place, offset))?;
-    }
-    Ok(starts.reached(pieces.len() as u32))
-}
 
-/// The places of the first piece in each document, and how many pieces follow one another from
-/// there: 8 bytes for each place, and no sorting, because a piece may be millions of times there.
-struct Starts {
-    /// Where the places of a document begin.
-    begins: Vec<u32>,
-    /// A place, and how many pieces were found.
-    places: Vec<(u32, u32)>,
-}
-
-impl Starts {
-    fn of(segment: &Segment, first: &[(Bytes, Reference)], field: Field, is_candidate: &[bool]) -> Result<Self, Fault> {
-        let mut begins = vec![0_u32; is_candidate.len() + 1];
-        each_place(segment, first, field, is_candidate, |document, _| {
-            if let Some(count) = begins.get_mut(document as usize + 1) {
-                *count += 1;
+    /// Whether all its places are stored, in each of `fields`.
+    fn is_stored(&self, segment: &Segment, fields: &[Field]) -> Result<bool, Fault> {
+        let Some(side) = self.side() else { return Ok(false) };
+        for field in fields {
+            if !edges::is_stored(segment, *field, side, self.text)? {
+                return Ok(false);
             }
-        })?;
-        let mut total = 0;
-        for begin in &mut begins {
-            total += *begin;
-            *begin = total;
         }
-        let mut places = vec![(0, 0); total as usize];
-        let mut next = begins.clone();
-        each_place(segment, first, field, is_candidate, |document, place| {
-            if let Some(at) = next.get_mut(document as usize) {
-                if let Some(start) = places.get_mut(*at as usize) {
-                    *start = (place, 1);
-                }
-                *at += 1;
-            }
-        })?;
-        Ok(Starts { begins, places })
+        Ok(true)
     }
 
-    /// A piece, which is `offset` pieces after the first one, is at this place.
-    fn follow(&mut self, document: u32, place: u32, offset: u32) {
-        let at = document as usize;
-        let (Some(begin), Some(end)) = (self.begins.get(at), self.begins.get(at + 1)) else { return };
-        let of_document = self.places.get_mut(*begin as usize..*end as usize).unwrap_or_default();
-        if let Some(start) = of_document.iter_mut().find(|(start, _)| start + offset == place)
-            && start.1 == offset
+    /// In how many documents its words are, added up; very many if that is not known.
+    fn weight(&self, field: Field) -> u64 {
+        match self.words.as_slice() {
+            [] => u64::MAX,
+            words => words.iter().map(|(_, reference)| u64::from(reference.weight(field))).sum(),
+        }
+    }
+
+    /// Adds the places where the text ends if this piece of it is there.
+    fn unite(&self, segment: &Segment, field: Field, found: &mut Bits) -> Result<(), Fault> {
+        if let Some(side) = self.side()
+            && edges::unite(segment, field, side, self.text, found, self.after)?
         {
-            start.1 += 1;
+            return Ok(());
         }
-    }
-
-    /// The documents in which so many pieces follow one another.
-    fn reached(&self, pieces: u32) -> RoaringBitmap {
-        let ranges = self.begins.iter().zip(self.begins.iter().skip(1));
-        let reached = ranges.map(|(begin, end)| {
-            let of_document = self.places.get(*begin as usize..*end as usize).unwrap_or_default();
-            of_document.iter().any(|(_, found)| *found == pieces)
-        });
-        (0..).zip(reached).filter(|(_, reached)| *reached).map(|(document, _)| document).collect()
+        edges::unite_words(segment, field, &self.words, found, self.after)
     }
 }
 
-/// Calls `each` for every place of some words in the candidates.
-fn each_place(
-    segment: &Segment,
-    fitting: &[(Bytes, Reference)],
-    field: Field,
-    is_candidate: &[bool],
-    mut each: impl FnMut(u32, u32),
-) -> Result<(), Fault> {
-    let is_candidate = |document: u32| is_candidate.get(document as usize) == Some(&true);
-    for (name, reference) in fitting {
-        match reference {
-            Reference::Once { field: its, document, place } if *its == field && is_candidate(*document) => {
-                each(*document, *place);
-            }
-            Reference::Lists(_) if reference.weight(field) > 0 => {
-                let mut documents = Vec::new();
-                let stored = list(segment, Part::Documents(field), name)?;
-                set::for_each(&stored, |document| documents.push(document))
-                    .ok_or_else(|| segment.damaged(Part::Documents(field)))?;
-                let stored = list(segment, Part::Places(field), name)?;
-                places::for_each(&documents, &stored, |document, place| {
-                    if is_candidate(document) {
-                        each(document, place);
-                    }
-                })
-                .ok_or_else(|| segment.damaged(Part::Places(field)))?;
-            }
-            _ => {}
+/// The documents that have one of the places.
+fn documents_of(places: &Bits, begins: &[u32]) -> RoaringBitmap {
+    let mut documents = Vec::new();
+    let mut document = 0;
+    let mut end = 0;
+    places.for_each(|place| {
+        if place >= end {
+            let rest = begins.get(document..).unwrap_or_default();
+            document += rest.iter().take_while(|begin| **begin <= place).count();
+            end = begins.get(document).copied().unwrap_or(u32::MAX);
+            documents.extend(document.checked_sub(1).map(|document| document as u32));
         }
-    }
-    Ok(())
-}
-
-fn list(segment: &Segment, part: Part, word: &[u8]) -> Result<Bytes, Fault> {
-    segment.table(part).get(word)?.ok_or_else(|| segment.damaged(part))
+    });
+    RoaringBitmap::from_sorted_iter(documents.iter().copied()).unwrap_or_default()
 }

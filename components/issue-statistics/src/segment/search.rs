@@ -103,6 +103,17 @@ pub fn words(
     if fit == Fit::Equals {
         return table.floor(text.as_bytes())?.map_or(Ok(()), in_block);
     }
+    if fit == Fit::Starts {
+        // They are all next to one another.
+        for number in table.rank(text.as_bytes())?.unwrap_or(0)..table.index.count {
+            let block = table.nth(number)?;
+            if block.key.as_ref() > text.as_bytes() && !block.key.starts_with(text.as_bytes()) {
+                break;
+            }
+            in_block(block)?;
+        }
+        return Ok(());
+    }
     for block in blocks(segment, text)? {
         in_block(table.nth(block)?)?;
     }

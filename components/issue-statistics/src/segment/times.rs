@@ -6,19 +6,22 @@
 //! | `c`, a number (4 bytes) | the set of all documents in the first so many times [`STEP`] blocks |
 //!
 //! So a range costs two sets and at most `2 * STEP` blocks, whatever it is and however many issues
-//! there are.
+//! there are; and two blocks, where the whole ones between are remembered.
 
 use crate::set::Bits;
 use crate::table::{Entry, Index, Pages, Table, Writer};
 use crate::varint::{self, Reader};
 use kit::Timestamp;
 use kit::store::Fault;
+use roaring::RoaringBitmap;
+use std::ops::Range;
+use std::rc::Rc;
 
 /// Moments in a block.
-const BLOCK: usize = 4096;
+const BLOCK: usize = 1024;
 
 /// Blocks between two sets.
-const STEP: u32 = 8;
+const STEP: u32 = 32;
 
 pub struct TimesWriter<S> {
     table: Writer<S>,
@@ -111,37 +114,118 @@ pub fn entries(entry: &Entry) -> Option<(Vec<i64>, impl Iterator<Item = u32> + '
 }
 
 /// The documents of a segment, which has so many, whose moment is in the range, both ends included;
-/// an end that is not given is open.
+/// an end that is not given is open. A range is whole blocks, which `remembered` may have been asked
+/// for before, and a part of a block at each end.
 pub fn range<P: Pages>(
     table: &Table<P>,
     documents: u32,
     from: Option<Timestamp>,
     to: Option<Timestamp>,
-) -> Result<Bits, Fault> {
-    let mut within = up_to(table, documents, to.map_or(i64::MAX, Timestamp::millis))?;
-    if let Some(below) = from.and_then(|from| from.millis().checked_sub(1)) {
-        within.subtract(&up_to(table, documents, below)?);
-    }
+    remembered: impl FnOnce(&Range<u32>, &dyn Fn() -> Result<RoaringBitmap, Fault>) -> Result<Rc<RoaringBitmap>, Fault>,
+) -> Result<RoaringBitmap, Fault> {
+    let end = edge(table, to.map_or(i64::MAX, Timestamp::millis))?;
+    let below = from.and_then(|from| from.millis().checked_sub(1));
+    let begin = below.map_or_else(|| Ok(Edge::default()), |below| edge(table, below))?;
+    let blocks = begin.block..end.block;
+    let mut within = (*remembered(&blocks, &|| whole(table, documents, &blocks))?).clone();
+    end.documents.iter().for_each(|document| _ = within.insert(*document));
+    begin.documents.iter().for_each(|document| _ = within.remove(*document));
     Ok(within)
 }
 
-/// The documents whose moment is `limit` or earlier.
-fn up_to<P: Pages>(table: &Table<P>, documents: u32, limit: i64) -> Result<Bits, Fault> {
+/// Where a moment is: its block, and the documents of that block up to and with the moment.
+#[derive(Default)]
+struct Edge {
+    block: u32,
+    documents: Vec<u32>,
+}
+
+fn edge<P: Pages>(table: &Table<P>, limit: i64) -> Result<Edge, Fault> {
+    let damaged = || table.pages.damaged();
+    let Some(entry) = table.floor(&block_key(limit, u32::MAX))? else { return Ok(Edge::default()) };
+    let (_, block) = block_of(&entry.key).ok_or_else(damaged)?;
+    let (moments, documents) = entries(&entry).ok_or_else(damaged)?;
+    let inside = moments.partition_point(|millis| *millis <= limit);
+    Ok(Edge { block, documents: documents.take(inside).collect() })
+}
+
+/// The documents of these blocks.
+fn whole<P: Pages>(table: &Table<P>, documents: u32, blocks: &Range<u32>) -> Result<RoaringBitmap, Fault> {
+    let mut found = before(table, documents, blocks.end)?;
+    if blocks.start > 0 {
+        found.subtract(&before(table, documents, blocks.start)?);
+    }
+    Ok(found.bitmap())
+}
+
+/// The documents of the blocks before this one.
+fn before<P: Pages>(table: &Table<P>, documents: u32, block: u32) -> Result<Bits, Fault> {
     let damaged = || table.pages.damaged();
     let mut found = Bits::new(documents);
-    let Some(last) = table.floor(&block_key(limit, u32::MAX))? else { return Ok(found) };
-    let (_, number) = block_of(&last.key).ok_or_else(damaged)?;
-    let steps = number / STEP;
+    let steps = block / STEP;
     if steps > 0 {
         let set = table.get(&set_key(steps))?.ok_or_else(damaged)?;
         found.unite(&set).ok_or_else(damaged)?;
     }
-    for number in steps * STEP..number {
+    for number in steps * STEP..block {
         let block = table.nth(number)?;
         entries(&block).ok_or_else(damaged)?.1.for_each(|document| found.insert(document));
     }
-    let (moments, documents) = entries(&last).ok_or_else(damaged)?;
-    let inside = moments.partition_point(|millis| *millis <= limit);
-    documents.take(inside).for_each(|document| found.insert(document));
     Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Memory(Vec<Vec<u8>>);
+
+    impl Pages for &Memory {
+        fn page(&self, number: usize) -> Result<bytes::Bytes, Fault> {
+            self.0.get(number).map(|page| bytes::Bytes::copy_from_slice(page)).ok_or_else(|| self.damaged())
+        }
+
+        fn damaged(&self) -> Fault {
+            Fault::corrupt("times", "damaged")
+        }
+    }
+
+    /// Document `n` is of the moment `n / 3 * 10`, so that some are of the same one.
+    const DOCUMENTS: u32 = 100_000;
+
+    fn moment(document: u32) -> i64 {
+        i64::from(document / 3) * 10
+    }
+
+    #[test]
+    fn ranges_are_exact_at_every_edge() {
+        let mut pages = Vec::new();
+        let mut writer = TimesWriter::new(
+            |_, page: &[u8]| {
+                pages.push(page.to_vec());
+                Ok(())
+            },
+            DOCUMENTS,
+        );
+        (0..DOCUMENTS).for_each(|document| writer.push(moment(document), document).unwrap());
+        let index = writer.finish().unwrap();
+        let memory = Memory(pages);
+        let table = Table { index: &index, pages: &memory };
+        // At and beside the borders of blocks and of sets, and where nothing or all is.
+        let borders = [0, 1, 1023, 1024, 2048, 32_767, 32_768, 40_000, 65_536, 99_999].map(moment);
+        let edges = borders.iter().flat_map(|at| [at - 10, at - 1, *at, at + 1]).chain([-500, 9_000_000]);
+        let mut edges: Vec<Option<i64>> = edges.map(Some).chain([None]).collect();
+        edges.sort_unstable();
+        for from in &edges {
+            for to in edges.iter().filter(|to| from.is_none() || to.is_none() || from <= to) {
+                let [from, to] = [from, to].map(|at| at.map(|at| Timestamp::from_millis(at)));
+                let found = range(&table, DOCUMENTS, from, to, |_, make| make().map(Rc::new)).unwrap();
+                let is_inside = |document: &u32| {
+                    let at = moment(*document);
+                    from.is_none_or(|from| from.millis() <= at) && to.is_none_or(|to| at <= to.millis())
+                };
+                assert_eq!(found, (0..DOCUMENTS).filter(is_inside).collect(), "{from:?} {to:?}");
+            }
+        }
+    }
 }

@@ -3,9 +3,10 @@
 //! A block is a table's value: how many words it has, the length of the names, the names with a
 //! `0xff` before each and one at the end (no UTF-8 has it, so that a part of a word can be looked for
 //! in all names at once), and for each word its reference. That is `0` or `1`, a document and a
-//! place, if it is once in one description or title; else in how many titles it is, with 2 added,
+//! [place](places), if it is once in one description or title; else in how many titles it is, with 2 added,
 //! and in how many descriptions. The documents of these are in tables of their own.
 
+use super::edges::Edges;
 use super::grams::GramsWriter;
 use super::{FIELDS, Field, places};
 use crate::set;
@@ -29,6 +30,21 @@ pub struct Posting {
     pub documents: Vec<u32>,
     /// As [`places`] has them.
     pub places: Vec<u8>,
+    /// How many, and the last of them.
+    pub count: u32,
+    pub last: u32,
+}
+
+impl Posting {
+    /// Adds a place, which comes after all others.
+    #[inline]
+    pub fn push(&mut self, document: u32, place: u32) {
+        if self.documents.last() != Some(&document) {
+            self.documents.push(document);
+        }
+        places::put(&mut self.places, place, &mut self.last);
+        self.count += 1;
+    }
 }
 
 /// A word's reference.
@@ -78,6 +94,7 @@ pub struct WordsWriter<S> {
     documents: [Writer<S>; 2],
     places: [Writer<S>; 2],
     pub grams: GramsWriter,
+    pub edges: Edges,
     first: Vec<u8>,
     names: Vec<u8>,
     references: Vec<u8>,
@@ -91,6 +108,7 @@ pub struct WordIndexes {
     pub documents: [Index; 2],
     pub places: [Index; 2],
     pub grams: GramsWriter,
+    pub edges: Edges,
 }
 
 impl<S: FnMut(usize, &[u8]) -> Result<(), Fault>> WordsWriter<S> {
@@ -100,6 +118,7 @@ impl<S: FnMut(usize, &[u8]) -> Result<(), Fault>> WordsWriter<S> {
             documents: sinks.documents.map(Writer::new),
             places: sinks.places.map(Writer::new),
             grams: GramsWriter::default(),
+            edges: Edges::default(),
             first: Vec::new(),
             names: Vec::new(),
             references: Vec::new(),
@@ -123,6 +142,7 @@ impl<S: FnMut(usize, &[u8]) -> Result<(), Fault>> WordsWriter<S> {
         self.count += 1;
         let counts = postings.map(|posting| posting.documents.len() as u32);
         self.grams.word(word, self.words.count(), counts);
+        self.edges.word(word, postings.map(|posting| posting.count));
         if let Some((field, document, place)) = once(postings) {
             varint::put(&mut self.references, u64::from(field == Field::Title));
             varint::put(&mut self.references, u64::from(document));
@@ -168,6 +188,7 @@ impl<S: FnMut(usize, &[u8]) -> Result<(), Fault>> WordsWriter<S> {
             documents: [titles.finish()?, descriptions.finish()?],
             places: [title_places.finish()?, description_places.finish()?],
             grams: self.grams,
+            edges: self.edges,
         })
     }
 }
@@ -180,12 +201,10 @@ fn once(postings: [&Posting; 2]) -> Option<(Field, u32, u32)> {
         (0, 1) => (Field::Description, descriptions),
         _ => return None,
     };
-    let mut found = Vec::new();
-    places::for_each(&posting.documents, &posting.places, |document, place| found.push((document, place)))?;
-    match found.as_slice() {
-        [(document, place)] => Some((field, *document, *place)),
-        _ => None,
-    }
+    let document = *posting.documents.first()?;
+    let mut rest = Reader(&posting.places);
+    let place = rest.small()?;
+    rest.is_empty().then_some((field, document, place))
 }
 
 /// A block that is read.
@@ -269,8 +288,7 @@ impl<'a, P: Pages> Words<'a, P> {
         for ((field, posting), (documents, places)) in FIELDS.into_iter().zip(&mut postings).zip(cursors) {
             match reference {
                 Reference::Once { field: its, document, place } if its == field => {
-                    posting.documents.push(document);
-                    places::put(&mut posting.places, place, None);
+                    posting.push(document, place);
                 }
                 Reference::Lists(_) if reference.weight(field) > 0 => {
                     let entry = documents.next()?.filter(|entry| entry.key == name).ok_or_else(&damaged)?;
