@@ -57,7 +57,7 @@ bench-namespaces: components ## Measure lists and searches of 200,000 namespaces
 	cargo test --locked --release $(HOST) --no-run
 	cargo bench --locked $(HOST) --bench namespaces
 
-bench-issues: components ## Count a million issues, beside PostgreSQL; ISSUES=1000000 DATA=folder
+bench-issues: components ## Count a million issues, beside PostgreSQL; ISSUES=1000000 DATA=folder ONLY=load
 	cargo test --locked --release $(HOST) --no-run
 	cargo bench --locked $(HOST) --bench issues
 

@@ -218,7 +218,7 @@ mod tests {
         edges.sort_unstable();
         for from in &edges {
             for to in edges.iter().filter(|to| from.is_none() || to.is_none() || from <= to) {
-                let [from, to] = [from, to].map(|at| at.map(|at| Timestamp::from_millis(at)));
+                let [from, to] = [from, to].map(|at| at.map(Timestamp::from_millis));
                 let found = range(&table, DOCUMENTS, from, to, |_, make| make().map(Rc::new)).unwrap();
                 let is_inside = |document: &u32| {
                     let at = moment(*document);
