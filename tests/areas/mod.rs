@@ -8,6 +8,7 @@ mod namespaces;
 mod package_registry;
 mod product_analytics;
 mod suggestions;
+mod swap;
 
 use bytes::Bytes;
 use hexad::{Host, Manifest, Options, Runtime};

@@ -1,17 +1,25 @@
 // What @gitbeaker/rest sees of the namespaces, as one JSON object.
-// usage: namespaces.mjs LIBRARIES URL TOKEN
+// usage: namespaces.mjs LIBRARIES URL TOKEN TOKEN-OF-A-MEMBER
 import { createRequire } from "node:module";
 
-const [libraries, host, token] = process.argv.slice(2);
+const [libraries, host, token, member] = process.argv.slice(2);
 const { Gitlab } = createRequire(`${libraries}/`)("@gitbeaker/rest");
 
 const api = new Gitlab({ host, token });
+const mine = new Gitlab({ host, token: member });
+const ids = async (api, filters) =>
+  (await api.Namespaces.all({ perPage: 2, ...filters })).map((namespace) => namespace.id);
 const first = await api.Namespaces.all({ perPage: 7, maxPages: 1, showExpanded: true, pagination: "offset" });
 const seen = {
   total: first.paginationInfo.total,
   pages: first.paginationInfo.totalPages,
   all: (await api.Namespaces.all({ perPage: 7 })).map((namespace) => namespace.id),
   found: (await api.Namespaces.all({ search: "acme/t", fullPathSearch: true, perPage: 4 })).map((n) => n.full_path),
+  word: await ids(api, { search: "TEAM-11" }),
+  top: await ids(api, { topLevelOnly: true }),
+  together: await ids(api, { search: "acme", fullPathSearch: true, topLevelOnly: true }),
+  mine: await ids(mine, {}),
+  owned: await ids(mine, { ownedOnly: true }),
   one: await api.Namespaces.show("acme/labs"),
   taken: await api.Namespaces.exists("acme"),
   free: (await api.Namespaces.exists("labs")).exists,

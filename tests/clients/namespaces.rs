@@ -1,7 +1,7 @@
 //! The API clients of two languages page through the namespaces.
 
 use super::{Machine, installed, wanted};
-use hexad_tests::forge::{self, ADMIN};
+use hexad_tests::forge::{self, ADMIN, DEVELOPER};
 use hexad_tests::server::{Server, root};
 use serde_json::{Value, json};
 
@@ -23,12 +23,23 @@ fn run(program: &str, script: &str, libraries: &str) {
     let machine = Machine::new();
     let script = root().join("tests/clients").join(script).display().to_string();
     let libraries = installed(libraries).display().to_string();
-    let printed = machine.run(&machine.folder("work"), program, &[&script, &libraries, &server.url, ADMIN]).ok();
+    let arguments = [&script, &libraries, &server.url, ADMIN, DEVELOPER];
+    let printed = machine.run(&machine.folder("work"), program, &arguments).ok();
     let seen: Value = serde_json::from_str(&printed).unwrap_or_else(|why| panic!("{why}: {printed}"));
     let all: Vec<u64> = [10, 11].into_iter().chain(100..125).chain(4_000_000_001..=4_000_000_005).collect();
     assert_eq!((&seen["total"], &seen["pages"], &seen["all"]), (&json!(32), &json!(5), &json!(all)), "{seen:#}");
     let found: Vec<String> = (100..125).map(|id| format!("acme/team-{id}")).collect();
     assert_eq!(seen["found"], json!(found), "the filters stay on every page");
+    let users = 4_000_000_001_u64..=4_000_000_005;
+    for (filter, ids) in [
+        ("word", (110..=119).collect()),
+        ("top", [10].into_iter().chain(users).collect()),
+        ("together", vec![10]),
+        ("mine", vec![10, 4_000_000_003]),
+        ("owned", vec![4_000_000_003]),
+    ] {
+        assert_eq!(seen[filter], json!(ids), "{filter}");
+    }
     assert_eq!((&seen["one"]["id"], &seen["one"]["kind"]), (&json!(11), &json!("group")));
     assert_eq!(seen["one"]["web_url"], json!(format!("{}/groups/acme/labs", server.url)));
     assert_eq!(seen["taken"]["exists"], true);

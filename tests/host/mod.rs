@@ -2,6 +2,7 @@
 
 mod backup;
 mod crash;
+mod directory;
 mod import;
 mod maintenance;
 mod races;

@@ -1,0 +1,66 @@
+//! One area is replaced while another one serves, each as it is shipped.
+
+use super::Forge;
+use hexad::deploy::Order;
+use hexad_tests::forge::{ADMIN, DEVELOPER};
+use hexad_tests::server::root;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// The shipped component with a mark in it that changes its digest and nothing else.
+fn marked(area: &str, mark: u8) -> Vec<u8> {
+    let mut wasm = std::fs::read(root().join(format!("dist/{area}.wasm"))).expect("a built component");
+    // A custom section: its id, its length, the length of its name, its name, its content.
+    wasm.extend([0, 6, 4, b'm', b'a', b'r', b'k', mark]);
+    wasm
+}
+
+/// Asks for `path` until told to stop. No answer is one that the host remembers.
+fn ask(forge: &Forge, path: &str, expected: &[u8], stop: &AtomicBool, answered: &AtomicU64) {
+    while !stop.load(Ordering::Relaxed) {
+        let number = answered.load(Ordering::Relaxed);
+        let answer = forge.get(&format!("{path}?number={number}"), DEVELOPER);
+        assert_eq!((answer.status, answer.body.as_slice()), (200, expected), "{path}: {}", answer.text());
+        answered.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn namespaces_and_experiments_are_replaced_while_both_serve() {
+    let forge = Forge::seeded();
+    let settings = r#"{"kind":"setting","name":"operator_group","value":"acme"}"#;
+    assert_eq!(forge.send("POST", "/api/v4/import/directory", ADMIN, settings).status, 200);
+    let definition = r#"{"kind":"experiment","name":"sign_up","milestone":"16.2"}"#;
+    assert_eq!(forge.send("POST", "/api/v4/import/experiments", ADMIN, definition).status, 200);
+    let paths = ["/api/v4/namespaces", "/api/v4/experiments"];
+    let expected = paths.map(|path| forge.get(path, DEVELOPER).body);
+    let stop = AtomicBool::new(false);
+    let answered = [const { AtomicU64::new(0) }; 2];
+    std::thread::scope(|scope| {
+        let clients: Vec<_> = (0..2)
+            .map(|at| {
+                let (forge, stop, answered) = (&forge, &stop, &answered[at]);
+                let (path, expected) = (paths[at], &expected[at]);
+                scope.spawn(move || ask(forge, path, expected, stop, answered))
+            })
+            .collect();
+        // Both are answered so many more times before the next step.
+        let both_go_on = || {
+            let before = [0, 1].map(|at| answered[at].load(Ordering::Relaxed));
+            let is_behind = |at: usize| answered[at].load(Ordering::Relaxed) < before[at] + 20;
+            while (0..2).any(is_behind) && !clients.iter().any(|client| client.is_finished()) {
+                std::thread::yield_now();
+            }
+        };
+        both_go_on();
+        for (area, mark) in [("namespaces", 1), ("experiments", 1), ("namespaces", 2), ("experiments", 2)] {
+            let wasm = marked(area, mark).into();
+            let order = Order { component: area.into(), wasm, by: "the tests".into(), canary: None };
+            let before = answered.iter().map(|count| count.load(Ordering::Relaxed)).sum::<u64>();
+            let report = forge.host.deployer().swap(&order).unwrap_or_else(|why| panic!("{area}: {why}"));
+            assert_eq!((report.component.as_str(), report.canary), (area, false));
+            assert!(answered.iter().map(|count| count.load(Ordering::Relaxed)).sum::<u64>() > before, "{area}");
+            both_go_on();
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+}

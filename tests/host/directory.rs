@@ -1,0 +1,102 @@
+//! The host is killed in the middle of an import of groups. The records that were written and the
+//! catalog that lists are made of agree as soon as anything is imported again, and the import can
+//! be repeated.
+
+use hexad_tests::server::{BOOTSTRAP_TOKEN, Server};
+use serde_json::Value;
+use std::io::Write as _;
+use std::net::TcpStream;
+use std::ops::RangeInclusive;
+use std::time::{Duration, Instant};
+
+/// How many lines the component applies together, after which the catalog follows.
+const BATCH: u64 = 16 * 1024;
+/// How far into the second batch the kill comes.
+const INTO: u64 = 500;
+
+/// Far longer than two batches take.
+const PATIENCE: Duration = Duration::from_secs(240);
+
+fn lines(range: RangeInclusive<u64>) -> String {
+    range.map(|id| format!("{{\"kind\":\"group\",\"id\":{id},\"path\":\"g{id}\",\"name\":\"Group {id}\"}}\n")).collect()
+}
+
+fn get(server: &Server, path: &str) -> Value {
+    let request = ureq::get(format!("{}/api/v4/{path}", server.url)).header("private-token", BOOTSTRAP_TOKEN);
+    let text = request.call().expect("an answer").body_mut().read_to_string().expect("text");
+    serde_json::from_str(&text).expect("JSON")
+}
+
+/// Whether there is a record of a group.
+fn is_recorded(server: &Server, id: u64) -> bool {
+    get(server, &format!("namespaces/g{id}/exists"))["exists"].as_bool().expect("a boolean")
+}
+
+/// The ids in the catalog.
+fn listed(server: &Server) -> Vec<u64> {
+    let mut all = Vec::new();
+    loop {
+        let page = get(server, &format!("namespaces?per_page=100&page={}", all.len() / 100 + 1));
+        let ids: Vec<u64> = page.as_array().expect("a list").iter().filter_map(|entry| entry["id"].as_u64()).collect();
+        all.extend(&ids);
+        if ids.len() < 100 {
+            return all;
+        }
+    }
+}
+
+fn import(server: &Server, lines: String) {
+    let url = format!("{}/api/v4/import/directory", server.url);
+    let request = ureq::post(url).header("private-token", BOOTSTRAP_TOKEN).content_type("application/x-ndjson");
+    let text = request.send(lines).expect("an answer").body_mut().read_to_string().expect("text");
+    assert!(text.contains("\"failed\":0"), "{text}");
+}
+
+/// Sends a body that does not end, and returns its connection.
+fn begin(server: &Server, lines: &str) -> TcpStream {
+    let address = server.url.strip_prefix("http://").expect("an address");
+    let mut stream = TcpStream::connect(address).expect("a connection");
+    let head = format!(
+        "POST /api/v4/import/directory HTTP/1.1\r\nhost: {address}\r\nprivate-token: {BOOTSTRAP_TOKEN}\r\n\
+         content-type: application/x-ndjson\r\ntransfer-encoding: chunked\r\n\r\n{:x}\r\n{lines}\r\n",
+        lines.len()
+    );
+    stream.write_all(head.as_bytes()).expect("the host reads");
+    stream
+}
+
+#[test]
+fn an_import_that_is_killed_leaves_a_catalog_that_agrees_with_the_records() {
+    let data = tempfile::tempdir().expect("a temporary folder");
+    let server = Server::start(data.path());
+    let open = begin(&server, &lines(1..=2 * BATCH));
+    let started = Instant::now();
+    while !is_recorded(&server, BATCH + INTO) {
+        assert!(started.elapsed() < PATIENCE, "the second batch never came");
+        std::thread::yield_now();
+    }
+    server.kill();
+    drop(open);
+
+    let server = Server::start(data.path());
+    let whole: Vec<u64> = (1..=BATCH).collect();
+    assert_eq!(listed(&server), whole, "the second batch had records only");
+    assert!(is_recorded(&server, BATCH) && is_recorded(&server, BATCH + INTO), "what was shown is there");
+
+    // Records are written in the order of the lines: where they end is found by halves.
+    let (mut there, mut missing) = (BATCH + INTO, 2 * BATCH + 1);
+    while there + 1 < missing {
+        let middle = there + (missing - there) / 2;
+        if is_recorded(&server, middle) { there = middle } else { missing = middle }
+    }
+    let other = 1_000_000;
+    import(&server, lines(other..=other));
+    let agreed: Vec<u64> = (1..=there).chain([other]).collect();
+    assert_eq!(listed(&server), agreed, "what was announced is settled with the next import");
+
+    import(&server, lines(1..=2 * BATCH));
+    let all: Vec<u64> = (1..=2 * BATCH).chain([other]).collect();
+    assert_eq!(listed(&server), all);
+    let last = get(&server, &format!("namespaces/g{}", 2 * BATCH));
+    assert_eq!((&last["id"], &last["full_path"]), (&(2 * BATCH).into(), &format!("g{}", 2 * BATCH).into()));
+}
