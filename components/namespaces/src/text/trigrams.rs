@@ -114,18 +114,56 @@ impl Trigrams {
         let mut rows = rarest.to_vec();
         rows.dedup();
         for list in more {
-            let mut rest = *list;
-            rows.retain(|row| {
-                rest = from(rest, *row);
-                rest.first() == Some(row)
-            });
+            if rows.len() <= FEW {
+                break;
+            }
+            rows = if list.len() / rows.len() < SPARSE { both(&rows, list) } else { looked_up(&rows, list) };
         }
         Candidates::Among(rows)
     }
 }
 
-/// The part of an ascending list from the first row on that is not below `row`: looked for near the
-/// beginning first, because it is mostly there.
+/// So few rows are rather looked at than compared with more lists.
+const FEW: usize = 32;
+
+/// In a list that is so many times as long, each row is looked up.
+const SPARSE: usize = 16;
+
+/// The rows that are in both ascending lists, found by marks. There is no branch on what a row is:
+/// it could not be foretold, and would cost several times as much as the rest.
+fn both(rows: &[u32], list: &[u32]) -> Vec<u32> {
+    let first = rows.first().map_or(0, |row| *row / 64);
+    let last = rows.last().map_or(0, |row| *row / 64);
+    let mut marks = vec![0_u64; (last - first) as usize + 1];
+    for row in rows {
+        if let Some(mark) = marks.get_mut((row / 64 - first) as usize) {
+            *mark |= 1 << (row % 64);
+        }
+    }
+    let (mut found, mut count) = (vec![0; list.len()], 0);
+    for row in list {
+        let mark = marks.get((row / 64).wrapping_sub(first) as usize).copied().unwrap_or(0);
+        if let Some(next) = found.get_mut(count) {
+            *next = *row;
+        }
+        count += (mark >> (row % 64) & 1) as usize;
+    }
+    found.truncate(count);
+    found.dedup();
+    found
+}
+
+/// The same, for a list that is much longer.
+fn looked_up(rows: &[u32], list: &[u32]) -> Vec<u32> {
+    let mut rest = list;
+    let is_there = |row: &&u32| {
+        rest = from(rest, **row);
+        rest.first() == Some(*row)
+    };
+    rows.iter().filter(is_there).copied().collect()
+}
+
+/// The part of an ascending list from the first row on that is not below `row`.
 fn from(list: &[u32], row: u32) -> &[u32] {
     let mut step = 1;
     while list.get(step).is_some_and(|found| *found < row) {
@@ -150,6 +188,20 @@ mod tests {
     }
 
     #[test]
+    fn rows_in_both_lists_are_found_in_either_way() {
+        let every = |step: u32, times: u32, most: u32| -> Vec<u32> {
+            (0..most).flat_map(|n| std::iter::repeat_n(n * step, times as usize)).collect()
+        };
+        for (a, b) in [(2, 3), (3, 2), (64, 1), (1, 64), (7, 7), (63, 65)] {
+            let (rows, list) = (every(a, 1, 300), every(b, 2, 400));
+            let expected: Vec<u32> = rows.iter().copied().filter(|row| list.contains(row)).collect();
+            assert_eq!(both(&rows, &list), expected, "{a} {b}");
+            assert_eq!(looked_up(&rows, &list), expected, "{a} {b}");
+        }
+        assert_eq!((both(&[500], &[1, 499, 501]), both(&[500], &[])), (vec![], vec![]));
+    }
+
+    #[test]
     fn usual_bytes_share_no_place() {
         let usual = || (b'a'..=b'z').chain(b'0'..=b'9').chain(*b"-_. ");
         let mut seen: Vec<u8> = usual().map(class).collect();
@@ -160,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_have_all_trigrams_of_all_words() {
+    fn rows_have_the_rarest_trigram_of_all_words() {
         let texts = ["abcd", "bcda", "abcabc", "ab", "xabcx", "abc/a"];
         let ends: Vec<usize> = texts
             .iter()
@@ -177,11 +229,29 @@ mod tests {
             Candidates::Among(rows) => Some(rows),
         };
         assert_eq!(among(&["abc"]), Some(vec![0, 2, 2, 4, 5]), "as often as it is there");
-        assert_eq!(among(&["abcd"]), Some(vec![0]));
+        assert_eq!(among(&["abcd"]), Some(vec![0, 1]), "few are not compared with more lists");
         assert_eq!(among(&["bca", "cab"]), Some(vec![2]));
         assert_eq!(among(&["abc", "bc/"]), Some(vec![5]));
         assert_eq!(among(&["zzz"]), Some(vec![]));
         assert_eq!((among(&["ab"]), among(&["ab", "bc"]), among(&[])), (None, None, None));
         assert_eq!(among(&["ab", "bcd"]), Some(vec![0, 1]), "a short word tells nothing");
+    }
+
+    #[test]
+    fn many_rows_have_all_trigrams() {
+        // Each hundredth has both words, the others have one of them.
+        let texts: Vec<&str> =
+            (0..10_000).map(|n| if n % 100 == 0 { "one two" } else { ["one", "two"][n % 2] }).collect();
+        let ends: Vec<usize> = texts
+            .iter()
+            .scan(0, |end, text| {
+                *end += text.len();
+                Some(*end)
+            })
+            .collect();
+        let ranges = ends.iter().zip(&texts).map(|(end, text)| end - text.len()..*end);
+        let trigrams = Trigrams::of(&texts.concat(), ranges);
+        let Candidates::Among(rows) = trigrams.candidates(&["one", "two"]) else { panic!("the words are long enough") };
+        assert_eq!(rows, (0..10_000).step_by(100).collect::<Vec<u32>>());
     }
 }
