@@ -25,6 +25,13 @@ const BLOBS: usize = 20_000;
 const MARKS: usize = 50_000;
 const BYTES: u64 = 256 << 20;
 
+/// How many marks of the log a step keeps in memory: with more than these, some blobs are visited
+/// again.
+const KNOWN: usize = 1_000_000;
+
+/// The end of the name of a blob of the log whose marks were visited when they were found.
+const VISITED: &str = "-visited";
+
 /// How many blobs of the log are listed at once.
 const PAGE: usize = 1000;
 
@@ -310,7 +317,7 @@ fn visit_roots<K: Keeper + ?Sized>(
         }
     }
     (walked.blobs, walked.bytes) = (visit.blobs, visit.bytes);
-    log.append(env, &mut written, visit.marks)?;
+    log.append(env, &mut written, "", visit.marks)?;
     if keys.len() >= ROOTS || left > 0 {
         cursor.phase = Phase::Roots { written };
     } else if keeper.follows() {
@@ -329,37 +336,55 @@ fn visit_blobs(
     mut visited: usize,
     visitor: &mut Visitor,
 ) -> Result<Walked, Stopped> {
-    let mut walked = Walked::default();
-    let mut visit = Visit::default();
-    let mut left = BLOBS;
-    let is_full = |visit: &Visit| visit.marks.len() >= MARKS || visit.bytes >= BYTES;
-    while left > 0 && !is_full(&visit) {
-        let Some(key) = log.list(&cursor.after, 1)?.pop() else { break };
-        let marks = log.read(&key)?;
-        let mut rest = marks.iter().skip(visited);
-        while left > 0 && !is_full(&visit) {
-            let Some(mark) = rest.next() else { break };
-            visitor(Place::Blob(mark), &mut visit)?;
-            visited += 1;
-            left -= 1;
-        }
-        if visited < marks.len() {
-            break;
-        }
-        (visited, cursor.after) = (0, key);
-    }
-    let is_end = log.list(&cursor.after, 1)?.is_empty();
-    (walked.blobs, walked.bytes) = (visit.blobs, visit.bytes);
-    let read = log.retain_new(&mut visit.marks)?;
+    let keys = log.keys()?;
     // Fewer than were counted mean that marks are gone. More were left by a step that was repeated,
     // and may lie before the place that the walk has come to.
-    if read != written {
+    if keys.len() as u64 != written {
         return Err(Stopped::Cursor);
     }
-    if is_end && visit.marks.is_empty() {
-        walked.complete = Some(written);
+    let (mut known, knows_all) = log.latest(&keys)?;
+    let mut visit = Visit::default();
+    // What is found is visited at once, or else a long chain would take a step for each link.
+    let (mut queue, mut visited_now) = (Vec::new(), Vec::new());
+    let first = keys.partition_point(|key| *key <= cursor.after);
+    let mut todo = keys.iter().skip(first).filter(|key| !log.is_visited(key));
+    let (mut page, mut at): (Option<&String>, Vec<Mark>) = (None, Vec::new());
+    let mut is_end = false;
+    for _ in 0..BLOBS {
+        if visit.bytes >= BYTES || queue.len() + visited_now.len() >= MARKS {
+            break;
+        }
+        if let Some(mark) = queue.pop() {
+            visitor(Place::Blob(&mark), &mut visit)?;
+            visited_now.push(mark);
+        } else {
+            while visited >= at.len() {
+                if let Some(key) = page.take() {
+                    (visited, cursor.after) = (0, key.clone());
+                    at.clear();
+                }
+                let Some(key) = todo.next() else { break };
+                (page, at) = (Some(key), log.read(key)?);
+            }
+            let Some(mark) = at.get(visited) else {
+                is_end = true;
+                break;
+            };
+            visitor(Place::Blob(mark), &mut visit)?;
+            visited += 1;
+        }
+        queue.extend(visit.marks.drain().filter(|mark| known.insert(*mark)));
     }
-    log.append(env, &mut written, visit.marks)?;
+    let mut walked = Walked { blobs: visit.blobs, bytes: visit.bytes, ..Walked::default() };
+    let (mut queue, mut visited_now) = (HashSet::from_iter(queue), HashSet::from_iter(visited_now));
+    if !knows_all {
+        log.retain_new(&mut queue)?;
+        log.retain_new(&mut visited_now)?;
+    }
+    let is_complete = is_end && queue.is_empty();
+    log.append(env, &mut written, "", queue)?;
+    log.append(env, &mut written, VISITED, visited_now)?;
+    walked.complete = is_complete.then_some(written);
     cursor.phase = Phase::Blobs { written, visited };
     Ok(walked)
 }
@@ -383,19 +408,48 @@ impl<'a> Log<'a> {
         self.store.list(&self.prefix, after, limit)
     }
 
+    /// Every blob of it.
+    fn keys(&self) -> Result<Vec<String>, Fault> {
+        let mut keys: Vec<String> = Vec::new();
+        loop {
+            let page = self.list(keys.last().map_or("", String::as_str), PAGE)?;
+            if page.is_empty() {
+                return Ok(keys);
+            }
+            keys.extend(page);
+        }
+    }
+
+    /// Whether what a blob of it marks was visited when it was found.
+    fn is_visited(&self, key: &str) -> bool {
+        key.ends_with(VISITED)
+    }
+
+    /// The latest marks, as many as fit, and whether these are all.
+    fn latest(&self, keys: &[String]) -> Result<(HashSet<Mark>, bool), Fault> {
+        let mut known = HashSet::new();
+        for key in keys.iter().rev() {
+            if known.len() >= KNOWN {
+                return Ok((known, false));
+            }
+            known.extend(self.read(key)?);
+        }
+        Ok((known, true))
+    }
+
     fn read(&self, key: &str) -> Result<Vec<Mark>, Fault> {
         let marks = self.store.get(key)?.ok_or_else(|| Fault::corrupt(key, "it is missing"))?;
         Ok(marks.as_chunks::<{ Mark::LENGTH }>().0.iter().map(|mark| Mark(*mark)).collect())
     }
 
     /// Appends marks. A step that is repeated writes beside what it wrote before.
-    fn append(&self, env: &Env, written: &mut u64, marks: HashSet<Mark>) -> Result<(), Fault> {
+    fn append(&self, env: &Env, written: &mut u64, end: &str, marks: HashSet<Mark>) -> Result<(), Fault> {
         let mut marks: Vec<Mark> = marks.into_iter().collect();
         // Neighbours are read one after the other.
         marks.sort_unstable();
         for marks in marks.chunks(MARKS) {
             let bytes: Vec<u8> = marks.iter().flat_map(|mark| mark.0).collect();
-            self.store.set(&format!("{}{written:010}-{}", self.prefix, env.id()), &bytes)?;
+            self.store.set(&format!("{}{written:010}-{}{end}", self.prefix, env.id()), &bytes)?;
             *written += 1;
         }
         Ok(())

@@ -117,7 +117,7 @@ fn a_chain_and_a_wide_blob_take_many_steps_and_every_blob_is_visited_once() {
     forest.blob(100, &[]);
     forest.blob(101, &[0]);
     assert_eq!(forest.check(), (1, 1 + 101 + 52_000, vec![]));
-    assert!(forest.sweep().unwrap() > 10);
+    assert!((10..40).contains(&forest.sweep().unwrap()), "and a long chain does not take a step for each link");
     assert_eq!(forest.blobs().len(), 101 + 52_000);
 }
 
@@ -147,11 +147,13 @@ fn a_step_that_is_repeated_is_refused_and_so_is_what_comes_after_two_at_once() {
         gc::step(&env, &graph, &wanted).map(|step| step.cursor)
     };
     let first = step(&None).unwrap();
-    let second = step(&first).unwrap();
+    let twin = forest.store.keys().into_iter().find(|key| key.contains("/log/0000000000-")).unwrap();
+    let twin = twin.replace("00-", "00-+");
+    forest.store.set(&twin, &Mark::of_id(&name(2)).unwrap().0).unwrap();
     assert_eq!(step(&first), Err(Stopped::Cursor));
-    let twin = forest.store.keys().into_iter().find(|key| key.contains("/log/0000000001-")).unwrap();
-    forest.store.set(&twin.replace("01-", "01-+"), &Mark::of_id(&name(2)).unwrap().0).unwrap();
-    assert_eq!(step(&second), Err(Stopped::Cursor));
+    forest.store.delete(&twin).unwrap();
+    assert!(step(&first).unwrap().is_some());
+    assert_eq!(step(&first), Err(Stopped::Cursor));
 }
 
 #[test]
