@@ -23,7 +23,7 @@ use crate::deploy::{Deployer, Deployments, Keeper, RecordError};
 use crate::ingress::{Ingress, IngressOptions};
 use crate::manifest::{Component, Manifest};
 use crate::memo::{Counters, Memo};
-use crate::metrics::{self, Metrics, Refusal};
+use crate::metrics::{Metrics, Refusal};
 use crate::outbound::{self, Network, Outbound, TlsError};
 use crate::reply;
 use crate::router::{RouteError, Router};
@@ -235,9 +235,7 @@ impl Host {
                 (pool.component_instances(), count(pool.memories()), count(pool.stacks()))
             }),
         };
-        let application = self.application.clone();
-        let metrics = move || metrics::exposition(application.clone(), figures());
-        let admin = Admin::start(address, token, &self.data, self.deployer.clone(), Box::new(metrics))?;
+        let admin = Admin::start(address, token, &self.data, self.deployer.clone(), Box::new(figures))?;
         let access = admin.access().clone();
         self.admin = Some(admin);
         Ok(access)

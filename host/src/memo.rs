@@ -147,6 +147,16 @@ pub struct Counters {
     pub remembered: AtomicU64,
 }
 
+impl Counters {
+    pub fn hits(&self) -> u64 {
+        self.hits.load(Ordering::Relaxed)
+    }
+
+    pub fn misses(&self) -> u64 {
+        self.misses.load(Ordering::Relaxed)
+    }
+}
+
 struct Part {
     answers: LruCache<Key, Arc<Answer>>,
     /// What the answers take.

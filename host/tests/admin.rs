@@ -31,14 +31,25 @@ impl Operator {
     }
 
     fn send_as(&self, token: &str, method: &str, path: &str, body: Vec<u8>) -> (u16, String) {
-        let request = ureq::http::Request::builder()
+        let request = self.request(token, method, path).body(body);
+        let mut response: ureq::http::Response<Body> = self.agent.run(request.unwrap()).unwrap();
+        (response.status().as_u16(), response.body_mut().read_to_string().unwrap())
+    }
+
+    fn request(&self, token: &str, method: &str, path: &str) -> ureq::http::request::Builder {
+        ureq::http::Request::builder()
             .method(method)
             .uri(format!("{}{path}", self.access.url))
             .header("authorization", format!("Bearer {token}"))
             .header("x-hexad-actor", "mia")
-            .body(body);
+    }
+
+    /// The metrics for a reader that accepts this, and what they are.
+    fn metrics(&self, accept: &str) -> (String, String) {
+        let request = self.request(&self.access.token, "GET", "/metrics").header("accept", accept).body(());
         let mut response: ureq::http::Response<Body> = self.agent.run(request.unwrap()).unwrap();
-        (response.status().as_u16(), response.body_mut().read_to_string().unwrap())
+        let media_type = response.headers()["content-type"].to_str().unwrap().to_owned();
+        (media_type, response.body_mut().read_to_string().unwrap())
     }
 
     fn json(&self, method: &str, path: &str, body: Vec<u8>) -> Value {
@@ -51,7 +62,7 @@ impl Operator {
 #[test]
 fn only_who_has_the_token_gets_in() {
     let operator = Operator::new();
-    for path in ["/components", "/metrics", "/components/probe", "/nothing", "/"] {
+    for path in ["/components", "/status", "/metrics", "/components/probe", "/nothing", "/"] {
         let (status, text) = operator.send_as("wrong", "GET", path, Vec::new());
         assert_eq!((status, text.as_str()), (401, "{\"error\":\"the admin token is missing or wrong\"}\n"), "{path}");
     }
@@ -165,6 +176,8 @@ async fn the_metrics_say_what_happened() {
         server.ok(path).await;
     }
     assert_eq!(server.get("trap").await.0, 500);
+    let nowhere = http::Request::get("/nowhere").body(http_body_util::Full::<bytes::Bytes>::default()).unwrap();
+    assert_eq!(server.send(nowhere).await.status(), 404);
     operator.json("PUT", "/components/incoming", variant("incoming", 1));
     let (status, text) = operator.send("GET", "/metrics", Vec::new());
     assert_eq!(status, 200);
@@ -189,6 +202,59 @@ async fn the_metrics_say_what_happened() {
     assert!((32.0..=64.0).contains(&(peak / 1048576.0)), "{peak}");
     assert!(sample("hexad_memory_denied_total{component=\"probe\"}") > 0.0);
     assert!(sample("hexad_guest_busy_seconds_total{component=\"probe\"}") > 0.0);
+    for (series, value) in [
+        ("hexad_key_value_duration_seconds_count{component=\"probe\",operation=\"commit\"}", 1.0),
+        ("hexad_key_value_swaps_lost_total{component=\"probe\"}", 0.0),
+        ("hexad_request_refusals_total{component=\"probe\",reason=\"failed\"}", 1.0),
+        ("hexad_request_refusals_total{component=\"probe\",reason=\"busy\"}", 0.0),
+        ("hexad_instance_failures_total{component=\"probe\",reason=\"host_panicked\"}", 0.0),
+        ("hexad_outbound_connections_total{component=\"probe\"}", 0.0),
+        ("hexad_memo_misses_total", 0.0),
+        ("hexad_unrouted_requests_total", 1.0),
+        ("hexad_build_info{version=\"0.1.0\"}", 1.0),
+    ] {
+        assert_eq!(sample(series), value, "{series}");
+    }
+    assert!(samples.keys().any(|series| series.starts_with("hexad_component_info{component=\"probe\",area=\"probe\"")));
+    assert!(!text.contains("operation=\"swap\",le"), "operations that nobody has made have no buckets");
+    assert!(sample("hexad_store_bytes") > 0.0);
+    assert!(sample("hexad_open_descriptors") > 3.0);
     assert!(sample("hexad_store_commits_total") >= 1.0);
     assert!(sample("hexad_resident_memory_bytes") > 1e6);
+}
+
+#[tokio::test]
+async fn the_metrics_have_an_older_form() {
+    let operator = Operator::new();
+    operator.server.ok("hello").await;
+    let open = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    for accept in ["*/*", "application/openmetrics-text;version=1.0.0,text/plain;q=0.5"] {
+        assert_eq!(operator.metrics(accept).0, open);
+    }
+    let (media_type, text) = operator.metrics("text/plain;version=0.0.4;q=0.5,*/*;q=0.1");
+    assert_eq!(media_type, "text/plain; version=0.0.4; charset=utf-8");
+    assert!(!text.contains("# EOF"));
+    assert!(text.contains("# TYPE hexad_requests_total counter\nhexad_requests_total{component="), "{text}");
+    assert!(text.contains("# TYPE hexad_request_duration_seconds histogram\n"), "{text}");
+}
+
+#[tokio::test]
+async fn the_status_has_the_same_figures() {
+    let operator = Operator::new();
+    operator.server.ok("kv/set?key=a&value=1").await;
+    assert_eq!(operator.server.get("trap").await.0, 500);
+    let status = operator.json("GET", "/status", Vec::new());
+    let components = status["components"].as_array().unwrap();
+    let probe = components.iter().find(|component| component["id"] == "probe").unwrap();
+    assert_eq!(probe["digest"], operator.json("GET", "/components/probe", Vec::new())["digest"]);
+    let figures = &probe["figures"];
+    for (field, value) in
+        [("requests", 2), ("failed", 1), ("instance_failures", 1), ("instantiations", 1), ("key_value_operations", 2)]
+    {
+        assert_eq!(figures[field], value, "{field} of {figures}");
+    }
+    assert!(figures["p50"].as_f64().unwrap() > 0.0 && figures["p99"].as_f64() >= figures["p50"].as_f64(), "{figures}");
+    let host = &status["host"];
+    assert_eq!((&host["version"], &host["store_commits"]), (&"0.1.0".into(), &1.into()));
+    assert_eq!(host["spans"], Value::Null);
 }

@@ -10,11 +10,13 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::access::Guard;
+use super::figures;
 use super::route::{Route, RouteError};
 use super::view;
 use crate::component::Terms;
 use crate::deploy::{Deployer, Order, Refusal, Report};
-use crate::metrics::MEDIA_TYPE;
+use crate::host;
+use crate::metrics;
 
 /// The largest component that is accepted, in bytes.
 const MAX_COMPONENT: usize = 256 * 1024 * 1024;
@@ -29,8 +31,8 @@ const ACTOR: HeaderName = HeaderName::from_static("x-hexad-actor");
 /// What is noted of it, in bytes.
 const MAX_ACTOR: usize = 200;
 
-/// Makes the text of the metrics.
-pub type Metrics = Box<dyn Fn() -> Result<String, std::fmt::Error> + Send + Sync>;
+/// What is known of the host as a whole, at this moment.
+pub type Figures = Box<dyn Fn() -> host::Figures + Send + Sync>;
 
 pub type Answer = Response<Full<Bytes>>;
 
@@ -38,7 +40,7 @@ pub type Answer = Response<Full<Bytes>>;
 pub struct Api {
     pub guard: Guard,
     pub deployer: Arc<Deployer>,
-    pub metrics: Metrics,
+    pub figures: Figures,
 }
 
 impl Api {
@@ -68,14 +70,18 @@ impl Api {
                 true => text(StatusCode::OK, "ready\n"),
                 false => text(StatusCode::SERVICE_UNAVAILABLE, "stopping\n"),
             },
-            Route::Metrics => match (self.metrics)() {
-                Ok(text) => body(StatusCode::OK, MEDIA_TYPE, text),
+            Route::Metrics => match metrics::exposition(self.deployer.application().clone(), (self.figures)()) {
+                Ok(text) => {
+                    let (media_type, text) = metrics::negotiated(text, &parts.headers);
+                    body(StatusCode::OK, media_type, text)
+                }
                 Err(_) => error(StatusCode::INTERNAL_SERVER_ERROR, "the metrics cannot be written"),
             },
-            Route::Components => {
-                let slots = self.deployer.application().slots().iter();
-                json_body(StatusCode::OK, &slots.map(view::Component::from).collect::<Vec<_>>())
+            Route::Status => {
+                let host = figures::Host::new(self.deployer.application(), &(self.figures)());
+                json_body(StatusCode::OK, &json!({ "host": host, "components": self.components() }))
             }
+            Route::Components => json_body(StatusCode::OK, &self.components()),
             Route::Component(id) => {
                 let mut slots = self.deployer.application().slots().iter();
                 match slots.find(|slot| slot.component().id == id) {
@@ -87,6 +93,10 @@ impl Api {
             Route::Promote(id) => self.act(move |deployer| deployer.promote(&id, &by)).await,
             Route::RollBack(id) => self.act(move |deployer| deployer.roll_back(&id, &by)).await,
         }
+    }
+
+    fn components(&self) -> Vec<view::Component> {
+        self.deployer.application().slots().iter().map(view::Component::from).collect()
     }
 
     async fn swap<B>(&self, component: String, canary: Option<Terms>, by: String, body: B) -> Answer

@@ -5,7 +5,8 @@
 //! |---|---|
 //! | GET `/healthz` | 200 while the process lives; without a token |
 //! | GET `/readyz` | 200 while it takes requests, 503 while it stops; without a token |
-//! | GET `/metrics` | Prometheus text |
+//! | GET `/metrics` | Prometheus text: OpenMetrics, or the older form if `Accept` asks for `text/plain` |
+//! | GET `/status` | `host`, its [`figures::Host`], and `components`, as the next |
 //! | GET `/components`, `/components/<id>` | what is served: [`view::Component`] |
 //! | PUT `/components/<id>` | swap in the component that is the body; with `?percent=5` as a canary |
 //! | POST `/components/<id>/rollback`, `/promote` | end a canary; go back to what served before |
@@ -15,6 +16,7 @@
 
 mod access;
 mod api;
+mod figures;
 mod route;
 mod view;
 
@@ -35,7 +37,8 @@ use tokio::sync::{Semaphore, oneshot};
 use crate::deploy::Deployer;
 pub use access::{Access, AccessError};
 use access::{Announced, Guard, random_token};
-use api::{Api, Metrics};
+use api::{Api, Figures};
+pub use figures::{Figures as ComponentFigures, Host as HostFigures};
 
 /// Connections at once. An operator and a scraper need a few.
 const CONNECTIONS: usize = 64;
@@ -56,19 +59,19 @@ pub struct Admin {
 
 impl Admin {
     /// Binds `address` (port 0: any free one) and tells of it in the data folder. Without a
-    /// `token` one is made. `metrics` is asked at each scrape.
+    /// `token` one is made. `figures` is asked at each look.
     pub fn start(
         address: SocketAddr,
         token: Option<String>,
         data: &Path,
         deployer: Arc<Deployer>,
-        metrics: Metrics,
+        figures: Figures,
     ) -> io::Result<Self> {
         let token = token.map_or_else(random_token, Ok)?;
         let listener = std::net::TcpListener::bind(address)?;
         listener.set_nonblocking(true)?;
         let access = Access { url: format!("http://{}", listener.local_addr()?), token };
-        let api = Arc::new(Api { guard: Guard::new(&access.token), deployer, metrics });
+        let api = Arc::new(Api { guard: Guard::new(&access.token), deployer, figures });
         let runtime =
             tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(CHANGES).build()?;
         let (stop, stopped) = oneshot::channel();

@@ -13,6 +13,7 @@ pub enum Route {
     Health,
     Ready,
     Metrics,
+    Status,
     Components,
     Component(String),
     Swap { component: String, canary: Option<Terms> },
@@ -41,6 +42,7 @@ impl Route {
             ["healthz"] => only(Method::GET, "GET", Route::Health),
             ["readyz"] => only(Method::GET, "GET", Route::Ready),
             ["metrics"] => only(Method::GET, "GET", Route::Metrics),
+            ["status"] => only(Method::GET, "GET", Route::Status),
             ["components"] => only(Method::GET, "GET", Route::Components),
             ["components", id] if *method == Method::PUT => {
                 Ok(Route::Swap { component: id.to_owned(), canary: terms(query.unwrap_or_default())? })

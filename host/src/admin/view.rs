@@ -5,6 +5,7 @@ use std::time::{Duration, Instant, SystemTime};
 use jiff::Timestamp;
 use serde::Serialize;
 
+use super::figures::Figures;
 use crate::component::{Canary, Generation, Slot};
 use crate::runtime::Digest;
 
@@ -24,6 +25,7 @@ pub struct Component {
     pub limits: Limits,
     pub in_flight: usize,
     pub waiting: usize,
+    pub figures: Figures,
 }
 
 /// A generation.
@@ -98,6 +100,7 @@ impl From<&Slot> for Component {
             },
             in_flight,
             waiting,
+            figures: Figures::from(slot),
         }
     }
 }

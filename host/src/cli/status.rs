@@ -1,26 +1,44 @@
 //! `hexad status`: what a running host serves, and how it does.
 
 use std::io::{self, IsTerminal, Write};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use bytesize::ByteSize;
 use clap::Args;
 use serde::Deserialize;
+use serde_json::Value;
 
 use super::Failure;
 use super::admin::{Ask, Host};
+use super::server::printable;
+use crate::admin::{ComponentFigures, HostFigures};
 
 /// How often `--watch` asks.
 const REFRESH: Duration = Duration::from_secs(1);
 
+/// Characters of a version and of a digest that are shown.
+const VERSION: usize = 12;
+const DIGEST: usize = 8;
+
 /// Show what a running host serves.
 #[derive(Args)]
 pub struct Status {
-    /// Show it again every second.
+    /// Show it again every second, with the requests of that second.
     #[arg(long)]
     watch: bool,
 
+    /// Show everything, as JSON; with `--watch`, a line each time.
+    #[arg(long)]
+    json: bool,
+
     #[command(flatten)]
     host: Host,
+}
+
+#[derive(Deserialize)]
+struct Shown {
+    host: HostFigures,
+    components: Vec<Component>,
 }
 
 #[derive(Deserialize)]
@@ -32,6 +50,7 @@ struct Component {
     canary: Option<Canary>,
     in_flight: u64,
     waiting: u64,
+    figures: ComponentFigures,
 }
 
 #[derive(Deserialize)]
@@ -54,13 +73,25 @@ struct Canary {
 impl Status {
     pub fn run(self) -> Result<(), Failure> {
         let mut out = io::stdout();
+        let mut before: Option<(Instant, Shown)> = None;
         loop {
-            let components: Vec<Component> = self.host.ask(&Ask::Get, "/components")?;
-            if self.watch && out.is_terminal() {
-                // To the top left, and nothing below.
-                write!(out, "\x1b[H\x1b[J")?;
+            let asked = Instant::now();
+            let answer: Value = self.host.ask(&Ask::Get, "/status")?;
+            if self.json {
+                match self.watch {
+                    true => writeln!(out, "{answer}")?,
+                    false => writeln!(out, "{answer:#}")?,
+                }
+            } else {
+                let shown: Shown = serde_json::from_value(answer)?;
+                if self.watch && out.is_terminal() {
+                    // To the top left, and nothing below.
+                    write!(out, "\x1b[H\x1b[J")?;
+                }
+                let past = before.as_ref().map(|(then, shown)| (shown, asked - *then));
+                write!(out, "{}{}", summary(&shown.host), table(&shown.components, past))?;
+                before = Some((asked, shown));
             }
-            write!(out, "{}", table(&components))?;
             out.flush()?;
             if !self.watch {
                 return Ok(());
@@ -70,41 +101,138 @@ impl Status {
     }
 }
 
-fn table(components: &[Component]) -> String {
-    let head = ["COMPONENT", "VERSION", "GENERATION", "DIGEST", "IN FLIGHT", "WAITING", "STATE"];
-    let mut rows = vec![head.map(str::to_owned)];
-    for component in components {
-        let (in_flight, waiting) = (component.in_flight.to_string(), component.waiting.to_string());
-        let [version, generation, digest] = component.current.cells();
-        rows.push([component.id.clone(), version, generation, digest, in_flight, waiting, component.state.clone()]);
-        if let Some(canary) = &component.canary {
-            let [version, generation, digest] = canary.served.cells();
-            let state = format!(
-                "canary: {} %, {} answers, {} failed, {:.0} s left",
-                canary.percent, canary.answers, canary.failed, canary.seconds_left
-            );
-            rows.push(["".to_owned(), version, generation, digest, "".to_owned(), "".to_owned(), state]);
-        }
+fn summary(host: &HostFigures) -> String {
+    let HostFigures { version, uptime, connections, store_size, store_commits, unrouted, memo, spans, .. } = host;
+    let resident = host.resident_memory.map_or_else(|| "?".to_owned(), size);
+    let mut text = format!("hexad {version}, up {}; {connections} connections, {resident} of memory\n", age(*uptime));
+    let asked = memo.hits + memo.misses;
+    let share = if asked == 0 { 0.0 } else { memo.hits as f64 * 100.0 / asked as f64 };
+    text += &format!("store: {}, {store_commits} commits; nobody's paths: {unrouted}\n", size(*store_size));
+    text += &format!(
+        "remembered: {} answers, {}; given again to {share:.0} % of {asked}\n",
+        memo.answers,
+        size(memo.size as u64)
+    );
+    if let Some(spans) = spans {
+        text += &format!("spans: {} exported, {} failed, {} dropped\n", spans.exported, spans.failed, spans.dropped);
     }
-    let mut widths = [0; 7];
-    for row in &rows {
+    text.push('\n');
+    text
+}
+
+/// `past` is what was shown before, and how long ago.
+fn table(components: &[Component], past: Option<(&Shown, Duration)>) -> String {
+    const COLUMNS: usize = 8;
+    let third = if past.is_some() { "REQ/S" } else { "DIGEST" };
+    let head = ["COMPONENT", "VERSION", third, "BUSY", "REQUESTS", "FAILED", "P50", "P99"];
+    let mut rows = vec![(head.map(str::to_owned), None)];
+    for component in components {
+        let Component { id, current, figures, .. } = component;
+        let third = match past {
+            Some((shown, passed)) => rate(id, figures.requests, shown, passed),
+            None => current.short_digest(),
+        };
+        // Those who wait are beside those who are served.
+        let busy = match component.waiting {
+            0 => component.in_flight.to_string(),
+            waiting => format!("{}+{waiting}", component.in_flight),
+        };
+        let row = [
+            printable(id),
+            current.short_version(),
+            third,
+            busy,
+            count(figures.requests),
+            count(figures.failed),
+            figures.p50.map_or_else(String::new, duration),
+            figures.p99.map_or_else(String::new, duration),
+        ];
+        rows.push((row, component.remark()));
+    }
+    let mut widths = [0; COLUMNS];
+    for (row, _) in &rows {
         for (width, cell) in widths.iter_mut().zip(row) {
             *width = cell.chars().count().max(*width);
         }
     }
     let mut text = String::new();
-    for row in &rows {
-        let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:width$}"));
+    for (row, remark) in &rows {
+        let cells = row.iter().zip(widths).enumerate().map(|(column, (cell, width))| match column {
+            0..=2 => format!("{cell:width$}"),
+            _ => format!("{cell:>width$}"),
+        });
         text += cells.collect::<Vec<_>>().join("  ").trim_end();
         text.push('\n');
+        if let Some(remark) = remark {
+            text += &format!("  {remark}\n");
+        }
     }
     text
 }
 
+impl Component {
+    /// What there is to say of it besides its figures.
+    fn remark(&self) -> Option<String> {
+        match &self.canary {
+            Some(Canary { served, percent, answers, failed, seconds_left }) => Some(format!(
+                "canary {} {}: {percent} %, {} answers, {} failed, {seconds_left:.0} s left",
+                served.short_version(),
+                served.short_digest(),
+                count(*answers),
+                count(*failed),
+            )),
+            None => (self.state != "serving").then(|| printable(&self.state)),
+        }
+    }
+}
+
 impl Served {
-    fn cells(&self) -> [String; 3] {
-        let short = self.digest.get(..12).unwrap_or(&self.digest);
-        [self.version.clone().unwrap_or_else(|| "-".to_owned()), self.generation.to_string(), short.to_owned()]
+    /// With the generation: a component is not bound to change its version.
+    fn short_version(&self) -> String {
+        let version: String = self.version.as_deref().unwrap_or("-").chars().take(VERSION).collect();
+        format!("{} #{}", printable(&version), self.generation)
+    }
+
+    fn short_digest(&self) -> String {
+        printable(&self.digest.chars().take(DIGEST).collect::<String>())
+    }
+}
+
+fn rate(id: &str, requests: u64, past: &Shown, passed: Duration) -> String {
+    let past = past.components.iter().find(|component| component.id == id);
+    let past = past.map_or(requests, |component| component.figures.requests);
+    count((requests.saturating_sub(past) as f64 / passed.as_secs_f64().max(0.001)).round() as u64)
+}
+
+/// At most six characters.
+fn count(count: u64) -> String {
+    match count {
+        0..1_000_000 => count.to_string(),
+        1_000_000..1_000_000_000 => format!("{:.1}M", count as f64 / 1e6),
+        _ => format!("{:.1}G", count as f64 / 1e9),
+    }
+}
+
+fn duration(seconds: f64) -> String {
+    match seconds {
+        seconds if seconds < 1e-3 => format!("{:.0}us", seconds * 1e6),
+        seconds if seconds < 0.01 => format!("{:.1}ms", seconds * 1e3),
+        seconds if seconds < 1.0 => format!("{:.0}ms", seconds * 1e3),
+        seconds => format!("{seconds:.1}s"),
+    }
+}
+
+fn size(bytes: u64) -> String {
+    ByteSize::b(bytes).to_string()
+}
+
+fn age(seconds: f64) -> String {
+    let minutes = seconds as u64 / 60;
+    match (minutes / (24 * 60), minutes / 60 % 24, minutes % 60) {
+        (0, 0, 0) => format!("{seconds:.0} s"),
+        (0, 0, minutes) => format!("{minutes} min"),
+        (0, hours, minutes) => format!("{hours} h {minutes} min"),
+        (days, hours, _) => format!("{days} d {hours} h"),
     }
 }
 
@@ -112,20 +240,50 @@ impl Served {
 mod tests {
     use super::*;
 
+    const COMPONENTS: &str = r#"[
+        {"id":"product-analytics","state":"canary","version":"0.1.0","digest":"0123456789abcdef","generation":13,
+         "in_flight":64,"waiting":1024,"new":1,
+         "figures":{"requests":123456789,"failed":999999,"p50":0.00064,"p99":10.48576,"instantiations":1,
+                    "instance_failures":0,"memory_peak":1,"guest_busy":0.5,"key_value_operations":9,"outbound_requests":0},
+         "canary":{"version":"0.2.0","digest":"fedcba9876543210","generation":14,"percent":5.0,
+                   "answers":7,"failed":1,"seconds_left":12.4}},
+        {"id":"x","state":"failing","version":"1\u001b[2J","digest":"00","generation":1,"in_flight":0,"waiting":0,"canary":null,
+         "figures":{"requests":0,"failed":0,"p50":null,"p99":null,"instantiations":0,"instance_failures":0,
+                    "memory_peak":0,"guest_busy":0.0,"key_value_operations":0,"outbound_requests":0}}]"#;
+
+    fn components() -> Vec<Component> {
+        serde_json::from_str(COMPONENTS).unwrap()
+    }
+
     #[test]
-    fn columns_line_up_and_a_canary_has_its_own_line() {
-        let text = r#"[{"id":"registry","state":"canary","version":"0.1.0","digest":"0123456789abcdef","generation":3,
-            "in_flight":2,"waiting":0,"new":1,
-            "canary":{"version":"0.2.0","digest":"fedcba9876543210","generation":4,"percent":5.0,"answers":7,"failed":1,"seconds_left":12.4}}]"#;
-        let components: Vec<Component> = serde_json::from_str(text).unwrap();
-        let table = table(&components);
+    fn the_widest_table_fits_a_terminal() {
+        let expected = "\
+COMPONENT          VERSION     DIGEST       BUSY  REQUESTS  FAILED    P50    P99
+product-analytics  0.1.0 #13   01234567  64+1024    123.5M  999999  640us  10.5s
+  canary 0.2.0 #14 fedcba98: 5 %, 7 answers, 1 failed, 12 s left
+x                  1\u{fffd}[2J #1  00              0         0       0
+  failing
+";
+        let table = table(&components(), None);
+        assert_eq!(table, expected);
+        assert!(table.lines().all(|line| line.chars().count() <= 80));
+    }
+
+    #[test]
+    fn watched_it_shows_what_came_meanwhile() {
+        let host = r#"{"version":"0.1.0","uptime":3725.0,"connections":3,"resident_memory":62914560,"store_size":4096,
+            "store_commits":12,"unrouted":1,"memo":{"hits":3,"misses":1,"answers":1,"size":2048},"spans":null}"#;
+        let past = Shown { host: serde_json::from_str(host).unwrap(), components: components() };
+        let mut now = components();
+        now[0].figures.requests += 3000;
+        let table = table(&now, Some((&past, Duration::from_secs(2))));
+        let words: Vec<&str> = table.lines().nth(1).unwrap().split_whitespace().collect();
+        assert_eq!(words[3], "1500", "{table}");
         assert_eq!(
-            table.lines().collect::<Vec<_>>(),
-            [
-                "COMPONENT  VERSION  GENERATION  DIGEST        IN FLIGHT  WAITING  STATE",
-                "registry   0.1.0    3           0123456789ab  2          0        canary",
-                "           0.2.0    4           fedcba987654                      canary: 5 %, 7 answers, 1 failed, 12 s left",
-            ]
+            summary(&past.host),
+            "hexad 0.1.0, up 1 h 2 min; 3 connections, 60.0 MiB of memory\n\
+             store: 4.0 KiB, 12 commits; nobody's paths: 1\n\
+             remembered: 1 answers, 2.0 KiB; given again to 75 % of 4\n\n"
         );
     }
 }

@@ -199,7 +199,7 @@ impl Deployer {
         Arc::new(Self { runtime, application, events, gate: Mutex::new(()), state })
     }
 
-    pub fn application(&self) -> &Application {
+    pub fn application(&self) -> &Arc<Application> {
         &self.application
     }
 

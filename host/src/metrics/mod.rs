@@ -2,6 +2,7 @@
 //! of memory, and added up when somebody asks.
 
 mod busy;
+mod classic;
 mod histogram;
 mod text;
 
@@ -9,11 +10,25 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use http::HeaderMap;
+use http::header::ACCEPT;
 use wasmtime::Trap;
 
 pub use busy::Busy;
 pub use histogram::{Histogram, Summary};
-pub use text::{MEDIA_TYPE, exposition};
+pub use text::{exposition, resident_bytes};
+
+/// The text and its media type, in the form that the reader asks for.
+pub fn negotiated(open: String, headers: &HeaderMap) -> (&'static str, String) {
+    let accepts = |name: &str| {
+        let mut values = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
+        values.any(|value| value.contains(name))
+    };
+    match accepts("text/plain") && !accepts("application/openmetrics-text") {
+        true => (classic::MEDIA_TYPE, classic::text(&open)),
+        false => (text::MEDIA_TYPE, open),
+    }
+}
 
 /// Statuses that HTTP can have.
 const STATUSES: usize = 600;
@@ -321,6 +336,7 @@ mod tests {
         assert_eq!(Failure::of(&Trap::UnreachableCodeReached.into()), Failure::Unreachable);
         assert_eq!(Failure::of(&wasmtime::Error::from(Trap::StackOverflow).context("in x")), Failure::StackOverflow);
         assert_eq!(Failure::of(&wasmtime::format_err!("guest timed out")), Failure::TimedOut);
+        assert_eq!(Failure::of(&wasmtime::format_err!("worker panicked")), Failure::Cancelled);
         for (index, (failure, _)) in Failure::ALL.into_iter().enumerate() {
             assert_eq!(failure as usize, index);
         }

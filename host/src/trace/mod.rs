@@ -33,6 +33,7 @@ use opentelemetry::trace::{SpanBuilder, SpanKind, Tracer as _, TracerProvider as
 use opentelemetry::{Context, InstrumentationScope, KeyValue};
 use opentelemetry_http::HeaderExtractor;
 use opentelemetry_sdk::Resource;
+use opentelemetry_sdk::error::OTelSdkError;
 use opentelemetry_sdk::propagation::TraceContextPropagator;
 use opentelemetry_sdk::trace::{SdkTracer, SdkTracerProvider, Span};
 
@@ -87,8 +88,9 @@ impl Tracer {
 
     /// Sends what is left, for at most `patience`.
     pub fn shutdown(&self, patience: Duration) {
-        if let Err(error) = self.provider.shutdown_with_timeout(patience) {
-            tracing::warn!(%error, "the last spans may not have reached the collector");
+        match self.provider.shutdown_with_timeout(patience) {
+            Ok(()) | Err(OTelSdkError::AlreadyShutdown) => {}
+            Err(error) => tracing::warn!(%error, "the last spans may not have reached the collector"),
         }
     }
 }

@@ -16,6 +16,7 @@ use super::{Destination, Tracer};
 use crate::body::ResponseBody;
 use crate::component::Generation;
 use crate::ingress::Arrival;
+use crate::request_id::X_REQUEST_ID;
 
 /// Operations and outbound requests of one request that have spans: a component in a loop must
 /// not push everybody else's out of the queue.
@@ -253,6 +254,9 @@ fn describe<B>(span: &mut Span, request: &Request<B>, destination: Option<Destin
             _ => "1.1",
         },
     ));
+    if let Some(id) = request.headers().get(X_REQUEST_ID).and_then(|id| id.to_str().ok()) {
+        span.set_attribute(KeyValue::new("hexad.request_id", id.to_owned()));
+    }
     if let Some(Destination { route, component }) = destination {
         span.set_attribute(KeyValue::new("http.route", route.to_owned()));
         span.set_attribute(KeyValue::new("hexad.component", component.to_owned()));
