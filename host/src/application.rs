@@ -247,7 +247,10 @@ async fn serve(
     };
     drop(commit);
     if let Err(error) = durable {
-        tracing::error!(component = slot.component().id, %error, "a response was withheld: its writes are not durable");
+        if let Some(suppressed) = slot.complaints().pass() {
+            let component = &slot.component().id;
+            tracing::error!(component, %error, suppressed, "a response was withheld: its writes are not durable");
+        }
         return reply::internal_error(Refusal::NotDurable);
     }
     exchange.head_produced();
@@ -274,12 +277,16 @@ fn failed(slot: &Slot, exchange: &Exchange, error: &wasmtime::Error) -> Response
         return out_of_time(exchange);
     }
     if let Some(full) = error.downcast_ref::<InstantiationError<(Arc<Exchange>, Arc<Lease>)>>() {
-        tracing::warn!(component, error = format!("{:#}", full.error), "no instance could be made");
+        if let Some(suppressed) = slot.complaints().pass() {
+            tracing::warn!(component, error = format!("{:#}", full.error), suppressed, "no instance could be made");
+        }
         return reply::unavailable(Refusal::NoInstance);
     }
     // The worker has logged why it ended.
-    if !error.is::<TrapOrPanicError>() {
-        tracing::warn!(component, error = format!("{error:#}"), "the component gave no response");
+    if !error.is::<TrapOrPanicError>()
+        && let Some(suppressed) = slot.complaints().pass()
+    {
+        tracing::warn!(component, error = format!("{error:#}"), suppressed, "the component gave no response");
     }
     reply::internal_error(Refusal::Failed)
 }

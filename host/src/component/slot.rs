@@ -15,6 +15,7 @@ use crate::metrics::Metrics;
 use crate::outbound::Outbound;
 use crate::places::{Busy, Places};
 use crate::runtime::Digest;
+use crate::throttle::Throttle;
 
 /// Requests that may wait, for each that may run.
 const WAITING_PER_INSTANCE: usize = 16;
@@ -28,6 +29,8 @@ pub struct Slot {
     places: Places,
     outbound: Option<Arc<Outbound>>,
     metrics: Metrics,
+    /// What is logged of requests that went wrong: there can be as many as there are requests.
+    complaints: Throttle,
 }
 
 /// What stands in a slot. A change replaces the whole in one step.
@@ -74,7 +77,15 @@ impl Slot {
         let places = Places::new(limits.instances, limits.queue_timeout, limits.instances * WAITING_PER_INSTANCE);
         let generations = AtomicU64::new(generation.number);
         let stage = Stage { current: Arc::new(generation), previous: None, canary: None };
-        Self { component, stage: ArcSwap::from_pointee(stage), generations, places, outbound, metrics }
+        Self {
+            component,
+            stage: ArcSwap::from_pointee(stage),
+            generations,
+            places,
+            outbound,
+            metrics,
+            complaints: Throttle::new(1, 10),
+        }
     }
 
     pub fn component(&self) -> &Arc<Component> {
@@ -88,6 +99,11 @@ impl Slot {
 
     pub fn metrics(&self) -> &Metrics {
         &self.metrics
+    }
+
+    /// Bounds what is logged of the component's requests.
+    pub fn complaints(&self) -> &Throttle {
+        &self.complaints
     }
 
     pub fn stage(&self) -> Arc<Stage> {

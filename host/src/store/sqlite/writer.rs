@@ -18,6 +18,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use super::super::{Changes, Entry, Error, Key, Ledger, Place, Swap};
 use super::checkup::Damage;
 use super::reader;
+use crate::throttle::Throttle;
 
 /// Bytes that may wait in the queue, for all instances together. Whoever comes then, waits.
 const QUEUE_BYTES: u32 = 64 * 1024 * 1024;
@@ -117,6 +118,7 @@ impl Writer {
             messages,
             commits: commits.clone(),
             changes: changes.clone(),
+            failures: Throttle::new(1, 5),
             #[cfg(test)]
             fail_next_commit: fail_next_commit.clone(),
         };
@@ -198,6 +200,8 @@ struct Worker {
     messages: Receiver<Message>,
     commits: Arc<AtomicU64>,
     changes: Arc<Changes>,
+    /// A full disk fails every transaction.
+    failures: Throttle,
     #[cfg(test)]
     fail_next_commit: Arc<std::sync::atomic::AtomicBool>,
 }
@@ -238,11 +242,14 @@ impl Worker {
             Ok(()) => batch.entries.into_iter().for_each(Entry::commit),
             Err(error) => {
                 let reason = reader::reason(&error);
-                tracing::error!(
-                    error = %reason,
-                    operations = batch.entries.len(),
-                    "a transaction failed; the requests in it are answered with an error"
-                );
+                if let Some(suppressed) = self.failures.pass() {
+                    tracing::error!(
+                        error = %reason,
+                        operations = batch.entries.len(),
+                        suppressed,
+                        "a transaction failed; the requests in it are answered with an error"
+                    );
+                }
                 // After some errors SQLite has rolled back by itself.
                 if !self.connection.is_autocommit()
                     && let Err(error) = self.execute("ROLLBACK")
