@@ -107,7 +107,7 @@ fn summary(host: &HostFigures) -> String {
     let mut text = format!("hexad {version}, up {}; {connections} connections, {resident} of memory\n", age(*uptime));
     let asked = memo.hits + memo.misses;
     let share = if asked == 0 { 0.0 } else { memo.hits as f64 * 100.0 / asked as f64 };
-    text += &format!("store: {}, {store_commits} commits; nobody's paths: {unrouted}\n", size(*store_size));
+    text += &format!("store: {}, {store_commits} commits; {unrouted} requests without a route\n", size(*store_size));
     text += &format!(
         "remembered: {} answers, {}; given again to {share:.0} % of {asked}\n",
         memo.answers,
@@ -282,7 +282,7 @@ x                  1\u{fffd}[2J #1   00              0         0       0
         assert_eq!(
             summary(&past.host),
             "hexad 0.1.0, up 1 h 2 min; 3 connections, 60.0 MiB of memory\n\
-             store: 4.0 KiB, 12 commits; nobody's paths: 1\n\
+             store: 4.0 KiB, 12 commits; 1 requests without a route\n\
              remembered: 1 answers, 2.0 KiB; given again to 75 % of 4\n\n"
         );
     }
