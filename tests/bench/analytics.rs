@@ -1,11 +1,19 @@
-//! What product analytics adds to an engine that answers at once.
+//! What product analytics adds to an engine that answers at once, beside a native proxy that looks
+//! at nothing.
 
-use crate::hello::Hello;
+use crate::hello::Child;
 use crate::load::{Load, Request, each_once};
+use crate::proxy;
 use crate::table::Table;
-use hexad_tests::forge::{ADMIN, DEVELOPER, PUBLIC};
+use hexad_tests::forge::{self, ADMIN, DEVELOPER, PUBLIC};
 use hexad_tests::server::Server;
 use serde_json::json;
+
+/// The argument that leaves out all other measurements.
+pub const ONLY: &str = "analytics";
+
+/// How often each is measured; they take turns.
+const ROUNDS: usize = 5;
 
 /// An answer of about `size` bytes, as the engine writes one.
 pub fn answer(size: usize) -> String {
@@ -21,17 +29,21 @@ fn post(path: String, header: (&'static str, &str), body: &str) -> Request {
     Request { method: "POST", path, headers, body: body.into() }
 }
 
-/// One request after the other, asked of the engine and through us.
-pub fn print(server: &Server, engine: &Hello, hello: &Load) {
+/// One request after the other, asked of the engine, through a native proxy, and through us.
+pub fn run(engine: &Child, hello: &Load) {
+    let data = tempfile::tempdir().expect("a temporary folder");
+    let server = Server::start_with(data.path(), &[("analytics_upstream", "http://127.0.0.1:*")]);
+    forge::seed(&server);
+    let proxy = proxy::start(&engine.url);
     let admin = |method, path: &str, body: serde_json::Value| {
         let request = post(format!("/api/v4/{path}"), ("private-token", ADMIN), &body.to_string());
         each_once(&server.url, vec![Request { method, ..request }], 1);
     };
     admin("POST", "features/product_analytics_features", json!({"value": true}));
-    let mut table = Table::new("Product analytics, one after the other", hello);
+    let mut table = Table::new("Product analytics, one after the other; the peer is the engine itself", hello);
     let idle = server.memory().0;
     server.forget_peak();
-    for (name, size, count) in [("2 kB", "small", 4000), ("5 MB", "large", 200)] {
+    for (name, size, count) in [("2 kB", "small", 1000), ("5 MB", "large", 100)] {
         eprintln!("product analytics, {name}…");
         let settings = json!({"analytics_api_base_url": format!("{}/{size}/", engine.url), "analytics_api_key": "a key of the benchmark"});
         admin("PUT", "application/settings", settings);
@@ -42,13 +54,16 @@ pub fn print(server: &Server, engine: &Hello, hello: &Load) {
             ("private-token", DEVELOPER),
             query,
         );
-        for request in [&direct, &through] {
-            let url = if std::ptr::eq(request, &direct) { &engine.url } else { &server.url };
-            each_once(url, vec![request.clone(); count / 10], 1);
+        let ways = [(&engine.url, &direct), (&proxy.url, &direct), (&server.url, &through)];
+        let measure = |count| ways.map(|(url, request)| each_once(url, vec![request.clone(); count], 1));
+        measure(count / 5);
+        let mut loads = measure(count);
+        for _ in 1..ROUNDS {
+            loads.iter_mut().zip(measure(count)).for_each(|(load, more)| load.add(more));
         }
-        let direct = each_once(&engine.url, vec![direct; count], 1);
-        let through = each_once(&server.url, vec![through; count], 1);
+        let [direct, proxy, through] = loads;
         table.row(&format!("{name}, the engine itself"), &direct, None);
+        table.row(&format!("{name}, through a native proxy"), &proxy, Some(&direct));
         table.row(&format!("{name}, through us"), &through, Some(&direct));
     }
     table.print();

@@ -7,31 +7,37 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use std::convert::Infallible;
 use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 /// The argument that turns this program into the yardstick.
 pub const FLAG: &str = "--serve-hello";
 
-pub struct Hello {
-    child: Child,
+/// This program in another process, as a server.
+pub struct Child {
+    child: std::process::Child,
     pub url: String,
 }
 
-impl Hello {
-    pub fn start() -> Self {
+impl Child {
+    /// Starts it and waits until it says where it listens.
+    pub fn start(arguments: &[&str]) -> Self {
         let program = std::env::current_exe().expect("the path of this program");
-        let mut child = Command::new(program).arg(FLAG).stdout(Stdio::piped()).spawn().expect("the yardstick starts");
+        let mut child = Command::new(program).args(arguments).stdout(Stdio::piped()).spawn().expect("it starts");
         let mut line = String::new();
         BufReader::new(child.stdout.take().expect("piped")).read_line(&mut line).expect("its address");
-        Hello { child, url: format!("http://{}", line.trim()) }
+        Child { child, url: format!("http://{}", line.trim()) }
     }
 }
 
-impl Drop for Hello {
+impl Drop for Child {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+pub fn start() -> Child {
+    Child::start(&[FLAG])
 }
 
 /// Serves until killed, on as many threads as there are cores.

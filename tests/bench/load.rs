@@ -46,6 +46,14 @@ impl Load {
         self
     }
 
+    /// Takes the measurements of another run of the same requests in.
+    pub fn add(&mut self, other: Load) {
+        self.latencies.extend(other.latencies);
+        self.latencies.sort_by(f64::total_cmp);
+        self.bytes += other.bytes;
+        self.took += other.took;
+    }
+
     pub fn per_second(&self) -> f64 {
         self.latencies.len() as f64 / self.took.as_secs_f64()
     }

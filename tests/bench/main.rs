@@ -6,6 +6,7 @@ mod analytics;
 mod component;
 mod hello;
 mod load;
+mod proxy;
 mod suggestions;
 mod table;
 mod verdaccio;
@@ -75,17 +76,22 @@ impl Registry {
 }
 
 fn main() {
-    if std::env::args().any(|argument| argument == hello::FLAG) {
-        return hello::serve();
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match arguments.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+        [hello::FLAG, ..] => return hello::serve(),
+        [proxy::FLAG, server, ..] => return proxy::serve(server),
+        _ => {}
     }
-    let hello = hello::Hello::start();
+    let hello = hello::start();
     let hello_load = Load::run(&hello.url, &root());
     println!("native hyper hello, 16 connections: {:.0} requests/s\n", hello_load.per_second());
+    if arguments.iter().any(|argument| argument == analytics::ONLY) {
+        return analytics::run(&hello, &hello_load);
+    }
     calls(&hello_load);
 
     let data = tempfile::tempdir().expect("a temporary folder");
-    let analytics = [("analytics_upstream", "http://127.0.0.1:*")];
-    let mut server = Server::start_manifest(&component::forgetful(data.path()), data.path(), &analytics);
+    let mut server = Server::start_manifest(&component::forgetful(data.path()), data.path(), &[]);
     forge::seed(&server);
     let peer = Verdaccio::start();
     let mut ours = Registry {
@@ -107,7 +113,7 @@ fn main() {
     ] {
         if remembered {
             // The same store under the project's own manifest.
-            server = Server::start_with(&server.kill(), &analytics);
+            server = Server::start(&server.kill());
             ours.url.clone_from(&server.url);
         }
         let mut table = Table::new(title, &hello_load);
@@ -124,7 +130,7 @@ fn main() {
         table.print();
     }
 
-    analytics::print(&server, &hello, &hello_load);
+    analytics::run(&hello, &hello_load);
     publishes(&ours, theirs.as_ref(), &hello_load);
     memory(&ours, &server, theirs.as_ref().zip(peer.as_ref()));
     drop(server);

@@ -23,7 +23,7 @@ impl<'a> Table<'a> {
             format!("{:.2}", load.percentile(0.5)),
             format!("{:.2}", load.percentile(0.99)),
             format!("{:.3}", load.per_second() / self.hello.per_second()),
-            peer.map_or("-".into(), |peer| format!("{:.1}", load.per_second() / peer.per_second())),
+            peer.map_or("-".into(), |peer| format!("{:.2}", load.per_second() / peer.per_second())),
         ]);
     }
 
