@@ -12,7 +12,7 @@ use directory::caller::{self, Accepted, BOOTSTRAP_ADMIN_TOKEN, Caller};
 use directory::feature::{self, Actor};
 use directory::project::{self, Project};
 use directory::{access, setting};
-use http::header::{AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
+use http::header::{AUTHORIZATION, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use kit::env::EXTERNAL_URL;
 use kit::outbound::{Call, Failure, Patience, Reply};
@@ -109,12 +109,17 @@ fn call(env: &Env, engine: &Engine, endpoint: Endpoint, query: Option<&Query>, t
 }
 
 async fn respond(reply: Reply, gaps: &[Gap], additions: Additions, limit: u64) -> Result<Response, Error> {
-    let declared = reply.headers.get(http::header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
+    let declared = reply.headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
     if declared.is_some_and(|length: u64| length > limit) {
         return Err(unusable(answer::Fault::TooLarge(limit)));
     }
     match passage::arrive(reply.body, limit, !gaps.is_empty()).await.map_err(unusable)? {
-        Arrived::Beginning(passage) => Ok(json(passage.into_body(additions))),
+        Arrived::Beginning(passage) => {
+            let length = declared.filter(|_| passage.is_unchanged(&additions));
+            let mut response = json(passage.into_body(additions));
+            response.headers.extend(length.map(|length| (CONTENT_LENGTH, length.into())));
+            Ok(response)
+        }
         Arrived::Whole(whole) => decide(whole, gaps, &additions, limit),
     }
 }

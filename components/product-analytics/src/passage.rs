@@ -1,14 +1,12 @@
-//! How an answer passes: its beginning is held back until it is known what it means, and what
-//! follows is passed on chunk by chunk as it comes.
+//! How an answer passes: its beginning is held back until it is known what it means. What follows
+//! is passed on as it comes, and read over only where something is to be added to it.
 
 use crate::answer::Fault;
 use crate::outline::Outline;
 use bytes::Bytes;
-use futures::stream;
-use futures::stream::StreamExt;
+use futures::stream::{self, StreamExt, TryStreamExt};
 use kit::Body;
 use kit::body::Broken;
-use std::collections::VecDeque;
 
 /// How much is held back, in bytes. The engine puts `error` at the beginning, and its errors are
 /// shorter than this; an answer that is not longer is looked at as a whole.
@@ -23,7 +21,10 @@ pub enum Arrived {
 
 /// A long answer on its way.
 pub struct Passage {
-    held: VecDeque<Bytes>,
+    held: Bytes,
+    outline: Outline,
+    /// Where in `held` the answer's object ends, if it does.
+    end: Option<usize>,
     rest: Body,
     limit: u64,
 }
@@ -37,6 +38,11 @@ pub struct Additions {
 }
 
 impl Additions {
+    /// Whether nothing will be added to an answer of which this is known.
+    fn are_none(&self, outline: &Outline) -> bool {
+        self.token.is_none() && (!self.results || outline.has_results)
+    }
+
     /// The members as they stand before the bracket that closes the answer.
     pub fn members(&self, outline: &Outline) -> String {
         let mut members = Vec::new();
@@ -48,63 +54,97 @@ impl Additions {
         let text = members.join(",");
         if outline.has_members && !text.is_empty() { format!(",{text}") } else { text }
     }
+
+    /// A chunk, with the members at the end of the answer if that is in it.
+    fn put_into(&self, outline: &Outline, chunk: Bytes, end: Option<usize>) -> Vec<Bytes> {
+        match end {
+            Some(end) if !self.are_none(outline) => {
+                vec![chunk.slice(..end), self.members(outline).into(), chunk.slice(end..)]
+            }
+            _ => vec![chunk],
+        }
+    }
 }
 
 /// Takes an answer of at most `limit` bytes until it is known what it means; to its end if
 /// `to_the_end`.
 pub async fn arrive(mut body: Body, limit: u64, to_the_end: bool) -> Result<Arrived, Fault> {
-    let (mut held, mut length, mut outline) = (VecDeque::<Bytes>::new(), 0, Outline::default());
+    let (mut held, mut outline, mut end) = (Vec::new(), Outline::default(), None);
     while let Some(chunk) = body.next().await {
         let chunk = chunk.map_err(|_| Fault::BrokenOff)?;
-        length += chunk.len();
-        if length as u64 > limit {
+        let before = held.len();
+        if (before + chunk.len()) as u64 > limit {
             return Err(Fault::TooLarge(limit));
         }
-        outline.push(&chunk)?;
-        held.push_back(chunk);
-        if length > HELD && !outline.has_error && !to_the_end {
-            return Ok(Arrived::Beginning(Passage { held, rest: body, limit }));
+        end = end.or(outline.push(&chunk)?.map(|at| before + at));
+        match before {
+            0 => held = chunk.into(),
+            _ => held.extend_from_slice(&chunk),
+        }
+        if held.len() > HELD && !outline.has_error && !to_the_end {
+            return Ok(Arrived::Beginning(Passage { held: held.into(), outline, end, rest: body, limit }));
         }
     }
-    Ok(Arrived::Whole(held.iter().fold(Vec::with_capacity(length), |mut whole, chunk| {
-        whole.extend_from_slice(chunk);
-        whole
-    })))
+    Ok(Arrived::Whole(held))
 }
 
 impl Passage {
+    /// Whether the answer will be as long as the engine's.
+    pub fn is_unchanged(&self, additions: &Additions) -> bool {
+        additions.are_none(&self.outline)
+    }
+
     /// The answer, with `additions`. It ends as broken off where the engine's does, and where it
     /// turns out to be none, too late to say so otherwise.
     pub fn into_body(self, additions: Additions) -> Body {
-        let state = Some((self, Outline::default(), 0, additions));
-        let parts = stream::unfold(state, async |state| {
-            let (mut passage, mut outline, mut length, additions) = state?;
-            let chunk = match passage.held.pop_front() {
-                Some(chunk) => Some(Ok(chunk)),
-                None => passage.rest.next().await,
-            };
-            let broken = |why: String| Some((vec![Err(Broken::Upstream(why))], None));
-            let chunk = match chunk {
-                Some(Ok(chunk)) => chunk,
-                Some(Err(why)) => return Some((vec![Err(why)], None)),
-                None if outline.is_closed() => return None,
-                None => return broken(Fault::BrokenOff.to_string()),
-            };
-            length += chunk.len() as u64;
-            if length > passage.limit {
-                return broken(Fault::TooLarge(passage.limit).to_string());
-            }
-            let parts = match outline.push(&chunk) {
-                Err(fault) => return broken(fault.to_string()),
-                Ok(_) if outline.has_error => return broken("an error in the middle of a result".into()),
-                Ok(None) => vec![Ok(chunk)],
-                Ok(Some(end)) => {
-                    let members = Bytes::from(additions.members(&outline));
-                    vec![Ok(chunk.slice(..end)), Ok(members), Ok(chunk.slice(end..))]
-                }
-            };
-            Some((parts, Some((passage, outline, length, additions))))
-        });
-        Body::Stream(parts.flat_map(stream::iter).boxed_local())
+        let Passage { held, outline, end, rest, limit } = self;
+        let (length, last) = (held.len() as u64, last_of(&held));
+        let first = additions.put_into(&outline, held, end);
+        let onward = stream::try_unfold(Onward { outline, additions, rest, length, limit, last }, Onward::next)
+            .map_ok(|parts| stream::iter(parts.into_iter().map(Ok)))
+            .try_flatten();
+        Body::Stream(stream::iter(first.into_iter().map(Ok)).chain(onward).boxed_local())
     }
+}
+
+/// What is still to come of an answer.
+struct Onward {
+    outline: Outline,
+    additions: Additions,
+    rest: Body,
+    /// Bytes that came.
+    length: u64,
+    limit: u64,
+    /// The last byte that came and is not white space.
+    last: Option<u8>,
+}
+
+impl Onward {
+    async fn next(mut self) -> Result<Option<(Vec<Bytes>, Self)>, Broken> {
+        let broken = |why: String| Err(Broken::Upstream(why));
+        // Where nothing is added, nothing is looked for: the engine's words are passed on as they
+        // are, and its transport says whether they are complete.
+        let passes_unread = self.additions.are_none(&self.outline);
+        let Some(chunk) = self.rest.next().await.transpose()? else {
+            let is_complete = if passes_unread { self.last == Some(b'}') } else { self.outline.is_closed() };
+            return if is_complete { Ok(None) } else { broken(Fault::BrokenOff.to_string()) };
+        };
+        self.length += chunk.len() as u64;
+        self.last = last_of(&chunk).or(self.last);
+        if self.length > self.limit {
+            return broken(Fault::TooLarge(self.limit).to_string());
+        }
+        if passes_unread {
+            return Ok(Some((vec![chunk], self)));
+        }
+        match self.outline.push(&chunk) {
+            Err(fault) => broken(fault.to_string()),
+            Ok(_) if self.outline.has_error => broken("an error in the middle of a result".into()),
+            Ok(end) => Ok(Some((self.additions.put_into(&self.outline, chunk, end), self))),
+        }
+    }
+}
+
+fn last_of(chunk: &[u8]) -> Option<u8> {
+    chunk.trim_ascii_end().last().copied()
 }

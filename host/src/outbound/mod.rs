@@ -70,6 +70,10 @@ const IDLE: Duration = Duration::from_secs(30);
 const HEAD_BYTES: usize = 64 * 1024;
 const HEADERS: usize = 100;
 
+/// Bytes that are read from a connection at once, if they come that fast. Reading starts with
+/// less and gets to this by itself.
+const READ_BYTES: usize = 256 * 1024;
+
 /// HTTP/2: a server that does not answer a ping is gone.
 const PING_INTERVAL: Duration = Duration::from_secs(30);
 const PING_TIMEOUT: Duration = Duration::from_secs(20);
@@ -226,6 +230,9 @@ impl Outbound {
         if parts.status == StatusCode::SWITCHING_PROTOCOLS {
             return Err(WasiError::HttpUpgradeFailed);
         }
+        if parts.headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum::<usize>() > HEAD_BYTES {
+            return Err(WasiError::HttpResponseHeaderSectionSize(None));
+        }
         if content_length(&parts.headers).is_some_and(|length| length > limits.max_response)
             && !http_body::Body::is_end_stream(&body)
         {
@@ -254,7 +261,7 @@ fn pool(egress: &Arc<Egress>) -> Pool {
         .timer(TokioTimer::new())
         .pool_timer(TokioTimer::new())
         .pool_idle_timeout(IDLE)
-        .http1_max_buf_size(HEAD_BYTES)
+        .http1_max_buf_size(READ_BYTES)
         .http1_max_headers(HEADERS)
         .http2_max_header_list_size(HEAD_BYTES as u32)
         .http2_keep_alive_interval(PING_INTERVAL)

@@ -130,6 +130,31 @@ fn long_answers_pass_byte_for_byte() {
     assert!(answer.status == 200 && answer.broken.is_none() && answer.text() == expected);
 }
 
+/// Also what would be a fault at the beginning: only its end, and its length, are looked at.
+#[test]
+fn the_rest_of_a_long_answer_passes_unread() {
+    let deep = format!(r#","x":{}{},"error":"late""#, "[".repeat(40), "]".repeat(40));
+    let sent = deep.clone();
+    let answer = forge_with(move || cut(&long(&sent))).load(QUERY);
+    assert!(answer.status == 200 && answer.broken.is_none() && answer.text() == long(&deep));
+}
+
+#[test]
+fn an_answer_that_passes_unchanged_has_its_length() {
+    let forge = Forge::with(|_| {
+        let mut reply = reply(parts(cut(&long(""))));
+        reply.headers.insert("content-length", long("").len().into());
+        Ok(reply)
+    });
+    let length = |body: &str| {
+        let answer = forge.load(body.to_owned());
+        assert_eq!((answer.status, answer.broken.clone()), (200, None));
+        answer.headers.get("content-length").map(|length| length.to_str().unwrap().to_owned())
+    };
+    assert_eq!(length(QUERY), Some(long("").len().to_string()));
+    assert_eq!(length(&QUERY.replacen('{', r#"{"include_token":true,"#, 1)), None);
+}
+
 #[test]
 fn a_long_error_is_an_error() {
     let long_error = || format!(r#"{{"error":"no {}","stack":"at /srv"}}"#, "x".repeat(MIB));
@@ -139,7 +164,7 @@ fn a_long_error_is_an_error() {
 
 #[test]
 fn what_goes_wrong_in_the_middle_is_seen_as_broken_off() {
-    let broken = |chunks: fn() -> Vec<Chunk>| {
+    fn broken(chunks: impl Fn() -> Vec<Chunk> + 'static) -> String {
         let answer = forge_with(chunks).load(QUERY);
         assert_eq!(answer.status, 200);
         assert!(!answer.text().contains("/srv"), "{:?}", answer.broken);
@@ -147,10 +172,14 @@ fn what_goes_wrong_in_the_middle_is_seen_as_broken_off() {
             Some(Broken::Upstream(why)) => why,
             other => panic!("{other:?}"),
         }
-    };
-    assert_eq!(broken(|| cut(&long(r#","error":"late","stack":"/srv""#))), "an error in the middle of a result");
+    }
     assert_eq!(broken(|| cut(long("").trim_end_matches('}'))), "it broke off");
-    assert_eq!(broken(|| cut(&(long("") + "<html>/srv"))), "something follows its end");
+    assert_eq!(broken(|| cut(&format!("{}  ", long("").trim_end_matches('}')))), "it broke off");
+    // As long as it is looked for `results`.
+    let other = |more: &str| long(more).replacen("results", "rows", 1);
+    let late = r#","error":"late","stack":"/srv""#;
+    assert_eq!(broken(move || cut(&other(late))), "an error in the middle of a result");
+    assert_eq!(broken(move || cut(&(other("") + "<html>/srv"))), "something follows its end");
     assert_eq!(
         broken(|| {
             let mut chunks = cut(&long(""));
