@@ -125,6 +125,12 @@ impl Forge {
         self.send("GET", path, token, "")
     }
 
+    /// How many of a component's requests to others waited for another that was the same.
+    pub fn shared(&self, component: &str) -> u64 {
+        let slot = self.host.slots().iter().find(|slot| slot.component().id == component).expect("the component");
+        slot.outbound().map_or(0, |outbound| outbound.shared())
+    }
+
     /// How many flushes to disk there have been.
     pub fn commits(&self) -> u64 {
         self.host.commits()

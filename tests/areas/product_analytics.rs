@@ -2,11 +2,15 @@
 //! misbehave.
 
 use super::{Answer, Forge};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use hexad_tests::forge::{ADMIN, DEVELOPER, OUTSIDER, PRIVATE, PUBLIC};
 use hexad_tests::upstream::{self, Upstream};
 use serde_json::{Value, json};
+use std::collections::HashSet;
 use std::io::{self, Write as _};
 use std::net::{TcpListener, TcpStream};
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 const JSON: [(&str, &str); 1] = [("content-type", "application/json")];
@@ -82,6 +86,7 @@ fn a_large_answer_is_streamed_whole() {
     let upstream = Upstream::with_json(body.clone());
     let answer = load(&forge(&upstream));
     assert!(answer.status == 200 && answer.body == body.as_bytes());
+    assert_eq!(answer.header("content-length"), body.len().to_string());
 }
 
 /// Engines that misbehave before the head of our answer is sent.
@@ -198,6 +203,53 @@ fn while_one_waits_the_others_are_served() {
         assert!(!slow.is_finished(), "it was still waiting");
         is_bad_gateway(&slow.join().expect("an answer"));
     });
+}
+
+/// For which project an answer is that has the engine's token in `token`.
+fn project_of(answer: &Answer) -> String {
+    let token = answer.json()["token"].as_str().expect("a token").to_owned();
+    let claims = URL_SAFE_NO_PAD.decode(token.split('.').nth(1).expect("a payload")).expect("base64");
+    let claims: Value = serde_json::from_slice(&claims).expect("JSON");
+    claims["appId"].as_str().expect("a text").to_owned()
+}
+
+#[test]
+fn the_same_question_at_the_same_moment_is_asked_once() {
+    for (method, endpoint, body) in [("POST", "load", QUERY), ("GET", "meta", "")] {
+        let gate = Arc::new((Mutex::new(false), Condvar::new()));
+        let closed = gate.clone();
+        let upstream = Upstream::start(move |asked, stream| {
+            let (open, opened) = &*closed;
+            drop(opened.wait_while(open.lock().expect("no panic"), |open| !*open));
+            let body = json!({"results": "x".repeat(200_000), "token": asked.header("authorization")});
+            upstream::json(stream, &body.to_string())
+        });
+        let forge = forge_at(&upstream.url, &[("analytics_upstream", "http://127.0.0.1:*")]);
+        // Several people ask for one project, and one of them for another.
+        let ask = |project, token| forge.send_with(method, &path(project, endpoint), token, &JSON, body);
+        let callers: Vec<(u64, &str)> =
+            [ADMIN, DEVELOPER, OUTSIDER].repeat(4).into_iter().map(|token| (PUBLIC, token)).collect();
+        let callers = [callers, vec![(PRIVATE, DEVELOPER)]].concat();
+        std::thread::scope(|scope| {
+            let answers: Vec<_> =
+                callers.iter().map(|&(project, token)| (project, scope.spawn(move || ask(project, token)))).collect();
+            while (upstream.asked().len() as u64 + forge.shared("product-analytics")) < callers.len() as u64 {
+                std::thread::yield_now();
+            }
+            *gate.0.lock().expect("no panic") = true;
+            gate.1.notify_all();
+            for (project, answer) in answers {
+                let answer = answer.join().expect("an answer");
+                assert_eq!(answer.status, 200, "{}", answer.text());
+                assert_eq!(project_of(&answer), format!("gitlab_project_{project}"));
+            }
+        });
+        // The token, and with it the question, is another one every few seconds.
+        let asked = upstream.asked();
+        let different: HashSet<String> = asked.iter().map(|asked| format!("{} {}", asked.head, asked.body)).collect();
+        assert_eq!(different.len(), asked.len(), "a question was asked twice");
+        assert!((2..callers.len()).contains(&asked.len()), "{}", asked.len());
+    }
 }
 
 #[test]

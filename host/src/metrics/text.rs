@@ -188,6 +188,11 @@ impl Collector for Scrape {
             },
         )?;
         let outbound = |slot: &Slot, value: fn(&Outbound) -> u64| slot.outbound().map_or(0.0, |out| value(out) as f64);
+        out.counter(
+            "outbound_requests_shared",
+            "Requests to others that waited for the same one of another",
+            |slot| outbound(slot, Outbound::shared),
+        )?;
         out.counter("outbound_connections", "Connections opened to others", |slot| {
             outbound(slot, |outbound| outbound.counters().connections.get())
         })?;

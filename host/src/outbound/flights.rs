@@ -17,12 +17,14 @@ use bytes::Bytes;
 use http::header::CONTENT_LENGTH;
 use http::{HeaderName, HeaderValue, Method, Request, Response, Uri};
 use http_body::{Body, Frame};
-use http_body_util::{BodyExt, Full};
+use http_body_util::{BodyExt, Full, Limited};
 use tokio::sync::watch;
 use wasmtime_wasi_http::{Error as WasiError, WasiBody};
 
+use super::counters::Counter;
+
 /// Bytes of a request's body that are compared. A request with more is sent alone, as is one that
-/// does not say how much it has.
+/// does not say how much it has, unless its method usually has none.
 const MOST_COMPARED: u64 = 1 << 20;
 
 /// Everything that a server sees of a request.
@@ -39,7 +41,11 @@ type Landed = Option<Result<Arc<Shared>, Arc<WasiError>>>;
 
 /// The requests of one component that are under way and have no response yet.
 #[derive(Default)]
-pub struct Flights(Mutex<HashMap<Key, Weak<watch::Sender<Landed>>>>);
+pub struct Flights {
+    under_way: Mutex<HashMap<Key, Weak<watch::Sender<Landed>>>>,
+    /// Requests that waited for another's response.
+    pub joined: Counter,
+}
 
 enum Seat {
     First(Arc<watch::Sender<Landed>>),
@@ -58,10 +64,11 @@ impl Flights {
     {
         let (parts, body) = request.into_parts();
         let length = parts.headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
-        if length.is_none_or(|length| length > MOST_COMPARED) {
+        let has_no_body = length.is_none() && matches!(parts.method, Method::GET | Method::HEAD);
+        if !has_no_body && length.is_none_or(|length| length > MOST_COMPARED) {
             return send(Request::from_parts(parts, body)).await;
         }
-        let body = body.collect().await?.to_bytes();
+        let body = whole(body).await?;
         let mut headers: Vec<_> = parts.headers.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
         headers.sort_by(|a, b| a.0.as_str().cmp(b.0.as_str()));
         let key = Key { method: parts.method.clone(), uri: parts.uri.clone(), headers, body };
@@ -93,7 +100,9 @@ impl Flights {
         if let Entry::Occupied(flight) = &entry
             && let Some(flight) = flight.get().upgrade()
         {
-            return Seat::Follower(flight.subscribe());
+            let waiting = flight.subscribe();
+            self.joined.add(1);
+            return Seat::Follower(waiting);
         }
         let flight = Arc::new(watch::Sender::new(None));
         entry.insert_entry(Arc::downgrade(&flight));
@@ -101,8 +110,15 @@ impl Flights {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Key, Weak<watch::Sender<Landed>>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.under_way.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// A request's body, of at most [`MOST_COMPARED`].
+async fn whole(body: WasiBody) -> Result<Bytes, WasiError> {
+    let limited = Limited::new(body, MOST_COMPARED as usize).collect().await;
+    let too_large = WasiError::HttpRequestBodySize(Some(MOST_COMPARED));
+    Ok(limited.map_err(|error| error.downcast::<WasiError>().map_or(too_large, |error| *error))?.to_bytes())
 }
 
 /// Nobody joins a flight after this is dropped.
@@ -308,8 +324,38 @@ mod tests {
         for one in all {
             assert_eq!(text(one).await, "result");
         }
+        assert_eq!(flights.joined.get(), 19);
         assert_eq!(text(flights.send(request("q", "t"), send).await).await, "another", "it is not a cache");
         assert!(flights.lock().is_empty());
+    }
+
+    #[tokio::test]
+    async fn a_request_that_need_not_say_its_length_is_shared_too() {
+        for (method, asked) in [(Method::GET, 1), (Method::HEAD, 1), (Method::POST, 2)] {
+            let (flights, (server, tell)) = (Flights::default(), Server::new());
+            let send = |request| server.answer(request);
+            let without_length = || {
+                let mut request = request("", "t");
+                *request.method_mut() = method.clone();
+                request.headers_mut().remove(CONTENT_LENGTH);
+                request
+            };
+            let told = async { tell.send(Ok(response("result"))).unwrap() };
+            let (one, other, ()) =
+                tokio::join!(flights.send(without_length(), send), flights.send(without_length(), send), told);
+            assert_eq!((text(one).await, server.asked()), ("result".into(), asked), "{method}");
+            assert_eq!(text(other).await, if asked == 1 { "result" } else { "another" });
+        }
+    }
+
+    #[tokio::test]
+    async fn a_body_that_nobody_announced_has_a_bound() {
+        let (flights, (server, _tell)) = (Flights::default(), Server::new());
+        let large = Full::new(Bytes::from(vec![0; MOST_COMPARED as usize + 1])).map_err(|never| match never {});
+        let request = Request::get("http://engine.test/").body(large.boxed_unsync()).unwrap();
+        let refused = flights.send(request, |request| server.answer(request)).await;
+        assert!(matches!(refused, Err(WasiError::HttpRequestBodySize(Some(MOST_COMPARED)))));
+        assert_eq!(server.asked(), 0);
     }
 
     #[tokio::test]

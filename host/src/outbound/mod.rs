@@ -136,6 +136,11 @@ impl Outbound {
         &self.egress.counters
     }
 
+    /// Requests that were answered with the response to another that was the same.
+    pub fn shared(&self) -> u64 {
+        self.flights.joined.get()
+    }
+
     /// Requests under way.
     pub fn in_flight(&self) -> usize {
         self.egress.limits.requests.saturating_sub(self.egress.requests.free())

@@ -37,7 +37,8 @@ impl Client for Network {
                     headers.append(name, value);
                 }
             }
-            Ok(Reply { status, headers, body: Body::Stream(chunks(response, budget).boxed_local()) })
+            let length = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
+            Ok(Reply { status, headers, body: Body::Stream(chunks(response, budget, length).boxed_local()) })
         })
     }
 }
@@ -121,20 +122,25 @@ struct Reading {
     budget: Budget,
     /// How much is taken next.
     size: usize,
+    /// How much is still to come, if the server has said so.
+    left: Option<u64>,
 }
 
-fn chunks(response: Response, budget: Budget) -> impl stream::Stream<Item = Chunk> {
+fn chunks(response: Response, budget: Budget, length: Option<u64>) -> impl stream::Stream<Item = Chunk> {
     let (taken, reader) = wit_future::new(|| Ok(()));
     let (body, trailers) = Response::consume_body(response, reader);
-    let reading = Reading { body, trailers, _taken: taken, budget, size: READ.0 };
+    let reading = Reading { body, trailers, _taken: taken, budget, size: READ.0, left: length };
     stream::unfold(Some(reading), async |reading| {
-        let Reading { mut body, trailers, _taken, mut budget, size } = reading?;
+        let Reading { mut body, trailers, _taken, mut budget, size, left } = reading?;
         let broken = |why: String| Some((Err(Broken::Upstream(why)), None));
         match budget.spend(body.read(Vec::with_capacity(size))).await {
             None => broken("it took too long".into()),
             Some((StreamResult::Complete(_), chunk)) => {
                 let size = if chunk.len() < READ.0 { READ.0 } else { READ.1 };
-                Some((Ok(Bytes::from(chunk)), Some(Reading { body, trailers, _taken, budget, size })))
+                let left = left.map(|left| left.saturating_sub(chunk.len() as u64));
+                // To be told that nothing follows would be two more turns of the host.
+                let more = (left != Some(0)).then_some(Reading { body, trailers, _taken, budget, size, left });
+                Some((Ok(Bytes::from(chunk)), more))
             }
             Some((StreamResult::Dropped | StreamResult::Cancelled, _)) => match budget.spend(trailers).await {
                 Some(Ok(_)) => None,
