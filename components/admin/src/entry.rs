@@ -2,6 +2,7 @@
 
 use crate::api;
 use directory::caller::BOOTSTRAP_ADMIN_TOKEN;
+use directory::seal;
 use kit::env::EXTERNAL_URL;
 use kit::wasi::{self, Area, Description, Handler, Incoming, Outcome, Storage};
 
@@ -12,7 +13,7 @@ wasi::export_area!(Component with_types_in kit::wasi::bindings);
 
 impl Handler for Component {
     async fn handle(request: Incoming) -> Outcome {
-        wasi::serve(request, &[BOOTSTRAP_ADMIN_TOKEN, EXTERNAL_URL], api::handle).await
+        wasi::serve(request, &[BOOTSTRAP_ADMIN_TOKEN, EXTERNAL_URL, seal::KEY], api::handle).await
     }
 }
 

@@ -1,7 +1,7 @@
 //! Settings as clients name and see them.
 
 use directory::protection;
-use directory::setting::Settings;
+use directory::setting::{Settings, is_secret};
 use kit::Error;
 use kit::params::{Checks, Params};
 use serde_json::{Map, Value, json};
@@ -63,13 +63,6 @@ fn is_name(name: &str) -> bool {
 
 pub fn is_http(url: &str) -> bool {
     url.starts_with("http://") || url.starts_with("https://")
-}
-
-/// Whether a setting can be set but never read.
-pub fn is_secret(name: &str) -> bool {
-    let last = name.rsplit('_').next().unwrap_or(name);
-    matches!(last, "key" | "token" | "secret" | "password" | "passphrase" | "credentials" | "pem")
-        || name.ends_with("connection_string")
 }
 
 /// The settings as they are shown: those with a default always, the secret ones never.
@@ -140,16 +133,6 @@ mod tests {
         ] {
             let text = format!("package_protection_rules is invalid: {why}");
             assert_eq!(check(json!({"package_protection_rules": rules})), Err(json!({"error": text})));
-        }
-    }
-
-    #[test]
-    fn what_opens_something_is_secret() {
-        for name in ["analytics_api_key", "runners_registration_token", "smtp_password", "x_connection_string", "key"] {
-            assert!(is_secret(name), "{name}");
-        }
-        for name in ["license", "rsa_key_restriction", "analytics_api_base_url"] {
-            assert!(!is_secret(name), "{name}");
         }
     }
 }

@@ -48,6 +48,7 @@ pub mod path;
 pub mod project;
 pub mod protection;
 mod rejection;
+pub mod seal;
 pub mod setting;
 mod store;
 pub mod token;

@@ -5,6 +5,7 @@ use crate::member::Share;
 use crate::namespace::{self, Namespace, Visibility};
 use crate::path::{self, Identifier, Resident};
 use crate::rejection::{Rejection, Unsaved};
+use crate::seal;
 use crate::store::{self, Key};
 use kit::Env;
 use kit::store::Fault;
@@ -115,7 +116,8 @@ impl ProtectedBranch {
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct Analytics {
     pub base_url: Option<String>,
-    /// Signs what is asked of the engine. Never shown.
+    /// Signs what is asked of the engine. Never shown. As it is stored ([`Project::analytics_key`]),
+    /// and before it is stored, as it was given.
     pub key: Option<String>,
 }
 
@@ -126,7 +128,17 @@ impl fmt::Debug for Analytics {
     }
 }
 
+/// Where a project's key is stored.
+fn place(id: u64) -> String {
+    format!("project/{id}/analytics_api_key")
+}
+
 impl Project {
+    /// The key of the project's own engine. A fault if it was sealed with a key that is not there.
+    pub fn analytics_key(&self, env: &Env) -> Result<Option<String>, Fault> {
+        self.analytics.key.as_deref().map(|stored| seal::open(env, &place(self.id), stored)).transpose()
+    }
+
     /// Whether somebody with this role may push to `branch`: a developer, unless the branch is
     /// protected. Of several protections that cover it, the most permissive counts, as in the
     /// reference service.
@@ -199,12 +211,13 @@ pub struct NewProject {
 
 /// Creates or replaces a project. After a change of its path the old one leads to it, until
 /// something else claims that path.
-pub fn save(env: &Env, new: NewProject) -> Result<(), Unsaved> {
+pub fn save(env: &Env, mut new: NewProject) -> Result<(), Unsaved> {
     if namespace::by_id(env, new.namespace_id)?.is_none() {
         return Err(Rejection::NoNamespace(new.namespace_id).into());
     }
     path::claim(env, Some(new.namespace_id), &new.path, Resident::Project(new.id))?;
     let id = new.id;
+    new.analytics.key = new.analytics.key.map(|key| seal::seal(env, &place(id), &key)).transpose()?;
     Ok(store::write(env, &Key::Project(id), Some(store::Project::from(new)))?)
 }
 

@@ -1,6 +1,7 @@
 //! The settings of the whole service.
 
 use crate::rejection::{Rejection, Unsaved};
+use crate::seal;
 use crate::store::{self, Key};
 use kit::Env;
 use kit::store::Fault;
@@ -61,6 +62,11 @@ impl Settings {
         self.0.get(name).and_then(Value::as_str).filter(|text| !text.is_empty())
     }
 
+    /// A secret that is set and not empty. A fault if it was sealed with a key that is not there.
+    pub fn secret(&self, env: &Env, name: &str) -> Result<Option<String>, Fault> {
+        self.text(name).map(|stored| seal::open(env, &place(name), stored)).transpose()
+    }
+
     pub fn flag(&self, name: &str, default: bool) -> bool {
         self.0.get(name).and_then(Value::as_bool).unwrap_or(default)
     }
@@ -71,6 +77,17 @@ impl Settings {
     }
 }
 
+/// Whether a setting can be set but never read, and is sealed where it is stored.
+pub fn is_secret(name: &str) -> bool {
+    let last = name.rsplit('_').next().unwrap_or(name);
+    matches!(last, "key" | "token" | "secret" | "password" | "passphrase" | "credentials" | "pem")
+        || name.ends_with("connection_string")
+}
+
+fn place(name: &str) -> String {
+    format!("settings/{name}")
+}
+
 /// The settings as they are. 1 read.
 pub fn read(env: &Env) -> Result<Settings, Fault> {
     Ok(Settings(store::read::<Map<String, Value>>(env, &Key::Settings)?.unwrap_or_default()))
@@ -78,10 +95,18 @@ pub fn read(env: &Env) -> Result<Settings, Fault> {
 
 /// Sets what `changes` has; `null` goes back to the default. Returns the settings after that.
 pub fn save(env: &Env, changes: &Map<String, Value>) -> Result<Settings, Unsaved> {
+    let mut changes = changes.clone();
+    for (name, value) in changes.iter_mut().filter(|(name, _)| is_secret(name)) {
+        if let Value::String(secret) = value
+            && !secret.is_empty()
+        {
+            *secret = seal::seal(env, &place(name), secret)?;
+        }
+    }
     let mut saved = Settings::default();
     store::try_update(env, &Key::Settings, |current: Option<Map<String, Value>>| {
         let mut settings = current.unwrap_or_default();
-        for (name, value) in changes {
+        for (name, value) in &changes {
             match value {
                 Value::Null => settings.remove(name),
                 value => settings.insert(name.clone(), value.clone()),
@@ -120,6 +145,33 @@ mod tests {
         assert_eq!(settings, read(&env).unwrap());
         assert_eq!((settings.license(), settings.hosted()), (License::Free, true));
         assert_eq!(settings.text("color"), Some("red"), "unknown ones are kept");
+    }
+
+    #[test]
+    fn secrets_are_sealed_if_there_is_a_key() {
+        let store = MemoryStore::default();
+        let (plain, keyed) = (env(store.clone(), &[]), env(store.clone(), &[(seal::KEY, "k")]));
+        let key = |env: &Env| read(env).unwrap().secret(env, "x_api_key").unwrap();
+        change(&plain, json!({"x_api_key": "hush", "color": "red"})).unwrap();
+        assert_eq!((key(&plain), key(&keyed)), (Some("hush".into()), Some("hush".into())));
+        change(&keyed, json!({"x_api_key": "hush"})).unwrap();
+        let stored = kit::store::Store::get(&store, "directory/v1/settings").unwrap().unwrap();
+        let stored = String::from_utf8_lossy(&stored).into_owned();
+        assert!(!stored.contains("hush") && stored.contains("red"), "{stored}");
+        assert_eq!(key(&keyed), Some("hush".into()));
+        assert!(read(&plain).unwrap().secret(&plain, "x_api_key").is_err());
+        change(&keyed, json!({"x_api_key": null})).unwrap();
+        assert_eq!(key(&keyed), None);
+    }
+
+    #[test]
+    fn what_opens_something_is_secret() {
+        for name in ["analytics_api_key", "runners_registration_token", "smtp_password", "x_connection_string", "key"] {
+            assert!(is_secret(name), "{name}");
+        }
+        for name in ["license", "rsa_key_restriction", "analytics_api_base_url"] {
+            assert!(!is_secret(name), "{name}");
+        }
     }
 
     #[test]

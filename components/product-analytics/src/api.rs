@@ -11,7 +11,7 @@ use crate::token;
 use directory::caller::{self, Accepted, BOOTSTRAP_ADMIN_TOKEN, Caller};
 use directory::feature::{self, Actor};
 use directory::project::{self, Project};
-use directory::{access, setting};
+use directory::{access, seal, setting};
 use http::header::{AUTHORIZATION, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use kit::env::EXTERNAL_URL;
@@ -32,7 +32,8 @@ const TOTAL: (&str, u64) = ("analytics_total_seconds", 30);
 const MAX_ANSWER: (&str, u64) = ("analytics_max_answer_bytes", 20 << 20);
 
 /// The variables that this component reads.
-pub const VARIABLES: &[&str] = &[BOOTSTRAP_ADMIN_TOKEN, EXTERNAL_URL, CONNECT.0, SILENCE.0, TOTAL.0, MAX_ANSWER.0];
+pub const VARIABLES: &[&str] =
+    &[BOOTSTRAP_ADMIN_TOKEN, EXTERNAL_URL, seal::KEY, seal::PREVIOUS_KEY, CONNECT.0, SILENCE.0, TOTAL.0, MAX_ANSWER.0];
 
 /// Answers a request.
 pub async fn handle(env: Env, request: Request) -> Response {
@@ -90,7 +91,7 @@ fn readable(env: &Env, caller: &Caller, id: &str) -> Result<Option<Project>, Err
 }
 
 fn engine(env: &Env, project: &Project) -> Result<Option<Engine>, Error> {
-    let Some(engine) = engine::of(&setting::read(env)?, project) else { return Ok(None) };
+    let Some(engine) = engine::of(env, &setting::read(env)?, project)? else { return Ok(None) };
     Ok(feature::is_enabled(env, FEATURE, Some(Actor::Project(project.id)))?.then_some(engine))
 }
 

@@ -4,6 +4,8 @@ use crate::route::Endpoint;
 use directory::project::Project;
 use directory::setting::{License, Settings};
 use fluent_uri::{Uri, UriRef};
+use kit::Env;
+use kit::store::Fault;
 use std::fmt;
 
 /// The part of the address that is the engine's own.
@@ -24,19 +26,20 @@ impl fmt::Debug for Engine {
 
 /// The engine of a project, if analytics is there for it: the licence has it, nobody switched it
 /// off, the project is in a group, and an address and a key are known.
-pub fn of(settings: &Settings, project: &Project) -> Option<Engine> {
+pub fn of(env: &Env, settings: &Settings, project: &Project) -> Result<Option<Engine>, Fault> {
     let available = settings.license() == License::Ultimate && settings.flag("product_analytics_enabled", true);
     if !available || !project.namespace.is_group() {
-        return None;
+        return Ok(None);
     }
-    let (own, key) = (&project.analytics, settings.text("analytics_api_key"));
+    let (own, base_url) = (project.analytics_key(env)?, settings.text("analytics_api_base_url"));
     // What is sent to a project's own engine is signed with the project's own key: whoever runs
     // that engine must not learn anything that is signed with everybody's.
-    let (base_url, key) = match own.base_url.as_deref() {
-        Some(url) => (url, own.key.as_deref()?),
-        None => (settings.text("analytics_api_base_url")?, own.key.as_deref().or(key)?),
+    let (base_url, key) = match (project.analytics.base_url.as_deref(), own) {
+        (Some(url), own) => (Some(url), own),
+        (None, Some(own)) => (base_url, Some(own)),
+        (None, None) => (base_url, settings.secret(env, "analytics_api_key")?),
     };
-    Some(Engine { base_url: base_url.to_owned(), key: key.to_owned() })
+    Ok(base_url.zip(key).map(|(base_url, key)| Engine { base_url: base_url.to_owned(), key }))
 }
 
 impl Engine {

@@ -13,14 +13,15 @@
 //!
 //! The engine of a project is the one in its own record, or else in the settings
 //! `analytics_api_base_url` and `analytics_api_key` ([`engine`]). The key signs a token for each
-//! call ([`token`]) and never leaves this component in any other form.
+//! call ([`token`]) and never leaves this component in any other form. Where it is stored it is sealed,
+//! if there is a key for that ([`directory::seal`]).
 //!
 //! # Cost
 //!
 //! No keys of its own: only the directory is read. Beside the caller (2 reads) and the project (1,
 //! 1 for each namespace, and 1 for the caller's memberships): settings 1, features 1. An answer of
-//! at most 64 KiB is looked at as a whole; a longer one is streamed, byte for byte, a chunk at a
-//! time, and only read over ([`outline`]). One that has gaps to be filled ([`gap`]) is held as a
+//! at most 64 KiB is looked at as a whole; of a longer one only the beginning is, and the rest is
+//! streamed, byte for byte, a chunk at a time ([`passage`]). One that has gaps to be filled ([`gap`]) is held as a
 //! whole, up to the limit.
 
 pub mod answer;

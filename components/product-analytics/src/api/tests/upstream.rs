@@ -59,6 +59,30 @@ fn the_issuer_is_the_public_host_and_times_are_variables() {
 }
 
 #[test]
+fn keys_are_sealed_where_they_are_stored_and_sign_the_same_tokens() {
+    let mut forge = Forge::answering("{}");
+    let own = Analytics { base_url: Some("http://own.test/".into()), key: Some("own secret".into()) };
+    let mut asked = Vec::new();
+    for variables in [vec![], vec![(directory::seal::KEY, "k")]] {
+        forge.variables = variables;
+        forge.set(json!({"analytics_api_key": "very secret"}));
+        forge.project(PRIVATE, "secret", 11, Visibility::Private, own.clone());
+        forge.load(QUERY);
+        forge.ask("dev", Method::GET, "9/product_analytics/request/meta", "");
+        asked.push(forge.engine.take_calls());
+    }
+    assert_eq!((asked[0].len(), &asked[0]), (2, &asked[1]));
+    for key in ["directory/v1/settings", "directory/v1/project/9"] {
+        let stored = Store::get(&forge.store, key).unwrap().unwrap();
+        assert!(!String::from_utf8_lossy(&stored).contains(" secret"), "{key}");
+    }
+    // Without the key, the fault names no secret and no address.
+    forge.variables = vec![];
+    let refused = forge.load(QUERY);
+    assert_eq!((refused.status, refused.text().contains("sealed:")), (500, false), "{}", refused.text());
+}
+
+#[test]
 fn what_the_engine_says_decides_and_not_its_status() {
     let unusable = |why: &str| format!(r#"{{"message":"the analytics engine's answer cannot be used: {why}"}}"#);
     let database = r#"{"error":"Error: Code: 81. DB::Exception: gone (UNKNOWN_DATABASE)"}"#;
