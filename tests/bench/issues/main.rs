@@ -22,7 +22,7 @@ use table::Table;
 const TIMES: usize = 201;
 
 /// A slower question is asked less often: about so long in all, and twice at least.
-const PATIENCE: Duration = Duration::from_secs(2);
+const PATIENCE: Duration = Duration::from_secs(1);
 
 fn main() {
     let issues = std::env::var("ISSUES").unwrap_or_else(|_| "1000000".into());
