@@ -12,6 +12,9 @@ use kit::body::Broken;
 /// shorter than this; an answer that is not longer is looked at as a whole.
 const HELD: usize = 64 << 10;
 
+/// How much is looked at before it is decided again whether to go on, in bytes.
+const LOOKED: usize = 16 << 10;
+
 /// An answer, as far as it has come.
 pub enum Arrived {
     Whole(Vec<u8>),
@@ -25,6 +28,8 @@ pub struct Passage {
     outline: Outline,
     /// Where in `held` the answer's object ends, if it does.
     end: Option<usize>,
+    /// What came with the last of it, and was not looked at.
+    next: Bytes,
     rest: Body,
     limit: u64,
 }
@@ -71,18 +76,18 @@ impl Additions {
 pub async fn arrive(mut body: Body, limit: u64, to_the_end: bool) -> Result<Arrived, Fault> {
     let (mut held, mut outline, mut end) = (Vec::new(), Outline::default(), None);
     while let Some(chunk) = body.next().await {
-        let chunk = chunk.map_err(|_| Fault::BrokenOff)?;
-        let before = held.len();
-        if (before + chunk.len()) as u64 > limit {
+        let mut next = chunk.map_err(|_| Fault::BrokenOff)?;
+        if (held.len() + next.len()) as u64 > limit {
             return Err(Fault::TooLarge(limit));
         }
-        end = end.or(outline.push(&chunk)?.map(|at| before + at));
-        match before {
-            0 => held = chunk.into(),
-            _ => held.extend_from_slice(&chunk),
-        }
-        if held.len() > HELD && !outline.has_error && !to_the_end {
-            return Ok(Arrived::Beginning(Passage { held: held.into(), outline, end, rest: body, limit }));
+        while !next.is_empty() {
+            // Only so much is looked at; what comes at once can be more.
+            let chunk = next.split_to(next.len().min(LOOKED));
+            end = end.or(outline.push(&chunk)?.map(|at| held.len() + at));
+            held.extend_from_slice(&chunk);
+            if held.len() > HELD && !outline.has_error && !to_the_end {
+                return Ok(Arrived::Beginning(Passage { held: held.into(), outline, end, next, rest: body, limit }));
+            }
         }
     }
     Ok(Arrived::Whole(held))
@@ -97,10 +102,10 @@ impl Passage {
     /// The answer, with `additions`. It ends as broken off where the engine's does, and where it
     /// turns out to be none, too late to say so otherwise.
     pub fn into_body(self, additions: Additions) -> Body {
-        let Passage { held, outline, end, rest, limit } = self;
+        let Passage { held, outline, end, next, rest, limit } = self;
         let (length, last) = (held.len() as u64, last_of(&held));
         let first = additions.put_into(&outline, held, end);
-        let onward = stream::try_unfold(Onward { outline, additions, rest, length, limit, last }, Onward::next)
+        let onward = stream::try_unfold(Onward { outline, additions, next, rest, length, limit, last }, Onward::next)
             .map_ok(|parts| stream::iter(parts.into_iter().map(Ok)))
             .try_flatten();
         Body::Stream(stream::iter(first.into_iter().map(Ok)).chain(onward).boxed_local())
@@ -111,6 +116,8 @@ impl Passage {
 struct Onward {
     outline: Outline,
     additions: Additions,
+    /// What comes before `rest`; empty after that.
+    next: Bytes,
     rest: Body,
     /// Bytes that came.
     length: u64,
@@ -125,7 +132,9 @@ impl Onward {
         // Where nothing is added, nothing is looked for: the engine's words are passed on as they
         // are, and its transport says whether they are complete.
         let passes_unread = self.additions.are_none(&self.outline);
-        let Some(chunk) = self.rest.next().await.transpose()? else {
+        let next = std::mem::take(&mut self.next);
+        let next = if next.is_empty() { self.rest.next().await.transpose()? } else { Some(next) };
+        let Some(chunk) = next else {
             let is_complete = if passes_unread { self.last == Some(b'}') } else { self.outline.is_closed() };
             return if is_complete { Ok(None) } else { broken(Fault::BrokenOff.to_string()) };
         };
