@@ -10,21 +10,10 @@ use directory::project::Lookup;
 use directory::token::Fingerprint;
 use directory::{Unsaved, feature, namespace, project, setting, token, user};
 use http::StatusCode;
+use kit::lines;
 use kit::maintenance;
 use kit::{Env, Error, Request, Response};
 use serde_json::Value;
-
-/// Media types of a body of lines. Programs that send a file without a word about it say that it
-/// is a form.
-const LINES: [&str; 7] = [
-    "application/x-ndjson",
-    "application/ndjson",
-    "application/jsonl",
-    "application/json",
-    "application/octet-stream",
-    "application/x-www-form-urlencoded",
-    "text/plain",
-];
 
 /// Answers one request.
 pub async fn handle(env: Env, request: Request) -> Response {
@@ -72,9 +61,7 @@ fn unsaved(unsaved: Unsaved) -> Error {
 }
 
 async fn import_directory(env: &Env, caller: &Caller, request: Request) -> Result<Response, Error> {
-    if let Some(other) = request.media_type().filter(|media_type| !LINES.contains(&media_type.as_str())) {
-        return Err(Error::unsupported_media_type(&other));
-    }
+    lines::check_media_type(&request)?;
     require_admin(caller)?;
     Ok(Response::ok(&import::run(env, request.body).await?))
 }

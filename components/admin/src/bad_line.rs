@@ -2,6 +2,7 @@
 
 use crate::record::KINDS;
 use directory::{Rejection, Unsaved};
+use kit::lines::TooLong;
 use kit::store::Fault;
 use serde_json::Value;
 use std::fmt;
@@ -9,9 +10,7 @@ use std::fmt;
 /// Why a line was not imported.
 #[derive(Debug)]
 pub enum BadLine {
-    TooLong {
-        limit: usize,
-    },
+    TooLong(TooLong),
     NotAnObject,
     Json(serde_json::Error),
     /// As [`BadLine::Json`], but what the parser says could quote a secret.
@@ -30,7 +29,7 @@ pub enum BadLine {
 impl fmt::Display for BadLine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            BadLine::TooLong { limit } => write!(f, "the line is longer than {limit} bytes"),
+            BadLine::TooLong(why) => why.fmt(f),
             BadLine::NotAnObject => f.write_str("the line is not a JSON object"),
             BadLine::Json(why) => {
                 let text = why.to_string();
@@ -52,6 +51,12 @@ impl fmt::Display for BadLine {
             BadLine::NoUser(name) => write!(f, "user `{name}` is not known"),
             BadLine::Rejected(why) => write!(f, "{why}"),
         }
+    }
+}
+
+impl From<TooLong> for BadLine {
+    fn from(why: TooLong) -> Self {
+        BadLine::TooLong(why)
     }
 }
 

@@ -14,23 +14,12 @@ use directory::project::{Lookup, Project};
 use directory::{access, catalog, namespace, project, setting};
 use http::header::LOCATION;
 use http::{HeaderValue, StatusCode};
+use kit::lines;
 use kit::maintenance;
 use kit::rate::{self, Limit};
 use kit::{Env, Error, Request, Response};
 use people::Directory;
 use serde_json::json;
-
-/// Media types of a body of lines. Programs that send a file without a word about it say that it
-/// is a form.
-const LINES: [&str; 7] = [
-    "application/x-ndjson",
-    "application/ndjson",
-    "application/jsonl",
-    "application/json",
-    "application/octet-stream",
-    "application/x-www-form-urlencoded",
-    "text/plain",
-];
 
 /// The variable with how many questions with a search a user may ask in a minute; empty: any number.
 pub const SEARCH_RATE_LIMIT: &str = "issues_search_rate_limit";
@@ -56,9 +45,7 @@ async fn answer(env: &Env, request: Request) -> Result<Response, Error> {
 }
 
 async fn import_issues(env: &Env, caller: &Caller, request: Request) -> Result<Response, Error> {
-    if let Some(other) = request.media_type().filter(|media_type| !LINES.contains(&media_type.as_str())) {
-        return Err(Error::unsupported_media_type(&other));
-    }
+    lines::check_media_type(&request)?;
     if !caller.is_admin() {
         return Err(Error::forbidden());
     }

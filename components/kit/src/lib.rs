@@ -6,6 +6,7 @@
 //! | [`path`], [`params`], [`page`] | the raw path split before decoding, parameters and their coercion, offset pagination |
 //! | [`error`] | every error answer's status and shape |
 //! | [`store`], [`root`], [`blob`] | the key-value port, roots moved by compare-and-swap, immutable blobs cached by key |
+//! | [`lines`] | imports of one record a line, and what is told about them |
 //! | [`outbound`] | the port for requests to other servers |
 //! | [`memory`] | what an instance keeps of its own making across requests |
 //! | [`walk`], [`gc`], [`fsck`], [`maintenance`] | everything that roots reach, removal of what they do not, checks, and who asks for both |
@@ -26,6 +27,7 @@ pub mod error;
 pub mod fsck;
 pub mod gc;
 pub mod id;
+pub mod lines;
 pub mod maintenance;
 pub mod memory;
 pub mod outbound;

@@ -4,11 +4,11 @@
 
 use crate::merge_request::{MergeRequest, State};
 use crate::store;
+use kit::lines::{Lines, Report};
 use kit::store::Fault;
 use kit::{Body, Env, Error};
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Deserializer};
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 use std::num::NonZeroU64;
 
 const KIND: &str = "merge_request";
@@ -16,72 +16,21 @@ const KIND: &str = "merge_request";
 /// The longest line, in bytes: what bounds the memory of an import of any size.
 const MAX_LINE: usize = 4 << 20;
 
-/// How many bad lines an answer tells about, and how long it tells about each, in characters.
-const MAX_ERRORS: usize = 100;
-const MAX_TEXT: usize = 300;
-
-/// What became of the lines.
-#[derive(Default, Serialize)]
-pub struct Report {
-    imported: BTreeMap<&'static str, u64>,
-    failed: u64,
-    /// The first bad lines.
-    errors: Vec<BadLine>,
-}
-
-#[derive(Serialize)]
-struct BadLine {
-    /// From 1, blank lines counted.
-    line: u64,
-    error: String,
-}
-
 /// Applies every line of `body`. A bad line changes nothing, and the others are applied.
-pub async fn run(env: &Env, mut body: Body) -> Result<Report, Error> {
+pub async fn run(env: &Env, body: Body) -> Result<Report, Error> {
     let mut report = Report::default();
-    let (mut line, mut number, mut too_long) = (Vec::new(), 0, false);
-    loop {
-        let chunk = body.next().await.transpose()?;
-        let is_last = chunk.is_none();
-        let chunk = chunk.unwrap_or_default();
-        let mut parts = chunk.split(|byte| *byte == b'\n').peekable();
-        while let Some(part) = parts.next() {
-            too_long |= line.len() + part.len() > MAX_LINE;
-            if too_long {
-                line.clear();
-            } else {
-                line.extend_from_slice(part);
-            }
-            if parts.peek().is_some() || is_last {
-                number += 1;
-                let outcome = match too_long {
-                    true => Ok(Err(format!("the line is longer than {MAX_LINE} bytes"))),
-                    false => apply(env, &line),
-                };
-                report.count(number, outcome?);
-                line.clear();
-                too_long = false;
-            }
-        }
-        if is_last {
-            return Ok(report);
-        }
-    }
-}
-
-impl Report {
-    fn count(&mut self, line: u64, outcome: Result<bool, String>) {
+    let mut lines = Lines::new(body, MAX_LINE);
+    while let Some(line) = lines.next().await? {
+        let outcome = match line.text {
+            Ok(text) => apply(env, &text)?,
+            Err(too_long) => Err(too_long.to_string()),
+        };
         match outcome {
-            Ok(false) => {}
-            Ok(true) => *self.imported.entry(KIND).or_default() += 1,
-            Err(error) => {
-                self.failed += 1;
-                if self.errors.len() < MAX_ERRORS {
-                    self.errors.push(BadLine { line, error: error.chars().take(MAX_TEXT).collect() });
-                }
-            }
+            Ok(()) => report.imported(KIND),
+            Err(error) => report.failed(line.number, error),
         }
     }
+    Ok(report)
 }
 
 #[derive(Deserialize)]
@@ -121,18 +70,14 @@ fn given<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Option<u64>>, D::E
     Option::deserialize(from).map(Some)
 }
 
-/// Whether the line had something; or what is wrong with it.
-fn apply(env: &Env, line: &[u8]) -> Result<Result<bool, String>, Fault> {
-    let line = line.trim_ascii();
-    if line.is_empty() {
-        return Ok(Ok(false));
-    }
-    let (project, iid, merge_request) = match read(line) {
+/// What is wrong with the line, if anything is.
+fn apply(env: &Env, line: &[u8]) -> Result<Result<(), String>, Fault> {
+    let (project, iid, merge_request) = match read(line.trim_ascii()) {
         Ok(read) => read,
         Err(why) => return Ok(Err(why)),
     };
     store::save_merge_request(env, project, iid, merge_request.as_ref())?;
-    Ok(Ok(true))
+    Ok(Ok(()))
 }
 
 /// The merge request's key, and what it is to be; `None` if it is to go.
