@@ -72,3 +72,12 @@ fn a_large_import_is_listed_page_by_page() {
     let found = forge.get("/api/v4/namespaces?search=g1999&per_page=100", BOOTSTRAP_TOKEN);
     assert_eq!((ids(&found).len(), found.header("x-total")), (11, "11"));
 }
+
+#[test]
+fn questions_for_paths_are_limited_if_the_variable_says_so() {
+    let forge = Forge::seeded_with(&[("namespaces_exists_rate_limit", "2")]);
+    let status = |token: &str| forge.get("/api/v4/namespaces/acme/exists", token).status;
+    assert_eq!([(); 3].map(|()| status(OUTSIDER)), [200, 200, 429], "no answer is a remembered one");
+    assert_eq!(status(GUEST), 200);
+    assert_eq!(forge.get("/api/v4/namespaces/acme/exists", OUTSIDER).header("retry-after"), "60");
+}
