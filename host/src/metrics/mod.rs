@@ -331,6 +331,26 @@ mod tests {
         assert_eq!(metrics.peak(), 7);
     }
 
+    /// What a worker's end is taken for, on a thread that unwinds.
+    #[test]
+    fn a_panic_is_not_taken_for_the_end_of_the_host() {
+        struct Worker(std::sync::mpsc::Sender<Failure>);
+        impl Drop for Worker {
+            fn drop(&mut self) {
+                let _ = self.0.send(Failure::of(&wasmtime::format_err!("worker panicked")));
+            }
+        }
+        let (told, heard) = std::sync::mpsc::channel();
+        let (panics, ends) = (Worker(told.clone()), Worker(told));
+        drop(ends);
+        let panicked = std::thread::spawn(move || {
+            let _worker = panics;
+            panic!("on purpose");
+        });
+        panicked.join().unwrap_err();
+        assert_eq!(heard.into_iter().collect::<Vec<_>>(), [Failure::Cancelled, Failure::Panicked]);
+    }
+
     #[test]
     fn a_failure_has_a_kind() {
         assert_eq!(Failure::of(&Trap::UnreachableCodeReached.into()), Failure::Unreachable);
