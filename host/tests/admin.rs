@@ -6,7 +6,7 @@ use serde_json::Value;
 use ureq::{Agent, Body};
 
 use crate::fixture::{Server, guest};
-use crate::swap::variant;
+use crate::versions::variant;
 
 struct Operator {
     server: Server,

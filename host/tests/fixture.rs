@@ -128,11 +128,11 @@ pub fn start(
     start_with(folder, manifest, environment, &options(folder, store))
 }
 
-fn options(folder: &TempDir, store: sqlite::Options) -> Options {
+pub fn options(folder: &TempDir, store: sqlite::Options) -> Options {
     Options { threads: NonZeroUsize::MIN, store, ..Options::new(folder.path().join("data")) }
 }
 
-fn start_with(
+pub fn start_with(
     folder: &TempDir,
     manifest: &str,
     environment: &[(&str, &str)],
