@@ -17,7 +17,7 @@ use wasmtime::component::{HasData, Linker, ResourceTable};
 pub use call::Call;
 pub use grants::Grants;
 
-use crate::metrics::Counters;
+use crate::metrics::Busy;
 use crate::store::{Backend, Error, Key, Ledger};
 use crate::testimony::Testimony;
 use crate::trace::Trace;
@@ -62,7 +62,7 @@ impl WriteScope {
 pub struct KeyValue {
     backend: Arc<dyn Backend>,
     grants: Arc<Grants>,
-    counters: Arc<Counters>,
+    busy: Arc<Busy>,
     scope: WriteScope,
     testimony: Option<Arc<Testimony>>,
     trace: Option<Arc<Trace>>,
@@ -77,11 +77,12 @@ pub struct KeyValue {
 }
 
 impl KeyValue {
-    pub fn new(backend: Arc<dyn Backend>, grants: Arc<Grants>, counters: Arc<Counters>) -> Self {
+    /// `busy` is the instance's.
+    pub fn new(backend: Arc<dyn Backend>, grants: Arc<Grants>, busy: Arc<Busy>) -> Self {
         Self {
             backend,
             grants,
-            counters,
+            busy,
             scope: WriteScope::default(),
             testimony: None,
             trace: None,
