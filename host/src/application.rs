@@ -166,7 +166,7 @@ async fn serve(
     trial: &mut Option<Trial>,
 ) -> Response<ResponseBody> {
     let limits = &slot.component().limits;
-    let exchange = Arc::new(Exchange::new(limits, trace.cloned()));
+    let exchange = Arc::new(Exchange::new(limits, request.uri().clone(), trace.cloned()));
     let (mut parts, body) = request.into_parts();
     let method = parts.method.clone();
     let withheld = parts.version == Version::HTTP_11 && parts.headers.contains_key(EXPECT);
@@ -209,7 +209,7 @@ async fn serve(
         let address = parts.extensions.get::<Arrival>().map(|arrival| arrival.client);
         caller::of(&parts.headers, &parts.uri, address)
     };
-    let (generation, lease) = match slot.lease(shard, caller, trial).await {
+    let (generation, lease) = match slot.lease(shard, exchange.path(), caller, trial).await {
         Ok(leased) => leased,
         Err(Refused::Busy) => {
             tracing::debug!(component = slot.component().id, "every instance is busy");

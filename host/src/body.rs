@@ -242,7 +242,7 @@ impl Body for GuestBody {
             (_, recording) => drop(recording),
         }
         if let (None, Some(lease)) = (&outcome, &self.lease) {
-            lease.answered();
+            lease.answered(&self.exchange);
         }
         self.end();
         Poll::Ready(outcome)
@@ -265,7 +265,7 @@ impl Drop for GuestBody {
                 recording.complete();
             }
             if let Some(lease) = &self.lease {
-                lease.answered();
+                lease.answered(&self.exchange);
             }
         }
         self.end();

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use futures::task::AtomicWaker;
+use http::Uri;
 use tokio::sync::{Notify, OwnedSemaphorePermit};
 
 use crate::component::Generation;
@@ -17,6 +18,7 @@ use crate::trace::Trace;
 /// The clock, the writes and the fate of one exchange.
 pub struct Exchange {
     pub writes: WriteScope,
+    uri: Uri,
     trace: Option<Arc<Trace>>,
     testimony: OnceLock<Arc<Testimony>>,
     started: Instant,
@@ -34,9 +36,10 @@ pub struct Exchange {
 }
 
 impl Exchange {
-    pub fn new(limits: &Limits, trace: Option<Arc<Trace>>) -> Self {
+    pub fn new(limits: &Limits, uri: Uri, trace: Option<Arc<Trace>>) -> Self {
         Self {
             writes: WriteScope::default(),
+            uri,
             trace,
             testimony: OnceLock::new(),
             started: Instant::now(),
@@ -51,6 +54,11 @@ impl Exchange {
             broken: AtomicBool::new(false),
             out_of_cpu_time: AtomicBool::new(false),
         }
+    }
+
+    /// The path that was asked for.
+    pub fn path(&self) -> &str {
+        self.uri.path()
     }
 
     /// The request's trace, where there are any.
@@ -172,8 +180,8 @@ impl Lease {
     }
 
     /// The response was complete.
-    pub fn answered(&self) {
-        self.generation.answered();
+    pub fn answered(&self, exchange: &Exchange) {
+        self.generation.answered(exchange.path());
     }
 
     /// The response was larger than it may be.

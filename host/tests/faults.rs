@@ -86,23 +86,26 @@ async fn a_component_that_keeps_failing_is_not_asked_for_a_while() {
         statuses.push(server.get("trap").await.0);
     }
     // One whole answer, and the count begins again.
-    assert_eq!(server.ok("hello").await, "hello");
+    assert_eq!(server.ok("trap?not").await, "not this time");
     for _ in 0..20 {
         statuses.push(server.get("trap").await.0);
     }
     assert_eq!(statuses, [500; 39]);
-    let refused = server.send(get("hello")).await;
+    let refused = server.send(get("trap?not")).await;
     assert_eq!(refused.headers()["retry-after"], "1");
     let (status, body) = text(refused).await;
     assert_eq!(status, 503);
     assert!(body.contains("keeps failing"), "{body}");
 
+    // Others are not hurt by it.
+    assert_eq!(server.ok("hello").await, "hello");
+
     // Another generation is another matter.
     swap(&server, "probe", variant("probe", 1)).unwrap();
-    assert_eq!(server.ok("hello").await, "hello");
+    assert_eq!(server.ok("trap?not").await, "not this time");
     server.host.deployer().roll_back("probe", "the tests").unwrap();
     let (status, _) = loop {
-        match server.get("hello").await {
+        match server.get("trap?not").await {
             (503, _) => std::thread::yield_now(),
             answer => break answer,
         }

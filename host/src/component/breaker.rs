@@ -1,11 +1,12 @@
 //! Slows a generation that keeps failing.
 //!
-//! One that fails time after time, with no whole answer in between, is not asked for a while, and
-//! then by a few requests first; a whole answer ends it. A request that makes the component trap
-//! hurts others only if nothing else gets through anyway: one good answer begins the count again.
+//! A path at which it fails time after time, with no whole answer in between, is left alone for a
+//! while, and then tried by a few requests first; a whole answer ends it. Paths are counted apart,
+//! so that whoever knows a request that makes the component trap does not shut it for everybody.
 //! Each generation has its own, so that a swap or a rollback begins afresh.
 
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::hash::{BuildHasher, RandomState};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -62,9 +63,87 @@ enum State {
 
 /// The state of one generation, over all shards.
 #[derive(Debug)]
-pub struct Breaker {
+pub struct Breakers {
     component: String,
     generation: u64,
+    /// Until the first failure nobody has to look any further.
+    tense: AtomicBool,
+    /// Of instances that cannot even be made.
+    whole: Breaker,
+    /// Of paths, by their hash. A fixed number, because clients choose the paths.
+    paths: Box<[Breaker]>,
+    hasher: RandomState,
+}
+
+/// Paths share this many breakers.
+const PATHS: usize = 256;
+
+impl Breakers {
+    pub fn new(component: &str, generation: u64) -> Self {
+        Self {
+            component: component.to_owned(),
+            generation,
+            tense: AtomicBool::new(false),
+            whole: Breaker::new(),
+            paths: (0..PATHS).map(|_| Breaker::new()).collect(),
+            hasher: RandomState::new(),
+        }
+    }
+
+    /// That of the path in the worst state.
+    pub fn health(&self) -> Health {
+        if !self.tense.load(Ordering::Relaxed) {
+            return Health::Good;
+        }
+        let all = self.paths.iter().chain([&self.whole]);
+        all.fold(Health::Good, |worst, breaker| match (worst, breaker.health()) {
+            (Health::Failing, _) | (_, Health::Failing) => Health::Failing,
+            (Health::Probed, _) | (_, Health::Probed) => Health::Probed,
+            _ => Health::Good,
+        })
+    }
+
+    /// Lets a request through, or says how long it is to wait before it comes again.
+    pub fn admit(&self, path: &str) -> Result<(), Duration> {
+        if !self.tense.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        self.of(Some(path)).admit()?;
+        self.whole.admit()
+    }
+
+    /// An instance ended before its time while it served `path`, or, if there is none, before it
+    /// could serve anything. True if requests are sent away from now on.
+    pub fn failed(&self, path: Option<&str>) -> bool {
+        self.tense.store(true, Ordering::Relaxed);
+        let Change::Opened(back_off) = self.of(path).failed_at(Instant::now()) else { return false };
+        let (Self { component, generation, .. }, path) = (self, path.unwrap_or_default().escape_debug());
+        tracing::error!(component, generation, %path, ?back_off, "the component keeps failing and is left alone");
+        true
+    }
+
+    /// A response was complete.
+    pub fn answered(&self, path: &str) {
+        if !self.tense.load(Ordering::Relaxed) {
+            return;
+        }
+        for breaker in [self.of(Some(path)), &self.whole] {
+            if breaker.answered() == Change::Closed {
+                let (Self { component, generation, .. }, path) = (self, path.escape_debug());
+                tracing::info!(component, generation, %path, "the component works again");
+            }
+        }
+    }
+
+    fn of(&self, path: Option<&str>) -> &Breaker {
+        let place = path.map(|path| self.hasher.hash_one(path) as usize % PATHS);
+        place.and_then(|place| self.paths.get(place)).unwrap_or(&self.whole)
+    }
+}
+
+/// The state of one path.
+#[derive(Debug)]
+struct Breaker {
     /// What requests look at: nothing, failures, or no longer closed.
     mood: AtomicU8,
     state: Mutex<State>,
@@ -75,12 +154,12 @@ const TENSE: u8 = 1;
 const TRIPPED: u8 = 2;
 
 impl Breaker {
-    pub fn new(component: &str, generation: u64) -> Self {
+    fn new() -> Self {
         let state = State::Closed { failures: 0, first: Instant::now() };
-        Self { component: component.to_owned(), generation, mood: AtomicU8::new(CALM), state: Mutex::new(state) }
+        Self { mood: AtomicU8::new(CALM), state: Mutex::new(state) }
     }
 
-    pub fn health(&self) -> Health {
+    fn health(&self) -> Health {
         match &*self.state() {
             State::Closed { .. } => Health::Good,
             State::HalfOpen { .. } => Health::Probed,
@@ -89,27 +168,17 @@ impl Breaker {
         }
     }
 
-    /// Lets a request through, or says how long it is to wait before it comes again.
-    pub fn admit(&self) -> Result<(), Duration> {
+    fn admit(&self) -> Result<(), Duration> {
         match self.mood.load(Ordering::Relaxed) {
             TRIPPED => self.admit_at(Instant::now()),
             _ => Ok(()),
         }
     }
 
-    /// An instance ended before its time. True if the component is not asked from now on.
-    pub fn failed(&self) -> bool {
-        let Change::Opened(back_off) = self.failed_at(Instant::now()) else { return false };
-        let Self { component, generation, .. } = self;
-        tracing::error!(component, generation, ?back_off, "the component keeps failing and is not asked for a while");
-        true
-    }
-
-    /// A response was complete.
-    pub fn answered(&self) {
-        if self.mood.load(Ordering::Relaxed) != CALM && self.close() == Change::Closed {
-            let Self { component, generation, .. } = self;
-            tracing::info!(component, generation, "the component works again");
+    fn answered(&self) -> Change {
+        match self.mood.load(Ordering::Relaxed) {
+            CALM => Change::None,
+            _ => self.close(),
         }
     }
 
@@ -179,7 +248,7 @@ mod tests {
 
     /// A breaker that has just opened, and when.
     fn opened() -> (Breaker, Instant) {
-        let (breaker, start) = (Breaker::new("a", 1), Instant::now());
+        let (breaker, start) = (Breaker::new(), Instant::now());
         for _ in 1..FAILURES {
             assert_eq!(breaker.failed_at(start), Change::None);
             assert_eq!(breaker.admit_at(start), Ok(()));
@@ -190,7 +259,7 @@ mod tests {
 
     #[test]
     fn failures_in_a_row_open_it_and_a_good_answer_between_them_does_not_let_them() {
-        let (breaker, start) = (Breaker::new("a", 1), Instant::now());
+        let (breaker, start) = (Breaker::new(), Instant::now());
         for n in 0..10 * FAILURES {
             assert_eq!(breaker.failed_at(start), Change::None, "{n}");
             if n % (FAILURES - 1) == 0 {
@@ -205,7 +274,7 @@ mod tests {
 
     #[test]
     fn few_failures_in_a_long_time_do_not_open_it() {
-        let (breaker, start) = (Breaker::new("a", 1), Instant::now());
+        let (breaker, start) = (Breaker::new(), Instant::now());
         for n in 0..10 * FAILURES {
             assert_eq!(breaker.failed_at(start + SECOND * n), Change::None, "{n}");
         }
@@ -234,5 +303,27 @@ mod tests {
             assert_eq!(breaker.admit_at(now), Ok(()));
             assert_eq!(breaker.failed_at(now), Change::Opened(SECOND * expected));
         }
+    }
+
+    #[test]
+    fn a_path_at_which_it_fails_is_not_another() {
+        let breakers = Breakers::new("a", 1);
+        let apart = (0..)
+            .map(|n| format!("/{n}"))
+            .find(|path| !std::ptr::eq(breakers.of(Some(path)), breakers.of(Some("/trap"))));
+        let other = apart.unwrap();
+        assert_eq!((1..FAILURES).filter(|_| breakers.failed(Some("/trap"))).count(), 0);
+        assert!(breakers.failed(Some("/trap")));
+        assert!(breakers.admit("/trap").is_err());
+        assert_eq!((breakers.admit(&other), breakers.health()), (Ok(()), Health::Failing));
+        breakers.answered(&other);
+        assert!(breakers.admit("/trap").is_err(), "that says nothing about this one");
+        breakers.answered("/trap");
+        assert_eq!((breakers.admit("/trap"), breakers.health()), (Ok(()), Health::Good));
+        // What cannot even be made fails at every path.
+        for _ in 0..FAILURES {
+            breakers.failed(None);
+        }
+        assert!(breakers.admit(&other).is_err());
     }
 }

@@ -10,7 +10,7 @@ use wasmtime_wasi_http::handler::{ProxyHandler, ProxyPre};
 use wasmtime_wasi_http::{p2, p3};
 
 use super::area::{self, AreaError, Description};
-use super::breaker::{Breaker, Health};
+use super::breaker::{Breakers, Health};
 use super::capabilities;
 use super::rest::Rest;
 use super::worker::{self, Instances};
@@ -33,7 +33,7 @@ pub struct Generation {
     /// None for a component that is no area.
     pub description: Option<Description>,
     pub loaded_at: SystemTime,
-    breaker: Arc<Breaker>,
+    breakers: Arc<Breakers>,
     handlers: Vec<ProxyHandler<Instances>>,
     rest: Arc<Rest>,
 }
@@ -133,7 +133,7 @@ impl Generation {
 
         let proxy = Arc::new(proxy);
         let rest = Arc::new(Rest::default());
-        let breaker = Arc::new(Breaker::new(&component.id, number));
+        let breakers = Arc::new(Breakers::new(&component.id, number));
         let handlers = backends.iter().enumerate().map(|(shard, backend)| {
             let outward = outbound.map(|outbound| Outward::new(outbound.clone(), shard)).unwrap_or_default();
             ProxyHandler::new(Instances {
@@ -144,7 +144,7 @@ impl Generation {
                 backend: backend.clone(),
                 outward,
                 failures: worker::failures(),
-                breaker: breaker.clone(),
+                breakers: breakers.clone(),
                 rest: rest.clone(),
                 counters: metrics.shard(shard).cloned().unwrap_or_default(),
             })
@@ -154,7 +154,7 @@ impl Generation {
             digest,
             description,
             loaded_at: SystemTime::now(),
-            breaker: breaker.clone(),
+            breakers: breakers.clone(),
             handlers: handlers.collect(),
             rest: rest.clone(),
         })
@@ -166,17 +166,17 @@ impl Generation {
     }
 
     /// Lets a request through, or says how long it is to wait before it comes again.
-    pub(crate) fn admit(&self) -> Result<(), Duration> {
-        self.breaker.admit()
+    pub(crate) fn admit(&self, path: &str) -> Result<(), Duration> {
+        self.breakers.admit(path)
     }
 
     /// A response was complete.
-    pub(crate) fn answered(&self) {
-        self.breaker.answered();
+    pub(crate) fn answered(&self, path: &str) {
+        self.breakers.answered(path);
     }
 
     pub fn health(&self) -> Health {
-        self.breaker.health()
+        self.breakers.health()
     }
 
     /// Requests no longer come: instances end as soon as they have nothing to do. What is ready

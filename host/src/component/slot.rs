@@ -192,6 +192,7 @@ impl Slot {
     pub async fn lease(
         &self,
         shard: usize,
+        path: &str,
         caller: impl FnOnce() -> u64,
         trial: &mut Option<Trial>,
     ) -> Result<(Arc<Generation>, Arc<Lease>), Refused> {
@@ -205,7 +206,7 @@ impl Slot {
             Some(Trial { canary, of_canary: true }) => canary.generation.clone(),
             _ => stage.current.clone(),
         };
-        generation.admit().map_err(Refused::Failing)?;
+        generation.admit(path).map_err(Refused::Failing)?;
         let counters = self.metrics.shard(shard).cloned().unwrap_or_default();
         let lease = Arc::new(Lease::new(place, generation.clone(), counters));
         Ok((generation, lease))

@@ -19,7 +19,7 @@ use wasmtime_wasi_http::handler::{
     HandlerState, Instance, ProxyPre, ShouldAccept, WorkerExpiration, WorkerState, WorkerStatus,
 };
 
-use super::breaker::Breaker;
+use super::breaker::Breakers;
 use super::rest::Rest;
 use crate::exchange::{Exchange, Lease};
 use crate::guest::{Guest, Outward, Printer};
@@ -52,7 +52,7 @@ pub struct Instances {
     pub backend: Arc<dyn Backend>,
     pub outward: Outward,
     pub failures: Arc<Throttle>,
-    pub breaker: Arc<Breaker>,
+    pub breakers: Arc<Breakers>,
     pub rest: Arc<Rest>,
     pub counters: Arc<Counters>,
 }
@@ -85,7 +85,7 @@ impl HandlerState for Instances {
         let proxy = made.map_err(wasmtime::Error::from).flatten().inspect_err(|error| {
             self.counters.unmade.add(1);
             // A pool without a place is not the component's failure.
-            if error.is::<Trap>() && self.breaker.failed() {
+            if error.is::<Trap>() && self.breakers.failed(None) {
                 self.counters.tripped.add(1);
             }
         })?;
@@ -109,7 +109,7 @@ impl HandlerState for Instances {
                     ProxyPre::P3(_) => REUSE,
                 }),
                 failures: self.failures.clone(),
-                breaker: self.breaker.clone(),
+                breakers: self.breakers.clone(),
                 counters: self.counters.clone(),
             },
         })
@@ -156,7 +156,7 @@ pub struct Worker {
     component: Arc<Component>,
     reuse: usize,
     failures: Arc<Throttle>,
-    breaker: Arc<Breaker>,
+    breakers: Arc<Breakers>,
     counters: Arc<Counters>,
 }
 
@@ -197,15 +197,15 @@ impl WorkerState for Worker {
             // Before the store goes: its end is what the response's body sees.
             if let Some(exchange) = self.current.exchange() {
                 exchange.broke(failure);
+                match failure {
+                    // Whose fault that is, nobody knows: clients and other services are slow as well.
+                    Failure::TimedOut | Failure::Cancelled | Failure::Panicked => {}
+                    _ if self.breakers.failed(Some(exchange.path())) => self.counters.tripped.add(1),
+                    _ => {}
+                }
                 if let Some(trace) = exchange.trace() {
                     trace.failed(failure.name());
                 }
-            }
-            match failure {
-                // Whose fault that is, nobody knows: clients and other services are slow as well.
-                Failure::TimedOut | Failure::Cancelled | Failure::Panicked => {}
-                _ if self.breaker.failed() => self.counters.tripped.add(1),
-                _ => {}
             }
             let component = &self.component.id;
             match failure {

@@ -88,7 +88,7 @@ impl Policy {
         {
             return Ok(Trust::Listed);
         }
-        let Some(signature) = signature else {
+        let Some(signature) = signature.filter(|_| !self.keys.is_empty()) else {
             let and = if self.keys.is_empty() { "" } else { ", and it comes without a signature" };
             return Err(Untrusted::NotListed { digest: *digest, and });
         };
@@ -215,6 +215,10 @@ mod tests {
         fs::write(&path, format!("# ours\n\n{}  x.wasm\n", Digest::of(b"x").to_string().to_uppercase())).unwrap();
         assert_eq!(admitted(b"x").unwrap(), Trust::Listed);
         let refusal = admitted(b"y").unwrap_err().to_string();
+        // A signature means nothing where no key is trusted.
+        let signature = Signature([0; SIGNATURE_LENGTH]);
+        let signed = policy.admit(b"y", &Digest::of(b"y"), Some(&signature)).unwrap_err();
+        assert_eq!(signed.to_string(), refusal);
         assert_eq!(refusal, format!("its digest {} is not listed", Digest::of(b"y")));
         fs::write(&path, "ab12\n").unwrap();
         assert!(admitted(b"x").unwrap_err().to_string().contains("line 1"));
