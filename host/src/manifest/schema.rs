@@ -123,7 +123,7 @@ pub struct Component {
     #[serde(default)]
     pub key_value_stores: Vec<String>,
     #[serde(default)]
-    pub allowed_outbound_hosts: Vec<String>,
+    pub allowed_outbound_hosts: Option<Vec<String>>,
     #[serde(default)]
     pub tool: Tools,
 
