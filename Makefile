@@ -49,9 +49,9 @@ lint: toolchain ## Formatting and lints, warnings are errors
 	cargo clippy --locked --release $(GUESTS) --all-targets -- -D warnings
 	cargo clippy --locked --profile component --target $(WASM) $(AREAS:%=-p %) -- -D warnings
 
-bench: peers wasmtime components fixtures ## Measure, beside a native hyper server, wasmtime serve and verdaccio; prints tables
+bench: peers wasmtime components fixtures ## Measure, beside a native hyper server, wasmtime serve and verdaccio; ONLY="tarball swaps" for some rows
 	cargo test --locked --release $(HOST) --no-run
-	cargo bench --locked $(HOST) --bench hexad
+	cargo bench --locked $(HOST) --bench hexad -- $(ONLY)
 
 bench-namespaces: components ## Measure lists and searches of 200,000 namespaces, beside PostgreSQL 15
 	cargo test --locked --release $(HOST) --no-run

@@ -14,7 +14,7 @@ use wasmtime_wasi_http::handler::{ExpirationError, InstantiationError, TrapOrPan
 
 use crate::body::{GuestBody, RequestBody, ResponseBody};
 use crate::caller;
-use crate::component::{Refused, Slot, Trial};
+use crate::component::{Slot, Trial};
 use crate::deploy::Event;
 use crate::exchange::{Exchange, Lease};
 use crate::ingress::Arrival;
@@ -166,27 +166,16 @@ async fn serve(
     trial: &mut Option<Trial>,
 ) -> Response<ResponseBody> {
     let limits = &slot.component().limits;
-    let exchange = Arc::new(Exchange::new(limits, request.uri().clone(), trace.cloned()));
     let (mut parts, body) = request.into_parts();
-    let method = parts.method.clone();
-    let withheld = parts.version == Version::HTTP_11 && parts.headers.contains_key(EXPECT);
-    let body = RequestBody::new(body, exchange.clone(), limits.max_body, withheld);
-    if content_length(&parts.headers).is_some_and(|length| length > limits.max_body) {
-        return reply::too_large(limits.max_body);
-    }
-    parts.uri = match absolute(&parts.uri, &parts.headers, parts.version, parts.extensions.get::<Arrival>()) {
-        Ok(uri) => uri,
-        Err(reason) => return reply::bad_request(reason),
-    };
+    let arrival = parts.extensions.get::<Arrival>();
+    let target = absolute(&parts.uri, &parts.headers, parts.version, arrival);
+    let refused = target.map(|uri| parts.uri = uri).err();
     // While there is a canary nothing is remembered: it would see fewer requests than it should.
-    let (on_trial, asked) = {
-        let stage = slot.stage();
-        (stage.canary.is_some(), stage.current.digest)
-    };
-    let memoize = slot.component().memoize.as_ref().filter(|_| !on_trial);
+    let asked = slot.sole_code();
+    let memoize = slot.component().memoize.as_ref().filter(|_| refused.is_none());
     let memoize = memoize.filter(|memoize| body.is_end_stream() && memoize.covers(&parts));
-    let question = match (memoize, backend.changes()) {
-        (Some(memoize), Some(changes)) => {
+    let question = match (memoize, asked, backend.changes()) {
+        (Some(memoize), Some(asked), Some(changes)) => {
             match memo.ask((&slot.component().id, &asked), memoize, &parts, changes, Instant::now()) {
                 Ok(remembered) => {
                     if let Some(trace) = trace {
@@ -202,6 +191,16 @@ async fn serve(
         }
         _ => None,
     };
+    let exchange = Arc::new(Exchange::new(limits, trace.cloned()));
+    let method = parts.method.clone();
+    let withheld = parts.version == Version::HTTP_11 && parts.headers.contains_key(EXPECT);
+    let body = RequestBody::new(body, exchange.clone(), limits.max_body, withheld);
+    if content_length(&parts.headers).is_some_and(|length| length > limits.max_body) {
+        return reply::too_large(limits.max_body);
+    }
+    if let Some(reason) = refused {
+        return reply::bad_request(reason);
+    }
     if let Some(question) = &question {
         exchange.watch(question.testimony.clone());
     }
@@ -209,14 +208,11 @@ async fn serve(
         let address = parts.extensions.get::<Arrival>().map(|arrival| arrival.client);
         caller::of(&parts.headers, &parts.uri, address)
     };
-    let (generation, lease) = match slot.lease(shard, exchange.path(), caller, trial).await {
-        Ok(leased) => leased,
-        Err(Refused::Busy) => {
-            tracing::debug!(component = slot.component().id, "every instance is busy");
-            return reply::unavailable(Refusal::Busy);
-        }
-        Err(Refused::Failing(retry_after)) => return reply::failing(retry_after),
+    let Ok((generation, lease, part)) = slot.lease(shard, caller).await else {
+        tracing::debug!(component = slot.component().id, "every instance is busy");
+        return reply::unavailable(Refusal::Busy);
     };
+    *trial = part;
     let Some(handler) = generation.handler(shard) else {
         return reply::internal_error(Refusal::Failed);
     };
@@ -256,18 +252,17 @@ async fn serve(
         }
         return reply::internal_error(Refusal::NotDurable);
     }
+    exchange.head_produced();
     // These have no body, whatever length they declare (RFC 9110, section 8.6).
     let bodiless = method == Method::HEAD || response.status() == StatusCode::NOT_MODIFIED;
-    if !bodiless && response.body().size_hint().lower() > limits.max_response {
-        return reply::response_too_large(limits.max_response);
-    }
-    exchange.head_produced();
     // While the request waited for its place, the code may have been replaced.
-    let recording = question.filter(|_| generation.digest == asked).and_then(|question| {
+    let recording = question.filter(|_| asked == Some(generation.digest)).and_then(|question| {
         let declared = bodiless.then(|| response.body().size_hint());
         memo.record(question, response.status(), response.headers(), declared)
     });
-    response.map(|body| GuestBody::new(body, bodiless, limits.max_response, recording, exchange, lease).boxed_unsync())
+    let (head, body) = response.into_parts();
+    let body = GuestBody::new(body, bodiless, recording, exchange, lease);
+    Response::from_parts(head, if bodiless { body.boxed_unsync() } else { body.gather().await })
 }
 
 fn out_of_time(exchange: &Exchange) -> Response<ResponseBody> {
@@ -281,9 +276,6 @@ fn failed(slot: &Slot, exchange: &Exchange, error: &wasmtime::Error) -> Response
     let component = &slot.component().id;
     if error.is::<ExpirationError>() || exchange.expires_at() <= Instant::now() {
         return out_of_time(exchange);
-    }
-    if exchange.is_out_of_cpu_time() {
-        return reply::out_of_cpu_time();
     }
     if let Some(full) = error.downcast_ref::<InstantiationError<(Arc<Exchange>, Arc<Lease>)>>() {
         if let Some(suppressed) = slot.complaints().pass() {

@@ -1,6 +1,8 @@
 //! Bodies on their way through the host: the request's, with its limit, and the response's, with
 //! its deadline.
 
+use std::collections::VecDeque;
+use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -27,8 +29,6 @@ pub enum BodyError {
     Broken,
     #[error("the component sent {missing} bytes less than it had declared")]
     Short { missing: u64 },
-    #[error("the response is larger than the limit of its component, {limit} bytes")]
-    TooLarge { limit: u64 },
     #[error("the response took longer than the transfer timeout of its component")]
     Timeout,
     #[error("the component failed while sending its response: {0}")]
@@ -40,9 +40,44 @@ pub enum BodyError {
 const DRAIN_BYTES: u64 = 64 * 1024 * 1024;
 const DRAIN_TIME: Duration = Duration::from_secs(10);
 
+/// How much of a response's body waits for its end before the head is sent, in bytes.
+const GATHERED: u64 = 64 * 1024;
+
 /// A whole body.
 pub fn full(bytes: impl Into<Bytes>) -> ResponseBody {
     Full::new(bytes.into()).map_err(|never| match never {}).boxed_unsync()
+}
+
+/// A body of known length in pieces that others say as well.
+pub fn shared(pieces: Arc<[Bytes]>, length: u64) -> ResponseBody {
+    Shared { pieces, next: 0, left: length }.boxed_unsync()
+}
+
+struct Shared {
+    pieces: Arc<[Bytes]>,
+    next: usize,
+    /// Bytes that are still to come.
+    left: u64,
+}
+
+impl Body for Shared {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        let piece = self.pieces.get(self.next).cloned();
+        self.next += 1;
+        self.left = self.left.saturating_sub(piece.as_ref().map_or(0, |piece| piece.len() as u64));
+        Poll::Ready(piece.map(|piece| Ok(Frame::data(piece))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.next >= self.pieces.len()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.left)
+    }
 }
 
 /// No body, although the head may declare its length.
@@ -170,15 +205,14 @@ fn drain(mut body: WasiBody) {
 /// A component's response body. It keeps the lease until it is complete.
 pub struct GuestBody {
     inner: WasiBody,
+    /// Read before the head was sent.
+    early: VecDeque<Result<Frame<Bytes>, BodyError>>,
     exchange: Arc<Exchange>,
     lease: Option<Arc<Lease>>,
     /// A timer only once somebody has to wait.
     deadline: Option<Pin<Box<Sleep>>>,
     /// Bytes that are still to come, if the guest has declared how many there are.
     owed: Option<u64>,
-    /// Bytes that the component may send, and how many of them are left.
-    limit: u64,
-    room: u64,
     recording: Option<Recording>,
 }
 
@@ -186,41 +220,55 @@ impl GuestBody {
     pub fn new(
         inner: WasiBody,
         bodiless: bool,
-        limit: u64,
         recording: Option<Recording>,
         exchange: Arc<Exchange>,
         lease: Arc<Lease>,
     ) -> Self {
-        let owed = if bodiless { Some(0) } else { inner.size_hint().exact() };
-        Self { inner, exchange, lease: Some(lease), deadline: None, owed, limit, room: limit, recording }
+        let owed = inner.size_hint().exact().filter(|_| !bodiless);
+        Self { inner, early: VecDeque::new(), exchange, lease: Some(lease), deadline: None, owed, recording }
+    }
+
+    /// Takes what the guest has written already, without waiting for more. If that is all, it goes
+    /// out with the head: in one write and with its length, and the instance is free for its next
+    /// request.
+    pub async fn gather(mut self) -> ResponseBody {
+        let mut length = 0;
+        // Nobody asks for the end of a body whose length is declared.
+        while self.owed != Some(0) {
+            match poll_fn(|cx| Poll::Ready(Pin::new(&mut self).poll_guest(cx))).await {
+                Poll::Ready(None) => break,
+                Poll::Ready(Some(frame)) => {
+                    let data = frame.as_ref().ok().and_then(Frame::data_ref).map(|data| data.len() as u64);
+                    self.early.push_back(frame);
+                    match data {
+                        Some(data) if length + data < GATHERED || self.owed == Some(0) => length += data,
+                        // More than one write in any case, or an error, or trailers.
+                        _ => return self.boxed_unsync(),
+                    }
+                }
+                Poll::Pending => return self.boxed_unsync(),
+            }
+        }
+        let data = |frame: Result<Frame<Bytes>, BodyError>| frame.ok()?.into_data().ok();
+        let mut chunks: Vec<Bytes> = self.early.drain(..).filter_map(data).collect();
+        full(match chunks.as_mut_slice() {
+            [whole] => std::mem::take(whole),
+            chunks => chunks.concat().into(),
+        })
     }
 
     fn end(&mut self) {
         self.exchange.ended();
         self.lease = None;
     }
-}
 
-impl Body for GuestBody {
-    type Data = Bytes;
-    type Error = BodyError;
-
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+    fn poll_guest(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         if self.lease.is_none() {
             return Poll::Ready(None);
         }
         let outcome = match Pin::new(&mut self.inner).poll_frame(cx) {
             Poll::Ready(Some(Ok(frame))) => {
                 let length = frame.data_ref().map_or(0, |data| data.len() as u64);
-                let Some(room) = self.room.checked_sub(length) else {
-                    if let Some(lease) = &self.lease {
-                        lease.cut_off();
-                    }
-                    self.recording = None;
-                    self.end();
-                    return Poll::Ready(Some(Err(BodyError::TooLarge { limit: self.limit })));
-                };
-                self.room = room;
                 self.owed = self.owed.map(|owed| owed.saturating_sub(length));
                 self.recording.take_if(|recording| frame.data_ref().is_none_or(|data| !recording.hears(data)));
                 return Poll::Ready(Some(Ok(frame)));
@@ -241,32 +289,45 @@ impl Body for GuestBody {
             (None, Some(recording)) => recording.complete(),
             (_, recording) => drop(recording),
         }
-        if let (None, Some(lease)) = (&outcome, &self.lease) {
-            lease.answered(&self.exchange);
-        }
         self.end();
         Poll::Ready(outcome)
     }
+}
+
+impl Body for GuestBody {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        match self.early.pop_front() {
+            Some(frame) => Poll::Ready(Some(frame)),
+            None => self.poll_guest(cx),
+        }
+    }
 
     fn is_end_stream(&self) -> bool {
-        self.lease.is_none() || self.inner.is_end_stream()
+        self.early.is_empty() && (self.lease.is_none() || self.inner.is_end_stream())
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.inner.size_hint()
+        let length = |frame: &Result<Frame<Bytes>, BodyError>| frame.as_ref().ok()?.data_ref().map(Bytes::len);
+        let early = self.early.iter().filter_map(length).map(|length| length as u64).sum::<u64>();
+        let rest = self.inner.size_hint();
+        match rest.exact() {
+            Some(rest) => SizeHint::with_exact(early.saturating_add(rest)),
+            // Nobody asks for more than whether the length is known.
+            None => rest,
+        }
     }
 }
 
 impl Drop for GuestBody {
     fn drop(&mut self) {
         // Of a body with a declared length, nobody asks for the end.
-        if self.owed == Some(0) {
-            if let Some(recording) = self.recording.take() {
-                recording.complete();
-            }
-            if let Some(lease) = &self.lease {
-                lease.answered(&self.exchange);
-            }
+        if let Some(recording) = self.recording.take()
+            && self.owed == Some(0)
+        {
+            recording.complete();
         }
         self.end();
     }

@@ -77,16 +77,18 @@ async fn talk(
     ingress: &Arc<Ingress>,
     mut stop: watch::Receiver<Stop>,
 ) {
-    let client = Arc::new(client);
+    // Together, so that a request counts one owner more, in memory of its own shard.
+    let all = Arc::new((application.clone(), client, ingress.clone()));
     let (spoken, heard) = (AtomicBool::new(false), Notify::new());
     let service = service_fn(|request: hyper::Request<Incoming>| {
-        if !spoken.swap(true, Ordering::Relaxed) {
+        if !spoken.load(Ordering::Relaxed) && !spoken.swap(true, Ordering::Relaxed) {
             heard.notify_one();
         }
-        let (application, client, ingress) = (application.clone(), client.clone(), ingress.clone());
+        let all = all.clone();
         async move {
+            let (application, client, ingress) = &*all;
             let mut request = request.map(|body| body.map_err(Into::into).boxed_unsync());
-            client.receive(&mut request, &ingress);
+            client.receive(&mut request, ingress);
             Ok::<_, Infallible>(application.answer(shard, request).await)
         }
     });

@@ -1,5 +1,6 @@
 //! `X-Request-Id`: the name by which client, log and component speak of one request.
 
+use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use http::header::{HeaderMap, HeaderName, HeaderValue};
@@ -28,7 +29,8 @@ impl RequestIds {
             Some(name) if is_harmless(name.as_bytes()) => name.clone(),
             _ => {
                 let number = self.next.fetch_add(1, Ordering::Relaxed);
-                let name = format!("{:016x}-{number:x}", self.process);
+                let mut name = String::with_capacity(2 * 16 + 1);
+                let _ = write!(name, "{:016x}-{number:x}", self.process);
                 HeaderValue::try_from(name).unwrap_or(HeaderValue::from_static("-"))
             }
         }

@@ -8,10 +8,17 @@
 
 use std::cmp::Ordering;
 
-/// Routes in order of precedence, each with what it leads to.
+/// What each route leads to, in a tree with a level for each segment: a path is read once, however
+/// many routes there are.
 #[derive(Debug)]
-pub struct Router<T> {
-    routes: Vec<(Pattern, T)>,
+pub struct Router<T>(Node<T>);
+
+#[derive(Debug)]
+struct Node<T> {
+    end: Option<T>,
+    words: Vec<(String, Node<T>)>,
+    parameter: Option<Box<Node<T>>>,
+    rest: Option<T>,
 }
 
 #[derive(Clone, Debug)]
@@ -58,13 +65,54 @@ impl<T> Router<T> {
                 return Err(RouteError::Duplicate { first: first.source.clone(), second: second.source.clone() });
             }
         }
-        Ok(Self { routes: parsed })
+        let mut tree = Node::default();
+        for (pattern, target) in parsed {
+            tree.add(&pattern.segments, target);
+        }
+        Ok(Self(tree))
     }
 
     /// The target of the most specific route that matches the raw `path`.
     pub fn find(&self, path: &str) -> Option<&T> {
-        let mut routes = self.routes.iter();
-        routes.find(|(pattern, _)| pattern.matches(path)).map(|(_, target)| target)
+        self.0.find(path)
+    }
+}
+
+impl<T> Default for Node<T> {
+    fn default() -> Self {
+        Self { end: None, words: Vec::new(), parameter: None, rest: None }
+    }
+}
+
+impl<T> Node<T> {
+    fn add(&mut self, segments: &[Segment], target: T) {
+        match segments.split_first() {
+            None | Some((Segment::End, _)) => self.end = Some(target),
+            Some((Segment::Rest, _)) => self.rest = Some(target),
+            Some((Segment::Parameter, others)) => self.parameter.get_or_insert_default().add(others, target),
+            Some((Segment::Word(word), others)) => match self.words.iter_mut().find(|(known, _)| known == word) {
+                Some((_, node)) => node.add(others, target),
+                None => {
+                    let mut node = Self::default();
+                    node.add(others, target);
+                    self.words.push((word.clone(), node));
+                }
+            },
+        }
+    }
+
+    /// The more specific branch first; where it leads nowhere, the next.
+    fn find(&self, path: &str) -> Option<&T> {
+        let path = path.trim_start_matches('/');
+        let found = if path.is_empty() {
+            self.end.as_ref()
+        } else {
+            let (word, others) = path.split_at(path.find('/').unwrap_or(path.len()));
+            let same = self.words.iter().find(|(known, _)| known == word);
+            let same = same.and_then(|(_, node)| node.find(others));
+            same.or_else(|| self.parameter.as_ref()?.find(others))
+        };
+        found.or(self.rest.as_ref())
     }
 }
 
@@ -91,16 +139,6 @@ impl Pattern {
             segments.push(Segment::End);
         }
         Ok(Self { segments, source: source.to_owned() })
-    }
-
-    fn matches(&self, path: &str) -> bool {
-        let mut words = words(path);
-        self.segments.iter().all(|segment| match segment {
-            Segment::Word(word) => words.next() == Some(word),
-            Segment::Parameter => words.next().is_some(),
-            Segment::End => words.next().is_none(),
-            Segment::Rest => true,
-        })
     }
 }
 
@@ -159,6 +197,16 @@ mod tests {
         check(&routes, "/x/q/z", Some("/x/:b/z"));
         check(&routes, "/x/y/z", Some("/x/y/..."));
         check(&routes, "/q/r", Some("/..."));
+    }
+
+    #[test]
+    fn a_specific_beginning_that_leads_nowhere_leaves_the_path_to_others() {
+        let routes = ["/x/y/z", "/x/:b/w", "/:a/y/v", "/x/y"];
+        check(&routes, "/x/y/z", Some("/x/y/z"));
+        check(&routes, "/x/y/w", Some("/x/:b/w"));
+        check(&routes, "/x/y/v", Some("/:a/y/v"));
+        check(&routes, "/x/y/u", None);
+        check(&routes, "//x///y//", Some("/x/y"));
     }
 
     #[test]

@@ -8,10 +8,10 @@ use bytes::Bytes;
 use futures::stream;
 use hexad::ResponseBody;
 use http::{Request, Response};
-use http_body::Frame;
+use http_body::{Body, Frame};
 use http_body_util::{BodyExt, StreamBody};
 
-use crate::fixture::{Server, request, text};
+use crate::fixture::{Server, get, request, text};
 
 const CHUNK: usize = 64 * 1024;
 
@@ -27,6 +27,33 @@ async fn bodies_stream_through() {
     let server = Server::with("");
     let echoed = upload(&server, "echo", 100).await.into_body().collect().await.unwrap();
     assert_eq!(echoed.to_bytes(), vec![7; 100 * CHUNK]);
+}
+
+#[tokio::test]
+async fn a_body_that_is_complete_at_once_goes_out_with_its_length() {
+    let server = Server::with("reuse = 100000");
+    let lengths = async || {
+        let response = server.send(get("recall?key=probe/v1/a&act=chunked")).await;
+        assert!(!response.headers().contains_key("content-length"), "the guest declares none");
+        let declared = response.body().size_hint().exact();
+        (declared, response.into_body().collect().await.unwrap().to_bytes().len() as u64)
+    };
+    let mut known = 0;
+    for _ in 0..100 {
+        let (declared, length) = lengths().await;
+        assert!(length > 0 && declared.is_none_or(|declared| declared == length), "{declared:?} {length}");
+        known += u32::from(declared.is_some());
+    }
+    // On a busy machine a guest may be interrupted before its end.
+    assert!(known > 0);
+}
+
+#[tokio::test]
+async fn what_comes_later_is_not_waited_for() {
+    let server = Server::with("");
+    let response = server.send(get("stall")).await;
+    assert_eq!(response.body().size_hint().exact(), None);
+    assert_eq!(response.into_body().frame().await.unwrap().unwrap().into_data().unwrap().len(), 10);
 }
 
 #[tokio::test]

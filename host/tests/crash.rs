@@ -63,8 +63,11 @@ fn get(address: SocketAddr, path: &str) -> Option<String> {
     let mut answer = String::new();
     client.read_to_string(&mut answer).ok()?;
     let (head, body) = answer.split_once("\r\n\r\n")?;
-    // Chunked: the first line is the length of the one chunk.
-    let body = body.split("\r\n").nth(1)?;
+    let body = match head.contains("transfer-encoding: chunked") {
+        // The first line is the length of the one chunk.
+        true => body.split("\r\n").nth(1)?,
+        false => body,
+    };
     head.starts_with("HTTP/1.1 200").then(|| body.to_owned())
 }
 

@@ -48,11 +48,9 @@ pub fn manifest(tool: &str) -> String {
         [component.incoming]
         source = {incoming:?}
         key_value_stores = ["elsewhere"]
-        allowed_outbound_hosts = []
         [component.probe]
         source = {probe:?}
         key_value_stores = ["default"]
-        allowed_outbound_hosts = []
         variables = {{ check = "{{{{ check }}}}", external_url = "{{{{ external_url }}}}" }}
         [component.probe.tool.hexad]
         {tool}
@@ -77,8 +75,8 @@ impl Server {
     /// The probe and the guest of the older generation, which may reach `hosts`.
     pub fn reaching(hosts: &[&str], tool: &str, outbound: outbound::Options) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let granted = format!("allowed_outbound_hosts = {hosts:?}");
-        let manifest = manifest(tool).replace("allowed_outbound_hosts = []", &granted);
+        let granted = format!("allowed_outbound_hosts = {hosts:?}\n        key_value_stores");
+        let manifest = manifest(tool).replace("key_value_stores", &granted);
         let options = Options { outbound, ..options(&folder, store()) };
         let host = start_with(&folder, &manifest, &[], &options).unwrap();
         Self { host, folder }
@@ -87,8 +85,8 @@ impl Server {
     /// The probe, which may reach `hosts`, on a host that sends its traces to a collector.
     pub fn traced(collector: &str, hosts: &[&str], tool: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let granted = format!("allowed_outbound_hosts = {hosts:?}");
-        let manifest = manifest(tool).replace("allowed_outbound_hosts = []", &granted);
+        let granted = format!("allowed_outbound_hosts = {hosts:?}\n        key_value_stores");
+        let manifest = manifest(tool).replace("key_value_stores", &granted);
         let options = Options { traces: Some(Export::to(collector)), ..options(&folder, store()) };
         let host = start_with(&folder, &manifest, &[], &options).unwrap();
         Self { host, folder }
@@ -130,11 +128,11 @@ pub fn start(
     start_with(folder, manifest, environment, &options(folder, store))
 }
 
-pub fn options(folder: &TempDir, store: sqlite::Options) -> Options {
+fn options(folder: &TempDir, store: sqlite::Options) -> Options {
     Options { threads: NonZeroUsize::MIN, store, ..Options::new(folder.path().join("data")) }
 }
 
-pub fn start_with(
+fn start_with(
     folder: &TempDir,
     manifest: &str,
     environment: &[(&str, &str)],

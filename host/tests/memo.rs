@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use bytes::Bytes;
 use http::{HeaderMap, Request};
+use http_body::Body;
 use http_body_util::{BodyExt, Full};
 
 use crate::fixture::{Server, get, request, text};
@@ -76,10 +77,33 @@ async fn a_body_of_unknown_length_is_remembered_whole() {
 }
 
 #[tokio::test]
+async fn a_large_body_is_remembered_whole() {
+    let server = server().await;
+    let asked = async || server.send(recall("a", "big", &[])).await.into_body().collect().await.unwrap().to_bytes();
+    let first = asked().await;
+    assert_eq!(first.len(), 3_000_000);
+    assert_eq!(asked().await, first);
+    assert_eq!(hits(&server), 1);
+    let again = server.send(recall("a", "big", &[])).await;
+    assert_eq!(again.body().size_hint().exact(), Some(3_000_000));
+}
+
+#[tokio::test]
+async fn a_large_body_that_nobody_reads_to_its_end_is_not_remembered() {
+    let server = server().await;
+    for _ in 0..2 {
+        let mut body = server.send(recall("a", "big", &[])).await.into_body();
+        body.frame().await.unwrap().unwrap();
+    }
+    assert_eq!(hits(&server), 0);
+    assert!(is_remembered(&server, "big").await);
+}
+
+#[tokio::test]
 async fn what_is_its_own_is_not_remembered() {
     let server = server().await;
     assert!(is_remembered(&server, "").await, "else this proves nothing");
-    for act in ["set", "increment", "list", "print", "random", "late", "cookie", "no-store", "fail", "big"] {
+    for act in ["set", "increment", "list", "print", "random", "late", "cookie", "no-store", "fail", "huge"] {
         assert!(!is_remembered(&server, act).await, "{act}");
     }
     for method in ["POST", "PUT", "DELETE", "OPTIONS"] {

@@ -9,9 +9,6 @@ use hexad_tests::forge::{self, ADMIN, DEVELOPER, PUBLIC};
 use hexad_tests::server::Server;
 use serde_json::json;
 
-/// The argument that leaves out all other measurements.
-pub const ONLY: &str = "analytics";
-
 /// How often each is measured; they take turns.
 const ROUNDS: usize = 5;
 

@@ -1,4 +1,4 @@
-//! What a call of a component costs: the smallest guest, in this host and in `wasmtime serve`.
+//! The smallest guest, in this host and in `wasmtime serve`.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ pub fn hexad(data: &Path, memoize: bool) -> Server {
     Server::start_manifest(&manifest, data, &[])
 }
 
-fn guest() -> PathBuf {
+pub fn guest() -> PathBuf {
     root().join("dist/fixtures/hello.wasm")
 }
 

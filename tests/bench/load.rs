@@ -1,13 +1,19 @@
-//! A closed-loop client: a number of connections, each with one request in flight.
+//! The client: a number of connections, each with one request in flight. In a closed loop it sends
+//! the next request when it has the answer to the last; at a steady rate it sends when it is time.
 
 use http_body_util::{BodyExt, Full};
 use hyper::body::Bytes;
 use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper_util::rt::TokioIo;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
+use tokio::sync::mpsc;
 
 const CONNECTIONS: usize = 16;
+/// Where more than a few must not wait for one another.
+const MANY: usize = 64;
 const WARM_UP: Duration = Duration::from_millis(500);
 const MEASURED: Duration = Duration::from_secs(3);
 
@@ -17,6 +23,15 @@ pub struct Request {
     pub path: String,
     pub headers: Vec<(&'static str, String)>,
     pub body: Vec<u8>,
+}
+
+/// One request of a connection.
+struct Turn {
+    request: Request,
+    /// From when its time is taken.
+    due: Instant,
+    /// Whether it is measured.
+    counts: bool,
 }
 
 /// What was measured.
@@ -30,15 +45,72 @@ pub struct Load {
 impl Load {
     /// Sends `request` again and again on [`CONNECTIONS`] connections.
     pub fn run(url: &str, request: &Request) -> Load {
-        measure(url, CONNECTIONS, |started| {
+        Self::on(url, request, CONNECTIONS)
+    }
+
+    fn on(url: &str, request: &Request, connections: usize) -> Load {
+        measure(url, connections, |started| {
             let request = request.clone();
             let warm = started + WARM_UP;
-            move || {
-                let now = Instant::now();
-                (now < warm + MEASURED).then(|| (request.clone(), now >= warm))
+            async move || {
+                let due = Instant::now();
+                (due < warm + MEASURED).then(|| Turn { request: request.clone(), due, counts: due >= warm })
             }
         })
         .over(MEASURED)
+    }
+
+    /// The same on many connections.
+    pub fn crowd(url: &str, request: &Request) -> Load {
+        Self::on(url, request, MANY)
+    }
+
+    /// Sends `request` on many connections, all that they can, while `work` is done.
+    pub fn during(url: &str, request: &Request, work: impl FnOnce() + Send) -> Load {
+        let done = &*Box::leak(Box::new(AtomicBool::new(false)));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                work();
+                done.store(true, Ordering::Relaxed);
+            });
+            measure(url, MANY, |_| {
+                let request = request.clone();
+                async move || {
+                    let due = Instant::now();
+                    (!done.load(Ordering::Relaxed)).then(|| Turn { request: request.clone(), due, counts: true })
+                }
+            })
+        })
+    }
+
+    /// Sends `request` at a steady rate, so many a second, whatever the answers take. The time of
+    /// each is taken from when it was to be sent.
+    pub fn paced(url: &str, request: &Request, rate: f64) -> Load {
+        let (times, queue) = mpsc::unbounded_channel();
+        let pace = std::thread::spawn(move || {
+            let interval = Duration::from_secs_f64(1.0 / rate);
+            let mut next = Instant::now();
+            let end = next + WARM_UP + MEASURED;
+            while next < end {
+                let now = Instant::now();
+                while next <= now {
+                    // A few at once, where the system wakes this thread late: no fault of the server.
+                    let _ = times.send(now);
+                    next += interval;
+                }
+                std::thread::sleep(next.saturating_duration_since(now));
+            }
+        });
+        let queue = Rc::new(tokio::sync::Mutex::new(queue));
+        let load = measure(url, MANY, |started| {
+            let (request, queue) = (request.clone(), queue.clone());
+            async move || {
+                let due = queue.lock().await.recv().await?;
+                Some(Turn { request: request.clone(), due, counts: due >= started + WARM_UP })
+            }
+        });
+        pace.join().expect("a steady pace");
+        load.over(MEASURED)
     }
 
     fn over(mut self, took: Duration) -> Self {
@@ -74,7 +146,10 @@ pub fn each_once(url: &str, requests: Vec<Request>, connections: usize) -> Load 
     let queue = Arc::new(Mutex::new(requests.into_iter()));
     measure(url, connections, |_| {
         let queue = queue.clone();
-        move || queue.lock().expect("no panic").next().map(|request| (request, true))
+        async move || {
+            let request = queue.lock().expect("no panic").next()?;
+            Some(Turn { request, due: Instant::now(), counts: true })
+        }
     })
 }
 
@@ -91,11 +166,10 @@ fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime")
 }
 
-/// Runs `connections` loops, each of which asks its `next` for the next request and whether it
-/// counts, until there is none.
+/// Runs `connections` loops, each of which asks its `next` for the next request, until there is none.
 fn measure<N>(url: &str, connections: usize, next: impl Fn(Instant) -> N) -> Load
 where
-    N: FnMut() -> Option<(Request, bool)> + 'static,
+    N: AsyncFnMut() -> Option<Turn> + 'static,
 {
     let started = Instant::now();
     let (latencies, bytes) = runtime().block_on(async {
@@ -116,12 +190,11 @@ where
     Load { latencies, bytes, took: started.elapsed() }
 }
 
-async fn one_connection(url: String, mut next: impl FnMut() -> Option<(Request, bool)>) -> (Vec<f64>, u64) {
+async fn one_connection(url: String, mut next: impl AsyncFnMut() -> Option<Turn>) -> (Vec<f64>, u64) {
     let mut connection = connect(&url).await;
     let (mut latencies, mut bytes) = (Vec::new(), 0);
-    while let Some((request, counts)) = next() {
+    while let Some(Turn { request, due, counts }) = next().await {
         let (method, path, sent) = (request.method, request.path.clone(), request.body.len() as u64);
-        let start = Instant::now();
         let response = connection.send_request(build(&url, request)).await.expect("an answer");
         let status = response.status();
         let mut body = response.into_body();
@@ -131,7 +204,7 @@ async fn one_connection(url: String, mut next: impl FnMut() -> Option<(Request, 
         }
         assert!(status.is_success() || status == 304, "{method} {path}: {status}");
         if counts {
-            latencies.push(start.elapsed().as_secs_f64() * 1000.0);
+            latencies.push(due.elapsed().as_secs_f64() * 1000.0);
             bytes += sent + received;
         }
     }

@@ -99,6 +99,11 @@ impl Server {
         memory_of(self.child.id())
     }
 
+    /// How many descriptors the process has open.
+    pub fn descriptors(&self) -> usize {
+        std::fs::read_dir(format!("/proc/{}/fd", self.child.id())).expect("procfs").count()
+    }
+
     /// Makes the highest memory seen the present one.
     pub fn forget_peak(&self) {
         forget_peak_of(self.child.id());

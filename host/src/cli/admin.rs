@@ -37,11 +37,7 @@ pub struct Host {
 pub enum Ask<'a> {
     Get,
     Post,
-    /// A component.
-    Put {
-        body: &'a [u8],
-        signature: Option<String>,
-    },
+    Put(&'a [u8]),
 }
 
 impl Host {
@@ -70,12 +66,8 @@ impl Host {
         let sent = match ask {
             Ask::Get => agent.get(target).header("authorization", bearer).call(),
             Ask::Post => agent.post(target).header("authorization", bearer).header("x-hexad-actor", actor).send_empty(),
-            Ask::Put { body, signature } => {
+            Ask::Put(body) => {
                 let request = agent.put(target).header("authorization", bearer).header("x-hexad-actor", actor);
-                let request = match signature {
-                    Some(signature) => request.header("x-hexad-signature", signature),
-                    None => request,
-                };
                 // A host that refuses says so before the component is on its way.
                 request.header("expect", "100-continue").content_type("application/wasm").send(*body)
             }

@@ -10,7 +10,6 @@ use wasmtime_wasi_http::handler::{ProxyHandler, ProxyPre};
 use wasmtime_wasi_http::{p2, p3};
 
 use super::area::{self, AreaError, Description};
-use super::breaker::{Breakers, Health};
 use super::capabilities;
 use super::rest::Rest;
 use super::worker::{self, Instances};
@@ -33,7 +32,6 @@ pub struct Generation {
     /// None for a component that is no area.
     pub description: Option<Description>,
     pub loaded_at: SystemTime,
-    breakers: Arc<Breakers>,
     handlers: Vec<ProxyHandler<Instances>>,
     rest: Arc<Rest>,
 }
@@ -101,8 +99,7 @@ impl Generation {
             },
         };
 
-        let printer =
-            Arc::new(Printer::new(&component.id, component.limits.log_lines, metrics.log_lines_dropped.clone()));
+        let printer = Arc::new(Printer::new(&component.id));
         let description = match backends.first() {
             None => None,
             Some(backend) => {
@@ -113,7 +110,7 @@ impl Generation {
                     component.variables.clone(),
                     Outward::default(),
                     printer.log(),
-                    &component.limits,
+                    component.limits.memory,
                     Arc::default(),
                 );
                 let identified = area::identify(&component.id, &pre, store, &**backend, component.grants.labels());
@@ -133,7 +130,6 @@ impl Generation {
 
         let proxy = Arc::new(proxy);
         let rest = Arc::new(Rest::default());
-        let breakers = Arc::new(Breakers::new(&component.id, number));
         let handlers = backends.iter().enumerate().map(|(shard, backend)| {
             let outward = outbound.map(|outbound| Outward::new(outbound.clone(), shard)).unwrap_or_default();
             ProxyHandler::new(Instances {
@@ -144,7 +140,6 @@ impl Generation {
                 backend: backend.clone(),
                 outward,
                 failures: worker::failures(),
-                breakers: breakers.clone(),
                 rest: rest.clone(),
                 counters: metrics.shard(shard).cloned().unwrap_or_default(),
             })
@@ -154,7 +149,6 @@ impl Generation {
             digest,
             description,
             loaded_at: SystemTime::now(),
-            breakers: breakers.clone(),
             handlers: handlers.collect(),
             rest: rest.clone(),
         })
@@ -163,20 +157,6 @@ impl Generation {
     /// What runs requests on the given shard.
     pub(crate) fn handler(&self, shard: usize) -> Option<&ProxyHandler<Instances>> {
         self.handlers.get(shard)
-    }
-
-    /// Lets a request through, or says how long it is to wait before it comes again.
-    pub(crate) fn admit(&self, path: &str) -> Result<(), Duration> {
-        self.breakers.admit(path)
-    }
-
-    /// A response was complete.
-    pub(crate) fn answered(&self, path: &str) {
-        self.breakers.answered(path);
-    }
-
-    pub fn health(&self) -> Health {
-        self.breakers.health()
     }
 
     /// Requests no longer come: instances end as soon as they have nothing to do. What is ready

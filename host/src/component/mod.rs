@@ -6,7 +6,6 @@
 //! many requests, one after the other.
 
 mod area;
-mod breaker;
 mod canary;
 mod capabilities;
 mod generation;
@@ -15,7 +14,6 @@ mod slot;
 mod worker;
 
 pub use area::{AreaError, Description};
-pub use breaker::Health;
 pub use canary::{Canary, Terms, Verdict};
 pub use generation::{Artifact, Generation, LoadError};
-pub use slot::{Refused, Slot, Stage, Trial};
+pub use slot::{Slot, Stage, Trial};

@@ -43,15 +43,6 @@ pub struct Stage {
     pub canary: Option<Arc<Canary>>,
 }
 
-/// Why a request does not get an instance.
-#[derive(Debug)]
-pub enum Refused {
-    /// Every instance is busy, and the wait is too long.
-    Busy,
-    /// The generation keeps failing; a request may try again after this long.
-    Failing(Duration),
-}
-
 /// A trial, as one request takes part in it.
 pub struct Trial {
     canary: Arc<Canary>,
@@ -124,6 +115,12 @@ impl Slot {
         self.stage.load().current.clone()
     }
 
+    /// The code that answers every request, unless there is a canary.
+    pub fn sole_code(&self) -> Option<Digest> {
+        let stage = self.stage.load();
+        stage.canary.is_none().then_some(stage.current.digest)
+    }
+
     /// The number for a generation that is to be loaded.
     pub fn next_number(&self) -> u64 {
         self.generations.fetch_add(1, Ordering::Relaxed) + 1
@@ -188,28 +185,24 @@ impl Slot {
     }
 
     /// Waits for a place and leases a generation, on the given shard. `caller` is asked only during
-    /// a trial, which `trial` then is; it is the same number for the same caller.
+    /// a trial; it is the same number for the same caller.
     pub async fn lease(
         &self,
         shard: usize,
-        path: &str,
         caller: impl FnOnce() -> u64,
-        trial: &mut Option<Trial>,
-    ) -> Result<(Arc<Generation>, Arc<Lease>), Refused> {
-        let place = self.place(shard).await.map_err(|Busy| Refused::Busy)?;
+    ) -> Result<(Arc<Generation>, Arc<Lease>, Option<Trial>), Busy> {
+        let place = self.place(shard).await?;
         let stage = self.stage.load();
-        *trial = stage.canary.as_ref().map(|canary| {
+        let trial = stage.canary.as_ref().map(|canary| {
             let of_canary = canary.takes(caller());
             Trial { canary: canary.clone(), of_canary }
         });
-        let generation = match &*trial {
+        let generation = match &trial {
             Some(Trial { canary, of_canary: true }) => canary.generation.clone(),
             _ => stage.current.clone(),
         };
-        generation.admit(path).map_err(Refused::Failing)?;
-        let counters = self.metrics.shard(shard).cloned().unwrap_or_default();
-        let lease = Arc::new(Lease::new(place, generation.clone(), counters));
-        Ok((generation, lease))
+        let lease = Arc::new(Lease::new(place, generation.clone()));
+        Ok((generation, lease, trial))
     }
 
     async fn place(&self, shard: usize) -> Result<OwnedSemaphorePermit, Busy> {

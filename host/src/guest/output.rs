@@ -12,21 +12,20 @@ use wasmtime_wasi::cli::{IsTerminal, StdoutStream};
 use wasmtime_wasi::p2::{OutputStream, Pollable, StreamResult};
 
 use super::witness::Witness;
-use crate::metrics::Counter;
 use crate::throttle::Throttle;
 
 /// The rest of a longer line is dropped.
 const LINE_BYTES: usize = 4096;
 
-/// Lines at once, for each that a component may print in a second.
-const BURST: u32 = 5;
+/// Lines of one component, over all of its instances.
+const LINES_PER_SECOND: u32 = 100;
+const LINES_AT_ONCE: u32 = 500;
 
 /// Where the lines of one component go, from all of its instances.
 #[derive(Debug)]
 pub struct Printer {
     component: String,
     throttle: Throttle,
-    dropped: Arc<Counter>,
 }
 
 /// The output of one instance. Its standard output and standard error share the line.
@@ -41,10 +40,8 @@ struct Line {
 }
 
 impl Printer {
-    /// `rate` is in lines a second, over all instances; `dropped` counts those above it.
-    pub fn new(component: &str, rate: u32, dropped: Arc<Counter>) -> Self {
-        let throttle = Throttle::new(rate, rate.saturating_mul(BURST));
-        Self { component: component.to_owned(), throttle, dropped }
+    pub fn new(component: &str) -> Self {
+        Self { component: component.to_owned(), throttle: Throttle::new(LINES_PER_SECOND, LINES_AT_ONCE) }
     }
 
     /// The log of a new instance.
@@ -54,7 +51,6 @@ impl Printer {
 
     fn print(&self, line: &[u8]) {
         let Some(suppressed) = self.throttle.pass() else {
-            self.dropped.add(1);
             return;
         };
         let component = &self.component;

@@ -60,8 +60,10 @@ impl Client {
     /// Makes the headers of a request true, and notes how it came.
     pub fn receive<B>(&self, request: &mut Request<B>, ingress: &Ingress) {
         let headers = request.headers_mut();
-        if headers.keys().any(|name| name.as_str().starts_with(HOSTS_OWN)) {
-            let made_up: Vec<_> = headers.keys().filter(|name| name.as_str().starts_with(HOSTS_OWN)).cloned().collect();
+        // Few requests have one of these, so looking is cheaper than removing.
+        let is_false = |name: &HeaderName| is_hosts_own(name) || (!self.trusted && speaks_of_the_way(name));
+        if headers.keys().any(is_false) {
+            let made_up: Vec<_> = headers.keys().filter(|name| is_false(name)).cloned().collect();
             for name in made_up {
                 headers.remove(name);
             }
@@ -76,14 +78,20 @@ impl Client {
             }
             arrival.scheme = said.scheme.unwrap_or(arrival.scheme);
             arrival.authority = said.authority;
-        } else {
-            for name in [FORWARDED, FORWARDED_FOR, FORWARDED_PROTO, FORWARDED_HOST].iter().chain(&OTHERS) {
-                headers.remove(name);
-            }
         }
         headers.insert(CLIENT_ADDRESS, address);
         request.extensions_mut().insert(arrival);
     }
+}
+
+fn is_hosts_own(name: &HeaderName) -> bool {
+    name.as_str().starts_with(HOSTS_OWN)
+}
+
+/// Whether it is for a trusted proxy to say.
+fn speaks_of_the_way(name: &HeaderName) -> bool {
+    name.as_str().starts_with(['f', 'x'])
+        && ([FORWARDED, FORWARDED_FOR, FORWARDED_PROTO, FORWARDED_HOST].contains(name) || OTHERS.contains(name))
 }
 
 fn header(address: SocketAddr) -> HeaderValue {

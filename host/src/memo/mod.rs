@@ -14,10 +14,14 @@
 //!   time that the manifest allows.
 //!
 //! A hit costs a hash of the request's head, a look-up, and a copy of the answer's headers; the
-//! body is shared. Memory is bounded; what was not asked for lately is forgotten first.
+//! body is shared. Memory is bounded; what was not asked for lately is forgotten first. Large bodies
+//! have memory of their own, so that one of them does not push out thousands of small ones.
+
+mod draft;
+mod shelf;
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -25,25 +29,33 @@ use http::header::{CACHE_CONTROL, CONTENT_LENGTH, SET_COOKIE, TRANSFER_ENCODING,
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
 use http_body::SizeHint;
-use lru::LruCache;
 use sha2::{Digest, Sha256};
 
-use crate::body::{ResponseBody, full, nothing};
+use self::draft::{Draft, Drafts};
+use self::shelf::Shelf;
+use crate::body::{ResponseBody, full, nothing, shared};
 use crate::ingress::CLIENT_ADDRESS;
 use crate::runtime::Digest as CodeDigest;
 use crate::store::{Changes, Place};
 use crate::testimony::Testimony;
 
 /// The largest body that is remembered, in bytes.
-const MAX_BODY: usize = 256 * 1024;
+const MAX_BODY: usize = 8 * 1024 * 1024;
+
+/// The largest body that is kept among the small ones, and in one piece.
+const SMALL_BODY: usize = 256 * 1024;
 
 /// What an answer costs beside its body and the text of its headers, in bytes: tables, mostly.
 const OVERHEAD: usize = 2048;
 
-/// Bytes that all answers together may take.
-const MEMORY: usize = 64 * 1024 * 1024;
+/// What a piece of a body costs beside its bytes.
+const CHUNK_OVERHEAD: usize = 128;
 
-/// Parts of the table, each with a lock, so that threads rarely meet.
+/// Bytes that all answers with small bodies together may take, and all with large ones.
+const SMALL_MEMORY: usize = 32 * 1024 * 1024;
+const LARGE_MEMORY: usize = 32 * 1024 * 1024;
+
+/// Parts of the table of small answers. That of large ones is looked at for what is not there.
 const PARTS: usize = 16;
 
 /// Which of a component's answers are remembered: `memoize` and `headers` in its `tool.hexad`.
@@ -114,6 +126,8 @@ struct Answer {
 /// What follows the head.
 enum Content {
     Whole(Bytes),
+    /// Pieces, and their length together.
+    Pieces(Arc<[Bytes]>, u64),
     /// Nothing, whatever length the head declares.
     Nothing(SizeHint),
 }
@@ -124,7 +138,11 @@ pub struct Recording {
     question: Question,
     status: StatusCode,
     headers: HeaderMap,
+    /// What was heard so far, while it is little.
     chunks: Vec<Bytes>,
+    /// Where it is once it is much.
+    draft: Option<Weak<Draft>>,
+    /// What it costs, in bytes.
     length: usize,
 }
 
@@ -132,7 +150,9 @@ pub struct Recording {
 pub struct Memo {
     /// Keeps what was hashed from being guessed, and the hashes from being chosen.
     secret: [u8; 32],
-    parts: [Mutex<Part>; PARTS],
+    small: Shelf,
+    large: Shelf,
+    drafts: Drafts,
     counters: Counters,
 }
 
@@ -157,38 +177,17 @@ impl Counters {
     }
 }
 
-struct Part {
-    answers: LruCache<Key, Arc<Answer>>,
-    /// What the answers take.
-    bytes: usize,
-}
-
-impl Part {
-    fn put(&mut self, key: Key, answer: Arc<Answer>) {
-        self.bytes += answer.bytes();
-        if let Some((_, replaced)) = self.answers.push(key, answer) {
-            self.bytes = self.bytes.saturating_sub(replaced.bytes());
-        }
-        while self.bytes > MEMORY / PARTS
-            && let Some((_, oldest)) = self.answers.pop_lru()
-        {
-            self.bytes = self.bytes.saturating_sub(oldest.bytes());
-        }
-    }
-}
-
 impl Memo {
     pub fn new() -> Result<Self, getrandom::Error> {
         let mut secret = [0; 32];
         getrandom::fill(&mut secret)?;
-        let parts = std::array::from_fn(|_| Mutex::new(Part { answers: LruCache::unbounded(), bytes: 0 }));
-        Ok(Self { secret, parts, counters: Counters::default() })
-    }
-
-    /// The part of the table where the answer to this request is.
-    fn part(&self, key: &Key) -> Option<MutexGuard<'_, Part>> {
-        let part = self.parts.get(usize::from(key.0[0]) % PARTS)?;
-        Some(part.lock().unwrap_or_else(PoisonError::into_inner))
+        Ok(Self {
+            secret,
+            small: Shelf::new(PARTS, SMALL_MEMORY),
+            large: Shelf::new(1, LARGE_MEMORY),
+            drafts: Drafts::default(),
+            counters: Counters::default(),
+        })
     }
 
     pub fn counters(&self) -> &Counters {
@@ -197,8 +196,8 @@ impl Memo {
 
     /// How many answers are remembered, and the bytes that they take.
     pub fn size(&self) -> (usize, usize) {
-        let parts = self.parts.iter().map(|part| part.lock().unwrap_or_else(PoisonError::into_inner));
-        parts.fold((0, 0), |(answers, bytes), part| (answers + part.answers.len(), bytes + part.bytes))
+        let ((small, small_bytes), (large, large_bytes)) = (self.small.size(), self.large.size());
+        (small + large, small_bytes + large_bytes)
     }
 
     /// The answer that still holds, or what to ask the guest: a component's id and its code.
@@ -213,8 +212,8 @@ impl Memo {
         let key = self.key(guest, memoize, parts);
         // Before the answer is looked for, and so before anything is read for a new one.
         let commit = changes.now();
-        let found = self.part(&key).and_then(|mut part| part.answers.get(&key).cloned());
-        let found = found.filter(|answer| answer.holds(changes, now));
+        let holds = |answer: &Arc<Answer>| answer.holds(changes, now);
+        let found = self.small.get(&key).filter(holds).or_else(|| self.large.get(&key).filter(holds));
         let counter = if found.is_some() { &self.counters.hits } else { &self.counters.misses };
         counter.fetch_add(1, Ordering::Relaxed);
         match found {
@@ -258,7 +257,7 @@ impl Memo {
             return None;
         }
         let (memo, headers) = (self.clone(), headers.clone());
-        let recording = Recording { memo, question, status, headers, chunks: Vec::new(), length: 0 };
+        let recording = Recording { memo, question, status, headers, chunks: Vec::new(), draft: None, length: 0 };
         match declared {
             None => Some(recording),
             Some(declared) => {
@@ -273,6 +272,7 @@ impl Answer {
     fn bytes(&self) -> usize {
         let body = match &self.body {
             Content::Whole(bytes) => bytes.len(),
+            Content::Pieces(pieces, _) => pieces.iter().map(|piece| piece.len() + CHUNK_OVERHEAD).sum(),
             Content::Nothing(_) => 0,
         };
         let headers: usize = self.headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
@@ -286,6 +286,7 @@ impl Answer {
     fn say(&self) -> Response<ResponseBody> {
         let mut response = Response::new(match &self.body {
             Content::Whole(bytes) => full(bytes.clone()),
+            Content::Pieces(pieces, length) => shared(pieces.clone(), *length),
             Content::Nothing(declared) => nothing(*declared),
         });
         *response.status_mut() = self.status;
@@ -295,32 +296,92 @@ impl Answer {
 }
 
 impl Recording {
-    /// A part of the body goes to the client. False if it is too much to be remembered.
+    /// A part of the body goes to the client. False if it is too much to be remembered, or too many
+    /// want to remember as much.
     pub fn hears(&mut self, chunk: &Bytes) -> bool {
-        self.length += chunk.len();
-        self.chunks.push(chunk.clone());
+        self.length += chunk.len() + CHUNK_OVERHEAD;
+        match &self.draft {
+            Some(draft) => match draft.upgrade() {
+                Some(draft) => draft.push(chunk.clone()),
+                None => return false,
+            },
+            None => {
+                self.chunks.push(chunk.clone());
+                if self.length > SMALL_BODY {
+                    let chunks = std::mem::take(&mut self.chunks);
+                    self.draft = self.memo.drafts.begin(self.question.key, self.question.until, chunks);
+                    return self.draft.is_some();
+                }
+            }
+        }
         self.length <= MAX_BODY
     }
 
     /// The client has the whole body.
     pub fn complete(mut self) {
-        let body = match self.chunks.as_mut_slice() {
-            [whole] => std::mem::take(whole),
-            parts => parts.concat().into(),
+        let chunks = match &self.draft {
+            None => std::mem::take(&mut self.chunks),
+            Some(draft) => match self.memo.drafts.end(draft) {
+                Some(chunks) => chunks,
+                None => return,
+            },
         };
-        self.remember(Content::Whole(body));
+        let mut pieces = join(chunks);
+        let body = match pieces.as_mut_slice() {
+            [] => Content::Whole(Bytes::new()),
+            [whole] => Content::Whole(std::mem::take(whole)),
+            pieces => {
+                let length = pieces.iter().map(|piece| piece.len() as u64).sum();
+                Content::Pieces((&*pieces).into(), length)
+            }
+        };
+        self.remember(body);
     }
 
     fn remember(self, body: Content) {
-        let Self { memo, question, status, headers, .. } = self;
-        let Question { key, commit, until, testimony } = question;
-        let reads = testimony.places();
-        memo.counters.remembered.fetch_add(1, Ordering::Relaxed);
-        let answer = Arc::new(Answer { commit, reads, testimony, until, status, headers, body });
-        if let Some(mut part) = memo.part(&key) {
-            part.put(key, answer);
+        let Question { key, commit, until, ref testimony } = self.question;
+        self.memo.counters.remembered.fetch_add(1, Ordering::Relaxed);
+        let answer = Arc::new(Answer {
+            commit,
+            reads: testimony.places(),
+            testimony: testimony.clone(),
+            until,
+            status: self.status,
+            headers: self.headers.clone(),
+            body,
+        });
+        let shelf = if answer.bytes() > SMALL_BODY + OVERHEAD { &self.memo.large } else { &self.memo.small };
+        shelf.put(key, answer);
+    }
+}
+
+impl Drop for Recording {
+    fn drop(&mut self) {
+        if let Some(draft) = &self.draft {
+            self.memo.drafts.end(draft);
         }
     }
+}
+
+/// Joins small neighbours, so that an answer is a few pieces however its guest wrote it. Large
+/// pieces are kept as they are, without a copy.
+fn join(chunks: Vec<Bytes>) -> Vec<Bytes> {
+    let mut pieces = Vec::new();
+    let mut rest = chunks.as_slice();
+    while !rest.is_empty() {
+        let mut length = 0;
+        let run = rest.iter().take_while(|chunk| {
+            length += chunk.len();
+            length <= SMALL_BODY
+        });
+        let (run, others) = rest.split_at(run.count().max(1).min(rest.len()));
+        pieces.push(match run {
+            [alone] => alone.clone(),
+            run => run.concat().into(),
+        });
+        rest = others;
+    }
+    pieces
 }
 
 /// Whether an answer of this head may be given to another request for the same.
@@ -335,4 +396,46 @@ fn is_for_all(status: StatusCode, headers: &HeaderMap) -> bool {
         && !headers.contains_key(SET_COOKIE)
         && !says(&CACHE_CONTROL, "no-store")
         && !says(&VARY, "*")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(body: usize) -> Arc<Answer> {
+        Arc::new(Answer {
+            commit: 0,
+            reads: Box::default(),
+            testimony: Arc::default(),
+            until: Instant::now(),
+            status: StatusCode::OK,
+            headers: HeaderMap::new(),
+            body: Content::Whole(Bytes::from(vec![0; body])),
+        })
+    }
+
+    #[test]
+    fn small_neighbours_are_joined_and_large_pieces_are_not_copied() {
+        let large = Bytes::from(vec![1; SMALL_BODY + 1]);
+        let small = |byte: u8, length: usize| Bytes::from(vec![byte; length]);
+        let chunks = vec![small(2, 3), small(3, 4), large.clone(), small(4, SMALL_BODY), small(5, 1)];
+        let pieces = join(chunks.clone());
+        assert_eq!(pieces.iter().map(Bytes::len).collect::<Vec<_>>(), [7, SMALL_BODY + 1, SMALL_BODY, 1]);
+        assert_eq!(pieces[1].as_ptr(), large.as_ptr());
+        assert_eq!(pieces.concat(), chunks.concat());
+        assert!(join(Vec::new()).is_empty());
+    }
+
+    #[test]
+    fn a_shelf_forgets_what_was_not_asked_for_lately() {
+        let shelf = Shelf::new(1, 10 * (OVERHEAD + 1000));
+        let key = |number: u8| Key([number; 32]);
+        (0..10).for_each(|number| shelf.put(key(number), answer(1000)));
+        shelf.put(key(0), answer(1000));
+        assert!((0..10).all(|number| shelf.get(&key(number)).is_some()), "replacing takes no more room");
+        shelf.get(&key(0));
+        shelf.put(key(10), answer(1000));
+        assert!(shelf.get(&key(0)).is_some() && shelf.get(&key(10)).is_some());
+        assert!(shelf.get(&key(1)).is_none());
+    }
 }

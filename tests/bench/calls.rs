@@ -1,0 +1,84 @@
+//! What a call of a component costs: the smallest guest, in this host and in `wasmtime serve`; one
+//! that reads the store; and how long a request takes when there is room.
+
+use hexad_tests::forge::{self, ADMIN, DEVELOPER};
+use hexad_tests::server::Server;
+
+use crate::component::{Wasmtime, forgetful, hexad};
+use crate::load::{self, Load, Request};
+use crate::table::Table;
+use crate::{Bench, get};
+
+/// Whether the host may remember answers, in the names of rows.
+const MODES: [(&str, bool); 2] = [("each answered by the component", false), ("answers remembered", true)];
+
+pub fn run(bench: &Bench) {
+    if !bench.selection.has_any("calls", &MODES.map(|(name, _)| name)) {
+        return;
+    }
+    let mut table = Table::new("The smallest component, 16 connections; the peer is `wasmtime serve`", &bench.load);
+    let peer = Wasmtime::start().map(|peer| {
+        eprintln!("wasmtime serve…");
+        Load::run(&peer.url, &get("/", &[]))
+    });
+    for (name, memoize) in MODES {
+        if bench.selection.has("calls", name) {
+            eprintln!("the smallest component, {name}…");
+            let data = tempfile::tempdir().expect("a temporary folder");
+            let server = hexad(data.path(), memoize);
+            table.row(name, &Load::run(&server.url, &get("/", &[])), peer.as_ref());
+        }
+    }
+    table.print();
+}
+
+/// A list that takes a dozen reads of the store, beside the smallest component.
+pub fn experiments(bench: &Bench) {
+    if !bench.selection.has("experiments", "") {
+        return;
+    }
+    let mut table =
+        Table::new("The list of experiments, 16 connections; the peer is the smallest component", &bench.load);
+    for (name, memoize) in MODES {
+        eprintln!("experiments, {name}…");
+        let data = tempfile::tempdir().expect("a temporary folder");
+        let peer = Load::run(&hexad(data.path(), memoize).url, &get("/", &[]));
+        let data = tempfile::tempdir().expect("a temporary folder");
+        let server = match memoize {
+            true => Server::start(data.path()),
+            false => Server::start_manifest(&forgetful(data.path()), data.path(), &[]),
+        };
+        forge::seed(&server);
+        let import = |owner: &str, body: &str| Request {
+            method: "POST",
+            path: format!("/api/v4/import/{owner}"),
+            headers: vec![("private-token", ADMIN.into())],
+            body: body.into(),
+        };
+        let team = r#"{"kind":"setting","name":"operator_group","value":"acme"}"#;
+        let definition = r#"{"kind":"experiment","name":"sign_up_experiment_percentage","milestone":"16.2"}"#;
+        load::each_once(&server.url, vec![import("directory", team), import("experiments", definition)], 1);
+        let list = get("/api/v4/experiments", &[("private-token", DEVELOPER)]);
+        table.row(name, &Load::run(&server.url, &list), Some(&peer));
+    }
+    table.print();
+}
+
+/// How long requests take while there is room: at 70 of 100 of what the host can do.
+pub fn tail(bench: &Bench) {
+    if !bench.selection.has("tail", "") {
+        return;
+    }
+    println!("The smallest component at 70 % of its maximum, 64 connections");
+    println!("  {:<38} {:>9} {:>9} {:>9} {:>9}", "", "req/s", "p50 ms", "p99 ms", "p99/p50");
+    for (name, memoize) in MODES {
+        eprintln!("at a steady rate, {name}…");
+        let data = tempfile::tempdir().expect("a temporary folder");
+        let server = hexad(data.path(), memoize);
+        let most = Load::crowd(&server.url, &get("/", &[])).per_second();
+        let load = Load::paced(&server.url, &get("/", &[]), 0.7 * most);
+        let (median, tail) = (load.percentile(0.5), load.percentile(0.99));
+        println!("  {name:<38} {:>9.0} {median:>9.2} {tail:>9.2} {:>9.1}", load.per_second(), tail / median);
+    }
+    println!();
+}
