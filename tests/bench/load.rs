@@ -5,15 +5,15 @@ use http_body_util::{BodyExt, Full};
 use hyper::body::Bytes;
 use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper_util::rt::TokioIo;
-use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use tokio::sync::mpsc;
 
 const CONNECTIONS: usize = 16;
 /// Where more than a few must not wait for one another.
 const MANY: usize = 64;
+/// What a timer may be late by.
+const TICK: Duration = Duration::from_millis(2);
 const WARM_UP: Duration = Duration::from_millis(500);
 const MEASURED: Duration = Duration::from_secs(3);
 
@@ -86,31 +86,24 @@ impl Load {
     /// Sends `request` at a steady rate, so many a second, whatever the answers take. The time of
     /// each is taken from when it was to be sent.
     pub fn paced(url: &str, request: &Request, rate: f64) -> Load {
-        let (times, queue) = mpsc::unbounded_channel();
-        let pace = std::thread::spawn(move || {
-            let interval = Duration::from_secs_f64(1.0 / rate);
-            let mut next = Instant::now();
-            let end = next + WARM_UP + MEASURED;
-            while next < end {
-                let now = Instant::now();
-                while next <= now {
-                    // A few at once, where the system wakes this thread late: no fault of the server.
-                    let _ = times.send(now);
-                    next += interval;
-                }
-                std::thread::sleep(next.saturating_duration_since(now));
-            }
-        });
-        let queue = Rc::new(tokio::sync::Mutex::new(queue));
-        let load = measure(url, MANY, |started| {
-            let (request, queue) = (request.clone(), queue.clone());
+        let interval = Duration::from_secs_f64(MANY as f64 / rate);
+        let place = std::cell::Cell::new(0);
+        measure(url, MANY, |started| {
+            // The connections take turns.
+            let mut next = started + interval * place.replace(place.get() + 1) / MANY as u32;
+            let (request, warm) = (request.clone(), started + WARM_UP);
             async move || {
-                let due = queue.lock().await.recv().await?;
-                Some(Turn { request: request.clone(), due, counts: due >= started + WARM_UP })
+                let planned = next;
+                next += interval;
+                tokio::time::sleep_until(planned.into()).await;
+                // The clock of this client ticks in milliseconds, which is no fault of the server; that
+                // the last answer came later than planned is.
+                let now = Instant::now();
+                let due = if now < planned + TICK { now } else { planned };
+                (planned < warm + MEASURED).then(|| Turn { request: request.clone(), due, counts: planned >= warm })
             }
-        });
-        pace.join().expect("a steady pace");
-        load.over(MEASURED)
+        })
+        .over(MEASURED)
     }
 
     fn over(mut self, took: Duration) -> Self {
