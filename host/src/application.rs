@@ -14,7 +14,7 @@ use wasmtime_wasi_http::handler::{ExpirationError, InstantiationError, TrapOrPan
 
 use crate::body::{GuestBody, RequestBody, ResponseBody};
 use crate::caller;
-use crate::component::{Slot, Trial};
+use crate::component::{Refused, Slot, Trial};
 use crate::deploy::Event;
 use crate::exchange::{Exchange, Lease};
 use crate::ingress::Arrival;
@@ -191,7 +191,7 @@ async fn serve(
         }
         _ => None,
     };
-    let exchange = Arc::new(Exchange::new(limits, trace.cloned()));
+    let exchange = Arc::new(Exchange::new(limits, parts.uri.clone(), trace.cloned()));
     let method = parts.method.clone();
     let withheld = parts.version == Version::HTTP_11 && parts.headers.contains_key(EXPECT);
     let body = RequestBody::new(body, exchange.clone(), limits.max_body, withheld);
@@ -208,11 +208,14 @@ async fn serve(
         let address = parts.extensions.get::<Arrival>().map(|arrival| arrival.client);
         caller::of(&parts.headers, &parts.uri, address)
     };
-    let Ok((generation, lease, part)) = slot.lease(shard, caller).await else {
-        tracing::debug!(component = slot.component().id, "every instance is busy");
-        return reply::unavailable(Refusal::Busy);
+    let (generation, lease) = match slot.lease(shard, exchange.path(), caller, trial).await {
+        Ok(leased) => leased,
+        Err(Refused::Busy) => {
+            tracing::debug!(component = slot.component().id, "every instance is busy");
+            return reply::unavailable(Refusal::Busy);
+        }
+        Err(Refused::Failing(retry_after)) => return reply::failing(retry_after),
     };
-    *trial = part;
     let Some(handler) = generation.handler(shard) else {
         return reply::internal_error(Refusal::Failed);
     };
@@ -252,16 +255,19 @@ async fn serve(
         }
         return reply::internal_error(Refusal::NotDurable);
     }
-    exchange.head_produced();
     // These have no body, whatever length they declare (RFC 9110, section 8.6).
     let bodiless = method == Method::HEAD || response.status() == StatusCode::NOT_MODIFIED;
+    if !bodiless && response.body().size_hint().lower() > limits.max_response {
+        return reply::response_too_large(limits.max_response);
+    }
+    exchange.head_produced();
     // While the request waited for its place, the code may have been replaced.
     let recording = question.filter(|_| asked == Some(generation.digest)).and_then(|question| {
         let declared = bodiless.then(|| response.body().size_hint());
         memo.record(question, response.status(), response.headers(), declared)
     });
     let (head, body) = response.into_parts();
-    let body = GuestBody::new(body, bodiless, recording, exchange, lease);
+    let body = GuestBody::new(body, bodiless, limits.max_response, recording, exchange, lease);
     Response::from_parts(head, if bodiless { body.boxed_unsync() } else { body.gather().await })
 }
 
@@ -276,6 +282,9 @@ fn failed(slot: &Slot, exchange: &Exchange, error: &wasmtime::Error) -> Response
     let component = &slot.component().id;
     if error.is::<ExpirationError>() || exchange.expires_at() <= Instant::now() {
         return out_of_time(exchange);
+    }
+    if exchange.is_out_of_cpu_time() {
+        return reply::out_of_cpu_time();
     }
     if let Some(full) = error.downcast_ref::<InstantiationError<(Arc<Exchange>, Arc<Lease>)>>() {
         if let Some(suppressed) = slot.complaints().pass() {

@@ -29,6 +29,8 @@ pub enum BodyError {
     Broken,
     #[error("the component sent {missing} bytes less than it had declared")]
     Short { missing: u64 },
+    #[error("the response is larger than the limit of its component, {limit} bytes")]
+    TooLarge { limit: u64 },
     #[error("the response took longer than the transfer timeout of its component")]
     Timeout,
     #[error("the component failed while sending its response: {0}")]
@@ -213,6 +215,9 @@ pub struct GuestBody {
     deadline: Option<Pin<Box<Sleep>>>,
     /// Bytes that are still to come, if the guest has declared how many there are.
     owed: Option<u64>,
+    /// Bytes that the component may send, and how many of them are left.
+    limit: u64,
+    room: u64,
     recording: Option<Recording>,
 }
 
@@ -220,12 +225,14 @@ impl GuestBody {
     pub fn new(
         inner: WasiBody,
         bodiless: bool,
+        limit: u64,
         recording: Option<Recording>,
         exchange: Arc<Exchange>,
         lease: Arc<Lease>,
     ) -> Self {
-        let owed = inner.size_hint().exact().filter(|_| !bodiless);
-        Self { inner, early: VecDeque::new(), exchange, lease: Some(lease), deadline: None, owed, recording }
+        let owed = if bodiless { Some(0) } else { inner.size_hint().exact() };
+        let (early, lease) = (VecDeque::new(), Some(lease));
+        Self { inner, early, exchange, lease, deadline: None, owed, limit, room: limit, recording }
     }
 
     /// Takes what the guest has written already, without waiting for more. If that is all, it goes
@@ -269,6 +276,15 @@ impl GuestBody {
         let outcome = match Pin::new(&mut self.inner).poll_frame(cx) {
             Poll::Ready(Some(Ok(frame))) => {
                 let length = frame.data_ref().map_or(0, |data| data.len() as u64);
+                let Some(room) = self.room.checked_sub(length) else {
+                    if let Some(lease) = &self.lease {
+                        lease.cut_off();
+                    }
+                    self.recording = None;
+                    self.end();
+                    return Poll::Ready(Some(Err(BodyError::TooLarge { limit: self.limit })));
+                };
+                self.room = room;
                 self.owed = self.owed.map(|owed| owed.saturating_sub(length));
                 self.recording.take_if(|recording| frame.data_ref().is_none_or(|data| !recording.hears(data)));
                 return Poll::Ready(Some(Ok(frame)));
@@ -288,6 +304,9 @@ impl GuestBody {
         match (&outcome, self.recording.take()) {
             (None, Some(recording)) => recording.complete(),
             (_, recording) => drop(recording),
+        }
+        if let (None, Some(lease)) = (&outcome, &self.lease) {
+            lease.answered(&self.exchange);
         }
         self.end();
         Poll::Ready(outcome)
@@ -324,10 +343,13 @@ impl Body for GuestBody {
 impl Drop for GuestBody {
     fn drop(&mut self) {
         // Of a body with a declared length, nobody asks for the end.
-        if let Some(recording) = self.recording.take()
-            && self.owed == Some(0)
-        {
-            recording.complete();
+        if self.owed == Some(0) {
+            if let Some(recording) = self.recording.take() {
+                recording.complete();
+            }
+            if let Some(lease) = &self.lease {
+                lease.answered(&self.exchange);
+            }
         }
         self.end();
     }

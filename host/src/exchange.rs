@@ -5,17 +5,20 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use futures::task::AtomicWaker;
+use http::Uri;
 use tokio::sync::{Notify, OwnedSemaphorePermit};
 
 use crate::component::Generation;
 use crate::keyvalue::WriteScope;
 use crate::manifest::Limits;
+use crate::metrics::{Counters, Failure};
 use crate::testimony::Testimony;
 use crate::trace::Trace;
 
 /// The clock, the writes and the fate of one exchange.
 pub struct Exchange {
     pub writes: WriteScope,
+    uri: Uri,
     trace: Option<Arc<Trace>>,
     testimony: OnceLock<Arc<Testimony>>,
     started: Instant,
@@ -29,12 +32,14 @@ pub struct Exchange {
     too_large: AtomicBool,
     too_large_found: Notify,
     broken: AtomicBool,
+    out_of_cpu_time: AtomicBool,
 }
 
 impl Exchange {
-    pub fn new(limits: &Limits, trace: Option<Arc<Trace>>) -> Self {
+    pub fn new(limits: &Limits, uri: Uri, trace: Option<Arc<Trace>>) -> Self {
         Self {
             writes: WriteScope::default(),
+            uri,
             trace,
             testimony: OnceLock::new(),
             started: Instant::now(),
@@ -47,7 +52,13 @@ impl Exchange {
             too_large: AtomicBool::new(false),
             too_large_found: Notify::new(),
             broken: AtomicBool::new(false),
+            out_of_cpu_time: AtomicBool::new(false),
         }
+    }
+
+    /// The path that was asked for.
+    pub fn path(&self) -> &str {
+        self.uri.path()
     }
 
     /// The request's trace, where there are any.
@@ -110,8 +121,14 @@ impl Exchange {
     }
 
     /// The guest has trapped or was ended.
-    pub fn broke(&self) {
+    pub fn broke(&self, failure: Failure) {
+        self.out_of_cpu_time.store(failure == Failure::CpuTime, Ordering::SeqCst);
         self.broken.store(true, Ordering::SeqCst);
+    }
+
+    /// Whether the guest was ended because it used up its processor time.
+    pub fn is_out_of_cpu_time(&self) -> bool {
+        self.out_of_cpu_time.load(Ordering::SeqCst)
     }
 
     pub fn is_broken(&self) -> bool {
@@ -150,14 +167,26 @@ impl Exchange {
 /// It is shared by the guest's call and the response's body and ends with the later of them.
 pub struct Lease {
     place: Mutex<Option<OwnedSemaphorePermit>>,
-    _generation: Arc<Generation>,
+    generation: Arc<Generation>,
+    counters: Arc<Counters>,
     /// Wakes the instance's worker, so that it looks for its next request.
     worker: OnceLock<Arc<AtomicWaker>>,
 }
 
 impl Lease {
-    pub fn new(place: OwnedSemaphorePermit, generation: Arc<Generation>) -> Self {
-        Self { place: Mutex::new(Some(place)), _generation: generation, worker: OnceLock::new() }
+    /// `counters` are the component's on the shard of the request.
+    pub fn new(place: OwnedSemaphorePermit, generation: Arc<Generation>, counters: Arc<Counters>) -> Self {
+        Self { place: Mutex::new(Some(place)), generation, counters, worker: OnceLock::new() }
+    }
+
+    /// The response was complete.
+    pub fn answered(&self, exchange: &Exchange) {
+        self.generation.answered(exchange.path());
+    }
+
+    /// The response was larger than it may be.
+    pub fn cut_off(&self) {
+        self.counters.cut_off.add(1);
     }
 
     /// Gives the place back: the instance is gone. The response may still wait for a client that

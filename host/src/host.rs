@@ -19,7 +19,7 @@ use crate::admin::{Access, Admin};
 use crate::application::{Application, Target};
 use crate::body::ResponseBody;
 use crate::component::{Artifact, Generation, LoadError, Slot};
-use crate::deploy::{Deployer, Deployments, Keeper, RecordError};
+use crate::deploy::{Deployer, Deployments, Keeper, Policy, RecordError};
 use crate::ingress::{Ingress, IngressOptions};
 use crate::manifest::{Component, Manifest};
 use crate::memo::{Counters, Memo};
@@ -49,6 +49,8 @@ pub struct Options {
     pub watch: bool,
     /// Where traces go, if they are wanted.
     pub traces: Option<Export>,
+    /// Which components may be served at all.
+    pub policy: Policy,
 }
 
 impl Options {
@@ -62,6 +64,7 @@ impl Options {
             outbound: outbound::Options::default(),
             watch: false,
             traces: None,
+            policy: Policy::default(),
         }
     }
 }
@@ -130,7 +133,7 @@ impl Host {
         let store = Sqlite::open(&options.data, &options.store)?;
         let backends: Vec<Arc<dyn Backend>> =
             (0..options.threads.get()).map(|_| store.backend()).collect::<Result<_, _>>()?;
-        let mut files = Deployments::open(&options.data)?;
+        let mut files = Deployments::open(&options.data, options.policy.clone())?;
         let mut chosen = Vec::with_capacity(components.len());
         for component in components {
             let (id, path) = (component.id.clone(), component.source.clone());

@@ -1,5 +1,7 @@
 //! Responses that the host makes itself: JSON, never cached, never interpreted as anything else.
 
+use std::time::Duration;
+
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, RETRY_AFTER, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS};
 use http::{Response, StatusCode};
 use serde_json::json;
@@ -36,10 +38,34 @@ pub fn internal_error(refusal: Refusal) -> Response<ResponseBody> {
 
 /// Every instance that the component may have is busy, or there is no room for another.
 pub fn unavailable(refusal: Refusal) -> Response<ResponseBody> {
-    let body = json!({ "message": "503 Service Unavailable" });
-    let mut response = json(StatusCode::SERVICE_UNAVAILABLE, refusal, &body);
-    response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+    come_again(refusal, &json!({ "message": "503 Service Unavailable" }), Duration::from_secs(1))
+}
+
+/// The component keeps failing, and is not asked for that long.
+pub fn failing(retry_after: Duration) -> Response<ResponseBody> {
+    let error = "the component keeps failing and is not asked for a while";
+    come_again(Refusal::Failing, &json!({ "message": "503 Service Unavailable", "error": error }), retry_after)
+}
+
+fn come_again(refusal: Refusal, body: &serde_json::Value, after: Duration) -> Response<ResponseBody> {
+    let mut response = json(StatusCode::SERVICE_UNAVAILABLE, refusal, body);
+    let seconds = after.as_secs() + u64::from(after.subsec_nanos() > 0);
+    response.headers_mut().insert(RETRY_AFTER, seconds.max(1).into());
     response
+}
+
+/// The component's response passes its limit, in bytes.
+pub fn response_too_large(limit: u64) -> Response<ResponseBody> {
+    let error = format!("the component's response is larger than the limit of {limit} bytes");
+    let body = json!({ "message": "502 Bad Gateway", "error": error });
+    json(StatusCode::BAD_GATEWAY, Refusal::ResponseTooLarge, &body)
+}
+
+/// The component used up the processor time of a request.
+pub fn out_of_cpu_time() -> Response<ResponseBody> {
+    let error = "the component used more processor time than it may for one request";
+    let body = json!({ "message": "504 Gateway Timeout", "error": error });
+    json(StatusCode::GATEWAY_TIMEOUT, Refusal::CpuTime, &body)
 }
 
 /// The component did not answer in time.

@@ -6,7 +6,7 @@ use serde_json::Value;
 use ureq::{Agent, Body};
 
 use crate::fixture::{Server, guest};
-use crate::swap::variant;
+use crate::versions::{incoming, trapping, variant};
 
 struct Operator {
     server: Server,
@@ -178,7 +178,11 @@ async fn the_metrics_say_what_happened() {
     assert_eq!(server.get("trap").await.0, 500);
     let nowhere = http::Request::get("/nowhere").body(http_body_util::Full::<bytes::Bytes>::default()).unwrap();
     assert_eq!(server.send(nowhere).await.status(), 404);
-    operator.json("PUT", "/components/incoming", variant("incoming", 1));
+    operator.json("PUT", "/components/incoming", trapping());
+    for expected in [vec![500; 20], vec![503]].concat() {
+        assert_eq!(incoming(server).await.0, expected);
+    }
+    assert_eq!(operator.json("GET", "/components/incoming", Vec::new())["state"], "failing");
     let (status, text) = operator.send("GET", "/metrics", Vec::new());
     assert_eq!(status, 200);
     let samples = parse(&text);
@@ -194,6 +198,10 @@ async fn the_metrics_say_what_happened() {
         ("hexad_instantiations_total{component=\"probe\"}", 1.0),
         ("hexad_generation{component=\"incoming\"}", 2.0),
         ("hexad_generation{component=\"probe\"}", 1.0),
+        ("hexad_breaker_open{component=\"probe\"}", 0.0),
+        ("hexad_breaker_tripped_total{component=\"incoming\"}", 1.0),
+        ("hexad_request_refusals_total{component=\"incoming\",reason=\"failing\"}", 1.0),
+        ("hexad_breaker_open{component=\"incoming\"}", 1.0),
         ("hexad_requests_in_flight{component=\"probe\"}", 0.0),
     ] {
         assert_eq!(sample(series), value, "{series}");

@@ -4,6 +4,7 @@ use futures::future::{Either, select};
 use http_body_util::BodyExt;
 
 use crate::fixture::{Server, get, text};
+use crate::versions::{swap, variant};
 
 #[tokio::test]
 async fn a_trap_is_answered_and_the_next_request_is_served() {
@@ -44,6 +45,73 @@ async fn a_guest_that_never_answers_is_ended() {
         let answer = server.get(path).await;
         assert_eq!(answer, (504, r#"{"message":"504 Gateway Timeout"}"#.to_owned()), "{path}");
     }
+    assert_eq!(server.ok("hello").await, "hello");
+}
+
+#[tokio::test]
+async fn processor_time_is_bounded_and_waiting_is_none() {
+    let server = Server::with("cpu_time = \"50ms\"\nrequest_timeout = \"1h\"");
+    let (status, body) = server.get("loop").await;
+    assert_eq!(status, 504);
+    assert!(body.contains("processor time"), "{body}");
+    assert_eq!(server.ok("sleep?ms=150").await, "slept");
+    // An instance has the whole of it for each of its requests.
+    for served in 1..=3 {
+        assert_eq!(server.ok("spin?ms=30").await, "spun");
+        assert_eq!(server.ok("served").await, (2 * served + 1).to_string());
+    }
+    assert_eq!(server.get("spin?ms=200").await.0, 504);
+}
+
+#[tokio::test]
+async fn a_response_is_bounded() {
+    let server = Server::with("max_response = \"1MiB\"");
+    let whole = server.send(get("flood?mib=1")).await.into_body().collect().await.unwrap();
+    assert_eq!(whole.to_bytes().len(), 1 << 20);
+    let response = server.send(get("flood?mib=2")).await;
+    assert_eq!(response.status(), 200);
+    let error = response.into_body().collect().await.expect_err("the whole body").to_string();
+    assert!(error.contains("1048576 bytes"), "{error}");
+    // One that says so itself is refused before it is sent.
+    let (status, body) = server.get("declare?length=1048577").await;
+    assert_eq!(status, 502);
+    assert!(body.contains("1048576 bytes"), "{body}");
+}
+
+#[tokio::test]
+async fn a_component_that_keeps_failing_is_not_asked_for_a_while() {
+    let server = Server::with("");
+    let mut statuses = Vec::new();
+    for _ in 0..19 {
+        statuses.push(server.get("trap").await.0);
+    }
+    // One whole answer, and the count begins again.
+    assert_eq!(server.ok("trap?not").await, "not this time");
+    for _ in 0..20 {
+        statuses.push(server.get("trap").await.0);
+    }
+    assert_eq!(statuses, [500; 39]);
+    let refused = server.send(get("trap?not")).await;
+    assert_eq!(refused.headers()["retry-after"], "1");
+    let (status, body) = text(refused).await;
+    assert_eq!(status, 503);
+    assert!(body.contains("keeps failing"), "{body}");
+
+    // Others are not hurt by it.
+    assert_eq!(server.ok("hello").await, "hello");
+
+    // Another generation is another matter.
+    swap(&server, "probe", variant("probe", 1)).unwrap();
+    assert_eq!(server.ok("trap?not").await, "not this time");
+    server.host.deployer().roll_back("probe", "the tests").unwrap();
+    let (status, _) = loop {
+        match server.get("trap?not").await {
+            (503, _) => std::thread::yield_now(),
+            answer => break answer,
+        }
+    };
+    assert_eq!(status, 200, "it was tried again by itself");
+    assert_eq!(server.get("trap").await.0, 500);
     assert_eq!(server.ok("hello").await, "hello");
 }
 

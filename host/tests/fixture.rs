@@ -48,9 +48,11 @@ pub fn manifest(tool: &str) -> String {
         [component.incoming]
         source = {incoming:?}
         key_value_stores = ["elsewhere"]
+        allowed_outbound_hosts = []
         [component.probe]
         source = {probe:?}
         key_value_stores = ["default"]
+        allowed_outbound_hosts = []
         variables = {{ check = "{{{{ check }}}}", external_url = "{{{{ external_url }}}}" }}
         [component.probe.tool.hexad]
         {tool}
@@ -75,8 +77,8 @@ impl Server {
     /// The probe and the guest of the older generation, which may reach `hosts`.
     pub fn reaching(hosts: &[&str], tool: &str, outbound: outbound::Options) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let granted = format!("allowed_outbound_hosts = {hosts:?}\n        key_value_stores");
-        let manifest = manifest(tool).replace("key_value_stores", &granted);
+        let granted = format!("allowed_outbound_hosts = {hosts:?}");
+        let manifest = manifest(tool).replace("allowed_outbound_hosts = []", &granted);
         let options = Options { outbound, ..options(&folder, store()) };
         let host = start_with(&folder, &manifest, &[], &options).unwrap();
         Self { host, folder }
@@ -85,8 +87,8 @@ impl Server {
     /// The probe, which may reach `hosts`, on a host that sends its traces to a collector.
     pub fn traced(collector: &str, hosts: &[&str], tool: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let granted = format!("allowed_outbound_hosts = {hosts:?}\n        key_value_stores");
-        let manifest = manifest(tool).replace("key_value_stores", &granted);
+        let granted = format!("allowed_outbound_hosts = {hosts:?}");
+        let manifest = manifest(tool).replace("allowed_outbound_hosts = []", &granted);
         let options = Options { traces: Some(Export::to(collector)), ..options(&folder, store()) };
         let host = start_with(&folder, &manifest, &[], &options).unwrap();
         Self { host, folder }
@@ -128,11 +130,11 @@ pub fn start(
     start_with(folder, manifest, environment, &options(folder, store))
 }
 
-fn options(folder: &TempDir, store: sqlite::Options) -> Options {
+pub fn options(folder: &TempDir, store: sqlite::Options) -> Options {
     Options { threads: NonZeroUsize::MIN, store, ..Options::new(folder.path().join("data")) }
 }
 
-fn start_with(
+pub fn start_with(
     folder: &TempDir,
     manifest: &str,
     environment: &[(&str, &str)],

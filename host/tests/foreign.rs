@@ -1,6 +1,7 @@
 //! Guests that others wrote: the same store and variables, under the names that they know.
 
-use crate::fixture::{self, guest, store};
+use crate::fixture::{self, Server, guest, store};
+use crate::key_value::{GRANTS, fill};
 
 fn manifest(stores: &str) -> String {
     let foreign = guest("foreign");
@@ -21,6 +22,7 @@ fn manifest(stores: &str) -> String {
         [component.incoming]
         source = {:?}
         key_value_stores = ["elsewhere"]
+        allowed_outbound_hosts = []
         "#,
         guest("incoming")
     )
@@ -54,4 +56,65 @@ fn a_store_that_is_imported_and_not_granted_stops_the_load_by_name() {
         error.contains("fermyon:spin/key-value@2.0.0") || error.contains("wasi:keyvalue/store@0.2.0-draft"),
         "{error}"
     );
+}
+
+#[tokio::test]
+async fn the_present_sdk_finds_the_same_store_behind_asynchronous_calls() {
+    let server = Server::with(GRANTS);
+    let act =
+        async |act: &str, key: &str, value: &str| server.ok(&format!("spin3?act={act}&key={key}&value={value}")).await;
+    assert_eq!(act("get", "probe/v1/a", "").await, "none");
+    assert_eq!(act("set", "probe/v1/a", "own").await, "some own", "a guest reads its own write");
+    assert_eq!(server.ok("kv/get?key=probe/v1/a").await, "some own", "it is the same store");
+    assert_eq!(act("exists", "probe/v1/a", "").await, "true");
+    assert_eq!(act("delete", "probe/v1/a", "").await, "false");
+    // More than a page, written just before by the same guest.
+    assert_eq!(act("many", "probe/v1/n", "2500").await, "set");
+    let names: Vec<_> = (0..2500).map(|n| format!("probe/v1/n{n:05}")).collect();
+    assert_eq!(act("list", "", "").await, names.join(","));
+    assert_eq!(act("overlap", "probe/v1/n", "3000").await, "2500");
+    assert_eq!(act("list-some", "probe/v1/x", "1").await, format!("true {} true", names[..2].join(",")));
+}
+
+#[tokio::test]
+async fn asynchronous_calls_are_within_the_grants() {
+    let folder = tempfile::tempdir().unwrap();
+    fill(&folder, &["other/v1/a", "shared/a"]).await;
+    let host = fixture::start(&folder, &fixture::manifest(GRANTS), &[], store()).unwrap();
+    let server = Server { host, folder };
+    for (path, expected) in [
+        ("spin3?act=open&value=nowhere", "Error::NoSuchStore"),
+        ("spin3?act=open&value=elsewhere", "Error::AccessDenied"),
+        ("spin3?act=get&key=other/v1/a", "Error::AccessDenied"),
+        ("spin3?act=set&key=shared/a&value=1", "Error::AccessDenied"),
+        ("spin3?act=delete&key=shared/a", "Error::AccessDenied"),
+    ] {
+        assert_eq!(server.get(path).await, (500, expected.to_owned()), "{path}");
+    }
+    assert_eq!(server.ok("spin3?act=exists&key=shared/a").await, "true");
+    assert_eq!(server.ok("spin3?act=list").await, "shared/a", "what may be read, and nothing else");
+    let (status, text) = server.get("spin3?act=exists&key=").await;
+    assert!(status == 500 && text.contains("1 to"), "{text}");
+}
+
+#[tokio::test]
+async fn a_write_of_the_present_sdk_is_durable_when_it_is_acknowledged() {
+    let server = Server::with("");
+    let before = server.host.commits();
+    server.ok("spin3?act=many&key=probe/v1/n&value=100").await;
+    assert_eq!(server.host.commits() - before, 1, "all of a request in one");
+}
+
+#[test]
+fn requests_to_others_that_are_imported_and_not_granted_stop_the_load_by_name() {
+    for (id, import) in [("incoming", "wasi:http/outgoing-handler@0.2"), ("probe", "wasi:http/client@0.3.0")] {
+        let folder = tempfile::tempdir().unwrap();
+        let text = fixture::manifest("");
+        let (head, tail) = text.split_once(&format!("[component.{id}]")).unwrap();
+        let text = format!("{head}[component.{id}]{}", tail.replacen("allowed_outbound_hosts = []", "", 1));
+        let error = fixture::start(&folder, &text, &[], store()).err().unwrap().to_string();
+        for words in [&format!("`{id}`"), import, "`allowed_outbound_hosts`"] {
+            assert!(error.contains(words), "{words} is not in: {error}");
+        }
+    }
 }

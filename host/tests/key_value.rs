@@ -6,7 +6,7 @@ use hexad::store::{Key, Ledger};
 
 use crate::fixture::{self, Server, get};
 
-const GRANTS: &str = "read = [\"shared/\"]\nwrite = [\"probe/\"]";
+pub const GRANTS: &str = "read = [\"shared/\"]\nwrite = [\"probe/\"]";
 
 /// Puts keys into a store before a host opens it.
 pub async fn fill(folder: &tempfile::TempDir, keys: &[&str]) {

@@ -5,6 +5,7 @@
 
 mod admin;
 mod bodies;
+mod canary;
 mod collector;
 mod crash;
 mod faults;
@@ -15,7 +16,11 @@ mod key_value;
 mod loading;
 mod memo;
 mod outbound;
+mod policy;
+mod restart;
 mod serving;
 mod swap;
+mod swap_load;
 mod traces;
 mod upstream;
+mod versions;

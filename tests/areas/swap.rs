@@ -54,7 +54,7 @@ fn namespaces_and_experiments_are_replaced_while_both_serve() {
         both_go_on();
         for (area, mark) in [("namespaces", 1), ("experiments", 1), ("namespaces", 2), ("experiments", 2)] {
             let wasm = marked(area, mark).into();
-            let order = Order { component: area.into(), wasm, by: "the tests".into(), canary: None };
+            let order = Order { component: area.into(), wasm, signature: None, by: "the tests".into(), canary: None };
             let before = answered.iter().map(|count| count.load(Ordering::Relaxed)).sum::<u64>();
             let report = forge.host.deployer().swap(&order).unwrap_or_else(|why| panic!("{area}: {why}"));
             assert_eq!((report.component.as_str(), report.canary), (area, false));

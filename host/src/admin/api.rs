@@ -13,8 +13,7 @@ use super::access::Guard;
 use super::figures;
 use super::route::{Route, RouteError};
 use super::view;
-use crate::component::Terms;
-use crate::deploy::{Deployer, Order, Refusal, Report};
+use crate::deploy::{Deployer, Order, Refusal, Report, Signature};
 use crate::host;
 use crate::metrics;
 
@@ -27,6 +26,9 @@ const DRAIN: usize = 16 * 1024 * 1024;
 
 /// Says who asks, for the audit log. It is a claim: whoever has the token may write anything.
 const ACTOR: HeaderName = HeaderName::from_static("x-hexad-actor");
+
+/// The component's signature, in base64.
+const SIGNATURE: HeaderName = HeaderName::from_static("x-hexad-signature");
 
 /// What is noted of it, in bytes.
 const MAX_ACTOR: usize = 200;
@@ -89,7 +91,16 @@ impl Api {
                     None => refused(&Refusal::Unknown(id)),
                 }
             }
-            Route::Swap { component, canary } => self.swap(component, canary, by, content).await,
+            Route::Swap { component, canary } => match signature(parts.headers.get(SIGNATURE)) {
+                Ok(signature) => {
+                    let order = Order { component, wasm: Bytes::new(), signature, by, canary };
+                    self.swap(order, content).await
+                }
+                Err(reason) => {
+                    drain(content).await;
+                    error(StatusCode::BAD_REQUEST, &reason)
+                }
+            },
             Route::Promote(id) => self.act(move |deployer| deployer.promote(&id, &by)).await,
             Route::RollBack(id) => self.act(move |deployer| deployer.roll_back(&id, &by)).await,
         }
@@ -99,7 +110,8 @@ impl Api {
         self.deployer.application().slots().iter().map(view::Component::from).collect()
     }
 
-    async fn swap<B>(&self, component: String, canary: Option<Terms>, by: String, body: B) -> Answer
+    /// `body` is the component.
+    async fn swap<B>(&self, order: Order, body: B) -> Answer
     where
         B: http_body::Body<Data = Bytes>,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
@@ -112,7 +124,7 @@ impl Api {
             }
             Err(cause) => return error(StatusCode::BAD_REQUEST, &format!("the component broke off: {cause}")),
         };
-        let order = Order { component, wasm, by, canary };
+        let order = Order { wasm, ..order };
         self.act(move |deployer| deployer.swap(&order)).await
     }
 
@@ -159,10 +171,17 @@ fn actor(header: Option<&HeaderValue>) -> String {
     if claim.is_empty() { "unknown".to_owned() } else { claim }
 }
 
+fn signature(header: Option<&HeaderValue>) -> Result<Option<Signature>, String> {
+    let Some(header) = header else { return Ok(None) };
+    let text = header.to_str().unwrap_or_default();
+    text.parse().map(Some).map_err(|_| format!("the header {SIGNATURE} is not the base64 of an Ed25519 signature"))
+}
+
 fn refused(refusal: &Refusal) -> Answer {
     let status = match refusal {
         Refusal::Unknown(_) => StatusCode::NOT_FOUND,
         Refusal::CanaryUnderWay(_) | Refusal::NoCanary(_) | Refusal::NoPrevious(_) => StatusCode::CONFLICT,
+        Refusal::Untrusted { .. } => StatusCode::FORBIDDEN,
         Refusal::Load(_) => StatusCode::UNPROCESSABLE_ENTITY,
         Refusal::Stopping => StatusCode::SERVICE_UNAVAILABLE,
         Refusal::Io { .. } => StatusCode::INTERNAL_SERVER_ERROR,

@@ -6,14 +6,15 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use super::figures::Figures;
-use crate::component::{Canary, Generation, Slot};
+use crate::component::{Canary, Generation, Health, Slot};
 use crate::runtime::Digest;
 
 /// A component as it is served now.
 #[derive(Debug, Serialize)]
 pub struct Component {
     pub id: String,
-    /// `serving`, or `canary` while a new generation is on trial.
+    /// `serving`; `canary` while a new generation is on trial; `failing` while the present one is
+    /// not asked because it failed too often.
     pub state: &'static str,
     #[serde(flatten)]
     pub current: Served,
@@ -66,9 +67,13 @@ pub struct Limits {
     pub memory: usize,
     pub request_timeout: f64,
     pub transfer_timeout: f64,
+    pub cpu_time: f64,
     pub max_body: u64,
+    pub max_response: u64,
     pub instances: usize,
     pub queue_timeout: f64,
+    /// Lines in a second.
+    pub log_lines: u32,
 }
 
 impl From<&Slot> for Component {
@@ -79,7 +84,11 @@ impl From<&Slot> for Component {
         let (grants, limits) = (&component.grants, &component.limits);
         Self {
             id: component.id.clone(),
-            state: if stage.canary.is_some() { "canary" } else { "serving" },
+            state: match stage.current.health() {
+                Health::Good if stage.canary.is_some() => "canary",
+                Health::Good => "serving",
+                Health::Probed | Health::Failing => "failing",
+            },
             current: Served::from(&*stage.current),
             previous: stage.previous.as_ref().map(|previous| previous.digest),
             canary: stage.canary.as_deref().map(Trial::from),
@@ -94,9 +103,12 @@ impl From<&Slot> for Component {
                 memory: limits.memory,
                 request_timeout: limits.request_timeout.as_secs_f64(),
                 transfer_timeout: limits.transfer_timeout.as_secs_f64(),
+                cpu_time: limits.cpu_time.as_secs_f64(),
                 max_body: limits.max_body,
+                max_response: limits.max_response,
                 instances: limits.instances,
                 queue_timeout: limits.queue_timeout.as_secs_f64(),
+                log_lines: limits.log_lines,
             },
             in_flight,
             waiting,

@@ -37,7 +37,11 @@ pub struct Host {
 pub enum Ask<'a> {
     Get,
     Post,
-    Put(&'a [u8]),
+    /// A component.
+    Put {
+        body: &'a [u8],
+        signature: Option<String>,
+    },
 }
 
 impl Host {
@@ -66,8 +70,12 @@ impl Host {
         let sent = match ask {
             Ask::Get => agent.get(target).header("authorization", bearer).call(),
             Ask::Post => agent.post(target).header("authorization", bearer).header("x-hexad-actor", actor).send_empty(),
-            Ask::Put(body) => {
+            Ask::Put { body, signature } => {
                 let request = agent.put(target).header("authorization", bearer).header("x-hexad-actor", actor);
+                let request = match signature {
+                    Some(signature) => request.header("x-hexad-signature", signature),
+                    None => request,
+                };
                 // A host that refuses says so before the component is on its way.
                 request.header("expect", "100-continue").content_type("application/wasm").send(*body)
             }

@@ -8,6 +8,7 @@ use serde::Deserialize;
 
 use super::Failure;
 use super::admin::{Ask, Host};
+use crate::deploy::Signature;
 
 /// Serve another version of one component, without a pause for anybody.
 #[derive(Args)]
@@ -17,6 +18,11 @@ pub struct Swap {
 
     /// The new version.
     file: PathBuf,
+
+    /// Its Ed25519 signature, 64 bytes or base64, for a host that asks for one (`hexad up
+    /// --trusted-key`) [default: the file's name with `.sig` behind it, if that is there].
+    #[arg(long, value_name = "FILE")]
+    signature: Option<PathBuf>,
 
     /// Let only this part of the callers have it, and go back by itself if it does badly.
     #[arg(long, value_name = "PERCENT")]
@@ -79,7 +85,12 @@ impl Swap {
             let (window, errors, latency) = (&self.window, self.max_errors, &self.max_latency);
             path += &format!("?percent={percent}&window={window}&max_errors={errors}&max_latency={latency}");
         }
-        let report: Report = self.host.ask(&Ask::Put(&wasm), &path)?;
+        let signature = match &self.signature {
+            Some(path) => Some(Signature::read(path)?.ok_or_else(|| format!("there is no file {}", path.display()))?),
+            None => Signature::read(&Signature::beside(&self.file))?,
+        };
+        let ask = Ask::Put { body: &wasm, signature: signature.map(|signature| signature.to_string()) };
+        let report: Report = self.host.ask(&ask, &path)?;
         report.print(if report.canary { "on trial" } else { "serving" })
     }
 }

@@ -17,6 +17,7 @@ use super::gc::Automatic;
 use super::log::LogOptions;
 use super::{Failure, admin, demo};
 use crate::acceptor;
+use crate::deploy::Policy;
 use crate::host::{Host, Options};
 use crate::ingress::{Ingress, IngressOptions};
 use crate::manifest::{self, Manifest};
@@ -72,6 +73,16 @@ pub struct Up {
     #[arg(long)]
     watch: bool,
 
+    /// Serve only components whose SHA-256 is in this file, one a line, at the start and after
+    /// every swap; or that a trusted key has signed.
+    #[arg(long, value_name = "FILE")]
+    allow_digests: Option<PathBuf>,
+
+    /// Serve only components with a signature of this Ed25519 public key (PEM), which is expected
+    /// beside the manifest's sources as `<source>.sig`; or that are listed. Can be repeated.
+    #[arg(long = "trusted-key", value_name = "FILE")]
+    trusted_keys: Vec<PathBuf>,
+
     /// The folder for the store and for compiled code.
     #[arg(long, default_value = "data", value_name = "FOLDER")]
     data: PathBuf,
@@ -121,6 +132,7 @@ impl Up {
         }
         options.watch = self.watch;
         options.traces = Export::from_environment();
+        options.policy = Policy { digests: self.allow_digests, keys: self.trusted_keys };
         let defaults = IngressOptions::default();
         let ingress = Arc::new(Ingress::new(IngressOptions {
             certificates: self.tls_cert.zip(self.tls_key),

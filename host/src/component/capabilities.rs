@@ -10,6 +10,9 @@ use crate::manifest::Component;
 /// The interfaces of a key-value store, without their versions.
 const KEY_VALUE: [&str; 3] = ["wasi:keyvalue/store", "spin:key-value/key-value", "fermyon:spin/key-value"];
 
+/// The interfaces through which requests to others are sent.
+const OUTBOUND: [&str; 2] = ["wasi:http/client", "wasi:http/outgoing-handler"];
+
 /// The first import that needs a grant and has none, and what to do about it.
 pub fn not_granted(code: &component::Component, component: &Component) -> Option<(String, &'static str)> {
     let has_store = component.grants.labels().next().is_some();
@@ -17,9 +20,12 @@ pub fn not_granted(code: &component::Component, component: &Component) -> Option
     let mut names = imports.imports(code.engine()).map(|(name, _)| name.to_owned());
     names.find_map(|name| {
         let interface = name.split_once('@').map_or(&*name, |(interface, _)| interface);
-        match KEY_VALUE.contains(&interface) && !has_store {
-            true => Some((name, "name a store in `key_value_stores`, or use a component without it")),
-            false => None,
+        if KEY_VALUE.contains(&interface) && !has_store {
+            Some((name, "name a store in `key_value_stores`, or use a component without it"))
+        } else if OUTBOUND.contains(&interface) && !component.declares_outbound {
+            Some((name, "name hosts in `allowed_outbound_hosts`, or write `[]` there to deny it every request"))
+        } else {
+            None
         }
     })
 }

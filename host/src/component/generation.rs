@@ -10,6 +10,7 @@ use wasmtime_wasi_http::handler::{ProxyHandler, ProxyPre};
 use wasmtime_wasi_http::{p2, p3};
 
 use super::area::{self, AreaError, Description};
+use super::breaker::{Breakers, Health};
 use super::capabilities;
 use super::rest::Rest;
 use super::worker::{self, Instances};
@@ -32,6 +33,7 @@ pub struct Generation {
     /// None for a component that is no area.
     pub description: Option<Description>,
     pub loaded_at: SystemTime,
+    breakers: Arc<Breakers>,
     handlers: Vec<ProxyHandler<Instances>>,
     rest: Arc<Rest>,
 }
@@ -99,7 +101,8 @@ impl Generation {
             },
         };
 
-        let printer = Arc::new(Printer::new(&component.id));
+        let printer =
+            Arc::new(Printer::new(&component.id, component.limits.log_lines, metrics.log_lines_dropped.clone()));
         let description = match backends.first() {
             None => None,
             Some(backend) => {
@@ -110,7 +113,7 @@ impl Generation {
                     component.variables.clone(),
                     Outward::default(),
                     printer.log(),
-                    component.limits.memory,
+                    &component.limits,
                     Arc::default(),
                 );
                 let identified = area::identify(&component.id, &pre, store, &**backend, component.grants.labels());
@@ -130,6 +133,7 @@ impl Generation {
 
         let proxy = Arc::new(proxy);
         let rest = Arc::new(Rest::default());
+        let breakers = Arc::new(Breakers::new(&component.id, number));
         let handlers = backends.iter().enumerate().map(|(shard, backend)| {
             let outward = outbound.map(|outbound| Outward::new(outbound.clone(), shard)).unwrap_or_default();
             ProxyHandler::new(Instances {
@@ -140,6 +144,7 @@ impl Generation {
                 backend: backend.clone(),
                 outward,
                 failures: worker::failures(),
+                breakers: breakers.clone(),
                 rest: rest.clone(),
                 counters: metrics.shard(shard).cloned().unwrap_or_default(),
             })
@@ -149,6 +154,7 @@ impl Generation {
             digest,
             description,
             loaded_at: SystemTime::now(),
+            breakers: breakers.clone(),
             handlers: handlers.collect(),
             rest: rest.clone(),
         })
@@ -157,6 +163,20 @@ impl Generation {
     /// What runs requests on the given shard.
     pub(crate) fn handler(&self, shard: usize) -> Option<&ProxyHandler<Instances>> {
         self.handlers.get(shard)
+    }
+
+    /// Lets a request through, or says how long it is to wait before it comes again.
+    pub(crate) fn admit(&self, path: &str) -> Result<(), Duration> {
+        self.breakers.admit(path)
+    }
+
+    /// A response was complete.
+    pub(crate) fn answered(&self, path: &str) {
+        self.breakers.answered(path);
+    }
+
+    pub fn health(&self) -> Health {
+        self.breakers.health()
     }
 
     /// Requests no longer come: instances end as soon as they have nothing to do. What is ready

@@ -6,6 +6,7 @@
 //! many requests, one after the other.
 
 mod area;
+mod breaker;
 mod canary;
 mod capabilities;
 mod generation;
@@ -14,6 +15,7 @@ mod slot;
 mod worker;
 
 pub use area::{AreaError, Description};
+pub use breaker::Health;
 pub use canary::{Canary, Terms, Verdict};
 pub use generation::{Artifact, Generation, LoadError};
-pub use slot::{Slot, Stage, Trial};
+pub use slot::{Refused, Slot, Stage, Trial};

@@ -43,6 +43,15 @@ pub struct Stage {
     pub canary: Option<Arc<Canary>>,
 }
 
+/// Why a request does not get an instance.
+#[derive(Debug)]
+pub enum Refused {
+    /// Every instance is busy, and the wait is too long.
+    Busy,
+    /// The generation keeps failing; a request may try again after this long.
+    Failing(Duration),
+}
+
 /// A trial, as one request takes part in it.
 pub struct Trial {
     canary: Arc<Canary>,
@@ -185,24 +194,28 @@ impl Slot {
     }
 
     /// Waits for a place and leases a generation, on the given shard. `caller` is asked only during
-    /// a trial; it is the same number for the same caller.
+    /// a trial, which `trial` then is; it is the same number for the same caller.
     pub async fn lease(
         &self,
         shard: usize,
+        path: &str,
         caller: impl FnOnce() -> u64,
-    ) -> Result<(Arc<Generation>, Arc<Lease>, Option<Trial>), Busy> {
-        let place = self.place(shard).await?;
+        trial: &mut Option<Trial>,
+    ) -> Result<(Arc<Generation>, Arc<Lease>), Refused> {
+        let place = self.place(shard).await.map_err(|Busy| Refused::Busy)?;
         let stage = self.stage.load();
-        let trial = stage.canary.as_ref().map(|canary| {
+        *trial = stage.canary.as_ref().map(|canary| {
             let of_canary = canary.takes(caller());
             Trial { canary: canary.clone(), of_canary }
         });
-        let generation = match &trial {
+        let generation = match &*trial {
             Some(Trial { canary, of_canary: true }) => canary.generation.clone(),
             _ => stage.current.clone(),
         };
-        let lease = Arc::new(Lease::new(place, generation.clone()));
-        Ok((generation, lease, trial))
+        generation.admit(path).map_err(Refused::Failing)?;
+        let counters = self.metrics.shard(shard).cloned().unwrap_or_default();
+        let lease = Arc::new(Lease::new(place, generation.clone(), counters));
+        Ok((generation, lease))
     }
 
     async fn place(&self, shard: usize) -> Result<OwnedSemaphorePermit, Busy> {

@@ -13,12 +13,13 @@ use std::time::{Duration, Instant};
 use futures::task::AtomicWaker;
 use tokio::time::Sleep;
 use wasmtime::component::GuestTaskId;
-use wasmtime::{Store, StoreContextMut};
+use wasmtime::{Store, StoreContextMut, Trap};
 use wasmtime_wasi_http::WasiHttpView;
 use wasmtime_wasi_http::handler::{
     HandlerState, Instance, ProxyPre, ShouldAccept, WorkerExpiration, WorkerState, WorkerStatus,
 };
 
+use super::breaker::Breakers;
 use super::rest::Rest;
 use crate::exchange::{Exchange, Lease};
 use crate::guest::{Guest, Outward, Printer};
@@ -51,6 +52,7 @@ pub struct Instances {
     pub backend: Arc<dyn Backend>,
     pub outward: Outward,
     pub failures: Arc<Throttle>,
+    pub breakers: Arc<Breakers>,
     pub rest: Arc<Rest>,
     pub counters: Arc<Counters>,
 }
@@ -70,17 +72,23 @@ impl HandlerState for Instances {
         let current = Arc::new(Current::new(self.counters.clone()));
         let mut store = Guest::store(
             self.runtime.engine(),
-            KeyValue::new(self.backend.clone(), self.component.grants.clone(), self.counters.clone()),
+            KeyValue::new(self.backend.clone(), self.component.grants.clone(), current.busy.clone()),
             self.component.variables.clone(),
             self.outward.clone(),
             self.printer.log(),
-            limits.memory,
+            limits,
             current.busy.clone(),
         );
         // A component may run code before its first request, also without end.
         let instantiated = self.pre.instantiate_async(&mut store);
         let made = tokio::time::timeout(limits.request_timeout, instantiated).await;
-        let proxy = made.map_err(wasmtime::Error::from).flatten().inspect_err(|_| self.counters.unmade.add(1))?;
+        let proxy = made.map_err(wasmtime::Error::from).flatten().inspect_err(|error| {
+            self.counters.unmade.add(1);
+            // A pool without a place is not the component's failure.
+            if error.is::<Trap>() && self.breakers.failed(None) {
+                self.counters.tripped.add(1);
+            }
+        })?;
         self.counters.instantiations.add(1);
         self.rest.enter(&current.waker);
         Ok(Instance {
@@ -101,6 +109,7 @@ impl HandlerState for Instances {
                     ProxyPre::P3(_) => REUSE,
                 }),
                 failures: self.failures.clone(),
+                breakers: self.breakers.clone(),
                 counters: self.counters.clone(),
             },
         })
@@ -147,6 +156,7 @@ pub struct Worker {
     component: Arc<Component>,
     reuse: usize,
     failures: Arc<Throttle>,
+    breakers: Arc<Breakers>,
     counters: Arc<Counters>,
 }
 
@@ -170,7 +180,7 @@ impl WorkerState for Worker {
         (exchange, lease): Self::RequestData,
         _task: GuestTaskId,
     ) -> Pin<Box<dyn Future<Output = ()> + 'static + Send + Sync>> {
-        self.current.busy.begin();
+        self.current.busy.begin_request();
         store.data_mut().enter(&exchange);
         self.current.enter(exchange.clone(), &lease);
         Box::pin(async move {
@@ -186,7 +196,13 @@ impl WorkerState for Worker {
             self.counters.failed(failure);
             // Before the store goes: its end is what the response's body sees.
             if let Some(exchange) = self.current.exchange() {
-                exchange.broke();
+                exchange.broke(failure);
+                match failure {
+                    // Whose fault that is, nobody knows: clients and other services are slow as well.
+                    Failure::TimedOut | Failure::Cancelled | Failure::Panicked => {}
+                    _ if self.breakers.failed(Some(exchange.path())) => self.counters.tripped.add(1),
+                    _ => {}
+                }
                 if let Some(trace) = exchange.trace() {
                     trace.failed(failure.name());
                 }

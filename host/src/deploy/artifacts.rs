@@ -5,11 +5,12 @@ use std::io::{self, Write};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
+use super::policy::Signature;
 use crate::runtime::Digest;
 
 const EXTENSION: &str = "wasm";
 
-/// A folder of `<digest>.wasm` files.
+/// A folder of `<digest>.wasm` files, and `<digest>.wasm.sig` with their signatures.
 pub struct Artifacts {
     folder: PathBuf,
 }
@@ -35,21 +36,31 @@ impl Artifacts {
         }
     }
 
+    pub fn has(&self, digest: &Digest) -> bool {
+        self.path(digest).exists()
+    }
+
     /// Keeps a component; it is on disk when this returns.
-    pub fn keep(&self, digest: &Digest, wasm: &[u8]) -> io::Result<()> {
+    pub fn keep(&self, digest: &Digest, wasm: &[u8], signature: Option<&Signature>) -> io::Result<()> {
+        let path = self.path(digest);
+        if let Some(signature) = signature {
+            replace_file(&Signature::beside(&path), signature.as_bytes())?;
+        }
         if self.read(digest).is_ok() {
             return Ok(());
         }
-        replace_file(&self.path(digest), wasm)
+        replace_file(&path, wasm)
     }
 
-    /// Removes every file but those of `wanted`.
+    /// Removes what belongs to any digest but those of `wanted`.
     pub fn prune(&self, wanted: &[Digest]) -> io::Result<()> {
-        let wanted: Vec<PathBuf> = wanted.iter().map(|digest| self.path(digest)).collect();
         for entry in fs::read_dir(&self.folder)? {
-            let path = entry?.path();
-            if path.extension().is_some_and(|extension| extension == EXTENSION) && !wanted.contains(&path) {
-                fs::remove_file(path)?;
+            let entry = entry?;
+            let name = entry.file_name();
+            let first = name.to_str().and_then(|name| name.split('.').next());
+            let digest = first.and_then(|first| first.parse::<Digest>().ok());
+            if digest.is_some_and(|digest| !wanted.contains(&digest)) {
+                fs::remove_file(entry.path())?;
             }
         }
         Ok(())
@@ -78,13 +89,19 @@ mod tests {
     fn keeps_what_it_is_given_and_removes_what_nobody_wants() {
         let folder = tempfile::tempdir().unwrap();
         let artifacts = Artifacts::open(folder.path().join("components")).unwrap();
+        let signature: Signature = "QUJD".repeat(21).chars().chain("QQ==".chars()).collect::<String>().parse().unwrap();
         let (one, two) = (Digest::of(b"one"), Digest::of(b"two"));
-        artifacts.keep(&one, b"one").unwrap();
-        artifacts.keep(&two, b"two").unwrap();
+        artifacts.keep(&one, b"one", None).unwrap();
+        artifacts.keep(&two, b"two", Some(&signature)).unwrap();
         assert_eq!(artifacts.read(&one).unwrap(), b"one");
+        fs::write(folder.path().join("components/active.json"), "{}").unwrap();
         artifacts.prune(&[two]).unwrap();
-        assert!(artifacts.read(&one).is_err());
+        assert!(artifacts.read(&one).is_err() && !artifacts.has(&one));
         assert_eq!(artifacts.read(&two).unwrap(), b"two");
+        assert_eq!(Signature::read(&Signature::beside(&artifacts.path(&two))).unwrap(), Some(signature));
+        artifacts.prune(&[]).unwrap();
+        let left: Vec<_> = fs::read_dir(folder.path().join("components")).unwrap().collect();
+        assert_eq!(left.len(), 1, "the record stays: {left:?}");
     }
 
     #[test]
@@ -92,10 +109,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let artifacts = Artifacts::open(folder.path().join("components")).unwrap();
         let digest = Digest::of(b"whole");
-        artifacts.keep(&digest, b"whole").unwrap();
+        artifacts.keep(&digest, b"whole", None).unwrap();
         fs::write(artifacts.path(&digest), b"holes").unwrap();
         assert!(artifacts.read(&digest).unwrap_err().to_string().contains("digest"));
-        artifacts.keep(&digest, b"whole").unwrap();
+        artifacts.keep(&digest, b"whole", None).unwrap();
         assert_eq!(artifacts.read(&digest).unwrap(), b"whole");
     }
 }

@@ -21,6 +21,8 @@ pub enum Action {
     Rollback,
     /// A start found the manifest's source changed and served that again.
     Supersede,
+    /// A start found something to serve.
+    Start,
 }
 
 /// What came of it.
@@ -40,6 +42,9 @@ pub struct Line<'a> {
     pub digest: Option<Digest>,
     pub previous: Option<Digest>,
     pub outcome: Outcome,
+    /// Why it is trusted, where there is a policy.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trust: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<&'a str>,
 }
@@ -79,8 +84,8 @@ mod tests {
         for reason in [None, Some("it traps\nat once")] {
             let outcome = if reason.is_some() { Outcome::Refused } else { Outcome::Done };
             let digest = Some(Digest::of(b"x"));
-            let line =
-                Line { by: "mia", action: Action::Swap, component: "a", digest, previous: None, outcome, reason };
+            let (by, action, component, trust) = ("mia", Action::Swap, "a", None);
+            let line = Line { by, action, component, digest, previous: None, outcome, trust, reason };
             Audit::open(&path).unwrap().append(&line).unwrap();
         }
         let text = std::fs::read_to_string(&path).unwrap();

@@ -23,7 +23,8 @@ pub use output::{Log, Printer};
 use crate::config;
 use crate::exchange::Exchange;
 use crate::keyvalue::{self, KeyValue, KeyValueView};
-use crate::metrics::Busy;
+use crate::manifest::Limits;
+use crate::metrics::{Busy, OutOfCpuTime};
 use crate::variables::{self, Variables, VariablesView};
 use witness::Witness;
 
@@ -47,14 +48,15 @@ pub struct Guest {
 }
 
 impl Guest {
-    /// A store for one instance. `log` takes what the guest prints, `busy` the time that it takes.
+    /// A store for one instance, within `limits`. `log` takes what the guest prints, `busy` the time
+    /// that it takes.
     pub fn store(
         engine: &Engine,
         key_value: KeyValue,
         variables: Arc<Variables>,
         outward: Outward,
         log: Log,
-        memory: usize,
+        limits: &Limits,
         busy: Arc<Busy>,
     ) -> Store<Self> {
         let mut table = ResourceTable::new();
@@ -74,7 +76,7 @@ impl Guest {
             wasi,
             http: WasiHttpCtx::new(),
             outward,
-            limiter: Limiter::new(memory, busy.counters().clone()),
+            limiter: Limiter::new(limits.memory, busy.counters().clone()),
             key_value,
             variables,
             witness,
@@ -83,10 +85,15 @@ impl Guest {
         store.limiter(|guest| &mut guest.limiter);
         store.set_hostcall_fuel(HOSTCALL_BYTES);
         // A busy guest goes to the back of its shard's queue at every tick of the epoch. Tokio's
-        // own yield lets the shard look at its sockets and timers first; time limits end the guest.
+        // own yield lets the shard look at its sockets and timers first. One that computes without
+        // end is ended here; one that waits without end, by the clock of its exchange.
+        let cpu_time = limits.cpu_time;
         store.set_epoch_deadline(1);
         store.epoch_deadline_callback(move |_| {
             busy.end();
+            if busy.spent() > cpu_time {
+                return Err(OutOfCpuTime.into());
+            }
             let busy = busy.clone();
             let yielded = async move {
                 tokio::task::yield_now().await;

@@ -12,20 +12,21 @@ use wasmtime_wasi::cli::{IsTerminal, StdoutStream};
 use wasmtime_wasi::p2::{OutputStream, Pollable, StreamResult};
 
 use super::witness::Witness;
+use crate::metrics::Counter;
 use crate::throttle::Throttle;
 
 /// The rest of a longer line is dropped.
 const LINE_BYTES: usize = 4096;
 
-/// Lines of one component, over all of its instances.
-const LINES_PER_SECOND: u32 = 100;
-const LINES_AT_ONCE: u32 = 500;
+/// Lines at once, for each that a component may print in a second.
+const BURST: u32 = 5;
 
 /// Where the lines of one component go, from all of its instances.
 #[derive(Debug)]
 pub struct Printer {
     component: String,
     throttle: Throttle,
+    dropped: Arc<Counter>,
 }
 
 /// The output of one instance. Its standard output and standard error share the line.
@@ -40,8 +41,10 @@ struct Line {
 }
 
 impl Printer {
-    pub fn new(component: &str) -> Self {
-        Self { component: component.to_owned(), throttle: Throttle::new(LINES_PER_SECOND, LINES_AT_ONCE) }
+    /// `rate` is in lines a second, over all instances; `dropped` counts those above it.
+    pub fn new(component: &str, rate: u32, dropped: Arc<Counter>) -> Self {
+        let throttle = Throttle::new(rate, rate.saturating_mul(BURST));
+        Self { component: component.to_owned(), throttle, dropped }
     }
 
     /// The log of a new instance.
@@ -51,6 +54,7 @@ impl Printer {
 
     fn print(&self, line: &[u8]) {
         let Some(suppressed) = self.throttle.pass() else {
+            self.dropped.add(1);
             return;
         };
         let component = &self.component;

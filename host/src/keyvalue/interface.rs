@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tokio::sync::OwnedSemaphorePermit;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use wasmtime::Result;
 use wasmtime::component::{Linker, Resource, ResourceTable, ResourceTableError};
 
@@ -94,18 +94,19 @@ impl Failure {
 }
 
 /// Ends a call with its outcome.
-fn ended<T>(mut call: Call, outcome: Result<T, Failure>) -> Result<T, Failure> {
+pub(super) fn ended<T>(mut call: Call, outcome: Result<T, Failure>) -> Result<T, Failure> {
     outcome.inspect_err(|failure| call.failed(failure.reason()))
 }
 
 impl KeyValueView<'_> {
-    fn begin(&self, operation: Operation, bucket: &Resource<Bucket>) -> Call {
+    pub(super) fn begin(&self, operation: Operation, bucket: &Resource<Bucket>) -> Call {
         let trace = self.ctx.trace.as_ref();
         let bucket = trace.and_then(|_| self.table.get(bucket).ok());
-        Call::begin(operation, &self.ctx.counters, trace, bucket.map_or("", |bucket| &bucket.label))
+        let busy = &self.ctx.busy;
+        Call::begin(operation, busy.counters(), trace, bucket.map_or("", |bucket| &bucket.label)).of_guest(busy)
     }
 
-    fn readable(&self, bucket: &Resource<Bucket>, key: &str) -> Result<Key, Failure> {
+    pub(super) fn readable(&self, bucket: &Resource<Bucket>, key: &str) -> Result<Key, Failure> {
         let key = self.key(bucket, key)?;
         match self.ctx.grants.may_read(&key.key) {
             true => {
@@ -116,7 +117,7 @@ impl KeyValueView<'_> {
         }
     }
 
-    fn writable(&self, bucket: &Resource<Bucket>, key: &str) -> Result<Key, Failure> {
+    pub(super) fn writable(&self, bucket: &Resource<Bucket>, key: &str) -> Result<Key, Failure> {
         self.ctx.acts();
         let key = self.key(bucket, key)?;
         match self.ctx.grants.may_write(&key.key) {
@@ -144,11 +145,15 @@ impl KeyValueView<'_> {
 
     /// Waits for room in this instance's share of the writer's queue.
     async fn room(&mut self, bytes: usize) -> Result<OwnedSemaphorePermit, Failure> {
-        let permits = u32::try_from(bytes).unwrap_or(u32::MAX);
-        let permits = permits.clamp(1, IN_FLIGHT_BYTES);
-        let room = self.ctx.in_flight.clone();
-        let permit = room.acquire_many_owned(permits).await;
-        permit.map_err(|error| refuse(error.to_string()))
+        in_flight(self.ctx.in_flight.clone(), bytes).await
+    }
+
+    pub(super) fn open_bucket(&mut self, identifier: String) -> Result<Resource<Bucket>, Failure> {
+        match self.ctx.grants.label(&identifier) {
+            Label::Granted => Ok(self.table.push(Bucket { label: Arc::from(identifier) })?),
+            Label::NotGranted => Err(self.deny("open", &identifier)),
+            Label::Unknown => Err(Failure::Guest(store::Error::NoSuchStore)),
+        }
     }
 
     fn push_cas(&mut self, cas: Cas) -> Result<Resource<Cas>, Failure> {
@@ -171,7 +176,14 @@ impl KeyValueView<'_> {
     }
 }
 
-fn label(table: &ResourceTable, bucket: &Resource<Bucket>) -> Result<Arc<str>, Failure> {
+/// Waits for room in an instance's share of the writer's queue.
+pub(super) async fn in_flight(room: Arc<Semaphore>, bytes: usize) -> Result<OwnedSemaphorePermit, Failure> {
+    let permits = u32::try_from(bytes).unwrap_or(u32::MAX);
+    let permit = room.acquire_many_owned(permits.clamp(1, IN_FLIGHT_BYTES)).await;
+    permit.map_err(|error| refuse(error.to_string()))
+}
+
+pub(super) fn label(table: &ResourceTable, bucket: &Resource<Bucket>) -> Result<Arc<str>, Failure> {
     Ok(table.get(bucket)?.label.clone())
 }
 
@@ -179,7 +191,7 @@ fn refuse(reason: String) -> Failure {
     Failure::Guest(store::Error::Other(reason))
 }
 
-fn check_value(value: &[u8]) -> Result<(), Failure> {
+pub(super) fn check_value(value: &[u8]) -> Result<(), Failure> {
     let length = value.len();
     match length > MAX_VALUE_BYTES {
         true => Err(refuse(format!("a value has at most {MAX_VALUE_BYTES} bytes; this one has {length}"))),
@@ -189,11 +201,7 @@ fn check_value(value: &[u8]) -> Result<(), Failure> {
 
 impl store::Host for KeyValueView<'_> {
     async fn open(&mut self, identifier: String) -> Result<Resource<Bucket>, Failure> {
-        match self.ctx.grants.label(&identifier) {
-            Label::Granted => Ok(self.table.push(Bucket { label: Arc::from(identifier) })?),
-            Label::NotGranted => Err(self.deny("open", &identifier)),
-            Label::Unknown => Err(Failure::Guest(store::Error::NoSuchStore)),
-        }
+        self.open_bucket(identifier)
     }
 
     fn convert_error(&mut self, error: Failure) -> Result<store::Error> {
@@ -309,7 +317,9 @@ impl atomics::Host for KeyValueView<'_> {
 impl KeyValueView<'_> {
     /// Returns a handle with the latest value if the race is lost.
     async fn compare_and_swap(&mut self, cas: Cas, value: Vec<u8>) -> Result<Option<Resource<Cas>>, Failure> {
-        let call = Call::begin(Operation::Swap, &self.ctx.counters, self.ctx.trace.as_ref(), &cas.key.store);
+        let busy = &self.ctx.busy;
+        let call = Call::begin(Operation::Swap, busy.counters(), self.ctx.trace.as_ref(), &cas.key.store);
+        let call = call.of_guest(busy);
         let outcome = async {
             check_value(&value)?;
             let Cas { key, expected, .. } = cas;
@@ -317,7 +327,7 @@ impl KeyValueView<'_> {
             let outcome = ctx.backend.cas(&ctx.scope.ledger, key.clone(), expected, value).await?;
             if matches!(outcome, Swap::Lost(_)) {
                 ctx.behind = true;
-                ctx.counters.swaps_lost.add(1);
+                ctx.busy.counters().swaps_lost.add(1);
             }
             ctx.after_write([key.clone()]).await?;
             match outcome {

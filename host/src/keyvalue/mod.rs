@@ -6,6 +6,7 @@ mod draft;
 mod grants;
 mod interface;
 mod spin2;
+mod spin3;
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -17,7 +18,7 @@ use wasmtime::component::{HasData, Linker, ResourceTable};
 pub use call::Call;
 pub use grants::Grants;
 
-use crate::metrics::Counters;
+use crate::metrics::Busy;
 use crate::store::{Backend, Error, Key, Ledger};
 use crate::testimony::Testimony;
 use crate::trace::Trace;
@@ -62,7 +63,7 @@ impl WriteScope {
 pub struct KeyValue {
     backend: Arc<dyn Backend>,
     grants: Arc<Grants>,
-    counters: Arc<Counters>,
+    busy: Arc<Busy>,
     scope: WriteScope,
     testimony: Option<Arc<Testimony>>,
     trace: Option<Arc<Trace>>,
@@ -72,21 +73,25 @@ pub struct KeyValue {
     /// An answer rested on what others wrote and have not committed. Any committed read could be
     /// older than that: the keys that a root names may not be there yet.
     behind: bool,
+    /// How often the two above have grown.
+    grown: u64,
     in_flight: Arc<Semaphore>,
     held: usize,
 }
 
 impl KeyValue {
-    pub fn new(backend: Arc<dyn Backend>, grants: Arc<Grants>, counters: Arc<Counters>) -> Self {
+    /// `busy` is the instance's.
+    pub fn new(backend: Arc<dyn Backend>, grants: Arc<Grants>, busy: Arc<Busy>) -> Self {
         Self {
             backend,
             grants,
-            counters,
+            busy,
             scope: WriteScope::default(),
             testimony: None,
             trace: None,
             unsettled: HashSet::new(),
             behind: false,
+            grown: 0,
             in_flight: Arc::new(Semaphore::new(IN_FLIGHT_BYTES as usize)),
             held: 0,
         }
@@ -99,6 +104,7 @@ impl KeyValue {
         self.trace = trace;
         self.unsettled.clear();
         self.behind = false;
+        self.grown += 1;
     }
 
     /// The request reads a key, and nothing else has been done to it.
@@ -138,12 +144,52 @@ impl KeyValue {
     }
 
     async fn after_write(&mut self, keys: impl IntoIterator<Item = Key>) -> Result<(), Error> {
-        self.unsettled.extend(keys);
-        let write_through = self.scope.write_through.load(Ordering::SeqCst);
-        if write_through || self.unsettled.len() > REMEMBERED_KEYS {
-            self.settle().await?;
+        match self.wrote(keys) {
+            true => self.settle().await,
+            false => Ok(()),
         }
-        Ok(())
+    }
+
+    /// Takes note of writes. True if they must be settled before the guest goes on.
+    fn wrote(&mut self, keys: impl IntoIterator<Item = Key>) -> bool {
+        self.grown += 1;
+        self.unsettled.extend(keys);
+        self.scope.write_through.load(Ordering::SeqCst) || self.unsettled.len() > REMEMBERED_KEYS
+    }
+
+    /// What a committed read of `key` must wait for, for calls that do not hold the instance.
+    fn before_reading(&self, key: &Key) -> Option<Settling> {
+        (self.behind || self.unsettled.contains(key)).then(|| self.settling())
+    }
+
+    fn before_listing(&self) -> Option<Settling> {
+        (self.behind || !self.unsettled.is_empty()).then(|| self.settling())
+    }
+
+    fn settling(&self) -> Settling {
+        Settling { scope: self.scope.clone(), backend: self.backend.clone(), grown: self.grown }
+    }
+
+    /// A wait is over.
+    fn settled(&mut self, settling: &Settling) {
+        // Unless more was written meanwhile.
+        if self.grown == settling.grown {
+            self.unsettled.clear();
+            self.behind = false;
+        }
+    }
+}
+
+/// The wait until everything is durable that was written up to some moment.
+struct Settling {
+    scope: WriteScope,
+    backend: Arc<dyn Backend>,
+    grown: u64,
+}
+
+impl Settling {
+    async fn wait(&self) -> Result<(), Error> {
+        self.scope.durable(&*self.backend).await
     }
 }
 
@@ -160,7 +206,8 @@ pub fn add_to_linker<T: Send + 'static>(
 ) -> wasmtime::Result<()> {
     interface::add_to_linker(linker, view)?;
     draft::add_to_linker(linker, view)?;
-    spin2::add_to_linker(linker, view)
+    spin2::add_to_linker(linker, view)?;
+    spin3::add_to_linker(linker, view)
 }
 
 /// Names the view to the linker.

@@ -18,6 +18,9 @@ pub const INSTANCES_CEILING: usize = 1000;
 /// The most requests that a manifest may give to one instance.
 const REUSE_CEILING: usize = 1_000_000;
 
+/// The most lines that a manifest may let a component print in a second.
+const LOG_LINES_CEILING: usize = 100_000;
+
 /// The most requests at the same moment that a manifest may grant to one component.
 const OUTBOUND_CEILING: usize = 512;
 
@@ -30,8 +33,12 @@ pub struct Limits {
     pub request_timeout: Duration,
     /// Time for the transfer of the whole request, and again for the whole response body.
     pub transfer_timeout: Duration,
+    /// Processor time of a request, its response's body included. Waiting does not count.
+    pub cpu_time: Duration,
     /// Bytes of a request body.
     pub max_body: u64,
+    /// Bytes of a response body.
+    pub max_response: u64,
     /// Requests at the same moment; each has an instance to itself.
     pub instances: usize,
     /// Time that a request waits for its turn when all instances are busy.
@@ -39,6 +46,8 @@ pub struct Limits {
     /// Requests that an instance serves, one after the other, before it is thrown away.
     /// `None` leaves it to the generation of the component's interface.
     pub reuse: Option<usize>,
+    /// Lines in a second that the component may print.
+    pub log_lines: u32,
     pub outbound: OutboundLimits,
 }
 
@@ -48,10 +57,13 @@ impl Default for Limits {
             memory: 256 * 1024 * 1024,
             request_timeout: Duration::from_secs(60),
             transfer_timeout: Duration::from_secs(600),
+            cpu_time: Duration::from_secs(30),
             max_body: 64 * 1024 * 1024,
+            max_response: 1024 * 1024 * 1024,
             instances: 64,
             queue_timeout: Duration::from_secs(5),
             reuse: None,
+            log_lines: 100,
             outbound: OutboundLimits::default(),
         }
     }
@@ -74,9 +86,17 @@ impl Limits {
                 None => default.transfer_timeout,
                 Some(text) => duration("transfer_timeout", text)?,
             },
+            cpu_time: match &tool.cpu_time {
+                None => default.cpu_time,
+                Some(text) => duration("cpu_time", text)?,
+            },
             max_body: match &tool.max_body {
                 None => default.max_body,
                 Some(text) => bytes("max_body", text)?,
+            },
+            max_response: match &tool.max_response {
+                None => default.max_response,
+                Some(text) => bytes("max_response", text)?,
             },
             instances: match tool.instances {
                 None => default.instances,
@@ -87,6 +107,10 @@ impl Limits {
                 Some(text) => duration("queue_timeout", text)?,
             },
             reuse: tool.reuse.map(|value| count("reuse", value, REUSE_CEILING)).transpose()?,
+            log_lines: match tool.log_lines {
+                None => default.log_lines,
+                Some(value) => u32::try_from(count("log_lines", value, LOG_LINES_CEILING)?).unwrap_or(u32::MAX),
+            },
             outbound: outbound(&tool.outbound).map_err(|reason| format!("outbound.{reason}"))?,
         })
     }

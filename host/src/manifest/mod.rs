@@ -45,6 +45,8 @@ pub struct Component {
     pub grants: Arc<Grants>,
     pub variables: Arc<Variables>,
     pub allowed_hosts: Arc<AllowedHosts>,
+    /// Whether the manifest says whom it may reach; nobody is an answer.
+    pub declares_outbound: bool,
     pub limits: Limits,
     /// `None`: every answer is the component's own.
     pub memoize: Option<Memoize>,
@@ -115,7 +117,8 @@ fn component(
         variables.insert(name.clone(), value);
     }
     let mut allowed_hosts = AllowedHosts::default();
-    for entry in &declared.allowed_outbound_hosts {
+    let declares_outbound = declared.allowed_outbound_hosts.is_some();
+    for entry in declared.allowed_outbound_hosts.iter().flatten() {
         let at = |reason: String| at(format!("allowed_outbound_hosts: {reason}"));
         let expanded = variables::expand(entry, values).map_err(at)?;
         allowed_hosts.add(&expanded, expanded != *entry).map_err(at)?;
@@ -134,6 +137,7 @@ fn component(
         grants: Arc::new(grants),
         variables: Arc::new(variables),
         allowed_hosts: Arc::new(allowed_hosts),
+        declares_outbound,
         limits,
         memoize,
         id,

@@ -123,7 +123,7 @@ pub struct Component {
     #[serde(default)]
     pub key_value_stores: Vec<String>,
     #[serde(default)]
-    pub allowed_outbound_hosts: Vec<String>,
+    pub allowed_outbound_hosts: Option<Vec<String>>,
     #[serde(default)]
     pub tool: Tools,
 
@@ -188,10 +188,13 @@ pub struct HexadTool {
     pub memory: Option<String>,
     pub request_timeout: Option<String>,
     pub transfer_timeout: Option<String>,
+    pub cpu_time: Option<String>,
     pub max_body: Option<String>,
+    pub max_response: Option<String>,
     pub instances: Option<u64>,
     pub queue_timeout: Option<String>,
     pub reuse: Option<u64>,
+    pub log_lines: Option<u64>,
     /// How long the answer to a read is given again, while nothing that it rests on changes.
     pub memoize: Option<String>,
     /// The request headers that such an answer can depend on; others do not reach the component.

@@ -2,17 +2,20 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::Counters;
 
-/// Measures one instance. Not counted is the part of a poll, a tick of the epoch at most, with
-/// which a guest goes on after it has waited for something.
+/// Measures one instance. Counted is what passes between the start of a request, a tick of the
+/// epoch or an answer of the key-value store, and the end of that poll. Not counted is the part of
+/// a poll, a tick at most, with which a guest goes on after it has waited for something else.
 #[derive(Debug)]
 pub struct Busy {
     origin: Instant,
     /// When it went on, in nanoseconds since the origin, plus one; 0 while it does not run.
     since: AtomicU64,
+    /// Of the current request, in nanoseconds.
+    spent: AtomicU64,
     counters: Arc<Counters>,
 }
 
@@ -24,12 +27,31 @@ impl Default for Busy {
 
 impl Busy {
     pub fn new(counters: Arc<Counters>) -> Self {
-        Self { origin: Instant::now(), since: AtomicU64::new(0), counters }
+        Self { origin: Instant::now(), since: AtomicU64::new(0), spent: AtomicU64::new(0), counters }
     }
 
     /// Where it is counted.
     pub fn counters(&self) -> &Arc<Counters> {
         &self.counters
+    }
+
+    /// What follows belongs to another request.
+    pub fn begin_request(&self) {
+        self.end();
+        self.spent.store(0, Ordering::Relaxed);
+        self.begin();
+    }
+
+    /// What the current request has taken so far, up to the last end.
+    pub fn spent(&self) -> Duration {
+        Duration::from_nanos(self.spent.load(Ordering::Relaxed))
+    }
+
+    /// The guest goes on, unless it has not stopped.
+    pub fn go_on(&self) {
+        if self.since.load(Ordering::Relaxed) == 0 {
+            self.begin();
+        }
     }
 
     pub fn begin(&self) {
@@ -39,7 +61,9 @@ impl Busy {
     pub fn end(&self) {
         let since = self.since.swap(0, Ordering::Relaxed);
         if since > 0 {
-            self.counters.busy_nanos.add((self.now() + 1).saturating_sub(since));
+            let nanos = (self.now() + 1).saturating_sub(since);
+            self.counters.busy_nanos.add(nanos);
+            self.spent.fetch_add(nanos, Ordering::Relaxed);
         }
     }
 
@@ -65,5 +89,22 @@ mod tests {
         assert!(once > 0);
         busy.end();
         assert_eq!(counters.busy_nanos.get(), once);
+        assert_eq!(busy.spent(), Duration::from_nanos(once));
+    }
+
+    #[test]
+    fn what_goes_on_is_counted_from_where_it_began_and_a_request_from_nothing() {
+        let busy = Busy::default();
+        busy.begin();
+        busy.go_on();
+        std::hint::black_box((0..10_000u64).sum::<u64>());
+        busy.end();
+        let once = busy.spent();
+        assert!(once > Duration::ZERO);
+        busy.go_on();
+        busy.end();
+        assert!(busy.spent() > once);
+        busy.begin_request();
+        assert_eq!(busy.spent(), Duration::ZERO);
     }
 }

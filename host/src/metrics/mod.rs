@@ -61,6 +61,8 @@ pub enum Failure {
     StackOverflow,
     /// Another trap: arithmetic, tables, casts, the rules of the component model.
     OtherTrap,
+    /// It used up its processor time.
+    CpuTime,
     /// Its time was over.
     TimedOut,
     /// The host refused to go on: too many handles or too much in one call.
@@ -72,11 +74,12 @@ pub enum Failure {
 }
 
 impl Failure {
-    pub const ALL: [(Self, &'static str); 8] = [
+    pub const ALL: [(Self, &'static str); 9] = [
         (Self::Unreachable, "unreachable"),
         (Self::Memory, "memory"),
         (Self::StackOverflow, "stack_overflow"),
         (Self::OtherTrap, "other_trap"),
+        (Self::CpuTime, "cpu_time"),
         (Self::TimedOut, "timed_out"),
         (Self::Refused, "refused"),
         (Self::Panicked, "host_panicked"),
@@ -94,6 +97,7 @@ impl Failure {
             Some(Trap::MemoryOutOfBounds | Trap::HeapMisaligned) => Self::Memory,
             Some(Trap::StackOverflow) => Self::StackOverflow,
             Some(_) => Self::OtherTrap,
+            None if error.is::<OutOfCpuTime>() => Self::CpuTime,
             // The words of wasmtime's worker. Its second ones are for whatever takes the instance away
             // from it, which besides a panic is the end of the thread's runtime.
             None => match error.to_string().as_str() {
@@ -105,6 +109,11 @@ impl Failure {
         }
     }
 }
+
+/// A guest used more processor time for one request than its component may.
+#[derive(Debug, thiserror::Error)]
+#[error("the guest used up its processor time")]
+pub struct OutOfCpuTime;
 
 /// Why the host answers in a component's place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,21 +130,30 @@ pub enum Refusal {
     SlowClient,
     /// The component's time was over.
     TimedOut,
+    /// The component used up its processor time.
+    CpuTime,
     /// The component ended without a response.
     Failed,
+    /// It keeps doing so, and is left alone for a while.
+    Failing,
+    /// The component's response passes the limit.
+    ResponseTooLarge,
     /// What the component wrote could not be made durable.
     NotDurable,
 }
 
 impl Refusal {
-    pub const ALL: [(Self, &'static str); 8] = [
+    pub const ALL: [(Self, &'static str); 11] = [
         (Self::Malformed, "malformed"),
         (Self::TooLarge, "too_large"),
         (Self::Busy, "busy"),
         (Self::NoInstance, "no_instance"),
         (Self::SlowClient, "slow_client"),
         (Self::TimedOut, "timed_out"),
+        (Self::CpuTime, "cpu_time"),
         (Self::Failed, "failed"),
+        (Self::Failing, "failing"),
+        (Self::ResponseTooLarge, "response_too_large"),
         (Self::NotDurable, "not_durable"),
     ];
 
@@ -198,6 +216,10 @@ pub struct Counters {
     operations: [Histogram; Operation::ALL.len()],
     /// Compare-and-swaps that found another value.
     pub swaps_lost: Counter,
+    /// How often the component was left alone because it kept failing.
+    pub tripped: Counter,
+    /// Responses that were cut off because of their size.
+    pub cut_off: Counter,
     /// Bytes; the most that one instance had.
     pub memory_peak: Counter,
     /// Growth of memory that was refused.
@@ -218,6 +240,8 @@ impl Default for Counters {
             refusals: Default::default(),
             operations: Default::default(),
             swaps_lost: Counter::default(),
+            tripped: Counter::default(),
+            cut_off: Counter::default(),
             memory_peak: Counter::default(),
             memory_denied: Counter::default(),
             busy_nanos: Counter::default(),
@@ -257,11 +281,13 @@ impl Counters {
 #[derive(Debug)]
 pub struct Metrics {
     shards: Vec<Arc<Counters>>,
+    /// What a component printed and nobody will read.
+    pub log_lines_dropped: Arc<Counter>,
 }
 
 impl Metrics {
     pub fn new(shards: usize) -> Self {
-        Self { shards: (0..shards).map(|_| Arc::default()).collect() }
+        Self { shards: (0..shards).map(|_| Arc::default()).collect(), log_lines_dropped: Arc::default() }
     }
 
     pub fn shard(&self, index: usize) -> Option<&Arc<Counters>> {
@@ -331,6 +357,26 @@ mod tests {
         assert_eq!(metrics.peak(), 7);
     }
 
+    /// What a worker's end is taken for, on a thread that unwinds.
+    #[test]
+    fn a_panic_is_not_taken_for_the_end_of_the_host() {
+        struct Worker(std::sync::mpsc::Sender<Failure>);
+        impl Drop for Worker {
+            fn drop(&mut self) {
+                let _ = self.0.send(Failure::of(&wasmtime::format_err!("worker panicked")));
+            }
+        }
+        let (told, heard) = std::sync::mpsc::channel();
+        let (panics, ends) = (Worker(told.clone()), Worker(told));
+        drop(ends);
+        let panicked = std::thread::spawn(move || {
+            let _worker = panics;
+            panic!("on purpose");
+        });
+        panicked.join().unwrap_err();
+        assert_eq!(heard.into_iter().collect::<Vec<_>>(), [Failure::Cancelled, Failure::Panicked]);
+    }
+
     #[test]
     fn a_failure_has_a_kind() {
         assert_eq!(Failure::of(&Trap::UnreachableCodeReached.into()), Failure::Unreachable);
@@ -340,6 +386,7 @@ mod tests {
         for (index, (failure, _)) in Failure::ALL.into_iter().enumerate() {
             assert_eq!(failure as usize, index);
         }
+        assert_eq!(Failure::of(&wasmtime::Error::from(OutOfCpuTime).context("in x")), Failure::CpuTime);
         for (index, (operation, _)) in Operation::ALL.into_iter().enumerate() {
             assert_eq!(operation as usize, index);
         }

@@ -12,7 +12,7 @@ use prometheus_client::registry::Registry;
 
 use super::{Histogram, Summary};
 use crate::application::Application;
-use crate::component::Slot;
+use crate::component::{Health, Slot};
 use crate::host::Figures;
 use crate::outbound::Outbound;
 
@@ -135,6 +135,22 @@ impl Collector for Scrape {
         })?;
         out.counters("instance_failures", "Instances that ended before their time, by reason", "reason", |slot| {
             slot.metrics().failures().collect()
+        })?;
+        out.counter("responses_cut_off", "Responses that turned out to be larger than they may be", |slot| {
+            slot.metrics().total(|shard| shard.cut_off.get()) as f64
+        })?;
+        out.counter("breaker_tripped", "How often the component was left alone because it kept failing", |slot| {
+            slot.metrics().total(|shard| shard.tripped.get()) as f64
+        })?;
+        out.gauge("breaker_open", "1 while it is not asked, 0.5 while some requests try whether it works", |slot| {
+            match slot.current().health() {
+                Health::Good => 0.0,
+                Health::Probed => 0.5,
+                Health::Failing => 1.0,
+            }
+        })?;
+        out.counter("log_lines_dropped", "Lines that the component printed above its rate", |slot| {
+            slot.metrics().log_lines_dropped.get() as f64
         })?;
         out.gauge("instance_memory_peak_bytes", "The most memory that one instance had", |slot| {
             slot.metrics().peak() as f64

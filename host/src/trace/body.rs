@@ -38,6 +38,7 @@ impl Body for TracedBody {
                 BodyError::Broken => "broken",
                 BodyError::Short { .. } => "short",
                 BodyError::Timeout => "timed_out",
+                BodyError::TooLarge { .. } => "response_too_large",
                 BodyError::Guest(_) => "failed",
             }),
             Poll::Ready(None) => self.trace.end(self.sent),

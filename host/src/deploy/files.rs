@@ -1,0 +1,210 @@
+//! The deployer's files in a data folder.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::artifacts::Artifacts;
+use super::audit::{Action, Audit, Line, Outcome};
+use super::policy::{Policy, PolicyError, Signature, Trust, Untrusted};
+use super::record::{Choice, Entry, Records};
+use super::{HOST, Refusal};
+use crate::component::Slot;
+use crate::manifest::Component;
+use crate::runtime::Digest;
+
+/// Why what a data folder says cannot be served.
+#[derive(Debug, thiserror::Error)]
+pub enum RecordError {
+    #[error("cannot use {path}: {source}; restore it, or remove it to serve what the manifest names")]
+    Record { path: PathBuf, source: io::Error },
+    #[error(
+        "component `{component}`: {path}, which was swapped in, cannot be used: {source}; restore it, or remove \
+         `active.json` beside it to serve what the manifest names"
+    )]
+    Artifact { component: String, path: PathBuf, source: io::Error },
+    #[error("component `{component}`: {path} is not trusted: {source}")]
+    Untrusted { component: String, path: PathBuf, source: Box<Untrusted> },
+    #[error("the policy of what may be served cannot be used: {0}")]
+    Policy(#[from] PolicyError),
+}
+
+/// What was swapped in, what serves, and what was done, on disk; and what may be.
+pub struct Deployments {
+    policy: Policy,
+    artifacts: Artifacts,
+    pub(super) records: Records,
+    pub(super) audit: Audit,
+}
+
+/// What a slot starts with.
+pub struct Chosen {
+    pub wasm: Vec<u8>,
+    pub origin: PathBuf,
+}
+
+impl Deployments {
+    pub fn open(data: &Path, policy: Policy) -> Result<Self, RecordError> {
+        policy.check()?;
+        let folder = data.join("components");
+        let at = |path: PathBuf| move |source| RecordError::Record { path, source };
+        let artifacts = Artifacts::open(folder.clone()).map_err(at(folder.clone()))?;
+        let path = folder.join("active.json");
+        let records = Records::open(path.clone()).map_err(at(path))?;
+        let path = data.join("audit.ndjson");
+        let audit = Audit::open(&path).map_err(at(path))?;
+        Ok(Self { policy, artifacts, records, audit })
+    }
+
+    /// What a component starts with: what was swapped in, unless the manifest's source was
+    /// changed since. The inner error if that source is wanted and cannot be read. Trust is asked
+    /// for anew: it may have been withdrawn since the swap.
+    pub fn choose(&mut self, component: &Component) -> Result<Result<Chosen, io::Error>, RecordError> {
+        let source = std::fs::read(&component.source);
+        let digest = source.as_deref().ok().map(Digest::of);
+        let choice = self.records.choose(&component.id, digest);
+        if let Choice::Recorded(entry) = choice {
+            let path = self.artifacts.path(&entry.digest);
+            let wasm = self.artifacts.read(&entry.digest).map_err(|source| RecordError::Artifact {
+                component: component.id.clone(),
+                path: path.clone(),
+                source,
+            })?;
+            self.admit_at_start(&component.id, &path, &wasm, &entry.digest)?;
+            return Ok(Ok(Chosen { wasm, origin: path }));
+        }
+        let (wasm, digest) = match (source, digest) {
+            (Ok(wasm), Some(digest)) => (wasm, digest),
+            (Err(error), _) => return Ok(Err(error)),
+            (Ok(_), None) => return Ok(Err(io::ErrorKind::Other.into())),
+        };
+        self.admit_at_start(&component.id, &component.source, &wasm, &digest)?;
+        if let Choice::Superseded(entry) = choice {
+            let reason = "the manifest's source was changed after the swap";
+            tracing::warn!(component = component.id, swapped = %entry.digest, "not serving what was swapped in: {reason}");
+            let line = done(HOST, Action::Supersede, &component.id, digest, Some(entry.digest));
+            let next = Entry { digest, previous: Some(entry.digest), source: Some(digest) };
+            let path = self.records.path().to_owned();
+            self.keep_source(&component.source, &digest, &wasm)
+                .and_then(|()| self.audit.append(&Line { reason: Some(reason), ..line }))
+                .and_then(|()| self.records.set(&component.id, Some(next)))
+                .map_err(|source| RecordError::Record { path, source })?;
+        }
+        Ok(Ok(Chosen { wasm, origin: component.source.clone() }))
+    }
+
+    fn admit_at_start(&mut self, id: &str, path: &Path, wasm: &[u8], digest: &Digest) -> Result<(), RecordError> {
+        let Err(untrusted) = self.trust_in_file(path, wasm, digest) else { return Ok(()) };
+        let reason = untrusted.to_string();
+        let line = Line { outcome: Outcome::Refused, ..done(HOST, Action::Start, id, *digest, None) };
+        if let Err(error) = self.audit.append(&Line { reason: Some(&reason), ..line }) {
+            tracing::error!(%error, "the audit log cannot be written");
+        }
+        Err(RecordError::Untrusted { component: id.to_owned(), path: path.to_owned(), source: Box::new(untrusted) })
+    }
+
+    /// What trust in these bytes rests on.
+    pub(super) fn trust(
+        &self,
+        component: &str,
+        wasm: &[u8],
+        digest: &Digest,
+        signature: Option<&Signature>,
+    ) -> Result<Trust, Refusal> {
+        let trust = self.policy.admit(wasm, digest, signature);
+        trust.map_err(|source| untrusted(component, source))
+    }
+
+    /// The same of a component that was kept: trust may have been withdrawn since.
+    pub(super) fn trust_in_kept(&self, component: &str, digest: &Digest) -> Result<Trust, Refusal> {
+        if !self.policy.is_set() {
+            return Ok(Trust::Unasked);
+        }
+        let wasm = self.read(digest)?;
+        let trust = self.trust_in_file(&self.artifacts.path(digest), &wasm, digest);
+        trust.map_err(|source| untrusted(component, source))
+    }
+
+    /// The same of a file with its signature beside it.
+    fn trust_in_file(&self, path: &Path, wasm: &[u8], digest: &Digest) -> Result<Trust, Untrusted> {
+        if !self.policy.is_set() {
+            return Ok(Trust::Unasked);
+        }
+        let signature = Signature::read(&Signature::beside(path))?;
+        self.policy.admit(wasm, digest, signature.as_ref())
+    }
+
+    /// The bytes of a component that was kept.
+    pub(super) fn read(&self, digest: &Digest) -> Result<Vec<u8>, Refusal> {
+        self.artifacts.read(digest).map_err(keeping("the component that served before"))
+    }
+
+    /// Keeps a component, and the signature that it came with.
+    pub(super) fn keep(&self, digest: &Digest, wasm: &[u8], signature: Option<&Signature>) -> io::Result<()> {
+        self.artifacts.keep(digest, wasm, signature)
+    }
+
+    fn keep_source(&self, path: &Path, digest: &Digest, wasm: &[u8]) -> io::Result<()> {
+        // A signature that cannot be read is none; where it is needed, that is said.
+        let signature = Signature::read(&Signature::beside(path)).ok().flatten();
+        self.keep(digest, wasm, signature.as_ref())
+    }
+
+    /// Keeps what serves, if its only copy is still the manifest's source: the next build may
+    /// overwrite that before there is a rollback.
+    pub(super) fn keep_serving(&self, slot: &Slot) -> io::Result<()> {
+        let (digest, source) = (slot.current().digest, &slot.component().source);
+        if self.artifacts.has(&digest) {
+            return Ok(());
+        }
+        match std::fs::read(source) {
+            Ok(wasm) if Digest::of(&wasm) == digest => self.keep_source(source, &digest, &wasm),
+            _ => Ok(()),
+        }
+    }
+
+    pub(super) fn log(&mut self, line: &Line<'_>) -> Result<(), Refusal> {
+        let Line { component, by, action, reason, .. } = line;
+        tracing::info!(
+            component,
+            by,
+            ?action,
+            digest = line.digest.map(|digest| digest.to_string()),
+            reason,
+            "changing what is served"
+        );
+        self.audit.append(line).map_err(keeping("the audit log"))
+    }
+
+    /// Files that no restart and no rollback asks for are only in the way of a clean folder.
+    pub(super) fn prune(&self, slots: &[Slot]) {
+        let mut wanted = self.records.digests();
+        for slot in slots {
+            let stage = slot.stage();
+            wanted.push(stage.current.digest);
+            wanted.extend(stage.previous.as_ref().map(|previous| previous.digest));
+            wanted.extend(stage.canary.as_ref().map(|canary| canary.generation.digest));
+        }
+        if let Err(error) = self.artifacts.prune(&wanted) {
+            tracing::warn!(%error, "old components cannot be removed");
+        }
+    }
+}
+
+/// The line of a change that was made.
+pub(super) fn done<'a>(
+    by: &'a str,
+    action: Action,
+    component: &'a str,
+    digest: Digest,
+    previous: Option<Digest>,
+) -> Line<'a> {
+    Line { by, action, component, digest: Some(digest), previous, outcome: Outcome::Done, trust: None, reason: None }
+}
+
+pub(super) fn keeping(what: &'static str) -> impl FnOnce(io::Error) -> Refusal {
+    move |source| Refusal::Io { what, source }
+}
+
+fn untrusted(component: &str, source: Untrusted) -> Refusal {
+    Refusal::Untrusted { component: component.to_owned(), source: Box::new(source) }
+}

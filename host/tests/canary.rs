@@ -1,0 +1,82 @@
+//! A new version on trial.
+
+use std::time::Duration;
+
+use hexad::Digest;
+use hexad::component::Terms;
+use hexad::deploy::{Order, Refusal, Report};
+
+use crate::fixture::Server;
+use crate::versions::{audit, digest, order, swap, trapping, variant};
+
+/// A request of the given caller to the component on trial.
+async fn call(server: &Server, caller: usize) -> u16 {
+    let request =
+        http::Request::get("/incoming?x").header("host", "forge.test").header("private-token", format!("t{caller}"));
+    server.host.handle(request.body(http_body_util::Empty::new()).unwrap()).await.status().as_u16()
+}
+
+fn canary(server: &Server, wasm: Vec<u8>, terms: Terms) -> Report {
+    let order = Order { canary: Some(terms), ..order("incoming", wasm) };
+    server.host.deployer().swap(&order).unwrap()
+}
+
+#[tokio::test]
+async fn a_canary_that_fails_is_taken_back_and_few_have_seen_it() {
+    let server = Server::with("");
+    let before = digest(&server, "incoming");
+    let hour = Duration::from_secs(3600);
+    assert!(canary(&server, trapping(), Terms { percent: 20.0, window: hour, ..Terms::default() }).canary);
+    let refusal = swap(&server, "incoming", variant("incoming", 1)).unwrap_err();
+    assert!(matches!(refusal, Refusal::CanaryUnderWay(_)), "{refusal}");
+    let mut failed = 0;
+    for n in 0..400 {
+        let statuses = [call(&server, n).await, call(&server, n).await];
+        // The same caller, the same side; but for the one whose first answer ended the trial.
+        assert!(statuses[0] == statuses[1] || failed == 9, "{statuses:?} after {failed}");
+        failed += statuses.iter().filter(|status| **status == 500).count();
+    }
+    assert_eq!(failed, 10, "as many as it takes to see it");
+    assert_eq!(digest(&server, "incoming"), before);
+    assert!(server.host.slots().iter().all(|slot| slot.stage().canary.is_none()));
+    let Server { host, folder } = server;
+    drop(host);
+    let last = audit(&folder).pop().unwrap();
+    assert_eq!((&last["by"], &last["action"]), (&"hexad".into(), &"rollback".into()));
+    assert!(last["reason"].as_str().unwrap().contains("100.0 % of its 10 answers failed"), "{last}");
+}
+
+#[tokio::test]
+async fn a_canary_that_does_well_is_promoted_when_its_window_is_over() {
+    let server = Server::with("");
+    let wasm = variant("incoming", 1);
+    let window = Duration::from_millis(100);
+    canary(&server, wasm.clone(), Terms { percent: 50.0, window, ..Terms::default() });
+    let mut n = 0;
+    while digest(&server, "incoming") != Digest::of(&wasm) {
+        assert_eq!(call(&server, n).await, 200);
+        n += 1;
+    }
+    let last = audit(&server.folder).pop().unwrap();
+    assert_eq!((&last["by"], &last["action"]), (&"hexad".into(), &"promote".into()));
+    let stored = std::fs::read_to_string(server.folder.path().join("data/components/active.json")).unwrap();
+    assert!(stored.contains(&Digest::of(&wasm).to_string()), "{stored}");
+}
+
+#[tokio::test]
+async fn an_operator_ends_a_trial_either_way() {
+    let server = Server::with("");
+    let before = digest(&server, "incoming");
+    let hour = Terms { percent: 100.0, window: Duration::from_secs(3600), ..Terms::default() };
+    canary(&server, trapping(), hour.clone());
+    assert_eq!(call(&server, 1).await, 500);
+    assert_eq!(server.host.deployer().roll_back("incoming", "the tests").unwrap().digest, before);
+    assert_eq!(call(&server, 1).await, 200);
+    let wasm = variant("incoming", 1);
+    canary(&server, wasm.clone(), hour);
+    assert_eq!(digest(&server, "incoming"), before);
+    server.host.deployer().promote("incoming", "the tests").unwrap();
+    assert_eq!(digest(&server, "incoming"), Digest::of(&wasm));
+    let refusal = server.host.deployer().promote("incoming", "the tests").unwrap_err();
+    assert!(matches!(refusal, Refusal::NoCanary(_)), "{refusal}");
+}

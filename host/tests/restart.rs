@@ -1,0 +1,61 @@
+//! What a host serves after a restart.
+
+use hexad::Digest;
+
+use crate::fixture::{self, guest, manifest, store};
+use crate::versions::{audit, order, variant};
+
+#[tokio::test]
+async fn a_restart_serves_what_was_swapped_in() {
+    let folder = tempfile::tempdir().unwrap();
+    let start = || fixture::start(&folder, &manifest(""), &[], store()).unwrap();
+    let host = start();
+    let wasm = variant("incoming", 1);
+    let (old, new) = (host.slots()[0].current().digest, Digest::of(&wasm));
+    host.deployer().swap(&order("incoming", wasm)).unwrap();
+    drop(host);
+
+    let host = start();
+    assert_eq!(host.slots()[0].current().digest, new);
+    // Also what it served before: its code is loaded for that.
+    assert_eq!(host.deployer().roll_back("incoming", "the tests").unwrap().digest, old);
+    drop(host);
+    assert_eq!(start().slots()[0].current().digest, old);
+}
+
+#[test]
+fn a_source_that_changed_after_the_swap_is_served_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = folder.path().join("incoming.wasm");
+    std::fs::copy(guest("incoming"), &source).unwrap();
+    let text = manifest("").replace(&format!("{:?}", guest("incoming")), &format!("{source:?}"));
+    let start = || fixture::start(&folder, &text, &[], store()).unwrap();
+    let host = start();
+    host.deployer().swap(&order("incoming", variant("incoming", 1))).unwrap();
+    drop(host);
+    std::fs::write(&source, variant("incoming", 2)).unwrap();
+    let host = start();
+    assert_eq!(host.slots()[0].current().digest, Digest::of(&variant("incoming", 2)));
+    let last = audit(&folder).pop().unwrap();
+    assert_eq!((&last["action"], &last["by"]), (&"supersede".into(), &"hexad".into()));
+    drop(host);
+    // Gone is not changed.
+    let host = start();
+    host.deployer().swap(&order("incoming", variant("incoming", 1))).unwrap();
+    drop(host);
+    std::fs::remove_file(&source).unwrap();
+    assert_eq!(start().slots()[0].current().digest, Digest::of(&variant("incoming", 1)));
+}
+
+#[test]
+fn a_damaged_component_is_not_served_after_a_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    let host = fixture::start(&folder, &manifest(""), &[], store()).unwrap();
+    let wasm = variant("incoming", 1);
+    host.deployer().swap(&order("incoming", wasm.clone())).unwrap();
+    drop(host);
+    let kept = folder.path().join(format!("data/components/{}.wasm", Digest::of(&wasm)));
+    std::fs::write(kept, variant("incoming", 2)).unwrap();
+    let error = fixture::start(&folder, &manifest(""), &[], store()).err().unwrap().to_string();
+    assert!(error.contains("`incoming`") && error.contains("digest") && error.contains("active.json"), "{error}");
+}

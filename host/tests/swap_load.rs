@@ -1,0 +1,185 @@
+//! One component is replaced while everything else goes on.
+
+use std::convert::Infallible;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::future::{Either, select};
+use futures::{SinkExt, StreamExt};
+use hexad::Digest;
+use hexad::deploy::Refusal;
+use http_body::Frame;
+use http_body_util::{BodyExt, StreamBody};
+
+use crate::fixture::{self, Server, get};
+use crate::versions::{audit, digest, incoming, order, swap, variant};
+
+/// One keep-alive client that counts answers of 200 and everything else until told to stop.
+fn client(address: SocketAddr, path: &str, stop: &AtomicBool, good: &AtomicU64, bad: &AtomicU64) {
+    let mut stream = BufReader::new(TcpStream::connect(address).unwrap());
+    let request = format!("GET {path} HTTP/1.1\r\nhost: a\r\n\r\n");
+    while !stop.load(Ordering::Relaxed) {
+        let answered = || -> std::io::Result<bool> {
+            stream.get_mut().write_all(request.as_bytes())?;
+            let (mut status, mut length, mut chunked, mut line) = (String::new(), 0, false, String::new());
+            loop {
+                line.clear();
+                if stream.read_line(&mut line)? == 0 {
+                    return Err(std::io::ErrorKind::UnexpectedEof.into());
+                }
+                match line.trim_end().split_once(": ") {
+                    Some(("content-length", value)) => length = value.parse().unwrap(),
+                    Some(("transfer-encoding", _)) => chunked = true,
+                    None if line.starts_with("HTTP/") => status = line.clone(),
+                    None => break,
+                    _ => {}
+                }
+            }
+            while chunked {
+                line.clear();
+                stream.read_line(&mut line)?;
+                let size = usize::from_str_radix(line.trim_end(), 16).unwrap();
+                stream.read_exact(&mut vec![0; size + 2])?;
+                chunked = size > 0;
+            }
+            stream.read_exact(&mut vec![0; length])?;
+            Ok(status.starts_with("HTTP/1.1 200"))
+        };
+        match { answered }() {
+            Ok(true) => good.fetch_add(1, Ordering::Relaxed),
+            Ok(false) | Err(_) => bad.fetch_add(1, Ordering::Relaxed),
+        };
+    }
+}
+
+/// Runs `work` while this many clients send all they can; how many requests were answered, and
+/// how many were not.
+fn under_load(address: SocketAddr, clients: usize, work: impl FnOnce()) -> (u64, u64) {
+    let (stop, good, bad) = (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
+    std::thread::scope(|scope| {
+        for _ in 0..clients {
+            scope.spawn(|| client(address, "/probe/hello", &stop, &good, &bad));
+        }
+        // Every client has been answered before it begins.
+        while good.load(Ordering::Relaxed) + bad.load(Ordering::Relaxed) < clients as u64 {
+            std::thread::yield_now();
+        }
+        work();
+        stop.store(true, Ordering::Relaxed);
+    });
+    (good.into_inner(), bad.into_inner())
+}
+
+#[test]
+fn no_request_fails_while_a_component_is_swapped_a_hundred_times_under_load() {
+    let mut server = Server::with("");
+    let address = server.listen();
+    let variants = [variant("probe", 1), variant("probe", 2)];
+    let (good, bad) = under_load(address, 64, || {
+        for n in 0..100 {
+            let wasm = variants[n % 2].clone();
+            let wanted = Digest::of(&wasm);
+            swap(&server, "probe", wasm).unwrap();
+            assert_eq!(digest(&server, "probe"), wanted);
+        }
+    });
+    assert_eq!(bad, 0, "of {good} requests");
+    assert_eq!(server.host.slots().iter().map(|slot| slot.current().number).max(), Some(101));
+}
+
+/// Lines of a file in `/proc/self`, as a number.
+fn status(field: &str) -> u64 {
+    let text = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = text.lines().find(|line| line.starts_with(field)).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse().unwrap()
+}
+
+/// In a process of its own, because other tests have descriptors and memory as well.
+#[test]
+fn a_thousand_swaps_leave_nothing_behind() {
+    const MARK: &str = "HEXAD_TEST_A_THOUSAND_SWAPS";
+    if std::env::var_os(MARK).is_none() {
+        let alone = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "swap::a_thousand_swaps_leave_nothing_behind", "--nocapture"])
+            .env(MARK, "")
+            .status();
+        assert!(alone.unwrap().success());
+        return;
+    }
+    let server = Server::with("");
+    let executor = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let variants = [variant("incoming", 1), variant("incoming", 2)];
+    let swaps = |count: usize| {
+        for n in 0..count {
+            swap(&server, "incoming", variants[n % 2].clone()).unwrap();
+            assert_eq!(executor.block_on(incoming(&server)).0, 200);
+        }
+        let descriptors = std::fs::read_dir("/proc/self/fd").unwrap().count();
+        let mappings = std::fs::read_to_string("/proc/self/maps").unwrap().lines().count();
+        (status("VmRSS:"), descriptors, mappings, status("Threads:"))
+    };
+    let before = swaps(50);
+    let after = swaps(1000);
+    println!("resident KiB, descriptors, mappings, threads: {before:?} before, {after:?} after");
+    // A copy of the code alone would be some 200 MiB.
+    assert!(after.0 < before.0 + 8 * 1024, "{before:?} {after:?}");
+    assert!(after.1 <= before.1 + 2, "{before:?} {after:?}");
+    assert!(after.2 <= before.2 + 64, "{before:?} {after:?}");
+    assert!(after.3 <= before.3 + 1, "{before:?} {after:?}");
+}
+
+#[tokio::test]
+async fn a_request_under_way_ends_on_the_old_generation() {
+    let server = Server::with("");
+    let response = server.send(get("flood?mib=8")).await;
+    swap(&server, "probe", variant("probe", 1)).unwrap();
+    assert_eq!(server.ok("hello").await, "hello");
+    let body = response.into_body().collect().await.unwrap().to_bytes();
+    assert_eq!(body.len(), 8 << 20);
+}
+
+#[tokio::test]
+async fn an_upload_under_way_ends_on_the_old_generation() {
+    let server = Server::with("");
+    let (mut sender, parts) = futures::channel::mpsc::channel(0);
+    let body = StreamBody::new(parts.map(|part| Ok::<_, Infallible>(Frame::data(part))));
+    let request = http::Request::post("/probe/count").header("host", "forge.test").body(body).unwrap();
+    let mut answer = std::pin::pin!(server.host.handle(request));
+    // More than the channel holds, so the guest has begun to read.
+    for _ in 0..3 {
+        let sent = select(answer.as_mut(), sender.send(Bytes::from_static(b"12345")));
+        assert!(matches!(sent.await, Either::Right((Ok(()), _))));
+    }
+    swap(&server, "probe", variant("probe", 1)).unwrap();
+    assert_eq!(server.ok("served").await, "1", "a fresh instance of the new one");
+    let send_rest = async {
+        sender.send(Bytes::from_static(b"67890")).await.unwrap();
+        drop(sender);
+    };
+    let (answer, ()) = futures::join!(answer, send_rest);
+    assert_eq!(fixture::text(answer).await, (200, "20".to_owned()));
+}
+
+#[test]
+fn a_host_that_stops_takes_no_swap() {
+    let mut server = Server::with("");
+    let address = server.listen();
+    let deployer = server.host.deployer().clone();
+    let mut slow = TcpStream::connect(address).unwrap();
+    slow.write_all(b"GET /probe/flood?mib=32 HTTP/1.1\r\nhost: a\r\n\r\n").unwrap();
+    slow.read_exact(&mut [0; 12]).unwrap();
+    let Server { host, folder } = server;
+    let stopping = std::thread::spawn(move || host.stop(Duration::from_secs(60)));
+    while deployer.is_open() {
+        std::thread::yield_now();
+    }
+    let refusal = deployer.swap(&order("probe", variant("probe", 1))).unwrap_err();
+    assert!(matches!(refusal, Refusal::Stopping), "{refusal}");
+    drop(deployer);
+    slow.read_to_end(&mut Vec::new()).unwrap();
+    stopping.join().unwrap();
+    assert_eq!(audit(&folder).len(), 1);
+}

@@ -1,0 +1,59 @@
+//! Components to swap in, and what shows that they were.
+
+use hexad::Digest;
+use hexad::deploy::{Order, Refusal, Report};
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::fixture::{self, Server, guest};
+
+/// A built guest with a mark in it that changes its digest and nothing else.
+pub fn variant(name: &str, mark: u8) -> Vec<u8> {
+    let mut wasm = std::fs::read(guest(name)).unwrap();
+    // A custom section: its id, its length, the length of its name, its name, its content.
+    wasm.extend([0, 6, 4, b'm', b'a', b'r', b'k', mark]);
+    wasm
+}
+
+/// A component of the 0.2 generation that traps at every request.
+pub fn trapping() -> Vec<u8> {
+    wat::parse_str(
+        r#"(component
+            (import "wasi:http/types@0.2.0" (instance $types
+                (export "incoming-request" (type (sub resource)))
+                (export "response-outparam" (type (sub resource)))))
+            (alias export $types "incoming-request" (type $request))
+            (alias export $types "response-outparam" (type $out))
+            (core module $m (func (export "handle") (param i32 i32) unreachable))
+            (core instance $i (instantiate $m))
+            (type $handle (func (param "request" (own $request)) (param "response-out" (own $out))))
+            (func $f (type $handle) (canon lift (core func $i "handle")))
+            (instance $handler (export "handle" (func $f)))
+            (export "wasi:http/incoming-handler@0.2.0" (instance $handler)))"#,
+    )
+    .unwrap()
+}
+
+pub fn order(component: &str, wasm: Vec<u8>) -> Order {
+    Order { component: component.into(), wasm: wasm.into(), signature: None, by: "the tests".into(), canary: None }
+}
+
+pub fn swap(server: &Server, component: &str, wasm: Vec<u8>) -> Result<Report, Refusal> {
+    server.host.deployer().swap(&order(component, wasm))
+}
+
+pub fn digest(server: &Server, component: &str) -> Digest {
+    let slot = server.host.slots().iter().find(|slot| slot.component().id == component).unwrap();
+    slot.current().digest
+}
+
+/// The audit log, one value a line.
+pub fn audit(folder: &TempDir) -> Vec<Value> {
+    let text = std::fs::read_to_string(folder.path().join("data/audit.ndjson")).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+pub async fn incoming(server: &Server) -> (u16, String) {
+    let request = http::Request::get("/incoming?x").header("host", "forge.test");
+    fixture::text(server.host.handle(request.body(http_body_util::Empty::new()).unwrap()).await).await
+}
