@@ -173,7 +173,7 @@ fn maintenance_goes_through_everything_and_finds_nothing_wrong() {
         assert_eq!(statuses, [401, 403, 200], "{task}");
     }
     let checked = post("fsck", ADMIN, json!({})).json();
-    assert_eq!((&checked["cursor"], &checked["roots"], &checked["versions"]), (&json!(null), &json!(1), &json!(13)));
+    assert_eq!((&checked["cursor"], &checked["roots"], &checked["blobs"]), (&json!(null), &json!(1), &json!(13)));
     assert_eq!((&checked["failed"], checked["bytes"].as_u64() > Some(3_000_000)), (&json!(0), true), "{checked}");
     let marked = post("gc", ADMIN, json!({})).json();
     assert_eq!((&marked["roots"], &marked["wait_seconds"]), (&json!(1), &json!(120)), "{marked}");

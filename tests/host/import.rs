@@ -8,7 +8,7 @@ use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 /// What the component puts in one batch at most.
-const BATCH: u64 = 65_536;
+const BATCH: u64 = 32_768;
 /// A batch and a part of the next.
 const SENT: u64 = BATCH + 9_000;
 

@@ -16,7 +16,7 @@ fn store(data: &Path) -> Vec<u8> {
     let server = Server::start(data);
     forge::seed(&server);
     let registry = Registry::new(&server, PUBLIC, DEVELOPER);
-    let tarball = package::tarball("lib", "1.0.0", 1_200_000, 1);
+    let tarball = package::tarball("lib", "1.0.0", 1_500_000, 1);
     assert_eq!(registry.publish("lib", "1.0.0", &tarball).expect("an answer").status, 200);
     let second = package::tarball("lib", "1.1.0", 1000, 2);
     assert_eq!(registry.publish("lib", "1.1.0", &second).expect("an answer").status, 200);
@@ -40,7 +40,7 @@ fn garbage_is_removed_from_a_running_server_and_what_is_published_stays() {
         (&["gc", "--dry-run"][..], "package-registry: garbage: 3 of "),
         (&["gc", "--no-wait"], "package-registry: removed: 3 of "),
         (&["gc", "--no-wait"], "package-registry: removed: 0 of "),
-        (&["fsck"], "package-registry: 1 root and 1.2 MiB of files checked, 0 problems"),
+        (&["fsck"], "package-registry: 1 root and 1.4 MiB of files checked, 0 problems"),
     ] {
         let output = command(arguments, &place);
         let said = printed(&output);
