@@ -1,6 +1,7 @@
 //! A host in a process of its own, on a port of its own, with a store of its own.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write as _};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
@@ -77,6 +78,20 @@ impl Server {
         // Whatever else it prints must not fill the pipe.
         std::thread::spawn(move || lines.for_each(drop));
         Server { child, url, data: data.to_owned() }
+    }
+
+    /// Sends a body of an import that does not end, and returns its connection. `area` is the end of
+    /// the import's path.
+    pub fn begin_import(&self, area: &str, token: &str, lines: &str) -> TcpStream {
+        let address = self.url.strip_prefix("http://").expect("an address");
+        let mut stream = TcpStream::connect(address).expect("a connection");
+        let head = format!(
+            "POST /api/v4/import/{area} HTTP/1.1\r\nhost: {address}\r\nprivate-token: {token}\r\n\
+             content-type: application/x-ndjson\r\ntransfer-encoding: chunked\r\n\r\n{:x}\r\n{lines}\r\n",
+            lines.len()
+        );
+        stream.write_all(head.as_bytes()).expect("the host reads");
+        stream
     }
 
     /// Kills the process at once, as a power cut would, and returns its store.

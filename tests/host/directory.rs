@@ -4,8 +4,6 @@
 
 use hexad_tests::server::{BOOTSTRAP_TOKEN, Server};
 use serde_json::Value;
-use std::io::Write as _;
-use std::net::TcpStream;
 use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
 
@@ -52,24 +50,11 @@ fn import(server: &Server, lines: String) {
     assert!(text.contains("\"failed\":0"), "{text}");
 }
 
-/// Sends a body that does not end, and returns its connection.
-fn begin(server: &Server, lines: &str) -> TcpStream {
-    let address = server.url.strip_prefix("http://").expect("an address");
-    let mut stream = TcpStream::connect(address).expect("a connection");
-    let head = format!(
-        "POST /api/v4/import/directory HTTP/1.1\r\nhost: {address}\r\nprivate-token: {BOOTSTRAP_TOKEN}\r\n\
-         content-type: application/x-ndjson\r\ntransfer-encoding: chunked\r\n\r\n{:x}\r\n{lines}\r\n",
-        lines.len()
-    );
-    stream.write_all(head.as_bytes()).expect("the host reads");
-    stream
-}
-
 #[test]
 fn an_import_that_is_killed_leaves_a_catalog_that_agrees_with_the_records() {
     let data = tempfile::tempdir().expect("a temporary folder");
     let server = Server::start(data.path());
-    let open = begin(&server, &lines(1..=2 * BATCH));
+    let open = server.begin_import("directory", BOOTSTRAP_TOKEN, &lines(1..=2 * BATCH));
     let started = Instant::now();
     while !is_recorded(&server, BATCH + INTO) {
         assert!(started.elapsed() < PATIENCE, "the second batch never came");

@@ -3,8 +3,6 @@
 
 use hexad_tests::forge::{self, ADMIN, PUBLIC};
 use hexad_tests::server::Server;
-use std::io::Write as _;
-use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 /// What the component puts in one batch at most.
@@ -38,25 +36,12 @@ fn import(server: &Server, lines: String) {
     assert_eq!(answer.expect("an answer").status(), 200);
 }
 
-/// Sends a body that does not end, and returns its connection.
-fn begin(server: &Server, lines: &str) -> TcpStream {
-    let address = server.url.strip_prefix("http://").expect("an address");
-    let mut stream = TcpStream::connect(address).expect("a connection");
-    let head = format!(
-        "POST /api/v4/import/issues HTTP/1.1\r\nhost: {address}\r\nprivate-token: {ADMIN}\r\n\
-         content-type: application/x-ndjson\r\ntransfer-encoding: chunked\r\n\r\n{:x}\r\n{lines}\r\n",
-        lines.len()
-    );
-    stream.write_all(head.as_bytes()).expect("the host reads");
-    stream
-}
-
 #[test]
 fn an_import_that_is_killed_leaves_whole_batches() {
     let data = tempfile::tempdir().expect("a temporary folder");
     let server = Server::start(data.path());
     forge::seed(&server);
-    let open = begin(&server, &lines(1..=SENT));
+    let open = server.begin_import("issues", ADMIN, &lines(1..=SENT));
     let started = Instant::now();
     while count(&server, "") == 0 {
         assert!(started.elapsed() < PATIENCE, "the first batch never came");

@@ -1,6 +1,7 @@
 use super::*;
 use crate::double::{self, CountingEntropy, FailingStore, MemoryStore, NOW};
 use crate::gc::GRACE;
+use crate::store::Store;
 use std::rc::Rc;
 
 /// An area of blobs that name other blobs, by numbers; key `root` is a root.
