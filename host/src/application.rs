@@ -1,7 +1,9 @@
 //! Following one request: route → slot → lease → instance → response.
 
+use std::future::{pending, poll_fn};
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use http::header::{CONTENT_LENGTH, EXPECT, HOST};
@@ -10,13 +12,12 @@ use http::{HeaderMap, Method, Request, Response, StatusCode, Uri, Version};
 use http_body::Body;
 use http_body_util::BodyExt;
 use wasmtime_wasi_http::WasiBody;
-use wasmtime_wasi_http::handler::{ExpirationError, InstantiationError, TrapOrPanicError};
 
 use crate::body::{GuestBody, RequestBody, ResponseBody};
 use crate::caller;
-use crate::component::{Refused, Slot, Trial};
+use crate::component::{Refused, Run, Slot, Trial, Unanswered};
 use crate::deploy::Event;
-use crate::exchange::{Exchange, Lease};
+use crate::exchange::Exchange;
 use crate::ingress::Arrival;
 use crate::keyvalue::Call;
 use crate::memo::Memo;
@@ -216,7 +217,7 @@ async fn serve(
         }
         Err(Refused::Failing(retry_after)) => return reply::failing(retry_after),
     };
-    let Some(handler) = generation.handler(shard) else {
+    let Some(pool) = generation.pool(shard) else {
         return reply::internal_error(Refusal::Failed);
     };
     if let Some(trace) = trace {
@@ -225,16 +226,19 @@ async fn serve(
     }
 
     let request = Request::from_parts(parts, body.boxed_unsync());
-    let handled = handler.handle((exchange.clone(), lease.clone()), request);
-    let head = tokio::select! {
-        biased;
-        () = exchange.too_large() => return reply::too_large(limits.max_body),
-        () = exchange.expired() => return out_of_time(&exchange),
-        handled = handled => handled,
-    };
-    let response = match head {
-        Ok(response) => response,
-        Err(error) => return failed(slot, &exchange, &error),
+    let mut run = Run::new(pool.clone(), exchange.clone(), lease.clone(), request);
+    let head = poll_fn(|cx| {
+        let head = run.poll_head(cx);
+        // Whatever the guest makes of a body that was cut off.
+        match exchange.poll_too_large(cx) {
+            Poll::Ready(()) => Poll::Ready(None),
+            Poll::Pending => head.map(Some),
+        }
+    });
+    let response = match head.await {
+        Some(Ok(response)) => response,
+        Some(Err(error)) => return failed(slot, &exchange, &error),
+        None => return reply::too_large(limits.max_body),
     };
 
     // Nothing is acknowledged before it is durable, and from here on nobody waits for the
@@ -246,6 +250,7 @@ async fn serve(
         biased;
         durable = exchange.writes.durable(backend) => durable,
         () = exchange.expired() => return out_of_time(&exchange),
+        () = run.over() => pending().await,
     };
     drop(commit);
     if let Err(error) = durable {
@@ -268,7 +273,7 @@ async fn serve(
     });
     let (head, body) = response.into_parts();
     let body = GuestBody::new(body, bodiless, limits.max_response, recording, exchange, lease);
-    Response::from_parts(head, if bodiless { body.boxed_unsync() } else { body.gather().await })
+    Response::from_parts(head, if bodiless { body.skip(run) } else { body.gather(run) })
 }
 
 fn out_of_time(exchange: &Exchange) -> Response<ResponseBody> {
@@ -278,27 +283,23 @@ fn out_of_time(exchange: &Exchange) -> Response<ResponseBody> {
     }
 }
 
-fn failed(slot: &Slot, exchange: &Exchange, error: &wasmtime::Error) -> Response<ResponseBody> {
+fn failed(slot: &Slot, exchange: &Exchange, error: &Unanswered) -> Response<ResponseBody> {
     let component = &slot.component().id;
-    if error.is::<ExpirationError>() || exchange.expires_at() <= Instant::now() {
+    if exchange.is_expired() || exchange.expires_at() <= Instant::now() {
         return out_of_time(exchange);
     }
     if exchange.is_out_of_cpu_time() {
         return reply::out_of_cpu_time();
     }
-    if let Some(full) = error.downcast_ref::<InstantiationError<(Arc<Exchange>, Arc<Lease>)>>() {
-        if let Some(suppressed) = slot.complaints().pass() {
-            tracing::warn!(component, error = format!("{:#}", full.error), suppressed, "no instance could be made");
-        }
-        return reply::unavailable(Refusal::NoInstance);
-    }
-    // The worker has logged why it ended.
-    if !error.is::<TrapOrPanicError>()
+    if !matches!(error, Unanswered::Ended)
         && let Some(suppressed) = slot.complaints().pass()
     {
-        tracing::warn!(component, error = format!("{error:#}"), suppressed, "the component gave no response");
+        tracing::warn!(component, %error, suppressed, "the component gave no response");
     }
-    reply::internal_error(Refusal::Failed)
+    match error {
+        Unanswered::NoInstance(_) => reply::unavailable(Refusal::NoInstance),
+        Unanswered::Ended | Unanswered::Refused(_) => reply::internal_error(Refusal::Failed),
+    }
 }
 
 fn content_length(headers: &HeaderMap) -> Option<u64> {

@@ -2,10 +2,9 @@
 //! its deadline.
 
 use std::collections::VecDeque;
-use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -15,6 +14,7 @@ use http_body_util::{BodyExt, Full};
 use tokio::time::Sleep;
 use wasmtime_wasi_http::{Error as WasiError, WasiBody};
 
+use crate::component::Run;
 use crate::exchange::{Exchange, Lease};
 use crate::memo::Recording;
 
@@ -235,16 +235,19 @@ impl GuestBody {
         Self { inner, early, exchange, lease, deadline: None, owed, limit, room: limit, recording }
     }
 
-    /// Takes what the guest has written already, without waiting for more. If that is all, it goes
-    /// out with the head: in one write and with its length, and the instance is free for its next
-    /// request.
-    pub async fn gather(mut self) -> ResponseBody {
+    /// Takes what the guest writes as long as it need not wait. If that is all, it goes out with the
+    /// head, in one write and with its length, and the run is over; otherwise it goes on by itself.
+    pub fn gather(mut self, mut run: Run) -> ResponseBody {
+        run.answered();
         let mut length = 0;
+        let mut nudged = false;
         // Nobody asks for the end of a body whose length is declared.
         while self.owed != Some(0) {
-            match poll_fn(|cx| Poll::Ready(Pin::new(&mut self).poll_guest(cx))).await {
+            // Whoever takes the rest asks again, and is woken then.
+            match Pin::new(&mut self).poll_written(&mut Context::from_waker(Waker::noop())) {
                 Poll::Ready(None) => break,
                 Poll::Ready(Some(frame)) => {
+                    nudged = false;
                     let data = frame.as_ref().ok().and_then(Frame::data_ref).map(|data| data.len() as u64);
                     self.early.push_back(frame);
                     match data {
@@ -253,15 +256,30 @@ impl GuestBody {
                         _ => return self.boxed_unsync(),
                     }
                 }
-                Poll::Pending => return self.boxed_unsync(),
+                Poll::Pending if nudged => return self.boxed_unsync(),
+                Poll::Pending => {
+                    run.nudge();
+                    nudged = true;
+                }
             }
         }
         let data = |frame: Result<Frame<Bytes>, BodyError>| frame.ok()?.into_data().ok();
         let mut chunks: Vec<Bytes> = self.early.drain(..).filter_map(data).collect();
+        drop(self);
+        run.nudge();
         full(match chunks.as_mut_slice() {
             [whole] => std::mem::take(whole),
             chunks => chunks.concat().into(),
         })
+    }
+
+    /// The body is not sent, whatever the guest writes.
+    pub fn skip(self, mut run: Run) -> ResponseBody {
+        run.answered();
+        let declared = self.inner.size_hint();
+        drop(self);
+        run.nudge();
+        nothing(declared)
     }
 
     fn end(&mut self) {
@@ -269,47 +287,46 @@ impl GuestBody {
         self.lease = None;
     }
 
-    fn poll_guest(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+    /// What the guest has written. It does not look at the clock.
+    fn poll_written(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         if self.lease.is_none() {
             return Poll::Ready(None);
         }
-        let outcome = match Pin::new(&mut self.inner).poll_frame(cx) {
-            Poll::Ready(Some(Ok(frame))) => {
+        let end = match ready!(Pin::new(&mut self.inner).poll_frame(cx)) {
+            Some(Ok(frame)) => {
                 let length = frame.data_ref().map_or(0, |data| data.len() as u64);
                 let Some(room) = self.room.checked_sub(length) else {
                     if let Some(lease) = &self.lease {
                         lease.cut_off();
                     }
-                    self.recording = None;
-                    self.end();
-                    return Poll::Ready(Some(Err(BodyError::TooLarge { limit: self.limit })));
+                    let limit = self.limit;
+                    return Poll::Ready(self.finish(Some(BodyError::TooLarge { limit })));
                 };
                 self.room = room;
                 self.owed = self.owed.map(|owed| owed.saturating_sub(length));
                 self.recording.take_if(|recording| frame.data_ref().is_none_or(|data| !recording.hears(data)));
                 return Poll::Ready(Some(Ok(frame)));
             }
-            Poll::Ready(Some(Err(error))) => Some(Err(BodyError::Guest(error))),
+            Some(Err(error)) => Some(BodyError::Guest(error)),
             // The stream of a guest that died just ends.
-            Poll::Ready(None) if self.exchange.is_broken() => Some(Err(BodyError::Broken)),
-            Poll::Ready(None) => self.owed.filter(|owed| *owed > 0).map(|missing| Err(BodyError::Short { missing })),
-            Poll::Pending => {
-                let this = &mut *self;
-                let at = this.exchange.expires_at().into();
-                let deadline = this.deadline.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(at)));
-                ready!(deadline.as_mut().poll(cx));
-                Some(Err(BodyError::Timeout))
-            }
+            None if self.exchange.is_broken() => Some(BodyError::Broken),
+            None => self.owed.filter(|owed| *owed > 0).map(|missing| BodyError::Short { missing }),
         };
-        match (&outcome, self.recording.take()) {
-            (None, Some(recording)) => recording.complete(),
-            (_, recording) => drop(recording),
-        }
-        if let (None, Some(lease)) = (&outcome, &self.lease) {
-            lease.answered(&self.exchange);
+        Poll::Ready(self.finish(end))
+    }
+
+    fn finish(&mut self, error: Option<BodyError>) -> Option<Result<Frame<Bytes>, BodyError>> {
+        let recording = self.recording.take();
+        if error.is_none() {
+            if let Some(recording) = recording {
+                recording.complete();
+            }
+            if let Some(lease) = &self.lease {
+                lease.answered(&self.exchange);
+            }
         }
         self.end();
-        Poll::Ready(outcome)
+        error.map(Err)
     }
 }
 
@@ -318,10 +335,17 @@ impl Body for GuestBody {
     type Error = BodyError;
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
-        match self.early.pop_front() {
-            Some(frame) => Poll::Ready(Some(frame)),
-            None => self.poll_guest(cx),
+        if let Some(frame) = self.early.pop_front() {
+            return Poll::Ready(Some(frame));
         }
+        if let Poll::Ready(written) = self.as_mut().poll_written(cx) {
+            return Poll::Ready(written);
+        }
+        let this = &mut *self;
+        let at = this.exchange.expires_at().into();
+        let deadline = this.deadline.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(at)));
+        ready!(deadline.as_mut().poll(cx));
+        Poll::Ready(this.finish(Some(BodyError::Timeout)))
     }
 
     fn is_end_stream(&self) -> bool {

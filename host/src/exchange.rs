@@ -2,11 +2,12 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use futures::task::AtomicWaker;
 use http::Uri;
-use tokio::sync::{Notify, OwnedSemaphorePermit};
+use tokio::sync::OwnedSemaphorePermit;
 
 use crate::component::Generation;
 use crate::keyvalue::WriteScope;
@@ -29,8 +30,12 @@ pub struct Exchange {
     waits_for_client: AtomicBool,
     head_at: OnceLock<Instant>,
     ended_at: OnceLock<Instant>,
+    /// Who waits for the end.
+    waits_for_end: AtomicWaker,
     too_large: AtomicBool,
-    too_large_found: Notify,
+    /// Who waits for the head, and wants to know that the body is too large.
+    waits_for_head: AtomicWaker,
+    expired: AtomicBool,
     broken: AtomicBool,
     out_of_cpu_time: AtomicBool,
 }
@@ -49,8 +54,10 @@ impl Exchange {
             waits_for_client: AtomicBool::new(false),
             head_at: OnceLock::new(),
             ended_at: OnceLock::new(),
+            waits_for_end: AtomicWaker::new(),
             too_large: AtomicBool::new(false),
-            too_large_found: Notify::new(),
+            waits_for_head: AtomicWaker::new(),
+            expired: AtomicBool::new(false),
             broken: AtomicBool::new(false),
             out_of_cpu_time: AtomicBool::new(false),
         }
@@ -100,23 +107,33 @@ impl Exchange {
     /// The response's body is complete, or nobody wants the rest.
     pub fn ended(&self) {
         let _ = self.ended_at.set(Instant::now());
+        self.waits_for_end.wake();
+    }
+
+    /// Ready once the response has ended. One may ask at a time.
+    pub fn poll_ended(&self, cx: &mut Context<'_>) -> Poll<()> {
+        if self.ended_at.get().is_none() {
+            self.waits_for_end.register(cx.waker());
+        }
+        // It may have ended meanwhile.
+        match self.ended_at.get() {
+            Some(_) => Poll::Ready(()),
+            None => Poll::Pending,
+        }
     }
 
     /// The request's body has passed the limit.
     pub fn found_too_large(&self) {
         self.too_large.store(true, Ordering::SeqCst);
-        self.too_large_found.notify_waiters();
+        self.waits_for_head.wake();
     }
 
-    /// Returns once the request's body has passed the limit.
-    pub async fn too_large(&self) {
-        loop {
-            let mut found = std::pin::pin!(self.too_large_found.notified());
-            found.as_mut().enable();
-            if self.too_large.load(Ordering::SeqCst) {
-                return;
-            }
-            found.await;
+    /// Ready once the request's body has passed the limit. One may ask at a time.
+    pub fn poll_too_large(&self, cx: &mut Context<'_>) -> Poll<()> {
+        self.waits_for_head.register(cx.waker());
+        match self.too_large.load(Ordering::SeqCst) {
+            true => Poll::Ready(()),
+            false => Poll::Pending,
         }
     }
 
@@ -149,6 +166,16 @@ impl Exchange {
         self.started + longest.min(progress.saturating_add(self.request_timeout))
     }
 
+    /// The guest is to end.
+    pub fn expire(&self) {
+        self.expired.store(true, Ordering::SeqCst);
+    }
+
+    /// Whether the guest was ended because its time was over.
+    pub fn is_expired(&self) -> bool {
+        self.expired.load(Ordering::SeqCst)
+    }
+
     /// Returns once the guest's time is over.
     pub async fn expired(&self) {
         loop {
@@ -162,21 +189,19 @@ impl Exchange {
 }
 
 /// A request's hold on what serves it: the generation, a place among the component's concurrent
-/// requests, and the instance, which takes no other request while the lease lives.
+/// requests.
 ///
 /// It is shared by the guest's call and the response's body and ends with the later of them.
 pub struct Lease {
     place: Mutex<Option<OwnedSemaphorePermit>>,
     generation: Arc<Generation>,
     counters: Arc<Counters>,
-    /// Wakes the instance's worker, so that it looks for its next request.
-    worker: OnceLock<Arc<AtomicWaker>>,
 }
 
 impl Lease {
     /// `counters` are the component's on the shard of the request.
     pub fn new(place: OwnedSemaphorePermit, generation: Arc<Generation>, counters: Arc<Counters>) -> Self {
-        Self { place: Mutex::new(Some(place)), generation, counters, worker: OnceLock::new() }
+        Self { place: Mutex::new(Some(place)), generation, counters }
     }
 
     /// The response was complete.
@@ -193,18 +218,5 @@ impl Lease {
     /// does not read it.
     pub fn instance_ended(&self) {
         drop(self.place.lock().unwrap_or_else(PoisonError::into_inner).take());
-    }
-
-    /// Names the worker that waits for the end of the lease.
-    pub fn taken_by(&self, worker: Arc<AtomicWaker>) {
-        let _ = self.worker.set(worker);
-    }
-}
-
-impl Drop for Lease {
-    fn drop(&mut self) {
-        if let Some(worker) = self.worker.get() {
-            worker.wake();
-        }
     }
 }

@@ -6,14 +6,13 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use tokio::time::error::Elapsed;
-use wasmtime_wasi_http::handler::{ProxyHandler, ProxyPre};
+use wasmtime_wasi_http::handler::ProxyPre;
 use wasmtime_wasi_http::{p2, p3};
 
 use super::area::{self, AreaError, Description};
 use super::breaker::{Breakers, Health};
 use super::capabilities;
-use super::rest::Rest;
-use super::worker::{self, Instances};
+use super::pool::{Origin, Pool};
 use crate::guest::{Guest, Outward, Printer};
 use crate::keyvalue::KeyValue;
 use crate::manifest::Component;
@@ -34,8 +33,8 @@ pub struct Generation {
     pub description: Option<Description>,
     pub loaded_at: SystemTime,
     breakers: Arc<Breakers>,
-    handlers: Vec<ProxyHandler<Instances>>,
-    rest: Arc<Rest>,
+    /// One for each shard.
+    pools: Vec<Arc<Pool>>,
 }
 
 /// The bytes of a component, and where they are from, for the sentence that refuses them.
@@ -132,37 +131,26 @@ impl Generation {
         }
 
         let proxy = Arc::new(proxy);
-        let rest = Arc::new(Rest::default());
         let breakers = Arc::new(Breakers::new(&component.id, number));
-        let handlers = backends.iter().enumerate().map(|(shard, backend)| {
+        let pools = backends.iter().enumerate().map(|(shard, backend)| {
             let outward = outbound.map(|outbound| Outward::new(outbound.clone(), shard)).unwrap_or_default();
-            ProxyHandler::new(Instances {
+            Arc::new(Pool::new(Origin {
                 runtime: runtime.clone(),
                 pre: proxy.clone(),
                 component: component.clone(),
                 printer: printer.clone(),
                 backend: backend.clone(),
                 outward,
-                failures: worker::failures(),
                 breakers: breakers.clone(),
-                rest: rest.clone(),
                 counters: metrics.shard(shard).cloned().unwrap_or_default(),
-            })
+            }))
         });
-        Ok(Self {
-            number,
-            digest,
-            description,
-            loaded_at: SystemTime::now(),
-            breakers: breakers.clone(),
-            handlers: handlers.collect(),
-            rest: rest.clone(),
-        })
+        Ok(Self { number, digest, description, loaded_at: SystemTime::now(), pools: pools.collect(), breakers })
     }
 
-    /// What runs requests on the given shard.
-    pub(crate) fn handler(&self, shard: usize) -> Option<&ProxyHandler<Instances>> {
-        self.handlers.get(shard)
+    /// Its instances on the given shard.
+    pub(crate) fn pool(&self, shard: usize) -> Option<&Arc<Pool>> {
+        self.pools.get(shard)
     }
 
     /// Lets a request through, or says how long it is to wait before it comes again.
@@ -182,11 +170,11 @@ impl Generation {
     /// Requests no longer come: instances end as soon as they have nothing to do. What is ready
     /// stays ready, for a rollback.
     pub(crate) fn retire(&self) {
-        self.rest.begin();
+        self.pools.iter().for_each(|pool| pool.rest());
     }
 
     /// Requests come again.
     pub(crate) fn resume(&self) {
-        self.rest.end();
+        self.pools.iter().for_each(|pool| pool.resume());
     }
 }

@@ -10,12 +10,13 @@ mod breaker;
 mod canary;
 mod capabilities;
 mod generation;
-mod rest;
+mod pool;
+mod run;
 mod slot;
-mod worker;
 
 pub use area::{AreaError, Description};
 pub use breaker::Health;
 pub use canary::{Canary, Terms, Verdict};
 pub use generation::{Artifact, Generation, LoadError};
+pub use run::{Run, Unanswered};
 pub use slot::{Refused, Slot, Stage, Trial};

@@ -94,12 +94,7 @@ impl Guest {
             if busy.spent() > cpu_time {
                 return Err(OutOfCpuTime.into());
             }
-            let busy = busy.clone();
-            let yielded = async move {
-                tokio::task::yield_now().await;
-                busy.begin();
-            };
-            Ok(UpdateDeadline::YieldCustom(1, Box::pin(yielded)))
+            Ok(UpdateDeadline::YieldCustom(1, Box::pin(tokio::task::yield_now())))
         });
         store
     }

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use opentelemetry_sdk::trace::Span;
 
-use crate::metrics::{Busy, Counters, Operation};
+use crate::metrics::{Counters, Operation};
 use crate::trace::{self, Trace};
 
 /// An operation under way. It is over when it is dropped, as when its instance ends.
@@ -14,20 +14,13 @@ pub struct Call {
     started: Instant,
     counters: Arc<Counters>,
     span: Option<Span>,
-    guest: Option<Arc<Busy>>,
 }
 
 impl Call {
     /// `store` is the label, or empty for an operation on none.
     pub fn begin(operation: Operation, counters: &Arc<Counters>, trace: Option<&Arc<Trace>>, store: &str) -> Self {
         let span = trace.and_then(|trace| trace.operation(operation.name(), store));
-        Self { operation, started: Instant::now(), counters: counters.clone(), span, guest: None }
-    }
-
-    /// With its end a guest goes on.
-    pub fn of_guest(mut self, busy: &Arc<Busy>) -> Self {
-        self.guest = Some(busy.clone());
-        self
+        Self { operation, started: Instant::now(), counters: counters.clone(), span }
     }
 
     /// It has not done what it was to do.
@@ -41,8 +34,5 @@ impl Call {
 impl Drop for Call {
     fn drop(&mut self) {
         self.counters.operated(self.operation, self.started.elapsed());
-        if let Some(busy) = &self.guest {
-            busy.go_on();
-        }
     }
 }

@@ -104,8 +104,7 @@ impl KeyValueView<'_> {
     pub(super) fn begin(&self, operation: Operation, bucket: &Resource<Bucket>) -> Call {
         let trace = self.ctx.trace.as_ref();
         let bucket = trace.and_then(|_| self.table.get(bucket).ok());
-        let busy = &self.ctx.busy;
-        Call::begin(operation, busy.counters(), trace, bucket.map_or("", |bucket| &bucket.label)).of_guest(busy)
+        Call::begin(operation, &self.ctx.counters, trace, bucket.map_or("", |bucket| &bucket.label))
     }
 
     pub(super) fn readable(&self, bucket: &Resource<Bucket>, key: &str) -> Result<Key, Failure> {
@@ -319,9 +318,7 @@ impl atomics::Host for KeyValueView<'_> {
 impl KeyValueView<'_> {
     /// Returns a handle with the latest value if the race is lost.
     async fn compare_and_swap(&mut self, cas: Cas, value: Vec<u8>) -> Result<Option<Resource<Cas>>, Failure> {
-        let busy = &self.ctx.busy;
-        let call = Call::begin(Operation::Swap, busy.counters(), self.ctx.trace.as_ref(), &cas.key.store);
-        let call = call.of_guest(busy);
+        let call = Call::begin(Operation::Swap, &self.ctx.counters, self.ctx.trace.as_ref(), &cas.key.store);
         let outcome = async {
             check_value(&value)?;
             let Cas { key, expected, .. } = cas;
@@ -329,7 +326,7 @@ impl KeyValueView<'_> {
             let outcome = ctx.backend.cas(&ctx.scope.ledger, key.clone(), expected, value).await?;
             if matches!(outcome, Swap::Lost(_)) {
                 ctx.behind = true;
-                ctx.busy.counters().swaps_lost.add(1);
+                ctx.counters.swaps_lost.add(1);
             }
             ctx.after_write([key.clone()]).await?;
             match outcome {

@@ -18,7 +18,7 @@ use wasmtime::component::{HasData, Linker, ResourceTable};
 pub use call::Call;
 pub use grants::Grants;
 
-use crate::metrics::Busy;
+use crate::metrics::Counters;
 use crate::store::{Backend, Error, Key, Ledger};
 use crate::testimony::Testimony;
 use crate::trace::Trace;
@@ -63,7 +63,7 @@ impl WriteScope {
 pub struct KeyValue {
     backend: Arc<dyn Backend>,
     grants: Arc<Grants>,
-    busy: Arc<Busy>,
+    counters: Arc<Counters>,
     scope: WriteScope,
     testimony: Option<Arc<Testimony>>,
     trace: Option<Arc<Trace>>,
@@ -80,12 +80,12 @@ pub struct KeyValue {
 }
 
 impl KeyValue {
-    /// `busy` is the instance's.
-    pub fn new(backend: Arc<dyn Backend>, grants: Arc<Grants>, busy: Arc<Busy>) -> Self {
+    /// `counters` are where its operations are counted.
+    pub fn new(backend: Arc<dyn Backend>, grants: Arc<Grants>, counters: Arc<Counters>) -> Self {
         Self {
             backend,
             grants,
-            busy,
+            counters,
             scope: WriteScope::default(),
             testimony: None,
             trace: None,

@@ -6,9 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::Counters;
 
-/// Measures one instance. Counted is what passes between the start of a request, a tick of the
-/// epoch or an answer of the key-value store, and the end of that poll. Not counted is the part of
-/// a poll, a tick at most, with which a guest goes on after it has waited for something else.
+/// Measures one instance: what its polls take, a guest that waits aside.
 #[derive(Debug)]
 pub struct Busy {
     origin: Instant,
@@ -39,7 +37,6 @@ impl Busy {
     pub fn begin_request(&self) {
         self.end();
         self.spent.store(0, Ordering::Relaxed);
-        self.begin();
     }
 
     /// What the current request has taken so far, up to the last end.
@@ -47,17 +44,12 @@ impl Busy {
         Duration::from_nanos(self.spent.load(Ordering::Relaxed))
     }
 
-    /// The guest goes on, unless it has not stopped.
-    pub fn go_on(&self) {
-        if self.since.load(Ordering::Relaxed) == 0 {
-            self.begin();
-        }
-    }
-
+    /// The guest goes on.
     pub fn begin(&self) {
         self.since.store(self.now() + 1, Ordering::Relaxed);
     }
 
+    /// The guest stops, or somebody wants to know how long it has taken so far.
     pub fn end(&self) {
         let since = self.since.swap(0, Ordering::Relaxed);
         if since > 0 {
@@ -93,17 +85,12 @@ mod tests {
     }
 
     #[test]
-    fn what_goes_on_is_counted_from_where_it_began_and_a_request_from_nothing() {
+    fn a_request_begins_with_nothing() {
         let busy = Busy::default();
         busy.begin();
-        busy.go_on();
         std::hint::black_box((0..10_000u64).sum::<u64>());
         busy.end();
-        let once = busy.spent();
-        assert!(once > Duration::ZERO);
-        busy.go_on();
-        busy.end();
-        assert!(busy.spent() > once);
+        assert!(busy.spent() > Duration::ZERO);
         busy.begin_request();
         assert_eq!(busy.spent(), Duration::ZERO);
     }

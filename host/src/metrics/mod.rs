@@ -98,13 +98,12 @@ impl Failure {
             Some(Trap::StackOverflow) => Self::StackOverflow,
             Some(_) => Self::OtherTrap,
             None if error.is::<OutOfCpuTime>() => Self::CpuTime,
-            // The words of wasmtime's worker. Its second ones are for whatever takes the instance away
-            // from it, which besides a panic is the end of the thread's runtime.
-            None => match error.to_string().as_str() {
-                "guest timed out" => Self::TimedOut,
-                "worker panicked" if std::thread::panicking() => Self::Panicked,
-                "worker panicked" => Self::Cancelled,
-                _ => Self::Refused,
+            // What takes an instance away is a panic, or the end of the thread's runtime.
+            None => match error.downcast_ref::<Ended>() {
+                Some(Ended::TimedOut) => Self::TimedOut,
+                Some(Ended::Dropped) if std::thread::panicking() => Self::Panicked,
+                Some(Ended::Dropped) => Self::Cancelled,
+                None => Self::Refused,
             },
         }
     }
@@ -114,6 +113,15 @@ impl Failure {
 #[derive(Debug, thiserror::Error)]
 #[error("the guest used up its processor time")]
 pub struct OutOfCpuTime;
+
+/// An instance ended through no fault of its code.
+#[derive(Debug, thiserror::Error)]
+pub enum Ended {
+    #[error("the guest's time was over")]
+    TimedOut,
+    #[error("the host went away")]
+    Dropped,
+}
 
 /// Why the host answers in a component's place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -357,20 +365,20 @@ mod tests {
         assert_eq!(metrics.peak(), 7);
     }
 
-    /// What a worker's end is taken for, on a thread that unwinds.
+    /// What the end of a run is taken for, on a thread that unwinds.
     #[test]
     fn a_panic_is_not_taken_for_the_end_of_the_host() {
-        struct Worker(std::sync::mpsc::Sender<Failure>);
-        impl Drop for Worker {
+        struct Run(std::sync::mpsc::Sender<Failure>);
+        impl Drop for Run {
             fn drop(&mut self) {
-                let _ = self.0.send(Failure::of(&wasmtime::format_err!("worker panicked")));
+                let _ = self.0.send(Failure::of(&Ended::Dropped.into()));
             }
         }
         let (told, heard) = std::sync::mpsc::channel();
-        let (panics, ends) = (Worker(told.clone()), Worker(told));
+        let (panics, ends) = (Run(told.clone()), Run(told));
         drop(ends);
         let panicked = std::thread::spawn(move || {
-            let _worker = panics;
+            let _run = panics;
             panic!("on purpose");
         });
         panicked.join().unwrap_err();
@@ -381,8 +389,9 @@ mod tests {
     fn a_failure_has_a_kind() {
         assert_eq!(Failure::of(&Trap::UnreachableCodeReached.into()), Failure::Unreachable);
         assert_eq!(Failure::of(&wasmtime::Error::from(Trap::StackOverflow).context("in x")), Failure::StackOverflow);
-        assert_eq!(Failure::of(&wasmtime::format_err!("guest timed out")), Failure::TimedOut);
-        assert_eq!(Failure::of(&wasmtime::format_err!("worker panicked")), Failure::Cancelled);
+        assert_eq!(Failure::of(&Ended::TimedOut.into()), Failure::TimedOut);
+        assert_eq!(Failure::of(&Ended::Dropped.into()), Failure::Cancelled);
+        assert_eq!(Failure::of(&wasmtime::format_err!("too many handles")), Failure::Refused);
         for (index, (failure, _)) in Failure::ALL.into_iter().enumerate() {
             assert_eq!(failure as usize, index);
         }

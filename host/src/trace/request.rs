@@ -117,6 +117,12 @@ impl Trace {
         Some(span)
     }
 
+    /// An instance is made for the request.
+    pub fn instantiation(&self) -> Option<Span> {
+        let parent = self.parent()?;
+        Some(self.tracer.span("instantiate", SpanKind::Internal, parent))
+    }
+
     /// A request of the component to another service.
     pub fn outgoing(&self, method: &Method, uri: &Uri) -> Outgoing {
         let span = self.parent().map(|parent| {
