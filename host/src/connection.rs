@@ -89,7 +89,11 @@ async fn talk(
             let (application, client, ingress) = &*all;
             let mut request = request.map(|body| body.map_err(Into::into).boxed_unsync());
             client.receive(&mut request, ingress);
-            Ok::<_, Infallible>(application.answer(shard, request).await)
+            let response = application.answer(shard, request).await;
+            // Whoever else is to be answered comes first, and then all answers go out: a write wakes a
+            // client, which may well take the processor from those who are still to be answered.
+            tokio::task::yield_now().await;
+            Ok::<_, Infallible>(response)
         }
     });
     let builder = builder();
