@@ -28,6 +28,7 @@ pub struct Exchange {
     /// Microseconds from the start to the last byte received from the client.
     progress: AtomicU64,
     waits_for_client: AtomicBool,
+    slow_client: AtomicBool,
     head_at: OnceLock<Instant>,
     ended_at: OnceLock<Instant>,
     /// Who waits for the end.
@@ -52,6 +53,7 @@ impl Exchange {
             transfer_timeout: limits.transfer_timeout,
             progress: AtomicU64::new(0),
             waits_for_client: AtomicBool::new(false),
+            slow_client: AtomicBool::new(false),
             head_at: OnceLock::new(),
             ended_at: OnceLock::new(),
             waits_for_end: AtomicWaker::new(),
@@ -94,9 +96,9 @@ impl Exchange {
         self.waits_for_client.store(waits, Ordering::Relaxed);
     }
 
-    /// Whether it is the client that keeps everybody waiting.
+    /// Whether it is the client that keeps everybody waiting, or did when time was over.
     pub fn is_clients_turn(&self) -> bool {
-        self.waits_for_client.load(Ordering::Relaxed)
+        self.waits_for_client.load(Ordering::Relaxed) || self.slow_client.load(Ordering::Relaxed)
     }
 
     /// The response's head is there.
@@ -166,8 +168,9 @@ impl Exchange {
         self.started + longest.min(progress.saturating_add(self.request_timeout))
     }
 
-    /// The guest is to end.
+    /// The guest is to end, and with it what it waits for.
     pub fn expire(&self) {
+        self.slow_client.store(self.waits_for_client.load(Ordering::Relaxed), Ordering::Relaxed);
         self.expired.store(true, Ordering::SeqCst);
     }
 
