@@ -1,8 +1,8 @@
 //! When which keys were changed last, so that who remembers an answer knows whether it still holds.
 //!
 //! The store's commits are numbered. A fixed table has, for each hash of a key, the number of the
-//! last commit that changed a key of that hash. It is brought up to date after the commit can be
-//! seen by readers and before anybody is told of it:
+//! last commit that changed a key of that hash. It is brought up to date before the commit can be
+//! seen by readers, and the commit counts once it can, before anybody is told of it:
 //!
 //! - Whoever takes the number *before* reading, and finds no higher one at the keys that were read,
 //!   has what a read at that moment would find, or what was there before a commit that nobody has
@@ -48,9 +48,19 @@ impl Changes {
         self.commits.load(Ordering::SeqCst)
     }
 
+    /// The next commit is about to be seen by readers. If it fails, what was read of these keys
+    /// counts as changed all the same.
+    pub fn committing(&self, changed: &[Place]) {
+        self.mark(changed, self.now() + 1);
+    }
+
     /// A commit can be seen by every reader; nobody has been told.
     pub fn committed(&self, changed: &[Place]) {
         let number = self.commits.fetch_add(1, Ordering::SeqCst) + 1;
+        self.mark(changed, number);
+    }
+
+    fn mark(&self, changed: &[Place], number: u64) {
         for place in changed {
             if let Some(last) = self.last.get(usize::from(place.0)) {
                 last.store(number, Ordering::SeqCst);
@@ -61,11 +71,13 @@ impl Changes {
     /// Whether no commit after `number` that anybody has been told of changed one of these.
     pub fn unchanged_since(&self, number: u64, places: &[Place]) -> bool {
         // Without any commit there is nothing to look up.
-        self.now() == number
-            || places.iter().all(|place| {
-                let last = self.last.get(usize::from(place.0));
-                last.is_some_and(|last| last.load(Ordering::SeqCst) <= number)
-            })
+        self.now() == number || places.iter().all(|place| self.untouched_since(number, *place))
+    }
+
+    /// Whether no commit after `number` that anybody can have seen changed this.
+    pub fn untouched_since(&self, number: u64, place: Place) -> bool {
+        let last = self.last.get(usize::from(place.0));
+        last.is_some_and(|last| last.load(Ordering::SeqCst) <= number)
     }
 }
 

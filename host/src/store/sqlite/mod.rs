@@ -11,12 +11,13 @@ mod backup;
 mod checkup;
 mod open;
 mod reader;
+mod recent;
 mod writer;
 
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use tokio::sync::OwnedSemaphorePermit;
@@ -25,6 +26,7 @@ pub use backup::{BackupError, backup, check};
 use checkup::{Checkup, Damage};
 pub use open::OpenError;
 use reader::Reader;
+use recent::Recent;
 use writer::{Operation, Writer};
 
 use super::{Backend, Changes, Error, Key, Ledger, Swap};
@@ -87,7 +89,8 @@ impl Sqlite {
 
     /// A view of the database for one thread.
     pub fn backend(&self) -> Result<Arc<dyn Backend>, OpenError> {
-        Ok(Arc::new(Shard { reader: Reader::new(self.database.connect_reader()?), writer: self.writer.clone() }))
+        let reader = Reader::new(self.database.connect_reader()?);
+        Ok(Arc::new(Shard { reader, recent: Recent::default(), writer: self.writer.clone() }))
     }
 
     /// How many transactions were committed (that is, flushed) since the database was opened.
@@ -105,13 +108,23 @@ struct Shard {
     // Before the writer, so that the last connection to close is the writer's, which then folds
     // the log back into the database.
     reader: Reader,
+    recent: Recent,
     writer: Arc<Writer>,
 }
 
 #[async_trait]
 impl Backend for Shard {
     async fn get(&self, key: &Key) -> Result<Option<Vec<u8>>, Error> {
-        self.reader.get(key)
+        let (changes, now) = (self.writer.changes(), Instant::now());
+        if let Some(value) = self.recent.get(key, changes, now) {
+            return Ok(Some(value));
+        }
+        let commit = changes.now();
+        let value = self.reader.get(key)?;
+        if let Some(value) = &value {
+            self.recent.put(key, value, changes, commit, now);
+        }
+        Ok(value)
     }
 
     async fn exists(&self, key: &Key) -> Result<bool, Error> {

@@ -303,6 +303,7 @@ impl Worker {
                 None,
             ));
         }
+        self.changes.committing(&batch.changed);
         self.execute("COMMIT")?;
         self.commits.fetch_add(1, Ordering::Relaxed);
         // Before anybody hears that it is committed.
