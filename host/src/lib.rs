@@ -45,6 +45,7 @@ pub mod ingress;
 mod keyvalue;
 pub mod manifest;
 pub mod memo;
+mod memory;
 mod metrics;
 pub mod outbound;
 mod places;

@@ -16,6 +16,7 @@ pub use artifact::{ArtifactError, Digest};
 
 use crate::guest::{self, Guest};
 use crate::manifest::MEMORY_CEILING;
+use crate::memory;
 use artifact::ArtifactCache;
 use ticker::Ticker;
 
@@ -76,6 +77,7 @@ impl Runtime {
         };
         // Otherwise the first request pays for it.
         component.initialize_copy_on_write_image()?;
+        memory::give_back();
         Ok((digest, component))
     }
 }

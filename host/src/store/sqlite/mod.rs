@@ -117,13 +117,11 @@ impl Backend for Shard {
     async fn get(&self, key: &Key) -> Result<Option<Vec<u8>>, Error> {
         let (changes, now) = (self.writer.changes(), Instant::now());
         if let Some(value) = self.recent.get(key, changes, now) {
-            return Ok(Some(value));
+            return Ok(value);
         }
         let commit = changes.now();
         let value = self.reader.get(key)?;
-        if let Some(value) = &value {
-            self.recent.put(key, value, changes, commit, now);
-        }
+        self.recent.put(key, value.as_deref(), changes, commit, now);
         Ok(value)
     }
 
