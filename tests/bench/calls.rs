@@ -71,14 +71,20 @@ pub fn tail(bench: &Bench) {
     }
     println!("The smallest component at 70 % of its maximum, 64 connections");
     println!("  {:<38} {:>9} {:>9} {:>9} {:>9}", "", "req/s", "p50 ms", "p99 ms", "p99/p50");
-    for (name, memoize) in MODES {
+    let row = |name: &str, url: &str| {
         eprintln!("at a steady rate, {name}…");
-        let data = tempfile::tempdir().expect("a temporary folder");
-        let server = hexad(data.path(), memoize);
-        let most = Load::crowd(&server.url, &get("/", &[])).per_second();
-        let load = Load::paced(&server.url, &get("/", &[]), 0.7 * most);
+        let most = Load::crowd(url, &get("/", &[])).per_second();
+        let load = Load::paced(url, &get("/", &[]), 0.7 * most);
         let (median, tail) = (load.percentile(0.5), load.percentile(0.99));
         println!("  {name:<38} {:>9.0} {median:>9.2} {tail:>9.2} {:>9.1}", load.per_second(), tail / median);
+    };
+    row("a native hyper server", &bench.hello.url);
+    if let Some(peer) = Wasmtime::start() {
+        row("`wasmtime serve`", &peer.url);
+    }
+    for (name, memoize) in MODES {
+        let data = tempfile::tempdir().expect("a temporary folder");
+        row(name, &hexad(data.path(), memoize).url);
     }
     println!();
 }
