@@ -21,6 +21,7 @@ use crate::deploy::Policy;
 use crate::host::{Host, Options};
 use crate::ingress::{Ingress, IngressOptions};
 use crate::manifest::{self, Manifest};
+use crate::memory;
 use crate::runtime::Runtime;
 use crate::trace::Export;
 
@@ -162,6 +163,7 @@ impl Up {
         })?;
         let milliseconds = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
         tracing::info!(%address, admin = admin.url, threads = options.threads, milliseconds, "serving");
+        memory::give_back();
         // For people and for programs that start this one: the real address, on one line.
         for address in &addresses {
             writeln!(std::io::stdout(), "listening on {}://{address}", ingress.scheme())?;
