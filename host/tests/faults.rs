@@ -1,5 +1,8 @@
 //! A guest that traps, loops, hoards or stays silent hurts its own request and nothing else.
 
+use std::io::Write;
+use std::net::TcpStream;
+
 use futures::future::{Either, select};
 use http_body_util::BodyExt;
 
@@ -164,6 +167,32 @@ async fn an_instance_has_one_request_at_a_time_until_its_body_is_read() {
     assert_eq!(server.ok("served").await, "1", "another instance");
     let body = unread.into_body().collect().await.unwrap().to_bytes();
     assert_eq!(body.len(), 8 << 20);
+}
+
+#[tokio::test]
+async fn the_instance_used_last_is_used_next() {
+    let server = Server::with("");
+    let unread = server.send(get("flood?mib=8")).await;
+    assert_eq!(server.ok("served").await, "1", "another instance");
+    assert_eq!(server.ok("served").await, "2");
+    unread.into_body().collect().await.unwrap();
+    // The first one comes back after its body, at some moment.
+    while server.ok("served").await != "2" {}
+    assert_eq!(server.ok("served").await, "3", "and is the last one now");
+}
+
+#[test]
+fn a_request_whose_client_is_gone_is_finished() {
+    let mut server = Server::with("instances = 1\nqueue_timeout = \"1h\"");
+    let mut client = TcpStream::connect(server.listen()).unwrap();
+    client.write_all(b"GET /probe/sleep?ms=100 HTTP/1.1\r\nhost: forge.test\r\n\r\n").unwrap();
+    // Until it has the only place.
+    while server.host.slots().iter().all(|slot| slot.load().0 == 0) {
+        std::thread::yield_now();
+    }
+    drop(client);
+    let served = tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(server.ok("served"));
+    assert_eq!(served, "2", "the same instance, and it was not broken off");
 }
 
 #[tokio::test]

@@ -6,6 +6,7 @@
 //! head of its response goes out, or whose client is gone, becomes a task.
 
 use std::future::poll_fn;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker, ready};
@@ -216,9 +217,11 @@ impl<T, R: Future<Output = wasmtime::Result<T>>> Future for Timed<'_, R> {
             return Poll::Ready(Err(Ended::TimedOut.into()));
         }
         self.busy.begin();
-        let polled = self.run.as_mut().poll(cx);
+        // A fault of the host costs the request and its instance, and not the connection. Neither is
+        // used again.
+        let polled = catch_unwind(AssertUnwindSafe(|| self.run.as_mut().poll(cx)));
         self.busy.end();
-        polled
+        polled.unwrap_or_else(|_| Poll::Ready(Err(Ended::Panicked.into())))
     }
 }
 
@@ -286,5 +289,32 @@ impl Drop for Occupied {
         if let Some(instance) = self.instance.take() {
             self.failed(instance, &Ended::Dropped.into());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::manifest::Limits;
+
+    async fn timed<T>(exchange: &Exchange, run: impl Future<Output = wasmtime::Result<T>>) -> wasmtime::Result<T> {
+        Timed { run: pin!(run), exchange, busy: &Busy::default() }.await
+    }
+
+    #[tokio::test]
+    async fn a_panic_of_the_host_ends_the_run_and_nothing_else() {
+        let exchange = Exchange::new(&Limits::default(), "/".parse().unwrap(), None);
+        let panics = async { panic!("on purpose") };
+        let error = timed::<()>(&exchange, panics).await.unwrap_err();
+        assert_eq!(Failure::of(&error), Failure::Panicked);
+    }
+
+    #[tokio::test]
+    async fn a_run_that_expired_goes_no_further() {
+        let exchange = Exchange::new(&Limits::default(), "/".parse().unwrap(), None);
+        assert_eq!(timed(&exchange, async { Ok(1) }).await.unwrap(), 1);
+        exchange.expire();
+        let error = timed(&exchange, async { Ok(1) }).await.unwrap_err();
+        assert_eq!(Failure::of(&error), Failure::TimedOut);
     }
 }

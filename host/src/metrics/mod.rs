@@ -98,9 +98,10 @@ impl Failure {
             Some(Trap::StackOverflow) => Self::StackOverflow,
             Some(_) => Self::OtherTrap,
             None if error.is::<OutOfCpuTime>() => Self::CpuTime,
-            // What takes an instance away is a panic, or the end of the thread's runtime.
+            // What takes an instance away is a panic around it, or the end of the thread's runtime.
             None => match error.downcast_ref::<Ended>() {
                 Some(Ended::TimedOut) => Self::TimedOut,
+                Some(Ended::Panicked) => Self::Panicked,
                 Some(Ended::Dropped) if std::thread::panicking() => Self::Panicked,
                 Some(Ended::Dropped) => Self::Cancelled,
                 None => Self::Refused,
@@ -119,6 +120,8 @@ pub struct OutOfCpuTime;
 pub enum Ended {
     #[error("the guest's time was over")]
     TimedOut,
+    #[error("the host panicked")]
+    Panicked,
     #[error("the host went away")]
     Dropped,
 }
