@@ -64,27 +64,39 @@ pub fn experiments(bench: &Bench) {
     table.print();
 }
 
-/// How long requests take while there is room: at 70 of 100 of what the host can do.
+/// More connections than these are many.
+const FEW: usize = 16;
+
+/// How long requests take while there is room: at 70 of 100 of what the host can do. At a steady rate
+/// the client needs the processor at certain moments, and on few cores takes it from the server: the
+/// native server shows what of the tail is that.
 pub fn tail(bench: &Bench) {
     if !bench.selection.has("tail", "") {
         return;
     }
-    println!("The smallest component at 70 % of its maximum, 64 connections");
-    println!("  {:<38} {:>9} {:>9} {:>9} {:>9}", "", "req/s", "p50 ms", "p99 ms", "p99/p50");
-    let row = |name: &str, url: &str| {
-        eprintln!("at a steady rate, {name}…");
-        let most = Load::crowd(url, &get("/", &[])).per_second();
-        let load = Load::paced(url, &get("/", &[]), 0.7 * most);
+    println!("The smallest component at 70 % of its maximum: at that rate on 64 connections, and asked without a");
+    println!("pause on so few connections that it comes to that");
+    println!("  {:<46} {:>9} {:>9} {:>9} {:>9}", "", "req/s", "p50 ms", "p99 ms", "p99/p50");
+    let row = |name: &str, load: &Load| {
         let (median, tail) = (load.percentile(0.5), load.percentile(0.99));
-        println!("  {name:<38} {:>9.0} {median:>9.2} {tail:>9.2} {:>9.1}", load.per_second(), tail / median);
+        println!("  {name:<46} {:>9.0} {median:>9.2} {tail:>9.2} {:>9.1}", load.per_second(), tail / median);
     };
-    row("a native hyper server", &bench.hello.url);
+    let rows = |name: &str, url: &str| {
+        eprintln!("at 70 %, {name}…");
+        let rate = 0.7 * Load::crowd(url, &get("/", &[])).per_second();
+        row(&format!("{name}, steady"), &Load::paced(url, &get("/", &[]), rate));
+        let mut more = (1..=FEW).map(|connections| (connections, Load::on(url, &get("/", &[]), connections)));
+        if let Some((connections, load)) = more.find(|(_, load)| load.per_second() >= rate) {
+            row(&format!("{name}, {connections} at once"), &load);
+        }
+    };
+    rows("a native hyper server", &bench.hello.url);
     if let Some(peer) = Wasmtime::start() {
-        row("`wasmtime serve`", &peer.url);
+        rows("`wasmtime serve`", &peer.url);
     }
     for (name, memoize) in MODES {
         let data = tempfile::tempdir().expect("a temporary folder");
-        row(name, &hexad(data.path(), memoize).url);
+        rows(name, &hexad(data.path(), memoize).url);
     }
     println!();
 }

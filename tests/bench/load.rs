@@ -48,7 +48,8 @@ impl Load {
         Self::on(url, request, CONNECTIONS)
     }
 
-    fn on(url: &str, request: &Request, connections: usize) -> Load {
+    /// The same on so many.
+    pub fn on(url: &str, request: &Request, connections: usize) -> Load {
         measure(url, connections, |started| {
             let request = request.clone();
             let warm = started + WARM_UP;
