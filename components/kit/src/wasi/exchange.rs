@@ -36,6 +36,7 @@ pub fn incoming(request: Incoming) -> Result<Request, ErrorCode> {
         // A host that leaves the authority out still passes the header on.
         Some(headers.get("host")?.to_str().ok()?.to_owned())
     });
+    let length = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
     Ok(Request {
         method,
         scheme: scheme.to_owned(),
@@ -43,7 +44,7 @@ pub fn incoming(request: Incoming) -> Result<Request, ErrorCode> {
         path: path.to_owned(),
         query: query.to_owned(),
         headers,
-        body: Body::Stream(chunks(Reading::Unstarted(request)).boxed_local()),
+        body: Body::Stream(chunks(Reading::Unstarted(request), length).boxed_local()),
     })
 }
 
@@ -58,8 +59,9 @@ enum Reading {
     Ended,
 }
 
-fn chunks(reading: Reading) -> impl stream::Stream<Item = Chunk> {
-    stream::unfold(reading, async |reading| {
+/// `length` is what the client has declared, which the host holds it to.
+fn chunks(reading: Reading, length: Option<u64>) -> impl stream::Stream<Item = Chunk> {
+    stream::unfold((reading, length), async |(reading, left)| {
         let (mut body, trailers, taken) = match reading {
             Reading::Unstarted(request) => {
                 let (taken, reader) = wit_future::new(|| Ok(()));
@@ -69,14 +71,21 @@ fn chunks(reading: Reading) -> impl stream::Stream<Item = Chunk> {
             Reading::Started { body, trailers, _taken } => (body, trailers, _taken),
             Reading::Ended => return None,
         };
-        match body.read(Vec::with_capacity(READ)).await {
+        let room = left.and_then(|left| usize::try_from(left).ok()).map_or(READ, |left| left.clamp(1, READ));
+        match body.read(Vec::with_capacity(room)).await {
             (StreamResult::Complete(_), chunk) => {
-                Some((Ok(Bytes::from(chunk)), Reading::Started { body, trailers, _taken: taken }))
+                let left = left.map(|left| left.saturating_sub(chunk.len() as u64));
+                // To be told that nothing follows would be two more turns of the host.
+                let reading = match left {
+                    Some(0) => Reading::Ended,
+                    _ => Reading::Started { body, trailers, _taken: taken },
+                };
+                Some((Ok(Bytes::from(chunk)), (reading, left)))
             }
             (StreamResult::Dropped | StreamResult::Cancelled, _) => match trailers.await {
                 Ok(_) => None,
                 // The stream also ends when the peer hangs up; only the trailers tell.
-                Err(code) => Some((Err(Broken::Peer(code.to_string())), Reading::Ended)),
+                Err(code) => Some((Err(Broken::Peer(code.to_string())), (Reading::Ended, None))),
             },
         }
     })
