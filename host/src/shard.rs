@@ -54,7 +54,7 @@ impl Shard {
         let (jobs, queue) = unbounded_channel();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         // As a task among the others: the runtime would poll a root future before tasks that were
-        // woken earlier, and a request would come before the worker that has just become free.
+        // woken earlier, and a request would come before the run that is about to give its instance back.
         let tasks = runtime.spawn(run(index, application, queue, stop));
         let thread = std::thread::Builder::new().name(format!("shard-{index}")).spawn(move || {
             if runtime.block_on(tasks).is_err() {

@@ -97,11 +97,6 @@ impl Pool {
         Self { origin, failures, reuse, idle: Mutex::default() }
     }
 
-    /// The generation that this is of.
-    pub fn breakers(&self) -> &Breakers {
-        &self.origin.breakers
-    }
-
     /// An instance for one request.
     pub async fn take(&self, trace: Option<&Arc<Trace>>) -> wasmtime::Result<Instance> {
         let idle = self.idle().instances.pop_back();

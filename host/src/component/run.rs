@@ -65,9 +65,17 @@ impl Run {
 
     /// The head of the response. It is to be asked for once.
     pub fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<Result<Response<WasiBody>, Unanswered>> {
-        self.drive(cx);
+        self.go_on(cx);
         // Only a run sends, and this one was polled just now.
-        Poll::Ready(match self.head.try_recv() {
+        let mut heard = self.head.try_recv();
+        if let Ok(None) = heard {
+            // It waits, so its time matters; without that, no request sets a timer.
+            if self.guest.as_mut().is_some_and(|guest| guest.poll_clock(cx).is_ready()) {
+                self.go_on(cx);
+            }
+            heard = self.head.try_recv();
+        }
+        Poll::Ready(match heard {
             Ok(None) => return Poll::Pending,
             Ok(Some(Ok(response))) => Ok(response),
             Ok(Some(Err(error))) => Err(Unanswered::Refused(error)),
@@ -104,8 +112,13 @@ impl Run {
     /// Lets the guest do what it can without waiting. To be used only by who waits for nothing
     /// either: nobody is woken when it can go on.
     pub fn nudge(&mut self) {
+        self.go_on(&mut Context::from_waker(Waker::noop()));
+    }
+
+    /// Lets the guest go on, whatever the time is.
+    fn go_on(&mut self, cx: &mut Context<'_>) {
         if let Some(guest) = &mut self.guest
-            && guest.guest.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready()
+            && guest.guest.as_mut().poll(cx).is_ready()
         {
             self.guest = None;
         }
@@ -127,25 +140,36 @@ impl Drop for Run {
     }
 }
 
-impl Future for Driven {
-    type Output = ();
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let this = &mut *self;
-        loop {
-            if this.guest.as_mut().poll(cx).is_ready() {
-                return Poll::Ready(());
-            }
+impl Driven {
+    /// Ready, once, when the guest is to be polled because its time is over. One that is still being
+    /// made then ends by a clock of its own.
+    fn poll_clock(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        while !self.exchange.is_expired() {
             // The exchange moves its deadline as it goes on.
-            let at = this.exchange.expires_at();
-            let alarm = this.alarm.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(at.into())));
+            let at = self.exchange.expires_at();
+            let alarm = self.alarm.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(at.into())));
             if alarm.deadline() != at.into() {
                 alarm.as_mut().reset(at.into());
             }
             ready!(alarm.as_mut().poll(cx));
-            if this.exchange.expires_at() <= Instant::now() {
-                this.exchange.expire();
+            if self.exchange.expires_at() <= Instant::now() {
+                self.exchange.expire();
+                return Poll::Ready(());
             }
+        }
+        Poll::Pending
+    }
+}
+
+impl Future for Driven {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        loop {
+            if self.guest.as_mut().poll(cx).is_ready() {
+                return Poll::Ready(());
+            }
+            ready!(self.poll_clock(cx));
         }
     }
 }
