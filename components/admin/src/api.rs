@@ -4,16 +4,20 @@ use crate::features::{self, Target};
 use crate::route::{self, Route};
 use crate::{import, input, settings, tokens};
 use directory::Directory;
-use directory::caller::{self, Accepted, Caller};
+use directory::caller::{self, AcceptedTokens, BOOTSTRAP_ADMIN_TOKEN, Caller};
 use directory::feature::Actor;
 use directory::project::Lookup;
 use directory::token::Fingerprint;
-use directory::{Unsaved, feature, namespace, project, setting, token, user};
+use directory::{SaveError, feature, namespace, project, seal, setting, token, user};
 use http::StatusCode;
-use kit::lines;
+use kit::env::EXTERNAL_URL;
 use kit::maintenance;
+use kit::ndjson;
 use kit::{Env, Error, Request, Response};
 use serde_json::Value;
+
+/// The variables that this component reads.
+pub const VARIABLES: &[&str] = &[BOOTSTRAP_ADMIN_TOKEN, EXTERNAL_URL, seal::KEY];
 
 /// Answers one request.
 pub async fn handle(env: Env, request: Request) -> Response {
@@ -22,7 +26,7 @@ pub async fn handle(env: Env, request: Request) -> Response {
 
 async fn answer(env: &Env, request: Request) -> Result<Response, Error> {
     let route = route::parse(&request.method, &request.path)?;
-    let caller = caller::authenticate(env, &request, Accepted::Api)?;
+    let caller = caller::authenticate(env, &request, AcceptedTokens::Api)?;
     caller.user_or_401()?;
     caller.require_scope(caller::api_scopes(&request.method))?;
     match route {
@@ -53,15 +57,15 @@ fn require_admin(caller: &Caller) -> Result<(), Error> {
     if caller.is_admin() { Ok(()) } else { Err(Error::forbidden()) }
 }
 
-fn unsaved(unsaved: Unsaved) -> Error {
+fn unsaved(unsaved: SaveError) -> Error {
     match unsaved {
-        Unsaved::Rejected(why) => Error::bad_request(&why.to_string()),
-        Unsaved::Fault(fault) => fault.into(),
+        SaveError::Rejected(why) => Error::bad_request(&why.to_string()),
+        SaveError::Store(fault) => fault.into(),
     }
 }
 
 async fn import_directory(env: &Env, caller: &Caller, request: Request) -> Result<Response, Error> {
-    lines::check_media_type(&request)?;
+    ndjson::check_media_type(&request)?;
     require_admin(caller)?;
     Ok(Response::ok(&import::run(env, request.body).await?))
 }

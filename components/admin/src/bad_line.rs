@@ -1,16 +1,16 @@
 //! Why a line of an import is not applied.
 
 use crate::record::KINDS;
-use directory::{Rejection, Unsaved};
-use kit::lines::TooLong;
-use kit::store::Fault;
+use directory::{Rejection, SaveError};
+use kit::ndjson::LineTooLong;
+use kit::store::StoreError;
 use serde_json::Value;
 use std::fmt;
 
 /// Why a line was not imported.
 #[derive(Debug)]
 pub enum BadLine {
-    TooLong(TooLong),
+    TooLong(LineTooLong),
     NotAnObject,
     Json(serde_json::Error),
     /// As [`BadLine::Json`], but what the parser says could quote a secret.
@@ -54,8 +54,8 @@ impl fmt::Display for BadLine {
     }
 }
 
-impl From<TooLong> for BadLine {
-    fn from(why: TooLong) -> Self {
+impl From<LineTooLong> for BadLine {
+    fn from(why: LineTooLong) -> Self {
         BadLine::TooLong(why)
     }
 }
@@ -63,7 +63,7 @@ impl From<TooLong> for BadLine {
 /// A line could not be applied: it is bad, or storage failed.
 pub enum Unapplied {
     Bad(BadLine),
-    Fault(Fault),
+    Store(StoreError),
 }
 
 impl From<BadLine> for Unapplied {
@@ -72,17 +72,17 @@ impl From<BadLine> for Unapplied {
     }
 }
 
-impl From<Fault> for Unapplied {
-    fn from(fault: Fault) -> Self {
-        Unapplied::Fault(fault)
+impl From<StoreError> for Unapplied {
+    fn from(fault: StoreError) -> Self {
+        Unapplied::Store(fault)
     }
 }
 
-impl From<Unsaved> for Unapplied {
-    fn from(unsaved: Unsaved) -> Self {
+impl From<SaveError> for Unapplied {
+    fn from(unsaved: SaveError) -> Self {
         match unsaved {
-            Unsaved::Rejected(why) => Unapplied::Bad(BadLine::Rejected(why)),
-            Unsaved::Fault(fault) => Unapplied::Fault(fault),
+            SaveError::Rejected(why) => Unapplied::Bad(BadLine::Rejected(why)),
+            SaveError::Store(fault) => Unapplied::Store(fault),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use directory::feature::{Actor, Gates};
 use kit::Error;
-use kit::params::{Checks, Params};
+use kit::params::{Params, Validation};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 
@@ -39,15 +39,15 @@ pub enum Target {
 /// `true` or `false` to these, each a list separated by commas.
 pub fn change(name: &str, fields: &Map<String, Value>) -> Result<Change, Error> {
     let params = Params::from_json(fields);
-    let checks = Checks::new(&params);
+    let checks = Validation::new(&params);
     if !is_name(name) {
-        checks.fault("name is invalid");
+        checks.reject("name is invalid");
     }
     let key = checks.one_of("key", &["percentage_of_actors", "percentage_of_time"]);
     let value = checks.required("value").and_then(|text| {
         let value = setting(text.trim(), key == Some("percentage_of_actors"));
         if value.is_none() {
-            checks.fault("value is invalid");
+            checks.reject("value is invalid");
         }
         value
     });
@@ -61,9 +61,9 @@ pub fn change(name: &str, fields: &Map<String, Value>) -> Result<Change, Error> 
     let groups: Vec<String> = list("feature_group").collect();
     let restricted = !(targets.is_empty() && groups.is_empty());
     if restricted && (key.is_some() || matches!(value, Some(Setting::PercentageOfTime(_)))) {
-        checks.fault("a percentage and feature_group, user, group, namespace, project are mutually exclusive");
+        checks.reject("a percentage and feature_group, user, group, namespace, project are mutually exclusive");
     }
-    checks.done()?;
+    checks.finish()?;
     // Without faults there is a value.
     Ok(Change { value: value.unwrap_or(Setting::Off), targets, groups })
 }

@@ -3,9 +3,8 @@
 
 use crate::bad_line::{BadLine, Unapplied};
 use crate::record::{Pending, Record};
-use directory::catalog;
-use directory::catalog::change::Changes;
-use kit::lines::{Line, Lines, Report};
+use directory::catalog::intent_log::{Changes, IntentLog};
+use kit::ndjson::{ImportReport, Line, LineReader};
 use kit::{Body, Env, Error};
 
 /// The longest line, in bytes: what bounds the memory of an import of any size.
@@ -18,9 +17,9 @@ const BATCH_BYTES: usize = 8 << 20;
 /// Applies every line of `body`. A bad line changes nothing and the others are applied. If the body
 /// breaks off, the lines before stay; if storage fails, what was written stays, and the import is
 /// to be repeated.
-pub async fn run(env: &Env, body: Body) -> Result<Report, Error> {
-    let mut report = Report::default();
-    let mut lines = Lines::new(body, MAX_LINE);
+pub async fn run(env: &Env, body: Body) -> Result<ImportReport, Error> {
+    let mut report = ImportReport::default();
+    let mut lines = LineReader::new(body, MAX_LINE);
     let mut batch = Batch::default();
     loop {
         let line = match lines.next().await {
@@ -40,7 +39,7 @@ pub async fn run(env: &Env, body: Body) -> Result<Report, Error> {
     Ok(report)
 }
 
-/// Lines that are read and not applied yet. The catalog follows once for all of them.
+/// LineReader that are read and not applied yet. The catalog follows once for all of them.
 #[derive(Default)]
 struct Batch {
     /// With their numbers, from 1.
@@ -61,12 +60,12 @@ impl Batch {
         self.lines.len() >= BATCH_LINES || self.bytes >= BATCH_BYTES
     }
 
-    fn apply(self, env: &Env, report: &mut Report) -> Result<(), Error> {
+    fn apply(self, env: &Env, report: &mut ImportReport) -> Result<(), Error> {
         // An import may take hours; what a batch writes is as old as the batch.
         let env = &env.later();
         let mut changes = Changes::default();
         self.lines.iter().filter_map(|(_, line)| line.as_ref().ok()).for_each(|record| record.announce(&mut changes));
-        let announcement = catalog::change::announce(env, changes)?;
+        let intents = IntentLog::begin(env, changes)?;
         let mut pending = Pending::default();
         for (number, line) in self.lines {
             let outcome = line.map_err(Unapplied::from).and_then(|record| {
@@ -75,11 +74,11 @@ impl Batch {
             });
             match outcome {
                 Ok(kind) => report.imported(kind),
-                Err(Unapplied::Fault(fault)) => return Err(fault.into()),
+                Err(Unapplied::Store(fault)) => return Err(fault.into()),
                 Err(Unapplied::Bad(why)) => report.failed(number, why),
             }
         }
         pending.write(env)?;
-        Ok(announcement.settle(env)?)
+        Ok(intents.commit(env)?)
     }
 }

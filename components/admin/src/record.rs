@@ -11,7 +11,7 @@ pub use member::Pending;
 use crate::bad_line::{BadLine, Unapplied};
 use crate::{features, settings};
 use directory::access::Role;
-use directory::catalog::change::Changes;
+use directory::catalog::intent_log::Changes;
 use directory::feature::Gates;
 use directory::member::Share;
 use directory::namespace::{Details, NewGroup, Visibility};

@@ -3,7 +3,7 @@
 use directory::protection;
 use directory::setting::{Settings, is_secret};
 use kit::Error;
-use kit::params::{Checks, Params};
+use kit::params::{Params, Validation};
 use serde_json::{Map, Value, json};
 
 /// Names of the reference service, and ours.
@@ -24,12 +24,12 @@ pub fn changes(fields: Map<String, Value>) -> Result<Map<String, Value>, Error> 
         changes.insert(name, if value == "" { Value::Null } else { value });
     }
     let params = Params::from_json(&changes);
-    let checks = Checks::new(&params);
+    let checks = Validation::new(&params);
     if changes.is_empty() {
-        checks.fault("settings are missing, at least one parameter must be provided");
+        checks.reject("settings are missing, at least one parameter must be provided");
     }
     for name in changes.keys().filter(|name| !is_name(name)) {
-        checks.fault(format!("{name} is invalid"));
+        checks.reject(format!("{name} is invalid"));
     }
     checks.one_of("license", &["free", "premium", "ultimate"]);
     for name in ["hosted", "product_analytics_enabled"] {
@@ -40,19 +40,19 @@ pub fn changes(fields: Map<String, Value>) -> Result<Map<String, Value>, Error> 
     let is_text = |name: &str| changes.get(name).is_none_or(|value| value.is_string() || value.is_null());
     for name in ["license", "operator_group", "analytics_api_base_url", "analytics_api_key"] {
         if !is_text(name) {
-            checks.fault(format!("{name} is invalid"));
+            checks.reject(format!("{name} is invalid"));
         }
     }
     if params.text("analytics_api_base_url").is_some_and(|url| !is_http(url)) {
-        checks.fault("analytics_api_base_url is not an http or https URL");
+        checks.reject("analytics_api_base_url is not an http or https URL");
     }
     // Rules that nobody can read would let nobody publish.
     if let Some(rules) = changes.get(protection::SETTING).filter(|rules| !rules.is_null())
         && let Err(why) = protection::read(Some(rules))
     {
-        checks.fault(format!("{} is invalid: {why}", protection::SETTING));
+        checks.reject(format!("{} is invalid: {why}", protection::SETTING));
     }
-    checks.done()?;
+    checks.finish()?;
     Ok(changes)
 }
 

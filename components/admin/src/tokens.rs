@@ -2,10 +2,10 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use directory::token::{Holder, PERSONAL_SCOPES, Token};
+use directory::token::{PERSONAL_SCOPES, Subject, Token};
 use directory::user::User;
 use kit::id::Entropy;
-use kit::params::{Checks, Params};
+use kit::params::{Params, Validation};
 use kit::{Error, Timestamp};
 use serde_json::{Map, Value, json};
 
@@ -31,28 +31,28 @@ pub struct Wanted {
 /// Reads what is asked for.
 pub fn wanted(fields: &Map<String, Value>, now: Timestamp) -> Result<Wanted, Error> {
     let params = Params::from_json(fields);
-    let checks = Checks::new(&params);
+    let checks = Validation::new(&params);
     checks.exclusive(&["user_id", "username"]);
     let user_id = checks.integer("user_id");
     let user = user_id.map(|id| id.to_string()).or_else(|| params.text("username").map(str::to_owned));
     if !params.has("user_id") && params.text("username").is_none() {
-        checks.fault("user_id, username are missing, exactly one parameter must be provided");
+        checks.reject("user_id, username are missing, exactly one parameter must be provided");
     }
     let name = checks.required("name").unwrap_or_default();
     if name.chars().count() > MAX_NAME {
-        checks.fault(format!("name is too long (maximum is {MAX_NAME} characters)"));
+        checks.reject(format!("name is too long (maximum is {MAX_NAME} characters)"));
     }
     let scopes: Vec<String> = params.list("scopes").unwrap_or_default().into_iter().map(str::to_owned).collect();
     if scopes.is_empty() {
-        checks.fault("scopes is missing");
+        checks.reject("scopes is missing");
     } else if !scopes.iter().all(|scope| PERSONAL_SCOPES.contains(&scope.as_str())) {
-        checks.fault("scopes does not have a valid value");
+        checks.reject("scopes does not have a valid value");
     }
     let expires_at = checks.datetime("expires_at");
     if expires_at.is_some_and(|end| end <= now) {
-        checks.fault("expires_at must be in the future");
+        checks.reject("expires_at must be in the future");
     }
-    checks.done()?;
+    checks.finish()?;
     Ok(Wanted { user: user.unwrap_or_default(), name: name.to_owned(), scopes, expires_at })
 }
 
@@ -66,7 +66,7 @@ pub fn secret(entropy: &dyn Entropy) -> String {
 /// The token that `wanted` becomes for `user`.
 pub fn token(wanted: &Wanted, user: &User) -> Token {
     Token {
-        holder: Holder::User(user.id),
+        subject: Subject::User(user.id),
         name: wanted.name.clone(),
         scopes: wanted.scopes.clone(),
         expires_at: wanted.expires_at,
@@ -91,7 +91,7 @@ pub fn shown(wanted: &Wanted, user: &User, secret: &str, now: Timestamp) -> Valu
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kit::double::{CountingEntropy, NOW};
+    use kit::testing::{CountingEntropy, NOW};
 
     fn read(fields: Value) -> Result<Wanted, Value> {
         wanted(fields.as_object().unwrap(), NOW).map_err(|error| error.to_json())

@@ -6,7 +6,7 @@ use crate::namespace::{self, Kind, Namespace, Visibility};
 use crate::project::{self, Project};
 use crate::store::{self, Key};
 use crate::user::State;
-use kit::store::Fault;
+use kit::store::StoreError;
 use kit::{Env, Timestamp};
 use std::collections::BTreeMap;
 
@@ -53,7 +53,7 @@ impl Role {
 /// [`crate::caller::DeployToken::covers`]), nor has a job that the project refuses.
 ///
 /// One read for a caller's first question, and for each invited group those of its lineage.
-pub fn project_role(env: &Env, caller: &Caller, project: &Project) -> Result<Role, Fault> {
+pub fn project_role(env: &Env, caller: &Caller, project: &Project) -> Result<Role, StoreError> {
     if refuses_job(caller, project) {
         return Ok(Role::None);
     }
@@ -64,7 +64,7 @@ pub fn project_role(env: &Env, caller: &Caller, project: &Project) -> Result<Rol
 }
 
 /// The caller's role in a group or personal namespace, likewise.
-pub fn namespace_role(env: &Env, caller: &Caller, namespace: &Namespace) -> Result<Role, Fault> {
+pub fn namespace_role(env: &Env, caller: &Caller, namespace: &Namespace) -> Result<Role, StoreError> {
     match caller.session() {
         Some(session) => role(env, session, None, namespace),
         None => Ok(Role::None),
@@ -72,7 +72,7 @@ pub fn namespace_role(env: &Env, caller: &Caller, namespace: &Namespace) -> Resu
 }
 
 /// Whether the caller may see a project at all.
-pub fn may_read_project(env: &Env, caller: &Caller, project: &Project) -> Result<bool, Fault> {
+pub fn may_read_project(env: &Env, caller: &Caller, project: &Project) -> Result<bool, StoreError> {
     if let Caller::DeployToken(token) = caller
         && token.covers(project)
     {
@@ -84,7 +84,7 @@ pub fn may_read_project(env: &Env, caller: &Caller, project: &Project) -> Result
 /// Whether the caller may see a group: it is open to them, or they are a member of it, of a group
 /// above, or of anything below. The last costs up to a read for each membership of the caller,
 /// and is asked only if the rest is no.
-pub fn may_read_group(env: &Env, caller: &Caller, group: &Namespace) -> Result<bool, Fault> {
+pub fn may_read_group(env: &Env, caller: &Caller, group: &Namespace) -> Result<bool, StoreError> {
     if is_open(caller, group.visibility) || namespace_role(env, caller, group)? >= Role::Guest {
         return Ok(true);
     }
@@ -116,7 +116,7 @@ pub(crate) fn is_open(caller: &Caller, visibility: Visibility) -> bool {
     }
 }
 
-fn role(env: &Env, session: &Session, project: Option<&Project>, namespace: &Namespace) -> Result<Role, Fault> {
+fn role(env: &Env, session: &Session, project: Option<&Project>, namespace: &Namespace) -> Result<Role, StoreError> {
     let user = &session.user;
     if user.state != State::Active {
         return Ok(Role::None);
@@ -143,7 +143,7 @@ fn inherited(memberships: &Memberships, namespace: &Namespace, now: Timestamp) -
 }
 
 /// The role that an invited group gives to its members.
-fn through(env: &Env, memberships: &Memberships, share: &Share) -> Result<Role, Fault> {
+fn through(env: &Env, memberships: &Memberships, share: &Share) -> Result<Role, StoreError> {
     let in_some_group = memberships.0.keys().any(|source| matches!(source, Source::Group(_)));
     if !in_some_group || !member::is_current(share.expires_at, env.now) {
         return Ok(Role::None);
@@ -153,7 +153,7 @@ fn through(env: &Env, memberships: &Memberships, share: &Share) -> Result<Role, 
 }
 
 /// Whether the user is a member of a group or project somewhere below `group`.
-fn is_member_below(env: &Env, session: &Session, group: &Namespace) -> Result<bool, Fault> {
+fn is_member_below(env: &Env, session: &Session, group: &Namespace) -> Result<bool, StoreError> {
     let memberships = session.memberships(env)?;
     // Many memberships have ancestors in common; each namespace is asked about once.
     let mut known = BTreeMap::from([(group.id, true)]);
@@ -172,7 +172,7 @@ fn is_member_below(env: &Env, session: &Session, group: &Namespace) -> Result<bo
 }
 
 /// Whether a namespace is one that is `known` to be below (or to be) the group in question.
-fn is_below(env: &Env, id: u64, known: &mut BTreeMap<u64, bool>) -> Result<bool, Fault> {
+fn is_below(env: &Env, id: u64, known: &mut BTreeMap<u64, bool>) -> Result<bool, StoreError> {
     let mut passed = Vec::new();
     let mut next = Some(id);
     let mut below = false;
@@ -194,26 +194,26 @@ fn is_below(env: &Env, id: u64, known: &mut BTreeMap<u64, bool>) -> Result<bool,
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::caller::{Accepted, authenticate};
-    use crate::example::{fill, forge, issue, join, new_group, new_project, new_token, new_user, set_membership};
+    use crate::caller::{AcceptedTokens, authenticate};
     use crate::member::Membership;
     use crate::namespace::NewGroup;
     use crate::project::{JobTokens, NewProject};
-    use crate::token::Holder;
+    use crate::testing::{fill, forge, issue, join, new_group, new_project, new_token, new_user, set_membership};
+    use crate::token::Subject;
     use crate::user::NewUser;
     use http::Method;
     use kit::Request;
-    use kit::double::{MemoryStore, NOW};
+    use kit::testing::{MemoryStore, NOW};
 
-    fn caller(env: &Env, holder: Holder) -> Caller {
-        issue(env, "t", new_token(holder, &["api"]));
+    fn caller(env: &Env, subject: Subject) -> Caller {
+        issue(env, "t", new_token(subject, &["api"]));
         let mut request = Request::new(Method::GET, "/");
         request.headers.insert("authorization", "Bearer t".parse().unwrap());
-        authenticate(env, &request, Accepted::Registry).unwrap()
+        authenticate(env, &request, AcceptedTokens::Registry).unwrap()
     }
 
     fn user(env: &Env, id: u64) -> Caller {
-        caller(env, Holder::User(id))
+        caller(env, Subject::User(id))
     }
 
     fn project(env: &Env, id: u64) -> Project {
@@ -333,10 +333,10 @@ mod tests {
     #[test]
     fn a_deploy_token_opens_its_own_and_what_is_public() {
         let env = forge();
-        let of_group = caller(&env, Holder::Deployment(Source::Group(11)));
+        let of_group = caller(&env, Subject::Deployment(Source::Group(11)));
         assert_eq!(reads(&env, &of_group), [100, 101]);
         assert_eq!(reads_groups(&env, &of_group), [10, 11]);
-        let of_project = caller(&env, Holder::Deployment(Source::Project(102)));
+        let of_project = caller(&env, Subject::Deployment(Source::Project(102)));
         assert_eq!(reads(&env, &of_project), [100, 102]);
         assert_eq!(role_in(&env, &of_project, 102), Role::None);
     }
@@ -345,7 +345,7 @@ mod tests {
     fn a_job_has_its_users_role_where_its_project_is_accepted() {
         let env = forge();
         join(&env, 2, Source::Group(10), Role::Developer);
-        let job = caller(&env, Holder::Job { user_id: 2, project_id: 100, running: true });
+        let job = caller(&env, Subject::Job { user_id: 2, project_id: 100, running: true });
         assert_eq!(role_in(&env, &job, 100), Role::Developer);
         assert!(refuses_job(&job, &project(&env, 101)));
         assert_eq!((role_in(&env, &job, 101), reads(&env, &job)), (Role::None, vec![100, 102]));
@@ -371,7 +371,7 @@ mod tests {
     #[test]
     fn unknown_rights_are_no_rights() {
         let store = MemoryStore::default();
-        let env = kit::double::env(store.clone(), &[]);
+        let env = kit::testing::env(store.clone(), &[]);
         fill(&env);
         crate::user::save(&env, NewUser { ..new_user(2, "alice") }).unwrap();
         let set = |key: &str, value: &str| kit::store::Store::set(&store, key, value.as_bytes()).unwrap();

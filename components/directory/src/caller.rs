@@ -15,10 +15,10 @@ use crate::credential::{self, Credential};
 use crate::member::{self, Memberships, Source};
 use crate::namespace::Namespace;
 use crate::project::{self, Project};
-use crate::token::{self, Fingerprint, Holder, Token};
+use crate::token::{self, Fingerprint, Subject, Token};
 use crate::user::{self, State, User};
 use http::{Method, StatusCode};
-use kit::store::Fault;
+use kit::store::StoreError;
 use kit::{Env, Error, Request};
 use serde_json::json;
 use std::cell::OnceCell;
@@ -28,7 +28,7 @@ pub const BOOTSTRAP_ADMIN_TOKEN: &str = "bootstrap_admin_token";
 
 /// Which credentials an area accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Accepted {
+pub enum AcceptedTokens {
     /// Personal tokens. Other forms are ignored.
     Api,
     /// Also job tokens and deploy tokens, and those in HTTP Basic.
@@ -70,7 +70,7 @@ pub struct Job {
 ///
 /// Reads: none for an anonymous caller or the built-in administrator, 2 for a user, 1 for a deploy
 /// token, 3 and one for each namespace for a job; with `Sudo` 1 to 3 more.
-pub fn authenticate(env: &Env, request: &Request, accepted: Accepted) -> Result<Caller, Error> {
+pub fn authenticate(env: &Env, request: &Request, accepted: AcceptedTokens) -> Result<Caller, Error> {
     let caller = match credential::first(request, accepted)? {
         None => Caller::Anonymous,
         Some(credential) => identify(env, &credential, accepted)?,
@@ -81,7 +81,7 @@ pub fn authenticate(env: &Env, request: &Request, accepted: Accepted) -> Result<
     }
 }
 
-fn identify(env: &Env, credential: &Credential, accepted: Accepted) -> Result<Caller, Error> {
+fn identify(env: &Env, credential: &Credential, accepted: AcceptedTokens) -> Result<Caller, Error> {
     let fingerprint = Fingerprint::of(&credential.token);
     let bootstrap = env.variables.get(BOOTSTRAP_ADMIN_TOKEN).map(|token| Fingerprint::of(token.as_bytes()));
     if credential.form.allows_personal() && bootstrap.is_some_and(|bootstrap| bootstrap == fingerprint) {
@@ -90,20 +90,20 @@ fn identify(env: &Env, credential: &Credential, accepted: Accepted) -> Result<Ca
     let Some(token) = token::find(env, &fingerprint)? else {
         return Err(Error::unauthorized());
     };
-    let allowed = match token.holder {
-        Holder::User(_) => credential.form.allows_personal(),
-        Holder::Deployment(_) => accepted != Accepted::Api && credential.form.allows_deployment(),
-        Holder::Job { .. } => accepted == Accepted::Registry && credential.form.allows_job(),
+    let allowed = match token.subject {
+        Subject::User(_) => credential.form.allows_personal(),
+        Subject::Deployment(_) => accepted != AcceptedTokens::Api && credential.form.allows_deployment(),
+        Subject::Job { .. } => accepted == AcceptedTokens::Registry && credential.form.allows_job(),
     };
     if !allowed {
         return Err(Error::unauthorized());
     }
     check_validity(env, &token)?;
-    match token.holder {
-        Holder::User(id) => Ok(Caller::User(session(env, id, token.scopes)?)),
-        Holder::Deployment(source) => Ok(Caller::DeployToken(DeployToken { source, scopes: token.scopes })),
-        Holder::Job { running: false, .. } => Err(Error::unauthorized()),
-        Holder::Job { user_id, project_id, running: true } => {
+    match token.subject {
+        Subject::User(id) => Ok(Caller::User(session(env, id, token.scopes)?)),
+        Subject::Deployment(source) => Ok(Caller::DeployToken(DeployToken { source, scopes: token.scopes })),
+        Subject::Job { running: false, .. } => Err(Error::unauthorized()),
+        Subject::Job { user_id, project_id, running: true } => {
             let session = session(env, user_id, token.scopes)?;
             let project = project::by_id(env, project_id)?.ok_or_else(Error::unauthorized)?;
             Ok(Caller::Job(Box::new(Job { session, project })))
@@ -252,7 +252,7 @@ impl Session {
     }
 
     /// Every direct membership of the user. 1 read, the first time.
-    pub fn memberships(&self, env: &Env) -> Result<&Memberships, Fault> {
+    pub fn memberships(&self, env: &Env) -> Result<&Memberships, StoreError> {
         if let Some(memberships) = self.memberships.get() {
             return Ok(memberships);
         }

@@ -8,21 +8,21 @@
 //! let catalog = catalog::read(env)?;
 //! let group = catalog.namespace(group_id);
 //! let projects = group.projects_below().map(|project| project.id());
-//! let sight = catalog.sight(env, &caller)?;
-//! let mine = catalog.projects().filter(|project| sight.may_read(*project));
+//! let snapshot = catalog.access_snapshot(env, &caller)?;
+//! let mine = catalog.projects().filter(|project| snapshot.may_read(*project));
 //! ```
 //!
 //! [`Catalog::revision`] changes whenever a namespace, a project, a membership or what a user may
-//! do changes, so whatever is made of a revision can be kept under it, for a [`sight::Sight`]
-//! together with the user's id and until [`sight::Sight::valid_until`].
+//! do changes, so whatever is made of a revision can be kept under it, for a [`access_snapshot::AccessSnapshot`]
+//! together with the user's id and until [`access_snapshot::AccessSnapshot::valid_until`].
 //!
 //! Everything here is about what is there: what is below a deleted namespace is not.
 
-pub mod change;
+pub mod access_snapshot;
+pub mod intent_log;
 pub(crate) mod load;
 pub mod member;
 mod row;
-pub mod sight;
 mod tree;
 
 pub use load::read;
@@ -52,8 +52,8 @@ impl Catalog {
     }
 
     /// The same for every revision with the same namespaces and projects; memberships may differ.
-    pub fn shape(&self) -> Shape {
-        Shape(self.tree.clone())
+    pub fn tree_version(&self) -> TreeVersion {
+        TreeVersion(self.tree.clone())
     }
 
     /// All namespaces, by id.
@@ -122,9 +122,9 @@ impl Catalog {
 
 /// What a catalog's namespaces and projects are, to compare with another catalog's.
 #[derive(Clone)]
-pub struct Shape(Rc<Tree>);
+pub struct TreeVersion(Rc<Tree>);
 
-impl PartialEq for Shape {
+impl PartialEq for TreeVersion {
     fn eq(&self, other: &Self) -> bool {
         Rc::ptr_eq(&self.0, &other.0)
     }

@@ -1,6 +1,6 @@
 //! The forms in which a request can carry a token.
 
-use crate::caller::Accepted;
+use crate::caller::AcceptedTokens;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http::header::AUTHORIZATION;
@@ -41,7 +41,7 @@ impl Form {
 }
 
 /// The credential that decides; `None` if there is none. An empty one counts as absent.
-pub(crate) fn first(request: &Request, accepted: Accepted) -> Result<Option<Credential>, Error> {
+pub(crate) fn first(request: &Request, accepted: AcceptedTokens) -> Result<Option<Credential>, Error> {
     let params = request.params();
     let header = |name: &str| request.headers.get(name).map(|value| value.as_bytes().to_vec());
     let param = |name: &str| params.last(name).map(|value| value.as_bytes().to_vec());
@@ -52,10 +52,10 @@ pub(crate) fn first(request: &Request, accepted: Accepted) -> Result<Option<Cred
         .or_else(|| present(Form::Personal, param("private_token")))
         .or_else(|| present(Form::Bearer, authorization(request, "bearer").map(<[u8]>::to_vec)))
         .or_else(|| present(Form::Personal, param("access_token")));
-    if personal.is_some() || accepted == Accepted::Api {
+    if personal.is_some() || accepted == AcceptedTokens::Api {
         return Ok(personal);
     }
-    if accepted == Accepted::Repository {
+    if accepted == AcceptedTokens::Repository {
         return basic(request, Form::Password);
     }
     let machine = present(Form::Job, header("job-token"))

@@ -1,9 +1,9 @@
 //! Feature flags: for whom each is switched on.
 
-use crate::rejection::{Rejection, Unsaved};
+use crate::rejection::{Rejection, SaveError};
 use crate::store::{self, Key};
 use kit::Env;
-use kit::store::Fault;
+use kit::store::StoreError;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -110,7 +110,7 @@ impl Gates {
 
 /// Whether a feature is on for `actor`, or if there is none, for everybody. 1 read. A feature of
 /// which nothing is recorded is off.
-pub fn is_enabled(env: &Env, name: &str, actor: Option<Actor>) -> Result<bool, Fault> {
+pub fn is_enabled(env: &Env, name: &str, actor: Option<Actor>) -> Result<bool, StoreError> {
     Ok(is_enabled_in(&all(env)?, env, name, actor))
 }
 
@@ -125,13 +125,13 @@ pub fn is_enabled_in(features: &BTreeMap<String, Gates>, env: &Env, name: &str, 
 }
 
 /// Every recorded feature, by name. 1 read.
-pub fn all(env: &Env) -> Result<BTreeMap<String, Gates>, Fault> {
+pub fn all(env: &Env) -> Result<BTreeMap<String, Gates>, StoreError> {
     let features = store::read::<store::Features>(env, &Key::Features)?.unwrap_or_default();
     Ok(features.into_iter().map(|(name, record)| (name, Gates::from(record))).collect())
 }
 
 /// Changes the gates of a feature and returns them.
-pub fn save(env: &Env, name: &str, change: impl Fn(&mut Gates)) -> Result<Gates, Unsaved> {
+pub fn save(env: &Env, name: &str, change: impl Fn(&mut Gates)) -> Result<Gates, SaveError> {
     let mut saved = Gates::default();
     store::try_update(env, &Key::Features, |current: Option<store::Features>| {
         let mut features = current.unwrap_or_default();
@@ -140,7 +140,7 @@ pub fn save(env: &Env, name: &str, change: impl Fn(&mut Gates)) -> Result<Gates,
         saved = gates.clone();
         features.insert(name.to_owned(), gates.into());
         if serde_json::to_string(&features).map_or(0, |text| text.len()) > MAX_BYTES {
-            return Err(Unsaved::from(Rejection::Full { what: "features", limit: MAX_BYTES }));
+            return Err(SaveError::from(Rejection::Full { what: "features", limit: MAX_BYTES }));
         }
         Ok(features)
     })?;
@@ -148,7 +148,7 @@ pub fn save(env: &Env, name: &str, change: impl Fn(&mut Gates)) -> Result<Gates,
 }
 
 /// Forgets a feature.
-pub fn delete(env: &Env, name: &str) -> Result<(), Fault> {
+pub fn delete(env: &Env, name: &str) -> Result<(), StoreError> {
     store::update(env, &Key::Features, |current: Option<store::Features>| {
         let mut features = current.unwrap_or_default();
         features.remove(name);
@@ -159,7 +159,7 @@ pub fn delete(env: &Env, name: &str) -> Result<(), Fault> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kit::double::{MemoryStore, env};
+    use kit::testing::{MemoryStore, env};
 
     fn enabled(gates: Gates, actor: Option<Actor>) -> bool {
         let env = env(MemoryStore::default(), &[]);

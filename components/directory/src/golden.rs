@@ -9,10 +9,10 @@ use crate::member::{self, Source};
 use crate::project::{self, Lookup};
 use crate::setting::{self, License};
 use crate::store::{self, Key};
-use crate::token::{self, Fingerprint, Holder};
+use crate::token::{self, Fingerprint, Subject};
 use crate::{namespace, user};
-use kit::double::{MemoryStore, env};
 use kit::store::Store;
+use kit::testing::{MemoryStore, env};
 use kit::{Env, Timestamp};
 use serde::{Serialize, de::DeserializeOwned};
 use std::path::PathBuf;
@@ -104,12 +104,12 @@ fn users_are_read() {
 fn tokens_are_read() {
     let env = forge();
     let token = |text: &[u8]| token::find(&env, &Fingerprint::of(text)).unwrap().unwrap();
-    assert_eq!(token(b"1").holder, Holder::User(2));
+    assert_eq!(token(b"1").subject, Subject::User(2));
     assert_eq!((token(b"1").revoked, token(b"1").scopes), (true, vec!["api".to_owned(), "sudo".to_owned()]));
     assert_eq!(token(b"1").expires_at, Some(Timestamp::from_millis(1_800_000_000_000)));
-    assert_eq!(token(b"2").holder, Holder::Deployment(Source::Group(10)));
-    assert_eq!(token(b"3").holder, Holder::Deployment(Source::Project(100)));
-    assert_eq!(token(b"4").holder, Holder::Job { user_id: 2, project_id: 100, running: true });
+    assert_eq!(token(b"2").subject, Subject::Deployment(Source::Group(10)));
+    assert_eq!(token(b"3").subject, Subject::Deployment(Source::Project(100)));
+    assert_eq!(token(b"4").subject, Subject::Job { user_id: 2, project_id: 100, running: true });
 }
 
 #[test]

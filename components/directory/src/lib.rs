@@ -37,8 +37,6 @@ pub mod access;
 pub mod caller;
 pub mod catalog;
 mod credential;
-#[cfg(test)]
-mod example;
 pub mod feature;
 #[cfg(test)]
 mod golden;
@@ -51,8 +49,10 @@ mod rejection;
 pub mod seal;
 pub mod setting;
 mod store;
+#[cfg(test)]
+mod testing;
 pub mod token;
 pub mod user;
 
-pub use rejection::{Rejection, Unsaved};
-pub use store::walk::Directory;
+pub use rejection::{Rejection, SaveError};
+pub use store::reachability::Directory;

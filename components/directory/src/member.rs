@@ -2,7 +2,7 @@
 
 use crate::access::Role;
 use crate::store::{self, Key};
-use kit::store::Fault;
+use kit::store::StoreError;
 use kit::{Env, Timestamp};
 use std::collections::BTreeMap;
 
@@ -49,7 +49,7 @@ pub(crate) fn is_current(expires_at: Option<Timestamp>, now: Timestamp) -> bool 
 }
 
 /// Every direct membership of a user. 1 read.
-pub fn of_user(env: &Env, user_id: u64) -> Result<Memberships, Fault> {
+pub fn of_user(env: &Env, user_id: u64) -> Result<Memberships, StoreError> {
     let record = store::read::<store::Access>(env, &Key::Access(user_id))?;
     Ok(record.map(Memberships::from).unwrap_or_default())
 }
@@ -59,7 +59,7 @@ pub type Changes = BTreeMap<Source, Option<Membership>>;
 
 /// Changes memberships of a user. Neither the user nor the sources need be known yet: a membership
 /// of something that does not exist gives no rights.
-pub fn save(env: &Env, user_id: u64, changes: &Changes) -> Result<(), Fault> {
+pub fn save(env: &Env, user_id: u64, changes: &Changes) -> Result<(), StoreError> {
     store::update(env, &Key::Access(user_id), |current: Option<store::Access>| {
         let mut memberships = current.map(Memberships::from).unwrap_or_default();
         for (source, membership) in changes {

@@ -3,9 +3,9 @@
 
 use crate::member::Share;
 use crate::path::{self, Identifier};
-use crate::rejection::{Rejection, Unsaved};
+use crate::rejection::{Rejection, SaveError};
 use crate::store::{self, Key};
-use kit::store::Fault;
+use kit::store::StoreError;
 use kit::{Env, Timestamp};
 use serde::{Deserialize, Serialize};
 use std::iter::successors;
@@ -133,12 +133,12 @@ impl Namespace {
 }
 
 /// The namespace with this id. One read for each level.
-pub fn by_id(env: &Env, id: u64) -> Result<Option<Namespace>, Fault> {
+pub fn by_id(env: &Env, id: u64) -> Result<Option<Namespace>, StoreError> {
     let mut records = Vec::new();
     let mut next = Some(id);
     while let Some(id) = next {
         if records.len() > MAX_DEPTH {
-            return Err(Fault::corrupt(&Key::Namespace(id).to_string(), "its ancestors never end"));
+            return Err(StoreError::corrupt(&Key::Namespace(id).to_string(), "its ancestors never end"));
         }
         // What is below a deleted namespace is deleted with it.
         let Some(record) = store::read::<store::Namespace>(env, &Key::Namespace(id))? else {
@@ -154,7 +154,7 @@ pub fn by_id(env: &Env, id: u64) -> Result<Option<Namespace>, Fault> {
 
 /// The namespace named by an id (all digits) or by a full path in any letter case. By path, two
 /// reads for each level. An old path does not lead anywhere.
-pub fn find(env: &Env, id_or_path: &str) -> Result<Option<Namespace>, Fault> {
+pub fn find(env: &Env, id_or_path: &str) -> Result<Option<Namespace>, StoreError> {
     match Identifier::parse(id_or_path) {
         Identifier::Id(id) => by_id(env, id),
         Identifier::Path(path) => path::namespace(env, path),
@@ -164,12 +164,12 @@ pub fn find(env: &Env, id_or_path: &str) -> Result<Option<Namespace>, Fault> {
 
 /// The id of the namespace right below `parent_id` (at the top, without one) that has this path, in
 /// any letter case. 2 reads.
-pub fn child(env: &Env, parent_id: Option<u64>, path: &str) -> Result<Option<u64>, Fault> {
+pub fn child(env: &Env, parent_id: Option<u64>, path: &str) -> Result<Option<u64>, StoreError> {
     path::child(env, parent_id, path)
 }
 
 /// The same as [`find`] for groups only.
-pub fn find_group(env: &Env, id_or_path: &str) -> Result<Option<Namespace>, Fault> {
+pub fn find_group(env: &Env, id_or_path: &str) -> Result<Option<Namespace>, StoreError> {
     Ok(find(env, id_or_path)?.filter(Namespace::is_group))
 }
 
@@ -186,7 +186,7 @@ pub struct NewGroup {
 
 /// Creates or replaces a group. Renaming or moving one moves everything below it, because a path
 /// is never stored: what is below names its parent by id.
-pub fn save_group(env: &Env, new: NewGroup) -> Result<(), Unsaved> {
+pub fn save_group(env: &Env, new: NewGroup) -> Result<(), SaveError> {
     if let Some(parent_id) = new.parent_id {
         let parent = by_id(env, parent_id)?.ok_or(Rejection::NoNamespace(parent_id))?;
         if !parent.is_group() {
@@ -203,7 +203,7 @@ pub fn save_group(env: &Env, new: NewGroup) -> Result<(), Unsaved> {
 }
 
 /// Forgets a group, and with it everything below.
-pub fn delete_group(env: &Env, id: u64) -> Result<(), Fault> {
+pub fn delete_group(env: &Env, id: u64) -> Result<(), StoreError> {
     match by_id(env, id)? {
         Some(namespace) if !namespace.is_group() => Ok(()),
         _ => store::write::<store::Namespace>(env, &Key::Namespace(id), None),

@@ -7,17 +7,17 @@
 
 use crate::namespace::{self, Namespace};
 use crate::project::{self, Lookup};
-use crate::rejection::{Rejection, Unsaved};
+use crate::rejection::{Rejection, SaveError};
 use crate::store::{self, Key};
 use kit::Env;
-use kit::store::Fault;
+use kit::store::StoreError;
 
 /// The longest segment, as in the reference service.
 const MAX_SEGMENT: usize = 255;
 
 /// Who lives at a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Resident {
+pub enum PathOwner {
     Namespace(u64),
     Project(u64),
 }
@@ -54,11 +54,11 @@ pub fn is_segment(text: &str) -> bool {
 }
 
 /// The namespace whose present address is `path`.
-pub(crate) fn namespace(env: &Env, path: &str) -> Result<Option<Namespace>, Fault> {
+pub(crate) fn namespace(env: &Env, path: &str) -> Result<Option<Namespace>, StoreError> {
     let mut place = Place::default();
     for segment in path.split('/') {
         match place.entry(env, segment)? {
-            Some(Resident::Namespace(id)) if place.enter(env, id, segment)? && !place.moved => {}
+            Some(PathOwner::Namespace(id)) if place.enter(env, id, segment)? && !place.moved => {}
             _ => return Ok(None),
         }
     }
@@ -66,29 +66,29 @@ pub(crate) fn namespace(env: &Env, path: &str) -> Result<Option<Namespace>, Faul
 }
 
 /// The id of the namespace whose present address is `segment` below `parent_id`. 2 reads.
-pub(crate) fn child(env: &Env, parent_id: Option<u64>, segment: &str) -> Result<Option<u64>, Fault> {
+pub(crate) fn child(env: &Env, parent_id: Option<u64>, segment: &str) -> Result<Option<u64>, StoreError> {
     if !is_segment(segment) {
         return Ok(None);
     }
-    match store::read::<store::Entry>(env, &Key::entry(parent_id, segment))?.map(Resident::from) {
-        Some(found @ Resident::Namespace(id)) if lives_at(env, found, parent_id, segment)? => Ok(Some(id)),
+    match store::read::<store::Entry>(env, &Key::entry(parent_id, segment))?.map(PathOwner::from) {
+        Some(found @ PathOwner::Namespace(id)) if lives_at(env, found, parent_id, segment)? => Ok(Some(id)),
         _ => Ok(None),
     }
 }
 
 /// The project whose present or former address is `path`.
-pub(crate) fn project(env: &Env, path: &str) -> Result<Lookup, Fault> {
+pub(crate) fn project(env: &Env, path: &str) -> Result<Lookup, StoreError> {
     let Some((above, name)) = path.rsplit_once('/') else {
         return Ok(Lookup::Missing);
     };
     let mut place = Place::default();
     for segment in above.split('/') {
         match place.entry(env, segment)? {
-            Some(Resident::Namespace(id)) if place.enter(env, id, segment)? => {}
+            Some(PathOwner::Namespace(id)) if place.enter(env, id, segment)? => {}
             _ => return Ok(Lookup::Missing),
         }
     }
-    let (Some(Resident::Project(id)), Some(namespace)) = (place.entry(env, name)?, place.namespace) else {
+    let (Some(PathOwner::Project(id)), Some(namespace)) = (place.entry(env, name)?, place.namespace) else {
         return Ok(Lookup::Missing);
     };
     let Some(record) = store::read::<store::Project>(env, &Key::Project(id))? else {
@@ -111,13 +111,13 @@ struct Place {
 }
 
 impl Place {
-    fn entry(&self, env: &Env, segment: &str) -> Result<Option<Resident>, Fault> {
+    fn entry(&self, env: &Env, segment: &str) -> Result<Option<PathOwner>, StoreError> {
         let parent_id = self.namespace.as_ref().map(|namespace| namespace.id);
-        Ok(store::read::<store::Entry>(env, &Key::entry(parent_id, segment))?.map(Resident::from))
+        Ok(store::read::<store::Entry>(env, &Key::entry(parent_id, segment))?.map(PathOwner::from))
     }
 
     /// Goes on into the namespace that the entry of `segment` names; false if it is gone.
-    fn enter(&mut self, env: &Env, id: u64, segment: &str) -> Result<bool, Fault> {
+    fn enter(&mut self, env: &Env, id: u64, segment: &str) -> Result<bool, StoreError> {
         let Some(record) = store::read::<store::Namespace>(env, &Key::Namespace(id))? else {
             return Ok(false);
         };
@@ -137,12 +137,12 @@ impl Place {
 ///
 /// Claim first and write the record after: between the two the entry looks like an old address,
 /// and repeating both completes them.
-pub(crate) fn claim(env: &Env, parent_id: Option<u64>, segment: &str, resident: Resident) -> Result<(), Unsaved> {
+pub(crate) fn claim(env: &Env, parent_id: Option<u64>, segment: &str, resident: PathOwner) -> Result<(), SaveError> {
     if !is_segment(segment) {
         return Err(Rejection::BadPath(segment.to_owned()).into());
     }
     let key = Key::entry(parent_id, segment);
-    store::try_update(env, &key, |current: Option<store::Entry>| match current.map(Resident::from) {
+    store::try_update(env, &key, |current: Option<store::Entry>| match current.map(PathOwner::from) {
         Some(other) if other != resident && lives_at(env, other, parent_id, segment)? => {
             Err(Rejection::Taken { path: segment.to_owned(), by: other }.into())
         }
@@ -151,13 +151,13 @@ pub(crate) fn claim(env: &Env, parent_id: Option<u64>, segment: &str, resident: 
 }
 
 /// Whether the record of `resident` says that this is its address.
-fn lives_at(env: &Env, resident: Resident, parent_id: Option<u64>, segment: &str) -> Result<bool, Fault> {
+fn lives_at(env: &Env, resident: PathOwner, parent_id: Option<u64>, segment: &str) -> Result<bool, StoreError> {
     let (parent, path) = match resident {
-        Resident::Namespace(id) => match store::read::<store::Namespace>(env, &Key::Namespace(id))? {
+        PathOwner::Namespace(id) => match store::read::<store::Namespace>(env, &Key::Namespace(id))? {
             Some(record) => (record.parent_id, record.path),
             None => return Ok(false),
         },
-        Resident::Project(id) => match store::read::<store::Project>(env, &Key::Project(id))? {
+        PathOwner::Project(id) => match store::read::<store::Project>(env, &Key::Project(id))? {
             Some(record) => (Some(record.namespace_id), record.path),
             None => return Ok(false),
         },
@@ -168,11 +168,11 @@ fn lives_at(env: &Env, resident: Resident, parent_id: Option<u64>, segment: &str
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::example::{forge, new_group, new_project, new_user};
     use crate::namespace::{NewGroup, Visibility};
     use crate::project::NewProject;
+    use crate::testing::{forge, new_group, new_project, new_user};
     use crate::user;
-    use kit::double::{LyingStore, MemoryStore};
+    use kit::testing::{LostReplyStore, MemoryStore};
 
     fn namespace_id(env: &Env, path: &str) -> Option<u64> {
         namespace::find(env, path).unwrap().map(|found| found.id)
@@ -187,7 +187,7 @@ mod tests {
         }
     }
 
-    fn save_group(env: &Env, id: u64, path: &str, parent_id: Option<u64>) -> Result<(), Unsaved> {
+    fn save_group(env: &Env, id: u64, path: &str, parent_id: Option<u64>) -> Result<(), SaveError> {
         namespace::save_group(env, NewGroup { visibility: Visibility::Public, ..new_group(id, path, parent_id) })
     }
 
@@ -216,7 +216,7 @@ mod tests {
 
     #[test]
     fn what_cannot_exist_is_missing_without_asking_storage() {
-        let env = kit::double::env(kit::double::FailingStore::after(0, MemoryStore::default()), &[]);
+        let env = kit::testing::env(kit::testing::FailingStore::after(0, MemoryStore::default()), &[]);
         let long = "a".repeat(256);
         let deep = vec!["a"; 22].join("/");
         for name in [
@@ -282,7 +282,7 @@ mod tests {
     fn an_old_path_can_be_claimed_and_a_present_one_cannot() {
         let env = forge();
         let taken = project::save(&env, new_project(200, "SITE", 10)).unwrap_err();
-        assert_eq!(taken, Rejection::Taken { path: "SITE".into(), by: Resident::Project(100) }.into());
+        assert_eq!(taken, Rejection::Taken { path: "SITE".into(), by: PathOwner::Project(100) }.into());
         assert_eq!(project::by_id(&env, 200).unwrap(), None, "nothing of it was saved");
         assert!(save_group(&env, 20, "bob", None).is_err(), "users and groups share one name space");
         assert!(save_group(&env, 20, "tools", Some(10)).is_err(), "and so do groups and projects");
@@ -343,7 +343,7 @@ mod tests {
         let env = forge();
         store::write(&env, &Key::Namespace(10), Some(store::Namespace::group(new_group(10, "acme", Some(11)))))
             .unwrap();
-        assert!(matches!(project::by_id(&env, 101), Err(Fault::Corrupt { .. })));
+        assert!(matches!(project::by_id(&env, 101), Err(StoreError::Corrupt { .. })));
     }
 
     #[test]
@@ -363,10 +363,10 @@ mod tests {
     #[test]
     fn saving_again_writes_nothing_and_lost_answers_do_no_harm() {
         let store = MemoryStore::default();
-        let env = kit::double::env(LyingStore::over(store.clone()), &[]);
-        crate::example::fill(&env);
+        let env = kit::testing::env(LostReplyStore::over(store.clone()), &[]);
+        crate::testing::fill(&env);
         let before = store.snapshot().keys();
-        crate::example::fill(&env);
+        crate::testing::fill(&env);
         assert_eq!(store.keys(), before);
         assert_eq!(project_at(&env, "acme/core/engine"), "found Acme/core/Engine");
     }
@@ -377,10 +377,10 @@ mod tests {
         let mut operations = 0;
         loop {
             let store = MemoryStore::default();
-            crate::example::fill(&kit::double::env(store.clone(), &[]));
-            let failing = kit::double::FailingStore::after(operations, store.clone());
-            let outcome = rename(&kit::double::env(failing.clone(), &[]));
-            let env = kit::double::env(store, &[]);
+            crate::testing::fill(&kit::testing::env(store.clone(), &[]));
+            let failing = kit::testing::FailingStore::after(operations, store.clone());
+            let outcome = rename(&kit::testing::env(failing.clone(), &[]));
+            let env = kit::testing::env(store, &[]);
             // Whatever was interrupted, the project is found, and where it says that it is.
             let Some(now) = project::by_id(&env, 101).unwrap() else { panic!("lost after {operations}") };
             assert!(["Acme/core/Engine", "guild/motor"].contains(&now.full_path().as_str()));

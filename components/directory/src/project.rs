@@ -3,12 +3,12 @@
 use crate::access::Role;
 use crate::member::Share;
 use crate::namespace::{self, Namespace, Visibility};
-use crate::path::{self, Identifier, Resident};
-use crate::rejection::{Rejection, Unsaved};
+use crate::path::{self, Identifier, PathOwner};
+use crate::rejection::{Rejection, SaveError};
 use crate::seal;
 use crate::store::{self, Key};
 use kit::Env;
-use kit::store::Fault;
+use kit::store::StoreError;
 use std::fmt;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -135,7 +135,7 @@ fn place(id: u64) -> String {
 
 impl Project {
     /// The key of the project's own engine. A fault if it was sealed with a key that is not there.
-    pub fn analytics_key(&self, env: &Env) -> Result<Option<String>, Fault> {
+    pub fn analytics_key(&self, env: &Env) -> Result<Option<String>, StoreError> {
         self.analytics.key.as_deref().map(|stored| seal::open(env, &place(self.id), stored)).transpose()
     }
 
@@ -171,7 +171,7 @@ pub enum Lookup {
 }
 
 /// The project with this id. One read, and one for each namespace above it.
-pub fn by_id(env: &Env, id: u64) -> Result<Option<Project>, Fault> {
+pub fn by_id(env: &Env, id: u64) -> Result<Option<Project>, StoreError> {
     let Some(record) = store::read::<store::Project>(env, &Key::Project(id))? else {
         return Ok(None);
     };
@@ -181,7 +181,7 @@ pub fn by_id(env: &Env, id: u64) -> Result<Option<Project>, Fault> {
 
 /// The project named by an id (all digits) or by a full path in any letter case. By path, two
 /// reads for each segment.
-pub fn find(env: &Env, id_or_path: &str) -> Result<Lookup, Fault> {
+pub fn find(env: &Env, id_or_path: &str) -> Result<Lookup, StoreError> {
     match Identifier::parse(id_or_path) {
         Identifier::Id(id) => Ok(by_id(env, id)?.map_or(Lookup::Missing, Lookup::Found)),
         Identifier::Path(path) => path::project(env, path),
@@ -211,22 +211,22 @@ pub struct NewProject {
 
 /// Creates or replaces a project. After a change of its path the old one leads to it, until
 /// something else claims that path.
-pub fn save(env: &Env, mut new: NewProject) -> Result<(), Unsaved> {
+pub fn save(env: &Env, mut new: NewProject) -> Result<(), SaveError> {
     if namespace::by_id(env, new.namespace_id)?.is_none() {
         return Err(Rejection::NoNamespace(new.namespace_id).into());
     }
-    path::claim(env, Some(new.namespace_id), &new.path, Resident::Project(new.id))?;
+    path::claim(env, Some(new.namespace_id), &new.path, PathOwner::Project(new.id))?;
     let id = new.id;
     new.analytics.key = new.analytics.key.map(|key| seal::seal(env, &place(id), &key)).transpose()?;
     Ok(store::write(env, &Key::Project(id), Some(store::Project::from(new)))?)
 }
 
 /// The id of the namespace that a project lives in. 1 read.
-pub(crate) fn namespace_of(env: &Env, id: u64) -> Result<Option<u64>, Fault> {
+pub(crate) fn namespace_of(env: &Env, id: u64) -> Result<Option<u64>, StoreError> {
     Ok(store::read::<store::Project>(env, &Key::Project(id))?.map(|record| record.namespace_id))
 }
 
-pub fn delete(env: &Env, id: u64) -> Result<(), Fault> {
+pub fn delete(env: &Env, id: u64) -> Result<(), StoreError> {
     store::write::<store::Project>(env, &Key::Project(id), None)
 }
 
@@ -256,7 +256,7 @@ mod tests {
 
     #[test]
     fn a_protected_branch_asks_for_more_and_the_most_permissive_protection_counts() {
-        let env = crate::example::forge();
+        let env = crate::testing::forge();
         let mut project = by_id(&env, 100).unwrap().unwrap();
         assert!(project.may_push(Role::Developer, "main") && !project.may_push(Role::Reporter, "main"));
         let protect = |name: &str, push| ProtectedBranch { name: name.into(), push };

@@ -1,7 +1,7 @@
 //! Why a record is not saved.
 
-use crate::path::Resident;
-use kit::store::Fault;
+use crate::path::PathOwner;
+use kit::store::StoreError;
 use std::fmt;
 
 /// A record contradicts what is there. The text is for the person who sent it.
@@ -10,7 +10,7 @@ pub enum Rejection {
     BadPath(String),
     Taken {
         path: String,
-        by: Resident,
+        by: PathOwner,
     },
     NoNamespace(u64),
     NotAGroup(u64),
@@ -34,10 +34,12 @@ impl fmt::Display for Rejection {
                     "path `{path}` can only have letters, digits, `_`, `-` and `.`, at most 255 of them, and cannot start with `-` or end in `.`, `.git` or `.atom`"
                 )
             }
-            Rejection::Taken { path, by: Resident::Namespace(id) } => {
+            Rejection::Taken { path, by: PathOwner::Namespace(id) } => {
                 write!(f, "path `{path}` is taken by namespace {id}")
             }
-            Rejection::Taken { path, by: Resident::Project(id) } => write!(f, "path `{path}` is taken by project {id}"),
+            Rejection::Taken { path, by: PathOwner::Project(id) } => {
+                write!(f, "path `{path}` is taken by project {id}")
+            }
             Rejection::NoNamespace(id) => {
                 write!(f, "namespace {id} is not known; groups and users come before what is in them")
             }
@@ -52,19 +54,19 @@ impl fmt::Display for Rejection {
 
 /// A record was not saved: it is wrong, or storage failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Unsaved {
+pub enum SaveError {
     Rejected(Rejection),
-    Fault(Fault),
+    Store(StoreError),
 }
 
-impl From<Rejection> for Unsaved {
+impl From<Rejection> for SaveError {
     fn from(rejection: Rejection) -> Self {
-        Unsaved::Rejected(rejection)
+        SaveError::Rejected(rejection)
     }
 }
 
-impl From<Fault> for Unsaved {
-    fn from(fault: Fault) -> Self {
-        Unsaved::Fault(fault)
+impl From<StoreError> for SaveError {
+    fn from(fault: StoreError) -> Self {
+        SaveError::Store(fault)
     }
 }

@@ -10,7 +10,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use chacha20poly1305::aead::{Aead, Payload};
 use chacha20poly1305::{KeyInit, XChaCha20Poly1305, XNonce};
 use kit::Env;
-use kit::store::Fault;
+use kit::store::StoreError;
 use sha2::{Digest, Sha256};
 
 /// The variable with the key: any text, of which nobody can guess 128 bits. Without it secrets are
@@ -26,19 +26,19 @@ const MARK: &str = "sealed:v1:";
 const NONCE: usize = 24;
 
 /// A secret as it is stored at `place`, a name that no other secret has.
-pub(crate) fn seal(env: &Env, place: &str, secret: &str) -> Result<String, Fault> {
+pub(crate) fn seal(env: &Env, place: &str, secret: &str) -> Result<String, StoreError> {
     let Some(key) = env.variables.get(KEY) else { return Ok(secret.to_owned()) };
     let length = (place.len() as u64).to_be_bytes();
     let nonce = hash(&[b"hexad nonce v1", &hash(&[key.as_bytes()]), &length, place.as_bytes(), secret.as_bytes()]);
     let nonce = nonce.get(..NONCE).unwrap_or_default();
     let payload = Payload { msg: secret.as_bytes(), aad: place.as_bytes() };
     let sealed = cipher(key).encrypt(XNonce::from_slice(nonce), payload);
-    let sealed = sealed.map_err(|_| Fault::Other(format!("{place} cannot be sealed")))?;
+    let sealed = sealed.map_err(|_| StoreError::Other(format!("{place} cannot be sealed")))?;
     Ok(format!("{MARK}{}", URL_SAFE_NO_PAD.encode([nonce, &sealed].concat())))
 }
 
 /// The secret that is stored at `place`. One that was stored before there was a key is as it is.
-pub(crate) fn open(env: &Env, place: &str, stored: &str) -> Result<String, Fault> {
+pub(crate) fn open(env: &Env, place: &str, stored: &str) -> Result<String, StoreError> {
     let Some(sealed) = stored.strip_prefix(MARK) else { return Ok(stored.to_owned()) };
     let sealed = URL_SAFE_NO_PAD.decode(sealed).unwrap_or_default();
     let parts = sealed.split_at_checked(NONCE);
@@ -49,7 +49,7 @@ pub(crate) fn open(env: &Env, place: &str, stored: &str) -> Result<String, Fault
             let opened = cipher(key).decrypt(XNonce::from_slice(nonce), Payload { msg, aad: place.as_bytes() }).ok()?;
             String::from_utf8(opened).ok()
         })
-        .ok_or_else(|| Fault::Other(format!("{place} cannot be opened with the variable {KEY}")))
+        .ok_or_else(|| StoreError::Other(format!("{place} cannot be opened with the variable {KEY}")))
 }
 
 fn cipher(key: &str) -> XChaCha20Poly1305 {
@@ -63,7 +63,7 @@ fn hash(parts: &[&[u8]]) -> [u8; 32] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kit::double::{MemoryStore, env};
+    use kit::testing::{MemoryStore, env};
 
     fn with(variables: &[(&'static str, &'static str)]) -> Env {
         env(MemoryStore::default(), variables)

@@ -1,10 +1,10 @@
 //! The settings of the whole service.
 
-use crate::rejection::{Rejection, Unsaved};
+use crate::rejection::{Rejection, SaveError};
 use crate::seal;
 use crate::store::{self, Key};
 use kit::Env;
-use kit::store::Fault;
+use kit::store::StoreError;
 use serde_json::{Map, Value};
 
 /// What all settings together may take, in bytes of JSON. They are read with many requests.
@@ -63,7 +63,7 @@ impl Settings {
     }
 
     /// A secret that is set and not empty. A fault if it was sealed with a key that is not there.
-    pub fn secret(&self, env: &Env, name: &str) -> Result<Option<String>, Fault> {
+    pub fn secret(&self, env: &Env, name: &str) -> Result<Option<String>, StoreError> {
         self.text(name).map(|stored| seal::open(env, &place(name), stored)).transpose()
     }
 
@@ -89,12 +89,12 @@ fn place(name: &str) -> String {
 }
 
 /// The settings as they are. 1 read.
-pub fn read(env: &Env) -> Result<Settings, Fault> {
+pub fn read(env: &Env) -> Result<Settings, StoreError> {
     Ok(Settings(store::read::<Map<String, Value>>(env, &Key::Settings)?.unwrap_or_default()))
 }
 
 /// Sets what `changes` has; `null` goes back to the default. Returns the settings after that.
-pub fn save(env: &Env, changes: &Map<String, Value>) -> Result<Settings, Unsaved> {
+pub fn save(env: &Env, changes: &Map<String, Value>) -> Result<Settings, SaveError> {
     let mut changes = changes.clone();
     for (name, value) in changes.iter_mut().filter(|(name, _)| is_secret(name)) {
         if let Value::String(secret) = value
@@ -113,7 +113,7 @@ pub fn save(env: &Env, changes: &Map<String, Value>) -> Result<Settings, Unsaved
             };
         }
         if serde_json::to_string(&settings).map_or(0, |text| text.len()) > MAX_BYTES {
-            return Err(Unsaved::from(Rejection::Full { what: "settings", limit: MAX_BYTES }));
+            return Err(SaveError::from(Rejection::Full { what: "settings", limit: MAX_BYTES }));
         }
         saved = Settings(settings.clone());
         Ok(settings)
@@ -124,10 +124,10 @@ pub fn save(env: &Env, changes: &Map<String, Value>) -> Result<Settings, Unsaved
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kit::double::{MemoryStore, env};
+    use kit::testing::{MemoryStore, env};
     use serde_json::json;
 
-    fn change(env: &Env, changes: Value) -> Result<Settings, Unsaved> {
+    fn change(env: &Env, changes: Value) -> Result<Settings, SaveError> {
         save(env, changes.as_object().unwrap())
     }
 

@@ -3,17 +3,17 @@
 
 pub(crate) mod catalog;
 pub(crate) mod columns;
+pub(crate) mod reachability;
 mod record;
-pub(crate) mod walk;
 
 pub(crate) use record::{Access, Entry, Features, Namespace, Project, Share, Token, User};
 
-use crate::path::{self, Resident};
-use crate::rejection::{Rejection, Unsaved};
+use crate::path::{self, PathOwner};
+use crate::rejection::{Rejection, SaveError};
 use crate::token::Fingerprint;
 use kit::Env;
 use kit::root::{self, Decision};
-use kit::store::Fault;
+use kit::store::StoreError;
 use serde::{Serialize, de::DeserializeOwned};
 use std::fmt;
 
@@ -40,12 +40,12 @@ impl Key<'_> {
     }
 
     /// A fault as it may be logged: without the fingerprint of a token.
-    fn redact(&self, fault: Fault) -> Fault {
+    fn redact(&self, fault: StoreError) -> StoreError {
         let hidden = || "directory/v1/token/(hidden)".to_owned();
         match (self, fault) {
-            (Key::Token(_), Fault::Corrupt { why, .. }) => Fault::Corrupt { key: hidden(), why },
-            (Key::Token(_), Fault::Contended(_)) => Fault::Contended(hidden()),
-            (Key::Token(_), Fault::Denied(_)) => Fault::Denied(hidden()),
+            (Key::Token(_), StoreError::Corrupt { why, .. }) => StoreError::Corrupt { key: hidden(), why },
+            (Key::Token(_), StoreError::Contended(_)) => StoreError::Contended(hidden()),
+            (Key::Token(_), StoreError::Denied(_)) => StoreError::Denied(hidden()),
             (_, fault) => fault,
         }
     }
@@ -80,13 +80,13 @@ impl fmt::Display for Key<'_> {
 ///
 /// A deleted record is kept as `null`: a root that was removed altogether could not be created
 /// again by compare-and-swap alone (see [`kit::root::update`]).
-pub(crate) fn read<R: DeserializeOwned>(env: &Env, key: &Key) -> Result<Option<R>, Fault> {
+pub(crate) fn read<R: DeserializeOwned>(env: &Env, key: &Key) -> Result<Option<R>, StoreError> {
     let record = root::read::<Option<R>>(&*env.store, &key.to_string()).map_err(|fault| key.redact(fault))?;
     Ok(record.flatten())
 }
 
 /// Makes `new` the record; `None` deletes it. Writes nothing that is there already.
-pub(crate) fn write<R>(env: &Env, key: &Key, new: Option<R>) -> Result<(), Fault>
+pub(crate) fn write<R>(env: &Env, key: &Key, new: Option<R>) -> Result<(), StoreError>
 where
     R: Serialize + DeserializeOwned + PartialEq + Clone,
 {
@@ -99,7 +99,7 @@ where
 
 /// Replaces a record by what `change` makes of it. `change` MUST be idempotent: it is asked again
 /// after a lost swap, also if that swap in fact took place.
-pub(crate) fn update<R>(env: &Env, key: &Key, mut change: impl FnMut(Option<R>) -> R) -> Result<(), Fault>
+pub(crate) fn update<R>(env: &Env, key: &Key, mut change: impl FnMut(Option<R>) -> R) -> Result<(), StoreError>
 where
     R: Serialize + DeserializeOwned + PartialEq + Clone,
 {
@@ -114,8 +114,8 @@ where
 pub(crate) fn try_update<R>(
     env: &Env,
     key: &Key,
-    mut change: impl FnMut(Option<R>) -> Result<R, Unsaved>,
-) -> Result<(), Unsaved>
+    mut change: impl FnMut(Option<R>) -> Result<R, SaveError>,
+) -> Result<(), SaveError>
 where
     R: Serialize + DeserializeOwned + PartialEq + Clone,
 {
@@ -128,14 +128,14 @@ where
 
 /// Makes `new` the namespace at its address, unless its id belongs to a namespace of another kind
 /// or to another user.
-pub(crate) fn save_namespace(env: &Env, id: u64, new: Namespace) -> Result<(), Unsaved> {
+pub(crate) fn save_namespace(env: &Env, id: u64, new: Namespace) -> Result<(), SaveError> {
     let key = Key::Namespace(id);
     let is_foreign = |current: Option<&Namespace>| current.is_some_and(|current| current.owner_id != new.owner_id);
     // Asked before the claim, so that a refused record claims nothing.
     if is_foreign(read(env, &key)?.as_ref()) {
         return Err(Rejection::NamespaceInUse(id).into());
     }
-    path::claim(env, new.parent_id, &new.path, Resident::Namespace(id))?;
+    path::claim(env, new.parent_id, &new.path, PathOwner::Namespace(id))?;
     try_update(env, &key, |current| match is_foreign(current.as_ref()) {
         true => Err(Rejection::NamespaceInUse(id).into()),
         false => Ok(new.clone()),

@@ -2,7 +2,7 @@
 
 use crate::member::Source;
 use crate::store::{self, Key};
-use kit::store::Fault;
+use kit::store::StoreError;
 use kit::{Env, Timestamp};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
@@ -31,7 +31,7 @@ impl PartialEq for Fingerprint {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Token {
-    pub holder: Holder,
+    pub subject: Subject,
     /// For people.
     pub name: String,
     pub scopes: Vec<String>,
@@ -42,7 +42,7 @@ pub struct Token {
 
 /// Whom a token stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Holder {
+pub enum Subject {
     /// Personal tokens, and OAuth tokens, which have the same rights.
     User(u64),
     /// A deploy token: a group or project itself.
@@ -72,11 +72,11 @@ pub const PERSONAL_SCOPES: [&str; 16] = [
 ];
 
 /// The token with this fingerprint. 1 read.
-pub fn find(env: &Env, fingerprint: &Fingerprint) -> Result<Option<Token>, Fault> {
+pub fn find(env: &Env, fingerprint: &Fingerprint) -> Result<Option<Token>, StoreError> {
     Ok(store::read::<store::Token>(env, &Key::Token(fingerprint))?.map(Token::from))
 }
 
 /// Creates or replaces the token with this fingerprint; `None` forgets it.
-pub fn save(env: &Env, fingerprint: &Fingerprint, token: Option<Token>) -> Result<(), Fault> {
+pub fn save(env: &Env, fingerprint: &Fingerprint, token: Option<Token>) -> Result<(), StoreError> {
     store::write(env, &Key::Token(fingerprint), token.map(store::Token::from))
 }

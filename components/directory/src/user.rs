@@ -2,10 +2,10 @@
 
 use crate::namespace::{Details, Namespace};
 use crate::path::{self, Identifier};
-use crate::rejection::Unsaved;
+use crate::rejection::SaveError;
 use crate::store::{self, Key};
 use kit::Env;
-use kit::store::Fault;
+use kit::store::StoreError;
 
 /// Personal namespaces share one series of ids with groups. A user who is recorded without a
 /// namespace id gets this number plus their own id, far above the ids that forges hand out.
@@ -61,12 +61,12 @@ impl State {
 }
 
 /// The user with this id. 1 read.
-pub fn by_id(env: &Env, id: u64) -> Result<Option<User>, Fault> {
+pub fn by_id(env: &Env, id: u64) -> Result<Option<User>, StoreError> {
     Ok(store::read::<store::User>(env, &Key::User(id))?.map(|record| record.into_user(id)))
 }
 
 /// The user with this name, in any letter case. 3 reads.
-pub fn by_username(env: &Env, username: &str) -> Result<Option<User>, Fault> {
+pub fn by_username(env: &Env, username: &str) -> Result<Option<User>, StoreError> {
     let Some(Namespace { kind: crate::namespace::Kind::User { owner }, .. }) = path::namespace(env, username)? else {
         return Ok(None);
     };
@@ -74,7 +74,7 @@ pub fn by_username(env: &Env, username: &str) -> Result<Option<User>, Fault> {
 }
 
 /// The user named by an id (all digits) or by a username.
-pub fn find(env: &Env, id_or_username: &str) -> Result<Option<User>, Fault> {
+pub fn find(env: &Env, id_or_username: &str) -> Result<Option<User>, StoreError> {
     match Identifier::parse(id_or_username) {
         Identifier::Id(id) => by_id(env, id),
         Identifier::Path(username) => by_username(env, username),
@@ -98,8 +98,8 @@ pub struct NewUser {
 }
 
 /// Creates or replaces a user and their personal namespace.
-pub fn save(env: &Env, new: NewUser) -> Result<(), Unsaved> {
-    let known = || -> Result<Option<u64>, Fault> { Ok(by_id(env, new.id)?.map(|user| user.namespace_id)) };
+pub fn save(env: &Env, new: NewUser) -> Result<(), SaveError> {
+    let known = || -> Result<Option<u64>, StoreError> { Ok(by_id(env, new.id)?.map(|user| user.namespace_id)) };
     let namespace_id = match new.namespace_id {
         Some(id) => id,
         None => known()?.unwrap_or_else(|| default_namespace(new.id)),
@@ -130,7 +130,7 @@ pub(crate) fn default_namespace(id: u64) -> u64 {
 
 /// Forgets a user and their personal namespace, and with it its projects. Their tokens stop
 /// working, because a token's user is read on every request.
-pub fn delete(env: &Env, id: u64) -> Result<(), Fault> {
+pub fn delete(env: &Env, id: u64) -> Result<(), StoreError> {
     if let Some(user) = by_id(env, id)? {
         store::write::<store::Namespace>(env, &Key::Namespace(user.namespace_id), None)?;
     }

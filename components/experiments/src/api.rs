@@ -3,9 +3,9 @@
 use crate::definition::{self, Definition, Entity};
 use crate::import;
 use crate::route::{self, Route};
-use crate::store::{self, Unsaved};
+use crate::store::{self, SaveError};
 use directory::access::Role;
-use directory::caller::{self, Accepted, BOOTSTRAP_ADMIN_TOKEN, Caller};
+use directory::caller::{self, AcceptedTokens, BOOTSTRAP_ADMIN_TOKEN, Caller};
 use directory::feature::{self, Gates};
 use directory::member::Source;
 use directory::{namespace, setting};
@@ -30,7 +30,7 @@ pub async fn handle(env: Env, request: Request) -> Response {
 
 async fn answer(env: &Env, request: Request) -> Result<Response, Error> {
     let route = route::parse(&request.method, &request.path)?;
-    let caller = caller::authenticate(env, &request, Accepted::Api)?;
+    let caller = caller::authenticate(env, &request, AcceptedTokens::Api)?;
     caller.user_or_401()?;
     caller.require_scope(caller::api_scopes(&request.method))?;
     match route {
@@ -89,7 +89,7 @@ impl Listed {
     fn of(env: &Env) -> Result<Rc<Listed>, Error> {
         let (definitions, features) = (store::read(env)?, feature::all(env)?);
         let is_same = |listed: &Rc<Listed>| (&listed.definitions, &listed.features) == (&definitions, &features);
-        if let Some(listed) = env.memory.get::<Listed>().filter(is_same) {
+        if let Some(listed) = env.instance_cache.get::<Listed>().filter(is_same) {
             return Ok(listed);
         }
         let entity = |definition| definition::entity(definition, features.get(&definition.name));
@@ -98,7 +98,7 @@ impl Listed {
         let digest = Sha256::digest(&body);
         let tag: String = digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
         let listed = Rc::new(Listed { definitions, features, body, tag: format!("\"{tag}\"") });
-        env.memory.put(listed.clone());
+        env.instance_cache.put(listed.clone());
         Ok(listed)
     }
 }
@@ -110,8 +110,8 @@ async fn import(env: &Env, caller: &Caller, request: Request) -> Result<Response
     let (changes, report) = import::read(&request.body.collect(MAX_IMPORT).await?);
     match store::change(env, &changes) {
         Ok(()) => Ok(Response::ok(&report)),
-        Err(Unsaved::Fault(fault)) => Err(fault.into()),
-        Err(Unsaved::TooMany(limit)) => {
+        Err(SaveError::Store(fault)) => Err(fault.into()),
+        Err(SaveError::TooMany(limit)) => {
             Err(Error::bad_request(&format!("all experiments together may take {limit} bytes at most")))
         }
     }

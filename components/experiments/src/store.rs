@@ -3,7 +3,7 @@
 use crate::definition::Definition;
 use kit::Env;
 use kit::root::{self, Decision};
-use kit::store::Fault;
+use kit::store::StoreError;
 use serde::{Deserialize, Serialize};
 
 const DEFINITIONS: &str = "experiments/v1/definitions";
@@ -49,7 +49,7 @@ impl From<&Definition> for Record {
 }
 
 /// Every definition, in order. 1 read.
-pub fn read(env: &Env) -> Result<Vec<Definition>, Fault> {
+pub fn read(env: &Env) -> Result<Vec<Definition>, StoreError> {
     let records = root::read::<Vec<Record>>(&*env.store, DEFINITIONS)?.unwrap_or_default();
     Ok(records.into_iter().map(Definition::from).collect())
 }
@@ -64,20 +64,20 @@ pub enum Change {
 
 /// Why nothing was changed.
 #[derive(Debug)]
-pub enum Unsaved {
+pub enum SaveError {
     /// The limit in bytes.
     TooMany(usize),
-    Fault(Fault),
+    Store(StoreError),
 }
 
-impl From<Fault> for Unsaved {
-    fn from(fault: Fault) -> Self {
-        Unsaved::Fault(fault)
+impl From<StoreError> for SaveError {
+    fn from(fault: StoreError) -> Self {
+        SaveError::Store(fault)
     }
 }
 
 /// Applies the changes together. To apply them again changes nothing.
-pub fn change(env: &Env, changes: &[Change]) -> Result<(), Unsaved> {
+pub fn change(env: &Env, changes: &[Change]) -> Result<(), SaveError> {
     root::update(&*env.store, DEFINITIONS, |current: Option<Vec<Record>>| {
         let current = current.unwrap_or_default();
         let mut new = current.clone();
@@ -91,7 +91,7 @@ pub fn change(env: &Env, changes: &[Change]) -> Result<(), Unsaved> {
             }
         }
         if serde_json::to_vec(&new).map_or(0, |bytes| bytes.len()) > MAX_BYTES {
-            return Err(Unsaved::TooMany(MAX_BYTES));
+            return Err(SaveError::TooMany(MAX_BYTES));
         }
         Ok(if new == current { Decision::Done(()) } else { Decision::Write(new, ()) })
     })
@@ -100,7 +100,7 @@ pub fn change(env: &Env, changes: &[Change]) -> Result<(), Unsaved> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kit::double::{LyingStore, MemoryStore, env};
+    use kit::testing::{LostReplyStore, MemoryStore, env};
 
     const GOLDEN: &str = include_str!("../golden/v1/definitions.json");
 
@@ -116,7 +116,7 @@ mod tests {
 
     #[test]
     fn definitions_keep_their_places() {
-        let env = env(LyingStore::over(MemoryStore::default()), &[]);
+        let env = env(LostReplyStore::over(MemoryStore::default()), &[]);
         let save = |name: &str, milestone| change(&env, &[Change::Save(named(name, milestone))]).unwrap();
         save("b", None);
         save("a", None);
@@ -130,7 +130,7 @@ mod tests {
     fn definitions_together_have_a_bound() {
         let env = env(MemoryStore::default(), &[]);
         let large = "x".repeat(MAX_BYTES);
-        assert!(matches!(change(&env, &[Change::Save(named(&large, None))]), Err(Unsaved::TooMany(MAX_BYTES))));
+        assert!(matches!(change(&env, &[Change::Save(named(&large, None))]), Err(SaveError::TooMany(MAX_BYTES))));
         assert_eq!(read(&env).unwrap(), []);
     }
 

@@ -9,20 +9,24 @@ use crate::import;
 use crate::route::{self, Level, Route};
 use crate::store::{self, Store};
 use crate::visibility::Viewer;
-use directory::caller::{self, Accepted, Caller};
+use directory::caller::{self, AcceptedTokens, BOOTSTRAP_ADMIN_TOKEN, Caller};
 use directory::project::{Lookup, Project};
 use directory::{access, catalog, namespace, project, setting};
 use http::header::LOCATION;
 use http::{HeaderValue, StatusCode};
-use kit::lines;
+use kit::env::EXTERNAL_URL;
 use kit::maintenance;
-use kit::rate::{self, Limit};
+use kit::ndjson;
+use kit::rate_limit::{self, RateLimit};
 use kit::{Env, Error, Request, Response};
 use people::Directory;
 use serde_json::json;
 
 /// The variable with how many questions with a search a user may ask in a minute; empty: any number.
 pub const SEARCH_RATE_LIMIT: &str = "issues_search_rate_limit";
+
+/// The variables that this component reads.
+pub const VARIABLES: &[&str] = &[BOOTSTRAP_ADMIN_TOKEN, EXTERNAL_URL, SEARCH_RATE_LIMIT];
 
 /// How often a question is asked anew whose segments were merged away meanwhile.
 const ATTEMPTS: usize = 4;
@@ -34,7 +38,7 @@ pub async fn handle(env: Env, request: Request) -> Response {
 
 async fn answer(env: &Env, request: Request) -> Result<Response, Error> {
     let route = route::parse(&request.method, &request.path)?;
-    let caller = caller::authenticate(env, &request, Accepted::Api)?;
+    let caller = caller::authenticate(env, &request, AcceptedTokens::Api)?;
     caller.user_or_401()?;
     caller.require_scope(caller::api_scopes(&request.method))?;
     match route {
@@ -45,7 +49,7 @@ async fn answer(env: &Env, request: Request) -> Result<Response, Error> {
 }
 
 async fn import_issues(env: &Env, caller: &Caller, request: Request) -> Result<Response, Error> {
-    lines::check_media_type(&request)?;
+    ndjson::check_media_type(&request)?;
     if !caller.is_admin() {
         return Err(Error::forbidden());
     }
@@ -65,13 +69,14 @@ fn statistics(env: &Env, caller: &Caller, level: &Level, request: &Request) -> R
     };
     let user_id = caller.user_or_401()?.id;
     if !asked.search.is_empty() {
-        let limit = Limit { variable: SEARCH_RATE_LIMIT, seconds: 60, keys: store::SEARCHES };
-        rate::check(env, &limit, &user_id.to_string())?;
+        let limit = RateLimit { variable: SEARCH_RATE_LIMIT, seconds: 60, keys: store::SEARCHES };
+        rate_limit::check(env, &limit, &user_id.to_string())?;
     }
     let catalog = catalog::read(env)?;
     let store = Store::new(env);
-    let sight = store.warm.sight(user_id, catalog.revision(), env.now, || catalog.sight(env, caller))?;
-    let viewer = Viewer { user_id, catalog, sight };
+    let snapshot =
+        store.warm.access_snapshot(user_id, catalog.revision(), env.now, || catalog.access_snapshot(env, caller))?;
+    let viewer = Viewer { user_id, catalog, snapshot };
     let below = place != Place::Everywhere;
     let filters = filter::filters(&asked, user_id, below, &Directory { env, caller, catalog: &viewer.catalog })?;
     let mut attempt = 1;

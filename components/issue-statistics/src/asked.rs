@@ -8,7 +8,7 @@ use crate::route::Level;
 use crate::search;
 use crate::segment::Field;
 use directory::setting::License;
-use kit::params::{Checks, Params};
+use kit::params::{Params, Validation};
 use kit::{Error, Timestamp};
 
 /// A question, before anything was looked up.
@@ -75,7 +75,7 @@ const SCOPES_BELOW: [&str; 5] = ["created-by-me", "assigned-to-me", "created_by_
 
 /// Reads and checks every parameter; 400 with all faults.
 pub fn read(params: &Params, level: &Level, license: License) -> Result<Asked, Error> {
-    let checks = Checks::new(params);
+    let checks = Validation::new(params);
     let licensed = license >= License::Premium;
     let asked = Asked {
         is: filters(params, &checks, "", licensed),
@@ -90,11 +90,11 @@ pub fn read(params: &Params, level: &Level, license: License) -> Result<Asked, E
         health: (license >= License::Ultimate).then(|| choice::health(params, &checks)).flatten(),
         not: negated(params, &checks, licensed),
     };
-    checks.done()?;
+    checks.finish()?;
     Ok(asked)
 }
 
-fn scope(checks: &Checks, level: &Level) -> Scope {
+fn scope(checks: &Validation, level: &Level) -> Scope {
     let (allowed, default) = match level {
         Level::Instance => (&SCOPES[..], Scope::CreatedByMe),
         Level::Group(_) | Level::Project(_) => (&SCOPES_BELOW[..], Scope::All),
@@ -123,20 +123,20 @@ fn fields(given: Option<&str>) -> Vec<Field> {
     if fields.is_empty() { crate::segment::FIELDS.to_vec() } else { fields }
 }
 
-fn negated(params: &Params, checks: &Checks, licensed: bool) -> Filters {
+fn negated(params: &Params, checks: &Validation, licensed: bool) -> Filters {
     if params.text("not").is_some() || params.list("not[]").is_some_and(|list| !list.is_empty()) {
-        checks.fault("not is invalid");
+        checks.reject("not is invalid");
         return Filters::default();
     }
     filters(&params.below("not"), checks, "not", licensed)
 }
 
 /// The filters of `params`; those below `not` are told by their full names in faults.
-fn filters(params: &Params, checks: &Checks, outer: &str, licensed: bool) -> Filters {
+fn filters(params: &Params, checks: &Validation, outer: &str, licensed: bool) -> Filters {
     let one_of = |names: [&str; 2]| {
         if names.iter().all(|name| params.has(name)) {
             let names = names.map(|name| choice::full_name(outer, name));
-            checks.fault(format!("{} are mutually exclusive", names.join(", ")));
+            checks.reject(format!("{} are mutually exclusive", names.join(", ")));
         }
     };
     let texts =
@@ -164,7 +164,7 @@ fn filters(params: &Params, checks: &Checks, outer: &str, licensed: bool) -> Fil
     if !licensed && filters.assignees.len() > 1 {
         let name = choice::full_name(outer, "assignee_username");
         let (found, given) = (filters.assignees.len(), filters.assignees.join(", "));
-        checks.fault(format!("{name} allows one value, but found {found}: {given}"));
+        checks.reject(format!("{name} allows one value, but found {found}: {given}"));
     }
     one_of(["milestone_id", "milestone"]);
     one_of(["author_id", "author_username"]);

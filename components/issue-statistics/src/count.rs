@@ -8,7 +8,7 @@ use crate::segment::{Part, Segment, search, times};
 use crate::store::Store;
 use crate::term::{ITERATION_DATES, IterationDates, MILESTONE_DATES, MilestoneDates, Term, value_of};
 use crate::visibility::{self, Viewer, term};
-use kit::store::Fault;
+use kit::store::StoreError;
 use roaring::RoaringBitmap;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeSet;
@@ -29,7 +29,7 @@ pub struct Counts {
 }
 
 /// How many issues satisfy all filters, among those that the viewer may see.
-pub fn count(store: &Store, viewer: &Viewer, place: Place, filters: &[Filter]) -> Result<Counts, Fault> {
+pub fn count(store: &Store, viewer: &Viewer, place: Place, filters: &[Filter]) -> Result<Counts, StoreError> {
     let mut counts = Counts::default();
     if filters.contains(&Filter::Never) {
         return Ok(counts);
@@ -55,7 +55,7 @@ fn matching(
     viewer: &Viewer,
     place: Place,
     filters: &[Filter],
-) -> Result<RoaringBitmap, Fault> {
+) -> Result<RoaringBitmap, StoreError> {
     let dead = entry.dead.as_ref().map(|dead| dead.id.as_str());
     let mut sets: Vec<Rc<RoaringBitmap>> = Vec::new();
     for filter in filters {
@@ -108,7 +108,7 @@ fn matching(
     Ok(found)
 }
 
-fn united(store: &Store, segment: &Segment, keys: &[Vec<u8>]) -> Result<Rc<RoaringBitmap>, Fault> {
+fn united(store: &Store, segment: &Segment, keys: &[Vec<u8>]) -> Result<Rc<RoaringBitmap>, StoreError> {
     match keys {
         [key] => term(store, segment, key),
         keys => {
@@ -121,7 +121,7 @@ fn united(store: &Store, segment: &Segment, keys: &[Vec<u8>]) -> Result<Rc<Roari
     }
 }
 
-fn in_time(store: &Store, segment: &Segment, part: Part, between: &Between) -> Result<RoaringBitmap, Fault> {
+fn in_time(store: &Store, segment: &Segment, part: Part, between: &Between) -> Result<RoaringBitmap, StoreError> {
     if let Between { from: Some(from), to: Some(to) } = between
         && from > to
     {
@@ -135,9 +135,9 @@ fn in_time(store: &Store, segment: &Segment, part: Part, between: &Between) -> R
 
 /// Filters by dates become filters by terms: the milestones and iterations that are meant today.
 /// Those of all segments are looked through together, because one is only next among all.
-fn with_dates(store: &Store, segments: &[Entry], filters: &[Filter]) -> Result<Vec<Filter>, Fault> {
+fn with_dates(store: &Store, segments: &[Entry], filters: &[Filter]) -> Result<Vec<Filter>, StoreError> {
     let today = store.env.now.to_date();
-    let replaced = |filter: &Filter| -> Result<Filter, Fault> {
+    let replaced = |filter: &Filter| -> Result<Filter, StoreError> {
         match filter {
             Filter::Milestone { word, negated } => {
                 let all: Vec<MilestoneDates> = living(store, segments, MILESTONE_DATES)?;
@@ -162,7 +162,7 @@ fn by_dates(all: &[MilestoneDates], word: &Milestone, negated: bool, today: &str
 }
 
 /// The values of a kind that an issue has which is not superseded.
-fn living<T: DeserializeOwned>(store: &Store, segments: &[Entry], kind: u8) -> Result<Vec<T>, Fault> {
+fn living<T: DeserializeOwned>(store: &Store, segments: &[Entry], kind: u8) -> Result<Vec<T>, StoreError> {
     let mut keys = BTreeSet::new();
     for entry in segments {
         let segment = store.segment(&entry.id)?;

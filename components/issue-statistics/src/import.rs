@@ -4,7 +4,7 @@ use crate::issue;
 use crate::maintenance;
 use crate::segment::build::Batch;
 use crate::store::Store;
-use kit::lines::{Lines, Report};
+use kit::ndjson::{ImportReport, LineReader};
 use kit::{Body, Env, Error};
 
 /// The longest line, in bytes.
@@ -13,9 +13,9 @@ const MAX_LINE: usize = 4 << 20;
 /// Applies every line of `body`, batch by batch. A bad line changes nothing and the others are
 /// applied. If the body breaks off or storage fails, the batches before stay, and the import is to
 /// be repeated.
-pub async fn run(env: &Env, body: Body) -> Result<Report, Error> {
-    let mut import = Import { env: env.clone(), report: Report::default(), batch: Batch::default() };
-    let mut lines = Lines::new(body, MAX_LINE);
+pub async fn run(env: &Env, body: Body) -> Result<ImportReport, Error> {
+    let mut import = Import { env: env.clone(), report: ImportReport::default(), batch: Batch::default() };
+    let mut lines = LineReader::new(body, MAX_LINE);
     while let Some(line) = lines.next().await? {
         match line.text {
             Ok(text) => import.line(line.number, &text)?,
@@ -28,7 +28,7 @@ pub async fn run(env: &Env, body: Body) -> Result<Report, Error> {
 
 struct Import {
     env: Env,
-    report: Report,
+    report: ImportReport,
     batch: Batch,
 }
 

@@ -6,11 +6,11 @@ use crate::segment::build::Batch;
 use crate::segment::merge::{self, Input};
 use crate::segment::{Part, Shelf, ids};
 use crate::store::Store;
-use kit::store::Fault;
+use kit::store::StoreError;
 use roaring::RoaringBitmap;
 
 /// Adds a batch as a whole or not at all.
-pub fn commit(store: &Store, batch: Batch) -> Result<(), Fault> {
+pub fn commit(store: &Store, batch: Batch) -> Result<(), StoreError> {
     let documents = batch.documents();
     let id = store.env.id();
     let built = batch.finish(store, &id)?;
@@ -36,18 +36,18 @@ pub fn commit(store: &Store, batch: Batch) -> Result<(), Fault> {
     })
 }
 
-fn save_dead(store: &Store, dead: &RoaringBitmap) -> Result<Dead, Fault> {
+fn save_dead(store: &Store, dead: &RoaringBitmap) -> Result<Dead, StoreError> {
     let id = store.env.id();
     store.save_dead(&id, dead)?;
     Ok(Dead { id, count: dead.len() as u32 })
 }
 
-fn dead_of(store: &Store, entry: &Entry) -> Result<RoaringBitmap, Fault> {
+fn dead_of(store: &Store, entry: &Entry) -> Result<RoaringBitmap, StoreError> {
     entry.dead.as_ref().map_or(Ok(RoaringBitmap::new()), |dead| Ok((*store.dead(&dead.id)?).clone()))
 }
 
 /// Marks the documents of these issues in one segment; whether there were any.
-fn supersede(store: &Store, index: &mut Index, at: usize, ids: &[u64]) -> Result<bool, Fault> {
+fn supersede(store: &Store, index: &mut Index, at: usize, ids: &[u64]) -> Result<bool, StoreError> {
     let Some(entry) = index.segments.get_mut(at) else { return Ok(false) };
     let segment = store.segment(&entry.id)?;
     let (lowest, highest) = segment.head.ids;
@@ -67,7 +67,7 @@ fn supersede(store: &Store, index: &mut Index, at: usize, ids: &[u64]) -> Result
 
 /// Merges what should be merged, and deletes what was replaced. Each step is bounded, and so is
 /// their number: what is there is merged into fewer and larger segments.
-pub fn tidy(store: &Store) -> Result<(), Fault> {
+pub fn tidy(store: &Store) -> Result<(), StoreError> {
     delete_retired(store)?;
     while merge_once(store)? {
         delete_retired(store)?;
@@ -76,7 +76,7 @@ pub fn tidy(store: &Store) -> Result<(), Fault> {
 }
 
 /// One merge; false if there is nothing to merge.
-fn merge_once(store: &Store) -> Result<bool, Fault> {
+fn merge_once(store: &Store) -> Result<bool, StoreError> {
     let index = store.index()?;
     let Some(run) = index.run_to_merge() else { return Ok(false) };
     let reading = store.for_merging();
@@ -123,7 +123,7 @@ fn merge_once(store: &Store) -> Result<bool, Fault> {
     Ok(true)
 }
 
-fn delete_retired(store: &Store) -> Result<(), Fault> {
+fn delete_retired(store: &Store) -> Result<(), StoreError> {
     let index = store.index()?;
     if index.retired.is_empty() {
         return Ok(());

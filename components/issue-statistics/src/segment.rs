@@ -29,7 +29,7 @@ pub mod words;
 
 use crate::table::{Index, Pages, Table};
 use bytes::Bytes;
-use kit::store::Fault;
+use kit::store::StoreError;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -103,12 +103,12 @@ impl Part {
 
 /// Where the pages of segments are.
 pub trait Shelf {
-    fn page(&self, segment: &str, part: Part, number: usize) -> Result<Bytes, Fault>;
+    fn page(&self, segment: &str, part: Part, number: usize) -> Result<Bytes, StoreError>;
 
-    fn put(&self, segment: &str, part: Part, number: usize, page: &[u8]) -> Result<(), Fault>;
+    fn put(&self, segment: &str, part: Part, number: usize, page: &[u8]) -> Result<(), StoreError>;
 
     /// What is wrong, in words that tell which table it is.
-    fn damaged(&self, segment: &str, part: Part) -> Fault;
+    fn damaged(&self, segment: &str, part: Part) -> StoreError;
 }
 
 /// A segment that is read.
@@ -124,7 +124,7 @@ impl<'a> Segment<'a> {
         Table { index: self.head.table(part), pages: PartPages { id: self.id, shelf: self.shelf, part } }
     }
 
-    pub fn damaged(&self, part: Part) -> Fault {
+    pub fn damaged(&self, part: Part) -> StoreError {
         self.shelf.damaged(self.id, part)
     }
 
@@ -141,17 +141,17 @@ pub struct PartPages<'a> {
 }
 
 impl Pages for PartPages<'_> {
-    fn page(&self, number: usize) -> Result<Bytes, Fault> {
+    fn page(&self, number: usize) -> Result<Bytes, StoreError> {
         self.shelf.page(self.id, self.part, number)
     }
 
-    fn damaged(&self) -> Fault {
+    fn damaged(&self) -> StoreError {
         self.shelf.damaged(self.id, self.part)
     }
 }
 
 /// Takes the pages of a table that is written.
-pub type Sink<'a> = Box<dyn FnMut(usize, &[u8]) -> Result<(), Fault> + 'a>;
+pub type Sink<'a> = Box<dyn FnMut(usize, &[u8]) -> Result<(), StoreError> + 'a>;
 
 pub fn sink<'a>(shelf: &'a dyn Shelf, segment: &'a str, part: Part) -> Sink<'a> {
     Box::new(move |number, page| shelf.put(segment, part, number, page))

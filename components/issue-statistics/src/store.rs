@@ -1,7 +1,7 @@
 //! Keys and stored bytes; nothing else knows them. The table of keys is in the crate's
 //! documentation.
 
-mod walk;
+mod reachability;
 
 use crate::index::{Index, Retired};
 use crate::segment::{Head, Part, Segment, Shelf};
@@ -11,7 +11,7 @@ use bytes::Bytes;
 use kit::Env;
 use kit::gc;
 use kit::root::{self, Decision};
-use kit::store::Fault;
+use kit::store::StoreError;
 use roaring::RoaringBitmap;
 use std::rc::Rc;
 
@@ -52,16 +52,19 @@ impl Store {
     }
 
     /// The index as it is. 1 read.
-    pub fn index(&self) -> Result<Rc<Index>, Fault> {
+    pub fn index(&self) -> Result<Rc<Index>, StoreError> {
         let bytes = self.env.store.get(INDEX)?.unwrap_or_default();
         self.warm.index(bytes, |bytes| match bytes {
             [] => Ok(Index::default()),
-            bytes => serde_json::from_slice(bytes).map_err(|why| Fault::corrupt(INDEX, why)),
+            bytes => serde_json::from_slice(bytes).map_err(|why| StoreError::corrupt(INDEX, why)),
         })
     }
 
     /// Changes the index; `change` tells whether it did, and gets a new revision.
-    pub fn update_index<T>(&self, mut change: impl FnMut(&mut Index) -> Result<(bool, T), Fault>) -> Result<T, Fault> {
+    pub fn update_index<T>(
+        &self,
+        mut change: impl FnMut(&mut Index) -> Result<(bool, T), StoreError>,
+    ) -> Result<T, StoreError> {
         root::update(&*self.env.store, INDEX, |current: Option<Index>| {
             let mut index = current.unwrap_or_default();
             let (changed, answer) = change(&mut index)?;
@@ -69,38 +72,38 @@ impl Store {
                 return Ok(Decision::Done(answer));
             }
             if gc::is_too_late(&self.env) {
-                return Err(Fault::TooLate);
+                return Err(StoreError::TooLate);
             }
             index.revision = self.env.id();
             Ok(Decision::Write(index, answer))
         })
     }
 
-    pub fn segment<'a>(&'a self, id: &'a str) -> Result<Segment<'a>, Fault> {
+    pub fn segment<'a>(&'a self, id: &'a str) -> Result<Segment<'a>, StoreError> {
         let head = self.warm.head(id, || {
             let key = head_key(id);
-            let bytes = self.env.store.get(&key)?.ok_or_else(|| Fault::corrupt(&key, "the blob is missing"))?;
-            serde_json::from_slice(&bytes).map_err(|why| Fault::corrupt(&key, why))
+            let bytes = self.env.store.get(&key)?.ok_or_else(|| StoreError::corrupt(&key, "the blob is missing"))?;
+            serde_json::from_slice(&bytes).map_err(|why| StoreError::corrupt(&key, why))
         })?;
         Ok(Segment { id, head, shelf: self })
     }
 
-    pub fn save_head(&self, segment: &str, head: &Head) -> Result<(), Fault> {
+    pub fn save_head(&self, segment: &str, head: &Head) -> Result<(), StoreError> {
         let key = head_key(segment);
-        let bytes = serde_json::to_vec(head).map_err(|why| Fault::corrupt(&key, why))?;
+        let bytes = serde_json::to_vec(head).map_err(|why| StoreError::corrupt(&key, why))?;
         self.env.store.set(&key, &bytes)
     }
 
     /// A set of superseded documents.
-    pub fn dead(&self, id: &str) -> Result<Rc<RoaringBitmap>, Fault> {
+    pub fn dead(&self, id: &str) -> Result<Rc<RoaringBitmap>, StoreError> {
         let key = dead_key(id);
         self.warm.set(key.as_bytes(), || {
-            let bytes = self.env.store.get(&key)?.ok_or_else(|| Fault::corrupt(&key, "the blob is missing"))?;
-            set::bitmap(&bytes).ok_or_else(|| Fault::corrupt(&key, "no set"))
+            let bytes = self.env.store.get(&key)?.ok_or_else(|| StoreError::corrupt(&key, "the blob is missing"))?;
+            set::bitmap(&bytes).ok_or_else(|| StoreError::corrupt(&key, "no set"))
         })
     }
 
-    pub fn save_dead(&self, id: &str, dead: &RoaringBitmap) -> Result<(), Fault> {
+    pub fn save_dead(&self, id: &str, dead: &RoaringBitmap) -> Result<(), StoreError> {
         let mut bytes = Vec::new();
         set::put_bitmap(&mut bytes, dead);
         self.env.store.set(&dead_key(id), &bytes)
@@ -108,13 +111,13 @@ impl Store {
 
     /// Deletes what nothing refers to any more. The head of a segment goes last, so that an
     /// interrupted deletion can be repeated.
-    pub fn delete(&self, retired: &Retired) -> Result<(), Fault> {
+    pub fn delete(&self, retired: &Retired) -> Result<(), StoreError> {
         let id = match retired {
             Retired::Dead(id) => return self.env.store.delete(&dead_key(id)),
             Retired::Segment(id) => id,
         };
         let Some(bytes) = self.env.store.get(&head_key(id))? else { return Ok(()) };
-        let head: Head = serde_json::from_slice(&bytes).map_err(|why| Fault::corrupt(&head_key(id), why))?;
+        let head: Head = serde_json::from_slice(&bytes).map_err(|why| StoreError::corrupt(&head_key(id), why))?;
         for (part, index) in &head.tables {
             for number in 0..index.pages.len() {
                 self.env.store.delete(&page_key(id, part, number))?;
@@ -125,20 +128,20 @@ impl Store {
 }
 
 impl Shelf for Store {
-    fn page(&self, segment: &str, part: Part, number: usize) -> Result<Bytes, Fault> {
+    fn page(&self, segment: &str, part: Part, number: usize) -> Result<Bytes, StoreError> {
         let key = page_key(segment, part.name(), number);
         let page = match self.remember {
             true => self.warm.pages.get(&*self.env.store, &key)?,
             false => self.env.store.get(&key)?.map(Bytes::from),
         };
-        page.ok_or_else(|| Fault::corrupt(&key, "the blob is missing"))
+        page.ok_or_else(|| StoreError::corrupt(&key, "the blob is missing"))
     }
 
-    fn put(&self, segment: &str, part: Part, number: usize, page: &[u8]) -> Result<(), Fault> {
+    fn put(&self, segment: &str, part: Part, number: usize, page: &[u8]) -> Result<(), StoreError> {
         self.env.store.set(&page_key(segment, part.name(), number), page)
     }
 
-    fn damaged(&self, segment: &str, part: Part) -> Fault {
-        Fault::corrupt(&format!("issue-statistics/v1/segment/{segment}/{}", part.name()), "a page is damaged")
+    fn damaged(&self, segment: &str, part: Part) -> StoreError {
+        StoreError::corrupt(&format!("issue-statistics/v1/segment/{segment}/{}", part.name()), "a page is damaged")
     }
 }

@@ -11,7 +11,7 @@
 
 use crate::varint::{self, Reader};
 use bytes::Bytes;
-use kit::store::Fault;
+use kit::store::StoreError;
 use serde::{Deserialize, Serialize};
 
 /// A page is ended once it has this many bytes, so that a look-up reads little more than it needs.
@@ -21,10 +21,10 @@ const PAGE: usize = 64 << 10;
 /// Where the pages of one table are.
 pub trait Pages {
     /// A page by its number.
-    fn page(&self, number: usize) -> Result<Bytes, Fault>;
+    fn page(&self, number: usize) -> Result<Bytes, StoreError>;
 
     /// What is wrong, in words that tell which table it is.
-    fn damaged(&self) -> Fault;
+    fn damaged(&self) -> StoreError;
 }
 
 /// The first key of each page, and how many entries are before it.
@@ -52,13 +52,13 @@ pub struct Writer<S> {
     starts: Vec<u32>,
 }
 
-impl<S: FnMut(usize, &[u8]) -> Result<(), Fault>> Writer<S> {
+impl<S: FnMut(usize, &[u8]) -> Result<(), StoreError>> Writer<S> {
     /// `sink` takes each page with its number.
     pub fn new(sink: S) -> Self {
         Writer { sink, index: Index::default(), page: Vec::new(), starts: Vec::new() }
     }
 
-    pub fn push(&mut self, key: &[u8], value: &[u8]) -> Result<(), Fault> {
+    pub fn push(&mut self, key: &[u8], value: &[u8]) -> Result<(), StoreError> {
         if !self.starts.is_empty() && self.page.len() + key.len() + value.len() > PAGE {
             self.end_page()?;
         }
@@ -74,7 +74,7 @@ impl<S: FnMut(usize, &[u8]) -> Result<(), Fault>> Writer<S> {
         Ok(())
     }
 
-    fn end_page(&mut self) -> Result<(), Fault> {
+    fn end_page(&mut self) -> Result<(), StoreError> {
         let count = self.starts.len() as u32;
         for start in self.starts.drain(..) {
             self.page.extend_from_slice(&start.to_le_bytes());
@@ -90,7 +90,7 @@ impl<S: FnMut(usize, &[u8]) -> Result<(), Fault>> Writer<S> {
         self.index.count
     }
 
-    pub fn finish(mut self) -> Result<Index, Fault> {
+    pub fn finish(mut self) -> Result<Index, StoreError> {
         if !self.starts.is_empty() {
             self.end_page()?;
         }
@@ -113,7 +113,7 @@ pub struct Entry {
 
 impl<'a, P: Pages> Table<'a, P> {
     /// The value under exactly this key.
-    pub fn get(&self, key: &[u8]) -> Result<Option<Bytes>, Fault> {
+    pub fn get(&self, key: &[u8]) -> Result<Option<Bytes>, StoreError> {
         let Some(number) = self.page_of(key) else { return Ok(None) };
         let page = self.page(number)?;
         let at = page.lower_bound(key).ok_or_else(|| self.pages.damaged())?;
@@ -122,7 +122,7 @@ impl<'a, P: Pages> Table<'a, P> {
     }
 
     /// The last entry whose key is not above `key`.
-    pub fn floor(&self, key: &[u8]) -> Result<Option<Entry>, Fault> {
+    pub fn floor(&self, key: &[u8]) -> Result<Option<Entry>, StoreError> {
         let Some(number) = self.page_of(key) else { return Ok(None) };
         let page = self.page(number)?;
         let mut at = page.lower_bound(key).ok_or_else(|| self.pages.damaged())?;
@@ -134,7 +134,7 @@ impl<'a, P: Pages> Table<'a, P> {
     }
 
     /// The place, from 0, of the last entry whose key is not above `key`.
-    pub fn rank(&self, key: &[u8]) -> Result<Option<u32>, Fault> {
+    pub fn rank(&self, key: &[u8]) -> Result<Option<u32>, StoreError> {
         let Some(number) = self.page_of(key) else { return Ok(None) };
         let before = self.index.pages.get(number).map_or(0, |page| page.before);
         let page = self.page(number)?;
@@ -144,7 +144,7 @@ impl<'a, P: Pages> Table<'a, P> {
     }
 
     /// The entry at this place, from 0.
-    pub fn nth(&self, n: u32) -> Result<Entry, Fault> {
+    pub fn nth(&self, n: u32) -> Result<Entry, StoreError> {
         let number = self.index.pages.partition_point(|page| page.before <= n).checked_sub(1);
         let number = number.ok_or_else(|| self.pages.damaged())?;
         let before = self.index.pages.get(number).map_or(0, |page| page.before);
@@ -154,7 +154,7 @@ impl<'a, P: Pages> Table<'a, P> {
     }
 
     /// The entries from the first key that is not below `key` on.
-    pub fn from(self, key: &[u8]) -> Result<Cursor<'a, P>, Fault> {
+    pub fn from(self, key: &[u8]) -> Result<Cursor<'a, P>, StoreError> {
         let number = self.page_of(key).unwrap_or(0);
         let mut cursor = Cursor { table: self, number, page: None, at: 0 };
         if cursor.load()?
@@ -170,7 +170,7 @@ impl<'a, P: Pages> Table<'a, P> {
         self.index.pages.partition_point(|page| page.first.as_slice() <= key).checked_sub(1)
     }
 
-    fn page(&self, number: usize) -> Result<Page, Fault> {
+    fn page(&self, number: usize) -> Result<Page, StoreError> {
         Page::of(self.pages.page(number)?).ok_or_else(|| self.pages.damaged())
     }
 }
@@ -185,7 +185,7 @@ pub struct Cursor<'a, P> {
 
 impl<P: Pages> Cursor<'_, P> {
     /// The entry here, after which the cursor is at the next one.
-    pub fn next(&mut self) -> Result<Option<Entry>, Fault> {
+    pub fn next(&mut self) -> Result<Option<Entry>, StoreError> {
         loop {
             let Some(page) = &self.page else { return Ok(None) };
             if self.at < page.count {
@@ -201,7 +201,7 @@ impl<P: Pages> Cursor<'_, P> {
     }
 
     /// The value under exactly this key, which is not below those that were asked for before.
-    pub fn seek(&mut self, key: &[u8]) -> Result<Option<Bytes>, Fault> {
+    pub fn seek(&mut self, key: &[u8]) -> Result<Option<Bytes>, StoreError> {
         let pages = self.table.index.pages.get(self.number + 1..).unwrap_or_default();
         if pages.first().is_some_and(|next| next.first.as_slice() <= key) {
             self.number += pages.partition_point(|page| page.first.as_slice() <= key);
@@ -221,7 +221,7 @@ impl<P: Pages> Cursor<'_, P> {
         Ok(entry.map(|(_, value)| page.bytes.slice_ref(value)))
     }
 
-    fn load(&mut self) -> Result<bool, Fault> {
+    fn load(&mut self) -> Result<bool, StoreError> {
         let there = self.number < self.table.index.pages.len();
         self.page = if there { Some(self.table.page(self.number)?) } else { None };
         Ok(there)
@@ -285,12 +285,12 @@ mod tests {
     struct Memory(Vec<Vec<u8>>);
 
     impl Pages for &Memory {
-        fn page(&self, number: usize) -> Result<Bytes, Fault> {
+        fn page(&self, number: usize) -> Result<Bytes, StoreError> {
             self.0.get(number).map(|page| Bytes::copy_from_slice(page)).ok_or_else(|| self.damaged())
         }
 
-        fn damaged(&self) -> Fault {
-            Fault::corrupt("table", "damaged")
+        fn damaged(&self) -> StoreError {
+            StoreError::corrupt("table", "damaged")
         }
     }
 

@@ -6,8 +6,8 @@ use crate::store::Store;
 use crate::term::{PROJECT, Term, project_of};
 use directory::access::Role;
 use directory::catalog::Catalog;
-use directory::catalog::sight::Sight;
-use kit::store::Fault;
+use directory::catalog::access_snapshot::AccessSnapshot;
+use kit::store::StoreError;
 use roaring::RoaringBitmap;
 use std::collections::HashSet;
 use std::rc::Rc;
@@ -16,7 +16,7 @@ use std::rc::Rc;
 pub struct Viewer {
     pub user_id: u64,
     pub catalog: Rc<Catalog>,
-    pub sight: Rc<Sight>,
+    pub snapshot: Rc<AccessSnapshot>,
 }
 
 /// The documents that the viewer may see: those of projects whose issues they may read, without
@@ -29,8 +29,8 @@ pub fn visible(
     segment: &Segment,
     dead: Option<&str>,
     viewer: &Viewer,
-) -> Result<Rc<RoaringBitmap>, Fault> {
-    let until = viewer.sight.valid_until().map_or(0, |end| end.millis());
+) -> Result<Rc<RoaringBitmap>, StoreError> {
+    let until = viewer.snapshot.valid_until().map_or(0, |end| end.millis());
     let key = format!(
         "visible {} {} {} {} {until}",
         segment.id,
@@ -43,14 +43,14 @@ pub fn visible(
         let mut planned = Bits::new(segment.documents());
         each_project(segment, |id, stored| {
             let Some(project) = viewer.catalog.project(id) else { return Some(()) };
-            if !viewer.sight.may_read_issues(project) {
+            if !viewer.snapshot.may_read_issues(project) {
                 return Some(());
             }
             seen.unite(stored)?;
-            if viewer.sight.project_role(project) >= Role::Planner { planned.unite(stored) } else { Some(()) }
+            if viewer.snapshot.project_role(project) >= Role::Planner { planned.unite(stored) } else { Some(()) }
         })?;
         let mut seen = seen.bitmap();
-        if !viewer.sight.is_admin() {
+        if !viewer.snapshot.is_admin() {
             let mut hidden = (*term(store, segment, &Term::Confidential.key())?).clone();
             hidden -= planned.bitmap();
             hidden -= &*term(store, segment, &Term::Author(viewer.user_id).key())?;
@@ -66,7 +66,12 @@ pub fn visible(
 }
 
 /// The documents of a group's projects, and of those of everything below it.
-pub fn of_group(store: &Store, segment: &Segment, catalog: &Catalog, group: u64) -> Result<Rc<RoaringBitmap>, Fault> {
+pub fn of_group(
+    store: &Store,
+    segment: &Segment,
+    catalog: &Catalog,
+    group: u64,
+) -> Result<Rc<RoaringBitmap>, StoreError> {
     let key = format!("group {} {group} {}", segment.id, catalog.revision());
     store.warm.set(key.as_bytes(), || {
         let mut found = Bits::new(segment.documents());
@@ -79,7 +84,7 @@ pub fn of_group(store: &Store, segment: &Segment, catalog: &Catalog, group: u64)
 }
 
 /// Calls `each` for every project of the segment with its stored documents.
-fn each_project(segment: &Segment, mut each: impl FnMut(u64, &[u8]) -> Option<()>) -> Result<(), Fault> {
+fn each_project(segment: &Segment, mut each: impl FnMut(u64, &[u8]) -> Option<()>) -> Result<(), StoreError> {
     let mut cursor = segment.table(Part::Terms).from(&[PROJECT])?;
     while let Some(entry) = cursor.next()? {
         let Some(id) = project_of(&entry.key) else { break };
@@ -89,7 +94,7 @@ fn each_project(segment: &Segment, mut each: impl FnMut(u64, &[u8]) -> Option<()
 }
 
 /// The documents with a term, by its key.
-pub fn term(store: &Store, segment: &Segment, key: &[u8]) -> Result<Rc<RoaringBitmap>, Fault> {
+pub fn term(store: &Store, segment: &Segment, key: &[u8]) -> Result<Rc<RoaringBitmap>, StoreError> {
     let name = [b"term ", segment.id.as_bytes(), b" ", key].concat();
     store.warm.set(&name, || {
         let stored = segment.table(Part::Terms).get(key)?;

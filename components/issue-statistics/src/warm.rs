@@ -3,9 +3,9 @@
 
 use crate::index::Index;
 use crate::segment::Head;
-use directory::catalog::sight::Sight;
-use kit::blob::Cache;
-use kit::store::Fault;
+use directory::catalog::access_snapshot::AccessSnapshot;
+use kit::blob::BlobCache;
+use kit::store::StoreError;
 use kit::{Env, Timestamp};
 use lru::LruCache;
 use roaring::RoaringBitmap;
@@ -23,11 +23,11 @@ const HEADS: NonZeroUsize = NonZeroUsize::new(64).unwrap();
 const SIGHTS: NonZeroUsize = NonZeroUsize::new(64).unwrap();
 
 pub struct Warm {
-    pub pages: Cache,
+    pub pages: BlobCache,
     sets: RefCell<Sets>,
     heads: RefCell<LruCache<String, Rc<Head>>>,
     index: RefCell<(Vec<u8>, Rc<Index>)>,
-    sights: RefCell<LruCache<u64, (String, Rc<Sight>)>>,
+    snapshots: RefCell<LruCache<u64, (String, Rc<AccessSnapshot>)>>,
 }
 
 struct Sets {
@@ -37,21 +37,25 @@ struct Sets {
 
 impl Warm {
     pub fn of(env: &Env) -> Rc<Self> {
-        env.memory.get().unwrap_or_else(|| {
+        env.instance_cache.get().unwrap_or_else(|| {
             let warm = Rc::new(Warm {
-                pages: Cache::new(PAGES),
+                pages: BlobCache::new(PAGES),
                 sets: RefCell::new(Sets { held: 0, sets: LruCache::unbounded() }),
                 heads: RefCell::new(LruCache::new(HEADS)),
                 index: RefCell::default(),
-                sights: RefCell::new(LruCache::new(SIGHTS)),
+                snapshots: RefCell::new(LruCache::new(SIGHTS)),
             });
-            env.memory.put(warm.clone());
+            env.instance_cache.put(warm.clone());
             warm
         })
     }
 
     /// The index that these bytes are.
-    pub fn index(&self, bytes: Vec<u8>, read: impl Fn(&[u8]) -> Result<Index, Fault>) -> Result<Rc<Index>, Fault> {
+    pub fn index(
+        &self,
+        bytes: Vec<u8>,
+        read: impl Fn(&[u8]) -> Result<Index, StoreError>,
+    ) -> Result<Rc<Index>, StoreError> {
         let mut known = self.index.borrow_mut();
         if known.0 != bytes {
             let index = Rc::new(read(&bytes)?);
@@ -60,7 +64,7 @@ impl Warm {
         Ok(known.1.clone())
     }
 
-    pub fn head(&self, segment: &str, load: impl FnOnce() -> Result<Head, Fault>) -> Result<Rc<Head>, Fault> {
+    pub fn head(&self, segment: &str, load: impl FnOnce() -> Result<Head, StoreError>) -> Result<Rc<Head>, StoreError> {
         if let Some(head) = self.heads.borrow_mut().get(segment) {
             return Ok(head.clone());
         }
@@ -73,8 +77,8 @@ impl Warm {
     pub fn set(
         &self,
         key: &[u8],
-        make: impl FnOnce() -> Result<RoaringBitmap, Fault>,
-    ) -> Result<Rc<RoaringBitmap>, Fault> {
+        make: impl FnOnce() -> Result<RoaringBitmap, StoreError>,
+    ) -> Result<Rc<RoaringBitmap>, StoreError> {
         if let Some((_, set)) = self.sets.borrow_mut().sets.get(key) {
             return Ok(set.clone());
         }
@@ -94,21 +98,21 @@ impl Warm {
     }
 
     /// What a user may see in a revision of the catalog, at the moment `now`.
-    pub fn sight(
+    pub fn access_snapshot(
         &self,
         user_id: u64,
         revision: &str,
         now: Timestamp,
-        make: impl FnOnce() -> Result<Sight, Fault>,
-    ) -> Result<Rc<Sight>, Fault> {
-        if let Some((of, sight)) = self.sights.borrow_mut().get(&user_id)
+        make: impl FnOnce() -> Result<AccessSnapshot, StoreError>,
+    ) -> Result<Rc<AccessSnapshot>, StoreError> {
+        if let Some((of, snapshot)) = self.snapshots.borrow_mut().get(&user_id)
             && of == revision
-            && sight.valid_until().is_none_or(|end| now < end)
+            && snapshot.valid_until().is_none_or(|end| now < end)
         {
-            return Ok(sight.clone());
+            return Ok(snapshot.clone());
         }
-        let sight = Rc::new(make()?);
-        self.sights.borrow_mut().put(user_id, (revision.to_owned(), sight.clone()));
-        Ok(sight)
+        let snapshot = Rc::new(make()?);
+        self.snapshots.borrow_mut().put(user_id, (revision.to_owned(), snapshot.clone()));
+        Ok(snapshot)
     }
 }

@@ -2,13 +2,13 @@
 //! bytes, so a cached one is never stale. The same holds for what is made of blobs and kept under a
 //! key that tells all that it was made of, outside every prefix of the store.
 
-use crate::store::{Fault, Store};
+use crate::store::{Store, StoreError};
 use bytes::Bytes;
 use lru::LruCache;
 use std::cell::RefCell;
 
 /// Least recently used blobs, bounded by their total size.
-pub struct Cache {
+pub struct BlobCache {
     /// Upper bound of `held`, in bytes.
     capacity: usize,
     inner: RefCell<Inner>,
@@ -19,15 +19,15 @@ struct Inner {
     blobs: LruCache<String, Bytes>,
 }
 
-impl Cache {
+impl BlobCache {
     /// A cache that holds at most `capacity` bytes of values.
     pub fn new(capacity: usize) -> Self {
-        Cache { capacity, inner: RefCell::new(Inner { held: 0, blobs: LruCache::unbounded() }) }
+        BlobCache { capacity, inner: RefCell::new(Inner { held: 0, blobs: LruCache::unbounded() }) }
     }
 
     /// The blob under `key`, from the cache or else from `store`. An absent blob is not cached: it
     /// may be written later.
-    pub fn get(&self, store: &dyn Store, key: &str) -> Result<Option<Bytes>, Fault> {
+    pub fn get(&self, store: &dyn Store, key: &str) -> Result<Option<Bytes>, StoreError> {
         if let Some(blob) = self.peek(key) {
             return Ok(Some(blob));
         }
@@ -64,13 +64,13 @@ impl Cache {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::double::MemoryStore;
+    use crate::testing::MemoryStore;
 
     #[test]
     fn reads_the_store_once() {
         let store = MemoryStore::default();
         store.set("a", b"1").unwrap();
-        let cache = Cache::new(100);
+        let cache = BlobCache::new(100);
         assert_eq!(cache.get(&store, "a").unwrap().as_deref(), Some(&b"1"[..]));
         store.delete("a").unwrap();
         assert_eq!(cache.get(&store, "a").unwrap().as_deref(), Some(&b"1"[..]));
@@ -79,7 +79,7 @@ mod tests {
     #[test]
     fn an_absent_blob_is_asked_for_again() {
         let store = MemoryStore::default();
-        let cache = Cache::new(100);
+        let cache = BlobCache::new(100);
         assert_eq!(cache.get(&store, "a").unwrap(), None);
         store.set("a", b"1").unwrap();
         assert_eq!(cache.get(&store, "a").unwrap().as_deref(), Some(&b"1"[..]));
@@ -87,7 +87,7 @@ mod tests {
 
     #[test]
     fn stays_within_its_capacity_and_keeps_the_recently_used() {
-        let cache = Cache::new(40);
+        let cache = BlobCache::new(40);
         for key in ["a", "b", "c", "d"] {
             cache.put(key, Bytes::from_static(&[0; 10]));
         }
@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn a_blob_that_would_evict_everything_is_not_kept() {
-        let cache = Cache::new(40);
+        let cache = BlobCache::new(40);
         cache.put("small", Bytes::from_static(&[0; 10]));
         cache.put("large", Bytes::from_static(&[0; 21]));
         assert!(cache.peek("small").is_some() && cache.peek("large").is_none());
@@ -107,7 +107,7 @@ mod tests {
 
     #[test]
     fn replacing_a_blob_does_not_count_it_twice() {
-        let cache = Cache::new(40);
+        let cache = BlobCache::new(40);
         for _ in 0..10 {
             cache.put("a", Bytes::from_static(&[0; 10]));
         }

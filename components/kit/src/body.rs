@@ -5,11 +5,11 @@ use futures::stream::{self, LocalBoxStream, StreamExt};
 use std::fmt;
 
 /// A chunk of a streamed body, or the reason why there is no further one.
-pub type Chunk = Result<Bytes, Broken>;
+pub type Chunk = Result<Bytes, BodyError>;
 
 /// A body ended before it was complete.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Broken {
+pub enum BodyError {
     /// The peer hung up, or its framing was wrong.
     Peer(String),
     /// Storage failed while the body was produced. The head is already sent, so the only honest
@@ -21,18 +21,18 @@ pub enum Broken {
     TooLarge(u64),
 }
 
-impl fmt::Display for Broken {
+impl fmt::Display for BodyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Broken::Peer(why) => write!(f, "body broken off: {why}"),
-            Broken::Storage(why) => write!(f, "body cannot be produced: {why}"),
-            Broken::Upstream(why) => write!(f, "body from another server broken off: {why}"),
-            Broken::TooLarge(limit) => write!(f, "body larger than {limit} bytes"),
+            BodyError::Peer(why) => write!(f, "body broken off: {why}"),
+            BodyError::Storage(why) => write!(f, "body cannot be produced: {why}"),
+            BodyError::Upstream(why) => write!(f, "body from another server broken off: {why}"),
+            BodyError::TooLarge(limit) => write!(f, "body larger than {limit} bytes"),
         }
     }
 }
 
-impl std::error::Error for Broken {}
+impl std::error::Error for BodyError {}
 
 /// The body of a request or of a response.
 #[derive(Default)]
@@ -69,12 +69,12 @@ impl Body {
     }
 
     /// The whole body, if it has at most `limit` bytes.
-    pub async fn collect(mut self, limit: u64) -> Result<Vec<u8>, Broken> {
+    pub async fn collect(mut self, limit: u64) -> Result<Vec<u8>, BodyError> {
         let mut whole = Vec::new();
         while let Some(chunk) = self.next().await {
             let chunk = chunk?;
             if whole.len() as u64 + chunk.len() as u64 > limit {
-                return Err(Broken::TooLarge(limit));
+                return Err(BodyError::TooLarge(limit));
             }
             whole.extend_from_slice(&chunk);
         }
@@ -123,7 +123,7 @@ mod tests {
 
     #[test]
     fn refuses_the_first_byte_above_the_limit() {
-        assert_eq!(block_on(stream(&["ab", "c"]).collect(2)), Err(Broken::TooLarge(2)));
+        assert_eq!(block_on(stream(&["ab", "c"]).collect(2)), Err(BodyError::TooLarge(2)));
     }
 
     #[test]

@@ -1,12 +1,12 @@
 //! Everything outside a request that a handler may use, as values and ports.
 
-use crate::blob::Cache;
+use crate::blob::BlobCache;
 use crate::clock::{Clock, Timestamp};
 use crate::id::{self, Entropy};
-use crate::memory::Memory;
+use crate::instance_cache::InstanceCache;
 use crate::outbound::Client;
 use crate::request::Request;
-use crate::store::{Fault, Store};
+use crate::store::{Store, StoreError};
 use crate::variables::Variables;
 use bytes::Bytes;
 use std::rc::Rc;
@@ -19,9 +19,9 @@ pub const EXTERNAL_URL: &str = "external_url";
 pub struct Env {
     pub store: Rc<dyn Store>,
     /// Blobs that this instance has read, kept across requests.
-    pub blobs: Rc<Cache>,
+    pub blobs: Rc<BlobCache>,
     /// What this instance has made of what it has read, kept across requests.
-    pub memory: Rc<Memory>,
+    pub instance_cache: Rc<InstanceCache>,
     pub variables: Rc<Variables>,
     pub entropy: Rc<dyn Entropy>,
     pub outbound: Rc<dyn Client>,
@@ -43,7 +43,7 @@ impl Env {
     }
 
     /// An immutable blob, from this instance's cache or else from the store.
-    pub fn blob(&self, key: &str) -> Result<Option<Bytes>, Fault> {
+    pub fn blob(&self, key: &str) -> Result<Option<Bytes>, StoreError> {
         self.blobs.get(&*self.store, key)
     }
 

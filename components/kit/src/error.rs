@@ -4,9 +4,9 @@
 //! refuses carries `error`; the package registry carries both, because package managers print
 //! only `error`. The cause of an internal error goes to the log and never to the client.
 
-use crate::body::Broken;
+use crate::body::BodyError;
 use crate::response::Response;
-use crate::store::Fault;
+use crate::store::StoreError;
 use http::StatusCode;
 use http::header::{ALLOW, CACHE_CONTROL, HeaderName, HeaderValue, RETRY_AFTER};
 use serde_json::{Value, json};
@@ -144,12 +144,12 @@ impl From<Error> for Response {
     }
 }
 
-impl From<Fault> for Error {
-    fn from(fault: Fault) -> Self {
+impl From<StoreError> for Error {
+    fn from(fault: StoreError) -> Self {
         let mut error = match &fault {
-            Fault::Contended(_) => Error::message(StatusCode::SERVICE_UNAVAILABLE, "503 Service Unavailable")
+            StoreError::Contended(_) => Error::message(StatusCode::SERVICE_UNAVAILABLE, "503 Service Unavailable")
                 .with_header(RETRY_AFTER, HeaderValue::from_static("1")),
-            Fault::TooLate => Error::message(StatusCode::REQUEST_TIMEOUT, "408 Request Timeout"),
+            StoreError::TooLate => Error::message(StatusCode::REQUEST_TIMEOUT, "408 Request Timeout"),
             _ => Error::internal(""),
         };
         error.cause = Some(fault.to_string());
@@ -157,12 +157,12 @@ impl From<Fault> for Error {
     }
 }
 
-impl From<Broken> for Error {
-    fn from(broken: Broken) -> Self {
+impl From<BodyError> for Error {
+    fn from(broken: BodyError) -> Self {
         match broken {
-            Broken::TooLarge(limit) => Error::too_large(limit),
-            Broken::Peer(why) => Error::bad_request(&format!("request body is incomplete: {why}")),
-            Broken::Storage(why) | Broken::Upstream(why) => Error::internal(why),
+            BodyError::TooLarge(limit) => Error::too_large(limit),
+            BodyError::Peer(why) => Error::bad_request(&format!("request body is incomplete: {why}")),
+            BodyError::Storage(why) | BodyError::Upstream(why) => Error::internal(why),
         }
     }
 }
@@ -173,7 +173,7 @@ mod tests {
 
     #[test]
     fn the_cause_stays_out_of_the_answer() {
-        let response = Response::from(Error::from(Fault::Other("disk full".into())));
+        let response = Response::from(Error::from(StoreError::Other("disk full".into())));
         assert_eq!(response.status, 500);
         assert_eq!(response.cause.as_deref(), Some("storage failed: disk full"));
         let body = futures::executor::block_on(response.body.collect(1000)).unwrap();

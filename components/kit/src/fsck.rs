@@ -1,9 +1,9 @@
 //! Checking everything that is stored, in bounded steps: each root and, where blobs name others,
-//! each blob that a root reaches ([`crate::walk`]). What is damaged is told, and the run goes on.
+//! each blob that a root reaches ([`crate::reachability`]). What is damaged is told, and the run goes on.
 
 use crate::env::Env;
-use crate::store::Fault;
-use crate::walk::{self, Cursor, Keeper, Log, Place, Stopped, Visit};
+use crate::reachability::{self, Cursor, Log, Node, Roots, StepError, Tracer};
+use crate::store::StoreError;
 use serde::Serialize;
 
 /// How many problems an answer tells about.
@@ -11,7 +11,7 @@ const MAX_PROBLEMS: usize = 100;
 
 /// What a step found. The numbers are this step's.
 #[derive(Debug, Default, Serialize)]
-pub struct Checked {
+pub struct CheckReport {
     /// For the next step; none after the last one.
     pub cursor: Option<String>,
     /// Roots that were checked to their end.
@@ -31,7 +31,7 @@ pub struct Problem {
     pub problem: String,
 }
 
-impl Checked {
+impl CheckReport {
     pub fn found(&mut self, key: &str, problem: String) {
         self.failed += 1;
         if self.problems.len() < MAX_PROBLEMS {
@@ -40,7 +40,7 @@ impl Checked {
     }
 
     /// Adds what another attempt found.
-    pub fn extend(&mut self, other: Checked) {
+    pub fn extend(&mut self, other: CheckReport) {
         self.roots += other.roots;
         self.blobs += other.blobs;
         self.bytes += other.bytes;
@@ -51,10 +51,10 @@ impl Checked {
 }
 
 /// One step of a run.
-pub fn step<K: Keeper + ?Sized>(env: &Env, keeper: &K, cursor: Option<&str>) -> Result<Checked, Stopped> {
+pub fn step<K: Roots + ?Sized>(env: &Env, keeper: &K, cursor: Option<&str>) -> Result<CheckReport, StepError> {
     let mut cursor = Cursor::of(env, cursor)?;
-    let mut checked = Checked::default();
-    let walked = walk::step(env, keeper, &mut cursor, true, &mut |place, visit| {
+    let mut checked = CheckReport::default();
+    let walked = reachability::step(env, keeper, &mut cursor, true, &mut |place, visit| {
         let (is_there, found) = check(env, keeper, place)?;
         found.problems().iter().for_each(|(key, problem)| checked.found(key, problem.clone()));
         visit.extend(found);
@@ -71,14 +71,14 @@ pub fn step<K: Keeper + ?Sized>(env: &Env, keeper: &K, cursor: Option<&str>) -> 
 
 /// Visits a place. What a root names may have been replaced, and removed, since the root was read:
 /// only what is wrong twice with the same root is a problem.
-fn check<K: Keeper + ?Sized>(env: &Env, keeper: &K, place: Place) -> Result<(bool, Visit), Fault> {
+fn check<K: Roots + ?Sized>(env: &Env, keeper: &K, place: Node) -> Result<(bool, Tracer), StoreError> {
     let mut seen = None;
     loop {
-        let mut visit = Visit::new(true);
+        let mut visit = Tracer::new(true);
         let outcome = keeper.visit(place, &mut visit);
         let is_there = visit.note(outcome)?.unwrap_or(true);
         let state = match place {
-            Place::Root(key) if !visit.problems().is_empty() => env.store.get(key)?,
+            Node::Root(key) if !visit.problems().is_empty() => env.store.get(key)?,
             _ => return Ok((is_there, visit)),
         };
         if seen.as_ref() == Some(&state) {

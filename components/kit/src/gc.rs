@@ -2,7 +2,7 @@
 //!
 //! A writer puts its blobs into the store and then swaps a root. What a crash, a lost race or a
 //! later rewrite leaves behind is reached by no root. A *run* first marks what every root reaches
-//! ([`crate::walk`]), then sweeps through all blobs and removes those that are old and not marked.
+//! ([`crate::reachability`]), then sweeps through all blobs and removes those that are old and not marked.
 //! Each [`step`] is a request of its own, so neither memory nor time grows with the store.
 //!
 //! # Why nothing is removed that somebody needs
@@ -20,13 +20,13 @@
 //! - *Damage*: a root that cannot be read ends the run, because nobody knows what it reaches.
 //!
 //! An area whose blobs have names of other kinds says itself which of them are old
-//! ([`Keeper::is_garbage`]).
+//! ([`Roots::is_garbage`]).
 
 use crate::clock::Timestamp;
 use crate::env::Env;
 use crate::id;
-use crate::store::{Fault, list_all};
-use crate::walk::{self, Cursor, Keeper, LONGEST_RUN, Log, Mark, Phase, Plan, Stopped};
+use crate::reachability::{self, BlobId, Cursor, KeyLayout, LONGEST_RUN, Log, Phase, Roots, StepError};
+use crate::store::{StoreError, list_all};
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 
@@ -47,7 +47,7 @@ const BYTES: u64 = 64 << 20;
 /// What an administrator asks for.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub struct Wanted {
+pub struct GcRequest {
     /// That of the last step; none begins a run.
     pub cursor: Option<String>,
     /// Count, and remove nothing.
@@ -58,7 +58,7 @@ pub struct Wanted {
 
 /// What became of a step. The numbers are this step's.
 #[derive(Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Step {
+pub struct GcReport {
     /// For the next step; none after the last one.
     pub cursor: Option<String>,
     /// The next step is for then.
@@ -79,13 +79,13 @@ pub fn is_too_late(env: &Env) -> bool {
 }
 
 /// When the run began that a step belongs to; `None` before its first step.
-pub fn began(wanted: &Wanted) -> Option<Timestamp> {
+pub fn began(wanted: &GcRequest) -> Option<Timestamp> {
     let (run, _) = wanted.cursor.as_ref()?.split_once(':')?;
     id::number(run).map(id::made_at)
 }
 
 /// One step of a run.
-pub fn step<K: Keeper + ?Sized>(env: &Env, keeper: &K, wanted: &Wanted) -> Result<Step, Stopped> {
+pub fn step<K: Roots + ?Sized>(env: &Env, keeper: &K, wanted: &GcRequest) -> Result<GcReport, StepError> {
     let cursor = Cursor::of(env, wanted.cursor.as_deref())?;
     match cursor.phase {
         Phase::Roots { .. } | Phase::Blobs { .. } => mark_some(env, keeper, cursor, wanted.no_wait),
@@ -101,16 +101,22 @@ struct Marked {
     at: Timestamp,
 }
 
-fn marked_key(plan: &Plan, run: &str) -> String {
+fn marked_key(plan: &KeyLayout, run: &str) -> String {
     format!("{}{run}/marked", plan.marks)
 }
 
-fn mark_some<K: Keeper + ?Sized>(env: &Env, keeper: &K, mut cursor: Cursor, no_wait: bool) -> Result<Step, Stopped> {
-    let walked = walk::step(env, keeper, &mut cursor, false, &mut |place, visit| keeper.visit(place, visit))?;
-    let mut step = Step { roots: walked.roots, ..Step::default() };
+fn mark_some<K: Roots + ?Sized>(
+    env: &Env,
+    keeper: &K,
+    mut cursor: Cursor,
+    no_wait: bool,
+) -> Result<GcReport, StepError> {
+    let walked = reachability::step(env, keeper, &mut cursor, false, &mut |place, visit| keeper.visit(place, visit))?;
+    let mut step = GcReport { roots: walked.roots, ..GcReport::default() };
     if let Some(written) = walked.complete {
         let key = marked_key(&keeper.plan(), &cursor.run);
-        let marked = serde_json::to_vec(&Marked { written, at: env.now }).map_err(|why| Fault::corrupt(&key, why))?;
+        let marked =
+            serde_json::to_vec(&Marked { written, at: env.now }).map_err(|why| StoreError::corrupt(&key, why))?;
         env.store.set(&key, &marked)?;
         cursor = Cursor { phase: Phase::Sweep, after: String::new(), ..cursor };
         step.wait_seconds = if no_wait { 0 } else { SETTLE.unsigned_abs() / 1000 };
@@ -119,15 +125,20 @@ fn mark_some<K: Keeper + ?Sized>(env: &Env, keeper: &K, mut cursor: Cursor, no_w
     Ok(step)
 }
 
-fn sweep_some<K: Keeper + ?Sized>(env: &Env, keeper: &K, mut cursor: Cursor, wanted: &Wanted) -> Result<Step, Stopped> {
+fn sweep_some<K: Roots + ?Sized>(
+    env: &Env,
+    keeper: &K,
+    mut cursor: Cursor,
+    wanted: &GcRequest,
+) -> Result<GcReport, StepError> {
     let plan = keeper.plan();
     let key = marked_key(&plan, &cursor.run);
-    let marked = env.store.get(&key)?.ok_or(Stopped::Cursor)?;
-    let marked: Marked = serde_json::from_slice(&marked).map_err(|why| Fault::corrupt(&key, why))?;
+    let marked = env.store.get(&key)?.ok_or(StepError::Cursor)?;
+    let marked: Marked = serde_json::from_slice(&marked).map_err(|why| StoreError::corrupt(&key, why))?;
     let since = env.now.millis() - marked.at.millis();
     if !wanted.no_wait && since < SETTLE {
         let wait_seconds = (SETTLE - since).unsigned_abs().div_ceil(1000);
-        return Ok(Step { cursor: Some(cursor.to_string()), wait_seconds, ..Step::default() });
+        return Ok(GcReport { cursor: Some(cursor.to_string()), wait_seconds, ..GcReport::default() });
     }
 
     let mut prefixes: Vec<&str> = plan.blobs.iter().chain([&plan.marks]).map(String::as_str).collect();
@@ -139,19 +150,19 @@ fn sweep_some<K: Keeper + ?Sized>(env: &Env, keeper: &K, mut cursor: Cursor, wan
         let prefix = prefixes.iter().find(|prefix| key.starts_with(**prefix))?;
         let rest = key.strip_prefix(prefix)?;
         if *prefix == plan.marks {
-            let run = Mark::of_id(rest.split('/').next()?)?;
+            let run = BlobId::of_id(rest.split('/').next()?)?;
             return run.is_older(began, GRACE + LONGEST_RUN).then_some(run);
         }
         keeper.mark(prefix, rest).filter(|mark| keeper.is_garbage(prefix, mark, began))
     };
-    let mut dead: HashSet<Mark> = keys.iter().filter_map(|key| candidate(key)).collect();
+    let mut dead: HashSet<BlobId> = keys.iter().filter_map(|key| candidate(key)).collect();
     let log = Log::of(env, &plan, &cursor.run);
     // Repeated steps leave more than were counted; fewer mean that marks are gone.
     if !dead.is_empty() && log.retain_new(&mut dead)? < marked.written {
-        return Err(Stopped::Cursor);
+        return Err(StepError::Cursor);
     }
 
-    let mut step = Step::default();
+    let mut step = GcReport::default();
     for key in &keys {
         step.keys += 1;
         cursor.after.clone_from(key);

@@ -34,7 +34,7 @@ pub fn made_at(number: u128) -> Timestamp {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::double::CountingEntropy;
+    use crate::testing::CountingEntropy;
 
     #[test]
     fn an_id_tells_its_age_and_sorts_by_it() {

@@ -4,11 +4,11 @@
 
 use crate::env::Env;
 use crate::error::Error;
-use crate::gc::Wanted;
+use crate::gc::GcRequest;
+use crate::reachability::{Roots, StepError};
 use crate::request::Request;
 use crate::response::Response;
-use crate::store::Fault;
-use crate::walk::{Keeper, Stopped};
+use crate::store::StoreError;
 use http::{Method, StatusCode};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -47,12 +47,12 @@ pub async fn answer(
     request: Request,
     is_admin: bool,
     task: Task,
-    keeper: &dyn Keeper,
+    keeper: &dyn Roots,
 ) -> Result<Response, Error> {
     let body = request.body.collect(MAX_BODY).await?;
-    let (sweep, check): (Wanted, CheckWanted) = match task {
+    let (sweep, check): (GcRequest, CheckWanted) = match task {
         Task::CollectGarbage => (read(&body)?, CheckWanted::default()),
-        Task::Check => (Wanted::default(), read(&body)?),
+        Task::Check => (GcRequest::default(), read(&body)?),
     };
     if !is_admin {
         return Err(Error::forbidden());
@@ -62,11 +62,11 @@ pub async fn answer(
         Task::Check => keeper.check(env, check.cursor.as_deref()).map(|checked| Response::ok(&checked)),
     }
     .map_err(|stopped| match stopped {
-        Stopped::Cursor => Error::validation("cursor is not one of a run that goes on; begin a new one without it"),
-        Stopped::Fault(fault @ Fault::Corrupt { .. }) if task == Task::CollectGarbage => {
+        StepError::Cursor => Error::validation("cursor is not one of a run that goes on; begin a new one without it"),
+        StepError::Store(fault @ StoreError::Corrupt { .. }) if task == Task::CollectGarbage => {
             Error::message(StatusCode::CONFLICT, format!("the store is damaged, so nothing more is removed: {fault}"))
         }
-        Stopped::Fault(fault) => fault.into(),
+        StepError::Store(fault) => fault.into(),
     })
 }
 

@@ -10,19 +10,19 @@ use std::time::Duration;
 
 /// A request to another server.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Call {
+pub struct OutboundRequest {
     pub method: Method,
     /// Absolute, `http` or `https`.
     pub url: Uri,
     pub headers: HeaderMap,
     /// Empty: the request has no body.
     pub body: Bytes,
-    pub patience: Patience,
+    pub patience: Timeouts,
 }
 
 /// How long to wait for another server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Patience {
+pub struct Timeouts {
     /// For a connection.
     pub connect: Duration,
     /// For the head of the answer, and for each further part of its body.
@@ -32,16 +32,16 @@ pub struct Patience {
 }
 
 /// What another server answered. Redirects are not followed.
-pub struct Reply {
+pub struct OutboundResponse {
     pub status: StatusCode,
     pub headers: HeaderMap,
-    /// Ends with [`crate::body::Broken::Upstream`] if the server broke it off or took too long.
+    /// Ends with [`crate::body::BodyError::Upstream`] if the server broke it off or took too long.
     pub body: Body,
 }
 
 /// Why there is no answer. The texts name no address and no secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Failure {
+pub enum OutboundError {
     /// As many calls as the host allows are under way already.
     Busy,
     /// The manifest does not grant this address, or the address policy forbids it.
@@ -54,30 +54,30 @@ pub enum Failure {
     Other(String),
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for OutboundError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Failure::Busy => "too many calls are under way",
-            Failure::Denied => "its address is not allowed",
-            Failure::Timeout => "it did not answer in time",
-            Failure::Refused => "it refused the connection",
-            Failure::Name => "its name could not be resolved",
-            Failure::Tls => "no secure connection could be made",
-            Failure::Other(_) => "the connection failed",
+            OutboundError::Busy => "too many calls are under way",
+            OutboundError::Denied => "its address is not allowed",
+            OutboundError::Timeout => "it did not answer in time",
+            OutboundError::Refused => "it refused the connection",
+            OutboundError::Name => "its name could not be resolved",
+            OutboundError::Tls => "no secure connection could be made",
+            OutboundError::Other(_) => "the connection failed",
         })
     }
 }
 
 /// Sends requests to other servers.
 pub trait Client {
-    fn send(&self, call: Call) -> LocalBoxFuture<'static, Result<Reply, Failure>>;
+    fn send(&self, call: OutboundRequest) -> LocalBoxFuture<'static, Result<OutboundResponse, OutboundError>>;
 }
 
 /// The client of a component that may not call anybody.
-pub struct Nowhere;
+pub struct NoNetwork;
 
-impl Client for Nowhere {
-    fn send(&self, _: Call) -> LocalBoxFuture<'static, Result<Reply, Failure>> {
-        Box::pin(std::future::ready(Err(Failure::Denied)))
+impl Client for NoNetwork {
+    fn send(&self, _: OutboundRequest) -> LocalBoxFuture<'static, Result<OutboundResponse, OutboundError>> {
+        Box::pin(std::future::ready(Err(OutboundError::Denied)))
     }
 }

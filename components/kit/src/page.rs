@@ -2,7 +2,7 @@
 //! client where it is.
 
 use crate::error::Error;
-use crate::params::{Checks, Params};
+use crate::params::{Params, Validation};
 use crate::response::Response;
 use http::header::{HeaderName, LINK};
 
@@ -18,29 +18,29 @@ const MAX_COUNTED: u64 = 10_000;
 
 /// A page of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Page {
+pub struct Pagination {
     /// From 1.
     pub page: u64,
     pub per_page: u64,
 }
 
-impl Page {
+impl Pagination {
     /// Reads `page` and `per_page`. 400 if one is not an integer, or if `per_page` is 0.
     pub fn read(params: &Params) -> Result<Self, Error> {
-        let checks = Checks::new(params);
-        let page = Page::check(&checks);
-        checks.done()?;
+        let checks = Validation::new(params);
+        let page = Pagination::check(&checks);
+        checks.finish()?;
         Ok(page)
     }
 
     /// The same among other parameters.
-    pub fn check(checks: &Checks) -> Self {
+    pub fn check(checks: &Validation) -> Self {
         let (page, per_page) = (checks.integer("page"), checks.integer("per_page"));
         if per_page == Some(0) {
-            checks.fault("per_page has a value not allowed");
+            checks.reject("per_page has a value not allowed");
         }
         let positive = |n: Option<i64>| n.and_then(|n| u64::try_from(n).ok()).filter(|n| *n > 0);
-        Page {
+        Pagination {
             page: positive(page).unwrap_or(1),
             per_page: positive(per_page).unwrap_or(DEFAULT_PER_PAGE).min(MAX_PER_PAGE),
         }
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     fn read(query: &str) -> Result<(u64, u64), String> {
-        Page::read(&Params::parse(query)).map(|p| (p.page, p.per_page)).map_err(|e| e.to_json().to_string())
+        Pagination::read(&Params::parse(query)).map(|p| (p.page, p.per_page)).map_err(|e| e.to_json().to_string())
     }
 
     #[test]
@@ -112,7 +112,7 @@ mod tests {
     }
 
     fn headers(page: u64, per_page: u64, total: u64) -> http::HeaderMap {
-        let page = Page { page, per_page };
+        let page = Pagination { page, per_page };
         page.describe(Response::new(http::StatusCode::OK), "http://h/api", &[("search", "a b")], total).headers
     }
 

@@ -97,19 +97,19 @@ impl Params {
 
 /// Coerces parameters and collects what is wrong with them.
 ///
-/// Ask for every parameter first and call [`Checks::done`] before using any value.
-pub struct Checks<'a> {
+/// Ask for every parameter first and call [`Validation::done`] before using any value.
+pub struct Validation<'a> {
     params: &'a Params,
     faults: RefCell<Vec<String>>,
 }
 
-impl<'a> Checks<'a> {
+impl<'a> Validation<'a> {
     pub fn new(params: &'a Params) -> Self {
-        Checks { params, faults: RefCell::default() }
+        Validation { params, faults: RefCell::default() }
     }
 
     /// Records a fault in the words of the endpoint, for example `a, b are mutually exclusive`.
-    pub fn fault(&self, text: impl Into<String>) {
+    pub fn reject(&self, text: impl Into<String>) {
         self.faults.borrow_mut().push(text.into());
     }
 
@@ -117,7 +117,7 @@ impl<'a> Checks<'a> {
         let text = self.params.text(name)?;
         let value = read(text.trim());
         if value.is_none() {
-            self.fault(format!("{name} is invalid"));
+            self.reject(format!("{name} is invalid"));
         }
         value
     }
@@ -145,7 +145,7 @@ impl<'a> Checks<'a> {
     pub fn one_of(&self, name: &str, allowed: &[&str]) -> Option<&'a str> {
         let text = self.params.text(name)?;
         if !allowed.contains(&text) {
-            self.fault(format!("{name} does not have a valid value"));
+            self.reject(format!("{name} does not have a valid value"));
             return None;
         }
         Some(text)
@@ -155,7 +155,7 @@ impl<'a> Checks<'a> {
     pub fn required(&self, name: &str) -> Option<&'a str> {
         let text = self.params.text(name);
         if text.is_none() {
-            self.fault(format!("{name} is missing"));
+            self.reject(format!("{name} is missing"));
         }
         text
     }
@@ -164,12 +164,12 @@ impl<'a> Checks<'a> {
     pub fn exclusive(&self, names: &[&str]) {
         let given: Vec<&str> = names.iter().copied().filter(|name| self.params.has(name)).collect();
         if given.len() > 1 {
-            self.fault(format!("{} are mutually exclusive", given.join(", ")));
+            self.reject(format!("{} are mutually exclusive", given.join(", ")));
         }
     }
 
     /// 400 with every fault, joined with `, `, if there is any.
-    pub fn done(self) -> Result<(), Error> {
+    pub fn finish(self) -> Result<(), Error> {
         let faults = self.faults.into_inner();
         if faults.is_empty() { Ok(()) } else { Err(Error::validation(faults.join(", "))) }
     }
@@ -218,25 +218,25 @@ mod tests {
     #[test]
     fn coerces() {
         let params = Params::parse("i=-7&t=On&f=0&d=2020-01-01&s=all&e=");
-        let checks = Checks::new(&params);
+        let checks = Validation::new(&params);
         assert_eq!(checks.integer("i"), Some(-7));
         assert_eq!((checks.boolean("t"), checks.boolean("f"), checks.boolean("e")), (Some(true), Some(false), None));
         assert!(checks.datetime("d").is_some());
         assert_eq!(checks.one_of("s", &["all", "mine"]), Some("all"));
-        assert!(checks.done().is_ok());
+        assert!(checks.finish().is_ok());
     }
 
     #[test]
     fn one_answer_names_every_fault() {
         let params = Params::parse("i=7x&b=maybe&d=soon&s=none&x=1&y[]=2");
-        let checks = Checks::new(&params);
+        let checks = Validation::new(&params);
         checks.integer("i");
         checks.boolean("b");
         checks.datetime("d");
         checks.one_of("s", &["all"]);
         checks.required("q");
         checks.exclusive(&["x", "y", "z"]);
-        let error = checks.done().unwrap_err();
+        let error = checks.finish().unwrap_err();
         assert_eq!(
             error.to_json(),
             json!({"error": "i is invalid, b is invalid, d is invalid, s does not have a valid value, q is missing, x, y are mutually exclusive"})

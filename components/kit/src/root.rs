@@ -3,7 +3,7 @@
 //! Blobs are written first and the root last, so a crash leaves garbage but never half a fact,
 //! and a reader of a root sees one consistent snapshot.
 
-use crate::store::{Fault, Store, Swapped};
+use crate::store::{Store, StoreError, SwapOutcome};
 use serde::{Serialize, de::DeserializeOwned};
 
 /// How often [`update`] asks before it gives up. Each lost attempt means that somebody else's
@@ -23,7 +23,7 @@ pub enum Decision<R, T> {
 }
 
 /// Reads a root; `None` if it does not exist.
-pub fn read<R: DeserializeOwned>(store: &dyn Store, key: &str) -> Result<Option<R>, Fault> {
+pub fn read<R: DeserializeOwned>(store: &dyn Store, key: &str) -> Result<Option<R>, StoreError> {
     store.get(key)?.map(|bytes| decode(key, &bytes)).transpose()
 }
 
@@ -38,7 +38,7 @@ pub fn update<R, T, E>(
 ) -> Result<T, E>
 where
     R: Serialize + DeserializeOwned,
-    E: From<Fault>,
+    E: From<StoreError>,
 {
     let mut root = store.compare(key)?;
     let mut creator = false;
@@ -64,26 +64,26 @@ where
                 continue;
             }
         }
-        let new = serde_json::to_vec(&new).map_err(|why| Fault::corrupt(key, why))?;
+        let new = serde_json::to_vec(&new).map_err(|why| StoreError::corrupt(key, why))?;
         match root.swap(&new)? {
-            Swapped::Yes => return Ok(answer),
-            Swapped::No(latest) => root = latest,
+            SwapOutcome::Yes => return Ok(answer),
+            SwapOutcome::No(latest) => root = latest,
         }
     }
-    Err(Fault::Contended(key.to_owned()).into())
+    Err(StoreError::Contended(key.to_owned()).into())
 }
 
-fn decode<R: DeserializeOwned>(key: &str, bytes: &[u8]) -> Result<R, Fault> {
-    serde_json::from_slice(bytes).map_err(|why| Fault::corrupt(key, why))
+fn decode<R: DeserializeOwned>(key: &str, bytes: &[u8]) -> Result<R, StoreError> {
+    serde_json::from_slice(bytes).map_err(|why| StoreError::corrupt(key, why))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::double::{LyingStore, MemoryStore};
+    use crate::testing::{LostReplyStore, MemoryStore};
 
     /// Appends `event` once, however often it is asked.
-    fn append(store: &dyn Store, event: u32) -> Result<(), Fault> {
+    fn append(store: &dyn Store, event: u32) -> Result<(), StoreError> {
         update(store, "log", |log: Option<Vec<u32>>| {
             let mut log = log.unwrap_or_default();
             if log.contains(&event) {
@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     fn a_swap_that_took_place_but_was_reported_lost_is_applied_once() {
-        let store = LyingStore::over(MemoryStore::default());
+        let store = LostReplyStore::over(MemoryStore::default());
         for event in 0..5 {
             append(&store, event).unwrap();
         }
@@ -123,12 +123,12 @@ mod tests {
     fn a_root_that_is_never_ours_is_given_up() {
         let store = MemoryStore::default();
         let mut rivals = 0_u32;
-        let outcome: Result<(), Fault> = update(&store, "log", |_: Option<Vec<u32>>| {
+        let outcome: Result<(), StoreError> = update(&store, "log", |_: Option<Vec<u32>>| {
             rivals += 1;
             store.set("log", format!("[{rivals}]").as_bytes())?;
             Ok(Decision::Write(vec![], ()))
         });
-        assert_eq!(outcome, Err(Fault::Contended("log".into())));
+        assert_eq!(outcome, Err(StoreError::Contended("log".into())));
         assert_eq!(rivals, ATTEMPTS);
     }
 
@@ -137,6 +137,6 @@ mod tests {
         let store = MemoryStore::default();
         store.set("log", b"{").unwrap();
         let fault = read::<Vec<u32>>(&store, "log").unwrap_err();
-        assert!(matches!(fault, Fault::Corrupt { key, .. } if key == "log"));
+        assert!(matches!(fault, StoreError::Corrupt { key, .. } if key == "log"));
     }
 }

@@ -8,32 +8,32 @@ use std::fmt;
 
 /// A key-value store. Keys are UTF-8; values are opaque bytes.
 pub trait Store {
-    fn get(&self, key: &str) -> Result<Option<Vec<u8>>, Fault>;
+    fn get(&self, key: &str) -> Result<Option<Vec<u8>>, StoreError>;
 
     /// Writes unconditionally. Only for blobs, which no two writers ever give different bytes.
-    fn set(&self, key: &str, value: &[u8]) -> Result<(), Fault>;
+    fn set(&self, key: &str, value: &[u8]) -> Result<(), StoreError>;
 
     /// Removing an absent key is not an error.
-    fn delete(&self, key: &str) -> Result<(), Fault>;
+    fn delete(&self, key: &str) -> Result<(), StoreError>;
 
-    fn exists(&self, key: &str) -> Result<bool, Fault>;
+    fn exists(&self, key: &str) -> Result<bool, StoreError>;
 
     /// Adds `delta` to a counter and returns the new value; an absent counter is 0. How a counter
     /// is stored is the host's own affair: never `get` one.
-    fn increment(&self, key: &str, delta: i64) -> Result<i64, Fault>;
+    fn increment(&self, key: &str, delta: i64) -> Result<i64, StoreError>;
 
     /// Opens `key` for a compare-and-swap against its value at this moment.
-    fn compare(&self, key: &str) -> Result<Box<dyn Compare>, Fault>;
+    fn compare(&self, key: &str) -> Result<Box<dyn CompareAndSwap>, StoreError>;
 
     /// Up to `limit` keys that start with `prefix` and sort after `after`, in the order of their
     /// bytes; fewer mean that there are no more. For maintenance only: a host that cannot seek
     /// gives every key of the store for each page.
-    fn list(&self, prefix: &str, after: &str, limit: usize) -> Result<Vec<String>, Fault>;
+    fn list(&self, prefix: &str, after: &str, limit: usize) -> Result<Vec<String>, StoreError>;
 }
 
 /// [`Store::list`] over several prefixes, as if they were one: the keys below any of `prefixes`
 /// that sort after `after`. The prefixes are sorted, and none is a prefix of another.
-pub fn list_all(store: &dyn Store, prefixes: &[&str], after: &str, limit: usize) -> Result<Vec<String>, Fault> {
+pub fn list_all(store: &dyn Store, prefixes: &[&str], after: &str, limit: usize) -> Result<Vec<String>, StoreError> {
     let mut keys = Vec::new();
     for prefix in prefixes {
         let is_past = after > *prefix && !after.starts_with(prefix);
@@ -45,25 +45,25 @@ pub fn list_all(store: &dyn Store, prefixes: &[&str], after: &str, limit: usize)
 }
 
 /// A key whose value was remembered when it was opened.
-pub trait Compare {
+pub trait CompareAndSwap {
     /// The remembered value; `None` if the key was absent.
-    fn current(&self) -> Result<Option<Vec<u8>>, Fault>;
+    fn current(&self) -> Result<Option<Vec<u8>>, StoreError>;
 
     /// Writes `value` if the key still has the remembered value.
-    fn swap(self: Box<Self>, value: &[u8]) -> Result<Swapped, Fault>;
+    fn swap(self: Box<Self>, value: &[u8]) -> Result<SwapOutcome, StoreError>;
 }
 
 /// The outcome of a swap. Losing a race is an outcome, not an error.
-pub enum Swapped {
+pub enum SwapOutcome {
     Yes,
     /// Somebody else wrote in between. Some hosts say this although the swap took place, so a
     /// caller must look whether its own write is there (see [`crate::root::update`]).
-    No(Box<dyn Compare>),
+    No(Box<dyn CompareAndSwap>),
 }
 
 /// Storage could not do what was asked. The text is for the log, never for a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Fault {
+pub enum StoreError {
     NoSuchStore,
     /// The key or the store is outside this component's grants.
     Denied(String),
@@ -79,31 +79,31 @@ pub enum Fault {
     Other(String),
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for StoreError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Fault::NoSuchStore => write!(f, "no key-value store labelled `default` is granted"),
-            Fault::Denied(key) => write!(f, "access to `{key}` is denied"),
-            Fault::Corrupt { key, why } => write!(f, "`{key}` cannot be read: {why}"),
-            Fault::TooLate => write!(f, "the request took too long to be carried out"),
-            Fault::Contended(key) => write!(f, "`{key}` was changed by others on every attempt"),
-            Fault::Other(why) => write!(f, "storage failed: {why}"),
+            StoreError::NoSuchStore => write!(f, "no key-value store labelled `default` is granted"),
+            StoreError::Denied(key) => write!(f, "access to `{key}` is denied"),
+            StoreError::Corrupt { key, why } => write!(f, "`{key}` cannot be read: {why}"),
+            StoreError::TooLate => write!(f, "the request took too long to be carried out"),
+            StoreError::Contended(key) => write!(f, "`{key}` was changed by others on every attempt"),
+            StoreError::Other(why) => write!(f, "storage failed: {why}"),
         }
     }
 }
 
-impl std::error::Error for Fault {}
+impl std::error::Error for StoreError {}
 
-impl Fault {
+impl StoreError {
     pub fn corrupt(key: &str, why: impl fmt::Display) -> Self {
-        Fault::Corrupt { key: key.to_owned(), why: why.to_string() }
+        StoreError::Corrupt { key: key.to_owned(), why: why.to_string() }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::double::MemoryStore;
+    use crate::testing::MemoryStore;
 
     #[test]
     fn pages_over_several_prefixes_give_each_key_once() {

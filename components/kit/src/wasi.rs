@@ -1,37 +1,19 @@
 //! The only module that knows a foreign type: WASI HTTP, key-value, variables, clock and
 //! randomness become kit's plain values here, and answers go back.
 //!
-//! An area's `entry.rs` is this and no more:
-//!
-//! ```ignore
-//! struct Component;
-//! kit::wasi::export_http!(Component);
-//! kit::wasi::export_area!(Component with_types_in kit::wasi::bindings);
-//!
-//! impl kit::wasi::Handler for Component {
-//!     async fn handle(request: kit::wasi::Incoming) -> kit::wasi::Outcome {
-//!         kit::wasi::serve(request, VARIABLES, api::handle).await
-//!     }
-//! }
-//!
-//! impl kit::wasi::Area for Component {
-//!     fn describe() -> kit::wasi::Description { … }
-//!     async fn check() -> Result<(), String> {
-//!         kit::wasi::check("some-area/").await
-//!     }
-//! }
-//! ```
+//! An area's `entry.rs` is one call of [`area!`](crate::area), which declares what the area is to a
+//! host: its handler, the variables that it reads, and the stored formats that it reads and writes.
 
 mod exchange;
 mod key_value;
 mod outbound;
 
-use crate::blob::Cache;
+use crate::blob::BlobCache;
 use crate::clock::{Clock, Timestamp};
 use crate::env::Env;
 use crate::id::Entropy;
-use crate::memory::Memory;
-use crate::outbound::{Client, Nowhere};
+use crate::instance_cache::InstanceCache;
+use crate::outbound::{Client, NoNetwork};
 use crate::request::Request;
 use crate::response::Response;
 use crate::store::Store;
@@ -84,11 +66,11 @@ pub use spin_sdk::wasip3::http::service::export as export_http;
 pub use spin_sdk::wasip3::http::types::Request as Incoming;
 
 /// What a handler returns to the host.
-pub type Outcome = Result<spin_sdk::wasip3::http::types::Response, ErrorCode>;
+pub type HandlerResult = Result<spin_sdk::wasip3::http::types::Response, ErrorCode>;
 
 /// How many bytes of blobs an instance keeps across requests. The largest that are asked for again
 /// and again are documents about some thousand things of 2 or 3 KiB each, which must fit in half of
-/// it ([`Cache::put`]).
+/// it ([`BlobCache::put`]).
 const BLOB_CACHE: usize = 16 << 20;
 
 thread_local! {
@@ -99,8 +81,8 @@ thread_local! {
 #[derive(Clone)]
 struct Instance {
     store: Rc<dyn Store>,
-    blobs: Rc<Cache>,
-    memory: Rc<Memory>,
+    blobs: Rc<BlobCache>,
+    instance_cache: Rc<InstanceCache>,
     variables: Rc<Variables>,
     entropy: Rc<dyn Entropy>,
 }
@@ -109,16 +91,16 @@ struct Instance {
 ///
 /// `variables` are the names of the variables that the component reads; they are read once per
 /// instance.
-pub async fn serve<F>(request: Incoming, variables: &[&str], handle: F) -> Outcome
+pub async fn serve<F>(request: Incoming, variables: &[&str], handle: F) -> HandlerResult
 where
     F: AsyncFnOnce(Env, Request) -> Response,
 {
-    serve_with(Rc::new(Nowhere), request, variables, handle).await
+    serve_with(Rc::new(NoNetwork), request, variables, handle).await
 }
 
 /// The same for a component that calls other servers: with [`Network`], and only then, a
 /// component imports `wasi:http/client`.
-pub async fn serve_with<F>(outbound: Rc<dyn Client>, request: Incoming, variables: &[&str], handle: F) -> Outcome
+pub async fn serve_with<F>(outbound: Rc<dyn Client>, request: Incoming, variables: &[&str], handle: F) -> HandlerResult
 where
     F: AsyncFnOnce(Env, Request) -> Response,
 {
@@ -132,10 +114,84 @@ where
     exchange::outgoing(response, method == Method::HEAD)
 }
 
-/// Whether this component can read its configuration and, below `prefix`, its store.
-pub async fn check(prefix: &str) -> Result<(), String> {
+/// Storage that an area owns: it alone writes keys below `prefix`, in this format, and it reads
+/// what it has written.
+pub fn owns(prefix: &str, format: u32) -> Storage {
+    Storage { prefix: prefix.to_owned(), reads: vec![format], writes: Some(format) }
+}
+
+/// Storage of another owner that an area reads, in this format.
+pub fn reads(prefix: &str, format: u32) -> Storage {
+    Storage { prefix: prefix.to_owned(), reads: vec![format], writes: None }
+}
+
+/// Whether this component may read every prefix that it declares. The host asks before it serves
+/// the component.
+pub async fn check(storage: &[Storage]) -> Result<(), String> {
     let env = env(&[]).await;
-    env.store.exists(&format!("{prefix}check")).map(drop).map_err(|fault| fault.to_string())
+    storage.iter().try_for_each(|storage| {
+        env.store.exists(&format!("{}check", storage.prefix)).map(drop).map_err(|error| error.to_string())
+    })
+}
+
+/// Declares an area: the exports of its component.
+///
+/// ```ignore
+/// kit::area! {
+///     handle: crate::api::handle,
+///     variables: crate::api::VARIABLES,
+///     storage: [owns("package-registry/", 1), reads("directory/", 1)],
+/// }
+/// ```
+///
+/// `network: yes` gives the area outbound HTTP; without it, its component does not even import
+/// `wasi:http/client`. Name and version are those of the area's package.
+#[macro_export]
+macro_rules! area {
+    (
+        handle: $handle:path,
+        variables: $variables:expr,
+        storage: [$($storage:expr),+ $(,)?],
+    ) => {
+        $crate::area!(@exports [$($storage),+], |request| $crate::wasi::serve(request, $variables, $handle));
+    };
+    (
+        handle: $handle:path,
+        variables: $variables:expr,
+        storage: [$($storage:expr),+ $(,)?],
+        network: yes,
+    ) => {
+        $crate::area!(@exports [$($storage),+], |request| {
+            $crate::wasi::serve_with(::std::rc::Rc::new($crate::wasi::Network), request, $variables, $handle)
+        });
+    };
+    (@exports [$($storage:expr),+], |$request:ident| $serve:expr) => {
+        struct Component;
+        $crate::wasi::export_http!(Component with_types_in $crate::wasi::wasip3);
+        $crate::wasi::export_area!(Component with_types_in $crate::wasi::bindings);
+
+        impl $crate::wasi::Handler for Component {
+            async fn handle($request: $crate::wasi::Incoming) -> $crate::wasi::HandlerResult {
+                $serve.await
+            }
+        }
+
+        impl $crate::wasi::Area for Component {
+            fn describe() -> $crate::wasi::Description {
+                use $crate::wasi::{owns, reads};
+                $crate::wasi::Description {
+                    area: env!("CARGO_PKG_NAME").into(),
+                    version: env!("CARGO_PKG_VERSION").into(),
+                    api: "v4".into(),
+                    storage: vec![$($storage),+],
+                }
+            }
+
+            async fn check() -> Result<(), String> {
+                $crate::wasi::check(&<Component as $crate::wasi::Area>::describe().storage).await
+            }
+        }
+    };
 }
 
 async fn env(names: &[&str]) -> Env {
@@ -146,8 +202,8 @@ async fn env(names: &[&str]) -> Env {
             let usable = store.is_open();
             let instance = Instance {
                 store: Rc::new(store),
-                blobs: Rc::new(Cache::new(BLOB_CACHE)),
-                memory: Rc::default(),
+                blobs: Rc::new(BlobCache::new(BLOB_CACHE)),
+                instance_cache: Rc::default(),
                 variables: Rc::new(read_variables(names).await),
                 entropy: Rc::new(WasiEntropy),
             };
@@ -162,10 +218,10 @@ async fn env(names: &[&str]) -> Env {
     Env {
         store: instance.store,
         blobs: instance.blobs,
-        memory: instance.memory,
+        instance_cache: instance.instance_cache,
         variables: instance.variables,
         entropy: instance.entropy,
-        outbound: Rc::new(Nowhere),
+        outbound: Rc::new(NoNetwork),
         clock: Rc::new(SystemClock),
         now: SystemClock.now(),
     }

@@ -7,17 +7,17 @@ use crate::route::{self, Route};
 use crate::text::Index;
 use crate::{alternative, member};
 use directory::access::Role;
-use directory::caller::{self, Accepted, BOOTSTRAP_ADMIN_TOKEN, Caller};
-use directory::catalog::sight::Sight;
+use directory::caller::{self, AcceptedTokens, BOOTSTRAP_ADMIN_TOKEN, Caller};
+use directory::catalog::access_snapshot::AccessSnapshot;
 use directory::catalog::{self, Catalog, Namespace};
 use directory::feature::{self, Actor, Gates};
 use directory::namespace;
 use directory::path::Identifier;
 use directory::setting::{self, License, Settings};
 use kit::env::EXTERNAL_URL;
-use kit::page::Page;
-use kit::params::{Checks, Params};
-use kit::rate::{self, Limit};
+use kit::page::Pagination;
+use kit::params::{Params, Validation};
+use kit::rate_limit::{self, RateLimit};
 use kit::{Env, Error, Request, Response};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -41,7 +41,7 @@ pub async fn handle(env: Env, request: Request) -> Response {
 
 fn answer(env: &Env, request: &Request) -> Result<Response, Error> {
     let route = route::parse(&request.method, &request.path)?;
-    let caller = caller::authenticate(env, request, Accepted::Api)?;
+    let caller = caller::authenticate(env, request, AcceptedTokens::Api)?;
     let user_id = caller.user_or_401()?.id;
     caller.require_scope(caller::api_scopes(&request.method))?;
     let params = request.params();
@@ -53,12 +53,12 @@ fn answer(env: &Env, request: &Request) -> Result<Response, Error> {
 }
 
 fn show_list(env: &Env, request: &Request, caller: &Caller, params: &Params) -> Result<Response, Error> {
-    let checks = Checks::new(params);
+    let checks = Validation::new(params);
     let owned_only = checks.boolean("owned_only");
     let top_level_only = checks.boolean("top_level_only").unwrap_or(false);
     let full = checks.boolean("full_path_search").unwrap_or(false);
-    let page = Page::check(&checks);
-    checks.done()?;
+    let page = Pagination::check(&checks);
+    checks.finish()?;
     let catalog = catalog::read(env)?;
     let scene = Scene::of(env, request, caller, params, &catalog)?;
     let filter = Filter { query: params.text("search").and_then(Query::parse), full, top_level_only };
@@ -99,7 +99,7 @@ fn show(env: &Env, request: &Request, caller: &Caller, params: &Params, id: &str
     let namespace = id.and_then(|id| catalog.namespace(id)).ok_or_else(not_found)?;
     let scene = Scene::of(env, request, caller, params, &catalog)?;
     // A member of a project in it is no member of it, and what is public is not everybody's.
-    if scene.sight.namespace_role(namespace) == Role::None {
+    if scene.snapshot.namespace_role(namespace) == Role::None {
         return Err(not_found());
     }
     Ok(Response::ok(&scene.entity(namespace)?))
@@ -109,7 +109,7 @@ fn show(env: &Env, request: &Request, caller: &Caller, params: &Params, id: &str
 struct Scene<'a> {
     env: &'a Env,
     catalog: &'a Catalog,
-    sight: Sight,
+    snapshot: AccessSnapshot,
     url: String,
     settings: Settings,
     features: BTreeMap<String, Gates>,
@@ -127,7 +127,7 @@ impl<'a> Scene<'a> {
         Ok(Scene {
             env,
             catalog,
-            sight: catalog.sight(env, caller)?,
+            snapshot: catalog.access_snapshot(env, caller)?,
             url: env.external_url(request),
             settings: setting::read(env)?,
             features: feature::all(env)?,
@@ -147,8 +147,8 @@ impl<'a> Scene<'a> {
             None => Actor::Group(namespace.id()),
         };
         let right = Right {
-            admin: self.sight.is_admin(),
-            owner: self.sight.namespace_role(namespace) == Role::Owner,
+            admin: self.snapshot.is_admin(),
+            owner: self.snapshot.namespace_role(namespace) == Role::Owner,
             billing_restricted: feature::is_enabled_in(&self.features, self.env, RESTRICTED, Some(actor)),
         };
         let details = namespace.details();
@@ -181,11 +181,11 @@ struct Existence {
 }
 
 fn exists(env: &Env, user_id: u64, params: &Params, path: &str) -> Result<Response, Error> {
-    let checks = Checks::new(params);
+    let checks = Validation::new(params);
     let parent_id = checks.integer("parent_id");
-    checks.done()?;
-    let limit = Limit { variable: EXISTS_RATE_LIMIT, seconds: 60, keys: EXISTS_ASKED };
-    rate::check(env, &limit, &user_id.to_string())?;
+    checks.finish()?;
+    let limit = RateLimit { variable: EXISTS_RATE_LIMIT, seconds: 60, keys: EXISTS_ASKED };
+    rate_limit::check(env, &limit, &user_id.to_string())?;
     // No namespace has an id below 1, so none is below it.
     let parent_id = parent_id.map(|id| u64::try_from(id).unwrap_or(0));
     let catalog = catalog::read(env)?;

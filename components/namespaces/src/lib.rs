@@ -11,7 +11,7 @@
 //!
 //! | key | |
 //! |---|---|
-//! | `namespaces/v1/rate/exists/<slot>` | who asked lately whether a path is taken, if that is limited ([`kit::rate`]) |
+//! | `namespaces/v1/rate/exists/<slot>` | who asked lately whether a path is taken, if that is limited ([`kit::rate_limit`]) |
 //!
 //! Lists and searches are answered from the directory's catalog, of which
 //! an instance keeps the texts in lower case ([`text`]) and the rows that the last searches found

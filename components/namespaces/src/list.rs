@@ -3,7 +3,7 @@
 use crate::query::Query;
 use crate::text::Index;
 use directory::access::Role;
-use directory::catalog::{Catalog, Namespace, Shape};
+use directory::catalog::{Catalog, Namespace, TreeVersion};
 use directory::member::{Memberships, Source};
 use kit::Env;
 use std::cell::RefCell;
@@ -85,7 +85,7 @@ fn search(env: &Env, catalog: &Catalog, filter: &Filter) -> Vec<u32> {
 
 /// The last lists that were asked for, so that their pages are not searched one by one.
 struct Recent {
-    shape: Shape,
+    tree_version: TreeVersion,
     /// The latest last.
     lists: RefCell<Vec<(Filter, Rc<Vec<u32>>)>>,
 }
@@ -94,12 +94,13 @@ struct Recent {
 const RECENT: usize = 16;
 
 fn remembered(env: &Env, catalog: &Catalog, filter: &Filter) -> Rc<Vec<u32>> {
-    let shape = catalog.shape();
-    let recent = env.memory.get::<Recent>().filter(|recent| recent.shape == shape).unwrap_or_else(|| {
-        let recent = Rc::new(Recent { shape, lists: RefCell::default() });
-        env.memory.put(recent.clone());
-        recent
-    });
+    let tree_version = catalog.tree_version();
+    let recent =
+        env.instance_cache.get::<Recent>().filter(|recent| recent.tree_version == tree_version).unwrap_or_else(|| {
+            let recent = Rc::new(Recent { tree_version, lists: RefCell::default() });
+            env.instance_cache.put(recent.clone());
+            recent
+        });
     let known = recent.lists.borrow().iter().find(|(known, _)| known == filter).map(|(_, rows)| rows.clone());
     known.unwrap_or_else(|| {
         let rows = Rc::new(search(env, catalog, filter));

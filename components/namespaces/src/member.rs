@@ -5,7 +5,7 @@ use directory::catalog::member::Member;
 use directory::catalog::{Catalog, Namespace};
 use directory::member::Source;
 use kit::Env;
-use kit::store::Fault;
+use kit::store::StoreError;
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::rc::Rc;
@@ -35,12 +35,12 @@ const REMEMBERED: usize = 100_000;
 
 /// Counts a group's members, or takes the counts of a former request. Reads each part of the table
 /// of members that has one of these, unless the instance has it.
-pub fn counts(env: &Env, catalog: &Catalog, group: Namespace) -> Result<Counts, Fault> {
+pub fn counts(env: &Env, catalog: &Catalog, group: Namespace) -> Result<Counts, StoreError> {
     let day = env.now.millis().div_euclid(24 * 60 * 60 * 1000);
     let is_ours = |known: &Rc<Known>| known.revision == catalog.revision() && known.day == day;
-    let known = env.memory.get::<Known>().filter(is_ours).unwrap_or_else(|| {
+    let known = env.instance_cache.get::<Known>().filter(is_ours).unwrap_or_else(|| {
         let known = Rc::new(Known { revision: catalog.revision().to_owned(), day, counts: RefCell::default() });
-        env.memory.put(known.clone());
+        env.instance_cache.put(known.clone());
         known
     });
     if let Some(counts) = known.counts.borrow().get(&group.id()) {
@@ -55,7 +55,7 @@ pub fn counts(env: &Env, catalog: &Catalog, group: Namespace) -> Result<Counts, 
     Ok(counts)
 }
 
-fn count(env: &Env, catalog: &Catalog, group: Namespace) -> Result<Counts, Fault> {
+fn count(env: &Env, catalog: &Catalog, group: Namespace) -> Result<Counts, StoreError> {
     let is_member = |member: &Member| member.role >= Role::Guest && member.is_current(env.now);
     let home = |user_id: u64| catalog.namespace_of_user(user_id);
     let groups: Vec<Source> = group.descendants().map(|below| Source::Group(below.id())).collect();

@@ -7,7 +7,7 @@ mod rows;
 mod trigrams;
 
 use crate::query::{Query, lower};
-use directory::catalog::{Catalog, Shape};
+use directory::catalog::{Catalog, TreeVersion};
 use kit::Env;
 use lower::Lower;
 use rows::Rows;
@@ -15,7 +15,7 @@ use std::rc::Rc;
 
 /// The texts of a catalog.
 pub struct Index {
-    shape: Shape,
+    tree_version: TreeVersion,
     paths: Lower,
     names: Lower,
 }
@@ -30,17 +30,17 @@ enum Column {
 impl Index {
     /// The texts of this catalog, as they were made for an earlier request if they are the same.
     pub fn of(env: &Env, catalog: &Catalog) -> Rc<Index> {
-        let shape = catalog.shape();
-        if let Some(index) = env.memory.get::<Index>().filter(|index| index.shape == shape) {
+        let tree_version = catalog.tree_version();
+        if let Some(index) = env.instance_cache.get::<Index>().filter(|index| index.tree_version == tree_version) {
             return index;
         }
         let columns = catalog.columns();
         let index = Rc::new(Index {
-            shape,
+            tree_version,
             paths: Lower::of(columns.paths, columns.rows),
             names: Lower::of(columns.names, columns.rows),
         });
-        env.memory.put(index.clone());
+        env.instance_cache.put(index.clone());
         index
     }
 

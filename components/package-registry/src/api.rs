@@ -16,7 +16,7 @@ mod tag;
 mod unpublish;
 
 use crate::route::{self, Endpoint, Level, Route};
-use directory::caller::{self, Accepted, BOOTSTRAP_ADMIN_TOKEN, Caller};
+use directory::caller::{self, AcceptedTokens, BOOTSTRAP_ADMIN_TOKEN, Caller};
 use http::StatusCode;
 use kit::env::EXTERNAL_URL;
 use kit::{Env, Error, Request, Response};
@@ -59,7 +59,7 @@ pub async fn handle(env: Env, request: Request) -> Response {
 }
 
 async fn answer(env: Env, request: Request, route: Route) -> Result<Response, Error> {
-    let caller = caller::authenticate(&env, &request, Accepted::Registry)?;
+    let caller = caller::authenticate(&env, &request, AcceptedTokens::Registry)?;
     limit::check(&env, &request, &caller)?;
     let url = format!("{}{}", env.external_url(&request), route.prefix);
     let call = Call { env, caller, request, level: route.level, url };

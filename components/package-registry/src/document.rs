@@ -22,7 +22,7 @@ pub struct Limits {
 
 /// What is wrong with a document, as far as the scanner can tell.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Fault {
+pub enum DocumentError {
     /// The limit in bytes.
     SkeletonTooLarge(usize),
     /// The limit in levels.
@@ -35,18 +35,18 @@ pub enum Fault {
     SecondFile(String, String),
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for DocumentError {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         match self {
-            Fault::SkeletonTooLarge(limit) => {
+            DocumentError::SkeletonTooLarge(limit) => {
                 write!(f, "the document without its attachment is larger than {limit} bytes")
             }
-            Fault::TooDeep(limit) => write!(f, "the document is nested deeper than {limit} levels"),
-            Fault::Malformed(file) => write!(f, "the data of attachment `{file}` is not base64"),
-            Fault::FileTooLarge(file, limit) => {
+            DocumentError::TooDeep(limit) => write!(f, "the document is nested deeper than {limit} levels"),
+            DocumentError::Malformed(file) => write!(f, "the data of attachment `{file}` is not base64"),
+            DocumentError::FileTooLarge(file, limit) => {
                 write!(f, "attachment `{file}` is larger than {limit} bytes")
             }
-            Fault::SecondFile(first, second) => {
+            DocumentError::SecondFile(first, second) => {
                 write!(f, "attachment `{second}` comes in addition to `{first}`; one is allowed")
             }
         }
@@ -56,12 +56,12 @@ impl fmt::Display for Fault {
 /// Why reading stopped: the document, or whatever takes the file.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Stopped<E> {
-    Document(Fault),
+    Document(DocumentError),
     Sink(E),
 }
 
-impl<E> From<Fault> for Stopped<E> {
-    fn from(fault: Fault) -> Self {
+impl<E> From<DocumentError> for Stopped<E> {
+    fn from(fault: DocumentError) -> Self {
         Stopped::Document(fault)
     }
 }
@@ -152,12 +152,12 @@ impl Document {
         Skeleton { bytes: self.skeleton, file: self.file }
     }
 
-    fn structure<S: Sink>(&mut self, input: &[u8], sink: &mut S) -> Result<usize, Fault> {
+    fn structure<S: Sink>(&mut self, input: &[u8], sink: &mut S) -> Result<usize, DocumentError> {
         for (at, byte) in input.iter().enumerate() {
             match byte {
                 b'{' | b'[' => {
                     if self.depth == self.limits.depth {
-                        return Err(Fault::TooDeep(self.limits.depth));
+                        return Err(DocumentError::TooDeep(self.limits.depth));
                     }
                     self.depth += 1;
                     self.nesting = self.nesting << 1 | u64::from(*byte == b'{');
@@ -182,11 +182,11 @@ impl Document {
         Ok(input.len())
     }
 
-    fn string_starts<S: Sink>(&mut self, sink: &mut S) -> Result<(), Fault> {
+    fn string_starts<S: Sink>(&mut self, sink: &mut S) -> Result<(), DocumentError> {
         let in_object = self.nesting & 1 == 1;
         self.state = if in_object && self.value && self.depth == 3 && self.matched == 3 {
             if let Some(first) = &self.file {
-                return Err(Fault::SecondFile(first.name.clone(), self.attachment.clone()));
+                return Err(DocumentError::SecondFile(first.name.clone(), self.attachment.clone()));
             }
             self.file = Some(File { name: self.attachment.clone(), length: 0 });
             self.decoder = Some(Decoder::new(self.limits.file));
@@ -199,7 +199,7 @@ impl Document {
         Ok(())
     }
 
-    fn text(&mut self, input: &[u8], name: Option<usize>, escaped: bool) -> Result<usize, Fault> {
+    fn text(&mut self, input: &[u8], name: Option<usize>, escaped: bool) -> Result<usize, DocumentError> {
         let end = if escaped { Some(0) } else { memchr::memchr2(b'"', b'\\', input) };
         let used = end.map_or(input.len(), |end| end + 1);
         let (run, _) = input.split_at(used);
@@ -251,7 +251,7 @@ impl Document {
                     self.decode(&[byte], sink)?;
                     State::Data(Escape::No)
                 }
-                None => return Err(Fault::Malformed(self.attachment.clone()).into()),
+                None => return Err(DocumentError::Malformed(self.attachment.clone()).into()),
             };
             return Ok(1);
         };
@@ -273,22 +273,22 @@ impl Document {
         let Some(decoder) = &mut self.decoder else { return Ok(()) };
         decoder.push(text, sink).map_err(|stopped| match stopped {
             decoder::Stopped::Sink(why) => Stopped::Sink(why),
-            decoder::Stopped::Malformed => Fault::Malformed(self.attachment.clone()).into(),
-            decoder::Stopped::TooLarge => Fault::FileTooLarge(self.attachment.clone(), self.limits.file).into(),
+            decoder::Stopped::Malformed => DocumentError::Malformed(self.attachment.clone()).into(),
+            decoder::Stopped::TooLarge => DocumentError::FileTooLarge(self.attachment.clone(), self.limits.file).into(),
         })
     }
 
-    fn data_ends(&mut self) -> Result<(), Fault> {
+    fn data_ends(&mut self) -> Result<(), DocumentError> {
         if let (Some(decoder), Some(file)) = (self.decoder.take(), &mut self.file) {
-            file.length = decoder.finish::<()>().map_err(|_| Fault::Malformed(file.name.clone()))?;
+            file.length = decoder.finish::<()>().map_err(|_| DocumentError::Malformed(file.name.clone()))?;
         }
         self.state = State::Structure;
         self.copy(b"\"")
     }
 
-    fn copy(&mut self, run: &[u8]) -> Result<(), Fault> {
+    fn copy(&mut self, run: &[u8]) -> Result<(), DocumentError> {
         if run.len() > self.limits.skeleton - self.skeleton.len() {
-            return Err(Fault::SkeletonTooLarge(self.limits.skeleton));
+            return Err(DocumentError::SkeletonTooLarge(self.limits.skeleton));
         }
         self.skeleton.extend_from_slice(run);
         Ok(())

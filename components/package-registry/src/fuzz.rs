@@ -4,7 +4,7 @@
 use crate::decoder::Sink;
 use crate::document::{Document, Limits, Skeleton, Stopped};
 use crate::submission::Submission;
-use crate::tarball::{Contents, Fault, Inspector, Totals};
+use crate::tarball::{Contents, Inspector, TarballError, Totals};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use serde::de::IgnoredAny;
@@ -84,7 +84,7 @@ fn sum(block: &mut [u8]) {
     }
 }
 
-fn inspect(file: &[u8], piece: usize) -> Result<Contents, Fault> {
+fn inspect(file: &[u8], piece: usize) -> Result<Contents, TarballError> {
     let mut inspector = Inspector::new(LIMIT as u64);
     file.chunks(piece).for_each(|piece| inspector.feed(piece));
     inspector.finish()

@@ -48,7 +48,7 @@
 //! | `upload/<id>/about` | blob | readme and description of the version, members of full metadata |
 //! | `upload/<id>/attestations` | blob | provenance, if there is any, as it is served |
 //! | `gc/<run>/…` | blob | what a run of [`kit::gc`] has marked, while it goes on |
-//! | `rate/caller/<slot>`, `rate/address/<slot>` | root | counted requests, if a limit is set ([`kit::rate`]) |
+//! | `rate/caller/<slot>`, `rate/address/<slot>` | root | counted requests, if a limit is set ([`kit::rate_limit`]) |
 //! | `upload/<id>/<n>` | blob | chunk `n` of the file, 1 MiB each but the last |
 //!
 //! # Cost

@@ -60,7 +60,7 @@ const ABOUT: &[&str] =
 
 /// What is wrong with a manifest.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Fault {
+pub enum ManifestError {
     /// It is not an object with a name, a version, a tarball and a SHA-1.
     Schema,
     /// It is of another package, or of another version.
@@ -70,20 +70,20 @@ pub enum Fault {
     TooLarge(usize),
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for ManifestError {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         match self {
-            Fault::Schema => f.write_str("Validation failed: Package json must be a valid json schema"),
-            Fault::Name(name) => {
+            ManifestError::Schema => f.write_str("Validation failed: Package json must be a valid json schema"),
+            ManifestError::Name(name) => {
                 write!(f, "Validation failed: Package json has the name {name}, which is not the package's")
             }
-            Fault::Version(version) => {
+            ManifestError::Version(version) => {
                 write!(
                     f,
                     "Validation failed: Package json has the version {version}, which is not the one it is listed as"
                 )
             }
-            Fault::TooLarge(size) => write!(
+            ManifestError::TooLarge(size) => write!(
                 f,
                 "Validation failed: Package json structure is too large. Maximum size is {MAX_SIZE} bytes, this one has {size}"
             ),
@@ -108,23 +108,24 @@ pub struct Manifest<'a> {
 }
 
 impl<'a> Manifest<'a> {
-    pub fn read(text: &'a RawValue, name: &'a PackageName, version: &'a Version) -> Result<Self, Fault> {
-        let members = Members::read(text.get()).map_err(|_| Fault::Schema)?;
-        let dist = members.get("dist").ok_or(Fault::Schema)?;
-        let manifest = Manifest { name, version, dist: Members::read(dist.get()).map_err(|_| Fault::Schema)?, members };
-        let text = |value: Option<&RawValue>| value.and_then(json::string).ok_or(Fault::Schema);
+    pub fn read(text: &'a RawValue, name: &'a PackageName, version: &'a Version) -> Result<Self, ManifestError> {
+        let members = Members::read(text.get()).map_err(|_| ManifestError::Schema)?;
+        let dist = members.get("dist").ok_or(ManifestError::Schema)?;
+        let manifest =
+            Manifest { name, version, dist: Members::read(dist.get()).map_err(|_| ManifestError::Schema)?, members };
+        let text = |value: Option<&RawValue>| value.and_then(json::string).ok_or(ManifestError::Schema);
         text(manifest.dist.get("tarball"))?;
         text(manifest.dist.get("shasum"))?;
         let (its_name, its_version) = (text(manifest.members.get("name"))?, text(manifest.members.get("version"))?);
         if its_name != name.as_str() {
-            return Err(Fault::Name(its_name));
+            return Err(ManifestError::Name(its_name));
         }
         if its_version != version.as_str() {
-            return Err(Fault::Version(its_version));
+            return Err(ManifestError::Version(its_version));
         }
         let readme = manifest.members.get("readme").map_or(0, |readme| readme.get().len());
         let size = manifest.members.iter().map(|(name, value)| name.len() + value.get().len()).sum::<usize>() - readme;
-        if size > MAX_SIZE { Err(Fault::TooLarge(size)) } else { Ok(manifest) }
+        if size > MAX_SIZE { Err(ManifestError::TooLarge(size)) } else { Ok(manifest) }
     }
 
     /// The digests that the publisher claims; the length is declared elsewhere.

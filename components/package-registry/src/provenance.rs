@@ -29,7 +29,7 @@ pub struct Provenance {
 
 /// Why an attachment is no provenance of the file.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Fault {
+pub enum ProvenanceError {
     /// Declared and received, in UTF-16 code units.
     Length(u64, u64),
     /// Its size in bytes.
@@ -43,18 +43,20 @@ pub enum Fault {
     Subject,
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for ProvenanceError {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         f.write_str("Provenance is invalid: ")?;
         match self {
-            Fault::Length(declared, received) => {
+            ProvenanceError::Length(declared, received) => {
                 write!(f, "it has {received} characters, but its length is declared as {declared}")
             }
-            Fault::TooLarge(size) => write!(f, "it has {size} bytes; at most {MAX_SIZE} are allowed"),
-            Fault::Bundle(why) => write!(f, "it is not a sigstore bundle in JSON: {why}"),
-            Fault::MediaType(media_type) => write!(f, "its mediaType is `{media_type:.200}`, not a sigstore bundle's"),
-            Fault::Statement => f.write_str("its envelope holds no in-toto statement"),
-            Fault::Subject => f.write_str("its statement is not about the attached file"),
+            ProvenanceError::TooLarge(size) => write!(f, "it has {size} bytes; at most {MAX_SIZE} are allowed"),
+            ProvenanceError::Bundle(why) => write!(f, "it is not a sigstore bundle in JSON: {why}"),
+            ProvenanceError::MediaType(media_type) => {
+                write!(f, "its mediaType is `{media_type:.200}`, not a sigstore bundle's")
+            }
+            ProvenanceError::Statement => f.write_str("its envelope holds no in-toto statement"),
+            ProvenanceError::Subject => f.write_str("its statement is not about the attached file"),
         }
     }
 }
@@ -86,23 +88,23 @@ struct Subject {
 impl Provenance {
     /// Reads a bundle. `length` is what the publisher declared, in the units of a JavaScript
     /// string, if anything.
-    pub fn read(bundle: &str, length: Option<u64>, file: &Integrity) -> Result<Self, Fault> {
+    pub fn read(bundle: &str, length: Option<u64>, file: &Integrity) -> Result<Self, ProvenanceError> {
         let received = bundle.encode_utf16().count() as u64;
         if let Some(declared) = length.filter(|declared| *declared != received) {
-            return Err(Fault::Length(declared, received));
+            return Err(ProvenanceError::Length(declared, received));
         }
         if bundle.len() > MAX_SIZE {
-            return Err(Fault::TooLarge(bundle.len()));
+            return Err(ProvenanceError::TooLarge(bundle.len()));
         }
-        let read: Bundle = serde_json::from_str(bundle).map_err(|why| Fault::Bundle(why.to_string()))?;
+        let read: Bundle = serde_json::from_str(bundle).map_err(|why| ProvenanceError::Bundle(why.to_string()))?;
         if !read.media_type.starts_with(MEDIA_TYPE) {
-            return Err(Fault::MediaType(read.media_type));
+            return Err(ProvenanceError::MediaType(read.media_type));
         }
-        let payload = STANDARD.decode(read.dsse_envelope.payload).map_err(|_| Fault::Statement)?;
-        let statement: Statement = serde_json::from_slice(&payload).map_err(|_| Fault::Statement)?;
+        let payload = STANDARD.decode(read.dsse_envelope.payload).map_err(|_| ProvenanceError::Statement)?;
+        let statement: Statement = serde_json::from_slice(&payload).map_err(|_| ProvenanceError::Statement)?;
         let digest = file.sha512_hex();
         if !statement.subject.iter().any(|subject| subject.digest.get("sha512") == Some(&digest)) {
-            return Err(Fault::Subject);
+            return Err(ProvenanceError::Subject);
         }
         let mut compact = String::with_capacity(bundle.len());
         json::compact(bundle, &mut compact);
@@ -161,22 +163,28 @@ pub mod tests {
             Provenance::read(&bundle.to_string(), None, &file)
         };
         assert!(read(|_| ()).is_ok());
-        assert_eq!(read(|b| b["mediaType"] = json!("text/plain")), Err(Fault::MediaType("text/plain".into())));
-        assert_eq!(read(|b| b["dsseEnvelope"]["payload"] = json!("!")), Err(Fault::Statement));
-        assert_eq!(read(|b| b["dsseEnvelope"]["payload"] = json!(STANDARD.encode("{}"))), Err(Fault::Statement));
-        assert_eq!(read(|b| *b = super::tests::bundle(&Integrity::of(b"other"))), Err(Fault::Subject));
+        assert_eq!(
+            read(|b| b["mediaType"] = json!("text/plain")),
+            Err(ProvenanceError::MediaType("text/plain".into()))
+        );
+        assert_eq!(read(|b| b["dsseEnvelope"]["payload"] = json!("!")), Err(ProvenanceError::Statement));
+        assert_eq!(
+            read(|b| b["dsseEnvelope"]["payload"] = json!(STANDARD.encode("{}"))),
+            Err(ProvenanceError::Statement)
+        );
+        assert_eq!(read(|b| *b = super::tests::bundle(&Integrity::of(b"other"))), Err(ProvenanceError::Subject));
         for change in [
             (|b| drop(b.as_object_mut().unwrap().remove("mediaType"))) as fn(&mut Value),
             |b| drop(b.as_object_mut().unwrap().remove("dsseEnvelope")),
             |b| *b = json!([]),
             |b| *b = json!("text"),
         ] {
-            assert!(matches!(read(change), Err(Fault::Bundle(_))));
+            assert!(matches!(read(change), Err(ProvenanceError::Bundle(_))));
         }
-        assert!(matches!(read(|b| b["x"] = json!("y".repeat(1 << 20))), Err(Fault::TooLarge(_))));
+        assert!(matches!(read(|b| b["x"] = json!("y".repeat(1 << 20))), Err(ProvenanceError::TooLarge(_))));
         let text = bundle(&file).to_string();
         let length = text.len() as u64;
-        assert_eq!(Provenance::read(&text, Some(7), &file), Err(Fault::Length(7, length)));
+        assert_eq!(Provenance::read(&text, Some(7), &file), Err(ProvenanceError::Length(7, length)));
     }
 
     #[test]

@@ -1,13 +1,13 @@
 //! What is kept where: the only file, with its rooms, that knows a key or a stored byte.
 
 mod listing;
+mod reachability;
 mod record;
 mod staging;
-mod walk;
 
-pub use listing::{add_holder, holders, is_announced, names, projects};
+pub use listing::{add_project_with_name, is_listed, names, projects, projects_with_name};
+pub use reachability::{PackageKey, package_key, packages_after, plan, reach};
 pub use staging::Staging;
-pub use walk::{PackageKey, package_key, packages_after, plan, reach};
 
 use crate::integrity::Integrity;
 use crate::name::PackageName;
@@ -15,7 +15,7 @@ use crate::package::{Package, SegmentRef};
 use crate::segment::{self, Form, Index, Segment, State};
 use bytes::Bytes;
 use kit::root::{self, Decision};
-use kit::store::Fault;
+use kit::store::StoreError;
 use kit::{Env, Timestamp, gc};
 use record::{PackageRecord, UploadRecord};
 use xxhash_rust::xxh3::xxh3_64;
@@ -67,14 +67,14 @@ impl std::fmt::Display for Key<'_> {
 
 /// The package of this name in a project. A package whose versions are all unpublished is still
 /// there, and lists none.
-pub fn package(env: &Env, project: u64, name: &PackageName) -> Result<Option<Package>, Fault> {
+pub fn package(env: &Env, project: u64, name: &PackageName) -> Result<Option<Package>, StoreError> {
     let key = Key::Package(project, name).to_string();
     root::read::<PackageRecord>(&*env.store, &key)?.map(|record| record.read(&key)).transpose()
 }
 
 /// Changes a package as [`root::update`] does. A package that does not exist yet must have been
-/// announced with [`add_holder`] before it is written.
-pub fn update_package<T, E: From<Fault>>(
+/// announced with [`add_project_with_name`] before it is written.
+pub fn update_package<T, E: From<StoreError>>(
     env: &Env,
     project: u64,
     name: &PackageName,
@@ -84,7 +84,7 @@ pub fn update_package<T, E: From<Fault>>(
     root::update(&*env.store, &key, |record: Option<PackageRecord>| {
         Ok(match decide(record.map(|record| record.read(&key)).transpose()?)? {
             Decision::Done(answer) => Decision::Done(answer),
-            Decision::Write(..) if gc::is_too_late(env) => return Err(Fault::TooLate.into()),
+            Decision::Write(..) if gc::is_too_late(env) => return Err(StoreError::TooLate.into()),
             Decision::Write(package, answer) => Decision::Write(PackageRecord::from(&package), answer),
         })
     })
@@ -98,7 +98,7 @@ pub struct Entry {
 }
 
 /// The entry of a version, looked for in the newest segment first.
-pub fn find(env: &Env, package: &Package, version: &str) -> Result<Option<Entry>, Fault> {
+pub fn find(env: &Env, package: &Package, version: &str) -> Result<Option<Entry>, StoreError> {
     for segment in package.segments.iter().rev() {
         let index = index(env, &segment.id)?;
         if let Some(entry) = segment::find(&index, version) {
@@ -109,37 +109,37 @@ pub fn find(env: &Env, package: &Package, version: &str) -> Result<Option<Entry>
 }
 
 /// The same, unless the version was unpublished.
-pub fn find_listed(env: &Env, package: &Package, version: &str) -> Result<Option<Entry>, Fault> {
+pub fn find_listed(env: &Env, package: &Package, version: &str) -> Result<Option<Entry>, StoreError> {
     Ok(find(env, package, version)?.filter(|entry| entry.state == State::Listed))
 }
 
 /// The text of a segment's index; [`segment::find`] searches it.
-pub fn index(env: &Env, segment: &str) -> Result<Bytes, Fault> {
+pub fn index(env: &Env, segment: &str) -> Result<Bytes, StoreError> {
     blob(env, &Key::Index(segment))
 }
 
 /// A whole segment.
-pub fn segment(env: &Env, id: &str) -> Result<Segment, Fault> {
+pub fn segment(env: &Env, id: &str) -> Result<Segment, StoreError> {
     read_segment(id, |key| Ok(blob(env, key)?.to_vec()))
 }
 
 /// A whole segment as it is stored now, whatever this instance remembers.
-pub fn segment_as_stored(env: &Env, id: &str) -> Result<Segment, Fault> {
+pub fn segment_as_stored(env: &Env, id: &str) -> Result<Segment, StoreError> {
     read_segment(id, |key| blob_as_stored(env, key))
 }
 
-fn read_segment(id: &str, blob: impl Fn(&Key) -> Result<Vec<u8>, Fault>) -> Result<Segment, Fault> {
-    let form = |key: Key| -> Result<Form, Fault> {
+fn read_segment(id: &str, blob: impl Fn(&Key) -> Result<Vec<u8>, StoreError>) -> Result<Segment, StoreError> {
+    let form = |key: Key| -> Result<Form, StoreError> {
         let bytes = blob(&key)?;
-        Form::read(&bytes).ok_or_else(|| Fault::corrupt(&key.to_string(), "not a form of metadata"))
+        Form::read(&bytes).ok_or_else(|| StoreError::corrupt(&key.to_string(), "not a form of metadata"))
     };
     let key = Key::Index(id);
-    let index = String::from_utf8(blob(&key)?).map_err(|why| Fault::corrupt(&key.to_string(), why))?;
+    let index = String::from_utf8(blob(&key)?).map_err(|why| StoreError::corrupt(&key.to_string(), why))?;
     Ok(Segment { index: Index(index), full: form(Key::Full(id))?, abbreviated: form(Key::Abbreviated(id))? })
 }
 
 /// Writes a new segment.
-pub fn save_segment(env: &Env, segment: &Segment) -> Result<SegmentRef, Fault> {
+pub fn save_segment(env: &Env, segment: &Segment) -> Result<SegmentRef, StoreError> {
     let id = env.id();
     put(env, &Key::Index(&id), segment.index.0.clone().into())?;
     put(env, &Key::Full(&id), segment.full.to_bytes().into())?;
@@ -155,7 +155,7 @@ pub enum Detail {
 }
 
 /// A form of a segment as it is stored; [`segment::split`] reads it.
-pub fn form(env: &Env, segment: &str, detail: Detail) -> Result<Bytes, Fault> {
+pub fn form(env: &Env, segment: &str, detail: Detail) -> Result<Bytes, StoreError> {
     let key = match detail {
         Detail::Full => Key::Full(segment),
         Detail::Abbreviated => Key::Abbreviated(segment),
@@ -163,32 +163,32 @@ pub fn form(env: &Env, segment: &str, detail: Detail) -> Result<Bytes, Fault> {
     let bytes = blob(env, &key)?;
     match segment::split(&bytes) {
         Some(_) => Ok(bytes),
-        None => Err(Fault::corrupt(&key.to_string(), "not a form of metadata")),
+        None => Err(StoreError::corrupt(&key.to_string(), "not a form of metadata")),
     }
 }
 
 /// The members that [`crate::manifest::Manifest::about`] made of an upload's manifest.
-pub fn about(env: &Env, upload: &str) -> Result<Bytes, Fault> {
+pub fn about(env: &Env, upload: &str) -> Result<Bytes, StoreError> {
     blob(env, &Key::About(upload))
 }
 
 /// Whether they are stored.
-pub fn check_about(env: &Env, upload: &str) -> Result<(), Fault> {
+pub fn check_about(env: &Env, upload: &str) -> Result<(), StoreError> {
     let key = Key::About(upload);
     let text = blob_as_stored(env, &key)?;
-    std::str::from_utf8(&text).map(drop).map_err(|why| Fault::corrupt(&key.to_string(), why))
+    std::str::from_utf8(&text).map(drop).map_err(|why| StoreError::corrupt(&key.to_string(), why))
 }
 
-pub fn save_about(env: &Env, upload: &str, about: &str) -> Result<(), Fault> {
+pub fn save_about(env: &Env, upload: &str, about: &str) -> Result<(), StoreError> {
     put(env, &Key::About(upload), about.to_owned().into())
 }
 
 /// The document that [`crate::provenance::Provenance::document`] made, if the upload has one.
-pub fn attestations(env: &Env, upload: &str) -> Result<Option<Bytes>, Fault> {
+pub fn attestations(env: &Env, upload: &str) -> Result<Option<Bytes>, StoreError> {
     env.blob(&Key::Attestations(upload).to_string())
 }
 
-pub fn save_attestations(env: &Env, upload: &str, document: &str) -> Result<(), Fault> {
+pub fn save_attestations(env: &Env, upload: &str, document: &str) -> Result<(), StoreError> {
     put(env, &Key::Attestations(upload), document.to_owned().into())
 }
 
@@ -211,19 +211,20 @@ impl Upload {
     }
 }
 
-pub fn upload(env: &Env, id: &str) -> Result<Upload, Fault> {
+pub fn upload(env: &Env, id: &str) -> Result<Upload, StoreError> {
     read_upload(id, |key| blob(env, key))
 }
 
 /// The record of an upload as it is stored now.
-pub fn upload_as_stored(env: &Env, id: &str) -> Result<Upload, Fault> {
+pub fn upload_as_stored(env: &Env, id: &str) -> Result<Upload, StoreError> {
     read_upload(id, |key| blob_as_stored(env, key).map(Bytes::from))
 }
 
-fn read_upload(id: &str, blob: impl Fn(&Key) -> Result<Bytes, Fault>) -> Result<Upload, Fault> {
+fn read_upload(id: &str, blob: impl Fn(&Key) -> Result<Bytes, StoreError>) -> Result<Upload, StoreError> {
     let key = Key::Upload(id);
     let bytes = blob(&key)?;
-    let record: UploadRecord = serde_json::from_slice(&bytes).map_err(|why| Fault::corrupt(&key.to_string(), why))?;
+    let record: UploadRecord =
+        serde_json::from_slice(&bytes).map_err(|why| StoreError::corrupt(&key.to_string(), why))?;
     record.read(&key.to_string())
 }
 
@@ -232,11 +233,11 @@ fn read_upload(id: &str, blob: impl Fn(&Key) -> Result<Bytes, Fault>) -> Result<
 ///
 /// The checksum finds damage, not malice: whoever can write a chunk can write its checksum. What
 /// a file is, clients verify by the digests in the metadata.
-pub fn chunk(env: &Env, id: &str, upload: &Upload, number: usize) -> Result<Bytes, Fault> {
+pub fn chunk(env: &Env, id: &str, upload: &Upload, number: usize) -> Result<Bytes, StoreError> {
     let key = Key::Chunk(id, number).to_string();
-    let bytes = env.store.get(&key)?.ok_or_else(|| Fault::corrupt(&key, "it is missing"))?;
+    let bytes = env.store.get(&key)?.ok_or_else(|| StoreError::corrupt(&key, "it is missing"))?;
     if upload.checksums.get(number) != Some(&checksum(&bytes)) {
-        return Err(Fault::corrupt(&key, "its checksum differs"));
+        return Err(StoreError::corrupt(&key, "its checksum differs"));
     }
     Ok(bytes.into())
 }
@@ -257,18 +258,18 @@ fn checksum(chunk: &[u8]) -> u64 {
 }
 
 /// A blob that a root or another blob names, so it must be there.
-fn blob(env: &Env, key: &Key) -> Result<Bytes, Fault> {
+fn blob(env: &Env, key: &Key) -> Result<Bytes, StoreError> {
     let key = key.to_string();
-    env.blob(&key)?.ok_or_else(|| Fault::corrupt(&key, "it is missing"))
+    env.blob(&key)?.ok_or_else(|| StoreError::corrupt(&key, "it is missing"))
 }
 
 /// The same, past what this instance remembers: for whoever asks what is really there.
-fn blob_as_stored(env: &Env, key: &Key) -> Result<Vec<u8>, Fault> {
+fn blob_as_stored(env: &Env, key: &Key) -> Result<Vec<u8>, StoreError> {
     let key = key.to_string();
-    env.store.get(&key)?.ok_or_else(|| Fault::corrupt(&key, "it is missing"))
+    env.store.get(&key)?.ok_or_else(|| StoreError::corrupt(&key, "it is missing"))
 }
 
-fn put(env: &Env, key: &Key, bytes: Bytes) -> Result<(), Fault> {
+fn put(env: &Env, key: &Key, bytes: Bytes) -> Result<(), StoreError> {
     let key = key.to_string();
     env.store.set(&key, &bytes)?;
     env.blobs.put(&key, bytes);

@@ -35,7 +35,7 @@ pub struct Text {
 
 /// Why a document asks for nothing that can be understood.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Fault {
+pub enum SubmissionError {
     /// Not JSON; the parser's words.
     Syntax(String),
     /// A member that must be there.
@@ -44,28 +44,28 @@ pub enum Fault {
     Invalid(&'static str),
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for SubmissionError {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         match self {
-            Fault::Syntax(why) => write!(f, "request body is not a JSON object: {why}"),
-            Fault::Missing(member) => write!(f, "{member} is missing"),
-            Fault::Invalid(member) => write!(f, "{member} is invalid"),
+            SubmissionError::Syntax(why) => write!(f, "request body is not a JSON object: {why}"),
+            SubmissionError::Missing(member) => write!(f, "{member} is missing"),
+            SubmissionError::Invalid(member) => write!(f, "{member} is invalid"),
         }
     }
 }
 
 impl<'a> Submission<'a> {
-    pub fn read(skeleton: &'a Skeleton) -> Result<Self, Fault> {
-        let text = std::str::from_utf8(&skeleton.bytes).map_err(|_| Fault::Syntax("not UTF-8".into()))?;
-        let document = Members::read(text).map_err(|why| Fault::Syntax(without_position(&why)))?;
+    pub fn read(skeleton: &'a Skeleton) -> Result<Self, SubmissionError> {
+        let text = std::str::from_utf8(&skeleton.bytes).map_err(|_| SubmissionError::Syntax("not UTF-8".into()))?;
+        let document = Members::read(text).map_err(|why| SubmissionError::Syntax(without_position(&why)))?;
         let member = |name| document.get(name).filter(|value| value.get() != "null");
         let object = |name: &'static str| {
-            member(name).map(|value| Members::read(value.get()).map_err(|_| Fault::Invalid(name))).transpose()
+            member(name).map(|value| Members::read(value.get()).map_err(|_| SubmissionError::Invalid(name))).transpose()
         };
 
-        let versions = object("versions")?.ok_or(Fault::Missing("versions"))?;
+        let versions = object("versions")?.ok_or(SubmissionError::Missing("versions"))?;
         let name = match member("name") {
-            Some(name) => json::string(name).ok_or(Fault::Invalid("name"))?,
+            Some(name) => json::string(name).ok_or(SubmissionError::Invalid("name"))?,
             None => String::new(),
         };
         let attachments = object("_attachments")?.unwrap_or_default();
@@ -74,7 +74,7 @@ impl<'a> Submission<'a> {
         let texts = attachments.iter().filter(|(name, _)| name.ends_with(".sigstore"));
         let provenance = texts.map(|(name, value)| {
             let (members, length) = attachment(value)?;
-            let data = members.get("data").and_then(json::string).ok_or(Fault::Invalid("data"))?;
+            let data = members.get("data").and_then(json::string).ok_or(SubmissionError::Invalid("data"))?;
             Ok(Text { name: name.to_owned(), data, length })
         });
         let provenance = provenance.collect::<Result<_, _>>()?;
@@ -92,9 +92,10 @@ impl<'a> Submission<'a> {
 }
 
 /// The members of an attachment, and its length as declared.
-fn attachment(value: &RawValue) -> Result<(Members<'_>, Option<u64>), Fault> {
-    let members = Members::read(value.get()).map_err(|_| Fault::Invalid("_attachments"))?;
-    let length = members.get("length").map(|length| length.get().parse().map_err(|_| Fault::Invalid("length")));
+fn attachment(value: &RawValue) -> Result<(Members<'_>, Option<u64>), SubmissionError> {
+    let members = Members::read(value.get()).map_err(|_| SubmissionError::Invalid("_attachments"))?;
+    let length =
+        members.get("length").map(|length| length.get().parse().map_err(|_| SubmissionError::Invalid("length")));
     let length = length.transpose()?;
     Ok((members, length))
 }
@@ -117,7 +118,7 @@ mod tests {
     }
 
     #[track_caller]
-    fn fault(text: &str) -> Fault {
+    fn fault(text: &str) -> SubmissionError {
         Submission::read(&skeleton(text)).unwrap_err()
     }
 
@@ -143,17 +144,23 @@ mod tests {
 
     #[test]
     fn each_fault_is_named() {
-        assert_eq!(fault("{}"), Fault::Missing("versions"));
-        assert_eq!(fault(r#"{"versions":null}"#), Fault::Missing("versions"));
-        assert_eq!(fault(r#"{"versions":[]}"#), Fault::Invalid("versions"));
-        assert_eq!(fault(r#"{"versions":"1"}"#), Fault::Invalid("versions"));
-        assert_eq!(fault(r#"{"versions":{},"name":7}"#), Fault::Invalid("name"));
-        assert_eq!(fault(r#"{"versions":{},"dist-tags":[]}"#), Fault::Invalid("dist-tags"));
-        assert_eq!(fault(r#"{"versions":{},"_attachments":[]}"#), Fault::Invalid("_attachments"));
-        assert_eq!(fault(r#"{"versions":{},"_attachments":{"a-1.0.0.tgz":{"length":"5"}}}"#), Fault::Invalid("length"));
-        assert_eq!(fault(r#"{"versions":{},"_attachments":{"a-1.0.0.tgz":{"length":-5}}}"#), Fault::Invalid("length"));
+        assert_eq!(fault("{}"), SubmissionError::Missing("versions"));
+        assert_eq!(fault(r#"{"versions":null}"#), SubmissionError::Missing("versions"));
+        assert_eq!(fault(r#"{"versions":[]}"#), SubmissionError::Invalid("versions"));
+        assert_eq!(fault(r#"{"versions":"1"}"#), SubmissionError::Invalid("versions"));
+        assert_eq!(fault(r#"{"versions":{},"name":7}"#), SubmissionError::Invalid("name"));
+        assert_eq!(fault(r#"{"versions":{},"dist-tags":[]}"#), SubmissionError::Invalid("dist-tags"));
+        assert_eq!(fault(r#"{"versions":{},"_attachments":[]}"#), SubmissionError::Invalid("_attachments"));
+        assert_eq!(
+            fault(r#"{"versions":{},"_attachments":{"a-1.0.0.tgz":{"length":"5"}}}"#),
+            SubmissionError::Invalid("length")
+        );
+        assert_eq!(
+            fault(r#"{"versions":{},"_attachments":{"a-1.0.0.tgz":{"length":-5}}}"#),
+            SubmissionError::Invalid("length")
+        );
         for text in ["", "{", "[]", "null", "{}x", r#"{"versions":{}"#, r#"{"versions":{},"versions":{}}"#] {
-            assert!(matches!(fault(text), Fault::Syntax(_)), "{text}");
+            assert!(matches!(fault(text), SubmissionError::Syntax(_)), "{text}");
         }
         let bytes = b"{\"versions\":{},\"x\":\"\xff\"}".to_vec();
         assert!(Submission::read(&Skeleton { bytes, file: None }).is_err());

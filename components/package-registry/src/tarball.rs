@@ -25,7 +25,7 @@ const MAX_ENTRIES: u32 = 100_000;
 
 /// Why a file cannot be a package's.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Fault {
+pub enum TarballError {
     /// The decoder's words.
     Gzip(String),
     /// What is wrong with the archive as a whole.
@@ -43,20 +43,20 @@ pub enum Fault {
     Incoherent(String, String),
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for TarballError {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         match self {
-            Fault::Gzip(why) => write!(f, "Attachment is not a gzip file: {why}"),
-            Fault::Archive(why) => write!(f, "Attachment is not a tar archive: {why}"),
-            Fault::Entry(name, why) => write!(f, "Attachment has an entry `{name}` that {why}"),
-            Fault::TooManyEntries => write!(f, "Attachment has more than {MAX_ENTRIES} entries"),
-            Fault::UnpackedTooLarge(limit) => write!(f, "Attachment unpacks to more than {limit} bytes"),
-            Fault::ManifestMissing => f.write_str("package.json not found"),
-            Fault::ManifestTooLarge(size) => {
+            TarballError::Gzip(why) => write!(f, "Attachment is not a gzip file: {why}"),
+            TarballError::Archive(why) => write!(f, "Attachment is not a tar archive: {why}"),
+            TarballError::Entry(name, why) => write!(f, "Attachment has an entry `{name}` that {why}"),
+            TarballError::TooManyEntries => write!(f, "Attachment has more than {MAX_ENTRIES} entries"),
+            TarballError::UnpackedTooLarge(limit) => write!(f, "Attachment unpacks to more than {limit} bytes"),
+            TarballError::ManifestMissing => f.write_str("package.json not found"),
+            TarballError::ManifestTooLarge(size) => {
                 write!(f, "package.json is too large. Maximum size is {MAX_MANIFEST} bytes, this one has {size}")
             }
-            Fault::ManifestUnreadable => f.write_str("package.json is not a JSON object"),
-            Fault::Incoherent(found, expected) => write!(
+            TarballError::ManifestUnreadable => f.write_str("package.json is not a JSON object"),
+            TarballError::Incoherent(found, expected) => write!(
                 f,
                 "Package manifest is not coherent: package.json in the attachment has {found}, published is {expected}"
             ),
@@ -64,10 +64,10 @@ impl fmt::Display for Fault {
     }
 }
 
-impl error::Error for Fault {}
+impl error::Error for TarballError {}
 
 /// Looks into a file as it streams by. Once a fault is found the rest is not unpacked.
-pub struct Inspector(Result<MultiGzDecoder<Archive>, Fault>);
+pub struct Inspector(Result<MultiGzDecoder<Archive>, TarballError>);
 
 impl Inspector {
     /// `limit`: bytes to which the file may unpack. Deflate expands a byte to at most 1032, so
@@ -85,14 +85,14 @@ impl Inspector {
     }
 
     /// The end of the file.
-    pub fn finish(self) -> Result<Contents, Fault> {
+    pub fn finish(self) -> Result<Contents, TarballError> {
         self.0?.finish().map_err(fault)?.finish()
     }
 }
 
 /// The archive's own fault, or the decoder's.
-fn fault(why: io::Error) -> Fault {
-    why.downcast::<Fault>().unwrap_or_else(|why| Fault::Gzip(why.to_string()))
+fn fault(why: io::Error) -> TarballError {
+    why.downcast::<TarballError>().unwrap_or_else(|why| TarballError::Gzip(why.to_string()))
 }
 
 /// What a sound archive holds.
@@ -117,9 +117,9 @@ impl Contents {
     }
 
     /// Whether `package.json` is of this package and version.
-    pub fn verify(&self, name: &PackageName, version: &Version) -> Result<(), Fault> {
-        let text = std::str::from_utf8(self.manifest.as_deref().ok_or(Fault::ManifestMissing)?);
-        let text = text.map_err(|_| Fault::ManifestUnreadable)?;
+    pub fn verify(&self, name: &PackageName, version: &Version) -> Result<(), TarballError> {
+        let text = std::str::from_utf8(self.manifest.as_deref().ok_or(TarballError::ManifestMissing)?);
+        let text = text.map_err(|_| TarballError::ManifestUnreadable)?;
         let identity = Identity::read(text.strip_prefix('\u{feff}').unwrap_or(text))?;
         let its_name = identity.name.and_then(json::string);
         let its_version = identity.version.and_then(json::string);
@@ -129,7 +129,7 @@ impl Contents {
         }
         let shown = |value: Option<&RawValue>| value.map_or("nothing".into(), |value| excerpt(value.get().as_bytes()));
         let found = format!("name {} and version {}", shown(identity.name), shown(identity.version));
-        Err(Fault::Incoherent(found, format!("{name}@{version}")))
+        Err(TarballError::Incoherent(found, format!("{name}@{version}")))
     }
 }
 
@@ -147,10 +147,12 @@ struct Identity<'a> {
 }
 
 impl<'a> Identity<'a> {
-    fn read(text: &'a str) -> Result<Self, Fault> {
+    fn read(text: &'a str) -> Result<Self, TarballError> {
         let mut deserializer = serde_json::Deserializer::from_str(text);
         let identity = deserializer.deserialize_map(Identity::default());
-        identity.and_then(|identity| deserializer.end().map(|()| identity)).map_err(|_| Fault::ManifestUnreadable)
+        identity
+            .and_then(|identity| deserializer.end().map(|()| identity))
+            .map_err(|_| TarballError::ManifestUnreadable)
     }
 }
 

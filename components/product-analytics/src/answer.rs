@@ -7,37 +7,37 @@ use std::fmt;
 
 /// Why there is no answer, or none that can be used.
 #[derive(Debug)]
-pub enum Fault {
+pub enum ResponseError {
     /// The connection ended before the body did.
     BrokenOff,
     /// More than this many bytes.
     TooLarge(u64),
-    Shape(outline::Fault),
+    Shape(outline::JsonError),
     NotText,
     Json(serde_json::Error),
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for ResponseError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Fault::BrokenOff => f.write_str("it broke off"),
-            Fault::TooLarge(limit) => write!(f, "it is larger than {limit} bytes"),
-            Fault::Shape(fault) => fault.fmt(f),
-            Fault::NotText => f.write_str("it is not UTF-8"),
-            Fault::Json(why) => write!(f, "it is not JSON: {why}"),
+            ResponseError::BrokenOff => f.write_str("it broke off"),
+            ResponseError::TooLarge(limit) => write!(f, "it is larger than {limit} bytes"),
+            ResponseError::Shape(fault) => fault.fmt(f),
+            ResponseError::NotText => f.write_str("it is not UTF-8"),
+            ResponseError::Json(why) => write!(f, "it is not JSON: {why}"),
         }
     }
 }
 
-impl From<outline::Fault> for Fault {
-    fn from(fault: outline::Fault) -> Self {
-        Fault::Shape(fault)
+impl From<outline::JsonError> for ResponseError {
+    fn from(fault: outline::JsonError) -> Self {
+        ResponseError::Shape(fault)
     }
 }
 
-impl From<serde_json::Error> for Fault {
+impl From<serde_json::Error> for ResponseError {
     fn from(why: serde_json::Error) -> Self {
-        Fault::Json(why)
+        ResponseError::Json(why)
     }
 }
 
@@ -60,11 +60,11 @@ struct Top<'a> {
 }
 
 /// What a whole answer means, and where its object ends.
-pub fn read(whole: &str) -> Result<(Verdict, Outline, usize), Fault> {
+pub fn read(whole: &str) -> Result<(Verdict, Outline, usize), ResponseError> {
     let mut outline = Outline::default();
     let end = outline.push(whole.as_bytes())?;
     let top: Top = serde_json::from_str(whole)?;
-    let Some(end) = end else { return Err(Fault::BrokenOff) };
+    let Some(end) = end else { return Err(ResponseError::BrokenOff) };
     let verdict = match top.error.map(RawValue::get) {
         None | Some("\"\"" | "false" | "[]" | "{}") => Verdict::Success,
         Some(error) => match serde_json::from_str::<String>(error) {

@@ -8,14 +8,14 @@ use crate::passage::{self, Additions, Arrived};
 use crate::query::Query;
 use crate::route::{self, Endpoint};
 use crate::token;
-use directory::caller::{self, Accepted, BOOTSTRAP_ADMIN_TOKEN, Caller};
+use directory::caller::{self, AcceptedTokens, BOOTSTRAP_ADMIN_TOKEN, Caller};
 use directory::feature::{self, Actor};
 use directory::project::{self, Project};
 use directory::{access, seal, setting};
 use http::header::{AUTHORIZATION, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use kit::env::EXTERNAL_URL;
-use kit::outbound::{Call, Failure, Patience, Reply};
+use kit::outbound::{OutboundError, OutboundRequest, OutboundResponse, Timeouts};
 use kit::{Body, Env, Error, Request, Response};
 use std::time::Duration;
 
@@ -42,7 +42,7 @@ pub async fn handle(env: Env, request: Request) -> Response {
 
 async fn answer(env: &Env, request: Request) -> Result<Response, Error> {
     let (id, endpoint) = route::parse(&request.method, &request.path)?;
-    let caller = caller::authenticate(env, &request, Accepted::Api)?;
+    let caller = caller::authenticate(env, &request, AcceptedTokens::Api)?;
     caller.user_or_401()?;
     caller.require_scope(caller::api_scopes(&request.method))?;
     if !id.strip_prefix('-').unwrap_or(&id).bytes().all(|byte| byte.is_ascii_digit()) {
@@ -95,7 +95,13 @@ fn engine(env: &Env, project: &Project) -> Result<Option<Engine>, Error> {
     Ok(feature::is_enabled(env, FEATURE, Some(Actor::Project(project.id)))?.then_some(engine))
 }
 
-fn call(env: &Env, engine: &Engine, endpoint: Endpoint, query: Option<&Query>, token: &str) -> Result<Call, Error> {
+fn call(
+    env: &Env,
+    engine: &Engine,
+    endpoint: Endpoint,
+    query: Option<&Query>,
+    token: &str,
+) -> Result<OutboundRequest, Error> {
     let url = engine.address(endpoint).ok_or_else(|| bad_gateway("its address in the settings is none"))?;
     let seconds = |(name, default)| Duration::from_secs(env.variables.number(name, default));
     let mut headers = HeaderMap::new();
@@ -105,14 +111,14 @@ fn call(env: &Env, engine: &Engine, endpoint: Endpoint, query: Option<&Query>, t
         Some(query) => (Method::POST, query.body().map_err(internal)?),
         None => (Method::GET, Vec::new()),
     };
-    let patience = Patience { connect: seconds(CONNECT), silence: seconds(SILENCE), total: seconds(TOTAL) };
-    Ok(Call { method, url, headers, body: body.into(), patience })
+    let patience = Timeouts { connect: seconds(CONNECT), silence: seconds(SILENCE), total: seconds(TOTAL) };
+    Ok(OutboundRequest { method, url, headers, body: body.into(), patience })
 }
 
-async fn respond(reply: Reply, gaps: &[Gap], additions: Additions, limit: u64) -> Result<Response, Error> {
+async fn respond(reply: OutboundResponse, gaps: &[Gap], additions: Additions, limit: u64) -> Result<Response, Error> {
     let declared = reply.headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
     if declared.is_some_and(|length: u64| length > limit) {
-        return Err(unusable(answer::Fault::TooLarge(limit)));
+        return Err(unusable(answer::ResponseError::TooLarge(limit)));
     }
     match passage::arrive(reply.body, limit, !gaps.is_empty()).await.map_err(unusable)? {
         Arrived::Beginning(passage) => {
@@ -127,7 +133,7 @@ async fn respond(reply: Reply, gaps: &[Gap], additions: Additions, limit: u64) -
 
 /// Our answer to a whole answer of the engine.
 fn decide(whole: Vec<u8>, gaps: &[Gap], additions: &Additions, limit: u64) -> Result<Response, Error> {
-    let mut whole = String::from_utf8(whole).map_err(|_| unusable(answer::Fault::NotText))?;
+    let mut whole = String::from_utf8(whole).map_err(|_| unusable(answer::ResponseError::NotText))?;
     let (verdict, outline, end) = answer::read(&whole).map_err(unusable)?;
     match verdict {
         Verdict::Waiting => Ok(json(whole.into())),
@@ -154,9 +160,9 @@ fn internal(why: impl ToString) -> Error {
     Error::internal(why.to_string())
 }
 
-fn unreachable(failure: Failure) -> Error {
+fn unreachable(failure: OutboundError) -> Error {
     let mut error = match &failure {
-        Failure::Busy => Error::message(StatusCode::SERVICE_UNAVAILABLE, "503 Service Unavailable")
+        OutboundError::Busy => Error::message(StatusCode::SERVICE_UNAVAILABLE, "503 Service Unavailable")
             .with_header(RETRY_AFTER, HeaderValue::from_static("1")),
         failure => bad_gateway(&failure.to_string()),
     };
@@ -164,7 +170,7 @@ fn unreachable(failure: Failure) -> Error {
     error
 }
 
-fn unusable(fault: answer::Fault) -> Error {
+fn unusable(fault: answer::ResponseError) -> Error {
     Error::message(StatusCode::BAD_GATEWAY, format!("the analytics engine's answer cannot be used: {fault}"))
 }
 

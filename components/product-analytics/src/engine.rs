@@ -5,7 +5,7 @@ use directory::project::Project;
 use directory::setting::{License, Settings};
 use fluent_uri::{Uri, UriRef};
 use kit::Env;
-use kit::store::Fault;
+use kit::store::StoreError;
 use std::fmt;
 
 /// The part of the address that is the engine's own.
@@ -26,7 +26,7 @@ impl fmt::Debug for Engine {
 
 /// The engine of a project, if analytics is there for it: the licence has it, nobody switched it
 /// off, the project is in a group, and an address and a key are known.
-pub fn of(env: &Env, settings: &Settings, project: &Project) -> Result<Option<Engine>, Fault> {
+pub fn of(env: &Env, settings: &Settings, project: &Project) -> Result<Option<Engine>, StoreError> {
     let available = settings.license() == License::Ultimate && settings.flag("product_analytics_enabled", true);
     if !available || !project.namespace.is_group() {
         return Ok(None);

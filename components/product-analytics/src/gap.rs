@@ -3,7 +3,7 @@
 //! They are filled for a filter `inDateRange` of a query with measures, where the rows are by day.
 //! A range in `timeDimensions` does not ask for it, as in the reference service.
 
-use crate::answer::Fault;
+use crate::answer::ResponseError;
 use jiff::civil::Date;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error as _, SeqAccess, Visitor};
@@ -73,7 +73,7 @@ struct Result_<'a> {
 
 /// `whole` with rows for the missing days after those that are there, and otherwise byte for byte;
 /// at most `limit` bytes.
-pub fn fill(whole: String, gaps: &[Gap], limit: u64) -> Result<String, Fault> {
+pub fn fill(whole: String, gaps: &[Gap], limit: u64) -> Result<String, ResponseError> {
     let Ok(Answer { results: Some(results) }) = serde_json::from_str(&whole) else { return Ok(whole) };
     let (mut filled, mut copied) = (String::new(), 0);
     for data in results.iter().filter_map(|result| serde_json::from_str::<Result_>(result.get()).ok()?.data) {
@@ -89,11 +89,11 @@ pub fn fill(whole: String, gaps: &[Gap], limit: u64) -> Result<String, Fault> {
         filled.push_str(&rows);
         copied = end;
         if filled.len() as u64 > limit {
-            return Err(Fault::TooLarge(limit));
+            return Err(ResponseError::TooLarge(limit));
         }
     }
     filled.push_str(whole.get(copied..).unwrap_or_default());
-    if filled.len() as u64 > limit { Err(Fault::TooLarge(limit)) } else { Ok(filled) }
+    if filled.len() as u64 > limit { Err(ResponseError::TooLarge(limit)) } else { Ok(filled) }
 }
 
 impl Gap {
@@ -103,7 +103,7 @@ impl Gap {
     }
 
     /// Appends `,` and a row for each day that is not `present`.
-    fn rows(&self, present: &BTreeSet<Date>, rows: &mut String, limit: u64) -> Result<(), Fault> {
+    fn rows(&self, present: &BTreeSet<Date>, rows: &mut String, limit: u64) -> Result<(), ResponseError> {
         let quoted = |text: &str| Value::from(text).to_string();
         let zeros: String = self.measures.iter().map(|measure| format!(",{}:\"0\"", quoted(measure))).collect();
         let (by_day, member) = (quoted(&self.by_day()), quoted(&self.member));
@@ -113,7 +113,7 @@ impl Gap {
                 rows.push_str(&format!(",{{{by_day}:\"{day}T00:00:00.000\",{member}:\"{day}T00:00:00.000\"{zeros}}}"));
             }
             if rows.len() as u64 > limit {
-                return Err(Fault::TooLarge(limit));
+                return Err(ResponseError::TooLarge(limit));
             }
             next = day.tomorrow().ok();
         }
@@ -223,6 +223,6 @@ mod tests {
     fn a_range_of_millennia_is_too_large() {
         let gaps = asked(&query(r#"["0001-01-01","9999-12-31"]"#));
         let whole = r#"{"results":[{"data":[{"S.at.day":"2024-05-02T00:00:00.000"}]}]}"#;
-        assert!(matches!(fill(whole.into(), &gaps, LIMIT), Err(Fault::TooLarge(LIMIT))));
+        assert!(matches!(fill(whole.into(), &gaps, LIMIT), Err(ResponseError::TooLarge(LIMIT))));
     }
 }

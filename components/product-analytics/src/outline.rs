@@ -11,7 +11,7 @@ const NAME: usize = 7;
 
 /// Why a text is no answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fault {
+pub enum JsonError {
     NotAnObject,
     TooDeep,
     /// A bracket that closes nothing, or another one's.
@@ -22,14 +22,14 @@ pub enum Fault {
     EscapedName,
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for JsonError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Fault::NotAnObject => f.write_str("it is not a JSON object"),
-            Fault::TooDeep => write!(f, "it is nested deeper than {MAX_DEPTH} levels"),
-            Fault::Unbalanced => f.write_str("its brackets do not match"),
-            Fault::Trailing => f.write_str("something follows its end"),
-            Fault::EscapedName => f.write_str("a name in it is written with escapes"),
+            JsonError::NotAnObject => f.write_str("it is not a JSON object"),
+            JsonError::TooDeep => write!(f, "it is nested deeper than {MAX_DEPTH} levels"),
+            JsonError::Unbalanced => f.write_str("its brackets do not match"),
+            JsonError::Trailing => f.write_str("something follows its end"),
+            JsonError::EscapedName => f.write_str("a name in it is written with escapes"),
         }
     }
 }
@@ -88,7 +88,7 @@ impl Outline {
 
     /// Takes the next bytes. Returns where among them the bracket is that closes the object, if it
     /// is.
-    pub fn push(&mut self, bytes: &[u8]) -> Result<Option<usize>, Fault> {
+    pub fn push(&mut self, bytes: &[u8]) -> Result<Option<usize>, JsonError> {
         let (mut end, mut at) = (None, 0);
         // Most bytes tell nothing: they are passed over in loops of a single comparison.
         while let Some(rest) = bytes.get(at..).filter(|rest| !rest.is_empty()) {
@@ -117,7 +117,7 @@ impl Outline {
     }
 
     /// A byte that is not in a string.
-    fn read_outside(&mut self, byte: u8) -> Result<(), Fault> {
+    fn read_outside(&mut self, byte: u8) -> Result<(), JsonError> {
         match byte {
             b'"' if self.depth == 1 && self.expects_name => {
                 (self.text, self.expects_name, self.name.1) = (Text::Name, false, 0);
@@ -128,34 +128,34 @@ impl Outline {
             b'}' | b']' => self.close(byte)?,
             b' ' | b'\t' | b'\r' | b'\n' => {}
             _ if self.depth > 0 => {}
-            _ if self.closed => return Err(Fault::Trailing),
-            _ => return Err(Fault::NotAnObject),
+            _ if self.closed => return Err(JsonError::Trailing),
+            _ => return Err(JsonError::NotAnObject),
         }
         Ok(())
     }
 
-    fn open(&mut self, byte: u8) -> Result<(), Fault> {
+    fn open(&mut self, byte: u8) -> Result<(), JsonError> {
         let is_object = byte == b'{';
         if self.depth == 0 {
             if self.closed {
-                return Err(Fault::Trailing);
+                return Err(JsonError::Trailing);
             }
             if !is_object {
-                return Err(Fault::NotAnObject);
+                return Err(JsonError::NotAnObject);
             }
             self.expects_name = true;
         }
         if self.depth == MAX_DEPTH {
-            return Err(Fault::TooDeep);
+            return Err(JsonError::TooDeep);
         }
         self.depth += 1;
         self.kinds = self.kinds << 1 | u64::from(is_object);
         Ok(())
     }
 
-    fn close(&mut self, byte: u8) -> Result<(), Fault> {
+    fn close(&mut self, byte: u8) -> Result<(), JsonError> {
         if self.depth == 0 || (self.kinds & 1 == 1) != (byte == b'}') {
-            return Err(if self.closed { Fault::Trailing } else { Fault::Unbalanced });
+            return Err(if self.closed { JsonError::Trailing } else { JsonError::Unbalanced });
         }
         self.depth -= 1;
         self.kinds >>= 1;
@@ -163,10 +163,10 @@ impl Outline {
         Ok(())
     }
 
-    fn read_name(&mut self, byte: u8) -> Result<(), Fault> {
+    fn read_name(&mut self, byte: u8) -> Result<(), JsonError> {
         let (name, length) = &mut self.name;
         match byte {
-            b'\\' => return Err(Fault::EscapedName),
+            b'\\' => return Err(JsonError::EscapedName),
             b'"' => {
                 let name = name.get(..*length).unwrap_or_default();
                 self.has_error |= name == b"error";
@@ -190,7 +190,7 @@ mod tests {
     use super::*;
 
     /// The outcome for a text that comes in parts of `size` bytes; `end` counts from the start.
-    fn read(text: &str, size: usize) -> Result<(Outline, Option<usize>), Fault> {
+    fn read(text: &str, size: usize) -> Result<(Outline, Option<usize>), JsonError> {
         let (mut outline, mut end) = (Outline::default(), None);
         for (part, bytes) in text.as_bytes().chunks(size).enumerate() {
             if let Some(at) = outline.push(bytes)? {
@@ -246,26 +246,26 @@ mod tests {
     fn depth_has_a_bound() {
         let nested = |depth: usize| format!("{{\"x\":{}{}}}", "[".repeat(depth - 1), "]".repeat(depth - 1));
         assert!(read(&nested(32), 7).unwrap().0.is_closed());
-        assert_eq!(read(&nested(33), 7).unwrap_err(), Fault::TooDeep);
-        assert_eq!(read(&format!("{{\"x\":{}", "[".repeat(1_000_000)), 4096).unwrap_err(), Fault::TooDeep);
+        assert_eq!(read(&nested(33), 7).unwrap_err(), JsonError::TooDeep);
+        assert_eq!(read(&format!("{{\"x\":{}", "[".repeat(1_000_000)), 4096).unwrap_err(), JsonError::TooDeep);
     }
 
     #[test]
     fn what_is_no_object_is_a_fault() {
         for (text, fault) in [
-            ("[]", Fault::NotAnObject),
-            ("null", Fault::NotAnObject),
-            ("\"x\"", Fault::NotAnObject),
-            ("<html>", Fault::NotAnObject),
-            ("\u{1f}\u{8b}", Fault::NotAnObject),
-            ("}", Fault::Unbalanced),
-            ("{\"x\":[}", Fault::Unbalanced),
-            ("{\"x\":{]", Fault::Unbalanced),
-            ("{} x", Fault::Trailing),
-            ("{}{}", Fault::Trailing),
-            ("{}}", Fault::Trailing),
-            ("{}\"", Fault::Trailing),
-            (r#"{"\u0065rror":1}"#, Fault::EscapedName),
+            ("[]", JsonError::NotAnObject),
+            ("null", JsonError::NotAnObject),
+            ("\"x\"", JsonError::NotAnObject),
+            ("<html>", JsonError::NotAnObject),
+            ("\u{1f}\u{8b}", JsonError::NotAnObject),
+            ("}", JsonError::Unbalanced),
+            ("{\"x\":[}", JsonError::Unbalanced),
+            ("{\"x\":{]", JsonError::Unbalanced),
+            ("{} x", JsonError::Trailing),
+            ("{}{}", JsonError::Trailing),
+            ("{}}", JsonError::Trailing),
+            ("{}\"", JsonError::Trailing),
+            (r#"{"\u0065rror":1}"#, JsonError::EscapedName),
         ] {
             assert_eq!(read(text, 3).unwrap_err(), fault, "{text}");
         }

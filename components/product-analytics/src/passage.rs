@@ -1,12 +1,12 @@
 //! How an answer passes: its beginning is held back until it is known what it means. What follows
 //! is passed on as it comes, and read over only where something is to be added to it.
 
-use crate::answer::Fault;
+use crate::answer::ResponseError;
 use crate::outline::Outline;
 use bytes::Bytes;
 use futures::stream::{self, StreamExt, TryStreamExt};
 use kit::Body;
-use kit::body::Broken;
+use kit::body::BodyError;
 
 /// How much is held back, in bytes. The engine puts `error` at the beginning, and its errors are
 /// shorter than this; an answer that is not longer is looked at as a whole.
@@ -73,12 +73,12 @@ impl Additions {
 
 /// Takes an answer of at most `limit` bytes until it is known what it means; to its end if
 /// `to_the_end`.
-pub async fn arrive(mut body: Body, limit: u64, to_the_end: bool) -> Result<Arrived, Fault> {
+pub async fn arrive(mut body: Body, limit: u64, to_the_end: bool) -> Result<Arrived, ResponseError> {
     let (mut held, mut outline, mut end) = (Vec::new(), Outline::default(), None);
     while let Some(chunk) = body.next().await {
-        let mut next = chunk.map_err(|_| Fault::BrokenOff)?;
+        let mut next = chunk.map_err(|_| ResponseError::BrokenOff)?;
         if (held.len() + next.len()) as u64 > limit {
-            return Err(Fault::TooLarge(limit));
+            return Err(ResponseError::TooLarge(limit));
         }
         while !next.is_empty() {
             // Only so much is looked at; what comes at once can be more.
@@ -127,8 +127,8 @@ struct Onward {
 }
 
 impl Onward {
-    async fn next(mut self) -> Result<Option<(Vec<Bytes>, Self)>, Broken> {
-        let broken = |why: String| Err(Broken::Upstream(why));
+    async fn next(mut self) -> Result<Option<(Vec<Bytes>, Self)>, BodyError> {
+        let broken = |why: String| Err(BodyError::Upstream(why));
         // Where nothing is added, nothing is looked for: the engine's words are passed on as they
         // are, and its transport says whether they are complete.
         let passes_unread = self.additions.are_none(&self.outline);
@@ -136,12 +136,12 @@ impl Onward {
         let next = if next.is_empty() { self.rest.next().await.transpose()? } else { Some(next) };
         let Some(chunk) = next else {
             let is_complete = if passes_unread { self.last == Some(b'}') } else { self.outline.is_closed() };
-            return if is_complete { Ok(None) } else { broken(Fault::BrokenOff.to_string()) };
+            return if is_complete { Ok(None) } else { broken(ResponseError::BrokenOff.to_string()) };
         };
         self.length += chunk.len() as u64;
         self.last = last_of(&chunk).or(self.last);
         if self.length > self.limit {
-            return broken(Fault::TooLarge(self.limit).to_string());
+            return broken(ResponseError::TooLarge(self.limit).to_string());
         }
         if passes_unread {
             return Ok(Some((vec![chunk], self)));

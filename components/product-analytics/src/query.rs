@@ -1,6 +1,6 @@
 //! What a caller asks for, and how it is put to the engine.
 
-use kit::params::{Checks, Params};
+use kit::params::{Params, Validation};
 use kit::{Error, Request};
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, Value};
@@ -68,19 +68,19 @@ impl Query {
     }
 
     fn check(query: Option<Box<RawValue>>, params: &Params) -> Result<Self, Error> {
-        let checks = Checks::new(params);
+        let checks = Validation::new(params);
         let query = query.filter(|query| query.get() != "null");
         match &query {
             Some(query) if query.get().starts_with('{') => {}
-            None if !params.has("query") => checks.fault("query is missing"),
-            _ => checks.fault("query is invalid"),
+            None if !params.has("query") => checks.reject("query is missing"),
+            _ => checks.reject("query is invalid"),
         }
         // A list or an object has no plain value.
         if params.has("queryType") && params.last("queryType").is_none() {
-            checks.fault("queryType is invalid");
+            checks.reject("queryType is invalid");
         }
         let include_token = checks.boolean("include_token").unwrap_or(false);
-        checks.done()?;
+        checks.finish()?;
         let query_type = params.text("queryType").unwrap_or(DEFAULT_TYPE).to_owned();
         let text = query.ok_or_else(|| Error::validation("query is missing"))?;
         Ok(Query { text, query_type, include_token })

@@ -11,7 +11,7 @@ mod view;
 
 use crate::route::{self, Route};
 use crate::store;
-use directory::caller::{self, Accepted, BOOTSTRAP_ADMIN_TOKEN, Caller};
+use directory::caller::{self, AcceptedTokens, BOOTSTRAP_ADMIN_TOKEN, Caller};
 use directory::project::{self, Lookup, Project};
 use directory::{access, user};
 use http::header::{HeaderValue, LOCATION};
@@ -47,7 +47,7 @@ async fn answer(env: Env, request: Request) -> Result<Response, Error> {
     if let Route::Repository { project, file } = route {
         return repository::answer(env, &request, &project, file);
     }
-    let caller = caller::authenticate(&env, &request, Accepted::Api)?;
+    let caller = caller::authenticate(&env, &request, AcceptedTokens::Api)?;
     caller.require_scope(caller::api_scopes(&request.method))?;
     let call = Call {
         url: env.external_url(&request),

@@ -2,23 +2,23 @@
 
 mod branch;
 mod object;
+mod reachability;
 mod record;
 mod space;
 mod thread;
-mod walk;
 
 pub use branch::{Head, Names, Tip, head, names, save_left, save_names, update_head};
 pub use object::{Loose, MAX_WHOLE, Writer, blob, commit, exists, keep, loose, may_be_head, save, tree};
+pub use reachability::Repositories;
 pub use space::{Space, current as current_space, in_time};
 pub use thread::{discussion, discussions, locate, reserve_note, reserve_suggestions, save_discussion};
-pub use walk::Repositories;
 
 use crate::git::Id;
 use crate::merge_request::MergeRequest;
 use bytes::Bytes;
 use kit::Env;
 use kit::root::{self, Decision};
-use kit::store::Fault;
+use kit::store::StoreError;
 use record::{AppliedRecord, MergeRequestRecord};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -75,14 +75,14 @@ impl std::fmt::Display for Key<'_> {
 }
 
 /// The merge request with this number in a project. 1 read.
-pub fn merge_request(env: &Env, project: u64, iid: u64) -> Result<Option<MergeRequest>, Fault> {
+pub fn merge_request(env: &Env, project: u64, iid: u64) -> Result<Option<MergeRequest>, StoreError> {
     let key = Key::MergeRequest(project, iid).to_string();
     let record = root::read::<Option<MergeRequestRecord>>(&*env.store, &key)?.flatten();
     Ok(record.map(MergeRequest::from))
 }
 
 /// Creates or replaces a merge request; `None` forgets it.
-pub fn save_merge_request(env: &Env, project: u64, iid: u64, new: Option<&MergeRequest>) -> Result<(), Fault> {
+pub fn save_merge_request(env: &Env, project: u64, iid: u64, new: Option<&MergeRequest>) -> Result<(), StoreError> {
     let new = new.map(MergeRequestRecord::from);
     let key = Key::MergeRequest(project, iid).to_string();
     root::update(&*env.store, &key, |current: Option<Option<MergeRequestRecord>>| {
@@ -101,28 +101,28 @@ pub struct Applied {
 
 /// Whether, and by what, a suggestion was applied; beside this, the head of its branch may name it
 /// (see [`Head::applied`]). 1 read.
-pub fn applied(env: &Env, suggestion: u64) -> Result<Option<Applied>, Fault> {
+pub fn applied(env: &Env, suggestion: u64) -> Result<Option<Applied>, StoreError> {
     let record = get::<AppliedRecord>(env, &Key::Applied(suggestion))?;
     Ok(record.map(|AppliedRecord { commit, operation }| Applied { commit, operation }))
 }
 
 /// Records that these suggestions were applied.
-pub fn save_applied(env: &Env, suggestions: &[u64], applied: &Applied) -> Result<(), Fault> {
+pub fn save_applied(env: &Env, suggestions: &[u64], applied: &Applied) -> Result<(), StoreError> {
     let record = AppliedRecord { commit: applied.commit, operation: applied.operation.clone() };
     suggestions.iter().try_for_each(|id| put(env, &Key::Applied(*id), &record))
 }
 
 /// A JSON blob, if it is there.
-fn get<R: DeserializeOwned>(env: &Env, key: &Key) -> Result<Option<R>, Fault> {
+fn get<R: DeserializeOwned>(env: &Env, key: &Key) -> Result<Option<R>, StoreError> {
     let key = key.to_string();
     let Some(bytes) = env.blob(&key)? else { return Ok(None) };
-    serde_json::from_slice(&bytes).map(Some).map_err(|why| Fault::corrupt(&key, why))
+    serde_json::from_slice(&bytes).map(Some).map_err(|why| StoreError::corrupt(&key, why))
 }
 
 /// Writes a JSON blob.
-fn put(env: &Env, key: &Key, record: &impl Serialize) -> Result<(), Fault> {
+fn put(env: &Env, key: &Key, record: &impl Serialize) -> Result<(), StoreError> {
     let key = key.to_string();
-    let bytes = serde_json::to_vec(record).map_err(|why| Fault::corrupt(&key, why))?;
+    let bytes = serde_json::to_vec(record).map_err(|why| StoreError::corrupt(&key, why))?;
     env.store.set(&key, &bytes)?;
     env.blobs.put(&key, Bytes::from(bytes));
     Ok(())

@@ -4,7 +4,7 @@ use super::*;
 use futures::executor::block_on;
 use http::Method;
 use kit::Body;
-use kit::double::{FailingStore, MemoryStore, env};
+use kit::testing::{FailingStore, MemoryStore, env};
 use serde_json::json;
 
 const BOOT: &str = "boot-0123456789";
@@ -211,7 +211,7 @@ fn a_minted_token_works_and_is_shown_once() {
     let secret = token["token"].as_str().unwrap();
     let mut request = Request::new(Method::GET, "/");
     request.headers.insert("private-token", secret.parse().unwrap());
-    let Ok(Caller::User(session)) = caller::authenticate(&env, &request, Accepted::Api) else { panic!("let in") };
+    let Ok(Caller::User(session)) = caller::authenticate(&env, &request, AcceptedTokens::Api) else { panic!("let in") };
     assert_eq!((session.user.username.as_str(), session.scopes), ("Alice", vec!["read_api".to_owned()]));
     let (_, other) = json_call(&env, BOOT, Method::POST, "personal_access_tokens", wanted);
     assert_ne!(other["token"], token["token"]);

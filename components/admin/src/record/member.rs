@@ -6,7 +6,7 @@ use crate::bad_line::{BadLine, Unapplied};
 use directory::access::Role;
 use directory::catalog;
 use directory::member::{self, Changes, Membership, Source};
-use kit::store::Fault;
+use kit::store::StoreError;
 use kit::{Env, Timestamp};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -22,7 +22,7 @@ impl Pending {
     }
 
     /// Writes what is collected.
-    pub fn write(self, env: &Env) -> Result<(), Fault> {
+    pub fn write(self, env: &Env) -> Result<(), StoreError> {
         self.0.iter().try_for_each(|(user_id, changes)| member::save(env, *user_id, changes))
     }
 }
@@ -52,7 +52,7 @@ impl Record {
         }
     }
 
-    pub fn announce(&self, changes: &mut catalog::change::Changes) {
+    pub fn announce(&self, changes: &mut catalog::intent_log::Changes) {
         if let Some(source) = self.source() {
             changes.member(source, self.user_id.get());
         }

@@ -3,7 +3,7 @@
 use super::word;
 use crate::bad_line::{BadLine, Unapplied};
 use directory::member::Source;
-use directory::token::{self, Fingerprint, Holder, Token};
+use directory::token::{self, Fingerprint, Subject, Token};
 use directory::user;
 use kit::{Env, Timestamp};
 use serde::Deserialize;
@@ -51,7 +51,7 @@ impl Record {
         let token = match deleted {
             true => None,
             false => Some(Token {
-                holder: self.holder(env)?,
+                subject: self.subject(env)?,
                 name: self.name.unwrap_or_default(),
                 scopes: self.scopes,
                 expires_at: self.expires_at,
@@ -61,7 +61,7 @@ impl Record {
         Ok(token::save(env, &fingerprint, token)?)
     }
 
-    fn holder(&self, env: &Env) -> Result<Holder, Unapplied> {
+    fn subject(&self, env: &Env) -> Result<Subject, Unapplied> {
         let user_id = || match (self.user_id, &self.username) {
             (Some(id), _) => Ok(id.get()),
             (None, Some(name)) => match user::by_username(env, name)? {
@@ -71,13 +71,13 @@ impl Record {
             (None, None) => Err(Unapplied::from(BadLine::Fields("user_id or username is missing"))),
         };
         match (self.family, self.project_id, self.group_id) {
-            (Family::Personal, ..) => Ok(Holder::User(user_id()?)),
-            (Family::Deploy, Some(id), None) => Ok(Holder::Deployment(Source::Project(id.get()))),
-            (Family::Deploy, None, Some(id)) => Ok(Holder::Deployment(Source::Group(id.get()))),
+            (Family::Personal, ..) => Ok(Subject::User(user_id()?)),
+            (Family::Deploy, Some(id), None) => Ok(Subject::Deployment(Source::Project(id.get()))),
+            (Family::Deploy, None, Some(id)) => Ok(Subject::Deployment(Source::Group(id.get()))),
             (Family::Deploy, ..) => Err(BadLine::Fields("a deploy token has either project_id or group_id").into()),
             (Family::Job, Some(id), _) => {
                 let running = self.status.as_deref() == Some("running");
-                Ok(Holder::Job { user_id: user_id()?, project_id: id.get(), running })
+                Ok(Subject::Job { user_id: user_id()?, project_id: id.get(), running })
             }
             (Family::Job, None, _) => Err(BadLine::Fields("a job token has a project_id").into()),
         }

@@ -1,7 +1,7 @@
 use super::*;
-use crate::example::{fill, forge, issue, new_token, new_user};
+use crate::testing::{fill, forge, issue, new_token, new_user};
 use crate::user::NewUser;
-use kit::double::{FailingStore, MemoryStore, NOW};
+use kit::testing::{FailingStore, MemoryStore, NOW};
 
 fn request(headers: &[(&str, &str)], query: &str) -> Request {
     let mut request = Request::new(Method::GET, &format!("/?{query}"));
@@ -12,7 +12,7 @@ fn request(headers: &[(&str, &str)], query: &str) -> Request {
 }
 
 /// Who it is, or the answer.
-fn who(env: &Env, accepted: Accepted, headers: &[(&str, &str)], query: &str) -> String {
+fn who(env: &Env, accepted: AcceptedTokens, headers: &[(&str, &str)], query: &str) -> String {
     match authenticate(env, &request(headers, query), accepted) {
         Ok(Caller::Anonymous) => "anonymous".into(),
         Ok(Caller::User(session)) => session.user.username,
@@ -26,13 +26,13 @@ const UNAUTHORIZED: &str = r#"401 {"message":"401 Unauthorized"}"#;
 
 fn forge_with_tokens() -> Env {
     let env = forge();
-    issue(&env, "pat", new_token(Holder::User(2), &["api"]));
-    issue(&env, "bob", new_token(Holder::User(3), &["read_api"]));
-    issue(&env, "adm", new_token(Holder::User(1), &["api", "sudo"]));
-    issue(&env, "weak", new_token(Holder::User(1), &["api"]));
-    issue(&env, "dep", new_token(Holder::Deployment(Source::Group(10)), &["read_package_registry"]));
-    issue(&env, "run", new_token(Holder::Job { user_id: 2, project_id: 100, running: true }, &[]));
-    issue(&env, "fin", new_token(Holder::Job { user_id: 2, project_id: 100, running: false }, &[]));
+    issue(&env, "pat", new_token(Subject::User(2), &["api"]));
+    issue(&env, "bob", new_token(Subject::User(3), &["read_api"]));
+    issue(&env, "adm", new_token(Subject::User(1), &["api", "sudo"]));
+    issue(&env, "weak", new_token(Subject::User(1), &["api"]));
+    issue(&env, "dep", new_token(Subject::Deployment(Source::Group(10)), &["read_package_registry"]));
+    issue(&env, "run", new_token(Subject::Job { user_id: 2, project_id: 100, running: true }, &[]));
+    issue(&env, "fin", new_token(Subject::Job { user_id: 2, project_id: 100, running: false }, &[]));
     env
 }
 
@@ -51,7 +51,7 @@ fn git_presents_a_token_as_a_password() {
         (vec![("authorization", "Basic ZGVw")], UNAUTHORIZED),
         (vec![("job-token", "run")], "anonymous"),
     ] {
-        assert_eq!(who(&env, Accepted::Repository, &headers, ""), expected, "{headers:?}");
+        assert_eq!(who(&env, AcceptedTokens::Repository, &headers, ""), expected, "{headers:?}");
     }
 }
 
@@ -83,8 +83,8 @@ fn each_form_counts_where_it_is_accepted() {
         (vec![("deploy-token", "pat")], "", "anonymous", UNAUTHORIZED),
         (vec![("job-token", "fin")], "", "anonymous", UNAUTHORIZED),
     ] {
-        assert_eq!(who(&env, Accepted::Api, &headers, query), api, "{headers:?} {query}");
-        assert_eq!(who(&env, Accepted::Registry, &headers, query), registry, "{headers:?} {query}");
+        assert_eq!(who(&env, AcceptedTokens::Api, &headers, query), api, "{headers:?} {query}");
+        assert_eq!(who(&env, AcceptedTokens::Registry, &headers, query), registry, "{headers:?} {query}");
     }
 }
 
@@ -92,14 +92,18 @@ fn each_form_counts_where_it_is_accepted() {
 fn the_first_credential_decides_even_if_it_is_bad() {
     let env = forge_with_tokens();
     let both = [("private-token", "pat"), ("authorization", "Bearer bob")];
-    assert_eq!(who(&env, Accepted::Api, &both, ""), "Alice");
-    assert_eq!(who(&env, Accepted::Api, &both[1..], "private_token=pat"), "Alice");
-    assert_eq!(who(&env, Accepted::Api, &both[1..], "access_token=pat"), "bob");
+    assert_eq!(who(&env, AcceptedTokens::Api, &both, ""), "Alice");
+    assert_eq!(who(&env, AcceptedTokens::Api, &both[1..], "private_token=pat"), "Alice");
+    assert_eq!(who(&env, AcceptedTokens::Api, &both[1..], "access_token=pat"), "bob");
     let bad_first = [("private-token", "nonsense"), ("authorization", "Bearer bob")];
-    assert_eq!(who(&env, Accepted::Api, &bad_first, ""), UNAUTHORIZED);
-    assert_eq!(who(&env, Accepted::Api, &[("private-token", "")], "access_token=pat"), "Alice", "empty is absent");
+    assert_eq!(who(&env, AcceptedTokens::Api, &bad_first, ""), UNAUTHORIZED);
     assert_eq!(
-        who(&env, Accepted::Registry, &[("job-token", "run"), ("deploy-token", "dep")], ""),
+        who(&env, AcceptedTokens::Api, &[("private-token", "")], "access_token=pat"),
+        "Alice",
+        "empty is absent"
+    );
+    assert_eq!(
+        who(&env, AcceptedTokens::Registry, &[("job-token", "run"), ("deploy-token", "dep")], ""),
         "job of Alice in 100"
     );
 }
@@ -109,25 +113,25 @@ fn bytes_that_are_no_text_are_a_bad_token() {
     let env = forge_with_tokens();
     let mut request = Request::new(Method::GET, "/");
     request.headers.insert("private-token", http::HeaderValue::from_bytes(b"\xff").unwrap());
-    assert!(authenticate(&env, &request, Accepted::Api).is_err());
-    assert_eq!(who(&env, Accepted::Api, &[], "private_token=%ff"), UNAUTHORIZED);
+    assert!(authenticate(&env, &request, AcceptedTokens::Api).is_err());
+    assert_eq!(who(&env, AcceptedTokens::Api, &[], "private_token=%ff"), UNAUTHORIZED);
 }
 
 #[test]
 fn expired_and_revoked_tokens_say_so() {
     let env = forge_with_tokens();
-    issue(&env, "t", Token { expires_at: Some(NOW), ..new_token(Holder::User(2), &["api"]) });
+    issue(&env, "t", Token { expires_at: Some(NOW), ..new_token(Subject::User(2), &["api"]) });
     assert_eq!(
-        who(&env, Accepted::Api, &[("private-token", "t")], ""),
+        who(&env, AcceptedTokens::Api, &[("private-token", "t")], ""),
         r#"401 {"error":"invalid_token","error_description":"Token is expired. You can either do re-authorization or token refresh."}"#
     );
-    issue(&env, "t", Token { revoked: true, ..new_token(Holder::User(2), &["api"]) });
+    issue(&env, "t", Token { revoked: true, ..new_token(Subject::User(2), &["api"]) });
     assert_eq!(
-        who(&env, Accepted::Api, &[("private-token", "t")], ""),
+        who(&env, AcceptedTokens::Api, &[("private-token", "t")], ""),
         r#"401 {"error":"invalid_token","error_description":"Token was revoked. You have to re-authorize from the user."}"#
     );
     token::save(&env, &Fingerprint::of(b"t"), None).unwrap();
-    assert_eq!(who(&env, Accepted::Api, &[("private-token", "t")], ""), UNAUTHORIZED);
+    assert_eq!(who(&env, AcceptedTokens::Api, &[("private-token", "t")], ""), UNAUTHORIZED);
 }
 
 #[test]
@@ -139,21 +143,22 @@ fn a_user_who_is_not_active_is_told_why() {
     ] {
         user::save(&env, NewUser { state, ..new_user(2, "alice") }).unwrap();
         let expected = format!("403 {{\"message\":\"{answer}\"}}");
-        assert_eq!(who(&env, Accepted::Api, &[("private-token", "pat")], ""), expected);
-        assert_eq!(who(&env, Accepted::Registry, &[("job-token", "run")], ""), expected);
-        assert_eq!(who(&env, Accepted::Api, &[("private-token", "adm"), ("sudo", "alice")], ""), expected);
+        assert_eq!(who(&env, AcceptedTokens::Api, &[("private-token", "pat")], ""), expected);
+        assert_eq!(who(&env, AcceptedTokens::Registry, &[("job-token", "run")], ""), expected);
+        assert_eq!(who(&env, AcceptedTokens::Api, &[("private-token", "adm"), ("sudo", "alice")], ""), expected);
     }
     user::delete(&env, 2).unwrap();
-    assert_eq!(who(&env, Accepted::Api, &[("private-token", "pat")], ""), UNAUTHORIZED);
+    assert_eq!(who(&env, AcceptedTokens::Api, &[("private-token", "pat")], ""), UNAUTHORIZED);
 }
 
 #[test]
 fn an_administrator_asks_as_somebody_else() {
     let env = forge_with_tokens();
-    let sudo = |token: &str, target: &str| who(&env, Accepted::Api, &[("private-token", token), ("sudo", target)], "");
+    let sudo =
+        |token: &str, target: &str| who(&env, AcceptedTokens::Api, &[("private-token", token), ("sudo", target)], "");
     assert_eq!(sudo("adm", "ALICE"), "Alice");
     assert_eq!(sudo("adm", "3"), "bob");
-    assert_eq!(who(&env, Accepted::Api, &[("private-token", "adm")], "sudo=bob"), "bob");
+    assert_eq!(who(&env, AcceptedTokens::Api, &[("private-token", "adm")], "sudo=bob"), "bob");
     assert_eq!(sudo("pat", "bob"), r#"403 {"message":"403 Forbidden - Must be admin to use sudo"}"#);
     assert_eq!(
         sudo("weak", "bob"),
@@ -161,15 +166,16 @@ fn an_administrator_asks_as_somebody_else() {
     );
     assert_eq!(sudo("adm", "123"), r#"404 {"message":"404 User with ID or username '123' Not Found"}"#);
     assert_eq!(sudo("adm", ""), "root", "an empty target is none");
-    assert_eq!(who(&env, Accepted::Api, &[("sudo", "bob")], ""), UNAUTHORIZED);
-    assert_eq!(who(&env, Accepted::Registry, &[("deploy-token", "dep"), ("sudo", "bob")], ""), UNAUTHORIZED);
+    assert_eq!(who(&env, AcceptedTokens::Api, &[("sudo", "bob")], ""), UNAUTHORIZED);
+    assert_eq!(who(&env, AcceptedTokens::Registry, &[("deploy-token", "dep"), ("sudo", "bob")], ""), UNAUTHORIZED);
 }
 
 #[test]
 fn whoever_an_administrator_asks_as_has_no_administrators_rights() {
     let env = forge_with_tokens();
     for token in ["adm", "bootstrap-secret"] {
-        let caller = authenticate(&env, &request(&[("private-token", token), ("sudo", "bob")], ""), Accepted::Api);
+        let caller =
+            authenticate(&env, &request(&[("private-token", token), ("sudo", "bob")], ""), AcceptedTokens::Api);
         let caller = caller.unwrap_or_else(|error| panic!("{token}: {}", error.to_json()));
         assert!(!caller.is_admin() && caller.has_scope(&["api"]), "{token}");
     }
@@ -177,28 +183,29 @@ fn whoever_an_administrator_asks_as_has_no_administrators_rights() {
 
 #[test]
 fn the_built_in_administrator_needs_no_record() {
-    let env = kit::double::env(FailingStore::after(0, MemoryStore::default()), &[(BOOTSTRAP_ADMIN_TOKEN, "boot")]);
+    let env = kit::testing::env(FailingStore::after(0, MemoryStore::default()), &[(BOOTSTRAP_ADMIN_TOKEN, "boot")]);
     for headers in [("private-token", "boot"), ("authorization", "Bearer boot")] {
-        let Ok(caller) = authenticate(&env, &request(&[headers], ""), Accepted::Api) else { panic!("let in") };
+        let Ok(caller) = authenticate(&env, &request(&[headers], ""), AcceptedTokens::Api) else { panic!("let in") };
         assert!(caller.is_admin() && caller.has_scope(&["anything"]));
     }
-    assert!(authenticate(&env, &request(&[("private-token", "boo")], ""), Accepted::Api).is_err());
+    assert!(authenticate(&env, &request(&[("private-token", "boo")], ""), AcceptedTokens::Api).is_err());
 }
 
 #[test]
 fn no_bootstrap_token_lets_nobody_in() {
     for variables in [&[][..], &[(BOOTSTRAP_ADMIN_TOKEN, "")][..]] {
-        let env = kit::double::env(MemoryStore::default(), variables);
+        let env = kit::testing::env(MemoryStore::default(), variables);
         fill(&env);
-        assert_eq!(who(&env, Accepted::Api, &[("private-token", "x")], ""), UNAUTHORIZED);
-        assert_eq!(who(&env, Accepted::Api, &[("private-token", "")], ""), "anonymous");
+        assert_eq!(who(&env, AcceptedTokens::Api, &[("private-token", "x")], ""), UNAUTHORIZED);
+        assert_eq!(who(&env, AcceptedTokens::Api, &[("private-token", "")], ""), "anonymous");
     }
 }
 
 #[test]
 fn scopes() {
     let env = forge_with_tokens();
-    let caller = |token| authenticate(&env, &request(&[("private-token", token)], ""), Accepted::Api).ok().unwrap();
+    let caller =
+        |token| authenticate(&env, &request(&[("private-token", token)], ""), AcceptedTokens::Api).ok().unwrap();
     assert!(caller("bob").require_scope(api_scopes(&Method::GET)).is_ok());
     let refused = caller("bob").require_scope(api_scopes(&Method::PUT)).unwrap_err();
     assert_eq!((refused.status.as_u16(), refused.to_json()["scope"].as_str()), (403, Some("api")));
@@ -211,14 +218,14 @@ fn scopes() {
 fn failing_storage_is_an_error_and_never_anonymous() {
     for operations in 0..2 {
         let store = MemoryStore::default();
-        let env = kit::double::env(store.clone(), &[]);
+        let env = kit::testing::env(store.clone(), &[]);
         fill(&env);
-        issue(&env, "pat", new_token(Holder::User(2), &["api"]));
+        issue(&env, "pat", new_token(Subject::User(2), &["api"]));
         let failing = FailingStore::after(operations, store);
         let outcome = authenticate(
-            &kit::double::env(failing.clone(), &[]),
+            &kit::testing::env(failing.clone(), &[]),
             &request(&[("private-token", "pat")], ""),
-            Accepted::Api,
+            AcceptedTokens::Api,
         );
         assert_eq!((outcome.err().map(|error| error.status.as_u16()), failing.failed()), (Some(500), true));
     }
@@ -227,11 +234,11 @@ fn failing_storage_is_an_error_and_never_anonymous() {
 #[test]
 fn neither_a_token_nor_its_fingerprint_gets_into_an_error() {
     let store = MemoryStore::default();
-    let env = kit::double::env(store.clone(), &[]);
-    issue(&env, "1", new_token(Holder::User(2), &["api"]));
+    let env = kit::testing::env(store.clone(), &[]);
+    issue(&env, "1", new_token(Subject::User(2), &["api"]));
     let key = store.keys().into_iter().find(|key| key.contains("/token/") && !key.ends_with("/init")).unwrap();
     kit::store::Store::set(&store, &key, b"{").unwrap();
-    let error = authenticate(&env, &request(&[("private-token", "1")], ""), Accepted::Api).err().unwrap();
+    let error = authenticate(&env, &request(&[("private-token", "1")], ""), AcceptedTokens::Api).err().unwrap();
     let cause = error.cause.clone().unwrap();
     assert!(cause.starts_with("`directory/v1/token/(hidden)` cannot be read"), "{cause}");
     assert_eq!(error.to_json(), serde_json::json!({"message": "500 Internal Server Error"}));

@@ -5,7 +5,7 @@ use super::{Catalog, tree::Tree};
 use crate::store::catalog::{Manifest, Namespaces, Part, Projects, Root, Table};
 use crate::store::{self, Key};
 use kit::Env;
-use kit::store::Fault;
+use kit::store::StoreError;
 use std::rc::Rc;
 
 /// How often a reader starts over that was slower than the blobs of its revision were kept.
@@ -13,8 +13,8 @@ const ATTEMPTS: usize = 5;
 
 /// The catalog as it is. 1 read if it is that of the last time, and one for each part that changed
 /// since.
-pub fn read(env: &Env) -> Result<Rc<Catalog>, Fault> {
-    let known = env.memory.get::<Catalog>();
+pub fn read(env: &Env) -> Result<Rc<Catalog>, StoreError> {
+    let known = env.instance_cache.get::<Catalog>();
     let mut fault = None;
     for _ in 0..ATTEMPTS {
         let revision = store::read::<Root>(env, &Key::Catalog)?.map_or(String::new(), |root| root.revision);
@@ -24,16 +24,16 @@ pub fn read(env: &Env) -> Result<Rc<Catalog>, Fault> {
         match load(env, &revision, known.as_deref()) {
             Ok(catalog) => {
                 let catalog = Rc::new(catalog);
-                env.memory.put(catalog.clone());
+                env.instance_cache.put(catalog.clone());
                 return Ok(catalog);
             }
             Err(why) => fault = Some(why),
         }
     }
-    Err(fault.unwrap_or_else(|| Fault::Contended(Key::Catalog.to_string())))
+    Err(fault.unwrap_or_else(|| StoreError::Contended(Key::Catalog.to_string())))
 }
 
-fn load(env: &Env, revision: &str, known: Option<&Catalog>) -> Result<Catalog, Fault> {
+fn load(env: &Env, revision: &str, known: Option<&Catalog>) -> Result<Catalog, StoreError> {
     let manifest = manifest(env, revision)?;
     let known = known.map(|known| (known, &*known.manifest));
     let namespaces: Rc<Namespaces> =
@@ -50,21 +50,21 @@ fn load(env: &Env, revision: &str, known: Option<&Catalog>) -> Result<Catalog, F
 }
 
 /// What a revision is made of; the empty one is made of nothing.
-pub(crate) fn manifest(env: &Env, revision: &str) -> Result<Manifest, Fault> {
+pub(crate) fn manifest(env: &Env, revision: &str) -> Result<Manifest, StoreError> {
     if revision.is_empty() {
         return Ok(Manifest::default());
     }
     let blob = blob(env, revision)?;
-    serde_json::from_slice(&blob).map_err(|why| Fault::corrupt(&Key::CatalogBlob(revision).to_string(), why))
+    serde_json::from_slice(&blob).map_err(|why| StoreError::corrupt(&Key::CatalogBlob(revision).to_string(), why))
 }
 
-pub(crate) fn blob(env: &Env, id: &str) -> Result<Vec<u8>, Fault> {
+pub(crate) fn blob(env: &Env, id: &str) -> Result<Vec<u8>, StoreError> {
     let key = Key::CatalogBlob(id).to_string();
-    env.store.get(&key)?.ok_or_else(|| Fault::corrupt(&key, "the blob is missing"))
+    env.store.get(&key)?.ok_or_else(|| StoreError::corrupt(&key, "the blob is missing"))
 }
 
 /// A table of these parts. What the known one has is copied from there.
-fn table<T: Table>(env: &Env, parts: &[Part], known: Option<(&Rc<T>, &Vec<Part>)>) -> Result<Rc<T>, Fault> {
+fn table<T: Table>(env: &Env, parts: &[Part], known: Option<(&Rc<T>, &Vec<Part>)>) -> Result<Rc<T>, StoreError> {
     if let Some((known, of)) = known
         && of == parts
     {
@@ -84,7 +84,7 @@ fn table<T: Table>(env: &Env, parts: &[Part], known: Option<(&Rc<T>, &Vec<Part>)
         match copied {
             Some((known, rows)) => table.copy(known, rows),
             None => {
-                let damaged = || Fault::corrupt(&Key::CatalogBlob(&part.blob).to_string(), "no such rows");
+                let damaged = || StoreError::corrupt(&Key::CatalogBlob(&part.blob).to_string(), "no such rows");
                 table.append(&blob(env, &part.blob)?).ok_or_else(damaged)?;
             }
         }

@@ -6,7 +6,7 @@ use crate::access::Role;
 use crate::member::Source;
 use crate::store::Key;
 use crate::store::catalog::{Members, Part};
-use kit::store::Fault;
+use kit::store::StoreError;
 use kit::{Env, Timestamp};
 
 /// A direct member.
@@ -27,7 +27,7 @@ impl Member {
 impl Catalog {
     /// Calls `each` for every direct member of every one of `sources`, in no particular order.
     /// 1 read for each part of the table with one of them, unless this instance has it.
-    pub fn members(&self, env: &Env, sources: &[Source], mut each: impl FnMut(Member)) -> Result<(), Fault> {
+    pub fn members(&self, env: &Env, sources: &[Source], mut each: impl FnMut(Member)) -> Result<(), StoreError> {
         let mut codes: Vec<u64> = sources.iter().map(|source| row::source_code(*source)).collect();
         codes.sort_unstable();
         let mut next = codes.as_slice();
@@ -41,7 +41,7 @@ impl Catalog {
                 continue;
             }
             let blob = self.member_blob(env, part)?;
-            let damaged = || Fault::corrupt(&Key::CatalogBlob(&part.blob).to_string(), "no such rows");
+            let damaged = || StoreError::corrupt(&Key::CatalogBlob(&part.blob).to_string(), "no such rows");
             let members = Members::parse(&blob).ok_or_else(damaged)?;
             for code in inside {
                 for row in members.of(*code..code.saturating_add(1)) {
@@ -56,7 +56,7 @@ impl Catalog {
         Ok(())
     }
 
-    fn member_blob(&self, env: &Env, part: &Part) -> Result<bytes::Bytes, Fault> {
+    fn member_blob(&self, env: &Env, part: &Part) -> Result<bytes::Bytes, StoreError> {
         let key = Key::CatalogBlob(&part.blob).to_string();
         match env.blob(&key)? {
             Some(blob) => Ok(blob),

@@ -1,19 +1,19 @@
 //! The catalog against the records: random forges, random changes, every answer compared with the
 //! one that the records give.
 
-use super::change::{Changes, announce};
+use super::intent_log::{Changes, IntentLog};
 use super::*;
 use crate::access::{self, Role};
-use crate::caller::{Accepted, Caller, authenticate};
-use crate::example::{issue, new_group, new_project, new_token, new_user};
+use crate::caller::{AcceptedTokens, Caller, authenticate};
 use crate::member::{self, Membership, Source};
 use crate::namespace::NewGroup;
 use crate::project::{self, NewProject};
-use crate::token::Holder;
+use crate::testing::{issue, new_group, new_project, new_token, new_user};
+use crate::token::Subject;
 use crate::user::{self, NewUser};
-use crate::{Unsaved, namespace};
+use crate::{SaveError, namespace};
 use http::Method;
-use kit::double::{FailingStore, LyingStore, MemoryStore, NOW, env};
+use kit::testing::{FailingStore, LostReplyStore, MemoryStore, NOW, env};
 use kit::{Env, Request, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -58,7 +58,7 @@ fn visibility(dice: &mut Dice) -> Visibility {
 }
 
 /// One change of a random thing, announced and not settled.
-fn change(env: &Env, dice: &mut Dice, changes: &mut Changes) -> impl FnOnce() -> Result<(), Unsaved> + use<> {
+fn change(env: &Env, dice: &mut Dice, changes: &mut Changes) -> impl FnOnce() -> Result<(), SaveError> + use<> {
     let env = env.clone();
     let (kind, id) = (dice.below(7), 1 + dice.below(GROUPS));
     let project_id = 1 + dice.below(PROJECTS);
@@ -106,23 +106,23 @@ fn change(env: &Env, dice: &mut Dice, changes: &mut Changes) -> impl FnOnce() ->
 fn batch(env: &Env, dice: &mut Dice, size: u64) {
     let mut changes = Changes::default();
     let steps: Vec<_> = (0..size).map(|_| change(env, dice, &mut changes)).collect();
-    let announcement = announce(env, changes).unwrap();
+    let intents = IntentLog::begin(env, changes).unwrap();
     for step in steps {
         match step() {
-            Ok(()) | Err(Unsaved::Rejected(_)) => {}
-            Err(Unsaved::Fault(fault)) => panic!("{fault}"),
+            Ok(()) | Err(SaveError::Rejected(_)) => {}
+            Err(SaveError::Store(fault)) => panic!("{fault}"),
         }
     }
-    announcement.settle(env).unwrap();
+    intents.commit(env).unwrap();
 }
 
 fn callers(env: &Env) -> Vec<Caller> {
     let mut callers = vec![Caller::Anonymous];
     for id in 1..=USERS {
-        issue(env, &format!("t{id}"), new_token(Holder::User(id), &["api"]));
+        issue(env, &format!("t{id}"), new_token(Subject::User(id), &["api"]));
         let mut request = Request::new(Method::GET, "/");
         request.headers.insert("authorization", format!("Bearer t{id}").parse().unwrap());
-        callers.extend(authenticate(env, &request, Accepted::Api).ok());
+        callers.extend(authenticate(env, &request, AcceptedTokens::Api).ok());
     }
     callers
 }
@@ -198,23 +198,23 @@ fn compare_sights(
     projects: &BTreeMap<u64, project::Project>,
 ) {
     for caller in callers(env) {
-        let sight = catalog.sight(env, &caller).unwrap();
+        let snapshot = catalog.access_snapshot(env, &caller).unwrap();
         for (id, truth) in namespaces {
             let role = access::namespace_role(env, &caller, truth).unwrap();
-            assert_eq!(sight.namespace_role(catalog.namespace(*id).unwrap()), role, "namespace {id}");
+            assert_eq!(snapshot.namespace_role(catalog.namespace(*id).unwrap()), role, "namespace {id}");
         }
         for (id, truth) in projects {
             let found = catalog.project(*id).unwrap();
             let role = access::project_role(env, &caller, truth).unwrap();
-            assert_eq!(sight.project_role(found), role, "project {id}");
+            assert_eq!(snapshot.project_role(found), role, "project {id}");
             let readable = access::may_read_project(env, &caller, truth).unwrap();
-            assert_eq!(sight.may_read(found), readable, "project {id}");
+            assert_eq!(snapshot.may_read(found), readable, "project {id}");
             let issues = match truth.issues {
                 FeatureAccess::Disabled => false,
                 FeatureAccess::Private => role >= Role::Guest,
                 FeatureAccess::Enabled | FeatureAccess::Public => readable,
             };
-            assert_eq!(sight.may_read_issues(found), issues, "project {id}");
+            assert_eq!(snapshot.may_read_issues(found), issues, "project {id}");
         }
     }
 }
@@ -249,7 +249,7 @@ fn the_catalog_says_what_the_records_say() {
 #[test]
 fn the_same_on_hosts_that_report_every_swap_as_lost() {
     for seed in 100..110 {
-        let (env, mut dice) = (env(LyingStore::over(MemoryStore::default()), &[]), Dice(seed));
+        let (env, mut dice) = (env(LostReplyStore::over(MemoryStore::default()), &[]), Dice(seed));
         for size in [60, 1, 5] {
             batch(&env, &mut dice, size);
             compare(&env);
@@ -270,14 +270,14 @@ fn a_writer_that_died_anywhere_is_made_good_by_the_next() {
         dying.entropy.fill(&mut [0; 1 << 16]);
         let mut changes = Changes::default();
         let steps: Vec<_> = (0..10).map(|_| change(&dying, &mut dice, &mut changes)).collect();
-        let outcome = announce(&dying, changes).map_err(Unsaved::from).and_then(|announcement| {
+        let outcome = IntentLog::begin(&dying, changes).map_err(SaveError::from).and_then(|intents| {
             for step in steps {
                 match step() {
-                    Err(Unsaved::Fault(fault)) => return Err(fault.into()),
-                    Ok(()) | Err(Unsaved::Rejected(_)) => {}
+                    Err(SaveError::Store(fault)) => return Err(fault.into()),
+                    Ok(()) | Err(SaveError::Rejected(_)) => {}
                 }
             }
-            Ok(announcement.settle(&dying)?)
+            Ok(intents.commit(&dying)?)
         });
         drop(outcome);
         let next = env(store.clone(), &[]);
@@ -294,12 +294,12 @@ fn a_change_of_one_group_rewrites_one_part_and_old_parts_go() {
     let save = |ids: std::ops::RangeInclusive<u64>, name: &str| {
         let mut changes = Changes::default();
         ids.clone().for_each(|id| changes.group(id));
-        let announcement = announce(&env, changes).unwrap();
+        let intents = IntentLog::begin(&env, changes).unwrap();
         for id in ids {
             let group = NewGroup { name: name.into(), ..new_group(id, &format!("g{id}"), None) };
             namespace::save_group(&env, group).unwrap();
         }
-        announcement.settle(&env).unwrap();
+        intents.commit(&env).unwrap();
     };
     let blobs = || store.keys().into_iter().filter(|key| key.starts_with("directory/v1/catalog/blob/")).count();
     save(1..=10_000, "A");
@@ -318,9 +318,9 @@ fn a_change_of_one_group_rewrites_one_part_and_old_parts_go() {
     later.now = Timestamp::from_millis(NOW.millis() + 3_600_000);
     let mut changes = Changes::default();
     changes.group(7);
-    let announcement = announce(&later, changes).unwrap();
+    let intents = IntentLog::begin(&later, changes).unwrap();
     namespace::delete_group(&later, 7).unwrap();
-    announcement.settle(&later).unwrap();
+    intents.commit(&later).unwrap();
     // Five parts and the manifest, and the part and manifest just replaced.
     assert_eq!((blobs(), read(&later).unwrap().namespaces().len()), (8, 9_999));
 }
@@ -337,24 +337,24 @@ fn before_the_first_import_there_is_nothing() {
 #[test]
 fn what_a_sight_has_ends_with_the_first_membership() {
     let env = env(MemoryStore::default(), &[]);
-    crate::example::fill(&env);
+    crate::testing::fill(&env);
     let mut changes = Changes::default();
     [1, 2, 3, 4].into_iter().for_each(|id| changes.user(id, None));
     [10, 11, 12].into_iter().for_each(|id| changes.group(id));
     let at = |millis: i64| Some(Timestamp::from_millis(NOW.millis() + millis));
-    announce(&env, changes).unwrap().settle(&env).unwrap();
+    IntentLog::begin(&env, changes).unwrap().commit(&env).unwrap();
     for (id, end) in [(10, at(-1)), (11, at(500)), (12, at(900))] {
-        crate::example::set_membership(
+        crate::testing::set_membership(
             &env,
             2,
             Source::Group(id),
             Some(Membership { role: Role::Guest, expires_at: end }),
         );
     }
-    issue(&env, "t", new_token(Holder::User(2), &["api"]));
+    issue(&env, "t", new_token(Subject::User(2), &["api"]));
     let mut request = Request::new(Method::GET, "/");
     request.headers.insert("private-token", "t".parse().unwrap());
-    let caller = authenticate(&env, &request, Accepted::Api).unwrap();
-    let sight = read(&env).unwrap().sight(&env, &caller).unwrap();
-    assert_eq!(sight.valid_until(), at(500));
+    let caller = authenticate(&env, &request, AcceptedTokens::Api).unwrap();
+    let snapshot = read(&env).unwrap().access_snapshot(&env, &caller).unwrap();
+    assert_eq!(snapshot.valid_until(), at(500));
 }

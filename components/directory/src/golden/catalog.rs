@@ -8,9 +8,9 @@ use crate::namespace::{Details, Visibility};
 use crate::project::FeatureAccess;
 use crate::store::Key;
 use crate::store::catalog::{ACTIVE, BOT, EXTERNAL, MemberRow, NamespaceRow, ProjectRow, Row};
-use crate::store::catalog::{Announced, Manifest, Root};
-use kit::double::{MemoryStore, env};
+use crate::store::catalog::{Intent, Manifest, Root};
 use kit::store::Store;
+use kit::testing::{MemoryStore, env};
 use kit::{Env, Timestamp};
 use serde::{Serialize, de::DeserializeOwned};
 use std::path::PathBuf;
@@ -134,8 +134,8 @@ fn roots_and_lists_are_written_as_they_were() {
     }
     check::<Option<Root>>("root.json");
     check::<Manifest>("manifest.json");
-    check::<Option<Vec<Announced>>>("announced.json");
-    check::<catalog::change::Changes>("changes.json");
+    check::<Option<Vec<Intent>>>("announced.json");
+    check::<catalog::intent_log::Changes>("changes.json");
 }
 
 #[test]
@@ -176,9 +176,9 @@ fn of(env: &Env, catalog: &Catalog, source: Source) -> Vec<(u64, Role, Option<Ti
 fn what_was_announced_is_settled_with_the_next_change() {
     let env = forge();
     // Of what `changes.json` names no record is there, so their rows go.
-    let mut changes = catalog::change::Changes::default();
+    let mut changes = catalog::intent_log::Changes::default();
     changes.group(12);
-    catalog::change::announce(&env, changes).unwrap().settle(&env).unwrap();
+    catalog::intent_log::IntentLog::begin(&env, changes).unwrap().commit(&env).unwrap();
     let catalog = catalog::read(&env).unwrap();
     assert!(catalog.namespace(11).is_none() && catalog.project(100).is_none(), "both were announced");
     assert!(catalog.namespace(10).is_some(), "nobody announced it");

@@ -43,7 +43,7 @@ pub(crate) struct Retired {
 
 /// What is being changed by somebody: the ids are in a blob.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Announced {
+pub(crate) struct Intent {
     pub at: Timestamp,
     pub blob: String,
 }

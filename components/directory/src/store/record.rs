@@ -13,7 +13,7 @@ pub(crate) use token::Token;
 use crate::access::Role;
 use crate::member::{self, Membership, Source};
 use crate::namespace::{self, Kind, NewGroup, Visibility};
-use crate::path::Resident;
+use crate::path::PathOwner;
 use crate::user;
 use kit::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -158,20 +158,20 @@ pub(crate) enum Entry {
     Project(u64),
 }
 
-impl From<Entry> for Resident {
+impl From<Entry> for PathOwner {
     fn from(entry: Entry) -> Self {
         match entry {
-            Entry::Namespace(id) => Resident::Namespace(id),
-            Entry::Project(id) => Resident::Project(id),
+            Entry::Namespace(id) => PathOwner::Namespace(id),
+            Entry::Project(id) => PathOwner::Project(id),
         }
     }
 }
 
-impl From<Resident> for Entry {
-    fn from(resident: Resident) -> Self {
+impl From<PathOwner> for Entry {
+    fn from(resident: PathOwner) -> Self {
         match resident {
-            Resident::Namespace(id) => Entry::Namespace(id),
-            Resident::Project(id) => Entry::Project(id),
+            PathOwner::Namespace(id) => Entry::Namespace(id),
+            PathOwner::Project(id) => Entry::Project(id),
         }
     }
 }

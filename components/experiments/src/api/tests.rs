@@ -1,11 +1,11 @@
 use super::*;
 use directory::member::{self, Membership};
 use directory::namespace::{Details, NewGroup, Visibility};
-use directory::token::{self, Fingerprint, Holder, Token};
+use directory::token::{self, Fingerprint, Subject, Token};
 use directory::user::{self, NewUser, State};
 use futures::executor::block_on;
 use http::Method;
-use kit::double::{FailingStore, MemoryStore, env};
+use kit::testing::{FailingStore, MemoryStore, env};
 use serde_json::{Map, Value, json};
 
 const BOOT: &str = "bootstrap-secret";
@@ -30,7 +30,7 @@ fn forge(store: MemoryStore) -> Env {
         user::save(&env, user).unwrap();
         for (prefix, scope) in [("t", "api"), ("r", "read_api"), ("x", "read_user")] {
             let token = Token {
-                holder: Holder::User(id),
+                subject: Subject::User(id),
                 name: String::new(),
                 scopes: vec![scope.into()],
                 expires_at: None,

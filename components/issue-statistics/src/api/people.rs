@@ -6,7 +6,7 @@ use directory::catalog::Catalog;
 use directory::member::Source;
 use directory::{access, namespace, user};
 use kit::Env;
-use kit::store::Fault;
+use kit::store::StoreError;
 
 /// At most so many members of a group are meant by its handle, as in the reference service.
 const MEMBERS: usize = 100;
@@ -18,9 +18,9 @@ pub struct Directory<'a> {
 }
 
 impl People for Directory<'_> {
-    type Error = Fault;
+    type Error = StoreError;
 
-    fn ids(&self, name: &str) -> Result<Vec<u64>, Fault> {
+    fn ids(&self, name: &str) -> Result<Vec<u64>, StoreError> {
         let Some(handle) = name.strip_prefix('@') else {
             return Ok(user::by_username(self.env, name)?.map(|user| user.id).into_iter().collect());
         };

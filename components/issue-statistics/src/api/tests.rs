@@ -9,15 +9,15 @@ mod oracle;
 
 use super::handle;
 use directory::access::Role;
-use directory::catalog::{self, change::Changes};
+use directory::catalog::intent_log::{Changes, IntentLog};
 use directory::member::{self, Membership, Source};
 use directory::namespace::{self, Details, NewGroup, Visibility};
 use directory::project::{self, Analytics, FeatureAccess, JobTokens, NewProject};
-use directory::token::{self, Fingerprint, Holder, Token};
+use directory::token::{self, Fingerprint, Subject, Token};
 use directory::user::{self, NewUser, State};
 use futures::executor::block_on;
 use http::Method;
-use kit::double::{MemoryStore, env};
+use kit::testing::{MemoryStore, env};
 use kit::{Body, Env, Request};
 use serde_json::{Value, json};
 
@@ -123,9 +123,9 @@ pub fn forge_on(store: MemoryStore) -> Env {
 pub fn change(env: &Env, name: impl FnOnce(&mut Changes), records: impl FnOnce()) {
     let mut changes = Changes::default();
     name(&mut changes);
-    let announcement = catalog::change::announce(env, changes).unwrap();
+    let intents = IntentLog::begin(env, changes).unwrap();
     records();
-    announcement.settle(env).unwrap();
+    intents.commit(env).unwrap();
 }
 
 pub fn save_user(env: &Env, id: u64, username: &str) {
@@ -143,7 +143,7 @@ pub fn save_user(env: &Env, id: u64, username: &str) {
     };
     change(env, |changes| changes.user(id, None), || user::save(env, new).unwrap());
     let scopes = vec!["api".to_owned()];
-    let token = Token { holder: Holder::User(id), name: "test".into(), scopes, expires_at: None, revoked: false };
+    let token = Token { subject: Subject::User(id), name: "test".into(), scopes, expires_at: None, revoked: false };
     token::save(env, &Fingerprint::of(username.as_bytes()), Some(token)).unwrap();
 }
 

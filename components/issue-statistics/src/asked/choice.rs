@@ -1,6 +1,6 @@
 //! Values that are something, or say that there is none or any.
 
-use kit::params::{Checks, Params};
+use kit::params::{Params, Validation};
 
 /// A value, or whether there is one at all.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,16 +50,16 @@ pub fn full_name(outer: &str, name: &str) -> String {
     if outer.is_empty() { name.to_owned() } else { format!("{outer}[{name}]") }
 }
 
-pub fn integer(params: &Params, checks: &Checks, name: &str, outer: &str) -> Option<i64> {
+pub fn integer(params: &Params, checks: &Validation, name: &str, outer: &str) -> Option<i64> {
     let number = params.text(name)?.trim().parse().ok();
     if number.is_none() {
-        checks.fault(format!("{} is invalid", full_name(outer, name)));
+        checks.reject(format!("{} is invalid", full_name(outer, name)));
     }
     number
 }
 
 /// An integer, `none` or `any`.
-pub fn number(params: &Params, checks: &Checks, name: &str, outer: &str) -> Option<Choice<i64>> {
+pub fn number(params: &Params, checks: &Validation, name: &str, outer: &str) -> Option<Choice<i64>> {
     let text = params.text(name)?.trim();
     match word(text) {
         Some(Word::None) => return Some(Choice::None),
@@ -69,13 +69,13 @@ pub fn number(params: &Params, checks: &Checks, name: &str, outer: &str) -> Opti
     let number = text.parse().ok().map(Choice::Is);
     if number.is_none() {
         let name = full_name(outer, name);
-        checks.fault(format!("{name} should be an integer, none, or any, however got {text}"));
+        checks.reject(format!("{name} should be an integer, none, or any, however got {text}"));
     }
     number
 }
 
 /// An integer, `none`, `any` or `current`.
-pub fn iteration(params: &Params, checks: &Checks, outer: &str) -> Option<Choice<i64>> {
+pub fn iteration(params: &Params, checks: &Validation, outer: &str) -> Option<Choice<i64>> {
     match params.text("iteration_id") {
         Some(text) if text.trim().eq_ignore_ascii_case("current") => Some(Choice::Current),
         _ => number(params, checks, "iteration_id", outer),
@@ -84,10 +84,10 @@ pub fn iteration(params: &Params, checks: &Checks, outer: &str) -> Option<Choice
 
 const HEALTH: [&str; 3] = ["on_track", "needs_attention", "at_risk"];
 
-pub fn health(params: &Params, checks: &Checks) -> Option<Choice<String>> {
+pub fn health(params: &Params, checks: &Validation) -> Option<Choice<String>> {
     match Choice::text(&params.text("health_status")?.to_ascii_lowercase()) {
         Choice::Is(status) if !HEALTH.contains(&status.as_str()) => {
-            checks.fault("health_status does not have a valid value");
+            checks.reject("health_status does not have a valid value");
             None
         }
         known => Some(known),
@@ -95,7 +95,7 @@ pub fn health(params: &Params, checks: &Checks) -> Option<Choice<String>> {
 }
 
 /// By a word of `milestone_id`, or by title or one of its words of `milestone`.
-pub fn milestone(params: &Params, checks: &Checks, outer: &str) -> Option<Milestone> {
+pub fn milestone(params: &Params, checks: &Validation, outer: &str) -> Option<Milestone> {
     let by_id = params.text("milestone_id").and_then(|text| {
         let known = match text {
             "None" => Some(Milestone::None),
@@ -105,7 +105,7 @@ pub fn milestone(params: &Params, checks: &Checks, outer: &str) -> Option<Milest
             _ => None,
         };
         if known.is_none() {
-            checks.fault(format!("{} does not have a valid value", full_name(outer, "milestone_id")));
+            checks.reject(format!("{} does not have a valid value", full_name(outer, "milestone_id")));
         }
         known
     });

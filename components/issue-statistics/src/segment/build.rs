@@ -12,7 +12,7 @@ use crate::issue::{Change, Issue};
 use crate::set::{self, Bits};
 use crate::table::Writer;
 use crate::text::{self, Gram};
-use kit::store::Fault;
+use kit::store::StoreError;
 use std::collections::BTreeMap;
 
 /// A batch is full when it has so many documents, or so many bytes of lines: what bounds the memory
@@ -122,7 +122,7 @@ impl Batch {
     }
 
     /// Writes the segment.
-    pub fn finish(mut self, shelf: &dyn Shelf, segment: &str) -> Result<Built, Fault> {
+    pub fn finish(mut self, shelf: &dyn Shelf, segment: &str) -> Result<Built, StoreError> {
         let mut tables = BTreeMap::new();
         let mut keep = |part: Part, index| tables.insert(part.name().to_owned(), index);
         let put = |part| sink(shelf, segment, part);

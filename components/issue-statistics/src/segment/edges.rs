@@ -12,7 +12,7 @@ use crate::set::Bits;
 use crate::table::{Index, Writer};
 use crate::text::{self, Gram};
 use bytes::Bytes;
-use kit::store::Fault;
+use kit::store::StoreError;
 
 /// An edge is frequent if one of so many words has it, and so many words at least. So the places of
 /// what is stored are no more than a few times all places, and of what is not, a small share.
@@ -83,9 +83,9 @@ impl Edges {
     pub fn write(
         &self,
         field: Field,
-        sink: impl FnMut(usize, &[u8]) -> Result<(), Fault>,
-        mut places: impl FnMut(Side, &str) -> Result<Bits, Fault>,
-    ) -> Result<Index, Fault> {
+        sink: impl FnMut(usize, &[u8]) -> Result<(), StoreError>,
+        mut places: impl FnMut(Side, &str) -> Result<Bits, StoreError>,
+    ) -> Result<Index, StoreError> {
         let mut table = Writer::new(sink);
         for (side, edge) in self.frequent(field) {
             let key = side.key(&edge);
@@ -108,7 +108,7 @@ pub fn unite(
     edge: &str,
     found: &mut Bits,
     by: u32,
-) -> Result<bool, Fault> {
+) -> Result<bool, StoreError> {
     let part = Part::Edges(field);
     let damaged = || segment.damaged(part);
     let key = side.key(edge);
@@ -126,7 +126,7 @@ pub fn unite(
 }
 
 /// Whether the places of an edge are stored.
-pub fn is_stored(segment: &Segment, field: Field, side: Side, edge: &str) -> Result<bool, Fault> {
+pub fn is_stored(segment: &Segment, field: Field, side: Side, edge: &str) -> Result<bool, StoreError> {
     let key = [side.key(edge).as_slice(), &[0; 4]].concat();
     Ok(segment.table(Part::Edges(field)).get(&key)?.is_some())
 }
@@ -138,7 +138,7 @@ pub fn unite_words(
     words: &[(Bytes, Reference)],
     found: &mut Bits,
     by: u32,
-) -> Result<(), Fault> {
+) -> Result<(), StoreError> {
     let part = Part::Places(field);
     let damaged = || segment.damaged(part);
     let mut lists = segment.table(part).from(&[])?;

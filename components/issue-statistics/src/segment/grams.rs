@@ -8,7 +8,7 @@ use crate::set;
 use crate::table::{Index, Writer};
 use crate::text::{self, Gram};
 use crate::varint;
-use kit::store::Fault;
+use kit::store::StoreError;
 use std::collections::BTreeMap;
 
 /// A part is frequent if uniting the documents of all words with it would take more than so many
@@ -61,8 +61,8 @@ impl GramsWriter {
     pub fn finish(
         self,
         frequent: &Frequent,
-        sink: impl FnMut(usize, &[u8]) -> Result<(), Fault>,
-    ) -> Result<Index, Fault> {
+        sink: impl FnMut(usize, &[u8]) -> Result<(), StoreError>,
+    ) -> Result<Index, StoreError> {
         let mut table = Writer::new(sink);
         let mut grams: Vec<(String, Blocks)> =
             self.blocks.into_iter().map(|(gram, blocks)| (text::gram_text(gram), blocks)).collect();

@@ -4,7 +4,7 @@
 
 use crate::table::{Pages, Table, Writer};
 use crate::varint::{self, Reader, unzigzag, zigzag};
-use kit::store::Fault;
+use kit::store::StoreError;
 
 const BLOCK: usize = 512;
 
@@ -17,12 +17,12 @@ pub struct IdsWriter<S> {
     last: (u64, u32),
 }
 
-impl<S: FnMut(usize, &[u8]) -> Result<(), Fault>> IdsWriter<S> {
+impl<S: FnMut(usize, &[u8]) -> Result<(), StoreError>> IdsWriter<S> {
     pub fn new(sink: S) -> Self {
         IdsWriter { table: Writer::new(sink), block: Vec::new(), entries: 0, first: 0, last: (0, 0) }
     }
 
-    pub fn push(&mut self, id: u64, document: u32) -> Result<(), Fault> {
+    pub fn push(&mut self, id: u64, document: u32) -> Result<(), StoreError> {
         if self.entries == BLOCK {
             self.end_block()?;
         }
@@ -38,7 +38,7 @@ impl<S: FnMut(usize, &[u8]) -> Result<(), Fault>> IdsWriter<S> {
         Ok(())
     }
 
-    fn end_block(&mut self) -> Result<(), Fault> {
+    fn end_block(&mut self) -> Result<(), StoreError> {
         if self.entries > 0 {
             self.table.push(&self.first.to_be_bytes(), &self.block)?;
             self.block.clear();
@@ -47,7 +47,7 @@ impl<S: FnMut(usize, &[u8]) -> Result<(), Fault>> IdsWriter<S> {
         Ok(())
     }
 
-    pub fn finish(mut self) -> Result<crate::table::Index, Fault> {
+    pub fn finish(mut self) -> Result<crate::table::Index, StoreError> {
         self.end_block()?;
         self.table.finish()
     }
@@ -68,7 +68,7 @@ pub fn entries(key: &[u8], value: &[u8], mut each: impl FnMut(u64, u32)) -> Opti
 
 /// The documents of those of the ascending `ids` that are there. Reads a block for each that could
 /// have one of them.
-pub fn documents<P: Pages>(table: &Table<P>, ids: &[u64]) -> Result<Vec<u32>, Fault> {
+pub fn documents<P: Pages>(table: &Table<P>, ids: &[u64]) -> Result<Vec<u32>, StoreError> {
     let mut found = Vec::new();
     let mut rest = ids;
     while let Some(id) = rest.first() {

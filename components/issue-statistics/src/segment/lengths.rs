@@ -5,7 +5,7 @@
 use super::{Field, Part, Segment};
 use crate::table::{Index, Writer};
 use crate::varint::{self, Reader};
-use kit::store::Fault;
+use kit::store::StoreError;
 
 /// Documents in a block.
 const BLOCK: u32 = 4096;
@@ -16,26 +16,26 @@ pub struct LengthsWriter<S> {
     documents: u32,
 }
 
-impl<S: FnMut(usize, &[u8]) -> Result<(), Fault>> LengthsWriter<S> {
+impl<S: FnMut(usize, &[u8]) -> Result<(), StoreError>> LengthsWriter<S> {
     pub fn new(sink: S) -> Self {
         LengthsWriter { table: Writer::new(sink), block: Vec::new(), documents: 0 }
     }
 
     /// The next document.
-    pub fn push(&mut self, length: u32) -> Result<(), Fault> {
+    pub fn push(&mut self, length: u32) -> Result<(), StoreError> {
         varint::put(&mut self.block, u64::from(length));
         self.documents += 1;
         if self.documents.is_multiple_of(BLOCK) { self.end_block() } else { Ok(()) }
     }
 
-    fn end_block(&mut self) -> Result<(), Fault> {
+    fn end_block(&mut self) -> Result<(), StoreError> {
         let first = (self.documents - 1) / BLOCK * BLOCK;
         self.table.push(&first.to_be_bytes(), &self.block)?;
         self.block.clear();
         Ok(())
     }
 
-    pub fn finish(mut self) -> Result<Index, Fault> {
+    pub fn finish(mut self) -> Result<Index, StoreError> {
         if !self.block.is_empty() {
             self.end_block()?;
         }
@@ -44,7 +44,7 @@ impl<S: FnMut(usize, &[u8]) -> Result<(), Fault>> LengthsWriter<S> {
 }
 
 /// The first place of each document, and of the one that would come next.
-pub fn begins(segment: &Segment, field: Field) -> Result<Vec<u32>, Fault> {
+pub fn begins(segment: &Segment, field: Field) -> Result<Vec<u32>, StoreError> {
     let part = Part::Lengths(field);
     let damaged = || segment.damaged(part);
     let mut begins = Vec::with_capacity(segment.documents() as usize + 1);

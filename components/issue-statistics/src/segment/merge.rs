@@ -13,7 +13,7 @@ use super::{FIELDS, Field, Head, Part, PartPages, Segment, Shelf, places, search
 use crate::set::{self, Bits};
 use crate::table::{Cursor, Entry, Index, Writer};
 use crate::text;
-use kit::store::Fault;
+use kit::store::StoreError;
 use roaring::RoaringBitmap;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -31,7 +31,7 @@ pub struct Input<'a> {
 const NONE: u32 = u32::MAX;
 
 /// Writes the segment `id` out of `inputs`, of which so many documents are left together.
-pub fn merge(inputs: &[Input], documents: u32, shelf: &dyn Shelf, id: &str) -> Result<Head, Fault> {
+pub fn merge(inputs: &[Input], documents: u32, shelf: &dyn Shelf, id: &str) -> Result<Head, StoreError> {
     let put = |part| sink(shelf, id, part);
     let mut tables = BTreeMap::new();
     let mut keep = |part: Part, index: Index| tables.insert(part.name().to_owned(), index);
@@ -97,12 +97,12 @@ impl<'a> Input<'a> {
         self.numbers.get(document as usize).copied().filter(|number| *number != NONE)
     }
 
-    fn cursor(&self, part: Part) -> Result<Cursor<'_, PartPages<'_>>, Fault> {
+    fn cursor(&self, part: Part) -> Result<Cursor<'_, PartPages<'_>>, StoreError> {
         self.segment.table(part).from(&[])
     }
 }
 
-fn merge_terms(inputs: &[Input], mut table: Writer<super::Sink>) -> Result<Index, Fault> {
+fn merge_terms(inputs: &[Input], mut table: Writer<super::Sink>) -> Result<Index, StoreError> {
     let mut cursors = inputs.iter().map(|input| input.cursor(Part::Terms)).collect::<Result<Vec<_>, _>>()?;
     let mut heads = cursors.iter_mut().map(Cursor::next).collect::<Result<Vec<Option<Entry>>, _>>()?;
     let mut documents = Vec::new();
@@ -135,12 +135,12 @@ struct Queue<'a, T> {
 }
 
 impl<'a, T> Queue<'a, T> {
-    fn new(input: &'a Input<'a>, part: Part) -> Result<Self, Fault> {
+    fn new(input: &'a Input<'a>, part: Part) -> Result<Self, StoreError> {
         Ok(Queue { input, part, cursor: input.cursor(part)?, entries: VecDeque::new() })
     }
 
     /// Reads on until there is an entry; `read` takes those of a block.
-    fn fill(&mut self, read: impl Fn(&Input, &Entry, &mut dyn FnMut(T)) -> Option<()>) -> Result<(), Fault> {
+    fn fill(&mut self, read: impl Fn(&Input, &Entry, &mut dyn FnMut(T)) -> Option<()>) -> Result<(), StoreError> {
         while self.entries.is_empty() {
             let Some(block) = self.cursor.next()? else { break };
             let entries = &mut self.entries;
@@ -157,8 +157,8 @@ fn merge_blocks<T: Ord + Copy>(
     inputs: &[Input],
     part: Part,
     read: impl Fn(&Input, &Entry, &mut dyn FnMut(T)) -> Option<()>,
-    mut each: impl FnMut(T) -> Result<(), Fault>,
-) -> Result<(), Fault> {
+    mut each: impl FnMut(T) -> Result<(), StoreError>,
+) -> Result<(), StoreError> {
     let mut queues = inputs.iter().map(|input| Queue::new(input, part)).collect::<Result<Vec<_>, _>>()?;
     queues.iter_mut().try_for_each(|queue| queue.fill(&read))?;
     loop {
@@ -173,7 +173,7 @@ fn merge_blocks<T: Ord + Copy>(
     }
 }
 
-fn merge_ids(inputs: &[Input], mut table: IdsWriter<super::Sink>) -> Result<(Index, (u64, u64)), Fault> {
+fn merge_ids(inputs: &[Input], mut table: IdsWriter<super::Sink>) -> Result<(Index, (u64, u64)), StoreError> {
     let mut span: Option<(u64, u64)> = None;
     merge_blocks(
         inputs,
@@ -193,7 +193,7 @@ fn merge_ids(inputs: &[Input], mut table: IdsWriter<super::Sink>) -> Result<(Ind
     Ok((table.finish()?, span.unwrap_or_default()))
 }
 
-fn merge_times(inputs: &[Input], part: Part, mut table: TimesWriter<super::Sink>) -> Result<Index, Fault> {
+fn merge_times(inputs: &[Input], part: Part, mut table: TimesWriter<super::Sink>) -> Result<Index, StoreError> {
     merge_blocks(
         inputs,
         part,
@@ -225,7 +225,7 @@ fn merge_lengths(
     field: Field,
     mut table: LengthsWriter<super::Sink>,
     moves: &mut Vec<Moves>,
-) -> Result<(Index, u32), Fault> {
+) -> Result<(Index, u32), StoreError> {
     let mut next = 0_u32;
     for input in inputs {
         let begins = lengths::begins(&input.segment, field)?;
@@ -239,7 +239,7 @@ fn merge_lengths(
             if input.renumbered(document).is_some() {
                 table.push(end - begin - 1)?;
                 let after = next.checked_add(end - begin);
-                next = after.ok_or_else(|| Fault::Other("too many places for one segment".into()))?;
+                next = after.ok_or_else(|| StoreError::Other("too many places for one segment".into()))?;
             }
         }
         moves.push(if input.dead.is_empty() { Moves::By(first) } else { Moves::Each { begins, to } });
@@ -251,10 +251,10 @@ fn merge_words<'s>(
     inputs: &[Input],
     moves: &[Vec<Moves>; 2],
     mut table: WordsWriter<super::Sink<'s>>,
-) -> Result<WordsWriter<super::Sink<'s>>, Fault> {
+) -> Result<WordsWriter<super::Sink<'s>>, StoreError> {
     let mut all = Vec::new();
     for input in inputs {
-        let both = |part: fn(Field) -> Part| -> Result<[Cursor<_>; 2], Fault> {
+        let both = |part: fn(Field) -> Part| -> Result<[Cursor<_>; 2], StoreError> {
             Ok([input.cursor(part(Field::Title))?, input.cursor(part(Field::Description))?])
         };
         all.push(Words::new(input.cursor(Part::Words)?, both(Part::Documents)?, both(Part::Places)?));
@@ -278,7 +278,7 @@ fn merge_words<'s>(
         let [titles, descriptions] = &merged;
         if titles.documents.len() + descriptions.documents.len() > 0 {
             let name = std::str::from_utf8(&name);
-            let name = name.map_err(|why| Fault::Other(format!("a word is not UTF-8: {why}")))?;
+            let name = name.map_err(|why| StoreError::Other(format!("a word is not UTF-8: {why}")))?;
             table.push(name, [titles, descriptions])?;
         }
     }
@@ -320,9 +320,9 @@ fn merge_edge(
     end: u32,
     field: Field,
     (side, edge): (Side, &str),
-) -> Result<Bits, Fault> {
+) -> Result<Bits, StoreError> {
     let fit = if side == Side::Start { Fit::Starts } else { Fit::Ends };
-    let unite = |input: &Input, found: &mut Bits, by: u32| -> Result<(), Fault> {
+    let unite = |input: &Input, found: &mut Bits, by: u32| -> Result<(), StoreError> {
         if !edges::unite(&input.segment, field, side, edge, found, by)? {
             let mut words = Vec::new();
             search::words(&input.segment, edge, fit, |name, reference| {
@@ -356,7 +356,11 @@ fn merge_edge(
 }
 
 /// The documents of the frequent parts: what the inputs have ready, or find.
-fn merge_frequent(inputs: &[Input], frequent: Vec<(Field, text::Gram)>, documents: u32) -> Result<Frequent, Fault> {
+fn merge_frequent(
+    inputs: &[Input],
+    frequent: Vec<(Field, text::Gram)>,
+    documents: u32,
+) -> Result<Frequent, StoreError> {
     let mut merged = Frequent::new();
     for (field, gram) in frequent {
         let part = text::gram_text(gram);

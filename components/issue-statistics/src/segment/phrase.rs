@@ -12,7 +12,7 @@ use super::{Field, Segment, lengths};
 use crate::set::Bits;
 use crate::text;
 use bytes::Bytes;
-use kit::store::Fault;
+use kit::store::StoreError;
 use roaring::RoaringBitmap;
 
 /// A piece of the text.
@@ -27,7 +27,7 @@ struct Piece<'a> {
 
 /// The documents that have the folded `text`, which has white space inside and none around, in one
 /// of `fields`.
-pub fn documents(segment: &Segment, text: &str, fields: &[Field]) -> Result<RoaringBitmap, Fault> {
+pub fn documents(segment: &Segment, text: &str, fields: &[Field]) -> Result<RoaringBitmap, StoreError> {
     let mut texts = Vec::new();
     text::pieces(text, |piece| texts.push(piece));
     let mut pieces = Vec::new();
@@ -58,7 +58,7 @@ pub fn documents(segment: &Segment, text: &str, fields: &[Field]) -> Result<Roar
     Ok(all)
 }
 
-fn in_field(segment: &Segment, pieces: &mut [Piece], field: Field) -> Result<RoaringBitmap, Fault> {
+fn in_field(segment: &Segment, pieces: &mut [Piece], field: Field) -> Result<RoaringBitmap, StoreError> {
     // What is rare comes first: it may be in no text at all.
     pieces.sort_by_cached_key(|piece| piece.weight(field));
     if pieces.first().is_none_or(|rarest| rarest.weight(field) == 0) {
@@ -92,7 +92,7 @@ impl Piece<'_> {
     }
 
     /// Whether all its places are stored, in each of `fields`.
-    fn is_stored(&self, segment: &Segment, fields: &[Field]) -> Result<bool, Fault> {
+    fn is_stored(&self, segment: &Segment, fields: &[Field]) -> Result<bool, StoreError> {
         let Some(side) = self.side() else { return Ok(false) };
         for field in fields {
             if !edges::is_stored(segment, *field, side, self.text)? {
@@ -111,7 +111,7 @@ impl Piece<'_> {
     }
 
     /// Adds the places where the text ends if this piece of it is there.
-    fn unite(&self, segment: &Segment, field: Field, found: &mut Bits) -> Result<(), Fault> {
+    fn unite(&self, segment: &Segment, field: Field, found: &mut Bits) -> Result<(), StoreError> {
         if let Some(side) = self.side()
             && edges::unite(segment, field, side, self.text, found, self.after)?
         {

@@ -9,7 +9,7 @@ use super::{Field, Part, Segment, grams, phrase};
 use crate::set::{self, Bits};
 use crate::text;
 use bytes::Bytes;
-use kit::store::Fault;
+use kit::store::StoreError;
 use memchr::{memchr, memchr_iter, memmem};
 use roaring::RoaringBitmap;
 
@@ -26,7 +26,7 @@ pub enum Fit {
 const GRAMS: usize = 16;
 
 /// The documents that have the folded `text` in one of `fields`.
-pub fn documents(segment: &Segment, text: &str, fields: &[Field]) -> Result<RoaringBitmap, Fault> {
+pub fn documents(segment: &Segment, text: &str, fields: &[Field]) -> Result<RoaringBitmap, StoreError> {
     if text.chars().any(char::is_whitespace) {
         return phrase::documents(segment, text, fields);
     }
@@ -48,7 +48,7 @@ pub fn documents(segment: &Segment, text: &str, fields: &[Field]) -> Result<Roar
 }
 
 /// The documents of all words that contain `text`.
-fn united(segment: &Segment, text: &str, fields: &[Field]) -> Result<RoaringBitmap, Fault> {
+fn united(segment: &Segment, text: &str, fields: &[Field]) -> Result<RoaringBitmap, StoreError> {
     let mut found = Collector::new(segment.documents());
     let tables = fields.iter().map(|field| (*field, segment.table(Part::Documents(*field)))).collect::<Vec<_>>();
     words(segment, text, Fit::Contains, |name, reference| match reference {
@@ -76,8 +76,8 @@ pub fn words(
     segment: &Segment,
     text: &str,
     fit: Fit,
-    mut each: impl FnMut(Bytes, Reference) -> Result<(), Fault>,
-) -> Result<(), Fault> {
+    mut each: impl FnMut(Bytes, Reference) -> Result<(), StoreError>,
+) -> Result<(), StoreError> {
     let table = segment.table(Part::Words);
     let damaged = || segment.damaged(Part::Words);
     let mark = &[MARK][..];
@@ -89,7 +89,7 @@ pub fn words(
     };
     let finder = memmem::Finder::new(&pattern);
     let lead = usize::from(matches!(fit, Fit::Starts | Fit::Equals));
-    let mut in_block = |entry: crate::table::Entry| -> Result<(), Fault> {
+    let mut in_block = |entry: crate::table::Entry| -> Result<(), StoreError> {
         let block = Block::of(&entry).ok_or_else(damaged)?;
         let found = fitting(&block.names, &finder, lead);
         let places: Vec<usize> = found.iter().map(|(place, _)| *place).collect();
@@ -140,7 +140,7 @@ fn fitting(names: &Bytes, finder: &memmem::Finder, lead: usize) -> Vec<(usize, B
 }
 
 /// The numbers of the blocks in which a word may have `text`, ascending.
-fn blocks(segment: &Segment, text: &str) -> Result<Vec<u32>, Fault> {
+fn blocks(segment: &Segment, text: &str) -> Result<Vec<u32>, StoreError> {
     let table = segment.table(Part::Grams);
     let chars: Vec<char> = text.chars().collect();
     let windows: Vec<String> = match chars.len() {

@@ -12,7 +12,7 @@ use crate::set::Bits;
 use crate::table::{Entry, Index, Pages, Table, Writer};
 use crate::varint::{self, Reader};
 use kit::Timestamp;
-use kit::store::Fault;
+use kit::store::StoreError;
 use roaring::RoaringBitmap;
 use std::ops::Range;
 use std::rc::Rc;
@@ -31,7 +31,7 @@ pub struct TimesWriter<S> {
     sets: Vec<Vec<u8>>,
 }
 
-impl<S: FnMut(usize, &[u8]) -> Result<(), Fault>> TimesWriter<S> {
+impl<S: FnMut(usize, &[u8]) -> Result<(), StoreError>> TimesWriter<S> {
     /// For a segment with so many documents.
     pub fn new(sink: S, documents: u32) -> Self {
         let before = Bits::new(documents);
@@ -39,12 +39,12 @@ impl<S: FnMut(usize, &[u8]) -> Result<(), Fault>> TimesWriter<S> {
     }
 
     /// Moments come ascending.
-    pub fn push(&mut self, millis: i64, document: u32) -> Result<(), Fault> {
+    pub fn push(&mut self, millis: i64, document: u32) -> Result<(), StoreError> {
         self.block.push((millis, document));
         if self.block.len() == BLOCK { self.end_block() } else { Ok(()) }
     }
 
-    fn end_block(&mut self) -> Result<(), Fault> {
+    fn end_block(&mut self) -> Result<(), StoreError> {
         let Some((first, _)) = self.block.first() else { return Ok(()) };
         let mut value = Vec::with_capacity(BLOCK * 7);
         varint::put(&mut value, self.block.len() as u64);
@@ -69,7 +69,7 @@ impl<S: FnMut(usize, &[u8]) -> Result<(), Fault>> TimesWriter<S> {
         Ok(())
     }
 
-    pub fn finish(mut self) -> Result<Index, Fault> {
+    pub fn finish(mut self) -> Result<Index, StoreError> {
         self.end_block()?;
         for (number, set) in (1..).zip(&self.sets) {
             self.table.push(&set_key(number), set)?;
@@ -121,8 +121,11 @@ pub fn range<P: Pages>(
     documents: u32,
     from: Option<Timestamp>,
     to: Option<Timestamp>,
-    remembered: impl FnOnce(&Range<u32>, &dyn Fn() -> Result<RoaringBitmap, Fault>) -> Result<Rc<RoaringBitmap>, Fault>,
-) -> Result<RoaringBitmap, Fault> {
+    remembered: impl FnOnce(
+        &Range<u32>,
+        &dyn Fn() -> Result<RoaringBitmap, StoreError>,
+    ) -> Result<Rc<RoaringBitmap>, StoreError>,
+) -> Result<RoaringBitmap, StoreError> {
     let end = edge(table, to.map_or(i64::MAX, Timestamp::millis))?;
     let below = from.and_then(|from| from.millis().checked_sub(1));
     let begin = below.map_or_else(|| Ok(Edge::default()), |below| edge(table, below))?;
@@ -140,7 +143,7 @@ struct Edge {
     documents: Vec<u32>,
 }
 
-fn edge<P: Pages>(table: &Table<P>, limit: i64) -> Result<Edge, Fault> {
+fn edge<P: Pages>(table: &Table<P>, limit: i64) -> Result<Edge, StoreError> {
     let damaged = || table.pages.damaged();
     let Some(entry) = table.floor(&block_key(limit, u32::MAX))? else { return Ok(Edge::default()) };
     let (_, block) = block_of(&entry.key).ok_or_else(damaged)?;
@@ -150,7 +153,7 @@ fn edge<P: Pages>(table: &Table<P>, limit: i64) -> Result<Edge, Fault> {
 }
 
 /// The documents of these blocks.
-fn whole<P: Pages>(table: &Table<P>, documents: u32, blocks: &Range<u32>) -> Result<RoaringBitmap, Fault> {
+fn whole<P: Pages>(table: &Table<P>, documents: u32, blocks: &Range<u32>) -> Result<RoaringBitmap, StoreError> {
     let mut found = before(table, documents, blocks.end)?;
     if blocks.start > 0 {
         found.subtract(&before(table, documents, blocks.start)?);
@@ -159,7 +162,7 @@ fn whole<P: Pages>(table: &Table<P>, documents: u32, blocks: &Range<u32>) -> Res
 }
 
 /// The documents of the blocks before this one.
-fn before<P: Pages>(table: &Table<P>, documents: u32, block: u32) -> Result<Bits, Fault> {
+fn before<P: Pages>(table: &Table<P>, documents: u32, block: u32) -> Result<Bits, StoreError> {
     let damaged = || table.pages.damaged();
     let mut found = Bits::new(documents);
     let steps = block / STEP;
@@ -181,12 +184,12 @@ mod tests {
     struct Memory(Vec<Vec<u8>>);
 
     impl Pages for &Memory {
-        fn page(&self, number: usize) -> Result<bytes::Bytes, Fault> {
+        fn page(&self, number: usize) -> Result<bytes::Bytes, StoreError> {
             self.0.get(number).map(|page| bytes::Bytes::copy_from_slice(page)).ok_or_else(|| self.damaged())
         }
 
-        fn damaged(&self) -> Fault {
-            Fault::corrupt("times", "damaged")
+        fn damaged(&self) -> StoreError {
+            StoreError::corrupt("times", "damaged")
         }
     }
 

@@ -14,7 +14,7 @@ use crate::table::{Cursor, Entry, Index, Pages, Writer};
 use crate::text;
 use crate::varint::{self, Reader};
 use bytes::Bytes;
-use kit::store::Fault;
+use kit::store::StoreError;
 
 /// Most words of a block, and about how many bytes its names have.
 const BLOCK: u32 = 256;
@@ -111,7 +111,7 @@ pub struct WordIndexes {
     pub edges: Edges,
 }
 
-impl<S: FnMut(usize, &[u8]) -> Result<(), Fault>> WordsWriter<S> {
+impl<S: FnMut(usize, &[u8]) -> Result<(), StoreError>> WordsWriter<S> {
     pub fn new(sinks: WordSinks<S>) -> Self {
         WordsWriter {
             words: Writer::new(sinks.words),
@@ -128,7 +128,7 @@ impl<S: FnMut(usize, &[u8]) -> Result<(), Fault>> WordsWriter<S> {
     }
 
     /// `postings` are by title and by description.
-    pub fn push(&mut self, word: &str, postings: [&Posting; 2]) -> Result<(), Fault> {
+    pub fn push(&mut self, word: &str, postings: [&Posting; 2]) -> Result<(), StoreError> {
         if self.count == BLOCK || self.names.len() > NAMES {
             self.end_block()?;
         }
@@ -164,7 +164,7 @@ impl<S: FnMut(usize, &[u8]) -> Result<(), Fault>> WordsWriter<S> {
         Ok(())
     }
 
-    fn end_block(&mut self) -> Result<(), Fault> {
+    fn end_block(&mut self) -> Result<(), StoreError> {
         if self.count == 0 {
             return Ok(());
         }
@@ -179,7 +179,7 @@ impl<S: FnMut(usize, &[u8]) -> Result<(), Fault>> WordsWriter<S> {
         Ok(())
     }
 
-    pub fn finish(mut self) -> Result<WordIndexes, Fault> {
+    pub fn finish(mut self) -> Result<WordIndexes, StoreError> {
         self.end_block()?;
         let [titles, descriptions] = self.documents;
         let [title_places, description_places] = self.places;
@@ -270,7 +270,7 @@ impl<'a, P: Pages> Words<'a, P> {
         Words { blocks, documents, places, block: Vec::new(), at: 0 }
     }
 
-    pub fn next(&mut self, damaged: impl Fn() -> Fault) -> Result<Option<Word>, Fault> {
+    pub fn next(&mut self, damaged: impl Fn() -> StoreError) -> Result<Option<Word>, StoreError> {
         if self.at == self.block.len() {
             let Some(entry) = self.blocks.next()? else { return Ok(None) };
             let block = Block::of(&entry).ok_or_else(&damaged)?;

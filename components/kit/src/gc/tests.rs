@@ -1,8 +1,8 @@
 use super::*;
-use crate::double::{self, CountingEntropy, FailingStore, MemoryStore, NOW};
+use crate::reachability::{Node, Tracer};
 use crate::root;
 use crate::store::Store;
-use crate::walk::{Place, Visit};
+use crate::testing::{self, CountingEntropy, FailingStore, MemoryStore, NOW};
 use std::rc::Rc;
 
 /// An area whose roots are lists of ids.
@@ -16,14 +16,14 @@ struct Area {
 /// Blobs of which the first may name others.
 struct Keep(Rc<dyn Store>);
 
-impl Keeper for Keep {
-    fn plan(&self) -> Plan {
+impl Roots for Keep {
+    fn plan(&self) -> KeyLayout {
         let below = |kinds: &[&str]| kinds.iter().map(|kind| format!("a/{kind}/")).collect();
-        Plan { roots: below(&["root"]), records: vec![], blobs: below(&["blob", "log"]), marks: "a/gc/".into() }
+        KeyLayout { roots: below(&["root"]), records: vec![], blobs: below(&["blob", "log"]), marks: "a/gc/".into() }
     }
 
-    fn visit(&self, place: Place, visit: &mut Visit) -> Result<bool, Fault> {
-        if let Place::Root(key) = place {
+    fn visit(&self, place: Node, visit: &mut Tracer) -> Result<bool, StoreError> {
+        if let Node::Root(key) = place {
             let ids: Vec<String> = root::read(&*self.0, key)?.unwrap_or_default();
             ids.iter().for_each(|id| visit.reach(id));
         }
@@ -56,15 +56,15 @@ impl Area {
         self.set(&format!("a/root/{name}"), serde_json::to_vec(ids).unwrap());
     }
 
-    fn step(&self, wanted: &Wanted) -> Result<Step, Stopped> {
-        let mut env = double::env(self.store.clone(), &[]);
+    fn step(&self, wanted: &GcRequest) -> Result<GcReport, StepError> {
+        let mut env = testing::env(self.store.clone(), &[]);
         (env.entropy, env.now) = (self.entropy.clone(), self.now);
         step(&env, &Keep(env.store.clone()), wanted)
     }
 
     /// A whole run: roots, keys, removed, bytes.
     fn run(&mut self, dry_run: bool) -> [u64; 4] {
-        let mut wanted = Wanted { dry_run, ..Wanted::default() };
+        let mut wanted = GcRequest { dry_run, ..GcRequest::default() };
         let mut sum = [0; 4];
         loop {
             let step = self.step(&wanted).unwrap();
@@ -125,14 +125,14 @@ fn many_roots_and_blobs_take_many_steps() {
 fn nothing_is_swept_before_reads_under_way_are_over() {
     let mut area = Area::new();
     let old = area.blob(GRACE * 2, 1);
-    let marked = area.step(&Wanted::default()).unwrap();
+    let marked = area.step(&GcRequest::default()).unwrap();
     assert_eq!(marked.wait_seconds, 120);
-    let next = Wanted { cursor: marked.cursor.clone(), ..Wanted::default() };
+    let next = GcRequest { cursor: marked.cursor.clone(), ..GcRequest::default() };
     area.now = Timestamp::from_millis(NOW.millis() + 119_001);
     let early = area.step(&next).unwrap();
-    assert_eq!(early, Step { cursor: marked.cursor, wait_seconds: 1, ..Step::default() });
+    assert_eq!(early, GcReport { cursor: marked.cursor, wait_seconds: 1, ..GcReport::default() });
     assert!(area.has(&old));
-    assert_eq!(area.step(&Wanted { no_wait: true, ..next }).unwrap().removed, 2, "unless there are none");
+    assert_eq!(area.step(&GcRequest { no_wait: true, ..next }).unwrap().removed, 2, "unless there are none");
 }
 
 #[test]
@@ -140,13 +140,13 @@ fn what_a_root_comes_to_reach_during_a_run_stays() {
     let mut area = Area::new();
     let (first, second) = (area.blob(GRACE * 2, 1), area.blob(GRACE * 2, 2));
     area.root("b", &[&first, &second]);
-    let marked = area.step(&Wanted::default()).unwrap();
+    let marked = area.step(&GcRequest::default()).unwrap();
     // A publication that began before the run, and one that merges.
     let young = area.blob(LONGEST_WRITE, 3);
     area.root("a", &[&young]);
     area.root("b", &[&second, &young]);
     area.now = Timestamp::from_millis(NOW.millis() + SETTLE);
-    let wanted = Wanted { cursor: marked.cursor, ..Wanted::default() };
+    let wanted = GcRequest { cursor: marked.cursor, ..GcRequest::default() };
     assert_eq!(area.step(&wanted).unwrap().removed, 0, "what was reached at its beginning is for the next run");
     assert_eq!(area.run(false)[2], 2);
     assert_eq!((area.has(&first), area.has(&second), area.has(&young)), (false, true, true));
@@ -157,7 +157,7 @@ fn a_root_that_cannot_be_read_ends_the_run() {
     let area = Area::new();
     area.set("a/root/bad", "{");
     assert!(
-        matches!(area.step(&Wanted::default()), Err(Stopped::Fault(Fault::Corrupt { key, .. })) if key == "a/root/bad")
+        matches!(area.step(&GcRequest::default()), Err(StepError::Store(StoreError::Corrupt { key, .. })) if key == "a/root/bad")
     );
 }
 
@@ -166,23 +166,23 @@ fn a_run_without_its_marks_sweeps_nothing() {
     let area = Area::new();
     let reached = area.blob(GRACE * 2, 1);
     area.root("a", &[&reached]);
-    let marked = area.step(&Wanted { no_wait: true, ..Wanted::default() }).unwrap();
-    let sweep = Wanted { cursor: marked.cursor, no_wait: true, ..Wanted::default() };
+    let marked = area.step(&GcRequest { no_wait: true, ..GcRequest::default() }).unwrap();
+    let sweep = GcRequest { cursor: marked.cursor, no_wait: true, ..GcRequest::default() };
     for key in area.store.keys().iter().filter(|key| key.contains("/log/")) {
         area.store.delete(key).unwrap();
     }
-    assert_eq!(area.step(&sweep), Err(Stopped::Cursor));
+    assert_eq!(area.step(&sweep), Err(StepError::Cursor));
     for key in area.store.keys().iter().filter(|key| key.starts_with("a/gc/")) {
         area.store.delete(key).unwrap();
     }
-    assert_eq!(area.step(&sweep), Err(Stopped::Cursor));
+    assert_eq!(area.step(&sweep), Err(StepError::Cursor));
     assert!(area.has(&reached));
 }
 
 #[test]
 fn cursors_that_are_none_are_refused() {
     let mut area = Area::new();
-    let begun = area.step(&Wanted::default()).unwrap().cursor;
+    let begun = area.step(&GcRequest::default()).unwrap().cursor;
     for text in [
         "",
         "x",
@@ -192,18 +192,18 @@ fn cursors_that_are_none_are_refused() {
         &format!("{}:sweep:", id(0, 1)),
         &format!("{}:é:", id(0, 1)),
     ] {
-        let wanted = Wanted { cursor: Some(text.to_owned()), ..Wanted::default() };
-        assert_eq!(area.step(&wanted), Err(Stopped::Cursor), "{text}");
+        let wanted = GcRequest { cursor: Some(text.to_owned()), ..GcRequest::default() };
+        assert_eq!(area.step(&wanted), Err(StepError::Cursor), "{text}");
     }
     area.now = Timestamp::from_millis(NOW.millis() + LONGEST_RUN + 1);
-    assert_eq!(area.step(&Wanted { cursor: begun, ..Wanted::default() }), Err(Stopped::Cursor), "too old");
+    assert_eq!(area.step(&GcRequest { cursor: begun, ..GcRequest::default() }), Err(StepError::Cursor), "too old");
 }
 
 #[test]
 fn what_a_run_left_behind_is_removed_by_a_later_one() {
     let mut area = Area::new();
     area.root("a", &[&area.blob(0, 1)]);
-    area.step(&Wanted::default()).unwrap();
+    area.step(&GcRequest::default()).unwrap();
     area.now = Timestamp::from_millis(NOW.millis() + GRACE + LONGEST_RUN + 60_000);
     assert_eq!(area.run(false)[2], 2, "marks, and that they are complete");
     assert!(area.store.keys().iter().all(|key| !key.starts_with("a/gc/")));
@@ -216,8 +216,8 @@ fn storage_that_fails_anywhere_costs_nothing_that_is_reached() {
         let (reached, _) = (area.blob(GRACE * 2, 1), area.blob(GRACE * 2, 2));
         area.root("a", &[&reached]);
         let failing = FailingStore::after(operations, area.store.clone());
-        let env = double::env(failing.clone(), &[]);
-        let mut wanted = Wanted { no_wait: true, ..Wanted::default() };
+        let env = testing::env(failing.clone(), &[]);
+        let mut wanted = GcRequest { no_wait: true, ..GcRequest::default() };
         let outcome = loop {
             match step(&env, &Keep(env.store.clone()), &wanted) {
                 Ok(step) if step.cursor.is_some() => wanted.cursor = step.cursor,
@@ -231,7 +231,7 @@ fn storage_that_fails_anywhere_costs_nothing_that_is_reached() {
 
 #[test]
 fn a_request_that_took_too_long_or_whose_clock_jumped_is_too_late() {
-    let mut env = double::env(MemoryStore::default(), &[]);
+    let mut env = testing::env(MemoryStore::default(), &[]);
     for (passed, expected) in
         [(0, false), (LONGEST_WRITE, false), (LONGEST_WRITE + 1, true), (-LONGEST_WRITE - 1, true)]
     {

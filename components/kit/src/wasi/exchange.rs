@@ -1,7 +1,7 @@
 //! Requests and responses between WASI HTTP 0.3 and plain values.
 
-use super::{Incoming, Outcome};
-use crate::body::{Body, Broken, Chunk};
+use super::{HandlerResult, Incoming};
+use crate::body::{Body, BodyError, Chunk};
 use crate::request::Request;
 use crate::response::Response;
 use bytes::Bytes;
@@ -85,14 +85,14 @@ fn chunks(reading: Reading, length: Option<u64>) -> impl stream::Stream<Item = C
             (StreamResult::Dropped | StreamResult::Cancelled, _) => match trailers.await {
                 Ok(_) => None,
                 // The stream also ends when the peer hangs up; only the trailers tell.
-                Err(code) => Some((Err(Broken::Peer(code.to_string())), (Reading::Ended, None))),
+                Err(code) => Some((Err(BodyError::Peer(code.to_string())), (Reading::Ended, None))),
             },
         }
     })
 }
 
 /// Hands a response to the host; its body follows in a task of its own.
-pub fn outgoing(mut response: Response, head_only: bool) -> Outcome {
+pub fn outgoing(mut response: Response, head_only: bool) -> HandlerResult {
     response.headers.insert(X_FRAME_OPTIONS, HeaderValue::from_static("SAMEORIGIN"));
     response.headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     let length = match &response.body {

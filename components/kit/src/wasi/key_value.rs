@@ -2,14 +2,14 @@
 
 use super::bindings::wasi::keyvalue::atomics::{self, Cas, CasError};
 use super::bindings::wasi::keyvalue::store::{self, Bucket, Error};
-use crate::store::{Compare, Fault, Store, Swapped};
+use crate::store::{CompareAndSwap, Store, StoreError, SwapOutcome};
 
 /// The label under which every manifest grants the store, so that no run-time configuration is
 /// needed anywhere.
 const LABEL: &str = "default";
 
 /// The granted bucket, or why there is none.
-pub struct KeyValue(Result<Bucket, Fault>);
+pub struct KeyValue(Result<Bucket, StoreError>);
 
 impl KeyValue {
     pub fn open() -> Self {
@@ -20,40 +20,40 @@ impl KeyValue {
         self.0.is_ok()
     }
 
-    fn bucket(&self) -> Result<&Bucket, Fault> {
+    fn bucket(&self) -> Result<&Bucket, StoreError> {
         self.0.as_ref().map_err(Clone::clone)
     }
 }
 
 impl Store for KeyValue {
-    fn get(&self, key: &str) -> Result<Option<Vec<u8>>, Fault> {
+    fn get(&self, key: &str) -> Result<Option<Vec<u8>>, StoreError> {
         self.bucket()?.get(key).map_err(|error| fault(key, error))
     }
 
-    fn set(&self, key: &str, value: &[u8]) -> Result<(), Fault> {
+    fn set(&self, key: &str, value: &[u8]) -> Result<(), StoreError> {
         self.bucket()?.set(key, value).map_err(|error| fault(key, error))
     }
 
-    fn delete(&self, key: &str) -> Result<(), Fault> {
+    fn delete(&self, key: &str) -> Result<(), StoreError> {
         self.bucket()?.delete(key).map_err(|error| fault(key, error))
     }
 
-    fn exists(&self, key: &str) -> Result<bool, Fault> {
+    fn exists(&self, key: &str) -> Result<bool, StoreError> {
         self.bucket()?.exists(key).map_err(|error| fault(key, error))
     }
 
-    fn increment(&self, key: &str, delta: i64) -> Result<i64, Fault> {
+    fn increment(&self, key: &str, delta: i64) -> Result<i64, StoreError> {
         atomics::increment(self.bucket()?, key, delta).map_err(|error| fault(key, error))
     }
 
-    fn compare(&self, key: &str) -> Result<Box<dyn Compare>, Fault> {
+    fn compare(&self, key: &str) -> Result<Box<dyn CompareAndSwap>, StoreError> {
         let cas = Cas::new(self.bucket()?, key).map_err(|error| fault(key, error))?;
         Ok(Box::new(Opened { key: key.to_owned(), cas }))
     }
 
     /// The interface has neither a prefix nor an order. A host that understands a key as a cursor
     /// goes on after it, in order; one that knows no cursors gives every key at once.
-    fn list(&self, prefix: &str, after: &str, limit: usize) -> Result<Vec<String>, Fault> {
+    fn list(&self, prefix: &str, after: &str, limit: usize) -> Result<Vec<String>, StoreError> {
         let bucket = self.bucket()?;
         // The keys below a prefix follow the prefix without its last character.
         let start = prefix.get(..prefix.len().saturating_sub(1)).unwrap_or_default();
@@ -84,24 +84,24 @@ struct Opened {
     cas: Cas,
 }
 
-impl Compare for Opened {
-    fn current(&self) -> Result<Option<Vec<u8>>, Fault> {
+impl CompareAndSwap for Opened {
+    fn current(&self) -> Result<Option<Vec<u8>>, StoreError> {
         self.cas.current().map_err(|error| fault(&self.key, error))
     }
 
-    fn swap(self: Box<Self>, value: &[u8]) -> Result<Swapped, Fault> {
+    fn swap(self: Box<Self>, value: &[u8]) -> Result<SwapOutcome, StoreError> {
         match atomics::swap(self.cas, value) {
-            Ok(()) => Ok(Swapped::Yes),
-            Err(CasError::CasFailed(cas)) => Ok(Swapped::No(Box::new(Opened { key: self.key, cas }))),
+            Ok(()) => Ok(SwapOutcome::Yes),
+            Err(CasError::CasFailed(cas)) => Ok(SwapOutcome::No(Box::new(Opened { key: self.key, cas }))),
             Err(CasError::StoreError(error)) => Err(fault(&self.key, error)),
         }
     }
 }
 
-fn fault(key: &str, error: Error) -> Fault {
+fn fault(key: &str, error: Error) -> StoreError {
     match error {
-        Error::NoSuchStore => Fault::NoSuchStore,
-        Error::AccessDenied => Fault::Denied(key.to_owned()),
-        Error::Other(why) => Fault::Other(format!("`{key}`: {why}")),
+        Error::NoSuchStore => StoreError::NoSuchStore,
+        Error::AccessDenied => StoreError::Denied(key.to_owned()),
+        Error::Other(why) => StoreError::Other(format!("`{key}`: {why}")),
     }
 }

@@ -1,7 +1,7 @@
 //! The outbound port over `wasi:http/client`.
 
-use crate::body::{Body, Broken, Chunk};
-use crate::outbound::{Call, Client, Failure, Patience, Reply};
+use crate::body::{Body, BodyError, Chunk};
+use crate::outbound::{Client, OutboundError, OutboundRequest, OutboundResponse, Timeouts};
 use bytes::Bytes;
 use futures::future::{self, Either, LocalBoxFuture};
 use futures::stream::{self, StreamExt};
@@ -23,14 +23,14 @@ const READ: (usize, usize) = (16 << 10, 256 << 10);
 pub struct Network;
 
 impl Client for Network {
-    fn send(&self, call: Call) -> LocalBoxFuture<'static, Result<Reply, Failure>> {
+    fn send(&self, call: OutboundRequest) -> LocalBoxFuture<'static, Result<OutboundResponse, OutboundError>> {
         Box::pin(async move {
             let mut budget = Budget::new(call.patience.total);
-            let request = request(call).map_err(|why| Failure::Other(why.into()))?;
-            let answered = budget.spend(client::send(request)).await.ok_or(Failure::Timeout)?;
+            let request = request(call).map_err(|why| OutboundError::Other(why.into()))?;
+            let answered = budget.spend(client::send(request)).await.ok_or(OutboundError::Timeout)?;
             let response = answered.map_err(failure)?;
-            let status =
-                StatusCode::from_u16(response.get_status_code()).map_err(|why| Failure::Other(why.to_string()))?;
+            let status = StatusCode::from_u16(response.get_status_code())
+                .map_err(|why| OutboundError::Other(why.to_string()))?;
             let mut headers = HeaderMap::new();
             for (name, value) in response.get_headers().copy_all() {
                 if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::try_from(value)) {
@@ -38,12 +38,12 @@ impl Client for Network {
                 }
             }
             let length = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
-            Ok(Reply { status, headers, body: Body::Stream(chunks(response, budget, length).boxed_local()) })
+            Ok(OutboundResponse { status, headers, body: Body::Stream(chunks(response, budget, length).boxed_local()) })
         })
     }
 }
 
-/// What is left of [`Patience::total`].
+/// What is left of [`Timeouts::total`].
 struct Budget {
     left: Duration,
     /// One for many waits: to set an alarm is a call of the host.
@@ -79,8 +79,8 @@ fn nanoseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
-fn request(call: Call) -> Result<Request, &'static str> {
-    let Call { method, url, mut headers, body, patience } = call;
+fn request(call: OutboundRequest) -> Result<Request, &'static str> {
+    let OutboundRequest { method, url, mut headers, body, patience } = call;
     if !body.is_empty() {
         headers.insert(CONTENT_LENGTH, body.len().into());
     }
@@ -105,8 +105,8 @@ fn request(call: Call) -> Result<Request, &'static str> {
     Ok(request)
 }
 
-/// A host that knows no such time-out refuses the option; [`Patience::total`] holds all the same.
-fn options(patience: Patience) -> RequestOptions {
+/// A host that knows no such time-out refuses the option; [`Timeouts::total`] holds all the same.
+fn options(patience: Timeouts) -> RequestOptions {
     let options = RequestOptions::new();
     let _ = options.set_connect_timeout(Some(nanoseconds(patience.connect)));
     let _ = options.set_first_byte_timeout(Some(nanoseconds(patience.silence)));
@@ -132,7 +132,7 @@ fn chunks(response: Response, budget: Budget, length: Option<u64>) -> impl strea
     let reading = Reading { body, trailers, _taken: taken, budget, size: READ.0, left: length };
     stream::unfold(Some(reading), async |reading| {
         let Reading { mut body, trailers, _taken, mut budget, size, left } = reading?;
-        let broken = |why: String| Some((Err(Broken::Upstream(why)), None));
+        let broken = |why: String| Some((Err(BodyError::Upstream(why)), None));
         match budget.spend(body.read(Vec::with_capacity(size))).await {
             None => broken("it took too long".into()),
             Some((StreamResult::Complete(_), chunk)) => {
@@ -152,18 +152,20 @@ fn chunks(response: Response, budget: Budget, length: Option<u64>) -> impl strea
     })
 }
 
-fn failure(code: ErrorCode) -> Failure {
+fn failure(code: ErrorCode) -> OutboundError {
     match code {
-        ErrorCode::ConnectionLimitReached => Failure::Busy,
-        ErrorCode::HttpRequestDenied | ErrorCode::DestinationIpProhibited => Failure::Denied,
+        ErrorCode::ConnectionLimitReached => OutboundError::Busy,
+        ErrorCode::HttpRequestDenied | ErrorCode::DestinationIpProhibited => OutboundError::Denied,
         ErrorCode::ConnectionTimeout
         | ErrorCode::ConnectionReadTimeout
         | ErrorCode::ConnectionWriteTimeout
         | ErrorCode::HttpResponseTimeout
-        | ErrorCode::DnsTimeout => Failure::Timeout,
-        ErrorCode::ConnectionRefused => Failure::Refused,
-        ErrorCode::DnsError(_) | ErrorCode::DestinationNotFound => Failure::Name,
-        ErrorCode::TlsProtocolError | ErrorCode::TlsCertificateError | ErrorCode::TlsAlertReceived(_) => Failure::Tls,
-        other => Failure::Other(other.to_string()),
+        | ErrorCode::DnsTimeout => OutboundError::Timeout,
+        ErrorCode::ConnectionRefused => OutboundError::Refused,
+        ErrorCode::DnsError(_) | ErrorCode::DestinationNotFound => OutboundError::Name,
+        ErrorCode::TlsProtocolError | ErrorCode::TlsCertificateError | ErrorCode::TlsAlertReceived(_) => {
+            OutboundError::Tls
+        }
+        other => OutboundError::Other(other.to_string()),
     }
 }

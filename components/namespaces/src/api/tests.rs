@@ -1,16 +1,16 @@
 use super::*;
 use directory::access::Role;
-use directory::catalog::change::{Changes, announce};
+use directory::catalog::intent_log::{Changes, IntentLog};
 use directory::member::{Membership, Share, Source};
 use directory::namespace::{Details, NewGroup, Visibility};
 use directory::project::{FeatureAccess, JobTokens, NewProject};
-use directory::token::{self, Fingerprint, Holder, Token};
+use directory::token::{self, Fingerprint, Subject, Token};
 use directory::user::{self, NewUser, State};
 use directory::{member as membership, project};
 use futures::executor::block_on;
 use http::Method;
 use kit::Timestamp;
-use kit::double::{FailingStore, MemoryStore, env};
+use kit::testing::{FailingStore, MemoryStore, env};
 use serde_json::{Map, Value, json};
 use std::rc::Rc;
 
@@ -47,12 +47,12 @@ impl Forge {
     pub fn save_user(&self, new: NewUser) {
         let mut changes = Changes::default();
         changes.user(new.id, None);
-        let (announcement, id) = (announce(&self.0, changes).unwrap(), new.id);
+        let (intents, id) = (IntentLog::begin(&self.0, changes).unwrap(), new.id);
         user::save(&self.0, new).unwrap();
-        announcement.settle(&self.0).unwrap();
+        intents.commit(&self.0).unwrap();
         for (prefix, scope) in [("t", "api"), ("r", "read_api"), ("x", "read_user")] {
             let token = Token {
-                holder: Holder::User(id),
+                subject: Subject::User(id),
                 name: String::new(),
                 scopes: vec![scope.into()],
                 expires_at: None,
@@ -69,15 +69,15 @@ impl Forge {
     pub fn save_group(&self, new: NewGroup) {
         let mut changes = Changes::default();
         changes.group(new.id);
-        let announcement = announce(&self.0, changes).unwrap();
+        let intents = IntentLog::begin(&self.0, changes).unwrap();
         namespace::save_group(&self.0, new).unwrap();
-        announcement.settle(&self.0).unwrap();
+        intents.commit(&self.0).unwrap();
     }
 
     pub fn project(&self, id: u64, namespace_id: u64, shares: Vec<Share>, pages: Option<&str>) {
         let mut changes = Changes::default();
         changes.project(id);
-        let announcement = announce(&self.0, changes).unwrap();
+        let intents = IntentLog::begin(&self.0, changes).unwrap();
         let project = NewProject {
             id,
             name: format!("P{id}"),
@@ -97,16 +97,16 @@ impl Forge {
             pages_unique_domain: pages.map(str::to_owned),
         };
         project::save(&self.0, project).unwrap();
-        announcement.settle(&self.0).unwrap();
+        intents.commit(&self.0).unwrap();
     }
 
     pub fn join(&self, user_id: u64, source: Source, role: Role, expires_at: Option<Timestamp>) {
         let mut changes = Changes::default();
         changes.member(source, user_id);
-        let announcement = announce(&self.0, changes).unwrap();
+        let intents = IntentLog::begin(&self.0, changes).unwrap();
         let membership = Membership { role, expires_at };
         membership::save(&self.0, user_id, &[(source, Some(membership))].into()).unwrap();
-        announcement.settle(&self.0).unwrap();
+        intents.commit(&self.0).unwrap();
     }
 
     fn set(&self, settings: Value) {

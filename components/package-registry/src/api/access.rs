@@ -14,7 +14,7 @@ use directory::setting;
 use http::header::LOCATION;
 use http::{HeaderValue, Method, StatusCode};
 use kit::Error;
-use kit::store::Fault;
+use kit::store::StoreError;
 
 /// What a request wants to do with a package.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -100,7 +100,7 @@ pub fn find(call: &Call, name: &str, purpose: Purpose) -> Result<Found, Error> {
 fn newest(call: &Call, name: Option<PackageName>, is_meant: impl Fn(&Project) -> bool) -> Result<Found, Error> {
     let mut newest: Option<(Project, Package)> = None;
     if let Some(name) = &name {
-        for id in store::holders(&call.env, name)? {
+        for id in store::projects_with_name(&call.env, name)? {
             let Some(project) = project::by_id(&call.env, id)?.filter(|project| is_meant(project)) else { continue };
             let Some(package) = store::package(&call.env, id, name)?.filter(|package| package.listed() > 0) else {
                 continue;
@@ -197,7 +197,7 @@ pub fn authorize_name(call: &Call, project: &Project, name: &str) -> Result<(), 
     let Call { env, caller, .. } = call;
     let settings = setting::read(env)?;
     let rules = protection::read(settings.all().get(protection::SETTING))
-        .map_err(|why| Fault::corrupt(&format!("the setting `{}`", protection::SETTING), why))?;
+        .map_err(|why| StoreError::corrupt(&format!("the setting `{}`", protection::SETTING), why))?;
     let Some(minimum) = protection::minimum(&rules, project.id, name) else { return Ok(()) };
     let role = match caller {
         Caller::DeployToken(_) | Caller::Anonymous => None,

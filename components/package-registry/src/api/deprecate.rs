@@ -9,7 +9,7 @@ use crate::segment::{self, State};
 use crate::store;
 use crate::submission::Submission;
 use kit::root::Decision;
-use kit::store::Fault;
+use kit::store::StoreError;
 use kit::{Env, Error, Response};
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -63,7 +63,7 @@ fn apply(env: &Env, located: &Located, messages: &BTreeMap<String, String>) -> R
 }
 
 /// Replaces the segments in which a message changes. False if none does.
-fn rewrite(env: &Env, package: &mut Package, messages: &BTreeMap<String, String>) -> Result<bool, Fault> {
+fn rewrite(env: &Env, package: &mut Package, messages: &BTreeMap<String, String>) -> Result<bool, StoreError> {
     let mut changed = false;
     for part in &mut package.segments {
         let index = store::index(env, &part.id)?;

@@ -12,8 +12,8 @@ use http::header::{
     HeaderValue,
 };
 use http::{Method, StatusCode};
-use kit::body::{Body, Broken};
-use kit::store::Fault;
+use kit::body::{Body, BodyError};
+use kit::store::StoreError;
 use kit::{Env, Error, Response, path};
 use std::ops::Range;
 
@@ -83,7 +83,7 @@ pub fn immutable(project: &Project) -> HeaderValue {
 fn contents(env: Env, id: String, upload: Upload, part: Range<u64>) -> Result<Body, Error> {
     let chunk = CHUNK as u64;
     let mut numbers = part.start / chunk..part.end.div_ceil(chunk);
-    let read = move |number: u64| -> Result<Bytes, Fault> {
+    let read = move |number: u64| -> Result<Bytes, StoreError> {
         let bytes = store::chunk(&env, &id, &upload, usize::try_from(number).unwrap_or(usize::MAX))?;
         let offset =
             |at: u64| usize::try_from(at.saturating_sub(number * chunk)).unwrap_or(usize::MAX).min(bytes.len());
@@ -96,7 +96,7 @@ fn contents(env: Env, id: String, upload: Upload, part: Range<u64>) -> Result<Bo
     if numbers.is_empty() {
         return Ok(first.into());
     }
-    let rest = numbers.map(move |number| read(number).map_err(|fault| Broken::Storage(fault.to_string())));
+    let rest = numbers.map(move |number| read(number).map_err(|fault| BodyError::Storage(fault.to_string())));
     Ok(Body::pull(std::iter::once(Ok(first)).chain(rest)))
 }
 

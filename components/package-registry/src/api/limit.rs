@@ -4,7 +4,7 @@
 use super::publish::publisher;
 use crate::store;
 use directory::caller::Caller;
-use kit::rate::{self, Limit};
+use kit::rate_limit::{self, RateLimit};
 use kit::{Env, Error, Request};
 
 /// The variables with the numbers of requests.
@@ -19,14 +19,14 @@ pub fn check(env: &Env, request: &Request, caller: &Caller) -> Result<(), Error>
         // A host that tells no address leaves nobody to count.
         Caller::Anonymous => match request.client_address() {
             Some(address) => {
-                let limit = Limit { variable: UNAUTHENTICATED, seconds: SECONDS, keys: store::ADDRESS_RATES };
-                rate::check(env, &limit, &address)
+                let limit = RateLimit { variable: UNAUTHENTICATED, seconds: SECONDS, keys: store::ADDRESS_RATES };
+                rate_limit::check(env, &limit, &address)
             }
             None => Ok(()),
         },
         Caller::User(_) | Caller::Job(_) | Caller::DeployToken(_) => {
-            let limit = Limit { variable: AUTHENTICATED, seconds: SECONDS, keys: store::CALLER_RATES };
-            rate::check(env, &limit, &publisher(caller))
+            let limit = RateLimit { variable: AUTHENTICATED, seconds: SECONDS, keys: store::CALLER_RATES };
+            rate_limit::check(env, &limit, &publisher(caller))
         }
     }
 }

@@ -3,16 +3,16 @@
 mod check;
 
 use crate::store;
-use directory::caller::{self, Accepted};
-use kit::fsck::Checked;
+use directory::caller::{self, AcceptedTokens};
+use kit::fsck::CheckReport;
 use kit::maintenance::{self, Task};
-use kit::store::Fault;
-use kit::walk::{Keeper, Place, Plan, Stopped, Visit};
+use kit::reachability::{KeyLayout, Node, Roots, StepError, Tracer};
+use kit::store::StoreError;
 use kit::{Env, Error, Request, Response};
 
 /// Answers an administrator's request.
 pub async fn run(env: Env, request: Request, task: Task) -> Result<Response, Error> {
-    let caller = caller::authenticate(&env, &request, Accepted::Api)?;
+    let caller = caller::authenticate(&env, &request, AcceptedTokens::Api)?;
     caller.user_or_401()?;
     caller.require_scope(caller::api_scopes(&request.method))?;
     maintenance::answer(&env, request, caller.is_admin(), task, &Registry(&env)).await
@@ -20,20 +20,20 @@ pub async fn run(env: Env, request: Request, task: Task) -> Result<Response, Err
 
 struct Registry<'a>(&'a Env);
 
-impl Keeper for Registry<'_> {
-    fn plan(&self) -> Plan {
+impl Roots for Registry<'_> {
+    fn plan(&self) -> KeyLayout {
         store::plan()
     }
 
-    fn visit(&self, place: Place, visit: &mut Visit) -> Result<bool, Fault> {
+    fn visit(&self, place: Node, visit: &mut Tracer) -> Result<bool, StoreError> {
         match place {
-            Place::Root(key) => store::reach(self.0, key, visit),
-            Place::Blob(_) => Ok(true),
+            Node::Root(key) => store::reach(self.0, key, visit),
+            Node::Blob(_) => Ok(true),
         }
     }
 
     /// Files are checked one by one, because a package can have more than a step may read.
-    fn check(&self, env: &Env, cursor: Option<&str>) -> Result<Checked, Stopped> {
+    fn check(&self, env: &Env, cursor: Option<&str>) -> Result<CheckReport, StepError> {
         check::step(env, cursor)
     }
 }

@@ -12,7 +12,7 @@ use directory::namespace::Visibility;
 use directory::project::{FeatureAccess, Project};
 use http::StatusCode;
 use http::header::{CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, ETAG, HeaderValue, IF_NONE_MATCH, VARY};
-use kit::store::Fault;
+use kit::store::StoreError;
 use kit::{Env, Error, Response};
 
 /// `GET <prefix>/:package_name`. Reads: the package, then a blob for each segment and one more
@@ -58,7 +58,12 @@ pub fn package(call: &Call, name: &str) -> Result<Response, Error> {
 
 /// The document as it goes out, made once for each state of the package as long as this instance
 /// remembers it.
-fn document(env: &Env, located: &Located, representation: Representation, entity_tag: &str) -> Result<Bytes, Fault> {
+fn document(
+    env: &Env,
+    located: &Located,
+    representation: Representation,
+    entity_tag: &str,
+) -> Result<Bytes, StoreError> {
     let key = representation.cache_key(entity_tag);
     if let Some(document) = env.blobs.peek(&key) {
         return Ok(document);
@@ -69,7 +74,7 @@ fn document(env: &Env, located: &Located, representation: Representation, entity
     Ok(document)
 }
 
-fn render(env: &Env, located: &Located, representation: Representation) -> Result<Vec<u8>, Fault> {
+fn render(env: &Env, located: &Located, representation: Representation) -> Result<Vec<u8>, StoreError> {
     let Located { name, package, .. } = located;
     let detail = if representation.abbreviated { Detail::Abbreviated } else { Detail::Full };
     let blobs: Vec<_> = package

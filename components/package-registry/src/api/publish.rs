@@ -9,7 +9,7 @@ mod release;
 use super::access::{self, Purpose};
 use super::{Call, deprecate, refused, tag};
 use crate::decoder::Sink;
-use crate::document::{self, Document, Fault as DocumentFault, Limits, Skeleton};
+use crate::document::{self, Document, DocumentError, Limits, Skeleton};
 use crate::integrity::{Computed, Hasher};
 use crate::name::PackageName;
 use crate::package::Package;
@@ -22,9 +22,9 @@ use crate::version::Version;
 use directory::caller::Caller;
 use directory::project::{self, Project};
 use http::StatusCode;
-use kit::body::Broken;
+use kit::body::BodyError;
 use kit::root::Decision;
-use kit::store::Fault;
+use kit::store::StoreError;
 use kit::{Env, Error, Response};
 use memchr::memmem;
 use release::Release;
@@ -108,7 +108,7 @@ enum Outcome {
 /// Why a request ends without success.
 enum Stop {
     Refused(Error),
-    Storage(Fault),
+    Storage(StoreError),
 }
 
 impl From<Error> for Stop {
@@ -117,8 +117,8 @@ impl From<Error> for Stop {
     }
 }
 
-impl From<Fault> for Stop {
-    fn from(fault: Fault) -> Self {
+impl From<StoreError> for Stop {
+    fn from(fault: StoreError) -> Self {
         Stop::Storage(fault)
     }
 }
@@ -133,7 +133,7 @@ struct Intake {
 }
 
 impl Sink for Intake {
-    type Error = Fault;
+    type Error = StoreError;
 
     fn begin(&mut self, before: &[u8]) {
         // Weaker hashes are needed only if the document declares nothing stronger. It may do so
@@ -142,7 +142,7 @@ impl Sink for Intake {
         self.readers = Some((hasher, Inspector::new(self.max_unpacked)));
     }
 
-    fn take(&mut self, piece: &[u8]) -> Result<(), Fault> {
+    fn take(&mut self, piece: &[u8]) -> Result<(), StoreError> {
         if let Some((hasher, inspector)) = &mut self.readers {
             hasher.update(piece);
             inspector.feed(piece);
@@ -154,7 +154,7 @@ impl Sink for Intake {
 async fn receive(call: &mut Call, limits: Limits, intake: &mut Intake) -> Result<Skeleton, Stop> {
     let mut document = Document::new(limits);
     while let Some(chunk) = call.request.body.next().await {
-        let chunk = chunk.map_err(|broken: Broken| Error::from(broken))?;
+        let chunk = chunk.map_err(|broken: BodyError| Error::from(broken))?;
         document.feed(&chunk, intake).map_err(|stopped| match stopped {
             document::Stopped::Sink(fault) => Stop::Storage(fault),
             document::Stopped::Document(fault) => Stop::Refused(unreadable(&fault)),
@@ -163,11 +163,11 @@ async fn receive(call: &mut Call, limits: Limits, intake: &mut Intake) -> Result
     Ok(document.finish())
 }
 
-fn unreadable(fault: &DocumentFault) -> Error {
+fn unreadable(fault: &DocumentError) -> Error {
     match fault {
-        DocumentFault::SkeletonTooLarge(_) => refused(StatusCode::PAYLOAD_TOO_LARGE, fault.to_string()),
-        DocumentFault::FileTooLarge(..) => refused(StatusCode::BAD_REQUEST, "File is too large."),
-        DocumentFault::TooDeep(_) | DocumentFault::Malformed(_) | DocumentFault::SecondFile(..) => {
+        DocumentError::SkeletonTooLarge(_) => refused(StatusCode::PAYLOAD_TOO_LARGE, fault.to_string()),
+        DocumentError::FileTooLarge(..) => refused(StatusCode::BAD_REQUEST, "File is too large."),
+        DocumentError::TooDeep(_) | DocumentError::Malformed(_) | DocumentError::SecondFile(..) => {
             refused(StatusCode::BAD_REQUEST, fault.to_string())
         }
     }
@@ -247,7 +247,7 @@ fn publish(
             return Err(invalid("Validation failed: Package already exists"));
         }
         if current.is_none() {
-            store::add_holder(env, name, project.id)?;
+            store::add_project_with_name(env, name, project.id)?;
         }
         staging.commit(computed.integrity, &publisher)?;
         store::save_about(env, staging.id(), &release.about)?;
@@ -312,8 +312,8 @@ fn exists_elsewhere(
     root: &str,
     name: &PackageName,
     version: &Version,
-) -> Result<bool, Fault> {
-    for id in store::holders(env, name)?.into_iter().filter(|id| *id != project.id) {
+) -> Result<bool, StoreError> {
+    for id in store::projects_with_name(env, name)?.into_iter().filter(|id| *id != project.id) {
         let is_sibling = project::by_id(env, id)?.is_some_and(|other| other.root_namespace().path == root);
         if is_sibling
             && let Some(package) = store::package(env, id, name)?

@@ -14,8 +14,8 @@ use crate::store;
 use directory::project::{self, Project};
 use directory::user;
 use http::header::{CACHE_CONTROL, HeaderValue};
-use kit::params::Checks;
-use kit::store::Fault;
+use kit::params::Validation;
+use kit::store::StoreError;
 use kit::{Env, Error, Response, Timestamp};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -48,9 +48,9 @@ struct Hit {
 /// with what is above it; for each result that is shown, its upload and its publisher.
 pub fn search(call: &Call) -> Result<Response, Error> {
     let params = call.request.params();
-    let checks = Checks::new(&params);
+    let checks = Validation::new(&params);
     let (size, from) = (checks.integer("size"), checks.integer("from"));
-    checks.done()?;
+    checks.finish()?;
     let size = usize::try_from(size.unwrap_or(DEFAULT_SIZE).clamp(0, MAX_SIZE)).unwrap_or_default();
     let from = usize::try_from(from.unwrap_or_default().max(0)).unwrap_or(usize::MAX);
     let query = Query::parse(params.last("text").unwrap_or_default());
@@ -112,7 +112,7 @@ fn projects(call: &Call) -> Result<Vec<Project>, Error> {
 }
 
 /// The candidates that fit, by name. Of several of one name, the one that was published to last.
-fn hits(env: &Env, candidates: &[(u64, PackageName)], query: &Query) -> Result<BTreeMap<String, Hit>, Fault> {
+fn hits(env: &Env, candidates: &[(u64, PackageName)], query: &Query) -> Result<BTreeMap<String, Hit>, StoreError> {
     let mut hits: BTreeMap<String, Hit> = BTreeMap::new();
     for (project, name) in candidates {
         let Some(package) = store::package(env, *project, name)?.filter(|package| package.listed() > 0) else {
@@ -133,7 +133,7 @@ fn hits(env: &Env, candidates: &[(u64, PackageName)], query: &Query) -> Result<B
 }
 
 /// What a version shows of itself, remembered by this instance without the readme beside it.
-fn card(env: &Env, upload: &str) -> Result<Card, Fault> {
+fn card(env: &Env, upload: &str) -> Result<Card, StoreError> {
     let key = format!("search/{upload}");
     if let Some(card) = env.blobs.peek(&key).and_then(|card| serde_json::from_slice(&card).ok()) {
         return Ok(card);
@@ -145,7 +145,7 @@ fn card(env: &Env, upload: &str) -> Result<Card, Fault> {
     Ok(card)
 }
 
-fn object(env: &Env, name: &str, hit: &Hit) -> Result<Value, Fault> {
+fn object(env: &Env, name: &str, hit: &Hit) -> Result<Value, StoreError> {
     let people: Vec<Value> =
         publisher(env, hit)?.iter().map(|username| json!({"username": username, "email": ""})).collect();
     let package = json!({
@@ -165,7 +165,7 @@ fn object(env: &Env, name: &str, hit: &Hit) -> Result<Value, Fault> {
 }
 
 /// Who published the latest version, if it was a user who is still there.
-fn publisher(env: &Env, hit: &Hit) -> Result<Option<String>, Fault> {
+fn publisher(env: &Env, hit: &Hit) -> Result<Option<String>, StoreError> {
     let Some(upload) = &hit.upload else { return Ok(None) };
     let upload = store::upload(env, upload)?;
     let id = upload.publisher.strip_prefix("user:").and_then(|id| id.parse().ok());

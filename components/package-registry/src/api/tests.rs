@@ -25,12 +25,12 @@ use directory::access::Role;
 use directory::member::{self, Membership, Source};
 use directory::namespace::{self, Details, NewGroup, Visibility};
 use directory::project::{self, FeatureAccess, JobTokens, NewProject};
-use directory::token::{self, Fingerprint, Holder, Token};
+use directory::token::{self, Fingerprint, Subject, Token};
 use directory::user::{self, NewUser, State};
 use futures::FutureExt as _;
 use http::{HeaderName, HeaderValue, Method};
-use kit::body::{Body, Broken, Chunk};
-use kit::double::{self, CountingEntropy, MemoryStore};
+use kit::body::{Body, BodyError, Chunk};
+use kit::testing::{self, CountingEntropy, MemoryStore};
 use kit::{Env, Request, Timestamp};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha512};
@@ -62,7 +62,7 @@ struct Forge {
 impl Forge {
     fn new() -> Self {
         let forge =
-            Forge { store: MemoryStore::default(), variables: Vec::new(), entropy: Rc::default(), now: double::NOW };
+            Forge { store: MemoryStore::default(), variables: Vec::new(), entropy: Rc::default(), now: testing::NOW };
         let env = forge.env();
         let group = |id, path: &str, parent_id, visibility| {
             let group = NewGroup {
@@ -107,7 +107,7 @@ impl Forge {
             let membership = role.map(|role| Membership { role, expires_at: None });
             let changes = [100, 200].map(|group| (Source::Group(group), membership)).into();
             member::save(&env, id, &changes).unwrap();
-            forge.token(username, Holder::User(id), &["api"]);
+            forge.token(username, Subject::User(id), &["api"]);
         }
         forge
     }
@@ -117,7 +117,7 @@ impl Forge {
     }
 
     fn env_over(&self, store: impl kit::store::Store + 'static) -> Env {
-        let mut env = double::env(store, &self.variables);
+        let mut env = testing::env(store, &self.variables);
         env.entropy = self.entropy.clone();
         env.now = self.now;
         env.clock = Rc::new(self.now);
@@ -151,9 +151,9 @@ impl Forge {
         project::save(&self.env(), project).unwrap();
     }
 
-    fn token(&self, text: &str, holder: Holder, scopes: &[&str]) {
+    fn token(&self, text: &str, subject: Subject, scopes: &[&str]) {
         let token = Token {
-            holder,
+            subject,
             name: text.into(),
             scopes: scopes.iter().map(|scope| (*scope).to_owned()).collect(),
             expires_at: None,
@@ -214,7 +214,7 @@ impl Ask {
     /// The peer hangs up after this much of the body.
     fn cut_off(mut self, chunks: usize) -> Self {
         self.body.truncate(chunks);
-        self.body.push(Err(Broken::Peer("reset".into())));
+        self.body.push(Err(BodyError::Peer("reset".into())));
         self
     }
 }

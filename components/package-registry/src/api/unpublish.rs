@@ -16,7 +16,7 @@ use crate::submission::Submission;
 use crate::version::Version;
 use http::StatusCode;
 use kit::root::Decision;
-use kit::store::Fault;
+use kit::store::StoreError;
 use kit::{Env, Error, Response};
 use serde_json::json;
 use std::collections::BTreeSet;
@@ -107,7 +107,7 @@ fn remove(
     package: &mut Package,
     is_kept: impl Fn(&str) -> bool,
     tags: Option<&Members>,
-) -> Result<Vec<String>, Fault> {
+) -> Result<Vec<String>, StoreError> {
     let (mut uploads, mut left) = (Vec::new(), BTreeSet::new());
     for part in package.segments.iter_mut().filter(|part| part.listed > 0) {
         let mut segment = store::segment(env, &part.id)?;

@@ -51,7 +51,7 @@ fn accepted(text: &str) -> (Option<String>, Vec<u8>, String) {
 }
 
 #[track_caller]
-fn refused(text: &str) -> Fault {
+fn refused(text: &str) -> DocumentError {
     match every_way(text) {
         Err(Stopped::Document(fault)) => fault,
         other => panic!("{other:?}"),
@@ -110,7 +110,7 @@ fn a_second_file_is_refused() {
         r#"{"_attachments":{"a.tgz":{"data":"AA==","data":"AA=="}}}"#,
         r#"{"_attachments":{"a.tgz":{"data":""}},"_attachments":{"b.tgz":{"data":""}}}"#,
     ] {
-        assert!(matches!(refused(text), Fault::SecondFile(first, _) if first == "a.tgz"), "{text}");
+        assert!(matches!(refused(text), DocumentError::SecondFile(first, _) if first == "a.tgz"), "{text}");
     }
 }
 
@@ -120,7 +120,7 @@ fn data_that_is_not_base64_is_refused() {
         ["A", "AA", "AAA", "AA=A", "AA==AA==", "AA AA", r"AA\nA", r"AA\u00e9", r"AA\u", r"AA\uzzzz", "AA\u{e9}A"]
     {
         let text = format!(r#"{{"_attachments":{{"a.tgz":{{"data":"{data}"}}}}}}"#);
-        assert_eq!(refused(&text), Fault::Malformed("a.tgz".into()), "{data}");
+        assert_eq!(refused(&text), DocumentError::Malformed("a.tgz".into()), "{data}");
     }
 }
 
@@ -131,16 +131,19 @@ fn every_limit_is_exact() {
         format!(r#"{{"_attachments":{{"a.tgz":{{"data":"{data}"}}}}}}"#)
     };
     assert!(every_way(&document(1000)).is_ok());
-    assert_eq!(refused(&document(1001)), Fault::FileTooLarge("a.tgz".into(), 1000));
+    assert_eq!(refused(&document(1001)), DocumentError::FileTooLarge("a.tgz".into(), 1000));
 
     let padded = |length: usize| format!("{}{{}}", " ".repeat(length - 2));
     assert!(read(padded(4096).as_bytes(), 100, LIMITS).is_ok());
-    assert_eq!(read(padded(4097).as_bytes(), 100, LIMITS), Err(Stopped::Document(Fault::SkeletonTooLarge(4096))));
+    assert_eq!(
+        read(padded(4097).as_bytes(), 100, LIMITS),
+        Err(Stopped::Document(DocumentError::SkeletonTooLarge(4096)))
+    );
 
     assert!(every_way(&format!("{}{}", "[".repeat(8), "]".repeat(8))).is_ok());
-    assert_eq!(refused(&"[".repeat(9)), Fault::TooDeep(8));
+    assert_eq!(refused(&"[".repeat(9)), DocumentError::TooDeep(8));
     let deepest = Limits { depth: 1000, ..LIMITS };
-    assert_eq!(read("{\"a\":".repeat(1000).as_bytes(), 7, deepest), Err(Stopped::Document(Fault::TooDeep(64))));
+    assert_eq!(read("{\"a\":".repeat(1000).as_bytes(), 7, deepest), Err(Stopped::Document(DocumentError::TooDeep(64))));
 }
 
 #[test]
@@ -162,7 +165,7 @@ fn the_skeleton_is_malformed_exactly_when_the_document_is() {
                 Ok((skeleton, _)) => {
                     assert_eq!(serde_json::from_slice::<Value>(&skeleton.bytes).is_ok(), valid, "{text}");
                 }
-                Err(Stopped::Document(Fault::Malformed(_))) => {}
+                Err(Stopped::Document(DocumentError::Malformed(_))) => {}
                 Err(other) => assert!(!valid, "{text}: {other:?}"),
             }
         }

@@ -20,7 +20,7 @@ fn manifest() -> Value {
 }
 
 /// The full and the abbreviated record of `manifest`.
-fn records(manifest: &Value) -> Result<(String, String), Fault> {
+fn records(manifest: &Value) -> Result<(String, String), ManifestError> {
     let (name, version) = (name(), version());
     let text = RawValue::from_string(serde_json::to_string_pretty(manifest).unwrap()).unwrap();
     let manifest = Manifest::read(&text, &name, &version)?;
@@ -118,20 +118,20 @@ fn what_cannot_be_installed_is_refused() {
         manifest
     };
     for path in [&["name"][..], &["version"], &["dist"], &["dist", "shasum"], &["dist", "tarball"]] {
-        assert_eq!(records(&without(path)), Err(Fault::Schema), "without {path:?}");
+        assert_eq!(records(&without(path)), Err(ManifestError::Schema), "without {path:?}");
     }
     for manifest in [json!(null), json!([]), json!("x"), json!(1)] {
-        assert_eq!(records(&manifest), Err(Fault::Schema), "{manifest}");
+        assert_eq!(records(&manifest), Err(ManifestError::Schema), "{manifest}");
     }
     let with = |name: &str, value: Value| {
         let mut manifest = manifest();
         manifest[name] = value;
         records(&manifest).map(drop)
     };
-    assert_eq!(with("name", json!(7)), Err(Fault::Schema));
-    assert_eq!(with("name", json!("lib")), Err(Fault::Name("lib".into())));
-    assert_eq!(with("version", json!("1.0.1")), Err(Fault::Version("1.0.1".into())));
-    assert!(matches!(with("x", json!("y".repeat(MAX_SIZE))), Err(Fault::TooLarge(_))));
+    assert_eq!(with("name", json!(7)), Err(ManifestError::Schema));
+    assert_eq!(with("name", json!("lib")), Err(ManifestError::Name("lib".into())));
+    assert_eq!(with("version", json!("1.0.1")), Err(ManifestError::Version("1.0.1".into())));
+    assert!(matches!(with("x", json!("y".repeat(MAX_SIZE))), Err(ManifestError::TooLarge(_))));
     assert_eq!(with("readme", json!("y".repeat(MAX_SIZE))), Ok(()));
 }
 

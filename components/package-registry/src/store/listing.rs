@@ -4,30 +4,30 @@ use super::record::{ListingRecord, ProjectsRecord};
 use super::{Key, PackageName};
 use kit::Env;
 use kit::root::{self, Decision};
-use kit::store::Fault;
+use kit::store::StoreError;
 
 /// The projects that may have packages, those that had one first first.
-pub fn projects(env: &Env) -> Result<Vec<u64>, Fault> {
+pub fn projects(env: &Env) -> Result<Vec<u64>, StoreError> {
     members(env, &Key::Projects)
 }
 
 /// The projects that may have a package of this name, those that had it first first. Some may not
 /// have it (yet).
-pub fn holders(env: &Env, name: &PackageName) -> Result<Vec<u64>, Fault> {
+pub fn projects_with_name(env: &Env, name: &PackageName) -> Result<Vec<u64>, StoreError> {
     members(env, &Key::Holders(name))
 }
 
 /// The packages that a project may have, sorted. Some may not be there (yet).
-pub fn names(env: &Env, project: u64) -> Result<Vec<PackageName>, Fault> {
+pub fn names(env: &Env, project: u64) -> Result<Vec<PackageName>, StoreError> {
     let record = root::read::<ListingRecord>(&*env.store, &Key::Listing(project).to_string())?.unwrap_or_default();
     Ok(record.packages.iter().filter_map(|name| PackageName::parse(name)).collect())
 }
 
 /// Announces that a project is about to have a package of this name.
-pub fn add_holder(env: &Env, name: &PackageName, project: u64) -> Result<(), Fault> {
+pub fn add_project_with_name(env: &Env, name: &PackageName, project: u64) -> Result<(), StoreError> {
     add(env, &Key::Projects, project)?;
     let key = Key::Listing(project).to_string();
-    root::update(&*env.store, &key, |record: Option<ListingRecord>| -> Result<_, Fault> {
+    root::update(&*env.store, &key, |record: Option<ListingRecord>| -> Result<_, StoreError> {
         let mut record = record.unwrap_or_default();
         let is_new = record.packages.insert(name.as_str().to_owned());
         Ok(if is_new { Decision::Write(record, ()) } else { Decision::Done(()) })
@@ -36,18 +36,18 @@ pub fn add_holder(env: &Env, name: &PackageName, project: u64) -> Result<(), Fau
 }
 
 /// Whether a search and the other levels find a project's package.
-pub fn is_announced(env: &Env, project: u64, name: &PackageName) -> Result<bool, Fault> {
+pub fn is_listed(env: &Env, project: u64, name: &PackageName) -> Result<bool, StoreError> {
     Ok(projects(env)?.contains(&project)
         && names(env, project)?.contains(name)
-        && holders(env, name)?.contains(&project))
+        && projects_with_name(env, name)?.contains(&project))
 }
 
-fn members(env: &Env, key: &Key) -> Result<Vec<u64>, Fault> {
+fn members(env: &Env, key: &Key) -> Result<Vec<u64>, StoreError> {
     let record = root::read::<ProjectsRecord>(&*env.store, &key.to_string())?;
     Ok(record.map(|record| record.projects).unwrap_or_default())
 }
 
-fn add(env: &Env, key: &Key, project: u64) -> Result<(), Fault> {
+fn add(env: &Env, key: &Key, project: u64) -> Result<(), StoreError> {
     root::update(&*env.store, &key.to_string(), |record: Option<ProjectsRecord>| {
         let mut record = record.unwrap_or_default();
         if record.projects.contains(&project) {

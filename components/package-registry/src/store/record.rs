@@ -6,7 +6,7 @@ use crate::integrity::Integrity;
 use crate::package::{Events, Package, SegmentRef, Tag};
 use crate::version::Version;
 use kit::Timestamp;
-use kit::store::Fault;
+use kit::store::StoreError;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -42,9 +42,9 @@ struct TagRecord {
 
 impl PackageRecord {
     /// `key` is where the record was, for the error.
-    pub fn read(self, key: &str) -> Result<Package, Fault> {
+    pub fn read(self, key: &str) -> Result<Package, StoreError> {
         let highest = self.highest.map(|text| {
-            Version::parse(&text).ok_or_else(|| Fault::corrupt(key, format!("its highest version is `{text}`")))
+            Version::parse(&text).ok_or_else(|| StoreError::corrupt(key, format!("its highest version is `{text}`")))
         });
         let segment = |record: SegmentRecord| SegmentRef { id: record.id, listed: record.listed, size: record.size };
         let tag = |(tag, record): (String, TagRecord)| (tag, Tag { version: record.version, at: record.at });
@@ -165,15 +165,15 @@ pub struct UploadRecord {
 
 impl UploadRecord {
     /// `key` is where the record was, for the error.
-    pub fn read(self, key: &str) -> Result<Upload, Fault> {
+    pub fn read(self, key: &str) -> Result<Upload, StoreError> {
         let integrity = Integrity::read(&self.integrity, &self.shasum);
         let checksums = self.checksums.iter().map(|digits| u64::from_str_radix(digits, 16));
         Ok(Upload {
             size: self.size,
-            integrity: integrity.ok_or_else(|| Fault::corrupt(key, "its digests are malformed"))?,
+            integrity: integrity.ok_or_else(|| StoreError::corrupt(key, "its digests are malformed"))?,
             publisher: self.publisher,
             created: self.created,
-            checksums: checksums.collect::<Result<_, _>>().map_err(|why| Fault::corrupt(key, why))?,
+            checksums: checksums.collect::<Result<_, _>>().map_err(|why| StoreError::corrupt(key, why))?,
         })
     }
 }

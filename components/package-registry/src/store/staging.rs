@@ -4,7 +4,7 @@ use super::record::UploadRecord;
 use super::{CHUNK, Key, Upload, checksum, put};
 use crate::integrity::Integrity;
 use kit::Env;
-use kit::store::Fault;
+use kit::store::StoreError;
 
 /// Cuts a file into chunks and writes each full one once more bytes follow it: a file of one
 /// chunk is not written before it is known to be wanted. Nothing names what was written until
@@ -27,7 +27,7 @@ impl Staging {
         &self.id
     }
 
-    pub fn take(&mut self, mut piece: &[u8]) -> Result<(), Fault> {
+    pub fn take(&mut self, mut piece: &[u8]) -> Result<(), StoreError> {
         self.size += piece.len() as u64;
         while !piece.is_empty() {
             if self.pending.len() == CHUNK {
@@ -40,7 +40,7 @@ impl Staging {
         Ok(())
     }
 
-    fn write_chunk(&mut self) -> Result<(), Fault> {
+    fn write_chunk(&mut self) -> Result<(), StoreError> {
         let number = self.checksums.len();
         self.env.store.set(&Key::Chunk(&self.id, number).to_string(), &self.pending)?;
         self.checksums.push(checksum(&self.pending));
@@ -49,7 +49,7 @@ impl Staging {
     }
 
     /// Writes what is left, and the upload's record. Committing again writes nothing.
-    pub fn commit(&mut self, integrity: Integrity, publisher: &str) -> Result<(), Fault> {
+    pub fn commit(&mut self, integrity: Integrity, publisher: &str) -> Result<(), StoreError> {
         if self.pending.is_empty() {
             return Ok(());
         }
@@ -62,8 +62,8 @@ impl Staging {
             checksums: self.checksums.clone(),
         };
         let key = Key::Upload(&self.id);
-        let record =
-            serde_json::to_vec(&UploadRecord::from(&upload)).map_err(|why| Fault::corrupt(&key.to_string(), why))?;
+        let record = serde_json::to_vec(&UploadRecord::from(&upload))
+            .map_err(|why| StoreError::corrupt(&key.to_string(), why))?;
         put(&self.env, &key, record.into())
     }
 

@@ -1,7 +1,7 @@
 //! A tar archive that arrives in pieces of any length (POSIX.1-2017 pax §"pax Interchange Format";
 //! GNU tar's long names).
 
-use super::{Contents, Fault, MAX_ENTRIES, MAX_MANIFEST, Totals, excerpt};
+use super::{Contents, MAX_ENTRIES, MAX_MANIFEST, TarballError, Totals, excerpt};
 use memchr::memmem;
 use std::io;
 use tar::{EntryType, Header, PaxExtensions};
@@ -76,8 +76,8 @@ impl Archive {
         }
     }
 
-    fn feed(&mut self, mut input: &[u8]) -> Result<(), Fault> {
-        self.room = self.room.checked_sub(input.len() as u64).ok_or(Fault::UnpackedTooLarge(self.limit))?;
+    fn feed(&mut self, mut input: &[u8]) -> Result<(), TarballError> {
+        self.room = self.room.checked_sub(input.len() as u64).ok_or(TarballError::UnpackedTooLarge(self.limit))?;
         while !input.is_empty() {
             let (piece, rest) = input.split_at(input.len().min(self.wanted()));
             input = rest;
@@ -108,18 +108,18 @@ impl Archive {
     }
 
     /// The end of the archive. That blocks of zeros mark it is a rule which not all packers keep.
-    pub fn finish(self) -> Result<Contents, Fault> {
+    pub fn finish(self) -> Result<Contents, TarballError> {
         let announced = self.path.is_some() || self.link.is_some() || self.size.is_some();
         if self.left > 0 || self.padding > 0 || !self.header.is_empty() || announced {
-            return Err(Fault::Archive("it is cut off"));
+            return Err(TarballError::Archive("it is cut off"));
         }
         if self.entries == 0 {
-            return Err(Fault::Archive("it has no entries"));
+            return Err(TarballError::Archive("it has no entries"));
         }
         Ok(Contents::new(self.manifest, self.totals))
     }
 
-    fn header_ends(&mut self) -> Result<(), Fault> {
+    fn header_ends(&mut self) -> Result<(), TarballError> {
         let Ok(bytes) = <&[u8; BLOCK]>::try_from(self.header.as_slice()) else { return Ok(()) };
         if bytes.iter().all(|byte| *byte == 0) {
             self.ended = true;
@@ -127,17 +127,17 @@ impl Archive {
             return Ok(());
         }
         if self.ended {
-            return Err(Fault::Archive("something follows its end"));
+            return Err(TarballError::Archive("something follows its end"));
         }
         let header = Header::from_byte_slice(bytes);
         if header.cksum().ok() != Some(checksum(bytes)) {
-            return Err(Fault::Archive("the checksum of a header is wrong"));
+            return Err(TarballError::Archive("the checksum of a header is wrong"));
         }
         self.entries += 1;
         if self.entries > MAX_ENTRIES {
-            return Err(Fault::TooManyEntries);
+            return Err(TarballError::TooManyEntries);
         }
-        let size = header.entry_size().map_err(|_| Fault::Archive("the size in a header is no number"))?;
+        let size = header.entry_size().map_err(|_| TarballError::Archive("the size in a header is no number"))?;
         let (kind, path) = (header.entry_type(), header.path_bytes().into_owned());
         let link = header.link_name_bytes().map(|link| link.into_owned());
         self.header.clear();
@@ -154,16 +154,16 @@ impl Archive {
         }
     }
 
-    fn extension(&mut self, kind: Kind, size: u64) -> Result<(), Fault> {
+    fn extension(&mut self, kind: Kind, size: u64) -> Result<(), TarballError> {
         if size > MAX_EXTENSION {
-            return Err(Fault::Archive("an extended header is larger than 1 MiB"));
+            return Err(TarballError::Archive("an extended header is larger than 1 MiB"));
         }
         self.reading = Some((kind, Vec::new()));
         self.content_begins(size)
     }
 
-    fn entry(&mut self, kind: EntryType, path: &[u8], link: &[u8], size: u64) -> Result<(), Fault> {
-        let refused = |why| Err(Fault::Entry(excerpt(path), why));
+    fn entry(&mut self, kind: EntryType, path: &[u8], link: &[u8], size: u64) -> Result<(), TarballError> {
+        let refused = |why| Err(TarballError::Entry(excerpt(path), why));
         if let Some(why) = misplaced(path) {
             return refused(why);
         }
@@ -192,7 +192,7 @@ impl Archive {
                 self.totals.size = self.totals.size.saturating_add(size);
                 if is_manifest(path) {
                     if size > MAX_MANIFEST {
-                        return Err(Fault::ManifestTooLarge(size));
+                        return Err(TarballError::ManifestTooLarge(size));
                     }
                     self.reading = Some((Kind::Manifest, Vec::new()));
                 }
@@ -202,13 +202,13 @@ impl Archive {
         self.content_begins(size)
     }
 
-    fn content_begins(&mut self, size: u64) -> Result<(), Fault> {
+    fn content_begins(&mut self, size: u64) -> Result<(), TarballError> {
         self.left = size;
         self.padding = (BLOCK as u64 - size % BLOCK as u64) % BLOCK as u64;
         self.content_ends()
     }
 
-    fn content_ends(&mut self) -> Result<(), Fault> {
+    fn content_ends(&mut self) -> Result<(), TarballError> {
         if self.left > 0 {
             return Ok(());
         }
@@ -222,7 +222,7 @@ impl Archive {
                 let before = (self.path.take(), self.link.take(), self.size.take());
                 self.records(&bytes)?;
                 if self.path.is_some() || self.link.is_some() || self.size.is_some() {
-                    return Err(Fault::Archive("a global header names or measures entries"));
+                    return Err(TarballError::Archive("a global header names or measures entries"));
                 }
                 (self.path, self.link, self.size) = before;
             }
@@ -231,8 +231,8 @@ impl Archive {
         Ok(())
     }
 
-    fn records(&mut self, bytes: &[u8]) -> Result<(), Fault> {
-        const MALFORMED: Fault = Fault::Archive("a record of an extended header is malformed");
+    fn records(&mut self, bytes: &[u8]) -> Result<(), TarballError> {
+        const MALFORMED: TarballError = TarballError::Archive("a record of an extended header is malformed");
         // Here the reader would stop, but others go on.
         if bytes.starts_with(b"\n") || memmem::find(bytes, b"\n\n").is_some() {
             return Err(MALFORMED);
@@ -246,7 +246,7 @@ impl Archive {
                     let size = record.value().ok().and_then(|size| size.parse().ok());
                     set(&mut self.size, size.ok_or(MALFORMED)?)?;
                 }
-                key if key.starts_with(b"GNU.sparse.") => return Err(Fault::Archive("it has a sparse file")),
+                key if key.starts_with(b"GNU.sparse.") => return Err(TarballError::Archive("it has a sparse file")),
                 _ => {}
             }
         }
@@ -255,10 +255,10 @@ impl Archive {
 }
 
 /// Notes what an extension says. Of two that say the same thing readers take the first, or the last.
-fn set<T>(slot: &mut Option<T>, value: T) -> Result<(), Fault> {
+fn set<T>(slot: &mut Option<T>, value: T) -> Result<(), TarballError> {
     match slot.replace(value) {
         None => Ok(()),
-        Some(_) => Err(Fault::Archive("an entry is named or measured twice")),
+        Some(_) => Err(TarballError::Archive("an entry is named or measured twice")),
     }
 }
 

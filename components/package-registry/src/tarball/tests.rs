@@ -50,7 +50,7 @@ fn manifest() -> Vec<u8> {
 
 /// Inspects a file that arrives in pieces of each of several lengths.
 #[track_caller]
-fn inspect(file: &[u8]) -> Result<Contents, Fault> {
+fn inspect(file: &[u8]) -> Result<Contents, TarballError> {
     let in_pieces = |length: usize| {
         let mut inspector = Inspector::new(1 << 24);
         file.chunks(length).for_each(|piece| inspector.feed(piece));
@@ -65,12 +65,12 @@ fn inspect(file: &[u8]) -> Result<Contents, Fault> {
 
 /// Inspects `parts`, one after the other, after a sound manifest and before the end.
 #[track_caller]
-fn with(parts: &[Vec<u8>]) -> Result<Contents, Fault> {
+fn with(parts: &[Vec<u8>]) -> Result<Contents, TarballError> {
     inspect(&gzip(&[manifest(), parts.concat(), END.into()].concat()))
 }
 
 #[track_caller]
-fn is_coherent(contents: &Contents) -> Result<(), Fault> {
+fn is_coherent(contents: &Contents) -> Result<(), TarballError> {
     contents.verify(&PackageName::parse("lib").unwrap(), &Version::parse("1.0.0").unwrap())
 }
 
@@ -114,7 +114,10 @@ fn the_last_manifest_below_a_top_level_folder_counts() {
         assert_eq!(is_coherent(&with(&[file(elsewhere, other)]).unwrap()), Ok(()), "{elsewhere}");
     }
     for last in ["package/package.json", "x/package.json", "./package.json"] {
-        assert!(matches!(is_coherent(&with(&[file(last, other)]).unwrap()), Err(Fault::Incoherent(..))), "{last}");
+        assert!(
+            matches!(is_coherent(&with(&[file(last, other)]).unwrap()), Err(TarballError::Incoherent(..))),
+            "{last}"
+        );
     }
     let none = inspect(&gzip(&[file("package/index.js", b"1"), END.into()].concat())).unwrap();
     assert_eq!(is_coherent(&none).unwrap_err().to_string(), "package.json not found");
@@ -142,10 +145,10 @@ fn the_manifest_must_be_of_the_version() {
         r#"{"name":["lib"],"version":"1.0.0"}"#,
         "{}",
     ] {
-        assert!(matches!(of(text), Err(Fault::Incoherent(..))), "{text}");
+        assert!(matches!(of(text), Err(TarballError::Incoherent(..))), "{text}");
     }
     for text in ["", "[]", "null", "{", r#"{"name":"lib","version":"1.0.0"}x"#, &"[".repeat(100_000)] {
-        assert_eq!(of(text), Err(Fault::ManifestUnreadable), "{text:.20}");
+        assert_eq!(of(text), Err(TarballError::ManifestUnreadable), "{text:.20}");
     }
     assert_eq!(
         of(r#"{"version":"1.0.1"}"#).unwrap_err().to_string(),
@@ -153,7 +156,7 @@ fn the_manifest_must_be_of_the_version() {
          published is lib@1.0.0"
     );
     let large = file("package/package.json", &vec![b' '; (4 << 20) + 1]);
-    assert_eq!(with(&[large]), Err(Fault::ManifestTooLarge((4 << 20) + 1)));
+    assert_eq!(with(&[large]), Err(TarballError::ManifestTooLarge((4 << 20) + 1)));
 }
 
 #[test]
@@ -170,14 +173,14 @@ fn entries_that_lead_elsewhere_are_refused() {
         ("package/c:x", "names a drive"),
         ("", "is absolute or has an empty name"),
     ] {
-        let refused = Err(Fault::Entry(name.into(), why));
+        let refused = Err(TarballError::Entry(name.into(), why));
         assert_eq!(with(&[file(name, b"x")]), refused);
         assert_eq!(with(&[records(&[("path", name)]), file("package/a", b"x")]), refused);
         let long = entry(EntryType::GNULongName, b"././@LongLink", name.as_bytes());
         assert_eq!(with(&[long, file("package/a", b"x")]), refused);
     }
     let nul = with(&[records(&[("path", "package/a\0/../b")]), file("package/a", b"x")]);
-    assert_eq!(nul, Err(Fault::Entry("package/a\0/../b".into(), "has a NUL in its name")));
+    assert_eq!(nul, Err(TarballError::Entry("package/a\0/../b".into(), "has a NUL in its name")));
     for sound in ["package/..x", "package/x..", "package/.../x", "package/ab:c", "package/é"] {
         assert!(with(&[file(sound, b"x")]).is_ok(), "{sound}");
     }
@@ -192,10 +195,14 @@ fn what_is_neither_file_nor_folder_is_refused() {
         (EntryType::GNUSparse, "is neither a file, a folder nor a link"),
         (EntryType::new(b'Z'), "is neither a file, a folder nor a link"),
     ] {
-        assert_eq!(with(&[entry(kind, b"package/a", b"")]), Err(Fault::Entry("package/a".into(), why)), "{kind:?}");
+        assert_eq!(
+            with(&[entry(kind, b"package/a", b"")]),
+            Err(TarballError::Entry("package/a".into(), why)),
+            "{kind:?}"
+        );
     }
     for (kind, name) in [(EntryType::Directory, "package/a"), (EntryType::Regular, "package/a/")] {
-        let refused = Err(Fault::Entry(name.into(), "is a folder with contents of its own"));
+        let refused = Err(TarballError::Entry(name.into(), "is a folder with contents of its own"));
         assert_eq!(with(&[entry(kind, name.as_bytes(), b"x")]), refused);
     }
 }
@@ -208,12 +215,13 @@ fn links_lead_down() {
             assert!(to(kind, target).is_ok(), "{target}");
         }
         for target in ["../b", "b/../../../x", "..", "/etc/passwd", "C:\\x", "b\\..\\..", "", "b\0"] {
-            let refused = Fault::Entry("package/a/link".into(), "is a link that is absolute or goes through `..`");
+            let refused =
+                TarballError::Entry("package/a/link".into(), "is a link that is absolute or goes through `..`");
             assert_eq!(to(kind, target), Err(refused.clone()), "{target}");
             let long = entry(EntryType::GNULongLink, b"././@LongLink", format!("{target}\0").as_bytes());
             assert_eq!(with(&[long, entry(kind, b"package/a/link", b"")]), Err(refused), "{target}");
         }
-        let refused = |name: &str, why| Err(Fault::Entry(name.into(), why));
+        let refused = |name: &str, why| Err(TarballError::Entry(name.into(), why));
         let filled = entry(kind, b"package/a", b"x");
         assert_eq!(with(&[filled]), refused("package/a", "is a link with contents of its own"));
         let manifest = [records(&[("linkpath", "x")]), entry(kind, b"package/package.json", b"")];
@@ -225,7 +233,7 @@ fn links_lead_down() {
 fn what_two_readers_could_read_in_two_ways_is_refused() {
     let hidden = file("package/package.json", b"{}");
     let named = |text: &str| entry(EntryType::XHeader, b"x", text.as_bytes());
-    let malformed = Err(Fault::Archive("a record of an extended header is malformed"));
+    let malformed = Err(TarballError::Archive("a record of an extended header is malformed"));
     for text in [
         "\n12 path=x/y\n".to_owned(),
         format!("{}\n{}", record("comment", "x"), record("path", "x/y")),
@@ -239,20 +247,20 @@ fn what_two_readers_could_read_in_two_ways_is_refused() {
         assert_eq!(with(&[named(&text), hidden.clone()]), malformed, "{text:?}");
     }
     let sparse = records(&[("GNU.sparse.name", "package/package.json")]);
-    assert_eq!(with(&[sparse, hidden.clone()]), Err(Fault::Archive("it has a sparse file")));
+    assert_eq!(with(&[sparse, hidden.clone()]), Err(TarballError::Archive("it has a sparse file")));
     let named = entry(EntryType::GNULongName, b"././@LongLink", b"package/b");
     for other in [named.clone(), records(&[("path", "package/c")])] {
-        let refused = Err(Fault::Archive("an entry is named or measured twice"));
+        let refused = Err(TarballError::Archive("an entry is named or measured twice"));
         assert_eq!(with(&[named.clone(), other, hidden.clone()]), refused);
     }
     let global = entry(EntryType::XGlobalHeader, b"g", record("path", "x/y").as_bytes());
-    assert_eq!(with(&[global]), Err(Fault::Archive("a global header names or measures entries")));
+    assert_eq!(with(&[global]), Err(TarballError::Archive("a global header names or measures entries")));
     for zeros in [512, 1024, 5120] {
-        let refused = Err(Fault::Archive("something follows its end"));
+        let refused = Err(TarballError::Archive("something follows its end"));
         assert_eq!(with(&[vec![0; zeros], hidden.clone()]), refused, "{zeros}");
     }
     let large = entry(EntryType::XHeader, b"x", &vec![b'x'; (1 << 20) + 1]);
-    assert_eq!(with(&[large]), Err(Fault::Archive("an extended header is larger than 1 MiB")));
+    assert_eq!(with(&[large]), Err(TarballError::Archive("an extended header is larger than 1 MiB")));
 }
 
 #[test]
@@ -262,22 +270,22 @@ fn a_size_in_an_extended_header_overrides() {
     let empty = entry(EntryType::Regular, b"package/a", b"");
     shown.splice(..512, empty);
     assert_eq!(with(&[records(&[("size", "100")]), shown.clone()]).unwrap().totals.size, 132);
-    assert_eq!(with(&[shown]), Err(Fault::Archive("the checksum of a header is wrong")));
+    assert_eq!(with(&[shown]), Err(TarballError::Archive("the checksum of a header is wrong")));
 }
 
 #[test]
 fn what_is_no_archive_is_refused() {
     for bytes in [&b"x"[..], b"just text that is longer than a header", b"PK\x03\x04", &[0x1f, 0x8b, 7, 0]] {
-        assert!(matches!(inspect(bytes), Err(Fault::Gzip(_))), "{bytes:?}");
+        assert!(matches!(inspect(bytes), Err(TarballError::Gzip(_))), "{bytes:?}");
     }
     let sound = tarball("lib", "1.0.0", b"x");
     for length in 1..sound.len() {
-        assert!(matches!(inspect(&sound[..length]), Err(Fault::Gzip(_))), "the first {length} bytes");
+        assert!(matches!(inspect(&sound[..length]), Err(TarballError::Gzip(_))), "the first {length} bytes");
     }
     let mut damaged = sound.clone();
     damaged[900] ^= 1;
     assert!(inspect(&damaged).is_err());
-    assert!(matches!(inspect(&[&sound[..], b"more"].concat()), Err(Fault::Gzip(_))));
+    assert!(matches!(inspect(&[&sound[..], b"more"].concat()), Err(TarballError::Gzip(_))));
     for (tar, why) in [
         (vec![], "it has no entries"),
         (END.to_vec(), "it has no entries"),
@@ -288,7 +296,7 @@ fn what_is_no_archive_is_refused() {
         ([manifest(), vec![1; 3]].concat(), "it is cut off"),
         ([manifest(), records(&[("path", "x/y")])].concat(), "it is cut off"),
     ] {
-        assert_eq!(inspect(&gzip(&tar)), Err(Fault::Archive(why)));
+        assert_eq!(inspect(&gzip(&tar)), Err(TarballError::Archive(why)));
     }
     assert!(inspect(&gzip(&manifest())).is_ok(), "the marks of the end may be missing");
 }
@@ -305,10 +313,10 @@ fn bombs_are_not_unpacked() {
     encoder.write_all(&vec![0; 1 << 25]).unwrap();
     let bomb = encoder.finish().unwrap();
     assert!(bomb.len() < 1 << 16);
-    assert_eq!(inspect(&bomb), Err(Fault::UnpackedTooLarge(1 << 24)));
+    assert_eq!(inspect(&bomb), Err(TarballError::UnpackedTooLarge(1 << 24)));
 
     let many = file("package/a", b"").repeat(100_001);
     let mut inspector = Inspector::new(u64::MAX);
     inspector.feed(&gzip(&many));
-    assert_eq!(inspector.finish(), Err(Fault::TooManyEntries));
+    assert_eq!(inspector.finish(), Err(TarballError::TooManyEntries));
 }

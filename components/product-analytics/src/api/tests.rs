@@ -11,15 +11,15 @@ use directory::access::Role;
 use directory::member::{self, Membership, Source};
 use directory::namespace::{self, NewGroup, Visibility};
 use directory::project::{self, Analytics, FeatureAccess, JobTokens, NewProject};
-use directory::token::{self, Fingerprint, Holder, Token};
+use directory::token::{self, Fingerprint, Subject, Token};
 use directory::user::{self, NewUser, State};
 use directory::{feature, setting};
 use futures::executor::block_on;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
-use kit::body::{Body, Broken, Chunk};
-use kit::double::{self, FailingStore, MemoryStore, Upstream};
-use kit::outbound::{Call, Failure, Reply};
+use kit::body::{Body, BodyError, Chunk};
+use kit::outbound::{OutboundError, OutboundRequest, OutboundResponse};
 use kit::store::Store;
+use kit::testing::{self, FailingStore, MemoryStore, Upstream};
 use kit::{Env, Request};
 use serde_json::{Value, json};
 use std::rc::Rc;
@@ -45,7 +45,7 @@ struct Answer {
     headers: HeaderMap,
     /// The body, and whether it was broken off.
     body: Vec<u8>,
-    broken: Option<Broken>,
+    broken: Option<BodyError>,
 }
 
 impl Answer {
@@ -65,8 +65,8 @@ impl Answer {
     }
 }
 
-fn reply(body: impl Into<Body>) -> Reply {
-    Reply { status: StatusCode::OK, headers: HeaderMap::new(), body: body.into() }
+fn reply(body: impl Into<Body>) -> OutboundResponse {
+    OutboundResponse { status: StatusCode::OK, headers: HeaderMap::new(), body: body.into() }
 }
 
 /// A body that comes in these parts.
@@ -79,7 +79,7 @@ impl Forge {
         Forge::with(move |_| Ok(reply(body)))
     }
 
-    fn with(answer: impl Fn(&Call) -> Result<Reply, Failure> + 'static) -> Self {
+    fn with(answer: impl Fn(&OutboundRequest) -> Result<OutboundResponse, OutboundError> + 'static) -> Self {
         let forge = Forge { store: MemoryStore::default(), engine: Upstream::new(answer), variables: Vec::new() };
         let env = forge.env();
         for (id, name) in [(1, "dev"), (2, "guest"), (3, "outsider")] {
@@ -136,12 +136,12 @@ impl Forge {
     }
 
     fn env_over(&self, store: impl Store + 'static) -> Env {
-        Env { outbound: Rc::new(self.engine.clone()), ..double::env(store, &self.variables) }
+        Env { outbound: Rc::new(self.engine.clone()), ..testing::env(store, &self.variables) }
     }
 
     fn token(&self, text: &str, user: u64, scopes: &[&str]) {
         let scopes = scopes.iter().map(|scope| (*scope).to_owned()).collect();
-        let token = Token { holder: Holder::User(user), name: text.into(), scopes, expires_at: None, revoked: false };
+        let token = Token { subject: Subject::User(user), name: text.into(), scopes, expires_at: None, revoked: false };
         token::save(&self.env(), &Fingerprint::of(text.as_bytes()), Some(token)).unwrap();
     }
 
@@ -206,7 +206,7 @@ fn ask(env: Env, token: &str, method: Method, path: &str, body: impl Into<Body>)
 const QUERY: &str = r#"{"query":{"measures":["TrackedEvents.count"]}}"#;
 
 /// The claims of the token in a call.
-fn claims(call: &Call) -> Value {
+fn claims(call: &OutboundRequest) -> Value {
     let token = call.headers["authorization"].to_str().unwrap();
     serde_json::from_slice(&URL_SAFE_NO_PAD.decode(token.split('.').nth(1).unwrap()).unwrap()).unwrap()
 }

@@ -15,9 +15,9 @@ use directory::project::{self, Project};
 use directory::user;
 use http::StatusCode;
 use kit::gc;
-use kit::params::{Checks, Params};
+use kit::params::{Params, Validation};
 use kit::root::Decision;
-use kit::store::Fault;
+use kit::store::StoreError;
 use kit::{Error, Request, Response};
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -61,16 +61,16 @@ pub async fn one(call: &Call, id: &str, request: Request) -> Result<Response, Er
 pub async fn batch(call: &Call, request: Request) -> Result<Response, Error> {
     call.caller.user_or_401()?;
     let params = input::read(request).await?;
-    let checks = Checks::new(&params);
+    let checks = Validation::new(&params);
     // An element that is no number is the id of nothing.
     let ids: Vec<u64> =
         params.list("ids").unwrap_or_default().iter().map(|element| element.parse().unwrap_or(0)).collect();
     if ids.is_empty() {
-        checks.fault("ids is missing");
+        checks.reject("ids is missing");
     } else if ids.len() > MAX_BATCH {
-        checks.fault(format!("ids has {} elements, and at most {MAX_BATCH} are allowed", ids.len()));
+        checks.reject(format!("ids has {} elements, and at most {MAX_BATCH} are allowed", ids.len()));
     }
-    checks.done()?;
+    checks.finish()?;
     let message = message(&params)?;
     let not_found = "Suggestions are not applicable as one or more suggestions were not found.";
     let shown = Batch::load(call, &ids, not_found)?.apply(message.as_deref())?;
@@ -189,7 +189,7 @@ impl<'a> Batch<'a> {
         let commit = Object::new(Kind::Commit, contents);
         store::save(env, space, self.source.id, &commit)?;
         if gc::is_too_late(env) {
-            return Err(Fault::TooLate.into());
+            return Err(StoreError::TooLate.into());
         }
         let applied = self.items.iter().map(|item| item.suggestion.id).collect();
         let tip = Head { commit: commit.id, applied, operation: self.operation.clone() };
@@ -197,7 +197,7 @@ impl<'a> Batch<'a> {
     }
 
     /// The commit that this request made, if a swap took place that was reported as lost.
-    fn own_commit(&self, head: Option<&Head>) -> Result<Option<Id>, Fault> {
+    fn own_commit(&self, head: Option<&Head>) -> Result<Option<Id>, StoreError> {
         if let Some(head) = head.filter(|head| head.operation == self.operation) {
             return Ok(Some(head.commit));
         }
@@ -248,7 +248,7 @@ impl<'a> Batch<'a> {
     }
 
     /// The branch of a merge request with another branch than the first one's.
-    fn elsewhere(&self, merge_request: &MergeRequest, file: &File) -> Result<View, Fault> {
+    fn elsewhere(&self, merge_request: &MergeRequest, file: &File) -> Result<View, StoreError> {
         let env = &self.call.env;
         let source = merge_request.source_project_id.unwrap_or(0);
         let head = store::head(env, source, &format!("heads/{}", merge_request.source_branch))?;
@@ -304,7 +304,7 @@ fn refused(reason: Reason) -> Error {
 }
 
 /// Whether the caller may push to the source branch; `None` if not.
-fn may_push(call: &Call, target: u64, merge_request: &MergeRequest) -> Result<Option<()>, Fault> {
+fn may_push(call: &Call, target: u64, merge_request: &MergeRequest) -> Result<Option<()>, StoreError> {
     let env = &call.env;
     let Some(source) = merge_request.source_project_id.map(|id| project::by_id(env, id)).transpose()?.flatten() else {
         return Ok(None);

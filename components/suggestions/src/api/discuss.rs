@@ -12,7 +12,7 @@ use crate::store;
 use crate::suggestion::Suggestion;
 use bytes::Bytes;
 use http::StatusCode;
-use kit::params::{Checks, Params};
+use kit::params::{Params, Validation};
 use kit::{Error, Request, Response};
 use sha1::{Digest, Sha1};
 
@@ -65,18 +65,18 @@ pub async fn create(call: &Call, project: &str, iid: &str, request: Request) -> 
 /// The comment's text and place; 400 with all that is wrong with the parameters.
 fn wanted(params: &Params) -> Result<(String, Option<Position>), Error> {
     let inner = params.below("position");
-    let checks = Checks::new(params);
+    let checks = Validation::new(params);
     let body = checks.required("body").unwrap_or_default().to_owned();
     let is_placed = params.has("position");
     if !is_placed {
-        checks.done()?;
+        checks.finish()?;
         return Ok((body, None));
     }
     let text = |name: &str| inner.text(name).map(str::to_owned);
     let required = |name: &str| {
         let value = text(name);
         if value.is_none() {
-            checks.fault(format!("position[{name}] is missing"));
+            checks.reject(format!("position[{name}] is missing"));
         }
         value.unwrap_or_default()
     };
@@ -84,7 +84,7 @@ fn wanted(params: &Params) -> Result<(String, Option<Position>), Error> {
         let value = inner.text(name)?;
         let number = value.trim().parse::<i64>();
         if number.is_err() {
-            checks.fault(format!("position[{name}] is invalid"));
+            checks.reject(format!("position[{name}] is invalid"));
         }
         // There is no such line, which is told when the file is looked at.
         Some(number.ok().and_then(|number| u64::try_from(number).ok()).unwrap_or(0))
@@ -100,9 +100,9 @@ fn wanted(params: &Params) -> Result<(String, Option<Position>), Error> {
         new_line: line("new_line"),
     };
     if !matches!(position.kind.as_str(), "" | "text" | "image" | "file") {
-        checks.fault("position[position_type] does not have a valid value");
+        checks.reject("position[position_type] does not have a valid value");
     }
-    checks.done()?;
+    checks.finish()?;
     Ok((body, Some(position)))
 }
 

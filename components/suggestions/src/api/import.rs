@@ -9,7 +9,7 @@ use crate::git::{Id, Kind};
 use crate::store::{self, Head, Names, Tip};
 use directory::project::{self, Lookup};
 use kit::root::Decision;
-use kit::store::Fault;
+use kit::store::StoreError;
 use kit::{Env, Error, Request, Response};
 use serde::{Deserialize, Serialize};
 use stream::Stream;
@@ -194,7 +194,7 @@ fn move_ref(call: &Call, project: u64, wanted: &Move) -> Result<Result<bool, Str
 }
 
 /// Whether a branch or tag stands there already.
-fn is_head(env: &Env, project: u64, id: Id) -> Result<bool, Fault> {
+fn is_head(env: &Env, project: u64, id: Id) -> Result<bool, StoreError> {
     for name in store::names(env, project)?.names {
         if store::head(env, project, &name)?.is_some_and(|head| head.commit == id) {
             return Ok(true);

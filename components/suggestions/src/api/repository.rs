@@ -5,13 +5,13 @@ use crate::git::Id;
 use crate::route::RepositoryFile;
 use crate::store::{self, Loose};
 use directory::access::{self, Role};
-use directory::caller::{self, Accepted, Caller};
+use directory::caller::{self, AcceptedTokens, Caller};
 use directory::namespace::Visibility;
 use directory::project::{self, Lookup, Project};
 use http::StatusCode;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE};
-use kit::body::{Body, Broken};
-use kit::store::Fault;
+use kit::body::{Body, BodyError};
+use kit::store::StoreError;
 use kit::{Env, Error, Request, Response};
 
 /// Scopes of which one suffices.
@@ -39,7 +39,7 @@ pub fn answer(env: Env, request: &Request, project: &str, file: RepositoryFile) 
 /// whether the project is there or not; one with credentials who may not see it is told that it
 /// is not there.
 fn authorized(env: &Env, request: &Request, id: &str) -> Result<Project, Error> {
-    let caller = caller::authenticate(env, request, Accepted::Repository)?;
+    let caller = caller::authenticate(env, request, AcceptedTokens::Repository)?;
     caller.require_scope(SCOPES)?;
     let hidden = || if caller.is_anonymous() { Error::unauthorized() } else { Error::not_found("Project") };
     let project = match project::find(env, id)? {
@@ -60,7 +60,7 @@ fn authorized(env: &Env, request: &Request, id: &str) -> Result<Project, Error> 
 
 /// The branch that a clone checks out: the project's default, else the one that the imported
 /// repository had, else any.
-fn default_branch(env: &Env, project: &Project) -> Result<String, Fault> {
+fn default_branch(env: &Env, project: &Project) -> Result<String, StoreError> {
     let names = store::names(env, project.id)?;
     let branch = |name: &String| format!("heads/{name}");
     let candidates = [project.default_branch.as_ref().map(branch), names.default];
@@ -92,8 +92,8 @@ fn object(env: &Env, project: &Project, id: &str) -> Result<Response, Error> {
             let env = env.clone();
             Body::pull(keys.into_iter().map(move |key| match env.store.get(&key) {
                 Ok(Some(bytes)) => Ok(bytes.into()),
-                Ok(None) => Err(Broken::Storage(format!("`{key}` is missing"))),
-                Err(fault) => Err(Broken::Storage(fault.to_string())),
+                Ok(None) => Err(BodyError::Storage(format!("`{key}` is missing"))),
+                Err(fault) => Err(BodyError::Storage(fault.to_string())),
             }))
         }
     };

@@ -10,8 +10,8 @@ use directory::project;
 use directory::project::Project;
 use directory::user::{self, User};
 use http::StatusCode;
-use kit::page::Page;
-use kit::store::Fault;
+use kit::page::Pagination;
+use kit::store::StoreError;
 use kit::{Error, Request, Response};
 use serde_json::{Value, json};
 use std::cell::RefCell;
@@ -58,7 +58,7 @@ pub fn check_iid(iid: &str) -> Result<(), Error> {
 /// suggestions 2, and 1 for each author and for each suggestion.
 pub fn discussions(call: &Call, project: &str, iid: &str, request: &Request) -> Result<Response, Error> {
     check_iid(iid)?;
-    let page = Page::read(&request.params())?;
+    let page = Pagination::read(&request.params())?;
     let (project, iid, merge_request) = merge_request(call, project, iid)?;
     let (skip, count) = (usize::try_from(page.offset()).unwrap_or(usize::MAX), page.per_page as usize);
     let (total, discussions) = store::discussions(&call.env, project.id, iid, skip, count)?;
@@ -90,7 +90,7 @@ pub fn shown(
 }
 
 /// The source branch, as far as the files of these discussions ask for it.
-fn view(call: &Call, merge_request: &MergeRequest, discussions: &[Discussion]) -> Result<View, Fault> {
+fn view(call: &Call, merge_request: &MergeRequest, discussions: &[Discussion]) -> Result<View, StoreError> {
     let files = discussions.iter().filter_map(|discussion| discussion.file.as_ref());
     let Some(source) = merge_request.source_project_id else {
         return View::load(&call.env, 0, None, files, false);
@@ -167,7 +167,7 @@ impl<'a> Showing<'a> {
         Ok(json!({"id": discussion.id, "individual_note": false, "notes": [note]}))
     }
 
-    fn user(&self, id: u64) -> Result<Value, Fault> {
+    fn user(&self, id: u64) -> Result<Value, StoreError> {
         if let Some(shown) = self.users.borrow().get(&id) {
             return Ok(shown.clone());
         }

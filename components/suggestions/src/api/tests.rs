@@ -14,11 +14,11 @@ use directory::access::Role;
 use directory::member::{self, Membership, Source};
 use directory::namespace::{self, NewGroup, Visibility};
 use directory::project::{self, FeatureAccess, JobTokens, NewProject, ProtectedBranch};
-use directory::token::{self, Fingerprint, Holder, Token};
+use directory::token::{self, Fingerprint, Subject, Token};
 use directory::user::{self, NewUser, State};
 use futures::executor::block_on;
 use http::{HeaderMap, Method};
-use kit::double::{self, CountingEntropy, MemoryStore};
+use kit::testing::{self, CountingEntropy, MemoryStore};
 use kit::{Env, Request};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -127,7 +127,8 @@ impl Forge {
 
     pub fn token(&self, text: &str, user_id: u64, scopes: &[&str]) {
         let scopes = scopes.iter().map(|scope| (*scope).to_owned()).collect();
-        let token = Token { holder: Holder::User(user_id), name: "t".into(), scopes, expires_at: None, revoked: false };
+        let token =
+            Token { subject: Subject::User(user_id), name: "t".into(), scopes, expires_at: None, revoked: false };
         token::save(&self.env(), &Fingerprint::of(text.as_bytes()), Some(token)).unwrap();
     }
 
@@ -136,7 +137,7 @@ impl Forge {
     }
 
     pub fn env_over(&self, store: impl kit::store::Store + 'static) -> Env {
-        let mut env = double::env(store, &[("external_url", "https://forge.test:8443")]);
+        let mut env = testing::env(store, &[("external_url", "https://forge.test:8443")]);
         env.entropy = self.entropy.clone();
         env
     }

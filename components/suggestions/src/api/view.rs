@@ -10,7 +10,7 @@ use crate::store::{self, Head};
 use crate::suggestion::{Branch, Circumstances, Current, Reason, Suggestion};
 use bytes::Bytes;
 use kit::Env;
-use kit::store::Fault;
+use kit::store::StoreError;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
@@ -29,7 +29,7 @@ impl<'a> Files<'a> {
     }
 
     /// The contents of a file that is in the repository; none if it is too large to be read.
-    pub fn get(&self, project: u64, blob: Id) -> Result<Option<Bytes>, Fault> {
+    pub fn get(&self, project: u64, blob: Id) -> Result<Option<Bytes>, StoreError> {
         if let Some(contents) = self.read.borrow().get(&(project, blob)) {
             return Ok(Some(contents.clone()));
         }
@@ -43,7 +43,7 @@ impl<'a> Files<'a> {
     }
 
     /// The lines that a suggestion replaces, as they were commented on.
-    pub fn commented(&self, file: &File, suggestion: &Suggestion) -> Result<Bytes, Fault> {
+    pub fn commented(&self, file: &File, suggestion: &Suggestion) -> Result<Bytes, StoreError> {
         let contents = self.get(file.project_id, file.blob)?.unwrap_or_default();
         let lines = lines::of(&contents, &suggestion.lines()).unwrap_or_default();
         Ok(contents.slice_ref(lines))
@@ -65,14 +65,14 @@ impl View {
         head: Option<Head>,
         files: impl Iterator<Item = &'a File> + Clone,
         edit: bool,
-    ) -> Result<Self, Fault> {
+    ) -> Result<Self, StoreError> {
         let Some(head) = head else { return Ok(View { project, branch: None }) };
         if !edit && files.clone().all(|file| file.commit == head.commit && file.project_id == project) {
             return Ok(View { project, branch: Some((head, None)) });
         }
         let commit = store::commit(env, project, head.commit)?;
-        let commit =
-            commit.ok_or_else(|| Fault::Other(format!("commit {} of project {project} is missing", head.commit)))?;
+        let commit = commit
+            .ok_or_else(|| StoreError::Other(format!("commit {} of project {project} is missing", head.commit)))?;
         let read = |id| store::tree(env, project, id);
         let snapshot = Snapshot::load(commit.tree, files.map(|file| file.path.as_str()), read)?;
         Ok(View { project, branch: Some((head, Some(snapshot))) })
@@ -105,7 +105,7 @@ pub fn judge(
     file: &File,
     suggestion: &Suggestion,
     same_branch: bool,
-) -> Result<Judgement, Fault> {
+) -> Result<Judgement, StoreError> {
     let from_content = files.commented(file, suggestion)?;
     let is_named = view.head().is_some_and(|head| head.applied.contains(&suggestion.id));
     let applied = is_named || store::applied(files.env, suggestion.id)?.is_some();

@@ -10,7 +10,7 @@ use super::{Applied, Key, put, save_applied};
 use crate::git::Id;
 use kit::Env;
 use kit::root::{self, Decision};
-use kit::store::Fault;
+use kit::store::StoreError;
 use std::collections::BTreeSet;
 
 /// Where a branch stands, and how it came there.
@@ -31,7 +31,7 @@ pub enum Tip {
 }
 
 /// Where a branch (`heads/main`) or tag (`tags/v1`) stands; `None` if there is none. 1 read.
-pub fn head(env: &Env, project: u64, name: &str) -> Result<Option<Head>, Fault> {
+pub fn head(env: &Env, project: u64, name: &str) -> Result<Option<Head>, StoreError> {
     let key = Key::Branch(project, name).to_string();
     let record = root::read::<Option<HeadRecord>>(&*env.store, &key)?.flatten();
     Ok(record.map(Head::from))
@@ -39,7 +39,7 @@ pub fn head(env: &Env, project: u64, name: &str) -> Result<Option<Head>, Fault> 
 
 /// Moves a branch as [`root::update`] does. A new one must have been announced with
 /// [`save_names`].
-pub fn update_head<T, E: From<Fault>>(
+pub fn update_head<T, E: From<StoreError>>(
     env: &Env,
     project: u64,
     name: &str,
@@ -65,13 +65,13 @@ pub fn update_head<T, E: From<Fault>>(
 /// Notes where a branch stood, before it is moved to where that may not be in its history, so that
 /// the removal of garbage does not miss what goes from one branch to another meanwhile, and what is
 /// built on it in this moment is whole.
-pub fn save_left(env: &Env, project: u64, commit: Id) -> Result<(), Fault> {
+pub fn save_left(env: &Env, project: u64, commit: Id) -> Result<(), StoreError> {
     put(env, &Key::Left(&env.later().id()), &LeftRecord { project_id: project, commit })
 }
 
 /// Writes the records of the suggestions that a head names, where they are missing: whoever made
 /// that commit may have died before.
-fn settle(env: &Env, head: &Head) -> Result<(), Fault> {
+fn settle(env: &Env, head: &Head) -> Result<(), StoreError> {
     let applied = Applied { commit: head.commit, operation: head.operation.clone() };
     for id in &head.applied {
         if super::applied(env, *id)?.is_none() {
@@ -90,14 +90,14 @@ pub struct Names {
 }
 
 /// 1 read.
-pub fn names(env: &Env, project: u64) -> Result<Names, Fault> {
+pub fn names(env: &Env, project: u64) -> Result<Names, StoreError> {
     let key = Key::Branches(project).to_string();
     let record = root::read::<NamesRecord>(&*env.store, &key)?.unwrap_or_default();
     Ok(Names { names: record.names, default: record.default })
 }
 
 /// Adds names, and replaces the default if there is a new one.
-pub fn save_names(env: &Env, project: u64, new: &Names) -> Result<(), Fault> {
+pub fn save_names(env: &Env, project: u64, new: &Names) -> Result<(), StoreError> {
     let key = Key::Branches(project).to_string();
     root::update(&*env.store, &key, |current: Option<NamesRecord>| {
         let mut record = current.clone().unwrap_or_default();

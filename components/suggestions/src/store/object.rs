@@ -11,7 +11,7 @@ use crate::git::{Commit, Id, Kind, Object, Tree, finish, read_header};
 use bytes::Bytes;
 use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
 use kit::Env;
-use kit::store::Fault;
+use kit::store::StoreError;
 use serde::{Deserialize, Serialize};
 use sha1::{Digest, Sha1};
 
@@ -43,7 +43,7 @@ pub enum Loose {
 }
 
 /// The object as git stores it, if it is there. 1 read, or 2.
-pub fn loose(env: &Env, project: u64, id: Id) -> Result<Option<Loose>, Fault> {
+pub fn loose(env: &Env, project: u64, id: Id) -> Result<Option<Loose>, StoreError> {
     let keys = Space::BOTH.map(|space| (space, Key::Object(space, project, id).to_string()));
     // What this instance knows is not asked for in the other space.
     let known = keys.iter().find_map(|(space, key)| Some((*space, key, env.blobs.peek(key)?)));
@@ -59,34 +59,34 @@ pub fn loose(env: &Env, project: u64, id: Id) -> Result<Option<Loose>, Fault> {
 }
 
 /// The stored form that is under a key.
-fn read_loose(space: Space, key: &str, bytes: Bytes) -> Result<Loose, Fault> {
+fn read_loose(space: Space, key: &str, bytes: Bytes) -> Result<Loose, StoreError> {
     if !bytes.starts_with(b"{") {
         return Ok(Loose::Whole(bytes));
     }
-    let InChunks { upload, chunks } = serde_json::from_slice(&bytes).map_err(|why| Fault::corrupt(key, why))?;
+    let InChunks { upload, chunks } = serde_json::from_slice(&bytes).map_err(|why| StoreError::corrupt(key, why))?;
     Ok(Loose::Chunks((0..chunks).map(|number| Key::Chunk(space, &upload, number).to_string()).collect()))
 }
 
 /// Whether a project's repository has an object in the space that may be relied on. 1 read.
-pub fn exists(env: &Env, space: Space, project: u64, id: Id) -> Result<bool, Fault> {
+pub fn exists(env: &Env, space: Space, project: u64, id: Id) -> Result<bool, StoreError> {
     env.store.exists(&Key::Object(space, project, id).to_string())
 }
 
 /// Whether it has it at all. 1 read, or 2.
-pub fn is_anywhere(env: &Env, project: u64, id: Id) -> Result<bool, Fault> {
+pub fn is_anywhere(env: &Env, project: u64, id: Id) -> Result<bool, StoreError> {
     let [first, second] = Space::BOTH.map(|space| exists(env, space, project, id));
     Ok(first? || second?)
 }
 
 /// Whether an object was sent so lately that all that was sent with it is there. 2 reads, rarely 3.
-pub fn may_be_head(env: &Env, project: u64, id: Id) -> Result<bool, Fault> {
+pub fn may_be_head(env: &Env, project: u64, id: Id) -> Result<bool, StoreError> {
     let Some(turn) = space::turn(env)? else { return exists(env, Space::First, project, id) };
     Ok(exists(env, turn.current, project, id)?
         || turn.is_recent(env.now) && exists(env, turn.current.other(), project, id)?)
 }
 
 /// Makes sure that a file that was found is not removed as garbage before something names it.
-pub fn keep(env: &Env, project: u64, id: Id, contents: &Bytes) -> Result<(), Fault> {
+pub fn keep(env: &Env, project: u64, id: Id, contents: &Bytes) -> Result<(), StoreError> {
     let space = space::current(env)?;
     if exists(env, space, project, id)? {
         return Ok(());
@@ -104,15 +104,15 @@ pub enum Found {
 }
 
 /// An object's contents. 1 read, and 1 for each MiB of what is stored.
-pub fn find(env: &Env, project: u64, id: Id) -> Result<Found, Fault> {
-    let corrupt = |why: &str| Fault::corrupt(&Key::Object(Space::First, project, id).to_string(), why);
+pub fn find(env: &Env, project: u64, id: Id) -> Result<Found, StoreError> {
+    let corrupt = |why: &str| StoreError::corrupt(&Key::Object(Space::First, project, id).to_string(), why);
     let mut inflater = Inflater::new();
     match loose(env, project, id)? {
         None => return Ok(Found::Missing),
         Some(Loose::Whole(bytes)) => inflater.feed(&bytes).map_err(corrupt)?,
         Some(Loose::Chunks(keys)) => {
             for key in keys {
-                let bytes = env.store.get(&key)?.ok_or_else(|| Fault::corrupt(&key, "it is missing"))?;
+                let bytes = env.store.get(&key)?.ok_or_else(|| StoreError::corrupt(&key, "it is missing"))?;
                 inflater.feed(&bytes).map_err(corrupt)?;
                 if inflater.too_large().is_some() {
                     break;
@@ -128,8 +128,8 @@ pub fn find(env: &Env, project: u64, id: Id) -> Result<Found, Fault> {
 }
 
 /// An object that another one names, so it must be there.
-fn named(env: &Env, project: u64, id: Id, kind: Kind) -> Result<Bytes, Fault> {
-    let corrupt = |why: &str| Fault::corrupt(&Key::Object(Space::First, project, id).to_string(), why);
+fn named(env: &Env, project: u64, id: Id, kind: Kind) -> Result<Bytes, StoreError> {
+    let corrupt = |why: &str| StoreError::corrupt(&Key::Object(Space::First, project, id).to_string(), why);
     match find(env, project, id)? {
         Found::Object(found, contents) if found == kind => Ok(contents),
         Found::Object(found, _) => Err(corrupt(&format!("a {} and not a {}", found.as_str(), kind.as_str()))),
@@ -139,20 +139,20 @@ fn named(env: &Env, project: u64, id: Id, kind: Kind) -> Result<Bytes, Fault> {
 }
 
 /// The contents of a file, or its size if that is above [`MAX_WHOLE`].
-pub fn blob(env: &Env, project: u64, id: Id) -> Result<Result<Bytes, u64>, Fault> {
+pub fn blob(env: &Env, project: u64, id: Id) -> Result<Result<Bytes, u64>, StoreError> {
     match find(env, project, id)? {
         Found::TooLarge(size) => Ok(Err(size)),
         _ => named(env, project, id, Kind::Blob).map(Ok),
     }
 }
 
-pub fn tree(env: &Env, project: u64, id: Id) -> Result<Tree, Fault> {
-    let not_a_tree = || Fault::corrupt(&Key::Object(Space::First, project, id).to_string(), "it is not a tree");
+pub fn tree(env: &Env, project: u64, id: Id) -> Result<Tree, StoreError> {
+    let not_a_tree = || StoreError::corrupt(&Key::Object(Space::First, project, id).to_string(), "it is not a tree");
     Tree::parse(named(env, project, id, Kind::Tree)?).ok_or_else(not_a_tree)
 }
 
 /// A commit, if it is there.
-pub fn commit(env: &Env, project: u64, id: Id) -> Result<Option<Commit>, Fault> {
+pub fn commit(env: &Env, project: u64, id: Id) -> Result<Option<Commit>, StoreError> {
     Ok(match find(env, project, id)? {
         Found::Object(Kind::Commit, contents) => Commit::parse(&contents),
         _ => None,
@@ -160,7 +160,7 @@ pub fn commit(env: &Env, project: u64, id: Id) -> Result<Option<Commit>, Fault> 
 }
 
 /// Writes a new object.
-pub fn save(env: &Env, space: Space, project: u64, object: &Object) -> Result<(), Fault> {
+pub fn save(env: &Env, space: Space, project: u64, object: &Object) -> Result<(), StoreError> {
     let mut writer = Writer::new(env, space, project);
     writer.begin(object.id, object.kind, object.contents.len() as u64)?;
     writer.write(&object.contents)?;
@@ -253,7 +253,7 @@ impl<'a> Writer<'a> {
     }
 
     /// Begins an object of `size` bytes.
-    pub fn begin(&mut self, id: Id, kind: Kind, size: u64) -> Result<(), Fault> {
+    pub fn begin(&mut self, id: Id, kind: Kind, size: u64) -> Result<(), StoreError> {
         let compressed = Vec::with_capacity(usize::try_from(size).unwrap_or(CHUNK).min(CHUNK) / 2 + 64);
         let hasher = kind.hasher(size);
         self.current = Some(Current { id, kind, hasher, compressed, upload: None, chunks: 0 });
@@ -262,14 +262,14 @@ impl<'a> Writer<'a> {
     }
 
     /// Goes on with the contents.
-    pub fn write(&mut self, contents: &[u8]) -> Result<(), Fault> {
+    pub fn write(&mut self, contents: &[u8]) -> Result<(), StoreError> {
         if let Some(current) = &mut self.current {
             current.hasher.update(contents);
         }
         self.deflate(contents, FlushCompress::None)
     }
 
-    fn deflate(&mut self, mut input: &[u8], flush: FlushCompress) -> Result<(), Fault> {
+    fn deflate(&mut self, mut input: &[u8], flush: FlushCompress) -> Result<(), StoreError> {
         let Some(current) = &mut self.current else { return Ok(()) };
         let [for_most, for_trees] = &mut self.zlib;
         let zlib = if current.kind == Kind::Tree { for_trees } else { for_most };
@@ -277,7 +277,7 @@ impl<'a> Writer<'a> {
             current.compressed.reserve((input.len() / 2).clamp(64, CHUNK));
             let before = zlib.total_in();
             let status = zlib.compress_vec(input, &mut current.compressed, flush);
-            let status = status.map_err(|why| Fault::Other(format!("zlib: {why}")))?;
+            let status = status.map_err(|why| StoreError::Other(format!("zlib: {why}")))?;
             input = input.get(usize::try_from(zlib.total_in() - before).unwrap_or(usize::MAX)..).unwrap_or_default();
             if current.compressed.len() >= CHUNK {
                 current.spill(self.env, self.space, CHUNK)?;
@@ -290,7 +290,7 @@ impl<'a> Writer<'a> {
     }
 
     /// Ends the object; only now it is there, if it is what it was said to be.
-    pub fn end(&mut self) -> Result<Result<(), Mismatch>, Fault> {
+    pub fn end(&mut self) -> Result<Result<(), Mismatch>, StoreError> {
         self.deflate(&[], FlushCompress::Finish)?;
         let Some(mut current) = self.current.take() else { return Ok(Err(Mismatch)) };
         if finish(current.hasher.clone()) != current.id {
@@ -307,14 +307,14 @@ impl<'a> Writer<'a> {
         current.spill(self.env, self.space, 1)?;
         let upload = current.upload.unwrap_or_default();
         let record = serde_json::to_vec(&InChunks { upload, chunks: current.chunks });
-        self.env.store.set(&key, &record.map_err(|why| Fault::corrupt(&key, why))?)?;
+        self.env.store.set(&key, &record.map_err(|why| StoreError::corrupt(&key, why))?)?;
         Ok(Ok(()))
     }
 }
 
 impl Current {
     /// Writes full chunks, and what is left if it has at least `least` bytes.
-    fn spill(&mut self, env: &Env, space: Space, least: usize) -> Result<(), Fault> {
+    fn spill(&mut self, env: &Env, space: Space, least: usize) -> Result<(), StoreError> {
         let upload = self.upload.get_or_insert_with(|| env.id());
         let mut written = 0;
         for chunk in self.compressed.chunks(CHUNK).filter(|chunk| chunk.len() >= least.min(CHUNK)) {

@@ -13,7 +13,7 @@
 use super::Key;
 use kit::gc::{GRACE, LONGEST_WRITE};
 use kit::root::{self, Decision};
-use kit::store::Fault;
+use kit::store::StoreError;
 use kit::{Env, Timestamp};
 use serde::{Deserialize, Serialize};
 
@@ -65,17 +65,17 @@ impl Turn {
 }
 
 /// The turn that it is; `None` before the first. 1 read.
-pub fn turn(env: &Env) -> Result<Option<Turn>, Fault> {
+pub fn turn(env: &Env) -> Result<Option<Turn>, StoreError> {
     root::read(&*env.store, &Key::Space.to_string())
 }
 
 /// The space to write to, and to rely on. 1 read.
-pub fn current(env: &Env) -> Result<Space, Fault> {
+pub fn current(env: &Env) -> Result<Space, StoreError> {
     Ok(turn(env)?.map_or(Space::First, |turn| turn.current))
 }
 
 /// Has the spaces change roles if the other one was swept some time ago.
-pub fn change_roles(env: &Env) -> Result<(), Fault> {
+pub fn change_roles(env: &Env) -> Result<(), StoreError> {
     root::update(&*env.store, &Key::Space.to_string(), |turn: Option<Turn>| {
         let next =
             Turn { current: turn.map_or(Space::First, |turn| turn.current).other(), since: env.now, swept: None };
@@ -88,7 +88,7 @@ pub fn change_roles(env: &Env) -> Result<(), Fault> {
 }
 
 /// Records that the space that is not current in this turn was swept.
-pub fn has_swept(env: &Env, swept: &Turn) -> Result<(), Fault> {
+pub fn has_swept(env: &Env, swept: &Turn) -> Result<(), StoreError> {
     root::update(&*env.store, &Key::Space.to_string(), |turn: Option<Turn>| {
         Ok(match turn.filter(|turn| turn == swept) {
             Some(turn) => Decision::Write(Turn { swept: Some(env.now), ..turn }, ()),
@@ -98,7 +98,7 @@ pub fn has_swept(env: &Env, swept: &Turn) -> Result<(), Fault> {
 }
 
 /// Refuses an import that takes so long that what it sent may be swept before a branch has it.
-pub fn in_time(env: &Env) -> Result<(), Fault> {
+pub fn in_time(env: &Env) -> Result<(), StoreError> {
     let took = (env.clock.now().millis() - env.now.millis()).abs();
-    if took > LONGEST_IMPORT - LONGEST_WRITE { Err(Fault::TooLate) } else { Ok(()) }
+    if took > LONGEST_IMPORT - LONGEST_WRITE { Err(StoreError::TooLate) } else { Ok(()) }
 }

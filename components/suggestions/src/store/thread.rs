@@ -7,27 +7,27 @@ use crate::suggestion::Suggestion;
 use kit::Env;
 use kit::gc;
 use kit::root::{self, Decision};
-use kit::store::Fault;
+use kit::store::StoreError;
 
 /// How many discussions a full page of a list names. A comment rewrites a part of the list that
 /// is not longer than this.
 const PAGE: usize = 100;
 
 /// As many new ids for suggestions; the first one.
-pub fn reserve_suggestions(env: &Env, count: usize) -> Result<u64, Fault> {
+pub fn reserve_suggestions(env: &Env, count: usize) -> Result<u64, StoreError> {
     let count = i64::try_from(count).unwrap_or(i64::MAX);
     let last = env.store.increment(&Key::SuggestionCounter.to_string(), count)?;
-    u64::try_from(last - count + 1).map_err(|why| Fault::corrupt(&Key::SuggestionCounter.to_string(), why))
+    u64::try_from(last - count + 1).map_err(|why| StoreError::corrupt(&Key::SuggestionCounter.to_string(), why))
 }
 
 /// A new id for a note.
-pub fn reserve_note(env: &Env) -> Result<u64, Fault> {
+pub fn reserve_note(env: &Env) -> Result<u64, StoreError> {
     let key = Key::NoteCounter.to_string();
-    u64::try_from(env.store.increment(&key, 1)?).map_err(|why| Fault::corrupt(&key, why))
+    u64::try_from(env.store.increment(&key, 1)?).map_err(|why| StoreError::corrupt(&key, why))
 }
 
 /// Writes a discussion, then names it in its merge request's list.
-pub fn save_discussion(env: &Env, new: &Discussion) -> Result<(), Fault> {
+pub fn save_discussion(env: &Env, new: &Discussion) -> Result<(), StoreError> {
     put(env, &Key::Discussion(&new.id), &DiscussionRecord::from(new))?;
     for (index, suggestion) in new.suggestions.iter().enumerate() {
         put(env, &Key::Suggestion(suggestion.id), &LocatorRecord { discussion: new.id.clone(), index })?;
@@ -43,7 +43,7 @@ pub fn save_discussion(env: &Env, new: &Discussion) -> Result<(), Fault> {
             return Ok(Decision::Done(()));
         }
         if gc::is_too_late(env) {
-            return Err(Fault::TooLate);
+            return Err(StoreError::TooLate);
         }
         list.last.push(new.id.clone());
         if list.last.len() >= PAGE {
@@ -52,12 +52,12 @@ pub fn save_discussion(env: &Env, new: &Discussion) -> Result<(), Fault> {
             list.pages.push(page.clone());
             list.last.clear();
         }
-        Ok::<_, Fault>(Decision::Write(list, ()))
+        Ok::<_, StoreError>(Decision::Write(list, ()))
     })
 }
 
-fn read_page(env: &Env, page: &str) -> Result<Vec<String>, Fault> {
-    get(env, &Key::Page(page))?.ok_or_else(|| Fault::corrupt(&Key::Page(page).to_string(), "it is missing"))
+fn read_page(env: &Env, page: &str) -> Result<Vec<String>, StoreError> {
+    get(env, &Key::Page(page))?.ok_or_else(|| StoreError::corrupt(&Key::Page(page).to_string(), "it is missing"))
 }
 
 /// How many discussions a merge request has, and `count` of them after the first `skip`, oldest
@@ -68,7 +68,7 @@ pub fn discussions(
     iid: u64,
     skip: usize,
     count: usize,
-) -> Result<(usize, Vec<Discussion>), Fault> {
+) -> Result<(usize, Vec<Discussion>), StoreError> {
     let key = Key::Discussions(project, iid).to_string();
     let list = root::read::<ListRecord>(&*env.store, &key)?.unwrap_or_default();
     let total = list.pages.len() * PAGE + list.last.len();
@@ -93,7 +93,7 @@ pub fn discussions(
 }
 
 /// The discussion with this id. 1 read.
-pub fn discussion(env: &Env, id: &str) -> Result<Option<Discussion>, Fault> {
+pub fn discussion(env: &Env, id: &str) -> Result<Option<Discussion>, StoreError> {
     // A longer text is no id, and may be more than a key can have.
     if id.len() != 40 {
         return Ok(None);
@@ -102,12 +102,12 @@ pub fn discussion(env: &Env, id: &str) -> Result<Option<Discussion>, Fault> {
 }
 
 /// A discussion that a list or a suggestion names.
-fn named(env: &Env, id: &str) -> Result<Discussion, Fault> {
-    discussion(env, id)?.ok_or_else(|| Fault::corrupt(&Key::Discussion(id).to_string(), "it is missing"))
+fn named(env: &Env, id: &str) -> Result<Discussion, StoreError> {
+    discussion(env, id)?.ok_or_else(|| StoreError::corrupt(&Key::Discussion(id).to_string(), "it is missing"))
 }
 
 /// A suggestion and the discussion that it is in. 2 reads.
-pub fn locate(env: &Env, id: u64) -> Result<Option<(Discussion, Suggestion)>, Fault> {
+pub fn locate(env: &Env, id: u64) -> Result<Option<(Discussion, Suggestion)>, StoreError> {
     let Some(locator) = get::<LocatorRecord>(env, &Key::Suggestion(id))? else { return Ok(None) };
     let discussion = named(env, &locator.discussion)?;
     let suggestion = discussion.suggestions.get(locator.index).cloned();

@@ -3,8 +3,8 @@ use bytes::Bytes;
 use directory::access::Role;
 use directory::member::Source;
 use directory::namespace::Visibility;
-use kit::double::LyingStore;
 use kit::store::Store;
+use kit::testing::LostReplyStore;
 
 #[test]
 fn an_import_fills_an_empty_store() {
@@ -181,7 +181,7 @@ fn a_body_that_breaks_off_leaves_whole_lines() {
     let text = r#"{"kind":"user","id":1,"username":"a"}
 {"kind":"member","source_type":"group","source_id":5,"user_id":1,"access_level":10}
 {"kind":"user","id":2"#;
-    let chunks = [Ok(Bytes::from_static(text.as_bytes())), Err(kit::body::Broken::Peer("reset".into()))];
+    let chunks = [Ok(Bytes::from_static(text.as_bytes())), Err(kit::body::BodyError::Peer("reset".into()))];
     let (status, _) = send_lines(&env, Body::pull(chunks.into_iter()));
     assert_eq!(status, 400);
     assert!(user::by_id(&env, 1).unwrap().is_some() && user::by_id(&env, 2).unwrap().is_none());
@@ -229,7 +229,7 @@ fn storage_that_fails_stops_an_import_which_can_be_repeated() {
 
 #[test]
 fn lost_answers_of_storage_do_no_harm() {
-    let env = env(LyingStore::over(MemoryStore::default()), &[("bootstrap_admin_token", BOOT)]);
+    let env = env(LostReplyStore::over(MemoryStore::default()), &[("bootstrap_admin_token", BOOT)]);
     assert_eq!(send_lines(&env, FORGE).1["failed"], 0);
     assert!(matches!(project::find(&env, "acme/core/engine").unwrap(), Lookup::Found(_)));
 }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Token {
     #[serde(flatten)]
-    holder: Holder,
+    subject: Subject,
     name: String,
     scopes: Vec<String>,
     #[serde(default, skip_serializing_if = "is_default")]
@@ -20,7 +20,7 @@ pub(crate) struct Token {
 
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-enum Holder {
+enum Subject {
     Personal { user_id: u64 },
     GroupDeploy { group_id: u64 },
     ProjectDeploy { project_id: u64 },
@@ -29,14 +29,14 @@ enum Holder {
 
 impl From<Token> for token::Token {
     fn from(record: Token) -> Self {
-        let holder = match record.holder {
-            Holder::Personal { user_id } => token::Holder::User(user_id),
-            Holder::GroupDeploy { group_id } => token::Holder::Deployment(Source::Group(group_id)),
-            Holder::ProjectDeploy { project_id } => token::Holder::Deployment(Source::Project(project_id)),
-            Holder::Job { user_id, project_id, running } => token::Holder::Job { user_id, project_id, running },
+        let subject = match record.subject {
+            Subject::Personal { user_id } => token::Subject::User(user_id),
+            Subject::GroupDeploy { group_id } => token::Subject::Deployment(Source::Group(group_id)),
+            Subject::ProjectDeploy { project_id } => token::Subject::Deployment(Source::Project(project_id)),
+            Subject::Job { user_id, project_id, running } => token::Subject::Job { user_id, project_id, running },
         };
         token::Token {
-            holder,
+            subject,
             name: record.name,
             scopes: record.scopes,
             expires_at: record.expires_at,
@@ -47,12 +47,12 @@ impl From<Token> for token::Token {
 
 impl From<token::Token> for Token {
     fn from(token: token::Token) -> Self {
-        let holder = match token.holder {
-            token::Holder::User(user_id) => Holder::Personal { user_id },
-            token::Holder::Deployment(Source::Group(group_id)) => Holder::GroupDeploy { group_id },
-            token::Holder::Deployment(Source::Project(project_id)) => Holder::ProjectDeploy { project_id },
-            token::Holder::Job { user_id, project_id, running } => Holder::Job { user_id, project_id, running },
+        let subject = match token.subject {
+            token::Subject::User(user_id) => Subject::Personal { user_id },
+            token::Subject::Deployment(Source::Group(group_id)) => Subject::GroupDeploy { group_id },
+            token::Subject::Deployment(Source::Project(project_id)) => Subject::ProjectDeploy { project_id },
+            token::Subject::Job { user_id, project_id, running } => Subject::Job { user_id, project_id, running },
         };
-        Token { holder, name: token.name, scopes: token.scopes, expires_at: token.expires_at, revoked: token.revoked }
+        Token { subject, name: token.name, scopes: token.scopes, expires_at: token.expires_at, revoked: token.revoked }
     }
 }

@@ -128,7 +128,7 @@ fn imports_are_for_administrators() {
 fn searches_are_limited_if_that_is_wanted() {
     let store = MemoryStore::default();
     forge_on(store.clone());
-    let env = kit::double::env(store, &[("issues_search_rate_limit", "2")]);
+    let env = kit::testing::env(store, &[("issues_search_rate_limit", "2")]);
     let status = |path: &str| get(&env, "alice", path).status;
     assert_eq!(["?search=a"; 3].map(|query| status(&format!("issues_statistics{query}"))), [200, 200, 429]);
     assert_eq!(status("issues_statistics"), 200);

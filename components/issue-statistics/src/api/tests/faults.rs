@@ -1,7 +1,7 @@
 //! What holds when storage fails at any point.
 
 use super::*;
-use kit::double::FailingStore;
+use kit::testing::FailingStore;
 
 /// Imports some lines with each operation failing in turn; afterwards either all of them are there
 /// or none, and the import can be repeated.
@@ -16,10 +16,10 @@ fn an_import_is_whole_or_not_there() {
         }
         let failing = FailingStore::after(operations, store.clone());
         let lines: String = (1..6).map(|id| format!("{}\n", issue(id, json!({"title": "new"})))).collect();
-        let fails = kit::double::env(failing.clone(), &[]);
+        let fails = kit::testing::env(failing.clone(), &[]);
         fails.entropy.fill(&mut [0; 4096]);
         let answer = send_body(&fails, Method::POST, "/api/v4/import/issues", "root", lines.clone().into());
-        let fresh = kit::double::env(store, &[]);
+        let fresh = kit::testing::env(store, &[]);
         fresh.entropy.fill(&mut [0; 8192]);
         let found =
             ["old", "new"].map(|text| all(&fresh, "root", &format!("issues_statistics?scope=all&search={text}")));
@@ -46,7 +46,7 @@ fn a_question_that_cannot_be_answered_is_an_error() {
     loop {
         let failing = FailingStore::after(operations, store.clone());
         let path = "groups/10/issues_statistics?search=a&not[labels]=y&created_after=2020-01-01";
-        let answer = get(&kit::double::env(failing.clone(), &[]), "alice", path);
+        let answer = get(&kit::testing::env(failing.clone(), &[]), "alice", path);
         if !failing.failed() {
             assert_eq!(answer.status, 200);
             break;

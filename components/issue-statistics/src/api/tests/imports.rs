@@ -3,7 +3,7 @@
 use super::*;
 use crate::index::{Index, Retired};
 use bytes::Bytes;
-use kit::body::Broken;
+use kit::body::BodyError;
 use kit::store::Store as _;
 
 fn total(env: &Env) -> u64 {
@@ -62,7 +62,7 @@ fn lines_are_put_together_whatever_the_chunks() {
 #[test]
 fn a_body_that_breaks_off_leaves_whole_batches() {
     let env = forge();
-    let chunks = vec![Ok(Bytes::from(format!("{}\n", issue(1, json!({}))))), Err(Broken::Peer("gone".into()))];
+    let chunks = vec![Ok(Bytes::from(format!("{}\n", issue(1, json!({}))))), Err(BodyError::Peer("gone".into()))];
     let answer = send_body(&env, Method::POST, "/api/v4/import/issues", "root", Body::pull(chunks.into_iter()));
     assert_eq!(answer.status, 400);
     assert_eq!(total(&env), 0);
@@ -95,7 +95,7 @@ fn replaced_segments_leave_nothing_behind() {
 fn two_writers_lose_nothing() {
     let store = MemoryStore::default();
     let env = forge_on(store.clone());
-    let lying = kit::double::env(kit::double::LyingStore::over(store), &[]);
+    let lying = kit::testing::env(kit::testing::LostReplyStore::over(store), &[]);
     // Their ids must differ.
     lying.entropy.fill(&mut [0; 4096]);
     for round in 0..20 {

@@ -2,9 +2,9 @@
 
 use super::*;
 use kit::Timestamp;
-use kit::double::{CountingEntropy, FailingStore, NOW};
 use kit::gc::GRACE;
 use kit::store::Store as _;
+use kit::testing::{CountingEntropy, FailingStore, NOW};
 use std::rc::Rc;
 
 fn step(env: &Env, token: &str, task: &str, body: Value) -> Answer {
@@ -31,7 +31,7 @@ fn run(env: &Env, task: &str, number: &str) -> (u64, Vec<String>) {
 
 fn later(env: &Env, millis: i64) -> Env {
     let now = Timestamp::from_millis(env.now.millis() + millis);
-    Env { now, clock: Rc::new(now), memory: Rc::default(), ..env.clone() }
+    Env { now, clock: Rc::new(now), instance_cache: Rc::default(), ..env.clone() }
 }
 
 /// Some segments, of which two have superseded documents, and an import that died.
@@ -46,7 +46,7 @@ fn forge_with_garbage() -> (MemoryStore, Env) {
     let lines: String = many(40..55).map(|line| format!("{line}\n")).collect();
     for operations in 20..30 {
         let failing = FailingStore::after(operations, store.clone());
-        let env = Env { entropy: Rc::new(CountingEntropy::default()), ..kit::double::env(failing, &[]) };
+        let env = Env { entropy: Rc::new(CountingEntropy::default()), ..kit::testing::env(failing, &[]) };
         env.entropy.fill(&mut vec![0; 10_000 * operations as usize]);
         assert_eq!(send_body(&env, Method::POST, "/api/v4/import/issues", "root", lines.clone().into()).status, 500);
     }
@@ -111,7 +111,7 @@ fn a_batch_that_took_too_long_is_not_taken_in() {
         index.note("x");
         Ok((true, ()))
     });
-    assert_eq!(late, Err(kit::store::Fault::TooLate));
+    assert_eq!(late, Err(kit::store::StoreError::TooLate));
     import(&Env { now: Timestamp::from_millis(NOW.millis() - GRACE), ..env }, &[issue(1, json!({}))]);
 }
 

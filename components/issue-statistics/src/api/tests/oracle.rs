@@ -102,7 +102,7 @@ fn compare(seed: u64, rounds: u64, changes: u64, questions: u64) {
         let report = import(&env, &lines);
         assert_eq!(report["failed"], 0, "{report}");
         // An instance that has been there, and one that knows nothing.
-        let fresh = kit::double::env(store.clone(), &[]);
+        let fresh = kit::testing::env(store.clone(), &[]);
         for number in 0..questions {
             let (token, me) = USERS[random.below(5) as usize];
             let (path, question) = ask(&mut random, me, &issues);

@@ -6,9 +6,9 @@ use crate::package::Package;
 use crate::segment::Segment;
 use crate::store::{self, PackageKey};
 use kit::Env;
-use kit::fsck::Checked;
-use kit::store::Fault;
-use kit::walk::Stopped;
+use kit::fsck::CheckReport;
+use kit::reachability::StepError;
+use kit::store::StoreError;
 
 /// Bounds of one step: packages, and bytes of files, of which at least one is checked.
 const PACKAGES: usize = 200;
@@ -16,14 +16,16 @@ const BYTES: u64 = 256 << 20;
 
 /// Checks what comes after `cursor`: `upload:key` is a package whose files are checked up to that
 /// one, `:key` a package that is done.
-pub fn step(env: &Env, cursor: Option<&str>) -> Result<Checked, Stopped> {
-    let mut checked = Checked::default();
+pub fn step(env: &Env, cursor: Option<&str>) -> Result<CheckReport, StepError> {
+    let mut checked = CheckReport::default();
     let (done, mut after) = match cursor {
         None => ("", String::new()),
-        Some(cursor) => cursor.split_once(':').map(|(upload, key)| (upload, key.to_owned())).ok_or(Stopped::Cursor)?,
+        Some(cursor) => {
+            cursor.split_once(':').map(|(upload, key)| (upload, key.to_owned())).ok_or(StepError::Cursor)?
+        }
     };
     if !done.is_empty() {
-        let package = store::package_key(&after).ok_or(Stopped::Cursor)?;
+        let package = store::package_key(&after).ok_or(StepError::Cursor)?;
         if !check_package(env, &package, done, &mut checked)? {
             return Ok(checked);
         }
@@ -49,15 +51,15 @@ pub fn step(env: &Env, cursor: Option<&str>) -> Result<Checked, Stopped> {
 
 /// Checks a package, without the files up to `done`. False if the step is over before its end; the
 /// cursor is set then.
-fn check_package(env: &Env, package: &PackageKey, done: &str, checked: &mut Checked) -> Result<bool, Fault> {
+fn check_package(env: &Env, package: &PackageKey, done: &str, checked: &mut CheckReport) -> Result<bool, StoreError> {
     // What is missing may have been taken back, or merged and removed, since the package was read:
     // only what is missing twice of the same state is a problem.
     let mut seen = None;
     loop {
-        let mut attempt = Checked { bytes: checked.bytes, ..Checked::default() };
+        let mut attempt = CheckReport { bytes: checked.bytes, ..CheckReport::default() };
         let state = match check_state(env, package, done, &mut attempt) {
             Ok(state) => state,
-            Err(Fault::Corrupt { key, why }) => {
+            Err(StoreError::Corrupt { key, why }) => {
                 checked.found(&package.key, format!("`{key}`: {why}"));
                 checked.roots += 1;
                 return Ok(true);
@@ -79,13 +81,18 @@ fn check_package(env: &Env, package: &PackageKey, done: &str, checked: &mut Chec
 }
 
 /// Checks one state of a package and tells which one it was.
-fn check_state(env: &Env, key: &PackageKey, done: &str, checked: &mut Checked) -> Result<Option<String>, Fault> {
+fn check_state(
+    env: &Env,
+    key: &PackageKey,
+    done: &str,
+    checked: &mut CheckReport,
+) -> Result<Option<String>, StoreError> {
     let PackageKey { key, project, name } = key;
     let Some(package) = store::package(env, *project, name)? else { return Ok(None) };
     let state = Some(package.state());
     let segments = match segments(env, &package) {
         Ok(segments) => segments,
-        Err(Fault::Corrupt { key: blob, why }) => {
+        Err(StoreError::Corrupt { key: blob, why }) => {
             checked.found(key, format!("`{blob}`: {why}"));
             return Ok(state);
         }
@@ -96,7 +103,7 @@ fn check_state(env: &Env, key: &PackageKey, done: &str, checked: &mut Checked) -
         for problem in problems {
             checked.found(key, problem);
         }
-        if !listed.is_empty() && !store::is_announced(env, *project, name)? {
+        if !listed.is_empty() && !store::is_listed(env, *project, name)? {
             checked.found(key, "searches and groups do not find it: no listing names it".to_owned());
         }
         check_about(env, key, &package, checked)?;
@@ -109,7 +116,7 @@ fn check_state(env: &Env, key: &PackageKey, done: &str, checked: &mut Checked) -
                 }
                 checked.bytes += length;
             }
-            Err(Fault::Corrupt { key: blob, why }) => {
+            Err(StoreError::Corrupt { key: blob, why }) => {
                 let Listed { version, .. } = file;
                 checked.found(key, format!("version {version}: `{blob}`: {why}"));
             }
@@ -124,20 +131,20 @@ fn check_state(env: &Env, key: &PackageKey, done: &str, checked: &mut Checked) -
     Ok(state)
 }
 
-fn segments(env: &Env, package: &Package) -> Result<Vec<Segment>, Fault> {
+fn segments(env: &Env, package: &Package) -> Result<Vec<Segment>, StoreError> {
     package.segments.iter().map(|part| store::segment_as_stored(env, &part.id)).collect()
 }
 
-fn check_about(env: &Env, key: &str, package: &Package, checked: &mut Checked) -> Result<(), Fault> {
+fn check_about(env: &Env, key: &str, package: &Package, checked: &mut CheckReport) -> Result<(), StoreError> {
     match package.about.iter().try_for_each(|upload| store::check_about(env, upload)) {
-        Err(Fault::Corrupt { key: blob, why }) => checked.found(key, format!("`{blob}`: {why}")),
+        Err(StoreError::Corrupt { key: blob, why }) => checked.found(key, format!("`{blob}`: {why}")),
         outcome => outcome?,
     }
     Ok(())
 }
 
 /// The digests and the size that a file was published with, and those of its chunks.
-fn read_file(env: &Env, id: &str) -> Result<(Integrity, u64, Integrity, u64), Fault> {
+fn read_file(env: &Env, id: &str) -> Result<(Integrity, u64, Integrity, u64), StoreError> {
     let upload = store::upload_as_stored(env, id)?;
     let mut hasher = Hasher::new(false);
     let mut length = 0;

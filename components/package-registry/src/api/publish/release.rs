@@ -6,7 +6,7 @@ use crate::manifest::{Dist, Manifest};
 use crate::name::PackageName;
 use crate::provenance::Provenance;
 use crate::submission::Submission;
-use crate::tarball::{Contents, Fault};
+use crate::tarball::{Contents, TarballError};
 use crate::version::Version;
 use http::StatusCode;
 use kit::Error;
@@ -30,7 +30,7 @@ impl Release {
         version: &Version,
         manifest: &RawValue,
         computed: &Computed,
-        contents: Result<Contents, Fault>,
+        contents: Result<Contents, TarballError>,
     ) -> Result<Self, Error> {
         if url_name != name.as_str() {
             return Err(invalid(format!("Validation failed: Name is {name}, but the URL names {url_name}")));

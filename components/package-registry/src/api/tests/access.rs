@@ -119,12 +119,12 @@ fn the_registry_of_a_project_can_be_open_closed_or_for_members() {
 #[test]
 fn deploy_tokens() {
     let forge = forge();
-    let project = Holder::Deployment(Source::Project(PRIVATE));
+    let project = Subject::Deployment(Source::Project(PRIVATE));
     forge.token("reads", project, &["read_package_registry"]);
     forge.token("writes", project, &["write_package_registry"]);
     forge.token("neither", project, &["read_repository"]);
-    forge.token("group", Holder::Deployment(Source::Group(100)), &["write_package_registry"]);
-    forge.token("elsewhere", Holder::Deployment(Source::Group(200)), &["write_package_registry"]);
+    forge.token("group", Subject::Deployment(Source::Group(100)), &["write_package_registry"]);
+    forge.token("elsewhere", Subject::Deployment(Source::Group(200)), &["write_package_registry"]);
     for (token, read, write, remove) in [
         ("reads", 200, 403, 403),
         ("writes", 200, 200, 204),
@@ -149,7 +149,7 @@ fn deploy_tokens() {
 #[test]
 fn jobs_act_as_their_user_where_their_project_is_accepted() {
     let forge = forge();
-    let job = |user_id, project_id, running| Holder::Job { user_id, project_id, running };
+    let job = |user_id, project_id, running| Subject::Job { user_id, project_id, running };
     forge.token("own", job(4, PRIVATE, true), &[]);
     forge.token("foreign", job(4, PUBLIC, true), &[]);
     forge.token("over", job(4, PRIVATE, false), &[]);
@@ -167,8 +167,8 @@ fn jobs_act_as_their_user_where_their_project_is_accepted() {
 #[test]
 fn scopes_of_personal_tokens() {
     let forge = forge();
-    forge.token("read_api", Holder::User(5), &["read_api"]);
-    forge.token("read_user", Holder::User(5), &["read_user"]);
+    forge.token("read_api", Subject::User(5), &["read_api"]);
+    forge.token("read_user", Subject::User(5), &["read_user"]);
     let get = |token: &str| forge.send(ask(Method::GET, "/projects/9/packages/npm/@acme%2f9").by(token)).status;
     assert_eq!((get("read_api"), get("read_user")), (200, 403));
     let answer = forge.send(publication("@acme/9", "1.0.1").to(PRIVATE).by("read_api"));

@@ -7,7 +7,7 @@ use crate::segment::{self, Entry, Segment, State};
 use crate::store;
 use crate::version::Version;
 use kit::root::Decision;
-use kit::store::{Compare, Fault, Store, Swapped};
+use kit::store::{CompareAndSwap, Store, StoreError, SwapOutcome};
 use std::cell::Cell;
 
 /// Counts operations and the bytes that they move.
@@ -31,44 +31,44 @@ impl Counting {
 }
 
 impl Store for Counting {
-    fn get(&self, key: &str) -> Result<Option<Vec<u8>>, Fault> {
+    fn get(&self, key: &str) -> Result<Option<Vec<u8>>, StoreError> {
         let value = self.inner.get(key)?;
         self.count(value.as_ref().map_or(0, Vec::len));
         Ok(value)
     }
-    fn set(&self, key: &str, value: &[u8]) -> Result<(), Fault> {
+    fn set(&self, key: &str, value: &[u8]) -> Result<(), StoreError> {
         self.count(value.len()).set(key, value)
     }
-    fn delete(&self, key: &str) -> Result<(), Fault> {
+    fn delete(&self, key: &str) -> Result<(), StoreError> {
         self.count(0).delete(key)
     }
-    fn exists(&self, key: &str) -> Result<bool, Fault> {
+    fn exists(&self, key: &str) -> Result<bool, StoreError> {
         self.count(0).exists(key)
     }
-    fn increment(&self, key: &str, delta: i64) -> Result<i64, Fault> {
+    fn increment(&self, key: &str, delta: i64) -> Result<i64, StoreError> {
         self.count(0).increment(key, delta)
     }
-    fn compare(&self, key: &str) -> Result<Box<dyn Compare>, Fault> {
+    fn compare(&self, key: &str) -> Result<Box<dyn CompareAndSwap>, StoreError> {
         let inner = self.count(0).compare(key)?;
         Ok(Box::new(Opened { inner, store: self.clone() }))
     }
-    fn list(&self, prefix: &str, after: &str, limit: usize) -> Result<Vec<String>, Fault> {
+    fn list(&self, prefix: &str, after: &str, limit: usize) -> Result<Vec<String>, StoreError> {
         self.count(0).list(prefix, after, limit)
     }
 }
 
 struct Opened {
-    inner: Box<dyn Compare>,
+    inner: Box<dyn CompareAndSwap>,
     store: Counting,
 }
 
-impl Compare for Opened {
-    fn current(&self) -> Result<Option<Vec<u8>>, Fault> {
+impl CompareAndSwap for Opened {
+    fn current(&self) -> Result<Option<Vec<u8>>, StoreError> {
         let value = self.inner.current()?;
         self.store.count(value.as_ref().map_or(0, Vec::len));
         Ok(value)
     }
-    fn swap(self: Box<Self>, value: &[u8]) -> Result<Swapped, Fault> {
+    fn swap(self: Box<Self>, value: &[u8]) -> Result<SwapOutcome, StoreError> {
         self.store.count(value.len());
         self.inner.swap(value)
     }
@@ -94,7 +94,7 @@ fn forge(count: u64) -> Forge {
         let part = store::save_segment(&env, &Segment::merge(older.chain([new]))).unwrap();
         package.publish(&version, "latest", &upload, merged, part, env.now).unwrap();
     };
-    store::update_package(&env, PUBLIC, &name, |package| -> Result<_, Fault> {
+    store::update_package(&env, PUBLIC, &name, |package| -> Result<_, StoreError> {
         let mut package = package.unwrap();
         (1..count).for_each(|number| grow(&mut package, number));
         Ok(Decision::Write(package, ()))

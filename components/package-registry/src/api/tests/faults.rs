@@ -1,7 +1,7 @@
 //! Storage that fails, lies or is shared, at every single operation.
 
 use super::*;
-use kit::double::{FailingStore, LyingStore};
+use kit::testing::{FailingStore, LostReplyStore};
 use std::collections::BTreeMap;
 
 const PATH: &str = "/projects/7/packages/npm/lib";
@@ -69,7 +69,7 @@ fn whichever_operation_fails_a_publication_is_there_or_it_is_not() {
 fn a_store_that_lies_loses_no_file_and_keeps_none() {
     for first in [true, false] {
         let forge = forge(3);
-        let lying = LyingStore::over(forge.store.clone());
+        let lying = LostReplyStore::over(forge.store.clone());
         if first {
             let tag = ask(Method::PUT, "/projects/7/packages/npm/-/package/lib/dist-tags/x").body("\"0.0.0\"");
             assert_eq!(Answer::of(forge.env_over(lying.clone()), tag).status, 204);
@@ -110,7 +110,7 @@ fn whichever_operation_fails_a_change_is_made_or_it_is_not() {
 #[test]
 fn a_store_that_lies_about_swaps_gets_each_change_once() {
     let forge = Forge::new();
-    let lying = LyingStore::over(forge.store.clone());
+    let lying = LostReplyStore::over(forge.store.clone());
     let send = |request: Ask| Answer::of(forge.env_over(lying.clone()), request).status;
     for n in 0..20 {
         assert_eq!(send(publication("lib", &format!("1.0.{n}")).to(PUBLIC)), 200);
@@ -128,8 +128,8 @@ fn a_store_that_lies_about_swaps_gets_each_change_once() {
 
 /// A store in which a rival acts once, just before the first swap.
 mod rival {
-    use kit::double::MemoryStore;
-    use kit::store::{Compare, Fault, Store, Swapped};
+    use kit::store::{CompareAndSwap, Store, StoreError, SwapOutcome};
+    use kit::testing::MemoryStore;
     use std::cell::RefCell;
     use std::rc::Rc;
 
@@ -147,44 +147,44 @@ mod rival {
     }
 
     impl Store for Contested {
-        fn get(&self, key: &str) -> Result<Option<Vec<u8>>, Fault> {
+        fn get(&self, key: &str) -> Result<Option<Vec<u8>>, StoreError> {
             self.inner.get(key)
         }
-        fn set(&self, key: &str, value: &[u8]) -> Result<(), Fault> {
+        fn set(&self, key: &str, value: &[u8]) -> Result<(), StoreError> {
             self.inner.set(key, value)
         }
-        fn delete(&self, key: &str) -> Result<(), Fault> {
+        fn delete(&self, key: &str) -> Result<(), StoreError> {
             self.inner.delete(key)
         }
-        fn exists(&self, key: &str) -> Result<bool, Fault> {
+        fn exists(&self, key: &str) -> Result<bool, StoreError> {
             self.inner.exists(key)
         }
-        fn increment(&self, key: &str, delta: i64) -> Result<i64, Fault> {
+        fn increment(&self, key: &str, delta: i64) -> Result<i64, StoreError> {
             self.inner.increment(key, delta)
         }
-        fn compare(&self, key: &str) -> Result<Box<dyn Compare>, Fault> {
+        fn compare(&self, key: &str) -> Result<Box<dyn CompareAndSwap>, StoreError> {
             Ok(Box::new(Opened {
                 inner: self.inner.compare(key)?,
                 act: self.act.clone(),
                 is_package: key.contains("/package/"),
             }))
         }
-        fn list(&self, prefix: &str, after: &str, limit: usize) -> Result<Vec<String>, Fault> {
+        fn list(&self, prefix: &str, after: &str, limit: usize) -> Result<Vec<String>, StoreError> {
             self.inner.list(prefix, after, limit)
         }
     }
 
     struct Opened {
-        inner: Box<dyn Compare>,
+        inner: Box<dyn CompareAndSwap>,
         act: Act,
         is_package: bool,
     }
 
-    impl Compare for Opened {
-        fn current(&self) -> Result<Option<Vec<u8>>, Fault> {
+    impl CompareAndSwap for Opened {
+        fn current(&self) -> Result<Option<Vec<u8>>, StoreError> {
             self.inner.current()
         }
-        fn swap(self: Box<Self>, value: &[u8]) -> Result<Swapped, Fault> {
+        fn swap(self: Box<Self>, value: &[u8]) -> Result<SwapOutcome, StoreError> {
             if self.is_package
                 && let Some(act) = self.act.borrow_mut().take()
             {

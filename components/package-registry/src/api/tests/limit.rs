@@ -15,7 +15,7 @@ fn from(address: &str) -> Ask {
 #[test]
 fn users_are_counted_across_their_tokens_and_addresses_without_one() {
     let mut forge = Forge::new();
-    forge.token("second", Holder::User(4), &["api"]);
+    forge.token("second", Subject::User(4), &["api"]);
     forge.variables.push(("registry_rate_limit_authenticated", "2"));
     forge.variables.push(("registry_rate_limit_unauthenticated", "1"));
     let by = |user: &str| ask(Method::GET, PING).by(user);

@@ -14,7 +14,7 @@ fn a_protected_name_is_published_by_those_who_may() {
         {"project_id": 7, "package_name_pattern": "@acme/*", "minimum_access_level_for_push": "maintainer"},
     ]));
     let project = Source::Project(PUBLIC);
-    forge.token("deploy", Holder::Deployment(project), &["write_package_registry"]);
+    forge.token("deploy", Subject::Deployment(project), &["write_package_registry"]);
     let publish = |name: &str, version: &str, by: &str| forge.send(publication(name, version).to(PUBLIC).by(by));
     for caller in ["developer", "deploy"] {
         publish("@acme/lib", "1.0.0", caller).is_refused(403, "Package protected.");

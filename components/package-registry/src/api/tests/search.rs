@@ -74,7 +74,7 @@ fn each_level_finds_what_the_caller_may_read_there() {
         let path = format!("{prefix}/packages/npm/-/v1/search?text=paint");
         assert_eq!(forge.send(ask(Method::GET, &path).by(user)).status, status, "{user} at {prefix}");
     }
-    forge.token("blind", Holder::User(5), &["read_user"]);
+    forge.token("blind", Subject::User(5), &["read_user"]);
     assert_eq!(names(&search_by(&forge, "blind", "", "")), Vec::<&str>::new());
 }
 
@@ -133,7 +133,7 @@ fn what_was_taken_back_is_not_found_and_the_newest_of_a_name_is() {
 fn a_package_that_was_announced_and_never_came_is_not_found() {
     let forge = Forge::new();
     let name = crate::name::PackageName::parse("lib").unwrap();
-    crate::store::add_holder(&forge.env(), &name, PUBLIC).unwrap();
+    crate::store::add_project_with_name(&forge.env(), &name, PUBLIC).unwrap();
     assert_eq!(search_by(&forge, "guest", "/projects/7", "")["total"], 0);
 }
 

@@ -80,7 +80,7 @@ fn a_projects_own_engine_is_asked_with_its_own_key_or_not_at_all() {
         let calls = forge.engine.take_calls();
         calls.first().map(|call| {
             let token = call.headers["authorization"].to_str().unwrap().to_owned();
-            let signs = |key: &&str| crate::token::mint(key, PUBLIC, "forge.test", double::NOW).unwrap() == token;
+            let signs = |key: &&str| crate::token::mint(key, PUBLIC, "forge.test", testing::NOW).unwrap() == token;
             (status, call.url.to_string(), ["very secret", "own key"].into_iter().find(signs).unwrap())
         })
     };

@@ -29,7 +29,8 @@ fn the_engine_is_asked_for_this_and_nothing_else() {
     assert_eq!(forge.ask("dev", Method::POST, "9/product_analytics/request/meta", "{").status, 200);
     let calls = forge.engine.take_calls();
     let [dry_run, meta] = calls.as_slice() else { panic!("two calls: {calls:?}") };
-    let asked = |call: &Call| format!("{} {} {}", call.method, call.url, String::from_utf8_lossy(&call.body));
+    let asked =
+        |call: &OutboundRequest| format!("{} {} {}", call.method, call.url, String::from_utf8_lossy(&call.body));
     assert_eq!(
         asked(dry_run),
         r#"POST http://engine.test/x/cubejs-api/v1/dry-run {"query":{"limit": 1.50},"queryType":"single"}"#
@@ -96,7 +97,8 @@ fn what_the_engine_says_decides_and_not_its_status() {
         (404, "<html>", 502, unusable("it is not a JSON object")),
         (302, "", 502, unusable("it is not JSON: EOF while parsing a value at line 1 column 0")),
     ] {
-        let forge = Forge::with(move |_| Ok(Reply { status: StatusCode::from_u16(status).unwrap(), ..reply(body) }));
+        let forge =
+            Forge::with(move |_| Ok(OutboundResponse { status: StatusCode::from_u16(status).unwrap(), ..reply(body) }));
         let given = forge.load(QUERY);
         assert_eq!((given.status, given.text()), (expected, answer), "{status} {body}");
         assert_eq!(given.headers["content-type"], "application/json");
@@ -193,7 +195,7 @@ fn what_goes_wrong_in_the_middle_is_seen_as_broken_off() {
         assert_eq!(answer.status, 200);
         assert!(!answer.text().contains("/srv"), "{:?}", answer.broken);
         match answer.broken {
-            Some(Broken::Upstream(why)) => why,
+            Some(BodyError::Upstream(why)) => why,
             other => panic!("{other:?}"),
         }
     }
@@ -208,7 +210,7 @@ fn what_goes_wrong_in_the_middle_is_seen_as_broken_off() {
         broken(|| {
             let mut chunks = cut(&long(""));
             chunks.truncate(5);
-            chunks.push(Err(Broken::Upstream("reset".into())));
+            chunks.push(Err(BodyError::Upstream("reset".into())));
             chunks
         }),
         "reset"
@@ -233,7 +235,7 @@ fn what_goes_wrong_at_the_beginning_is_told() {
             .to_owned()
     };
     assert!(told(Vec::new).starts_with("it is not JSON: EOF"));
-    assert_eq!(told(|| vec![Ok("{\"x\":".into()), Err(Broken::Upstream("reset".into()))]), "it broke off");
+    assert_eq!(told(|| vec![Ok("{\"x\":".into()), Err(BodyError::Upstream("reset".into()))]), "it broke off");
     assert_eq!(told(|| vec![Ok("{\"x\":1} {".into())]), "something follows its end");
     assert_eq!(told(|| vec![Ok(format!("{{\"x\":{}", "[".repeat(40)).into())]), "it is nested deeper than 32 levels");
     assert_eq!(told(|| vec![Ok(Bytes::from_static(b"\x1f\x8b\x08"))]), "it is not a JSON object");
@@ -262,17 +264,17 @@ fn an_answer_has_a_bound() {
 #[test]
 fn an_engine_that_cannot_be_asked_is_a_bad_gateway_without_an_address() {
     for (failure, text) in [
-        (Failure::Refused, "it refused the connection"),
-        (Failure::Timeout, "it did not answer in time"),
-        (Failure::Denied, "its address is not allowed"),
-        (Failure::Name, "its name could not be resolved"),
-        (Failure::Tls, "no secure connection could be made"),
-        (Failure::Other("engine.test".into()), "the connection failed"),
+        (OutboundError::Refused, "it refused the connection"),
+        (OutboundError::Timeout, "it did not answer in time"),
+        (OutboundError::Denied, "its address is not allowed"),
+        (OutboundError::Name, "its name could not be resolved"),
+        (OutboundError::Tls, "no secure connection could be made"),
+        (OutboundError::Other("engine.test".into()), "the connection failed"),
     ] {
         let forge = Forge::with(move |_| Err(failure.clone()));
         forge.load(QUERY).is(502, json!({"message": format!("the analytics engine cannot be asked: {text}")}));
     }
-    let busy = Forge::with(|_| Err(Failure::Busy)).load(QUERY);
+    let busy = Forge::with(|_| Err(OutboundError::Busy)).load(QUERY);
     assert_eq!((busy.status, busy.headers["retry-after"].to_str().unwrap()), (503, "1"));
     let forge = Forge::answering("{}");
     forge.set(json!({"analytics_api_base_url": "http://u:very%20secret@engine.test/"}));

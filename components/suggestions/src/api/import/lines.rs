@@ -4,8 +4,8 @@
 
 use crate::merge_request::{MergeRequest, State};
 use crate::store;
-use kit::lines::{Lines, Report};
-use kit::store::Fault;
+use kit::ndjson::{ImportReport, LineReader};
+use kit::store::StoreError;
 use kit::{Body, Env, Error};
 use serde::{Deserialize, Deserializer};
 use std::borrow::Cow;
@@ -17,9 +17,9 @@ const KIND: &str = "merge_request";
 const MAX_LINE: usize = 4 << 20;
 
 /// Applies every line of `body`. A bad line changes nothing, and the others are applied.
-pub async fn run(env: &Env, body: Body) -> Result<Report, Error> {
-    let mut report = Report::default();
-    let mut lines = Lines::new(body, MAX_LINE);
+pub async fn run(env: &Env, body: Body) -> Result<ImportReport, Error> {
+    let mut report = ImportReport::default();
+    let mut lines = LineReader::new(body, MAX_LINE);
     while let Some(line) = lines.next().await? {
         let outcome = match line.text {
             Ok(text) => apply(env, &text)?,
@@ -71,7 +71,7 @@ fn given<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Option<u64>>, D::E
 }
 
 /// What is wrong with the line, if anything is.
-fn apply(env: &Env, line: &[u8]) -> Result<Result<(), String>, Fault> {
+fn apply(env: &Env, line: &[u8]) -> Result<Result<(), String>, StoreError> {
     let (project, iid, merge_request) = match read(line.trim_ascii()) {
         Ok(read) => read,
         Err(why) => return Ok(Err(why)),

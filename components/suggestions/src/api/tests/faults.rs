@@ -2,8 +2,8 @@
 
 use super::{Answer, Forge, PUBLIC, Repository, fence, send};
 use http::Method;
-use kit::double::{FailingStore, LyingStore, MemoryStore};
 use kit::store::Store;
+use kit::testing::{FailingStore, LostReplyStore, MemoryStore};
 use serde_json::{Value, json};
 
 fn forge() -> (Forge, Vec<u64>) {
@@ -89,7 +89,7 @@ fn a_swap_that_lies_applies_once() {
     let (forge, ids) = forge();
     for _ in 0..2 {
         let store = forge.store.snapshot();
-        let lying = LyingStore::over(store.clone());
+        let lying = LostReplyStore::over(store.clone());
         assert_eq!(apply(&forge, lying, &ids).status, 200);
         let after = copy(&forge, store);
         assert_eq!(after.clone(PUBLIC).text(&["rev-list", "--count", "main..topic"]), "1");

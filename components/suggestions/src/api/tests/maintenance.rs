@@ -2,9 +2,9 @@
 
 use super::*;
 use kit::Timestamp;
-use kit::double::{FailingStore, NOW};
 use kit::gc::GRACE;
 use kit::store::Store as _;
+use kit::testing::{FailingStore, NOW};
 use std::cell::Cell;
 
 fn example() -> Repository {

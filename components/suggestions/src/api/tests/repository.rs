@@ -2,7 +2,7 @@
 
 use super::{Forge, PRIVATE, PUBLIC, Repository};
 use directory::member::Source;
-use directory::token::{self, Fingerprint, Holder, Token};
+use directory::token::{self, Fingerprint, Subject, Token};
 use http::{HeaderMap, Method};
 use kit::Request;
 use serde_json::Value;
@@ -29,8 +29,8 @@ fn who_may_read() {
     let forge = forge();
     let scopes = |scopes: &[&str]| scopes.iter().map(|scope| (*scope).to_owned()).collect();
     let deploy = |text: &str, scope: &str| {
-        let holder = Holder::Deployment(Source::Project(PRIVATE));
-        let token = Token { holder, name: "d".into(), scopes: scopes(&[scope]), expires_at: None, revoked: false };
+        let subject = Subject::Deployment(Source::Project(PRIVATE));
+        let token = Token { subject, name: "d".into(), scopes: scopes(&[scope]), expires_at: None, revoked: false };
         token::save(&forge.env(), &Fingerprint::of(text.as_bytes()), Some(token)).unwrap();
     };
     deploy("dep", "read_repository");

@@ -7,7 +7,7 @@ use crate::store::space::Space;
 use bytes::Bytes;
 use flate2::{Decompress, FlushDecompress, Status};
 use kit::Env;
-use kit::store::Fault;
+use kit::store::StoreError;
 use sha1::{Digest, Sha1};
 
 /// What removing garbage and checks want to know of an object.
@@ -23,7 +23,7 @@ pub struct Scanned {
 
 /// Reads an object past the instance's cache; to its end, to compare its id, if `check`. A fault
 /// unless it is there and sound, in each space that has it.
-pub fn scan(env: &Env, project: u64, id: Id, check: bool) -> Result<Scanned, Fault> {
+pub fn scan(env: &Env, project: u64, id: Id, check: bool) -> Result<Scanned, StoreError> {
     let mut scanned: Option<Scanned> = None;
     for space in Space::BOTH {
         let key = Key::Object(space, project, id).to_string();
@@ -31,27 +31,27 @@ pub fn scan(env: &Env, project: u64, id: Id, check: bool) -> Result<Scanned, Fau
         let mut scan = Scan::new(check);
         let mut next = Scanned { kind: Kind::Blob, contents: None, uploads: Vec::new(), size: bytes.len() };
         match read_loose(space, &key, bytes.clone().into())? {
-            Loose::Whole(bytes) => drop(scan.feed(&bytes).map_err(|why| Fault::corrupt(&key, why))?),
+            Loose::Whole(bytes) => drop(scan.feed(&bytes).map_err(|why| StoreError::corrupt(&key, why))?),
             Loose::Chunks(keys) => {
-                let record: InChunks = serde_json::from_slice(&bytes).map_err(|why| Fault::corrupt(&key, why))?;
+                let record: InChunks = serde_json::from_slice(&bytes).map_err(|why| StoreError::corrupt(&key, why))?;
                 next.uploads.push(record.upload);
                 for chunk in keys {
-                    let bytes = env.store.get(&chunk)?.ok_or_else(|| Fault::corrupt(&chunk, "it is missing"))?;
+                    let bytes = env.store.get(&chunk)?.ok_or_else(|| StoreError::corrupt(&chunk, "it is missing"))?;
                     next.size += bytes.len();
-                    if scan.feed(&bytes).map_err(|why| Fault::corrupt(&chunk, why))? {
+                    if scan.feed(&bytes).map_err(|why| StoreError::corrupt(&chunk, why))? {
                         break;
                     }
                 }
             }
         }
-        (next.kind, next.contents) = scan.finish(id).map_err(|why| Fault::corrupt(&key, why))?;
+        (next.kind, next.contents) = scan.finish(id).map_err(|why| StoreError::corrupt(&key, why))?;
         if let Some(other) = scanned.take() {
             next.uploads.extend(other.uploads);
             next.size += other.size;
         }
         scanned = Some(next);
     }
-    let missing = || Fault::corrupt(&Key::Object(Space::First, project, id).to_string(), "it is missing");
+    let missing = || StoreError::corrupt(&Key::Object(Space::First, project, id).to_string(), "it is missing");
     scanned.ok_or_else(missing)
 }
 

@@ -13,10 +13,10 @@ pub use log::Log;
 
 use crate::clock::Timestamp;
 use crate::env::Env;
-use crate::fsck::{self, Checked};
-use crate::gc::{self, Step, Wanted};
+use crate::fsck::{self, CheckReport};
+use crate::gc::{self, GcReport, GcRequest};
 use crate::id;
-use crate::store::{Fault, list_all};
+use crate::store::{StoreError, list_all};
 use std::collections::HashSet;
 use std::fmt;
 
@@ -41,7 +41,7 @@ const PAGE: usize = 1000;
 
 /// Where an area keeps what, below the version of its format. Each list is sorted, and no prefix is
 /// one of another.
-pub struct Plan {
+pub struct KeyLayout {
     /// Prefixes of the roots that reach blobs.
     pub roots: Vec<String>,
     /// Prefixes of those that reach none, which are only checked.
@@ -54,19 +54,19 @@ pub struct Plan {
 
 /// A place that is visited.
 #[derive(Debug, Clone, Copy)]
-pub enum Place<'a> {
+pub enum Node<'a> {
     Root(&'a str),
-    Blob(&'a Mark),
+    Blob(&'a BlobId),
 }
 
 /// What an area tells about what it stores.
-pub trait Keeper {
-    fn plan(&self) -> Plan;
+pub trait Roots {
+    fn plan(&self) -> KeyLayout;
 
     /// Reads what is at a place and marks the blobs that it names, all of them or nothing; a fault if
-    /// that cannot be told. False means that a root's key is none. With [`Visit::check`], everything
+    /// that cannot be told. False means that a root's key is none. With [`Tracer::check`], everything
     /// that no other visit reads is read and checked, too.
-    fn visit(&self, place: Place, visit: &mut Visit) -> Result<bool, Fault>;
+    fn visit(&self, place: Node, visit: &mut Tracer) -> Result<bool, StoreError>;
 
     /// Whether marked blobs name others, so that they have to be visited.
     fn follows(&self) -> bool {
@@ -75,41 +75,41 @@ pub trait Keeper {
 
     /// The blob that a key below one of the plan's prefixes is of, without that prefix (`rest`);
     /// `None` is never removed. Blobs that have one id live and die together.
-    fn mark(&self, _prefix: &str, rest: &str) -> Option<Mark> {
-        Mark::of_id(rest.split('/').next()?)
+    fn mark(&self, _prefix: &str, rest: &str) -> Option<BlobId> {
+        BlobId::of_id(rest.split('/').next()?)
     }
 
     /// Whether a blob that a run has not marked is garbage. It must be so old that whoever wrote it
     /// has put it into a root by then or never will.
-    fn is_garbage(&self, _prefix: &str, mark: &Mark, run_began: Timestamp) -> bool {
+    fn is_garbage(&self, _prefix: &str, mark: &BlobId, run_began: Timestamp) -> bool {
         mark.is_older(run_began, gc::GRACE)
     }
 
     /// A step of removing garbage.
-    fn collect(&self, env: &Env, wanted: &Wanted) -> Result<Step, Stopped> {
+    fn collect(&self, env: &Env, wanted: &GcRequest) -> Result<GcReport, StepError> {
         gc::step(env, self, wanted)
     }
 
     /// A step of checking everything.
-    fn check(&self, env: &Env, cursor: Option<&str>) -> Result<Checked, Stopped> {
+    fn check(&self, env: &Env, cursor: Option<&str>) -> Result<CheckReport, StepError> {
         fsck::step(env, self, cursor)
     }
 }
 
 /// What tells a blob from all others: a time-ordered id, or what an area makes it of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Mark(pub [u8; Mark::LENGTH]);
+pub struct BlobId(pub [u8; BlobId::LENGTH]);
 
-impl Mark {
+impl BlobId {
     /// Bytes.
     pub const LENGTH: usize = 32;
 
     /// That of a time-ordered id; the last half is zeros.
     pub fn of_id(id: &str) -> Option<Self> {
-        let mut bytes = [0; Mark::LENGTH];
+        let mut bytes = [0; BlobId::LENGTH];
         let digits = id::number(id)?.to_be_bytes();
         bytes.iter_mut().zip(digits).for_each(|(byte, digit)| *byte = digit);
-        Some(Mark(bytes))
+        Some(BlobId(bytes))
     }
 
     /// The id that this is the mark of; `None` if it is of none.
@@ -126,8 +126,8 @@ impl Mark {
 
 /// What a visit comes upon.
 #[derive(Default)]
-pub struct Visit {
-    marks: HashSet<Mark>,
+pub struct Tracer {
+    marks: HashSet<BlobId>,
     /// Blobs that were read, and their bytes.
     blobs: u64,
     bytes: u64,
@@ -136,17 +136,17 @@ pub struct Visit {
     problems: Vec<(String, String)>,
 }
 
-impl Visit {
+impl Tracer {
     pub fn new(check: bool) -> Self {
-        Visit { check, ..Visit::default() }
+        Tracer { check, ..Tracer::default() }
     }
 
     /// What is visited names the blobs with this id. What is no id is never removed.
     pub fn reach(&mut self, id: &str) {
-        self.marks.extend(Mark::of_id(id));
+        self.marks.extend(BlobId::of_id(id));
     }
 
-    pub fn mark(&mut self, mark: Mark) {
+    pub fn mark(&mut self, mark: BlobId) {
         self.marks.insert(mark);
     }
 
@@ -162,10 +162,10 @@ impl Visit {
     }
 
     /// Goes on after what is no more than damage.
-    pub fn note<T>(&mut self, outcome: Result<T, Fault>) -> Result<Option<T>, Fault> {
+    pub fn note<T>(&mut self, outcome: Result<T, StoreError>) -> Result<Option<T>, StoreError> {
         match outcome {
             Ok(value) => Ok(Some(value)),
-            Err(Fault::Corrupt { key, why }) => {
+            Err(StoreError::Corrupt { key, why }) => {
                 self.found(key, why);
                 Ok(None)
             }
@@ -178,7 +178,7 @@ impl Visit {
     }
 
     /// Adds what another visit came upon.
-    pub(crate) fn extend(&mut self, other: Visit) {
+    pub(crate) fn extend(&mut self, other: Tracer) {
         self.marks.extend(other.marks);
         self.blobs += other.blobs;
         self.bytes += other.bytes;
@@ -188,15 +188,15 @@ impl Visit {
 
 /// Why there is no step.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Stopped {
+pub enum StepError {
     /// Not a cursor of a run that goes on.
     Cursor,
-    Fault(Fault),
+    Store(StoreError),
 }
 
-impl From<Fault> for Stopped {
-    fn from(fault: Fault) -> Self {
-        Stopped::Fault(fault)
+impl From<StoreError> for StepError {
+    fn from(fault: StoreError) -> Self {
+        StepError::Store(fault)
     }
 }
 
@@ -224,13 +224,13 @@ pub enum Phase {
 
 impl Cursor {
     /// That of a run, or a new one; refused if the run took too long.
-    pub fn of(env: &Env, text: Option<&str>) -> Result<Self, Stopped> {
+    pub fn of(env: &Env, text: Option<&str>) -> Result<Self, StepError> {
         let cursor = match text {
             None => Cursor { run: env.id(), phase: Phase::Roots { written: 0 }, after: String::new() },
-            Some(text) => Cursor::parse(text).ok_or(Stopped::Cursor)?,
+            Some(text) => Cursor::parse(text).ok_or(StepError::Cursor)?,
         };
         let age = env.now.millis() - cursor.began()?.millis();
-        if age.abs() > LONGEST_RUN { Err(Stopped::Cursor) } else { Ok(cursor) }
+        if age.abs() > LONGEST_RUN { Err(StepError::Cursor) } else { Ok(cursor) }
     }
 
     fn parse(text: &str) -> Option<Self> {
@@ -248,8 +248,8 @@ impl Cursor {
         Some(Cursor { run: run.to_owned(), phase, after: after.to_owned() })
     }
 
-    pub fn began(&self) -> Result<Timestamp, Stopped> {
-        id::number(&self.run).map(id::made_at).ok_or(Stopped::Cursor)
+    pub fn began(&self) -> Result<Timestamp, StepError> {
+        id::number(&self.run).map(id::made_at).ok_or(StepError::Cursor)
     }
 }
 
@@ -266,7 +266,7 @@ impl fmt::Display for Cursor {
 
 /// What a step of the walk did.
 #[derive(Default)]
-pub struct Walked {
+pub struct Progress {
     pub roots: u64,
     pub blobs: u64,
     pub bytes: u64,
@@ -275,16 +275,16 @@ pub struct Walked {
 }
 
 /// A function that does a visit.
-pub type Visitor<'a> = dyn FnMut(Place, &mut Visit) -> Result<bool, Fault> + 'a;
+pub type Visitor<'a> = dyn FnMut(Node, &mut Tracer) -> Result<bool, StoreError> + 'a;
 
 /// One step: visits the next places, and moves `cursor` on. A check visits the records, too.
-pub fn step<K: Keeper + ?Sized>(
+pub fn step<K: Roots + ?Sized>(
     env: &Env,
     keeper: &K,
     cursor: &mut Cursor,
     check: bool,
     visitor: &mut Visitor,
-) -> Result<Walked, Stopped> {
+) -> Result<Progress, StepError> {
     let mut plan = keeper.plan();
     let log = Log::of(env, &plan, &cursor.run);
     if check {
@@ -294,26 +294,26 @@ pub fn step<K: Keeper + ?Sized>(
     match cursor.phase {
         Phase::Roots { written } => visit_roots(env, keeper, &plan, &log, cursor, written, visitor),
         Phase::Blobs { written, visited } => visit_blobs(env, &log, cursor, written, visited, visitor),
-        Phase::Sweep => Err(Stopped::Cursor),
+        Phase::Sweep => Err(StepError::Cursor),
     }
 }
 
-fn visit_roots<K: Keeper + ?Sized>(
+fn visit_roots<K: Roots + ?Sized>(
     env: &Env,
     keeper: &K,
-    plan: &Plan,
+    plan: &KeyLayout,
     log: &Log,
     cursor: &mut Cursor,
     mut written: u64,
     visitor: &mut Visitor,
-) -> Result<Walked, Stopped> {
+) -> Result<Progress, StepError> {
     let prefixes: Vec<&str> = plan.roots.iter().map(String::as_str).collect();
     let keys = list_all(&*env.store, &prefixes, &cursor.after, ROOTS)?;
-    let mut walked = Walked::default();
-    let mut visit = Visit::default();
+    let mut walked = Progress::default();
+    let mut visit = Tracer::default();
     let mut left = keys.len();
     for key in &keys {
-        walked.roots += u64::from(visitor(Place::Root(key), &mut visit)?);
+        walked.roots += u64::from(visitor(Node::Root(key), &mut visit)?);
         left -= 1;
         cursor.after.clone_from(key);
         if visit.marks.len() >= MARKS || visit.bytes >= BYTES {
@@ -339,27 +339,27 @@ fn visit_blobs(
     mut written: u64,
     mut visited: usize,
     visitor: &mut Visitor,
-) -> Result<Walked, Stopped> {
+) -> Result<Progress, StepError> {
     let keys = log.keys()?;
     // Fewer than were counted mean that marks are gone. More were left by a step that was repeated,
     // and may lie before the place that the walk has come to.
     if keys.len() as u64 != written {
-        return Err(Stopped::Cursor);
+        return Err(StepError::Cursor);
     }
     let (mut known, knows_all) = log.latest(&keys)?;
-    let mut visit = Visit::default();
+    let mut visit = Tracer::default();
     // What is found is visited at once, or else a long chain would take a step for each link.
     let (mut queue, mut visited_now) = (Vec::new(), Vec::new());
     let first = keys.partition_point(|key| *key <= cursor.after);
     let mut todo = keys.iter().skip(first).filter(|key| !log.is_visited(key));
-    let (mut page, mut at): (Option<&String>, Vec<Mark>) = (None, Vec::new());
+    let (mut page, mut at): (Option<&String>, Vec<BlobId>) = (None, Vec::new());
     let mut is_end = false;
     for _ in 0..BLOBS {
         if visit.bytes >= BYTES || queue.len() + visited_now.len() >= MARKS {
             break;
         }
         if let Some(mark) = queue.pop() {
-            visitor(Place::Blob(&mark), &mut visit)?;
+            visitor(Node::Blob(&mark), &mut visit)?;
             visited_now.push(mark);
         } else {
             while visited >= at.len() {
@@ -374,12 +374,12 @@ fn visit_blobs(
                 is_end = true;
                 break;
             };
-            visitor(Place::Blob(mark), &mut visit)?;
+            visitor(Node::Blob(mark), &mut visit)?;
             visited += 1;
         }
         queue.extend(visit.marks.drain().filter(|mark| known.insert(*mark)));
     }
-    let mut walked = Walked { blobs: visit.blobs, bytes: visit.bytes, ..Walked::default() };
+    let mut walked = Progress { blobs: visit.blobs, bytes: visit.bytes, ..Progress::default() };
     let (mut queue, mut visited_now) = (HashSet::from_iter(queue), HashSet::from_iter(visited_now));
     if !knows_all {
         log.retain_new(&mut queue)?;

@@ -1,8 +1,8 @@
 //! How the catalog follows the records.
 //!
 //! Whoever changes records says so first ([`announce`]), then changes them, and then has the
-//! catalog follow ([`Announcement::settle`]), which reads the records anew. If that last step never
-//! comes, because the host was killed or storage failed, the announcement stays, and the next one
+//! catalog follow ([`IntentLog::settle`]), which reads the records anew. If that last step never
+//! comes, because the host was killed or storage failed, the intents stays, and the next one
 //! to settle has the catalog follow for both.
 //!
 //! Whose revision wins does not depend on who wrote a record last: every revision is made of the
@@ -12,13 +12,13 @@ use super::load::{blob, manifest};
 use super::row;
 use crate::member::{self, Source};
 use crate::store::catalog::{
-    Announced, Key as RowKey, Manifest, MemberRow, NamespaceRow, Part, ProjectRow, Retired, Root, Row,
+    Intent, Key as RowKey, Manifest, MemberRow, NamespaceRow, Part, ProjectRow, Retired, Root, Row,
 };
 use crate::store::{self, Key};
 use crate::user;
 use kit::gc;
 use kit::root::{self, Decision};
-use kit::store::Fault;
+use kit::store::StoreError;
 use kit::{Env, Timestamp};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,7 +29,7 @@ const MAX_ROWS: usize = 4096;
 /// How long blobs of a former revision are kept for those who are reading them, in milliseconds.
 const KEEP: i64 = 60_000;
 
-/// An announcement of which nothing was heard for so long, in milliseconds, will not be settled by
+/// An intents of which nothing was heard for so long, in milliseconds, will not be settled by
 /// whoever made it. A batch of changes takes seconds.
 const ABANDONED: i64 = 15 * 60_000;
 
@@ -78,7 +78,7 @@ impl Changes {
     }
 
     /// Adds the personal namespaces that the users have now.
-    fn resolve(&mut self, env: &Env) -> Result<(), Fault> {
+    fn resolve(&mut self, env: &Env) -> Result<(), StoreError> {
         for id in &self.users {
             self.namespaces.extend(user::by_id(env, *id)?.map(|user| user.namespace_id));
         }
@@ -88,35 +88,35 @@ impl Changes {
 
 /// Changes that were announced and are not settled yet.
 #[must_use = "the catalog follows when this is settled"]
-pub struct Announcement {
+pub struct IntentLog {
     changes: Changes,
     /// The blob with them; `None` if there are none.
     blob: Option<String>,
 }
 
-/// Says which records are about to change. 1 blob and a swap, and a read for each user.
-pub fn announce(env: &Env, mut changes: Changes) -> Result<Announcement, Fault> {
-    if changes.is_empty() {
-        return Ok(Announcement { changes, blob: None });
-    }
-    // A user who is to be deleted has a namespace now and none after.
-    changes.resolve(env)?;
-    let id = write_blob(env, &serde_json::to_vec(&changes).unwrap_or_default())?;
-    update_announced(env, |announced| {
-        if !announced.iter().any(|other| other.blob == id) {
-            announced.push(Announced { at: env.now, blob: id.clone() });
+impl IntentLog {
+    /// Says which records are about to change. 1 blob and a swap, and a read for each user.
+    pub fn begin(env: &Env, mut changes: Changes) -> Result<IntentLog, StoreError> {
+        if changes.is_empty() {
+            return Ok(IntentLog { changes, blob: None });
         }
-    })?;
-    Ok(Announcement { changes, blob: Some(id) })
-}
+        // A user who is to be deleted has a namespace now and none after.
+        changes.resolve(env)?;
+        let id = write_blob(env, &serde_json::to_vec(&changes).unwrap_or_default())?;
+        update_announced(env, |announced| {
+            if !announced.iter().any(|other| other.blob == id) {
+                announced.push(Intent { at: env.now, blob: id.clone() });
+            }
+        })?;
+        Ok(IntentLog { changes, blob: Some(id) })
+    }
 
-impl Announcement {
     /// Has the catalog follow the records as they are now, these and those that others announced
     /// and left.
-    pub fn settle(self, env: &Env) -> Result<(), Fault> {
+    pub fn commit(self, env: &Env) -> Result<(), StoreError> {
         let Some(own) = self.blob else { return Ok(()) };
         let mut changes = self.changes;
-        let announced = store::read::<Vec<Announced>>(env, &Key::CatalogChanges)?.unwrap_or_default();
+        let announced = store::read::<Vec<Intent>>(env, &Key::CatalogChanges)?.unwrap_or_default();
         let mut settled = vec![own];
         for other in announced {
             if settled.contains(&other.blob) {
@@ -140,15 +140,15 @@ fn is_older(at: Timestamp, now: Timestamp, millis: i64) -> bool {
     now.millis().saturating_sub(at.millis()) > millis
 }
 
-fn update_announced(env: &Env, change: impl Fn(&mut Vec<Announced>)) -> Result<(), Fault> {
-    store::update(env, &Key::CatalogChanges, |current: Option<Vec<Announced>>| {
+fn update_announced(env: &Env, change: impl Fn(&mut Vec<Intent>)) -> Result<(), StoreError> {
+    store::update(env, &Key::CatalogChanges, |current: Option<Vec<Intent>>| {
         let mut announced = current.unwrap_or_default();
         change(&mut announced);
         announced
     })
 }
 
-fn write_blob(env: &Env, content: &[u8]) -> Result<String, Fault> {
+fn write_blob(env: &Env, content: &[u8]) -> Result<String, StoreError> {
     let id = env.id();
     env.store.set(&Key::CatalogBlob(&id).to_string(), content)?;
     Ok(id)
@@ -156,7 +156,7 @@ fn write_blob(env: &Env, content: &[u8]) -> Result<String, Fault> {
 
 /// Makes the next revision, unless it would be the same. What was written for one that was
 /// overtaken stays as garbage until it is collected: a swap that is reported lost may have taken place.
-fn follow(env: &Env, changes: &Changes) -> Result<(), Fault> {
+fn follow(env: &Env, changes: &Changes) -> Result<(), StoreError> {
     root::update(&*env.store, &Key::Catalog.to_string(), |current: Option<Root>| {
         let revision = current.map(|root| root.revision).unwrap_or_default();
         let old = manifest(env, &revision)?;
@@ -173,7 +173,7 @@ fn follow(env: &Env, changes: &Changes) -> Result<(), Fault> {
             return Ok(Decision::Done(()));
         }
         if gc::is_too_late(env) {
-            return Err(Fault::TooLate);
+            return Err(StoreError::TooLate);
         }
         for done in new.retired.extract_if(.., |retired| is_older(retired.at, env.now, KEEP)) {
             done.blobs.iter().try_for_each(|id| env.store.delete(&Key::CatalogBlob(id).to_string()))?;
@@ -188,8 +188,8 @@ fn follow(env: &Env, changes: &Changes) -> Result<(), Fault> {
 /// New rows by key; `None` removes one.
 type Rows<R> = BTreeMap<RowKey, Option<R>>;
 
-fn namespace_rows(env: &Env, changes: &Changes) -> Result<Rows<NamespaceRow>, Fault> {
-    let row = |id: &u64| -> Result<(RowKey, Option<NamespaceRow>), Fault> {
+fn namespace_rows(env: &Env, changes: &Changes) -> Result<Rows<NamespaceRow>, StoreError> {
+    let row = |id: &u64| -> Result<(RowKey, Option<NamespaceRow>), StoreError> {
         let Some(record) = store::read::<store::Namespace>(env, &Key::Namespace(*id))? else {
             return Ok(((*id, 0), None));
         };
@@ -199,15 +199,15 @@ fn namespace_rows(env: &Env, changes: &Changes) -> Result<Rows<NamespaceRow>, Fa
     changes.namespaces.iter().map(row).collect()
 }
 
-fn project_rows(env: &Env, changes: &Changes) -> Result<Rows<ProjectRow>, Fault> {
-    let row = |id: &u64| -> Result<(RowKey, Option<ProjectRow>), Fault> {
+fn project_rows(env: &Env, changes: &Changes) -> Result<Rows<ProjectRow>, StoreError> {
+    let row = |id: &u64| -> Result<(RowKey, Option<ProjectRow>), StoreError> {
         let record = store::read::<store::Project>(env, &Key::Project(*id))?;
         Ok(((*id, 0), record.map(|record| row::project(*id, record))))
     };
     changes.projects.iter().map(row).collect()
 }
 
-fn member_rows(env: &Env, changes: &Changes) -> Result<Rows<MemberRow>, Fault> {
+fn member_rows(env: &Env, changes: &Changes) -> Result<Rows<MemberRow>, StoreError> {
     let mut by_user: BTreeMap<u64, Vec<RowKey>> = BTreeMap::new();
     changes.members.iter().for_each(|key| by_user.entry(key.1).or_default().push(*key));
     let mut rows = Rows::new();
@@ -230,7 +230,7 @@ struct Update<'a> {
 
 impl Update<'_> {
     /// The parts of a table after a change; those without a changed row stay as they are.
-    fn table<R: Row>(&mut self, parts: &[Part], mut rows: Rows<R>) -> Result<Vec<Part>, Fault> {
+    fn table<R: Row>(&mut self, parts: &[Part], mut rows: Rows<R>) -> Result<Vec<Part>, StoreError> {
         if parts.is_empty() {
             return self.write(rows.into_values().flatten().collect());
         }
@@ -245,7 +245,7 @@ impl Update<'_> {
                 new.push(part.clone());
                 continue;
             }
-            let damaged = || Fault::corrupt(&Key::CatalogBlob(&part.blob).to_string(), "no such rows");
+            let damaged = || StoreError::corrupt(&Key::CatalogBlob(&part.blob).to_string(), "no such rows");
             let before: Vec<R> = R::decode(&blob(self.env, &part.blob)?).ok_or_else(damaged)?;
             let after = merge(&before, changed);
             if after == before {
@@ -258,7 +258,7 @@ impl Update<'_> {
         Ok(new)
     }
 
-    fn write<R: Row>(&mut self, rows: Vec<R>) -> Result<Vec<Part>, Fault> {
+    fn write<R: Row>(&mut self, rows: Vec<R>) -> Result<Vec<Part>, StoreError> {
         let size = if rows.len() > MAX_ROWS { MAX_ROWS / 2 } else { MAX_ROWS };
         let mut parts = Vec::new();
         for rows in rows.chunks(size) {

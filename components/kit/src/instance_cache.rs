@@ -7,9 +7,9 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 #[derive(Default)]
-pub struct Memory(RefCell<HashMap<TypeId, Rc<dyn Any>>>);
+pub struct InstanceCache(RefCell<HashMap<TypeId, Rc<dyn Any>>>);
 
-impl Memory {
+impl InstanceCache {
     /// The value of this type, if one was kept.
     pub fn get<T: 'static>(&self) -> Option<Rc<T>> {
         let kept = self.0.borrow().get(&TypeId::of::<T>())?.clone();
@@ -28,11 +28,11 @@ mod tests {
 
     #[test]
     fn one_value_of_each_type() {
-        let memory = Memory::default();
-        assert_eq!(memory.get::<u32>(), None);
-        memory.put(Rc::new(1_u32));
-        memory.put(Rc::new(2_u32));
-        memory.put(Rc::new("x"));
-        assert_eq!((memory.get::<u32>().as_deref(), memory.get::<&str>().as_deref()), (Some(&2), Some(&"x")));
+        let cache = InstanceCache::default();
+        assert_eq!(cache.get::<u32>(), None);
+        cache.put(Rc::new(1_u32));
+        cache.put(Rc::new(2_u32));
+        cache.put(Rc::new("x"));
+        assert_eq!((cache.get::<u32>().as_deref(), cache.get::<&str>().as_deref()), (Some(&2), Some(&"x")));
     }
 }

@@ -5,10 +5,10 @@ use super::record::{MergeRequestRecord, NamesRecord};
 use super::space::{self, Space, Turn};
 use super::{Key, PREFIX, object};
 use crate::git::{self, Id, Link};
-use kit::gc::{self, GRACE, Step, Wanted};
+use kit::gc::{self, GRACE, GcReport, GcRequest};
+use kit::reachability::{BlobId, KeyLayout, LONGEST_RUN, Node, Roots, StepError, Tracer};
 use kit::root;
-use kit::store::Fault;
-use kit::walk::{Keeper, LONGEST_RUN, Mark, Place, Plan, Stopped, Visit};
+use kit::store::StoreError;
 use kit::{Env, Timestamp};
 use serde::de::DeserializeOwned;
 
@@ -31,7 +31,7 @@ pub struct Repositories<'a> {
 }
 
 impl<'a> Repositories<'a> {
-    pub fn new(env: &'a Env) -> Result<Self, Fault> {
+    pub fn new(env: &'a Env) -> Result<Self, StoreError> {
         Ok(Repositories { env, turn: space::turn(env)? })
     }
 
@@ -40,7 +40,7 @@ impl<'a> Repositories<'a> {
     }
 
     /// Whether objects are followed: only for a sweep of them, or for a check.
-    fn follows_objects(&self, visit: &Visit) -> bool {
+    fn follows_objects(&self, visit: &Tracer) -> bool {
         visit.check || self.sweeps(self.env.now)
     }
 }
@@ -52,26 +52,26 @@ enum Marked {
 }
 
 /// Project and id, and what kind of mark it is in the last byte: that of a time-ordered id has 0.
-fn mark_object(project: u64, id: Id) -> Mark {
+fn mark_object(project: u64, id: Id) -> BlobId {
     mark(project, id, 1)
 }
 
 /// The id of a discussion has as many bytes as that of an object.
-fn mark_discussion(id: Id) -> Mark {
+fn mark_discussion(id: Id) -> BlobId {
     mark(0, id, 2)
 }
 
-fn mark(project: u64, id: Id, kind: u8) -> Mark {
-    let mut bytes = [0; Mark::LENGTH];
+fn mark(project: u64, id: Id, kind: u8) -> BlobId {
+    let mut bytes = [0; BlobId::LENGTH];
     let filled = project.to_be_bytes().into_iter().chain(*id.bytes());
     bytes.iter_mut().zip(filled).for_each(|(byte, filled)| *byte = filled);
     if let Some(last) = bytes.last_mut() {
         *last = kind;
     }
-    Mark(bytes)
+    BlobId(bytes)
 }
 
-fn read_mark(mark: &Mark) -> Option<Marked> {
+fn read_mark(mark: &BlobId) -> Option<Marked> {
     let (project, rest) = mark.0.split_first_chunk()?;
     let (id, rest) = rest.split_first_chunk()?;
     match rest.last()? {
@@ -81,13 +81,13 @@ fn read_mark(mark: &Mark) -> Option<Marked> {
     }
 }
 
-impl Keeper for Repositories<'_> {
-    fn plan(&self) -> Plan {
+impl Roots for Repositories<'_> {
+    fn plan(&self) -> KeyLayout {
         let below = |kinds: &[&str]| kinds.iter().map(|kind| format!("{PREFIX}{kind}")).collect();
         let mut blobs = SPACES.map(|(prefix, _)| prefix).to_vec();
         blobs.extend([DISCUSSIONS, PAGES, LEFT, LOCATORS]);
         blobs.sort_unstable();
-        Plan {
+        KeyLayout {
             // Former heads last: a branch that is moved while roots are visited is seen where it was
             // or in what it left.
             roots: below(&["discussions/", "ref/", LEFT]),
@@ -97,10 +97,10 @@ impl Keeper for Repositories<'_> {
         }
     }
 
-    fn visit(&self, place: Place, visit: &mut Visit) -> Result<bool, Fault> {
+    fn visit(&self, place: Node, visit: &mut Tracer) -> Result<bool, StoreError> {
         match place {
-            Place::Root(key) => self.root(key, visit),
-            Place::Blob(mark) => {
+            Node::Root(key) => self.root(key, visit),
+            Node::Blob(mark) => {
                 match read_mark(mark) {
                     Some(Marked::Object(project, id)) if self.follows_objects(visit) => {
                         self.object(project, id, visit)?;
@@ -117,7 +117,7 @@ impl Keeper for Repositories<'_> {
         true
     }
 
-    fn mark(&self, prefix: &str, rest: &str) -> Option<Mark> {
+    fn mark(&self, prefix: &str, rest: &str) -> Option<BlobId> {
         match prefix.strip_prefix(PREFIX)? {
             "object/" | "object2/" => {
                 let (project, id) = rest.split_once('/')?;
@@ -129,11 +129,11 @@ impl Keeper for Repositories<'_> {
                 let locator: Option<LocatorRecord> = root::read(&*self.env.store, &format!("{prefix}{rest}")).ok()?;
                 Id::parse(&locator?.discussion).map(mark_discussion)
             }
-            _ => Mark::of_id(rest.split('/').next()?),
+            _ => BlobId::of_id(rest.split('/').next()?),
         }
     }
 
-    fn is_garbage(&self, prefix: &str, mark: &Mark, began: Timestamp) -> bool {
+    fn is_garbage(&self, prefix: &str, mark: &BlobId, began: Timestamp) -> bool {
         let Some(kind) = prefix.strip_prefix(PREFIX) else { return false };
         if let Some((_, space)) = SPACES.iter().find(|(prefix, _)| *prefix == kind) {
             return self.turn.is_some_and(|turn| turn.sweeps(began) && turn.current != *space);
@@ -145,7 +145,7 @@ impl Keeper for Repositories<'_> {
         }
     }
 
-    fn collect(&self, env: &Env, wanted: &Wanted) -> Result<Step, Stopped> {
+    fn collect(&self, env: &Env, wanted: &GcRequest) -> Result<GcReport, StepError> {
         if wanted.cursor.is_none() && !wanted.dry_run {
             space::change_roles(env)?;
         }
@@ -162,11 +162,11 @@ impl Keeper for Repositories<'_> {
 }
 
 impl Repositories<'_> {
-    fn read<R: DeserializeOwned>(&self, key: &str) -> Result<R, Fault> {
-        root::read(&*self.env.store, key)?.ok_or_else(|| Fault::corrupt(key, "it is missing"))
+    fn read<R: DeserializeOwned>(&self, key: &str) -> Result<R, StoreError> {
+        root::read(&*self.env.store, key)?.ok_or_else(|| StoreError::corrupt(key, "it is missing"))
     }
 
-    fn root(&self, key: &str, visit: &mut Visit) -> Result<bool, Fault> {
+    fn root(&self, key: &str, visit: &mut Tracer) -> Result<bool, StoreError> {
         let Some((kind, name)) = key.strip_prefix(PREFIX).and_then(|rest| rest.split_once('/')) else {
             return Ok(false);
         };
@@ -176,7 +176,7 @@ impl Repositories<'_> {
         }
         let project = || {
             let number = name.split('/').next().and_then(|number| number.parse::<u64>().ok());
-            number.ok_or_else(|| Fault::corrupt(key, "no project has such a number"))
+            number.ok_or_else(|| StoreError::corrupt(key, "no project has such a number"))
         };
         match kind {
             "discussions" => self.list(key, visit)?,
@@ -202,7 +202,7 @@ impl Repositories<'_> {
     }
 
     /// The discussions of a merge request.
-    fn list(&self, key: &str, visit: &mut Visit) -> Result<(), Fault> {
+    fn list(&self, key: &str, visit: &mut Tracer) -> Result<(), StoreError> {
         let ListRecord { pages, last } = self.read(key)?;
         let mut reach = |discussions: &[String]| {
             discussions.iter().filter_map(|id| Id::parse(id)).for_each(|id| visit.mark(mark_discussion(id)));
@@ -216,7 +216,7 @@ impl Repositories<'_> {
     }
 
     /// The file that was commented on, as it was then.
-    fn discussion(&self, id: Id, visit: &mut Visit) -> Result<(), Fault> {
+    fn discussion(&self, id: Id, visit: &mut Tracer) -> Result<(), StoreError> {
         let key = Key::Discussion(&id.to_string()).to_string();
         if let Some(file) = self.read::<DiscussionRecord>(&key)?.into_discussion(&id.to_string()).file {
             visit.mark(mark_object(file.project_id, file.blob));
@@ -225,7 +225,7 @@ impl Repositories<'_> {
     }
 
     /// A discussion that no list names was never listed if it was begun that long ago.
-    fn is_old_discussion(&self, mark: &Mark, began: Timestamp) -> bool {
+    fn is_old_discussion(&self, mark: &BlobId, began: Timestamp) -> bool {
         let Some(Marked::Discussion(id)) = read_mark(mark) else { return false };
         let key = Key::Discussion(&id.to_string()).to_string();
         match root::read::<DiscussionRecord>(&*self.env.store, &key) {
@@ -237,12 +237,12 @@ impl Repositories<'_> {
     }
 
     /// What an object names. A parent that is not there ends a history that was cut short.
-    fn object(&self, project: u64, id: Id, visit: &mut Visit) -> Result<(), Fault> {
+    fn object(&self, project: u64, id: Id, visit: &mut Tracer) -> Result<(), StoreError> {
         let scanned = object::scan(self.env, project, id, visit.check)?;
         visit.read(scanned.size);
         scanned.uploads.iter().for_each(|upload| visit.reach(upload));
         let Some(contents) = scanned.contents else { return Ok(()) };
-        let corrupt = |why: String| Fault::corrupt(&Key::Object(Space::First, project, id).to_string(), why);
+        let corrupt = |why: String| StoreError::corrupt(&Key::Object(Space::First, project, id).to_string(), why);
         let links = git::links(scanned.kind, contents);
         for link in links.ok_or_else(|| corrupt(format!("it is not a {}", scanned.kind.as_str())))? {
             match link {

@@ -11,10 +11,10 @@ use crate::access::Role;
 use crate::member::{self, Membership, Source};
 use crate::namespace::{self, Details, NewGroup, Visibility};
 use crate::project::{self, Analytics, FeatureAccess, JobTokens, NewProject};
-use crate::token::{self, Fingerprint, Holder, Token};
+use crate::token::{self, Fingerprint, Subject, Token};
 use crate::user::{self, NewUser, State};
 use kit::Env;
-use kit::double::{MemoryStore, env};
+use kit::testing::{MemoryStore, env};
 
 pub fn forge() -> Env {
     let env = env(MemoryStore::default(), &[("bootstrap_admin_token", "bootstrap-secret")]);
@@ -100,9 +100,9 @@ pub fn set_membership(env: &Env, user_id: u64, source: Source, membership: Optio
     member::save(env, user_id, &[(source, membership)].into()).unwrap();
 }
 
-pub fn new_token(holder: Holder, scopes: &[&str]) -> Token {
+pub fn new_token(subject: Subject, scopes: &[&str]) -> Token {
     let scopes = scopes.iter().map(|scope| (*scope).to_owned()).collect();
-    Token { holder, name: "test".into(), scopes, expires_at: None, revoked: false }
+    Token { subject, name: "test".into(), scopes, expires_at: None, revoked: false }
 }
 
 pub fn issue(env: &Env, text: &str, token: Token) {

@@ -1,6 +1,6 @@
 //! Imports: bodies of one record a line (NDJSON), of any length, and what is told about them.
 
-use crate::body::{Body, Broken};
+use crate::body::{Body, BodyError};
 use crate::error::Error;
 use crate::request::Request;
 use bytes::{Buf, Bytes};
@@ -35,7 +35,7 @@ pub fn check_media_type(request: &Request) -> Result<(), Error> {
 }
 
 /// The lines of a body, as it streams in. Memory is bounded by the longest line.
-pub struct Lines {
+pub struct LineReader {
     body: Body,
     /// In bytes.
     longest: usize,
@@ -55,27 +55,27 @@ pub struct Line {
     /// From 1, blank lines counted.
     pub number: u64,
     /// Without its end.
-    pub text: Result<Bytes, TooLong>,
+    pub text: Result<Bytes, LineTooLong>,
 }
 
 /// A line has more than so many bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TooLong(pub usize);
+pub struct LineTooLong(pub usize);
 
-impl fmt::Display for TooLong {
+impl fmt::Display for LineTooLong {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "the line is longer than {} bytes", self.0)
     }
 }
 
-impl Lines {
+impl LineReader {
     pub fn new(body: Body, longest: usize) -> Self {
         let (chunk, begun) = (Bytes::new(), Vec::new());
-        Lines { body, longest, chunk, begun, too_long: false, count: 0, ended: false }
+        LineReader { body, longest, chunk, begun, too_long: false, count: 0, ended: false }
     }
 
     /// The next line that is not blank.
-    pub async fn next(&mut self) -> Result<Option<Line>, Broken> {
+    pub async fn next(&mut self) -> Result<Option<Line>, BodyError> {
         while !self.ended {
             let text = match memchr::memchr(b'\n', &self.chunk) {
                 Some(end) => {
@@ -115,20 +115,20 @@ impl Lines {
     }
 
     /// The line that ends with this part; it is not copied if it came in one chunk.
-    fn end(&mut self, part: Bytes) -> Result<Bytes, TooLong> {
+    fn end(&mut self, part: Bytes) -> Result<Bytes, LineTooLong> {
         self.count += 1;
         if self.begun.is_empty() && !self.too_long && part.len() <= self.longest {
             return Ok(part);
         }
         self.extend(&part);
         let line = Bytes::from(std::mem::take(&mut self.begun));
-        if std::mem::take(&mut self.too_long) { Err(TooLong(self.longest)) } else { Ok(line) }
+        if std::mem::take(&mut self.too_long) { Err(LineTooLong(self.longest)) } else { Ok(line) }
     }
 }
 
 /// What became of the lines.
 #[derive(Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Report {
+pub struct ImportReport {
     /// How many of each kind were applied.
     imported: BTreeMap<&'static str, u64>,
     failed: u64,
@@ -142,7 +142,7 @@ struct BadLine {
     error: String,
 }
 
-impl Report {
+impl ImportReport {
     pub fn imported(&mut self, kind: &'static str) {
         *self.imported.entry(kind).or_default() += 1;
     }
@@ -164,7 +164,7 @@ mod tests {
 
     fn read(chunks: &[&[u8]], longest: usize) -> Vec<(u64, Option<String>)> {
         let chunks: Vec<_> = chunks.iter().map(|chunk| Ok(Bytes::copy_from_slice(chunk))).collect();
-        let mut lines = Lines::new(Body::pull(chunks.into_iter()), longest);
+        let mut lines = LineReader::new(Body::pull(chunks.into_iter()), longest);
         let mut found = Vec::new();
         while let Some(line) = block_on(lines.next()).unwrap() {
             found.push((line.number, line.text.ok().map(|text| String::from_utf8(text.to_vec()).unwrap())));
@@ -190,15 +190,15 @@ mod tests {
 
     #[test]
     fn a_body_that_breaks_off_is_told_after_the_lines_before() {
-        let chunks = vec![Ok(Bytes::from_static(b"a\nb")), Err(Broken::Peer("gone".into()))];
-        let mut lines = Lines::new(Body::pull(chunks.into_iter()), 8);
+        let chunks = vec![Ok(Bytes::from_static(b"a\nb")), Err(BodyError::Peer("gone".into()))];
+        let mut lines = LineReader::new(Body::pull(chunks.into_iter()), 8);
         assert_eq!(block_on(lines.next()).unwrap().unwrap().number, 1);
-        assert_eq!(block_on(lines.next()), Err(Broken::Peer("gone".into())));
+        assert_eq!(block_on(lines.next()), Err(BodyError::Peer("gone".into())));
     }
 
     #[test]
     fn a_report_is_bounded() {
-        let mut report = Report::default();
+        let mut report = ImportReport::default();
         report.imported("user");
         (1..200).for_each(|line| report.failed(line, "é".repeat(400)));
         let shown = serde_json::to_value(&report).unwrap();

@@ -1,7 +1,7 @@
 use super::*;
-use crate::double::{self, CountingEntropy, FailingStore, MemoryStore, NOW};
 use crate::gc::GRACE;
 use crate::store::Store;
+use crate::testing::{self, CountingEntropy, FailingStore, MemoryStore, NOW};
 use std::rc::Rc;
 
 /// An area of blobs that name other blobs, by numbers; key `root` is a root.
@@ -13,19 +13,19 @@ fn name(number: u64) -> String {
     format!("{:012x}{number:020x}", NOW.millis() - GRACE * 2)
 }
 
-impl Keeper for Graph {
-    fn plan(&self) -> Plan {
-        Plan { roots: vec!["root/".into()], records: vec![], blobs: vec!["blob/".into()], marks: "walk/".into() }
+impl Roots for Graph {
+    fn plan(&self) -> KeyLayout {
+        KeyLayout { roots: vec!["root/".into()], records: vec![], blobs: vec!["blob/".into()], marks: "walk/".into() }
     }
 
-    fn visit(&self, place: Place, visit: &mut Visit) -> Result<bool, Fault> {
+    fn visit(&self, place: Node, visit: &mut Tracer) -> Result<bool, StoreError> {
         let key = match place {
-            Place::Root(key) => key.to_owned(),
-            Place::Blob(mark) => format!("blob/{:032x}", mark.id().unwrap_or_default()),
+            Node::Root(key) => key.to_owned(),
+            Node::Blob(mark) => format!("blob/{:032x}", mark.id().unwrap_or_default()),
         };
-        let names = self.store.get(&key)?.ok_or_else(|| Fault::corrupt(&key, "it is missing"))?;
+        let names = self.store.get(&key)?.ok_or_else(|| StoreError::corrupt(&key, "it is missing"))?;
         visit.read(names.len());
-        let names: Vec<u64> = serde_json::from_slice(&names).map_err(|why| Fault::corrupt(&key, why))?;
+        let names: Vec<u64> = serde_json::from_slice(&names).map_err(|why| StoreError::corrupt(&key, why))?;
         names.iter().for_each(|number| visit.reach(&name(*number)));
         Ok(true)
     }
@@ -59,18 +59,18 @@ impl Forest {
     }
 
     fn env(&self, store: impl Store + 'static) -> Env {
-        Env { entropy: self.entropy.clone(), ..double::env(store, &[]) }
+        Env { entropy: self.entropy.clone(), ..testing::env(store, &[]) }
     }
 
     /// A whole run of removing garbage: how many steps it had.
-    fn sweep(&self) -> Result<u64, Stopped> {
+    fn sweep(&self) -> Result<u64, StepError> {
         self.sweep_on(self.store.clone())
     }
 
-    fn sweep_on(&self, store: impl Store + 'static) -> Result<u64, Stopped> {
+    fn sweep_on(&self, store: impl Store + 'static) -> Result<u64, StepError> {
         let env = self.env(store);
         let graph = Graph { store: env.store.clone() };
-        let mut wanted = Wanted { no_wait: true, ..Wanted::default() };
+        let mut wanted = GcRequest { no_wait: true, ..GcRequest::default() };
         for steps in 1.. {
             wanted.cursor = gc::step(&env, &graph, &wanted)?.cursor;
             if wanted.cursor.is_none() {
@@ -83,7 +83,7 @@ impl Forest {
     fn check(&self) -> (u64, u64, Vec<String>) {
         let env = self.env(self.store.clone());
         let graph = Graph { store: env.store.clone() };
-        let (mut cursor, mut sum) = (None, Checked::default());
+        let (mut cursor, mut sum) = (None, CheckReport::default());
         loop {
             let checked = fsck::step(&env, &graph, cursor.as_deref()).unwrap();
             cursor = checked.cursor.clone();
@@ -131,7 +131,7 @@ fn damage_is_told_and_the_check_goes_on_but_nothing_is_swept() {
     forest.store.set(&format!("blob/{}", name(2)), b"{").unwrap();
     let (roots, _, problems) = forest.check();
     assert_eq!((roots, problems.len()), (1, 2), "2 is damaged, 3 is missing: {problems:?}");
-    assert!(matches!(forest.sweep(), Err(Stopped::Fault(Fault::Corrupt { .. }))));
+    assert!(matches!(forest.sweep(), Err(StepError::Store(StoreError::Corrupt { .. }))));
     assert_eq!(forest.blobs(), [1, 2, 9]);
 }
 
@@ -144,17 +144,17 @@ fn a_step_that_is_repeated_is_refused_and_so_is_what_comes_after_two_at_once() {
     let env = forest.env(forest.store.clone());
     let graph = Graph { store: env.store.clone() };
     let step = |cursor: &Option<String>| {
-        let wanted = Wanted { no_wait: true, cursor: cursor.clone(), ..Wanted::default() };
+        let wanted = GcRequest { no_wait: true, cursor: cursor.clone(), ..GcRequest::default() };
         gc::step(&env, &graph, &wanted).map(|step| step.cursor)
     };
     let first = step(&None).unwrap();
     let twin = forest.store.keys().into_iter().find(|key| key.contains("/log/0000000000-")).unwrap();
     let twin = twin.replace("00-", "00-+");
-    forest.store.set(&twin, &Mark::of_id(&name(2)).unwrap().0).unwrap();
-    assert_eq!(step(&first), Err(Stopped::Cursor));
+    forest.store.set(&twin, &BlobId::of_id(&name(2)).unwrap().0).unwrap();
+    assert_eq!(step(&first), Err(StepError::Cursor));
     forest.store.delete(&twin).unwrap();
     assert!(step(&first).unwrap().is_some());
-    assert_eq!(step(&first), Err(Stopped::Cursor));
+    assert_eq!(step(&first), Err(StepError::Cursor));
 }
 
 #[test]
@@ -175,9 +175,9 @@ fn storage_that_fails_anywhere_costs_nothing_that_is_reached() {
 #[test]
 fn marks_of_ids() {
     let id = name(7);
-    let mark = Mark::of_id(&id).unwrap();
+    let mark = BlobId::of_id(&id).unwrap();
     assert_eq!(mark.id().map(|id| format!("{id:032x}")), Some(id));
     assert!(mark.is_older(NOW, GRACE) && !mark.is_older(NOW, GRACE * 2));
-    assert_eq!(Mark([1; Mark::LENGTH]).id(), None);
-    assert_eq!(Mark::of_id("x"), None);
+    assert_eq!(BlobId([1; BlobId::LENGTH]).id(), None);
+    assert_eq!(BlobId::of_id("x"), None);
 }

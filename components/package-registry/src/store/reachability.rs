@@ -5,8 +5,8 @@ use crate::name::PackageName;
 use crate::package::Package;
 use crate::segment::{Index, State};
 use kit::Env;
-use kit::store::Fault;
-use kit::walk::{Plan, Visit};
+use kit::reachability::{KeyLayout, Tracer};
+use kit::store::StoreError;
 
 /// A package's key, and what it says.
 pub struct PackageKey {
@@ -17,7 +17,7 @@ pub struct PackageKey {
 
 /// Up to about `limit` packages whose keys sort after `after`, and the last key that was looked at;
 /// `None` at the end.
-pub fn packages_after(env: &Env, after: &str, limit: usize) -> Result<(Vec<PackageKey>, Option<String>), Fault> {
+pub fn packages_after(env: &Env, after: &str, limit: usize) -> Result<(Vec<PackageKey>, Option<String>), StoreError> {
     let keys = env.store.list(&packages(), after, limit)?;
     let last = keys.last().filter(|_| keys.len() >= limit).cloned();
     let mut found = Vec::new();
@@ -37,7 +37,7 @@ fn packages() -> String {
 }
 
 /// The package that a key is of; `None` for the counter beside it (see [`kit::root::update`]).
-fn read_key(key: &str) -> Result<Option<PackageKey>, Fault> {
+fn read_key(key: &str) -> Result<Option<PackageKey>, StoreError> {
     let read = |key: &str| {
         let (project, name) = key.strip_prefix(&packages())?.split_once('/')?;
         Some((project.parse().ok()?, PackageName::parse(name)?))
@@ -45,14 +45,14 @@ fn read_key(key: &str) -> Result<Option<PackageKey>, Fault> {
     match read(key) {
         Some((project, name)) => Ok(Some(PackageKey { key: key.to_owned(), project, name })),
         None if key.strip_suffix("/init").and_then(read).is_some() => Ok(None),
-        None => Err(Fault::corrupt(key, "no package is called so")),
+        None => Err(StoreError::corrupt(key, "no package is called so")),
     }
 }
 
-/// Where what is kept (see [`kit::walk`]).
-pub fn plan() -> Plan {
+/// Where what is kept (see [`kit::reachability`]).
+pub fn plan() -> KeyLayout {
     let below = |kinds: &[&str]| kinds.iter().map(|kind| format!("{PREFIX}{kind}/")).collect();
-    Plan {
+    KeyLayout {
         roots: below(&["package"]),
         records: Vec::new(),
         blobs: below(&["segment", "upload"]),
@@ -61,30 +61,30 @@ pub fn plan() -> Plan {
 }
 
 /// Marks what a package names; false if the key is not one's.
-pub fn reach(env: &Env, key: &str, visit: &mut Visit) -> Result<bool, Fault> {
+pub fn reach(env: &Env, key: &str, visit: &mut Tracer) -> Result<bool, StoreError> {
     let Some(PackageKey { project, name, .. }) = read_key(key)? else { return Ok(false) };
     // Between two reads a segment may be replaced, and removed by another run.
     let mut seen = None;
     loop {
         let Some(package) = package(env, project, &name)? else { return Ok(true) };
         match reach_from(env, &package, visit) {
-            Err(Fault::Corrupt { .. }) if seen != Some(package.state()) => seen = Some(package.state()),
+            Err(StoreError::Corrupt { .. }) if seen != Some(package.state()) => seen = Some(package.state()),
             outcome => return outcome.map(|()| true),
         }
     }
 }
 
 /// Marks what a package names. A version that was taken back keeps its number, not its file.
-fn reach_from(env: &Env, package: &Package, visit: &mut Visit) -> Result<(), Fault> {
+fn reach_from(env: &Env, package: &Package, visit: &mut Tracer) -> Result<(), StoreError> {
     package.about.iter().for_each(|upload| visit.reach(upload));
     for segment in &package.segments {
         visit.reach(&segment.id);
         let key = Key::Index(&segment.id);
         let text =
-            String::from_utf8(blob_as_stored(env, &key)?).map_err(|why| Fault::corrupt(&key.to_string(), why))?;
+            String::from_utf8(blob_as_stored(env, &key)?).map_err(|why| StoreError::corrupt(&key.to_string(), why))?;
         let index = Index(text);
         if !index.is_sound() {
-            return Err(Fault::corrupt(&key.to_string(), "not an index of versions"));
+            return Err(StoreError::corrupt(&key.to_string(), "not an index of versions"));
         }
         index.entries().filter(|entry| entry.state == State::Listed).for_each(|entry| visit.reach(entry.upload));
     }

@@ -1,12 +1,12 @@
 //! What the catalog reaches, for removing garbage, and checks of every record.
 
 use crate::catalog::load::{blob, manifest};
-use crate::store::catalog::{Announced, Key as RowKey, MemberRow, NamespaceRow, Part, ProjectRow, Root, Row};
+use crate::store::catalog::{Intent, Key as RowKey, MemberRow, NamespaceRow, Part, ProjectRow, Root, Row};
 use crate::store::{self, Key};
 use kit::Env;
+use kit::reachability::{KeyLayout, Node, Roots, Tracer};
 use kit::root;
-use kit::store::Fault;
-use kit::walk::{Keeper, Place, Plan, Visit};
+use kit::store::StoreError;
 use serde::de::DeserializeOwned;
 
 const PREFIX: &str = "directory/v1/";
@@ -14,10 +14,10 @@ const PREFIX: &str = "directory/v1/";
 /// The directory as [`kit::maintenance`] sees it.
 pub struct Directory<'a>(pub &'a Env);
 
-impl Keeper for Directory<'_> {
-    fn plan(&self) -> Plan {
+impl Roots for Directory<'_> {
+    fn plan(&self) -> KeyLayout {
         let below = |kinds: &[&str]| kinds.iter().map(|kind| format!("{PREFIX}{kind}")).collect();
-        Plan {
+        KeyLayout {
             roots: below(&["catalog"]),
             records: below(&["access/", "features", "namespace/", "path/", "project/", "settings", "token/", "user/"]),
             blobs: below(&["catalog/blob/"]),
@@ -25,8 +25,8 @@ impl Keeper for Directory<'_> {
         }
     }
 
-    fn visit(&self, place: Place, visit: &mut Visit) -> Result<bool, Fault> {
-        let Place::Root(key) = place else { return Ok(true) };
+    fn visit(&self, place: Node, visit: &mut Tracer) -> Result<bool, StoreError> {
+        let Node::Root(key) = place else { return Ok(true) };
         match key.strip_prefix(PREFIX) {
             Some("catalog") => self.revision(visit)?,
             Some("catalog/changes") => self.announced(visit)?,
@@ -40,7 +40,7 @@ impl Keeper for Directory<'_> {
 impl Directory<'_> {
     /// Marks the blobs of the present revision. Those that it has retired are garbage: who still
     /// reads them began before the run.
-    fn revision(&self, visit: &mut Visit) -> Result<(), Fault> {
+    fn revision(&self, visit: &mut Tracer) -> Result<(), StoreError> {
         let Some(Root { revision }) = store::read(self.0, &Key::Catalog)? else { return Ok(()) };
         visit.reach(&revision);
         let manifest = manifest(self.0, &revision)?;
@@ -55,7 +55,7 @@ impl Directory<'_> {
         Ok(())
     }
 
-    fn table<R: Row>(&self, parts: &[Part], visit: &mut Visit) -> Result<(), Fault> {
+    fn table<R: Row>(&self, parts: &[Part], visit: &mut Tracer) -> Result<(), StoreError> {
         let mut last = None;
         for part in parts {
             let outcome = self.part::<R>(part, &mut last, visit);
@@ -65,8 +65,8 @@ impl Directory<'_> {
     }
 
     /// `last` is the last key of the parts before.
-    fn part<R: Row>(&self, part: &Part, last: &mut Option<RowKey>, visit: &mut Visit) -> Result<(), Fault> {
-        let damaged = |why| Fault::corrupt(&Key::CatalogBlob(&part.blob).to_string(), why);
+    fn part<R: Row>(&self, part: &Part, last: &mut Option<RowKey>, visit: &mut Tracer) -> Result<(), StoreError> {
+        let damaged = |why| StoreError::corrupt(&Key::CatalogBlob(&part.blob).to_string(), why);
         let bytes = blob(self.0, &part.blob)?;
         visit.read(bytes.len());
         let rows = R::decode(&bytes).ok_or_else(|| damaged("no such rows"))?;
@@ -82,14 +82,14 @@ impl Directory<'_> {
         Ok(())
     }
 
-    fn announced(&self, visit: &mut Visit) -> Result<(), Fault> {
-        let announced = store::read::<Vec<Announced>>(self.0, &Key::CatalogChanges)?.unwrap_or_default();
+    fn announced(&self, visit: &mut Tracer) -> Result<(), StoreError> {
+        let announced = store::read::<Vec<Intent>>(self.0, &Key::CatalogChanges)?.unwrap_or_default();
         announced.iter().for_each(|announced| visit.reach(&announced.blob));
         Ok(())
     }
 
     /// Whether a record can be read.
-    fn record(&self, key: &str, name: &str) -> Result<bool, Fault> {
+    fn record(&self, key: &str, name: &str) -> Result<bool, StoreError> {
         match name.split('/').next() {
             Some("access") => self.is::<store::Access>(key),
             Some("features") => self.is::<store::Features>(key),
@@ -98,7 +98,7 @@ impl Directory<'_> {
             Some("project") => self.is::<store::Project>(key),
             Some("settings") => self.is::<serde_json::Map<String, serde_json::Value>>(key),
             Some("token") => self.is::<store::Token>(key).map_err(|fault| match fault {
-                Fault::Corrupt { .. } => Fault::corrupt(&format!("{PREFIX}token/(hidden)"), "no token"),
+                StoreError::Corrupt { .. } => StoreError::corrupt(&format!("{PREFIX}token/(hidden)"), "no token"),
                 fault => fault,
             }),
             Some("user") => self.is::<store::User>(key),
@@ -107,7 +107,7 @@ impl Directory<'_> {
     }
 
     /// A deleted record is null.
-    fn is<R: DeserializeOwned>(&self, key: &str) -> Result<bool, Fault> {
+    fn is<R: DeserializeOwned>(&self, key: &str) -> Result<bool, StoreError> {
         root::read::<Option<R>>(&*self.0.store, key).map(|record| record.is_some())
     }
 }
@@ -116,43 +116,43 @@ impl Directory<'_> {
 mod tests {
     use super::*;
     use crate::catalog;
-    use crate::catalog::change::{Changes, announce};
-    use crate::example::{fill, issue, new_group, new_token};
+    use crate::catalog::intent_log::{Changes, IntentLog};
     use crate::namespace;
-    use crate::token::Holder;
+    use crate::testing::{fill, issue, new_group, new_token};
+    use crate::token::Subject;
     use kit::Timestamp;
-    use kit::double::{FailingStore, MemoryStore, env};
-    use kit::gc::{self, GRACE, Wanted};
+    use kit::gc::{self, GRACE, GcRequest};
+    use kit::reachability::StepError;
     use kit::store::Store as _;
-    use kit::walk::Stopped;
+    use kit::testing::{FailingStore, MemoryStore, env};
     use std::rc::Rc;
 
     fn at(env: &Env, after: i64) -> Env {
         let now = Timestamp::from_millis(env.now.millis() + after);
-        Env { now, clock: Rc::new(now), memory: Rc::default(), ..env.clone() }
+        Env { now, clock: Rc::new(now), instance_cache: Rc::default(), ..env.clone() }
     }
 
-    fn rename(env: &Env, id: u64, path: &str) -> Result<(), crate::Unsaved> {
+    fn rename(env: &Env, id: u64, path: &str) -> Result<(), crate::SaveError> {
         let mut changes = Changes::default();
         changes.group(id);
-        let announcement = announce(env, changes)?;
+        let intents = IntentLog::begin(env, changes)?;
         namespace::save_group(env, new_group(id, path, None))?;
-        Ok(announcement.settle(env)?)
+        Ok(intents.commit(env)?)
     }
 
     fn forge() -> (MemoryStore, Env) {
         let store = MemoryStore::default();
         let env = env(store.clone(), &[]);
         fill(&env);
-        issue(&env, "t", new_token(Holder::User(1), &["api"]));
+        issue(&env, "t", new_token(Subject::User(1), &["api"]));
         for number in 0..10 {
             rename(&env, 10, &format!("acme{number}")).unwrap();
         }
         (store, env)
     }
 
-    fn sweep(env: &Env) -> Result<u64, Stopped> {
-        let (mut wanted, mut removed) = (Wanted { no_wait: true, ..Wanted::default() }, 0);
+    fn sweep(env: &Env) -> Result<u64, StepError> {
+        let (mut wanted, mut removed) = (GcRequest { no_wait: true, ..GcRequest::default() }, 0);
         loop {
             let step = gc::step(env, &Directory(env), &wanted)?;
             removed += step.removed;
@@ -205,11 +205,11 @@ mod tests {
         let (store, env) = forge();
         let mut changes = Changes::default();
         changes.group(11);
-        drop(announce(&env, changes).unwrap());
+        drop(IntentLog::begin(&env, changes).unwrap());
         sweep(&at(&env, GRACE + 1000)).unwrap();
         let before = blobs(&store);
         rename(&at(&env, GRACE + 1000), 10, "next").unwrap();
-        assert!(blobs(&store) >= before, "the announcement was there to be settled");
+        assert!(blobs(&store) >= before, "the intents was there to be settled");
         assert_eq!(problems(&env), [""; 0]);
     }
 
@@ -226,13 +226,13 @@ mod tests {
             store.set(key, &good).unwrap();
         }
         store.set("directory/v1/catalog", b"x").unwrap();
-        assert!(matches!(sweep(&env), Err(Stopped::Fault(Fault::Corrupt { .. }))));
+        assert!(matches!(sweep(&env), Err(StepError::Store(StoreError::Corrupt { .. }))));
     }
 
     #[test]
     fn a_batch_that_took_too_long_makes_no_revision() {
         let (_, env) = forge();
         let slow = Env { clock: at(&env, GRACE).clock, ..env };
-        assert!(matches!(rename(&slow, 10, "slow"), Err(crate::Unsaved::Fault(Fault::TooLate))));
+        assert!(matches!(rename(&slow, 10, "slow"), Err(crate::SaveError::Store(StoreError::TooLate))));
     }
 }

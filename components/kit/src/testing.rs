@@ -1,11 +1,11 @@
 //! Test doubles of the ports: a store in memory, stores that fail or lie, fixed randomness.
 
-use crate::blob::Cache;
+use crate::blob::BlobCache;
 use crate::clock::Timestamp;
 use crate::env::Env;
 use crate::id::Entropy;
-use crate::outbound::{Call, Client, Failure, Nowhere, Reply};
-use crate::store::{Compare, Fault, Store, Swapped};
+use crate::outbound::{Client, NoNetwork, OutboundError, OutboundRequest, OutboundResponse};
+use crate::store::{CompareAndSwap, Store, StoreError, SwapOutcome};
 use crate::variables::Variables;
 use futures::future::LocalBoxFuture;
 use std::cell::{Cell, RefCell};
@@ -31,39 +31,39 @@ impl MemoryStore {
 }
 
 impl Store for MemoryStore {
-    fn get(&self, key: &str) -> Result<Option<Vec<u8>>, Fault> {
+    fn get(&self, key: &str) -> Result<Option<Vec<u8>>, StoreError> {
         Ok(self.records.borrow().get(key).cloned())
     }
 
-    fn set(&self, key: &str, value: &[u8]) -> Result<(), Fault> {
+    fn set(&self, key: &str, value: &[u8]) -> Result<(), StoreError> {
         self.records.borrow_mut().insert(key.to_owned(), value.to_vec());
         Ok(())
     }
 
-    fn delete(&self, key: &str) -> Result<(), Fault> {
+    fn delete(&self, key: &str) -> Result<(), StoreError> {
         self.records.borrow_mut().remove(key);
         Ok(())
     }
 
-    fn exists(&self, key: &str) -> Result<bool, Fault> {
+    fn exists(&self, key: &str) -> Result<bool, StoreError> {
         Ok(self.records.borrow().contains_key(key))
     }
 
-    fn increment(&self, key: &str, delta: i64) -> Result<i64, Fault> {
+    fn increment(&self, key: &str, delta: i64) -> Result<i64, StoreError> {
         let mut records = self.records.borrow_mut();
         let counter = records.entry(key.to_owned()).or_insert_with(|| 0_i64.to_le_bytes().to_vec());
-        let old: [u8; 8] = counter.as_slice().try_into().map_err(|_| Fault::corrupt(key, "not a counter"))?;
+        let old: [u8; 8] = counter.as_slice().try_into().map_err(|_| StoreError::corrupt(key, "not a counter"))?;
         let new = i64::from_le_bytes(old).wrapping_add(delta);
         *counter = new.to_le_bytes().to_vec();
         Ok(new)
     }
 
-    fn compare(&self, key: &str) -> Result<Box<dyn Compare>, Fault> {
+    fn compare(&self, key: &str) -> Result<Box<dyn CompareAndSwap>, StoreError> {
         let expected = self.get(key)?;
         Ok(Box::new(Remembered { store: self.clone(), key: key.to_owned(), expected }))
     }
 
-    fn list(&self, prefix: &str, after: &str, limit: usize) -> Result<Vec<String>, Fault> {
+    fn list(&self, prefix: &str, after: &str, limit: usize) -> Result<Vec<String>, StoreError> {
         let records = self.records.borrow();
         let below = records.keys().filter(|key| key.starts_with(prefix) && key.as_str() > after);
         Ok(below.take(limit).cloned().collect())
@@ -76,81 +76,81 @@ struct Remembered {
     expected: Option<Vec<u8>>,
 }
 
-impl Compare for Remembered {
-    fn current(&self) -> Result<Option<Vec<u8>>, Fault> {
+impl CompareAndSwap for Remembered {
+    fn current(&self) -> Result<Option<Vec<u8>>, StoreError> {
         Ok(self.expected.clone())
     }
 
-    fn swap(self: Box<Self>, value: &[u8]) -> Result<Swapped, Fault> {
+    fn swap(self: Box<Self>, value: &[u8]) -> Result<SwapOutcome, StoreError> {
         if self.store.get(&self.key)? != self.expected {
-            return Ok(Swapped::No(self.store.compare(&self.key)?));
+            return Ok(SwapOutcome::No(self.store.compare(&self.key)?));
         }
         self.store.set(&self.key, value)?;
-        Ok(Swapped::Yes)
+        Ok(SwapOutcome::Yes)
     }
 }
 
 /// A store that writes on every swap, and on every second one says that it did not: what some
 /// hosts do.
 #[derive(Clone)]
-pub struct LyingStore {
+pub struct LostReplyStore {
     inner: MemoryStore,
     swaps: Rc<Cell<u32>>,
 }
 
-impl LyingStore {
+impl LostReplyStore {
     pub fn over(inner: MemoryStore) -> Self {
-        LyingStore { inner, swaps: Rc::default() }
+        LostReplyStore { inner, swaps: Rc::default() }
     }
 }
 
-impl Store for LyingStore {
-    fn get(&self, key: &str) -> Result<Option<Vec<u8>>, Fault> {
+impl Store for LostReplyStore {
+    fn get(&self, key: &str) -> Result<Option<Vec<u8>>, StoreError> {
         self.inner.get(key)
     }
 
-    fn set(&self, key: &str, value: &[u8]) -> Result<(), Fault> {
+    fn set(&self, key: &str, value: &[u8]) -> Result<(), StoreError> {
         self.inner.set(key, value)
     }
 
-    fn delete(&self, key: &str) -> Result<(), Fault> {
+    fn delete(&self, key: &str) -> Result<(), StoreError> {
         self.inner.delete(key)
     }
 
-    fn exists(&self, key: &str) -> Result<bool, Fault> {
+    fn exists(&self, key: &str) -> Result<bool, StoreError> {
         self.inner.exists(key)
     }
 
-    fn increment(&self, key: &str, delta: i64) -> Result<i64, Fault> {
+    fn increment(&self, key: &str, delta: i64) -> Result<i64, StoreError> {
         self.inner.increment(key, delta)
     }
 
-    fn compare(&self, key: &str) -> Result<Box<dyn Compare>, Fault> {
+    fn compare(&self, key: &str) -> Result<Box<dyn CompareAndSwap>, StoreError> {
         Ok(Box::new(Lying { key: key.to_owned(), inner: self.inner.compare(key)?, store: self.clone() }))
     }
 
-    fn list(&self, prefix: &str, after: &str, limit: usize) -> Result<Vec<String>, Fault> {
+    fn list(&self, prefix: &str, after: &str, limit: usize) -> Result<Vec<String>, StoreError> {
         self.inner.list(prefix, after, limit)
     }
 }
 
 struct Lying {
     key: String,
-    inner: Box<dyn Compare>,
-    store: LyingStore,
+    inner: Box<dyn CompareAndSwap>,
+    store: LostReplyStore,
 }
 
-impl Compare for Lying {
-    fn current(&self) -> Result<Option<Vec<u8>>, Fault> {
+impl CompareAndSwap for Lying {
+    fn current(&self) -> Result<Option<Vec<u8>>, StoreError> {
         self.inner.current()
     }
 
-    fn swap(self: Box<Self>, value: &[u8]) -> Result<Swapped, Fault> {
+    fn swap(self: Box<Self>, value: &[u8]) -> Result<SwapOutcome, StoreError> {
         let outcome = self.inner.swap(value)?;
         self.store.swaps.set(self.store.swaps.get() + 1);
         match outcome {
-            Swapped::Yes if self.store.swaps.get().is_multiple_of(2) => Ok(Swapped::Yes),
-            _ => Ok(Swapped::No(self.store.compare(&self.key)?)),
+            SwapOutcome::Yes if self.store.swaps.get().is_multiple_of(2) => Ok(SwapOutcome::Yes),
+            _ => Ok(SwapOutcome::No(self.store.compare(&self.key)?)),
         }
     }
 }
@@ -175,10 +175,10 @@ impl FailingStore {
         self.failed.get()
     }
 
-    fn pass(&self) -> Result<&MemoryStore, Fault> {
+    fn pass(&self) -> Result<&MemoryStore, StoreError> {
         let Some(left) = self.left.get().checked_sub(1) else {
             self.failed.set(true);
-            return Err(Fault::Other("injected".into()));
+            return Err(StoreError::Other("injected".into()));
         };
         self.left.set(left);
         Ok(&self.inner)
@@ -186,47 +186,47 @@ impl FailingStore {
 }
 
 impl Store for FailingStore {
-    fn get(&self, key: &str) -> Result<Option<Vec<u8>>, Fault> {
+    fn get(&self, key: &str) -> Result<Option<Vec<u8>>, StoreError> {
         self.pass()?.get(key)
     }
 
-    fn set(&self, key: &str, value: &[u8]) -> Result<(), Fault> {
+    fn set(&self, key: &str, value: &[u8]) -> Result<(), StoreError> {
         self.pass()?.set(key, value)
     }
 
-    fn delete(&self, key: &str) -> Result<(), Fault> {
+    fn delete(&self, key: &str) -> Result<(), StoreError> {
         self.pass()?.delete(key)
     }
 
-    fn exists(&self, key: &str) -> Result<bool, Fault> {
+    fn exists(&self, key: &str) -> Result<bool, StoreError> {
         self.pass()?.exists(key)
     }
 
-    fn increment(&self, key: &str, delta: i64) -> Result<i64, Fault> {
+    fn increment(&self, key: &str, delta: i64) -> Result<i64, StoreError> {
         self.pass()?.increment(key, delta)
     }
 
-    fn compare(&self, key: &str) -> Result<Box<dyn Compare>, Fault> {
+    fn compare(&self, key: &str) -> Result<Box<dyn CompareAndSwap>, StoreError> {
         Ok(Box::new(Failing { inner: self.pass()?.compare(key)?, store: self.clone() }))
     }
 
-    fn list(&self, prefix: &str, after: &str, limit: usize) -> Result<Vec<String>, Fault> {
+    fn list(&self, prefix: &str, after: &str, limit: usize) -> Result<Vec<String>, StoreError> {
         self.pass()?.list(prefix, after, limit)
     }
 }
 
 struct Failing {
-    inner: Box<dyn Compare>,
+    inner: Box<dyn CompareAndSwap>,
     store: FailingStore,
 }
 
-impl Compare for Failing {
-    fn current(&self) -> Result<Option<Vec<u8>>, Fault> {
+impl CompareAndSwap for Failing {
+    fn current(&self) -> Result<Option<Vec<u8>>, StoreError> {
         self.store.pass()?;
         self.inner.current()
     }
 
-    fn swap(self: Box<Self>, value: &[u8]) -> Result<Swapped, Fault> {
+    fn swap(self: Box<Self>, value: &[u8]) -> Result<SwapOutcome, StoreError> {
         self.store.pass()?;
         self.inner.swap(value)
     }
@@ -249,25 +249,25 @@ impl Entropy for CountingEntropy {
 /// Another server: remembers what it was asked, and answers what a function decides.
 #[derive(Clone)]
 pub struct Upstream {
-    calls: Rc<RefCell<Vec<Call>>>,
+    calls: Rc<RefCell<Vec<OutboundRequest>>>,
     answer: Answer,
 }
 
-type Answer = Rc<dyn Fn(&Call) -> Result<Reply, Failure>>;
+type Answer = Rc<dyn Fn(&OutboundRequest) -> Result<OutboundResponse, OutboundError>>;
 
 impl Upstream {
-    pub fn new(answer: impl Fn(&Call) -> Result<Reply, Failure> + 'static) -> Self {
+    pub fn new(answer: impl Fn(&OutboundRequest) -> Result<OutboundResponse, OutboundError> + 'static) -> Self {
         Upstream { calls: Rc::default(), answer: Rc::new(answer) }
     }
 
     /// What it was asked since the last time that it was asked this.
-    pub fn take_calls(&self) -> Vec<Call> {
+    pub fn take_calls(&self) -> Vec<OutboundRequest> {
         self.calls.take()
     }
 }
 
 impl Client for Upstream {
-    fn send(&self, call: Call) -> LocalBoxFuture<'static, Result<Reply, Failure>> {
+    fn send(&self, call: OutboundRequest) -> LocalBoxFuture<'static, Result<OutboundResponse, OutboundError>> {
         let answer = (self.answer)(&call);
         self.calls.borrow_mut().push(call);
         Box::pin(std::future::ready(answer))
@@ -281,11 +281,11 @@ pub const NOW: Timestamp = Timestamp::from_millis(1_790_000_000_000);
 pub fn env(store: impl Store + 'static, variables: &[(&str, &str)]) -> Env {
     Env {
         store: Rc::new(store),
-        blobs: Rc::new(Cache::new(1 << 20)),
-        memory: Rc::default(),
+        blobs: Rc::new(BlobCache::new(1 << 20)),
+        instance_cache: Rc::default(),
         variables: Rc::new(variables.iter().copied().collect::<Variables>()),
         entropy: Rc::new(CountingEntropy::default()),
-        outbound: Rc::new(Nowhere),
+        outbound: Rc::new(NoNetwork),
         clock: Rc::new(NOW),
         now: NOW,
     }

@@ -1,8 +1,8 @@
 //! What a run has marked: a log in the store, to which every step appends.
 
-use super::{KNOWN, MARKS, Mark, PAGE, Plan, VISITED};
+use super::{BlobId, KNOWN, KeyLayout, MARKS, PAGE, VISITED};
 use crate::env::Env;
-use crate::store::{Fault, Store};
+use crate::store::{Store, StoreError};
 use std::collections::HashSet;
 
 /// What a run has marked.
@@ -12,16 +12,16 @@ pub struct Log<'a> {
 }
 
 impl<'a> Log<'a> {
-    pub fn of(env: &'a Env, plan: &Plan, run: &str) -> Self {
+    pub fn of(env: &'a Env, plan: &KeyLayout, run: &str) -> Self {
         Log { store: &*env.store, prefix: format!("{}{run}/log/", plan.marks) }
     }
 
-    pub(super) fn list(&self, after: &str, limit: usize) -> Result<Vec<String>, Fault> {
+    pub(super) fn list(&self, after: &str, limit: usize) -> Result<Vec<String>, StoreError> {
         self.store.list(&self.prefix, after, limit)
     }
 
     /// Every blob of it.
-    pub(super) fn keys(&self) -> Result<Vec<String>, Fault> {
+    pub(super) fn keys(&self) -> Result<Vec<String>, StoreError> {
         let mut keys: Vec<String> = Vec::new();
         loop {
             let page = self.list(keys.last().map_or("", String::as_str), PAGE)?;
@@ -38,7 +38,7 @@ impl<'a> Log<'a> {
     }
 
     /// The latest marks, as many as fit, and whether these are all.
-    pub(super) fn latest(&self, keys: &[String]) -> Result<(HashSet<Mark>, bool), Fault> {
+    pub(super) fn latest(&self, keys: &[String]) -> Result<(HashSet<BlobId>, bool), StoreError> {
         let mut known = HashSet::new();
         for key in keys.iter().rev() {
             if known.len() >= KNOWN {
@@ -49,14 +49,20 @@ impl<'a> Log<'a> {
         Ok((known, true))
     }
 
-    pub(super) fn read(&self, key: &str) -> Result<Vec<Mark>, Fault> {
-        let marks = self.store.get(key)?.ok_or_else(|| Fault::corrupt(key, "it is missing"))?;
-        Ok(marks.as_chunks::<{ Mark::LENGTH }>().0.iter().map(|mark| Mark(*mark)).collect())
+    pub(super) fn read(&self, key: &str) -> Result<Vec<BlobId>, StoreError> {
+        let marks = self.store.get(key)?.ok_or_else(|| StoreError::corrupt(key, "it is missing"))?;
+        Ok(marks.as_chunks::<{ BlobId::LENGTH }>().0.iter().map(|mark| BlobId(*mark)).collect())
     }
 
     /// Appends marks. A step that is repeated writes beside what it wrote before.
-    pub(super) fn append(&self, env: &Env, written: &mut u64, end: &str, marks: HashSet<Mark>) -> Result<(), Fault> {
-        let mut marks: Vec<Mark> = marks.into_iter().collect();
+    pub(super) fn append(
+        &self,
+        env: &Env,
+        written: &mut u64,
+        end: &str,
+        marks: HashSet<BlobId>,
+    ) -> Result<(), StoreError> {
+        let mut marks: Vec<BlobId> = marks.into_iter().collect();
         // Neighbours are read one after the other.
         marks.sort_unstable();
         for marks in marks.chunks(MARKS) {
@@ -68,7 +74,7 @@ impl<'a> Log<'a> {
     }
 
     /// Takes everything that is in the log out of `marks`; how many blobs the log has.
-    pub fn retain_new(&self, marks: &mut HashSet<Mark>) -> Result<u64, Fault> {
+    pub fn retain_new(&self, marks: &mut HashSet<BlobId>) -> Result<u64, StoreError> {
         let (mut after, mut read) = (String::new(), 0);
         loop {
             let page = self.list(&after, PAGE)?;
@@ -88,7 +94,7 @@ impl<'a> Log<'a> {
     }
 
     /// Removes the log.
-    pub fn forget(&self) -> Result<(), Fault> {
+    pub fn forget(&self) -> Result<(), StoreError> {
         loop {
             let page = self.list("", PAGE)?;
             for key in &page {

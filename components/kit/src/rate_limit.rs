@@ -3,7 +3,7 @@
 //! An area limits an endpoint with one line:
 //!
 //! ```ignore
-//! rate::check(&env, &rate::Limit { variable: "issues_search_rate_limit", seconds: 60, keys: "issue-statistics/v1/rate/" }, &who)?;
+//! rate_limit::check(&env, &rate_limit::RateLimit { variable: "issues_search_rate_limit", seconds: 60, keys: "issue-statistics/v1/rate/" }, &who)?;
 //! ```
 //!
 //! The variable has the number of requests; empty or 0 switches the limit off, and then this costs
@@ -31,7 +31,7 @@ const SLOTS: u64 = 1024;
 const MAX_CALLERS: usize = 1000;
 
 /// A limit and where its counts are.
-pub struct Limit<'a> {
+pub struct RateLimit<'a> {
     /// The variable with the number of requests that a caller may make in a window.
     pub variable: &'a str,
     /// Length of the window.
@@ -53,7 +53,7 @@ struct Window {
 }
 
 /// Counts a request of `who`, or refuses it with 429. A window begins with its first request.
-pub fn check(env: &Env, limit: &Limit, who: &str) -> Result<(), Error> {
+pub fn check(env: &Env, limit: &RateLimit, who: &str) -> Result<(), Error> {
     let most = env.variables.number(limit.variable, 0);
     if most == 0 {
         return Ok(());
@@ -84,12 +84,12 @@ fn slot(who: &str) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::double::{self, FailingStore, MemoryStore, NOW};
+    use crate::testing::{self, FailingStore, MemoryStore, NOW};
 
-    const LIMIT: Limit = Limit { variable: "limit", seconds: 15, keys: "a/rate/" };
+    const LIMIT: RateLimit = RateLimit { variable: "limit", seconds: 15, keys: "a/rate/" };
 
     fn ask(store: &MemoryStore, limit: &str, who: &str, after: i64) -> bool {
-        let mut env = double::env(store.clone(), &[("limit", limit)]);
+        let mut env = testing::env(store.clone(), &[("limit", limit)]);
         env.now = Timestamp::from_millis(NOW.millis() + after);
         match check(&env, &LIMIT, who) {
             Ok(()) => true,
@@ -130,7 +130,7 @@ mod tests {
     #[test]
     fn without_a_limit_nothing_is_read() {
         for limit in ["", "0", "many"] {
-            let env = double::env(FailingStore::after(0, MemoryStore::default()), &[("limit", limit)]);
+            let env = testing::env(FailingStore::after(0, MemoryStore::default()), &[("limit", limit)]);
             assert_eq!(check(&env, &LIMIT, "u"), Ok(()), "{limit}");
         }
     }
@@ -139,7 +139,7 @@ mod tests {
     fn a_refused_request_writes_nothing() {
         let store = MemoryStore::default();
         assert!(ask(&store, "1", "u", 0));
-        let env = double::env(FailingStore::after(2, store), &[("limit", "1")]);
+        let env = testing::env(FailingStore::after(2, store), &[("limit", "1")]);
         assert_eq!(check(&env, &LIMIT, "u"), Err(Error::too_many_requests()));
     }
 }

@@ -6,15 +6,15 @@ use crate::segment::Head;
 use crate::set;
 use crate::table::{Pages, Table};
 use bytes::Bytes;
+use kit::reachability::{BlobId, KeyLayout, Node, Roots, Tracer};
 use kit::root;
-use kit::store::Fault;
-use kit::walk::{Keeper, Mark, Place, Plan, Visit};
+use kit::store::StoreError;
 use std::cell::Cell;
 
-impl Keeper for Store {
-    fn plan(&self) -> Plan {
+impl Roots for Store {
+    fn plan(&self) -> KeyLayout {
         let below = |kinds: &[&str]| kinds.iter().map(|kind| format!("issue-statistics/v1/{kind}/")).collect();
-        Plan {
+        KeyLayout {
             roots: vec![INDEX.to_owned()],
             records: Vec::new(),
             blobs: below(&["dead", "segment"]),
@@ -23,16 +23,16 @@ impl Keeper for Store {
     }
 
     /// The index names everything. What it has retired is garbage.
-    fn visit(&self, place: Place, visit: &mut Visit) -> Result<bool, Fault> {
+    fn visit(&self, place: Node, visit: &mut Tracer) -> Result<bool, StoreError> {
         match place {
-            Place::Root(INDEX) => self.read_index()?.segments.iter().for_each(|entry| {
+            Node::Root(INDEX) => self.read_index()?.segments.iter().for_each(|entry| {
                 visit.reach(&entry.id);
                 entry.dead.iter().for_each(|dead| visit.reach(&dead.id));
             }),
             // The counter beside it.
-            Place::Root(_) => return Ok(false),
-            Place::Blob(mark) if visit.check => self.check_blob(mark, visit)?,
-            Place::Blob(_) => {}
+            Node::Root(_) => return Ok(false),
+            Node::Blob(mark) if visit.check => self.check_blob(mark, visit)?,
+            Node::Blob(_) => {}
         }
         Ok(true)
     }
@@ -43,28 +43,28 @@ impl Keeper for Store {
 }
 
 impl Store {
-    fn read_index(&self) -> Result<Index, Fault> {
+    fn read_index(&self) -> Result<Index, StoreError> {
         Ok(root::read(&*self.env.store, INDEX)?.unwrap_or_default())
     }
 
     /// Checks a segment, or a set of superseded documents, that the index named.
-    fn check_blob(&self, mark: &Mark, visit: &mut Visit) -> Result<(), Fault> {
+    fn check_blob(&self, mark: &BlobId, visit: &mut Tracer) -> Result<(), StoreError> {
         let outcome = self.check_as_named(mark, visit);
         match outcome {
             // It may have been replaced, and deleted, meanwhile.
-            Err(Fault::Corrupt { .. }) if !self.is_named(mark)? => Ok(()),
+            Err(StoreError::Corrupt { .. }) if !self.is_named(mark)? => Ok(()),
             outcome => outcome,
         }
     }
 
-    fn is_named(&self, mark: &Mark) -> Result<bool, Fault> {
-        let is = |id: &str| Mark::of_id(id).as_ref() == Some(mark);
+    fn is_named(&self, mark: &BlobId) -> Result<bool, StoreError> {
+        let is = |id: &str| BlobId::of_id(id).as_ref() == Some(mark);
         let index = self.read_index()?;
         Ok(index.segments.iter().any(|entry| is(&entry.id) || entry.dead.as_ref().is_some_and(|dead| is(&dead.id))))
     }
 
-    fn check_as_named(&self, mark: &Mark, visit: &mut Visit) -> Result<(), Fault> {
-        let is = |id: &str| Mark::of_id(id).as_ref() == Some(mark);
+    fn check_as_named(&self, mark: &BlobId, visit: &mut Tracer) -> Result<(), StoreError> {
+        let is = |id: &str| BlobId::of_id(id).as_ref() == Some(mark);
         for entry in &self.read_index()?.segments {
             if is(&entry.id) {
                 return self.check_segment(&entry.id, entry.documents, visit);
@@ -73,9 +73,9 @@ impl Store {
                 let key = dead_key(&dead.id);
                 let bytes = self.blob(&key)?;
                 visit.read(bytes.len());
-                let set = set::bitmap(&bytes).ok_or_else(|| Fault::corrupt(&key, "no set"))?;
+                let set = set::bitmap(&bytes).ok_or_else(|| StoreError::corrupt(&key, "no set"))?;
                 if set.len() != u64::from(dead.count) || set.max().is_some_and(|last| last >= entry.documents) {
-                    return Err(Fault::corrupt(&key, "not documents of its segment, as many as the index says"));
+                    return Err(StoreError::corrupt(&key, "not documents of its segment, as many as the index says"));
                 }
             }
         }
@@ -83,18 +83,18 @@ impl Store {
     }
 
     /// Reads every entry of every table.
-    fn check_segment(&self, id: &str, documents: u32, visit: &mut Visit) -> Result<(), Fault> {
+    fn check_segment(&self, id: &str, documents: u32, visit: &mut Tracer) -> Result<(), StoreError> {
         let key = head_key(id);
         let bytes = self.blob(&key)?;
         visit.read(bytes.len());
-        let head: Head = serde_json::from_slice(&bytes).map_err(|why| Fault::corrupt(&key, why))?;
+        let head: Head = serde_json::from_slice(&bytes).map_err(|why| StoreError::corrupt(&key, why))?;
         if head.documents != documents {
-            return Err(Fault::corrupt(&key, "it has not as many documents as the index says"));
+            return Err(StoreError::corrupt(&key, "it has not as many documents as the index says"));
         }
         for (name, index) in &head.tables {
             let read = Cell::default();
             let pages = Stored { store: self, id, name, read: &read };
-            let damaged = |why| Fault::corrupt(&format!("issue-statistics/v1/segment/{id}/{name}"), why);
+            let damaged = |why| StoreError::corrupt(&format!("issue-statistics/v1/segment/{id}/{name}"), why);
             let mut entries = Table { index, pages }.from(&[])?;
             let (mut count, mut last) = (0, None);
             while let Some(entry) = entries.next()? {
@@ -112,8 +112,8 @@ impl Store {
         Ok(())
     }
 
-    fn blob(&self, key: &str) -> Result<Bytes, Fault> {
-        let bytes = self.env.store.get(key)?.ok_or_else(|| Fault::corrupt(key, "the blob is missing"))?;
+    fn blob(&self, key: &str) -> Result<Bytes, StoreError> {
+        let bytes = self.env.store.get(key)?.ok_or_else(|| StoreError::corrupt(key, "the blob is missing"))?;
         Ok(bytes.into())
     }
 }
@@ -129,13 +129,13 @@ struct Stored<'a> {
 }
 
 impl Pages for Stored<'_> {
-    fn page(&self, number: usize) -> Result<Bytes, Fault> {
+    fn page(&self, number: usize) -> Result<Bytes, StoreError> {
         let page = self.store.blob(&page_key(self.id, self.name, number))?;
         self.read.set(self.read.get() + page.len());
         Ok(page)
     }
 
-    fn damaged(&self) -> Fault {
-        Fault::corrupt(&format!("issue-statistics/v1/segment/{}/{}", self.id, self.name), "a page is damaged")
+    fn damaged(&self) -> StoreError {
+        StoreError::corrupt(&format!("issue-statistics/v1/segment/{}/{}", self.id, self.name), "a page is damaged")
     }
 }

@@ -9,12 +9,12 @@ use crate::namespace::Visibility;
 use crate::project::FeatureAccess;
 use crate::store::Share;
 use crate::user::State;
-use kit::store::Fault;
+use kit::store::StoreError;
 use kit::{Env, Timestamp};
 use std::collections::HashMap;
 
 /// A caller's roles.
-pub struct Sight {
+pub struct AccessSnapshot {
     /// Whether they are an administrator, who owns everything.
     all: bool,
     /// Whether they may see what is internal.
@@ -31,28 +31,28 @@ impl Catalog {
     ///
     /// A deploy token or job has only what is open to everybody (or to its user): what they were
     /// made for is not for lists.
-    pub fn sight(&self, env: &Env, caller: &Caller) -> Result<Sight, Fault> {
-        let mut sight = Sight {
+    pub fn access_snapshot(&self, env: &Env, caller: &Caller) -> Result<AccessSnapshot, StoreError> {
+        let mut snapshot = AccessSnapshot {
             all: false,
             internal: access::is_open(caller, Visibility::Internal),
             roles: Vec::new(),
             projects: HashMap::new(),
             valid_until: None,
         };
-        let Caller::User(session) = caller else { return Ok(sight) };
+        let Caller::User(session) = caller else { return Ok(snapshot) };
         if session.user.state != State::Active {
-            return Ok(sight);
+            return Ok(snapshot);
         }
         if session.user.is_admin {
-            sight.all = true;
-            return Ok(sight);
+            snapshot.all = true;
+            return Ok(snapshot);
         }
-        sight.add(self, session, session.memberships(env)?, env.now);
-        Ok(sight)
+        snapshot.add(self, session, session.memberships(env)?, env.now);
+        Ok(snapshot)
     }
 }
 
-impl Sight {
+impl AccessSnapshot {
     fn add(&mut self, catalog: &Catalog, session: &Session, memberships: &Memberships, now: Timestamp) {
         let personal = catalog.namespace_of_user(session.user.id);
         if memberships.0.is_empty() && personal.is_none() {
