@@ -13,16 +13,16 @@ use spin_sdk::wasip3::http_compat::BodyWriter;
 use spin_sdk::wasip3::wit_bindgen::{FutureReader, FutureWriter, StreamReader, StreamResult};
 use spin_sdk::wasip3::{spawn, wit_future};
 
-/// How much of a request body is taken at a time, in bytes.
+/// The most bytes of a request body that one read takes.
 const READ: usize = 64 << 10;
 
-/// A request as plain values. Its body is not touched until it is asked for.
+/// Converts a request. Its body is consumed lazily.
 pub fn incoming(request: Incoming) -> Result<Request, ErrorCode> {
     let target = request.get_path_with_query().unwrap_or_else(|| "/".into());
     let (path, query) = target.split_once('?').unwrap_or((&target, ""));
     let mut headers = HeaderMap::new();
     for (name, value) in request.get_headers().copy_all() {
-        // The host has checked both; what it let through and `http` does not know is left out.
+        // The host has validated headers; one that `http` rejects all the same is left out.
         if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::try_from(value)) {
             headers.append(name, value);
         }
@@ -33,7 +33,7 @@ pub fn incoming(request: Incoming) -> Result<Request, ErrorCode> {
     };
     let method: Method = request.get_method().try_into().map_err(|_| ErrorCode::HttpRequestMethodInvalid)?;
     let authority = request.get_authority().or_else(|| {
-        // A host that leaves the authority out still passes the header on.
+        // Some hosts leave the authority out and pass the `Host` header on.
         Some(headers.get("host")?.to_str().ok()?.to_owned())
     });
     let length = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
@@ -44,54 +44,54 @@ pub fn incoming(request: Incoming) -> Result<Request, ErrorCode> {
         path: path.to_owned(),
         query: query.to_owned(),
         headers,
-        body: Body::Stream(chunks(Reading::Unstarted(request), length).boxed_local()),
+        body: Body::Stream(chunks(RequestBody::Unstarted(request), length).boxed_local()),
     })
 }
 
-enum Reading {
+enum RequestBody {
     Unstarted(Incoming),
     Started {
         body: StreamReader<u8>,
         trailers: FutureReader<Result<Option<types::Trailers>, ErrorCode>>,
-        /// Dropping this tells the host that the body is not wanted any more.
+        /// Dropping this tells the host that the component has stopped reading.
         _taken: FutureWriter<Result<(), ErrorCode>>,
     },
     Ended,
 }
 
-/// `length` is what the client has declared, which the host holds it to.
-fn chunks(reading: Reading, length: Option<u64>) -> impl stream::Stream<Item = Chunk> {
+/// The chunks of a request body. `length` is the declared length, which the host enforces.
+fn chunks(reading: RequestBody, length: Option<u64>) -> impl stream::Stream<Item = Chunk> {
     stream::unfold((reading, length), async |(reading, left)| {
         let (mut body, trailers, taken) = match reading {
-            Reading::Unstarted(request) => {
+            RequestBody::Unstarted(request) => {
                 let (taken, reader) = wit_future::new(|| Ok(()));
                 let (body, trailers) = Incoming::consume_body(request, reader);
                 (body, trailers, taken)
             }
-            Reading::Started { body, trailers, _taken } => (body, trailers, _taken),
-            Reading::Ended => return None,
+            RequestBody::Started { body, trailers, _taken } => (body, trailers, _taken),
+            RequestBody::Ended => return None,
         };
         let room = left.and_then(|left| usize::try_from(left).ok()).map_or(READ, |left| left.clamp(1, READ));
         match body.read(Vec::with_capacity(room)).await {
             (StreamResult::Complete(_), chunk) => {
                 let left = left.map(|left| left.saturating_sub(chunk.len() as u64));
-                // To be told that nothing follows would be two more turns of the host.
+                // Waiting for the end of the stream would cost two more calls of the host.
                 let reading = match left {
-                    Some(0) => Reading::Ended,
-                    _ => Reading::Started { body, trailers, _taken: taken },
+                    Some(0) => RequestBody::Ended,
+                    _ => RequestBody::Started { body, trailers, _taken: taken },
                 };
                 Some((Ok(Bytes::from(chunk)), (reading, left)))
             }
             (StreamResult::Dropped | StreamResult::Cancelled, _) => match trailers.await {
                 Ok(_) => None,
-                // The stream also ends when the peer hangs up; only the trailers tell.
-                Err(code) => Some((Err(BodyError::Peer(code.to_string())), (Reading::Ended, None))),
+                // The stream also ends when the client disconnects; the trailers tell the difference.
+                Err(code) => Some((Err(BodyError::Peer(code.to_string())), (RequestBody::Ended, None))),
             },
         }
     })
 }
 
-/// Hands a response to the host; its body follows in a task of its own.
+/// Converts a response. A task of its own writes the body.
 pub fn outgoing(mut response: Response, head_only: bool) -> HandlerResult {
     response.headers.insert(X_FRAME_OPTIONS, HeaderValue::from_static("SAMEORIGIN"));
     response.headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
@@ -126,8 +126,8 @@ fn may_have_body(status: StatusCode) -> bool {
     !status.is_informational() && status != StatusCode::NO_CONTENT && status != StatusCode::NOT_MODIFIED
 }
 
-/// Writes the body until it ends or the peer hangs up. A body that breaks off is reported as an
-/// error, so that the host cuts the connection instead of pretending that it was complete.
+/// Writes the body until it ends or the client disconnects. If producing the body fails, the host is
+/// told so and cuts the connection, so that the client does not take the body for complete.
 async fn send(mut body: Body, mut writer: BodyWriter) {
     let mut end = Ok(None);
     while let Some(chunk) = body.next().await {
@@ -137,8 +137,8 @@ async fn send(mut body: Body, mut writer: BodyWriter) {
                     return;
                 }
             }
-            Err(broken) => {
-                eprintln!("{broken}");
+            Err(error) => {
+                eprintln!("{error}");
                 end = Err(ErrorCode::InternalError(Some("the body broke off".into())));
                 break;
             }
