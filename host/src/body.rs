@@ -15,8 +15,8 @@ use tokio::time::Sleep;
 use wasmtime_wasi_http::{Error as WasiError, WasiBody};
 
 use crate::component::Run;
-use crate::exchange::{Exchange, Lease};
-use crate::memo::Recording;
+use crate::request_context::{Exchange, Lease};
+use crate::response_cache::Recording;
 
 /// The body of every response.
 pub type ResponseBody = UnsyncBoxBody<Bytes, BodyError>;

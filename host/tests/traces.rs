@@ -199,7 +199,7 @@ async fn a_collector_that_is_away_harms_nobody() {
 #[tokio::test]
 async fn without_a_collector_nothing_is_added() {
     let upstream = Upstream::start();
-    let server = Server::reaching(THIS_MACHINE, "", hexad::outbound::Options::default());
+    let server = Server::reaching(THIS_MACHINE, "", hexad::imports::outbound::Options::default());
     let (_, guests) = text(server.send(child("headers", true)).await).await;
     assert!(guests.contains(&format!("traceparent: 00-{TRACE}-{PARENT}-01")), "{guests}");
     let seen = server.ok(&format!("outbound?url={}", upstream.url("head"))).await;

@@ -2,10 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::exposition::resident_bytes;
 use crate::application::Application;
 use crate::component::Slot;
 use crate::host;
-use crate::metrics::{Summary, resident_bytes};
+use crate::metrics::Summary;
 
 /// What a component has done since the host started.
 #[derive(Debug, Default, Deserialize, Serialize)]

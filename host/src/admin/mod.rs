@@ -16,7 +16,9 @@
 
 mod access;
 mod api;
+mod exposition;
 mod figures;
+mod prometheus_text;
 mod route;
 mod view;
 

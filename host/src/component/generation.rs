@@ -14,10 +14,10 @@ use super::breaker::{Breakers, Health};
 use super::capabilities;
 use super::pool::{Origin, Pool};
 use crate::guest::{Guest, Outward, Printer};
-use crate::keyvalue::KeyValue;
+use crate::imports::keyvalue::KeyValue;
+use crate::imports::outbound::Outbound;
 use crate::manifest::Component;
 use crate::metrics::Metrics;
-use crate::outbound::Outbound;
 use crate::runtime::{Digest, Runtime};
 use crate::store::Backend;
 

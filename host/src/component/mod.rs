@@ -10,13 +10,13 @@ mod breaker;
 mod canary;
 mod capabilities;
 mod generation;
+mod guest_call;
 mod pool;
-mod run;
 mod slot;
 
 pub use area::{AreaError, Description};
 pub use breaker::Health;
 pub use canary::{Canary, Terms, Verdict};
 pub use generation::{Artifact, Generation, LoadError};
-pub use run::{Run, Unanswered};
+pub use guest_call::{Run, Unanswered};
 pub use slot::{Refused, Slot, Stage, Trial};

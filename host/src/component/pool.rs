@@ -14,7 +14,7 @@ use wasmtime_wasi_http::handler::{Proxy, ProxyPre};
 
 use super::breaker::Breakers;
 use crate::guest::{Guest, Outward, Printer};
-use crate::keyvalue::KeyValue;
+use crate::imports::keyvalue::KeyValue;
 use crate::manifest::Component;
 use crate::metrics::{Busy, Counters};
 use crate::runtime::Runtime;

@@ -9,11 +9,11 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use super::canary::{Canary, Terms};
 use super::{Generation, Verdict};
-use crate::exchange::Lease;
+use crate::concurrency_limit::{Busy, Places};
+use crate::imports::outbound::Outbound;
 use crate::manifest::Component;
 use crate::metrics::Metrics;
-use crate::outbound::Outbound;
-use crate::places::{Busy, Places};
+use crate::request_context::Lease;
 use crate::runtime::Digest;
 use crate::throttle::Throttle;
 

@@ -19,9 +19,9 @@ mod audit;
 mod background;
 mod deployer;
 mod files;
-mod keeper;
 mod policy;
 mod record;
+mod supervisor;
 mod trial;
 
 use std::io;
@@ -34,8 +34,8 @@ use crate::runtime::Digest;
 
 pub use deployer::Deployer;
 pub use files::{Chosen, Deployments, RecordError};
-pub use keeper::Keeper;
 pub use policy::{Policy, PolicyError, Signature, Untrusted};
+pub use supervisor::Keeper;
 
 /// The name under which the host itself acts.
 const HOST: &str = "hexad";

@@ -7,7 +7,7 @@
 mod limiter;
 mod outbound;
 mod output;
-mod witness;
+mod side_effects;
 
 use std::sync::Arc;
 
@@ -20,13 +20,13 @@ pub use limiter::Limiter;
 pub use outbound::Outward;
 pub use output::{Log, Printer};
 
-use crate::config;
-use crate::exchange::Exchange;
-use crate::keyvalue::{self, KeyValue, KeyValueView};
+use crate::imports::config;
+use crate::imports::keyvalue::{self, KeyValue, KeyValueView};
+use crate::imports::variables::{self, Variables, VariablesView};
 use crate::manifest::Limits;
 use crate::metrics::{Busy, OutOfCpuTime};
-use crate::variables::{self, Variables, VariablesView};
-use witness::Witness;
+use crate::request_context::Exchange;
+use side_effects::Witness;
 
 /// Bytes that a guest may hand over in one call of the host: the largest value, its key and some
 /// slack. More is a trap, before the host has copied it.

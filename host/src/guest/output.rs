@@ -11,7 +11,7 @@ use tokio::io::AsyncWrite;
 use wasmtime_wasi::cli::{IsTerminal, StdoutStream};
 use wasmtime_wasi::p2::{OutputStream, Pollable, StreamResult};
 
-use super::witness::Witness;
+use super::side_effects::Witness;
 use crate::metrics::Counter;
 use crate::throttle::Throttle;
 

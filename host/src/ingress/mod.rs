@@ -1,8 +1,8 @@
 //! What stands between a socket and a request: who may connect, and what is believed of them.
 
-mod arrival;
 mod certificates;
-mod crowd;
+mod connection_limit;
+mod forwarded;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -11,9 +11,9 @@ use std::sync::Arc;
 use ipnet::IpNet;
 use tokio::sync::OwnedSemaphorePermit;
 
-pub use arrival::{Arrival, CLIENT_ADDRESS, Client};
 pub use certificates::{CertificateError, Certificates};
-pub use crowd::{Crowd, Place};
+pub use connection_limit::{Crowd, Place};
+pub use forwarded::{Arrival, CLIENT_ADDRESS, Client};
 
 /// How clients come in through one listener.
 #[derive(Debug)]

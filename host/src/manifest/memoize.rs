@@ -6,8 +6,8 @@ use http::HeaderName;
 
 use super::limits::duration;
 use super::schema::HexadTool;
-use crate::memo::Memoize;
-use crate::outbound::AllowedHosts;
+use crate::imports::outbound::AllowedHosts;
+use crate::response_cache::Memoize;
 
 /// A guest can read the clock, and its answer is that much behind it.
 const CEILING: Duration = Duration::from_secs(60);

@@ -17,10 +17,10 @@ pub use error::ManifestError;
 pub use limits::{INSTANCES_CEILING, Limits, MEMORY_CEILING};
 pub use variables::Environment;
 
-use crate::keyvalue::Grants;
-use crate::memo::Memoize;
-use crate::outbound::AllowedHosts;
-use crate::variables::Variables;
+use crate::imports::keyvalue::Grants;
+use crate::imports::outbound::AllowedHosts;
+use crate::imports::variables::Variables;
+use crate::response_cache::Memoize;
 use schema::{RouteTable, TriggerComponent};
 
 /// Where `hexad up` looks by default.

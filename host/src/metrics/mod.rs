@@ -2,34 +2,16 @@
 //! of memory, and added up when somebody asks.
 
 mod busy;
-mod classic;
 mod failure;
 mod histogram;
-mod text;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use http::HeaderMap;
-use http::header::ACCEPT;
-
 pub use busy::Busy;
 pub use failure::{Ended, Failure, OutOfCpuTime};
 pub use histogram::{Histogram, Summary};
-pub use text::{exposition, resident_bytes};
-
-/// The text and its media type, in the form that the reader asks for.
-pub fn negotiated(open: String, headers: &HeaderMap) -> (&'static str, String) {
-    let accepts = |name: &str| {
-        let mut values = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
-        values.any(|value| value.contains(name))
-    };
-    match accepts("text/plain") && !accepts("application/openmetrics-text") {
-        true => (classic::MEDIA_TYPE, classic::text(&open)),
-        false => (text::MEDIA_TYPE, open),
-    }
-}
 
 /// Statuses that HTTP can have.
 const STATUSES: usize = 600;

@@ -19,8 +19,9 @@
 //! Reads see committed data only. A request that reads what it wrote settles its ledger first;
 //! `keyvalue` sees to that.
 
-mod changes;
+mod change_clock;
 mod ledger;
+mod near_cache;
 pub mod sqlite;
 
 use std::sync::Arc;
@@ -28,7 +29,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use tokio::sync::OwnedSemaphorePermit;
 
-pub use changes::{Changes, Place};
+pub use change_clock::{Changes, Place};
 pub use ledger::{Entry, Ledger};
 
 /// Longest key, in bytes. Spin's engines have no limit of their own; 1 KiB is far above every

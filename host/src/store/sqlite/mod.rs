@@ -8,10 +8,9 @@
 //! cached, and a hop to another thread would cost more than it hides.
 
 mod backup;
-mod checkup;
+mod integrity_check;
 mod open;
 mod reader;
-mod recent;
 mod writer;
 
 use std::path::Path;
@@ -23,12 +22,12 @@ use async_trait::async_trait;
 use tokio::sync::OwnedSemaphorePermit;
 
 pub use backup::{BackupError, backup, check};
-use checkup::{Checkup, Damage};
+use integrity_check::{Checkup, Damage};
 pub use open::OpenError;
 use reader::Reader;
-use recent::Recent;
 use writer::{Operation, Writer};
 
+use super::near_cache::Recent;
 use super::{Backend, Changes, Error, Key, Ledger, Swap};
 
 /// The file's name in the data directory, the one that Spin uses.

@@ -23,7 +23,7 @@ const CREATE_TABLE: &str = "CREATE TABLE IF NOT EXISTS spin_key_value (
 )";
 
 /// A database up to this size, in bytes, is read as a whole before it is served: a fraction of a
-/// second. A larger one is read while it is served (see [`super::checkup`]).
+/// second. A larger one is read while it is served (see [`super::integrity_check`]).
 const CHECKED_AT_ONCE: u64 = 256 << 20;
 
 /// A Spin that has the same file open may hold the lock for the time of one transaction.

@@ -273,9 +273,9 @@ async fn a_large_store_is_checked_while_it_is_served_and_takes_no_writes_once_da
         f.one.set(&ledger, key(&format!("k/{n:03}")), vec![1; 4000], room()).await.unwrap();
     }
     f.one.durable(&ledger).await.unwrap();
-    let damage = checkup::Damage::default();
+    let damage = integrity_check::Damage::default();
     let run = |connection| {
-        let checkup = checkup::Checkup::start(connection, f.directory.path().join(FILE_NAME), damage.clone());
+        let checkup = integrity_check::Checkup::start(connection, f.directory.path().join(FILE_NAME), damage.clone());
         checkup.unwrap().finish();
     };
     run(f.engine.database.connect_reader().unwrap());

@@ -16,7 +16,7 @@ use rusqlite::Connection;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use super::super::{Changes, Entry, Error, Key, Ledger, Place, Swap};
-use super::checkup::Damage;
+use super::integrity_check::Damage;
 use super::reader;
 use crate::throttle::Throttle;
 

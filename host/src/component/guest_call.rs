@@ -20,9 +20,9 @@ use wasmtime_wasi_http::handler::Prepared;
 use wasmtime_wasi_http::{WasiBody, WasiHttpView};
 
 use super::pool::{Instance, Pool};
-use crate::exchange::{Exchange, Lease};
 use crate::guest::Guest;
 use crate::metrics::{Busy, Ended, Failure};
+use crate::request_context::{Exchange, Lease};
 
 /// Why there is no response.
 #[derive(Debug, thiserror::Error)]

@@ -19,8 +19,8 @@ pub use call::Call;
 pub use grants::Grants;
 
 use crate::metrics::Counters;
+use crate::response_cache::Testimony;
 use crate::store::{Backend, Error, Key, Ledger};
-use crate::testimony::Testimony;
 use crate::trace::Trace;
 
 /// Bytes that one instance may have in the writer's queue. An instance that writes faster than

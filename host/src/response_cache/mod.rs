@@ -17,11 +17,13 @@
 //! body is shared. Memory is bounded; what was not asked for lately is forgotten first. Large bodies
 //! have memory of their own, so that one of them does not push out thousands of small ones.
 
-mod draft;
-mod recording;
-mod shelf;
+mod lru;
+mod pending_body;
+mod read_set;
+mod recorder;
 
-pub use self::recording::Recording;
+pub use self::read_set::Testimony;
+pub use self::recorder::Recording;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -34,13 +36,12 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
 use http_body::SizeHint;
 use sha2::{Digest, Sha256};
 
-use self::draft::Drafts;
-use self::shelf::Shelf;
+use self::lru::Shelf;
+use self::pending_body::Drafts;
 use crate::body::{ResponseBody, full, nothing, shared};
 use crate::ingress::CLIENT_ADDRESS;
 use crate::runtime::Digest as CodeDigest;
 use crate::store::{Changes, Place};
-use crate::testimony::Testimony;
 
 /// The largest body that is remembered, in bytes.
 const MAX_BODY: usize = 8 * 1024 * 1024;

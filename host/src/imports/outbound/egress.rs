@@ -8,7 +8,7 @@ use super::grants::{AllowedHosts, Reach};
 use super::limits::OutboundLimits;
 use super::target::Target;
 use super::{Network, address};
-use crate::places::Places;
+use crate::concurrency_limit::Places;
 use crate::throttle::Throttle;
 
 /// Connections that a component may keep open without using them, in addition to those in use.

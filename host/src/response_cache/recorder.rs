@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
 
-use super::draft::Draft;
+use super::pending_body::Draft;
 use super::{Answer, CHUNK_OVERHEAD, Content, MAX_BODY, Memo, OVERHEAD, Question, SMALL_BODY};
 
 /// An answer on its way to the client, which is remembered once it is complete.

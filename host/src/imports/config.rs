@@ -6,7 +6,7 @@ use std::sync::Arc;
 use wasmtime::component::{ComponentType, Lift, Linker, Lower};
 use wasmtime::{Result, StoreContextMut};
 
-use crate::variables::Variables;
+use crate::imports::variables::Variables;
 
 /// Spin's draft, and that of wasmtime. They differ in name only.
 const CONFIG: [&str; 2] = ["wasi:config/store@0.2.0-draft-2024-09-27", "wasi:config/store@0.2.0-rc.1"];

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use lru::LruCache;
 
-use super::super::{Changes, Key, Place};
+use super::{Changes, Key, Place};
 
 /// How long a value is believed.
 const AGE: Duration = Duration::from_secs(1);

@@ -12,17 +12,17 @@
 //! | `address` | which addresses are public |
 //! | `egress` | one component's bounds and counts |
 //! | `connector`, `resolver`, `tls` | the way to an open connection |
-//! | `flights` | which requests are the same |
+//! | `coalesce` | which requests are the same |
 //! | `body` | a response's bounds |
 //! | `error` | the codes that guests see |
 
 mod address;
 mod body;
+mod coalesce;
 mod connector;
 mod counters;
 mod egress;
 mod error;
-mod flights;
 mod grants;
 mod limits;
 mod resolver;
@@ -49,12 +49,12 @@ pub use limits::OutboundLimits;
 pub use resolver::{Resolve, SystemResolver};
 pub use tls::TlsError;
 
-use crate::places::Places;
+use crate::concurrency_limit::Places;
 use crate::trace::{Outgoing, Trace};
 use body::OutboundBody;
+use coalesce::Flights;
 use connector::{CONNECT_TIMEOUT, Connector};
 use egress::Egress;
-use flights::Flights;
 use target::Target;
 
 /// Requests at the same moment, of all components, and how many more may wait.

@@ -10,10 +10,10 @@ use http::Uri;
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::component::Generation;
-use crate::keyvalue::WriteScope;
+use crate::imports::keyvalue::WriteScope;
 use crate::manifest::Limits;
 use crate::metrics::{Counters, Failure};
-use crate::testimony::Testimony;
+use crate::response_cache::Testimony;
 use crate::trace::Trace;
 
 /// The clock, the writes and the fate of one exchange.

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rand_core::{Rng, TryRng};
 use wasmtime_wasi::random::thread_rng;
 
-use crate::testimony::Testimony;
+use crate::response_cache::Testimony;
 
 /// The eyes in one instance, on its current request. Clones are the same witness.
 #[derive(Clone, Debug, Default)]

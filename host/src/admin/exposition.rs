@@ -5,19 +5,22 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use http::HeaderMap;
+use http::header::ACCEPT;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, MetricEncoder, NoLabelSet, text};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 
-use super::{Histogram, Summary};
+use super::prometheus_text;
 use crate::application::Application;
 use crate::component::{Health, Slot};
 use crate::host::Figures;
-use crate::outbound::Outbound;
+use crate::imports::outbound::Outbound;
+use crate::metrics::{Histogram, Summary};
 
 /// What the text is, in the form of OpenMetrics.
-pub const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// Everything that the host counts, as text.
 pub fn exposition(application: Arc<Application>, figures: Figures) -> Result<String, fmt::Error> {
@@ -26,6 +29,18 @@ pub fn exposition(application: Arc<Application>, figures: Figures) -> Result<Str
     let mut text = String::new();
     text::encode(&mut text, &registry)?;
     Ok(text)
+}
+
+/// The text and its media type, in the form that the reader asks for.
+pub fn negotiated(open: String, headers: &HeaderMap) -> (&'static str, String) {
+    let accepts = |name: &str| {
+        let mut values = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
+        values.any(|value| value.contains(name))
+    };
+    match accepts("text/plain") && !accepts("application/openmetrics-text") {
+        true => (prometheus_text::MEDIA_TYPE, prometheus_text::text(&open)),
+        false => (MEDIA_TYPE, open),
+    }
 }
 
 struct Scrape {
