@@ -13,14 +13,15 @@ use http_body::Body;
 use http_body_util::BodyExt;
 use wasmtime_wasi_http::WasiBody;
 
-use crate::body::{GuestBody, RequestBody, ResponseBody};
+use crate::body::ResponseBody;
 use crate::caller;
-use crate::component::{Refused, Run, Slot, Trial, Unanswered};
+use crate::component::{GuestBody, Refused, Run, Slot, Trial, Unanswered};
 use crate::deploy::Event;
 use crate::imports::keyvalue::Call;
 use crate::ingress::Arrival;
 use crate::metrics::{Counter, Operation, Refusal};
 use crate::reply;
+use crate::request_body::RequestBody;
 use crate::request_context::Exchange;
 use crate::request_id::{RequestIds, X_REQUEST_ID};
 use crate::response_cache::Memo;

@@ -46,6 +46,7 @@ pub mod manifest;
 mod memory;
 mod metrics;
 mod reply;
+mod request_body;
 mod request_context;
 mod request_id;
 pub mod response_cache;

@@ -19,10 +19,11 @@ use wasmtime::AsContextMut;
 use wasmtime_wasi_http::handler::Prepared;
 use wasmtime_wasi_http::{WasiBody, WasiHttpView};
 
+use super::lease::Lease;
 use super::pool::{Instance, Pool};
 use crate::guest::Guest;
 use crate::metrics::{Busy, Ended, Failure};
-use crate::request_context::{Exchange, Lease};
+use crate::request_context::Exchange;
 
 /// Why there is no response.
 #[derive(Debug, thiserror::Error)]

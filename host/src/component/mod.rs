@@ -11,7 +11,9 @@ mod canary;
 mod capabilities;
 mod generation;
 mod guest_call;
+mod lease;
 mod pool;
+mod response_body;
 mod slot;
 
 pub use area::{AreaError, Description};
@@ -19,4 +21,5 @@ pub use breaker::Health;
 pub use canary::{Canary, Terms, Verdict};
 pub use generation::{Artifact, Generation, LoadError};
 pub use guest_call::{Run, Unanswered};
+pub use response_body::GuestBody;
 pub use slot::{Refused, Slot, Stage, Trial};

@@ -8,12 +8,12 @@ use arc_swap::ArcSwap;
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::canary::{Canary, Terms};
+use super::lease::Lease;
 use super::{Generation, Verdict};
 use crate::concurrency_limit::{Busy, Places};
 use crate::imports::outbound::Outbound;
 use crate::manifest::Component;
 use crate::metrics::Metrics;
-use crate::request_context::Lease;
 use crate::runtime::Digest;
 use crate::throttle::Throttle;
 
