@@ -24,7 +24,7 @@ use crate::reply;
 use crate::request_body::RequestBody;
 use crate::request_context::Exchange;
 use crate::request_id::{RequestIds, X_REQUEST_ID};
-use crate::response_cache::Memo;
+use crate::response_cache::{Lookup, ResponseCache};
 use crate::router::Router;
 use crate::store::Backend;
 use crate::trace::{Destination, Trace, Tracer};
@@ -43,7 +43,7 @@ pub struct Application {
     slots: Vec<Slot>,
     /// One for each shard.
     backends: Vec<Arc<dyn Backend>>,
-    memo: Arc<Memo>,
+    cache: Arc<ResponseCache>,
     tracer: Option<Arc<Tracer>>,
     /// Requests that no route leads anywhere.
     unrouted: Counter,
@@ -56,20 +56,20 @@ impl Application {
         router: Router<Target>,
         slots: Vec<Slot>,
         backends: Vec<Arc<dyn Backend>>,
-        memo: Memo,
+        cache: ResponseCache,
         tracer: Option<Arc<Tracer>>,
         events: Sender<Event>,
     ) -> Self {
-        let (memo, ids) = (Arc::new(memo), RequestIds::new());
-        Self { router, slots, backends, memo, tracer, unrouted: Counter::default(), ids, events }
+        let (cache, ids) = (Arc::new(cache), RequestIds::new());
+        Self { router, slots, backends, cache, tracer, unrouted: Counter::default(), ids, events }
     }
 
     pub fn slots(&self) -> &[Slot] {
         &self.slots
     }
 
-    pub fn memo(&self) -> &Memo {
-        &self.memo
+    pub fn response_cache(&self) -> &ResponseCache {
+        &self.cache
     }
 
     /// What makes traces, if they are wanted.
@@ -105,7 +105,7 @@ impl Application {
         let mut response = match (slot, self.backends.get(shard)) {
             (Some(slot), Some(backend)) => {
                 let mut trial = None;
-                let response = serve(slot, shard, &**backend, &self.memo, request, trace.as_ref(), &mut trial).await;
+                let response = serve(slot, shard, &**backend, &self.cache, request, trace.as_ref(), &mut trial).await;
                 let refusal = response.extensions().get::<Refusal>().copied();
                 let latency = started.elapsed();
                 if let Some(counters) = slot.metrics().shard(shard) {
@@ -162,7 +162,7 @@ async fn serve(
     slot: &Slot,
     shard: usize,
     backend: &dyn Backend,
-    memo: &Arc<Memo>,
+    cache: &Arc<ResponseCache>,
     request: Request<WasiBody>,
     trace: Option<&Arc<Trace>>,
     trial: &mut Option<Trial>,
@@ -172,22 +172,22 @@ async fn serve(
     let arrival = parts.extensions.get::<Arrival>();
     let target = absolute(&parts.uri, &parts.headers, parts.version, arrival);
     let refused = target.map(|uri| parts.uri = uri).err();
-    // While there is a canary nothing is remembered: it would see fewer requests than it should.
-    let asked = slot.sole_code();
-    let memoize = slot.component().memoize.as_ref().filter(|_| refused.is_none());
-    let memoize = memoize.filter(|memoize| body.is_end_stream() && memoize.covers(&parts));
-    let question = match (memoize, asked, backend.changes()) {
-        (Some(memoize), Some(asked), Some(changes)) => {
-            match memo.ask((&slot.component().id, &asked), memoize, &parts, changes, Instant::now()) {
-                Ok(remembered) => {
+    // During a trial nothing is cached: the canary would see fewer requests than it should.
+    let code = slot.sole_code();
+    let policy = slot.component().cache_policy.as_ref().filter(|_| refused.is_none());
+    let policy = policy.filter(|policy| body.is_end_stream() && policy.applies_to(&parts));
+    let miss = match (policy, code, backend.change_clock()) {
+        (Some(policy), Some(code), Some(clock)) => {
+            match cache.look_up((&slot.component().id, &code), policy, &parts, clock, Instant::now()) {
+                Lookup::Hit(cached) => {
                     if let Some(trace) = trace {
-                        trace.remembered();
+                        trace.cached();
                     }
-                    return remembered;
+                    return cached;
                 }
-                Err(question) => {
-                    memoize.narrow(&mut parts.headers);
-                    Some(question)
+                Lookup::Miss(miss) => {
+                    policy.strip_headers(&mut parts.headers);
+                    Some(miss)
                 }
             }
         }
@@ -203,8 +203,8 @@ async fn serve(
     if let Some(reason) = refused {
         return reply::bad_request(reason);
     }
-    if let Some(question) = &question {
-        exchange.watch(question.testimony.clone());
+    if let Some(miss) = &miss {
+        exchange.track_reads(miss.read_set.clone());
     }
     let caller = || {
         let address = parts.extensions.get::<Arrival>().map(|arrival| arrival.client);
@@ -222,8 +222,8 @@ async fn serve(
         return reply::internal_error(Refusal::Failed);
     };
     if let Some(trace) = trace {
-        // An answer that may be given again does not depend on who asks, nor on why.
-        trace.enter(&slot.component().id, &generation, question.is_none().then_some(&mut parts.headers));
+        // A response that may be cached must not depend on the trace's headers.
+        trace.enter(&slot.component().id, &generation, miss.is_none().then_some(&mut parts.headers));
     }
 
     let request = Request::from_parts(parts, body.boxed_unsync());
@@ -267,13 +267,13 @@ async fn serve(
         return reply::response_too_large(limits.max_response);
     }
     exchange.head_produced();
-    // While the request waited for its place, the code may have been replaced.
-    let recording = question.filter(|_| asked == Some(generation.digest)).and_then(|question| {
+    // While the request waited for its permit, the code may have been replaced.
+    let recorder = miss.filter(|_| code == Some(generation.digest)).and_then(|miss| {
         let declared = bodiless.then(|| response.body().size_hint());
-        memo.record(question, response.status(), response.headers(), declared)
+        cache.record(miss, response.status(), response.headers(), declared)
     });
     let (head, body) = response.into_parts();
-    let body = GuestBody::new(body, bodiless, limits.max_response, recording, exchange, lease);
+    let body = GuestBody::new(body, bodiless, limits.max_response, recorder, exchange, lease);
     Response::from_parts(head, if bodiless { body.skip(run) } else { body.gather(run) })
 }
 

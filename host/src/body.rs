@@ -34,13 +34,13 @@ pub fn full(bytes: impl Into<Bytes>) -> ResponseBody {
     Full::new(bytes.into()).map_err(|never| match never {}).boxed_unsync()
 }
 
-/// A body of known length in pieces that others say as well.
-pub fn shared(pieces: Arc<[Bytes]>, length: u64) -> ResponseBody {
-    Shared { pieces, next: 0, left: length }.boxed_unsync()
+/// A body of known length, in chunks that other responses share.
+pub fn shared(chunks: Arc<[Bytes]>, length: u64) -> ResponseBody {
+    Shared { chunks, next: 0, left: length }.boxed_unsync()
 }
 
 struct Shared {
-    pieces: Arc<[Bytes]>,
+    chunks: Arc<[Bytes]>,
     next: usize,
     /// Bytes that are still to come.
     left: u64,
@@ -51,14 +51,14 @@ impl Body for Shared {
     type Error = BodyError;
 
     fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
-        let piece = self.pieces.get(self.next).cloned();
+        let chunk = self.chunks.get(self.next).cloned();
         self.next += 1;
-        self.left = self.left.saturating_sub(piece.as_ref().map_or(0, |piece| piece.len() as u64));
-        Poll::Ready(piece.map(|piece| Ok(Frame::data(piece))))
+        self.left = self.left.saturating_sub(chunk.as_ref().map_or(0, |chunk| chunk.len() as u64));
+        Poll::Ready(chunk.map(|chunk| Ok(Frame::data(chunk))))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.next >= self.pieces.len()
+        self.next >= self.chunks.len()
     }
 
     fn size_hint(&self) -> SizeHint {
@@ -67,13 +67,13 @@ impl Body for Shared {
 }
 
 /// No body, although the head may declare its length.
-pub fn nothing(declared: SizeHint) -> ResponseBody {
-    Nothing(declared).boxed_unsync()
+pub fn empty(declared: SizeHint) -> ResponseBody {
+    Empty(declared).boxed_unsync()
 }
 
-struct Nothing(SizeHint);
+struct Empty(SizeHint);
 
-impl Body for Nothing {
+impl Body for Empty {
     type Data = Bytes;
     type Error = BodyError;
 

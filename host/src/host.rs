@@ -25,7 +25,7 @@ use crate::ingress::{Ingress, IngressOptions};
 use crate::manifest::{Component, Manifest};
 use crate::metrics::{Metrics, Refusal};
 use crate::reply;
-use crate::response_cache::{Counters, Memo};
+use crate::response_cache::{CacheCounters, ResponseCache};
 use crate::router::{RouteError, Router};
 use crate::runtime::Runtime;
 use crate::shard::{self, Job, Shard, Stop};
@@ -169,7 +169,7 @@ impl Host {
 
         let (events, heard) = mpsc::channel();
         let tracer = options.traces.as_ref().map(Tracer::new).transpose()?.map(Arc::new);
-        let application = Application::new(router, slots, backends, Memo::new()?, tracer, events.clone());
+        let application = Application::new(router, slots, backends, ResponseCache::new()?, tracer, events.clone());
         let application = Arc::new(application);
         let deployer = Deployer::new(runtime.clone(), application.clone(), files, events);
         let keeper = Keeper::start(deployer.clone(), heard, options.watch).map_err(StartError::Thread)?;
@@ -254,9 +254,9 @@ impl Host {
         self.application.slots()
     }
 
-    /// What became of the requests whose answers may be remembered.
-    pub fn memo(&self) -> &Counters {
-        self.application.memo().counters()
+    /// Hits and misses of the response cache.
+    pub fn cache_counters(&self) -> &CacheCounters {
+        self.application.response_cache().counters()
     }
 
     /// How many transactions the store has committed since the start.

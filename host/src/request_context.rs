@@ -11,7 +11,7 @@ use http::Uri;
 use crate::imports::keyvalue::WriteScope;
 use crate::manifest::Limits;
 use crate::metrics::Failure;
-use crate::response_cache::Testimony;
+use crate::response_cache::ReadSet;
 use crate::trace::Trace;
 
 /// The clock, the writes and the fate of one exchange.
@@ -19,7 +19,7 @@ pub struct Exchange {
     pub writes: WriteScope,
     uri: Uri,
     trace: Option<Arc<Trace>>,
-    testimony: OnceLock<Arc<Testimony>>,
+    read_set: OnceLock<Arc<ReadSet>>,
     started: Instant,
     request_timeout: Duration,
     transfer_timeout: Duration,
@@ -45,7 +45,7 @@ impl Exchange {
             writes: WriteScope::default(),
             uri,
             trace,
-            testimony: OnceLock::new(),
+            read_set: OnceLock::new(),
             started: Instant::now(),
             request_timeout: limits.request_timeout,
             transfer_timeout: limits.transfer_timeout,
@@ -73,13 +73,13 @@ impl Exchange {
         self.trace.as_ref()
     }
 
-    /// Somebody wants to know what the answer rests on.
-    pub fn watch(&self, testimony: Arc<Testimony>) {
-        let _ = self.testimony.set(testimony);
+    /// Records in `read_set` what the guest reads, because the response may be cached.
+    pub fn track_reads(&self, read_set: Arc<ReadSet>) {
+        let _ = self.read_set.set(read_set);
     }
 
-    pub fn testimony(&self) -> Option<&Arc<Testimony>> {
-        self.testimony.get()
+    pub fn read_set(&self) -> Option<&Arc<ReadSet>> {
+        self.read_set.get()
     }
 
     /// A part of the request's body has arrived. The guest's time starts again: a slow upload

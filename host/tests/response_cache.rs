@@ -1,4 +1,4 @@
-//! Remembered answers: given again as long as they hold, and never otherwise.
+//! Cached responses: given again while they are fresh, and never otherwise.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -38,11 +38,11 @@ async fn ask(server: &Server, request: Request<Full<Bytes>>) -> String {
 }
 
 fn hits(server: &Server) -> u64 {
-    server.host.memo().hits.load(Ordering::Relaxed)
+    server.host.cache_counters().hits.load(Ordering::Relaxed)
 }
 
 /// Whether the second of two equal requests does not reach the guest.
-async fn is_remembered(server: &Server, act: &str) -> bool {
+async fn is_cached(server: &Server, act: &str) -> bool {
     let first = text(server.send(recall("a", act, &[])).await).await;
     let second = text(server.send(recall("a", act, &[])).await).await;
     // The guest counts what it serves, so two answers of its own differ.
@@ -50,7 +50,7 @@ async fn is_remembered(server: &Server, act: &str) -> bool {
 }
 
 #[tokio::test]
-async fn an_answer_is_given_again_until_what_it_read_changes() {
+async fn a_response_is_given_again_until_a_key_that_it_read_changes() {
     let server = server().await;
     server.ok("kv/set?key=probe/v1/a&value=one").await;
     let first = ask(&server, recall("a", "", &[])).await;
@@ -71,13 +71,13 @@ async fn an_answer_is_given_again_until_what_it_read_changes() {
 }
 
 #[tokio::test]
-async fn a_body_of_unknown_length_is_remembered_whole() {
+async fn a_body_of_unknown_length_is_cached_whole() {
     let server = server().await;
-    assert!(is_remembered(&server, "chunked").await);
+    assert!(is_cached(&server, "chunked").await);
 }
 
 #[tokio::test]
-async fn a_large_body_is_remembered_whole() {
+async fn a_large_body_is_cached_whole() {
     let server = server().await;
     let asked = async || server.send(recall("a", "big", &[])).await.into_body().collect().await.unwrap().to_bytes();
     let first = asked().await;
@@ -89,22 +89,22 @@ async fn a_large_body_is_remembered_whole() {
 }
 
 #[tokio::test]
-async fn a_large_body_that_nobody_reads_to_its_end_is_not_remembered() {
+async fn a_large_body_that_the_client_does_not_read_to_its_end_is_not_cached() {
     let server = server().await;
     for _ in 0..2 {
         let mut body = server.send(recall("a", "big", &[])).await.into_body();
         body.frame().await.unwrap().unwrap();
     }
     assert_eq!(hits(&server), 0);
-    assert!(is_remembered(&server, "big").await);
+    assert!(is_cached(&server, "big").await);
 }
 
 #[tokio::test]
-async fn what_is_its_own_is_not_remembered() {
+async fn a_response_that_must_not_be_shared_is_not_cached() {
     let server = server().await;
-    assert!(is_remembered(&server, "").await, "else this proves nothing");
+    assert!(is_cached(&server, "").await, "else this proves nothing");
     for act in ["set", "increment", "list", "print", "random", "late", "cookie", "no-store", "fail", "huge"] {
-        assert!(!is_remembered(&server, act).await, "{act}");
+        assert!(!is_cached(&server, act).await, "{act}");
     }
     for method in ["POST", "PUT", "DELETE", "OPTIONS"] {
         let first = text(server.send(request(method, "recall?key=probe/v1/a", "")).await).await;
@@ -116,9 +116,9 @@ async fn what_is_its_own_is_not_remembered() {
 }
 
 #[tokio::test]
-async fn without_a_word_in_the_manifest_nothing_is_remembered() {
+async fn without_memoize_in_the_manifest_nothing_is_cached() {
     let server = started("reuse = 100000").await;
-    assert!(!is_remembered(&server, "").await);
+    assert!(!is_cached(&server, "").await);
     let seen = ask(&server, recall("a", "", &[("x-other", "1")])).await;
     assert!(seen.contains("x-other"), "{seen}");
 }
@@ -153,7 +153,7 @@ async fn headers_that_are_not_declared_do_not_reach_the_guest() {
 }
 
 #[tokio::test]
-async fn a_clients_connections_share_their_answers() {
+async fn connections_of_one_client_share_cached_responses() {
     let server = started("memoize = \"60s\"\nheaders = [\"spin-client-addr\"]\nreuse = 100000").await;
     let first = ask(&server, recall("a", "", &[("spin-client-addr", "192.0.2.1:1000")])).await;
     assert_eq!(ask(&server, recall("a", "", &[("spin-client-addr", "192.0.2.1:2000")])).await, first);
@@ -161,7 +161,7 @@ async fn a_clients_connections_share_their_answers() {
 }
 
 #[tokio::test]
-async fn head_and_get_have_answers_of_their_own() {
+async fn head_and_get_are_cached_apart() {
     let server = server().await;
     let head = || request("HEAD", "recall?key=probe/v1/a", "");
     let headers = |headers: &HeaderMap| headers.get("content-length").cloned();
@@ -177,15 +177,15 @@ async fn head_and_get_have_answers_of_their_own() {
 }
 
 #[tokio::test]
-async fn an_answer_is_given_for_a_limited_time() {
+async fn an_entry_expires() {
     let server = started("memoize = \"1ns\"\nheaders = []\nreuse = 100000").await;
-    assert!(!is_remembered(&server, "").await);
+    assert!(!is_cached(&server, "").await);
     assert_eq!(hits(&server), 0);
 }
 
 /// One writer and several readers: what was acknowledged before a read began is in its answer.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn an_acknowledged_write_is_in_every_answer_that_begins_later() {
+async fn every_response_that_begins_after_an_acknowledged_write_includes_it() {
     const WRITES: u64 = 3000;
     let server = server().await;
     server.ok("kv/set?key=probe/v1/race&value=0").await;

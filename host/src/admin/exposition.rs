@@ -251,24 +251,24 @@ impl Collector for Scrape {
             f64::from(u8::from(slot.stage().canary.is_some()))
         })?;
 
-        self.memo(&mut out)?;
+        self.response_cache(&mut out)?;
         self.spans(&mut out)?;
         self.host(&mut out)
     }
 }
 
 impl Scrape {
-    fn memo(&self, out: &mut Family<'_, '_>) -> fmt::Result {
-        let memo = self.application.memo();
-        let counters = memo.counters();
+    fn response_cache(&self, out: &mut Family<'_, '_>) -> fmt::Result {
+        let cache = self.application.response_cache();
+        let counters = cache.counters();
         for (name, help, count) in [
             ("memo_hits", "Requests that a remembered answer was given to", &counters.hits),
             ("memo_misses", "Requests that may have a remembered answer and got a new one", &counters.misses),
-            ("memo_remembered", "New answers that were remembered", &counters.remembered),
+            ("memo_remembered", "New answers that were remembered", &counters.stored),
         ] {
             out.host(name, help, MetricType::Counter, count.load(Ordering::Relaxed) as f64)?;
         }
-        let (answers, bytes) = memo.size();
+        let (answers, bytes) = cache.size();
         out.host("memo_answers", "Answers that are remembered", MetricType::Gauge, answers as f64)?;
         out.host("memo_bytes", "Memory of remembered answers", MetricType::Gauge, bytes as f64)
     }

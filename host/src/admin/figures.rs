@@ -46,7 +46,7 @@ pub struct Host {
     pub spans: Option<Spans>,
 }
 
-/// Remembered answers.
+/// The response cache. `size` is in bytes.
 #[derive(Debug, Deserialize, Serialize)]
 pub struct Memo {
     pub hits: u64,
@@ -92,9 +92,9 @@ fn bounded(durations: &Summary, part: f64) -> Option<f64> {
 
 impl Host {
     pub fn new(application: &Application, figures: &host::Figures) -> Self {
-        let memo = application.memo();
-        let counters = memo.counters();
-        let (answers, size) = memo.size();
+        let cache = application.response_cache();
+        let counters = cache.counters();
+        let (answers, size) = cache.size();
         let spans = application.tracer().map(|tracer| tracer.counts());
         Self {
             version: env!("CARGO_PKG_VERSION").to_owned(),

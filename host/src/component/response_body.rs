@@ -13,9 +13,9 @@ use wasmtime_wasi_http::WasiBody;
 
 use super::guest_call::Run;
 use super::lease::Lease;
-use crate::body::{BodyError, ResponseBody, full, nothing};
+use crate::body::{BodyError, ResponseBody, empty, full};
 use crate::request_context::Exchange;
-use crate::response_cache::Recording;
+use crate::response_cache::Recorder;
 
 /// How much of a response's body waits for its end before the head is sent, in bytes.
 const GATHERED: u64 = 64 * 1024;
@@ -34,7 +34,7 @@ pub struct GuestBody {
     /// Bytes that the component may send, and how many of them are left.
     limit: u64,
     room: u64,
-    recording: Option<Recording>,
+    recorder: Option<Recorder>,
 }
 
 impl GuestBody {
@@ -42,13 +42,13 @@ impl GuestBody {
         inner: WasiBody,
         bodiless: bool,
         limit: u64,
-        recording: Option<Recording>,
+        recorder: Option<Recorder>,
         exchange: Arc<Exchange>,
         lease: Arc<Lease>,
     ) -> Self {
         let owed = if bodiless { Some(0) } else { inner.size_hint().exact() };
         let (early, lease) = (VecDeque::new(), Some(lease));
-        Self { inner, early, exchange, lease, deadline: None, owed, limit, room: limit, recording }
+        Self { inner, early, exchange, lease, deadline: None, owed, limit, room: limit, recorder }
     }
 
     /// Takes what the guest writes as long as it need not wait. If that is all, it goes out with the
@@ -95,7 +95,7 @@ impl GuestBody {
         let declared = self.inner.size_hint();
         drop(self);
         run.nudge();
-        nothing(declared)
+        empty(declared)
     }
 
     fn end(&mut self) {
@@ -120,7 +120,7 @@ impl GuestBody {
                 };
                 self.room = room;
                 self.owed = self.owed.map(|owed| owed.saturating_sub(length));
-                self.recording.take_if(|recording| frame.data_ref().is_none_or(|data| !recording.hears(data)));
+                self.recorder.take_if(|recorder| frame.data_ref().is_none_or(|data| !recorder.record(data)));
                 return Poll::Ready(Some(Ok(frame)));
             }
             Some(Err(error)) => Some(BodyError::Guest(error)),
@@ -132,10 +132,10 @@ impl GuestBody {
     }
 
     fn finish(&mut self, error: Option<BodyError>) -> Option<Result<Frame<Bytes>, BodyError>> {
-        let recording = self.recording.take();
+        let recorder = self.recorder.take();
         if error.is_none() {
-            if let Some(recording) = recording {
-                recording.complete();
+            if let Some(recorder) = recorder {
+                recorder.complete();
             }
             if let Some(lease) = &self.lease {
                 lease.answered(&self.exchange);
@@ -184,8 +184,8 @@ impl Drop for GuestBody {
     fn drop(&mut self) {
         // Of a body with a declared length, nobody asks for the end.
         if self.owed == Some(0) {
-            if let Some(recording) = self.recording.take() {
-                recording.complete();
+            if let Some(recorder) = self.recorder.take() {
+                recorder.complete();
             }
             if let Some(lease) = &self.lease {
                 lease.answered(&self.exchange);

@@ -26,7 +26,7 @@ use crate::imports::variables::{self, Variables, VariablesView};
 use crate::manifest::Limits;
 use crate::metrics::{Busy, OutOfCpuTime};
 use crate::request_context::Exchange;
-use side_effects::Witness;
+use side_effects::SideEffects;
 
 /// Bytes that a guest may hand over in one call of the host: the largest value, its key and some
 /// slack. More is a trap, before the host has copied it.
@@ -44,7 +44,7 @@ pub struct Guest {
     limiter: Limiter,
     key_value: KeyValue,
     variables: Arc<Variables>,
-    witness: Witness,
+    side_effects: SideEffects,
 }
 
 impl Guest {
@@ -61,13 +61,13 @@ impl Guest {
     ) -> Store<Self> {
         let mut table = ResourceTable::new();
         table.set_max_capacity(MAX_HANDLES);
-        let witness = Witness::default();
-        let log = log.seen_by(witness.clone());
+        let side_effects = SideEffects::default();
+        let log = log.tracked_by(side_effects.clone());
         let wasi = WasiCtx::builder()
             .stdout(log.clone())
             .stderr(log)
-            .secure_random(witness.randomness())
-            .insecure_random(witness.randomness())
+            .secure_random(side_effects.rng())
+            .insecure_random(side_effects.rng())
             .allow_tcp(false)
             .allow_udp(false)
             .build();
@@ -79,7 +79,7 @@ impl Guest {
             limiter: Limiter::new(limits.memory, busy.counters().clone()),
             key_value,
             variables,
-            witness,
+            side_effects,
         };
         let mut store = Store::new(engine, guest);
         store.limiter(|guest| &mut guest.limiter);
@@ -102,9 +102,9 @@ impl Guest {
     /// What the guest does from now on belongs to another request.
     pub fn enter(&mut self, exchange: &Exchange) {
         let trace = exchange.trace();
-        self.key_value.enter(exchange.writes.clone(), exchange.testimony().cloned(), trace.cloned());
+        self.key_value.enter(exchange.writes.clone(), exchange.read_set().cloned(), trace.cloned());
         self.outward.enter(trace.cloned());
-        self.witness.enter(exchange.testimony().cloned());
+        self.side_effects.enter(exchange.read_set().cloned());
     }
 
     pub fn limiter(&self) -> &Limiter {

@@ -1,58 +1,58 @@
-//! Answers in bounded memory: what was not asked for lately goes first.
+//! Cache entries in bounded memory; the least recently used is evicted first.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use lru::LruCache;
 
-use super::{Answer, Key};
+use super::{CacheKey, Entry};
 
-/// Parts of a table, each with a lock, so that threads rarely meet.
-pub struct Shelf {
-    parts: Box<[Mutex<Part>]>,
-    /// Bytes that the answers of one part may take.
-    room: usize,
+/// A table in segments, each with a lock, so that threads rarely contend.
+pub struct Lru {
+    segments: Box<[Mutex<Segment>]>,
+    /// Bytes that the entries of one segment may take.
+    capacity: usize,
 }
 
-struct Part {
-    answers: LruCache<Key, Arc<Answer>>,
-    /// What the answers take.
+struct Segment {
+    entries: LruCache<CacheKey, Arc<Entry>>,
+    /// Bytes that the entries take.
     bytes: usize,
 }
 
-impl Shelf {
-    /// `memory` is in bytes, for all parts together.
-    pub fn new(parts: usize, memory: usize) -> Self {
-        let part = || Mutex::new(Part { answers: LruCache::unbounded(), bytes: 0 });
-        Self { parts: (0..parts).map(|_| part()).collect(), room: memory / parts.max(1) }
+impl Lru {
+    /// `memory` is in bytes, for all segments together.
+    pub fn new(segments: usize, memory: usize) -> Self {
+        let segment = || Mutex::new(Segment { entries: LruCache::unbounded(), bytes: 0 });
+        Self { segments: (0..segments).map(|_| segment()).collect(), capacity: memory / segments.max(1) }
     }
 
-    pub fn get(&self, key: &Key) -> Option<Arc<Answer>> {
-        self.part(key)?.answers.get(key).cloned()
+    pub fn get(&self, key: &CacheKey) -> Option<Arc<Entry>> {
+        self.segment(key)?.entries.get(key).cloned()
     }
 
-    pub fn put(&self, key: Key, answer: Arc<Answer>) {
-        let Some(mut part) = self.part(&key) else {
+    pub fn insert(&self, key: CacheKey, entry: Arc<Entry>) {
+        let Some(mut segment) = self.segment(&key) else {
             return;
         };
-        part.bytes += answer.bytes();
-        if let Some((_, replaced)) = part.answers.push(key, answer) {
-            part.bytes = part.bytes.saturating_sub(replaced.bytes());
+        segment.bytes += entry.bytes();
+        if let Some((_, replaced)) = segment.entries.push(key, entry) {
+            segment.bytes = segment.bytes.saturating_sub(replaced.bytes());
         }
-        while part.bytes > self.room
-            && let Some((_, oldest)) = part.answers.pop_lru()
+        while segment.bytes > self.capacity
+            && let Some((_, oldest)) = segment.entries.pop_lru()
         {
-            part.bytes = part.bytes.saturating_sub(oldest.bytes());
+            segment.bytes = segment.bytes.saturating_sub(oldest.bytes());
         }
     }
 
-    /// How many answers there are, and the bytes that they take.
+    /// How many entries there are, and the bytes that they take.
     pub fn size(&self) -> (usize, usize) {
-        let parts = self.parts.iter().map(|part| part.lock().unwrap_or_else(PoisonError::into_inner));
-        parts.fold((0, 0), |(answers, bytes), part| (answers + part.answers.len(), bytes + part.bytes))
+        let segments = self.segments.iter().map(|segment| segment.lock().unwrap_or_else(PoisonError::into_inner));
+        segments.fold((0, 0), |(entries, bytes), segment| (entries + segment.entries.len(), bytes + segment.bytes))
     }
 
-    fn part(&self, key: &Key) -> Option<MutexGuard<'_, Part>> {
-        let part = self.parts.get(usize::from(key.0[0]) % self.parts.len().max(1))?;
-        Some(part.lock().unwrap_or_else(PoisonError::into_inner))
+    fn segment(&self, key: &CacheKey) -> Option<MutexGuard<'_, Segment>> {
+        let segment = self.segments.get(usize::from(key.0[0]) % self.segments.len().max(1))?;
+        Some(segment.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }

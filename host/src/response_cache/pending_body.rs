@@ -1,58 +1,59 @@
-//! Large bodies while they are being recorded: a few at once, each by one request only. Many who
-//! ask for the same at the same moment share what is not yet remembered in no other way, and
-//! clients that stop reading must not keep what they have had so far in memory.
+//! Large bodies while they are being recorded: a few at once, each by one request only.
+//!
+//! Requests for the same body at the same moment do not share it before it is stored. A client that
+//! stops reading must not keep what it has received so far in memory, so a recording can be dropped.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Instant;
 
 use bytes::Bytes;
 
-use super::Key;
+use super::CacheKey;
 
 /// Large bodies that are recorded at once.
-const AT_ONCE: usize = 4;
+const MAX_PENDING: usize = 4;
 
-/// A part of a large body.
-pub struct Draft {
-    key: Key,
-    /// When the answer would be too old to be said.
-    until: Instant,
+/// The part of a large body that was recorded so far.
+pub struct PendingBody {
+    key: CacheKey,
+    /// When the entry would expire.
+    expires_at: Instant,
     chunks: Mutex<Vec<Bytes>>,
 }
 
-/// Keeps all drafts. Their writers do not, so that one who takes too long can be dropped.
+/// Owns all pending bodies. Recorders hold weak references, so that a slow one can be dropped.
 #[derive(Default)]
-pub struct Drafts(Mutex<Vec<Arc<Draft>>>);
+pub struct PendingBodies(Mutex<Vec<Arc<PendingBody>>>);
 
-impl Drafts {
-    /// A draft that begins with these chunks, unless somebody writes the same already or there are
-    /// too many. What has become too old meanwhile makes room.
-    pub fn begin(&self, key: Key, until: Instant, chunks: Vec<Bytes>) -> Option<Weak<Draft>> {
+impl PendingBodies {
+    /// Begins a body with these chunks; `None` if another request records the same body, or if there
+    /// are [`MAX_PENDING`] already. Expired ones are dropped first.
+    pub fn begin(&self, key: CacheKey, expires_at: Instant, chunks: Vec<Bytes>) -> Option<Weak<PendingBody>> {
         let now = Instant::now();
-        let mut drafts = self.lock();
-        drafts.retain(|draft| draft.until > now);
-        if drafts.len() >= AT_ONCE || drafts.iter().any(|draft| draft.key == key) {
+        let mut bodies = self.lock();
+        bodies.retain(|body| body.expires_at > now);
+        if bodies.len() >= MAX_PENDING || bodies.iter().any(|body| body.key == key) {
             return None;
         }
-        let draft = Arc::new(Draft { key, until, chunks: Mutex::new(chunks) });
-        let weak = Arc::downgrade(&draft);
-        drafts.push(draft);
+        let body = Arc::new(PendingBody { key, expires_at, chunks: Mutex::new(chunks) });
+        let weak = Arc::downgrade(&body);
+        bodies.push(body);
         Some(weak)
     }
 
-    /// Ends a draft; its chunks, if it is still there.
-    pub fn end(&self, draft: &Weak<Draft>) -> Option<Vec<Bytes>> {
-        let draft = draft.upgrade()?;
-        self.lock().retain(|other| !Arc::ptr_eq(other, &draft));
-        Some(std::mem::take(&mut *draft.lock()))
+    /// Removes a body and returns its chunks; `None` if it was dropped.
+    pub fn finish(&self, body: &Weak<PendingBody>) -> Option<Vec<Bytes>> {
+        let body = body.upgrade()?;
+        self.lock().retain(|other| !Arc::ptr_eq(other, &body));
+        Some(std::mem::take(&mut *body.lock()))
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Arc<Draft>>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<Arc<PendingBody>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Draft {
+impl PendingBody {
     pub fn push(&self, chunk: Bytes) {
         self.lock().push(chunk);
     }
@@ -68,32 +69,33 @@ mod tests {
 
     use super::*;
 
-    fn key(number: u8) -> Key {
-        Key([number; 32])
+    fn key(number: u8) -> CacheKey {
+        CacheKey([number; 32])
     }
 
     #[test]
-    fn the_same_is_written_once_and_only_a_few_at_all() {
-        let drafts = Drafts::default();
-        let until = Instant::now() + Duration::from_secs(3600);
-        let first = drafts.begin(key(0), until, vec![Bytes::from_static(b"a")]).unwrap();
-        assert!(drafts.begin(key(0), until, Vec::new()).is_none());
-        let others: Vec<_> = (1..AT_ONCE as u8).map(|n| drafts.begin(key(n), until, Vec::new()).unwrap()).collect();
-        assert!(drafts.begin(key(99), until, Vec::new()).is_none());
+    fn a_body_is_recorded_once_and_only_a_few_at_a_time() {
+        let bodies = PendingBodies::default();
+        let expires_at = Instant::now() + Duration::from_secs(3600);
+        let first = bodies.begin(key(0), expires_at, vec![Bytes::from_static(b"a")]).unwrap();
+        assert!(bodies.begin(key(0), expires_at, Vec::new()).is_none());
+        let others: Vec<_> =
+            (1..MAX_PENDING as u8).map(|n| bodies.begin(key(n), expires_at, Vec::new()).unwrap()).collect();
+        assert!(bodies.begin(key(99), expires_at, Vec::new()).is_none());
         first.upgrade().unwrap().push(Bytes::from_static(b"b"));
-        assert_eq!(drafts.end(&first).unwrap(), ["a", "b"]);
-        assert!(drafts.end(&first).is_none());
-        assert!(drafts.begin(key(0), until, Vec::new()).is_some());
-        assert!(drafts.end(&others[0]).unwrap().is_empty());
+        assert_eq!(bodies.finish(&first).unwrap(), ["a", "b"]);
+        assert!(bodies.finish(&first).is_none());
+        assert!(bodies.begin(key(0), expires_at, Vec::new()).is_some());
+        assert!(bodies.finish(&others[0]).unwrap().is_empty());
     }
 
     #[test]
-    fn one_that_takes_too_long_is_dropped_for_another() {
-        let drafts = Drafts::default();
+    fn an_expired_body_is_dropped_for_another() {
+        let bodies = PendingBodies::default();
         let slow: Vec<_> =
-            (0..AT_ONCE as u8).map(|n| drafts.begin(key(n), Instant::now(), vec![Bytes::new()]).unwrap()).collect();
-        let other = drafts.begin(key(0), Instant::now() + Duration::from_secs(3600), Vec::new());
+            (0..MAX_PENDING as u8).map(|n| bodies.begin(key(n), Instant::now(), vec![Bytes::new()]).unwrap()).collect();
+        let other = bodies.begin(key(0), Instant::now() + Duration::from_secs(3600), Vec::new());
         assert!(other.is_some_and(|other| other.upgrade().is_some()));
-        assert!(slow.iter().all(|slow| slow.upgrade().is_none() && drafts.end(slow).is_none()));
+        assert!(slow.iter().all(|slow| slow.upgrade().is_none() && bodies.finish(slow).is_none()));
     }
 }

@@ -1,50 +1,50 @@
-//! What one answer rests on: asked for only if it may be remembered (`memo`).
+//! The keys that a guest reads for one request; kept only for a request whose response may be cached.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::store::{Changes, Key, Place};
+use crate::store::{ChangeClock, Key, Slot};
 
-/// An answer that rests on more keys is not remembered: looking whether it still holds would cost
-/// what it saves.
-const MOST: usize = 256;
+/// A response that read more keys is not cached: checking them all would cost what the cache saves.
+const MAX_READS: usize = 256;
 
-/// What a guest has done for one request, as far as its answer rests on it. The guest's side of
-/// the host writes it; whoever has remembered the answer goes on looking at it, because a guest
-/// can act after its answer.
+/// What a guest reads for one request, and whether it does anything else.
+///
+/// The guest's side of the host writes it. The cache entry keeps it and goes on looking at it,
+/// because a guest can act after its response.
 #[derive(Debug, Default)]
-pub struct Testimony {
-    spoilt: AtomicBool,
+pub struct ReadSet {
+    uncacheable: AtomicBool,
     /// Never contended: a request has one thread.
-    reads: Mutex<Vec<Place>>,
+    reads: Mutex<Vec<Slot>>,
 }
 
-impl Testimony {
-    /// The guest reads the committed value of a key.
-    pub fn read(&self, changes: Option<&Changes>, key: &Key) {
+impl ReadSet {
+    /// Records that the guest reads the committed value of a key.
+    pub fn record(&self, clock: Option<&ChangeClock>, key: &Key) {
         let mut reads = self.reads();
-        match changes {
-            Some(changes) if reads.len() < MOST => reads.push(changes.place(key)),
-            _ => self.spoil(),
+        match clock {
+            Some(clock) if reads.len() < MAX_READS => reads.push(clock.slot(key)),
+            _ => self.mark_uncacheable(),
         }
     }
 
-    /// The guest does something that another request for the same would have to do again, or
-    /// something whose outcome is not known to last.
-    pub fn spoil(&self) {
-        self.spoilt.store(true, Ordering::SeqCst);
+    /// Records that the guest does something that an equal request would have to do again, or
+    /// something whose outcome may not last.
+    pub fn mark_uncacheable(&self) {
+        self.uncacheable.store(true, Ordering::SeqCst);
     }
 
-    pub fn is_spoilt(&self) -> bool {
-        self.spoilt.load(Ordering::SeqCst)
+    pub fn is_cacheable(&self) -> bool {
+        !self.uncacheable.load(Ordering::SeqCst)
     }
 
-    /// Where the keys are that were read so far.
-    pub fn places(&self) -> Box<[Place]> {
+    /// The slots of the keys that were read so far.
+    pub fn slots(&self) -> Box<[Slot]> {
         self.reads().as_slice().into()
     }
 
-    fn reads(&self) -> MutexGuard<'_, Vec<Place>> {
+    fn reads(&self) -> MutexGuard<'_, Vec<Slot>> {
         self.reads.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,46 +1,47 @@
-//! When which keys were changed last, so that who remembers an answer knows whether it still holds.
+//! The number of the last commit that changed a key, so that a cache can tell whether what it holds
+//! is still current.
 //!
 //! The store's commits are numbered. A fixed table has, for each hash of a key, the number of the
-//! last commit that changed a key of that hash. It is brought up to date before the commit can be
-//! seen by readers, and the commit counts once it can, before anybody is told of it:
+//! last commit that changed a key of that hash. The table is updated before readers can see the
+//! commit, and the commit is counted once they can, before any writer is told of it:
 //!
-//! - Whoever takes the number *before* reading, and finds no higher one at the keys that were read,
-//!   has what a read at that moment would find, or what was there before a commit that nobody has
-//!   been told of yet.
-//! - Two keys of one hash cost an answer that would still hold, never the reverse.
+//! - A cache takes the number *before* it reads. If the slots of the keys have no higher number
+//!   later, the cached value is what a read would find then, or what was there before a commit that
+//!   no writer has been told of yet.
+//! - Two keys with one hash cost a cached value that would still be current, never the reverse.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::Key;
 
-/// A power of two. At 1,000 writes in a second, an answer that rests on 8 keys is lost for nothing
-/// in one of 8 seconds; the table has 512 KiB.
-const PLACES: usize = 1 << 16;
+/// A power of two. At 1,000 writes a second, a response that read 8 keys is dropped without need
+/// once in 8 seconds; the table has 512 KiB.
+const SLOTS: usize = 1 << 16;
 
-/// The place of a key in the table.
+/// The slot of a key in the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place(u16);
+pub struct Slot(u16);
 
-/// The commits of a store, by what they changed. One thread commits; any may ask.
-pub struct Changes {
+/// The commits of a store, by the keys that they changed. One thread commits; any thread may read.
+pub struct ChangeClock {
     commits: AtomicU64,
-    last: Box<[AtomicU64]>,
-    /// Secret, so that nobody can choose keys of one hash.
+    slots: Box<[AtomicU64]>,
+    /// Randomly seeded, so that a client cannot choose keys of one hash.
     hasher: RandomState,
 }
 
-impl Default for Changes {
+impl Default for ChangeClock {
     fn default() -> Self {
-        let last = (0..PLACES).map(|_| AtomicU64::new(0)).collect();
-        Self { commits: AtomicU64::new(0), last, hasher: RandomState::new() }
+        let slots = (0..SLOTS).map(|_| AtomicU64::new(0)).collect();
+        Self { commits: AtomicU64::new(0), slots, hasher: RandomState::new() }
     }
 }
 
-impl Changes {
-    pub fn place(&self, key: &Key) -> Place {
+impl ChangeClock {
+    pub fn slot(&self, key: &Key) -> Slot {
         // The low bits of a good hash are as good as any.
-        Place(self.hasher.hash_one((&*key.store, &*key.key)) as u16)
+        Slot(self.hasher.hash_one((&*key.store, &*key.key)) as u16)
     }
 
     /// The number of the last commit. To be taken before the first read.
@@ -48,35 +49,35 @@ impl Changes {
         self.commits.load(Ordering::SeqCst)
     }
 
-    /// The next commit is about to be seen by readers. If it fails, what was read of these keys
-    /// counts as changed all the same.
-    pub fn committing(&self, changed: &[Place]) {
+    /// Call before readers can see the next commit. If the commit fails, these keys count as
+    /// changed all the same.
+    pub fn begin_commit(&self, changed: &[Slot]) {
         self.mark(changed, self.now() + 1);
     }
 
-    /// A commit can be seen by every reader; nobody has been told.
-    pub fn committed(&self, changed: &[Place]) {
+    /// Call once every reader can see the commit, and before a writer is told of it.
+    pub fn end_commit(&self, changed: &[Slot]) {
         let number = self.commits.fetch_add(1, Ordering::SeqCst) + 1;
         self.mark(changed, number);
     }
 
-    fn mark(&self, changed: &[Place], number: u64) {
-        for place in changed {
-            if let Some(last) = self.last.get(usize::from(place.0)) {
+    fn mark(&self, changed: &[Slot], number: u64) {
+        for slot in changed {
+            if let Some(last) = self.slots.get(usize::from(slot.0)) {
                 last.store(number, Ordering::SeqCst);
             }
         }
     }
 
-    /// Whether no commit after `number` that anybody has been told of changed one of these.
-    pub fn unchanged_since(&self, number: u64, places: &[Place]) -> bool {
+    /// Whether no finished commit after `number` changed one of these.
+    pub fn are_unchanged_since(&self, number: u64, slots: &[Slot]) -> bool {
         // Without any commit there is nothing to look up.
-        self.now() == number || places.iter().all(|place| self.untouched_since(number, *place))
+        self.now() == number || slots.iter().all(|slot| self.is_unchanged_since(number, *slot))
     }
 
-    /// Whether no commit after `number` that anybody can have seen changed this.
-    pub fn untouched_since(&self, number: u64, place: Place) -> bool {
-        let last = self.last.get(usize::from(place.0));
+    /// Whether no commit after `number`, finished or begun, changed this.
+    pub fn is_unchanged_since(&self, number: u64, slot: Slot) -> bool {
+        let last = self.slots.get(usize::from(slot.0));
         last.is_some_and(|last| last.load(Ordering::SeqCst) <= number)
     }
 }
@@ -92,25 +93,25 @@ mod tests {
 
     #[test]
     fn a_commit_changes_its_keys_and_no_others() {
-        let changes = Changes::default();
-        // Of so few keys, some have places of their own, whatever the secret.
-        let places: Vec<Place> = (0..64).map(|n| changes.place(&key(&n.to_string()))).collect();
-        let before = changes.now();
-        assert!(changes.unchanged_since(before, &places));
-        changes.committed(&places[..1]);
-        assert!(!changes.unchanged_since(before, &places));
-        assert!(changes.unchanged_since(changes.now(), &places));
-        let others: Vec<Place> = places.iter().copied().filter(|place| *place != places[0]).collect();
-        assert!(!others.is_empty() && changes.unchanged_since(before, &others));
+        let clock = ChangeClock::default();
+        // Of so few keys, some have slots of their own, whatever the hasher's seed.
+        let slots: Vec<Slot> = (0..64).map(|n| clock.slot(&key(&n.to_string()))).collect();
+        let before = clock.now();
+        assert!(clock.are_unchanged_since(before, &slots));
+        clock.end_commit(&slots[..1]);
+        assert!(!clock.are_unchanged_since(before, &slots));
+        assert!(clock.are_unchanged_since(clock.now(), &slots));
+        let others: Vec<Slot> = slots.iter().copied().filter(|slot| *slot != slots[0]).collect();
+        assert!(!others.is_empty() && clock.are_unchanged_since(before, &others));
     }
 
     #[test]
     fn the_store_is_a_part_of_the_key() {
-        let changes = Changes::default();
+        let clock = ChangeClock::default();
         let same = (0..64).filter(|n| {
             let mine = key(&n.to_string());
             let other = Key { store: Arc::from("other"), ..mine.clone() };
-            changes.place(&mine) == changes.place(&other)
+            clock.slot(&mine) == clock.slot(&other)
         });
         assert!(same.count() < 64);
     }

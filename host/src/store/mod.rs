@@ -29,7 +29,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use tokio::sync::OwnedSemaphorePermit;
 
-pub use change_clock::{Changes, Place};
+pub use change_clock::{ChangeClock, Slot};
 pub use ledger::{Entry, Ledger};
 
 /// Longest key, in bytes. Spin's engines have no limit of their own; 1 KiB is far above every
@@ -111,8 +111,8 @@ pub trait Backend: Send + Sync {
     /// Stores `value` if the present value is exactly `expected` (`None`: if there is none).
     async fn cas(&self, ledger: &Ledger, key: Key, expected: Option<Vec<u8>>, value: Vec<u8>) -> Result<Swap, Error>;
 
-    /// When which keys were changed last; `None` if the engine does not know of every change.
-    fn changes(&self) -> Option<&Changes> {
+    /// The last change of each key; `None` if the engine does not see every change.
+    fn change_clock(&self) -> Option<&ChangeClock> {
         None
     }
 

@@ -71,8 +71,8 @@ impl Trace {
         Self { tracer, request: context, recorded }
     }
 
-    /// The answer is one that was given before.
-    pub fn remembered(&self) {
+    /// The response comes from the cache.
+    pub fn cached(&self) {
         if let Some(mut spans) = self.spans()
             && let Some(request) = &mut spans.request
         {

@@ -111,7 +111,7 @@ impl KeyValueView<'_> {
         let key = self.key(bucket, key)?;
         match self.ctx.grants.may_read(&key.key) {
             true => {
-                self.ctx.reads(&key);
+                self.ctx.record_read(&key);
                 Ok(key)
             }
             false => Err(self.deny("read", &key.key)),
@@ -119,7 +119,7 @@ impl KeyValueView<'_> {
     }
 
     pub(super) fn writable(&self, bucket: &Resource<Bucket>, key: &str) -> Result<Key, Failure> {
-        self.ctx.acts();
+        self.ctx.mark_uncacheable();
         let key = self.key(bucket, key)?;
         match self.ctx.grants.may_write(&key.key) {
             true => Ok(key),
@@ -128,7 +128,7 @@ impl KeyValueView<'_> {
     }
 
     fn deny(&self, operation: &'static str, subject: &str) -> Failure {
-        self.ctx.acts();
+        self.ctx.mark_uncacheable();
         self.ctx.grants.deny(operation, subject);
         Failure::Guest(store::Error::AccessDenied)
     }
@@ -216,7 +216,7 @@ impl store::HostBucket for KeyValueView<'_> {
         let outcome = async {
             let key = self.readable(&bucket, &key)?;
             self.ctx.before_read(&key).await?;
-            Ok(self.ctx.backend.get(&key).await.inspect_err(|_| self.ctx.acts())?)
+            Ok(self.ctx.backend.get(&key).await.inspect_err(|_| self.ctx.mark_uncacheable())?)
         };
         ended(call, outcome.await)
     }
@@ -250,7 +250,7 @@ impl store::HostBucket for KeyValueView<'_> {
         let outcome = async {
             let key = self.readable(&bucket, &key)?;
             self.ctx.before_read(&key).await?;
-            Ok(self.ctx.backend.exists(&key).await.inspect_err(|_| self.ctx.acts())?)
+            Ok(self.ctx.backend.exists(&key).await.inspect_err(|_| self.ctx.mark_uncacheable())?)
         };
         ended(call, outcome.await)
     }
@@ -264,7 +264,7 @@ impl store::HostBucket for KeyValueView<'_> {
         let store = label(self.table, &bucket);
         let outcome = async {
             let store = store?;
-            self.ctx.acts();
+            self.ctx.mark_uncacheable();
             self.ctx.before_list().await?;
             // The cursor is the last key of the page before. A forged one finds nothing that the
             // component could not list anyway.

@@ -19,7 +19,7 @@ pub use call::Call;
 pub use grants::Grants;
 
 use crate::metrics::Counters;
-use crate::response_cache::Testimony;
+use crate::response_cache::ReadSet;
 use crate::store::{Backend, Error, Key, Ledger};
 use crate::trace::Trace;
 
@@ -65,7 +65,7 @@ pub struct KeyValue {
     grants: Arc<Grants>,
     counters: Arc<Counters>,
     scope: WriteScope,
-    testimony: Option<Arc<Testimony>>,
+    read_set: Option<Arc<ReadSet>>,
     trace: Option<Arc<Trace>>,
     /// Keys that the current request has written (or lost a swap for) since it last settled:
     /// a committed read of them could be older than what the guest knows.
@@ -87,7 +87,7 @@ impl KeyValue {
             grants,
             counters,
             scope: WriteScope::default(),
-            testimony: None,
+            read_set: None,
             trace: None,
             unsettled: HashSet::new(),
             behind: false,
@@ -98,26 +98,26 @@ impl KeyValue {
     }
 
     /// Everything written and read from now on belongs to another request.
-    pub fn enter(&mut self, scope: WriteScope, testimony: Option<Arc<Testimony>>, trace: Option<Arc<Trace>>) {
+    pub fn enter(&mut self, scope: WriteScope, read_set: Option<Arc<ReadSet>>, trace: Option<Arc<Trace>>) {
         self.scope = scope;
-        self.testimony = testimony;
+        self.read_set = read_set;
         self.trace = trace;
         self.unsettled.clear();
         self.behind = false;
         self.grown += 1;
     }
 
-    /// The request reads a key, and nothing else has been done to it.
-    fn reads(&self, key: &Key) {
-        if let Some(testimony) = &self.testimony {
-            testimony.read(self.backend.changes(), key);
+    /// Records that the request reads the committed value of a key.
+    fn record_read(&self, key: &Key) {
+        if let Some(read_set) = &self.read_set {
+            read_set.record(self.backend.change_clock(), key);
         }
     }
 
-    /// The request does more than to read keys.
-    fn acts(&self) {
-        if let Some(testimony) = &self.testimony {
-            testimony.spoil();
+    /// Records that the request does more than to read keys.
+    fn mark_uncacheable(&self) {
+        if let Some(read_set) = &self.read_set {
+            read_set.mark_uncacheable();
         }
     }
 

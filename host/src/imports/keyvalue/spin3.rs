@@ -91,7 +91,7 @@ impl<T: Send> key_value::HostStoreWithStore<T> for HasKeyValue {
             let (key, settling, backend) = accessor.with(|mut access| access.get().reading(&bucket, &key))?;
             settle(accessor, settling).await?;
             let value = backend.get(&key).await;
-            Ok(value.inspect_err(|_| accessor.with(|mut access| access.get().ctx.acts()))?)
+            Ok(value.inspect_err(|_| accessor.with(|mut access| access.get().ctx.mark_uncacheable()))?)
         };
         worded(ended(call, outcome.await))
     }
@@ -102,7 +102,7 @@ impl<T: Send> key_value::HostStoreWithStore<T> for HasKeyValue {
             let (key, settling, backend) = accessor.with(|mut access| access.get().reading(&bucket, &key))?;
             settle(accessor, settling).await?;
             let there = backend.exists(&key).await;
-            Ok(there.inspect_err(|_| accessor.with(|mut access| access.get().ctx.acts()))?)
+            Ok(there.inspect_err(|_| accessor.with(|mut access| access.get().ctx.mark_uncacheable()))?)
         };
         worded(ended(call, outcome.await))
     }
@@ -142,7 +142,7 @@ impl<T: Send> key_value::HostStoreWithStore<T> for HasKeyValue {
         accessor.with(|mut access| {
             let (tell, told) = oneshot::channel();
             let view = access.get();
-            view.ctx.acts();
+            view.ctx.mark_uncacheable();
             drop(view.begin(Operation::List, &bucket));
             let store = match label(view.table, &bucket) {
                 Ok(store) => store,

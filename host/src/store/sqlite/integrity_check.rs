@@ -1,11 +1,11 @@
 //! A check of every page while the database is served.
 //!
-//! SQLite recovers from a killed process and from a power cut by itself; what is looked for is damage
+//! SQLite recovers from a killed process and from a power cut by itself; this check looks for damage
 //! by a disk or a file system. To read a large database before serving it would make each start
-//! slow, so it is read on a thread beside. A read of a damaged page is an error in any case, and the
-//! areas' checksums tell changed bytes in a sound page, so nothing wrong is served meanwhile. Once
-//! damage is found nothing more is written: what is there can still be read, and a backup is not
-//! overtaken by what would be lost with it.
+//! slow, so a thread reads it meanwhile. A read of a damaged page is an error in any case, and the
+//! components' checksums detect changed bytes in a sound page, so no damaged value is served. Once
+//! the check finds damage the store refuses writes: the rest can still be read, and a restored
+//! backup loses nothing that was written after the damage.
 
 use std::io;
 use std::path::PathBuf;
@@ -16,20 +16,20 @@ use rusqlite::{Connection, InterruptHandle};
 
 use super::open::findings;
 
-/// What was found wrong; the writer refuses everything from then on.
+/// The damage that was found; the writer refuses every operation from then on.
 pub type Damage = Arc<OnceLock<Arc<str>>>;
 
 /// A check under way. Dropping it breaks it off.
-pub struct Checkup {
+pub struct IntegrityCheck {
     interrupt: InterruptHandle,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Checkup {
+impl IntegrityCheck {
     /// Reads every page on `connection`. `path` is for the log.
     pub fn start(connection: Connection, path: PathBuf, damage: Damage) -> io::Result<Self> {
         let interrupt = connection.get_interrupt_handle();
-        let thread = std::thread::Builder::new().name("store-checkup".to_owned()).spawn(move || {
+        let thread = std::thread::Builder::new().name("store-integrity".to_owned()).spawn(move || {
             use rusqlite::ErrorCode::{DatabaseCorrupt, NotADatabase, OperationInterrupted};
             let finding = match findings(&connection, "quick_check", 1) {
                 Ok(mut findings) => findings.pop(),
@@ -57,7 +57,7 @@ impl Checkup {
     }
 }
 
-impl Checkup {
+impl IntegrityCheck {
     /// Waits for the end of the check.
     #[cfg(test)]
     pub fn finish(mut self) {
@@ -73,7 +73,7 @@ impl Checkup {
     }
 }
 
-impl Drop for Checkup {
+impl Drop for IntegrityCheck {
     fn drop(&mut self) {
         self.interrupt.interrupt();
         self.join();

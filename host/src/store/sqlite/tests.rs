@@ -275,8 +275,9 @@ async fn a_large_store_is_checked_while_it_is_served_and_takes_no_writes_once_da
     f.one.durable(&ledger).await.unwrap();
     let damage = integrity_check::Damage::default();
     let run = |connection| {
-        let checkup = integrity_check::Checkup::start(connection, f.directory.path().join(FILE_NAME), damage.clone());
-        checkup.unwrap().finish();
+        let check =
+            integrity_check::IntegrityCheck::start(connection, f.directory.path().join(FILE_NAME), damage.clone());
+        check.unwrap().finish();
     };
     run(f.engine.database.connect_reader().unwrap());
     assert_eq!(damage.get(), None, "the store is sound");

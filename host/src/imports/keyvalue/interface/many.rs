@@ -21,7 +21,12 @@ impl batch::Host for KeyValueView<'_> {
                 self.ctx.before_read(&key).await?;
                 wanted.push(key);
             }
-            let values = self.ctx.backend.get_many(&wanted, MAX_VALUE_BYTES).await.inspect_err(|_| self.ctx.acts())?;
+            let values = self
+                .ctx
+                .backend
+                .get_many(&wanted, MAX_VALUE_BYTES)
+                .await
+                .inspect_err(|_| self.ctx.mark_uncacheable())?;
             Ok(keys.into_iter().zip(values).collect())
         };
         ended(call, outcome.await)
