@@ -15,10 +15,10 @@ use wasmtime_wasi_http::WasiBody;
 
 use crate::body::ResponseBody;
 use crate::caller;
-use crate::component::{GuestBody, Refused, Run, Slot, Trial, Unanswered};
+use crate::component::{GuestBody, LeaseError, Run, Slot, Trial, Unanswered};
 use crate::deploy::Event;
 use crate::imports::keyvalue::Call;
-use crate::ingress::Arrival;
+use crate::ingress::RequestOrigin;
 use crate::metrics::{Counter, Operation, Refusal};
 use crate::reply;
 use crate::request_body::RequestBody;
@@ -31,7 +31,7 @@ use crate::trace::{Destination, Trace, Tracer};
 
 /// Where a route leads.
 pub struct Target {
-    /// The slot's place among the slots.
+    /// The slot's index.
     pub slot: usize,
     /// The route as written in the manifest.
     pub route: String,
@@ -147,7 +147,7 @@ impl Application {
     /// Counts an answer of a trial. If it decides against the canary, the canary is gone at once,
     /// and whoever keeps the records hears of it.
     fn conclude(&self, slot: &Slot, trial: &Trial, status: StatusCode, latency: Duration) {
-        if let Some(reason) = trial.answered(status.as_u16(), latency) {
+        if let Some(reason) = trial.record(status.as_u16(), latency) {
             let digest = trial.digest();
             slot.end_trial(&digest);
             let component = slot.component().id.clone();
@@ -169,8 +169,8 @@ async fn serve(
 ) -> Response<ResponseBody> {
     let limits = &slot.component().limits;
     let (mut parts, body) = request.into_parts();
-    let arrival = parts.extensions.get::<Arrival>();
-    let target = absolute(&parts.uri, &parts.headers, parts.version, arrival);
+    let origin = parts.extensions.get::<RequestOrigin>();
+    let target = absolute(&parts.uri, &parts.headers, parts.version, origin);
     let refused = target.map(|uri| parts.uri = uri).err();
     // During a trial nothing is cached: the canary would see fewer requests than it should.
     let code = slot.sole_code();
@@ -207,16 +207,16 @@ async fn serve(
         exchange.track_reads(miss.read_set.clone());
     }
     let caller = || {
-        let address = parts.extensions.get::<Arrival>().map(|arrival| arrival.client);
+        let address = parts.extensions.get::<RequestOrigin>().map(|origin| origin.client);
         caller::of(&parts.headers, &parts.uri, address)
     };
     let (generation, lease) = match slot.lease(shard, exchange.path(), caller, trial).await {
         Ok(leased) => leased,
-        Err(Refused::Busy) => {
+        Err(LeaseError::Saturated) => {
             tracing::debug!(component = slot.component().id, "every instance is busy");
-            return reply::unavailable(Refusal::Busy);
+            return reply::unavailable(Refusal::Saturated);
         }
-        Err(Refused::Failing(retry_after)) => return reply::failing(retry_after),
+        Err(LeaseError::Failing(retry_after)) => return reply::failing(retry_after),
     };
     let Some(pool) = generation.pool(shard) else {
         return reply::internal_error(Refusal::Failed);
@@ -255,7 +255,7 @@ async fn serve(
     };
     drop(commit);
     if let Err(error) = durable {
-        if let Some(suppressed) = slot.complaints().pass() {
+        if let Some(suppressed) = slot.log_throttle().pass() {
             let component = &slot.component().id;
             tracing::error!(component, %error, suppressed, "a response was withheld: its writes are not durable");
         }
@@ -293,7 +293,7 @@ fn failed(slot: &Slot, exchange: &Exchange, error: &Unanswered) -> Response<Resp
         return reply::out_of_cpu_time();
     }
     if !matches!(error, Unanswered::Ended)
-        && let Some(suppressed) = slot.complaints().pass()
+        && let Some(suppressed) = slot.log_throttle().pass()
     {
         tracing::warn!(component, %error, suppressed, "the component gave no response");
     }
@@ -307,9 +307,14 @@ fn content_length(headers: &HeaderMap) -> Option<u64> {
     headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
-/// The URI with the authority that the client addressed: guests do not see the `Host` header. How
-/// the request arrived says more of that than the client does.
-fn absolute(uri: &Uri, headers: &HeaderMap, version: Version, arrival: Option<&Arrival>) -> Result<Uri, &'static str> {
+/// The URI with the authority that the client addressed: guests do not see the `Host` header. The
+/// request's origin takes precedence over the client's own headers.
+fn absolute(
+    uri: &Uri,
+    headers: &HeaderMap,
+    version: Version,
+    origin: Option<&RequestOrigin>,
+) -> Result<Uri, &'static str> {
     let mut parts = uri.clone().into_parts();
     let mut hosts = headers.get_all(HOST).iter();
     let authority = match (hosts.next(), hosts.next()) {
@@ -323,7 +328,7 @@ fn absolute(uri: &Uri, headers: &HeaderMap, version: Version, arrival: Option<&A
         ),
         (None, None) => None,
     };
-    let forwarded = arrival.and_then(|arrival| arrival.authority.clone());
+    let forwarded = origin.and_then(|origin| origin.authority.clone());
     parts.authority = match (forwarded.or(parts.authority), authority) {
         // The request target wins over the header (RFC 9112, section 3.2.2).
         (Some(target), _) => Some(target),
@@ -331,8 +336,8 @@ fn absolute(uri: &Uri, headers: &HeaderMap, version: Version, arrival: Option<&A
         (None, None) if version == Version::HTTP_11 => return Err("the request has no Host header"),
         (None, None) => Some(Authority::from_static("localhost")),
     };
-    let arrived = arrival.map(|arrival| arrival.scheme.clone());
-    parts.scheme = Some(arrived.or(parts.scheme).unwrap_or(Scheme::HTTP));
+    let scheme = origin.map(|origin| origin.scheme.clone());
+    parts.scheme = Some(scheme.or(parts.scheme).unwrap_or(Scheme::HTTP));
     Uri::from_parts(parts).map_err(|_| "the request target is not a path")
 }
 

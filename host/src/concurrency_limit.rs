@@ -1,4 +1,4 @@
-//! A bound on what goes on at the same moment, with a bounded wait in a bounded queue.
+//! A bound on concurrent work, with a bounded wait in a bounded queue.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -6,64 +6,67 @@ use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Places to be taken, one each, and given back by dropping what [`take`](Self::take) returned.
+/// Held while work is done; dropping it gives it back.
+pub type Permit = OwnedSemaphorePermit;
+
+/// Permits for concurrent work.
 #[derive(Debug)]
-pub struct Places {
-    free: Arc<Semaphore>,
-    wait: Duration,
-    most_waiting: usize,
+pub struct ConcurrencyLimit {
+    permits: Arc<Semaphore>,
+    max_wait: Duration,
+    max_waiting: usize,
     waiting: AtomicUsize,
 }
 
-/// Every place is taken and the wait is too long.
+/// Every permit is taken, and the queue is full or the wait was too long.
 #[derive(Debug)]
-pub struct Busy;
+pub struct Saturated;
 
-impl Places {
-    /// `count` places, for which `most_waiting` may wait for at most `wait`.
-    pub fn new(count: usize, wait: Duration, most_waiting: usize) -> Self {
-        Self { free: Arc::new(Semaphore::new(count)), wait, most_waiting, waiting: AtomicUsize::new(0) }
+impl ConcurrencyLimit {
+    /// `permits` at once; at most `max_waiting` callers wait for one, each for at most `max_wait`.
+    pub fn new(permits: usize, max_wait: Duration, max_waiting: usize) -> Self {
+        Self { permits: Arc::new(Semaphore::new(permits)), max_wait, max_waiting, waiting: AtomicUsize::new(0) }
     }
 
-    /// How many places are free.
-    pub fn free(&self) -> usize {
-        self.free.available_permits()
+    /// How many permits are free.
+    pub fn available(&self) -> usize {
+        self.permits.available_permits()
     }
 
-    /// How many wait for one.
+    /// How many callers wait for a permit.
     pub fn waiting(&self) -> usize {
         self.waiting.load(Ordering::Relaxed)
     }
 
-    /// Takes a place, waiting for one if need be.
-    pub async fn take(&self) -> Result<OwnedSemaphorePermit, Busy> {
-        if let Ok(place) = self.free.clone().try_acquire_owned() {
-            return Ok(place);
+    /// Takes a permit, and waits for one if none is free.
+    pub async fn acquire(&self) -> Result<Permit, Saturated> {
+        if let Ok(permit) = self.permits.clone().try_acquire_owned() {
+            return Ok(permit);
         }
-        let waiting = Waiting::enter(&self.waiting);
-        if waiting.before >= self.most_waiting {
-            return Err(Busy);
+        let waiter = Waiter::enter(&self.waiting);
+        if waiter.before >= self.max_waiting {
+            return Err(Saturated);
         }
-        match tokio::time::timeout(self.wait, self.free.clone().acquire_owned()).await {
-            Ok(Ok(place)) => Ok(place),
-            Ok(Err(_)) | Err(_) => Err(Busy),
+        match tokio::time::timeout(self.max_wait, self.permits.clone().acquire_owned()).await {
+            Ok(Ok(permit)) => Ok(permit),
+            Ok(Err(_)) | Err(_) => Err(Saturated),
         }
     }
 }
 
-/// Counts one who waits, also one who gives up.
-struct Waiting<'a> {
+/// Counts a waiting caller until it is dropped, also if the caller gives up.
+struct Waiter<'a> {
     count: &'a AtomicUsize,
     before: usize,
 }
 
-impl<'a> Waiting<'a> {
+impl<'a> Waiter<'a> {
     fn enter(count: &'a AtomicUsize) -> Self {
         Self { count, before: count.fetch_add(1, Ordering::Relaxed) }
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for Waiter<'_> {
     fn drop(&mut self) {
         self.count.fetch_sub(1, Ordering::Relaxed);
     }
@@ -74,27 +77,27 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_place_is_waited_for_in_a_bounded_queue() {
-        let places = Places::new(1, Duration::from_secs(3600), 1);
-        let first = places.take().await.unwrap();
-        // One may wait, and gets the place; the next is sent away at once.
-        let (second, third) = tokio::join!(places.take(), async {
-            let third = places.take().await;
+    async fn callers_wait_for_a_permit_in_a_bounded_queue() {
+        let limit = ConcurrencyLimit::new(1, Duration::from_secs(3600), 1);
+        let first = limit.acquire().await.unwrap();
+        // One caller may wait, and gets the permit; the next is refused at once.
+        let (second, third) = tokio::join!(limit.acquire(), async {
+            let third = limit.acquire().await;
             drop(first);
             third
         });
         third.unwrap_err();
         drop(second.unwrap());
-        assert_eq!(places.free(), 1);
+        assert_eq!(limit.available(), 1);
     }
 
     #[tokio::test]
     async fn a_wait_ends_and_makes_room_for_another() {
-        let places = Places::new(1, Duration::from_millis(1), 1);
-        let _taken = places.take().await.unwrap();
+        let limit = ConcurrencyLimit::new(1, Duration::from_millis(1), 1);
+        let _permit = limit.acquire().await.unwrap();
         for _ in 0..2 {
-            places.take().await.map(drop).unwrap_err();
-            assert_eq!(places.waiting.load(Ordering::Relaxed), 0);
+            limit.acquire().await.map(drop).unwrap_err();
+            assert_eq!(limit.waiting.load(Ordering::Relaxed), 0);
         }
     }
 }

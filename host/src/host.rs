@@ -203,7 +203,7 @@ impl Host {
         if let Some(shard) = shard::least_loaded(&self.shards) {
             shard.give(Job::Request(Box::new(request), reply));
         }
-        response.await.unwrap_or_else(|_| reply::unavailable(Refusal::Busy))
+        response.await.unwrap_or_else(|_| reply::unavailable(Refusal::Saturated))
     }
 
     /// Listens on `address` (port 0: any free one) as well, and returns the real address.

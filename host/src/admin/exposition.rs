@@ -248,7 +248,7 @@ impl Collector for Scrape {
             slot.current().number as f64
         })?;
         out.gauge("canary", "Whether a new generation is on trial", |slot| {
-            f64::from(u8::from(slot.stage().canary.is_some()))
+            f64::from(u8::from(slot.deployment().canary.is_some()))
         })?;
 
         self.response_cache(&mut out)?;

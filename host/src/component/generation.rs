@@ -158,23 +158,22 @@ impl Generation {
         self.breakers.admit(path)
     }
 
-    /// A response was complete.
-    pub(crate) fn answered(&self, path: &str) {
-        self.breakers.answered(path);
+    /// Tells the circuit breaker that a response was complete.
+    pub(crate) fn record_success(&self, path: &str) {
+        self.breakers.record_success(path);
     }
 
     pub fn health(&self) -> Health {
         self.breakers.health()
     }
 
-    /// Requests no longer come: instances end as soon as they have nothing to do. What is ready
-    /// stays ready, for a rollback.
+    /// Ends its instances as soon as they are idle. The compiled code stays, for a rollback.
     pub(crate) fn retire(&self) {
-        self.pools.iter().for_each(|pool| pool.rest());
+        self.pools.iter().for_each(|pool| pool.retire());
     }
 
-    /// Requests come again.
-    pub(crate) fn resume(&self) {
-        self.pools.iter().for_each(|pool| pool.resume());
+    /// Keeps instances again after [`retire`](Self::retire).
+    pub(crate) fn revive(&self) {
+        self.pools.iter().for_each(|pool| pool.revive());
     }
 }

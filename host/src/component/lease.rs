@@ -2,41 +2,40 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tokio::sync::OwnedSemaphorePermit;
-
-use super::Generation;
+use super::generation::Generation;
+use crate::concurrency_limit::Permit;
 use crate::metrics::Counters;
 use crate::request_context::Exchange;
 
-/// A request's hold on what serves it: the generation, a place among the component's concurrent
-/// requests.
+/// A request's hold on its generation and on a permit of the component's concurrency
+/// limit.
 ///
 /// It is shared by the guest's call and the response's body and ends with the later of them.
 pub struct Lease {
-    place: Mutex<Option<OwnedSemaphorePermit>>,
+    permit: Mutex<Option<Permit>>,
     generation: Arc<Generation>,
     counters: Arc<Counters>,
 }
 
 impl Lease {
     /// `counters` are the component's on the shard of the request.
-    pub fn new(place: OwnedSemaphorePermit, generation: Arc<Generation>, counters: Arc<Counters>) -> Self {
-        Self { place: Mutex::new(Some(place)), generation, counters }
+    pub fn new(permit: Permit, generation: Arc<Generation>, counters: Arc<Counters>) -> Self {
+        Self { permit: Mutex::new(Some(permit)), generation, counters }
     }
 
-    /// The response was complete.
-    pub fn answered(&self, exchange: &Exchange) {
-        self.generation.answered(exchange.path());
+    /// Tells the circuit breaker that the response was complete.
+    pub fn record_success(&self, exchange: &Exchange) {
+        self.generation.record_success(exchange.path());
     }
 
-    /// The response was larger than it may be.
-    pub fn cut_off(&self) {
+    /// Counts a response that was cut off because it was too large.
+    pub fn count_cut_off(&self) {
         self.counters.cut_off.add(1);
     }
 
-    /// Gives the place back: the instance is gone. The response may still wait for a client that
-    /// does not read it.
-    pub fn instance_ended(&self) {
-        drop(self.place.lock().unwrap_or_else(PoisonError::into_inner).take());
+    /// Gives the permit back before the lease ends: the instance is gone, and the response may still
+    /// wait for a client that does not read it.
+    pub fn release_permit(&self) {
+        drop(self.permit.lock().unwrap_or_else(PoisonError::into_inner).take());
     }
 }

@@ -22,4 +22,4 @@ pub use canary::{Canary, Terms, Verdict};
 pub use generation::{Artifact, Generation, LoadError};
 pub use guest_call::{Run, Unanswered};
 pub use response_body::GuestBody;
-pub use slot::{Refused, Slot, Stage, Trial};
+pub use slot::{Deployment, LeaseError, Slot, Trial};

@@ -24,7 +24,7 @@ impl Deployer {
         if !state.open {
             return Err(Refusal::Stopping);
         }
-        let canary = slot.stage().canary.clone().ok_or_else(|| Refusal::NoCanary(component.to_owned()))?;
+        let canary = slot.deployment().canary.clone().ok_or_else(|| Refusal::NoCanary(component.to_owned()))?;
         if only.is_some_and(|digest| digest != canary.generation.digest) || !canary.conclude() {
             return Err(Refusal::NoCanary(component.to_owned()));
         }
@@ -33,7 +33,7 @@ impl Deployer {
             slot.end_trial(&canary.generation.digest);
             return Err(refusal);
         }
-        let previous = slot.stage().previous.as_ref().map(|previous| previous.digest);
+        let previous = slot.deployment().previous.as_ref().map(|previous| previous.digest);
         Ok(Report { previous, ..self.report(slot, &canary.generation, started) })
     }
 
@@ -44,7 +44,7 @@ impl Deployer {
         const AGAIN: Duration = Duration::from_secs(1);
         let mut next: Option<Duration> = None;
         for slot in self.application().slots() {
-            let Some(canary) = slot.stage().canary.clone() else { continue };
+            let Some(canary) = slot.deployment().canary.clone() else { continue };
             let wait = canary.ends_at().saturating_duration_since(Instant::now());
             if wait.is_zero() && canary.verdict() == Verdict::Passed {
                 let promoted = self.try_promote(&slot.component().id, HOST, Some(canary.generation.digest));

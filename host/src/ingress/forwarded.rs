@@ -1,9 +1,9 @@
-//! What a request says of its way here, and how much of that is believed.
+//! The origin of a request: the connection, or the forwarded headers of a trusted proxy.
 //!
 //! A client's address, scheme and host are the connection's own. `X-Forwarded-For`, `-Proto` and
-//! `-Host`, or `Forwarded` (RFC 7239), are believed when a trusted proxy sent them, and dropped when
-//! anybody else did. Guests get the address as Spin gives it, in `spin-client-addr`; headers of
-//! that family that a client made up are dropped.
+//! `-Host`, or `Forwarded` (RFC 7239), are used when a trusted proxy sent them, and removed
+//! otherwise. Guests get the address as Spin gives it, in `spin-client-addr`; the host removes all
+//! `spin-` headers that a client sent.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -18,80 +18,81 @@ pub const CLIENT_ADDRESS: HeaderName = HeaderName::from_static("spin-client-addr
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 const FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
-const OTHERS: [HeaderName; 3] = [
+const OTHER_FORWARDING: [HeaderName; 3] = [
     HeaderName::from_static("x-forwarded-port"),
     HeaderName::from_static("x-forwarded-prefix"),
     HeaderName::from_static("x-real-ip"),
 ];
 
-/// Headers that a host gives to its guests.
-const HOSTS_OWN: &str = "spin-";
+/// The prefix of headers that only the host may set.
+const RESERVED_PREFIX: &str = "spin-";
 
 /// The other end of a connection.
 #[derive(Debug)]
-pub struct Client {
-    peer: SocketAddr,
+pub struct Peer {
+    socket: SocketAddr,
     scheme: Scheme,
     trusted: bool,
     /// The peer as a header, made once for all requests of the connection.
     address: HeaderValue,
 }
 
-/// How a request came here. The request has it among its extensions.
+/// Where a request comes from. The request has it among its extensions.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Arrival {
-    /// Who sent it: the peer, or whom a trusted proxy names.
+pub struct RequestOrigin {
+    /// The peer, or the address that a trusted proxy names.
     pub client: IpAddr,
     pub scheme: Scheme,
-    /// What a trusted proxy says that the client addressed.
+    /// The host that the client addressed, as a trusted proxy names it.
     pub authority: Option<Authority>,
 }
 
-impl Client {
-    pub fn new(peer: SocketAddr, ingress: &Ingress) -> Self {
-        let peer = SocketAddr::new(peer.ip().to_canonical(), peer.port());
+impl Peer {
+    pub fn new(socket: SocketAddr, ingress: &Ingress) -> Self {
+        let socket = SocketAddr::new(socket.ip().to_canonical(), socket.port());
         let scheme = match ingress.certificates {
             Some(_) => Scheme::HTTPS,
             None => Scheme::HTTP,
         };
-        Self { peer, scheme, trusted: ingress.trusts(peer), address: header(peer) }
+        Self { socket, scheme, trusted: ingress.trusts(socket), address: header(socket) }
     }
 
-    /// Makes the headers of a request true, and notes how it came.
-    pub fn receive<B>(&self, request: &mut Request<B>, ingress: &Ingress) {
+    /// Removes the headers that the peer may not set, and adds the origin to the request.
+    pub fn apply_to<B>(&self, request: &mut Request<B>, ingress: &Ingress) {
         let headers = request.headers_mut();
         // Few requests have one of these, so looking is cheaper than removing.
-        let is_false = |name: &HeaderName| is_hosts_own(name) || (!self.trusted && speaks_of_the_way(name));
-        if headers.keys().any(is_false) {
-            let made_up: Vec<_> = headers.keys().filter(|name| is_false(name)).cloned().collect();
-            for name in made_up {
+        let is_untrusted = |name: &HeaderName| is_reserved(name) || (!self.trusted && is_forwarding(name));
+        if headers.keys().any(is_untrusted) {
+            let untrusted: Vec<_> = headers.keys().filter(|name| is_untrusted(name)).cloned().collect();
+            for name in untrusted {
                 headers.remove(name);
             }
         }
-        let mut arrival = Arrival { client: self.peer.ip(), scheme: self.scheme.clone(), authority: None };
+        let mut origin = RequestOrigin { client: self.socket.ip(), scheme: self.scheme.clone(), authority: None };
         let mut address = self.address.clone();
         if self.trusted {
-            let said = Said::of(headers, ingress);
-            if let Some(client) = said.client {
-                arrival.client = client.ip();
+            let forwarded = ForwardedHeaders::parse(headers, ingress);
+            if let Some(client) = forwarded.client {
+                origin.client = client.ip();
                 address = header(client);
             }
-            arrival.scheme = said.scheme.unwrap_or(arrival.scheme);
-            arrival.authority = said.authority;
+            origin.scheme = forwarded.scheme.unwrap_or(origin.scheme);
+            origin.authority = forwarded.authority;
         }
         headers.insert(CLIENT_ADDRESS, address);
-        request.extensions_mut().insert(arrival);
+        request.extensions_mut().insert(origin);
     }
 }
 
-fn is_hosts_own(name: &HeaderName) -> bool {
-    name.as_str().starts_with(HOSTS_OWN)
+fn is_reserved(name: &HeaderName) -> bool {
+    name.as_str().starts_with(RESERVED_PREFIX)
 }
 
-/// Whether it is for a trusted proxy to say.
-fn speaks_of_the_way(name: &HeaderName) -> bool {
+/// Whether only a trusted proxy may set it.
+fn is_forwarding(name: &HeaderName) -> bool {
     name.as_str().starts_with(['f', 'x'])
-        && ([FORWARDED, FORWARDED_FOR, FORWARDED_PROTO, FORWARDED_HOST].contains(name) || OTHERS.contains(name))
+        && ([FORWARDED, FORWARDED_FOR, FORWARDED_PROTO, FORWARDED_HOST].contains(name)
+            || OTHER_FORWARDING.contains(name))
 }
 
 fn header(address: SocketAddr) -> HeaderValue {
@@ -99,38 +100,38 @@ fn header(address: SocketAddr) -> HeaderValue {
     HeaderValue::try_from(address.to_string()).unwrap_or(HeaderValue::from_static(""))
 }
 
-/// What a trusted proxy says.
+/// What the forwarded headers of a trusted proxy name.
 #[derive(Default)]
-struct Said {
+struct ForwardedHeaders {
     client: Option<SocketAddr>,
     scheme: Option<Scheme>,
     authority: Option<Authority>,
 }
 
-impl Said {
-    fn of(headers: &HeaderMap, ingress: &Ingress) -> Self {
-        let mut said = Self::default();
+impl ForwardedHeaders {
+    fn parse(headers: &HeaderMap, ingress: &Ingress) -> Self {
+        let mut forwarded = Self::default();
         if headers.contains_key(FORWARDED) {
             let hops = list(headers, &FORWARDED).map(Hop::parse).collect::<Vec<_>>();
             let addresses = hops.iter().rev().map(|hop| hop.address);
-            said.client = first_stranger(addresses, ingress);
+            forwarded.client = first_untrusted(addresses, ingress);
             if let Some(last) = hops.last() {
-                said.scheme = last.scheme.and_then(scheme);
-                said.authority = last.host.and_then(authority);
+                forwarded.scheme = last.scheme.and_then(scheme);
+                forwarded.authority = last.host.and_then(authority);
             }
-            return said;
+            return forwarded;
         }
         let addresses: Vec<_> = list(headers, &FORWARDED_FOR).map(address).collect();
-        said.client = first_stranger(addresses.into_iter().rev(), ingress);
-        said.scheme = list(headers, &FORWARDED_PROTO).last().and_then(scheme);
-        said.authority = list(headers, &FORWARDED_HOST).last().and_then(authority);
-        said
+        forwarded.client = first_untrusted(addresses.into_iter().rev(), ingress);
+        forwarded.scheme = list(headers, &FORWARDED_PROTO).last().and_then(scheme);
+        forwarded.authority = list(headers, &FORWARDED_HOST).last().and_then(authority);
+        forwarded
     }
 }
 
-/// The first of the addresses, nearest first, that is no trusted proxy: whoever is behind it can
-/// have written the rest. The farthest if all are trusted; none from where one cannot be read.
-fn first_stranger(addresses: impl Iterator<Item = Option<SocketAddr>>, ingress: &Ingress) -> Option<SocketAddr> {
+/// The first address, nearest first, that is not a trusted proxy: a client behind it can have forged
+/// the rest. The farthest if all are trusted; `None` if an address before it cannot be read.
+fn first_untrusted(addresses: impl Iterator<Item = Option<SocketAddr>>, ingress: &Ingress) -> Option<SocketAddr> {
     let mut found = None;
     for address in addresses {
         let address = address?;
@@ -198,30 +199,30 @@ mod tests {
     use super::super::IngressOptions;
     use super::*;
 
-    /// The arrival and the `spin-client-addr` of a request with these headers.
-    fn receive(peer: &str, headers: &[(&str, &str)]) -> (Request<()>, Arrival, String) {
+    /// The origin and the `spin-client-addr` of a request with these headers.
+    fn receive(peer: &str, headers: &[(&str, &str)]) -> (Request<()>, RequestOrigin, String) {
         let proxies = vec!["10.0.0.0/8".parse().unwrap()];
         let ingress = Ingress::new(IngressOptions { proxies, ..IngressOptions::default() }).unwrap();
         let mut request = Request::new(());
         for (name, value) in headers {
             request.headers_mut().append(HeaderName::try_from(*name).unwrap(), value.parse().unwrap());
         }
-        Client::new(peer.parse().unwrap(), &ingress).receive(&mut request, &ingress);
-        let arrival = request.extensions().get::<Arrival>().unwrap().clone();
+        Peer::new(peer.parse().unwrap(), &ingress).apply_to(&mut request, &ingress);
+        let origin = request.extensions().get::<RequestOrigin>().unwrap().clone();
         let address = request.headers()["spin-client-addr"].to_str().unwrap().to_owned();
-        (request, arrival, address)
+        (request, origin, address)
     }
 
     #[track_caller]
     fn check(peer: &str, headers: &[(&str, &str)], client: &str, scheme: &str, authority: Option<&str>) {
-        let (_, arrival, address) = receive(peer, headers);
+        let (_, origin, address) = receive(peer, headers);
         assert_eq!(address, client, "{headers:?}");
-        assert_eq!(arrival.client, client.parse::<SocketAddr>().unwrap().ip());
-        assert_eq!((arrival.scheme.as_str(), arrival.authority.as_ref().map(Authority::as_str)), (scheme, authority));
+        assert_eq!(origin.client, client.parse::<SocketAddr>().unwrap().ip());
+        assert_eq!((origin.scheme.as_str(), origin.authority.as_ref().map(Authority::as_str)), (scheme, authority));
     }
 
     #[test]
-    fn a_stranger_is_believed_nothing() {
+    fn headers_of_an_untrusted_peer_are_ignored() {
         let forged = [
             ("x-forwarded-for", "1.1.1.1"),
             ("x-forwarded-proto", "https"),
@@ -240,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trusted_proxy_says_who_the_client_is() {
+    fn a_trusted_proxy_names_the_client() {
         let proxy = "10.0.0.1:80";
         check(proxy, &[], "10.0.0.1:80", "http", None);
         check(proxy, &[("x-forwarded-for", "192.0.2.7")], "192.0.2.7:0", "http", None);
@@ -259,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn forwarded_is_read_as_the_standard_says() {
+    fn the_forwarded_header_is_parsed() {
         let proxy = "10.0.0.1:80";
         let full =
             [("forwarded", "for=1.1.1.1;proto=http, For=\"[2001:db8::7]:99\";Proto=https;host=\"forge.example:81\"")];

@@ -41,8 +41,8 @@ pub enum Refusal {
     Malformed,
     /// Its body passes the limit.
     TooLarge,
-    /// No place was free in time.
-    Busy,
+    /// No permit was free in time.
+    Saturated,
     /// No instance could be made.
     NoInstance,
     /// The client stopped sending.
@@ -65,7 +65,7 @@ impl Refusal {
     pub const ALL: [(Self, &'static str); 11] = [
         (Self::Malformed, "malformed"),
         (Self::TooLarge, "too_large"),
-        (Self::Busy, "busy"),
+        (Self::Saturated, "busy"),
         (Self::NoInstance, "no_instance"),
         (Self::SlowClient, "slow_client"),
         (Self::TimedOut, "timed_out"),
@@ -125,7 +125,7 @@ pub struct Counters {
     statuses: [Counter; STATUSES],
     /// From the request's head to the response's.
     pub latency: Histogram,
-    /// Of the requests that had to wait for a place.
+    /// Of the requests that had to wait for a permit.
     pub queue_wait: Histogram,
     pub instantiations: Counter,
     /// Instances that could not be made.
@@ -267,7 +267,7 @@ mod tests {
             metrics.shard(shard).unwrap().answered(status, Duration::from_millis(1));
         }
         metrics.shard(0).unwrap().operated(Operation::Swap, Duration::ZERO);
-        metrics.shard(1).unwrap().refused(Refusal::Busy);
+        metrics.shard(1).unwrap().refused(Refusal::Saturated);
         metrics.shard(0).unwrap().memory_peak.at_least(7);
         metrics.shard(1).unwrap().memory_peak.at_least(5);
         assert_eq!(metrics.statuses(), [(200, 2), (503, 1)]);

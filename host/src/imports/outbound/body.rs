@@ -8,17 +8,17 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, Sleep};
 use wasmtime_wasi_http::Error as WasiError;
 
 use super::egress::Egress;
 use super::error;
+use crate::concurrency_limit::Permit;
 
 /// A response's body. The request counts as one until this ends or is dropped.
 pub struct OutboundBody {
     /// `None` after the end, so that the connection is closed or goes back to the pool.
-    inner: Option<(Incoming, Held)>,
+    inner: Option<(Incoming, Permits)>,
     egress: Arc<Egress>,
     room: u64,
     idle_timeout: Duration,
@@ -28,14 +28,20 @@ pub struct OutboundBody {
     waiting: bool,
 }
 
-/// A request's places.
-pub type Held = [OwnedSemaphorePermit; 2];
+/// A request's permits: the component's and the host's.
+pub type Permits = [Permit; 2];
 
 impl OutboundBody {
-    pub fn new(inner: Incoming, held: Held, egress: Arc<Egress>, idle_timeout: Duration, deadline: Instant) -> Self {
+    pub fn new(
+        inner: Incoming,
+        permits: Permits,
+        egress: Arc<Egress>,
+        idle_timeout: Duration,
+        deadline: Instant,
+    ) -> Self {
         let room = egress.limits.max_response;
         let sleep = Box::pin(tokio::time::sleep_until(deadline));
-        Self { inner: Some((inner, held)), egress, room, idle_timeout, deadline, sleep, waiting: false }
+        Self { inner: Some((inner, permits)), egress, room, idle_timeout, deadline, sleep, waiting: false }
     }
 
     fn end(&mut self, error: WasiError) -> Poll<Option<Result<Frame<Bytes>, WasiError>>> {

@@ -65,7 +65,7 @@ async fn connect(egress: &Arc<Egress>, uri: Uri) -> Result<Connection, Failure> 
     if target.ip().is_some_and(|address| !egress.permits(&target, reach, address)) {
         return Err(Failure::Prohibited);
     }
-    let permit = egress.connections.take().await.map_err(|_| Failure::Busy)?;
+    let permit = egress.connections.acquire().await.map_err(|_| Failure::Saturated)?;
     let resolver = Checked { egress: egress.clone(), target: target.clone(), reach };
     let mut tcp = HttpConnector::new_with_resolver(resolver);
     tcp.enforce_http(false);

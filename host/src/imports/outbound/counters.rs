@@ -13,7 +13,7 @@ pub struct OutboundCounters {
     pub denied: Counter,
     /// Those whose host has only addresses that the component may not reach.
     pub prohibited: Counter,
-    /// Those for which there was no place in time.
+    /// Those that got no permit in time.
     pub busy: Counter,
     /// Those that got the head of a response.
     pub answered: Counter,

@@ -8,7 +8,7 @@ use super::grants::{AllowedHosts, Reach};
 use super::limits::OutboundLimits;
 use super::target::Target;
 use super::{Network, address};
-use crate::concurrency_limit::Places;
+use crate::concurrency_limit::ConcurrencyLimit;
 use crate::throttle::Throttle;
 
 /// Connections that a component may keep open without using them, in addition to those in use.
@@ -23,8 +23,8 @@ pub struct Egress {
     pub grants: Arc<AllowedHosts>,
     pub limits: OutboundLimits,
     pub network: Arc<Network>,
-    pub requests: Places,
-    pub connections: Places,
+    pub requests: ConcurrencyLimit,
+    pub connections: ConcurrencyLimit,
     pub counters: OutboundCounters,
     /// Refusals in the log: the component decides how many there are.
     pub refusals: Throttle,
@@ -33,13 +33,17 @@ pub struct Egress {
 impl Egress {
     pub fn new(component: &str, grants: Arc<AllowedHosts>, limits: OutboundLimits, network: Arc<Network>) -> Self {
         let requests = limits.requests;
-        let most_waiting = requests.saturating_mul(WAITING_PER_REQUEST);
+        let max_waiting = requests.saturating_mul(WAITING_PER_REQUEST);
         Self {
             component: component.to_owned(),
             grants,
             network,
-            requests: Places::new(requests, limits.queue_timeout, most_waiting),
-            connections: Places::new(requests.saturating_add(IDLE_CONNECTIONS), limits.connect_timeout, usize::MAX),
+            requests: ConcurrencyLimit::new(requests, limits.queue_timeout, max_waiting),
+            connections: ConcurrencyLimit::new(
+                requests.saturating_add(IDLE_CONNECTIONS),
+                limits.connect_timeout,
+                usize::MAX,
+            ),
             counters: OutboundCounters::default(),
             refusals: Throttle::new(1, 10),
             limits,

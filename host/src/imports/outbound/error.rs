@@ -18,7 +18,7 @@ pub enum Failure {
     #[error("the host has no address that may be reached")]
     Prohibited,
     #[error("too many connections are open")]
-    Busy,
+    Saturated,
     #[error("the connection took too long")]
     ConnectTimeout,
     #[error("the name cannot be resolved")]
@@ -52,7 +52,7 @@ fn code_of(cause: &(dyn Error + 'static)) -> Option<WasiError> {
         return match failure {
             Failure::Denied => Some(WasiError::HttpRequestDenied),
             Failure::Prohibited => Some(WasiError::DestinationIpProhibited),
-            Failure::Busy => Some(WasiError::ConnectionLimitReached),
+            Failure::Saturated => Some(WasiError::ConnectionLimitReached),
             Failure::ConnectTimeout => Some(WasiError::ConnectionTimeout),
             Failure::Resolve(_) => {
                 Some(WasiError::DnsError { rcode: Some("address not available".to_owned()), info_code: None })

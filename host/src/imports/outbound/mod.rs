@@ -1,6 +1,6 @@
 //! HTTP requests of guests to other services.
 //!
-//! Following one request: target (one spelling) → grants (`allowed_outbound_hosts`) → a place
+//! Following one request: target (one spelling) → grants (`allowed_outbound_hosts`) → a permit
 //! among the component's requests → the component's pool of connections → resolver → address
 //! policy → that very address → TLS → response, within time and size. Redirects are responses like
 //! any other: a guest that follows one makes a request of its own.
@@ -49,7 +49,7 @@ pub use limits::OutboundLimits;
 pub use resolver::{Resolve, SystemResolver};
 pub use tls::TlsError;
 
-use crate::concurrency_limit::Places;
+use crate::concurrency_limit::ConcurrencyLimit;
 use crate::trace::{Outgoing, Trace};
 use body::OutboundBody;
 use coalesce::Flights;
@@ -59,8 +59,8 @@ use target::Target;
 
 /// Requests at the same moment, of all components, and how many more may wait.
 const REQUESTS: usize = 512;
-const WAITING: usize = 4096;
-const WAIT: Duration = Duration::from_secs(5);
+const MAX_WAITING: usize = 4096;
+const MAX_WAIT: Duration = Duration::from_secs(5);
 
 /// Connections that nobody uses are closed after this time. Less than what servers commonly
 /// grant, so that it is rarely they who close one at the moment it is taken again.
@@ -96,7 +96,7 @@ impl Default for Options {
 pub struct Network {
     resolver: Arc<dyn Resolve>,
     tls: Arc<ClientConfig>,
-    requests: Places,
+    requests: ConcurrencyLimit,
 }
 
 impl Network {
@@ -104,7 +104,7 @@ impl Network {
         Ok(Self {
             resolver: options.resolver.clone(),
             tls: tls::client(options.authority.as_deref())?,
-            requests: Places::new(REQUESTS, WAIT, WAITING),
+            requests: ConcurrencyLimit::new(REQUESTS, MAX_WAIT, MAX_WAITING),
         })
     }
 }
@@ -143,7 +143,7 @@ impl Outbound {
 
     /// Requests under way.
     pub fn in_flight(&self) -> usize {
-        self.egress.limits.requests.saturating_sub(self.egress.requests.free())
+        self.egress.limits.requests.saturating_sub(self.egress.requests.available())
     }
 
     /// Sends a request from an instance on the given shard, and returns the response with its
@@ -205,9 +205,9 @@ impl Outbound {
             egress.log_refusal(&target, "the address is not public and no grant names it");
             return Err(WasiError::DestinationIpProhibited);
         }
-        let held = [
-            egress.requests.take().await.map_err(|_| WasiError::ConnectionLimitReached)?,
-            egress.network.requests.take().await.map_err(|_| WasiError::ConnectionLimitReached)?,
+        let permits = [
+            egress.requests.acquire().await.map_err(|_| WasiError::ConnectionLimitReached)?,
+            egress.network.requests.acquire().await.map_err(|_| WasiError::ConnectionLimitReached)?,
         ];
 
         let connect_timeout = least(options.connect_timeout, limits.connect_timeout);
@@ -244,14 +244,14 @@ impl Outbound {
             return Err(WasiError::HttpResponseBodySize(Some(limits.max_response)));
         }
         remove_hop_by_hop(&mut parts.headers);
-        let body = OutboundBody::new(body, held, egress.clone(), idle_timeout, deadline);
+        let body = OutboundBody::new(body, permits, egress.clone(), idle_timeout, deadline);
         Ok(Response::from_parts(parts, body.boxed_unsync()))
     }
 
     /// The shard's pool. When idle connections to other hosts have used up the component's
     /// share, all pools start afresh: that closes them, and leaves those in use to finish.
     fn pool(&self, shard: usize) -> Result<Arc<Pool>, WasiError> {
-        if self.egress.connections.free() == 0 {
+        if self.egress.connections.available() == 0 {
             for used in &self.pools {
                 used.store(Arc::new(pool(&self.egress)));
             }

@@ -31,10 +31,10 @@ impl Default for SystemResolver {
 #[async_trait]
 impl Resolve for SystemResolver {
     async fn resolve(&self, name: &str) -> io::Result<Vec<IpAddr>> {
-        let place = self.0.clone().acquire_owned().await.map_err(io::Error::other)?;
+        let permit = self.0.clone().acquire_owned().await.map_err(io::Error::other)?;
         let name = name.to_owned();
         let found = tokio::task::spawn_blocking(move || {
-            let _place = place;
+            let _permit = permit;
             Ok((name.as_str(), 0).to_socket_addrs()?.map(|address| address.ip()).collect())
         });
         found.await.map_err(io::Error::other)?
