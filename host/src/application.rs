@@ -15,14 +15,14 @@ use wasmtime_wasi_http::WasiBody;
 
 use crate::body::ResponseBody;
 use crate::caller;
-use crate::component::{GuestBody, LeaseError, Run, Slot, Trial, Unanswered};
+use crate::component::{CallError, GuestBody, GuestCall, LeaseError, Slot, Trial};
 use crate::deploy::Event;
 use crate::imports::keyvalue::Call;
 use crate::ingress::RequestOrigin;
 use crate::metrics::{Counter, Operation, Refusal};
 use crate::reply;
 use crate::request_body::RequestBody;
-use crate::request_context::Exchange;
+use crate::request_context::RequestContext;
 use crate::request_id::{RequestIds, X_REQUEST_ID};
 use crate::response_cache::{Lookup, ResponseCache};
 use crate::router::Router;
@@ -118,7 +118,7 @@ impl Application {
                     trace.failed(refusal.name());
                 }
                 if let Some(trial) = trial {
-                    self.conclude(slot, &trial, response.status(), latency);
+                    self.end_failed_trial(slot, &trial, response.status(), latency);
                 }
                 response
             }
@@ -144,14 +144,14 @@ impl Application {
         }
     }
 
-    /// Counts an answer of a trial. If it decides against the canary, the canary is gone at once,
-    /// and whoever keeps the records hears of it.
-    fn conclude(&self, slot: &Slot, trial: &Trial, status: StatusCode, latency: Duration) {
+    /// Counts a response of a trial. If it decides against the canary, the canary is removed at once,
+    /// and the supervisor is told.
+    fn end_failed_trial(&self, slot: &Slot, trial: &Trial, status: StatusCode, latency: Duration) {
         if let Some(reason) = trial.record(status.as_u16(), latency) {
             let digest = trial.digest();
             slot.end_trial(&digest);
             let component = slot.component().id.clone();
-            // Without the receiver the host is stopping.
+            // Without the supervisor the host is stopping.
             let _ = self.events.send(Event::CanaryFailed { component, digest, reason });
         }
     }
@@ -193,10 +193,10 @@ async fn serve(
         }
         _ => None,
     };
-    let exchange = Arc::new(Exchange::new(limits, parts.uri.clone(), trace.cloned()));
+    let context = Arc::new(RequestContext::new(limits, parts.uri.clone(), trace.cloned()));
     let method = parts.method.clone();
     let withheld = parts.version == Version::HTTP_11 && parts.headers.contains_key(EXPECT);
-    let body = RequestBody::new(body, exchange.clone(), limits.max_body, withheld);
+    let body = RequestBody::new(body, context.clone(), limits.max_body, withheld);
     if content_length(&parts.headers).is_some_and(|length| length > limits.max_body) {
         return reply::too_large(limits.max_body);
     }
@@ -204,13 +204,13 @@ async fn serve(
         return reply::bad_request(reason);
     }
     if let Some(miss) = &miss {
-        exchange.track_reads(miss.read_set.clone());
+        context.track_reads(miss.read_set.clone());
     }
     let caller = || {
         let address = parts.extensions.get::<RequestOrigin>().map(|origin| origin.client);
         caller::of(&parts.headers, &parts.uri, address)
     };
-    let (generation, lease) = match slot.lease(shard, exchange.path(), caller, trial).await {
+    let (generation, lease) = match slot.lease(shard, context.path(), caller, trial).await {
         Ok(leased) => leased,
         Err(LeaseError::Saturated) => {
             tracing::debug!(component = slot.component().id, "every instance is busy");
@@ -227,31 +227,31 @@ async fn serve(
     }
 
     let request = Request::from_parts(parts, body.boxed_unsync());
-    let mut run = Run::new(pool.clone(), exchange.clone(), lease.clone(), request);
+    let mut call = GuestCall::new(pool.clone(), context.clone(), lease.clone(), request);
     let head = poll_fn(|cx| {
-        let head = run.poll_head(cx);
-        // Whatever the guest makes of a body that was cut off.
-        match exchange.poll_too_large(cx) {
+        let head = call.poll_head(cx);
+        // The response of a guest whose request body was cut off is not used.
+        match context.poll_body_too_large(cx) {
             Poll::Ready(()) => Poll::Ready(None),
             Poll::Pending => head.map(Some),
         }
     });
     let response = match head.await {
         Some(Ok(response)) => response,
-        Some(Err(error)) => return failed(slot, &exchange, &error),
+        Some(Err(error)) => return failed(slot, &context, &error),
         None => return reply::too_large(limits.max_body),
     };
 
-    // Nothing is acknowledged before it is durable, and from here on nobody waits for the
-    // guest's writes but the guest.
-    exchange.writes.write_through();
-    let counters = slot.metrics().shard(shard).filter(|_| !exchange.writes.is_settled());
+    // No write is acknowledged before it is durable; from here on the guest itself waits for its
+    // writes.
+    context.writes.write_through();
+    let counters = slot.metrics().shard(shard).filter(|_| !context.writes.is_settled());
     let commit = counters.map(|counters| Call::begin(Operation::Commit, counters, trace, ""));
     let durable = tokio::select! {
         biased;
-        durable = exchange.writes.durable(backend) => durable,
-        () = exchange.expired() => return out_of_time(&exchange),
-        () = run.over() => pending().await,
+        durable = context.writes.durable(backend) => durable,
+        () = context.until_expired() => return out_of_time(&context),
+        () = call.wait_until_done() => pending().await,
     };
     drop(commit);
     if let Err(error) = durable {
@@ -266,40 +266,40 @@ async fn serve(
     if !bodiless && response.body().size_hint().lower() > limits.max_response {
         return reply::response_too_large(limits.max_response);
     }
-    exchange.head_produced();
+    context.mark_head_sent();
     // While the request waited for its permit, the code may have been replaced.
     let recorder = miss.filter(|_| code == Some(generation.digest)).and_then(|miss| {
         let declared = bodiless.then(|| response.body().size_hint());
         cache.record(miss, response.status(), response.headers(), declared)
     });
     let (head, body) = response.into_parts();
-    let body = GuestBody::new(body, bodiless, limits.max_response, recorder, exchange, lease);
-    Response::from_parts(head, if bodiless { body.skip(run) } else { body.gather(run) })
+    let body = GuestBody::new(body, bodiless, limits.max_response, recorder, context, lease);
+    Response::from_parts(head, if bodiless { body.skip(call) } else { body.buffer_small_body(call) })
 }
 
-fn out_of_time(exchange: &Exchange) -> Response<ResponseBody> {
-    match exchange.is_clients_turn() {
+fn out_of_time(context: &RequestContext) -> Response<ResponseBody> {
+    match context.is_waiting_for_client() {
         true => reply::request_timeout(),
         false => reply::gateway_timeout(),
     }
 }
 
-fn failed(slot: &Slot, exchange: &Exchange, error: &Unanswered) -> Response<ResponseBody> {
+fn failed(slot: &Slot, context: &RequestContext, error: &CallError) -> Response<ResponseBody> {
     let component = &slot.component().id;
-    if exchange.is_expired() || exchange.expires_at() <= Instant::now() {
-        return out_of_time(exchange);
+    if context.is_expired() || context.expires_at() <= Instant::now() {
+        return out_of_time(context);
     }
-    if exchange.is_out_of_cpu_time() {
+    if context.is_out_of_cpu_time() {
         return reply::out_of_cpu_time();
     }
-    if !matches!(error, Unanswered::Ended)
+    if !matches!(error, CallError::Ended)
         && let Some(suppressed) = slot.log_throttle().pass()
     {
         tracing::warn!(component, %error, suppressed, "the component gave no response");
     }
     match error {
-        Unanswered::NoInstance(_) => reply::unavailable(Refusal::NoInstance),
-        Unanswered::Ended | Unanswered::Refused(_) => reply::internal_error(Refusal::Failed),
+        CallError::NoInstance(_) => reply::unavailable(Refusal::NoInstance),
+        CallError::Ended | CallError::Refused(_) => reply::internal_error(Refusal::Failed),
     }
 }
 

@@ -10,32 +10,33 @@ use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt;
 use wasmtime_wasi_http::{Error as WasiError, WasiBody};
 
-use crate::request_context::Exchange;
+use crate::request_context::RequestContext;
 
 /// How much of an unread request body is read and thrown away, and for how long. A client that
 /// is still sending when the connection closes may never see the answer.
 const DRAIN_BYTES: u64 = 64 * 1024 * 1024;
 const DRAIN_TIME: Duration = Duration::from_secs(10);
 
-/// A request's body. It reports to the exchange, and what its reader leaves is drained.
+/// A request's body. It reports progress to the request's context, and drains what the guest does
+/// not read.
 pub struct RequestBody {
     inner: Option<WasiBody>,
-    exchange: Arc<Exchange>,
+    context: Arc<RequestContext>,
     room: u64,
-    /// The client waits for `100 Continue`, which the first reading sends. If nobody reads, the
+    /// The client waits for `100 Continue`, which hyper sends at the first poll. Without a poll the
     /// client sends nothing and there is nothing to drain.
-    untouched_and_withheld: bool,
+    withheld: bool,
 }
 
 impl RequestBody {
     /// `limit` is in bytes; `withheld` says that the client sent `Expect: 100-continue`.
-    pub fn new(inner: WasiBody, exchange: Arc<Exchange>, limit: u64, withheld: bool) -> Self {
-        Self { inner: Some(inner), exchange, room: limit, untouched_and_withheld: withheld }
+    pub fn new(inner: WasiBody, context: Arc<RequestContext>, limit: u64, withheld: bool) -> Self {
+        Self { inner: Some(inner), context, room: limit, withheld: withheld }
     }
 
     fn end(&mut self) {
         self.inner = None;
-        self.exchange.waits_for_client(false);
+        self.context.set_waiting_for_client(false);
     }
 }
 
@@ -44,15 +45,15 @@ impl Body for RequestBody {
     type Error = WasiError;
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, WasiError>>> {
-        self.untouched_and_withheld = false;
+        self.withheld = false;
         let Some(inner) = &mut self.inner else {
             return Poll::Ready(None);
         };
         let frame = Pin::new(inner).poll_frame(cx);
-        self.exchange.waits_for_client(frame.is_pending());
+        self.context.set_waiting_for_client(frame.is_pending());
         match ready!(frame) {
             Some(Ok(frame)) => {
-                self.exchange.received();
+                self.context.record_progress();
                 let length = frame.data_ref().map_or(0, |data| data.len() as u64);
                 match self.room.checked_sub(length) {
                     Some(room) => {
@@ -60,7 +61,7 @@ impl Body for RequestBody {
                         Poll::Ready(Some(Ok(frame)))
                     }
                     None => {
-                        self.exchange.found_too_large();
+                        self.context.mark_body_too_large();
                         if let Some(rest) = self.inner.take() {
                             drain(rest);
                         }
@@ -91,9 +92,9 @@ impl Body for RequestBody {
 
 impl Drop for RequestBody {
     fn drop(&mut self) {
-        self.exchange.waits_for_client(false);
+        self.context.set_waiting_for_client(false);
         if let Some(rest) = self.inner.take()
-            && !self.untouched_and_withheld
+            && !self.withheld
             && !rest.is_end_stream()
         {
             drain(rest);

@@ -1,4 +1,5 @@
-//! One request and its response, as all who have a part in them see them.
+//! One request and its response, shared by the connection, the guest and the bodies: clock, writes
+//! and outcome.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -14,8 +15,8 @@ use crate::metrics::Failure;
 use crate::response_cache::ReadSet;
 use crate::trace::Trace;
 
-/// The clock, the writes and the fate of one exchange.
-pub struct Exchange {
+/// The clock, the writes and the outcome of one request.
+pub struct RequestContext {
     pub writes: WriteScope,
     uri: Uri,
     trace: Option<Arc<Trace>>,
@@ -25,21 +26,21 @@ pub struct Exchange {
     transfer_timeout: Duration,
     /// Microseconds from the start to the last byte received from the client.
     progress: AtomicU64,
-    waits_for_client: AtomicBool,
+    waiting_for_client: AtomicBool,
     slow_client: AtomicBool,
     head_at: OnceLock<Instant>,
     ended_at: OnceLock<Instant>,
-    /// Who waits for the end.
-    waits_for_end: AtomicWaker,
+    /// Woken when the response ends.
+    response_ended: AtomicWaker,
     too_large: AtomicBool,
-    /// Who waits for the head, and wants to know that the body is too large.
-    waits_for_head: AtomicWaker,
+    /// Woken when the request's body passes the limit, because the head is waited for.
+    body_too_large: AtomicWaker,
     expired: AtomicBool,
-    broken: AtomicBool,
+    failed: AtomicBool,
     out_of_cpu_time: AtomicBool,
 }
 
-impl Exchange {
+impl RequestContext {
     pub fn new(limits: &Limits, uri: Uri, trace: Option<Arc<Trace>>) -> Self {
         Self {
             writes: WriteScope::default(),
@@ -50,15 +51,15 @@ impl Exchange {
             request_timeout: limits.request_timeout,
             transfer_timeout: limits.transfer_timeout,
             progress: AtomicU64::new(0),
-            waits_for_client: AtomicBool::new(false),
+            waiting_for_client: AtomicBool::new(false),
             slow_client: AtomicBool::new(false),
             head_at: OnceLock::new(),
             ended_at: OnceLock::new(),
-            waits_for_end: AtomicWaker::new(),
+            response_ended: AtomicWaker::new(),
             too_large: AtomicBool::new(false),
-            waits_for_head: AtomicWaker::new(),
+            body_too_large: AtomicWaker::new(),
             expired: AtomicBool::new(false),
-            broken: AtomicBool::new(false),
+            failed: AtomicBool::new(false),
             out_of_cpu_time: AtomicBool::new(false),
         }
     }
@@ -82,38 +83,38 @@ impl Exchange {
         self.read_set.get()
     }
 
-    /// A part of the request's body has arrived. The guest's time starts again: a slow upload
-    /// is not a slow guest.
-    pub fn received(&self) {
+    /// A chunk of the request's body has arrived. The guest's time starts again: a slow upload is
+    /// not a slow guest.
+    pub fn record_progress(&self) {
         let micros = u64::try_from(self.started.elapsed().as_micros()).unwrap_or(u64::MAX);
         self.progress.store(micros, Ordering::Relaxed);
     }
 
     /// Says whether the guest waits for the client to send more of the request's body.
-    pub fn waits_for_client(&self, waits: bool) {
-        self.waits_for_client.store(waits, Ordering::Relaxed);
+    pub fn set_waiting_for_client(&self, waits: bool) {
+        self.waiting_for_client.store(waits, Ordering::Relaxed);
     }
 
-    /// Whether it is the client that keeps everybody waiting, or did when time was over.
-    pub fn is_clients_turn(&self) -> bool {
-        self.waits_for_client.load(Ordering::Relaxed) || self.slow_client.load(Ordering::Relaxed)
+    /// Whether the guest waits for the client, or did when its time was over.
+    pub fn is_waiting_for_client(&self) -> bool {
+        self.waiting_for_client.load(Ordering::Relaxed) || self.slow_client.load(Ordering::Relaxed)
     }
 
-    /// The response's head is there.
-    pub fn head_produced(&self) {
+    /// The transfer timeout runs from here.
+    pub fn mark_head_sent(&self) {
         let _ = self.head_at.set(Instant::now());
     }
 
-    /// The response's body is complete, or nobody wants the rest.
-    pub fn ended(&self) {
+    /// The response's body is complete, or the client is gone.
+    pub fn end_response(&self) {
         let _ = self.ended_at.set(Instant::now());
-        self.waits_for_end.wake();
+        self.response_ended.wake();
     }
 
-    /// Ready once the response has ended. One may ask at a time.
-    pub fn poll_ended(&self, cx: &mut Context<'_>) -> Poll<()> {
+    /// Ready once the response has ended. Only one task may poll it.
+    pub fn poll_response_ended(&self, cx: &mut Context<'_>) -> Poll<()> {
         if self.ended_at.get().is_none() {
-            self.waits_for_end.register(cx.waker());
+            self.response_ended.register(cx.waker());
         }
         // It may have ended meanwhile.
         match self.ended_at.get() {
@@ -123,14 +124,14 @@ impl Exchange {
     }
 
     /// The request's body has passed the limit.
-    pub fn found_too_large(&self) {
+    pub fn mark_body_too_large(&self) {
         self.too_large.store(true, Ordering::SeqCst);
-        self.waits_for_head.wake();
+        self.body_too_large.wake();
     }
 
-    /// Ready once the request's body has passed the limit. One may ask at a time.
-    pub fn poll_too_large(&self, cx: &mut Context<'_>) -> Poll<()> {
-        self.waits_for_head.register(cx.waker());
+    /// Ready once the request's body has passed the limit. Only one task may poll it.
+    pub fn poll_body_too_large(&self, cx: &mut Context<'_>) -> Poll<()> {
+        self.body_too_large.register(cx.waker());
         match self.too_large.load(Ordering::SeqCst) {
             true => Poll::Ready(()),
             false => Poll::Pending,
@@ -138,9 +139,9 @@ impl Exchange {
     }
 
     /// The guest has trapped or was ended.
-    pub fn broke(&self, failure: Failure) {
+    pub fn mark_failed(&self, failure: Failure) {
         self.out_of_cpu_time.store(failure == Failure::CpuTime, Ordering::SeqCst);
-        self.broken.store(true, Ordering::SeqCst);
+        self.failed.store(true, Ordering::SeqCst);
     }
 
     /// Whether the guest was ended because it used up its processor time.
@@ -148,11 +149,11 @@ impl Exchange {
         self.out_of_cpu_time.load(Ordering::SeqCst)
     }
 
-    pub fn is_broken(&self) -> bool {
-        self.broken.load(Ordering::SeqCst)
+    pub fn has_failed(&self) -> bool {
+        self.failed.load(Ordering::SeqCst)
     }
 
-    /// When the guest's time is over. It moves as the exchange goes on.
+    /// When the guest's time is over. It moves as the request goes on.
     pub fn expires_at(&self) -> Instant {
         if let Some(ended) = self.ended_at.get() {
             // What the guest still does after its response.
@@ -166,9 +167,9 @@ impl Exchange {
         self.started + longest.min(progress.saturating_add(self.request_timeout))
     }
 
-    /// The guest is to end, and with it what it waits for.
+    /// Ends the guest's time: its next poll ends it.
     pub fn expire(&self) {
-        self.slow_client.store(self.waits_for_client.load(Ordering::Relaxed), Ordering::Relaxed);
+        self.slow_client.store(self.waiting_for_client.load(Ordering::Relaxed), Ordering::Relaxed);
         self.expired.store(true, Ordering::SeqCst);
     }
 
@@ -178,7 +179,7 @@ impl Exchange {
     }
 
     /// Returns once the guest's time is over.
-    pub async fn expired(&self) {
+    pub async fn until_expired(&self) {
         loop {
             let expires_at = self.expires_at();
             if expires_at <= Instant::now() {

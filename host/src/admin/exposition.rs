@@ -222,7 +222,7 @@ impl Collector for Scrape {
         out.counter(
             "outbound_requests_shared",
             "Requests to others that waited for the same one of another",
-            |slot| outbound(slot, Outbound::shared),
+            |slot| outbound(slot, Outbound::coalesced),
         )?;
         out.counter("outbound_connections", "Connections opened to others", |slot| {
             outbound(slot, |outbound| outbound.counters().connections.get())

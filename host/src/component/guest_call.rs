@@ -1,9 +1,9 @@
 //! One request in one instance.
 //!
-//! A run is a future, and whoever wants the answer polls it: as a rule a guest reads the store,
-//! computes and answers without ever waiting, and then a request is answered in one poll of its
-//! connection, without a task, a queue or a timer of its own. A run that has more to do when the
-//! head of its response goes out, or whose client is gone, becomes a task.
+//! A guest call is a future that its connection polls: as a rule a guest reads the store, computes
+//! and responds without ever waiting, and then one poll of the connection answers the request,
+//! without a task, a queue or a timer. A call that has more to do when the head of its response is
+//! sent, or whose client is gone, becomes a task.
 
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -23,138 +23,138 @@ use super::lease::Lease;
 use super::pool::{Instance, Pool};
 use crate::guest::Guest;
 use crate::metrics::{Busy, Ended, Failure};
-use crate::request_context::Exchange;
+use crate::request_context::RequestContext;
 
 /// Why there is no response.
 #[derive(Debug, thiserror::Error)]
-pub enum Unanswered {
+pub enum CallError {
     #[error("no instance could be made: {0:#}")]
     NoInstance(wasmtime::Error),
-    /// Why is in the log.
+    /// The cause is in the log.
     #[error("the instance ended before it answered")]
     Ended,
     #[error("{0:#}")]
     Refused(wasmtime::Error),
 }
 
-/// A request on its way through an instance. Dropping it does not end it.
-pub struct Run {
-    guest: Option<Driven>,
+/// A request in an instance. Dropping it does not end the guest, which becomes a task.
+pub struct GuestCall {
+    task: Option<GuestTask>,
     head: oneshot::Receiver<wasmtime::Result<Response<WasiBody>>>,
-    unmade: oneshot::Receiver<wasmtime::Error>,
-    exchange: Arc<Exchange>,
-    answered: bool,
+    no_instance: oneshot::Receiver<wasmtime::Error>,
+    context: Arc<RequestContext>,
+    response_sent: bool,
 }
 
-/// The guest's part, and its clock.
-struct Driven {
+/// The guest's future, and its clock.
+struct GuestTask {
     guest: Pin<Box<dyn Future<Output = ()> + Send>>,
-    exchange: Arc<Exchange>,
-    /// A timer only once somebody has to wait.
-    alarm: Option<Pin<Box<Sleep>>>,
+    context: Arc<RequestContext>,
+    /// Set only once the guest has to wait.
+    timer: Option<Pin<Box<Sleep>>>,
 }
 
-impl Run {
+impl GuestCall {
     /// Nothing happens before the first poll.
-    pub fn new(pool: Arc<Pool>, exchange: Arc<Exchange>, lease: Arc<Lease>, request: Request<WasiBody>) -> Self {
-        let (answers, head) = oneshot::channel();
-        let (fails, unmade) = oneshot::channel();
-        let guest = Box::pin(guest(pool, exchange.clone(), lease, request, answers, fails));
-        let driven = Driven { guest, exchange: exchange.clone(), alarm: None };
-        Self { guest: Some(driven), head, unmade, exchange, answered: false }
+    pub fn new(pool: Arc<Pool>, context: Arc<RequestContext>, lease: Arc<Lease>, request: Request<WasiBody>) -> Self {
+        let (send_head, head) = oneshot::channel();
+        let (send_error, no_instance) = oneshot::channel();
+        let guest = Box::pin(run_guest(pool, context.clone(), lease, request, send_head, send_error));
+        let task = GuestTask { guest, context: context.clone(), timer: None };
+        Self { task: Some(task), head, no_instance, context, response_sent: false }
     }
 
-    /// The head of the response. It is to be asked for once.
-    pub fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<Result<Response<WasiBody>, Unanswered>> {
-        self.go_on(cx);
-        // Only a run sends, and this one was polled just now.
-        let mut heard = self.head.try_recv();
-        if let Ok(None) = heard {
-            // It waits, so its time matters; without that, no request sets a timer.
-            if self.guest.as_mut().is_some_and(|guest| guest.poll_clock(cx).is_ready()) {
-                self.go_on(cx);
+    /// The head of the response. It must not be polled again once it is ready.
+    pub fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<Result<Response<WasiBody>, CallError>> {
+        self.poll_guest(cx);
+        // Only the guest sends, and it was polled just now.
+        let mut received = self.head.try_recv();
+        if let Ok(None) = received {
+            // The guest waits, so a timer is needed; other requests set none.
+            if self.task.as_mut().is_some_and(|task| task.poll_clock(cx).is_ready()) {
+                self.poll_guest(cx);
             }
-            heard = self.head.try_recv();
+            received = self.head.try_recv();
         }
-        Poll::Ready(match heard {
+        Poll::Ready(match received {
             Ok(None) => return Poll::Pending,
             Ok(Some(Ok(response))) => Ok(response),
-            Ok(Some(Err(error))) => Err(Unanswered::Refused(error)),
-            Err(oneshot::Canceled) => Err(match self.unmade.try_recv() {
-                Ok(Some(error)) => Unanswered::NoInstance(error),
-                _ => Unanswered::Ended,
+            Ok(Some(Err(error))) => Err(CallError::Refused(error)),
+            Err(oneshot::Canceled) => Err(match self.no_instance.try_recv() {
+                Ok(Some(error)) => CallError::NoInstance(error),
+                _ => CallError::Ended,
             }),
         })
     }
 
-    /// Lets the guest go on, and ends it if its time is over.
-    pub fn drive(&mut self, cx: &mut Context<'_>) {
-        if let Some(guest) = &mut self.guest
-            && Pin::new(guest).poll(cx).is_ready()
+    /// Polls the guest, and ends it if its time is over.
+    fn poll_task(&mut self, cx: &mut Context<'_>) {
+        if let Some(task) = &mut self.task
+            && Pin::new(task).poll(cx).is_ready()
         {
-            self.guest = None;
+            self.task = None;
         }
     }
 
     /// Returns once the guest has nothing more to do.
-    pub async fn over(&mut self) {
+    pub async fn wait_until_done(&mut self) {
         poll_fn(|cx| {
-            self.drive(cx);
-            if self.guest.is_some() { Poll::Pending } else { Poll::Ready(()) }
+            self.poll_task(cx);
+            if self.task.is_some() { Poll::Pending } else { Poll::Ready(()) }
         })
         .await
     }
 
-    /// The response goes to the client, and somebody will say when it has ended.
-    pub fn answered(&mut self) {
-        self.answered = true;
+    /// The response goes to the client, and its body will report its end to the request's context.
+    pub fn response_sent(&mut self) {
+        self.response_sent = true;
     }
 
-    /// Lets the guest do what it can without waiting. To be used only by who waits for nothing
-    /// either: nobody is woken when it can go on.
-    pub fn nudge(&mut self) {
-        self.go_on(&mut Context::from_waker(Waker::noop()));
+    /// Polls the guest once, without a waker: a caller that has to wait must poll again with one.
+    pub fn poll_once(&mut self) {
+        self.poll_guest(&mut Context::from_waker(Waker::noop()));
     }
 
-    /// Lets the guest go on, whatever the time is.
-    fn go_on(&mut self, cx: &mut Context<'_>) {
-        if let Some(guest) = &mut self.guest
-            && guest.guest.as_mut().poll(cx).is_ready()
+    /// Polls the guest without a look at its clock.
+    fn poll_guest(&mut self, cx: &mut Context<'_>) {
+        if let Some(task) = &mut self.task
+            && task.guest.as_mut().poll(cx).is_ready()
         {
-            self.guest = None;
+            self.task = None;
         }
     }
 }
 
-impl Drop for Run {
+impl Drop for GuestCall {
     fn drop(&mut self) {
-        if !self.answered {
-            self.exchange.ended();
+        if !self.response_sent {
+            self.context.end_response();
         }
-        // Outside of a runtime the host has stopped, and after a panic of its own there is no going on.
-        if let Some(guest) = self.guest.take()
+        // Outside of a runtime the host has stopped, and after a panic of the host the guest must not
+        // be polled again.
+        if let Some(task) = self.task.take()
             && !std::thread::panicking()
             && let Ok(runtime) = tokio::runtime::Handle::try_current()
         {
-            runtime.spawn(guest);
+            runtime.spawn(task);
         }
     }
 }
 
-impl Driven {
-    /// Ready, once, when the guest is to be polled because its time is over. One that is still being
-    /// made then ends by a clock of its own.
+impl GuestTask {
+    /// Ready, once, when the guest's time is over and it must be polled. Instantiation has a timeout
+    /// of its own.
     fn poll_clock(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        while !self.exchange.is_expired() {
-            // The exchange moves its deadline as it goes on.
-            let at = self.exchange.expires_at();
-            let alarm = self.alarm.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(at.into())));
-            if alarm.deadline() != at.into() {
-                alarm.as_mut().reset(at.into());
+        while !self.context.is_expired() {
+            // The deadline moves as the request goes on.
+            let at = self.context.expires_at();
+            let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(at.into())));
+            if timer.deadline() != at.into() {
+                timer.as_mut().reset(at.into());
             }
-            ready!(alarm.as_mut().poll(cx));
-            if self.exchange.expires_at() <= Instant::now() {
-                self.exchange.expire();
+            ready!(timer.as_mut().poll(cx));
+            if self.context.expires_at() <= Instant::now() {
+                self.context.expire();
                 return Poll::Ready(());
             }
         }
@@ -162,7 +162,7 @@ impl Driven {
     }
 }
 
-impl Future for Driven {
+impl Future for GuestTask {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
@@ -175,36 +175,36 @@ impl Future for Driven {
     }
 }
 
-/// Takes the request through an instance, and sees to what becomes of the instance.
-async fn guest(
+/// Serves the request in an instance, and gives the instance back or ends it.
+async fn run_guest(
     pool: Arc<Pool>,
-    exchange: Arc<Exchange>,
+    context: Arc<RequestContext>,
     lease: Arc<Lease>,
     request: Request<WasiBody>,
     head: oneshot::Sender<wasmtime::Result<Response<WasiBody>>>,
-    unmade: oneshot::Sender<wasmtime::Error>,
+    no_instance: oneshot::Sender<wasmtime::Error>,
 ) {
-    let instance = match pool.take(exchange.trace()).await {
+    let instance = match pool.take(context.trace()).await {
         Ok(instance) => instance,
         Err(error) => {
-            let _ = unmade.send(error);
+            let _ = no_instance.send(error);
             return;
         }
     };
-    let mut occupied = Occupied { instance: Some(instance), pool, exchange, lease };
-    let Occupied { instance: Some(instance), exchange, .. } = &mut occupied else {
+    let mut in_use = InUse { instance: Some(instance), pool, context, lease };
+    let InUse { instance: Some(instance), context, .. } = &mut in_use else {
         return;
     };
     instance.busy.begin_request();
-    instance.store.data_mut().enter(exchange);
-    let ended = serve(instance, exchange, request, head).await;
-    occupied.end(ended);
+    instance.store.data_mut().enter(context);
+    let ended = serve(instance, context, request, head).await;
+    in_use.end(ended);
 }
 
 /// Returns whether the instance can take another request.
 async fn serve(
     instance: &mut Instance,
-    exchange: &Exchange,
+    context: &RequestContext,
     request: Request<WasiBody>,
     head: oneshot::Sender<wasmtime::Result<Response<WasiBody>>>,
 ) -> wasmtime::Result<bool> {
@@ -213,24 +213,24 @@ async fn serve(
     let run = pin!(store.run_concurrent(async |accessor| {
         let prepared =
             accessor.with(|mut store| Prepared::new(store.as_context_mut(), proxy, request, Guest::http, head))?;
-        // The clock is looked at from outside: in here, nothing runs while the guest computes.
+        // The clock is checked outside: in here, nothing runs while the guest computes.
         prepared.run(accessor, std::future::pending()).await?;
-        // An instance is not free before its response is: what is on its way may still need it.
+        // The instance serves its response's body until it has ended.
         poll_fn(|cx| {
             ready!(accessor.poll_no_interesting_tasks(cx));
-            exchange.poll_ended(cx)
+            context.poll_response_ended(cx)
         })
         .await;
         let mut cx = Context::from_waker(Waker::noop());
         wasmtime::error::Ok(accessor.poll_ready_for_concurrent_call(handler, &mut cx).is_ready())
     }));
-    Timed { run, exchange, busy }.await.flatten()
+    Timed { run, context, busy }.await.flatten()
 }
 
-/// A guest at work, measured, until its exchange expires.
+/// A guest's run, whose processor time is measured, until the request expires.
 struct Timed<'a, R> {
     run: Pin<&'a mut R>,
-    exchange: &'a Exchange,
+    context: &'a RequestContext,
     busy: &'a Busy,
 }
 
@@ -238,11 +238,11 @@ impl<T, R: Future<Output = wasmtime::Result<T>>> Future for Timed<'_, R> {
     type Output = wasmtime::Result<T>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<wasmtime::Result<T>> {
-        if self.exchange.is_expired() {
+        if self.context.is_expired() {
             return Poll::Ready(Err(Ended::TimedOut.into()));
         }
         self.busy.begin();
-        // A fault of the host costs the request and its instance, and not the connection. Neither is
+        // A panic of the host costs the request and its instance, and not the connection. Neither is
         // used again.
         let polled = catch_unwind(AssertUnwindSafe(|| self.run.as_mut().poll(cx)));
         self.busy.end();
@@ -250,15 +250,15 @@ impl<T, R: Future<Output = wasmtime::Result<T>>> Future for Timed<'_, R> {
     }
 }
 
-/// An instance with a request. Whatever ends it is seen and counted.
-struct Occupied {
+/// An instance that serves a request. Its end is logged and counted, whatever the cause.
+struct InUse {
     instance: Option<Instance>,
     pool: Arc<Pool>,
-    exchange: Arc<Exchange>,
+    context: Arc<RequestContext>,
     lease: Arc<Lease>,
 }
 
-impl Occupied {
+impl InUse {
     fn end(mut self, ended: wasmtime::Result<bool>) {
         match (ended, self.instance.take()) {
             (Ok(true), Some(instance)) => self.pool.give_back(instance),
@@ -269,26 +269,26 @@ impl Occupied {
     }
 
     fn failed(&self, instance: Instance, error: &wasmtime::Error) {
-        let Self { pool, exchange, lease, .. } = self;
+        let Self { pool, context, lease, .. } = self;
         let failure = Failure::of(error);
         let counters = &pool.origin.counters;
         counters.failed(failure);
         // Before the store goes: its end is what the response's body sees.
-        exchange.broke(failure);
+        context.mark_failed(failure);
         match failure {
-            // Whose fault that is, nobody knows: clients and other services are slow as well.
+            // A slow client or a slow service elsewhere can be the cause as well.
             Failure::TimedOut | Failure::Cancelled | Failure::Panicked => {}
-            _ if pool.origin.breakers.failed(Some(exchange.path())) => counters.tripped.add(1),
+            _ if pool.origin.breakers.record_failure(Some(context.path())) => counters.tripped.add(1),
             _ => {}
         }
-        if let Some(trace) = exchange.trace() {
+        if let Some(trace) = context.trace() {
             trace.failed(failure.name());
         }
         let component = &pool.origin.component.id;
         match failure {
             // The host stops and has no more time. Its shard says so.
             Failure::Cancelled => {}
-            Failure::Panicked => tracing::error!(component, "the host panicked; this is a fault of its own"),
+            Failure::Panicked => tracing::error!(component, "the host panicked; this is a defect of the host"),
             _ => {
                 if let Some(suppressed) = pool.failures.pass() {
                     let memory_denied = instance.store.data().limiter().denied();
@@ -305,11 +305,11 @@ impl Occupied {
         }
         drop(instance);
         // The response may still wait for a client that does not read it.
-        lease.instance_ended();
+        lease.release_permit();
     }
 }
 
-impl Drop for Occupied {
+impl Drop for InUse {
     fn drop(&mut self) {
         if let Some(instance) = self.instance.take() {
             self.failed(instance, &Ended::Dropped.into());
@@ -322,24 +322,24 @@ mod tests {
     use super::*;
     use crate::manifest::Limits;
 
-    async fn timed<T>(exchange: &Exchange, run: impl Future<Output = wasmtime::Result<T>>) -> wasmtime::Result<T> {
-        Timed { run: pin!(run), exchange, busy: &Busy::default() }.await
+    async fn timed<T>(context: &RequestContext, run: impl Future<Output = wasmtime::Result<T>>) -> wasmtime::Result<T> {
+        Timed { run: pin!(run), context, busy: &Busy::default() }.await
     }
 
     #[tokio::test]
-    async fn a_panic_of_the_host_ends_the_run_and_nothing_else() {
-        let exchange = Exchange::new(&Limits::default(), "/".parse().unwrap(), None);
+    async fn a_panic_of_the_host_ends_the_call_and_nothing_else() {
+        let context = RequestContext::new(&Limits::default(), "/".parse().unwrap(), None);
         let panics = async { panic!("on purpose") };
-        let error = timed::<()>(&exchange, panics).await.unwrap_err();
+        let error = timed::<()>(&context, panics).await.unwrap_err();
         assert_eq!(Failure::of(&error), Failure::Panicked);
     }
 
     #[tokio::test]
-    async fn a_run_that_expired_goes_no_further() {
-        let exchange = Exchange::new(&Limits::default(), "/".parse().unwrap(), None);
-        assert_eq!(timed(&exchange, async { Ok(1) }).await.unwrap(), 1);
-        exchange.expire();
-        let error = timed(&exchange, async { Ok(1) }).await.unwrap_err();
+    async fn an_expired_call_is_not_polled_again() {
+        let context = RequestContext::new(&Limits::default(), "/".parse().unwrap(), None);
+        assert_eq!(timed(&context, async { Ok(1) }).await.unwrap(), 1);
+        context.expire();
+        let error = timed(&context, async { Ok(1) }).await.unwrap_err();
         assert_eq!(Failure::of(&error), Failure::TimedOut);
     }
 }

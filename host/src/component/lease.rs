@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::generation::Generation;
 use crate::concurrency_limit::Permit;
 use crate::metrics::Counters;
-use crate::request_context::Exchange;
+use crate::request_context::RequestContext;
 
 /// A request's hold on its generation and on a permit of the component's concurrency
 /// limit.
@@ -24,8 +24,8 @@ impl Lease {
     }
 
     /// Tells the circuit breaker that the response was complete.
-    pub fn record_success(&self, exchange: &Exchange) {
-        self.generation.record_success(exchange.path());
+    pub fn record_success(&self, context: &RequestContext) {
+        self.generation.record_success(context.path());
     }
 
     /// Counts a response that was cut off because it was too large.

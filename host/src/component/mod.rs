@@ -20,6 +20,6 @@ pub use area::{AreaError, Description};
 pub use breaker::Health;
 pub use canary::{Canary, Terms, Verdict};
 pub use generation::{Artifact, Generation, LoadError};
-pub use guest_call::{Run, Unanswered};
+pub use guest_call::{CallError, GuestCall};
 pub use response_body::GuestBody;
 pub use slot::{Deployment, LeaseError, Slot, Trial};

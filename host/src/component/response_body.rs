@@ -11,23 +11,23 @@ use http_body_util::BodyExt;
 use tokio::time::Sleep;
 use wasmtime_wasi_http::WasiBody;
 
-use super::guest_call::Run;
+use super::guest_call::GuestCall;
 use super::lease::Lease;
 use crate::body::{BodyError, ResponseBody, empty, full};
-use crate::request_context::Exchange;
+use crate::request_context::RequestContext;
 use crate::response_cache::Recorder;
 
-/// How much of a response's body waits for its end before the head is sent, in bytes.
-const GATHERED: u64 = 64 * 1024;
+/// A body up to this size is sent with its head, in bytes.
+const SMALL_BODY: u64 = 64 * 1024;
 
-/// A component's response body. It keeps the lease until it is complete.
+/// A component's response body. It holds the lease until it is complete.
 pub struct GuestBody {
     inner: WasiBody,
     /// Read before the head was sent.
     early: VecDeque<Result<Frame<Bytes>, BodyError>>,
-    exchange: Arc<Exchange>,
+    context: Arc<RequestContext>,
     lease: Option<Arc<Lease>>,
-    /// A timer only once somebody has to wait.
+    /// Set only once the client has to wait.
     deadline: Option<Pin<Box<Sleep>>>,
     /// Bytes that are still to come, if the guest has declared how many there are.
     owed: Option<u64>,
@@ -43,67 +43,67 @@ impl GuestBody {
         bodiless: bool,
         limit: u64,
         recorder: Option<Recorder>,
-        exchange: Arc<Exchange>,
+        context: Arc<RequestContext>,
         lease: Arc<Lease>,
     ) -> Self {
         let owed = if bodiless { Some(0) } else { inner.size_hint().exact() };
         let (early, lease) = (VecDeque::new(), Some(lease));
-        Self { inner, early, exchange, lease, deadline: None, owed, limit, room: limit, recorder }
+        Self { inner, early, context, lease, deadline: None, owed, limit, room: limit, recorder }
     }
 
-    /// Takes what the guest writes as long as it need not wait. If that is all, it goes out with the
-    /// head, in one write and with its length, and the run is over; otherwise it goes on by itself.
-    pub fn gather(mut self, mut run: Run) -> ResponseBody {
-        run.answered();
+    /// Reads what the guest writes without waiting. A body that is complete then is sent with the head,
+    /// in one write and with its length; a longer one is streamed, and its guest becomes a task.
+    pub fn buffer_small_body(mut self, mut call: GuestCall) -> ResponseBody {
+        call.response_sent();
         let mut length = 0;
-        let mut nudged = false;
-        // Nobody asks for the end of a body whose length is declared.
+        let mut polled = false;
+        // The end of a body with a declared length need not be polled.
         while self.owed != Some(0) {
-            // Whoever takes the rest asks again, and is woken then.
+            // The connection polls the rest with a waker of its own.
             match Pin::new(&mut self).poll_written(&mut Context::from_waker(Waker::noop())) {
                 Poll::Ready(None) => break,
                 Poll::Ready(Some(frame)) => {
-                    nudged = false;
+                    polled = false;
                     let data = frame.as_ref().ok().and_then(Frame::data_ref).map(|data| data.len() as u64);
                     self.early.push_back(frame);
                     match data {
-                        Some(data) if length + data < GATHERED || self.owed == Some(0) => length += data,
+                        Some(data) if length + data < SMALL_BODY || self.owed == Some(0) => length += data,
                         // More than one write in any case, or an error, or trailers.
                         _ => return self.boxed_unsync(),
                     }
                 }
-                Poll::Pending if nudged => return self.boxed_unsync(),
+                Poll::Pending if polled => return self.boxed_unsync(),
                 Poll::Pending => {
-                    run.nudge();
-                    nudged = true;
+                    call.poll_once();
+                    polled = true;
                 }
             }
         }
         let data = |frame: Result<Frame<Bytes>, BodyError>| frame.ok()?.into_data().ok();
         let mut chunks: Vec<Bytes> = self.early.drain(..).filter_map(data).collect();
         drop(self);
-        run.nudge();
+        call.poll_once();
         full(match chunks.as_mut_slice() {
             [whole] => std::mem::take(whole),
             chunks => chunks.concat().into(),
         })
     }
 
-    /// The body is not sent, whatever the guest writes.
-    pub fn skip(self, mut run: Run) -> ResponseBody {
-        run.answered();
+    /// Sends no body, whatever the guest writes.
+    pub fn skip(self, mut call: GuestCall) -> ResponseBody {
+        call.response_sent();
         let declared = self.inner.size_hint();
         drop(self);
-        run.nudge();
+        call.poll_once();
         empty(declared)
     }
 
     fn end(&mut self) {
-        self.exchange.ended();
+        self.context.end_response();
         self.lease = None;
     }
 
-    /// What the guest has written. It does not look at the clock.
+    /// Polls what the guest has written, without a look at the clock.
     fn poll_written(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         if self.lease.is_none() {
             return Poll::Ready(None);
@@ -113,7 +113,7 @@ impl GuestBody {
                 let length = frame.data_ref().map_or(0, |data| data.len() as u64);
                 let Some(room) = self.room.checked_sub(length) else {
                     if let Some(lease) = &self.lease {
-                        lease.cut_off();
+                        lease.count_cut_off();
                     }
                     let limit = self.limit;
                     return Poll::Ready(self.finish(Some(BodyError::TooLarge { limit })));
@@ -125,7 +125,7 @@ impl GuestBody {
             }
             Some(Err(error)) => Some(BodyError::Guest(error)),
             // The stream of a guest that died just ends.
-            None if self.exchange.is_broken() => Some(BodyError::Broken),
+            None if self.context.has_failed() => Some(BodyError::Broken),
             None => self.owed.filter(|owed| *owed > 0).map(|missing| BodyError::Short { missing }),
         };
         Poll::Ready(self.finish(end))
@@ -138,7 +138,7 @@ impl GuestBody {
                 recorder.complete();
             }
             if let Some(lease) = &self.lease {
-                lease.answered(&self.exchange);
+                lease.record_success(&self.context);
             }
         }
         self.end();
@@ -158,7 +158,7 @@ impl Body for GuestBody {
             return Poll::Ready(written);
         }
         let this = &mut *self;
-        let at = this.exchange.expires_at().into();
+        let at = this.context.expires_at().into();
         let deadline = this.deadline.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(at)));
         ready!(deadline.as_mut().poll(cx));
         Poll::Ready(this.finish(Some(BodyError::Timeout)))
@@ -174,7 +174,7 @@ impl Body for GuestBody {
         let rest = self.inner.size_hint();
         match rest.exact() {
             Some(rest) => SizeHint::with_exact(early.saturating_add(rest)),
-            // Nobody asks for more than whether the length is known.
+            // hyper only looks at whether the length is exact.
             None => rest,
         }
     }
@@ -182,13 +182,13 @@ impl Body for GuestBody {
 
 impl Drop for GuestBody {
     fn drop(&mut self) {
-        // Of a body with a declared length, nobody asks for the end.
+        // hyper does not poll a body past its Content-Length, so completion is recorded on drop.
         if self.owed == Some(0) {
             if let Some(recorder) = self.recorder.take() {
                 recorder.complete();
             }
             if let Some(lease) = &self.lease {
-                lease.answered(&self.exchange);
+                lease.record_success(&self.context);
             }
         }
         self.end();

@@ -1,5 +1,4 @@
-//! The thread that looks after what nobody asks for: the end of trials, and, in development,
-//! components that were built anew.
+//! The thread that ends trials and, in development, swaps in components that were rebuilt.
 
 use std::collections::HashMap;
 use std::io;
@@ -11,32 +10,32 @@ use std::time::{Duration, SystemTime};
 
 use super::{Deployer, Event, Order, Signature};
 
-/// How often the sources are looked at.
-const LOOK: Duration = Duration::from_millis(300);
+/// How often the sources are checked.
+const WATCH_INTERVAL: Duration = Duration::from_millis(300);
 
-/// The name under which it swaps.
-const BY: &str = "watch";
+/// The actor of its swaps in the audit log.
+const ACTOR: &str = "watch";
 
 /// Owns the thread.
-pub struct Keeper(JoinHandle<()>);
+pub struct Supervisor(JoinHandle<()>);
 
-/// How a file looks from outside.
+/// A file's modification time and size.
 type Stamp = Option<(SystemTime, u64)>;
 
 /// A component's source and its signature.
 type Stamps = (Stamp, Stamp);
 
-impl Keeper {
+impl Supervisor {
     /// `watch`: swap in a component whenever its source changes.
     pub fn start(deployer: Arc<Deployer>, events: Receiver<Event>, watch: bool) -> io::Result<Self> {
         let mut watcher = watch.then(|| Watcher::new(&deployer));
-        let keep = move || {
+        let supervise = move || {
             // Not before the first requests: nothing can be rolled back yet.
             deployer.keep_serving();
             let mut wait = None;
             loop {
                 let wait_now = match (&watcher, wait) {
-                    (Some(_), wait) => Some(LOOK.min(wait.unwrap_or(LOOK))),
+                    (Some(_), wait) => Some(WATCH_INTERVAL.min(wait.unwrap_or(WATCH_INTERVAL))),
                     (None, wait) => wait,
                 };
                 let event = match wait_now {
@@ -50,26 +49,26 @@ impl Keeper {
                     Ok(Event::CanaryBegan) | Err(RecvTimeoutError::Timeout) => {}
                     Ok(Event::Stop) | Err(RecvTimeoutError::Disconnected) => return,
                 }
-                wait = deployer.look_after_canaries();
+                wait = deployer.end_trials();
                 if let Some(watcher) = &mut watcher {
-                    watcher.look(&deployer);
+                    watcher.check(&deployer);
                 }
             }
         };
-        std::thread::Builder::new().name("keeper".to_owned()).spawn(keep).map(Self)
+        std::thread::Builder::new().name("supervisor".to_owned()).spawn(supervise).map(Self)
     }
 
     /// Waits for the thread; the deployer must have been closed.
     pub fn join(self) {
         if self.0.join().is_err() {
-            tracing::error!("the keeper panicked");
+            tracing::error!("the supervisor panicked");
         }
     }
 }
 
-/// Swaps in what was built anew.
+/// Swaps in rebuilt components.
 struct Watcher {
-    /// By component: what is served, and what was seen last.
+    /// By component: the stamps of what is served, and the stamps at the last check.
     seen: HashMap<String, (Stamps, Stamps)>,
 }
 
@@ -83,12 +82,12 @@ impl Watcher {
         Self { seen: seen.collect() }
     }
 
-    fn look(&mut self, deployer: &Deployer) {
+    fn check(&mut self, deployer: &Deployer) {
         for slot in deployer.application().slots() {
             let component = slot.component();
             let now = stamps(&component.source);
             let Some((served, last)) = self.seen.get_mut(&component.id) else { continue };
-            // A file that is still being written looks different every time.
+            // A file that is still being written changes between two checks.
             let settled = now == std::mem::replace(last, now);
             if !settled || now == *served || now.0.is_none() {
                 continue;
@@ -99,7 +98,7 @@ impl Watcher {
                 tracing::warn!(component = component.id, %error, "taken for no signature");
                 None
             });
-            let (id, by) = (component.id.clone(), BY.to_owned());
+            let (id, by) = (component.id.clone(), ACTOR.to_owned());
             let order = Order { component: id, wasm: wasm.into(), signature, by, canary: None };
             // A refusal is in the log; the next build may be better.
             let _ = deployer.swap(&order);

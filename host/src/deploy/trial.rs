@@ -37,9 +37,8 @@ impl Deployer {
         Ok(Report { previous, ..self.report(slot, &canary.generation, started) })
     }
 
-    /// The host's word on trials: takes note of one that failed, and promotes those that passed.
-    /// Returns when to look again.
-    pub(super) fn look_after_canaries(&self) -> Option<Duration> {
+    /// Promotes the canaries whose trials are over and passed. Returns when to call it again.
+    pub(super) fn end_trials(&self) -> Option<Duration> {
         /// How soon a trial that is over but has too few answers is looked at again.
         const AGAIN: Duration = Duration::from_secs(1);
         let mut next: Option<Duration> = None;

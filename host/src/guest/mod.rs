@@ -25,7 +25,7 @@ use crate::imports::keyvalue::{self, KeyValue, KeyValueView};
 use crate::imports::variables::{self, Variables, VariablesView};
 use crate::manifest::Limits;
 use crate::metrics::{Busy, OutOfCpuTime};
-use crate::request_context::Exchange;
+use crate::request_context::RequestContext;
 use side_effects::SideEffects;
 
 /// Bytes that a guest may hand over in one call of the host: the largest value, its key and some
@@ -86,7 +86,7 @@ impl Guest {
         store.set_hostcall_fuel(HOSTCALL_BYTES);
         // A busy guest goes to the back of its shard's queue at every tick of the epoch. Tokio's
         // own yield lets the shard look at its sockets and timers first. One that computes without
-        // end is ended here; one that waits without end, by the clock of its exchange.
+        // end is ended here; one that waits without end, by the clock of its request.
         let cpu_time = limits.cpu_time;
         store.set_epoch_deadline(1);
         store.epoch_deadline_callback(move |_| {
@@ -99,12 +99,12 @@ impl Guest {
         store
     }
 
-    /// What the guest does from now on belongs to another request.
-    pub fn enter(&mut self, exchange: &Exchange) {
-        let trace = exchange.trace();
-        self.key_value.enter(exchange.writes.clone(), exchange.read_set().cloned(), trace.cloned());
+    /// The guest's actions from now on belong to another request.
+    pub fn enter(&mut self, context: &RequestContext) {
+        let trace = context.trace();
+        self.key_value.enter(context.writes.clone(), context.read_set().cloned(), trace.cloned());
         self.outward.enter(trace.cloned());
-        self.side_effects.enter(exchange.read_set().cloned());
+        self.side_effects.enter(context.read_set().cloned());
     }
 
     pub fn limiter(&self) -> &Limiter {

@@ -1,11 +1,11 @@
-//! Requests of one component that are the same, byte for byte, and under way at the same moment
-//! are sent once, if the manifest says so (`share`).
+//! Request coalescing: requests of one component that are equal, byte for byte, and under way at the
+//! same moment are sent once, if the manifest says so (`share`).
 //!
-//! Who comes first sends the request. Who comes with the same before the head of the response is
-//! there waits for it, takes no place of its own, and gets a copy. If the first one gives up before
-//! that, one of the others sends the request again. A response that nobody else waits for passes
-//! untouched; one that is shared is kept until the last of them has it, so that a slow reader holds
-//! up nobody. Its size is bounded as any response's is.
+//! The first is the leader and sends the request. Those that come before the head of the response are
+//! followers: they wait for it without a permit and get a copy. If the leader gives up before that,
+//! one of the followers becomes the leader. A response without followers passes untouched; a shared
+//! one is kept until its last reader has it, so that a slow reader does not delay the others. Its size
+//! is bounded as any response's is.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -23,37 +23,37 @@ use wasmtime_wasi_http::{Error as WasiError, WasiBody};
 
 use super::counters::Counter;
 
-/// Bytes of a request's body that are compared. A request with more is sent alone, as is one that
-/// does not say how much it has, unless its method usually has none.
-const MOST_COMPARED: u64 = 1 << 20;
+/// Bytes of a request's body that are compared. A request with a larger body is sent alone, as is one
+/// without a declared length, unless its method usually has no body.
+const MAX_COMPARED_BODY: u64 = 1 << 20;
 
 /// Everything that a server sees of a request.
 #[derive(Clone, PartialEq, Eq, Hash)]
-struct Key {
+struct RequestKey {
     method: Method,
     uri: Uri,
     headers: Vec<(HeaderName, HeaderValue)>,
     body: Bytes,
 }
 
-/// What became of a request that several wait for.
-type Landed = Option<Result<Arc<Shared>, Arc<WasiError>>>;
+/// The outcome of a request that followers wait for.
+type Outcome = Option<Result<Arc<SharedResponse>, Arc<WasiError>>>;
 
 /// The requests of one component that are under way and have no response yet.
 #[derive(Default)]
-pub struct Flights {
-    under_way: Mutex<HashMap<Key, Weak<watch::Sender<Landed>>>>,
-    /// Requests that waited for another's response.
+pub struct Coalescer {
+    in_flight: Mutex<HashMap<RequestKey, Weak<watch::Sender<Outcome>>>>,
+    /// Requests that waited for the response of a leader.
     pub joined: Counter,
 }
 
-enum Seat {
-    First(Arc<watch::Sender<Landed>>),
-    Follower(watch::Receiver<Landed>),
+enum Role {
+    Leader(Arc<watch::Sender<Outcome>>),
+    Follower(watch::Receiver<Outcome>),
 }
 
-impl Flights {
-    /// Sends `request` by `send`, or waits for the response to one that is the same.
+impl Coalescer {
+    /// Sends `request` by `send`, or waits for the response to an equal one.
     pub async fn send<F>(
         &self,
         request: Request<WasiBody>,
@@ -65,28 +65,28 @@ impl Flights {
         let (parts, body) = request.into_parts();
         let length = parts.headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
         let has_no_body = length.is_none() && matches!(parts.method, Method::GET | Method::HEAD);
-        if !has_no_body && length.is_none_or(|length| length > MOST_COMPARED) {
+        if !has_no_body && length.is_none_or(|length| length > MAX_COMPARED_BODY) {
             return send(Request::from_parts(parts, body)).await;
         }
         let body = whole(body).await?;
         let mut headers: Vec<_> = parts.headers.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
         headers.sort_by(|a, b| a.0.as_str().cmp(b.0.as_str()));
-        let key = Key { method: parts.method.clone(), uri: parts.uri.clone(), headers, body };
+        let key = RequestKey { method: parts.method.clone(), uri: parts.uri.clone(), headers, body };
         loop {
-            match self.seat(&key) {
-                Seat::First(flight) => {
+            match self.join(&key) {
+                Role::Leader(sender) => {
                     let body = Full::new(key.body.clone()).map_err(|never| match never {}).boxed_unsync();
-                    let entered = Entered { flights: self, key: &key };
+                    let registration = Registration { coalescer: self, key: &key };
                     let sent = send(Request::from_parts(parts.clone(), body)).await;
-                    drop(entered);
-                    return land(&flight, sent);
+                    drop(registration);
+                    return publish(&sender, sent);
                 }
-                Seat::Follower(mut flight) => {
-                    let landed = flight.wait_for(Option::is_some).await.map(|landed| landed.clone());
-                    match landed {
+                Role::Follower(mut receiver) => {
+                    let outcome = receiver.wait_for(Option::is_some).await.map(|outcome| outcome.clone());
+                    match outcome {
                         Ok(Some(Ok(shared))) => return Ok(shared.copy()),
-                        Ok(Some(Err(error))) => return Err(copy_of(&error)),
-                        // The first one gave up.
+                        Ok(Some(Err(error))) => return Err(clone_error(&error)),
+                        // The leader gave up.
                         Ok(None) | Err(_) => {}
                     }
                 }
@@ -94,70 +94,70 @@ impl Flights {
         }
     }
 
-    fn seat(&self, key: &Key) -> Seat {
-        let mut flights = self.lock();
-        let entry = flights.entry(key.clone());
-        if let Entry::Occupied(flight) = &entry
-            && let Some(flight) = flight.get().upgrade()
+    fn join(&self, key: &RequestKey) -> Role {
+        let mut in_flight = self.lock();
+        let entry = in_flight.entry(key.clone());
+        if let Entry::Occupied(sender) = &entry
+            && let Some(sender) = sender.get().upgrade()
         {
-            let waiting = flight.subscribe();
+            let receiver = sender.subscribe();
             self.joined.add(1);
-            return Seat::Follower(waiting);
+            return Role::Follower(receiver);
         }
-        let flight = Arc::new(watch::Sender::new(None));
-        entry.insert_entry(Arc::downgrade(&flight));
-        Seat::First(flight)
+        let sender = Arc::new(watch::Sender::new(None));
+        entry.insert_entry(Arc::downgrade(&sender));
+        Role::Leader(sender)
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Key, Weak<watch::Sender<Landed>>>> {
-        self.under_way.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, HashMap<RequestKey, Weak<watch::Sender<Outcome>>>> {
+        self.in_flight.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A request's body, of at most [`MOST_COMPARED`].
+/// A request's body, of at most [`MAX_COMPARED_BODY`].
 async fn whole(body: WasiBody) -> Result<Bytes, WasiError> {
-    let limited = Limited::new(body, MOST_COMPARED as usize).collect().await;
-    let too_large = WasiError::HttpRequestBodySize(Some(MOST_COMPARED));
+    let limited = Limited::new(body, MAX_COMPARED_BODY as usize).collect().await;
+    let too_large = WasiError::HttpRequestBodySize(Some(MAX_COMPARED_BODY));
     Ok(limited.map_err(|error| error.downcast::<WasiError>().map_or(too_large, |error| *error))?.to_bytes())
 }
 
-/// Nobody joins a flight after this is dropped.
-struct Entered<'a> {
-    flights: &'a Flights,
-    key: &'a Key,
+/// A leader's entry. After it is dropped no follower joins.
+struct Registration<'a> {
+    coalescer: &'a Coalescer,
+    key: &'a RequestKey,
 }
 
-impl Drop for Entered<'_> {
+impl Drop for Registration<'_> {
     fn drop(&mut self) {
-        self.flights.lock().remove(self.key);
+        self.coalescer.lock().remove(self.key);
     }
 }
 
-/// Gives what came to all who wait.
-fn land(
-    flight: &watch::Sender<Landed>,
+/// Gives the outcome to the followers, and returns it to the leader.
+fn publish(
+    sender: &watch::Sender<Outcome>,
     sent: Result<Response<WasiBody>, WasiError>,
 ) -> Result<Response<WasiBody>, WasiError> {
-    if flight.is_closed() {
+    if sender.is_closed() {
         return sent;
     }
     match sent {
         Ok(response) => {
-            let shared = Arc::new(Shared::new(response));
+            let shared = Arc::new(SharedResponse::new(response));
             let own = shared.copy();
-            flight.send_replace(Some(Ok(shared)));
+            sender.send_replace(Some(Ok(shared)));
             Ok(own)
         }
         Err(error) => {
             let error = Arc::new(error);
-            flight.send_replace(Some(Err(error.clone())));
-            Err(copy_of(&error))
+            sender.send_replace(Some(Err(error.clone())));
+            Err(clone_error(&error))
         }
     }
 }
 
 /// The same code again; [`WasiError`] cannot be cloned.
-fn copy_of(error: &WasiError) -> WasiError {
+fn clone_error(error: &WasiError) -> WasiError {
     match error {
         WasiError::DnsTimeout => WasiError::DnsTimeout,
         WasiError::DnsError { rcode, info_code } => WasiError::DnsError { rcode: rcode.clone(), info_code: *info_code },
@@ -180,24 +180,24 @@ fn copy_of(error: &WasiError) -> WasiError {
     }
 }
 
-/// A response with several readers. Whoever has read all that came so far asks for more.
-struct Shared {
+/// A response with several readers. A reader that has read all chunks so far polls the source.
+struct SharedResponse {
     head: http::response::Parts,
     state: Mutex<State>,
-    readers: Arc<Readers>,
+    wakers: Arc<Wakers>,
 }
 
 struct State {
     source: Option<WasiBody>,
-    came: Vec<Bytes>,
+    chunks: Vec<Bytes>,
     failed: Option<Arc<WasiError>>,
 }
 
-/// Those who wait for more. The source wakes all of them: the one who asked it may be gone.
+/// The readers that wait for the source. It wakes all of them: the one that polled it may be gone.
 #[derive(Default)]
-struct Readers(Mutex<Vec<Waker>>);
+struct Wakers(Mutex<Vec<Waker>>);
 
-impl Readers {
+impl Wakers {
     fn add(&self, waker: &Waker) {
         let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if !waiting.iter().any(|known| known.will_wake(waker)) {
@@ -206,18 +206,18 @@ impl Readers {
     }
 }
 
-impl Wake for Readers {
+impl Wake for Wakers {
     fn wake(self: Arc<Self>) {
         let waiting = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
         waiting.into_iter().for_each(Waker::wake);
     }
 }
 
-impl Shared {
+impl SharedResponse {
     fn new(response: Response<WasiBody>) -> Self {
         let (head, source) = response.into_parts();
-        let state = State { source: Some(source), came: Vec::new(), failed: None };
-        Self { head, state: Mutex::new(state), readers: Arc::default() }
+        let state = State { source: Some(source), chunks: Vec::new(), failed: None };
+        Self { head, state: Mutex::new(state), wakers: Arc::default() }
     }
 
     fn copy(self: &Arc<Self>) -> Response<WasiBody> {
@@ -227,8 +227,8 @@ impl Shared {
 }
 
 struct Reader {
-    shared: Arc<Shared>,
-    /// How many of the parts that came.
+    shared: Arc<SharedResponse>,
+    /// How many of the chunks.
     read: usize,
 }
 
@@ -240,23 +240,23 @@ impl Body for Reader {
         let shared = self.shared.clone();
         let mut state = shared.state.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
-            if let Some(part) = state.came.get(self.read) {
+            if let Some(chunk) = state.chunks.get(self.read) {
                 self.read += 1;
-                return Poll::Ready(Some(Ok(Frame::data(part.clone()))));
+                return Poll::Ready(Some(Ok(Frame::data(chunk.clone()))));
             }
             if let Some(error) = &state.failed {
-                return Poll::Ready(Some(Err(copy_of(error))));
+                return Poll::Ready(Some(Err(clone_error(error))));
             }
             let Some(source) = &mut state.source else { return Poll::Ready(None) };
-            // Before the source is asked, so that no call is missed.
-            shared.readers.add(cx.waker());
-            let waker = Waker::from(shared.readers.clone());
+            // Before the source is polled, so that no wake-up is missed.
+            shared.wakers.add(cx.waker());
+            let waker = Waker::from(shared.wakers.clone());
             match Pin::new(source).poll_frame(&mut Context::from_waker(&waker)) {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(None) => state.source = None,
                 Poll::Ready(Some(Err(error))) => (state.source, state.failed) = (None, Some(Arc::new(error))),
                 // Trailers of a shared response are left out.
-                Poll::Ready(Some(Ok(frame))) => state.came.extend(frame.into_data().ok()),
+                Poll::Ready(Some(Ok(frame))) => state.chunks.extend(frame.into_data().ok()),
             }
             waker.wake();
         }

@@ -12,7 +12,7 @@
 //! | `address` | which addresses are public |
 //! | `egress` | one component's bounds and counts |
 //! | `connector`, `resolver`, `tls` | the way to an open connection |
-//! | `coalesce` | which requests are the same |
+//! | `coalesce` | equal requests at the same moment, sent once |
 //! | `body` | a response's bounds |
 //! | `error` | the codes that guests see |
 
@@ -52,7 +52,7 @@ pub use tls::TlsError;
 use crate::concurrency_limit::ConcurrencyLimit;
 use crate::trace::{Outgoing, Trace};
 use body::OutboundBody;
-use coalesce::Flights;
+use coalesce::Coalescer;
 use connector::{CONNECT_TIMEOUT, Connector};
 use egress::Egress;
 use target::Target;
@@ -114,7 +114,7 @@ type Pool = Client<Connector, WasiBody>;
 /// The requests of one component. It outlives the component's generations.
 pub struct Outbound {
     egress: Arc<Egress>,
-    flights: Flights,
+    coalescer: Coalescer,
     /// Open connections, one pool for each shard, where the connection is served.
     pools: Vec<ArcSwap<Pool>>,
 }
@@ -129,16 +129,16 @@ impl Outbound {
     ) -> Self {
         let egress = Arc::new(Egress::new(component, grants, limits, network));
         let pools = (0..shards).map(|_| ArcSwap::from_pointee(pool(&egress))).collect();
-        Self { egress, flights: Flights::default(), pools }
+        Self { egress, coalescer: Coalescer::default(), pools }
     }
 
     pub fn counters(&self) -> &OutboundCounters {
         &self.egress.counters
     }
 
-    /// Requests that were answered with the response to another that was the same.
-    pub fn shared(&self) -> u64 {
-        self.flights.joined.get()
+    /// Requests that got the response to an equal request.
+    pub fn coalesced(&self) -> u64 {
+        self.coalescer.joined.get()
     }
 
     /// Requests under way.
@@ -162,7 +162,7 @@ impl Outbound {
         let parent = outgoing.as_ref();
         // Requests are compared as the guest made them: whose trace they belong to makes none another.
         let sent = match self.egress.limits.share {
-            true => self.flights.send(request, |request| self.try_send(shard, request, options, parent)).await,
+            true => self.coalescer.send(request, |request| self.try_send(shard, request, options, parent)).await,
             false => self.try_send(shard, request, options, parent).await,
         };
         let (counter, outcome) = match &sent {

@@ -47,25 +47,25 @@ impl Server {
 }
 
 #[tokio::test]
-async fn the_same_request_is_sent_once_and_answered_to_all() {
-    let (flights, (server, tell)) = (Flights::default(), Server::new());
+async fn equal_requests_are_sent_once_and_all_are_answered() {
+    let (coalescer, (server, tell)) = (Coalescer::default(), Server::new());
     let send = |request| server.answer(request);
-    let all = futures::future::join_all((0..20).map(|_| flights.send(request("q", "t"), send)));
+    let all = futures::future::join_all((0..20).map(|_| coalescer.send(request("q", "t"), send)));
     let told = async { tell.send(Ok(response("result"))).unwrap() };
     let (all, ()) = tokio::join!(all, told);
     assert_eq!(server.asked(), 1);
     for one in all {
         assert_eq!(text(one).await, "result");
     }
-    assert_eq!(flights.joined.get(), 19);
-    assert_eq!(text(flights.send(request("q", "t"), send).await).await, "another", "it is not a cache");
-    assert!(flights.lock().is_empty());
+    assert_eq!(coalescer.joined.get(), 19);
+    assert_eq!(text(coalescer.send(request("q", "t"), send).await).await, "another", "it is not a cache");
+    assert!(coalescer.lock().is_empty());
 }
 
 #[tokio::test]
 async fn a_request_that_need_not_say_its_length_is_shared_too() {
     for (method, asked) in [(Method::GET, 1), (Method::HEAD, 1), (Method::POST, 2)] {
-        let (flights, (server, tell)) = (Flights::default(), Server::new());
+        let (coalescer, (server, tell)) = (Coalescer::default(), Server::new());
         let send = |request| server.answer(request);
         let without_length = || {
             let mut request = request("", "t");
@@ -75,31 +75,31 @@ async fn a_request_that_need_not_say_its_length_is_shared_too() {
         };
         let told = async { tell.send(Ok(response("result"))).unwrap() };
         let (one, other, ()) =
-            tokio::join!(flights.send(without_length(), send), flights.send(without_length(), send), told);
+            tokio::join!(coalescer.send(without_length(), send), coalescer.send(without_length(), send), told);
         assert_eq!((text(one).await, server.asked()), ("result".into(), asked), "{method}");
         assert_eq!(text(other).await, if asked == 1 { "result" } else { "another" });
     }
 }
 
 #[tokio::test]
-async fn a_body_that_nobody_announced_has_a_bound() {
-    let (flights, (server, _tell)) = (Flights::default(), Server::new());
-    let large = Full::new(Bytes::from(vec![0; MOST_COMPARED as usize + 1])).map_err(|never| match never {});
+async fn a_body_without_a_declared_length_is_bounded() {
+    let (coalescer, (server, _tell)) = (Coalescer::default(), Server::new());
+    let large = Full::new(Bytes::from(vec![0; MAX_COMPARED_BODY as usize + 1])).map_err(|never| match never {});
     let request = Request::get("http://engine.test/").body(large.boxed_unsync()).unwrap();
-    let refused = flights.send(request, |request| server.answer(request)).await;
-    assert!(matches!(refused, Err(WasiError::HttpRequestBodySize(Some(MOST_COMPARED)))));
+    let refused = coalescer.send(request, |request| server.answer(request)).await;
+    assert!(matches!(refused, Err(WasiError::HttpRequestBodySize(Some(MAX_COMPARED_BODY)))));
     assert_eq!(server.asked(), 0);
 }
 
 #[tokio::test]
 async fn any_difference_makes_it_another_request() {
-    let (flights, (server, tell)) = (Flights::default(), Server::new());
+    let (coalescer, (server, tell)) = (Coalescer::default(), Server::new());
     let send = |request| server.answer(request);
     let told = async { tell.send(Ok(response("result"))).unwrap() };
     let (one, other, third, ()) = tokio::join!(
-        flights.send(request("q", "t"), send),
-        flights.send(request("q", "u"), send),
-        flights.send(request("r", "t"), send),
+        coalescer.send(request("q", "t"), send),
+        coalescer.send(request("q", "u"), send),
+        coalescer.send(request("r", "t"), send),
         told
     );
     assert_eq!(
@@ -110,23 +110,23 @@ async fn any_difference_makes_it_another_request() {
 }
 
 #[tokio::test]
-async fn a_failure_is_everybodys() {
-    let (flights, (server, tell)) = (Flights::default(), Server::new());
+async fn a_failure_is_shared() {
+    let (coalescer, (server, tell)) = (Coalescer::default(), Server::new());
     let send = |request| server.answer(request);
     let told = async { tell.send(Err(WasiError::ConnectionRefused)).map_err(drop).unwrap() };
     let (one, other, ()) =
-        tokio::join!(flights.send(request("q", "t"), send), flights.send(request("q", "t"), send), told);
+        tokio::join!(coalescer.send(request("q", "t"), send), coalescer.send(request("q", "t"), send), told);
     assert!(matches!((one, other), (Err(WasiError::ConnectionRefused), Err(WasiError::ConnectionRefused))));
     assert_eq!(server.asked(), 1);
 }
 
 #[tokio::test]
-async fn when_the_first_gives_up_another_asks_again() {
-    let (flights, (server, _tell)) = (Flights::default(), Server::new());
+async fn when_the_leader_gives_up_a_follower_sends_again() {
+    let (coalescer, (server, _tell)) = (Coalescer::default(), Server::new());
     let send = |request| server.answer(request);
-    let mut first = Box::pin(flights.send(request("q", "t"), send));
+    let mut first = Box::pin(coalescer.send(request("q", "t"), send));
     assert!(futures::poll!(&mut first).is_pending());
-    let mut second = Box::pin(flights.send(request("q", "t"), send));
+    let mut second = Box::pin(coalescer.send(request("q", "t"), send));
     assert!(futures::poll!(&mut second).is_pending());
     assert_eq!(server.asked(), 1);
     drop(first);
@@ -135,16 +135,16 @@ async fn when_the_first_gives_up_another_asks_again() {
 }
 
 #[tokio::test]
-async fn a_slow_reader_and_one_who_leaves_hold_up_nobody() {
-    let (flights, (server, tell)) = (Flights::default(), Server::new());
+async fn a_slow_reader_and_one_that_leaves_do_not_delay_the_others() {
+    let (coalescer, (server, tell)) = (Coalescer::default(), Server::new());
     let send = |request| server.answer(request);
     let (parts, mut source) = mpsc::unbounded_channel::<Result<Frame<Bytes>, WasiError>>();
     let body = StreamBody::new(futures::stream::poll_fn(move |cx| source.poll_recv(cx)));
     let told = async { tell.send(Ok(Response::new(body.boxed_unsync()))).map_err(drop).unwrap() };
     let (leaves, slow, fast, ()) = tokio::join!(
-        flights.send(request("q", "t"), send),
-        flights.send(request("q", "t"), send),
-        flights.send(request("q", "t"), send),
+        coalescer.send(request("q", "t"), send),
+        coalescer.send(request("q", "t"), send),
+        coalescer.send(request("q", "t"), send),
         told
     );
     let (mut leaves, mut fast) = (leaves.unwrap().into_body(), fast.unwrap().into_body());
