@@ -24,7 +24,7 @@ use crate::store::Backend;
 /// How long a component may take to say who it is and to check itself.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A version of a component. It lives as long as a slot or an exchange holds it.
+/// A version of a component. It lives as long as a slot or a lease holds it.
 pub struct Generation {
     /// Counts the generations of its slot since the host started, from 1.
     pub number: u64,

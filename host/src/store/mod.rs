@@ -21,6 +21,7 @@
 
 mod change_clock;
 mod ledger;
+mod lock;
 mod near_cache;
 pub mod sqlite;
 
@@ -31,6 +32,7 @@ use tokio::sync::OwnedSemaphorePermit;
 
 pub use change_clock::{ChangeClock, Slot};
 pub use ledger::{Entry, Ledger};
+pub use lock::LockError;
 
 /// Longest key, in bytes. Spin's engines have no limit of their own; 1 KiB is far above every
 /// key that the areas build and keeps a page of the table's index useful.

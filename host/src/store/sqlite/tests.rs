@@ -1,6 +1,7 @@
 use std::sync::atomic::Ordering;
 
 use super::*;
+use crate::store::lock::LockError;
 
 fn key(name: &str) -> Key {
     Key { store: Arc::from("default"), key: Arc::from(name) }
@@ -221,7 +222,7 @@ fn refusal(directory: &Path) -> OpenError {
 fn a_second_host_on_one_directory_is_refused() {
     let f = Fixture::new();
     let error = refusal(f.directory.path());
-    assert!(matches!(error, OpenError::Locked { .. }), "{error}");
+    assert!(matches!(error, OpenError::Lock(LockError::InUse { .. })), "{error}");
 }
 
 #[test]

@@ -4,7 +4,6 @@
 //! somebody waits for durability, it is large, or it is some milliseconds old. What arrives
 //! during a flush goes into the next transaction together.
 
-use std::fs::File;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
@@ -18,6 +17,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use super::super::{ChangeClock, Entry, Error, Key, Ledger, Slot, Swap};
 use super::integrity_check::Damage;
 use super::reader;
+use crate::store::lock::DataLock;
 use crate::throttle::Throttle;
 
 /// Bytes that may wait in the queue, for all instances together. Whoever comes then, waits.
@@ -106,7 +106,7 @@ pub struct Writer {
 impl Writer {
     /// Starts the thread. It keeps `lock` until its connection is closed.
     /// Once `damage` is found it refuses every operation.
-    pub fn start(connection: Connection, batch_age: Duration, lock: Arc<File>, damage: Damage) -> io::Result<Self> {
+    pub fn start(connection: Connection, batch_age: Duration, lock: DataLock, damage: Damage) -> io::Result<Self> {
         let (queue, messages) = mpsc::channel();
         let commits = Arc::new(AtomicU64::new(0));
         let clock = Arc::new(ChangeClock::default());
