@@ -19,13 +19,13 @@ use crate::admin::{Access, Admin};
 use crate::application::{Application, Target};
 use crate::body::ResponseBody;
 use crate::component::{Artifact, Generation, LoadError, Slot};
-use crate::deploy::{Deployer, Deployments, Keeper, Policy, RecordError};
+use crate::deploy::{Deployer, Deployments, Policy, RecordError, Supervisor};
+use crate::imports::outbound::{self, Network, Outbound, TlsError};
 use crate::ingress::{Ingress, IngressOptions};
 use crate::manifest::{Component, Manifest};
-use crate::memo::{Counters, Memo};
 use crate::metrics::{Metrics, Refusal};
-use crate::outbound::{self, Network, Outbound, TlsError};
 use crate::reply;
+use crate::response_cache::{CacheCounters, ResponseCache};
 use crate::router::{RouteError, Router};
 use crate::runtime::Runtime;
 use crate::shard::{self, Job, Shard, Stop};
@@ -109,7 +109,7 @@ pub struct Host {
     acceptors: Vec<Acceptor>,
     stop: watch::Sender<Stop>,
     deployer: Arc<Deployer>,
-    keeper: Option<Keeper>,
+    supervisor: Option<Supervisor>,
     admin: Option<Admin>,
     data: PathBuf,
     runtime: Arc<Runtime>,
@@ -167,12 +167,12 @@ impl Host {
             slots.push(Slot::new(component, generation, outbound, metrics));
         }
 
-        let (events, heard) = mpsc::channel();
+        let (events, receiver) = mpsc::channel();
         let tracer = options.traces.as_ref().map(Tracer::new).transpose()?.map(Arc::new);
-        let application = Application::new(router, slots, backends, Memo::new()?, tracer, events.clone());
+        let application = Application::new(router, slots, backends, ResponseCache::new()?, tracer, events.clone());
         let application = Arc::new(application);
         let deployer = Deployer::new(runtime.clone(), application.clone(), files, events);
-        let keeper = Keeper::start(deployer.clone(), heard, options.watch).map_err(StartError::Thread)?;
+        let supervisor = Supervisor::start(deployer.clone(), receiver, options.watch).map_err(StartError::Thread)?;
         let (stop, stopped) = watch::channel(None);
         let shards = (0..options.threads.get())
             .map(|index| Shard::start(index, application.clone(), stopped.clone()))
@@ -184,7 +184,7 @@ impl Host {
             acceptors: Vec::new(),
             stop,
             deployer,
-            keeper: Some(keeper),
+            supervisor: Some(supervisor),
             admin: None,
             data: options.data.clone(),
             runtime: runtime.clone(),
@@ -203,7 +203,7 @@ impl Host {
         if let Some(shard) = shard::least_loaded(&self.shards) {
             shard.give(Job::Request(Box::new(request), reply));
         }
-        response.await.unwrap_or_else(|_| reply::unavailable(Refusal::Busy))
+        response.await.unwrap_or_else(|_| reply::unavailable(Refusal::Saturated))
     }
 
     /// Listens on `address` (port 0: any free one) as well, and returns the real address.
@@ -254,9 +254,9 @@ impl Host {
         self.application.slots()
     }
 
-    /// What became of the requests whose answers may be remembered.
-    pub fn memo(&self) -> &Counters {
-        self.application.memo().counters()
+    /// Hits and misses of the response cache.
+    pub fn cache_counters(&self) -> &CacheCounters {
+        self.application.response_cache().counters()
     }
 
     /// How many transactions the store has committed since the start.
@@ -272,8 +272,8 @@ impl Host {
 
     fn stop_within(&mut self, grace: Duration) {
         self.deployer.close();
-        if let Some(keeper) = self.keeper.take() {
-            keeper.join();
+        if let Some(supervisor) = self.supervisor.take() {
+            supervisor.join();
         }
         self.stop.send_replace(Some(Instant::now() + grace));
         for acceptor in self.acceptors.drain(..) {

@@ -38,7 +38,7 @@ async fn a_canary_that_fails_is_taken_back_and_few_have_seen_it() {
     }
     assert_eq!(failed, 10, "as many as it takes to see it");
     assert_eq!(digest(&server, "incoming"), before);
-    assert!(server.host.slots().iter().all(|slot| slot.stage().canary.is_none()));
+    assert!(server.host.slots().iter().all(|slot| slot.deployment().canary.is_none()));
     let Server { host, folder } = server;
     drop(host);
     let last = audit(&folder).pop().unwrap();

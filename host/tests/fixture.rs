@@ -7,7 +7,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use bytes::Bytes;
-use hexad::outbound;
+use hexad::imports::outbound;
 use hexad::store::sqlite;
 use hexad::trace::Export;
 use hexad::{Host, Manifest, Options, ResponseBody, Runtime, StartError};

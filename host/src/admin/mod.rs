@@ -16,7 +16,9 @@
 
 mod access;
 mod api;
+mod exposition;
 mod figures;
+mod prometheus_text;
 mod route;
 mod view;
 
@@ -109,10 +111,10 @@ async fn accept(listener: std::net::TcpListener, api: Arc<Api>) -> io::Result<()
     /// How long it waits when no connection can be taken.
     const BACK_OFF: Duration = Duration::from_millis(100);
     let listener = TcpListener::from_std(listener)?;
-    let places = Arc::new(Semaphore::new(CONNECTIONS));
+    let permits = Arc::new(Semaphore::new(CONNECTIONS));
     loop {
         // Never closed, so there is always one in the end.
-        let place = places.clone().acquire_owned().await.map_err(io::Error::other)?;
+        let permit = permits.clone().acquire_owned().await.map_err(io::Error::other)?;
         let stream = match listener.accept().await {
             Ok((stream, _)) => stream,
             Err(error) => {
@@ -134,7 +136,7 @@ async fn accept(listener: std::net::TcpListener, api: Arc<Api>) -> io::Result<()
             if let Err(error) = served.await {
                 tracing::debug!(%error, "a connection to the admin listener ended early");
             }
-            drop(place);
+            drop(permit);
         });
     }
 }

@@ -6,7 +6,7 @@ use bytesize::ByteSize;
 use jiff::SignedDuration;
 
 use super::schema::{HexadTool, OutboundTool};
-use crate::outbound::OutboundLimits;
+use crate::imports::outbound::OutboundLimits;
 
 /// The most memory that a manifest may grant to one instance: a bulk memory instruction checks
 /// for interruption only when it starts, so this bounds how long one can run.

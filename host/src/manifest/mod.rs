@@ -17,10 +17,10 @@ pub use error::ManifestError;
 pub use limits::{INSTANCES_CEILING, Limits, MEMORY_CEILING};
 pub use variables::Environment;
 
-use crate::keyvalue::Grants;
-use crate::memo::Memoize;
-use crate::outbound::AllowedHosts;
-use crate::variables::Variables;
+use crate::imports::keyvalue::Grants;
+use crate::imports::outbound::AllowedHosts;
+use crate::imports::variables::Variables;
+use crate::response_cache::CachePolicy;
 use schema::{RouteTable, TriggerComponent};
 
 /// Where `hexad up` looks by default.
@@ -49,7 +49,7 @@ pub struct Component {
     pub declares_outbound: bool,
     pub limits: Limits,
     /// `None`: every answer is the component's own.
-    pub memoize: Option<Memoize>,
+    pub cache_policy: Option<CachePolicy>,
 }
 
 /// A public route. Private triggers have none.
@@ -130,7 +130,7 @@ fn component(
     };
     let at = |reason: String| format!("[component.{id}.tool.hexad]: {reason}");
     let limits = Limits::from_tool(&tool).map_err(at)?;
-    let memoize = memoize::from_tool(&tool, &allowed_hosts).map_err(at)?;
+    let cache_policy = memoize::from_tool(&tool, &allowed_hosts).map_err(at)?;
     let grants = Grants::new(&id, known.clone(), labels, prefixes);
     Ok(Component {
         source,
@@ -139,7 +139,7 @@ fn component(
         allowed_hosts: Arc::new(allowed_hosts),
         declares_outbound,
         limits,
-        memoize,
+        cache_policy,
         id,
     })
 }
