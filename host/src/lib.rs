@@ -32,6 +32,7 @@ mod acceptor;
 pub mod admin;
 mod application;
 mod body;
+#[path = "credentials.rs"]
 mod caller;
 pub mod cli;
 pub mod component;

@@ -2,16 +2,24 @@
 
 mod admin;
 mod backup;
+#[path = "../../../forge/src/demo.rs"]
 mod demo;
+#[path = "../../../forge/src/fsck.rs"]
 mod fsck;
+#[path = "../../../forge/src/gc.rs"]
 mod gc;
+#[path = "../../../forge/src/import/mod.rs"]
 mod import;
+#[path = "../../../forge/src/import_git/mod.rs"]
 mod import_git;
 mod log;
+#[path = "../../../forge/src/maintenance.rs"]
 mod maintenance;
+#[path = "../../../forge/src/server.rs"]
 mod server;
 mod status;
 mod swap;
+#[path = "../../../forge/src/token.rs"]
 mod token;
 mod up;
 
