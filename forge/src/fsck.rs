@@ -2,56 +2,52 @@
 
 use std::io::Write;
 
+use anyhow::{Result, bail};
 use bytesize::ByteSize;
 use clap::Args;
+use hexad::cli::printable;
+use hexad::store::sqlite;
 use serde_json::json;
 
-use super::maintenance::{self, Place};
-use super::server::printable;
-use super::{Failure, counted};
-use crate::store::sqlite;
+use crate::maintenance::{self, StoreArgs};
+use crate::text::counted;
 
 /// Check everything that is stored: records, and every byte of every file. With --data the pages of
 /// the database as well. Prints a line for each problem and fails if there is one.
 #[derive(Args)]
 pub struct Fsck {
     #[command(flatten)]
-    place: Place,
+    store: StoreArgs,
 }
 
 impl Fsck {
-    pub fn run(self) -> Result<(), Failure> {
+    pub fn run(self) -> Result<()> {
         let mut stdout = std::io::stdout();
-        if let Some(data) = &self.place.data {
+        if let Some(data) = &self.store.data {
             let findings = sqlite::check(data)?;
             for finding in &findings {
                 writeln!(stdout, "store: {}", printable(finding))?;
             }
-            // The areas could not even be asked.
-            match findings.len() {
-                0 => writeln!(stdout, "store: every page is sound")?,
-                count => return Err(failure(count as u64)),
-            }
+            // Areas cannot be checked on pages that are damaged.
+            fail_on(findings.len() as u64)?;
+            writeln!(stdout, "store: every page is sound")?;
         }
-        let open = self.place.open()?;
-        let sums = maintenance::run(&open.server, "fsck", &json!({}), |area, step| {
+        let store = self.store.open()?;
+        let sums = maintenance::run(&store.server, "fsck", &json!({}), |area, step| {
             for found in &step.problems {
                 writeln!(std::io::stdout(), "{area}: {}: {}", printable(&found.key), printable(&found.problem))?;
             }
             Ok(())
         })?;
-        let mut failed = 0;
+        let mut problems = 0;
         for (area, sum) in sums {
-            failed += sum.failed;
-            let (roots, problems) = (counted(sum.roots, "root"), counted(sum.failed, "problem"));
-            writeln!(stdout, "{area}: {roots} and {} of files checked, {problems}", ByteSize(sum.bytes))?;
+            problems += sum.failed;
+            let (roots, found) = (counted(sum.roots, "root"), counted(sum.failed, "problem"));
+            writeln!(stdout, "{area}: {roots} and {} of files checked, {found}", ByteSize(sum.bytes))?;
         }
-        if failed > 0 {
-            return Err(failure(failed));
-        }
-        for (area, sum) in
-            maintenance::run(&open.server, "gc", &json!({"dry_run": true, "no_wait": true}), |_, _| Ok(()))?
-        {
+        fail_on(problems)?;
+        let dry_run = json!({"dry_run": true, "no_wait": true});
+        for (area, sum) in maintenance::run(&store.server, "gc", &dry_run, |_, _| Ok(()))? {
             let keys = counted(sum.removed, "key");
             writeln!(stdout, "{area}: {keys} of garbage, {}; `hexad gc` removes it", ByteSize(sum.removed_bytes))?;
         }
@@ -59,6 +55,9 @@ impl Fsck {
     }
 }
 
-fn failure(problems: u64) -> Failure {
-    format!("{} found, as told above", counted(problems, "problem")).into()
+fn fail_on(problems: u64) -> Result<()> {
+    match problems {
+        0 => Ok(()),
+        problems => bail!("{} found, as told above", counted(problems, "problem")),
+    }
 }

@@ -1,29 +1,28 @@
-//! Tasks that areas do for the store in bounded steps: what `hexad gc` and `hexad fsck` share.
+//! Tasks that areas do on their stored data in bounded steps: what `hexad gc` and `hexad fsck` share.
 
 use std::collections::VecDeque;
-use std::io::{self, IsTerminal};
+use std::io;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use anyhow::{Context, Result, bail};
 use clap::Args;
-use indicatif::ProgressBar;
+use hexad::cli::code_folder;
+use hexad::manifest::{self, Manifest};
+use hexad::{Host, Options, Runtime};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use ureq::SendBody;
 
-use super::server::{Server, ServerError};
-use super::{Failure, demo};
-use crate::host::{Host, Options};
-use crate::manifest::{self, Manifest};
-use crate::runtime::Runtime;
+use crate::server::{NotServed, Server};
+use crate::{progress, token};
 
-/// Everybody who may have something to do; who has not answers 404.
+/// The areas that are asked. An area without the task answers 404.
 const AREAS: [&str; 7] =
     ["admin", "issue-statistics", "package-registry", "suggestions", "namespaces", "product-analytics", "experiments"];
 
-/// Whose store is meant: that of a running server, or that of a folder which no server uses.
+/// The store that a command is about: that of a running server, or of a folder that no server uses.
 #[derive(Args)]
-pub struct Place {
+pub struct StoreArgs {
     /// The server's address.
     #[arg(long, env = "HEXAD_URL", default_value = "http://127.0.0.1:8080", value_name = "URL")]
     url: String,
@@ -41,33 +40,31 @@ pub struct Place {
     manifest: PathBuf,
 }
 
-/// The server of a [`Place`], which for a folder runs inside this process.
-pub struct Open {
+/// A store within reach. For a folder, a server runs inside this process.
+pub struct OpenStore {
     pub server: Server,
     _host: Option<Host>,
 }
 
-impl Place {
-    pub fn open(&self) -> Result<Open, Failure> {
+impl StoreArgs {
+    pub fn open(&self) -> Result<OpenStore> {
         let Some(data) = &self.data else {
             let token = self.token.as_deref().filter(|token| !token.is_empty());
             let token = token
-                .ok_or("no token; give an administrator's with --token or HEXAD_TOKEN, or a folder with --data")?;
-            return Ok(Open { server: Server::at(&self.url, token), _host: None });
+                .context("no token; give an administrator's with --token or HEXAD_TOKEN, or a folder with --data")?;
+            return Ok(OpenStore { server: Server::new(&self.url, token), _host: None });
         };
-        // A token that nobody else gets to know.
-        let token = demo::token()?;
-        let environment =
-            |name: &str| if name == demo::ADMIN_TOKEN { Some(token.clone()) } else { std::env::var(name).ok() };
-        let manifest = Manifest::load(&self.manifest, &environment, None)?;
-        let runtime = Runtime::new(Some(data.join(super::up::CODE)))?;
+        let bootstrap_token = token::random()?;
+        let manifest = Manifest::load(&self.manifest, &token::environment_with(&bootstrap_token), None)?;
+        let runtime = Runtime::new(Some(code_folder(data)))?;
         let mut host = Host::start(&runtime, manifest, &Options::new(data.clone()))?;
-        let address = host.listen(([127, 0, 0, 1], 0).into())?;
-        Ok(Open { server: Server::at(&format!("http://{address}"), &token), _host: Some(host) })
+        let address = host.listen(([127, 0, 0, 1], 0).into()).context("cannot listen on the loopback interface")?;
+        let server = Server::new(&format!("http://{address}"), &bootstrap_token);
+        Ok(OpenStore { server, _host: Some(host) })
     }
 }
 
-/// What an area answers to a step. Each has the numbers that it counts.
+/// An area's answer to one step. Each task uses some of the counts.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Step {
@@ -88,75 +85,70 @@ pub struct Problem {
     pub problem: String,
 }
 
-/// Has every area do `task`, step by step, and gives the sums for each that has it. `wanted` goes
-/// with each step; `seen` is shown what each found. While an area waits, the others go on.
+/// Has every area do `task`, step by step, and returns the sums of each area that has the task.
+/// `request` is sent with each step; `on_step` gets each answer. While an area waits, the others
+/// continue.
 pub fn run(
     server: &Server,
     task: &str,
-    wanted: &Value,
-    mut seen: impl FnMut(&str, &Step) -> io::Result<()>,
-) -> Result<Vec<(&'static str, Step)>, Failure> {
-    let bar = if io::stderr().is_terminal() { ProgressBar::new_spinner() } else { ProgressBar::hidden() };
+    request: &Value,
+    mut on_step: impl FnMut(&str, &Step) -> io::Result<()>,
+) -> Result<Vec<(&'static str, Step)>> {
+    let bar = progress::spinner();
     let mut sums = Vec::new();
-    let mut turns: VecDeque<Turn> = AREAS.into_iter().map(|area| Turn::new(area, wanted)).collect();
-    while let Some(mut turn) = turns.pop_front() {
-        while let Some(left) = turn.due.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) {
-            bar.set_message(format!("{}: {} s until requests under way are over", turn.area, left.as_secs() + 1));
+    let mut queue: VecDeque<AreaRun> = AREAS.into_iter().map(|area| AreaRun::new(area, request)).collect();
+    while let Some(mut run) = queue.pop_front() {
+        while let Some(left) = run.due.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) {
+            bar.set_message(format!("{}: {} s until requests under way are over", run.area, left.as_secs() + 1));
             bar.tick();
             std::thread::sleep(left.min(Duration::from_secs(1)));
         }
-        let step = match turn.step(server, task) {
+        let step: Step = match server.post_json(&format!("maintenance/{}/{task}", run.area), &run.request) {
             Ok(step) => step,
-            Err(ServerError::NotServed { .. }) => continue,
-            Err(error) => return Err(format!("{}: {error}", turn.area).into()),
+            Err(error) if error.is::<NotServed>() => continue,
+            Err(error) => return Err(error.context(run.area)),
         };
-        bar.suspend(|| seen(turn.area, &step))?;
-        turn.sum.add(&step);
-        bar.set_message(format!("{}: {} roots, {} keys", turn.area, turn.sum.roots, turn.sum.keys));
+        bar.suspend(|| on_step(run.area, &step))?;
+        run.sum.add(&step);
+        bar.set_message(format!("{}: {} roots, {} keys", run.area, run.sum.roots, run.sum.keys));
         bar.tick();
         match step.cursor {
-            None => sums.push((turn.area, turn.sum)),
-            // Whoever waits comes after those who do not, which leaves the turns in order of when
-            // they are due.
+            None => sums.push((run.area, run.sum)),
+            // Areas that wait stand behind those that do not, so the queue stays ordered by `due`.
             Some(cursor) if step.wait_seconds > 0 => {
-                turn.go_on(&cursor, step.wait_seconds);
-                turns.push_back(turn);
+                run.resume_at(&cursor, step.wait_seconds);
+                queue.push_back(run);
             }
             Some(cursor) => {
-                turn.go_on(&cursor, 0);
-                turns.push_front(turn);
+                run.resume_at(&cursor, 0);
+                queue.push_front(run);
             }
         }
     }
     bar.finish_and_clear();
-    match sums.is_empty() {
-        true => Err("no area of this server has such a task; is its manifest complete?".into()),
-        false => Ok(sums),
+    if sums.is_empty() {
+        bail!("no area of this server has such a task; is its manifest complete?");
     }
+    Ok(sums)
 }
 
-/// An area that is at work.
-struct Turn {
+/// A task of one area, between two steps.
+struct AreaRun {
     area: &'static str,
-    /// What the next step is asked with, and when.
-    body: Value,
+    /// The body of the next step.
+    request: Value,
+    /// When the next step is sent.
     due: Instant,
     sum: Step,
 }
 
-impl Turn {
-    fn new(area: &'static str, wanted: &Value) -> Self {
-        Turn { area, body: wanted.clone(), due: Instant::now(), sum: Step::default() }
+impl AreaRun {
+    fn new(area: &'static str, request: &Value) -> Self {
+        AreaRun { area, request: request.clone(), due: Instant::now(), sum: Step::default() }
     }
 
-    fn step(&self, server: &Server, task: &str) -> Result<Step, ServerError> {
-        let text = self.body.to_string();
-        let path = format!("maintenance/{}/{task}", self.area);
-        server.post(&path, "application/json", SendBody::from_reader(&mut text.as_bytes()))
-    }
-
-    fn go_on(&mut self, cursor: &str, wait_seconds: u64) {
-        if let Some(fields) = self.body.as_object_mut() {
+    fn resume_at(&mut self, cursor: &str, wait_seconds: u64) {
+        if let Some(fields) = self.request.as_object_mut() {
             fields.insert("cursor".to_owned(), json!(cursor));
         }
         self.due = Instant::now() + Duration::from_secs(wait_seconds);

@@ -1,14 +1,39 @@
-//! `hexad token`: makes tokens.
+//! `hexad token`, and the tokens that this program makes itself.
 
 use std::io::Write;
 
+use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
+use hexad::random;
 use serde::Deserialize;
 use serde_json::json;
-use ureq::SendBody;
 
-use super::Failure;
-use super::server::Server;
+use crate::server::Server;
+
+/// The environment variable with a token that is accepted before any record exists.
+const BOOTSTRAP_TOKEN: &str = "SPIN_VARIABLE_BOOTSTRAP_ADMIN_TOKEN";
+
+/// Random bytes of a token.
+const TOKEN_BYTES: usize = 16;
+
+/// A random token in the form of a personal access token.
+pub fn random() -> Result<String> {
+    let token = random::token(TOKEN_BYTES).context("the system has no randomness")?;
+    Ok(format!("glpat-{token}"))
+}
+
+/// The bootstrap token of the environment, or a random one that only this process knows.
+pub fn bootstrap() -> Result<String> {
+    match std::env::var(BOOTSTRAP_TOKEN) {
+        Ok(token) if !token.is_empty() => Ok(token),
+        _ => random(),
+    }
+}
+
+/// The environment, with `bootstrap_token` as the bootstrap token.
+pub fn environment_with(bootstrap_token: &str) -> impl Fn(&str) -> Option<String> {
+    move |name| if name == BOOTSTRAP_TOKEN { Some(bootstrap_token.to_owned()) } else { std::env::var(name).ok() }
+}
 
 /// Make tokens.
 #[derive(Args)]
@@ -51,19 +76,27 @@ struct Created {
 }
 
 impl Token {
-    pub fn run(self) -> Result<(), Failure> {
+    pub fn run(self) -> Result<()> {
         let Command::Create(create) = self.command;
-        let wanted = json!({
+        let new_token = json!({
             "username": create.user,
             "scopes": create.scopes,
             "name": create.name,
             "expires_at": create.expires,
         });
-        let wanted = wanted.to_string();
-        let mut body = wanted.as_bytes();
-        let created: Created =
-            create.server.post("personal_access_tokens", "application/json", SendBody::from_reader(&mut body))?;
+        let created: Created = create.server.post_json("personal_access_tokens", &new_token)?;
         writeln!(std::io::stdout(), "{}", created.token)?;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn random_tokens_look_like_personal_access_tokens() {
+        let token = random().unwrap();
+        assert!(token.starts_with("glpat-") && token.len() == 38, "{token}");
     }
 }

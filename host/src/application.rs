@@ -14,7 +14,6 @@ use http_body_util::BodyExt;
 use wasmtime_wasi_http::WasiBody;
 
 use crate::body::{GuestBody, RequestBody, ResponseBody};
-use crate::caller;
 use crate::component::{Refused, Run, Slot, Trial, Unanswered};
 use crate::deploy::Event;
 use crate::exchange::Exchange;
@@ -65,6 +64,11 @@ impl Application {
 
     pub fn slots(&self) -> &[Slot] {
         &self.slots
+    }
+
+    /// The slot that serves `path`.
+    pub fn slot_at(&self, path: &str) -> Option<&Slot> {
+        self.slots.get(self.router.find(path)?.slot)
     }
 
     pub fn memo(&self) -> &Memo {
@@ -207,7 +211,7 @@ async fn serve(
     }
     let caller = || {
         let address = parts.extensions.get::<Arrival>().map(|arrival| arrival.client);
-        caller::of(&parts.headers, &parts.uri, address)
+        slot.component().credentials.caller(&parts.headers, &parts.uri, address)
     };
     let (generation, lease) = match slot.lease(shard, exchange.path(), caller, trial).await {
         Ok(leased) => leased,
@@ -351,8 +355,8 @@ mod tests {
 
     #[test]
     fn the_authority_is_the_clients() {
-        check("/a//b?q", &["forge.test:8080"], Ok("http://forge.test:8080/a//b?q"));
-        check("http://other.test/a", &["forge.test"], Ok("http://other.test/a"));
+        check("/a//b?q", &["app.test:8080"], Ok("http://app.test:8080/a//b?q"));
+        check("http://other.test/a", &["app.test"], Ok("http://other.test/a"));
         check("/a", &[], Err("the request has no Host header"));
         check("/a", &["a", "b"], Err("the request has more than one Host header"));
         check("/a", &["a/b"], Err("the Host header is not a host and port"));

@@ -14,6 +14,7 @@ mod foreign;
 mod ingress;
 mod key_value;
 mod loading;
+mod maintenance;
 mod memo;
 mod outbound;
 mod policy;

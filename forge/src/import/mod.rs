@@ -1,21 +1,23 @@
-//! `hexad import`: sends a file of records to the areas that own them.
+//! `hexad import`: sends a file of records to the areas that import them.
 
 mod split;
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{self, BufReader, IsTerminal, Seek, SeekFrom, Write};
+use std::io::{self, BufReader, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
-use indicatif::{ProgressBar, ProgressStyle};
+use hexad::cli::printable;
 use serde::Deserialize;
 use ureq::SendBody;
 
-use super::server::{Server, printable};
-use super::{Failure, counted};
-use split::{Extract, OWNERS, Owner, Part};
+use crate::progress;
+use crate::server::Server;
+use crate::text::counted;
+use split::{AreaLines, IMPORTERS, Importer, LineReader};
 
 /// How much of the file is read at a time, in bytes.
 const BUFFER: usize = 256 << 10;
@@ -31,7 +33,7 @@ pub struct Import {
     server: Server,
 }
 
-/// What an area answers.
+/// An area's answer to an import.
 #[derive(Deserialize)]
 struct Report {
     imported: BTreeMap<String, u64>,
@@ -41,101 +43,91 @@ struct Report {
 
 #[derive(Deserialize)]
 struct BadLine {
-    /// Among those that were sent, from 1.
+    /// Among the lines that were sent, from 1.
     line: u64,
     error: String,
 }
 
 impl Import {
-    pub fn run(self) -> Result<(), Failure> {
+    pub fn run(self) -> Result<()> {
         let file = open(&self.file)?;
         let size = file.metadata()?.len();
 
-        let bar = bar("reading", size);
-        let survey = split::survey(BufReader::with_capacity(BUFFER, &file), |bytes| bar.set_position(bytes))?;
+        let bar = progress::bytes("reading", size);
+        let scan = split::scan(BufReader::with_capacity(BUFFER, &file), |bytes| bar.set_position(bytes))?;
         bar.finish_and_clear();
-        for (number, misfit) in &survey.first_misfits {
-            eprintln!("line {number}: {}", printable(&misfit.to_string()));
+        for (number, error) in &scan.first_errors {
+            eprintln!("line {number}: {}", printable(&error.to_string()));
         }
-        more(survey.misfits, survey.first_misfits.len());
+        print_unlisted(scan.errors, scan.first_errors.len());
 
-        let mut failed = survey.misfits;
-        let mut lines = survey.misfits;
-        for (index, (owner, part)) in OWNERS.iter().zip(&survey.parts).enumerate() {
-            if part.lines > 0 {
-                lines += part.lines;
-                failed += self.send(&file, index, owner, part)?;
+        let mut failed = scan.errors;
+        let mut records = scan.errors;
+        for (index, (importer, lines)) in IMPORTERS.iter().zip(&scan.areas).enumerate() {
+            if lines.count > 0 {
+                records += lines.count;
+                failed += self.send(&file, index, importer, lines)?;
             }
         }
         match failed {
             0 => Ok(()),
-            failed => Err(format!("{failed} of {lines} records were not imported, as told above").into()),
+            failed => bail!("{failed} of {records} records were not imported, as told above"),
         }
     }
 
-    /// Sends one owner's lines and tells what became of them; the number of bad ones.
-    fn send(&self, file: &File, index: usize, owner: &Owner, part: &Part) -> Result<u64, Failure> {
+    /// Sends one area's lines and prints the outcome. Returns the number of lines that were refused.
+    fn send(&self, file: &File, index: usize, importer: &Importer, lines: &AreaLines) -> Result<u64> {
         let started = Instant::now();
-        let bar = bar(owner.area, part.bytes);
-        let mut body = bar.wrap_read(extract(file, index, part)?);
-        let sent = self.server.post(owner.path, "application/x-ndjson", SendBody::from_reader(&mut body));
+        let bar = progress::bytes(importer.area, lines.bytes);
+        let mut body = bar.wrap_read(reader(file, index, lines)?);
+        let sent = self.server.post(importer.path, "application/x-ndjson", SendBody::from_reader(&mut body));
         bar.finish_and_clear();
         let mut report: Report = sent?;
 
         report.errors.sort_by_key(|bad| bad.line);
-        let wanted: Vec<u64> = report.errors.iter().map(|bad| bad.line).collect();
-        let numbers = extract(file, index, part)?.numbers(&wanted)?;
+        let sent_numbers: Vec<u64> = report.errors.iter().map(|bad| bad.line).collect();
+        let numbers = reader(file, index, lines)?.file_numbers(&sent_numbers)?;
         for (number, bad) in numbers.iter().zip(&report.errors) {
             eprintln!("line {number}: {}", printable(&bad.error));
         }
-        more(report.failed, report.errors.len());
+        print_unlisted(report.failed, report.errors.len());
 
         let kinds: Vec<String> = report.imported.iter().map(|(kind, count)| counted(*count, kind)).collect();
         let imported = if kinds.is_empty() { "nothing".to_owned() } else { kinds.join(", ") };
         let seconds = started.elapsed().as_secs_f64();
-        writeln!(io::stdout(), "{}: {imported} in {seconds:.1} s", owner.area)?;
+        writeln!(io::stdout(), "{}: {imported} in {seconds:.1} s", importer.area)?;
         Ok(report.failed)
     }
 }
 
-/// The file, or a temporary one with what comes from a pipe: records are read more than once.
-fn open(path: &Path) -> Result<File, Failure> {
+/// The file, or a temporary copy of a pipe: records are read more than once.
+fn open(path: &Path) -> Result<File> {
     let mut pipe: Box<dyn io::Read> = if path == Path::new("-") {
         Box::new(io::stdin().lock())
     } else {
-        let file = File::open(path).map_err(|error| format!("cannot open {}: {error}", path.display()))?;
+        let file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
         if file.metadata()?.is_file() {
             return Ok(file);
         }
         Box::new(file)
     };
     let mut copy =
-        tempfile::tempfile().map_err(|error| format!("cannot make a temporary file: {error}; set TMPDIR"))?;
-    io::copy(&mut pipe, &mut copy).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+        tempfile::tempfile().map_err(|error| anyhow!("cannot make a temporary file: {error}; set TMPDIR"))?;
+    io::copy(&mut pipe, &mut copy).with_context(|| format!("cannot read {}", path.display()))?;
     copy.rewind()?;
     Ok(copy)
 }
 
-/// The lines of one owner, read from where they begin.
-fn extract<'a>(mut file: &'a File, index: usize, part: &Part) -> io::Result<Extract<BufReader<&'a File>>> {
-    file.seek(SeekFrom::Start(part.start))?;
-    Ok(Extract::new(BufReader::with_capacity(BUFFER, file), index, part))
+/// Reads the lines of one area.
+fn reader<'a>(mut file: &'a File, index: usize, lines: &AreaLines) -> io::Result<LineReader<BufReader<&'a File>>> {
+    file.seek(SeekFrom::Start(lines.start))?;
+    Ok(LineReader::new(BufReader::with_capacity(BUFFER, file), index, lines))
 }
 
-/// Says how many bad lines were not listed.
-fn more(failed: u64, listed: usize) {
-    let more = failed.saturating_sub(listed as u64);
-    if more > 0 {
-        eprintln!("and {more} more");
+/// Prints how many bad lines were not listed.
+fn print_unlisted(failed: u64, listed: usize) {
+    let unlisted = failed.saturating_sub(listed as u64);
+    if unlisted > 0 {
+        eprintln!("and {unlisted} more");
     }
-}
-
-/// A bar on a terminal, and nothing elsewhere.
-fn bar(what: &'static str, bytes: u64) -> ProgressBar {
-    if !io::stderr().is_terminal() {
-        return ProgressBar::hidden();
-    }
-    let template = "{prefix} [{wide_bar}] {bytes}/{total_bytes} {bytes_per_sec} {eta}";
-    let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
-    ProgressBar::new(bytes).with_style(style.progress_chars("=> ")).with_prefix(what)
 }

@@ -6,8 +6,8 @@ use std::io::{BufRead, BufReader, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
-use crate::cli::Failure;
-use crate::cli::server::printable;
+use anyhow::{Error, Result, anyhow, bail};
+use hexad::cli::printable;
 
 pub struct Git {
     folder: PathBuf,
@@ -15,15 +15,12 @@ pub struct Git {
 
 impl Git {
     /// The repository in or above `folder`.
-    pub fn open(folder: &Path) -> Result<Self, Failure> {
+    pub fn open(folder: &Path) -> Result<Self> {
         let git = Git { folder: folder.to_owned() };
         let format = git.text(&["rev-parse", "--show-object-format"])?;
         match format.trim() {
             "sha1" => Ok(git),
-            other => {
-                Err(format!("{} names its objects by {}; only sha1 is known", folder.display(), printable(other))
-                    .into())
-            }
+            other => bail!("{} names its objects by {}; only sha1 is supported", folder.display(), printable(other)),
         }
     }
 
@@ -34,44 +31,50 @@ impl Git {
         command
     }
 
-    fn run(&self, arguments: &[&str]) -> Result<Output, Failure> {
-        self.command(arguments).output().map_err(not_there)
+    fn run(&self, arguments: &[&str]) -> Result<Output> {
+        self.command(arguments).output().map_err(not_installed)
     }
 
-    fn text(&self, arguments: &[&str]) -> Result<String, Failure> {
+    fn text(&self, arguments: &[&str]) -> Result<String> {
         let output = self.run(arguments)?;
-        if !output.status.success() {
-            let why = String::from_utf8_lossy(&output.stderr);
-            return Err(format!("git in {}: {}", self.folder.display(), printable(why.trim())).into());
-        }
+        self.check(&output)?;
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
+    /// An error with what git printed, if it failed.
+    fn check(&self, output: &Output) -> Result<()> {
+        if !output.status.success() {
+            let printed = String::from_utf8_lossy(&output.stderr);
+            bail!("git in {}: {}", self.folder.display(), printable(printed.trim()));
+        }
+        Ok(())
+    }
+
     /// Ids of branches (`heads/main`) and tags (`tags/v1`) by name.
-    pub fn refs(&self) -> Result<BTreeMap<String, String>, Failure> {
+    pub fn refs(&self) -> Result<BTreeMap<String, String>> {
         let text = self.text(&["for-each-ref", "--format=%(objectname) %(refname)", "refs/heads", "refs/tags"])?;
         let parts = text.lines().filter_map(|line| line.split_once(" refs/"));
         Ok(parts.map(|(id, name)| (name.to_owned(), id.to_owned())).collect())
     }
 
     /// The branch that is checked out; none if it is a commit.
-    pub fn head(&self) -> Result<Option<String>, Failure> {
+    pub fn head(&self) -> Result<Option<String>> {
         let output = self.run(&["symbolic-ref", "-q", "HEAD"])?;
         let text = String::from_utf8_lossy(&output.stdout);
         Ok(text.trim().strip_prefix("refs/").filter(|_| output.status.success()).map(str::to_owned))
     }
 
     /// Whether the history of `new` has `old`.
-    pub fn is_ancestor(&self, old: &str, new: &str) -> Result<bool, Failure> {
-        // Another code than 0 is also that of a commit that is not here.
+    pub fn is_ancestor(&self, old: &str, new: &str) -> Result<bool> {
+        // git also fails if the repository does not have `old`.
         Ok(self.run(&["merge-base", "--is-ancestor", old, new])?.status.success())
     }
 
-    /// Those of `ids` that the repository has.
-    pub fn existing<'a>(&self, ids: impl Iterator<Item = &'a String>) -> Result<Vec<String>, Failure> {
+    /// The `ids` of objects that the repository has.
+    pub fn existing<'a>(&self, ids: impl Iterator<Item = &'a String>) -> Result<Vec<String>> {
         let mut existing = Vec::new();
-        let asked: String = ids.map(|id| format!("{id}\n")).collect();
-        let output = self.feed(&["cat-file", "--batch-check=%(objectname)"], &asked)?;
+        let input: String = ids.map(|id| format!("{id}\n")).collect();
+        let output = self.feed(&["cat-file", "--batch-check=%(objectname)"], &input)?;
         for line in BufReader::new(output).lines() {
             let line = line?;
             if !line.ends_with(" missing") {
@@ -81,21 +84,21 @@ impl Git {
         Ok(existing)
     }
 
-    /// A file with the ids of `wanted`, and of all objects that they lead to and `known` do not, one a
-    /// line, and how many there are. `wanted` are sent even if they are known, because the server
-    /// takes for a head only what was sent lately.
-    pub fn list(&self, wanted: &[&str], known: &[String]) -> Result<(File, u64), Failure> {
-        let mut left: BTreeSet<&str> = wanted.iter().copied().collect();
-        let wanted = wanted.iter().map(|id| format!("{id}\n"));
-        let asked: String = wanted.chain(known.iter().map(|id| format!("^{id}\n"))).collect();
-        let mut list = self.feed(&["rev-list", "--objects", "--no-object-names", "--stdin"], &asked)?;
+    /// A file with the ids of `tips` and of all objects that `tips` reach and `common` do not, one a
+    /// line, and their number. Tips are listed even if `common` reach them: the server accepts as a
+    /// head only an object that was sent lately.
+    pub fn list(&self, tips: &[&str], common: &[String]) -> Result<(File, u64)> {
+        let mut unlisted: BTreeSet<&str> = tips.iter().copied().collect();
+        let tips = tips.iter().map(|id| format!("{id}\n"));
+        let input: String = tips.chain(common.iter().map(|id| format!("^{id}\n"))).collect();
+        let mut list = self.feed(&["rev-list", "--objects", "--no-object-names", "--stdin"], &input)?;
         let mut count = 0;
         for line in BufReader::new(&list).lines() {
-            left.remove(line?.as_str());
+            unlisted.remove(line?.as_str());
             count += 1;
         }
         list.seek(SeekFrom::End(0))?;
-        for id in &left {
+        for id in &unlisted {
             writeln!(list, "{id}")?;
             count += 1;
         }
@@ -103,30 +106,26 @@ impl Git {
         Ok((list, count))
     }
 
-    /// What a command prints for `input`, in a temporary file: both may be large.
-    fn feed(&self, arguments: &[&str], input: &str) -> Result<File, Failure> {
-        let mut asked = tempfile::tempfile()?;
-        asked.write_all(input.as_bytes())?;
-        asked.rewind()?;
-        let mut printed = tempfile::tempfile()?;
+    /// The output of a command for `input`, in temporary files because both may be large.
+    fn feed(&self, arguments: &[&str], input: &str) -> Result<File> {
+        let mut stdin = tempfile::tempfile()?;
+        stdin.write_all(input.as_bytes())?;
+        stdin.rewind()?;
+        let mut stdout = tempfile::tempfile()?;
         let mut command = self.command(arguments);
-        let output =
-            command.stdin(asked).stdout(printed.try_clone()?).stderr(Stdio::piped()).output().map_err(not_there)?;
-        if !output.status.success() {
-            let why = String::from_utf8_lossy(&output.stderr);
-            return Err(format!("git in {}: {}", self.folder.display(), printable(why.trim())).into());
-        }
-        printed.rewind()?;
-        Ok(printed)
+        command.stdin(stdin).stdout(stdout.try_clone()?).stderr(Stdio::piped());
+        self.check(&command.output().map_err(not_installed)?)?;
+        stdout.rewind()?;
+        Ok(stdout)
     }
 
     /// A process that prints each of these objects.
-    pub fn contents(&self, list: File) -> Result<Child, Failure> {
+    pub fn contents(&self, list: File) -> Result<Child> {
         let mut command = self.command(&["cat-file", "--batch", "--buffer"]);
-        command.stdin(list).stdout(Stdio::piped()).spawn().map_err(not_there)
+        command.stdin(list).stdout(Stdio::piped()).spawn().map_err(not_installed)
     }
 }
 
-fn not_there(error: std::io::Error) -> Failure {
-    format!("cannot run `git`: {error}; install it, or put it on the PATH").into()
+fn not_installed(error: std::io::Error) -> Error {
+    anyhow!("cannot run `git`: {error}; install it, or put it on the PATH")
 }

@@ -1,21 +1,22 @@
-//! `hexad import-git`: loads a local repository into a project. Objects first, branches last, so
-//! that it can be interrupted and repeated anywhere.
+//! `hexad import-git`: loads a local repository into a project. Branches are moved after all objects
+//! are stored, so an interrupted import can be repeated.
 
 mod git;
 mod objects;
 
 use std::collections::BTreeMap;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 use std::path::PathBuf;
 use std::time::Instant;
 
+use anyhow::{Result, anyhow, bail};
 use clap::Args;
-use indicatif::{ProgressBar, ProgressStyle};
+use hexad::cli::printable;
 use serde::{Deserialize, Serialize};
 use ureq::SendBody;
 
-use super::Failure;
-use super::server::{Server, printable};
+use crate::progress;
+use crate::server::Server;
 use git::Git;
 use objects::Batches;
 
@@ -45,96 +46,93 @@ pub struct ImportGit {
     server: Server,
 }
 
-/// What the server answers to objects.
+/// The server's answer to objects.
 #[derive(Deserialize)]
-struct Stored {
+struct StoreReport {
     stored: u64,
     known: u64,
 }
 
+/// A branch or tag before and after.
 #[derive(Serialize)]
-struct Move<'a> {
+struct RefUpdate<'a> {
     name: &'a str,
     old: Option<&'a str>,
     new: Option<&'a str>,
 }
 
 #[derive(Serialize)]
-struct Moves<'a> {
-    refs: &'a [Move<'a>],
+struct RefUpdates<'a> {
+    refs: &'a [RefUpdate<'a>],
     head: Option<&'a str>,
 }
 
-/// What the server answers to moves.
+/// The server's answer to updates of branches and tags.
 #[derive(Deserialize)]
-struct Moved {
+struct UpdateReport {
     moved: u64,
     unchanged: u64,
-    failed: Vec<Failed>,
+    failed: Vec<RefusedUpdate>,
 }
 
 #[derive(Deserialize)]
-struct Failed {
+struct RefusedUpdate {
     name: String,
     error: String,
 }
 
 impl ImportGit {
-    pub fn run(self) -> Result<(), Failure> {
+    pub fn run(self) -> Result<()> {
         let git = Git::open(&self.path)?;
         let local = git.refs()?;
         if local.is_empty() {
-            return Err(format!("{} has no branches and no tags", self.path.display()).into());
+            bail!("{} has no branches and no tags", self.path.display());
         }
         let project = encode(&self.project);
-        let served = self.server.get(&format!("projects/{project}/repository.git/info/refs"))?;
-        let remote: BTreeMap<String, String> = served
+        let advertised = self.server.get(&format!("projects/{project}/repository.git/info/refs"))?;
+        let remote: BTreeMap<String, String> = advertised
             .lines()
             .filter_map(|line| line.split_once("\trefs/"))
             .map(|(id, name)| (name.into(), id.into()))
             .collect();
 
-        let (moves, refused) = self.moves(&git, &local, &remote)?;
-        let known = git.existing(remote.values())?;
-        let (stored, already) = self.send_objects(&git, &project, &moves, &known)?;
+        let (updates, refused) = self.updates(&git, &local, &remote)?;
+        let common = git.existing(remote.values())?;
+        let (stored, known) = self.send_objects(&git, &project, &updates, &common)?;
         let head = git.head()?;
-        let updates = moves.iter().filter(|one| one.new.is_some()).count() as u64;
-        let (mut moved, mut unchanged, mut failed) = (0, local.len() as u64 - refused - updates, refused);
-        // The head is told even if nothing moves.
-        let mut parts = moves.chunks(REFS).collect::<Vec<_>>();
-        if parts.is_empty() {
-            parts.push(&[]);
+        let changed = updates.iter().filter(|update| update.new.is_some()).count() as u64;
+        let (mut moved, mut unchanged, mut failed) = (0, local.len() as u64 - refused - changed, refused);
+        // The server learns the head even if nothing moves.
+        let mut batches = updates.chunks(REFS).collect::<Vec<_>>();
+        if batches.is_empty() {
+            batches.push(&[]);
         }
-        for refs in parts {
-            let body = serde_json::to_vec(&Moves { refs, head: head.as_deref() })?;
-            let path = format!("import/suggestions/{project}/refs");
-            let answer: Moved =
-                self.server.post(&path, "application/json", SendBody::from_reader(&mut body.as_slice()))?;
-            moved += answer.moved;
-            unchanged += answer.unchanged;
-            failed += answer.failed.len() as u64;
-            for Failed { name, error } in answer.failed {
+        for refs in batches {
+            let updates = RefUpdates { refs, head: head.as_deref() };
+            let report: UpdateReport =
+                self.server.post_json(&format!("import/suggestions/{project}/refs"), &updates)?;
+            moved += report.moved;
+            unchanged += report.unchanged;
+            failed += report.failed.len() as u64;
+            for RefusedUpdate { name, error } in report.failed {
                 eprintln!("refs/{}: {}", printable(&name), printable(&error));
             }
         }
-        writeln!(
-            io::stdout(),
-            "objects: {stored} stored, {already} known; refs: {moved} moved, {unchanged} unchanged"
-        )?;
+        writeln!(io::stdout(), "objects: {stored} stored, {known} known; refs: {moved} moved, {unchanged} unchanged")?;
         match failed {
             0 => Ok(()),
-            failed => Err(format!("{failed} branches or tags were not moved, as told above").into()),
+            failed => bail!("{failed} branches or tags were not moved, as told above"),
         }
     }
 
-    /// What is to be moved, and how many are not because that would lose commits.
-    fn moves<'a>(
+    /// The updates to send, and how many are not sent because they would lose commits.
+    fn updates<'a>(
         &self,
         git: &Git,
         local: &'a BTreeMap<String, String>,
         remote: &'a BTreeMap<String, String>,
-    ) -> Result<(Vec<Move<'a>>, u64), Failure> {
-        let (mut moves, mut refused) = (Vec::new(), 0);
+    ) -> Result<(Vec<RefUpdate<'a>>, u64)> {
+        let (mut updates, mut refused) = (Vec::new(), 0);
         for (name, new) in local {
             let old = remote.get(name);
             if old == Some(new) {
@@ -152,51 +150,51 @@ impl ImportGit {
                 refused += 1;
                 continue;
             }
-            moves.push(Move { name, old: old.map(String::as_str), new: Some(new) });
+            updates.push(RefUpdate { name, old: old.map(String::as_str), new: Some(new) });
         }
         if self.prune {
-            let gone = remote.iter().filter(|(name, _)| !local.contains_key(*name));
-            moves.extend(gone.map(|(name, old)| Move { name, old: Some(old), new: None }));
+            let removed = remote.iter().filter(|(name, _)| !local.contains_key(*name));
+            updates.extend(removed.map(|(name, old)| RefUpdate { name, old: Some(old), new: None }));
         }
-        Ok((moves, refused))
+        Ok((updates, refused))
     }
 
-    /// Sends what `moves` lead to and `known` does not; how many were new to the server, and how
-    /// many were not.
-    fn send_objects(&self, git: &Git, project: &str, moves: &[Move], known: &[String]) -> Result<(u64, u64), Failure> {
-        let wanted: Vec<&str> = moves.iter().filter_map(|one| one.new).collect();
-        if wanted.is_empty() {
+    /// Sends the objects that `updates` reach and `common` commits do not. Returns how many the
+    /// server stored, and how many it had.
+    fn send_objects(&self, git: &Git, project: &str, updates: &[RefUpdate], common: &[String]) -> Result<(u64, u64)> {
+        let tips: Vec<&str> = updates.iter().filter_map(|update| update.new).collect();
+        if tips.is_empty() {
             return Ok((0, 0));
         }
         let started = Instant::now();
-        let (list, count) = git.list(&wanted, known)?;
-        let bar = bar(count);
+        let (list, count) = git.list(&tips, common)?;
+        let bar = progress::items("objects", count);
         let mut batches = Batches::new(git.contents(list)?)?;
         let path = format!("import/suggestions/{project}/objects");
-        let (mut stored, mut already) = (0, 0);
+        let (mut stored, mut known) = (0, 0);
         while let Some(mut batch) = batches.next()? {
-            let sent = self.server.post::<Stored>(&path, "application/octet-stream", SendBody::from_reader(&mut batch));
-            let broken = batch.broken();
-            let answer = match (sent, broken) {
-                (_, Some(why)) => return Err(why.into()),
-                (sent, None) => sent?,
-            };
-            stored += answer.stored;
-            already += answer.known;
-            bar.set_position(stored + already);
+            let sent =
+                self.server.post::<StoreReport>(&path, "application/octet-stream", SendBody::from_reader(&mut batch));
+            // If git failed, that is why the request failed.
+            if let Some(reason) = batch.take_failure() {
+                return Err(anyhow!(reason));
+            }
+            let report = sent?;
+            stored += report.stored;
+            known += report.known;
+            bar.set_position(stored + known);
         }
         bar.finish_and_clear();
         batches.end()?;
-        if stored + already != count {
-            return Err(format!(
+        if stored + known != count {
+            bail!(
                 "git listed {count} objects and printed {}; is the repository whole? `git fsck` tells",
-                stored + already
-            )
-            .into());
+                stored + known
+            );
         }
         let seconds = started.elapsed().as_secs_f64();
         writeln!(io::stdout(), "sent {count} objects in {seconds:.1} s ({:.0} objects/s)", count as f64 / seconds)?;
-        Ok((stored, already))
+        Ok((stored, known))
     }
 }
 
@@ -204,16 +202,6 @@ impl ImportGit {
 fn encode(text: &str) -> String {
     let keep = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~');
     text.bytes().map(|byte| if keep(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()
-}
-
-/// A bar on a terminal, and nothing elsewhere.
-fn bar(objects: u64) -> ProgressBar {
-    if !io::stderr().is_terminal() {
-        return ProgressBar::hidden();
-    }
-    let template = "objects [{wide_bar}] {pos}/{len} {per_sec} {eta}";
-    let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
-    ProgressBar::new(objects).with_style(style.progress_chars("=> "))
 }
 
 #[cfg(test)]

@@ -199,8 +199,31 @@ pub struct HexadTool {
     pub memoize: Option<String>,
     /// The request headers that such an answer can depend on; others do not reach the component.
     pub headers: Option<Vec<String>>,
+    pub credentials: Option<CredentialsTool>,
+    pub maintenance: Option<MaintenanceTool>,
     #[serde(default)]
     pub outbound: OutboundTool,
+}
+
+/// What tells callers apart while a new version is on trial.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CredentialsTool {
+    #[serde(default)]
+    pub headers: Vec<String>,
+    /// Of the query.
+    #[serde(default)]
+    pub parameters: Vec<String>,
+}
+
+/// A request that the host sends by itself.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MaintenanceTool {
+    pub path: String,
+    pub every: String,
+    /// The name of an application variable.
+    pub token: Option<String>,
 }
 
 /// Bounds of a component's own requests.
