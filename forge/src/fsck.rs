@@ -58,6 +58,6 @@ impl Fsck {
 fn fail_on(problems: u64) -> Result<()> {
     match problems {
         0 => Ok(()),
-        problems => bail!("{} found, as told above", counted(problems, "problem")),
+        problems => bail!("{} found, listed above", counted(problems, "problem")),
     }
 }

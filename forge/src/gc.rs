@@ -10,8 +10,8 @@ use serde_json::json;
 use crate::maintenance::{self, StoreArgs};
 use crate::text::counted;
 
-/// Remove stored data that is no longer reachable: what crashes, lost races and rewrites left
-/// behind more than two hours ago. Safe while the server is used.
+/// Remove stored data that is no longer reachable: leftovers of crashes, lost races and rewrites,
+/// older than two hours. Safe while the server is used.
 #[derive(Args)]
 pub struct Gc {
     /// Count, and remove nothing.

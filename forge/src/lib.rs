@@ -5,7 +5,7 @@
 //! | `up`, `demo` | `hexad up`, with `--demo` |
 //! | `import`, `import_git` | `hexad import`, `hexad import-git` |
 //! | `token` | `hexad token create` |
-//! | `gc`, `fsck`, `maintenance` | `hexad gc`, `hexad fsck`, and what they share |
+//! | `gc`, `fsck`, `maintenance` | `hexad gc`, `hexad fsck`, and the steps that both take |
 //! | `server` | the HTTP client of these commands |
 //! | `progress`, `text` | progress bars and counts on the terminal |
 

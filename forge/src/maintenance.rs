@@ -1,4 +1,4 @@
-//! Tasks that areas do on their stored data in bounded steps: what `hexad gc` and `hexad fsck` share.
+//! Tasks that areas do on their stored data in bounded steps, for `hexad gc` and `hexad fsck`.
 
 use std::collections::VecDeque;
 use std::io;

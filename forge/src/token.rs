@@ -54,11 +54,11 @@ struct Create {
     #[arg(long, value_name = "NAME")]
     user: String,
 
-    /// What the token is good for, for example `api` or `read_api`; can be repeated.
+    /// A scope of the token, for example `api` or `read_api`; can be repeated.
     #[arg(long = "scope", value_name = "SCOPE", required = true)]
     scopes: Vec<String>,
 
-    /// What the token is called.
+    /// The name of the token.
     #[arg(long, value_name = "TEXT", default_value = "hexad")]
     name: String,
 

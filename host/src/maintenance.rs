@@ -1,8 +1,8 @@
 //! Maintenance: the tasks that manifests ask the host to have components do from time to time.
 //!
 //! A task is a `POST` with a JSON object. The component does a bounded part of the task and answers
-//! with a JSON object: `cursor` is what the next request has to hand back, and is absent or null
-//! when the task is finished; `wait_seconds` is how long the host waits before that request. Other
+//! with a JSON object: `cursor` goes into the next request, and is absent or null when
+//! the task is finished; `wait_seconds` is how long the host waits before that request. Other
 //! numbers are counts, which the host adds up and logs.
 //!
 //! One request is under way at a time, so that tasks do not take the processors from clients.

@@ -8,7 +8,7 @@ use ureq::Agent;
 
 use crate::fixture::{self, Server, guest};
 
-/// What [`probe`] does by itself, as a period of the manifest.
+/// A task of the probe, in its `tool.hexad` table.
 const MAINTENANCE: &str = r#"maintenance = { path = "/probe/maintain", every = "1ms", token = "check" }"#;
 
 /// The probe, maintained as `tool` and `every` say.

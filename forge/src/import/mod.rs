@@ -71,7 +71,7 @@ impl Import {
         }
         match failed {
             0 => Ok(()),
-            failed => bail!("{failed} of {records} records were not imported, as told above"),
+            failed => bail!("{failed} of {records} records were not imported, listed above"),
         }
     }
 

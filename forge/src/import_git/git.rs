@@ -41,7 +41,7 @@ impl Git {
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
-    /// An error with what git printed, if it failed.
+    /// An error with the text that git printed, if it failed.
     fn check(&self, output: &Output) -> Result<()> {
         if !output.status.success() {
             let printed = String::from_utf8_lossy(&output.stderr);

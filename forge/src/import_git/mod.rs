@@ -121,7 +121,7 @@ impl ImportGit {
         writeln!(io::stdout(), "objects: {stored} stored, {known} known; refs: {moved} moved, {unchanged} unchanged")?;
         match failed {
             0 => Ok(()),
-            failed => bail!("{failed} branches or tags were not moved, as told above"),
+            failed => bail!("{failed} branches or tags were not moved, listed above"),
         }
     }
 
@@ -187,10 +187,7 @@ impl ImportGit {
         bar.finish_and_clear();
         batches.end()?;
         if stored + known != count {
-            bail!(
-                "git listed {count} objects and printed {}; is the repository whole? `git fsck` tells",
-                stored + known
-            );
+            bail!("git listed {count} objects and printed {}; is the repository whole? run `git fsck`", stored + known);
         }
         let seconds = started.elapsed().as_secs_f64();
         writeln!(io::stdout(), "sent {count} objects in {seconds:.1} s ({:.0} objects/s)", count as f64 / seconds)?;

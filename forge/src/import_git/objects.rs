@@ -77,7 +77,7 @@ impl<'a, R: BufRead> Batch<'a, R> {
         let line = String::from_utf8_lossy(&self.header);
         let size = line.strip_suffix('\n').and_then(|line| line.split(' ').nth(2)?.parse::<u64>().ok());
         let Some(size) = size else {
-            let reason = format!("git cannot print an object: {}; `git fsck` tells more", line.trim());
+            let reason = format!("git cannot print an object: {}; run `git fsck`", line.trim());
             self.failure = Some(reason.clone());
             return Err(io::Error::other(reason));
         };

@@ -10,7 +10,7 @@ pub struct LogOptions {
     #[arg(long, value_enum, default_value_t = Format::Human)]
     log_format: Format,
 
-    /// What is logged: a level, or `target=level` pairs separated by commas.
+    /// The log filter: a level, or `target=level` pairs separated by commas.
     #[arg(long, env = "RUST_LOG", default_value = "info", value_name = "FILTER")]
     log_level: String,
 }

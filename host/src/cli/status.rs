@@ -20,7 +20,7 @@ const REFRESH: Duration = Duration::from_secs(1);
 const VERSION: usize = 12;
 const DIGEST: usize = 8;
 
-/// Show what a running host serves.
+/// Show the components and figures of a running host.
 #[derive(Args)]
 pub struct Status {
     /// Show it again every second, with the requests of that second.

@@ -99,7 +99,7 @@ pub struct Up {
     threads: Option<NonZeroUsize>,
 
     /// How often the maintenance that the manifest asks for is done, such as the removal of stored
-    /// data that is no longer reachable; 0 is never [default: what the manifest says].
+    /// data that is no longer reachable; 0 is never [default: the periods of the manifest].
     #[arg(long, value_name = "TIME", value_parser = period)]
     gc_every: Option<Duration>,
 
@@ -107,7 +107,7 @@ pub struct Up {
     log: LogOptions,
 }
 
-/// An application that is being served, for what a program does right after the start.
+/// An application that is being served, as a program sees it right after the start.
 pub struct Serving<'a> {
     host: &'a mut Host,
     address: SocketAddr,

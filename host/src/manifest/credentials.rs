@@ -1,4 +1,4 @@
-//! What tells a component's callers apart, from its `tool.hexad` table.
+//! Where a component's clients put credentials, from its `tool.hexad` table.
 
 use http::HeaderName;
 

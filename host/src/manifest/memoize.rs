@@ -1,4 +1,4 @@
-//! Which answers of a component are remembered, from its `tool.hexad` table.
+//! Which answers of a component are cached, from its `tool.hexad` table.
 
 use std::time::Duration;
 
@@ -9,10 +9,12 @@ use super::schema::HexadTool;
 use crate::memo::Memoize;
 use crate::outbound::AllowedHosts;
 
-/// A guest can read the clock, and its answer is that much behind it.
+/// The longest time that an answer is cached. A guest can read the clock, so its answer may be that
+/// much out of date.
 const CEILING: Duration = Duration::from_secs(60);
 
-/// `hosts` are those that the component may reach: what it heard from one is not seen to change.
+/// `hosts` are the hosts that the component may reach. It must have none, because the host does not
+/// notice changes of their data.
 pub fn from_tool(tool: &HexadTool, hosts: &AllowedHosts) -> Result<Option<Memoize>, String> {
     let (text, names) = match (&tool.memoize, &tool.headers) {
         (None, None) => return Ok(None),

@@ -1,7 +1,7 @@
-//! The application manifest: Spin's `spin.toml`, version 2, and what this host reads from it.
+//! The application manifest: Spin's `spin.toml`, version 2.
 //!
 //! A manifest that Spin runs is either run here with the same meaning or refused with a sentence.
-//! What only this host knows is in `[component.<id>.tool.hexad]`, which Spin ignores.
+//! Settings of this host alone are in `[component.<id>.tool.hexad]`, which Spin ignores.
 
 mod credentials;
 mod error;
@@ -42,7 +42,7 @@ pub struct Manifest {
     pub routes: Vec<Route>,
 }
 
-/// A component as the manifest describes it, with its variables' values.
+/// A component of the manifest, with the values of its variables.
 pub struct Component {
     pub id: String,
     /// Absolute, or relative to the working directory.
@@ -50,17 +50,17 @@ pub struct Component {
     pub grants: Arc<Grants>,
     pub variables: Arc<Variables>,
     pub allowed_hosts: Arc<AllowedHosts>,
-    /// Whether the manifest says whom it may reach; nobody is an answer.
+    /// Whether the manifest has `allowed_outbound_hosts`, even if the list is empty.
     pub declares_outbound: bool,
     pub limits: Limits,
-    /// `None`: every answer is the component's own.
+    /// `None`: no answer is cached.
     pub memoize: Option<Memoize>,
     pub credentials: Credentials,
-    /// What the host has it do from time to time.
+    /// The task that the host starts from time to time.
     pub maintenance: Option<Maintenance>,
 }
 
-/// What is read into a manifest from outside of it.
+/// Values that a manifest takes from outside.
 pub struct LoadOptions<'a> {
     /// Gives variables their values.
     pub environment: Environment<'a>,

@@ -1,5 +1,5 @@
 //! The manifest as it is written. Every field that Spin knows is known here; fields that ask for
-//! what this host does not supply are refused unless they are empty.
+//! capabilities that this host does not supply are refused unless they are empty.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -178,7 +178,7 @@ pub struct Tools {
     pub hexad: HexadTool,
 }
 
-/// What only this host reads.
+/// The settings of this host.
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HexadTool {
@@ -195,7 +195,7 @@ pub struct HexadTool {
     pub queue_timeout: Option<String>,
     pub reuse: Option<u64>,
     pub log_lines: Option<u64>,
-    /// How long the answer to a read is given again, while nothing that it rests on changes.
+    /// How long the answer to a read is cached, while the values that it was made of do not change.
     pub memoize: Option<String>,
     /// The request headers that such an answer can depend on; others do not reach the component.
     pub headers: Option<Vec<String>>,
@@ -205,7 +205,7 @@ pub struct HexadTool {
     pub outbound: OutboundTool,
 }
 
-/// What tells callers apart while a new version is on trial.
+/// Where clients put credentials, which tell callers apart while a new version is on trial.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CredentialsTool {
