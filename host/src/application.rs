@@ -14,7 +14,6 @@ use http_body_util::BodyExt;
 use wasmtime_wasi_http::WasiBody;
 
 use crate::body::ResponseBody;
-use crate::caller;
 use crate::component::{CallError, GuestBody, GuestCall, LeaseError, Slot, Trial};
 use crate::deploy::Event;
 use crate::imports::keyvalue::Call;
@@ -66,6 +65,11 @@ impl Application {
 
     pub fn slots(&self) -> &[Slot] {
         &self.slots
+    }
+
+    /// The slot that serves `path`.
+    pub fn slot_at(&self, path: &str) -> Option<&Slot> {
+        self.slots.get(self.router.find(path)?.slot)
     }
 
     pub fn response_cache(&self) -> &ResponseCache {
@@ -208,7 +212,7 @@ async fn serve(
     }
     let caller = || {
         let address = parts.extensions.get::<RequestOrigin>().map(|origin| origin.client);
-        caller::of(&parts.headers, &parts.uri, address)
+        slot.component().credentials.caller(&parts.headers, &parts.uri, address)
     };
     let (generation, lease) = match slot.lease(shard, context.path(), caller, trial).await {
         Ok(leased) => leased,
@@ -357,8 +361,8 @@ mod tests {
 
     #[test]
     fn the_authority_is_the_clients() {
-        check("/a//b?q", &["forge.test:8080"], Ok("http://forge.test:8080/a//b?q"));
-        check("http://other.test/a", &["forge.test"], Ok("http://other.test/a"));
+        check("/a//b?q", &["app.test:8080"], Ok("http://app.test:8080/a//b?q"));
+        check("http://other.test/a", &["app.test"], Ok("http://other.test/a"));
         check("/a", &[], Err("the request has no Host header"));
         check("/a", &["a", "b"], Err("the request has more than one Host header"));
         check("/a", &["a/b"], Err("the Host header is not a host and port"));

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use http::{Request, Response};
 use http_body::Body;
 use http_body_util::BodyExt;
-use tokio::sync::{oneshot, watch};
+use tokio::sync::watch;
 
 use crate::acceptor::{self, Acceptor};
 use crate::admin::{Access, Admin};
@@ -22,13 +22,14 @@ use crate::component::{Artifact, Generation, LoadError, Slot};
 use crate::deploy::{Deployer, Deployments, Policy, RecordError, Supervisor};
 use crate::imports::outbound::{self, Network, Outbound, TlsError};
 use crate::ingress::{Ingress, IngressOptions};
+use crate::maintenance::{Maintainer, MaintenanceError, Task};
 use crate::manifest::{Component, Manifest};
 use crate::metrics::{Metrics, Refusal};
 use crate::reply;
 use crate::response_cache::{CacheCounters, ResponseCache};
 use crate::router::{RouteError, Router};
 use crate::runtime::Runtime;
-use crate::shard::{self, Job, Shard, Stop};
+use crate::shard::{self, Shard, Stop};
 use crate::store::Backend;
 use crate::store::sqlite::{self, OpenError, Sqlite};
 use crate::trace::{Export, TraceError, Tracer};
@@ -110,6 +111,7 @@ pub struct Host {
     stop: watch::Sender<Stop>,
     deployer: Arc<Deployer>,
     supervisor: Option<Supervisor>,
+    maintainer: Option<Maintainer>,
     admin: Option<Admin>,
     data: PathBuf,
     runtime: Arc<Runtime>,
@@ -185,6 +187,7 @@ impl Host {
             stop,
             deployer,
             supervisor: Some(supervisor),
+            maintainer: None,
             admin: None,
             data: options.data.clone(),
             runtime: runtime.clone(),
@@ -199,11 +202,8 @@ impl Host {
         B::Error: Into<wasmtime_wasi_http::Error>,
     {
         let request = request.map(|body| body.map_err(Into::into).boxed_unsync());
-        let (reply, response) = oneshot::channel();
-        if let Some(shard) = shard::least_loaded(&self.shards) {
-            shard.give(Job::Request(Box::new(request), reply));
-        }
-        response.await.unwrap_or_else(|_| reply::unavailable(Refusal::Saturated))
+        let response = shard::answer(&self.shards, request).await;
+        response.unwrap_or_else(|| reply::unavailable(Refusal::Saturated))
     }
 
     /// Listens on `address` (port 0: any free one) as well, and returns the real address.
@@ -244,6 +244,24 @@ impl Host {
         Ok(access)
     }
 
+    /// Begins the maintenance that the manifest asks for.
+    pub fn maintain(&mut self) -> Result<(), MaintenanceError> {
+        let mut tasks = Vec::new();
+        for slot in self.application.slots() {
+            let component = slot.component();
+            let Some(maintenance) = component.maintenance.clone() else { continue };
+            let target = self.application.slot_at(maintenance.path.path());
+            if target.is_none_or(|target| target.component().id != component.id) {
+                return Err(MaintenanceError::Misrouted { component: component.id.clone(), path: maintenance.path });
+            }
+            tasks.push(Task::new(component.id.clone(), maintenance));
+        }
+        if !tasks.is_empty() {
+            self.maintainer = Some(Maintainer::start(tasks, self.shards.clone()).map_err(MaintenanceError::Thread)?);
+        }
+        Ok(())
+    }
+
     /// What changes the components that are served.
     pub fn deployer(&self) -> &Arc<Deployer> {
         &self.deployer
@@ -274,6 +292,10 @@ impl Host {
         self.deployer.close();
         if let Some(supervisor) = self.supervisor.take() {
             supervisor.join();
+        }
+        // It shares the shards, which end below.
+        if let Some(maintainer) = self.maintainer.take() {
+            maintainer.stop();
         }
         self.stop.send_replace(Some(Instant::now() + grace));
         for acceptor in self.acceptors.drain(..) {

@@ -1,6 +1,6 @@
 //! The host: a manifest's components behind one HTTP address, each in a sandbox of its own.
 //!
-//! Everything that `hexad up` does is here as a library, so that tests can do it without a
+//! Everything that [`cli::Up`] does is here as a library, so that tests can do it without a
 //! socket: make a [`Runtime`] (once per process), read a [`Manifest`], start a [`Host`], and
 //! [`handle`](Host::handle) requests, or [`listen`](Host::listen).
 //!
@@ -13,7 +13,8 @@
 //! | `shard` | threads: a connection, its instances and its reads stay on one |
 //! | `application` | the way of one request; the only file that maps failures to statuses |
 //! | `router` | paths |
-//! | `request_context`, `request_body`, `body`, `reply`, `request_id`, `caller` | one request: its clock, its bodies, its id, its caller |
+//! | `request_context`, `request_body`, `body`, `reply`, `request_id`, `credentials` | one request: its clock, its bodies, its id, its caller |
+//! | `maintenance` | the requests that the host sends to components by itself |
 //! | `response_cache` | responses that are given again, and the keys that they read |
 //! | `component` | slots, generations, instances, canaries; when an instance ends |
 //! | `deploy` | which generation may take a slot, and what a restart serves |
@@ -25,25 +26,28 @@
 //! | `runtime` | the engine and compiled code |
 //! | `metrics`, `trace` | counters, and spans of single requests |
 //! | `manifest` | `spin.toml` |
-//! | `cli` | the command line |
+//! | `random` | tokens |
+//! | `cli` | the commands of a program that serves an application |
 
 mod acceptor;
 pub mod admin;
 mod application;
 mod body;
-mod caller;
 pub mod cli;
 pub mod component;
 mod concurrency_limit;
 mod connection;
+mod credentials;
 pub mod deploy;
 mod guest;
 mod host;
 pub mod imports;
 pub mod ingress;
+mod maintenance;
 pub mod manifest;
 mod memory;
 mod metrics;
+pub mod random;
 mod reply;
 mod request_body;
 mod request_context;
@@ -58,5 +62,6 @@ pub mod trace;
 
 pub use body::{BodyError, ResponseBody};
 pub use host::{Host, Options, StartError};
+pub use maintenance::MaintenanceError;
 pub use manifest::Manifest;
 pub use runtime::{Digest, Runtime, RuntimeError};

@@ -11,8 +11,9 @@ use crate::versions::{audit, digest, order, swap, trapping, variant};
 
 /// A request of the given caller to the component on trial.
 async fn call(server: &Server, caller: usize) -> u16 {
-    let request =
-        http::Request::get("/incoming?x").header("host", "forge.test").header("private-token", format!("t{caller}"));
+    let request = http::Request::get("/incoming?x")
+        .header("host", "forge.test")
+        .header("authorization", format!("Bearer t{caller}"));
     server.host.handle(request.body(http_body_util::Empty::new()).unwrap()).await.status().as_u16()
 }
 

@@ -14,6 +14,7 @@ mod foreign;
 mod ingress;
 mod key_value;
 mod loading;
+mod maintenance;
 mod outbound;
 mod policy;
 mod response_cache;

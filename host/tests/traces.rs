@@ -46,7 +46,7 @@ async fn a_request_is_told_with_what_it_causes_and_without_secrets() {
     let server = Server::traced(&collector.url, THIS_MACHINE, "");
     server.ok("kv/set?key=probe/v1/hidden&value=hidden").await;
     let url = upstream.url("hello");
-    server.ok(&format!("outbound?url={url}?token=hidden&header=private-token:hidden")).await;
+    server.ok(&format!("outbound?url={url}?token=hidden&header=x-key:hidden")).await;
     stop(server);
 
     let request = collector

@@ -37,8 +37,9 @@ use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, oneshot};
 
 use crate::deploy::Deployer;
+use crate::random;
 pub use access::{Access, AccessError};
-use access::{Announced, Guard, random_token};
+use access::{Announced, Guard};
 use api::{Api, Figures};
 pub use figures::{Figures as ComponentFigures, Host as HostFigures};
 
@@ -50,6 +51,9 @@ const CHANGES: usize = 8;
 
 /// A request's head must be there within this time.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Bytes of a token that the host makes.
+const TOKEN_BYTES: usize = 32;
 
 /// The listener and its thread.
 pub struct Admin {
@@ -69,7 +73,7 @@ impl Admin {
         deployer: Arc<Deployer>,
         figures: Figures,
     ) -> io::Result<Self> {
-        let token = token.map_or_else(random_token, Ok)?;
+        let token = token.map_or_else(|| random::token(TOKEN_BYTES), Ok)?;
         let listener = std::net::TcpListener::bind(address)?;
         listener.set_nonblocking(true)?;
         let access = Access { url: format!("http://{}", listener.local_addr()?), token };

@@ -254,8 +254,8 @@ mod tests {
         check(proxy, &[("x-forwarded-for", "2001:db8::7")], "[2001:db8::7]:0", "http", None);
         check(proxy, &[("x-forwarded-for", "192.0.2.7:99")], "192.0.2.7:99", "http", None);
         let headers =
-            [("x-forwarded-for", "192.0.2.7"), ("x-forwarded-proto", "HTTPS"), ("x-forwarded-host", "forge.example")];
-        check(proxy, &headers, "192.0.2.7:0", "https", Some("forge.example"));
+            [("x-forwarded-for", "192.0.2.7"), ("x-forwarded-proto", "HTTPS"), ("x-forwarded-host", "app.example")];
+        check(proxy, &headers, "192.0.2.7:0", "https", Some("app.example"));
         check(proxy, &[("x-forwarded-host", "a@b"), ("x-forwarded-proto", "ftp")], "10.0.0.1:80", "http", None);
     }
 
@@ -263,8 +263,8 @@ mod tests {
     fn the_forwarded_header_is_parsed() {
         let proxy = "10.0.0.1:80";
         let full =
-            [("forwarded", "for=1.1.1.1;proto=http, For=\"[2001:db8::7]:99\";Proto=https;host=\"forge.example:81\"")];
-        check(proxy, &full, "[2001:db8::7]:99", "https", Some("forge.example:81"));
+            [("forwarded", "for=1.1.1.1;proto=http, For=\"[2001:db8::7]:99\";Proto=https;host=\"app.example:81\"")];
+        check(proxy, &full, "[2001:db8::7]:99", "https", Some("app.example:81"));
         check(proxy, &[("forwarded", "for=\"[2001:db8::7]\"")], "[2001:db8::7]:0", "http", None);
         check(proxy, &[("forwarded", "for=_hidden;proto=https")], "10.0.0.1:80", "https", None);
         check(proxy, &[("forwarded", "for=192.0.2.7, for=10.0.0.2")], "192.0.2.7:0", "http", None);

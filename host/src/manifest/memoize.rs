@@ -9,10 +9,12 @@ use super::schema::HexadTool;
 use crate::imports::outbound::AllowedHosts;
 use crate::response_cache::CachePolicy;
 
-/// A guest can read the clock, and a cached response is at most this old.
+/// The longest time that a response is cached. A guest can read the clock, so its response may be that
+/// much out of date.
 const MAX_AGE: Duration = Duration::from_secs(60);
 
-/// `hosts` are those that the component may reach: the host does not see a change of their responses.
+/// `hosts` are the hosts that the component may reach. It must have none, because the host does not
+/// notice changes of their data.
 pub fn from_tool(tool: &HexadTool, hosts: &AllowedHosts) -> Result<Option<CachePolicy>, String> {
     let (text, names) = match (&tool.memoize, &tool.headers) {
         (None, None) => return Ok(None),

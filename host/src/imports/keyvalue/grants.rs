@@ -147,11 +147,11 @@ mod tests {
 
     #[test]
     fn writing_implies_reading_and_nothing_else_is_granted() {
-        let grants = grants(&["directory/"], &["package-registry/"]);
-        assert!(grants.may_read("directory/v1/user/1"));
-        assert!(!grants.may_write("directory/v1/user/1"));
-        assert!(grants.may_read("package-registry/x") && grants.may_write("package-registry/x"));
-        assert!(!grants.may_read("directory") && !grants.may_read("issue-statistics/x"));
+        let grants = grants(&["shared/"], &["own/"]);
+        assert!(grants.may_read("shared/v1/user/1"));
+        assert!(!grants.may_write("shared/v1/user/1"));
+        assert!(grants.may_read("own/x") && grants.may_write("own/x"));
+        assert!(!grants.may_read("shared") && !grants.may_read("other/x"));
     }
 
     #[test]

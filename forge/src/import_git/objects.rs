@@ -1,12 +1,12 @@
-//! What `git cat-file --batch` prints, cut into batches between two objects. Nothing is held
-//! beside a buffer, however large an object is.
+//! The output of `git cat-file --batch`, cut into batches between two objects. Objects are streamed,
+//! so their size is not bounded by memory.
 
 use std::io::{self, BufRead, BufReader, Read};
 use std::process::{Child, ChildStdout};
 
-use crate::cli::Failure;
+use anyhow::{Context, Result, bail};
 
-/// How much is sent with one request, in bytes and in objects: as much as is lost if it fails.
+/// The bounds of one request, in bytes and in objects. A request that fails is sent again as a whole.
 const BYTES: u64 = 16 << 20;
 const OBJECTS: u64 = 20_000;
 
@@ -19,54 +19,57 @@ pub struct Batches {
 }
 
 impl Batches {
-    pub fn new(mut git: Child) -> Result<Self, Failure> {
-        let output = git.stdout.take().ok_or("git prints nothing")?;
+    pub fn new(mut git: Child) -> Result<Self> {
+        let output = git.stdout.take().context("git has no output")?;
         Ok(Batches { git, output: BufReader::with_capacity(256 << 10, output) })
     }
 
-    /// The next batch, unless all was read.
+    /// The next batch; none at the end.
     pub fn next(&mut self) -> io::Result<Option<Batch<'_, BufReader<ChildStdout>>>> {
         let ended = self.output.fill_buf()?.is_empty();
         Ok((!ended).then(|| Batch::new(&mut self.output)))
     }
 
-    /// Waits for git, which has to be content.
-    pub fn end(mut self) -> Result<(), Failure> {
+    /// Waits for git, which must succeed.
+    pub fn end(mut self) -> Result<()> {
         let status = self.git.wait()?;
-        if status.success() { Ok(()) } else { Err(format!("git cat-file failed: {status}").into()) }
+        if !status.success() {
+            bail!("git cat-file failed: {status}");
+        }
+        Ok(())
     }
 }
 
 /// Whole objects, of about [`BYTES`] together.
 pub struct Batch<'a, R> {
     output: &'a mut R,
-    /// Bytes of the current object that are still to come, with the line's end after it.
-    left: u64,
+    /// Bytes of the current object that were not read yet, with the line end after it.
+    remaining: u64,
     header: Vec<u8>,
-    /// How much of `header` was given.
-    given: usize,
+    /// How much of `header` was read by the caller.
+    consumed: usize,
     bytes: u64,
     objects: u64,
-    broken: Option<String>,
+    failure: Option<String>,
 }
 
 impl<'a, R: BufRead> Batch<'a, R> {
     fn new(output: &'a mut R) -> Self {
-        Batch { output, left: 0, header: Vec::new(), given: 0, bytes: 0, objects: 0, broken: None }
+        Batch { output, remaining: 0, header: Vec::new(), consumed: 0, bytes: 0, objects: 0, failure: None }
     }
 
-    /// Why the batch ended early, if it did.
-    pub fn broken(&mut self) -> Option<String> {
-        self.broken.take()
+    /// Why git's output ended early, if it did.
+    pub fn take_failure(&mut self) -> Option<String> {
+        self.failure.take()
     }
 
-    /// Reads the line before the next object; false if the batch is full, or all was read.
-    fn begin(&mut self) -> io::Result<bool> {
+    /// Reads the line before the next object; false if the batch is full, or at the end.
+    fn begin_object(&mut self) -> io::Result<bool> {
         if self.bytes >= BYTES || self.objects >= OBJECTS {
             return Ok(false);
         }
         self.header.clear();
-        self.given = 0;
+        self.consumed = 0;
         self.output.take(MAX_LINE).read_until(b'\n', &mut self.header)?;
         if self.header.is_empty() {
             return Ok(false);
@@ -74,11 +77,11 @@ impl<'a, R: BufRead> Batch<'a, R> {
         let line = String::from_utf8_lossy(&self.header);
         let size = line.strip_suffix('\n').and_then(|line| line.split(' ').nth(2)?.parse::<u64>().ok());
         let Some(size) = size else {
-            let why = format!("git cannot print an object: {}; `git fsck` tells more", line.trim());
-            self.broken = Some(why.clone());
-            return Err(io::Error::other(why));
+            let reason = format!("git cannot print an object: {}; run `git fsck`", line.trim());
+            self.failure = Some(reason.clone());
+            return Err(io::Error::other(reason));
         };
-        self.left = size + 1;
+        self.remaining = size + 1;
         self.bytes += size;
         self.objects += 1;
         Ok(true)
@@ -88,25 +91,25 @@ impl<'a, R: BufRead> Batch<'a, R> {
 impl<R: BufRead> Read for Batch<'_, R> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let mut filled = 0;
-        // Many objects are small; one call takes several.
+        // Many objects are small: one call reads several.
         while filled < into.len() {
             let Some(room) = into.get_mut(filled..) else { break };
-            if let Some(header) = self.header.get(self.given..).filter(|rest| !rest.is_empty()) {
+            if let Some(header) = self.header.get(self.consumed..).filter(|rest| !rest.is_empty()) {
                 let taken = header.len().min(room.len());
                 room.iter_mut().zip(header).for_each(|(to, from)| *to = *from);
-                self.given += taken;
+                self.consumed += taken;
                 filled += taken;
-            } else if self.left > 0 {
-                let limit = usize::try_from(self.left).map_or(room.len(), |left| left.min(room.len()));
+            } else if self.remaining > 0 {
+                let limit = usize::try_from(self.remaining).map_or(room.len(), |remaining| remaining.min(room.len()));
                 let taken = self.output.read(room.get_mut(..limit).unwrap_or_default())?;
                 if taken == 0 {
-                    let why = "git stopped within an object".to_owned();
-                    self.broken = Some(why.clone());
-                    return Err(io::Error::other(why));
+                    let reason = "git stopped within an object".to_owned();
+                    self.failure = Some(reason.clone());
+                    return Err(io::Error::other(reason));
                 }
-                self.left -= taken as u64;
+                self.remaining -= taken as u64;
                 filled += taken;
-            } else if !self.begin()? {
+            } else if !self.begin_object()? {
                 break;
             }
         }
@@ -161,13 +164,13 @@ mod tests {
 
     #[test]
     fn what_git_cannot_print_is_an_error() {
-        for (printed, why) in
+        for (printed, reason) in
             [(format!("{} missing\n", id(1)), "cannot print"), (format!("{} blob 5\nab", id(1)), "within an object")]
         {
             let mut rest = printed.as_bytes();
             let mut batch = Batch::new(&mut rest);
             assert!(read(&mut batch, 100).is_err());
-            assert!(batch.broken().unwrap().contains(why));
+            assert!(batch.take_failure().unwrap().contains(reason));
         }
     }
 }

@@ -1,23 +1,20 @@
 //! The demo of `hexad up --demo`: a few people with tokens, a group, and a project to publish to.
 //!
-//! It is loaded once for a data folder. Its tokens are made at random and shown once: a store
-//! that somebody puts on a network has no token that others know.
+//! It is loaded once for a data folder. Its tokens are random and are shown once, so that a demo on a
+//! network has no token that is known elsewhere.
 
-use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
+use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 use serde_json::json;
 use ureq::SendBody;
 
-use super::Failure;
-use super::server::Server;
+use crate::server::Server;
+use crate::token;
 
-/// The variable with the token that is accepted before any record exists.
-pub const ADMIN_TOKEN: &str = "SPIN_VARIABLE_BOOTSTRAP_ADMIN_TOKEN";
-
-/// The file in the data folder that says that the demo is there.
+/// The file in the data folder that marks a loaded demo.
 const MARK: &str = "demo";
 
 /// The project that packages are published to.
@@ -28,36 +25,25 @@ struct Person {
     id: u64,
     username: &'static str,
     name: &'static str,
-    what: &'static str,
+    role: &'static str,
     /// In the demo's group; `None` for the administrator.
     access_level: Option<u64>,
 }
 
 const PEOPLE: [Person; 3] = [
-    Person { id: 1, username: "root", name: "Administrator", what: "administrator", access_level: None },
-    Person { id: 2, username: "mia", name: "Mia", what: "maintainer", access_level: Some(40) },
-    Person { id: 3, username: "dev", name: "Dev", what: "developer", access_level: Some(30) },
+    Person { id: 1, username: "root", name: "Administrator", role: "administrator", access_level: None },
+    Person { id: 2, username: "mia", name: "Mia", role: "maintainer", access_level: Some(40) },
+    Person { id: 3, username: "dev", name: "Dev", role: "developer", access_level: Some(30) },
 ];
 
 #[derive(Deserialize)]
-struct Imported {
+struct ImportReport {
     failed: u64,
 }
 
-/// A token that nobody can guess.
-pub fn token() -> Result<String, Failure> {
-    let mut random = [0; 16];
-    getrandom::fill(&mut random).map_err(|error| format!("no random bytes can be had: {error}"))?;
-    let mut token = "glpat-".to_owned();
-    for byte in random {
-        write!(token, "{byte:02x}")?;
-    }
-    Ok(token)
-}
-
-/// Loads the demo into the host at `url`, unless the store in `data` has it. Returns what to tell
-/// the person at the terminal.
-pub fn load(url: &str, admin: &str, data: &Path) -> Result<String, Failure> {
+/// Loads the demo into the server at `url`, unless the store in `data` has it. Returns the text for the
+/// person at the terminal.
+pub fn load(url: &str, bootstrap_token: &str, data: &Path) -> Result<String> {
     let mark = data.join(MARK);
     if mark.exists() {
         return Ok(format!(
@@ -65,15 +51,17 @@ pub fn load(url: &str, admin: &str, data: &Path) -> Result<String, Failure> {
             data.display()
         ));
     }
-    let tokens: Vec<String> = PEOPLE.iter().map(|_| token()).collect::<Result<_, _>>()?;
+    let tokens = PEOPLE.iter().map(|_| token::random()).collect::<Result<Vec<_>>>()?;
     let records = records(&tokens);
     let mut body = records.as_bytes();
-    let server = Server::at(url, admin);
-    let answer: Imported = server.post("import/directory", "application/x-ndjson", SendBody::from_reader(&mut body))?;
-    if answer.failed > 0 {
-        return Err(format!("{} records of the demo were refused", answer.failed).into());
+    let server = Server::new(url, bootstrap_token);
+    let report: ImportReport =
+        server.post("import/directory", "application/x-ndjson", SendBody::from_reader(&mut body))?;
+    if report.failed > 0 {
+        bail!("{} records of the demo were refused", report.failed);
     }
-    fs::write(&mark, "The demo is in the store of this folder.\n")?;
+    fs::write(&mark, "The demo is in the store of this folder.\n")
+        .with_context(|| format!("cannot write {}", mark.display()))?;
     Ok(greeting(url, &tokens))
 }
 
@@ -97,7 +85,7 @@ fn greeting(url: &str, tokens: &[String]) -> String {
     let people: String = PEOPLE
         .iter()
         .zip(tokens)
-        .map(|(person, token)| format!("  {:<14} {:<5} {token}\n", person.what, person.username))
+        .map(|(person, token)| format!("  {:<14} {:<5} {token}\n", person.role, person.username))
         .collect();
     let registry = format!("{url}/api/v4/projects/{PROJECT}/packages/npm/");
     let host = registry.split_once(':').map_or(registry.as_str(), |(_, host)| host);
@@ -116,13 +104,6 @@ fn greeting(url: &str, tokens: &[String]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn tokens_differ_and_look_like_tokens() {
-        let (a, b) = (token().unwrap(), token().unwrap());
-        assert_ne!(a, b);
-        assert!(a.starts_with("glpat-") && a.len() == 38, "{a}");
-    }
 
     #[test]
     fn the_greeting_has_lines_to_paste() {
