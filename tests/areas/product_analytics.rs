@@ -233,7 +233,7 @@ fn the_same_question_at_the_same_moment_is_asked_once() {
         std::thread::scope(|scope| {
             let answers: Vec<_> =
                 callers.iter().map(|&(project, token)| (project, scope.spawn(move || ask(project, token)))).collect();
-            while (upstream.asked().len() as u64 + forge.shared("product-analytics")) < callers.len() as u64 {
+            while (upstream.asked().len() as u64 + forge.coalesced("product-analytics")) < callers.len() as u64 {
                 std::thread::yield_now();
             }
             *gate.0.lock().expect("no panic") = true;

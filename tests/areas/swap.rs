@@ -1,9 +1,9 @@
 //! One area is replaced while another one serves, each as it is shipped.
 
 use super::Forge;
-use hexad::deploy::Order;
 use hexad_tests::forge::{ADMIN, DEVELOPER};
 use hexad_tests::server::root;
+use serde_json::json;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// The shipped component with a mark in it that changes its digest and nothing else.
@@ -33,6 +33,7 @@ fn namespaces_and_experiments_are_replaced_while_both_serve() {
     assert_eq!(forge.send("POST", "/api/v4/import/experiments", ADMIN, definition).status, 200);
     let paths = ["/api/v4/namespaces", "/api/v4/experiments"];
     let expected = paths.map(|path| forge.get(path, DEVELOPER).body);
+    let operator = forge.operator();
     let stop = AtomicBool::new(false);
     let answered = [const { AtomicU64::new(0) }; 2];
     std::thread::scope(|scope| {
@@ -53,11 +54,12 @@ fn namespaces_and_experiments_are_replaced_while_both_serve() {
         };
         both_go_on();
         for (area, mark) in [("namespaces", 1), ("experiments", 1), ("namespaces", 2), ("experiments", 2)] {
-            let wasm = marked(area, mark).into();
-            let order = Order { component: area.into(), wasm, signature: None, by: "the tests".into(), canary: None };
+            let wasm = marked(area, mark);
             let before = answered.iter().map(|count| count.load(Ordering::Relaxed)).sum::<u64>();
-            let report = forge.host.deployer().swap(&order).unwrap_or_else(|why| panic!("{area}: {why}"));
-            assert_eq!((report.component.as_str(), report.canary), (area, false));
+            let swapped = operator.swap(area, &wasm);
+            assert_eq!(swapped.status, 200, "{area}: {}", swapped.text());
+            let report = swapped.json();
+            assert_eq!((&report["component"], &report["canary"]), (&json!(area), &json!(false)));
             assert!(answered.iter().map(|count| count.load(Ordering::Relaxed)).sum::<u64>() > before, "{area}");
             both_go_on();
         }

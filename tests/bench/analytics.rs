@@ -39,7 +39,7 @@ pub fn run(engine: &Child, hello: &Load) {
     admin("POST", "features/product_analytics_features", json!({"value": true}));
     let mut table = Table::new("Product analytics, one after the other; the peer is the engine itself", hello);
     let idle = server.memory().0;
-    server.forget_peak();
+    server.reset_peak_memory();
     for (name, size, count) in [("2 kB", "small", 1000), ("5 MB", "large", 100)] {
         eprintln!("product analytics, {name}…");
         let settings = json!({"analytics_api_base_url": format!("{}/{size}/", engine.url), "analytics_api_key": "a key of the benchmark"});

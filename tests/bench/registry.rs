@@ -190,12 +190,12 @@ fn memory(ours: &Registry, server: &Server, peer: Option<(&Registry, &Verdaccio)
         };
         let above = |(idle, peak): (u64, u64)| format!("{:.0}", peak.saturating_sub(idle) as f64 / MB as f64);
         let (requests, idle) = (documents(ours), server.memory().0);
-        server.forget_peak();
+        server.reset_peak_memory();
         load::each_once(&ours.url, requests, at_once as usize);
         let hexad = above((idle, server.memory().1));
         let verdaccio = peer.map_or("-".into(), |(registry, peer)| {
             let (requests, idle) = (documents(registry), peer.memory().0);
-            peer.forget_peak();
+            peer.reset_peak_memory();
             load::each_once(&registry.url, requests, at_once as usize);
             above((idle, peer.memory().1))
         });

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use hexad::admin::Access;
+use hexad_tests::operator::Operator;
 use hexad_tests::server::Server;
 
 use crate::load::Load;
@@ -55,15 +55,10 @@ fn many(server: &Server, builds: &[PathBuf], count: usize) {
     builds.iter().cycle().take(count).for_each(|build| swap(server, build));
 }
 
-/// As `hexad swap` does it, without a process for each.
 fn swap(server: &Server, build: &Path) {
-    let Access { url, token } = Access::find(&server.data).expect("the host says where it listens");
     let wasm = std::fs::read(build).expect("a build");
-    ureq::put(format!("{url}/components/hello"))
-        .header("authorization", format!("Bearer {token}"))
-        .content_type("application/wasm")
-        .send(wasm.as_slice())
-        .expect("a swap");
+    let answer = Operator::of(server).swap("hello", &wasm);
+    assert_eq!(answer.status, 200, "{}", answer.text());
 }
 
 /// The smallest component in another build: with a section of its own that says nothing.

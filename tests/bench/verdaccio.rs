@@ -61,13 +61,13 @@ impl Verdaccio {
         }
     }
 
-    /// Resident memory now, and at most since the last [`Verdaccio::forget_peak`], in bytes.
+    /// Resident memory now, and at most since the last [`Verdaccio::reset_peak_memory`], in bytes.
     pub fn memory(&self) -> (u64, u64) {
         hexad_tests::server::memory_of(self.child.id())
     }
 
-    pub fn forget_peak(&self) {
-        hexad_tests::server::forget_peak_of(self.child.id());
+    pub fn reset_peak_memory(&self) {
+        hexad_tests::server::reset_peak_memory_of(self.child.id());
     }
 }
 

@@ -3,7 +3,7 @@
 use hexad_tests::forge::{self, DEVELOPER, PUBLIC};
 use hexad_tests::package;
 use hexad_tests::registry::Registry;
-use hexad_tests::server::{BOOTSTRAP_TOKEN, Server, command};
+use hexad_tests::server::{BOOTSTRAP_TOKEN, Server, run};
 use std::path::Path;
 use std::process::Output;
 
@@ -42,13 +42,13 @@ fn garbage_is_removed_from_a_running_server_and_what_is_published_stays() {
         (&["gc", "--no-wait"], "package-registry: removed: 0 of "),
         (&["fsck"], "package-registry: 1 root and 1.4 MiB of files checked, 0 problems"),
     ] {
-        let output = command(arguments, &place);
+        let output = run(arguments, &place);
         let said = printed(&output);
         assert!(output.status.success() && said.contains(expected), "{arguments:?}: {said}");
     }
     let registry = Registry::new(&server, PUBLIC, DEVELOPER);
     assert!(registry.get("/lib/-/lib-1.0.0.tgz").expect("an answer").body == tarball);
-    let refused = command(&["gc"], &[("HEXAD_URL", server.url.as_str()), ("HEXAD_TOKEN", DEVELOPER)]);
+    let refused = run(&["gc"], &[("HEXAD_URL", server.url.as_str()), ("HEXAD_TOKEN", DEVELOPER)]);
     assert!(!refused.status.success() && printed(&refused).contains("administrator"), "{}", printed(&refused));
 }
 
@@ -57,7 +57,7 @@ fn damage_is_named_and_makes_the_check_fail() {
     let data = tempfile::tempdir().expect("a temporary folder");
     store(data.path());
     let folder = data.path().display().to_string();
-    let sound = command(&["fsck", "--data", &folder], &[]);
+    let sound = run(&["fsck", "--data", &folder], &[]);
     let said = printed(&sound);
     assert!(sound.status.success() && said.contains("store: every page is sound"), "{said}");
     assert!(said.contains("3 keys of garbage, 2.9 MiB"), "{said}");
@@ -66,7 +66,7 @@ fn damage_is_named_and_makes_the_check_fail() {
     let chunk = "UPDATE spin_key_value SET value = zeroblob(length(value)) WHERE key LIKE 'package-registry/v1/upload/%/1' AND key NOT LIKE '%/016f5e66e8%'";
     assert_eq!(database.execute(chunk, []).expect("a row"), 1);
     drop(database);
-    let damaged = command(&["fsck", "--data", &folder], &[]);
+    let damaged = run(&["fsck", "--data", &folder], &[]);
     let said = printed(&damaged);
     assert_eq!(damaged.status.code(), Some(1), "{said}");
     assert!(said.contains("package-registry/v1/package/7/lib: version 1.0.0: "), "{said}");

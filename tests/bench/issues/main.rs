@@ -10,7 +10,7 @@ mod postgres;
 mod questions;
 mod table;
 
-use hexad_tests::server::{BOOTSTRAP_TOKEN, Server, binary, root};
+use hexad_tests::server::{BOOTSTRAP_TOKEN, Server, program, root};
 use postgres::Postgres;
 use questions::{CALLERS, Caller};
 use std::path::{Path, PathBuf};
@@ -51,7 +51,7 @@ fn import(forge: &Path, store: &Path, issues: f64) {
     std::fs::create_dir_all(&unfinished).expect("a folder");
     let server = Server::start(&unfinished);
     let started = Instant::now();
-    run(Command::new(binary())
+    run(Command::new(program())
         .arg("import")
         .arg(forge)
         .env("HEXAD_URL", &server.url)
