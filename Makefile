@@ -127,6 +127,6 @@ tests/cache/python/installed: tests/programs/python/requirements.txt
 
 # Not optimized: so they are built in half the time, and they run for seconds.
 $(TOOLS)/%/installed: | toolchain
-	cargo install --locked --debug --root $(@D) --target-dir $(@D)/build $*
+	cargo install --locked --force --debug --root $(@D) --target-dir $(@D)/build $*
 	rm -rf $(@D)/build
 	@touch $@
