@@ -1,7 +1,9 @@
 //! What the manifest grants is exactly what each component's world asks for.
 
+use super::description::describe;
 use super::worlds::world;
 use super::{areas, built, manifest};
+use std::collections::BTreeSet;
 use wasmparser::{Parser, Payload};
 
 /// The names of the interfaces that a built component imports.
@@ -59,6 +61,28 @@ fn only_its_own_prefix_is_written() {
         };
         assert!(strings(&grants, "write").iter().all(|prefix| *prefix == own), "{area}");
         assert!(strings(&grants, "read").iter().all(|prefix| prefix == "directory/"), "{area}");
+    }
+}
+
+#[test]
+fn the_granted_prefixes_are_those_of_the_description() {
+    for area in areas() {
+        let grants = manifest()["component"][&area]["tool"]["hexad"].as_table().expect("a table").clone();
+        let [read, written] = ["read", "write"].map(|key| BTreeSet::from_iter(strings(&grants, key)));
+        let description = describe(&built(&area));
+        assert_eq!(description.area, area);
+        let storage = &description.storage;
+        let prefixes = |is_written: bool| -> BTreeSet<String> {
+            let chosen = storage.iter().filter(|storage| !is_written || storage.writes.is_some());
+            chosen.map(|storage| storage.prefix.clone()).collect()
+        };
+        assert_eq!(prefixes(true), written, "{area}: written");
+        // What may be written may be read.
+        assert_eq!(prefixes(false), read.union(&written).cloned().collect(), "{area}: read");
+        for storage in storage {
+            let reads_own = storage.writes.is_none_or(|version| storage.reads.contains(&version));
+            assert!(!storage.reads.is_empty() && reads_own, "{area}: {storage:?}");
+        }
     }
 }
 

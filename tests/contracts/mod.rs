@@ -1,7 +1,11 @@
 //! Do the manifest, the worlds, the vendored interfaces and the crates agree with one another?
 
+mod circles;
 mod dependencies;
+mod description;
 mod grants;
+mod imports;
+mod links;
 mod rooms;
 mod vendored;
 mod worlds;
