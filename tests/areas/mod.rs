@@ -44,7 +44,7 @@ impl Forge {
         Forge { server, agent: agent(), _data: data }
     }
 
-    /// The people and projects of [`forge`].
+    /// The users and projects of [`forge`].
     pub fn seeded() -> Self {
         Forge::seeded_with(&[])
     }

@@ -1,9 +1,9 @@
 //! `make bench-namespaces`: lists and searches of 200,000 namespaces, one client, beside PostgreSQL
-//! with `pg_trgm` on the same data, and beside a guest that only says hello.
+//! with `pg_trgm` on the same data, and beside a guest with a fixed answer.
 //!
-//! Every question is asked twice: the first answer is the component's, of whom nothing but the data
-//! is warm, the second the one that the host remembers. Nothing is asserted but that both agree on
-//! totals: a table is printed, and ratios say more than the numbers of a shared machine.
+//! Every request is sent twice: the component answers the first, the host's response cache the second.
+//! Only that hexad and PostgreSQL agree on totals is asserted. On a shared machine the ratios are more
+//! stable than the numbers.
 
 #[allow(dead_code, reason = "the other benchmarks use the rest")]
 mod component;
@@ -20,7 +20,7 @@ const GROUPS: u64 = 100_000;
 const USERS: u64 = 100_000;
 const QUESTIONS: u64 = 100;
 
-/// Syllables, of which names are made as people do.
+/// Syllables of names.
 const SYLLABLES: [&str; 24] = [
     "ba", "co", "de", "fi", "gu", "ha", "jo", "ke", "li", "mo", "na", "pe", "qui", "ro", "sta", "tre", "un", "vel",
     "wo", "xen", "yo", "zar", "cra", "dro",
@@ -147,16 +147,16 @@ fn request(path: &str) -> Request {
     Request { method: "GET", path: path.to_owned(), headers, body: Vec::new() }
 }
 
-/// Asks each once, one after the other on one connection.
-fn ask(server: &Server, paths: &[String]) -> Load {
+/// Requests each path once, one after the other on one connection.
+fn request_each(server: &Server, paths: &[String]) -> Load {
     load::each_once(&server.url, paths.iter().map(|path| request(path)).collect(), 1)
 }
 
 fn print(name: &str, server: &Server, paths: &[String]) -> f64 {
-    // The second time within the time for which answers are remembered.
-    let (answered, remembered) = (ask(server, paths), ask(server, paths));
+    // The second time is within the lifetime of cached responses.
+    let (answered, cached) = (request_each(server, paths), request_each(server, paths));
     let of = |load: &Load| format!("{:>10.3}{:>9.3}", load.percentile(0.5), load.percentile(0.99));
-    print!("{name:<28}{}{}", of(&answered), of(&remembered));
+    print!("{name:<28}{}{}", of(&answered), of(&cached));
     answered.percentile(0.5)
 }
 
@@ -168,14 +168,14 @@ fn main() {
     let postgres = Postgres::start();
     fill(&postgres, &rows);
     let path = |rest: &str| format!("/api/v4/{rest}");
-    let first = ask(&server, &[path("namespaces?search=warm-up")]);
+    let first = request_each(&server, &[path("namespaces?search=warm-up")]);
     println!("first question of a new instance: {:.1} ms", first.percentile(0.5));
     let warm = |at| format!("namespaces?search=warm-up-{at}&full_path_search={}", at % 2);
-    ask(&server, &(0..40).map(|at| path(&warm(at))).collect::<Vec<_>>());
+    request_each(&server, &(0..40).map(|at| path(&warm(at))).collect::<Vec<_>>());
     let other = tempfile::tempdir().expect("a temporary folder");
     let hello = component::hexad(other.path(), false);
     let again = vec!["/".to_owned(); 200];
-    ask(&hello, &again);
+    request_each(&hello, &again);
     let like = |word: &str| format!("(path ilike '%{word}%' or name ilike '%{word}%')");
     let full_like = |word: &str| format!("(full_path ilike '%{word}%' or full_name ilike '%{word}%')");
     let one = |at: u64| word(at * 77);
@@ -231,7 +231,7 @@ fn main() {
     ];
     let head = ["hexad ms", "p99", "again", "p99", "PostgreSQL", "p99", "ratio"];
     println!("{:<28}{}", "", head.map(|text| format!("{text:>10}")).concat());
-    let yardstick = print("hello", &hello, &again);
+    let reference = print("hello", &hello, &again);
     println!();
     for (name, question) in kinds {
         let questions: Vec<Question> = (0..QUESTIONS).map(question).collect();
@@ -259,7 +259,7 @@ fn main() {
     ];
     for (name, paths) in single {
         let median = print(name, &server, &paths);
-        println!("    {:+.3} ms above hello", median - yardstick);
+        println!("    {:+.3} ms above hello", median - reference);
     }
     println!("memory of the host: {:.0} MB", server.memory().0 as f64 / 1e6);
 }

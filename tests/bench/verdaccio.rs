@@ -90,7 +90,7 @@ fn start(program: &Path, folder: &Path, address: &str) -> Child {
         .expect("node runs")
 }
 
-/// An address on which nothing listened a moment ago; verdaccio cannot choose one itself and say so.
+/// A free address: verdaccio cannot choose one itself and print it.
 fn free_address() -> String {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     listener.local_addr().expect("an address").to_string()

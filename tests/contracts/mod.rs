@@ -1,12 +1,12 @@
-//! Do the manifest, the worlds, the vendored interfaces and the crates agree with one another?
+//! The manifest, the worlds, the vendored interfaces, the crates and the documents agree with one another.
 
 mod circles;
 mod dependencies;
 mod description;
 mod grants;
 mod imports;
+mod layout;
 mod links;
-mod rooms;
 mod vendored;
 mod worlds;
 

@@ -1,5 +1,5 @@
-//! A backup that is made while publishers are busy has everything that was acknowledged before it
-//! began, and nothing half done.
+//! A backup that is made during publishes has every version that was acknowledged before it began,
+//! and no version in part.
 
 use hexad_tests::forge::{self, DEVELOPER, PUBLIC};
 use hexad_tests::package;
@@ -17,7 +17,7 @@ const AFTER: usize = 10;
 const SIZE: usize = 1_500_000;
 
 #[test]
-fn a_backup_of_a_busy_host_has_all_that_was_acknowledged_before() {
+fn a_backup_during_publishes_has_every_version_that_was_acknowledged_before() {
     let data = tempfile::tempdir().expect("a temporary folder");
     let server = Server::start(data.path());
     forge::seed(&server);
@@ -61,10 +61,10 @@ fn a_backup_of_a_busy_host_has_all_that_was_acknowledged_before() {
     let restored = tempfile::tempdir().expect("a temporary folder");
     std::fs::rename(&target, restored.path().join("sqlite_key_value.db")).expect("the backup is there");
     let output = run(&["fsck", "--data", &restored.path().display().to_string()], &[]);
-    let said = String::from_utf8_lossy(&output.stdout);
+    let printed = String::from_utf8_lossy(&output.stdout);
     assert!(
-        output.status.success() && said.contains("0 problems"),
-        "{said}{}",
+        output.status.success() && printed.contains("0 problems"),
+        "{printed}{}",
         String::from_utf8_lossy(&output.stderr)
     );
     let server = Server::start(restored.path());

@@ -155,7 +155,7 @@ fn an_error_is_one_sentence() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let output = Command::new(program()).arg("up").current_dir(folder.path()).output().expect("the program runs");
     assert!(!output.status.success());
-    let said = String::from_utf8(output.stderr).expect("UTF-8");
-    assert!(said.starts_with("hexad: cannot read the manifest spin.toml"), "{said}");
-    assert_eq!(said.lines().count(), 1, "{said}");
+    let error = String::from_utf8(output.stderr).expect("UTF-8");
+    assert!(error.starts_with("hexad: cannot read the manifest spin.toml"), "{error}");
+    assert_eq!(error.lines().count(), 1, "{error}");
 }
