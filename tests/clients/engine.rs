@@ -2,6 +2,7 @@
 
 use super::{Machine, are_enabled};
 use hexad_tests::forge::{self, ADMIN, DEVELOPER};
+use hexad_tests::http::agent;
 use hexad_tests::server::{Server, root};
 use serde_json::{Value, json};
 use std::io::{BufRead as _, BufReader};
@@ -85,8 +86,7 @@ impl Forge {
         let engine = Engine::start(&machine);
         let server = Server::start_with(&machine.folder("data"), &[("analytics_upstream", engine.url.as_str())]);
         forge::seed(&server);
-        let agent = ureq::Agent::config_builder().http_status_as_error(false).build().into();
-        let forge = Forge { server, engine, agent, _machine: machine };
+        let forge = Forge { server, engine, agent: agent(), _machine: machine };
         for id in [MANY, ONE, NONE] {
             let project = json!({"kind": "project", "id": id, "path_with_namespace": format!("acme/p{id}")});
             forge.admin("import/directory", "POST", project);

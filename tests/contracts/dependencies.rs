@@ -1,6 +1,7 @@
 //! Which crate may depend on which. The host shares no Rust type with a guest, and no area uses another.
 
-use super::{areas, root};
+use super::areas;
+use hexad_tests::server::root;
 use std::collections::BTreeSet;
 
 /// The workspace's own crates that a crate depends on, in every dependency table.

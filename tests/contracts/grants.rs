@@ -1,6 +1,6 @@
 //! The manifest grants what each component's world imports and its description declares.
 
-use super::description::describe;
+use super::description::{Storage, describe};
 use super::worlds::world;
 use super::{areas, built, manifest};
 use std::collections::BTreeSet;
@@ -70,24 +70,31 @@ fn only_its_own_prefix_is_written() {
 
 #[test]
 fn the_granted_prefixes_are_those_of_the_description() {
+    let mut problems = Vec::new();
     for area in areas() {
         let grants = manifest()["component"][&area]["tool"]["hexad"].as_table().expect("a table").clone();
         let [read, written] = ["read", "write"].map(|key| BTreeSet::from_iter(strings(&grants, key)));
+        // A granted prefix to write is readable, too.
+        let readable: BTreeSet<String> = read.union(&written).cloned().collect();
         let description = describe(&built(&area));
         assert_eq!(description.area, area);
-        let storage = &description.storage;
-        let prefixes = |is_written: bool| -> BTreeSet<String> {
-            let chosen = storage.iter().filter(|storage| !is_written || storage.writes.is_some());
-            chosen.map(|storage| storage.prefix.clone()).collect()
+        let prefixes = |is_counted: fn(&Storage) -> bool| -> BTreeSet<String> {
+            let counted = description.storage.iter().filter(|storage| is_counted(storage));
+            counted.map(|storage| storage.prefix.clone()).collect()
         };
-        assert_eq!(prefixes(true), written, "{area}: written");
-        // What may be written may be read.
-        assert_eq!(prefixes(false), read.union(&written).cloned().collect(), "{area}: read");
-        for storage in storage {
-            let reads_own = storage.writes.is_none_or(|version| storage.reads.contains(&version));
-            assert!(!storage.reads.is_empty() && reads_own, "{area}: {storage:?}");
+        for (what, declared, granted) in
+            [("reads", prefixes(|_| true), readable), ("writes", prefixes(|storage| storage.writes.is_some()), written)]
+        {
+            if declared != granted {
+                problems.push(format!("{area} {what} {declared:?}, and is granted {granted:?}"));
+            }
+        }
+        for Storage { prefix, reads, writes } in &description.storage {
+            let reads_own = writes.is_none_or(|version| reads.contains(&version));
+            assert!(!reads.is_empty() && reads_own, "{area}: {prefix}: reads {reads:?}, writes {writes:?}");
         }
     }
+    assert!(problems.is_empty(), "{}", problems.join("\n"));
 }
 
 #[test]

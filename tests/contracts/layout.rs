@@ -1,6 +1,7 @@
 //! An area has one name everywhere, and every area has the same modules.
 
-use super::{areas, manifest, root};
+use super::{areas, manifest};
+use hexad_tests::server::root;
 use std::path::Path;
 
 fn files(folder: &Path) -> Vec<std::path::PathBuf> {

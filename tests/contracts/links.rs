@@ -1,6 +1,6 @@
 //! Links of the documents lead to files and headings that exist.
 
-use super::root;
+use hexad_tests::server::root;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;

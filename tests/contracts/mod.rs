@@ -10,12 +10,7 @@ mod links;
 mod vendored;
 mod worlds;
 
-use std::path::PathBuf;
-
-/// The project's folder.
-pub fn root() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("..")
-}
+use hexad_tests::server::root;
 
 /// `spin.toml`, parsed.
 pub fn manifest() -> toml::Table {

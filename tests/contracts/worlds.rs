@@ -1,7 +1,8 @@
 //! Each built component fits its world: it imports no more than its world, and exports all of its
 //! world's exports.
 
-use super::{areas, built, root};
+use super::{areas, built};
+use hexad_tests::server::root;
 use std::path::PathBuf;
 use wit_parser::{Resolve, WorldId};
 

@@ -10,6 +10,7 @@ mod postgres;
 mod queries;
 mod table;
 
+use hexad_tests::http::agent;
 use hexad_tests::server::{BOOTSTRAP_TOKEN, Server, program, root};
 use postgres::Postgres;
 use queries::{CALLERS, Caller};
@@ -91,7 +92,7 @@ fn millis(time: Duration) -> f64 {
 
 /// The time of a query, and the count; none if the caller may not see the project or group.
 fn measure(server: &Server, caller: &Caller, path: &str) -> (Duration, Option<u64>) {
-    thread_local!(static AGENT: ureq::Agent = ureq::Agent::config_builder().http_status_as_error(false).build().into());
+    thread_local!(static AGENT: ureq::Agent = agent());
     let url = format!("{}/api/v4/{}", server.url, path.replace('"', "%22"));
     AGENT.with(|agent| {
         let started = Instant::now();
