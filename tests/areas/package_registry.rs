@@ -89,7 +89,7 @@ fn who_may_publish_depends_on_the_role() {
     let tarball = package::tarball("p", "1.0.0", 1000, 1);
     for (project, token, status) in [
         (PUBLIC, "", 401),
-        (PUBLIC, "glpat-nobody-knows-this-token", 401),
+        (PUBLIC, "glpat-unknown-token-00000000001", 401),
         (PUBLIC, OUTSIDER, 403),
         (PRIVATE, OUTSIDER, 404),
         (PUBLIC, GUEST, 403),

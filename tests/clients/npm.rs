@@ -148,7 +148,7 @@ fn a_wrong_token_and_a_low_role_are_refused_with_the_reason() {
         return;
     }
     let (server, _data) = server();
-    let user = User::new(&server, "glpat-nobody-knows-this-token");
+    let user = User::new(&server, "glpat-unknown-token-00000000001");
     let printed = user.publish("closed", "1.0.0", "").refused();
     assert!(printed.contains("E401"), "{printed}");
     user.sign_in(GUEST);

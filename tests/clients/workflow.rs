@@ -85,7 +85,7 @@ pub fn run(client: &dyn Client) {
         assert!(!printed.success && text.contains("Package already exists."), "{text}");
     }
 
-    client.sign_in(&machine, &registry, "glpat-nobody-knows-this-token");
+    client.sign_in(&machine, &registry, "glpat-unknown-token-00000000001");
     let refused = client.publish(&machine, &package(&machine, "@acme/closed", "1.0.0", ""));
     assert!(!refused.success, "published with an unknown token");
 }

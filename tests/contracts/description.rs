@@ -24,9 +24,7 @@ pub struct Storage {
 /// The core module of a component that exports `describe`.
 fn core_module(component: &[u8]) -> &[u8] {
     let modules = Parser::new(0).parse_all(component).filter_map(|payload| match payload.expect("a valid component") {
-        Payload::ModuleSection { unchecked_range, .. } => {
-            component.get(unchecked_range.start as usize..unchecked_range.end as usize)
-        }
+        Payload::ModuleSection { unchecked_range, .. } => component.get(unchecked_range),
         _ => None,
     });
     let exports_it = |module: &&[u8]| {
