@@ -70,7 +70,7 @@ fn metadata_is_revalidated_by_its_tag_until_something_changes() {
 }
 
 #[test]
-fn who_may_read_depends_on_visibility_and_role() {
+fn reading_depends_on_visibility_and_role() {
     for (project, expected) in [
         (PUBLIC, [200, 200, 200, 200, 200]),
         (INTERNAL, [401, 200, 200, 200, 200]),
@@ -84,7 +84,7 @@ fn who_may_read_depends_on_visibility_and_role() {
 }
 
 #[test]
-fn who_may_publish_depends_on_the_role() {
+fn publishing_depends_on_the_role() {
     let forge = Forge::seeded();
     let tarball = package::tarball("p", "1.0.0", 1000, 1);
     for (project, token, status) in [
@@ -193,7 +193,7 @@ fn maintenance_reads_the_whole_store_and_finds_no_problem() {
 }
 
 #[test]
-fn a_publication_onto_thousands_of_versions_and_onto_none_cost_one_flush() {
+fn a_publish_costs_one_flush_however_many_versions_there_are() {
     let forge = Forge::seeded();
     for n in 0..300 {
         let version = format!("1.0.{n}");

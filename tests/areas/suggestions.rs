@@ -64,7 +64,7 @@ fn a_comment_becomes_a_commit_durably() {
 }
 
 #[test]
-fn each_role_may_do_what_is_its_own() {
+fn suggesting_and_applying_need_a_role() {
     let (forge, head) = forge();
     assert_eq!(suggest(&forge, OUTSIDER, &head, "a.txt", 1, "x").status, 404);
     assert_eq!(suggest(&forge, "", &head, "a.txt", 1, "x").status, 401);
@@ -80,7 +80,7 @@ fn each_role_may_do_what_is_its_own() {
 }
 
 #[test]
-fn every_route_of_the_manifest_leads_here() {
+fn every_route_of_the_manifest_leads_to_the_component() {
     let (forge, _) = forge();
     let list: Value = forge.get(&format!("/api/v4/projects/{PRIVATE}/merge_requests/1/discussions"), GUEST).json();
     assert_eq!(list, json!([]));

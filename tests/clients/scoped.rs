@@ -51,27 +51,27 @@ fn install_at_every_level(client: &dyn Client) {
 }
 
 #[test]
-fn npm_knows_one_scope() {
+fn npm_works_with_one_scope() {
     install_at_every_level(&Npm::OnPath);
 }
 
 #[test]
-fn pnpm_knows_one_scope() {
+fn pnpm_works_with_one_scope() {
     install_at_every_level(&Pnpm);
 }
 
 #[test]
-fn yarn_classic_knows_one_scope() {
+fn yarn_classic_works_with_one_scope() {
     install_at_every_level(&Classic);
 }
 
 #[test]
-fn yarn_berry_knows_one_scope() {
+fn yarn_berry_works_with_one_scope() {
     install_at_every_level(&Berry);
 }
 
 #[test]
-fn bun_knows_one_scope() {
+fn bun_works_with_one_scope() {
     install_at_every_level(&Bun);
 }
 

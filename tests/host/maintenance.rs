@@ -31,7 +31,7 @@ fn store(data: &Path) -> Vec<u8> {
 }
 
 #[test]
-fn garbage_is_removed_from_a_running_server_and_what_is_published_stays() {
+fn garbage_is_removed_from_a_running_server_and_published_files_stay() {
     let data = tempfile::tempdir().expect("a temporary folder");
     let tarball = store(data.path());
     let server = Server::start(data.path());

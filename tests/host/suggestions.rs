@@ -63,7 +63,7 @@ fn history(client: &Suggestions, branch: &str) -> BTreeMap<String, u32> {
 }
 
 #[test]
-fn sixteen_clients_on_one_branch_lose_and_double_nothing() {
+fn sixteen_clients_on_one_branch_lose_no_commit_and_repeat_none() {
     let data = tempfile::tempdir().expect("a temporary folder");
     let server = server(data.path());
     let clients: Vec<_> = (0..CLIENTS)
