@@ -1,11 +1,11 @@
 //! What each endpoint answers.
 
-mod people;
+mod user_resolver;
 
-use crate::asked;
 use crate::count::{self, Counts, Place};
 use crate::filter;
 use crate::import;
+use crate::parameters;
 use crate::route::{self, Level, Route};
 use crate::store::{self, Store};
 use crate::visibility::Viewer;
@@ -19,8 +19,8 @@ use kit::maintenance;
 use kit::ndjson;
 use kit::rate_limit::{self, RateLimit};
 use kit::{Env, Error, Request, Response};
-use people::Directory;
 use serde_json::json;
+use user_resolver::Directory;
 
 /// The variable with how many questions with a search a user may ask in a minute; empty: any number.
 pub const SEARCH_RATE_LIMIT: &str = "issues_search_rate_limit";
@@ -58,7 +58,7 @@ async fn import_issues(env: &Env, caller: &Caller, request: Request) -> Result<R
 
 fn statistics(env: &Env, caller: &Caller, level: &Level, request: &Request) -> Result<Response, Error> {
     let license = setting::read(env)?.license();
-    let asked = asked::read(&request.params(), level, license)?;
+    let asked = parameters::read(&request.params(), level, license)?;
     let place = match level {
         Level::Instance => Place::Everywhere,
         Level::Group(id) => Place::Group(group(env, caller, id)?),

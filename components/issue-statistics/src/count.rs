@@ -1,12 +1,12 @@
 //! Counting: each segment is asked by itself.
 
-use crate::asked::{Between, Milestone};
+use crate::facet::{ITERATION_DATES, IterationDates, MILESTONE_DATES, MilestoneDates, Term, value_of};
 use crate::filter::Filter;
-use crate::index::Entry;
+use crate::manifest::Entry;
 use crate::milestone;
-use crate::segment::{Part, Segment, search, times};
+use crate::parameters::{Between, Milestone};
+use crate::segment::{Part, Segment, substring_search, time_index};
 use crate::store::Store;
-use crate::term::{ITERATION_DATES, IterationDates, MILESTONE_DATES, MilestoneDates, Term, value_of};
 use crate::visibility::{self, Viewer, term};
 use kit::store::StoreError;
 use roaring::RoaringBitmap;
@@ -102,7 +102,7 @@ fn matching(
         }
         if let Filter::Text { text, fields } = filter {
             let key = [b"text ", segment.id.as_bytes(), format!(" {fields:?} ").as_bytes(), text.as_bytes()].concat();
-            found &= &*store.warm.set(&key, || search::documents(segment, text, fields))?;
+            found &= &*store.warm.set(&key, || substring_search::documents(segment, text, fields))?;
         }
     }
     Ok(found)
@@ -127,7 +127,7 @@ fn in_time(store: &Store, segment: &Segment, part: Part, between: &Between) -> R
     {
         return Ok(RoaringBitmap::new());
     }
-    times::range(&segment.table(part), segment.documents(), between.from, between.to, |blocks, make| {
+    time_index::range(&segment.table(part), segment.documents(), between.from, between.to, |blocks, make| {
         let key = format!("{} {} {} {}", part.name(), segment.id, blocks.start, blocks.end);
         store.warm.set(key.as_bytes(), make)
     })

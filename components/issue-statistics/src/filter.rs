@@ -1,8 +1,8 @@
 //! Filters as the index knows them: terms, of which an issue has some or has none.
 
-use crate::asked::{Asked, Between, Choice, Filters, Milestone, Person, Scope};
+use crate::facet::Term;
+use crate::parameters::{Asked, Between, Choice, Filters, Milestone, Person, Scope};
 use crate::segment::Field;
-use crate::term::Term;
 
 /// What an issue has to satisfy; all of a list at once.
 #[derive(Debug, Clone, PartialEq, Eq)]

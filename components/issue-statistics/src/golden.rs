@@ -2,10 +2,10 @@
 //! it, and makes the same bytes of the same issues. `GOLDEN=write` writes it anew, for a format that
 //! nobody has stored yet.
 
-use crate::base64;
-use crate::segment::build::Batch;
+use crate::segment::builder::Batch;
+use crate::serde_base64;
 use crate::store::Store;
-use crate::{issue, maintenance, visibility};
+use crate::{index_writer, issue, visibility};
 use kit::store::Store as _;
 use kit::testing::{MemoryStore, env};
 use serde::{Deserialize, Serialize};
@@ -26,7 +26,7 @@ const ISSUES: [&str; 4] = [
 
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
-struct Value(#[serde(with = "base64")] Vec<u8>);
+struct Value(#[serde(with = "serde_base64")] Vec<u8>);
 
 fn path() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("golden/v1/index.json")
@@ -38,7 +38,7 @@ fn written() -> BTreeMap<String, Value> {
     for lines in [&ISSUES[..3], &ISSUES[3..]] {
         let mut batch = Batch::default();
         lines.iter().for_each(|line| batch.add(&issue::parse(line.as_bytes()).unwrap(), line.len()));
-        maintenance::commit(&Store::new(&env), batch).unwrap();
+        index_writer::commit(&Store::new(&env), batch).unwrap();
     }
     let value = |key: &String| Value(memory.get(key).unwrap().unwrap());
     // How a counter is stored is the host's own affair.
@@ -64,15 +64,16 @@ fn what_was_first_written_is_read() {
     golden().iter().for_each(|(key, value)| memory.set(key, &value.0).unwrap());
     let store = Store::new(&env(memory, &[]));
     let index = store.index().unwrap();
-    let living: Vec<u32> = index.segments.iter().map(crate::index::Entry::living).collect();
+    let living: Vec<u32> = index.segments.iter().map(crate::manifest::Entry::living).collect();
     assert_eq!(living, [2, 1]);
     let segment = store.segment(&index.segments[0].id).unwrap();
-    let documents =
-        |term: crate::term::Term| visibility::term(&store, &segment, &term.key()).unwrap().iter().collect::<Vec<u32>>();
-    assert_eq!(documents(crate::term::Term::Project(7)), [0, 1]);
-    assert_eq!(documents(crate::term::Term::Hidden), [2]);
+    let documents = |term: crate::facet::Term| {
+        visibility::term(&store, &segment, &term.key()).unwrap().iter().collect::<Vec<u32>>()
+    };
+    assert_eq!(documents(crate::facet::Term::Project(7)), [0, 1]);
+    assert_eq!(documents(crate::facet::Term::Hidden), [2]);
     let found = |text: &str| {
-        let found = crate::segment::search::documents(&segment, text, &crate::segment::FIELDS).unwrap();
+        let found = crate::segment::substring_search::documents(&segment, text, &crate::segment::FIELDS).unwrap();
         found.iter().collect::<Vec<u32>>()
     };
     assert_eq!((found("login"), found("the  upgrade\nal"), found("as")), (vec![0, 2], vec![0], vec![1]));

@@ -1,8 +1,8 @@
 //! The import: lines out of a stream of chunks, collected into batches.
 
+use crate::index_writer;
 use crate::issue;
-use crate::maintenance;
-use crate::segment::build::Batch;
+use crate::segment::builder::Batch;
 use crate::store::Store;
 use kit::ndjson::{ImportReport, LineReader};
 use kit::{Body, Env, Error};
@@ -49,8 +49,8 @@ impl Import {
     fn commit(&mut self) -> Result<(), Error> {
         if !self.batch.is_empty() {
             let store = Store::new(&self.env.later());
-            maintenance::commit(&store, std::mem::take(&mut self.batch))?;
-            maintenance::tidy(&store)?;
+            index_writer::commit(&store, std::mem::take(&mut self.batch))?;
+            index_writer::tidy(&store)?;
         }
         Ok(())
     }

@@ -1,8 +1,8 @@
 //! An issue as a line of an import tells it: the reference service's own entity, in which fields
 //! that are not known are ignored.
 
-mod field;
-mod terms;
+mod facets;
+mod json_text;
 
 use kit::Timestamp;
 use serde::Deserialize;
@@ -61,24 +61,24 @@ impl From<serde_json::Error> for BadIssue {
 #[derive(Debug, Deserialize)]
 struct Record<'a> {
     #[serde(borrow, default)]
-    kind: Option<field::Text<'a>>,
+    kind: Option<json_text::Text<'a>>,
     id: Option<u64>,
     #[serde(default)]
     deleted: bool,
     iid: Option<u64>,
     project_id: Option<u64>,
     #[serde(borrow, default)]
-    title: Option<field::Text<'a>>,
+    title: Option<json_text::Text<'a>>,
     #[serde(borrow, default)]
-    description: Option<field::Text<'a>>,
+    description: Option<json_text::Text<'a>>,
     #[serde(borrow, default)]
-    state: Option<field::Text<'a>>,
+    state: Option<json_text::Text<'a>>,
     #[serde(borrow, default)]
-    created_at: Option<field::Text<'a>>,
+    created_at: Option<json_text::Text<'a>>,
     #[serde(borrow, default)]
-    updated_at: Option<field::Text<'a>>,
+    updated_at: Option<json_text::Text<'a>>,
     #[serde(borrow, default)]
-    labels: Option<Vec<field::Name<'a>>>,
+    labels: Option<Vec<json_text::Name<'a>>>,
     #[serde(borrow, default)]
     milestone: Option<Milestone<'a>>,
     #[serde(borrow, default)]
@@ -93,15 +93,15 @@ struct Record<'a> {
     #[serde(default)]
     hidden: Option<bool>,
     #[serde(borrow, default)]
-    issue_type: Option<field::Text<'a>>,
+    issue_type: Option<json_text::Text<'a>>,
     /// The same in capital letters; entities have both.
     #[serde(borrow, default, rename = "type")]
-    work_item_type: Option<field::Text<'a>>,
+    work_item_type: Option<json_text::Text<'a>>,
     epic: Option<ById>,
     epic_id: Option<u64>,
     weight: Option<i64>,
     #[serde(borrow, default)]
-    health_status: Option<field::Text<'a>>,
+    health_status: Option<json_text::Text<'a>>,
     #[serde(borrow, default)]
     iteration: Option<Iteration<'a>>,
     #[serde(borrow, default, alias = "award_emoji")]
@@ -117,7 +117,7 @@ struct ById {
 struct User<'a> {
     id: u64,
     #[serde(borrow, default)]
-    state: Option<field::Text<'a>>,
+    state: Option<json_text::Text<'a>>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -126,11 +126,11 @@ struct Milestone<'a> {
     #[serde(borrow)]
     title: Cow<'a, str>,
     #[serde(borrow, default)]
-    state: Option<field::Text<'a>>,
+    state: Option<json_text::Text<'a>>,
     #[serde(borrow, default)]
-    start_date: Option<field::Text<'a>>,
+    start_date: Option<json_text::Text<'a>>,
     #[serde(borrow, default)]
-    due_date: Option<field::Text<'a>>,
+    due_date: Option<json_text::Text<'a>>,
     project_id: Option<u64>,
     group_id: Option<u64>,
 }
@@ -139,11 +139,11 @@ struct Milestone<'a> {
 struct Iteration<'a> {
     id: u64,
     #[serde(borrow, default)]
-    title: Option<field::Text<'a>>,
+    title: Option<json_text::Text<'a>>,
     #[serde(borrow, default)]
-    start_date: Option<field::Text<'a>>,
+    start_date: Option<json_text::Text<'a>>,
     #[serde(borrow, default)]
-    due_date: Option<field::Text<'a>>,
+    due_date: Option<json_text::Text<'a>>,
 }
 
 #[derive(Debug, Deserialize)]

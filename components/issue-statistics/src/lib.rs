@@ -22,35 +22,34 @@
 //! A question is asked of each segment, and the counts added up: the documents of the projects that
 //! the caller may see, cut with the documents of each filter. Which projects those are is told by the
 //! directory at that moment, so that moving a project or group changes no index. An instance keeps
-//! what it has read and made ([`warm`]), each thing under the ids of all that it was made of; a
+//! what it has read and made ([`cache`]), each thing under the ids of all that it was made of; a
 //! question it has all for reads 5 records, and else a page or two for each filter and segment.
 //!
-//! An import becomes a segment for each batch ([`segment::build`]), whole or not at all, and
-//! segments of about the same size are merged ([`maintenance`]).
+//! An import becomes a segment for each batch ([`segment::builder`]), whole or not at all, and
+//! segments of about the same size are merged ([`index_writer`]).
 
 pub mod api;
-mod asked;
-mod base64;
+mod cache;
 mod count;
 #[cfg(target_family = "wasm")]
 mod entry;
+mod facet;
 mod filter;
 #[cfg(test)]
 mod golden;
 mod hash;
 mod import;
-mod index;
+mod index_writer;
 mod issue;
-mod maintenance;
+mod manifest;
 mod milestone;
+mod parameters;
 mod route;
-mod search;
 mod segment;
+mod serde_base64;
 mod set;
 mod store;
 mod table;
-mod term;
 mod text;
 mod varint;
 mod visibility;
-mod warm;

@@ -1,7 +1,7 @@
 //! Milestones and iterations by their dates. Dates are `YYYY-MM-DD`, which sorts as time does.
 
-use crate::asked::Milestone;
-use crate::term::{IterationDates, MilestoneDates, Owner};
+use crate::facet::{IterationDates, MilestoneDates, Owner};
+use crate::parameters::Milestone;
 use std::collections::BTreeMap;
 
 /// Those of the milestones that a word means today: the rules that the reference service keeps for

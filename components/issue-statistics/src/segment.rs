@@ -5,27 +5,27 @@
 //!
 //! | table | key | value |
 //! |---|---|---|
-//! | `terms` | a [term](crate::term) | the documents |
-//! | `ids` | the first id of a block | [ids](ids) and documents |
-//! | `created`, `updated` | the first moment of a block | [moments](times) and documents |
-//! | `words` | the first word of a block | [words](words), with what is so rare that it needs no list |
+//! | `terms` | a [term](crate::facet) | the documents |
+//! | `ids` | the first id of a block | [ids](id_index) and documents |
+//! | `created`, `updated` | the first moment of a block | [moments](time_index) and documents |
+//! | `words` | the first word of a block | [words](dictionary), with what is so rare that it needs no list |
 //! | `title-documents`, `description-documents` | a word | the documents with it |
-//! | `title-places`, `description-places` | a word | its [places](places) |
+//! | `title-places`, `description-places` | a word | its [places](positions) |
 //! | `title-lengths`, `description-lengths` | the first document of a block | how [long](lengths) the texts are |
-//! | `title-edges`, `description-edges` | an [edge](edges) of words and a number | places, for the frequent |
+//! | `title-edges`, `description-edges` | an [edge](affixes) of words and a number | places, for the frequent |
 //! | `grams` | `b`, `t` or `d` and a part of a word | blocks of `words`; documents, for the frequent |
 
-pub mod build;
-pub mod edges;
-pub mod grams;
-pub mod ids;
+pub mod affixes;
+pub mod builder;
+pub mod dictionary;
+pub mod id_index;
 pub mod lengths;
 pub mod merge;
-pub mod phrase;
-pub mod places;
-pub mod search;
-pub mod times;
-pub mod words;
+pub mod ngrams;
+pub mod phrase_search;
+pub mod positions;
+pub mod substring_search;
+pub mod time_index;
 
 use crate::table::{Index, Pages, Table};
 use bytes::Bytes;

@@ -3,10 +3,10 @@
 
 mod reachability;
 
-use crate::index::{Index, Retired};
+use crate::cache::Warm;
+use crate::manifest::{Index, Retired};
 use crate::segment::{Head, Part, Segment, Shelf};
 use crate::set;
-use crate::warm::Warm;
 use bytes::Bytes;
 use kit::Env;
 use kit::gc;

@@ -38,7 +38,7 @@ pub struct Index {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PageRef {
-    #[serde(with = "crate::base64")]
+    #[serde(with = "crate::serde_base64")]
     pub first: Vec<u8>,
     #[serde(default)]
     pub before: u32,

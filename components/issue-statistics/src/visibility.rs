@@ -1,9 +1,9 @@
 //! Which documents of a segment a caller may see, out of a group or everywhere.
 
+use crate::facet::{PROJECT, Term, project_of};
 use crate::segment::{Part, Segment};
 use crate::set::{self, Bits};
 use crate::store::Store;
-use crate::term::{PROJECT, Term, project_of};
 use directory::access::Role;
 use directory::catalog::Catalog;
 use directory::catalog::access_snapshot::AccessSnapshot;

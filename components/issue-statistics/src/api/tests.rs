@@ -1,11 +1,11 @@
 //! Each route's answers, over a store in memory.
 
 mod access;
-mod faults;
 mod filters;
 mod imports;
 mod maintenance;
 mod oracle;
+mod storage_failures;
 
 use super::handle;
 use directory::access::Role;

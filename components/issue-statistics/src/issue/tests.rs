@@ -1,5 +1,5 @@
 use super::*;
-use crate::term::Term;
+use crate::facet::Term;
 
 fn parsed(line: &str) -> Result<Change<'_>, BadIssue> {
     parse(line.as_bytes())

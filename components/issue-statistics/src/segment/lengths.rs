@@ -1,5 +1,5 @@
 //! How many [pieces](crate::text) the texts of each document have: a variable-length number for each,
-//! in blocks, under the block's first document. They tell where the [places](super::places) of a
+//! in blocks, under the block's first document. They tell where the [places](super::positions) of a
 //! document begin.
 
 use super::{Field, Part, Segment};

@@ -2,14 +2,14 @@
 //! read and written in order, a page of each table at a time, so that memory does not grow with the
 //! segments; what is kept whole is which blocks of words each gram is in.
 
-use super::edges::{self, Side};
-use super::grams::{self, Frequent};
-use super::ids::{self, IdsWriter};
+use super::affixes::{self, Side};
+use super::dictionary::{Posting, Word, WordSinks, Words, WordsWriter};
+use super::id_index::{self, IdsWriter};
 use super::lengths::{self, LengthsWriter};
-use super::search::Fit;
-use super::times::{self, TimesWriter};
-use super::words::{Posting, Word, WordSinks, Words, WordsWriter};
-use super::{FIELDS, Field, Head, Part, PartPages, Segment, Shelf, places, search, sink};
+use super::ngrams::{self, Frequent};
+use super::substring_search::Fit;
+use super::time_index::{self, TimesWriter};
+use super::{FIELDS, Field, Head, Part, PartPages, Segment, Shelf, positions, sink, substring_search};
 use crate::set::{self, Bits};
 use crate::table::{Cursor, Entry, Index, Writer};
 use crate::text;
@@ -179,7 +179,7 @@ fn merge_ids(inputs: &[Input], mut table: IdsWriter<super::Sink>) -> Result<(Ind
         inputs,
         Part::Ids,
         |input, block, take| {
-            ids::entries(&block.key, &block.value, |id, document| {
+            id_index::entries(&block.key, &block.value, |id, document| {
                 if let Some(document) = input.renumbered(document) {
                     take((id, document));
                 }
@@ -199,8 +199,8 @@ fn merge_times(inputs: &[Input], part: Part, mut table: TimesWriter<super::Sink>
         part,
         |input, block, take| {
             // After the blocks come sets, which are made anew.
-            if times::is_block(block) {
-                let (moments, documents) = times::entries(block)?;
+            if time_index::is_block(block) {
+                let (moments, documents) = time_index::entries(block)?;
                 let both = moments.into_iter().zip(documents);
                 both.filter_map(|(millis, document)| Some((millis, input.renumbered(document)?))).for_each(take);
             }
@@ -293,13 +293,13 @@ fn append(to: &mut Posting, from: &Posting, input: &Input, moves: &Moves) -> Opt
     match moves {
         Moves::By(by) => {
             to.documents.extend(from.documents.iter().map(|document| input.first + document));
-            to.count += places::put_shifted(&mut to.places, &from.places, *by, &mut to.last)?;
+            to.count += positions::put_shifted(&mut to.places, &from.places, *by, &mut to.last)?;
             Some(())
         }
         Moves::Each { begins, to: new } => {
             let mut documents = from.documents.iter().copied().peekable();
             let begin_of = |document: u32| begins.get(document as usize).copied().unwrap_or(u32::MAX);
-            places::for_each(&from.places, |place| {
+            positions::for_each(&from.places, |place| {
                 while documents.peek().is_some_and(|document| begin_of(document + 1) <= place) {
                     documents.next();
                 }
@@ -323,13 +323,13 @@ fn merge_edge(
 ) -> Result<Bits, StoreError> {
     let fit = if side == Side::Start { Fit::Starts } else { Fit::Ends };
     let unite = |input: &Input, found: &mut Bits, by: u32| -> Result<(), StoreError> {
-        if !edges::unite(&input.segment, field, side, edge, found, by)? {
+        if !affixes::unite(&input.segment, field, side, edge, found, by)? {
             let mut words = Vec::new();
-            search::words(&input.segment, edge, fit, |name, reference| {
+            substring_search::words(&input.segment, edge, fit, |name, reference| {
                 words.push((name, reference));
                 Ok(())
             })?;
-            edges::unite_words(&input.segment, field, &words, found, by)?;
+            affixes::unite_words(&input.segment, field, &words, found, by)?;
         }
         Ok(())
     };
@@ -366,12 +366,12 @@ fn merge_frequent(
         let part = text::gram_text(gram);
         let mut bits = Bits::new(documents);
         for input in inputs {
-            let stored = input.segment.table(Part::Grams).get(&grams::documents_key(field, &part))?;
+            let stored = input.segment.table(Part::Grams).get(&ngrams::documents_key(field, &part))?;
             if let Some(stored) = stored.filter(|_| input.dead.is_empty()) {
                 bits.unite_shifted(&stored, input.first).ok_or_else(|| input.segment.damaged(Part::Grams))?;
                 continue;
             }
-            let found = search::documents(&input.segment, &part, &[field])?;
+            let found = substring_search::documents(&input.segment, &part, &[field])?;
             found.iter().filter_map(|document| input.renumbered(document)).for_each(|document| bits.insert(document));
         }
         bits.put(merged.entry((field, gram)).or_default());

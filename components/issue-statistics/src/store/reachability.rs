@@ -1,7 +1,7 @@
 //! What the index reaches, for removing garbage and for checks.
 
 use super::{INDEX, Store, dead_key, head_key, page_key};
-use crate::index::Index;
+use crate::manifest::Index;
 use crate::segment::Head;
 use crate::set;
 use crate::table::{Pages, Table};

@@ -1,7 +1,7 @@
 //! Imports: upserts, deletes, bad lines, many segments.
 
 use super::*;
-use crate::index::{Index, Retired};
+use crate::manifest::{Index, Retired};
 use bytes::Bytes;
 use kit::body::BodyError;
 use kit::store::Store as _;

@@ -2,12 +2,12 @@
 //! issues in memory.
 
 mod issues;
-mod questions;
+mod queries;
 
 use super::*;
 use directory::access::Role;
 use issues::{Issues, USERS, random_issue};
-use questions::{Question, ask, is_assigned};
+use queries::{Question, ask, is_assigned};
 
 /// xorshift64*: the same numbers in every run.
 struct Random(u64);

@@ -1,11 +1,11 @@
 //! The parameters of a question: their names, forms and faults, for all three endpoints.
 
-mod choice;
+mod search_text;
+mod value_filter;
 
-pub use choice::{Choice, Milestone};
+pub use value_filter::{Choice, Milestone};
 
 use crate::route::Level;
-use crate::search;
 use crate::segment::Field;
 use directory::setting::License;
 use kit::params::{Params, Validation};
@@ -80,14 +80,14 @@ pub fn read(params: &Params, level: &Level, license: License) -> Result<Asked, E
     let asked = Asked {
         is: filters(params, &checks, "", licensed),
         scope: scope(&checks, level),
-        search: params.text("search").map(search::terms).unwrap_or_default(),
+        search: params.text("search").map(search_text::terms).unwrap_or_default(),
         fields: fields(params.text("in")),
         reaction: params.text("my_reaction_emoji").map(Choice::text),
         confidential: checks.boolean("confidential"),
         created: Between { from: checks.datetime("created_after"), to: checks.datetime("created_before") },
         updated: Between { from: checks.datetime("updated_after"), to: checks.datetime("updated_before") },
-        epic: licensed.then(|| choice::number(params, &checks, "epic_id", "")).flatten(),
-        health: (license >= License::Ultimate).then(|| choice::health(params, &checks)).flatten(),
+        epic: licensed.then(|| value_filter::number(params, &checks, "epic_id", "")).flatten(),
+        health: (license >= License::Ultimate).then(|| value_filter::health(params, &checks)).flatten(),
         not: negated(params, &checks, licensed),
     };
     checks.finish()?;
@@ -135,7 +135,7 @@ fn negated(params: &Params, checks: &Validation, licensed: bool) -> Filters {
 fn filters(params: &Params, checks: &Validation, outer: &str, licensed: bool) -> Filters {
     let one_of = |names: [&str; 2]| {
         if names.iter().all(|name| params.has(name)) {
-            let names = names.map(|name| choice::full_name(outer, name));
+            let names = names.map(|name| value_filter::full_name(outer, name));
             checks.reject(format!("{} are mutually exclusive", names.join(", ")));
         }
     };
@@ -143,26 +143,26 @@ fn filters(params: &Params, checks: &Validation, outer: &str, licensed: bool) ->
         |name: &str| -> Vec<String> { params.list(name).unwrap_or_default().into_iter().map(str::to_owned).collect() };
     let filters = Filters {
         labels: texts("labels"),
-        milestone: choice::milestone(params, checks, outer),
+        milestone: value_filter::milestone(params, checks, outer),
         iids: params.list("iids").filter(|list| !list.is_empty()).map(|list| {
             // What is no number is 0, which no issue has.
             list.into_iter().map(|iid| iid.parse().unwrap_or(0)).collect()
         }),
-        author: choice::integer(params, checks, "author_id", outer)
+        author: value_filter::integer(params, checks, "author_id", outer)
             .map(Person::Id)
             .or_else(|| params.text("author_username").map(|name| Person::Name(name.to_owned()))),
         assignee_id: match outer {
-            "" => choice::number(params, checks, "assignee_id", outer),
+            "" => value_filter::number(params, checks, "assignee_id", outer),
             // Negated it is a plain number.
-            _ => choice::integer(params, checks, "assignee_id", outer).map(Choice::Is),
+            _ => value_filter::integer(params, checks, "assignee_id", outer).map(Choice::Is),
         },
         assignees: texts("assignee_username"),
-        weight: licensed.then(|| choice::number(params, checks, "weight", outer)).flatten(),
-        iteration: licensed.then(|| choice::iteration(params, checks, outer)).flatten(),
+        weight: licensed.then(|| value_filter::number(params, checks, "weight", outer)).flatten(),
+        iteration: licensed.then(|| value_filter::iteration(params, checks, outer)).flatten(),
         iteration_title: params.text("iteration_title").filter(|_| licensed).map(str::to_owned),
     };
     if !licensed && filters.assignees.len() > 1 {
-        let name = choice::full_name(outer, "assignee_username");
+        let name = value_filter::full_name(outer, "assignee_username");
         let (found, given) = (filters.assignees.len(), filters.assignees.join(", "));
         checks.reject(format!("{name} allows one value, but found {found}: {given}"));
     }

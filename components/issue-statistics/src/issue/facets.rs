@@ -1,7 +1,7 @@
 //! What an issue can be found by.
 
 use super::{Issue, User};
-use crate::term::{IterationDates, MilestoneDates, Owner, Term};
+use crate::facet::{IterationDates, MilestoneDates, Owner, Term};
 
 impl Issue<'_> {
     /// Calls `each` for every term of this issue; the same one may come twice.

@@ -5,9 +5,9 @@
 //! what all of them have in common is a match. That takes a pass over the stored places of the words
 //! that fit, however common they are, and two bits of memory for each place.
 
-use super::edges::{self, Side};
-use super::search::{Fit, words};
-use super::words::Reference;
+use super::affixes::{self, Side};
+use super::dictionary::Reference;
+use super::substring_search::{Fit, words};
 use super::{Field, Segment, lengths};
 use crate::set::Bits;
 use crate::text;
@@ -95,7 +95,7 @@ impl Piece<'_> {
     fn is_stored(&self, segment: &Segment, fields: &[Field]) -> Result<bool, StoreError> {
         let Some(side) = self.side() else { return Ok(false) };
         for field in fields {
-            if !edges::is_stored(segment, *field, side, self.text)? {
+            if !affixes::is_stored(segment, *field, side, self.text)? {
                 return Ok(false);
             }
         }
@@ -113,11 +113,11 @@ impl Piece<'_> {
     /// Adds the places where the text ends if this piece of it is there.
     fn unite(&self, segment: &Segment, field: Field, found: &mut Bits) -> Result<(), StoreError> {
         if let Some(side) = self.side()
-            && edges::unite(segment, field, side, self.text, found, self.after)?
+            && affixes::unite(segment, field, side, self.text, found, self.after)?
         {
             return Ok(());
         }
-        edges::unite_words(segment, field, &self.words, found, self.after)
+        affixes::unite_words(segment, field, &self.words, found, self.after)
     }
 }
 

@@ -1,7 +1,7 @@
 //! What an instance keeps across requests: pages, and what was made of them. Everything is kept
 //! under a key that tells all that it was made of, so that nothing is ever stale.
 
-use crate::index::Index;
+use crate::manifest::Index;
 use crate::segment::Head;
 use directory::catalog::access_snapshot::AccessSnapshot;
 use kit::blob::BlobCache;

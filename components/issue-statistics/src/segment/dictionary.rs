@@ -3,12 +3,12 @@
 //! A block is a table's value: how many words it has, the length of the names, the names with a
 //! `0xff` before each and one at the end (no UTF-8 has it, so that a part of a word can be looked for
 //! in all names at once), and for each word its reference. That is `0` or `1`, a document and a
-//! [place](places), if it is once in one description or title; else in how many titles it is, with 2 added,
+//! [place](positions), if it is once in one description or title; else in how many titles it is, with 2 added,
 //! and in how many descriptions. The documents of these are in tables of their own.
 
-use super::edges::Edges;
-use super::grams::GramsWriter;
-use super::{FIELDS, Field, places};
+use super::affixes::Edges;
+use super::ngrams::GramsWriter;
+use super::{FIELDS, Field, positions};
 use crate::set;
 use crate::table::{Cursor, Entry, Index, Pages, Writer};
 use crate::text;
@@ -28,7 +28,7 @@ pub const MARK: u8 = 0xff;
 pub struct Posting {
     /// Ascending.
     pub documents: Vec<u32>,
-    /// As [`places`] has them.
+    /// As [`positions`] has them.
     pub places: Vec<u8>,
     /// How many, and the last of them.
     pub count: u32,
@@ -42,7 +42,7 @@ impl Posting {
         if self.documents.last() != Some(&document) {
             self.documents.push(document);
         }
-        places::put(&mut self.places, place, &mut self.last);
+        positions::put(&mut self.places, place, &mut self.last);
         self.count += 1;
     }
 }

@@ -1,7 +1,7 @@
 //! Parts of words, of one to three characters: which blocks of words have each, and for those that
 //! very many words have, the documents themselves, so that a question for `e` unites nothing.
 
-use super::words::parts;
+use super::dictionary::parts;
 use super::{FIELDS, Field};
 use crate::hash::Map;
 use crate::set;

@@ -1,12 +1,12 @@
 //! A new segment: the issues of a batch, collected in memory.
 
-use super::edges::Side;
-use super::grams::Frequent;
-use super::ids::IdsWriter;
+use super::affixes::Side;
+use super::dictionary::{Posting, WordSinks, WordsWriter, parts};
+use super::id_index::IdsWriter;
 use super::lengths::LengthsWriter;
-use super::times::TimesWriter;
-use super::words::{Posting, WordSinks, WordsWriter, parts};
-use super::{FIELDS, Field, Head, Part, Shelf, places, sink};
+use super::ngrams::Frequent;
+use super::time_index::TimesWriter;
+use super::{FIELDS, Field, Head, Part, Shelf, positions, sink};
 use crate::hash::Map;
 use crate::issue::{Change, Issue};
 use crate::set::{self, Bits};
@@ -188,7 +188,7 @@ impl Batch {
                 for (_, number) in words.iter().filter(|(word, _)| !text::is_gap(word) && side.is_of(word, edge)) {
                     let posting = self.postings.get(*number as usize).and_then(|both| both.get(at));
                     // They were made here and are not damaged.
-                    posting.and_then(|posting| places::for_each(&posting.places, |place| bits.insert(place)));
+                    posting.and_then(|posting| positions::for_each(&posting.places, |place| bits.insert(place)));
                 }
                 Ok(bits)
             };

@@ -1,12 +1,12 @@
 //! Beginnings and ends of words, of one to three characters, that very many words of a text have:
-//! the [places](super::places) of these words, ready, so that a phrase that begins or ends within
+//! the [places](super::positions) of these words, ready, so that a phrase that begins or ends within
 //! words unites few lists of places, whatever its letters are.
 //!
 //! The key is `s` or `e` (how words start, how they end), the characters, `0xff` and the number of a
 //! part in 4 big-endian bytes; the value is the [set](crate::set) of the places in the part, from 0.
 
-use super::words::Reference;
-use super::{Field, Part, Segment, places};
+use super::dictionary::Reference;
+use super::{Field, Part, Segment, positions};
 use crate::hash::Map;
 use crate::set::Bits;
 use crate::table::{Index, Writer};
@@ -147,7 +147,7 @@ pub fn unite_words(
             Reference::Once { field: its, place, .. } if *its == field => found.insert(place.saturating_add(by)),
             Reference::Lists(_) if reference.weight(field) > 0 => {
                 let stored = lists.seek(name)?.ok_or_else(damaged)?;
-                places::for_each(&stored, |place| found.insert(place.saturating_add(by))).ok_or_else(damaged)?;
+                positions::for_each(&stored, |place| found.insert(place.saturating_add(by))).ok_or_else(damaged)?;
             }
             _ => {}
         }

@@ -4,8 +4,8 @@
 //! it; it is looked for in their names, and the documents of all words with it are united. A part
 //! that is frequent has its documents ready.
 
-use super::words::{Block, MARK, Reference};
-use super::{Field, Part, Segment, grams, phrase};
+use super::dictionary::{Block, MARK, Reference};
+use super::{Field, Part, Segment, ngrams, phrase_search};
 use crate::set::{self, Bits};
 use crate::text;
 use bytes::Bytes;
@@ -28,14 +28,14 @@ const GRAMS: usize = 16;
 /// The documents that have the folded `text` in one of `fields`.
 pub fn documents(segment: &Segment, text: &str, fields: &[Field]) -> Result<RoaringBitmap, StoreError> {
     if text.chars().any(char::is_whitespace) {
-        return phrase::documents(segment, text, fields);
+        return phrase_search::documents(segment, text, fields);
     }
     let mut found = RoaringBitmap::new();
     let mut wanted = fields.to_vec();
     if text.chars().count() <= text::GRAM {
         let table = segment.table(Part::Grams);
         for field in fields {
-            if let Some(stored) = table.get(&grams::documents_key(*field, text))? {
+            if let Some(stored) = table.get(&ngrams::documents_key(*field, text))? {
                 found |= set::bitmap(&stored).ok_or_else(|| segment.damaged(Part::Grams))?;
                 wanted.retain(|other| other != field);
             }
@@ -151,7 +151,7 @@ fn blocks(segment: &Segment, text: &str) -> Result<Vec<u32>, StoreError> {
     let step = windows.len().div_ceil(GRAMS);
     let mut common: Option<Vec<u32>> = None;
     for gram in windows.iter().step_by(step) {
-        let Some(stored) = table.get(&grams::blocks_key(gram))? else { return Ok(Vec::new()) };
+        let Some(stored) = table.get(&ngrams::blocks_key(gram))? else { return Ok(Vec::new()) };
         let mut numbers = Vec::new();
         set::for_each(&stored, |number| numbers.push(number)).ok_or_else(|| segment.damaged(Part::Grams))?;
         let both = match common {

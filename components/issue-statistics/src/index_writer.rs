@@ -1,10 +1,10 @@
 //! Changes of the index: a batch becomes a segment, segments are merged, what was replaced is
 //! deleted. Each is one swap of the root, after all blobs are written.
 
-use crate::index::{Dead, Entry, Index, Retired};
-use crate::segment::build::Batch;
+use crate::manifest::{Dead, Entry, Index, Retired};
+use crate::segment::builder::Batch;
 use crate::segment::merge::{self, Input};
-use crate::segment::{Part, Shelf, ids};
+use crate::segment::{Part, Shelf, id_index};
 use crate::store::Store;
 use kit::store::StoreError;
 use roaring::RoaringBitmap;
@@ -53,7 +53,7 @@ fn supersede(store: &Store, index: &mut Index, at: usize, ids: &[u64]) -> Result
     let (lowest, highest) = segment.head.ids;
     let ids = ids.get(ids.partition_point(|id| *id < lowest)..ids.partition_point(|id| *id <= highest));
     let Some(ids) = ids.filter(|ids| !ids.is_empty()) else { return Ok(false) };
-    let found = ids::documents(&segment.table(Part::Ids), ids)?;
+    let found = id_index::documents(&segment.table(Part::Ids), ids)?;
     let before = dead_of(store, entry)?;
     let mut dead = before.clone();
     dead.extend(found);
