@@ -1,8 +1,8 @@
-//! What an instance keeps across requests: pages, and what was made of them. Everything is kept
+//! What an instance keeps across requests: pages, and what was made of them. Everything is cache
 //! under a key that tells all that it was made of, so that nothing is ever stale.
 
-use crate::manifest::Index;
-use crate::segment::Head;
+use crate::manifest::Manifest;
+use crate::segment::SegmentHeader;
 use directory::catalog::access_snapshot::AccessSnapshot;
 use kit::blob::BlobCache;
 use kit::store::StoreError;
@@ -14,63 +14,67 @@ use std::num::NonZeroUsize;
 use std::rc::Rc;
 
 /// Bytes of pages.
-const PAGES: usize = 64 << 20;
+const PAGE_BYTES: usize = 64 << 20;
 
 /// Bytes of sets, by their serialised size, which is about what they take in memory.
-const SETS: usize = 40 << 20;
+const SET_BYTES: usize = 40 << 20;
 
-const HEADS: NonZeroUsize = NonZeroUsize::new(64).unwrap();
-const SIGHTS: NonZeroUsize = NonZeroUsize::new(64).unwrap();
+const HEADERS: NonZeroUsize = NonZeroUsize::new(64).unwrap();
+const SNAPSHOTS: NonZeroUsize = NonZeroUsize::new(64).unwrap();
 
-pub struct Warm {
+pub struct Cache {
     pub pages: BlobCache,
-    sets: RefCell<Sets>,
-    heads: RefCell<LruCache<String, Rc<Head>>>,
-    index: RefCell<(Vec<u8>, Rc<Index>)>,
+    sets: RefCell<SetCache>,
+    headers: RefCell<LruCache<String, Rc<SegmentHeader>>>,
+    manifest: RefCell<(Vec<u8>, Rc<Manifest>)>,
     snapshots: RefCell<LruCache<u64, (String, Rc<AccessSnapshot>)>>,
 }
 
-struct Sets {
-    held: usize,
-    sets: LruCache<Vec<u8>, (usize, Rc<RoaringBitmap>)>,
+struct SetCache {
+    bytes: usize,
+    entries: LruCache<Vec<u8>, (usize, Rc<RoaringBitmap>)>,
 }
 
-impl Warm {
-    pub fn of(env: &Env) -> Rc<Self> {
+impl Cache {
+    pub fn of_instance(env: &Env) -> Rc<Self> {
         env.instance_cache.get().unwrap_or_else(|| {
-            let warm = Rc::new(Warm {
-                pages: BlobCache::new(PAGES),
-                sets: RefCell::new(Sets { held: 0, sets: LruCache::unbounded() }),
-                heads: RefCell::new(LruCache::new(HEADS)),
-                index: RefCell::default(),
-                snapshots: RefCell::new(LruCache::new(SIGHTS)),
+            let cache = Rc::new(Cache {
+                pages: BlobCache::new(PAGE_BYTES),
+                sets: RefCell::new(SetCache { bytes: 0, entries: LruCache::unbounded() }),
+                headers: RefCell::new(LruCache::new(HEADERS)),
+                manifest: RefCell::default(),
+                snapshots: RefCell::new(LruCache::new(SNAPSHOTS)),
             });
-            env.instance_cache.put(warm.clone());
-            warm
+            env.instance_cache.put(cache.clone());
+            cache
         })
     }
 
-    /// The index that these bytes are.
-    pub fn index(
+    /// The manifest that these bytes are.
+    pub fn manifest(
         &self,
         bytes: Vec<u8>,
-        read: impl Fn(&[u8]) -> Result<Index, StoreError>,
-    ) -> Result<Rc<Index>, StoreError> {
-        let mut known = self.index.borrow_mut();
+        read: impl Fn(&[u8]) -> Result<Manifest, StoreError>,
+    ) -> Result<Rc<Manifest>, StoreError> {
+        let mut known = self.manifest.borrow_mut();
         if known.0 != bytes {
-            let index = Rc::new(read(&bytes)?);
-            *known = (bytes, index);
+            let manifest = Rc::new(read(&bytes)?);
+            *known = (bytes, manifest);
         }
         Ok(known.1.clone())
     }
 
-    pub fn head(&self, segment: &str, load: impl FnOnce() -> Result<Head, StoreError>) -> Result<Rc<Head>, StoreError> {
-        if let Some(head) = self.heads.borrow_mut().get(segment) {
-            return Ok(head.clone());
+    pub fn header(
+        &self,
+        segment: &str,
+        load: impl FnOnce() -> Result<SegmentHeader, StoreError>,
+    ) -> Result<Rc<SegmentHeader>, StoreError> {
+        if let Some(header) = self.headers.borrow_mut().get(segment) {
+            return Ok(header.clone());
         }
-        let head = Rc::new(load()?);
-        self.heads.borrow_mut().put(segment.to_owned(), head.clone());
-        Ok(head)
+        let header = Rc::new(load()?);
+        self.headers.borrow_mut().put(segment.to_owned(), header.clone());
+        Ok(header)
     }
 
     /// The set under `key`, or else what `make` makes.
@@ -79,20 +83,20 @@ impl Warm {
         key: &[u8],
         make: impl FnOnce() -> Result<RoaringBitmap, StoreError>,
     ) -> Result<Rc<RoaringBitmap>, StoreError> {
-        if let Some((_, set)) = self.sets.borrow_mut().sets.get(key) {
+        if let Some((_, set)) = self.sets.borrow_mut().entries.get(key) {
             return Ok(set.clone());
         }
         let set = Rc::new(make()?);
         // The map's own share, roughly.
         let size = set.serialized_size() + key.len() + 100;
-        let mut kept = self.sets.borrow_mut();
-        kept.held += size;
-        if let Some((_, (replaced, _))) = kept.sets.push(key.to_owned(), (size, set.clone())) {
-            kept.held -= replaced;
+        let mut cache = self.sets.borrow_mut();
+        cache.bytes += size;
+        if let Some((_, (replaced, _))) = cache.entries.push(key.to_owned(), (size, set.clone())) {
+            cache.bytes -= replaced;
         }
-        while kept.held > SETS {
-            let Some((_, (size, _))) = kept.sets.pop_lru() else { break };
-            kept.held -= size;
+        while cache.bytes > SET_BYTES {
+            let Some((_, (size, _))) = cache.entries.pop_lru() else { break };
+            cache.bytes -= size;
         }
         Ok(set)
     }

@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Term<'a> {
+pub enum Facet<'a> {
     Project(u64),
     Opened,
     Confidential,
@@ -12,35 +12,35 @@ pub enum Term<'a> {
     Hidden,
     Author(u64),
     Assignee(u64),
-    Assigned,
+    HasAssignee,
     Label(&'a str),
-    Labelled,
+    HasLabel,
     /// By title.
     Milestone(&'a str),
-    InMilestone,
+    HasMilestone,
     /// A milestone that has a date.
     MilestoneDates(&'a MilestoneDates),
     Iid(u64),
     Epic(u64),
-    InEpic,
+    HasEpic,
     Weight(i64),
-    Weighted,
+    HasWeight,
     Health(&'a str),
     HasHealth,
     Iteration(u64),
     /// By title.
     IterationTitle(&'a str),
-    InIteration,
+    HasIteration,
     IterationDates(&'a IterationDates),
     /// By the user who reacted, and the name.
     Reaction(u64, &'a str),
-    Reacted(u64),
+    HasReaction(u64),
 }
 
 /// A milestone as an issue showed it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct MilestoneDates {
-    pub owner: Owner,
+    pub owner: MilestoneOwner,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<u64>,
     pub title: String,
@@ -54,7 +54,7 @@ pub struct MilestoneDates {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Owner {
+pub enum MilestoneOwner {
     Group(u64),
     Project(u64),
 }
@@ -67,41 +67,41 @@ pub struct IterationDates {
     pub due: String,
 }
 
-/// The kinds whose terms are looked through.
-pub const PROJECT: u8 = 1;
-pub const MILESTONE_DATES: u8 = 12;
-pub const ITERATION_DATES: u8 = 23;
+/// The kinds whose facets are looked through.
+pub const PROJECT_KIND: u8 = 1;
+pub const MILESTONE_DATES_KIND: u8 = 12;
+pub const ITERATION_DATES_KIND: u8 = 23;
 
-impl Term<'_> {
-    /// Puts the key in place of what is in `key`.
-    pub fn write(&self, key: &mut Vec<u8>) {
+impl Facet<'_> {
+    /// Puts the key in position of what is in `key`.
+    pub fn write_key(&self, key: &mut Vec<u8>) {
         key.clear();
         let (kind, number, text): (u8, Option<u64>, &str) = match self {
-            Term::Project(id) => (PROJECT, Some(*id), ""),
-            Term::Opened => (2, None, ""),
-            Term::Confidential => (3, None, ""),
-            Term::Hidden => (4, None, ""),
-            Term::Author(id) => (5, Some(*id), ""),
-            Term::Assignee(id) => (6, Some(*id), ""),
-            Term::Assigned => (7, None, ""),
-            Term::Label(name) => (8, None, name),
-            Term::Labelled => (9, None, ""),
-            Term::Milestone(title) => (10, None, title),
-            Term::InMilestone => (11, None, ""),
-            Term::MilestoneDates(dates) => return json(key, MILESTONE_DATES, dates),
-            Term::Iid(iid) => (13, Some(*iid), ""),
-            Term::Epic(id) => (14, Some(*id), ""),
-            Term::InEpic => (15, None, ""),
-            Term::Weight(weight) => (16, Some(*weight as u64), ""),
-            Term::Weighted => (17, None, ""),
-            Term::Health(status) => (18, None, status),
-            Term::HasHealth => (19, None, ""),
-            Term::Iteration(id) => (20, Some(*id), ""),
-            Term::IterationTitle(title) => (21, None, title),
-            Term::InIteration => (22, None, ""),
-            Term::IterationDates(dates) => return json(key, ITERATION_DATES, dates),
-            Term::Reaction(user, name) => (24, Some(*user), name),
-            Term::Reacted(user) => (25, Some(*user), ""),
+            Facet::Project(id) => (PROJECT_KIND, Some(*id), ""),
+            Facet::Opened => (2, None, ""),
+            Facet::Confidential => (3, None, ""),
+            Facet::Hidden => (4, None, ""),
+            Facet::Author(id) => (5, Some(*id), ""),
+            Facet::Assignee(id) => (6, Some(*id), ""),
+            Facet::HasAssignee => (7, None, ""),
+            Facet::Label(name) => (8, None, name),
+            Facet::HasLabel => (9, None, ""),
+            Facet::Milestone(title) => (10, None, title),
+            Facet::HasMilestone => (11, None, ""),
+            Facet::MilestoneDates(dates) => return write_json_key(key, MILESTONE_DATES_KIND, dates),
+            Facet::Iid(iid) => (13, Some(*iid), ""),
+            Facet::Epic(id) => (14, Some(*id), ""),
+            Facet::HasEpic => (15, None, ""),
+            Facet::Weight(weight) => (16, Some(*weight as u64), ""),
+            Facet::HasWeight => (17, None, ""),
+            Facet::Health(status) => (18, None, status),
+            Facet::HasHealth => (19, None, ""),
+            Facet::Iteration(id) => (20, Some(*id), ""),
+            Facet::IterationTitle(title) => (21, None, title),
+            Facet::HasIteration => (22, None, ""),
+            Facet::IterationDates(dates) => return write_json_key(key, ITERATION_DATES_KIND, dates),
+            Facet::Reaction(user, name) => (24, Some(*user), name),
+            Facet::HasReaction(user) => (25, Some(*user), ""),
         };
         key.push(kind);
         if let Some(number) = number {
@@ -112,25 +112,25 @@ impl Term<'_> {
 
     pub fn key(&self) -> Vec<u8> {
         let mut key = Vec::new();
-        self.write(&mut key);
+        self.write_key(&mut key);
         key
     }
 }
 
-fn json(key: &mut Vec<u8>, kind: u8, value: &impl Serialize) {
+fn write_json_key(key: &mut Vec<u8>, kind: u8, value: &impl Serialize) {
     key.push(kind);
     // Structs of texts and numbers can always be written, and memory does not fail.
     let _ = serde_json::to_writer(key, value);
 }
 
-/// The project of a [`Term::Project`]'s key.
-pub fn project_of(key: &[u8]) -> Option<u64> {
-    let number = key.strip_prefix(&[PROJECT])?;
+/// The project of a [`Facet::Project`]'s key.
+pub fn project_id_of(key: &[u8]) -> Option<u64> {
+    let number = key.strip_prefix(&[PROJECT_KIND])?;
     Some(u64::from_be_bytes(number.try_into().ok()?))
 }
 
 /// The value of a key of one of the kinds that are JSON.
-pub fn value_of<'a, T: Deserialize<'a>>(key: &'a [u8], kind: u8) -> Option<T> {
+pub fn json_value<'a, T: Deserialize<'a>>(key: &'a [u8], kind: u8) -> Option<T> {
     serde_json::from_slice(key.strip_prefix(&[kind])?).ok()
 }
 
@@ -142,7 +142,7 @@ mod tests {
     #[test]
     fn keys_differ() {
         let milestone = MilestoneDates {
-            owner: Owner::Group(1),
+            owner: MilestoneOwner::Group(1),
             id: None,
             title: "a".into(),
             active: true,
@@ -150,46 +150,46 @@ mod tests {
             due: Some("2026-01-01".into()),
         };
         let iteration = IterationDates { id: 1, start: "2026-01-01".into(), due: "2026-01-14".into() };
-        let terms = [
-            Term::Project(1),
-            Term::Opened,
-            Term::Confidential,
-            Term::Hidden,
-            Term::Author(1),
-            Term::Assignee(1),
-            Term::Assigned,
-            Term::Label("a"),
-            Term::Label("b"),
-            Term::Labelled,
-            Term::Milestone("a"),
-            Term::InMilestone,
-            Term::MilestoneDates(&milestone),
-            Term::Iid(1),
-            Term::Epic(1),
-            Term::InEpic,
-            Term::Weight(-1),
-            Term::Weight(1),
-            Term::Weighted,
-            Term::Health("a"),
-            Term::HasHealth,
-            Term::Iteration(1),
-            Term::IterationTitle("a"),
-            Term::InIteration,
-            Term::IterationDates(&iteration),
-            Term::Reaction(1, "a"),
-            Term::Reaction(1, "b"),
-            Term::Reacted(1),
+        let facets = [
+            Facet::Project(1),
+            Facet::Opened,
+            Facet::Confidential,
+            Facet::Hidden,
+            Facet::Author(1),
+            Facet::Assignee(1),
+            Facet::HasAssignee,
+            Facet::Label("a"),
+            Facet::Label("b"),
+            Facet::HasLabel,
+            Facet::Milestone("a"),
+            Facet::HasMilestone,
+            Facet::MilestoneDates(&milestone),
+            Facet::Iid(1),
+            Facet::Epic(1),
+            Facet::HasEpic,
+            Facet::Weight(-1),
+            Facet::Weight(1),
+            Facet::HasWeight,
+            Facet::Health("a"),
+            Facet::HasHealth,
+            Facet::Iteration(1),
+            Facet::IterationTitle("a"),
+            Facet::HasIteration,
+            Facet::IterationDates(&iteration),
+            Facet::Reaction(1, "a"),
+            Facet::Reaction(1, "b"),
+            Facet::HasReaction(1),
         ];
-        let keys: BTreeSet<Vec<u8>> = terms.iter().map(Term::key).collect();
-        assert_eq!(keys.len(), terms.len());
-        assert_eq!(value_of(&Term::MilestoneDates(&milestone).key(), MILESTONE_DATES), Some(milestone));
-        assert_eq!(value_of(&Term::IterationDates(&iteration).key(), ITERATION_DATES), Some(iteration));
-        assert_eq!(project_of(&Term::Project(77).key()), Some(77));
-        assert_eq!(project_of(&Term::Author(77).key()), None);
+        let keys: BTreeSet<Vec<u8>> = facets.iter().map(Facet::key).collect();
+        assert_eq!(keys.len(), facets.len());
+        assert_eq!(json_value(&Facet::MilestoneDates(&milestone).key(), MILESTONE_DATES_KIND), Some(milestone));
+        assert_eq!(json_value(&Facet::IterationDates(&iteration).key(), ITERATION_DATES_KIND), Some(iteration));
+        assert_eq!(project_id_of(&Facet::Project(77).key()), Some(77));
+        assert_eq!(project_id_of(&Facet::Author(77).key()), None);
     }
 
     #[test]
     fn projects_are_in_the_order_of_their_numbers() {
-        assert!(Term::Project(255).key() < Term::Project(256).key());
+        assert!(Facet::Project(255).key() < Facet::Project(256).key());
     }
 }

@@ -2,8 +2,8 @@
 
 use crate::index_writer;
 use crate::issue;
-use crate::segment::builder::Batch;
-use crate::store::Store;
+use crate::segment::builder::SegmentBuilder;
+use crate::store::IndexStore;
 use kit::ndjson::{ImportReport, LineReader};
 use kit::{Body, Env, Error};
 
@@ -14,7 +14,7 @@ const MAX_LINE: usize = 4 << 20;
 /// applied. If the body breaks off or storage fails, the batches before stay, and the import is to
 /// be repeated.
 pub async fn run(env: &Env, body: Body) -> Result<ImportReport, Error> {
-    let mut import = Import { env: env.clone(), report: ImportReport::default(), batch: Batch::default() };
+    let mut import = Import { env: env.clone(), report: ImportReport::default(), batch: SegmentBuilder::default() };
     let mut lines = LineReader::new(body, MAX_LINE);
     while let Some(line) = lines.next().await? {
         match line.text {
@@ -29,7 +29,7 @@ pub async fn run(env: &Env, body: Body) -> Result<ImportReport, Error> {
 struct Import {
     env: Env,
     report: ImportReport,
-    batch: Batch,
+    batch: SegmentBuilder,
 }
 
 impl Import {
@@ -48,9 +48,9 @@ impl Import {
 
     fn commit(&mut self) -> Result<(), Error> {
         if !self.batch.is_empty() {
-            let store = Store::new(&self.env.later());
+            let store = IndexStore::new(&self.env.later());
             index_writer::commit(&store, std::mem::take(&mut self.batch))?;
-            index_writer::tidy(&store)?;
+            index_writer::compact(&store)?;
         }
         Ok(())
     }

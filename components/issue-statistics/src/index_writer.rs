@@ -1,73 +1,79 @@
-//! Changes of the index: a batch becomes a segment, segments are merged, what was replaced is
-//! deleted. Each is one swap of the root, after all blobs are written.
+//! Changes of the index: a batch becomes a segment, segments are merged, replaced blobs are deleted.
+//! Each change writes its blobs first and then swaps the manifest once.
 
-use crate::manifest::{Dead, Entry, Index, Retired};
-use crate::segment::builder::Batch;
-use crate::segment::merge::{self, Input};
-use crate::segment::{Part, Shelf, id_index};
-use crate::store::Store;
+use crate::manifest::{Manifest, Retired, SegmentInfo, TombstonesRef};
+use crate::merge_policy;
+use crate::segment::builder::SegmentBuilder;
+use crate::segment::merge::{self, MergeInput};
+use crate::segment::{PageStore, TableName, id_index};
+use crate::store::IndexStore;
 use kit::store::StoreError;
 use roaring::RoaringBitmap;
 
 /// Adds a batch as a whole or not at all.
-pub fn commit(store: &Store, batch: Batch) -> Result<(), StoreError> {
-    let documents = batch.documents();
+pub fn commit(store: &IndexStore, batch: SegmentBuilder) -> Result<(), StoreError> {
+    let document_count = batch.document_count();
     let id = store.env.id();
     let built = batch.finish(store, &id)?;
-    if documents > 0 {
-        store.save_head(&id, &built.head)?;
+    if document_count > 0 {
+        store.save_header(&id, &built.header)?;
     }
     let superseded: RoaringBitmap = built.superseded.iter().collect();
-    store.update_index(|index| {
-        if index.has(&id) {
+    store.update_manifest(|manifest| {
+        if manifest.has_change(&id) {
             return Ok((false, ()));
         }
         let mut changed = false;
-        for at in 0..index.segments.len() {
-            changed |= supersede(store, index, at, &built.ids)?;
+        for index in 0..manifest.segments.len() {
+            changed |= supersede(store, manifest, index, &built.issue_ids)?;
         }
-        if documents > 0 {
-            let dead = (!superseded.is_empty()).then(|| save_dead(store, &superseded)).transpose()?;
-            index.segments.push(Entry { id: id.clone(), documents, places: built.head.places, dead });
+        if document_count > 0 {
+            let tombstones = (!superseded.is_empty()).then(|| save_tombstones(store, &superseded)).transpose()?;
+            let position_count = built.header.position_count;
+            manifest.segments.push(SegmentInfo { id: id.clone(), document_count, position_count, tombstones });
             changed = true;
         }
-        index.note(&id);
+        manifest.record_change(&id);
         Ok((changed, ()))
     })
 }
 
-fn save_dead(store: &Store, dead: &RoaringBitmap) -> Result<Dead, StoreError> {
+fn save_tombstones(store: &IndexStore, tombstones: &RoaringBitmap) -> Result<TombstonesRef, StoreError> {
     let id = store.env.id();
-    store.save_dead(&id, dead)?;
-    Ok(Dead { id, count: dead.len() as u32 })
+    store.save_tombstones(&id, tombstones)?;
+    Ok(TombstonesRef { id, count: tombstones.len() as u32 })
 }
 
-fn dead_of(store: &Store, entry: &Entry) -> Result<RoaringBitmap, StoreError> {
-    entry.dead.as_ref().map_or(Ok(RoaringBitmap::new()), |dead| Ok((*store.dead(&dead.id)?).clone()))
+fn tombstones_of(store: &IndexStore, info: &SegmentInfo) -> Result<RoaringBitmap, StoreError> {
+    match &info.tombstones {
+        None => Ok(RoaringBitmap::new()),
+        Some(tombstones) => Ok((*store.tombstones(&tombstones.id)?).clone()),
+    }
 }
 
-/// Marks the documents of these issues in one segment; whether there were any.
-fn supersede(store: &Store, index: &mut Index, at: usize, ids: &[u64]) -> Result<bool, StoreError> {
-    let Some(entry) = index.segments.get_mut(at) else { return Ok(false) };
-    let segment = store.segment(&entry.id)?;
-    let (lowest, highest) = segment.head.ids;
+/// Adds tombstones for these issues (ids ascending) to the segment at `index`. True if the segment
+/// has any of them that was not superseded yet.
+fn supersede(store: &IndexStore, manifest: &mut Manifest, index: usize, ids: &[u64]) -> Result<bool, StoreError> {
+    let Some(info) = manifest.segments.get_mut(index) else { return Ok(false) };
+    let segment = store.segment(&info.id)?;
+    let (lowest, highest) = segment.header.issue_ids;
     let ids = ids.get(ids.partition_point(|id| *id < lowest)..ids.partition_point(|id| *id <= highest));
     let Some(ids) = ids.filter(|ids| !ids.is_empty()) else { return Ok(false) };
-    let found = id_index::documents(&segment.table(Part::Ids), ids)?;
-    let before = dead_of(store, entry)?;
-    let mut dead = before.clone();
-    dead.extend(found);
-    if dead.len() == before.len() {
+    let found = id_index::documents(&segment.table(TableName::Ids), ids)?;
+    let before = tombstones_of(store, info)?;
+    let mut tombstones = before.clone();
+    tombstones.extend(found);
+    if tombstones.len() == before.len() {
         return Ok(false);
     }
-    let former = entry.dead.replace(save_dead(store, &dead)?);
-    index.retired.extend(former.map(|former| Retired::Dead(former.id)));
+    let replaced = info.tombstones.replace(save_tombstones(store, &tombstones)?);
+    manifest.retired.extend(replaced.map(|replaced| Retired::Tombstones(replaced.id)));
     Ok(true)
 }
 
-/// Merges what should be merged, and deletes what was replaced. Each step is bounded, and so is
-/// their number: what is there is merged into fewer and larger segments.
-pub fn tidy(store: &Store) -> Result<(), StoreError> {
+/// Merges until the merge policy selects nothing, and deletes replaced blobs. Each merge is bounded
+/// by the policy, and each leaves fewer or smaller segments, so this ends.
+pub fn compact(store: &IndexStore) -> Result<(), StoreError> {
     delete_retired(store)?;
     while merge_once(store)? {
         delete_retired(store)?;
@@ -76,62 +82,63 @@ pub fn tidy(store: &Store) -> Result<(), StoreError> {
 }
 
 /// One merge; false if there is nothing to merge.
-fn merge_once(store: &Store) -> Result<bool, StoreError> {
-    let index = store.index()?;
-    let Some(run) = index.run_to_merge() else { return Ok(false) };
-    let reading = store.for_merging();
+fn merge_once(store: &IndexStore) -> Result<bool, StoreError> {
+    let manifest = store.manifest()?;
+    let Some(selected) = merge_policy::select(&manifest.segments) else { return Ok(false) };
+    let uncached = store.without_page_cache();
     let mut inputs = Vec::new();
-    let (mut documents, mut places) = (0, 0);
-    for entry in run.iter().filter(|entry| entry.living() > 0) {
-        inputs.push(Input::new(reading.segment(&entry.id)?, dead_of(store, entry)?, documents));
-        documents += entry.living();
+    let (mut document_count, mut position_count) = (0, 0);
+    for info in selected.iter().filter(|info| info.live_documents() > 0) {
+        inputs.push(MergeInput::new(uncached.segment(&info.id)?, tombstones_of(store, info)?, document_count));
+        document_count += info.live_documents();
     }
     let id = store.env.id();
-    if documents > 0 {
-        let shelf: &dyn Shelf = store;
-        let head = merge::merge(&inputs, documents, shelf, &id)?;
-        places = head.places;
-        store.save_head(&id, &head)?;
+    if document_count > 0 {
+        let page_store: &dyn PageStore = store;
+        let header = merge::merge(&inputs, document_count, page_store, &id)?;
+        position_count = header.position_count;
+        store.save_header(&id, &header)?;
     }
-    let ids: Vec<String> = run.iter().map(|entry| entry.id.clone()).collect();
-    let replaced = store.update_index(|index| {
-        if index.has(&id) {
+    let ids: Vec<String> = selected.iter().map(|info| info.id.clone()).collect();
+    let is_used = store.update_manifest(|manifest| {
+        if manifest.has_change(&id) {
             return Ok((false, true));
         }
-        let Some(at) = index.find_run(&ids) else { return Ok((false, false)) };
-        let mut dead = RoaringBitmap::new();
-        for entry in index.segments.iter().skip(at).take(ids.len()) {
-            // Some may have been superseded while this was merging.
-            if let Some(input) = inputs.iter().find(|input| input.segment.id == entry.id) {
-                dead.extend(dead_of(store, entry)?.iter().filter_map(|document| input.renumbered(document)));
+        let Some(first) = manifest.find_run(&ids) else { return Ok((false, false)) };
+        let mut tombstones = RoaringBitmap::new();
+        for info in manifest.segments.iter().skip(first).take(ids.len()) {
+            // Imports may have superseded more documents during the merge.
+            if let Some(input) = inputs.iter().find(|input| input.segment.id == info.id) {
+                tombstones.extend(tombstones_of(store, info)?.iter().filter_map(|document| input.renumbered(document)));
             }
         }
-        let dead = (!dead.is_empty()).then(|| save_dead(store, &dead)).transpose()?;
-        let merged = (documents > 0).then(|| Entry { id: id.clone(), documents, places, dead });
-        let replaced: Vec<Entry> = index.segments.splice(at..at + ids.len(), merged).collect();
-        for entry in replaced {
-            index.retired.push(Retired::Segment(entry.id));
-            index.retired.extend(entry.dead.map(|dead| Retired::Dead(dead.id)));
+        let tombstones = (!tombstones.is_empty()).then(|| save_tombstones(store, &tombstones)).transpose()?;
+        let merged =
+            (document_count > 0).then(|| SegmentInfo { id: id.clone(), document_count, position_count, tombstones });
+        let replaced: Vec<SegmentInfo> = manifest.segments.splice(first..first + ids.len(), merged).collect();
+        for info in replaced {
+            manifest.retired.push(Retired::Segment(info.id));
+            manifest.retired.extend(info.tombstones.map(|tombstones| Retired::Tombstones(tombstones.id)));
         }
-        index.note(&id);
+        manifest.record_change(&id);
         Ok((true, true))
     })?;
-    if !replaced {
-        // Somebody else was quicker.
+    if !is_used {
+        // Another writer merged these segments first.
         store.delete(&Retired::Segment(id))?;
     }
     Ok(true)
 }
 
-fn delete_retired(store: &Store) -> Result<(), StoreError> {
-    let index = store.index()?;
-    if index.retired.is_empty() {
+fn delete_retired(store: &IndexStore) -> Result<(), StoreError> {
+    let manifest = store.manifest()?;
+    if manifest.retired.is_empty() {
         return Ok(());
     }
-    index.retired.iter().try_for_each(|retired| store.delete(retired))?;
-    store.update_index(|now| {
-        let before = now.retired.len();
-        now.retired.retain(|retired| !index.retired.contains(retired));
-        Ok((now.retired.len() < before, ()))
+    manifest.retired.iter().try_for_each(|retired| store.delete(retired))?;
+    store.update_manifest(|current| {
+        let before = current.retired.len();
+        current.retired.retain(|retired| !manifest.retired.contains(retired));
+        Ok((current.retired.len() < before, ()))
     })
 }

@@ -29,6 +29,7 @@
 //! segments of about the same size are merged ([`index_writer`]).
 
 pub mod api;
+mod authorization;
 mod cache;
 mod count;
 #[cfg(target_family = "wasm")]
@@ -42,6 +43,7 @@ mod import;
 mod index_writer;
 mod issue;
 mod manifest;
+mod merge_policy;
 mod milestone;
 mod parameters;
 mod route;

@@ -3,7 +3,7 @@
 mod search_text;
 mod value_filter;
 
-pub use value_filter::{Choice, Milestone};
+pub use value_filter::{MilestoneFilter, ValueFilter};
 
 use crate::route::Level;
 use crate::segment::Field;
@@ -13,18 +13,18 @@ use kit::{Error, Timestamp};
 
 /// A question, before anything was looked up.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Asked {
+pub struct Parameters {
     pub scope: Scope,
-    pub is: Filters,
-    pub not: Filters,
+    pub include: NegatableFilters,
+    pub exclude: NegatableFilters,
     pub search: Vec<String>,
     pub fields: Vec<Field>,
-    pub reaction: Option<Choice<String>>,
+    pub reaction: Option<ValueFilter<String>>,
     pub confidential: Option<bool>,
-    pub created: Between,
-    pub updated: Between,
-    pub epic: Option<Choice<i64>>,
-    pub health: Option<Choice<String>>,
+    pub created: TimeRange,
+    pub updated: TimeRange,
+    pub epic: Option<ValueFilter<i64>>,
+    pub health: Option<ValueFilter<String>>,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -37,21 +37,21 @@ pub enum Scope {
 
 /// The filters that can be negated.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Filters {
+pub struct NegatableFilters {
     pub labels: Vec<String>,
-    pub milestone: Option<Milestone>,
+    pub milestone: Option<MilestoneFilter>,
     pub iids: Option<Vec<u64>>,
-    pub author: Option<Person>,
-    pub assignee_id: Option<Choice<i64>>,
+    pub author: Option<UserSelector>,
+    pub assignee_id: Option<ValueFilter<i64>>,
     /// The issue is assigned to all of them.
     pub assignees: Vec<String>,
-    pub weight: Option<Choice<i64>>,
-    pub iteration: Option<Choice<i64>>,
+    pub weight: Option<ValueFilter<i64>>,
+    pub iteration: Option<ValueFilter<i64>>,
     pub iteration_title: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Person {
+pub enum UserSelector {
     Id(i64),
     /// A username, or the handle of a group.
     Name(String),
@@ -59,12 +59,12 @@ pub enum Person {
 
 /// Both ends included.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Between {
+pub struct TimeRange {
     pub from: Option<Timestamp>,
     pub to: Option<Timestamp>,
 }
 
-impl Between {
+impl TimeRange {
     pub fn is_open(&self) -> bool {
         self.from.is_none() && self.to.is_none()
     }
@@ -74,24 +74,24 @@ const SCOPES: [&str; 3] = ["created_by_me", "assigned_to_me", "all"];
 const SCOPES_BELOW: [&str; 5] = ["created-by-me", "assigned-to-me", "created_by_me", "assigned_to_me", "all"];
 
 /// Reads and checks every parameter; 400 with all faults.
-pub fn read(params: &Params, level: &Level, license: License) -> Result<Asked, Error> {
+pub fn read(params: &Params, level: &Level, license: License) -> Result<Parameters, Error> {
     let checks = Validation::new(params);
     let licensed = license >= License::Premium;
-    let asked = Asked {
-        is: filters(params, &checks, "", licensed),
+    let parameters = Parameters {
+        include: filters(params, &checks, "", licensed),
         scope: scope(&checks, level),
-        search: params.text("search").map(search_text::terms).unwrap_or_default(),
+        search: params.text("search").map(search_text::substrings).unwrap_or_default(),
         fields: fields(params.text("in")),
-        reaction: params.text("my_reaction_emoji").map(Choice::text),
+        reaction: params.text("my_reaction_emoji").map(ValueFilter::text),
         confidential: checks.boolean("confidential"),
-        created: Between { from: checks.datetime("created_after"), to: checks.datetime("created_before") },
-        updated: Between { from: checks.datetime("updated_after"), to: checks.datetime("updated_before") },
+        created: TimeRange { from: checks.datetime("created_after"), to: checks.datetime("created_before") },
+        updated: TimeRange { from: checks.datetime("updated_after"), to: checks.datetime("updated_before") },
         epic: licensed.then(|| value_filter::number(params, &checks, "epic_id", "")).flatten(),
         health: (license >= License::Ultimate).then(|| value_filter::health(params, &checks)).flatten(),
-        not: negated(params, &checks, licensed),
+        exclude: negated(params, &checks, licensed),
     };
     checks.finish()?;
-    Ok(asked)
+    Ok(parameters)
 }
 
 fn scope(checks: &Validation, level: &Level) -> Scope {
@@ -123,16 +123,16 @@ fn fields(given: Option<&str>) -> Vec<Field> {
     if fields.is_empty() { crate::segment::FIELDS.to_vec() } else { fields }
 }
 
-fn negated(params: &Params, checks: &Validation, licensed: bool) -> Filters {
+fn negated(params: &Params, checks: &Validation, licensed: bool) -> NegatableFilters {
     if params.text("not").is_some() || params.list("not[]").is_some_and(|list| !list.is_empty()) {
         checks.reject("not is invalid");
-        return Filters::default();
+        return NegatableFilters::default();
     }
     filters(&params.below("not"), checks, "not", licensed)
 }
 
 /// The filters of `params`; those below `not` are told by their full names in faults.
-fn filters(params: &Params, checks: &Validation, outer: &str, licensed: bool) -> Filters {
+fn filters(params: &Params, checks: &Validation, outer: &str, licensed: bool) -> NegatableFilters {
     let one_of = |names: [&str; 2]| {
         if names.iter().all(|name| params.has(name)) {
             let names = names.map(|name| value_filter::full_name(outer, name));
@@ -141,7 +141,7 @@ fn filters(params: &Params, checks: &Validation, outer: &str, licensed: bool) ->
     };
     let texts =
         |name: &str| -> Vec<String> { params.list(name).unwrap_or_default().into_iter().map(str::to_owned).collect() };
-    let filters = Filters {
+    let filters = NegatableFilters {
         labels: texts("labels"),
         milestone: value_filter::milestone(params, checks, outer),
         iids: params.list("iids").filter(|list| !list.is_empty()).map(|list| {
@@ -149,12 +149,12 @@ fn filters(params: &Params, checks: &Validation, outer: &str, licensed: bool) ->
             list.into_iter().map(|iid| iid.parse().unwrap_or(0)).collect()
         }),
         author: value_filter::integer(params, checks, "author_id", outer)
-            .map(Person::Id)
-            .or_else(|| params.text("author_username").map(|name| Person::Name(name.to_owned()))),
+            .map(UserSelector::Id)
+            .or_else(|| params.text("author_username").map(|name| UserSelector::Name(name.to_owned()))),
         assignee_id: match outer {
             "" => value_filter::number(params, checks, "assignee_id", outer),
             // Negated it is a plain number.
-            _ => value_filter::integer(params, checks, "assignee_id", outer).map(Choice::Is),
+            _ => value_filter::integer(params, checks, "assignee_id", outer).map(ValueFilter::Is),
         },
         assignees: texts("assignee_username"),
         weight: licensed.then(|| value_filter::number(params, checks, "weight", outer)).flatten(),

@@ -1,71 +1,71 @@
 //! What an issue can be found by.
 
 use super::{Issue, User};
-use crate::facet::{IterationDates, MilestoneDates, Owner, Term};
+use crate::facet::{Facet, IterationDates, MilestoneDates, MilestoneOwner};
 
 impl Issue<'_> {
-    /// Calls `each` for every term of this issue; the same one may come twice.
-    pub fn terms(&self, mut each: impl FnMut(Term)) {
+    /// Calls `each` for every facet of this issue; the same one may come twice.
+    pub fn facets(&self, mut each: impl FnMut(Facet)) {
         let record = &self.record;
         let project_id = record.project_id.unwrap_or_default();
-        each(Term::Project(project_id));
+        each(Facet::Project(project_id));
         if record.state.as_deref() != Some("closed") {
-            each(Term::Opened);
+            each(Facet::Opened);
         }
         if record.confidential == Some(true) {
-            each(Term::Confidential);
+            each(Facet::Confidential);
         }
         let banned = |user: &User| user.state.as_deref() == Some("banned");
         if record.hidden == Some(true) || record.author.as_ref().is_some_and(banned) {
-            each(Term::Hidden);
+            each(Facet::Hidden);
         }
         if let Some(author) = record.author.as_ref().map(|author| author.id).or(record.author_id) {
-            each(Term::Author(author));
+            each(Facet::Author(author));
         }
         // Entities have both; the list is the newer form.
         match &record.assignees {
-            Some(assignees) => assigned(assignees, &mut each),
-            None => assigned(record.assignee.as_slice(), &mut each),
+            Some(assignees) => assignee_facets(assignees, &mut each),
+            None => assignee_facets(record.assignee.as_slice(), &mut each),
         }
         for label in record.labels.iter().flatten() {
-            each(Term::Label(&label.0));
-            each(Term::Labelled);
+            each(Facet::Label(&label.0));
+            each(Facet::HasLabel);
         }
         if let Some(iid) = record.iid {
-            each(Term::Iid(iid));
+            each(Facet::Iid(iid));
         }
         if let Some(epic) = record.epic.as_ref().map(|epic| epic.id).or(record.epic_id) {
-            each(Term::Epic(epic));
-            each(Term::InEpic);
+            each(Facet::Epic(epic));
+            each(Facet::HasEpic);
         }
         if let Some(weight) = record.weight {
-            each(Term::Weight(weight));
-            each(Term::Weighted);
+            each(Facet::Weight(weight));
+            each(Facet::HasWeight);
         }
         if let Some(status) = record.health_status.as_deref() {
-            each(Term::Health(&status.to_ascii_lowercase()));
-            each(Term::HasHealth);
+            each(Facet::Health(&status.to_ascii_lowercase()));
+            each(Facet::HasHealth);
         }
         for reaction in record.reactions.iter().flatten() {
-            each(Term::Reaction(reaction.user.id, &reaction.name));
-            each(Term::Reacted(reaction.user.id));
+            each(Facet::Reaction(reaction.user.id, &reaction.name));
+            each(Facet::HasReaction(reaction.user.id));
         }
-        self.milestone_terms(project_id, &mut each);
-        self.iteration_terms(&mut each);
+        self.milestone_facets(project_id, &mut each);
+        self.iteration_facets(&mut each);
     }
 
-    fn milestone_terms(&self, project_id: u64, each: &mut impl FnMut(Term)) {
+    fn milestone_facets(&self, project_id: u64, each: &mut impl FnMut(Facet)) {
         let Some(milestone) = &self.record.milestone else { return };
-        each(Term::Milestone(&milestone.title));
-        each(Term::InMilestone);
+        each(Facet::Milestone(&milestone.title));
+        each(Facet::HasMilestone);
         if milestone.start_date.is_none() && milestone.due_date.is_none() {
             return;
         }
         let owner = match (milestone.group_id, milestone.project_id) {
-            (Some(id), _) => Owner::Group(id),
-            (None, id) => Owner::Project(id.unwrap_or(project_id)),
+            (Some(id), _) => MilestoneOwner::Group(id),
+            (None, id) => MilestoneOwner::Project(id.unwrap_or(project_id)),
         };
-        each(Term::MilestoneDates(&MilestoneDates {
+        each(Facet::MilestoneDates(&MilestoneDates {
             owner,
             id: milestone.id,
             title: milestone.title.clone().into_owned(),
@@ -75,22 +75,22 @@ impl Issue<'_> {
         }));
     }
 
-    fn iteration_terms(&self, each: &mut impl FnMut(Term)) {
+    fn iteration_facets(&self, each: &mut impl FnMut(Facet)) {
         let Some(iteration) = &self.record.iteration else { return };
-        each(Term::Iteration(iteration.id));
-        each(Term::InIteration);
+        each(Facet::Iteration(iteration.id));
+        each(Facet::HasIteration);
         if let Some(title) = iteration.title.as_deref() {
-            each(Term::IterationTitle(title));
+            each(Facet::IterationTitle(title));
         }
         if let (Some(start), Some(due)) = (iteration.start_date.as_deref(), iteration.due_date.as_deref()) {
-            each(Term::IterationDates(&IterationDates { id: iteration.id, start: start.into(), due: due.into() }));
+            each(Facet::IterationDates(&IterationDates { id: iteration.id, start: start.into(), due: due.into() }));
         }
     }
 }
 
-fn assigned(users: &[User], each: &mut impl FnMut(Term)) {
+fn assignee_facets(users: &[User], each: &mut impl FnMut(Facet)) {
     for user in users {
-        each(Term::Assignee(user.id));
-        each(Term::Assigned);
+        each(Facet::Assignee(user.id));
+        each(Facet::HasAssignee);
     }
 }

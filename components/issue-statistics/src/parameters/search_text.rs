@@ -4,27 +4,28 @@ use crate::text;
 
 /// The folded texts of a search. White space separates them; what is between double quotes, with
 /// white space or an end around these, is one text. White space at its ends does not count.
-pub fn terms(search: &str) -> Vec<String> {
-    let mut terms = Vec::new();
+pub fn substrings(search: &str) -> Vec<String> {
+    let mut substrings = Vec::new();
     let mut rest = search.trim_start();
     while !rest.is_empty() {
-        let (term, after) = quoted(rest).unwrap_or_else(|| rest.split_once(char::is_whitespace).unwrap_or((rest, "")));
-        let term = term.trim();
-        if !term.is_empty() {
-            terms.push(text::folded(term));
+        let (substring, after) =
+            quoted(rest).unwrap_or_else(|| rest.split_once(char::is_whitespace).unwrap_or((rest, "")));
+        let substring = substring.trim();
+        if !substring.is_empty() {
+            substrings.push(text::folded(substring));
         }
         rest = after.trim_start();
     }
-    terms.sort();
-    terms.dedup();
-    terms
+    substrings.sort();
+    substrings.dedup();
+    substrings
 }
 
 /// What is between the quotes that `text` begins with, and what comes after them.
 fn quoted(text: &str) -> Option<(&str, &str)> {
     let (inside, after) = text.strip_prefix('"')?.split_once('"')?;
-    let is_term = !inside.is_empty() && (after.is_empty() || after.starts_with(char::is_whitespace));
-    is_term.then_some((inside, after))
+    let is_quoted = !inside.is_empty() && (after.is_empty() || after.starts_with(char::is_whitespace));
+    is_quoted.then_some((inside, after))
 }
 
 #[cfg(test)]
@@ -48,7 +49,7 @@ mod tests {
             ("\" \"", vec![]),
             ("ÄÖ", vec!["äö"]),
         ] {
-            assert_eq!(terms(search), expected, "{search}");
+            assert_eq!(substrings(search), expected, "{search}");
         }
     }
 }

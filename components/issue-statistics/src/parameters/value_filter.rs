@@ -4,7 +4,7 @@ use kit::params::{Params, Validation};
 
 /// A value, or whether there is one at all.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Choice<T> {
+pub enum ValueFilter<T> {
     None,
     Any,
     /// Of iterations: the one that is going on.
@@ -12,19 +12,19 @@ pub enum Choice<T> {
     Is(T),
 }
 
-impl Choice<String> {
+impl ValueFilter<String> {
     /// `None` and `Any` in any letter case; else the text itself.
     pub fn text(text: &str) -> Self {
-        match word(text) {
-            Some(Word::None) => Choice::None,
-            Some(Word::Any) => Choice::Any,
-            None => Choice::Is(text.to_owned()),
+        match wildcard(text) {
+            Some(Wildcard::None) => ValueFilter::None,
+            Some(Wildcard::Any) => ValueFilter::Any,
+            None => ValueFilter::Is(text.to_owned()),
         }
     }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Milestone {
+pub enum MilestoneFilter {
     None,
     Any,
     Upcoming,
@@ -32,15 +32,15 @@ pub enum Milestone {
     Title(String),
 }
 
-enum Word {
+enum Wildcard {
     None,
     Any,
 }
 
-fn word(text: &str) -> Option<Word> {
+fn wildcard(text: &str) -> Option<Wildcard> {
     match text {
-        text if text.eq_ignore_ascii_case("none") => Some(Word::None),
-        text if text.eq_ignore_ascii_case("any") => Some(Word::Any),
+        text if text.eq_ignore_ascii_case("none") => Some(Wildcard::None),
+        text if text.eq_ignore_ascii_case("any") => Some(Wildcard::Any),
         _ => None,
     }
 }
@@ -59,14 +59,14 @@ pub fn integer(params: &Params, checks: &Validation, name: &str, outer: &str) ->
 }
 
 /// An integer, `none` or `any`.
-pub fn number(params: &Params, checks: &Validation, name: &str, outer: &str) -> Option<Choice<i64>> {
+pub fn number(params: &Params, checks: &Validation, name: &str, outer: &str) -> Option<ValueFilter<i64>> {
     let text = params.text(name)?.trim();
-    match word(text) {
-        Some(Word::None) => return Some(Choice::None),
-        Some(Word::Any) => return Some(Choice::Any),
+    match wildcard(text) {
+        Some(Wildcard::None) => return Some(ValueFilter::None),
+        Some(Wildcard::Any) => return Some(ValueFilter::Any),
         None => {}
     }
-    let number = text.parse().ok().map(Choice::Is);
+    let number = text.parse().ok().map(ValueFilter::Is);
     if number.is_none() {
         let name = full_name(outer, name);
         checks.reject(format!("{name} should be an integer, none, or any, however got {text}"));
@@ -75,55 +75,55 @@ pub fn number(params: &Params, checks: &Validation, name: &str, outer: &str) -> 
 }
 
 /// An integer, `none`, `any` or `current`.
-pub fn iteration(params: &Params, checks: &Validation, outer: &str) -> Option<Choice<i64>> {
+pub fn iteration(params: &Params, checks: &Validation, outer: &str) -> Option<ValueFilter<i64>> {
     match params.text("iteration_id") {
-        Some(text) if text.trim().eq_ignore_ascii_case("current") => Some(Choice::Current),
+        Some(text) if text.trim().eq_ignore_ascii_case("current") => Some(ValueFilter::Current),
         _ => number(params, checks, "iteration_id", outer),
     }
 }
 
 const HEALTH: [&str; 3] = ["on_track", "needs_attention", "at_risk"];
 
-pub fn health(params: &Params, checks: &Validation) -> Option<Choice<String>> {
-    match Choice::text(&params.text("health_status")?.to_ascii_lowercase()) {
-        Choice::Is(status) if !HEALTH.contains(&status.as_str()) => {
+pub fn health(params: &Params, checks: &Validation) -> Option<ValueFilter<String>> {
+    match ValueFilter::text(&params.text("health_status")?.to_ascii_lowercase()) {
+        ValueFilter::Is(status) if !HEALTH.contains(&status.as_str()) => {
             checks.reject("health_status does not have a valid value");
             None
         }
-        known => Some(known),
+        filter => Some(filter),
     }
 }
 
 /// By a word of `milestone_id`, or by title or one of its words of `milestone`.
-pub fn milestone(params: &Params, checks: &Validation, outer: &str) -> Option<Milestone> {
+pub fn milestone(params: &Params, checks: &Validation, outer: &str) -> Option<MilestoneFilter> {
     let by_id = params.text("milestone_id").and_then(|text| {
-        let known = match text {
-            "None" => Some(Milestone::None),
-            "Any" => Some(Milestone::Any),
-            "Upcoming" => Some(Milestone::Upcoming),
-            "Started" => Some(Milestone::Started),
+        let filter = match text {
+            "None" => Some(MilestoneFilter::None),
+            "Any" => Some(MilestoneFilter::Any),
+            "Upcoming" => Some(MilestoneFilter::Upcoming),
+            "Started" => Some(MilestoneFilter::Started),
             _ => None,
         };
-        if known.is_none() {
+        if filter.is_none() {
             checks.reject(format!("{} does not have a valid value", full_name(outer, "milestone_id")));
         }
-        known
+        filter
     });
-    let by_title = || params.text("milestone").map(|title| named(title, outer.is_empty()));
+    let by_title = || params.text("milestone").map(|title| milestone_by_title(title, outer.is_empty()));
     by_id.or_else(by_title)
 }
 
 /// `None` and `Any` are titles like others where the filter is negated.
-fn named(title: &str, has_words: bool) -> Milestone {
+fn milestone_by_title(title: &str, accepts_wildcards: bool) -> MilestoneFilter {
     match title {
-        "#upcoming" => Milestone::Upcoming,
-        "#started" => Milestone::Started,
-        "No Milestone" if has_words => Milestone::None,
-        "Any Milestone" if has_words => Milestone::Any,
-        title => match word(title).filter(|_| has_words) {
-            Some(Word::None) => Milestone::None,
-            Some(Word::Any) => Milestone::Any,
-            None => Milestone::Title(title.to_owned()),
+        "#upcoming" => MilestoneFilter::Upcoming,
+        "#started" => MilestoneFilter::Started,
+        "No Milestone" if accepts_wildcards => MilestoneFilter::None,
+        "Any Milestone" if accepts_wildcards => MilestoneFilter::Any,
+        title => match wildcard(title).filter(|_| accepts_wildcards) {
+            Some(Wildcard::None) => MilestoneFilter::None,
+            Some(Wildcard::Any) => MilestoneFilter::Any,
+            None => MilestoneFilter::Title(title.to_owned()),
         },
     }
 }

@@ -1,108 +1,117 @@
-//! Parts of words, of one to three characters: which blocks of words have each, and for those that
-//! very many words have, the documents themselves, so that a question for `e` unites nothing.
+//! The n-gram index: which blocks of the dictionary have terms with each n-gram. For the n-grams that
+//! very many terms have, the documents are stored too, so that a search for `e` unites nothing.
 
-use super::dictionary::parts;
 use super::{FIELDS, Field};
-use crate::hash::Map;
+use crate::hash::FxHashMap;
 use crate::set;
-use crate::table::{Index, Writer};
-use crate::text::{self, Gram};
+use crate::table::{PageIndex, TableWriter};
+use crate::text::{self, Ngram};
 use crate::varint;
 use kit::store::StoreError;
 use std::collections::BTreeMap;
 
-/// A part is frequent if uniting the documents of all words with it would take more than so many
-/// steps for each document of the segment, and so many at least.
-const FREQUENT: u64 = 4;
-const FREQUENT_AT_LEAST: u64 = 4096;
+/// An n-gram is frequent if the document frequencies of its terms add up to more than so many times
+/// the documents of the segment, and to more than [`MIN_FREQUENT`]: what a union of them would cost.
+const FREQUENT_FACTOR: u64 = 4;
+const MIN_FREQUENT: u64 = 4096;
 
-/// The documents of frequent parts, stored, by text and part.
-pub type Frequent = BTreeMap<(Field, Gram), Vec<u8>>;
+/// The encoded documents of frequent n-grams.
+pub type FrequentNgrams = BTreeMap<(Field, Ngram), Vec<u8>>;
 
 #[derive(Default)]
-pub struct GramsWriter {
-    blocks: Map<Gram, Blocks>,
+pub struct NgramWriter {
+    blocks: FxHashMap<Ngram, Blocks>,
 }
 
-/// Numbers of blocks.
+/// The blocks of the dictionary with one n-gram.
 #[derive(Default)]
 struct Blocks {
-    /// Each as the difference to the one before.
-    list: Vec<u8>,
-    /// In how many documents the words are, added up, by title and by description.
-    weights: [u64; 2],
+    /// Deltas between the numbers, as variable-length numbers.
+    deltas: Vec<u8>,
+    /// The sums over all terms, by [`FIELDS`].
+    document_frequencies: [u64; 2],
     /// One more than the last number; 0 if there is none.
     next: u32,
 }
 
-impl GramsWriter {
-    /// Words come in the order of their blocks.
-    pub fn word(&mut self, word: &str, block: u32, documents: [u32; 2]) {
-        parts(word, |gram| {
-            let blocks = self.blocks.entry(gram).or_default();
-            blocks.weights.iter_mut().zip(documents).for_each(|(weight, more)| *weight += u64::from(more));
+impl NgramWriter {
+    /// Terms come in the order of the dictionary. `document_frequencies` are by [`FIELDS`].
+    pub fn add_term(&mut self, term: &str, block: u32, document_frequencies: [u32; 2]) {
+        of_term(term, |ngram| {
+            let blocks = self.blocks.entry(ngram).or_default();
+            let sums = blocks.document_frequencies.iter_mut().zip(document_frequencies);
+            sums.for_each(|(sum, more)| *sum += u64::from(more));
             if blocks.next <= block {
-                varint::put(&mut blocks.list, u64::from(block - blocks.next.saturating_sub(1)));
+                varint::write(&mut blocks.deltas, u64::from(block - blocks.next.saturating_sub(1)));
                 blocks.next = block + 1;
             }
         });
     }
 
-    /// The frequent parts of a segment with this many documents.
-    pub fn frequent(&self, documents: u64) -> Vec<(Field, Gram)> {
-        let most = (FREQUENT * documents).max(FREQUENT_AT_LEAST);
-        let of = |(gram, blocks): (&Gram, &Blocks)| {
-            let weights = FIELDS.into_iter().zip(blocks.weights);
-            weights.filter(|(_, weight)| *weight > most).map(|(field, _)| (field, *gram)).collect::<Vec<_>>()
+    /// The frequent n-grams of a segment with so many documents.
+    pub fn frequent(&self, document_count: u64) -> Vec<(Field, Ngram)> {
+        let threshold = (FREQUENT_FACTOR * document_count).max(MIN_FREQUENT);
+        let of = |(ngram, blocks): (&Ngram, &Blocks)| {
+            let sums = FIELDS.into_iter().zip(blocks.document_frequencies);
+            sums.filter(|(_, sum)| *sum > threshold).map(|(field, _)| (field, *ngram)).collect::<Vec<_>>()
         };
         self.blocks.iter().flat_map(of).collect()
     }
 
     pub fn finish(
         self,
-        frequent: &Frequent,
+        frequent: &FrequentNgrams,
         sink: impl FnMut(usize, &[u8]) -> Result<(), StoreError>,
-    ) -> Result<Index, StoreError> {
-        let mut table = Writer::new(sink);
-        let mut grams: Vec<(String, Blocks)> =
-            self.blocks.into_iter().map(|(gram, blocks)| (text::gram_text(gram), blocks)).collect();
-        grams.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
+    ) -> Result<PageIndex, StoreError> {
+        let mut table = TableWriter::new(sink);
+        let mut ngrams: Vec<(String, Blocks)> =
+            self.blocks.into_iter().map(|(ngram, blocks)| (text::ngram_text(ngram), blocks)).collect();
+        ngrams.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
         let mut key = Vec::new();
         let mut value = Vec::new();
-        for (gram, blocks) in &grams {
+        for (ngram, blocks) in &ngrams {
             key.clear();
             key.push(b'b');
-            key.extend_from_slice(gram.as_bytes());
+            key.extend_from_slice(ngram.as_bytes());
             value.clear();
             let mut number = 0;
             let mut numbers = Vec::new();
-            let mut rest = varint::Reader(&blocks.list);
-            while let Some(difference) = rest.small() {
-                number += difference;
+            let mut rest = varint::Reader(&blocks.deltas);
+            while let Some(delta) = rest.u32() {
+                number += delta;
                 numbers.push(number);
             }
-            set::put(&mut value, &numbers);
+            set::encode(&mut value, &numbers);
             table.push(&key, &value)?;
         }
         let mut frequent: Vec<(Vec<u8>, &Vec<u8>)> = frequent
             .iter()
-            .map(|((field, gram), documents)| (documents_key(*field, &text::gram_text(*gram)), documents))
+            .map(|((field, ngram), documents)| (documents_key(*field, &text::ngram_text(*ngram)), documents))
             .collect();
-        // Their kinds come after that of the blocks.
+        // `t` and `d` sort after `b`.
         frequent.sort_unstable();
         frequent.into_iter().try_for_each(|(key, documents)| table.push(&key, documents))?;
         table.finish()
     }
 }
 
-pub fn blocks_key(gram: &str) -> Vec<u8> {
-    [b"b", gram.as_bytes()].concat()
+/// Calls `each` for the n-grams of a term; white space has none.
+pub fn of_term(term: &str, each: impl FnMut(Ngram)) {
+    if !text::is_white_space(term) {
+        text::ngrams(term, each);
+    }
 }
 
-pub fn documents_key(field: Field, gram: &str) -> Vec<u8> {
+/// The key of the blocks with an n-gram.
+pub fn blocks_key(ngram: &str) -> Vec<u8> {
+    [b"b", ngram.as_bytes()].concat()
+}
+
+/// The key of the documents with a frequent n-gram.
+pub fn documents_key(field: Field, ngram: &str) -> Vec<u8> {
     let kind = match field {
         Field::Title => b"t",
         Field::Description => b"d",
     };
-    [kind, gram.as_bytes()].concat()
+    [kind, ngram.as_bytes()].concat()
 }

@@ -1,75 +1,78 @@
-//! Which documents have a text with white space in it: pieces at neighbouring places. The first word
-//! may begin before the text does, and the last may go on.
+//! The documents that contain a phrase: a text with white space in it, whose tokens have consecutive
+//! positions. The first token may be the end of a longer term, the last one the beginning of one.
 //!
-//! Each piece gives the places where the text would end, as a bit for each place of the segment;
-//! what all of them have in common is a match. That takes a pass over the stored places of the words
-//! that fit, however common they are, and two bits of memory for each place.
+//! Each token gives the positions where the phrase would end, as a bitset over the positions of the
+//! segment; the intersection of all is the matches. That takes one pass over the stored positions of
+//! the matching terms, however common they are, and two bits of memory for each position.
 
-use super::affixes::{self, Side};
-use super::dictionary::Reference;
-use super::substring_search::{Fit, words};
+use super::affixes::{self, Affix};
+use super::postings::PostingsRef;
+use super::term_search::{MatchKind, for_each_match};
 use super::{Field, Segment, lengths};
-use crate::set::Bits;
+use crate::set::Bitset;
 use crate::text;
 use bytes::Bytes;
 use kit::store::StoreError;
 use roaring::RoaringBitmap;
 
-/// A piece of the text.
-struct Piece<'a> {
+struct PhraseToken<'a> {
     text: &'a str,
-    /// How many pieces come after it.
-    after: u32,
-    fit: Fit,
-    /// The words that fit; none are looked up if all places are stored.
-    words: Vec<(Bytes, Reference)>,
+    /// How many tokens come after it in the phrase.
+    distance_to_end: u32,
+    kind: MatchKind,
+    /// The matching terms; empty if all positions are stored by affix.
+    terms: Vec<(Bytes, PostingsRef)>,
 }
 
 /// The documents that have the folded `text`, which has white space inside and none around, in one
 /// of `fields`.
 pub fn documents(segment: &Segment, text: &str, fields: &[Field]) -> Result<RoaringBitmap, StoreError> {
     let mut texts = Vec::new();
-    text::pieces(text, |piece| texts.push(piece));
-    let mut pieces = Vec::new();
-    for (after, text) in (0..).zip(texts.iter().rev()) {
-        let fit = match after {
-            0 => Fit::Starts,
-            _ if after + 1 == texts.len() as u32 => Fit::Ends,
-            _ => Fit::Equals,
+    text::tokens(text, |token| texts.push(token));
+    let mut tokens = Vec::new();
+    for (distance_to_end, text) in (0..).zip(texts.iter().rev()) {
+        let kind = match distance_to_end {
+            0 => MatchKind::StartsWith,
+            _ if distance_to_end + 1 == texts.len() as u32 => MatchKind::EndsWith,
+            _ => MatchKind::Equals,
         };
-        pieces.push(Piece { text, after, fit, words: Vec::new() });
+        tokens.push(PhraseToken { text, distance_to_end, kind, terms: Vec::new() });
     }
-    for piece in &mut pieces {
-        if !piece.is_stored(segment, fields)? {
-            let found = &mut piece.words;
-            words(segment, piece.text, piece.fit, |name, reference| {
-                found.push((name, reference));
+    for token in &mut tokens {
+        if !token.is_stored(segment, fields)? {
+            let terms = &mut token.terms;
+            for_each_match(segment, token.text, token.kind, |term, reference| {
+                terms.push((term, reference));
                 Ok(())
             })?;
-            if found.is_empty() {
+            if terms.is_empty() {
                 return Ok(RoaringBitmap::new());
             }
         }
     }
     let mut all = RoaringBitmap::new();
     for field in fields {
-        all |= in_field(segment, &mut pieces, *field)?;
+        all |= documents_in_field(segment, &mut tokens, *field)?;
     }
     Ok(all)
 }
 
-fn in_field(segment: &Segment, pieces: &mut [Piece], field: Field) -> Result<RoaringBitmap, StoreError> {
-    // What is rare comes first: it may be in no text at all.
-    pieces.sort_by_cached_key(|piece| piece.weight(field));
-    if pieces.first().is_none_or(|rarest| rarest.weight(field) == 0) {
+fn documents_in_field(
+    segment: &Segment,
+    tokens: &mut [PhraseToken],
+    field: Field,
+) -> Result<RoaringBitmap, StoreError> {
+    // The rarest token comes first: it may be in no document at all.
+    tokens.sort_by_cached_key(|token| token.document_frequency(field));
+    if tokens.first().is_none_or(|rarest| rarest.document_frequency(field) == 0) {
         return Ok(RoaringBitmap::new());
     }
-    let begins = lengths::begins(segment, field)?;
-    let end = begins.last().copied().unwrap_or_default();
-    let mut matches: Option<Bits> = None;
-    for piece in pieces {
-        let mut found = Bits::new(end);
-        piece.unite(segment, field, &mut found)?;
+    let starts = lengths::document_starts(segment, field)?;
+    let end = starts.last().copied().unwrap_or_default();
+    let mut matches: Option<Bitset> = None;
+    for token in tokens {
+        let mut found = Bitset::new(end);
+        token.insert_phrase_ends(segment, field, &mut found)?;
         if let Some(before) = &matches {
             found.intersect(before);
         }
@@ -78,59 +81,60 @@ fn in_field(segment: &Segment, pieces: &mut [Piece], field: Field) -> Result<Roa
         }
         matches = Some(found);
     }
-    Ok(matches.map(|matches| documents_of(&matches, &begins)).unwrap_or_default())
+    Ok(matches.map(|matches| documents_with(&matches, &starts)).unwrap_or_default())
 }
 
-impl Piece<'_> {
-    fn side(&self) -> Option<Side> {
-        let side = match self.fit {
-            Fit::Starts => Side::Start,
-            Fit::Ends => Side::End,
-            Fit::Equals | Fit::Contains => return None,
+impl PhraseToken<'_> {
+    /// The kind of affix that the token is, if it is short enough for one.
+    fn affix(&self) -> Option<Affix> {
+        let affix = match self.kind {
+            MatchKind::StartsWith => Affix::Prefix,
+            MatchKind::EndsWith => Affix::Suffix,
+            MatchKind::Equals | MatchKind::Contains => return None,
         };
-        (self.text.chars().count() <= text::GRAM).then_some(side)
+        (self.text.chars().count() <= text::MAX_NGRAM).then_some(affix)
     }
 
-    /// Whether all its places are stored, in each of `fields`.
+    /// Whether its positions in each of `fields` are stored by affix.
     fn is_stored(&self, segment: &Segment, fields: &[Field]) -> Result<bool, StoreError> {
-        let Some(side) = self.side() else { return Ok(false) };
+        let Some(affix) = self.affix() else { return Ok(false) };
         for field in fields {
-            if !affixes::is_stored(segment, *field, side, self.text)? {
+            if !affixes::is_stored(segment, *field, affix, self.text)? {
                 return Ok(false);
             }
         }
         Ok(true)
     }
 
-    /// In how many documents its words are, added up; very many if that is not known.
-    fn weight(&self, field: Field) -> u64 {
-        match self.words.as_slice() {
+    /// The sum over its terms; the maximum if that is not known.
+    fn document_frequency(&self, field: Field) -> u64 {
+        match self.terms.as_slice() {
             [] => u64::MAX,
-            words => words.iter().map(|(_, reference)| u64::from(reference.weight(field))).sum(),
+            terms => terms.iter().map(|(_, reference)| u64::from(reference.document_frequency(field))).sum(),
         }
     }
 
-    /// Adds the places where the text ends if this piece of it is there.
-    fn unite(&self, segment: &Segment, field: Field, found: &mut Bits) -> Result<(), StoreError> {
-        if let Some(side) = self.side()
-            && affixes::unite(segment, field, side, self.text, found, self.after)?
+    /// Adds the positions where the phrase ends if it has this token.
+    fn insert_phrase_ends(&self, segment: &Segment, field: Field, found: &mut Bitset) -> Result<(), StoreError> {
+        if let Some(affix) = self.affix()
+            && affixes::insert_stored(segment, field, affix, self.text, found, self.distance_to_end)?
         {
             return Ok(());
         }
-        affixes::unite_words(segment, field, &self.words, found, self.after)
+        affixes::insert_terms(segment, field, &self.terms, found, self.distance_to_end)
     }
 }
 
-/// The documents that have one of the places.
-fn documents_of(places: &Bits, begins: &[u32]) -> RoaringBitmap {
+/// The documents that have one of the positions.
+fn documents_with(positions: &Bitset, starts: &[u32]) -> RoaringBitmap {
     let mut documents = Vec::new();
     let mut document = 0;
     let mut end = 0;
-    places.for_each(|place| {
-        if place >= end {
-            let rest = begins.get(document..).unwrap_or_default();
-            document += rest.iter().take_while(|begin| **begin <= place).count();
-            end = begins.get(document).copied().unwrap_or(u32::MAX);
+    positions.for_each(|position| {
+        if position >= end {
+            let rest = starts.get(document..).unwrap_or_default();
+            document += rest.iter().take_while(|start| **start <= position).count();
+            end = starts.get(document).copied().unwrap_or(u32::MAX);
             documents.extend(document.checked_sub(1).map(|document| document as u32));
         }
     });

@@ -1,7 +1,7 @@
 //! Imports: upserts, deletes, bad lines, many segments.
 
 use super::*;
-use crate::manifest::{Index, Retired};
+use crate::manifest::{Manifest, Retired};
 use bytes::Bytes;
 use kit::body::BodyError;
 use kit::store::Store as _;
@@ -79,15 +79,15 @@ fn replaced_segments_leave_nothing_behind() {
     }
     assert_eq!(total(&env), 21);
     import(&env, &[json!({"id": 1, "deleted": true})]);
-    let index: Index = serde_json::from_slice(&store.get("issue-statistics/v1/index").unwrap().unwrap()).unwrap();
+    let manifest: Manifest = serde_json::from_slice(&store.get("issue-statistics/v1/index").unwrap().unwrap()).unwrap();
     let count = |ending: &str| store.keys().iter().filter(|key| key.contains(ending)).count();
-    assert!(index.segments.len() < 10, "{index:?}");
-    assert!(!index.retired.iter().any(|retired| matches!(retired, Retired::Segment(_))), "{index:?}");
-    assert_eq!(count("/head"), index.segments.len());
-    let dead = index.segments.iter().filter(|entry| entry.dead.is_some()).count();
-    assert_eq!(count("/dead/"), dead + index.retired.len());
+    assert!(manifest.segments.len() < 10, "{manifest:?}");
+    assert!(!manifest.retired.iter().any(|retired| matches!(retired, Retired::Segment(_))), "{manifest:?}");
+    assert_eq!(count("/head"), manifest.segments.len());
+    let with_tombstones = manifest.segments.iter().filter(|info| info.tombstones.is_some()).count();
+    assert_eq!(count("/dead/"), with_tombstones + manifest.retired.len());
     for key in store.keys().iter().filter_map(|key| key.strip_prefix("issue-statistics/v1/segment/")) {
-        assert!(index.segments.iter().any(|entry| key.starts_with(&entry.id)), "{key}");
+        assert!(manifest.segments.iter().any(|info| key.starts_with(&info.id)), "{key}");
     }
 }
 

@@ -106,9 +106,9 @@ fn a_batch_that_took_too_long_is_not_taken_in() {
     let store = MemoryStore::default();
     let env = forge_on(store.clone());
     let slow = Rc::new(Timestamp::from_millis(NOW.millis() + GRACE));
-    let store_of = |env: &Env| crate::store::Store::new(env);
-    let late = store_of(&Env { clock: slow, ..env.clone() }).update_index(|index| {
-        index.note("x");
+    let store_of = |env: &Env| crate::store::IndexStore::new(env);
+    let late = store_of(&Env { clock: slow, ..env.clone() }).update_manifest(|manifest| {
+        manifest.record_change("x");
         Ok((true, ()))
     });
     assert_eq!(late, Err(kit::store::StoreError::TooLate));
