@@ -1,5 +1,5 @@
-//! What an instance keeps across requests: pages, and what was made of them. Everything is cache
-//! under a key that tells all that it was made of, so that nothing is ever stale.
+//! The cache of an instance, across requests: pages, and values made of them. The key of a value has the
+//! ids of all immutable blobs and revisions that it was made of, so that no entry is ever stale.
 
 use crate::manifest::Manifest;
 use crate::segment::SegmentHeader;
@@ -13,10 +13,10 @@ use std::cell::RefCell;
 use std::num::NonZeroUsize;
 use std::rc::Rc;
 
-/// Bytes of pages.
+/// The capacity for pages.
 const PAGE_BYTES: usize = 64 << 20;
 
-/// Bytes of sets, by their serialised size, which is about what they take in memory.
+/// The capacity for sets, by serialised size, which is about their size in memory.
 const SET_BYTES: usize = 40 << 20;
 
 const HEADERS: NonZeroUsize = NonZeroUsize::new(64).unwrap();
@@ -26,10 +26,13 @@ pub struct Cache {
     pub pages: BlobCache,
     sets: RefCell<SetCache>,
     headers: RefCell<LruCache<String, Rc<SegmentHeader>>>,
+    /// The latest manifest with its bytes.
     manifest: RefCell<(Vec<u8>, Rc<Manifest>)>,
+    /// By user, with the revision of the catalog.
     snapshots: RefCell<LruCache<u64, (String, Rc<AccessSnapshot>)>>,
 }
 
+/// An LRU that is bounded by the bytes of its entries.
 struct SetCache {
     bytes: usize,
     entries: LruCache<Vec<u8>, (usize, Rc<RoaringBitmap>)>,
@@ -50,18 +53,18 @@ impl Cache {
         })
     }
 
-    /// The manifest that these bytes are.
+    /// The manifest of these bytes; `read` parses it if it is not the cached one.
     pub fn manifest(
         &self,
         bytes: Vec<u8>,
         read: impl Fn(&[u8]) -> Result<Manifest, StoreError>,
     ) -> Result<Rc<Manifest>, StoreError> {
-        let mut known = self.manifest.borrow_mut();
-        if known.0 != bytes {
+        let mut cached = self.manifest.borrow_mut();
+        if cached.0 != bytes {
             let manifest = Rc::new(read(&bytes)?);
-            *known = (bytes, manifest);
+            *cached = (bytes, manifest);
         }
-        Ok(known.1.clone())
+        Ok(cached.1.clone())
     }
 
     pub fn header(
@@ -77,7 +80,7 @@ impl Cache {
         Ok(header)
     }
 
-    /// The set under `key`, or else what `make` makes.
+    /// The set under `key`; `make` makes it if it is not cached.
     pub fn set(
         &self,
         key: &[u8],
@@ -87,7 +90,7 @@ impl Cache {
             return Ok(set.clone());
         }
         let set = Rc::new(make()?);
-        // The map's own share, roughly.
+        // Roughly 100 bytes for the map's entry.
         let size = set.serialized_size() + key.len() + 100;
         let mut cache = self.sets.borrow_mut();
         cache.bytes += size;
@@ -101,7 +104,8 @@ impl Cache {
         Ok(set)
     }
 
-    /// What a user may see in a revision of the catalog, at the moment `now`.
+    /// The access of a user in a revision of the catalog at the time `now`; `make` makes it if it is not
+    /// cached or has expired.
     pub fn access_snapshot(
         &self,
         user_id: u64,

@@ -1,5 +1,5 @@
-//! What an issue can be found by, and how that is written as a key: a byte for the kind, then the
-//! value. Numbers are big-endian, so that the keys of one kind are in the order of their numbers.
+//! Facets: the values that issues are filtered by. The key of a facet is a byte for the kind and then the
+//! value. Numbers are big-endian, so that the keys of one kind sort by number.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,7 +8,7 @@ pub enum Facet<'a> {
     Project(u64),
     Opened,
     Confidential,
-    /// Its author was banned.
+    /// The author of the issue was banned.
     Hidden,
     Author(u64),
     Assignee(u64),
@@ -18,7 +18,7 @@ pub enum Facet<'a> {
     /// By title.
     Milestone(&'a str),
     HasMilestone,
-    /// A milestone that has a date.
+    /// Of a milestone with a start or due date.
     MilestoneDates(&'a MilestoneDates),
     Iid(u64),
     Epic(u64),
@@ -32,12 +32,13 @@ pub enum Facet<'a> {
     IterationTitle(&'a str),
     HasIteration,
     IterationDates(&'a IterationDates),
-    /// By the user who reacted, and the name.
+    /// The user who reacted, and the name of the reaction.
     Reaction(u64, &'a str),
+    /// The user who reacted.
     HasReaction(u64),
 }
 
-/// A milestone as an issue showed it.
+/// A milestone as it was in the import of an issue.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct MilestoneDates {
     pub owner: MilestoneOwner,
@@ -59,7 +60,7 @@ pub enum MilestoneOwner {
     Project(u64),
 }
 
-/// An iteration as an issue showed it.
+/// An iteration as it was in the import of an issue.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct IterationDates {
     pub id: u64,
@@ -67,13 +68,13 @@ pub struct IterationDates {
     pub due: String,
 }
 
-/// The kinds whose facets are looked through.
+/// The kinds whose facets are enumerated.
 pub const PROJECT_KIND: u8 = 1;
 pub const MILESTONE_DATES_KIND: u8 = 12;
 pub const ITERATION_DATES_KIND: u8 = 23;
 
 impl Facet<'_> {
-    /// Puts the key in position of what is in `key`.
+    /// Replaces the content of `key`.
     pub fn write_key(&self, key: &mut Vec<u8>) {
         key.clear();
         let (kind, number, text): (u8, Option<u64>, &str) = match self {
@@ -119,17 +120,17 @@ impl Facet<'_> {
 
 fn write_json_key(key: &mut Vec<u8>, kind: u8, value: &impl Serialize) {
     key.push(kind);
-    // Structs of texts and numbers can always be written, and memory does not fail.
+    // Writing texts and numbers to memory cannot fail.
     let _ = serde_json::to_writer(key, value);
 }
 
-/// The project of a [`Facet::Project`]'s key.
+/// The project if this is the key of a [`Facet::Project`].
 pub fn project_id_of(key: &[u8]) -> Option<u64> {
     let number = key.strip_prefix(&[PROJECT_KIND])?;
     Some(u64::from_be_bytes(number.try_into().ok()?))
 }
 
-/// The value of a key of one of the kinds that are JSON.
+/// The value if this is a key of the JSON kind `kind`.
 pub fn json_value<'a, T: Deserialize<'a>>(key: &'a [u8], kind: u8) -> Option<T> {
     serde_json::from_slice(key.strip_prefix(&[kind])?).ok()
 }
@@ -189,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn projects_are_in_the_order_of_their_numbers() {
+    fn project_keys_sort_by_number() {
         assert!(Facet::Project(255).key() < Facet::Project(256).key());
     }
 }

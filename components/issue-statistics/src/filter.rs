@@ -1,47 +1,51 @@
-//! NegatableFilters as the index knows them: terms, of which an issue has some or has none.
+//! The filters of a query, in terms of the index: facets, ranges of time and substrings.
 
 use crate::facet::Facet;
 use crate::parameters::{MilestoneFilter, NegatableFilters, Parameters, Scope, TimeRange, UserSelector, ValueFilter};
 use crate::segment::Field;
 
-/// What an issue has to satisfy; all of a list at once.
+/// A condition. An issue has to match all filters of a query.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Filter {
-    /// It has one of these terms, or more, by their keys.
+    /// The issue has at least one of these facets, by their keys.
     AnyOf(Vec<Vec<u8>>),
-    /// It has none of them.
+    /// The issue has none of these facets.
     NoneOf(Vec<Vec<u8>>),
+    /// Depends on today's date; [`crate::count`] replaces it by facets.
     MilestoneDates {
         milestone: MilestoneFilter,
         negated: bool,
     },
+    /// Likewise.
     CurrentIteration {
         negated: bool,
     },
     Created(TimeRange),
     Updated(TimeRange),
+    /// One of the fields contains the folded text.
     Contains {
         text: String,
         fields: Vec<Field>,
     },
-    /// No issue does.
+    /// No issue matches.
     MatchNone,
 }
 
-/// What usernames and handles mean.
+/// Looks up users by name.
 pub trait UserResolver {
     type Error;
 
-    /// The ids of the user, or of the group's members; nobody if there is no such user.
+    /// The id of the user with this username, or those of the members of the group with this handle;
+    /// empty if there is neither.
     fn user_ids(&self, name: &str) -> Result<Vec<u64>, Self::Error>;
 }
 
-/// The filters of a question that the user `me` asks. `below`: of a group or project, where the
-/// same label twice is no label.
+/// The filters of a request of the user `me`. `in_namespace`: of a group or project, where the
+/// reference service matches no issue if a label is given twice.
 pub fn resolve<P: UserResolver>(
     parameters: &Parameters,
     me: u64,
-    below: bool,
+    in_namespace: bool,
     users: &P,
 ) -> Result<Vec<Filter>, P::Error> {
     let mut all = Vec::new();
@@ -50,14 +54,14 @@ pub fn resolve<P: UserResolver>(
         Scope::CreatedByMe => all.push(with(Facet::Author(me))),
         Scope::AssignedToMe => all.push(with(Facet::Assignee(me))),
     }
-    let repeated = |labels: &[String]| {
-        labels.iter().enumerate().any(|(at, label)| labels.iter().skip(at + 1).any(|other| other == label))
+    let has_duplicate = |labels: &[String]| {
+        labels.iter().enumerate().any(|(index, label)| labels.iter().skip(index + 1).any(|other| other == label))
     };
-    let has_wildcard = |word: &str| parameters.include.labels.iter().any(|label| label.eq_ignore_ascii_case(word));
+    let has_wildcard = |name: &str| parameters.include.labels.iter().any(|label| label.eq_ignore_ascii_case(name));
     match () {
         () if has_wildcard("none") => all.push(without(Facet::HasLabel)),
         () if has_wildcard("any") => all.push(with(Facet::HasLabel)),
-        () if below && repeated(&parameters.include.labels) => all.push(Filter::MatchNone),
+        () if in_namespace && has_duplicate(&parameters.include.labels) => all.push(Filter::MatchNone),
         () => all.extend(parameters.include.labels.iter().map(|label| with(Facet::Label(label)))),
     }
     add_included(&parameters.include, users, &mut all)?;
@@ -95,7 +99,7 @@ fn add_included<P: UserResolver>(include: &NegatableFilters, users: &P, all: &mu
         Some(MilestoneFilter::None) => all.push(without(Facet::HasMilestone)),
         Some(MilestoneFilter::Any) => all.push(with(Facet::HasMilestone)),
         Some(MilestoneFilter::Title(title)) => all.push(with(Facet::Milestone(title))),
-        Some(wildcard) => all.push(Filter::MilestoneDates { milestone: wildcard.clone(), negated: false }),
+        Some(by_date) => all.push(Filter::MilestoneDates { milestone: by_date.clone(), negated: false }),
     }
     if let Some(iids) = &include.iids {
         all.push(Filter::AnyOf(iids.iter().map(|iid| Facet::Iid(*iid).key()).collect()));
@@ -126,7 +130,7 @@ fn add_excluded<P: UserResolver>(exclude: &NegatableFilters, users: &P, all: &mu
         Some(MilestoneFilter::None) => all.push(with(Facet::HasMilestone)),
         Some(MilestoneFilter::Any) => all.push(without(Facet::HasMilestone)),
         Some(MilestoneFilter::Title(title)) => all.push(without(Facet::Milestone(title))),
-        Some(wildcard) => all.push(Filter::MilestoneDates { milestone: wildcard.clone(), negated: true }),
+        Some(by_date) => all.push(Filter::MilestoneDates { milestone: by_date.clone(), negated: true }),
     }
     if let Some(iids) = &exclude.iids {
         all.push(Filter::NoneOf(iids.iter().map(|iid| Facet::Iid(*iid).key()).collect()));
@@ -163,24 +167,24 @@ fn facet_keys(ids: Vec<u64>, facet: fn(u64) -> Facet<'static>) -> Vec<Vec<u8>> {
     ids.into_iter().map(|id| facet(id).key()).collect()
 }
 
-/// `any` is the facet that tells that there is a value.
-fn included<'a, T>(choice: &'a ValueFilter<T>, any: Facet<'a>, facet: impl Fn(&'a T) -> Facet<'a>) -> Filter {
-    match choice {
+/// `any` is the facet of all issues that have a value.
+fn included<'a, T>(filter: &'a ValueFilter<T>, any: Facet<'a>, facet: impl Fn(&'a T) -> Facet<'a>) -> Filter {
+    match filter {
         ValueFilter::None => without(any),
         ValueFilter::Any | ValueFilter::Current => with(any),
         ValueFilter::Is(value) => with(facet(value)),
     }
 }
 
-fn excluded<'a, T>(choice: &'a ValueFilter<T>, any: Facet<'a>, facet: impl Fn(&'a T) -> Facet<'a>) -> Filter {
-    match included(choice, any, facet) {
+fn excluded<'a, T>(filter: &'a ValueFilter<T>, any: Facet<'a>, facet: impl Fn(&'a T) -> Facet<'a>) -> Filter {
+    match included(filter, any, facet) {
         Filter::AnyOf(keys) => Filter::NoneOf(keys),
         Filter::NoneOf(keys) => Filter::AnyOf(keys),
         other => other,
     }
 }
 
-/// Nothing has a add_excluded id; nothing has this one either.
+/// No issue has a negative id; none has the id `u64::MAX` either.
 fn unsigned_id(id: i64) -> u64 {
     u64::try_from(id).unwrap_or(u64::MAX)
 }

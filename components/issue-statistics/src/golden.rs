@@ -35,7 +35,7 @@ fn path() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("golden/v1/index.json")
 }
 
-fn written() -> BTreeMap<String, Value> {
+fn build() -> BTreeMap<String, Value> {
     let memory = MemoryStore::default();
     let env = env(memory.clone(), &[]);
     for lines in [&ISSUES[..3], &ISSUES[3..]] {
@@ -56,9 +56,9 @@ fn golden() -> BTreeMap<String, Value> {
 fn the_same_issues_make_the_same_bytes() {
     if std::env::var_os("GOLDEN").is_some() {
         std::fs::create_dir_all(path().parent().unwrap()).unwrap();
-        std::fs::write(path(), serde_json::to_string_pretty(&written()).unwrap() + "\n").unwrap();
+        std::fs::write(path(), serde_json::to_string_pretty(&build()).unwrap() + "\n").unwrap();
     }
-    assert_eq!(written(), golden());
+    assert_eq!(build(), golden());
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The import: lines out of a stream of chunks, collected into batches.
+//! The import: lines of the request body, collected into batches.
 
 use crate::index_writer;
 use crate::issue;
@@ -7,18 +7,17 @@ use crate::store::IndexStore;
 use kit::ndjson::{ImportReport, LineReader};
 use kit::{Body, Env, Error};
 
-/// The longest line, in bytes.
+/// The longest line that is accepted, in bytes.
 const MAX_LINE: usize = 4 << 20;
 
-/// Applies every line of `body`, batch by batch. A bad line changes nothing and the others are
-/// applied. If the body breaks off or storage fails, the batches before stay, and the import is to
-/// be repeated.
+/// Applies every line of `body`, batch by batch. An invalid line is reported and skipped. If the body
+/// breaks off or storage fails, earlier batches stay applied, and the client repeats the import.
 pub async fn run(env: &Env, body: Body) -> Result<ImportReport, Error> {
     let mut import = Import { env: env.clone(), report: ImportReport::default(), batch: SegmentBuilder::default() };
     let mut lines = LineReader::new(body, MAX_LINE);
     while let Some(line) = lines.next().await? {
         match line.text {
-            Ok(text) => import.line(line.number, &text)?,
+            Ok(text) => import.add_line(line.number, &text)?,
             Err(too_long) => import.report.failed(line.number, too_long),
         }
     }
@@ -33,11 +32,11 @@ struct Import {
 }
 
 impl Import {
-    fn line(&mut self, number: u64, line: &[u8]) -> Result<(), Error> {
+    fn add_line(&mut self, number: u64, line: &[u8]) -> Result<(), Error> {
         let change = match issue::parse(line) {
             Ok(change) => change,
-            Err(why) => {
-                self.report.failed(number, why);
+            Err(error) => {
+                self.report.failed(number, error);
                 return Ok(());
             }
         };

@@ -1,5 +1,4 @@
-//! An issue as a line of an import tells it: the reference service's own entity, in which fields
-//! that are not known are ignored.
+//! A line of an import: an issue in the form of the reference service's API. Unknown fields are ignored.
 
 mod facets;
 mod json_text;
@@ -9,11 +8,11 @@ use kit::Timestamp;
 use serde::Deserialize;
 use std::borrow::Cow;
 
-/// What a line asks for.
+/// The change that a line makes.
 #[derive(Debug)]
 pub enum Change<'a> {
     Upsert(Box<Issue<'a>>),
-    /// Forget the issue with this id, if it is known.
+    /// By the id of an issue, which the index may not have.
     Delete(u64),
 }
 
@@ -27,7 +26,7 @@ pub struct Issue<'a> {
     record: IssueRecord<'a>,
 }
 
-/// Why a line is not applied.
+/// Why a line is refused. The text is part of the report of an import.
 #[derive(Debug, PartialEq, Eq)]
 pub enum IssueError {
     NotAnObject,
@@ -52,13 +51,13 @@ impl std::fmt::Display for IssueError {
 impl From<serde_json::Error> for IssueError {
     fn from(error: serde_json::Error) -> Self {
         let text = error.to_string();
-        // To the parser each line is line 1, which would only confuse.
-        let position = format!(" at line {} column {}", error.line(), error.column());
-        IssueError::Json(format!("{} (column {})", text.strip_suffix(&position).unwrap_or(&text), error.column()))
+        // The parser sees each line alone and calls it line 1; the report has the true number.
+        let suffix = format!(" at line {} column {}", error.line(), error.column());
+        IssueError::Json(format!("{} (column {})", text.strip_suffix(&suffix).unwrap_or(&text), error.column()))
     }
 }
 
-/// The line as it is written.
+/// The fields of a line.
 #[derive(Debug, Deserialize)]
 struct IssueRecord<'a> {
     #[serde(borrow, default)]
@@ -95,10 +94,10 @@ struct IssueRecord<'a> {
     hidden: Option<bool>,
     #[serde(borrow, default)]
     issue_type: Option<JsonText<'a>>,
-    /// The same in capital letters; entities have both.
+    /// The same in capital letters; the API returns both.
     #[serde(borrow, default, rename = "type")]
     work_item_type: Option<JsonText<'a>>,
-    epic: Option<IdOnly>,
+    epic: Option<ById>,
     epic_id: Option<u64>,
     weight: Option<i64>,
     #[serde(borrow, default)]
@@ -110,7 +109,7 @@ struct IssueRecord<'a> {
 }
 
 #[derive(Debug, Deserialize)]
-struct IdOnly {
+struct ById {
     id: u64,
 }
 
@@ -151,16 +150,17 @@ struct Iteration<'a> {
 struct Reaction<'a> {
     #[serde(borrow)]
     name: Cow<'a, str>,
-    user: IdOnly,
+    user: ById,
 }
 
-/// The types of work items that are issues. Others are known, and never counted.
+/// The types of work items that are issues, in lower case.
 const COUNTED_TYPES: [&str; 6] = ["issue", "incident", "test_case", "requirement", "task", "ticket"];
+/// The known types that are not.
 const UNCOUNTED_TYPES: [&str; 3] = ["epic", "objective", "key_result"];
 
-/// Reads a line.
+/// Parses and checks a line.
 pub fn parse(line: &[u8]) -> Result<Change<'_>, IssueError> {
-    // An array would also do as a struct's fields in order.
+    // Serde would take an array as the fields in order.
     if !line.trim_ascii_start().starts_with(b"{") {
         return Err(IssueError::NotAnObject);
     }
@@ -195,8 +195,8 @@ fn invalid(field: &'static str, value: &str) -> IssueError {
 
 fn is_counted_type(issue_type: Option<&str>) -> Result<bool, IssueError> {
     let Some(given) = issue_type else { return Ok(true) };
-    let known = |names: &[&str]| names.iter().any(|name| name.eq_ignore_ascii_case(given));
-    match (known(&COUNTED_TYPES), known(&UNCOUNTED_TYPES)) {
+    let is_one_of = |names: &[&str]| names.iter().any(|name| name.eq_ignore_ascii_case(given));
+    match (is_one_of(&COUNTED_TYPES), is_one_of(&UNCOUNTED_TYPES)) {
         (true, _) => Ok(true),
         (_, true) => Ok(false),
         _ => Err(invalid("issue_type", given)),

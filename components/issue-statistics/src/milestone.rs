@@ -1,11 +1,10 @@
-//! Milestones and iterations by their dates. Dates are `YYYY-MM-DD`, which sorts as time does.
+//! Milestones and iterations by date. Dates are `YYYY-MM-DD`, which sorts as time does.
 
 use crate::facet::{IterationDates, MilestoneDates, MilestoneOwner};
 use crate::parameters::MilestoneFilter;
 use std::collections::BTreeMap;
 
-/// Those of the milestones that a word means today: the rules that the reference service keeps for
-/// this interface.
+/// The milestones that the filter selects today, by the rules of the reference service:
 ///
 /// - started: open, and it starts today or earlier
 /// - upcoming: of each group or project the open one that is due next, after today
@@ -35,7 +34,7 @@ pub fn select_by_dates<'a>(
                     *known = milestone;
                 }
             }
-            // The same milestone may have been shown in more than one way.
+            // Issues may have been imported with different dates of the same milestone.
             let is_next = |milestone: &MilestoneDates| {
                 next.get(&milestone.owner)
                     .is_some_and(|next| (next.id, &next.title) == (milestone.id, &milestone.title))
@@ -50,7 +49,6 @@ fn due_order(milestone: &MilestoneDates) -> (&Option<String>, Option<u64>, &str)
     (&milestone.due, milestone.id, &milestone.title)
 }
 
-/// Whether an iteration is going on.
 pub fn is_current(iteration: &IterationDates, today: &str) -> bool {
     *iteration.start <= *today && *today <= *iteration.due
 }
@@ -78,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_about_today() {
+    fn filters_by_date_depend_on_today() {
         assert_eq!(ids(MilestoneFilter::Started, false), [1, 6]);
         assert_eq!(ids(MilestoneFilter::Started, true), [2, 4]);
         assert_eq!(ids(MilestoneFilter::Upcoming, false), [1, 4], "one for each group and project");

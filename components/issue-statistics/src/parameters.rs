@@ -1,4 +1,4 @@
-//! The parameters of a question: their names, forms and faults, for all three endpoints.
+//! The query parameters of the three endpoints that count: names, forms and error texts.
 
 mod search_text;
 mod value_filter;
@@ -11,12 +11,14 @@ use directory::setting::License;
 use kit::params::{Params, Validation};
 use kit::{Error, Timestamp};
 
-/// A question, before anything was looked up.
+/// The parameters as they were given: no name was looked up yet.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Parameters {
     pub scope: Scope,
     pub include: NegatableFilters,
+    /// The filters in `not[…]`.
     pub exclude: NegatableFilters,
+    /// Folded texts; an issue has to contain all of them.
     pub search: Vec<String>,
     pub fields: Vec<Field>,
     pub reaction: Option<ValueFilter<String>>,
@@ -43,7 +45,7 @@ pub struct NegatableFilters {
     pub iids: Option<Vec<u64>>,
     pub author: Option<UserSelector>,
     pub assignee_id: Option<ValueFilter<i64>>,
-    /// The issue is assigned to all of them.
+    /// Usernames; the issue has to be assigned to all of them.
     pub assignees: Vec<String>,
     pub weight: Option<ValueFilter<i64>>,
     pub iteration: Option<ValueFilter<i64>>,
@@ -57,7 +59,7 @@ pub enum UserSelector {
     Name(String),
 }
 
-/// Both ends included.
+/// Both ends are included; `None` is an open end.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TimeRange {
     pub from: Option<Timestamp>,
@@ -70,10 +72,10 @@ impl TimeRange {
     }
 }
 
-const SCOPES: [&str; 3] = ["created_by_me", "assigned_to_me", "all"];
-const SCOPES_BELOW: [&str; 5] = ["created-by-me", "assigned-to-me", "created_by_me", "assigned_to_me", "all"];
+const INSTANCE_SCOPES: [&str; 3] = ["created_by_me", "assigned_to_me", "all"];
+const NAMESPACE_SCOPES: [&str; 5] = ["created-by-me", "assigned-to-me", "created_by_me", "assigned_to_me", "all"];
 
-/// Reads and checks every parameter; 400 with all faults.
+/// Reads and checks every parameter; 400 with the errors of all of them.
 pub fn read(params: &Params, level: &Level, license: License) -> Result<Parameters, Error> {
     let checks = Validation::new(params);
     let licensed = license >= License::Premium;
@@ -88,7 +90,7 @@ pub fn read(params: &Params, level: &Level, license: License) -> Result<Paramete
         updated: TimeRange { from: checks.datetime("updated_after"), to: checks.datetime("updated_before") },
         epic: licensed.then(|| value_filter::number(params, &checks, "epic_id", "")).flatten(),
         health: (license >= License::Ultimate).then(|| value_filter::health(params, &checks)).flatten(),
-        exclude: negated(params, &checks, licensed),
+        exclude: excluded(params, &checks, licensed),
     };
     checks.finish()?;
     Ok(parameters)
@@ -96,8 +98,8 @@ pub fn read(params: &Params, level: &Level, license: License) -> Result<Paramete
 
 fn scope(checks: &Validation, level: &Level) -> Scope {
     let (allowed, default) = match level {
-        Level::Instance => (&SCOPES[..], Scope::CreatedByMe),
-        Level::Group(_) | Level::Project(_) => (&SCOPES_BELOW[..], Scope::All),
+        Level::Instance => (&INSTANCE_SCOPES[..], Scope::CreatedByMe),
+        Level::Group(_) | Level::Project(_) => (&NAMESPACE_SCOPES[..], Scope::All),
     };
     match checks.one_of("scope", allowed) {
         None => default,
@@ -107,7 +109,7 @@ fn scope(checks: &Validation, level: &Level) -> Scope {
     }
 }
 
-/// Unknown names are dropped; both if none is left.
+/// Unknown names are ignored; both fields if no name is known.
 fn fields(given: Option<&str>) -> Vec<Field> {
     let mut fields: Vec<Field> = given
         .into_iter()
@@ -123,7 +125,7 @@ fn fields(given: Option<&str>) -> Vec<Field> {
     if fields.is_empty() { crate::segment::FIELDS.to_vec() } else { fields }
 }
 
-fn negated(params: &Params, checks: &Validation, licensed: bool) -> NegatableFilters {
+fn excluded(params: &Params, checks: &Validation, licensed: bool) -> NegatableFilters {
     if params.text("not").is_some() || params.list("not[]").is_some_and(|list| !list.is_empty()) {
         checks.reject("not is invalid");
         return NegatableFilters::default();
@@ -131,9 +133,9 @@ fn negated(params: &Params, checks: &Validation, licensed: bool) -> NegatableFil
     filters(&params.below("not"), checks, "not", licensed)
 }
 
-/// The filters of `params`; those below `not` are told by their full names in faults.
+/// `outer` is `not` or empty. Error texts have the full name, as `not[labels]`.
 fn filters(params: &Params, checks: &Validation, outer: &str, licensed: bool) -> NegatableFilters {
-    let one_of = |names: [&str; 2]| {
+    let check_exclusive = |names: [&str; 2]| {
         if names.iter().all(|name| params.has(name)) {
             let names = names.map(|name| value_filter::full_name(outer, name));
             checks.reject(format!("{} are mutually exclusive", names.join(", ")));
@@ -145,7 +147,7 @@ fn filters(params: &Params, checks: &Validation, outer: &str, licensed: bool) ->
         labels: texts("labels"),
         milestone: value_filter::milestone(params, checks, outer),
         iids: params.list("iids").filter(|list| !list.is_empty()).map(|list| {
-            // What is no number is 0, which no issue has.
+            // No issue has the iid 0.
             list.into_iter().map(|iid| iid.parse().unwrap_or(0)).collect()
         }),
         author: value_filter::integer(params, checks, "author_id", outer)
@@ -153,7 +155,7 @@ fn filters(params: &Params, checks: &Validation, outer: &str, licensed: bool) ->
             .or_else(|| params.text("author_username").map(|name| UserSelector::Name(name.to_owned()))),
         assignee_id: match outer {
             "" => value_filter::number(params, checks, "assignee_id", outer),
-            // Negated it is a plain number.
+            // `not[assignee_id]` takes no wildcards.
             _ => value_filter::integer(params, checks, "assignee_id", outer).map(ValueFilter::Is),
         },
         assignees: texts("assignee_username"),
@@ -166,11 +168,11 @@ fn filters(params: &Params, checks: &Validation, outer: &str, licensed: bool) ->
         let (found, given) = (filters.assignees.len(), filters.assignees.join(", "));
         checks.reject(format!("{name} allows one value, but found {found}: {given}"));
     }
-    one_of(["milestone_id", "milestone"]);
-    one_of(["author_id", "author_username"]);
-    one_of(["assignee_id", "assignee_username"]);
+    check_exclusive(["milestone_id", "milestone"]);
+    check_exclusive(["author_id", "author_username"]);
+    check_exclusive(["assignee_id", "assignee_username"]);
     if licensed {
-        one_of(["iteration_id", "iteration_title"]);
+        check_exclusive(["iteration_id", "iteration_title"]);
     }
     filters
 }

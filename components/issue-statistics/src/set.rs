@@ -96,7 +96,7 @@ impl Bitset {
         Bitset(vec![0; (end as usize).div_ceil(64)])
     }
 
-    /// Ignores a number that is not below the bound.
+    /// Numbers beyond the bound, rounded up to a multiple of 64, are ignored.
     #[inline]
     pub fn insert(&mut self, number: u32) {
         if let Some(word) = self.0.get_mut((number / 64) as usize) {

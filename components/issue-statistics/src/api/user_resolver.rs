@@ -1,4 +1,4 @@
-//! Whom a username or the handle of a group means.
+//! Looks up usernames and handles of groups in the directory.
 
 use crate::filter::UserResolver;
 use directory::caller::Caller;
@@ -8,7 +8,7 @@ use directory::{access, namespace, user};
 use kit::Env;
 use kit::store::StoreError;
 
-/// At most so many members of a group are meant by its handle, as in the reference service.
+/// A handle stands for at most so many members of a group, as in the reference service.
 const MAX_MEMBERS: usize = 100;
 
 pub struct DirectoryUsers<'a> {
@@ -36,7 +36,7 @@ impl UserResolver for DirectoryUsers<'_> {
                 ids.truncate(MAX_MEMBERS);
                 Ok(ids)
             }
-            // The handle of a user may be written with the sign as well.
+            // A username may have the sign, too.
             _ => Ok(user::by_username(self.env, handle)?.map(|user| user.id).into_iter().collect()),
         }
     }

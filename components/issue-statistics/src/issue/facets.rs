@@ -1,10 +1,10 @@
-//! What an issue can be found by.
+//! The facets of an issue.
 
 use super::{Issue, User};
 use crate::facet::{Facet, IterationDates, MilestoneDates, MilestoneOwner};
 
 impl Issue<'_> {
-    /// Calls `each` for every facet of this issue; the same one may come twice.
+    /// Calls `each` for every facet of this issue. A facet may come twice.
     pub fn facets(&self, mut each: impl FnMut(Facet)) {
         let record = &self.record;
         let project_id = record.project_id.unwrap_or_default();
@@ -15,14 +15,14 @@ impl Issue<'_> {
         if record.confidential == Some(true) {
             each(Facet::Confidential);
         }
-        let banned = |user: &User| user.state.as_deref() == Some("banned");
-        if record.hidden == Some(true) || record.author.as_ref().is_some_and(banned) {
+        let is_banned = |user: &User| user.state.as_deref() == Some("banned");
+        if record.hidden == Some(true) || record.author.as_ref().is_some_and(is_banned) {
             each(Facet::Hidden);
         }
         if let Some(author) = record.author.as_ref().map(|author| author.id).or(record.author_id) {
             each(Facet::Author(author));
         }
-        // Entities have both; the list is the newer form.
+        // The API returns both; the list is the newer form.
         match &record.assignees {
             Some(assignees) => assignee_facets(assignees, &mut each),
             None => assignee_facets(record.assignee.as_slice(), &mut each),

@@ -1,12 +1,11 @@
-//! Values of fields that come in more than one form.
+//! Texts in JSON that are borrowed from the line if they have no escapes.
 
 use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, Visitor};
 use std::borrow::Cow;
 use std::fmt;
 use std::ops::Deref;
 
-/// A text that is borrowed from the line wherever it can be. Inside an `Option`, serde would copy a
-/// plain `Cow`.
+/// A text. Serde would copy a plain `Cow` inside an `Option`.
 #[derive(Debug)]
 pub struct JsonText<'a>(pub Cow<'a, str>);
 
@@ -24,7 +23,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for JsonText<'a> {
     }
 }
 
-/// A label: its name, or an object that has it.
+/// The name of a label: a text, or an object with a name.
 #[derive(Debug)]
 pub struct LabelName<'a>(pub Cow<'a, str>);
 

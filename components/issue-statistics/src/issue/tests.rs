@@ -83,7 +83,7 @@ fn planning_fields() {
 }
 
 #[test]
-fn what_is_no_issue_any_more_is_removed() {
+fn deleted_and_uncounted_issues_are_deletes() {
     for line in [
         r#"{"kind":"issue","id":5,"deleted":true}"#,
         r#"{"id":5,"project_id":1,"issue_type":"epic"}"#,
@@ -94,7 +94,7 @@ fn what_is_no_issue_any_more_is_removed() {
 }
 
 #[test]
-fn what_is_wrong_is_named() {
+fn each_error_has_its_text() {
     for (line, message) in [
         ("[1]", "the line is not a JSON object"),
         (r#"{"id":1,"project_id":2,"kind":"user"}"#, "kind `user` is not issue"),

@@ -1,9 +1,10 @@
-//! The parameter `search`: which texts have to be found.
+//! The parameter `search`.
 
 use crate::text;
 
-/// The folded texts of a search. White space separates them; what is between double quotes, with
-/// white space or an end around these, is one text. White space at its ends does not count.
+/// The folded texts that an issue has to contain. White space separates them. A text in double quotes
+/// may have white space inside, if the quotes are at the ends of `search` or beside white space; white
+/// space at the ends of the text is ignored.
 pub fn substrings(search: &str) -> Vec<String> {
     let mut substrings = Vec::new();
     let mut rest = search.trim_start();
@@ -21,7 +22,7 @@ pub fn substrings(search: &str) -> Vec<String> {
     substrings
 }
 
-/// What is between the quotes that `text` begins with, and what comes after them.
+/// The text between the quotes that `text` begins with, and the rest.
 fn quoted(text: &str) -> Option<(&str, &str)> {
     let (inside, after) = text.strip_prefix('"')?.split_once('"')?;
     let is_quoted = !inside.is_empty() && (after.is_empty() || after.starts_with(char::is_whitespace));

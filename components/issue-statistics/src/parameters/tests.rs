@@ -25,7 +25,7 @@ fn the_scope_depends_on_the_endpoint() {
 }
 
 #[test]
-fn each_fault_has_its_text() {
+fn each_error_has_its_text() {
     for (query, text) in [
         ("author_id=x", "author_id is invalid"),
         ("author_id=1&author_username=a", "author_id, author_username are mutually exclusive"),
@@ -69,7 +69,7 @@ fn without_a_license_its_parameters_are_unknown() {
 }
 
 #[test]
-fn words_among_values() {
+fn wildcards() {
     let parameters = instance(
         "assignee_id=nOnE&epic_id=ANY&weight=0&health_status=At_Risk&iteration_id=Current&my_reaction_emoji=any",
     )
@@ -97,7 +97,7 @@ fn words_among_values() {
 }
 
 #[test]
-fn lists_and_what_is_ignored() {
+fn lists_and_ignored_values() {
     let parameters = instance("labels=a,+b&iids[]=1&iids[]=x,3&state=nonsense&order_by=x&in=title,comments").unwrap();
     assert_eq!(parameters.include.labels, ["a", "b"]);
     assert_eq!(parameters.include.iids, Some(vec![1, 0, 3]));

@@ -1,21 +1,21 @@
-//! Values that are something, or say that there is none or any.
+//! Parameters that are a value or a wildcard: none, any, and some others.
 
 use kit::params::{Params, Validation};
 
-/// A value, or whether there is one at all.
+/// A filter by one value, or by whether there is a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ValueFilter<T> {
     None,
     Any,
-    /// Of iterations: the one that is going on.
+    /// For iterations only: the iteration that is going on.
     Current,
     Is(T),
 }
 
 impl ValueFilter<String> {
-    /// `None` and `Any` in any letter case; else the text itself.
+    /// The wildcards `none` and `any` in any letter case, or a value.
     pub fn text(text: &str) -> Self {
-        match wildcard(text) {
+        match parse_wildcard(text) {
             Some(Wildcard::None) => ValueFilter::None,
             Some(Wildcard::Any) => ValueFilter::Any,
             None => ValueFilter::Is(text.to_owned()),
@@ -37,7 +37,7 @@ enum Wildcard {
     Any,
 }
 
-fn wildcard(text: &str) -> Option<Wildcard> {
+fn parse_wildcard(text: &str) -> Option<Wildcard> {
     match text {
         text if text.eq_ignore_ascii_case("none") => Some(Wildcard::None),
         text if text.eq_ignore_ascii_case("any") => Some(Wildcard::Any),
@@ -61,7 +61,7 @@ pub fn integer(params: &Params, checks: &Validation, name: &str, outer: &str) ->
 /// An integer, `none` or `any`.
 pub fn number(params: &Params, checks: &Validation, name: &str, outer: &str) -> Option<ValueFilter<i64>> {
     let text = params.text(name)?.trim();
-    match wildcard(text) {
+    match parse_wildcard(text) {
         Some(Wildcard::None) => return Some(ValueFilter::None),
         Some(Wildcard::Any) => return Some(ValueFilter::Any),
         None => {}
@@ -94,7 +94,7 @@ pub fn health(params: &Params, checks: &Validation) -> Option<ValueFilter<String
     }
 }
 
-/// By a word of `milestone_id`, or by title or one of its words of `milestone`.
+/// A wildcard in `milestone_id`, or a title or wildcard in `milestone`.
 pub fn milestone(params: &Params, checks: &Validation, outer: &str) -> Option<MilestoneFilter> {
     let by_id = params.text("milestone_id").and_then(|text| {
         let filter = match text {
@@ -113,14 +113,14 @@ pub fn milestone(params: &Params, checks: &Validation, outer: &str) -> Option<Mi
     by_id.or_else(by_title)
 }
 
-/// `None` and `Any` are titles like others where the filter is negated.
+/// In `not[milestone]`, `None` and `Any` are titles like others.
 fn milestone_by_title(title: &str, accepts_wildcards: bool) -> MilestoneFilter {
     match title {
         "#upcoming" => MilestoneFilter::Upcoming,
         "#started" => MilestoneFilter::Started,
         "No Milestone" if accepts_wildcards => MilestoneFilter::None,
         "Any Milestone" if accepts_wildcards => MilestoneFilter::Any,
-        title => match wildcard(title).filter(|_| accepts_wildcards) {
+        title => match parse_wildcard(title).filter(|_| accepts_wildcards) {
             Some(Wildcard::None) => MilestoneFilter::None,
             Some(Wildcard::Any) => MilestoneFilter::Any,
             None => MilestoneFilter::Title(title.to_owned()),
