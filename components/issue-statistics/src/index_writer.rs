@@ -109,7 +109,7 @@ fn merge_once(store: &IndexStore) -> Result<bool, StoreError> {
         for info in manifest.segments.iter().skip(first).take(ids.len()) {
             // Imports may have superseded more documents during the merge.
             if let Some(input) = inputs.iter().find(|input| input.segment.id == info.id) {
-                tombstones.extend(tombstones_of(store, info)?.iter().filter_map(|document| input.renumbered(document)));
+                tombstones.extend(tombstones_of(store, info)?.iter().filter_map(|document| input.new_number(document)));
             }
         }
         let tombstones = (!tombstones.is_empty()).then(|| save_tombstones(store, &tombstones)).transpose()?;

@@ -29,9 +29,9 @@ pub fn select_by_dates<'a>(
             let coming: Vec<&MilestoneDates> = open.filter(|milestone| due(milestone, false)).collect();
             let mut next: BTreeMap<MilestoneOwner, &MilestoneDates> = BTreeMap::new();
             for milestone in &coming {
-                let known = next.entry(milestone.owner).or_insert(milestone);
-                if due_order(milestone) < due_order(known) {
-                    *known = milestone;
+                let earliest = next.entry(milestone.owner).or_insert(milestone);
+                if due_order(milestone) < due_order(earliest) {
+                    *earliest = milestone;
                 }
             }
             // Issues may have been imported with different dates of the same milestone.

@@ -155,7 +155,7 @@ impl Bitset {
         }
     }
 
-    /// Chunks of `size` numbers, each renumbered from 0; `size` is a multiple of 64.
+    /// Chunks of `size` numbers, each new_number from 0; `size` is a multiple of 64.
     pub fn chunks(&self, size: u32) -> impl Iterator<Item = Bitset> {
         self.0.chunks((size / 64).max(1) as usize).map(|words| Bitset(words.to_vec()))
     }

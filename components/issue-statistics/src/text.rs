@@ -1,7 +1,7 @@
 //! Text analysis: case folding, tokens and n-grams.
 //!
 //! Case is folded character by character with Unicode's full lower-case mapping, and the final sigma
-//! counts as a sigma, so that a match does not depend on its place in a word: `İ` is `i` with a dot
+//! counts as a sigma, so that a match does not depend on where it is in a word: `İ` is `i` with a dot
 //! above, `ß` stays `ß`.
 //!
 //! White space is Unicode's. Words and runs of white space are both tokens, except that a single space
@@ -48,18 +48,18 @@ pub fn tokens<'a>(text: &'a str, mut each: impl FnMut(&'a str)) {
     }
 }
 
-/// Splits before the first character that `ends`.
-fn split_before(text: &str, ends: impl Fn(char) -> bool) -> (&str, &str) {
+/// Splits before the first character for which `is_end` holds.
+fn split_before(text: &str, is_end: impl Fn(char) -> bool) -> (&str, &str) {
     let mut end = 0;
     let bytes = text.as_bytes();
     while let Some(byte) = bytes.get(end).filter(|byte| byte.is_ascii()) {
-        if ends(char::from(*byte)) {
+        if is_end(char::from(*byte)) {
             return text.split_at_checked(end).unwrap_or((text, ""));
         }
         end += 1;
     }
     let Some((before, rest)) = text.split_at_checked(end) else { return (text, "") };
-    match rest.find(ends) {
+    match rest.find(is_end) {
         Some(at) => text.split_at_checked(before.len() + at).unwrap_or((text, "")),
         None => (text, ""),
     }
@@ -77,9 +77,9 @@ pub type Ngram = u64;
 pub const MAX_NGRAM: usize = 3;
 
 /// Bits for a character.
-const BITS: u32 = 21;
+const BITS_PER_CHAR: u32 = 21;
 
-/// Calls `each` for every n-gram of a term, in every place where it occurs.
+/// Calls `each` for every n-gram of a term, once for each occurrence.
 pub fn ngrams(term: &str, mut each: impl FnMut(Ngram)) {
     let (mut one, mut two) = (0, 0);
     for char in term.chars() {
@@ -87,10 +87,10 @@ pub fn ngrams(term: &str, mut each: impl FnMut(Ngram)) {
         let last = u64::from(u32::from(char)) + 1;
         each(last);
         if one != 0 {
-            each(one | last << BITS);
+            each(one | last << BITS_PER_CHAR);
         }
         if two != 0 {
-            each(two | one << BITS | last << (2 * BITS));
+            each(two | one << BITS_PER_CHAR | last << (2 * BITS_PER_CHAR));
         }
         (two, one) = (one, last);
     }
@@ -100,7 +100,7 @@ pub fn ngrams(term: &str, mut each: impl FnMut(Ngram)) {
 pub fn prefixes(term: &str, mut each: impl FnMut(Ngram)) {
     let mut ngram = 0;
     for (length, char) in (0..).zip(term.chars().take(MAX_NGRAM)) {
-        ngram |= (u64::from(u32::from(char)) + 1) << (length * BITS);
+        ngram |= (u64::from(u32::from(char)) + 1) << (length * BITS_PER_CHAR);
         each(ngram);
     }
 }
@@ -109,13 +109,13 @@ pub fn prefixes(term: &str, mut each: impl FnMut(Ngram)) {
 pub fn suffixes(term: &str, mut each: impl FnMut(Ngram)) {
     let mut ngram = 0;
     for char in term.chars().rev().take(MAX_NGRAM) {
-        ngram = ngram << BITS | (u64::from(u32::from(char)) + 1);
+        ngram = ngram << BITS_PER_CHAR | (u64::from(u32::from(char)) + 1);
         each(ngram);
     }
 }
 
 pub fn ngram_text(ngram: Ngram) -> String {
-    let chars = [0, BITS, 2 * BITS].map(|shift| (ngram >> shift) as u32 & ((1 << BITS) - 1));
+    let chars = [0, BITS_PER_CHAR, 2 * BITS_PER_CHAR].map(|shift| (ngram >> shift) as u32 & ((1 << BITS_PER_CHAR) - 1));
     chars.into_iter().filter_map(|number| char::from_u32(number.checked_sub(1)?)).collect()
 }
 

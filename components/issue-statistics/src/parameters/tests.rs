@@ -1,16 +1,16 @@
 use super::*;
 
-fn ask(level: &Level, license: License, query: &str) -> Result<Parameters, String> {
+fn read_with(level: &Level, license: License, query: &str) -> Result<Parameters, String> {
     read(&Params::parse(query), level, license)
         .map_err(|error| error.to_json()["error"].as_str().unwrap_or_default().to_owned())
 }
 
 fn instance(query: &str) -> Result<Parameters, String> {
-    ask(&Level::Instance, License::Ultimate, query)
+    read_with(&Level::Instance, License::Ultimate, query)
 }
 
 fn project(query: &str) -> Result<Parameters, String> {
-    ask(&Level::Project("1".into()), License::Ultimate, query)
+    read_with(&Level::Project("1".into()), License::Ultimate, query)
 }
 
 #[test]
@@ -55,7 +55,7 @@ fn each_error_has_its_text() {
 
 #[test]
 fn without_a_license_its_parameters_are_unknown() {
-    let free = |query: &str| ask(&Level::Instance, License::Free, query);
+    let free = |query: &str| read_with(&Level::Instance, License::Free, query);
     let query = "epic_id=x&weight=x&iteration_id=x&iteration_title=y&health_status=x&not[weight]=z";
     assert_eq!(free(query), free(""));
     assert_eq!(
@@ -63,7 +63,7 @@ fn without_a_license_its_parameters_are_unknown() {
         Err("assignee_username allows one value, but found 2: user1, user2".into())
     );
     assert_eq!(free("assignee_username[]=user1").unwrap().include.assignees, ["user1"]);
-    let premium = |query: &str| ask(&Level::Instance, License::Premium, query);
+    let premium = |query: &str| read_with(&Level::Instance, License::Premium, query);
     assert_eq!(premium("health_status=x"), premium(""));
     assert_eq!(premium("weight=3").unwrap().include.weight, Some(ValueFilter::Is(3)));
 }

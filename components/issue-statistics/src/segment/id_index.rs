@@ -79,10 +79,10 @@ pub fn documents<P: PageSource>(table: &Table<P>, ids: &[u64]) -> Result<Vec<u32
             continue;
         };
         let mut highest = 0;
-        let read = entries(&entry.key, &entry.value, |known, document| {
-            highest = known;
-            rest = rest.get(rest.partition_point(|id| *id < known)..).unwrap_or_default();
-            if rest.first() == Some(&known) {
+        let read = entries(&entry.key, &entry.value, |block_id, document| {
+            highest = block_id;
+            rest = rest.get(rest.partition_point(|id| *id < block_id)..).unwrap_or_default();
+            if rest.first() == Some(&block_id) {
                 found.push(document);
             }
         });

@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn shifted_places_come_after_others() {
+    fn shifted_positions_come_after_others() {
         let (mut all, mut last) = encoded(&[3, 9]);
         assert_eq!(append_shifted(&mut all, &encoded(&[0, 7, 1000]).0, 10, &mut last), Some(3));
         assert_eq!(append_shifted(&mut all, &encoded(&[2]).0, 2000, &mut last), Some(1));

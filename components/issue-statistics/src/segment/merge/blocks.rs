@@ -19,7 +19,7 @@ pub fn merge_facets(inputs: &[MergeInput], mut table: TableWriter<PageSink>) -> 
         for ((head, cursor), input) in heads.iter_mut().zip(&mut cursors).zip(inputs) {
             let Some(entry) = head.take_if(|entry| entry.key == key) else { continue };
             set::for_each(&entry.value, |document| {
-                documents.extend(input.renumbered(document));
+                documents.extend(input.new_number(document));
             })
             .ok_or_else(|| input.segment.corrupt(TableName::Facets))?;
             *head = cursor.next()?;
@@ -91,7 +91,7 @@ pub fn merge_ids(
         TableName::Ids,
         |input, block, keep| {
             id_index::entries(&block.key, &block.value, |id, document| {
-                if let Some(document) = input.renumbered(document) {
+                if let Some(document) = input.new_number(document) {
                     keep((id, document));
                 }
             })
@@ -117,7 +117,7 @@ pub fn merge_times(
             if time_index::is_block(block) {
                 let (timestamps, documents) = time_index::entries(block)?;
                 let both = timestamps.into_iter().zip(documents);
-                both.filter_map(|(millis, document)| Some((millis, input.renumbered(document)?))).for_each(keep);
+                both.filter_map(|(millis, document)| Some((millis, input.new_number(document)?))).for_each(keep);
             }
             Some(())
         },

@@ -36,7 +36,7 @@ impl<'a> MergeInput<'a> {
 
     /// The new number of a document; `None` if it is superseded.
     #[inline]
-    pub fn renumbered(&self, document: u32) -> Option<u32> {
+    pub fn new_number(&self, document: u32) -> Option<u32> {
         if self.tombstones.is_empty() {
             return Some(self.first + document);
         }

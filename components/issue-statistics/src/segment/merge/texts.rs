@@ -31,7 +31,7 @@ pub fn merge_lengths(
             if !input.tombstones.is_empty() {
                 new_starts.push(next);
             }
-            if input.renumbered(document).is_some() {
+            if input.new_number(document).is_some() {
                 table.push(end - start - 1)?;
                 let after = next.checked_add(end - start);
                 next = after.ok_or_else(|| StoreError::Other("too many positions for one segment".into()))?;
@@ -107,7 +107,7 @@ fn append(to: &mut PostingList, from: &PostingList, input: &MergeInput, map: &Po
                 }
                 let Some(document) = documents.peek().copied() else { return };
                 let moved = position.checked_sub(start_of(document)).zip(new_starts.get(document as usize));
-                if let (Some(number), Some((offset, start))) = (input.renumbered(document), moved) {
+                if let (Some(number), Some((offset, start))) = (input.new_number(document), moved) {
                     to.push(number, start + offset);
                 }
             })
@@ -148,7 +148,7 @@ pub fn merge_affix(
                     document += rest.iter().take_while(|start| **start <= position).count();
                     let starts = old_starts.get(document).zip(new_starts.get(document));
                     let moved = starts.map(|(old, new)| new + (position - old));
-                    if let Some(position) = moved.filter(|_| input.renumbered(document as u32).is_some()) {
+                    if let Some(position) = moved.filter(|_| input.new_number(document as u32).is_some()) {
                         all.insert(position);
                     }
                 });
@@ -176,7 +176,7 @@ pub fn merge_frequent_ngrams(
                 continue;
             }
             let found = substring_search::documents(&input.segment, &text, &[field])?;
-            let kept = found.iter().filter_map(|document| input.renumbered(document));
+            let kept = found.iter().filter_map(|document| input.new_number(document));
             kept.for_each(|document| documents.insert(document));
         }
         documents.encode_bits(merged.entry((field, ngram)).or_default());
