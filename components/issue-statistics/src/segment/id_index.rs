@@ -1,25 +1,26 @@
-//! Which document an issue is: ids ascending in blocks, each with its document's number. A block is
-//! pairs of variable-length numbers: the difference to the id before, and the (zigzag) difference
-//! to the document before.
+//! The index from ids of issues to documents: ids ascending, in blocks. A block is pairs of
+//! variable-length numbers: the difference from the id before, and the (zigzag) difference from the
+//! document before.
 
-use crate::table::{Pages, Table, Writer};
+use crate::table::{PageIndex, PageSource, Table, TableWriter};
 use crate::varint::{self, Reader, unzigzag, zigzag};
 use kit::store::StoreError;
 
+/// Ids in a block.
 const BLOCK: usize = 512;
 
-/// Writes the table; ids come ascending.
-pub struct IdsWriter<S> {
-    table: Writer<S>,
+/// Writes the table. Ids come in ascending order.
+pub struct IdIndexWriter<S> {
+    table: TableWriter<S>,
     block: Vec<u8>,
     entries: usize,
     first: u64,
     last: (u64, u32),
 }
 
-impl<S: FnMut(usize, &[u8]) -> Result<(), StoreError>> IdsWriter<S> {
+impl<S: FnMut(usize, &[u8]) -> Result<(), StoreError>> IdIndexWriter<S> {
     pub fn new(sink: S) -> Self {
-        IdsWriter { table: Writer::new(sink), block: Vec::new(), entries: 0, first: 0, last: (0, 0) }
+        IdIndexWriter { table: TableWriter::new(sink), block: Vec::new(), entries: 0, first: 0, last: (0, 0) }
     }
 
     pub fn push(&mut self, id: u64, document: u32) -> Result<(), StoreError> {
@@ -31,8 +32,8 @@ impl<S: FnMut(usize, &[u8]) -> Result<(), StoreError>> IdsWriter<S> {
             self.last = (id, 0);
         }
         let (before, document_before) = self.last;
-        varint::put(&mut self.block, id - before);
-        varint::put(&mut self.block, zigzag(i64::from(document) - i64::from(document_before)));
+        varint::write(&mut self.block, id - before);
+        varint::write(&mut self.block, zigzag(i64::from(document) - i64::from(document_before)));
         self.last = (id, document);
         self.entries += 1;
         Ok(())
@@ -47,46 +48,46 @@ impl<S: FnMut(usize, &[u8]) -> Result<(), StoreError>> IdsWriter<S> {
         Ok(())
     }
 
-    pub fn finish(mut self) -> Result<crate::table::Index, StoreError> {
+    pub fn finish(mut self) -> Result<PageIndex, StoreError> {
         self.end_block()?;
         self.table.finish()
     }
 }
 
-/// Calls `each` for every id and document of a block.
+/// Calls `each` for every id and document of a block; `None` if the block is damaged.
 pub fn entries(key: &[u8], value: &[u8], mut each: impl FnMut(u64, u32)) -> Option<()> {
     let mut id = u64::from_be_bytes(key.try_into().ok()?);
     let mut document = 0_i64;
     let mut rest = Reader(value);
     while !rest.is_empty() {
-        id = id.checked_add(rest.number()?)?;
-        document = document.checked_add(unzigzag(rest.number()?))?;
+        id = id.checked_add(rest.u64()?)?;
+        document = document.checked_add(unzigzag(rest.u64()?))?;
         each(id, u32::try_from(document).ok()?);
     }
     Some(())
 }
 
-/// The documents of those of the ascending `ids` that are there. Reads a block for each that could
-/// have one of them.
-pub fn documents<P: Pages>(table: &Table<P>, ids: &[u64]) -> Result<Vec<u32>, StoreError> {
+/// The documents of `ids`, which ascend; ids that the segment does not have are skipped. Reads each
+/// block that may have one of them.
+pub fn documents<P: PageSource>(table: &Table<P>, ids: &[u64]) -> Result<Vec<u32>, StoreError> {
     let mut found = Vec::new();
     let mut rest = ids;
     while let Some(id) = rest.first() {
         let Some(entry) = table.floor(&id.to_be_bytes())? else {
-            // All of the table is above this one.
+            // All ids of the table are above this one.
             rest = rest.get(1..).unwrap_or_default();
             continue;
         };
         let mut highest = 0;
-        let read = entries(&entry.key, &entry.value, |known, document| {
-            highest = known;
-            rest = rest.get(rest.partition_point(|id| *id < known)..).unwrap_or_default();
-            if rest.first() == Some(&known) {
+        let read = entries(&entry.key, &entry.value, |block_id, document| {
+            highest = block_id;
+            rest = rest.get(rest.partition_point(|id| *id < block_id)..).unwrap_or_default();
+            if rest.first() == Some(&block_id) {
                 found.push(document);
             }
         });
-        read.ok_or_else(|| table.pages.damaged())?;
-        // Those between this block and the next are not there.
+        read.ok_or_else(|| table.pages.corrupt())?;
+        // The segment has no ids between this block and the next.
         let beyond = rest.partition_point(|id| *id <= highest);
         rest = rest.get(beyond..).unwrap_or_default();
         if rest.first() == Some(id) {

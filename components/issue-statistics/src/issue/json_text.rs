@@ -1,16 +1,15 @@
-//! Values of fields that come in more than one form.
+//! Texts in JSON that are borrowed from the line if they have no escapes.
 
 use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, Visitor};
 use std::borrow::Cow;
 use std::fmt;
 use std::ops::Deref;
 
-/// A text that is borrowed from the line wherever it can be. Inside an `Option`, serde would copy a
-/// plain `Cow`.
+/// A text. Serde would copy a plain `Cow` inside an `Option`.
 #[derive(Debug)]
-pub struct Text<'a>(pub Cow<'a, str>);
+pub struct JsonText<'a>(pub Cow<'a, str>);
 
-impl Deref for Text<'_> {
+impl Deref for JsonText<'_> {
     type Target = str;
 
     fn deref(&self) -> &str {
@@ -18,31 +17,31 @@ impl Deref for Text<'_> {
     }
 }
 
-impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
+impl<'de: 'a, 'a> Deserialize<'de> for JsonText<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_str(Named { object: false }).map(Text)
+        deserializer.deserialize_str(TextVisitor { accepts_object: false }).map(JsonText)
     }
 }
 
-/// A label: its name, or an object that has it.
+/// The name of a label: a text, or an object with a name.
 #[derive(Debug)]
-pub struct Name<'a>(pub Cow<'a, str>);
+pub struct LabelName<'a>(pub Cow<'a, str>);
 
-impl<'de: 'a, 'a> Deserialize<'de> for Name<'a> {
+impl<'de: 'a, 'a> Deserialize<'de> for LabelName<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(Named { object: true }).map(Name)
+        deserializer.deserialize_any(TextVisitor { accepts_object: true }).map(LabelName)
     }
 }
 
-struct Named {
-    object: bool,
+struct TextVisitor {
+    accepts_object: bool,
 }
 
-impl<'de> Visitor<'de> for Named {
+impl<'de> Visitor<'de> for TextVisitor {
     type Value = Cow<'de, str>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.object { "a name, or an object with a name" } else { "a text" })
+        f.write_str(if self.accepts_object { "a name, or an object with a name" } else { "a text" })
     }
 
     fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Self::Value, E> {

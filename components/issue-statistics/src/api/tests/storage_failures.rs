@@ -1,12 +1,12 @@
-//! What holds when storage fails at any point.
+//! Requests while storage fails at any point.
 
 use super::*;
 use kit::testing::FailingStore;
 
-/// Imports some lines with each operation failing in turn; afterwards either all of them are there
-/// or none, and the import can be repeated.
+/// Imports some lines with each operation failing in turn. Afterwards either all lines are applied or
+/// none, and the import can be repeated.
 #[test]
-fn an_import_is_whole_or_not_there() {
+fn an_import_is_applied_as_a_whole_or_not_at_all() {
     let mut operations = 0;
     loop {
         let store = MemoryStore::default();
@@ -38,7 +38,7 @@ fn an_import_is_whole_or_not_there() {
 }
 
 #[test]
-fn a_question_that_cannot_be_answered_is_an_error() {
+fn a_count_without_storage_is_an_error() {
     let store = MemoryStore::default();
     let env = forge_on(store.clone());
     import(&env, &[issue(1, json!({"title": "a b"}))]);

@@ -1,21 +1,21 @@
 use super::*;
 
-fn ask(level: &Level, license: License, query: &str) -> Result<Asked, String> {
+fn read_with(level: &Level, license: License, query: &str) -> Result<Parameters, String> {
     read(&Params::parse(query), level, license)
         .map_err(|error| error.to_json()["error"].as_str().unwrap_or_default().to_owned())
 }
 
-fn instance(query: &str) -> Result<Asked, String> {
-    ask(&Level::Instance, License::Ultimate, query)
+fn instance(query: &str) -> Result<Parameters, String> {
+    read_with(&Level::Instance, License::Ultimate, query)
 }
 
-fn project(query: &str) -> Result<Asked, String> {
-    ask(&Level::Project("1".into()), License::Ultimate, query)
+fn project(query: &str) -> Result<Parameters, String> {
+    read_with(&Level::Project("1".into()), License::Ultimate, query)
 }
 
 #[test]
 fn the_scope_depends_on_the_endpoint() {
-    let scope = |asked: Result<Asked, String>| asked.map(|asked| asked.scope);
+    let scope = |parameters: Result<Parameters, String>| parameters.map(|parameters| parameters.scope);
     assert_eq!(scope(instance("")), Ok(Scope::CreatedByMe));
     assert_eq!(scope(project("")), Ok(Scope::All));
     assert_eq!(scope(instance("scope=all")), Ok(Scope::All));
@@ -25,7 +25,7 @@ fn the_scope_depends_on_the_endpoint() {
 }
 
 #[test]
-fn each_fault_has_its_text() {
+fn each_error_has_its_text() {
     for (query, text) in [
         ("author_id=x", "author_id is invalid"),
         ("author_id=1&author_username=a", "author_id, author_username are mutually exclusive"),
@@ -55,47 +55,53 @@ fn each_fault_has_its_text() {
 
 #[test]
 fn without_a_license_its_parameters_are_unknown() {
-    let free = |query: &str| ask(&Level::Instance, License::Free, query);
+    let free = |query: &str| read_with(&Level::Instance, License::Free, query);
     let query = "epic_id=x&weight=x&iteration_id=x&iteration_title=y&health_status=x&not[weight]=z";
     assert_eq!(free(query), free(""));
     assert_eq!(
         free("assignee_username=user1,user2"),
         Err("assignee_username allows one value, but found 2: user1, user2".into())
     );
-    assert_eq!(free("assignee_username[]=user1").unwrap().is.assignees, ["user1"]);
-    let premium = |query: &str| ask(&Level::Instance, License::Premium, query);
+    assert_eq!(free("assignee_username[]=user1").unwrap().include.assignees, ["user1"]);
+    let premium = |query: &str| read_with(&Level::Instance, License::Premium, query);
     assert_eq!(premium("health_status=x"), premium(""));
-    assert_eq!(premium("weight=3").unwrap().is.weight, Some(Choice::Is(3)));
+    assert_eq!(premium("weight=3").unwrap().include.weight, Some(ValueFilter::Is(3)));
 }
 
 #[test]
-fn words_among_values() {
-    let asked = instance(
+fn wildcards() {
+    let parameters = instance(
         "assignee_id=nOnE&epic_id=ANY&weight=0&health_status=At_Risk&iteration_id=Current&my_reaction_emoji=any",
     )
     .unwrap();
-    assert_eq!((asked.is.assignee_id, asked.epic), (Some(Choice::None), Some(Choice::Any)));
-    assert_eq!((asked.is.weight, asked.is.iteration), (Some(Choice::Is(0)), Some(Choice::Current)));
-    assert_eq!((asked.health, asked.reaction), (Some(Choice::Is("at_risk".into())), Some(Choice::Any)));
+    assert_eq!((parameters.include.assignee_id, parameters.epic), (Some(ValueFilter::None), Some(ValueFilter::Any)));
+    assert_eq!(
+        (parameters.include.weight, parameters.include.iteration),
+        (Some(ValueFilter::Is(0)), Some(ValueFilter::Current))
+    );
+    assert_eq!(
+        (parameters.health, parameters.reaction),
+        (Some(ValueFilter::Is("at_risk".into())), Some(ValueFilter::Any))
+    );
     let milestone = |query: &str| {
-        let asked = instance(query).unwrap();
-        asked.is.milestone.or(asked.not.milestone).unwrap()
+        let parameters = instance(query).unwrap();
+        parameters.include.milestone.or(parameters.exclude.milestone).unwrap()
     };
-    assert_eq!(milestone("milestone=none"), Milestone::None);
-    assert_eq!(milestone("milestone=Any+Milestone"), Milestone::Any);
-    assert_eq!(milestone("milestone=%23started"), Milestone::Started);
-    assert_eq!(milestone("milestone_id=Upcoming"), Milestone::Upcoming);
-    assert_eq!(milestone("milestone=1.0"), Milestone::Title("1.0".into()));
-    assert_eq!(milestone("not[milestone]=None"), Milestone::Title("None".into()));
-    assert_eq!(milestone("not[milestone_id]=None"), Milestone::None);
+    assert_eq!(milestone("milestone=none"), MilestoneFilter::None);
+    assert_eq!(milestone("milestone=Any+Milestone"), MilestoneFilter::Any);
+    assert_eq!(milestone("milestone=%23started"), MilestoneFilter::Started);
+    assert_eq!(milestone("milestone_id=Upcoming"), MilestoneFilter::Upcoming);
+    assert_eq!(milestone("milestone=1.0"), MilestoneFilter::Title("1.0".into()));
+    assert_eq!(milestone("not[milestone]=None"), MilestoneFilter::Title("None".into()));
+    assert_eq!(milestone("not[milestone_id]=None"), MilestoneFilter::None);
 }
 
 #[test]
-fn lists_and_what_is_ignored() {
-    let asked = instance("labels=a,+b&iids[]=1&iids[]=x,3&state=nonsense&order_by=x&in=title,comments").unwrap();
-    assert_eq!(asked.is.labels, ["a", "b"]);
-    assert_eq!(asked.is.iids, Some(vec![1, 0, 3]));
-    assert_eq!(asked.fields, [Field::Title]);
+fn lists_and_ignored_values() {
+    let parameters = instance("labels=a,+b&iids[]=1&iids[]=x,3&state=nonsense&order_by=x&in=title,comments").unwrap();
+    assert_eq!(parameters.include.labels, ["a", "b"]);
+    assert_eq!(parameters.include.iids, Some(vec![1, 0, 3]));
+    assert_eq!(parameters.fields, [Field::Title]);
     assert_eq!(instance("labels=&iids[]=&search=&in=nothing&author_id=&not[labels]="), instance(""));
     assert_eq!(instance("search=b+A&in=description,title").unwrap().search, ["a", "b"]);
 }

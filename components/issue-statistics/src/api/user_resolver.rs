@@ -1,6 +1,6 @@
-//! Whom a username or the handle of a group means.
+//! Looks up usernames and handles of groups in the directory.
 
-use crate::filter::People;
+use crate::filter::UserResolver;
 use directory::caller::Caller;
 use directory::catalog::Catalog;
 use directory::member::Source;
@@ -8,19 +8,19 @@ use directory::{access, namespace, user};
 use kit::Env;
 use kit::store::StoreError;
 
-/// At most so many members of a group are meant by its handle, as in the reference service.
-const MEMBERS: usize = 100;
+/// A handle stands for at most so many members of a group, as in the reference service.
+const MAX_MEMBERS: usize = 100;
 
-pub struct Directory<'a> {
+pub struct DirectoryUsers<'a> {
     pub env: &'a Env,
     pub caller: &'a Caller,
     pub catalog: &'a Catalog,
 }
 
-impl People for Directory<'_> {
+impl UserResolver for DirectoryUsers<'_> {
     type Error = StoreError;
 
-    fn ids(&self, name: &str) -> Result<Vec<u64>, StoreError> {
+    fn user_ids(&self, name: &str) -> Result<Vec<u64>, StoreError> {
         let Some(handle) = name.strip_prefix('@') else {
             return Ok(user::by_username(self.env, name)?.map(|user| user.id).into_iter().collect());
         };
@@ -33,10 +33,10 @@ impl People for Directory<'_> {
                     }
                 })?;
                 ids.sort_unstable();
-                ids.truncate(MEMBERS);
+                ids.truncate(MAX_MEMBERS);
                 Ok(ids)
             }
-            // The handle of a user may be written with the sign as well.
+            // A username may have the sign, too.
             _ => Ok(user::by_username(self.env, handle)?.map(|user| user.id).into_iter().collect()),
         }
     }

@@ -1,28 +1,28 @@
-//! Random questions, each as a request and as a predicate.
+//! Random queries, each as parameters of a request and as predicates.
 
-use super::issues::{Issues, TODAY, USERS, moment};
-use super::{Random, rights};
+use super::issues::{Issues, TODAY, USERS, timestamp};
+use super::{Random, access};
 use kit::path::encode;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// A question: its parameters, and the same as a predicate.
 #[derive(Default)]
-pub struct Question {
-    pub query: Vec<String>,
+pub struct Query {
+    pub parameters: Vec<String>,
+    /// An issue matches if all of these hold.
     pub tests: Vec<Test>,
 }
 
 type Test = Box<dyn Fn(&Value) -> bool>;
 
-impl Question {
+impl Query {
     fn add(&mut self, parameter: String, test: impl Fn(&Value) -> bool + 'static) {
-        self.query.push(parameter);
+        self.parameters.push(parameter);
         self.tests.push(Box::new(test));
     }
 
-    /// With a chance the filter is negated.
-    fn either(&mut self, not: bool, name: &str, value: &str, test: impl Fn(&Value) -> bool + 'static) {
+    /// Adds a filter, or its negation.
+    fn add_negatable(&mut self, not: bool, name: &str, value: &str, test: impl Fn(&Value) -> bool + 'static) {
         let value = encode(value);
         let parameter = if not { format!("not[{name}]={value}") } else { format!("{name}={value}") };
         self.add(parameter, move |issue| test(issue) != not);
@@ -73,45 +73,45 @@ fn fold(text: &str) -> String {
     text.chars().flat_map(char::to_lowercase).map(|char| if char == 'ς' { 'σ' } else { char }).collect()
 }
 
-pub fn ask(random: &mut Random, me: u64, issues: &Issues) -> (String, Question) {
-    let mut question = Question::default();
+pub fn random_query(random: &mut Random, me: u64, issues: &Issues) -> (String, Query) {
+    let mut query = Query::default();
     let path = match random.below(8) {
         0..4 => "issues_statistics".to_owned(),
         4 | 5 => "groups/10/issues_statistics".to_owned(),
-        6 if rights(me, 101).0 => "groups/11/issues_statistics".to_owned(),
+        6 if access(me, 101).0 => "groups/11/issues_statistics".to_owned(),
         _ => {
             let project = 100 + random.below(5);
-            let project = if rights(me, project).0 { project } else { 100 };
+            let project = if access(me, project).0 { project } else { 100 };
             format!("projects/{project}/issues_statistics")
         }
     };
     match path.split('/').nth(1).map(|id| id.parse::<u64>().unwrap()) {
         None => {}
-        Some(10) => question.tests.push(Box::new(|issue| ![103, 106].contains(&issue["project_id"].as_u64().unwrap()))),
-        Some(11) => question.tests.push(Box::new(|issue| issue["project_id"] == 101)),
-        Some(project) => question.tests.push(Box::new(move |issue| issue["project_id"] == project)),
+        Some(10) => query.tests.push(Box::new(|issue| ![103, 106].contains(&issue["project_id"].as_u64().unwrap()))),
+        Some(11) => query.tests.push(Box::new(|issue| issue["project_id"] == 101)),
+        Some(project) => query.tests.push(Box::new(move |issue| issue["project_id"] == project)),
     }
     match (random.below(6), path == "issues_statistics") {
-        (0, _) => question.add("scope=created_by_me".into(), move |issue| issue["author"]["id"] == me),
-        (1, _) => question.add("scope=assigned_to_me".into(), move |issue| is_assigned(issue, me)),
-        (2, true) => question.tests.push(Box::new(move |issue| issue["author"]["id"] == me)),
-        (_, true) => question.query.push("scope=all".into()),
+        (0, _) => query.add("scope=created_by_me".into(), move |issue| issue["author"]["id"] == me),
+        (1, _) => query.add("scope=assigned_to_me".into(), move |issue| is_assigned(issue, me)),
+        (2, true) => query.tests.push(Box::new(move |issue| issue["author"]["id"] == me)),
+        (_, true) => query.parameters.push("scope=all".into()),
         _ => {}
     }
     for _ in 0..random.below(5) {
-        filter(random, me, issues, &mut question);
+        add_filter(random, me, issues, &mut query);
     }
-    (path, question)
+    (path, query)
 }
 
-/// Adds a filter that is not there yet.
-fn filter(random: &mut Random, me: u64, issues: &Issues, question: &mut Question) {
+/// Adds a random filter, unless the query has that parameter already.
+fn add_filter(random: &mut Random, me: u64, issues: &Issues, query: &mut Query) {
     let not = random.chance(30);
-    let mut added = Question::default();
+    let mut added = Query::default();
     match random.below(17) {
         0 => {
             let label = random.pick(&["bug", "Bug", "feature", "ux", "a b"]);
-            added.either(not, "labels", label, move |issue| has_label(issue, label));
+            added.add_negatable(not, "labels", label, move |issue| has_label(issue, label));
         }
         1 => match random.chance(50) {
             true => added.add("labels=NONE".into(), |issue| issue["labels"] == json!([])),
@@ -120,11 +120,11 @@ fn filter(random: &mut Random, me: u64, issues: &Issues, question: &mut Question
         2 => added.add("labels[]=bug&labels[]=ux".into(), |issue| has_label(issue, "bug") && has_label(issue, "ux")),
         3 => {
             let title = random.pick(&["1.0", "2.0", "3.0", "4.0"]);
-            added.either(not, "milestone", title, move |issue| issue["milestone"]["title"] == title);
+            added.add_negatable(not, "milestone", title, move |issue| issue["milestone"]["title"] == title);
         }
         4 => match random.below(2) {
-            0 => added.either(not, "milestone_id", "None", |issue| issue["milestone"].is_null()),
-            _ => added.either(not, "milestone_id", "Any", |issue| !issue["milestone"].is_null()),
+            0 => added.add_negatable(not, "milestone_id", "None", |issue| issue["milestone"].is_null()),
+            _ => added.add_negatable(not, "milestone_id", "Any", |issue| !issue["milestone"].is_null()),
         },
         5 => {
             let prefix = if not { "not[milestone_id]=" } else { "milestone_id=" };
@@ -147,25 +147,28 @@ fn filter(random: &mut Random, me: u64, issues: &Issues, question: &mut Question
         }
         6 => {
             let (one, other) = (1 + random.below(60), 1 + random.below(60));
-            added.either(not, "iids", &format!("{one},{other},x"), move |issue| {
+            added.add_negatable(not, "iids", &format!("{one},{other},x"), move |issue| {
                 issue["iid"] == one || issue["iid"] == other
             });
         }
         7 => {
             let (name, id) = USERS[random.below(5) as usize];
             match random.chance(50) {
-                true => added.either(not, "author_id", &id.to_string(), move |issue| issue["author"]["id"] == id),
+                true => {
+                    added.add_negatable(not, "author_id", &id.to_string(), move |issue| issue["author"]["id"] == id)
+                }
                 false => {
-                    added
-                        .either(not, "author_username", &name.to_uppercase(), move |issue| issue["author"]["id"] == id);
+                    added.add_negatable(not, "author_username", &name.to_uppercase(), move |issue| {
+                        issue["author"]["id"] == id
+                    });
                 }
             }
         }
         8 => {
             let (name, id) = USERS[random.below(5) as usize];
             match random.chance(50) {
-                true => added.either(not, "assignee_id", &id.to_string(), move |issue| is_assigned(issue, id)),
-                false => added.either(not, "assignee_username", name, move |issue| is_assigned(issue, id)),
+                true => added.add_negatable(not, "assignee_id", &id.to_string(), move |issue| is_assigned(issue, id)),
+                false => added.add_negatable(not, "assignee_username", name, move |issue| is_assigned(issue, id)),
             }
         }
         9 => match random.chance(50) {
@@ -176,7 +179,7 @@ fn filter(random: &mut Random, me: u64, issues: &Issues, question: &mut Question
         },
         10 => {
             let (field, name) = if random.chance(50) { ("created_at", "created") } else { ("updated_at", "updated") };
-            let (from, to) = (moment(random), moment(random));
+            let (from, to) = (timestamp(random), timestamp(random));
             let range = format!("{name}_after={}&{name}_before={}", encode(&from), encode(&to));
             added.add(range, move |issue| {
                 let at = issue[field].as_str().unwrap();
@@ -196,38 +199,38 @@ fn filter(random: &mut Random, me: u64, issues: &Issues, question: &mut Question
             added.add(format!("confidential={wanted}"), move |issue| issue["confidential"] == wanted);
         }
         13 => match random.below(3) {
-            0 => added.either(not, "weight", "2", |issue| issue["weight"] == 2),
-            1 => added.either(not, "weight", "none", |issue| issue["weight"].is_null()),
+            0 => added.add_negatable(not, "weight", "2", |issue| issue["weight"] == 2),
+            1 => added.add_negatable(not, "weight", "none", |issue| issue["weight"].is_null()),
             _ => added.add("epic_id=1".into(), |issue| issue["epic"]["id"] == 1),
         },
         14 => match random.below(3) {
             0 => added.add("health_status=At_Risk".into(), |issue| issue["health_status"] == "at_risk"),
-            1 => added.either(not, "iteration_title", "it1", |issue| issue["iteration"]["title"] == "it1"),
-            _ => added.either(not, "iteration_id", "current", |issue| issue["iteration"]["id"] == 2),
+            1 => added.add_negatable(not, "iteration_title", "it1", |issue| issue["iteration"]["title"] == "it1"),
+            _ => added.add_negatable(not, "iteration_id", "current", |issue| issue["iteration"]["id"] == 2),
         },
-        _ => search(random, issues, &mut added),
+        _ => add_search(random, issues, &mut added),
     }
     let name = |parameter: &str| {
         let inner = parameter.trim_start_matches("not[");
         (inner.len() < parameter.len(), inner.split(['=', '_', '[', ']']).next().unwrap_or_default().to_owned())
     };
-    let taken = |added: &String| question.query.iter().any(|known| name(known) == name(added));
-    if !added.query.iter().any(taken) {
-        question.query.extend(added.query);
-        question.tests.extend(added.tests);
+    let taken = |added: &String| query.parameters.iter().any(|known| name(known) == name(added));
+    if !added.parameters.iter().any(taken) {
+        query.parameters.extend(added.parameters);
+        query.tests.extend(added.tests);
     }
 }
 
-/// A search for parts of texts that are there, or nearly.
-fn search(random: &mut Random, issues: &Issues, added: &mut Question) {
+/// Adds a search for parts of existing texts, or of similar ones.
+fn add_search(random: &mut Random, issues: &Issues, added: &mut Query) {
     let mut terms: Vec<String> = Vec::new();
     for _ in 0..1 + random.below(2) {
         let ids: Vec<u64> = issues.keys().copied().collect();
         let field = random.pick(&["title", "description"]);
         let source = issues[&ids[random.below(ids.len() as u64) as usize]][field].as_str().unwrap().to_owned();
         let mut part = match random.below(4) {
-            0 => edged(random, &source),
-            1 => any_phrase(random),
+            0 => phrase_with_affixes(random, &source),
+            1 => random_phrase(random),
             _ => part(random, &source),
         };
         if random.chance(30) {
@@ -256,8 +259,8 @@ fn part(random: &mut Random, source: &str) -> String {
     source.chars().skip(from).take(1 + random.below(most) as usize).collect()
 }
 
-/// Words of a text with the gaps between them; of the first and the last a few characters.
-fn edged(random: &mut Random, source: &str) -> String {
+/// Words of a text with the white space between them; of the first and the last a few characters.
+fn phrase_with_affixes(random: &mut Random, source: &str) -> String {
     let source: Vec<char> = source.chars().collect();
     let starts: Vec<usize> = (1..source.len()).filter(|at| source[at - 1].is_whitespace()).collect();
     if starts.is_empty() {
@@ -265,15 +268,15 @@ fn edged(random: &mut Random, source: &str) -> String {
     }
     let first = random.below(starts.len() as u64) as usize;
     let last = (first + random.below(4) as usize).min(starts.len() - 1);
-    // Before the first gap, and after the last.
+    // Before the first white space, and after the last.
     let from = (0..starts[first]).rev().find(|at| !source[*at].is_whitespace()).unwrap_or(0);
     let from = from.saturating_sub(random.below(4) as usize);
     let to = (starts[last] + 1 + random.below(4) as usize).min(source.len());
     source[from..to].iter().collect()
 }
 
-/// Words that follow one another by chance, or nowhere.
-fn any_phrase(random: &mut Random) -> String {
+/// Words that may follow one another in a text by chance.
+fn random_phrase(random: &mut Random) -> String {
     let mut phrase = String::new();
     for _ in 0..2 + random.below(3) {
         if !phrase.is_empty() {
