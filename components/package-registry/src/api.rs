@@ -6,11 +6,11 @@ mod attestation;
 mod deprecate;
 mod download;
 mod forward;
-mod limit;
 mod maintenance;
 mod metadata;
 mod owner;
 mod publish;
+mod rate_limit;
 mod search;
 mod tag;
 mod unpublish;
@@ -29,8 +29,8 @@ pub const VARIABLES: &[&str] = &[
     forward::FORWARD_URL,
     publish::MAX_FILE,
     publish::MAX_UNPACKED,
-    limit::AUTHENTICATED,
-    limit::UNAUTHENTICATED,
+    rate_limit::AUTHENTICATED,
+    rate_limit::UNAUTHENTICATED,
 ];
 
 /// Everything about one request except what it asks for.
@@ -60,7 +60,7 @@ pub async fn handle(env: Env, request: Request) -> Response {
 
 async fn answer(env: Env, request: Request, route: Route) -> Result<Response, Error> {
     let caller = caller::authenticate(&env, &request, AcceptedTokens::Registry)?;
-    limit::check(&env, &request, &caller)?;
+    rate_limit::check(&env, &request, &caller)?;
     let url = format!("{}{}", env.external_url(&request), route.prefix);
     let call = Call { env, caller, request, level: route.level, url };
     match route.endpoint {

@@ -6,7 +6,7 @@
 //! empty. The scanner only has to tell strings from structure. It does not judge the grammar:
 //! the skeleton is malformed exactly when the document is, and [`Skeleton`]'s reader finds out.
 
-use crate::decoder::{self, Decoder, Sink};
+use crate::base64_decoder::{self, Decoder, Sink};
 use std::fmt;
 
 /// How much a document may hold.
@@ -272,9 +272,11 @@ impl Document {
     fn decode<S: Sink>(&mut self, text: &[u8], sink: &mut S) -> Result<(), Stopped<S::Error>> {
         let Some(decoder) = &mut self.decoder else { return Ok(()) };
         decoder.push(text, sink).map_err(|stopped| match stopped {
-            decoder::Stopped::Sink(why) => Stopped::Sink(why),
-            decoder::Stopped::Malformed => DocumentError::Malformed(self.attachment.clone()).into(),
-            decoder::Stopped::TooLarge => DocumentError::FileTooLarge(self.attachment.clone(), self.limits.file).into(),
+            base64_decoder::Stopped::Sink(why) => Stopped::Sink(why),
+            base64_decoder::Stopped::Malformed => DocumentError::Malformed(self.attachment.clone()).into(),
+            base64_decoder::Stopped::TooLarge => {
+                DocumentError::FileTooLarge(self.attachment.clone(), self.limits.file).into()
+            }
         })
     }
 

@@ -1,7 +1,7 @@
 //! What must hold for any bytes whatever: the bodies of the targets in `fuzz/`. `cargo test` runs
 //! them over the corpus.
 
-use crate::decoder::Sink;
+use crate::base64_decoder::Sink;
 use crate::document::{Document, Limits, Skeleton, Stopped};
 use crate::submission::Submission;
 use crate::tarball::{Contents, Inspector, TarballError, Totals};

@@ -78,20 +78,21 @@
 //!
 //! # Life of a publication
 //!
-//! [`document`] tells the file from the rest while the body streams in, [`decoder`],
+//! [`document`] tells the file from the rest while the body streams in, [`base64_decoder`],
 //! [`integrity`] and [`tarball`] decode, hash and inspect it, [`store::Staging`] writes it in
 //! chunks. [`submission`] and
 //! [`manifest`] judge the rest and render the records, [`segment`] merges them with older ones,
 //! [`package`] takes the version in, and one swap makes it visible.
 
 pub mod api;
-mod decoder;
+mod base64_decoder;
+mod byte_range;
+mod consistency;
 mod document;
 #[cfg(target_family = "wasm")]
 mod entry;
 #[cfg(any(test, feature = "fuzz"))]
 pub mod fuzz;
-mod inspection;
 mod integrity;
 mod json;
 mod manifest;
@@ -100,7 +101,6 @@ mod name;
 mod negotiation;
 mod package;
 mod provenance;
-mod range;
 mod route;
 mod search;
 mod segment;

@@ -3,7 +3,7 @@
 use super::Call;
 use super::access::{self, Purpose};
 use super::metadata::{is_known, is_public};
-use crate::range::{self, Wanted};
+use crate::byte_range::{self, Wanted};
 use crate::store::{self, CHUNK, Upload};
 use bytes::Bytes;
 use directory::project::Project;
@@ -43,7 +43,7 @@ pub fn file(call: &Call, name: &str, file: &str) -> Result<Response, Error> {
     let size = upload.size;
     let is_head = call.request.method == Method::HEAD;
     let range = call.request.header("range").filter(|_| !is_head);
-    let (part, mut response) = match range::wanted(range, call.request.header("if-range"), &entity_tag, size) {
+    let (part, mut response) = match byte_range::wanted(range, call.request.header("if-range"), &entity_tag, size) {
         Wanted::Whole => (0..size, Response::new(StatusCode::OK)),
         Wanted::Part(part) => {
             let text = format!("bytes {}-{}/{size}", part.start, part.end - 1);

@@ -8,7 +8,7 @@ mod release;
 
 use super::access::{self, Purpose};
 use super::{Call, deprecate, refused, tag};
-use crate::decoder::Sink;
+use crate::base64_decoder::Sink;
 use crate::document::{self, Document, DocumentError, Limits, Skeleton};
 use crate::integrity::{Computed, Hasher};
 use crate::name::PackageName;

@@ -4,15 +4,15 @@ mod access;
 mod attestation;
 mod cost;
 mod deprecate;
-mod faults;
 mod golden;
-mod limit;
 mod maintenance;
 mod owner;
 mod protection;
 mod publish;
+mod rate_limit;
 mod read;
 mod search;
+mod store_errors;
 mod tag;
 mod unpublish;
 

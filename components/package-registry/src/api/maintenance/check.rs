@@ -1,6 +1,6 @@
 //! A step of checking everything that is stored: each package's records, segments and files.
 
-use crate::inspection::{self, Listed};
+use crate::consistency::{self, Listed};
 use crate::integrity::{Hasher, Integrity};
 use crate::package::Package;
 use crate::segment::Segment;
@@ -98,7 +98,7 @@ fn check_state(
         }
         Err(fault) => return Err(fault),
     };
-    let (listed, problems) = inspection::inspect(&package, &segments);
+    let (listed, problems) = consistency::inspect(&package, &segments);
     if done.is_empty() {
         for problem in problems {
             checked.found(key, problem);
@@ -111,7 +111,7 @@ fn check_state(
     for file in listed.iter().filter(|file| file.upload > done) {
         match read_file(env, file.upload) {
             Ok((stored, size, found, length)) => {
-                for problem in inspection::file_faults(file, (&stored, size), (&found, length)) {
+                for problem in consistency::file_faults(file, (&stored, size), (&found, length)) {
                     checked.found(key, problem);
                 }
                 checked.bytes += length;
