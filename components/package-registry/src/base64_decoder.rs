@@ -20,7 +20,7 @@ const PIECE: usize = 64 * 1024;
 /// A decoder of the standard alphabet with mandatory, canonical padding and no white space
 /// (RFC 4648 §4), which is what every publishing client writes.
 #[derive(Debug)]
-pub struct Decoder {
+pub struct Base64Decoder {
     /// Up to 3 characters that wait for the rest of their group of 4.
     group: Vec<u8>,
     /// The last group was padded, so nothing may follow.
@@ -35,17 +35,17 @@ pub struct Decoder {
 
 /// Why decoding stopped.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Stopped<E> {
+pub enum DecodeError<E> {
     Malformed,
     /// More than the limit was decoded.
     TooLarge,
     Sink(E),
 }
 
-impl Decoder {
+impl Base64Decoder {
     /// A decoder of at most `limit` bytes (decoded).
     pub fn new(limit: u64) -> Self {
-        Decoder {
+        Base64Decoder {
             group: Vec::with_capacity(4),
             padded: false,
             length: 0,
@@ -55,17 +55,17 @@ impl Decoder {
         }
     }
 
-    pub fn push<S: Sink>(&mut self, text: &[u8], sink: &mut S) -> Result<(), Stopped<S::Error>> {
+    pub fn push<S: Sink>(&mut self, text: &[u8], sink: &mut S) -> Result<(), DecodeError<S::Error>> {
         // What is above the limit is reported only after what comes before it was found sound, so
         // that the verdict does not depend on how the text was cut into pieces.
         let within = usize::try_from(self.room).unwrap_or(usize::MAX).min(text.len());
         self.room -= within as u64;
         let (within, excess) = text.split_at(within);
         self.groups(within, sink)?;
-        if excess.is_empty() { Ok(()) } else { Err(Stopped::TooLarge) }
+        if excess.is_empty() { Ok(()) } else { Err(DecodeError::TooLarge) }
     }
 
-    fn groups<S: Sink>(&mut self, mut text: &[u8], sink: &mut S) -> Result<(), Stopped<S::Error>> {
+    fn groups<S: Sink>(&mut self, mut text: &[u8], sink: &mut S) -> Result<(), DecodeError<S::Error>> {
         if !self.group.is_empty() {
             let (head, rest) = text.split_at(text.len().min(4 - self.group.len()));
             self.group.extend_from_slice(head);
@@ -84,26 +84,26 @@ impl Decoder {
         Ok(())
     }
 
-    fn decode<S: Sink>(&mut self, piece: &[u8], sink: &mut S) -> Result<(), Stopped<S::Error>> {
+    fn decode<S: Sink>(&mut self, piece: &[u8], sink: &mut S) -> Result<(), DecodeError<S::Error>> {
         if self.padded {
-            return Err(Stopped::Malformed);
+            return Err(DecodeError::Malformed);
         }
         let decoded = STANDARD
             .decode_slice(piece, &mut self.buffer)
             .ok()
             .and_then(|length| self.buffer.get(..length))
-            .ok_or(Stopped::Malformed)?;
+            .ok_or(DecodeError::Malformed)?;
         self.padded = piece.ends_with(b"=");
         self.length += decoded.len() as u64;
         if self.length > self.limit {
-            return Err(Stopped::TooLarge);
+            return Err(DecodeError::TooLarge);
         }
-        sink.take(decoded).map_err(Stopped::Sink)
+        sink.take(decoded).map_err(DecodeError::Sink)
     }
 
     /// The number of bytes that were decoded; `Malformed` if the last group is incomplete.
-    pub fn finish<E>(&self) -> Result<u64, Stopped<E>> {
-        if self.group.is_empty() { Ok(self.length) } else { Err(Stopped::Malformed) }
+    pub fn finish<E>(&self) -> Result<u64, DecodeError<E>> {
+        if self.group.is_empty() { Ok(self.length) } else { Err(DecodeError::Malformed) }
     }
 }
 
@@ -125,8 +125,8 @@ mod tests {
     }
 
     /// Decodes `text` in pieces of `size`.
-    fn decode(text: &[u8], size: usize, limit: u64) -> Result<Vec<u8>, Stopped<Infallible>> {
-        let (mut decoder, mut taken) = (Decoder::new(limit), Taken::default());
+    fn decode(text: &[u8], size: usize, limit: u64) -> Result<Vec<u8>, DecodeError<Infallible>> {
+        let (mut decoder, mut taken) = (Base64Decoder::new(limit), Taken::default());
         for piece in text.chunks(size) {
             decoder.push(piece, &mut taken)?;
         }
@@ -150,7 +150,7 @@ mod tests {
         for text in ["A", "AA", "AAA", "AA=", "A===", "AAAA=", "AA==AA==", "AAA=AAAA", "AB==", "AA A", "AA-_", "A\nAA"]
         {
             for size in 1..=text.len() {
-                assert_eq!(decode(text.as_bytes(), size, 100), Err(Stopped::Malformed), "{text} {size}");
+                assert_eq!(decode(text.as_bytes(), size, 100), Err(DecodeError::Malformed), "{text} {size}");
             }
         }
     }
@@ -165,7 +165,7 @@ mod tests {
                     if fits {
                         assert!(outcome.is_ok(), "{length} of {limit} in {size}s");
                     } else {
-                        assert_eq!(outcome, Err(Stopped::TooLarge), "{length} of {limit} in {size}s");
+                        assert_eq!(outcome, Err(DecodeError::TooLarge), "{length} of {limit} in {size}s");
                     }
                 }
             }

@@ -6,7 +6,7 @@
 //! empty. The scanner only has to tell strings from structure. It does not judge the grammar:
 //! the skeleton is malformed exactly when the document is, and [`Skeleton`]'s reader finds out.
 
-use crate::base64_decoder::{self, Decoder, Sink};
+use crate::base64_decoder::{self, Base64Decoder, Sink};
 use std::fmt;
 
 /// How much a document may hold.
@@ -55,14 +55,14 @@ impl fmt::Display for DocumentError {
 
 /// Why reading stopped: the document, or whatever takes the file.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Stopped<E> {
+pub enum DocumentReadError<E> {
     Document(DocumentError),
     Sink(E),
 }
 
-impl<E> From<DocumentError> for Stopped<E> {
-    fn from(fault: DocumentError) -> Self {
-        Stopped::Document(fault)
+impl<E> From<DocumentError> for DocumentReadError<E> {
+    fn from(error: DocumentError) -> Self {
+        DocumentReadError::Document(error)
     }
 }
 
@@ -83,7 +83,7 @@ pub struct File {
 }
 
 /// A document that is being read.
-pub struct Document {
+pub struct DocumentReader {
     limits: Limits,
     skeleton: Vec<u8>,
     state: State,
@@ -96,7 +96,7 @@ pub struct Document {
     matched: u32,
     /// The attachment that `matched` goes through.
     attachment: String,
-    decoder: Option<Decoder>,
+    decoder: Option<Base64Decoder>,
     file: Option<File>,
 }
 
@@ -118,9 +118,9 @@ enum Escape {
     Unicode(u32, u32),
 }
 
-impl Document {
+impl DocumentReader {
     pub fn new(limits: Limits) -> Self {
-        Document {
+        DocumentReader {
             limits: Limits { depth: limits.depth.min(u64::BITS), ..limits },
             skeleton: Vec::new(),
             state: State::Structure,
@@ -135,7 +135,7 @@ impl Document {
     }
 
     /// Reads on. The pieces may be cut anywhere.
-    pub fn feed<S: Sink>(&mut self, mut input: &[u8], sink: &mut S) -> Result<(), Stopped<S::Error>> {
+    pub fn feed<S: Sink>(&mut self, mut input: &[u8], sink: &mut S) -> Result<(), DocumentReadError<S::Error>> {
         while !input.is_empty() {
             let used = match self.state {
                 State::Structure => self.structure(input, sink)?,
@@ -189,7 +189,7 @@ impl Document {
                 return Err(DocumentError::SecondFile(first.name.clone(), self.attachment.clone()));
             }
             self.file = Some(File { name: self.attachment.clone(), length: 0 });
-            self.decoder = Some(Decoder::new(self.limits.file));
+            self.decoder = Some(Base64Decoder::new(self.limits.file));
             sink.begin(&self.skeleton);
             State::Data(Escape::No)
         } else {
@@ -242,7 +242,12 @@ impl Document {
         }
     }
 
-    fn data<S: Sink>(&mut self, input: &[u8], escape: Escape, sink: &mut S) -> Result<usize, Stopped<S::Error>> {
+    fn data<S: Sink>(
+        &mut self,
+        input: &[u8],
+        escape: Escape,
+        sink: &mut S,
+    ) -> Result<usize, DocumentReadError<S::Error>> {
         let Escape::No = escape else {
             let Some(byte) = input.first() else { return Ok(0) };
             self.state = match unescape(escape, *byte) {
@@ -269,12 +274,12 @@ impl Document {
         Ok(end + 1)
     }
 
-    fn decode<S: Sink>(&mut self, text: &[u8], sink: &mut S) -> Result<(), Stopped<S::Error>> {
+    fn decode<S: Sink>(&mut self, text: &[u8], sink: &mut S) -> Result<(), DocumentReadError<S::Error>> {
         let Some(decoder) = &mut self.decoder else { return Ok(()) };
-        decoder.push(text, sink).map_err(|stopped| match stopped {
-            base64_decoder::Stopped::Sink(why) => Stopped::Sink(why),
-            base64_decoder::Stopped::Malformed => DocumentError::Malformed(self.attachment.clone()).into(),
-            base64_decoder::Stopped::TooLarge => {
+        decoder.push(text, sink).map_err(|error| match error {
+            base64_decoder::DecodeError::Sink(why) => DocumentReadError::Sink(why),
+            base64_decoder::DecodeError::Malformed => DocumentError::Malformed(self.attachment.clone()).into(),
+            base64_decoder::DecodeError::TooLarge => {
                 DocumentError::FileTooLarge(self.attachment.clone(), self.limits.file).into()
             }
         })

@@ -2,9 +2,9 @@
 //! them over the corpus.
 
 use crate::base64_decoder::Sink;
-use crate::document::{Document, Limits, Skeleton, Stopped};
+use crate::document::{DocumentReadError, DocumentReader, Limits, Skeleton};
 use crate::submission::Submission;
-use crate::tarball::{Contents, Inspector, TarballError, Totals};
+use crate::tarball::{Contents, TarballError, TarballInspector, Totals};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use serde::de::IgnoredAny;
@@ -40,8 +40,8 @@ pub fn document(bytes: &[u8]) {
     }
 }
 
-fn read(bytes: &[u8], piece: usize) -> Result<(Skeleton, Kept), Stopped<Infallible>> {
-    let mut document = Document::new(Limits { skeleton: LIMIT, file: LIMIT as u64, depth: 64 });
+fn read(bytes: &[u8], piece: usize) -> Result<(Skeleton, Kept), DocumentReadError<Infallible>> {
+    let mut document = DocumentReader::new(Limits { skeleton: LIMIT, file: LIMIT as u64, depth: 64 });
     let mut kept = Kept::default();
     for piece in bytes.chunks(piece) {
         document.feed(piece, &mut kept)?;
@@ -85,7 +85,7 @@ fn sum(block: &mut [u8]) {
 }
 
 fn inspect(file: &[u8], piece: usize) -> Result<Contents, TarballError> {
-    let mut inspector = Inspector::new(LIMIT as u64);
+    let mut inspector = TarballInspector::new(LIMIT as u64);
     file.chunks(piece).for_each(|piece| inspector.feed(piece));
     inspector.finish()
 }
@@ -147,7 +147,7 @@ mod tests {
     fn the_packages_of_all_clients_are_sound() {
         let (name, version) = (PackageName::parse("thing").unwrap(), Version::parse("1.0.0").unwrap());
         for (path, file) in corpus("tarball") {
-            let contents = inspect(&file, file.len()).unwrap_or_else(|fault| panic!("{}: {fault}", path.display()));
+            let contents = inspect(&file, file.len()).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
             assert_eq!(contents.verify(&name, &version), Ok(()), "{}", path.display());
         }
         for (path, document) in corpus("document") {

@@ -33,9 +33,9 @@ impl Hasher {
         self.length += piece.len() as u64;
     }
 
-    pub fn finish(self) -> Computed {
+    pub fn finish(self) -> ComputedDigests {
         let weaker = self.weaker.map(|weaker| (weaker.0.finalize().into(), weaker.1.finalize().into()));
-        Computed {
+        ComputedDigests {
             integrity: Integrity { sha512: self.sha512.finalize().into(), sha1: self.sha1.finalize().into() },
             weaker,
             length: self.length,
@@ -93,7 +93,7 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 /// Everything that was computed over one file.
-pub struct Computed {
+pub struct ComputedDigests {
     pub integrity: Integrity,
     weaker: Option<([u8; 48], [u8; 32])>,
     pub length: u64,
@@ -101,7 +101,7 @@ pub struct Computed {
 
 /// What a publisher says about the file; each part may be absent.
 #[derive(Debug, Default)]
-pub struct Declared {
+pub struct DeclaredDigests {
     /// `dist.integrity`: hashes separated by white space, `<algorithm>-<base64>[?options]`.
     pub integrity: Option<String>,
     /// `dist.shasum`: SHA-1 in hexadecimal.
@@ -118,7 +118,7 @@ pub enum Mismatch {
     /// `dist.integrity` has no hash of a known algorithm.
     Unverifiable,
     Shasum,
-    /// Declared and received, in bytes.
+    /// DeclaredDigests and received, in bytes.
     Length(u64, u64),
 }
 
@@ -159,7 +159,7 @@ impl Algorithm {
     }
 }
 
-impl Computed {
+impl ComputedDigests {
     fn digest(&self, algorithm: Algorithm) -> Option<&[u8]> {
         match algorithm {
             Algorithm::Sha1 => Some(&self.integrity.sha1),
@@ -172,7 +172,7 @@ impl Computed {
     /// Whether everything that was declared is true. Of several hashes the strongest known
     /// algorithm counts, and one hash of it must fit
     /// (<https://www.w3.org/TR/SRI/#does-response-match-metadatalist>).
-    pub fn verify(&self, declared: &Declared) -> Result<(), Mismatch> {
+    pub fn verify(&self, declared: &DeclaredDigests) -> Result<(), Mismatch> {
         if let Some(length) = declared.length
             && length != self.length
         {
@@ -213,7 +213,7 @@ mod tests {
     const SHA1: &str = "sha1-qvTGHdzF6KLavt4PO0gs2a6pQ00=";
     const SHASUM: &str = "aaf4c61ddcc5e8a2dabede0f3b482cd9aea9434d";
 
-    fn computed(weaker: bool) -> Computed {
+    fn computed(weaker: bool) -> ComputedDigests {
         let mut hasher = Hasher::new(weaker);
         hasher.update(b"he");
         hasher.update(b"llo");
@@ -222,7 +222,7 @@ mod tests {
 
     fn verify(integrity: &str, shasum: &str, length: u64) -> Result<(), Mismatch> {
         let declared =
-            Declared { integrity: Some(integrity.into()), shasum: Some(shasum.into()), length: Some(length) };
+            DeclaredDigests { integrity: Some(integrity.into()), shasum: Some(shasum.into()), length: Some(length) };
         computed(true).verify(&declared)
     }
 
@@ -258,7 +258,7 @@ mod tests {
         for text in ["md5-AAAA", "sha512", "hello", "SHA512-AAAA"] {
             assert_eq!(verify(text, SHASUM, 5), Err(Mismatch::Unverifiable), "{text}");
         }
-        let declared = Declared { integrity: Some(SHA256.into()), ..Declared::default() };
+        let declared = DeclaredDigests { integrity: Some(SHA256.into()), ..DeclaredDigests::default() };
         assert_eq!(computed(false).verify(&declared), Err(Mismatch::Unverifiable));
     }
 
@@ -272,7 +272,7 @@ mod tests {
 
     #[test]
     fn what_is_not_declared_is_not_verified() {
-        assert_eq!(computed(false).verify(&Declared::default()), Ok(()));
+        assert_eq!(computed(false).verify(&DeclaredDigests::default()), Ok(()));
         assert_eq!(verify("", SHASUM, 5), Ok(()));
     }
 

@@ -43,7 +43,7 @@
 //! | `project/<project id>` | root | names of the packages that a project may have |
 //! | `projects` | root | projects that may have packages |
 //! | `segment/<id>/index` | blob | sorted lines: version, upload, time, state ([`segment::Index`]) |
-//! | `segment/<id>/full`, `segment/<id>/abbreviated` | blob | records and times, ready to be copied ([`segment::Form`]) |
+//! | `segment/<id>/full`, `segment/<id>/abbreviated` | blob | records and times, ready to be copied ([`segment::FormRecords`]) |
 //! | `upload/<id>` | blob | a file's size, digests, publisher, and a checksum for each chunk |
 //! | `upload/<id>/about` | blob | readme and description of the version, members of full metadata |
 //! | `upload/<id>/attestations` | blob | provenance, if there is any, as it is served |

@@ -4,7 +4,7 @@
 //! Fields keep their published text, whatever their type: programs write `author`, `bin` and
 //! `license` in several shapes. Only what installing depends on is checked.
 
-use crate::integrity::{Declared, Integrity};
+use crate::integrity::{DeclaredDigests, Integrity};
 use crate::json::{self, Members};
 use crate::name::PackageName;
 use crate::tarball::Totals;
@@ -18,7 +18,7 @@ pub const MAX_SIZE: usize = 2 * 1024 * 1024;
 
 /// Stands in stored records where the URL of the registry goes, which depends on the request.
 /// JSON text cannot have this character, so it marks nothing else.
-pub const URL: char = '\u{1}';
+pub const URL_PLACEHOLDER: char = '\u{1}';
 
 /// The fields of an abbreviated record: what an installer needs to build a tree
 /// (<https://github.com/npm/registry/blob/main/docs/responses/package-metadata.md#abbreviated-version-object>).
@@ -44,18 +44,18 @@ const ABBREVIATED: &[&str] = &[
 ];
 
 /// Fields that are left out unless they are objects, because clients read them as such.
-const MAPS: &[&str] =
+const OBJECT_FIELDS: &[&str] =
     &["dependencies", "optionalDependencies", "devDependencies", "peerDependencies", "peerDependenciesMeta"];
 
 /// Fields of the registry's own making, which a publisher cannot give: its digests and address
 /// are computed, and a signature or attestation would vouch for what nobody checked.
-const OURS: &[&str] = &["integrity", "shasum", "tarball", "signatures", "npm-signature", "attestations"];
+const REGISTRY_FIELDS: &[&str] = &["integrity", "shasum", "tarball", "signatures", "npm-signature", "attestations"];
 
 /// Scripts that run on installation.
 const INSTALL_SCRIPTS: &[&str] = &["preinstall", "install", "postinstall"];
 
 /// Fields that the full metadata of a package repeats from its latest version.
-const ABOUT: &[&str] =
+const LATEST_FIELDS: &[&str] =
     &["description", "homepage", "keywords", "repository", "author", "contributors", "maintainers", "bugs", "license"];
 
 /// What is wrong with a manifest.
@@ -129,9 +129,9 @@ impl<'a> Manifest<'a> {
     }
 
     /// The digests that the publisher claims; the length is declared elsewhere.
-    pub fn declared(&self) -> Declared {
+    pub fn declared(&self) -> DeclaredDigests {
         let text = |name| self.dist.get(name).and_then(json::string);
-        Declared { integrity: text("integrity"), shasum: text("shasum"), length: None }
+        DeclaredDigests { integrity: text("integrity"), shasum: text("shasum"), length: None }
     }
 
     /// The message with which the version was published as deprecated, if it was.
@@ -164,20 +164,20 @@ impl<'a> Manifest<'a> {
         let kept = self.members.iter().filter(|(name, value)| {
             !matches!(*name, "readme" | "deprecated" | "dist" | "hasInstallScript")
                 && keep(name)
-                && (!MAPS.contains(name) || json::is_object(value))
+                && (!OBJECT_FIELDS.contains(name) || json::is_object(value))
         });
         for (name, value) in kept {
             push_member(&mut record, name, value);
         }
         let _ = write!(
             record,
-            ",\"dist\":{{\"tarball\":\"{URL}/{}/-/{}\",\"shasum\":\"{}\",\"integrity\":\"{}\"",
+            ",\"dist\":{{\"tarball\":\"{URL_PLACEHOLDER}/{}/-/{}\",\"shasum\":\"{}\",\"integrity\":\"{}\"",
             self.name,
             self.name.file(self.version.as_str()),
             dist.integrity.shasum(),
             dist.integrity.sri()
         );
-        for (name, value) in self.dist.iter().filter(|(name, _)| !OURS.contains(name)) {
+        for (name, value) in self.dist.iter().filter(|(name, _)| !REGISTRY_FIELDS.contains(name)) {
             push_member(&mut record, name, value);
         }
         // Some clients do not count.
@@ -191,7 +191,7 @@ impl<'a> Manifest<'a> {
             let kind = json::quoted(predicate_type);
             let _ = write!(
                 record,
-                ",\"attestations\":{{\"url\":\"{URL}/-/npm/v1/attestations/{name}@{version}\",\
+                ",\"attestations\":{{\"url\":\"{URL_PLACEHOLDER}/-/npm/v1/attestations/{name}@{version}\",\
                  \"provenance\":{{\"predicateType\":{kind}}}}}"
             );
         }
@@ -214,17 +214,17 @@ impl<'a> Manifest<'a> {
     /// The fields that full metadata shows for the whole package while this is its latest
     /// version, as members to append to an object: each starts with a comma. `readme` is the one
     /// beside the manifest; the manifest's own comes first.
-    pub fn about(&self, readme: Option<&RawValue>) -> String {
-        let mut about = String::new();
+    pub fn latest_fields(&self, readme: Option<&RawValue>) -> String {
+        let mut latest = String::new();
         let readme = self.members.get("readme").or(readme);
         let readme_file = self.members.get("readmeFilename");
-        let fields = self.members.iter().filter(|(name, _)| ABOUT.contains(name));
+        let fields = self.members.iter().filter(|(name, _)| LATEST_FIELDS.contains(name));
         let extra = [("readme", readme), ("readmeFilename", readme_file)];
         for (name, value) in fields.chain(extra.into_iter().filter_map(|(name, value)| Some((name, value?)))) {
-            about.push(',');
-            push_member(&mut about, name, value);
+            latest.push(',');
+            push_member(&mut latest, name, value);
         }
-        about
+        latest
     }
 }
 

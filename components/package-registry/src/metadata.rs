@@ -11,14 +11,14 @@ use std::io::Write as _;
 
 /// Part of every entity tag, so that a build that renders differently does not confirm what an
 /// older one sent. To be raised with every change of the rendering.
-const RENDERING: &str = "1";
+const RENDERING_VERSION: &str = "1";
 
 /// Documents below this size, in bytes, are not compressed: they fit into one packet anyway.
-const WORTH_COMPRESSING: usize = 1024;
+const MIN_COMPRESSED_SIZE: usize = 1024;
 
 /// Measured in WebAssembly with metadata of 200 and 2,000 versions: half the time of level 6, and
 /// 2 % larger.
-const LEVEL: Compression = Compression::new(3);
+const GZIP_LEVEL: Compression = Compression::new(3);
 
 /// One of the documents that a package's metadata is answered as.
 #[derive(Debug, Clone, Copy)]
@@ -36,7 +36,7 @@ impl Representation<'_> {
         let form = if self.abbreviated { "a" } else { "f" };
         let encoding = if self.gzip { "z" } else { "" };
         let address = xxhash_rust::xxh3::xxh3_64(self.url.as_bytes());
-        format!("\"{}-{form}{encoding}{RENDERING}-{address:016x}\"", package.state())
+        format!("\"{}-{form}{encoding}{RENDERING_VERSION}-{address:016x}\"", package.revision_id())
     }
 
     /// The key under which an instance keeps the finished document. No state of any package has
@@ -54,7 +54,7 @@ pub struct Metadata<'a> {
     /// The lines `versions` and `times` of each segment, oldest first, in the form asked for.
     pub forms: Vec<(&'a [u8], &'a [u8])>,
     /// Members for the end of the full form; `None` makes the abbreviated one.
-    pub about: Option<&'a [u8]>,
+    pub latest_fields: Option<&'a [u8]>,
     /// Address of the registry without a trailing slash, as the request used it.
     pub url: &'a str,
 }
@@ -68,12 +68,13 @@ impl Metadata<'_> {
         let modified = package.modified.to_iso();
         let copied: usize = self.forms.iter().map(|(versions, times)| versions.len() + times.len()).sum();
         let listed = usize::try_from(package.listed()).unwrap_or_default();
-        let mut out = Vec::with_capacity(copied + listed * url.len() + self.about.map_or(0, <[u8]>::len) + 1024);
+        let mut out =
+            Vec::with_capacity(copied + listed * url.len() + self.latest_fields.map_or(0, <[u8]>::len) + 1024);
 
         let mut head = String::from("{");
-        match self.about {
+        match self.latest_fields {
             Some(_) => {
-                let revision = json::quoted(&package.state());
+                let revision = json::quoted(&package.revision_id());
                 let _ = write!(head, "\"_id\":{name},\"_rev\":{revision},\"name\":{name}");
             }
             None => {
@@ -85,7 +86,7 @@ impl Metadata<'_> {
         head.push_str(",\"versions\":{");
         out.extend_from_slice(head.as_bytes());
         for (versions, _) in &self.forms {
-            fill(&mut out, versions, url.as_bytes());
+            copy_with_url(&mut out, versions, url.as_bytes());
         }
         end_members(&mut out);
         let created = package.created.to_iso();
@@ -96,7 +97,7 @@ impl Metadata<'_> {
         }
         end_members(&mut out);
         out.push(b'}');
-        out.extend_from_slice(self.about.unwrap_or_default());
+        out.extend_from_slice(self.latest_fields.unwrap_or_default());
         out.push(b'}');
         out
     }
@@ -112,16 +113,16 @@ pub fn tags(package: &Package) -> String {
 /// The record of one version, as JSON. `record` is as it is stored.
 pub fn version(record: &[u8], url: &str) -> Vec<u8> {
     let mut out = Vec::with_capacity(record.len() + url.len());
-    fill(&mut out, record, inside_string(url).as_bytes());
+    copy_with_url(&mut out, record, inside_string(url).as_bytes());
     out
 }
 
 /// The document in gzip, unless it is too small to gain by it.
 pub fn compress(document: Vec<u8>) -> Vec<u8> {
-    if document.len() < WORTH_COMPRESSING {
+    if document.len() < MIN_COMPRESSED_SIZE {
         return document;
     }
-    let mut encoder = GzEncoder::new(Vec::with_capacity(document.len() / 4), LEVEL);
+    let mut encoder = GzEncoder::new(Vec::with_capacity(document.len() / 4), GZIP_LEVEL);
     match encoder.write_all(&document).and_then(|()| encoder.finish()) {
         Ok(compressed) => compressed,
         Err(_) => document,
@@ -141,9 +142,9 @@ fn inside_string(text: &str) -> String {
 }
 
 /// Copies stored records and puts the address where it goes.
-fn fill(out: &mut Vec<u8>, records: &[u8], url: &[u8]) {
+fn copy_with_url(out: &mut Vec<u8>, records: &[u8], url: &[u8]) {
     let mut rest = records;
-    while let Some(at) = memchr::memchr(manifest::URL as u8, rest) {
+    while let Some(at) = memchr::memchr(manifest::URL_PLACEHOLDER as u8, rest) {
         let (before, after) = rest.split_at(at);
         out.extend_from_slice(before);
         out.extend_from_slice(url);
@@ -163,13 +164,13 @@ fn end_members(out: &mut Vec<u8>) {
 mod tests {
     use super::*;
     use crate::package::SegmentRef;
-    use crate::segment::{Entry, Segment, State};
+    use crate::segment::{IndexEntry, Segment, VersionState};
     use crate::version::Version;
     use kit::Timestamp;
     use serde_json::{Value, json};
 
-    fn entry(version: &str) -> Entry<'_> {
-        Entry { version, upload: "u", at: Timestamp::from_millis(0), state: State::Listed }
+    fn entry(version: &str) -> IndexEntry<'_> {
+        IndexEntry { version, upload: "u", at: Timestamp::from_millis(0), state: VersionState::Listed }
     }
 
     fn package(versions: &[&str]) -> Package {
@@ -179,24 +180,25 @@ mod tests {
             let version = Version::parse(version).unwrap();
             package.publish(&version, "latest", "u", 0, segment, Timestamp::from_millis(0)).unwrap();
         }
-        package.changed("e", Timestamp::from_millis(1000));
+        package.record_change("e", Timestamp::from_millis(1000));
         package
     }
 
-    fn render(versions: &[&[&str]], about: Option<&[u8]>) -> Value {
+    fn render(versions: &[&[&str]], latest_fields: Option<&[u8]>) -> Value {
         let name = PackageName::parse("@a/b").unwrap();
         let package = package(&versions.concat());
         let segments: Vec<Segment> = versions
             .iter()
             .map(|versions| {
                 Segment::merge(versions.iter().map(|version| {
-                    let record = format!("{{\"version\":\"{version}\",\"tarball\":\"{}/x\"}}", manifest::URL);
+                    let record =
+                        format!("{{\"version\":\"{version}\",\"tarball\":\"{}/x\"}}", manifest::URL_PLACEHOLDER);
                     Segment::of(&entry(version), &record, &record)
                 }))
             })
             .collect();
         let forms = segments.iter().map(|s| (s.full.versions.as_bytes(), s.full.times.as_bytes())).collect();
-        let metadata = Metadata { name: &name, package: &package, forms, about, url: "http://x/\"y" };
+        let metadata = Metadata { name: &name, package: &package, forms, latest_fields, url: "http://x/\"y" };
         serde_json::from_slice(&metadata.render()).unwrap()
     }
 
@@ -236,7 +238,7 @@ mod tests {
     fn entity_tags_differ_by_state_form_encoding_and_address() {
         let package = package(&["1.0.0"]);
         let mut changed = package.clone();
-        changed.changed("f", Timestamp::from_millis(0));
+        changed.record_change("f", Timestamp::from_millis(0));
         let plain = Representation { abbreviated: false, gzip: false, url: "http://x" };
         let tags = [
             plain.entity_tag(&package),
@@ -254,9 +256,9 @@ mod tests {
 
     #[test]
     fn small_documents_are_not_compressed() {
-        let small = vec![b' '; WORTH_COMPRESSING - 1];
+        let small = vec![b' '; MIN_COMPRESSED_SIZE - 1];
         assert_eq!(compress(small.clone()), small);
-        let large = vec![b' '; WORTH_COMPRESSING];
+        let large = vec![b' '; MIN_COMPRESSED_SIZE];
         let compressed = compress(large.clone());
         assert!(is_compressed(&compressed) && !is_compressed(&large) && !is_compressed(b""));
         assert_eq!(gunzip(&compressed), large);

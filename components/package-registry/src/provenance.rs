@@ -30,7 +30,7 @@ pub struct Provenance {
 /// Why an attachment is no provenance of the file.
 #[derive(Debug, PartialEq, Eq)]
 pub enum ProvenanceError {
-    /// Declared and received, in UTF-16 code units.
+    /// DeclaredDigests and received, in UTF-16 code units.
     Length(u64, u64),
     /// Its size in bytes.
     TooLarge(usize),

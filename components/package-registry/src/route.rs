@@ -51,11 +51,11 @@ pub enum Endpoint {
         file: String,
     },
     /// Puts the whole document back without the versions that are to go.
-    Withdraw {
+    Unpublish {
         name: String,
         revision: String,
     },
-    WithdrawAll {
+    UnpublishAll {
         name: String,
         revision: String,
     },
@@ -104,9 +104,9 @@ pub fn route(method: &Method, path: &str) -> Result<Route, Error> {
         (Target::Package { .. }, _) if is_project => return Err(Error::method_not_allowed("GET, HEAD, PUT")),
         (Target::Version { name, version }, &Method::GET | &Method::HEAD) => Endpoint::Version { name, version },
         (Target::File { name, file }, &Method::GET | &Method::HEAD) => Endpoint::Download { name, file },
-        (Target::Revision { name, revision }, &Method::PUT) if is_project => Endpoint::Withdraw { name, revision },
+        (Target::Revision { name, revision }, &Method::PUT) if is_project => Endpoint::Unpublish { name, revision },
         (Target::Revision { name, revision }, &Method::DELETE) if is_project => {
-            Endpoint::WithdrawAll { name, revision }
+            Endpoint::UnpublishAll { name, revision }
         }
         (Target::Revision { .. }, _) if is_project => return Err(Error::method_not_allowed("DELETE, PUT")),
         (Target::FileRevision { name, file }, &Method::DELETE) if is_project => Endpoint::RemoveFile { name, file },
@@ -152,7 +152,7 @@ fn is_word(segment: &Segment) -> bool {
 
 /// The address of the same thing in the project with this id, for a request that named the project
 /// by an old path.
-pub fn in_project(id: u64, path: &str) -> String {
+pub fn path_in_project(id: u64, path: &str) -> String {
     let below = path.strip_prefix(BASE).and_then(|rest| rest.splitn(4, '/').nth(3)).unwrap_or_default();
     format!("{BASE}/projects/{id}/{below}")
 }

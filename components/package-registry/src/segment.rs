@@ -14,8 +14,8 @@ use std::collections::BTreeMap;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Segment {
     pub index: Index,
-    pub full: Form,
-    pub abbreviated: Form,
+    pub full: FormRecords,
+    pub abbreviated: FormRecords,
 }
 
 /// Where the file of each version is: sorted lines `version TAB upload TAB milliseconds TAB
@@ -25,37 +25,38 @@ pub struct Index(pub String);
 
 /// A version's line in an index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Entry<'a> {
+pub struct IndexEntry<'a> {
     pub version: &'a str,
     /// The upload that holds the file.
     pub upload: &'a str,
     /// When the version was published.
     pub at: Timestamp,
-    pub state: State,
+    pub state: VersionState,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum State {
+pub enum VersionState {
     Listed,
     /// Unpublished: the number cannot be used again.
-    Reserved,
+    Unpublished,
 }
 
-impl State {
+impl VersionState {
     const fn word(self) -> &'static str {
         match self {
-            State::Listed => "listed",
-            State::Reserved => "reserved",
+            VersionState::Listed => "listed",
+            VersionState::Unpublished => "reserved",
         }
     }
 }
 
-impl<'a> Entry<'a> {
+impl<'a> IndexEntry<'a> {
     fn read(line: &'a str) -> Option<Self> {
         let mut fields = line.split('\t');
         let (version, upload, at, state) = (fields.next()?, fields.next()?, fields.next()?, fields.next()?);
-        let state = [State::Listed, State::Reserved].into_iter().find(|known| known.word() == state)?;
-        Some(Entry { version, upload, at: Timestamp::from_millis(at.parse().ok()?), state })
+        let state =
+            [VersionState::Listed, VersionState::Unpublished].into_iter().find(|known| known.word() == state)?;
+        Some(IndexEntry { version, upload, at: Timestamp::from_millis(at.parse().ok()?), state })
     }
 
     fn line(&self) -> String {
@@ -65,21 +66,21 @@ impl<'a> Entry<'a> {
 
 impl Index {
     /// Whether every line is an entry, and the lines are sorted.
-    pub fn is_sound(&self) -> bool {
-        let entries: Vec<Entry> = self.entries().collect();
+    pub fn is_valid(&self) -> bool {
+        let entries: Vec<IndexEntry> = self.entries().collect();
         let lines = self.0.lines().count();
         entries.len() == lines
             && entries.is_sorted_by(|a, b| a.version.as_bytes() < b.version.as_bytes())
             && (self.0.is_empty() || self.0.ends_with('\n'))
     }
 
-    pub fn entries(&self) -> impl Iterator<Item = Entry<'_>> {
-        self.0.lines().filter_map(Entry::read)
+    pub fn entries(&self) -> impl Iterator<Item = IndexEntry<'_>> {
+        self.0.lines().filter_map(IndexEntry::read)
     }
 }
 
 /// The entry of `version` in the text of an index, by binary search.
-pub fn find<'a>(index: &'a [u8], version: &str) -> Option<Entry<'a>> {
+pub fn find<'a>(index: &'a [u8], version: &str) -> Option<IndexEntry<'a>> {
     let mut range = index;
     while !range.is_empty() {
         let (before, after) = range.split_at(range.len() / 2);
@@ -88,7 +89,7 @@ pub fn find<'a>(index: &'a [u8], version: &str) -> Option<Entry<'a>> {
         let line = range.get(start..end)?;
         let key = line.get(..memchr::memchr(b'\t', line)?)?;
         match key.cmp(version.as_bytes()) {
-            std::cmp::Ordering::Equal => return Entry::read(std::str::from_utf8(line).ok()?.trim_end()),
+            std::cmp::Ordering::Equal => return IndexEntry::read(std::str::from_utf8(line).ok()?.trim_end()),
             std::cmp::Ordering::Less => range = range.get(end..)?,
             std::cmp::Ordering::Greater => range = range.get(..start)?,
         }
@@ -100,14 +101,14 @@ pub fn find<'a>(index: &'a [u8], version: &str) -> Option<Entry<'a>> {
 /// with a comma and a line feed, so that forms are joined by copying. Stored as the length of
 /// `versions` in decimal, a line feed, `versions`, `times`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Form {
-    /// Lines `"1.0.0":{…},`, in which [`manifest::URL`] stands for the address of the registry.
+pub struct FormRecords {
+    /// Lines `"1.0.0":{…},`, in which [`manifest::URL_PLACEHOLDER`] stands for the address of the registry.
     pub versions: String,
     /// Lines `"1.0.0":"2026-11-21T05:49:56.123Z",`.
     pub times: String,
 }
 
-impl Form {
+impl FormRecords {
     pub fn to_bytes(&self) -> Vec<u8> {
         format!("{}\n{}{}", self.versions.len(), self.versions, self.times).into_bytes()
     }
@@ -115,10 +116,10 @@ impl Form {
     pub fn read(bytes: &[u8]) -> Option<Self> {
         let (versions, times) = split(bytes)?;
         let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).ok();
-        Some(Form { versions: text(versions)?, times: text(times)? })
+        Some(FormRecords { versions: text(versions)?, times: text(times)? })
     }
 
-    fn append(&mut self, other: &Form) {
+    fn append(&mut self, other: &FormRecords) {
         self.versions.push_str(&other.versions);
         self.times.push_str(&other.times);
     }
@@ -134,7 +135,7 @@ impl Form {
                 times.push('\n');
             }
         }
-        *self = Form { versions, times };
+        *self = FormRecords { versions, times };
     }
 }
 
@@ -145,14 +146,14 @@ pub fn split(form: &[u8]) -> Option<(&[u8], &[u8])> {
     form.get(end + 1..)?.split_at_checked(length)
 }
 
-impl Form {
+impl FormRecords {
     /// The version and the record of each line, in the order of publication.
     pub fn records(&self) -> impl Iterator<Item = (&str, &str)> {
         self.versions.lines().filter_map(record)
     }
 }
 
-/// The version and the record of a line of [`Form::versions`].
+/// The version and the record of a line of [`FormRecords::versions`].
 fn record(line: &str) -> Option<(&str, &str)> {
     let (version, record) = line.strip_prefix('"')?.split_once("\":")?;
     Some((version, record.strip_suffix(',')?))
@@ -171,9 +172,9 @@ fn line_of(version: &str, record: &str) -> String {
 
 impl Segment {
     /// A segment of one version. The records are those of [`manifest::Manifest`].
-    pub fn of(entry: &Entry, full: &str, abbreviated: &str) -> Self {
+    pub fn of(entry: &IndexEntry, full: &str, abbreviated: &str) -> Self {
         let times = format!("{}:\"{}\",\n", json::quoted(entry.version), entry.at.to_iso());
-        let form = |record| Form { versions: line_of(entry.version, record), times: times.clone() };
+        let form = |record| FormRecords { versions: line_of(entry.version, record), times: times.clone() };
         Segment { index: Index(entry.line()), full: form(full), abbreviated: form(abbreviated) }
     }
 
@@ -212,7 +213,7 @@ impl Segment {
         }
         let lines = self.index.entries().map(|mut entry| {
             if is_meant(entry.version) {
-                entry.state = State::Reserved;
+                entry.state = VersionState::Unpublished;
             }
             entry.line()
         });
@@ -221,7 +222,7 @@ impl Segment {
 
     /// How many versions metadata lists.
     pub fn listed(&self) -> u64 {
-        self.index.entries().filter(|entry| entry.state == State::Listed).count() as u64
+        self.index.entries().filter(|entry| entry.state == VersionState::Listed).count() as u64
     }
 
     /// The size that decides about merging, in bytes.

@@ -6,13 +6,13 @@ mod record;
 mod staging;
 
 pub use listing::{add_project_with_name, is_listed, names, projects, projects_with_name};
-pub use reachability::{PackageKey, package_key, packages_after, plan, reach};
+pub use reachability::{PackageKey, key_layout, package_key, packages_after, trace};
 pub use staging::Staging;
 
 use crate::integrity::Integrity;
 use crate::name::PackageName;
 use crate::package::{Package, SegmentRef};
-use crate::segment::{self, Form, Index, Segment, State};
+use crate::segment::{self, FormRecords, Index, Segment, VersionState};
 use bytes::Bytes;
 use kit::root::{self, Decision};
 use kit::store::StoreError;
@@ -34,14 +34,14 @@ pub const CHUNK: usize = 1024 * 1024;
 /// The keys below [`PREFIX`]; the crate's documentation has the table.
 enum Key<'a> {
     Package(u64, &'a PackageName),
-    Holders(&'a PackageName),
-    Listing(u64),
+    ProjectsWithName(&'a PackageName),
+    ProjectPackages(u64),
     Projects,
     Index(&'a str),
     Full(&'a str),
     Abbreviated(&'a str),
     Upload(&'a str),
-    About(&'a str),
+    LatestFields(&'a str),
     Attestations(&'a str),
     Chunk(&'a str, usize),
 }
@@ -51,14 +51,14 @@ impl std::fmt::Display for Key<'_> {
         f.write_str(PREFIX)?;
         match self {
             Key::Package(project, name) => write!(f, "package/{project}/{name}"),
-            Key::Holders(name) => write!(f, "name/{name}"),
-            Key::Listing(project) => write!(f, "project/{project}"),
+            Key::ProjectsWithName(name) => write!(f, "name/{name}"),
+            Key::ProjectPackages(project) => write!(f, "project/{project}"),
             Key::Projects => f.write_str("projects"),
             Key::Index(segment) => write!(f, "segment/{segment}/index"),
             Key::Full(segment) => write!(f, "segment/{segment}/full"),
             Key::Abbreviated(segment) => write!(f, "segment/{segment}/abbreviated"),
             Key::Upload(upload) => write!(f, "upload/{upload}"),
-            Key::About(upload) => write!(f, "upload/{upload}/about"),
+            Key::LatestFields(upload) => write!(f, "upload/{upload}/about"),
             Key::Attestations(upload) => write!(f, "upload/{upload}/attestations"),
             Key::Chunk(upload, number) => write!(f, "upload/{upload}/{number}"),
         }
@@ -92,25 +92,25 @@ pub fn update_package<T, E: From<StoreError>>(
 
 /// Where a version's file is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
+pub struct StoredVersion {
     pub upload: String,
-    pub state: State,
+    pub state: VersionState,
 }
 
 /// The entry of a version, looked for in the newest segment first.
-pub fn find(env: &Env, package: &Package, version: &str) -> Result<Option<Entry>, StoreError> {
+pub fn find(env: &Env, package: &Package, version: &str) -> Result<Option<StoredVersion>, StoreError> {
     for segment in package.segments.iter().rev() {
         let index = index(env, &segment.id)?;
         if let Some(entry) = segment::find(&index, version) {
-            return Ok(Some(Entry { upload: entry.upload.to_owned(), state: entry.state }));
+            return Ok(Some(StoredVersion { upload: entry.upload.to_owned(), state: entry.state }));
         }
     }
     Ok(None)
 }
 
 /// The same, unless the version was unpublished.
-pub fn find_listed(env: &Env, package: &Package, version: &str) -> Result<Option<Entry>, StoreError> {
-    Ok(find(env, package, version)?.filter(|entry| entry.state == State::Listed))
+pub fn find_listed(env: &Env, package: &Package, version: &str) -> Result<Option<StoredVersion>, StoreError> {
+    Ok(find(env, package, version)?.filter(|entry| entry.state == VersionState::Listed))
 }
 
 /// The text of a segment's index; [`segment::find`] searches it.
@@ -124,14 +124,14 @@ pub fn segment(env: &Env, id: &str) -> Result<Segment, StoreError> {
 }
 
 /// A whole segment as it is stored now, whatever this instance remembers.
-pub fn segment_as_stored(env: &Env, id: &str) -> Result<Segment, StoreError> {
-    read_segment(id, |key| blob_as_stored(env, key))
+pub fn segment_uncached(env: &Env, id: &str) -> Result<Segment, StoreError> {
+    read_segment(id, |key| blob_uncached(env, key))
 }
 
 fn read_segment(id: &str, blob: impl Fn(&Key) -> Result<Vec<u8>, StoreError>) -> Result<Segment, StoreError> {
-    let form = |key: Key| -> Result<Form, StoreError> {
+    let form = |key: Key| -> Result<FormRecords, StoreError> {
         let bytes = blob(&key)?;
-        Form::read(&bytes).ok_or_else(|| StoreError::corrupt(&key.to_string(), "not a form of metadata"))
+        FormRecords::read(&bytes).ok_or_else(|| StoreError::corrupt(&key.to_string(), "not a form of metadata"))
     };
     let key = Key::Index(id);
     let index = String::from_utf8(blob(&key)?).map_err(|why| StoreError::corrupt(&key.to_string(), why))?;
@@ -149,16 +149,16 @@ pub fn save_segment(env: &Env, segment: &Segment) -> Result<SegmentRef, StoreErr
 
 /// The two forms of metadata.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Detail {
+pub enum MetadataForm {
     Full,
     Abbreviated,
 }
 
 /// A form of a segment as it is stored; [`segment::split`] reads it.
-pub fn form(env: &Env, segment: &str, detail: Detail) -> Result<Bytes, StoreError> {
+pub fn form(env: &Env, segment: &str, detail: MetadataForm) -> Result<Bytes, StoreError> {
     let key = match detail {
-        Detail::Full => Key::Full(segment),
-        Detail::Abbreviated => Key::Abbreviated(segment),
+        MetadataForm::Full => Key::Full(segment),
+        MetadataForm::Abbreviated => Key::Abbreviated(segment),
     };
     let bytes = blob(env, &key)?;
     match segment::split(&bytes) {
@@ -167,20 +167,20 @@ pub fn form(env: &Env, segment: &str, detail: Detail) -> Result<Bytes, StoreErro
     }
 }
 
-/// The members that [`crate::manifest::Manifest::about`] made of an upload's manifest.
-pub fn about(env: &Env, upload: &str) -> Result<Bytes, StoreError> {
-    blob(env, &Key::About(upload))
+/// The members that [`crate::manifest::Manifest::latest_fields`] made of an upload's manifest.
+pub fn latest_fields(env: &Env, upload: &str) -> Result<Bytes, StoreError> {
+    blob(env, &Key::LatestFields(upload))
 }
 
 /// Whether they are stored.
-pub fn check_about(env: &Env, upload: &str) -> Result<(), StoreError> {
-    let key = Key::About(upload);
-    let text = blob_as_stored(env, &key)?;
+pub fn check_latest_fields(env: &Env, upload: &str) -> Result<(), StoreError> {
+    let key = Key::LatestFields(upload);
+    let text = blob_uncached(env, &key)?;
     std::str::from_utf8(&text).map(drop).map_err(|why| StoreError::corrupt(&key.to_string(), why))
 }
 
-pub fn save_about(env: &Env, upload: &str, about: &str) -> Result<(), StoreError> {
-    put(env, &Key::About(upload), about.to_owned().into())
+pub fn save_latest_fields(env: &Env, upload: &str, fields: &str) -> Result<(), StoreError> {
+    put(env, &Key::LatestFields(upload), fields.to_owned().into())
 }
 
 /// The document that [`crate::provenance::Provenance::document`] made, if the upload has one.
@@ -216,8 +216,8 @@ pub fn upload(env: &Env, id: &str) -> Result<Upload, StoreError> {
 }
 
 /// The record of an upload as it is stored now.
-pub fn upload_as_stored(env: &Env, id: &str) -> Result<Upload, StoreError> {
-    read_upload(id, |key| blob_as_stored(env, key).map(Bytes::from))
+pub fn upload_uncached(env: &Env, id: &str) -> Result<Upload, StoreError> {
+    read_upload(id, |key| blob_uncached(env, key).map(Bytes::from))
 }
 
 fn read_upload(id: &str, blob: impl Fn(&Key) -> Result<Bytes, StoreError>) -> Result<Upload, StoreError> {
@@ -264,7 +264,7 @@ fn blob(env: &Env, key: &Key) -> Result<Bytes, StoreError> {
 }
 
 /// The same, past what this instance remembers: for whoever asks what is really there.
-fn blob_as_stored(env: &Env, key: &Key) -> Result<Vec<u8>, StoreError> {
+fn blob_uncached(env: &Env, key: &Key) -> Result<Vec<u8>, StoreError> {
     let key = key.to_string();
     env.store.get(&key)?.ok_or_else(|| StoreError::corrupt(&key, "it is missing"))
 }

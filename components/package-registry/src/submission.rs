@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[track_caller]
-    fn fault(text: &str) -> SubmissionError {
+    fn rejection(text: &str) -> SubmissionError {
         Submission::read(&skeleton(text)).unwrap_err()
     }
 
@@ -144,23 +144,23 @@ mod tests {
 
     #[test]
     fn each_fault_is_named() {
-        assert_eq!(fault("{}"), SubmissionError::Missing("versions"));
-        assert_eq!(fault(r#"{"versions":null}"#), SubmissionError::Missing("versions"));
-        assert_eq!(fault(r#"{"versions":[]}"#), SubmissionError::Invalid("versions"));
-        assert_eq!(fault(r#"{"versions":"1"}"#), SubmissionError::Invalid("versions"));
-        assert_eq!(fault(r#"{"versions":{},"name":7}"#), SubmissionError::Invalid("name"));
-        assert_eq!(fault(r#"{"versions":{},"dist-tags":[]}"#), SubmissionError::Invalid("dist-tags"));
-        assert_eq!(fault(r#"{"versions":{},"_attachments":[]}"#), SubmissionError::Invalid("_attachments"));
+        assert_eq!(rejection("{}"), SubmissionError::Missing("versions"));
+        assert_eq!(rejection(r#"{"versions":null}"#), SubmissionError::Missing("versions"));
+        assert_eq!(rejection(r#"{"versions":[]}"#), SubmissionError::Invalid("versions"));
+        assert_eq!(rejection(r#"{"versions":"1"}"#), SubmissionError::Invalid("versions"));
+        assert_eq!(rejection(r#"{"versions":{},"name":7}"#), SubmissionError::Invalid("name"));
+        assert_eq!(rejection(r#"{"versions":{},"dist-tags":[]}"#), SubmissionError::Invalid("dist-tags"));
+        assert_eq!(rejection(r#"{"versions":{},"_attachments":[]}"#), SubmissionError::Invalid("_attachments"));
         assert_eq!(
-            fault(r#"{"versions":{},"_attachments":{"a-1.0.0.tgz":{"length":"5"}}}"#),
+            rejection(r#"{"versions":{},"_attachments":{"a-1.0.0.tgz":{"length":"5"}}}"#),
             SubmissionError::Invalid("length")
         );
         assert_eq!(
-            fault(r#"{"versions":{},"_attachments":{"a-1.0.0.tgz":{"length":-5}}}"#),
+            rejection(r#"{"versions":{},"_attachments":{"a-1.0.0.tgz":{"length":-5}}}"#),
             SubmissionError::Invalid("length")
         );
         for text in ["", "{", "[]", "null", "{}x", r#"{"versions":{}"#, r#"{"versions":{},"versions":{}}"#] {
-            assert!(matches!(fault(text), SubmissionError::Syntax(_)), "{text}");
+            assert!(matches!(rejection(text), SubmissionError::Syntax(_)), "{text}");
         }
         let bytes = b"{\"versions\":{},\"x\":\"\xff\"}".to_vec();
         assert!(Submission::read(&Skeleton { bytes, file: None }).is_err());
@@ -168,6 +168,6 @@ mod tests {
 
     #[test]
     fn the_message_has_no_position_that_nobody_can_find() {
-        assert_eq!(fault("{]").to_string(), "request body is not a JSON object: key must be a string");
+        assert_eq!(rejection("{]").to_string(), "request body is not a JSON object: key must be a string");
     }
 }

@@ -66,32 +66,32 @@ impl fmt::Display for TarballError {
 
 impl error::Error for TarballError {}
 
-/// Looks into a file as it streams by. Once a fault is found the rest is not unpacked.
-pub struct Inspector(Result<MultiGzDecoder<Archive>, TarballError>);
+/// Looks into a file as it streams by. After the first error the rest is not unpacked.
+pub struct TarballInspector(Result<MultiGzDecoder<Archive>, TarballError>);
 
-impl Inspector {
+impl TarballInspector {
     /// `limit`: bytes to which the file may unpack. Deflate expands a byte to at most 1032, so
     /// without a limit a publisher could keep a host busy for hours.
     pub fn new(limit: u64) -> Self {
-        Inspector(Ok(MultiGzDecoder::new(Archive::new(limit))))
+        TarballInspector(Ok(MultiGzDecoder::new(Archive::new(limit))))
     }
 
     pub fn feed(&mut self, piece: &[u8]) {
         if let Ok(decoder) = &mut self.0
             && let Err(why) = decoder.write_all(piece)
         {
-            self.0 = Err(fault(why));
+            self.0 = Err(tarball_error(why));
         }
     }
 
     /// The end of the file.
     pub fn finish(self) -> Result<Contents, TarballError> {
-        self.0?.finish().map_err(fault)?.finish()
+        self.0?.finish().map_err(tarball_error)?.finish()
     }
 }
 
-/// The archive's own fault, or the decoder's.
-fn fault(why: io::Error) -> TarballError {
+/// The error of the archive, or of the gzip decoder.
+fn tarball_error(why: io::Error) -> TarballError {
     why.downcast::<TarballError>().unwrap_or_else(|why| TarballError::Gzip(why.to_string()))
 }
 
@@ -124,7 +124,7 @@ impl Contents {
         let its_name = identity.name.and_then(json::string);
         let its_version = identity.version.and_then(json::string);
         let is_name = its_name.is_some_and(|its| its.trim() == name.as_str());
-        if is_name && its_version.is_some_and(|its| version.is_meant_by(&its)) {
+        if is_name && its_version.is_some_and(|its| version.matches_manifest(&its)) {
             return Ok(());
         }
         let shown = |value: Option<&RawValue>| value.map_or("nothing".into(), |value| excerpt(value.get().as_bytes()));

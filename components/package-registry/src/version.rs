@@ -29,7 +29,7 @@ impl Version {
 
     /// Whether a `package.json` with this version is of this one. Clients take a `v` or `=` before
     /// it off, and build metadata, before they write it into the document.
-    pub fn is_meant_by(&self, text: &str) -> bool {
+    pub fn matches_manifest(&self, text: &str) -> bool {
         let text = text.trim().trim_start_matches(['v', '=']).trim_start();
         semver::Version::parse(text).is_ok_and(|other| self.parsed.cmp_precedence(&other).is_eq())
     }

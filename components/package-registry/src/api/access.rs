@@ -26,12 +26,12 @@ pub enum Purpose {
     /// A new version, or a tag for one.
     Publish,
     /// Taking something away, and deprecating.
-    Destroy,
+    Unpublish,
 }
 
 impl Purpose {
     fn is_write(self) -> bool {
-        matches!(self, Purpose::Publish | Purpose::Destroy)
+        matches!(self, Purpose::Publish | Purpose::Unpublish)
     }
 }
 
@@ -136,7 +136,7 @@ pub fn project(call: &Call, id: &str, purpose: Purpose) -> Result<Option<Project
         let text = "Non GET methods are not allowed for moved projects";
         return Err(Error::message(StatusCode::METHOD_NOT_ALLOWED, text));
     }
-    let path = route::in_project(project.id, &call.request.path);
+    let path = route::path_in_project(project.id, &call.request.path);
     let url = format!("{}{path}", call.env.external_url(&call.request));
     let text = format!("This resource has been moved permanently to {url}");
     let url = if call.request.query.is_empty() { url } else { format!("{url}?{}", call.request.query) };
@@ -176,7 +176,7 @@ pub fn authorize(call: &Call, project: &Project, purpose: Purpose) -> Result<(),
     }
     let minimum = match purpose {
         Purpose::Publish => Role::Developer,
-        Purpose::Destroy => Role::Maintainer,
+        Purpose::Unpublish => Role::Maintainer,
         // Guests see that a private project is there, but not what it packages.
         Purpose::Read | Purpose::Download if project.visibility == Visibility::Private => Role::Reporter,
         Purpose::Read | Purpose::Download if project.registry == FeatureAccess::Private => Role::Guest,
@@ -214,7 +214,7 @@ pub fn no_project(call: &Call, purpose: Purpose) -> Error {
     let asks_for_credentials = match purpose {
         Purpose::Read => matches!(call.level, Level::Project(_)),
         Purpose::Download => false,
-        Purpose::Publish | Purpose::Destroy => true,
+        Purpose::Publish | Purpose::Unpublish => true,
     };
     if call.caller.is_anonymous() && asks_for_credentials {
         return Error::unauthorized();

@@ -5,7 +5,7 @@ use super::access::{self, Located, Purpose};
 use super::{Call, bad_request, no_package};
 use crate::json::{self, Members};
 use crate::package::Package;
-use crate::segment::{self, State};
+use crate::segment::{self, VersionState};
 use crate::store;
 use crate::submission::Submission;
 use kit::root::Decision;
@@ -24,7 +24,7 @@ pub fn deprecate(call: &Call, name: &str, submission: &Submission) -> Result<Res
     if messages.is_empty() {
         return Err(bad_request("\"package versions to deprecate\" not given"));
     }
-    let located = access::find(call, name, Purpose::Destroy)?.authorize(call, Purpose::Destroy, no_package())?;
+    let located = access::find(call, name, Purpose::Unpublish)?.authorize(call, Purpose::Unpublish, no_package())?;
     apply(&call.env, &located, &messages)?;
     Ok(Response::ok(&json!({"ok": true, "success": true})))
 }
@@ -54,10 +54,10 @@ fn apply(env: &Env, located: &Located, messages: &BTreeMap<String, String>) -> R
     let event = env.id();
     store::update_package(env, located.project.id, &located.name, |package| {
         let mut package = package.ok_or_else(no_package)?;
-        if package.has_seen(&event) || !rewrite(env, &mut package, messages)? {
+        if package.has_applied(&event) || !rewrite(env, &mut package, messages)? {
             return Ok(Decision::Done(()));
         }
-        package.changed(&event, env.now);
+        package.record_change(&event, env.now);
         Ok(Decision::Write(package, ()))
     })
 }
@@ -68,7 +68,7 @@ fn rewrite(env: &Env, package: &mut Package, messages: &BTreeMap<String, String>
     for part in &mut package.segments {
         let index = store::index(env, &part.id)?;
         let is_listed =
-            |version: &String| segment::find(&index, version).is_some_and(|entry| entry.state == State::Listed);
+            |version: &String| segment::find(&index, version).is_some_and(|entry| entry.state == VersionState::Listed);
         if !messages.keys().any(is_listed) {
             continue;
         }

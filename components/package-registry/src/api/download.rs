@@ -3,7 +3,7 @@
 use super::Call;
 use super::access::{self, Purpose};
 use super::metadata::{is_known, is_public};
-use crate::byte_range::{self, Wanted};
+use crate::byte_range::{self, ByteRange};
 use crate::store::{self, CHUNK, Upload};
 use bytes::Bytes;
 use directory::project::Project;
@@ -43,13 +43,13 @@ pub fn file(call: &Call, name: &str, file: &str) -> Result<Response, Error> {
     let size = upload.size;
     let is_head = call.request.method == Method::HEAD;
     let range = call.request.header("range").filter(|_| !is_head);
-    let (part, mut response) = match byte_range::wanted(range, call.request.header("if-range"), &entity_tag, size) {
-        Wanted::Whole => (0..size, Response::new(StatusCode::OK)),
-        Wanted::Part(part) => {
+    let (part, mut response) = match byte_range::requested(range, call.request.header("if-range"), &entity_tag, size) {
+        ByteRange::Whole => (0..size, Response::new(StatusCode::OK)),
+        ByteRange::Part(part) => {
             let text = format!("bytes {}-{}/{size}", part.start, part.end - 1);
             (part, Response::new(StatusCode::PARTIAL_CONTENT).with_text(CONTENT_RANGE, &text))
         }
-        Wanted::Unsatisfiable => {
+        ByteRange::Unsatisfiable => {
             let text = format!("the file has {size} bytes, which the range does not touch");
             let error = super::refused(StatusCode::RANGE_NOT_SATISFIABLE, text);
             let value = HeaderValue::from_str(&format!("bytes */{size}"));
@@ -96,7 +96,7 @@ fn contents(env: Env, id: String, upload: Upload, part: Range<u64>) -> Result<Bo
     if numbers.is_empty() {
         return Ok(first.into());
     }
-    let rest = numbers.map(move |number| read(number).map_err(|fault| BodyError::Storage(fault.to_string())));
+    let rest = numbers.map(move |number| read(number).map_err(|error| BodyError::Storage(error.to_string())));
     Ok(Body::pull(std::iter::once(Ok(first)).chain(rest)))
 }
 

@@ -5,7 +5,7 @@ use super::{Call, forward, no_package};
 use crate::metadata::{self, Metadata, Representation};
 use crate::negotiation::{self, ABBREVIATED};
 use crate::route::{Level, NOT_A_PATH};
-use crate::store::{self, Detail};
+use crate::store::{self, MetadataForm};
 use crate::{name, segment};
 use bytes::Bytes;
 use directory::namespace::Visibility;
@@ -76,23 +76,23 @@ fn document(
 
 fn render(env: &Env, located: &Located, representation: Representation) -> Result<Vec<u8>, StoreError> {
     let Located { name, package, .. } = located;
-    let detail = if representation.abbreviated { Detail::Abbreviated } else { Detail::Full };
+    let detail = if representation.abbreviated { MetadataForm::Abbreviated } else { MetadataForm::Full };
     let blobs: Vec<_> = package
         .segments
         .iter()
         .filter(|segment| segment.listed > 0)
         .map(|segment| store::form(env, &segment.id, detail))
         .collect::<Result<_, _>>()?;
-    let about = match (detail, &package.about) {
-        (Detail::Abbreviated, _) => None,
-        (Detail::Full, None) => Some(Bytes::new()),
-        (Detail::Full, Some(upload)) => Some(store::about(env, upload)?),
+    let latest_fields = match (detail, &package.latest_upload) {
+        (MetadataForm::Abbreviated, _) => None,
+        (MetadataForm::Full, None) => Some(Bytes::new()),
+        (MetadataForm::Full, Some(upload)) => Some(store::latest_fields(env, upload)?),
     };
     let metadata = Metadata {
         name,
         package,
         forms: blobs.iter().filter_map(|blob| segment::split(blob)).collect(),
-        about: about.as_deref(),
+        latest_fields: latest_fields.as_deref(),
         url: representation.url,
     };
     Ok(metadata.render())
@@ -105,7 +105,7 @@ pub fn version(call: &Call, name: &str, version: &str) -> Result<Response, Error
     let tags = located.package.dist_tags();
     let version = tags.get(version).copied().unwrap_or(version);
     for part in located.package.segments.iter().rev() {
-        let form = store::form(env, &part.id, Detail::Full)?;
+        let form = store::form(env, &part.id, MetadataForm::Full)?;
         let versions = segment::split(&form).map(|(versions, _)| versions).unwrap_or_default();
         if let Some(record) = segment::record_of(versions, version) {
             let mut response = Response::new(StatusCode::OK);

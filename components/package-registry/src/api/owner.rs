@@ -26,20 +26,20 @@ const OWNERS_ARE_MEMBERS: HeaderValue =
 
 /// What a document asks for that has neither versions nor attachments.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Wish {
+pub enum NoopUpdate {
     Owners,
     Star,
 }
 
-impl Wish {
+impl NoopUpdate {
     /// `None` if the document asks for something else, or for nothing that can be read.
     pub fn read(document: &[u8]) -> Option<Self> {
         let members = Members::read(std::str::from_utf8(document).ok()?).ok()?;
         let has = |name| members.get(name).is_some();
         match (has("maintainers"), has("users")) {
             _ if has("versions") || has("_attachments") => None,
-            (true, _) => Some(Wish::Owners),
-            (false, true) => Some(Wish::Star),
+            (true, _) => Some(NoopUpdate::Owners),
+            (false, true) => Some(NoopUpdate::Star),
             (false, false) => None,
         }
     }
@@ -51,7 +51,7 @@ pub async fn submit(mut call: Call, name: &str) -> Result<Response, Error> {
     call.caller.known_or_401()?;
     if call.request.content_length().is_some_and(|length| length <= MAX_SIZE) {
         let document = std::mem::take(&mut call.request.body).collect(MAX_SIZE).await?;
-        if let Some(wish) = Wish::read(&document) {
+        if let Some(wish) = NoopUpdate::read(&document) {
             return acknowledge(&call, name, &wish);
         }
         call.request.body = document.into();
@@ -60,16 +60,16 @@ pub async fn submit(mut call: Call, name: &str) -> Result<Response, Error> {
 }
 
 /// Answers a caller who may do what they ask for. Only the package is read.
-pub fn acknowledge(call: &Call, name: &str, wish: &Wish) -> Result<Response, Error> {
+pub fn acknowledge(call: &Call, name: &str, wish: &NoopUpdate) -> Result<Response, Error> {
     let purpose = match wish {
-        Wish::Owners => Purpose::Destroy,
-        Wish::Star => Purpose::Read,
+        NoopUpdate::Owners => Purpose::Unpublish,
+        NoopUpdate::Star => Purpose::Read,
     };
     access::find(call, name, purpose)?.authorize(call, purpose, no_package())?;
     let response = Response::ok(&json!({"ok": true}));
     Ok(match wish {
-        Wish::Owners => response.with_header(NPM_NOTICE, OWNERS_ARE_MEMBERS),
-        Wish::Star => response,
+        NoopUpdate::Owners => response.with_header(NPM_NOTICE, OWNERS_ARE_MEMBERS),
+        NoopUpdate::Star => response,
     })
 }
 
@@ -89,9 +89,9 @@ mod tests {
     #[test]
     fn a_wish_is_told_from_a_publication() {
         for (document, wish) in [
-            (r#"{"_id":"a","_rev":"1-x","maintainers":[{"name":"mia","email":""}]}"#, Some(Wish::Owners)),
-            (r#"{"_id":"a","_rev":"1-x","users":{"mia":true}}"#, Some(Wish::Star)),
-            (r#"{"_id":"a","_rev":"1-x","users":{}}"#, Some(Wish::Star)),
+            (r#"{"_id":"a","_rev":"1-x","maintainers":[{"name":"mia","email":""}]}"#, Some(NoopUpdate::Owners)),
+            (r#"{"_id":"a","_rev":"1-x","users":{"mia":true}}"#, Some(NoopUpdate::Star)),
+            (r#"{"_id":"a","_rev":"1-x","users":{}}"#, Some(NoopUpdate::Star)),
             (r#"{"_id":"a","users":{},"versions":{}}"#, None),
             (r#"{"_id":"a","maintainers":[],"_attachments":{}}"#, None),
             (r#"{"_id":"a"}"#, None),
@@ -99,8 +99,8 @@ mod tests {
             ("", None),
             ("{", None),
         ] {
-            assert_eq!(Wish::read(document.as_bytes()), wish, "{document}");
+            assert_eq!(NoopUpdate::read(document.as_bytes()), wish, "{document}");
         }
-        assert_eq!(Wish::read(b"{\"users\":{},\"x\":\"\xff\"}"), None);
+        assert_eq!(NoopUpdate::read(b"{\"users\":{},\"x\":\"\xff\"}"), None);
     }
 }

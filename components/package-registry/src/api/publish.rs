@@ -9,20 +9,19 @@ mod release;
 use super::access::{self, Purpose};
 use super::{Call, deprecate, refused, tag};
 use crate::base64_decoder::Sink;
-use crate::document::{self, Document, DocumentError, Limits, Skeleton};
-use crate::integrity::{Computed, Hasher};
+use crate::document::{self, DocumentError, DocumentReader, Limits, Skeleton};
+use crate::integrity::{ComputedDigests, Hasher};
 use crate::name::PackageName;
 use crate::package::Package;
 use crate::route::Level;
-use crate::segment::{self, Entry, Segment, State};
+use crate::segment::{self, IndexEntry, Segment, VersionState};
 use crate::store::{self, Staging};
 use crate::submission::Submission;
-use crate::tarball::Inspector;
+use crate::tarball::TarballInspector;
 use crate::version::Version;
 use directory::caller::Caller;
 use directory::project::{self, Project};
 use http::StatusCode;
-use kit::body::BodyError;
 use kit::root::Decision;
 use kit::store::StoreError;
 use kit::{Env, Error, Response};
@@ -78,7 +77,7 @@ pub async fn submit(mut call: Call, name: &str) -> Result<Response, Error> {
     }
 
     let max_unpacked = call.env.variables.number(MAX_UNPACKED, DEFAULT_MAX_UNPACKED);
-    let mut intake = Intake { max_unpacked, readers: None, staging: Staging::new(&call.env) };
+    let mut intake = FileReceiver { max_unpacked, readers: None, staging: Staging::new(&call.env) };
     let outcome = match receive(&mut call, limits, &mut intake).await {
         Ok(skeleton) => decide(&call, name, &project, &skeleton, &mut intake),
         Err(stop) => Err(stop),
@@ -89,12 +88,12 @@ pub async fn submit(mut call: Call, name: &str) -> Result<Response, Error> {
             intake.staging.discard();
             Ok(response)
         }
-        Err(Stop::Refused(error)) => {
+        Err(PublishError::Rejected(error)) => {
             intake.staging.discard();
             Err(error)
         }
         // Whether the last write took place is unknown: the file may be part of the package.
-        Err(Stop::Storage(fault)) => Err(fault.into()),
+        Err(PublishError::Storage(error)) => Err(error.into()),
     }
 }
 
@@ -106,40 +105,40 @@ enum Outcome {
 }
 
 /// Why a request ends without success.
-enum Stop {
-    Refused(Error),
+enum PublishError {
+    Rejected(Error),
     Storage(StoreError),
 }
 
-impl From<Error> for Stop {
+impl From<Error> for PublishError {
     fn from(error: Error) -> Self {
-        Stop::Refused(error)
+        PublishError::Rejected(error)
     }
 }
 
-impl From<StoreError> for Stop {
-    fn from(fault: StoreError) -> Self {
-        Stop::Storage(fault)
+impl From<StoreError> for PublishError {
+    fn from(error: StoreError) -> Self {
+        PublishError::Storage(error)
     }
 }
 
 /// Takes the file as it arrives.
-struct Intake {
+struct FileReceiver {
     /// Bytes.
     max_unpacked: u64,
     /// Who reads it on the way, once it has begun.
-    readers: Option<(Hasher, Inspector)>,
+    readers: Option<(Hasher, TarballInspector)>,
     staging: Staging,
 }
 
-impl Sink for Intake {
+impl Sink for FileReceiver {
     type Error = StoreError;
 
     fn begin(&mut self, before: &[u8]) {
         // Weaker hashes are needed only if the document declares nothing stronger. It may do so
         // after the file.
         let hasher = Hasher::new(memmem::find(before, b"sha512-").is_none());
-        self.readers = Some((hasher, Inspector::new(self.max_unpacked)));
+        self.readers = Some((hasher, TarballInspector::new(self.max_unpacked)));
     }
 
     fn take(&mut self, piece: &[u8]) -> Result<(), StoreError> {
@@ -151,30 +150,30 @@ impl Sink for Intake {
     }
 }
 
-async fn receive(call: &mut Call, limits: Limits, intake: &mut Intake) -> Result<Skeleton, Stop> {
-    let mut document = Document::new(limits);
+async fn receive(call: &mut Call, limits: Limits, intake: &mut FileReceiver) -> Result<Skeleton, PublishError> {
+    let mut document = DocumentReader::new(limits);
     while let Some(chunk) = call.request.body.next().await {
-        let chunk = chunk.map_err(|broken: BodyError| Error::from(broken))?;
-        document.feed(&chunk, intake).map_err(|stopped| match stopped {
-            document::Stopped::Sink(fault) => Stop::Storage(fault),
-            document::Stopped::Document(fault) => Stop::Refused(unreadable(&fault)),
+        let chunk = chunk.map_err(Error::from)?;
+        document.feed(&chunk, intake).map_err(|error| match error {
+            document::DocumentReadError::Sink(error) => PublishError::Storage(error),
+            document::DocumentReadError::Document(error) => PublishError::Rejected(unreadable(&error)),
         })?;
     }
     Ok(document.finish())
 }
 
-fn unreadable(fault: &DocumentError) -> Error {
-    match fault {
-        DocumentError::SkeletonTooLarge(_) => refused(StatusCode::PAYLOAD_TOO_LARGE, fault.to_string()),
+fn unreadable(error: &DocumentError) -> Error {
+    match error {
+        DocumentError::SkeletonTooLarge(_) => refused(StatusCode::PAYLOAD_TOO_LARGE, error.to_string()),
         DocumentError::FileTooLarge(..) => refused(StatusCode::BAD_REQUEST, "File is too large."),
         DocumentError::TooDeep(_) | DocumentError::Malformed(_) | DocumentError::SecondFile(..) => {
-            refused(StatusCode::BAD_REQUEST, fault.to_string())
+            refused(StatusCode::BAD_REQUEST, error.to_string())
         }
     }
 }
 
-fn invalid(text: impl Into<String>) -> Stop {
-    Stop::Refused(refused(StatusCode::BAD_REQUEST, text))
+fn invalid(text: impl Into<String>) -> PublishError {
+    PublishError::Rejected(refused(StatusCode::BAD_REQUEST, text))
 }
 
 fn decide(
@@ -182,9 +181,9 @@ fn decide(
     url_name: &str,
     project: &Project,
     skeleton: &Skeleton,
-    intake: &mut Intake,
-) -> Result<Outcome, Stop> {
-    let submission = Submission::read(skeleton).map_err(|fault| invalid(fault.to_string()))?;
+    intake: &mut FileReceiver,
+) -> Result<Outcome, PublishError> {
+    let submission = Submission::read(skeleton).map_err(|error| invalid(error.to_string()))?;
     if submission.has_attachments {
         access::authorize_name(call, project, &submission.name)?;
     }
@@ -211,10 +210,10 @@ fn publish(
     project: &Project,
     name: &PackageName,
     version: &Version,
-    computed: &Computed,
+    computed: &ComputedDigests,
     release: Result<Release, Error>,
     staging: &mut Staging,
-) -> Result<Outcome, Stop> {
+) -> Result<Outcome, PublishError> {
     let env = &call.env;
     let event = env.id();
     let publisher = publisher(&call.caller);
@@ -223,9 +222,9 @@ fn publish(
 
     store::update_package(env, project.id, name, |current| {
         let published = || Outcome::Published(row(call, project, name, version, staging.id()));
-        let state = current.as_ref().map(Package::state);
+        let state = current.as_ref().map(Package::revision_id);
         if let Some(package) = &current {
-            if package.has_seen(&event) {
+            if package.has_applied(&event) {
                 return Ok(Decision::Done(published()));
             }
             if let Some(entry) = store::find(env, package, version.as_str())? {
@@ -250,21 +249,27 @@ fn publish(
             store::add_project_with_name(env, name, project.id)?;
         }
         staging.commit(computed.integrity, &publisher)?;
-        store::save_about(env, staging.id(), &release.about)?;
+        store::save_latest_fields(env, staging.id(), &release.latest_fields)?;
         if let Some(document) = &release.attestations {
             store::save_attestations(env, staging.id(), document)?;
         }
         let mut package = current.unwrap_or_else(|| Package::new(env.now));
         add(env, &mut package, version, release, staging.id())?;
-        package.changed(&event, env.now);
+        package.record_change(&event, env.now);
         prepared = Some((state, package.clone()));
         Ok(Decision::Write(package, Outcome::Published(row(call, project, name, version, staging.id()))))
     })
 }
 
 /// The package with the new version in it, whose segment is written.
-fn add(env: &Env, package: &mut Package, version: &Version, release: &Release, upload: &str) -> Result<(), Stop> {
-    let entry = Entry { version: version.as_str(), upload, at: env.now, state: State::Listed };
+fn add(
+    env: &Env,
+    package: &mut Package,
+    version: &Version,
+    release: &Release,
+    upload: &str,
+) -> Result<(), PublishError> {
+    let entry = IndexEntry { version: version.as_str(), upload, at: env.now, state: VersionState::Listed };
     let new = Segment::of(&entry, &release.full, &release.abbreviated);
     let sizes: Vec<u64> = package.segments.iter().map(|segment| segment.size).collect();
     let merged = segment::to_merge(&sizes, new.size());
@@ -274,7 +279,7 @@ fn add(env: &Env, package: &mut Package, version: &Version, release: &Release, u
     let segment = store::save_segment(env, &Segment::merge(older.into_iter().chain([new])))?;
     package
         .publish(version, &release.tag, upload, merged, segment, env.now)
-        .map_err(|refusal| Stop::Refused(tag::error(refusal)))
+        .map_err(|refusal| PublishError::Rejected(tag::error(refusal)))
 }
 
 /// The answer to a version that exists. Clients repeat a request whose answer was lost, so the
@@ -284,18 +289,18 @@ fn repeated(
     project: &Project,
     name: &PackageName,
     version: &Version,
-    entry: &store::Entry,
-    computed: &Computed,
+    entry: &store::StoredVersion,
+    computed: &ComputedDigests,
     publisher: &str,
-) -> Result<Outcome, Stop> {
-    if entry.state == State::Listed {
+) -> Result<Outcome, PublishError> {
+    if entry.state == VersionState::Listed {
         let upload = store::upload(&call.env, &entry.upload)?;
         if upload.integrity == computed.integrity && upload.publisher == publisher {
             let row = row(call, project, name, version, &entry.upload);
             return Ok(Outcome::Answered(Response::ok(&row)));
         }
     }
-    Err(Stop::Refused(refused(StatusCode::FORBIDDEN, "Package already exists.")))
+    Err(PublishError::Rejected(refused(StatusCode::FORBIDDEN, "Package already exists.")))
 }
 
 /// The path of the top-level namespace above the project, if the package's scope is called so.

@@ -9,7 +9,7 @@ use super::Call;
 use super::access::{self, Purpose};
 use crate::name::PackageName;
 use crate::route::Level;
-use crate::search::{Card, Query};
+use crate::search::{Query, SearchSummary};
 use crate::store;
 use directory::project::{self, Project};
 use directory::user;
@@ -38,7 +38,7 @@ struct Hit {
     published: Timestamp,
     /// The upload of the latest version.
     upload: Option<String>,
-    card: Card,
+    summary: SearchSummary,
 }
 
 /// `GET <prefix>/-/v1/search?text=&size=&from=`. Other parameters weigh what is not measured here.
@@ -75,10 +75,10 @@ fn candidates(call: &Call, query: &Query) -> Result<Vec<(u64, PackageName)>, Err
             call.level != Level::Instance || name.scope().is_some_and(|scope| scope.eq_ignore_ascii_case(root))
         };
         let names = store::names(&call.env, project.id)?;
-        let fitting = names.into_iter().filter(|name| is_meant(name) && query.admits(name));
+        let fitting = names.into_iter().filter(|name| is_meant(name) && query.matches_scope(name));
         candidates.extend(fitting.map(|name| (project.id, name)));
     }
-    candidates.sort_by_cached_key(|(_, name)| !query.is_in(name));
+    candidates.sort_by_cached_key(|(_, name)| !query.matches_name(name));
     candidates.truncate(MAX_PACKAGES);
     Ok(candidates)
 }
@@ -118,13 +118,13 @@ fn hits(env: &Env, candidates: &[(u64, PackageName)], query: &Query) -> Result<B
         let Some(package) = store::package(env, *project, name)?.filter(|package| package.listed() > 0) else {
             continue;
         };
-        let card = match &package.about {
-            Some(upload) => card(env, upload)?,
-            None => Card::default(),
+        let summary = match &package.latest_upload {
+            Some(upload) => summary(env, upload)?,
+            None => SearchSummary::default(),
         };
-        let (Some(score), Some(version)) = (query.score(name, &card), package.latest()) else { continue };
+        let (Some(score), Some(version)) = (query.score(name, &summary), package.latest()) else { continue };
         let version = version.to_owned();
-        let hit = Hit { score, version, published: package.published, upload: package.about, card };
+        let hit = Hit { score, version, published: package.published, upload: package.latest_upload, summary };
         if hits.get(name.as_str()).is_none_or(|other| other.published < hit.published) {
             hits.insert(name.as_str().to_owned(), hit);
         }
@@ -133,16 +133,16 @@ fn hits(env: &Env, candidates: &[(u64, PackageName)], query: &Query) -> Result<B
 }
 
 /// What a version shows of itself, remembered by this instance without the readme beside it.
-fn card(env: &Env, upload: &str) -> Result<Card, StoreError> {
+fn summary(env: &Env, upload: &str) -> Result<SearchSummary, StoreError> {
     let key = format!("search/{upload}");
-    if let Some(card) = env.blobs.peek(&key).and_then(|card| serde_json::from_slice(&card).ok()) {
-        return Ok(card);
+    if let Some(summary) = env.blobs.peek(&key).and_then(|summary| serde_json::from_slice(&summary).ok()) {
+        return Ok(summary);
     }
-    let card = Card::read(&store::about(env, upload)?).unwrap_or_default();
-    if let Ok(bytes) = serde_json::to_vec(&card) {
+    let summary = SearchSummary::read(&store::latest_fields(env, upload)?).unwrap_or_default();
+    if let Ok(bytes) = serde_json::to_vec(&summary) {
         env.blobs.put(&key, bytes.into());
     }
-    Ok(card)
+    Ok(summary)
 }
 
 fn object(env: &Env, name: &str, hit: &Hit) -> Result<Value, StoreError> {
@@ -151,10 +151,10 @@ fn object(env: &Env, name: &str, hit: &Hit) -> Result<Value, StoreError> {
     let package = json!({
         "name": name,
         "version": hit.version,
-        "description": hit.card.description,
-        "keywords": hit.card.keywords,
+        "description": hit.summary.description,
+        "keywords": hit.summary.keywords,
         "date": hit.published.to_iso(),
-        "links": hit.card.links,
+        "links": hit.summary.links,
         "publisher": people.first(),
         "maintainers": people,
     });

@@ -3,7 +3,7 @@
 use super::access::{self, Located, Purpose};
 use super::{Call, bad_request, no_package, refused};
 use crate::metadata;
-use crate::package::{LATEST, MAX_TAGS, Package, Refused};
+use crate::package::{LATEST, MAX_TAGS, Package, TagError};
 use crate::store;
 use http::StatusCode;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
@@ -71,7 +71,7 @@ pub fn remove(call: &Call, name: &str, tag: &str) -> Result<Response, Error> {
     call.caller.known_or_401()?;
     given(name, "Package Name")?;
     given(tag, "Tag")?;
-    let located = access::find(call, name, Purpose::Destroy)?.authorize(call, Purpose::Destroy, no_package())?;
+    let located = access::find(call, name, Purpose::Unpublish)?.authorize(call, Purpose::Unpublish, no_package())?;
     change(&call.env, &located, |package| {
         let highest = match &package.highest {
             Some(highest) if tag == LATEST => store::find_listed(&call.env, package, highest.as_str())?,
@@ -97,13 +97,13 @@ fn change(
     let event = env.id();
     store::update_package(env, located.project.id, &located.name, |package| {
         let mut package = package.ok_or_else(no_package)?;
-        if package.has_seen(&event) {
+        if package.has_applied(&event) {
             return Ok(Decision::Done(()));
         }
         match decide(&mut package)? {
             Change::None => Ok(Decision::Done(())),
             Change::Made => {
-                package.changed(&event, env.now);
+                package.record_change(&event, env.now);
                 Ok(Decision::Write(package, ()))
             }
         }
@@ -125,12 +125,12 @@ pub fn check_length(tag: &str) -> Result<(), Error> {
 }
 
 /// A refusal of the package itself as an answer.
-pub fn error(refusal: Refused) -> Error {
+pub fn error(refusal: TagError) -> Error {
     match refusal {
-        Refused::TooManyTags => refused(
+        TagError::TooManyTags => refused(
             StatusCode::BAD_REQUEST,
             format!("the package has {MAX_TAGS} tags, which is the most that it can have"),
         ),
-        Refused::NoSuchTag => Error::pair(StatusCode::NOT_FOUND, "404 Package Tag Not Found", "Package tag not found"),
+        TagError::NoSuchTag => Error::pair(StatusCode::NOT_FOUND, "404 Package Tag Not Found", "Package tag not found"),
     }
 }

@@ -5,12 +5,12 @@
 //! between would go as well. The number of a version that was taken back is not used again.
 
 use super::access::{self, Located, Purpose};
-use super::owner::{self, Wish};
+use super::owner::{self, NoopUpdate};
 use super::{Call, no_package, refused};
 use crate::document::Skeleton;
 use crate::json::{self, Members};
 use crate::package::Package;
-use crate::segment::{Segment, State};
+use crate::segment::{Segment, VersionState};
 use crate::store;
 use crate::submission::Submission;
 use crate::version::Version;
@@ -25,27 +25,27 @@ use std::collections::BTreeSet;
 pub async fn versions(mut call: Call, name: &str, revision: &str) -> Result<Response, Error> {
     call.caller.known_or_401()?;
     let bytes = std::mem::take(&mut call.request.body).collect(super::publish::MAX_SKELETON as u64).await?;
-    if let Some(wish) = Wish::read(&bytes) {
+    if let Some(wish) = NoopUpdate::read(&bytes) {
         return owner::acknowledge(&call, name, &wish);
     }
     let skeleton = Skeleton { bytes, file: None };
     let invalid = |text: String| refused(StatusCode::BAD_REQUEST, text);
-    let document = Submission::read(&skeleton).map_err(|fault| invalid(fault.to_string()))?;
+    let document = Submission::read(&skeleton).map_err(|error| invalid(error.to_string()))?;
     let kept: BTreeSet<&str> = document.versions.iter().map(|(version, _)| version).collect();
     let located = locate(&call, name)?;
-    withdraw(&call.env, &located, revision, |version| kept.contains(version), document.tags.as_ref())
+    unpublish(&call.env, &located, revision, |version| kept.contains(version), document.tags.as_ref())
 }
 
 /// `DELETE projects/:id/packages/…/:package_name/-rev/:revision`.
 pub fn package(call: &Call, name: &str, revision: &str) -> Result<Response, Error> {
-    withdraw(&call.env, &locate(call, name)?, revision, |_| false, None)
+    unpublish(&call.env, &locate(call, name)?, revision, |_| false, None)
 }
 
 /// `DELETE projects/:id/packages/…/:package_name/-/:file_name/-rev/:revision`: what a client sends
 /// after its version is gone. The file went with the version.
 pub fn file(call: &Call, name: &str, file: &str) -> Result<Response, Error> {
-    let found = access::find(call, name, Purpose::Destroy)?;
-    let Located { name, package, .. } = match found.authorize(call, Purpose::Destroy, no_package()) {
+    let found = access::find(call, name, Purpose::Unpublish)?;
+    let Located { name, package, .. } = match found.authorize(call, Purpose::Unpublish, no_package()) {
         Ok(located) => located,
         Err(error) if error == no_package() => return Ok(done()),
         Err(error) => return Err(error),
@@ -60,7 +60,7 @@ pub fn file(call: &Call, name: &str, file: &str) -> Result<Response, Error> {
 }
 
 fn locate(call: &Call, name: &str) -> Result<Located, Error> {
-    access::find(call, name, Purpose::Destroy)?.authorize(call, Purpose::Destroy, no_package())
+    access::find(call, name, Purpose::Unpublish)?.authorize(call, Purpose::Unpublish, no_package())
 }
 
 fn done() -> Response {
@@ -69,7 +69,7 @@ fn done() -> Response {
 
 /// Takes back every listed version that `is_kept` does not tell. `tags` are those that the client
 /// wants afterwards.
-fn withdraw(
+fn unpublish(
     env: &Env,
     located: &Located,
     revision: &str,
@@ -80,10 +80,10 @@ fn withdraw(
     let mut removed = Vec::new();
     store::update_package(env, located.project.id, &located.name, |package| {
         let mut package = package.ok_or_else(no_package)?;
-        if package.has_seen(&event) {
+        if package.has_applied(&event) {
             return Ok(Decision::Done(()));
         }
-        if package.state() != revision {
+        if package.revision_id() != revision {
             let text =
                 format!("revision {revision} is not the current one; somebody else changed the package, try again");
             return Err(refused(StatusCode::CONFLICT, text));
@@ -92,7 +92,7 @@ fn withdraw(
         if removed.is_empty() {
             return Ok(Decision::Done(()));
         }
-        package.changed(&event, env.now);
+        package.record_change(&event, env.now);
         Ok(Decision::Write(package, ()))
     })?;
     for upload in removed {
@@ -126,14 +126,14 @@ fn remove(
     }
     let highest = left.iter().filter_map(|version| Version::parse(version)).max();
     let wanted = |tag: &str| tags.and_then(|tags| tags.get(tag)).and_then(json::string);
-    package.withdraw(highest, |version| left.contains(version), wanted, env.now);
-    package.about = match package.latest() {
+    package.unpublish(highest, |version| left.contains(version), wanted, env.now);
+    package.latest_upload = match package.latest() {
         Some(latest) => store::find_listed(env, package, latest)?.map(|entry| entry.upload),
         None => None,
     };
     Ok(uploads)
 }
 
-fn listed(segment: &Segment) -> impl Iterator<Item = crate::segment::Entry<'_>> {
-    segment.index.entries().filter(|entry| entry.state == State::Listed)
+fn listed(segment: &Segment) -> impl Iterator<Item = crate::segment::IndexEntry<'_>> {
+    segment.index.entries().filter(|entry| entry.state == VersionState::Listed)
 }

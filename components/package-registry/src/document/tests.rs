@@ -20,11 +20,11 @@ impl Sink for Taken {
     }
 }
 
-type Outcome = Result<(Skeleton, Vec<u8>), Stopped<&'static str>>;
+type Outcome = Result<(Skeleton, Vec<u8>), DocumentReadError<&'static str>>;
 
 /// Reads `text` in pieces of `size`.
 fn read(text: &[u8], size: usize, limits: Limits) -> Outcome {
-    let (mut document, mut taken) = (Document::new(limits), Taken::default());
+    let (mut document, mut taken) = (DocumentReader::new(limits), Taken::default());
     for piece in text.chunks(size) {
         document.feed(piece, &mut taken)?;
     }
@@ -53,7 +53,7 @@ fn accepted(text: &str) -> (Option<String>, Vec<u8>, String) {
 #[track_caller]
 fn refused(text: &str) -> DocumentError {
     match every_way(text) {
-        Err(Stopped::Document(fault)) => fault,
+        Err(DocumentReadError::Document(error)) => error,
         other => panic!("{other:?}"),
     }
 }
@@ -137,20 +137,23 @@ fn every_limit_is_exact() {
     assert!(read(padded(4096).as_bytes(), 100, LIMITS).is_ok());
     assert_eq!(
         read(padded(4097).as_bytes(), 100, LIMITS),
-        Err(Stopped::Document(DocumentError::SkeletonTooLarge(4096)))
+        Err(DocumentReadError::Document(DocumentError::SkeletonTooLarge(4096)))
     );
 
     assert!(every_way(&format!("{}{}", "[".repeat(8), "]".repeat(8))).is_ok());
     assert_eq!(refused(&"[".repeat(9)), DocumentError::TooDeep(8));
     let deepest = Limits { depth: 1000, ..LIMITS };
-    assert_eq!(read("{\"a\":".repeat(1000).as_bytes(), 7, deepest), Err(Stopped::Document(DocumentError::TooDeep(64))));
+    assert_eq!(
+        read("{\"a\":".repeat(1000).as_bytes(), 7, deepest),
+        Err(DocumentReadError::Document(DocumentError::TooDeep(64)))
+    );
 }
 
 #[test]
 fn a_full_sink_stops_the_reading() {
     let data = STANDARD.encode("full!!");
     let text = format!(r#"{{"_attachments":{{"a.tgz":{{"data":"{data}"}}}}}}"#);
-    assert_eq!(read(text.as_bytes(), 1000, LIMITS), Err(Stopped::Sink("disk full")));
+    assert_eq!(read(text.as_bytes(), 1000, LIMITS), Err(DocumentReadError::Sink("disk full")));
 }
 
 #[test]
@@ -165,7 +168,7 @@ fn the_skeleton_is_malformed_exactly_when_the_document_is() {
                 Ok((skeleton, _)) => {
                     assert_eq!(serde_json::from_slice::<Value>(&skeleton.bytes).is_ok(), valid, "{text}");
                 }
-                Err(Stopped::Document(DocumentError::Malformed(_))) => {}
+                Err(DocumentReadError::Document(DocumentError::Malformed(_))) => {}
                 Err(other) => assert!(!valid, "{text}: {other:?}"),
             }
         }
@@ -256,7 +259,7 @@ fn it_finds_what_a_whole_document_parser_finds() {
             }
             Err(()) => {
                 refusals += 1;
-                assert!(matches!(outcome, Err(Stopped::Document(_))), "{text}");
+                assert!(matches!(outcome, Err(DocumentReadError::Document(_))), "{text}");
             }
         }
     }

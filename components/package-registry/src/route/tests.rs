@@ -98,9 +98,9 @@ fn publishing_is_at_project_level_with_the_slash_encoded() {
 fn what_is_withdrawn_is_named_with_its_revision() {
     let (name, revision) = ("@acme/lib".to_owned(), "3-x".to_owned());
     for path in ["/@acme%2flib/-rev/3-x", "/@acme/lib/-rev/3-x"] {
-        let all = Endpoint::WithdrawAll { name: name.clone(), revision: revision.clone() };
+        let all = Endpoint::UnpublishAll { name: name.clone(), revision: revision.clone() };
         assert_eq!(at(&Method::DELETE, path), all);
-        let some = Endpoint::Withdraw { name: name.clone(), revision: revision.clone() };
+        let some = Endpoint::Unpublish { name: name.clone(), revision: revision.clone() };
         assert_eq!(at(&Method::PUT, path), some);
     }
     for (path, file) in [("lib-1.0.0.tgz", "lib-1.0.0.tgz"), ("@acme/lib-1.0.0.tgz", "@acme/lib-1.0.0.tgz")] {
@@ -157,7 +157,7 @@ fn wrong_methods_are_told_the_right_ones() {
 #[test]
 fn a_moved_project_is_found_by_its_id() {
     let path = "/api/v4/projects/old%2Fpath/packages/npm/@a%2fb/-/b-1.0.0.tgz";
-    assert_eq!(in_project(7, path), "/api/v4/projects/7/packages/npm/@a%2fb/-/b-1.0.0.tgz");
+    assert_eq!(path_in_project(7, path), "/api/v4/projects/7/packages/npm/@a%2fb/-/b-1.0.0.tgz");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Which projects have packages, and which: what a search goes through.
 
-use super::record::{ListingRecord, ProjectsRecord};
+use super::record::{PackageNamesRecord, ProjectsRecord};
 use super::{Key, PackageName};
 use kit::Env;
 use kit::root::{self, Decision};
@@ -14,25 +14,26 @@ pub fn projects(env: &Env) -> Result<Vec<u64>, StoreError> {
 /// The projects that may have a package of this name, those that had it first first. Some may not
 /// have it (yet).
 pub fn projects_with_name(env: &Env, name: &PackageName) -> Result<Vec<u64>, StoreError> {
-    members(env, &Key::Holders(name))
+    members(env, &Key::ProjectsWithName(name))
 }
 
 /// The packages that a project may have, sorted. Some may not be there (yet).
 pub fn names(env: &Env, project: u64) -> Result<Vec<PackageName>, StoreError> {
-    let record = root::read::<ListingRecord>(&*env.store, &Key::Listing(project).to_string())?.unwrap_or_default();
+    let record =
+        root::read::<PackageNamesRecord>(&*env.store, &Key::ProjectPackages(project).to_string())?.unwrap_or_default();
     Ok(record.packages.iter().filter_map(|name| PackageName::parse(name)).collect())
 }
 
 /// Announces that a project is about to have a package of this name.
 pub fn add_project_with_name(env: &Env, name: &PackageName, project: u64) -> Result<(), StoreError> {
     add(env, &Key::Projects, project)?;
-    let key = Key::Listing(project).to_string();
-    root::update(&*env.store, &key, |record: Option<ListingRecord>| -> Result<_, StoreError> {
+    let key = Key::ProjectPackages(project).to_string();
+    root::update(&*env.store, &key, |record: Option<PackageNamesRecord>| -> Result<_, StoreError> {
         let mut record = record.unwrap_or_default();
         let is_new = record.packages.insert(name.as_str().to_owned());
         Ok(if is_new { Decision::Write(record, ()) } else { Decision::Done(()) })
     })?;
-    add(env, &Key::Holders(name), project)
+    add(env, &Key::ProjectsWithName(name), project)
 }
 
 /// Whether a search and the other levels find a project's package.

@@ -23,8 +23,8 @@ pub struct PackageRecord {
     tags: BTreeMap<String, TagRecord>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     highest: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    about: Option<String>,
+    #[serde(rename = "about", default, skip_serializing_if = "Option::is_none")]
+    latest_upload: Option<String>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -57,7 +57,7 @@ impl PackageRecord {
             segments: self.segments.into_iter().map(segment).collect(),
             tags: self.tags.into_iter().map(tag).collect(),
             highest: highest.transpose()?,
-            about: self.about,
+            latest_upload: self.latest_upload,
         })
     }
 }
@@ -76,7 +76,7 @@ impl From<&Package> for PackageRecord {
             segments: package.segments.iter().map(segment).collect(),
             tags: package.tags.iter().map(tag).collect(),
             highest: package.highest.as_ref().map(Version::to_string),
-            about: package.about.clone(),
+            latest_upload: package.latest_upload.clone(),
         }
     }
 }
@@ -148,7 +148,7 @@ pub struct ProjectsRecord {
 
 /// The names of a project's packages.
 #[derive(Default, Serialize, Deserialize)]
-pub struct ListingRecord {
+pub struct PackageNamesRecord {
     pub packages: BTreeSet<String>,
 }
 

@@ -52,7 +52,7 @@ fn manifest() -> Vec<u8> {
 #[track_caller]
 fn inspect(file: &[u8]) -> Result<Contents, TarballError> {
     let in_pieces = |length: usize| {
-        let mut inspector = Inspector::new(1 << 24);
+        let mut inspector = TarballInspector::new(1 << 24);
         file.chunks(length).for_each(|piece| inspector.feed(piece));
         inspector.finish()
     };
@@ -316,7 +316,7 @@ fn bombs_are_not_unpacked() {
     assert_eq!(inspect(&bomb), Err(TarballError::UnpackedTooLarge(1 << 24)));
 
     let many = file("package/a", b"").repeat(100_001);
-    let mut inspector = Inspector::new(u64::MAX);
+    let mut inspector = TarballInspector::new(u64::MAX);
     inspector.feed(&gzip(&many));
     assert_eq!(inspector.finish(), Err(TarballError::TooManyEntries));
 }

@@ -1,6 +1,6 @@
 //! A step of checking everything that is stored: each package's records, segments and files.
 
-use crate::consistency::{self, Listed};
+use crate::consistency::{self, ListedVersion};
 use crate::integrity::{Hasher, Integrity};
 use crate::package::Package;
 use crate::segment::Segment;
@@ -64,7 +64,7 @@ fn check_package(env: &Env, package: &PackageKey, done: &str, checked: &mut Chec
                 checked.roots += 1;
                 return Ok(true);
             }
-            Err(fault) => return Err(fault),
+            Err(error) => return Err(error),
         };
         if attempt.failed > 0 && seen != state {
             seen = state;
@@ -89,16 +89,16 @@ fn check_state(
 ) -> Result<Option<String>, StoreError> {
     let PackageKey { key, project, name } = key;
     let Some(package) = store::package(env, *project, name)? else { return Ok(None) };
-    let state = Some(package.state());
+    let state = Some(package.revision_id());
     let segments = match segments(env, &package) {
         Ok(segments) => segments,
         Err(StoreError::Corrupt { key: blob, why }) => {
             checked.found(key, format!("`{blob}`: {why}"));
             return Ok(state);
         }
-        Err(fault) => return Err(fault),
+        Err(error) => return Err(error),
     };
-    let (listed, problems) = consistency::inspect(&package, &segments);
+    let (listed, problems) = consistency::check(&package, &segments);
     if done.is_empty() {
         for problem in problems {
             checked.found(key, problem);
@@ -106,21 +106,21 @@ fn check_state(
         if !listed.is_empty() && !store::is_listed(env, *project, name)? {
             checked.found(key, "searches and groups do not find it: no listing names it".to_owned());
         }
-        check_about(env, key, &package, checked)?;
+        check_latest_fields(env, key, &package, checked)?;
     }
     for file in listed.iter().filter(|file| file.upload > done) {
         match read_file(env, file.upload) {
             Ok((stored, size, found, length)) => {
-                for problem in consistency::file_faults(file, (&stored, size), (&found, length)) {
+                for problem in consistency::file_problems(file, (&stored, size), (&found, length)) {
                     checked.found(key, problem);
                 }
                 checked.bytes += length;
             }
             Err(StoreError::Corrupt { key: blob, why }) => {
-                let Listed { version, .. } = file;
+                let ListedVersion { version, .. } = file;
                 checked.found(key, format!("version {version}: `{blob}`: {why}"));
             }
-            Err(fault) => return Err(fault),
+            Err(error) => return Err(error),
         }
         checked.blobs += 1;
         if checked.bytes >= BYTES {
@@ -132,11 +132,11 @@ fn check_state(
 }
 
 fn segments(env: &Env, package: &Package) -> Result<Vec<Segment>, StoreError> {
-    package.segments.iter().map(|part| store::segment_as_stored(env, &part.id)).collect()
+    package.segments.iter().map(|part| store::segment_uncached(env, &part.id)).collect()
 }
 
-fn check_about(env: &Env, key: &str, package: &Package, checked: &mut CheckReport) -> Result<(), StoreError> {
-    match package.about.iter().try_for_each(|upload| store::check_about(env, upload)) {
+fn check_latest_fields(env: &Env, key: &str, package: &Package, checked: &mut CheckReport) -> Result<(), StoreError> {
+    match package.latest_upload.iter().try_for_each(|upload| store::check_latest_fields(env, upload)) {
         Err(StoreError::Corrupt { key: blob, why }) => checked.found(key, format!("`{blob}`: {why}")),
         outcome => outcome?,
     }
@@ -145,7 +145,7 @@ fn check_about(env: &Env, key: &str, package: &Package, checked: &mut CheckRepor
 
 /// The digests and the size that a file was published with, and those of its chunks.
 fn read_file(env: &Env, id: &str) -> Result<(Integrity, u64, Integrity, u64), StoreError> {
-    let upload = store::upload_as_stored(env, id)?;
+    let upload = store::upload_uncached(env, id)?;
     let mut hasher = Hasher::new(false);
     let mut length = 0;
     for number in 0..upload.chunks() {

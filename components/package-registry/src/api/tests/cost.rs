@@ -3,7 +3,7 @@
 use super::*;
 use crate::name::PackageName;
 use crate::package::{Package, SegmentRef};
-use crate::segment::{self, Entry, Segment, State};
+use crate::segment::{self, IndexEntry, Segment, VersionState};
 use crate::store;
 use crate::version::Version;
 use kit::root::Decision;
@@ -85,7 +85,7 @@ fn forge(count: u64) -> Forge {
     let record = format!("{{\"name\":\"lib\",\"description\":\"{}\"}}", "x".repeat(1000));
     let grow = |package: &mut Package, number: u64| {
         let version = Version::parse(&format!("1.0.{number}")).unwrap();
-        let entry = Entry { version: version.as_str(), upload: &upload, at: env.now, state: State::Listed };
+        let entry = IndexEntry { version: version.as_str(), upload: &upload, at: env.now, state: VersionState::Listed };
         let new = Segment::of(&entry, &record, &record);
         let sizes: Vec<u64> = package.segments.iter().map(|segment| segment.size).collect();
         let merged = segment::to_merge(&sizes, new.size());

@@ -106,8 +106,8 @@ fn pages() {
         assert_eq!((names(&search(nothing)).len(), &search(nothing)["total"]), (0, &json!(30)), "{nothing}");
     }
     assert_eq!(names(&search("from=-1")).len(), 20);
-    for (query, fault) in [("size=many", "size is invalid"), ("from=1.5", "from is invalid")] {
-        forge.get(&format!("/projects/7/packages/npm/-/v1/search?{query}")).is_refused(400, fault);
+    for (query, error) in [("size=many", "size is invalid"), ("from=1.5", "from is invalid")] {
+        forge.get(&format!("/projects/7/packages/npm/-/v1/search?{query}")).is_refused(400, error);
     }
 }
 
