@@ -11,7 +11,7 @@ pub trait Sink {
     fn begin(&mut self, _before: &[u8]) {}
 
     /// The next bytes, in order.
-    fn take(&mut self, piece: &[u8]) -> Result<(), Self::Error>;
+    fn write(&mut self, piece: &[u8]) -> Result<(), Self::Error>;
 }
 
 /// Text decoded at a time; a multiple of 4, so that only the very end can be padded.
@@ -98,7 +98,7 @@ impl Base64Decoder {
         if self.length > self.limit {
             return Err(DecodeError::TooLarge);
         }
-        sink.take(decoded).map_err(DecodeError::Sink)
+        sink.write(decoded).map_err(DecodeError::Sink)
     }
 
     /// The number of bytes that were decoded; `Malformed` if the last group is incomplete.
@@ -118,7 +118,7 @@ mod tests {
     impl Sink for Taken {
         type Error = Infallible;
 
-        fn take(&mut self, piece: &[u8]) -> Result<(), Infallible> {
+        fn write(&mut self, piece: &[u8]) -> Result<(), Infallible> {
             self.0.extend_from_slice(piece);
             Ok(())
         }

@@ -21,7 +21,7 @@ struct Kept(Vec<u8>);
 impl Sink for Kept {
     type Error = Infallible;
 
-    fn take(&mut self, piece: &[u8]) -> Result<(), Infallible> {
+    fn write(&mut self, piece: &[u8]) -> Result<(), Infallible> {
         self.0.extend_from_slice(piece);
         Ok(())
     }

@@ -1,8 +1,9 @@
 //! Deprecation: a document without attachments sends the whole metadata back, changed. Only what
 //! it says about `deprecated` is taken from it, because the rest may be out of date.
 
-use super::access::{self, Located, Purpose};
-use super::{Call, bad_request, no_package};
+use super::access::{self, Authorized, Unpublish};
+use super::error::{bad_request, package_not_found};
+use super::request::RegistryRequest;
 use crate::json::{self, Members};
 use crate::package::Package;
 use crate::segment::{self, VersionState};
@@ -19,13 +20,13 @@ const MAX_MESSAGE: usize = 64 * 1024;
 
 /// Sets the messages of the versions that the document gives one for; an empty one takes the
 /// deprecation back. Versions that are unknown or not mentioned are left as they are.
-pub fn deprecate(call: &Call, name: &str, submission: &Submission) -> Result<Response, Error> {
+pub fn deprecate(request: &RegistryRequest, name: &str, submission: &Submission) -> Result<Response, Error> {
     let messages = messages(submission)?;
     if messages.is_empty() {
         return Err(bad_request("\"package versions to deprecate\" not given"));
     }
-    let located = access::find(call, name, Purpose::Unpublish)?.authorize(call, Purpose::Unpublish, no_package())?;
-    apply(&call.env, &located, &messages)?;
+    let authorized = access::authorize::<Unpublish>(request, name, package_not_found())?;
+    apply(&request.env, &authorized, &messages)?;
     Ok(Response::ok(&json!({"ok": true, "success": true})))
 }
 
@@ -50,10 +51,10 @@ fn messages(submission: &Submission) -> Result<BTreeMap<String, String>, Error> 
     Ok(messages)
 }
 
-fn apply(env: &Env, located: &Located, messages: &BTreeMap<String, String>) -> Result<(), Error> {
+fn apply(env: &Env, authorized: &Authorized<Unpublish>, messages: &BTreeMap<String, String>) -> Result<(), Error> {
     let event = env.id();
-    store::update_package(env, located.project.id, &located.name, |package| {
-        let mut package = package.ok_or_else(no_package)?;
+    store::update_package(env, authorized.project.id, &authorized.name, |package| {
+        let mut package = package.ok_or_else(package_not_found)?;
         if package.has_applied(&event) || !rewrite(env, &mut package, messages)? {
             return Ok(Decision::Done(()));
         }

@@ -1,7 +1,7 @@
 //! What another registry is asked instead, if the operator has named one. Clients are sent there;
 //! nothing is fetched for them.
 
-use super::Call;
+use super::request::RegistryRequest;
 use http::StatusCode;
 use http::header::LOCATION;
 use kit::{Env, Response};
@@ -17,9 +17,9 @@ pub fn package(env: &Env, name: &str) -> Option<Response> {
 
 /// What is known to be wrong with the packages that the client names. Here nothing is; the other
 /// registry is asked with the same method and body, hence 307.
-pub fn audit(call: &Call, report: &str) -> Response {
+pub fn audit(request: &RegistryRequest, report: &str) -> Response {
     let path = format!("-/npm/v1/security/{report}");
-    redirect(&call.env, StatusCode::TEMPORARY_REDIRECT, &path).unwrap_or_else(|| Response::ok(&json!({})))
+    redirect(&request.env, StatusCode::TEMPORARY_REDIRECT, &path).unwrap_or_else(|| Response::ok(&json!({})))
 }
 
 fn redirect(env: &Env, status: StatusCode, path: &str) -> Option<Response> {

@@ -1,7 +1,7 @@
 //! Requests in a quarter of a minute: of each user or deploy token, and, without a token, of each
 //! address. Off unless the variables are set; the reference service switches on 1000 and 800.
 
-use super::publish::publisher;
+use super::request::caller_id;
 use crate::store;
 use directory::caller::Caller;
 use kit::rate_limit::{self, RateLimit};
@@ -26,7 +26,7 @@ pub fn check(env: &Env, request: &Request, caller: &Caller) -> Result<(), Error>
         },
         Caller::User(_) | Caller::Job(_) | Caller::DeployToken(_) => {
             let limit = RateLimit { variable: AUTHENTICATED, seconds: SECONDS, keys: store::CALLER_RATES };
-            rate_limit::check(env, &limit, &publisher(caller))
+            rate_limit::check(env, &limit, &caller_id(caller))
         }
     }
 }

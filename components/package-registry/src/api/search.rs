@@ -5,8 +5,8 @@
 //! costs publications nothing, and is fast for the thousands of packages that one organisation has.
 //! Beyond the bounds below, packages whose names have a word of the search come first.
 
-use super::Call;
-use super::access::{self, Purpose};
+use super::access;
+use super::request::RegistryRequest;
 use crate::name::PackageName;
 use crate::route::Level;
 use crate::search::{Query, SearchSummary};
@@ -46,8 +46,8 @@ struct Hit {
 /// Reads: at project level the list of its packages, and for each one that may fit the package, and
 /// `about` the first time; at group and instance level also the list of projects, and each of those
 /// with what is above it; for each result that is shown, its upload and its publisher.
-pub fn search(call: &Call) -> Result<Response, Error> {
-    let params = call.request.params();
+pub fn search(request: &RegistryRequest) -> Result<Response, Error> {
+    let params = request.http.params();
     let checks = Validation::new(&params);
     let (size, from) = (checks.integer("size"), checks.integer("from"));
     checks.finish()?;
@@ -55,8 +55,8 @@ pub fn search(call: &Call) -> Result<Response, Error> {
     let from = usize::try_from(from.unwrap_or_default().max(0)).unwrap_or(usize::MAX);
     let query = Query::parse(params.last("text").unwrap_or_default());
 
-    let env = &call.env;
-    let mut hits: Vec<(String, Hit)> = hits(env, &candidates(call, &query)?, &query)?.into_iter().collect();
+    let env = &request.env;
+    let mut hits: Vec<(String, Hit)> = hits(env, &candidates(request, &query)?, &query)?.into_iter().collect();
     // The order of names stays where scores are equal.
     hits.sort_by(|(_, one), (_, other)| other.score.total_cmp(&one.score));
     let page = hits.iter().skip(from).take(size);
@@ -66,15 +66,15 @@ pub fn search(call: &Call) -> Result<Response, Error> {
 }
 
 /// The packages that may fit, in projects that the caller may read.
-fn candidates(call: &Call, query: &Query) -> Result<Vec<(u64, PackageName)>, Error> {
+fn candidates(request: &RegistryRequest, query: &Query) -> Result<Vec<(u64, PackageName)>, Error> {
     let mut candidates = Vec::new();
-    for project in projects(call)? {
+    for project in projects(request)? {
         let root = project.root_namespace().path.as_str();
         // At instance level a package is found only by its conventional name.
         let is_meant = |name: &PackageName| {
-            call.level != Level::Instance || name.scope().is_some_and(|scope| scope.eq_ignore_ascii_case(root))
+            request.level != Level::Instance || name.scope().is_some_and(|scope| scope.eq_ignore_ascii_case(root))
         };
-        let names = store::names(&call.env, project.id)?;
+        let names = store::names(&request.env, project.id)?;
         let fitting = names.into_iter().filter(|name| is_meant(name) && query.matches_scope(name));
         candidates.extend(fitting.map(|name| (project.id, name)));
     }
@@ -84,16 +84,11 @@ fn candidates(call: &Call, query: &Query) -> Result<Vec<(u64, PackageName)>, Err
 }
 
 /// The projects that the request is about and the caller may read.
-fn projects(call: &Call) -> Result<Vec<Project>, Error> {
-    let env = &call.env;
-    let group = match &call.level {
-        Level::Project(id) => {
-            let project = access::project(call, id, Purpose::Read)?;
-            let project = project.ok_or_else(|| access::no_project(call, Purpose::Read))?;
-            access::authorize(call, &project, Purpose::Read)?;
-            return Ok(vec![project]);
-        }
-        Level::Group(id) => Some(access::group(call, id, Purpose::Read)?),
+fn projects(request: &RegistryRequest) -> Result<Vec<Project>, Error> {
+    let env = &request.env;
+    let group = match &request.level {
+        Level::Project(_) => return Ok(vec![access::readable_project(request)?]),
+        Level::Group(id) => Some(access::readable_group(request, id)?),
         Level::Instance => None,
     };
     let mut projects = Vec::new();
@@ -102,10 +97,8 @@ fn projects(call: &Call) -> Result<Vec<Project>, Error> {
             group.as_ref().is_none_or(|group| project.namespace.lineage().any(|n| n.id == group.id))
         };
         let Some(project) = project::by_id(env, id)?.filter(is_meant) else { continue };
-        match access::authorize(call, &project, Purpose::Read) {
-            Ok(()) => projects.push(project),
-            Err(error) if error.status.is_server_error() => return Err(error),
-            Err(_) => {}
+        if access::may_read(request, &project)? {
+            projects.push(project);
         }
     }
     Ok(projects)

@@ -1,7 +1,8 @@
 //! Distribution tags: list, set, remove.
 
-use super::access::{self, Located, Purpose};
-use super::{Call, bad_request, no_package, refused};
+use super::access::{self, Authorized, Publish, Read, Unpublish};
+use super::error::{bad_request, package_not_found, same_text};
+use super::request::RegistryRequest;
 use crate::metadata;
 use crate::package::{LATEST, MAX_TAGS, Package, TagError};
 use crate::store;
@@ -17,31 +18,31 @@ const MAX_TAG: usize = 255;
 const MAX_BODY: u64 = 4096;
 
 /// `GET <prefix>/-/package/:package_name/dist-tags`. Reads: the package.
-pub fn list(call: &Call, name: &str) -> Result<Response, Error> {
+pub fn list(request: &RegistryRequest, name: &str) -> Result<Response, Error> {
     given(name, "Package Name")?;
-    let located = access::find(call, name, Purpose::Read)?.authorize(call, Purpose::Read, no_package())?;
+    let authorized = access::authorize::<Read>(request, name, package_not_found())?;
     let mut response = Response::new(StatusCode::OK);
-    response.body = metadata::tags(&located.package).into();
+    response.body = metadata::tags(&authorized.package).into();
     Ok(response
         .with_header(CONTENT_TYPE, HeaderValue::from_static("application/json"))
         .with_header(CACHE_CONTROL, HeaderValue::from_static("no-cache")))
 }
 
 /// `PUT <prefix>/-/package/:package_name/dist-tags/:tag`.
-pub async fn set(mut call: Call, name: &str, tag: &str) -> Result<Response, Error> {
-    call.caller.known_or_401()?;
+pub async fn set(mut request: RegistryRequest, name: &str, tag: &str) -> Result<Response, Error> {
+    request.caller.known_or_401()?;
     given(name, "Package Name")?;
     given(tag, "Tag")?;
     check_length(tag)?;
-    let version = requested_version(&mut call.request).await?;
+    let version = requested_version(&mut request.http).await?;
     given(&version, "Version")?;
-    let located = access::find(&call, name, Purpose::Publish)?.authorize(&call, Purpose::Publish, no_package())?;
-    change(&call.env, &located, |package| {
-        let entry = store::find_listed(&call.env, package, &version)?.ok_or_else(no_package)?;
+    let authorized = access::authorize::<Publish>(&request, name, package_not_found())?;
+    change(&request.env, &authorized, |package| {
+        let entry = store::find_listed(&request.env, package, &version)?.ok_or_else(package_not_found)?;
         if package.tags.get(tag).is_some_and(|set| set.version == version) {
             return Ok(Change::None);
         }
-        package.set_tag(tag, &version, &entry.upload, call.env.now).map_err(error)?;
+        package.set_tag(tag, &version, &entry.upload, request.env.now).map_err(tag_error)?;
         Ok(Change::Made)
     })
 }
@@ -67,17 +68,17 @@ async fn requested_version(request: &mut Request) -> Result<String, Error> {
 }
 
 /// `DELETE <prefix>/-/package/:package_name/dist-tags/:tag`.
-pub fn remove(call: &Call, name: &str, tag: &str) -> Result<Response, Error> {
-    call.caller.known_or_401()?;
+pub fn remove(request: &RegistryRequest, name: &str, tag: &str) -> Result<Response, Error> {
+    request.caller.known_or_401()?;
     given(name, "Package Name")?;
     given(tag, "Tag")?;
-    let located = access::find(call, name, Purpose::Unpublish)?.authorize(call, Purpose::Unpublish, no_package())?;
-    change(&call.env, &located, |package| {
+    let authorized = access::authorize::<Unpublish>(request, name, package_not_found())?;
+    change(&request.env, &authorized, |package| {
         let highest = match &package.highest {
-            Some(highest) if tag == LATEST => store::find_listed(&call.env, package, highest.as_str())?,
+            Some(highest) if tag == LATEST => store::find_listed(&request.env, package, highest.as_str())?,
             _ => None,
         };
-        package.remove_tag(tag, highest.as_ref().map(|entry| entry.upload.as_str())).map_err(error)?;
+        package.remove_tag(tag, highest.as_ref().map(|entry| entry.upload.as_str())).map_err(tag_error)?;
         Ok(Change::Made)
     })
 }
@@ -89,14 +90,14 @@ enum Change {
 }
 
 /// Changes a package and answers 204.
-fn change(
+fn change<P>(
     env: &Env,
-    located: &Located,
+    authorized: &Authorized<P>,
     mut decide: impl FnMut(&mut Package) -> Result<Change, Error>,
 ) -> Result<Response, Error> {
     let event = env.id();
-    store::update_package(env, located.project.id, &located.name, |package| {
-        let mut package = package.ok_or_else(no_package)?;
+    store::update_package(env, authorized.project.id, &authorized.name, |package| {
+        let mut package = package.ok_or_else(package_not_found)?;
         if package.has_applied(&event) {
             return Ok(Decision::Done(()));
         }
@@ -125,9 +126,9 @@ pub fn check_length(tag: &str) -> Result<(), Error> {
 }
 
 /// A refusal of the package itself as an answer.
-pub fn error(refusal: TagError) -> Error {
-    match refusal {
-        TagError::TooManyTags => refused(
+pub fn tag_error(error: TagError) -> Error {
+    match error {
+        TagError::TooManyTags => same_text(
             StatusCode::BAD_REQUEST,
             format!("the package has {MAX_TAGS} tags, which is the most that it can have"),
         ),

@@ -6,7 +6,7 @@ mod cost;
 mod deprecate;
 mod golden;
 mod maintenance;
-mod owner;
+mod noop_update;
 mod protection;
 mod publish;
 mod rate_limit;

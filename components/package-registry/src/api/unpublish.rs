@@ -4,9 +4,11 @@
 //! moment, so it counts only if nothing changed since: else a version that somebody published in
 //! between would go as well. The number of a version that was taken back is not used again.
 
-use super::access::{self, Located, Purpose};
-use super::owner::{self, NoopUpdate};
-use super::{Call, no_package, refused};
+use super::access::{self, Authorized, Unpublish};
+use super::error::{package_not_found, same_text};
+use super::noop_update::NoopUpdate;
+use super::publish::MAX_SKELETON;
+use super::request::RegistryRequest;
 use crate::document::Skeleton;
 use crate::json::{self, Members};
 use crate::package::Package;
@@ -22,45 +24,44 @@ use serde_json::json;
 use std::collections::BTreeSet;
 
 /// `PUT projects/:id/packages/…/:package_name/-rev/:revision`.
-pub async fn versions(mut call: Call, name: &str, revision: &str) -> Result<Response, Error> {
-    call.caller.known_or_401()?;
-    let bytes = std::mem::take(&mut call.request.body).collect(super::publish::MAX_SKELETON as u64).await?;
-    if let Some(wish) = NoopUpdate::read(&bytes) {
-        return owner::acknowledge(&call, name, &wish);
+pub async fn versions(mut request: RegistryRequest, name: &str, revision: &str) -> Result<Response, Error> {
+    request.caller.known_or_401()?;
+    let bytes = std::mem::take(&mut request.http.body).collect(MAX_SKELETON as u64).await?;
+    if let Some(update) = NoopUpdate::read(&bytes) {
+        return update.acknowledge(&request, name);
     }
     let skeleton = Skeleton { bytes, file: None };
-    let invalid = |text: String| refused(StatusCode::BAD_REQUEST, text);
+    let invalid = |text: String| same_text(StatusCode::BAD_REQUEST, text);
     let document = Submission::read(&skeleton).map_err(|error| invalid(error.to_string()))?;
     let kept: BTreeSet<&str> = document.versions.iter().map(|(version, _)| version).collect();
-    let located = locate(&call, name)?;
-    unpublish(&call.env, &located, revision, |version| kept.contains(version), document.tags.as_ref())
+    let authorized = authorize(&request, name)?;
+    unpublish(&request.env, &authorized, revision, |version| kept.contains(version), document.tags.as_ref())
 }
 
 /// `DELETE projects/:id/packages/…/:package_name/-rev/:revision`.
-pub fn package(call: &Call, name: &str, revision: &str) -> Result<Response, Error> {
-    unpublish(&call.env, &locate(call, name)?, revision, |_| false, None)
+pub fn package(request: &RegistryRequest, name: &str, revision: &str) -> Result<Response, Error> {
+    unpublish(&request.env, &authorize(request, name)?, revision, |_| false, None)
 }
 
 /// `DELETE projects/:id/packages/…/:package_name/-/:file_name/-rev/:revision`: what a client sends
 /// after its version is gone. The file went with the version.
-pub fn file(call: &Call, name: &str, file: &str) -> Result<Response, Error> {
-    let found = access::find(call, name, Purpose::Unpublish)?;
-    let Located { name, package, .. } = match found.authorize(call, Purpose::Unpublish, no_package()) {
-        Ok(located) => located,
-        Err(error) if error == no_package() => return Ok(done()),
+pub fn file(request: &RegistryRequest, name: &str, file: &str) -> Result<Response, Error> {
+    let Authorized { name, package, .. } = match authorize(request, name) {
+        Ok(authorized) => authorized,
+        Err(error) if error == package_not_found() => return Ok(done()),
         Err(error) => return Err(error),
     };
     match name.version_of_file(file) {
-        Some(version) if store::find_listed(&call.env, &package, version)?.is_some() => {
+        Some(version) if store::find_listed(&request.env, &package, version)?.is_some() => {
             let text = format!("{name}@{version} is listed; its file goes when the version is unpublished");
-            Err(refused(StatusCode::CONFLICT, text))
+            Err(same_text(StatusCode::CONFLICT, text))
         }
         _ => Ok(done()),
     }
 }
 
-fn locate(call: &Call, name: &str) -> Result<Located, Error> {
-    access::find(call, name, Purpose::Unpublish)?.authorize(call, Purpose::Unpublish, no_package())
+fn authorize(request: &RegistryRequest, name: &str) -> Result<Authorized<Unpublish>, Error> {
+    access::authorize::<Unpublish>(request, name, package_not_found())
 }
 
 fn done() -> Response {
@@ -71,22 +72,22 @@ fn done() -> Response {
 /// wants afterwards.
 fn unpublish(
     env: &Env,
-    located: &Located,
+    authorized: &Authorized<Unpublish>,
     revision: &str,
     is_kept: impl Fn(&str) -> bool,
     tags: Option<&Members>,
 ) -> Result<Response, Error> {
     let event = env.id();
     let mut removed = Vec::new();
-    store::update_package(env, located.project.id, &located.name, |package| {
-        let mut package = package.ok_or_else(no_package)?;
+    store::update_package(env, authorized.project.id, &authorized.name, |package| {
+        let mut package = package.ok_or_else(package_not_found)?;
         if package.has_applied(&event) {
             return Ok(Decision::Done(()));
         }
         if package.revision_id() != revision {
             let text =
                 format!("revision {revision} is not the current one; somebody else changed the package, try again");
-            return Err(refused(StatusCode::CONFLICT, text));
+            return Err(same_text(StatusCode::CONFLICT, text));
         }
         removed = remove(env, &mut package, &is_kept, tags)?;
         if removed.is_empty() {

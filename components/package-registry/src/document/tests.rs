@@ -11,7 +11,7 @@ struct Taken(Vec<u8>);
 impl Sink for Taken {
     type Error = &'static str;
 
-    fn take(&mut self, piece: &[u8]) -> Result<(), Self::Error> {
+    fn write(&mut self, piece: &[u8]) -> Result<(), Self::Error> {
         if piece.starts_with(b"full") {
             return Err("disk full");
         }

@@ -27,7 +27,7 @@ impl Staging {
         &self.id
     }
 
-    pub fn take(&mut self, mut piece: &[u8]) -> Result<(), StoreError> {
+    pub fn write(&mut self, mut piece: &[u8]) -> Result<(), StoreError> {
         self.size += piece.len() as u64;
         while !piece.is_empty() {
             if self.pending.len() == CHUNK {

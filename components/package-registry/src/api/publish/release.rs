@@ -1,6 +1,7 @@
 //! Whether what was received is fit to be published.
 
-use super::super::{refused, tag};
+use crate::api::error::same_text;
+use crate::api::tag;
 use crate::integrity::{ComputedDigests, DeclaredDigests, Integrity};
 use crate::manifest::{Dist, Manifest};
 use crate::name::PackageName;
@@ -88,5 +89,5 @@ fn provenance(
 }
 
 fn invalid(text: String) -> Error {
-    refused(StatusCode::BAD_REQUEST, text)
+    same_text(StatusCode::BAD_REQUEST, text)
 }
