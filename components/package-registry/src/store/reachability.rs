@@ -1,6 +1,8 @@
 //! Going through everything that is stored, a page at a time: for maintenance only.
 
-use super::{Key, PREFIX, blob_uncached, package};
+use super::blob;
+use super::key::{Key, PREFIX};
+use super::packages::package;
 use crate::name::PackageName;
 use crate::package::Package;
 use crate::segment::{Index, VersionState};
@@ -82,8 +84,8 @@ fn trace_package(env: &Env, package: &Package, tracer: &mut Tracer) -> Result<()
     for segment in &package.segments {
         tracer.reach(&segment.id);
         let key = Key::Index(&segment.id);
-        let text =
-            String::from_utf8(blob_uncached(env, &key)?).map_err(|why| StoreError::corrupt(&key.to_string(), why))?;
+        let text = String::from_utf8(blob::read_uncached(env, &key)?)
+            .map_err(|why| StoreError::corrupt(&key.to_string(), why))?;
         let index = Index(text);
         if !index.is_valid() {
             return Err(StoreError::corrupt(&key.to_string(), "not an index of versions"));

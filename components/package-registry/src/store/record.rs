@@ -1,8 +1,6 @@
 //! The stored records. Their JSON names are a wire format: fields can be added as optional ones,
 //! and unknown ones are ignored; anything else is a new format below a new prefix.
 
-use super::Upload;
-use crate::integrity::Integrity;
 use crate::package::{Events, Package, SegmentRef, Tag};
 use crate::version::Version;
 use kit::Timestamp;
@@ -150,45 +148,6 @@ pub struct ProjectsRecord {
 #[derive(Default, Serialize, Deserialize)]
 pub struct PackageNamesRecord {
     pub packages: BTreeSet<String>,
-}
-
-#[derive(Serialize, Deserialize)]
-pub struct UploadRecord {
-    size: u64,
-    integrity: String,
-    shasum: String,
-    publisher: String,
-    created: Timestamp,
-    /// XXH3-64 of each chunk, as 16 hexadecimal digits.
-    checksums: Vec<String>,
-}
-
-impl UploadRecord {
-    /// `key` is where the record was, for the error.
-    pub fn read(self, key: &str) -> Result<Upload, StoreError> {
-        let integrity = Integrity::read(&self.integrity, &self.shasum);
-        let checksums = self.checksums.iter().map(|digits| u64::from_str_radix(digits, 16));
-        Ok(Upload {
-            size: self.size,
-            integrity: integrity.ok_or_else(|| StoreError::corrupt(key, "its digests are malformed"))?,
-            publisher: self.publisher,
-            created: self.created,
-            checksums: checksums.collect::<Result<_, _>>().map_err(|why| StoreError::corrupt(key, why))?,
-        })
-    }
-}
-
-impl From<&Upload> for UploadRecord {
-    fn from(upload: &Upload) -> Self {
-        UploadRecord {
-            size: upload.size,
-            integrity: upload.integrity.sri(),
-            shasum: upload.integrity.shasum(),
-            publisher: upload.publisher.clone(),
-            created: upload.created,
-            checksums: upload.checksums.iter().map(|checksum| format!("{checksum:016x}")).collect(),
-        }
-    }
 }
 
 #[cfg(test)]

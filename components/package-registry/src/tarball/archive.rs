@@ -1,7 +1,8 @@
 //! A tar archive that arrives in pieces of any length (POSIX.1-2017 pax §"pax Interchange Format";
 //! GNU tar's long names).
 
-use super::{Contents, MAX_ENTRIES, MAX_MANIFEST, TarballError, Totals, excerpt};
+use super::contents::{Contents, Totals};
+use super::error::{MAX_ENTRIES, MAX_MANIFEST, TarballError, excerpt};
 use memchr::memmem;
 use std::io;
 use tar::{EntryType, Header, PaxExtensions};

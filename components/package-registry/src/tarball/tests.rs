@@ -1,4 +1,6 @@
 use super::*;
+use crate::name::PackageName;
+use crate::version::Version;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use tar::{EntryType, Header};
