@@ -1,8 +1,8 @@
-//! Which bytes of a file a request wants (RFC 9110 §14).
+//! Byte ranges of a file (RFC 9110 §14).
 
 use std::ops::Range;
 
-/// What a request wants of a file.
+/// The part of a file that a request asks for.
 #[derive(Debug, PartialEq, Eq)]
 pub enum ByteRange {
     Whole,
@@ -12,9 +12,8 @@ pub enum ByteRange {
     Unsatisfiable,
 }
 
-/// Reads `Range` and `If-Range` for a file of `size` bytes with this strong entity tag. What is
-/// no single range of bytes is ignored, as a server may do: clients ask for several at once only
-/// where they are promised an answer in parts.
+/// Reads `Range` and `If-Range` for a file of `size` bytes with this strong entity tag. Anything but a
+/// single byte range is ignored, which RFC 9110 §14.2 allows.
 pub fn requested(range: Option<&str>, if_range: Option<&str>, entity_tag: &str, size: u64) -> ByteRange {
     let same_file = if_range.is_none_or(|tag| tag.trim() == entity_tag);
     let Some((first, last)) = range.filter(|_| same_file).and_then(bounds) else {
@@ -75,14 +74,14 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_not_there() {
+    fn ranges_beyond_the_end_are_unsatisfiable() {
         for range in ["bytes=10-", "bytes=10-20", "bytes=-0", "bytes=99999999999999999999999-"] {
             check(range, ByteRange::Unsatisfiable);
         }
     }
 
     #[test]
-    fn what_is_no_range_is_ignored() {
+    fn other_values_are_ignored() {
         for range in
             ["", "bytes", "bytes=", "bytes=-", "bytes=5-3", "bytes=a-b", "bytes=0-1,3-4", "items=0-1", "bytes=+1-2"]
         {
@@ -92,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_of_another_file_is_not_sent() {
+    fn if_range_of_another_file_gives_the_whole() {
         for (if_range, expected) in [
             ("\"a\"", ByteRange::Part(0..1)),
             ("\"b\"", ByteRange::Whole),

@@ -1,4 +1,4 @@
-//! What is wrong with a package as it is stored: the rules of a check of everything.
+//! The consistency rules of a stored package, for `fsck`.
 
 use crate::integrity::Integrity;
 use crate::package::{Package, SegmentRef};
@@ -15,8 +15,7 @@ pub struct ListedVersion<'a> {
     pub record: &'a str,
 }
 
-/// The listed versions of a package whose segments these are, sorted by upload, and what is wrong
-/// with them.
+/// Checks a package and its segments. Returns the listed versions, sorted by upload, and the problems.
 pub fn check<'a>(package: &Package, segments: &'a [Segment]) -> (Vec<ListedVersion<'a>>, Vec<String>) {
     let mut problems = Vec::new();
     let mut listed: Vec<ListedVersion> = Vec::new();
@@ -48,7 +47,7 @@ pub fn check<'a>(package: &Package, segments: &'a [Segment]) -> (Vec<ListedVersi
     (listed, problems)
 }
 
-/// What is wrong with one segment.
+/// The problems of one segment.
 fn segment_problems(part: &SegmentRef, segment: &Segment) -> Vec<String> {
     let mut problems = Vec::new();
     let mut report = |text: &str| problems.push(format!("segment {}: {text}", part.id));
@@ -76,8 +75,8 @@ fn segment_problems(part: &SegmentRef, segment: &Segment) -> Vec<String> {
     problems
 }
 
-/// What is wrong with the file of a listed version: `stored` is what its upload says of itself,
-/// `found` what its chunks are.
+/// The problems of the file of a listed version: `stored` are the digests and the size in bytes in the
+/// upload's record, `found` those of its chunks.
 pub fn file_problems(listed: &ListedVersion, stored: (&Integrity, u64), found: (&Integrity, u64)) -> Vec<String> {
     let mut problems = Vec::new();
     if !listed.record.contains(&stored.0.sri()) || !listed.record.contains(&stored.0.shasum()) {

@@ -1,5 +1,5 @@
-//! What identifies the bytes of a package file: its digests and its length, computed here and
-//! compared with what the publisher declared. Only what was computed is ever served.
+//! The digests and the length of a package file, computed here and compared with those that the
+//! publisher declared. Only computed ones are served.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -7,7 +7,7 @@ use sha1::Sha1;
 use sha2::{Digest as _, Sha256, Sha384, Sha512};
 use std::fmt;
 
-/// Digests a file as it streams by.
+/// Computes the digests of a file that arrives in pieces.
 pub struct Hasher {
     sha512: Sha512,
     sha1: Sha1,
@@ -16,8 +16,8 @@ pub struct Hasher {
 }
 
 impl Hasher {
-    /// `weaker`: compute SHA-384 and SHA-256 as well, because a declaration may turn up that has
-    /// nothing stronger. They make hashing about twice as slow.
+    /// `weaker`: compute SHA-384 and SHA-256 as well, for a declaration that has nothing stronger. They
+    /// make hashing about twice as slow.
     pub fn new(weaker: bool) -> Self {
         let weaker = weaker.then(|| Box::new((Sha384::new(), Sha256::new())));
         Hasher { sha512: Sha512::new(), sha1: Sha1::new(), weaker, length: 0 }
@@ -92,14 +92,14 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Everything that was computed over one file.
+/// The digests and the length, in bytes, of one file.
 pub struct ComputedDigests {
     pub integrity: Integrity,
     weaker: Option<([u8; 48], [u8; 32])>,
     pub length: u64,
 }
 
-/// What a publisher says about the file; each part may be absent.
+/// The digests and the length that a publisher declares; each may be absent.
 #[derive(Debug, Default)]
 pub struct DeclaredDigests {
     /// `dist.integrity`: hashes separated by white space, `<algorithm>-<base64>[?options]`.
@@ -110,7 +110,7 @@ pub struct DeclaredDigests {
     pub length: Option<u64>,
 }
 
-/// Why a declaration does not fit the file.
+/// Why a declaration does not match the file.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Mismatch {
     /// The algorithm of the strongest hash that was declared.
@@ -169,8 +169,8 @@ impl ComputedDigests {
         }
     }
 
-    /// Whether everything that was declared is true. Of several hashes the strongest known
-    /// algorithm counts, and one hash of it must fit
+    /// Compares the declared values with the computed ones. Of several hashes the strongest known
+    /// algorithm counts, and one hash of it must match
     /// (<https://www.w3.org/TR/SRI/#does-response-match-metadatalist>).
     pub fn verify(&self, declared: &DeclaredDigests) -> Result<(), Mismatch> {
         if let Some(length) = declared.length
@@ -196,8 +196,8 @@ impl ComputedDigests {
         let hashes: Vec<_> = hashes.collect();
         let strongest = hashes.iter().map(|(algorithm, _)| *algorithm).max().ok_or(Mismatch::Unverifiable)?;
         let digest = STANDARD.encode(self.digest(strongest).ok_or(Mismatch::Unverifiable)?);
-        let fits = hashes.iter().any(|(algorithm, value)| *algorithm == strongest && *value == digest);
-        if fits { Ok(()) } else { Err(Mismatch::Integrity(strongest)) }
+        let matches = hashes.iter().any(|(algorithm, value)| *algorithm == strongest && *value == digest);
+        if matches { Ok(()) } else { Err(Mismatch::Integrity(strongest)) }
     }
 }
 
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn computes_what_is_served() {
+    fn computes_digests_and_length() {
         let computed = computed(false);
         assert_eq!((computed.integrity.sri().as_str(), computed.length), (SHA512, 5));
         assert_eq!(computed.integrity.shasum(), SHASUM);
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn a_declaration_that_cannot_be_verified_is_no_declaration_to_trust() {
+    fn a_declaration_that_cannot_be_verified_is_an_error() {
         for text in ["md5-AAAA", "sha512", "hello", "SHA512-AAAA"] {
             assert_eq!(verify(text, SHASUM, 5), Err(Mismatch::Unverifiable), "{text}");
         }
@@ -271,13 +271,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_declared_is_not_verified() {
+    fn absent_declarations_are_not_verified() {
         assert_eq!(computed(false).verify(&DeclaredDigests::default()), Ok(()));
         assert_eq!(verify("", SHASUM, 5), Ok(()));
     }
 
     #[test]
-    fn bytes_that_are_no_digests_are_not_read() {
+    fn malformed_digests_are_not_read() {
         for (sri, shasum) in [
             (SHA1, SHASUM),
             (SHA512, ""),

@@ -15,7 +15,7 @@ use std::fmt;
 pub struct Members<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
 
 impl<'a> Members<'a> {
-    /// Reads an object; the error says what it is instead, or which name it has twice.
+    /// Reads an object. The error is that of another type, or of a name that occurs twice.
     pub fn read(text: &'a str) -> Result<Self, serde_json::Error> {
         serde_json::from_str(text)
     }
@@ -133,13 +133,13 @@ mod tests {
     }
 
     #[test]
-    fn a_name_given_twice_is_refused_also_in_disguise() {
+    fn a_duplicate_name_is_refused_also_if_escaped() {
         let why = Members::read(r#"{"a":1,"\u0061":2}"#).unwrap_err().to_string();
         assert!(why.starts_with("`a` is given twice"), "{why}");
     }
 
     #[test]
-    fn what_is_no_object_is_refused() {
+    fn anything_but_an_object_is_refused() {
         for text in ["[]", "1", "\"a\"", "null", "", "{", "{}x", "{\"a\":}"] {
             assert!(Members::read(text).is_err(), "{text}");
         }

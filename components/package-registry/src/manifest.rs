@@ -1,8 +1,8 @@
-//! The manifest of one version, as it was published, and the two records that metadata lists it
-//! as: the full one for people and resolvers, and the abbreviated one for installers.
+//! The manifest of one version, as it was published, and the two records of it in metadata: the full
+//! one for people and resolvers, and the abbreviated one for installers.
 //!
-//! Fields keep their published text, whatever their type: programs write `author`, `bin` and
-//! `license` in several shapes. Only what installing depends on is checked.
+//! Fields keep their published text and type: programs write `author`, `bin` and `license` in several
+//! shapes. Only fields that an installation depends on are checked.
 
 use crate::integrity::{DeclaredDigests, Integrity};
 use crate::json::{self, Members};
@@ -16,8 +16,8 @@ use std::fmt::{self, Write as _};
 /// Largest manifest, in bytes, without its readme.
 pub const MAX_SIZE: usize = 2 * 1024 * 1024;
 
-/// Stands in stored records where the URL of the registry goes, which depends on the request.
-/// JSON text cannot have this character, so it marks nothing else.
+/// Stands in stored records for the URL of the registry, which depends on the request. JSON text
+/// cannot contain this character.
 pub const URL_PLACEHOLDER: char = '\u{1}';
 
 /// The fields of an abbreviated record: what an installer needs to build a tree
@@ -43,12 +43,12 @@ const ABBREVIATED: &[&str] = &[
     "funding",
 ];
 
-/// Fields that are left out unless they are objects, because clients read them as such.
+/// Fields that are left out unless they are objects, because clients fail on other types.
 const OBJECT_FIELDS: &[&str] =
     &["dependencies", "optionalDependencies", "devDependencies", "peerDependencies", "peerDependenciesMeta"];
 
-/// Fields of the registry's own making, which a publisher cannot give: its digests and address
-/// are computed, and a signature or attestation would vouch for what nobody checked.
+/// Fields of `dist` that the registry writes, so a published value is dropped: digests and address are
+/// computed, and signatures and attestations would be served unchecked.
 const REGISTRY_FIELDS: &[&str] = &["integrity", "shasum", "tarball", "signatures", "npm-signature", "attestations"];
 
 /// Scripts that run on installation.
@@ -58,13 +58,14 @@ const INSTALL_SCRIPTS: &[&str] = &["preinstall", "install", "postinstall"];
 const LATEST_FIELDS: &[&str] =
     &["description", "homepage", "keywords", "repository", "author", "contributors", "maintainers", "bugs", "license"];
 
-/// What is wrong with a manifest.
+/// Why a manifest is refused.
 #[derive(Debug, PartialEq, Eq)]
 pub enum ManifestError {
-    /// It is not an object with a name, a version, a tarball and a SHA-1.
+    /// Not an object with a name, a version, a tarball and a SHA-1.
     Schema,
-    /// It is of another package, or of another version.
+    /// The name of another package.
     Name(String),
+    /// Another version.
     Version(String),
     /// Its size in bytes.
     TooLarge(usize),
@@ -91,7 +92,7 @@ impl fmt::Display for ManifestError {
     }
 }
 
-/// What the registry knows of a version's file.
+/// The registry's own part of `dist`.
 pub struct Dist<'a> {
     pub integrity: &'a Integrity,
     pub totals: Totals,
@@ -128,7 +129,7 @@ impl<'a> Manifest<'a> {
         if size > MAX_SIZE { Err(ManifestError::TooLarge(size)) } else { Ok(manifest) }
     }
 
-    /// The digests that the publisher claims; the length is declared elsewhere.
+    /// The digests that the publisher declares; the length is declared in `_attachments`.
     pub fn declared(&self) -> DeclaredDigests {
         let text = |name| self.dist.get(name).and_then(json::string);
         DeclaredDigests { integrity: text("integrity"), shasum: text("shasum"), length: None }
@@ -180,7 +181,7 @@ impl<'a> Manifest<'a> {
         for (name, value) in self.dist.iter().filter(|(name, _)| !REGISTRY_FIELDS.contains(name)) {
             push_member(&mut record, name, value);
         }
-        // Some clients do not count.
+        // Some clients send no counts.
         for (name, count) in [("fileCount", dist.totals.files), ("unpackedSize", dist.totals.size)] {
             if self.dist.get(name).is_none() {
                 let _ = write!(record, ",\"{name}\":{count}");
@@ -228,7 +229,7 @@ impl<'a> Manifest<'a> {
     }
 }
 
-/// Appends a member, after a comma unless it is the first one or one was written.
+/// Appends a member, after a comma unless it is the first one or a comma is there.
 fn push_member(object: &mut String, name: &str, value: &RawValue) {
     if !object.is_empty() && !object.ends_with(['{', ',']) {
         object.push(',');
@@ -240,7 +241,7 @@ fn push_member(object: &mut String, name: &str, value: &RawValue) {
 
 const DEPRECATED: &str = "{\"deprecated\":";
 
-/// The record with another deprecation message; an empty one takes the deprecation back.
+/// The record with another deprecation message; an empty one removes the deprecation.
 pub fn set_deprecated(record: &str, message: &str) -> String {
     let rest = match record.strip_prefix(DEPRECATED) {
         Some(message) => message.split_at(json::string_length(message)).1.trim_start_matches(','),

@@ -1,12 +1,12 @@
-//! A package: its tags, and where its versions are. What changes, changes here, as a value; the
-//! whole is small and replaced at once, so a change is seen entirely or not at all.
+//! A package: its tags and its segments. It is small and replaced as a whole, so a change is visible
+//! entirely or not at all.
 
 use crate::version::Version;
 use kit::Timestamp;
 use std::collections::BTreeMap;
 
-/// How many of the last changes a package remembers by their event ids. A change whose outcome
-/// was lost is recognised as long as fewer others came in between.
+/// Event ids that a package keeps. A change whose outcome was lost is recognised as long as fewer
+/// changes followed it.
 const REMEMBERED_EVENTS: usize = 32;
 
 /// Most tags a package can have, so that it stays small.
@@ -28,16 +28,16 @@ pub struct Package {
     pub published: Timestamp,
     /// Oldest first.
     pub segments: Vec<SegmentRef>,
-    /// Tags that were set; see [`Package::dist_tags`] for those that are shown.
+    /// Tags that were set; [`Package::dist_tags`] adds a computed `latest`.
     pub tags: BTreeMap<String, Tag>,
     /// The highest version that is listed.
     pub highest: Option<Version>,
-    /// The upload whose description and readme the package shows: that of the latest version.
+    /// The upload of the latest version, whose description and readme metadata shows for the package.
     pub latest_upload: Option<String>,
 }
 
-/// Ids of changes, oldest first, each after a line feed: one text, because every request reads a
-/// package and hardly any looks at more than the last of them.
+/// Ids of changes, oldest first, each after a line feed. One text, because every request reads a
+/// package and few requests need more than the last id.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Events(String);
 
@@ -65,7 +65,7 @@ impl Events {
     }
 }
 
-/// What a package knows of a segment without reading it.
+/// A segment as the package names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SegmentRef {
     pub id: String,
@@ -81,7 +81,7 @@ pub struct Tag {
     pub at: Timestamp,
 }
 
-/// A change that cannot be made.
+/// Why a tag cannot be set or removed.
 #[derive(Debug, PartialEq, Eq)]
 pub enum TagError {
     /// The package has [`MAX_TAGS`] tags.
@@ -110,8 +110,8 @@ impl Package {
         self.events.iter().any(|seen| seen == event)
     }
 
-    /// Distinguishes this state of the package from every other one, also from one of a package
-    /// of the same name that was removed before.
+    /// `_rev`: differs from every other revision, also of a package of the same name that was removed
+    /// before.
     pub fn revision_id(&self) -> String {
         format!("{}-{}", self.revision, self.events.last())
     }
@@ -134,7 +134,7 @@ impl Package {
         set.or(self.highest.as_ref().map(Version::as_str))
     }
 
-    /// Records a change that happened now.
+    /// Counts a change that is made now.
     pub fn record_change(&mut self, event: &str, now: Timestamp) {
         self.revision += 1;
         self.modified = self.modified.max(now);
@@ -188,19 +188,19 @@ impl Package {
         Ok(())
     }
 
-    /// Versions were taken out of the segments: `highest` is the highest of those that are left.
-    /// A tag of one that is gone moves to the version that `wanted` has for it, or goes as well.
-    pub fn unpublish(
+    /// Updates the tags after versions were removed from the segments. `highest` is the highest listed
+    /// version. A tag of an unpublished version moves to its version in `requested_tags`, or is removed.
+    pub fn remove_unpublished(
         &mut self,
         highest: Option<Version>,
         is_listed: impl Fn(&str) -> bool,
-        wanted: impl Fn(&str) -> Option<String>,
+        requested_tags: impl Fn(&str) -> Option<String>,
         now: Timestamp,
     ) {
         self.highest = highest;
         self.tags.retain(|tag, set| {
             if !is_listed(&set.version) {
-                let Some(version) = wanted(tag).filter(|version| is_listed(version)) else { return false };
+                let Some(version) = requested_tags(tag).filter(|version| is_listed(version)) else { return false };
                 *set = Tag { version, at: now };
             }
             true
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_is_recognised_and_forgotten_in_time() {
+    fn the_last_changes_are_recognised() {
         let mut package = Package::new(NOW);
         for event in 0..100 {
             assert!(!package.has_applied(&event.to_string()));
@@ -284,15 +284,15 @@ mod tests {
     }
 
     #[test]
-    fn tags_of_versions_that_are_gone_move_or_go() {
+    fn tags_of_unpublished_versions_move_or_are_removed() {
         let mut package = Package::new(NOW);
         for (version, tag) in [("1.0.0", "old"), ("1.1.0", "beta"), ("2.0.0", "latest")] {
             publish(&mut package, version, tag);
         }
-        let wanted = |tag: &str| Some(if tag == "latest" { "1.0.0" } else { "3.0.0" }.to_owned());
-        package.unpublish(Version::parse("1.0.0"), |version| version == "1.0.0", wanted, NOW);
+        let requested_tags = |tag: &str| Some(if tag == "latest" { "1.0.0" } else { "3.0.0" }.to_owned());
+        package.remove_unpublished(Version::parse("1.0.0"), |version| version == "1.0.0", requested_tags, NOW);
         assert_eq!(package.dist_tags(), BTreeMap::from([("latest", "1.0.0"), ("old", "1.0.0")]));
-        package.unpublish(None, |_| false, |_| None, NOW);
+        package.remove_unpublished(None, |_| false, |_| None, NOW);
         assert_eq!((package.dist_tags(), package.latest()), (BTreeMap::new(), None));
     }
 

@@ -1,20 +1,20 @@
-//! What a search asks for, and how well a package fits.
+//! Search queries, and how well a package matches one.
 
 use crate::json::{self, Members};
 use crate::name::PackageName;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-/// Most words that a search is about; what is beyond them is ignored.
+/// Most words of a search; further ones are ignored.
 const MAX_WORDS: usize = 16;
 
-/// What a package shows of itself in results is cut to this many characters, and to this many
-/// keywords, so that a page of results is small whatever was published.
+/// Texts of a [`SearchSummary`] are cut to this many characters, and its keywords to this many, so that
+/// a page of results stays small.
 const MAX_TEXT: usize = 500;
 const MAX_KEYWORDS: usize = 50;
 
 /// The text of a search, in lower case: words, `scope:NAME`, and `keywords:A,B` (any of them).
-/// Whatever else looks like a qualifier is a word.
+/// Any other qualifier is a word.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Query {
     words: Vec<String>,
@@ -40,23 +40,23 @@ impl Query {
         query
     }
 
-    /// Whether a package of this name can fit at all.
+    /// Whether the name has one of the scopes, if there are any.
     pub fn matches_scope(&self, name: &PackageName) -> bool {
         let scope = name.scope().unwrap_or_default();
-        self.scopes.is_empty() || self.scopes.iter().any(|wanted| wanted.eq_ignore_ascii_case(scope))
+        self.scopes.is_empty() || self.scopes.iter().any(|expected| expected.eq_ignore_ascii_case(scope))
     }
 
-    /// Whether the name alone has a word that is looked for.
+    /// Whether the name contains one of the words.
     pub fn matches_name(&self, name: &PackageName) -> bool {
         let name = name.as_str().to_lowercase();
         self.words.iter().any(|word| name.contains(word))
     }
 
-    /// How well a package fits, from 0 to 1; `None` if it does not. Every word must be found, in the
-    /// name, the keywords or the description; the name counts most.
+    /// How well a package matches, from 0 to 1; `None` if it does not. Every word must occur in the name,
+    /// the keywords or the description; the name counts most.
     pub fn score(&self, name: &PackageName, summary: &SearchSummary) -> Option<f64> {
         let keywords: Vec<String> = summary.keywords.iter().map(|keyword| keyword.to_lowercase()).collect();
-        let has_any = |wanted: &Vec<String>| wanted.iter().any(|wanted| keywords.contains(wanted));
+        let has_any = |any_of: &Vec<String>| any_of.iter().any(|keyword| keywords.contains(keyword));
         if !self.matches_scope(name) || !self.keywords.iter().all(has_any) {
             return None;
         }
@@ -80,7 +80,7 @@ impl Query {
     }
 }
 
-/// What a package shows of itself in results.
+/// The fields of a package that results show.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SearchSummary {
     pub description: String,
@@ -88,7 +88,7 @@ pub struct SearchSummary {
     pub links: Links,
 }
 
-/// Addresses that are too long, or of another type, are left out.
+/// Addresses that are too long or no text are left out.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Links {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -100,8 +100,8 @@ pub struct Links {
 }
 
 impl SearchSummary {
-    /// Reads what [`crate::manifest::Manifest::latest_fields`] has made. Fields have the types that their
-    /// publishers gave them, so those of another type are as good as absent.
+    /// Reads the members that [`crate::manifest::Manifest::latest_fields`] wrote. Publishers choose their
+    /// types; a field of an unexpected type is treated as absent.
     pub fn read(fields: &[u8]) -> Option<Self> {
         let text = format!("{{{}}}", std::str::from_utf8(fields).ok()?.trim_start_matches(','));
         let members = Members::read(&text).ok()?;

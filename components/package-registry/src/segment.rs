@@ -1,5 +1,5 @@
-//! A segment holds some versions of a package: where each one's file is, and its records, ready
-//! to be copied into metadata. Segments are disjoint and immutable.
+//! A segment holds some versions of a package: the upload of each and its records, in the form in which
+//! metadata lists them. Segments are disjoint and immutable.
 //!
 //! A package's segments are merged as it grows, so that metadata of thousands of versions is
 //! copied from a handful of blobs and publishing rewrites little (a log-structured merge with
@@ -18,8 +18,8 @@ pub struct Segment {
     pub abbreviated: FormRecords,
 }
 
-/// Where the file of each version is: sorted lines `version TAB upload TAB milliseconds TAB
-/// state LF`. A version that was unpublished keeps its line, because its number stays taken.
+/// The upload of each version: sorted lines `version TAB upload TAB milliseconds TAB
+/// state LF`. An unpublished version keeps its line, because its number is not used again.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Index(pub String);
 
@@ -37,12 +37,13 @@ pub struct IndexEntry<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum VersionState {
     Listed,
-    /// Unpublished: the number cannot be used again.
+    /// The number is not used again.
     Unpublished,
 }
 
 impl VersionState {
-    const fn word(self) -> &'static str {
+    /// Its name in the index.
+    const fn name(self) -> &'static str {
         match self {
             VersionState::Listed => "listed",
             VersionState::Unpublished => "reserved",
@@ -55,12 +56,12 @@ impl<'a> IndexEntry<'a> {
         let mut fields = line.split('\t');
         let (version, upload, at, state) = (fields.next()?, fields.next()?, fields.next()?, fields.next()?);
         let state =
-            [VersionState::Listed, VersionState::Unpublished].into_iter().find(|known| known.word() == state)?;
+            [VersionState::Listed, VersionState::Unpublished].into_iter().find(|known| known.name() == state)?;
         Some(IndexEntry { version, upload, at: Timestamp::from_millis(at.parse().ok()?), state })
     }
 
     fn line(&self) -> String {
-        format!("{}\t{}\t{}\t{}\n", self.version, self.upload, self.at.millis(), self.state.word())
+        format!("{}\t{}\t{}\t{}\n", self.version, self.upload, self.at.millis(), self.state.name())
     }
 }
 
@@ -193,8 +194,8 @@ impl Segment {
         merged
     }
 
-    /// Sets the deprecation message of each version in `messages`; an empty message takes the
-    /// deprecation back.
+    /// Sets the deprecation message of each version in `messages`; an empty message removes the
+    /// deprecation.
     pub fn deprecate(&mut self, messages: &BTreeMap<String, String>) {
         for form in [&mut self.full, &mut self.abbreviated] {
             form.retain(|version, record| {
@@ -206,13 +207,13 @@ impl Segment {
         }
     }
 
-    /// Removes versions from both forms and keeps their numbers taken.
-    pub fn unpublish(&mut self, is_meant: impl Fn(&str) -> bool) {
+    /// Removes the records of versions and marks them as unpublished in the index.
+    pub fn unpublish(&mut self, is_removed: impl Fn(&str) -> bool) {
         for form in [&mut self.full, &mut self.abbreviated] {
-            form.retain(|version, record| (!is_meant(version)).then(|| record.to_owned()));
+            form.retain(|version, record| (!is_removed(version)).then(|| record.to_owned()));
         }
         let lines = self.index.entries().map(|mut entry| {
-            if is_meant(entry.version) {
+            if is_removed(entry.version) {
                 entry.state = VersionState::Unpublished;
             }
             entry.line()

@@ -1,9 +1,8 @@
-//! What is inside a package's file: a gzipped tar archive, judged while it streams by.
+//! Inspects a package's file, a gzipped tar archive, while it arrives.
 //!
-//! Installers unpack the archive with other programs than this one, so whatever two of them could
-//! read in two ways is refused, and so is whatever could make one of them write elsewhere than into
-//! the package's folder. Some clients pack links and some drop them, so those that stay inside are
-//! allowed.
+//! Installers unpack the archive with different programs. An archive that two programs could read in
+//! different ways is refused, and so is one that could write outside the package's folder. Some clients
+//! pack links, so links that stay inside are allowed.
 
 mod archive;
 mod contents;
@@ -16,7 +15,7 @@ use archive::Archive;
 use flate2::write::MultiGzDecoder;
 use std::io::{self, Write as _};
 
-/// Looks into a file as it streams by. After the first error the rest is not unpacked.
+/// Inspects a file that arrives in pieces. After the first error the rest is not unpacked.
 pub struct TarballInspector(Result<MultiGzDecoder<Archive>, TarballError>);
 
 impl TarballInspector {

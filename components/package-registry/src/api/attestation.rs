@@ -1,4 +1,4 @@
-//! What was attested about a version.
+//! Attestations of a version.
 
 use super::access::{self, Read};
 use super::caching;

@@ -1,5 +1,5 @@
-//! Deprecation: a document without attachments sends the whole metadata back, changed. Only what
-//! it says about `deprecated` is taken from it, because the rest may be out of date.
+//! Deprecation: the client sends the whole metadata, changed, as a document without attachments. Only
+//! `deprecated` is read from it, because the rest may be out of date.
 
 use super::access::{self, Authorized, Unpublish};
 use super::error::{bad_request, package_not_found};
@@ -18,8 +18,8 @@ use std::collections::BTreeMap;
 /// Longest message, in bytes. It is repeated in all metadata.
 const MAX_MESSAGE: usize = 64 * 1024;
 
-/// Sets the messages of the versions that the document gives one for; an empty one takes the
-/// deprecation back. Versions that are unknown or not mentioned are left as they are.
+/// Sets the messages in the document; an empty one removes the deprecation. Versions that are unknown or
+/// have no message in the document stay unchanged.
 pub fn deprecate(request: &RegistryRequest, name: &str, submission: &Submission) -> Result<Response, Error> {
     let messages = messages(submission)?;
     if messages.is_empty() {

@@ -17,27 +17,27 @@ use kit::store::StoreError;
 use kit::{Env, Error, Response, path};
 use std::ops::Range;
 
-/// What the reference service sends; a relic of mail (RFC 2045 §6) without a meaning in HTTP.
+/// The reference service sends it; it is a mail header (RFC 2045 §6) without a meaning in HTTP.
 const CONTENT_TRANSFER_ENCODING: HeaderName = HeaderName::from_static("content-transfer-encoding");
 
 /// `GET <prefix>/:package_name/-/:file_name`. Reads: the package, an index for each segment until
 /// the version is found, the upload, and its chunks one after the other.
 pub fn file(request: &RegistryRequest, name: &str, file: &str) -> Result<Response, Error> {
     let env = &request.env;
-    let authorized = access::authorize::<Download>(request, name, no_file())?;
-    let version = authorized.name.version_of_file(file).ok_or_else(no_file)?;
-    let entry = store::find_listed(env, &authorized.package, version)?.ok_or_else(no_file)?;
+    let authorized = access::authorize::<Download>(request, name, file_not_found())?;
+    let version = authorized.name.version_of_file(file).ok_or_else(file_not_found)?;
+    let entry = store::find_listed(env, &authorized.package, version)?.ok_or_else(file_not_found)?;
     let upload = store::upload(env, &entry.upload)?;
 
     let entity_tag = format!("\"{}\"", upload.integrity.sri());
-    let described = |response: Response| {
+    let with_headers = |response: Response| {
         response
             .with_text(ETAG, &entity_tag)
             .with_header(CACHE_CONTROL, immutable(&authorized.project))
             .with_header(ACCEPT_RANGES, HeaderValue::from_static("bytes"))
     };
     if is_known(request, &entity_tag) {
-        return Ok(described(Response::new(StatusCode::NOT_MODIFIED)));
+        return Ok(with_headers(Response::new(StatusCode::NOT_MODIFIED)));
     }
 
     let size = upload.size;
@@ -62,15 +62,14 @@ pub fn file(request: &RegistryRequest, name: &str, file: &str) -> Result<Respons
     }
     let file = authorized.name.file(version);
     let disposition = format!("attachment; filename=\"{file}\"; filename*=UTF-8''{}", path::encode(&file));
-    Ok(described(response)
+    Ok(with_headers(response)
         .with_header(CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"))
         .with_header(CONTENT_TRANSFER_ENCODING, HeaderValue::from_static("binary"))
         .with_text(CONTENT_DISPOSITION, &disposition))
 }
 
-/// The bytes of `part`, each chunk verified as a whole. The first is read before the head is sent,
-/// so that a file of one chunk is sound or an error; a later one that is damaged breaks the body
-/// off.
+/// The bytes of `part`. Each chunk is verified. The first one is read before the response begins, so
+/// damage in it is answered with an error; damage in a later chunk aborts the body.
 fn contents(env: Env, id: String, upload: Upload, part: Range<u64>) -> Result<Body, Error> {
     let chunk = CHUNK as u64;
     let mut numbers = part.start / chunk..part.end.div_ceil(chunk);
@@ -91,6 +90,6 @@ fn contents(env: Env, id: String, upload: Upload, part: Range<u64>) -> Result<Bo
     Ok(Body::pull(std::iter::once(Ok(first)).chain(rest)))
 }
 
-fn no_file() -> Error {
+fn file_not_found() -> Error {
     Error::message(StatusCode::NOT_FOUND, "404 Not found")
 }

@@ -1,4 +1,4 @@
-//! What an administrator does for the store (see [`kit::maintenance`]).
+//! Maintenance tasks of administrators (see [`kit::maintenance`]).
 
 mod check;
 

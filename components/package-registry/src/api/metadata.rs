@@ -57,8 +57,7 @@ pub fn package(request: &RegistryRequest, name: &str) -> Result<Response, Error>
     Ok(response.with_text(ETAG, &entity_tag).with_header(CACHE_CONTROL, revalidated(&authorized.project)))
 }
 
-/// The document as it goes out, made once for each state of the package as long as this instance
-/// remembers it.
+/// The encoded document, rendered once for each revision of the package while the instance caches it.
 fn document(
     env: &Env,
     authorized: &Authorized<Read>,

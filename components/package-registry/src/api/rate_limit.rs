@@ -1,5 +1,5 @@
-//! Requests in a quarter of a minute: of each user or deploy token, and, without a token, of each
-//! address. Off unless the variables are set; the reference service switches on 1000 and 800.
+//! Rate limits: requests in 15 seconds by each user or deploy token and, without a token, by each
+//! address. Off unless the variables are set; the reference service's values are 1000 and 800.
 
 use super::request::caller_id;
 use crate::store;
@@ -16,7 +16,7 @@ const SECONDS: i64 = 15;
 /// Counts a request, or refuses it with 429.
 pub fn check(env: &Env, request: &Request, caller: &Caller) -> Result<(), Error> {
     match caller {
-        // A host that tells no address leaves nobody to count.
+        // Without an address from the host the request is not counted.
         Caller::Anonymous => match request.client_address() {
             Some(address) => {
                 let limit = RateLimit { variable: UNAUTHENTICATED, seconds: SECONDS, keys: store::ADDRESS_RATES };

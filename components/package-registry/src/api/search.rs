@@ -1,9 +1,9 @@
-//! Search, by the text that packages show of themselves.
+//! Search in names, descriptions and keywords.
 //!
-//! There is no index of words: a search reads the lists of package names of the projects that it
-//! is about, and then each package that may fit. That is exact at once after every publication,
-//! costs publications nothing, and is fast for the thousands of packages that one organisation has.
-//! Beyond the bounds below, packages whose names have a word of the search come first.
+//! There is no full-text index: a search reads the package names of each project in scope, and then each
+//! package that may match. Results are current after every publication, publications pay nothing, and it
+//! is fast for the thousands of packages of one organisation. Beyond the bounds below, packages whose
+//! names contain a word of the search come first.
 
 use super::access;
 use super::request::RegistryRequest;
@@ -25,13 +25,13 @@ use std::collections::BTreeMap;
 const DEFAULT_SIZE: i64 = 20;
 const MAX_SIZE: i64 = 250;
 
-/// Most projects that a search looks into: those that had their first package last.
+/// Most projects that a search reads: those that got their first package last.
 const MAX_PROJECTS: usize = 1000;
 
 /// Most packages that a search reads.
 const MAX_PACKAGES: usize = 2000;
 
-/// A package that fits.
+/// A package that matches.
 struct Hit {
     score: f64,
     version: String,
@@ -41,7 +41,8 @@ struct Hit {
     summary: SearchSummary,
 }
 
-/// `GET <prefix>/-/v1/search?text=&size=&from=`. Other parameters weigh what is not measured here.
+/// `GET <prefix>/-/v1/search?text=&size=&from=`. Parameters that weigh the score are
+/// ignored.
 ///
 /// Reads: at project level the list of its packages, and for each one that may fit the package, and
 /// `about` the first time; at group and instance level also the list of projects, and each of those
@@ -57,7 +58,7 @@ pub fn search(request: &RegistryRequest) -> Result<Response, Error> {
 
     let env = &request.env;
     let mut hits: Vec<(String, Hit)> = hits(env, &candidates(request, &query)?, &query)?.into_iter().collect();
-    // The order of names stays where scores are equal.
+    // The sort is stable: equal scores stay sorted by name.
     hits.sort_by(|(_, one), (_, other)| other.score.total_cmp(&one.score));
     let page = hits.iter().skip(from).take(size);
     let objects: Vec<Value> = page.map(|(name, hit)| object(env, name, hit)).collect::<Result<_, _>>()?;
@@ -65,25 +66,25 @@ pub fn search(request: &RegistryRequest) -> Result<Response, Error> {
     Ok(Response::ok(&body).with_header(CACHE_CONTROL, HeaderValue::from_static("private, no-cache")))
 }
 
-/// The packages that may fit, in projects that the caller may read.
+/// The packages that may match, in projects that the caller may read.
 fn candidates(request: &RegistryRequest, query: &Query) -> Result<Vec<(u64, PackageName)>, Error> {
     let mut candidates = Vec::new();
     for project in projects(request)? {
         let root = project.root_namespace().path.as_str();
         // At instance level a package is found only by its conventional name.
-        let is_meant = |name: &PackageName| {
+        let is_in_scope = |name: &PackageName| {
             request.level != Level::Instance || name.scope().is_some_and(|scope| scope.eq_ignore_ascii_case(root))
         };
         let names = store::names(&request.env, project.id)?;
-        let fitting = names.into_iter().filter(|name| is_meant(name) && query.matches_scope(name));
-        candidates.extend(fitting.map(|name| (project.id, name)));
+        let matching = names.into_iter().filter(|name| is_in_scope(name) && query.matches_scope(name));
+        candidates.extend(matching.map(|name| (project.id, name)));
     }
     candidates.sort_by_cached_key(|(_, name)| !query.matches_name(name));
     candidates.truncate(MAX_PACKAGES);
     Ok(candidates)
 }
 
-/// The projects that the request is about and the caller may read.
+/// The projects in scope that the caller may read.
 fn projects(request: &RegistryRequest) -> Result<Vec<Project>, Error> {
     let env = &request.env;
     let group = match &request.level {
@@ -93,10 +94,10 @@ fn projects(request: &RegistryRequest) -> Result<Vec<Project>, Error> {
     };
     let mut projects = Vec::new();
     for id in store::projects(env)?.into_iter().rev().take(MAX_PROJECTS) {
-        let is_meant = |project: &Project| {
+        let is_in_scope = |project: &Project| {
             group.as_ref().is_none_or(|group| project.namespace.lineage().any(|n| n.id == group.id))
         };
-        let Some(project) = project::by_id(env, id)?.filter(is_meant) else { continue };
+        let Some(project) = project::by_id(env, id)?.filter(is_in_scope) else { continue };
         if access::may_read(request, &project)? {
             projects.push(project);
         }
@@ -104,7 +105,7 @@ fn projects(request: &RegistryRequest) -> Result<Vec<Project>, Error> {
     Ok(projects)
 }
 
-/// The candidates that fit, by name. Of several of one name, the one that was published to last.
+/// The candidates that match, by name. Of several of one name, the one that was published to last.
 fn hits(env: &Env, candidates: &[(u64, PackageName)], query: &Query) -> Result<BTreeMap<String, Hit>, StoreError> {
     let mut hits: BTreeMap<String, Hit> = BTreeMap::new();
     for (project, name) in candidates {
@@ -125,7 +126,7 @@ fn hits(env: &Env, candidates: &[(u64, PackageName)], query: &Query) -> Result<B
     Ok(hits)
 }
 
-/// What a version shows of itself, remembered by this instance without the readme beside it.
+/// The summary of a version, which the instance caches without the readme beside it.
 fn summary(env: &Env, upload: &str) -> Result<SearchSummary, StoreError> {
     let key = format!("search/{upload}");
     if let Some(summary) = env.blobs.peek(&key).and_then(|summary| serde_json::from_slice(&summary).ok()) {
@@ -151,13 +152,13 @@ fn object(env: &Env, name: &str, hit: &Hit) -> Result<Value, StoreError> {
         "publisher": people.first(),
         "maintainers": people,
     });
-    // Nothing of this is measured; clients read the members nonetheless.
+    // Nothing of this is measured, but clients read the members.
     let detail = json!({"quality": 0.0, "popularity": 0.0, "maintenance": 0.0});
     let score = json!({"final": hit.score, "detail": detail});
     Ok(json!({"package": package, "score": score, "searchScore": hit.score}))
 }
 
-/// Who published the latest version, if it was a user who is still there.
+/// The user who published the latest version, if that user exists.
 fn publisher(env: &Env, hit: &Hit) -> Result<Option<String>, StoreError> {
     let Some(upload) = &hit.upload else { return Ok(None) };
     let upload = store::upload(env, upload)?;

@@ -19,7 +19,7 @@ const MAX_BODY: u64 = 4096;
 
 /// `GET <prefix>/-/package/:package_name/dist-tags`. Reads: the package.
 pub fn list(request: &RegistryRequest, name: &str) -> Result<Response, Error> {
-    given(name, "Package Name")?;
+    require(name, "Package Name")?;
     let authorized = access::authorize::<Read>(request, name, package_not_found())?;
     let mut response = Response::new(StatusCode::OK);
     response.body = metadata::tags(&authorized.package).into();
@@ -31,11 +31,11 @@ pub fn list(request: &RegistryRequest, name: &str) -> Result<Response, Error> {
 /// `PUT <prefix>/-/package/:package_name/dist-tags/:tag`.
 pub async fn set(mut request: RegistryRequest, name: &str, tag: &str) -> Result<Response, Error> {
     request.caller.known_or_401()?;
-    given(name, "Package Name")?;
-    given(tag, "Tag")?;
+    require(name, "Package Name")?;
+    require(tag, "Tag")?;
     check_length(tag)?;
     let version = requested_version(&mut request.http).await?;
-    given(&version, "Version")?;
+    require(&version, "Version")?;
     let authorized = access::authorize::<Publish>(&request, name, package_not_found())?;
     change(&request.env, &authorized, |package| {
         let entry = store::find_listed(&request.env, package, &version)?.ok_or_else(package_not_found)?;
@@ -47,8 +47,8 @@ pub async fn set(mut request: RegistryRequest, name: &str, tag: &str) -> Result<
     })
 }
 
-/// The version that a request names: its body is a JSON string, as every client writes it, or an
-/// object with `version`; or it is a parameter.
+/// The version that a request names: the body as a JSON string, as clients write it, or as an object with
+/// `version`; or a parameter.
 async fn requested_version(request: &mut Request) -> Result<String, Error> {
     #[derive(serde::Deserialize)]
     #[serde(untagged)]
@@ -70,8 +70,8 @@ async fn requested_version(request: &mut Request) -> Result<String, Error> {
 /// `DELETE <prefix>/-/package/:package_name/dist-tags/:tag`.
 pub fn remove(request: &RegistryRequest, name: &str, tag: &str) -> Result<Response, Error> {
     request.caller.known_or_401()?;
-    given(name, "Package Name")?;
-    given(tag, "Tag")?;
+    require(name, "Package Name")?;
+    require(tag, "Tag")?;
     let authorized = access::authorize::<Unpublish>(request, name, package_not_found())?;
     change(&request.env, &authorized, |package| {
         let highest = match &package.highest {
@@ -85,7 +85,7 @@ pub fn remove(request: &RegistryRequest, name: &str, tag: &str) -> Result<Respon
 
 enum Change {
     Made,
-    /// It is so already.
+    /// The package is in that state already.
     None,
 }
 
@@ -113,7 +113,7 @@ fn change<P>(
 }
 
 /// 400 if a part of the request is blank.
-fn given(text: &str, what: &str) -> Result<(), Error> {
+fn require(text: &str, what: &str) -> Result<(), Error> {
     if text.trim().is_empty() { Err(bad_request(&format!("\"{what}\" not given"))) } else { Ok(()) }
 }
 
@@ -125,7 +125,7 @@ pub fn check_length(tag: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// A refusal of the package itself as an answer.
+/// The answer to a tag that the package refuses.
 pub fn tag_error(error: TagError) -> Error {
     match error {
         TagError::TooManyTags => same_text(

@@ -1,8 +1,8 @@
-//! Taking versions back.
+//! Unpublishing versions.
 //!
-//! A client sends the whole document without the versions that are to go. It is a copy from some
-//! moment, so it counts only if nothing changed since: else a version that somebody published in
-//! between would go as well. The number of a version that was taken back is not used again.
+//! A client sends the whole document without the versions to unpublish. Its copy must be of the current
+//! revision: otherwise a version that was published in between would be removed as well. The number of
+//! an unpublished version is not used again.
 
 use super::access::{self, Authorized, Unpublish};
 use super::error::{package_not_found, same_text};
@@ -44,7 +44,7 @@ pub fn package(request: &RegistryRequest, name: &str, revision: &str) -> Result<
 }
 
 /// `DELETE projects/:id/packages/…/:package_name/-/:file_name/-rev/:revision`: what a client sends
-/// after its version is gone. The file went with the version.
+/// after it has unpublished the version, which removes the file.
 pub fn file(request: &RegistryRequest, name: &str, file: &str) -> Result<Response, Error> {
     let Authorized { name, package, .. } = match authorize(request, name) {
         Ok(authorized) => authorized,
@@ -68,8 +68,8 @@ fn done() -> Response {
     Response::ok(&json!({"ok": true}))
 }
 
-/// Takes back every listed version that `is_kept` does not tell. `tags` are those that the client
-/// wants afterwards.
+/// Unpublishes every listed version that `is_kept` does not accept. `tags` are those in the client's
+/// document.
 fn unpublish(
     env: &Env,
     authorized: &Authorized<Unpublish>,
@@ -102,20 +102,20 @@ fn unpublish(
     Ok(done())
 }
 
-/// Rewrites the segments that lose a version. Returns the uploads of the versions that went.
+/// Rewrites the segments that lose a version. Returns the uploads of the unpublished versions.
 fn remove(
     env: &Env,
     package: &mut Package,
     is_kept: impl Fn(&str) -> bool,
     tags: Option<&Members>,
 ) -> Result<Vec<String>, StoreError> {
-    let (mut uploads, mut left) = (Vec::new(), BTreeSet::new());
+    let (mut uploads, mut kept) = (Vec::new(), BTreeSet::new());
     for part in package.segments.iter_mut().filter(|part| part.listed > 0) {
         let mut segment = store::segment(env, &part.id)?;
         let before = uploads.len();
         for entry in listed(&segment) {
             if is_kept(entry.version) {
-                left.insert(entry.version.to_owned());
+                kept.insert(entry.version.to_owned());
             } else {
                 uploads.push(entry.upload.to_owned());
             }
@@ -125,9 +125,9 @@ fn remove(
             *part = store::save_segment(env, &segment)?;
         }
     }
-    let highest = left.iter().filter_map(|version| Version::parse(version)).max();
-    let wanted = |tag: &str| tags.and_then(|tags| tags.get(tag)).and_then(json::string);
-    package.unpublish(highest, |version| left.contains(version), wanted, env.now);
+    let highest = kept.iter().filter_map(|version| Version::parse(version)).max();
+    let requested_tag = |tag: &str| tags.and_then(|tags| tags.get(tag)).and_then(json::string);
+    package.remove_unpublished(highest, |version| kept.contains(version), requested_tag, env.now);
     package.latest_upload = match package.latest() {
         Some(latest) => store::find_listed(env, package, latest)?.map(|entry| entry.upload),
         None => None,

@@ -6,9 +6,9 @@ use serde_json::{Value, json};
 const LIMITS: Limits = Limits { skeleton: 4096, file: 1000, depth: 8 };
 
 #[derive(Default)]
-struct Taken(Vec<u8>);
+struct Received(Vec<u8>);
 
-impl Sink for Taken {
+impl Sink for Received {
     type Error = &'static str;
 
     fn write(&mut self, piece: &[u8]) -> Result<(), Self::Error> {
@@ -24,11 +24,11 @@ type Outcome = Result<(Skeleton, Vec<u8>), DocumentReadError<&'static str>>;
 
 /// Reads `text` in pieces of `size`.
 fn read(text: &[u8], size: usize, limits: Limits) -> Outcome {
-    let (mut document, mut taken) = (DocumentReader::new(limits), Taken::default());
+    let (mut document, mut received) = (DocumentReader::new(limits), Received::default());
     for piece in text.chunks(size) {
-        document.feed(piece, &mut taken)?;
+        document.feed(piece, &mut received)?;
     }
-    Ok((document.finish(), taken.0))
+    Ok((document.finish(), received.0))
 }
 
 /// Reads `text` cut in every possible way, which must not matter.
@@ -43,11 +43,11 @@ fn every_way(text: &str) -> Outcome {
 /// The file's name and bytes, and the skeleton.
 #[track_caller]
 fn accepted(text: &str) -> (Option<String>, Vec<u8>, String) {
-    let (skeleton, taken) = every_way(text).unwrap();
+    let (skeleton, received) = every_way(text).unwrap();
     if let Some(file) = &skeleton.file {
-        assert_eq!(file.length, taken.len() as u64);
+        assert_eq!(file.length, received.len() as u64);
     }
-    (skeleton.file.map(|file| file.name), taken, String::from_utf8(skeleton.bytes).unwrap())
+    (skeleton.file.map(|file| file.name), received, String::from_utf8(skeleton.bytes).unwrap())
 }
 
 #[track_caller]
@@ -251,11 +251,11 @@ fn it_finds_what_a_whole_document_parser_finds() {
         let outcome = read(text.as_bytes(), size, LIMITS);
         match reference(&mut document) {
             Ok(expected) => {
-                let (skeleton, taken) = outcome.unwrap_or_else(|why| panic!("{text}: {why:?}"));
+                let (skeleton, received) = outcome.unwrap_or_else(|why| panic!("{text}: {why:?}"));
                 assert_eq!(serde_json::from_slice::<Value>(&skeleton.bytes).unwrap(), document, "{text}");
                 files += usize::from(expected.is_some());
                 let (name, bytes) = expected.map_or((None, Vec::new()), |(name, bytes)| (Some(name), bytes));
-                assert_eq!((skeleton.file.map(|file| file.name), taken), (name, bytes), "{text}");
+                assert_eq!((skeleton.file.map(|file| file.name), received), (name, bytes), "{text}");
             }
             Err(()) => {
                 refusals += 1;

@@ -52,7 +52,7 @@ fn the_full_record_has_everything_but_the_readme() {
 }
 
 #[test]
-fn provenance_is_announced() {
+fn provenance_is_listed() {
     let (name, version, integrity) = (name(), version(), Integrity::of(b"hello"));
     let text = RawValue::from_string(manifest().to_string()).unwrap();
     let manifest = Manifest::read(&text, &name, &version).unwrap();
@@ -156,11 +156,11 @@ fn a_version_may_be_published_as_deprecated() {
 }
 
 #[test]
-fn about_is_made_of_members_to_append() {
+fn latest_fields_are_members_to_append() {
     let (name, version) = (name(), version());
     let text = RawValue::from_string(manifest().to_string()).unwrap();
-    let about = Manifest::read(&text, &name, &version).unwrap().latest_fields(None);
-    let object: Value = serde_json::from_str(&format!("{{\"x\":0{about}}}")).unwrap();
+    let latest = Manifest::read(&text, &name, &version).unwrap().latest_fields(None);
+    let object: Value = serde_json::from_str(&format!("{{\"x\":0{latest}}}")).unwrap();
     assert_eq!(object, json!({"x": 0, "author": "", "license": {"type": "MIT"}, "readme": "# long"}));
 
     let mut manifest = manifest();

@@ -1,4 +1,4 @@
-//! Going through everything that is stored, a page at a time: for maintenance only.
+//! Iterates over all packages and traces the blobs that they name, for maintenance.
 
 use super::blob;
 use super::key::{Key, PREFIX};
@@ -10,7 +10,7 @@ use kit::Env;
 use kit::reachability::{KeyLayout, Tracer};
 use kit::store::StoreError;
 
-/// A package's key, and what it says.
+/// A package's key, and its parts.
 pub struct PackageKey {
     pub key: String,
     pub project: u64,
@@ -51,7 +51,7 @@ fn parse_key(key: &str) -> Result<Option<PackageKey>, StoreError> {
     }
 }
 
-/// Where what is kept (see [`kit::reachability`]).
+/// The layout of the keys (see [`kit::reachability`]).
 pub fn key_layout() -> KeyLayout {
     let below = |kinds: &[&str]| kinds.iter().map(|kind| format!("{PREFIX}{kind}/")).collect();
     KeyLayout {
@@ -62,10 +62,10 @@ pub fn key_layout() -> KeyLayout {
     }
 }
 
-/// Marks what a package names; false if the key is not one's.
+/// Traces the blobs that a package names; false if the key is not a package's.
 pub fn trace(env: &Env, key: &str, tracer: &mut Tracer) -> Result<bool, StoreError> {
     let Some(PackageKey { project, name, .. }) = parse_key(key)? else { return Ok(false) };
-    // Between two reads a segment may be replaced, and removed by another run.
+    // A segment may be merged by a publication and removed by another run after the package was read.
     let mut seen = None;
     loop {
         let Some(package) = package(env, project, &name)? else { return Ok(true) };
@@ -78,7 +78,8 @@ pub fn trace(env: &Env, key: &str, tracer: &mut Tracer) -> Result<bool, StoreErr
     }
 }
 
-/// Marks what a package names. A version that was taken back keeps its number, not its file.
+/// Traces the blobs that one revision of a package names. An unpublished version keeps its line in the
+/// index, but not its upload.
 fn trace_package(env: &Env, package: &Package, tracer: &mut Tracer) -> Result<(), StoreError> {
     package.latest_upload.iter().for_each(|upload| tracer.reach(upload));
     for segment in &package.segments {

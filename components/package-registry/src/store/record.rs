@@ -138,7 +138,7 @@ mod events {
     }
 }
 
-/// The projects that hold a package, or one of a name.
+/// The projects that may have a package, or one of a name.
 #[derive(Default, Serialize, Deserialize)]
 pub struct ProjectsRecord {
     pub projects: Vec<u64>,

@@ -1,4 +1,4 @@
-//! What an archive holds, and whether its `package.json` is of the published version.
+//! The contents of an archive, and the identity in its `package.json`.
 
 use super::error::{TarballError, excerpt};
 use crate::json;
@@ -8,7 +8,7 @@ use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use std::fmt;
 
-/// What a sound archive holds.
+/// The contents of an accepted archive.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Contents {
     /// The last `package.json` directly below a top-level folder.
@@ -29,7 +29,7 @@ impl Contents {
         Contents { manifest, totals }
     }
 
-    /// Whether `package.json` is of this package and version.
+    /// Checks that `package.json` names this package and version.
     pub fn verify(&self, name: &PackageName, version: &Version) -> Result<(), TarballError> {
         let text = std::str::from_utf8(self.manifest.as_deref().ok_or(TarballError::ManifestMissing)?);
         let text = text.map_err(|_| TarballError::ManifestUnreadable)?;
@@ -46,8 +46,8 @@ impl Contents {
     }
 }
 
-/// The members of `package.json` that matter here. Of two with one name the last one counts, as
-/// for the clients.
+/// Name and version in `package.json`. Of two members of one name the last one counts, as in clients; a
+/// derived deserializer would refuse them.
 #[derive(Default)]
 struct PackageIdentity<'a> {
     name: Option<&'a RawValue>,

@@ -1,21 +1,21 @@
-//! Why a file is not accepted as a package's.
+//! Errors of the inspection.
 
 use std::{error, fmt};
 
 /// Largest `package.json`, in bytes: the reference service's limit.
 pub const MAX_MANIFEST: u64 = 4 << 20;
 
-/// Most entries. The largest packages that people publish have some ten thousand files.
+/// Most entries. The largest published packages have some ten thousand files.
 pub const MAX_ENTRIES: u32 = 100_000;
 
-/// Why a file cannot be a package's.
+/// Why a file is refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TarballError {
     /// The decoder's words.
     Gzip(String),
-    /// What is wrong with the archive as a whole.
+    /// The problem of the archive as a whole.
     Archive(&'static str),
-    /// The entry's name, and what is wrong with it.
+    /// The entry's name, and its problem.
     Entry(String, &'static str),
     TooManyEntries,
     /// The limit in bytes.
@@ -51,7 +51,7 @@ impl fmt::Display for TarballError {
 
 impl error::Error for TarballError {}
 
-/// As much of a hostile text as an error should repeat.
+/// The first 200 characters of a text from the client, for an error.
 pub fn excerpt(text: &[u8]) -> String {
     String::from_utf8_lossy(text).chars().take(200).collect()
 }

@@ -14,8 +14,8 @@ use kit::store::StoreError;
 const PACKAGES: usize = 200;
 const BYTES: u64 = 256 << 20;
 
-/// Checks what comes after `cursor`: `upload:key` is a package whose files are checked up to that
-/// one, `:key` a package that is done.
+/// Continues after `cursor`: `upload:key` is a package whose files are checked up to that upload, `:key`
+/// a package that is done.
 pub fn step(env: &Env, cursor: Option<&str>) -> Result<CheckReport, StepError> {
     let mut checked = CheckReport::default();
     let (done, mut after) = match cursor {
@@ -49,16 +49,16 @@ pub fn step(env: &Env, cursor: Option<&str>) -> Result<CheckReport, StepError> {
     }
 }
 
-/// Checks a package, without the files up to `done`. False if the step is over before its end; the
-/// cursor is set then.
+/// Checks a package, without the files up to `done`. False if the step ends before
+/// the package does; the cursor is set then.
 fn check_package(env: &Env, package: &PackageKey, done: &str, checked: &mut CheckReport) -> Result<bool, StoreError> {
-    // What is missing may have been taken back, or merged and removed, since the package was read:
-    // only what is missing twice of the same state is a problem.
+    // A missing blob may belong to a version that was unpublished, or to a segment that was merged, since
+    // the package was read. It is a problem only if it is missing twice in the same revision.
     let mut seen = None;
     loop {
         let mut attempt = CheckReport { bytes: checked.bytes, ..CheckReport::default() };
-        let state = match check_state(env, package, done, &mut attempt) {
-            Ok(state) => state,
+        let revision = match check_revision(env, package, done, &mut attempt) {
+            Ok(revision) => revision,
             Err(StoreError::Corrupt { key, why }) => {
                 checked.found(&package.key, format!("`{key}`: {why}"));
                 checked.roots += 1;
@@ -66,22 +66,22 @@ fn check_package(env: &Env, package: &PackageKey, done: &str, checked: &mut Chec
             }
             Err(error) => return Err(error),
         };
-        if attempt.failed > 0 && seen != state {
-            seen = state;
+        if attempt.failed > 0 && seen != revision {
+            seen = revision;
             continue;
         }
         let is_whole = attempt.cursor.is_none();
         checked.cursor = attempt.cursor.take();
         attempt.roots = u64::from(is_whole);
-        // It began with what was read before it.
+        // The count included the bytes that were read before this package.
         attempt.bytes -= checked.bytes;
         checked.extend(attempt);
         return Ok(is_whole);
     }
 }
 
-/// Checks one state of a package and tells which one it was.
-fn check_state(
+/// Checks one revision of a package and returns its id.
+fn check_revision(
     env: &Env,
     key: &PackageKey,
     done: &str,
@@ -89,12 +89,12 @@ fn check_state(
 ) -> Result<Option<String>, StoreError> {
     let PackageKey { key, project, name } = key;
     let Some(package) = store::package(env, *project, name)? else { return Ok(None) };
-    let state = Some(package.revision_id());
+    let revision = Some(package.revision_id());
     let segments = match segments(env, &package) {
         Ok(segments) => segments,
         Err(StoreError::Corrupt { key: blob, why }) => {
             checked.found(key, format!("`{blob}`: {why}"));
-            return Ok(state);
+            return Ok(revision);
         }
         Err(error) => return Err(error),
     };
@@ -128,7 +128,7 @@ fn check_state(
             break;
         }
     }
-    Ok(state)
+    Ok(revision)
 }
 
 fn segments(env: &Env, package: &Package) -> Result<Vec<Segment>, StoreError> {

@@ -1,4 +1,4 @@
-//! Whether what was received is fit to be published.
+//! Checks a received version and renders its records.
 
 use crate::api::error::same_text;
 use crate::api::tag;
@@ -13,7 +13,7 @@ use http::StatusCode;
 use kit::Error;
 use serde_json::value::RawValue;
 
-/// A version that is fit to be published.
+/// The records of a version that passed every check.
 pub struct Release {
     pub tag: String,
     pub full: String,
