@@ -24,7 +24,7 @@ fn file(name: &str, content: &[u8]) -> Vec<u8> {
     entry(EntryType::Regular, name.as_bytes(), content)
 }
 
-/// An entry as hostile as wanted: nothing is checked.
+/// An entry with unchecked values.
 fn entry(kind: EntryType, name: &[u8], content: &[u8]) -> Vec<u8> {
     let mut header = Header::new_ustar();
     header.as_old_mut().name[..name.len()].copy_from_slice(name);
@@ -77,7 +77,7 @@ fn is_coherent(contents: &Contents) -> Result<(), TarballError> {
 }
 
 #[test]
-fn a_sound_file_is_counted() {
+fn files_are_counted() {
     let contents = inspect(&tarball("lib", "1.0.0", &[7; 1000])).unwrap();
     assert_eq!(contents.totals, Totals { files: 2, size: 1032 });
     assert_eq!(is_coherent(&contents), Ok(()));
@@ -162,7 +162,7 @@ fn the_manifest_must_be_of_the_version() {
 }
 
 #[test]
-fn entries_that_lead_elsewhere_are_refused() {
+fn entries_outside_the_package_are_refused() {
     for (name, why) in [
         ("../x", "leads out of the package"),
         ("package/../../x", "leads out of the package"),
@@ -189,7 +189,7 @@ fn entries_that_lead_elsewhere_are_refused() {
 }
 
 #[test]
-fn what_is_neither_file_nor_folder_is_refused() {
+fn other_entry_types_are_refused() {
     for (kind, why) in [
         (EntryType::Char, "is neither a file, a folder nor a link"),
         (EntryType::Block, "is neither a file, a folder nor a link"),
@@ -210,7 +210,7 @@ fn what_is_neither_file_nor_folder_is_refused() {
 }
 
 #[test]
-fn links_lead_down() {
+fn links_stay_in_the_package() {
     let to = |kind, target: &str| with(&[records(&[("linkpath", target)]), entry(kind, b"package/a/link", b"")]);
     for kind in [EntryType::Symlink, EntryType::Link] {
         for target in ["index.js", "b/c", "./b", "b/"] {
@@ -232,7 +232,7 @@ fn links_lead_down() {
 }
 
 #[test]
-fn what_two_readers_could_read_in_two_ways_is_refused() {
+fn ambiguous_archives_are_refused() {
     let hidden = file("package/package.json", b"{}");
     let named = |text: &str| entry(EntryType::XHeader, b"x", text.as_bytes());
     let malformed = Err(TarballError::Archive("a record of an extended header is malformed"));
@@ -268,7 +268,7 @@ fn what_two_readers_could_read_in_two_ways_is_refused() {
 #[test]
 fn a_size_in_an_extended_header_overrides() {
     let mut shown = file("package/a", &[b'x'; 100]);
-    // The header says 0 bytes; whoever believes it reads the contents as another header.
+    // The header says 0 bytes; a reader that uses it reads the contents as another header.
     let empty = entry(EntryType::Regular, b"package/a", b"");
     shown.splice(..512, empty);
     assert_eq!(with(&[records(&[("size", "100")]), shown.clone()]).unwrap().totals.size, 132);
@@ -276,7 +276,7 @@ fn a_size_in_an_extended_header_overrides() {
 }
 
 #[test]
-fn what_is_no_archive_is_refused() {
+fn other_files_are_refused() {
     for bytes in [&b"x"[..], b"just text that is longer than a header", b"PK\x03\x04", &[0x1f, 0x8b, 7, 0]] {
         assert!(matches!(inspect(bytes), Err(TarballError::Gzip(_))), "{bytes:?}");
     }

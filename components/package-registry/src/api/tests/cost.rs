@@ -1,4 +1,4 @@
-//! What requests cost in operations of the store, at one version and at thousands.
+//! The cost of requests in store operations, with one version and with thousands.
 
 use super::*;
 use crate::name::PackageName;
@@ -103,10 +103,10 @@ fn forge(count: u64) -> Forge {
     forge
 }
 
-/// What a request costs an instance that remembers nothing: its status, operations and bytes.
-fn cost(forge: &Forge, ask: Ask) -> (u16, u64, u64) {
+/// The status of a request, and its operations and bytes with an empty cache.
+fn cost(forge: &Forge, request: TestRequest) -> (u16, u64, u64) {
     let counting = Counting::over(forge.store.clone());
-    let status = Answer::of(forge.env_over(counting.clone()), ask).status;
+    let status = TestResponse::of(forge.env_over(counting.clone()), request).status;
     (status, counting.operations.get(), counting.bytes.get())
 }
 
@@ -116,7 +116,7 @@ fn thousands_of_versions_cost_a_publication_a_few_more_operations_and_a_revalida
     let [one, thousands] = [1, 5000].map(|count| {
         let forge = forge(count);
         let etag = forge.get(path).header("etag").to_owned();
-        let revalidated = cost(&forge, ask(Method::GET, path).with("if-none-match", &etag));
+        let revalidated = cost(&forge, request(Method::GET, path).with("if-none-match", &etag));
         let published = cost(&forge, publication("lib", "2.0.0").to(PUBLIC));
         assert_eq!((revalidated.0, published.0), (304, 200));
         assert_eq!(forge.get(path).json()["versions"].as_object().unwrap().len() as u64, count + 1);

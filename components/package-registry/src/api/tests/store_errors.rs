@@ -1,4 +1,4 @@
-//! Storage that fails, lies or is shared, at every single operation.
+//! Storage that fails, loses replies or is shared, at each operation.
 
 use super::*;
 use kit::testing::{FailingStore, LostReplyStore};
@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 const PATH: &str = "/projects/7/packages/npm/lib";
 
-/// Every version that metadata lists and the bytes of its file, which must all be there.
+/// The listed versions and the bytes of their files. Asserts that each file is served.
 fn listed(forge: &Forge) -> BTreeMap<String, Vec<u8>> {
     let answer = forge.get(PATH);
     if answer.status == 404 {
@@ -35,7 +35,7 @@ fn forge(versions: u64) -> Forge {
 }
 
 #[test]
-fn whichever_operation_fails_a_publication_is_there_or_it_is_not() {
+fn a_publication_is_whole_or_absent_whichever_operation_fails() {
     for versions in [0, 1, 30] {
         for size in [10, (2 << 20) + 1] {
             let file = tarball("lib", "1.0.0", &vec![b'x'; size]);
@@ -45,7 +45,7 @@ fn whichever_operation_fails_a_publication_is_there_or_it_is_not() {
                 let before = listed(&forge);
                 let failing = FailingStore::after(operations, forge.store.clone());
                 let request = || publication_of("lib", "1.0.0", &file).to(PUBLIC);
-                let answer = Answer::of(forge.env_over(failing.clone()), request());
+                let answer = TestResponse::of(forge.env_over(failing.clone()), request());
                 let after = listed(&forge);
                 if !failing.failed() {
                     assert_eq!(answer.status, 200);
@@ -56,7 +56,7 @@ fn whichever_operation_fails_a_publication_is_there_or_it_is_not() {
                 assert_eq!(answer.status, 500, "{}", answer.text());
                 assert!(answer.cause.is_some());
                 assert_eq!(after, before, "operation {operations} failed");
-                // And the client's next attempt succeeds.
+                // The client's next attempt succeeds.
                 assert_eq!(forge.send(request()).status, 200, "after operation {operations} failed");
                 assert_eq!(listed(&forge).get("1.0.0"), Some(&file));
             }
@@ -66,37 +66,37 @@ fn whichever_operation_fails_a_publication_is_there_or_it_is_not() {
 }
 
 #[test]
-fn a_store_that_lies_loses_no_file_and_keeps_none() {
+fn unpublishing_with_lost_replies_keeps_listed_files_and_removes_the_others() {
     for first in [true, false] {
         let forge = forge(3);
-        let lying = LostReplyStore::over(forge.store.clone());
+        let lossy = LostReplyStore::over(forge.store.clone());
         if first {
-            let tag = ask(Method::PUT, "/projects/7/packages/npm/-/package/lib/dist-tags/x").body("\"0.0.0\"");
-            assert_eq!(Answer::of(forge.env_over(lying.clone()), tag).status, 204);
+            let tag = request(Method::PUT, "/projects/7/packages/npm/-/package/lib/dist-tags/x").body("\"0.0.0\"");
+            assert_eq!(TestResponse::of(forge.env_over(lossy.clone()), tag).status, 204);
         }
         let mut document = forge.get(PATH).json();
         document["versions"].as_object_mut().unwrap().remove("0.0.1");
         let path = format!("{PATH}/-rev/{}", document["_rev"].as_str().unwrap());
-        let request = ask(Method::PUT, &path).by("maintainer").body(document.to_string());
-        assert_eq!(Answer::of(forge.env_over(lying), request).status, 200);
+        let request = request(Method::PUT, &path).by("maintainer").body(document.to_string());
+        assert_eq!(TestResponse::of(forge.env_over(lossy), request).status, 200);
         assert_eq!(listed(&forge).len(), 2);
         assert_eq!(forge.store.keys().iter().filter(|key| key.ends_with("/0")).count(), 2);
     }
 }
 
 #[test]
-fn whichever_operation_fails_a_change_is_made_or_it_is_not() {
-    let tag = || ask(Method::PUT, "/projects/7/packages/npm/-/package/lib/dist-tags/x").body("\"0.0.0\"");
+fn a_change_is_whole_or_absent_whichever_operation_fails() {
+    let tag = || request(Method::PUT, "/projects/7/packages/npm/-/package/lib/dist-tags/x").body("\"0.0.0\"");
     let deprecate = || {
         let document = json!({"versions": {"0.0.0": {"deprecated": "old"}}}).to_string();
-        ask(Method::PUT, PATH).by("maintainer").body(document)
+        request(Method::PUT, PATH).by("maintainer").body(document)
     };
-    for request in [&tag as &dyn Fn() -> Ask, &deprecate] {
+    for request in [&tag as &dyn Fn() -> TestRequest, &deprecate] {
         for operations in 0.. {
             let forge = forge(3);
             let before = (forge.get(PATH).body, listed(&forge));
             let failing = FailingStore::after(operations, forge.store.clone());
-            let answer = Answer::of(forge.env_over(failing.clone()), request());
+            let answer = TestResponse::of(forge.env_over(failing.clone()), request());
             if !failing.failed() {
                 assert!(answer.status < 300);
                 assert_ne!(forge.get(PATH).body, before.0);
@@ -108,16 +108,16 @@ fn whichever_operation_fails_a_change_is_made_or_it_is_not() {
 }
 
 #[test]
-fn a_store_that_lies_about_swaps_gets_each_change_once() {
+fn with_lost_replies_each_change_is_made_once() {
     let forge = Forge::new();
-    let lying = LostReplyStore::over(forge.store.clone());
-    let send = |request: Ask| Answer::of(forge.env_over(lying.clone()), request).status;
+    let lossy = LostReplyStore::over(forge.store.clone());
+    let send = |request: TestRequest| TestResponse::of(forge.env_over(lossy.clone()), request).status;
     for n in 0..20 {
         assert_eq!(send(publication("lib", &format!("1.0.{n}")).to(PUBLIC)), 200);
         let tag = format!("/projects/7/packages/npm/-/package/lib/dist-tags/t{n}");
-        assert_eq!(send(ask(Method::PUT, &tag).body(format!("\"1.0.{n}\""))), 204);
+        assert_eq!(send(request(Method::PUT, &tag).body(format!("\"1.0.{n}\""))), 204);
         if n % 2 == 0 {
-            assert_eq!(send(ask(Method::DELETE, &tag).by("maintainer")), 204);
+            assert_eq!(send(request(Method::DELETE, &tag).by("maintainer")), 204);
         }
     }
     assert_eq!(listed(&forge).len(), 20);
@@ -196,16 +196,16 @@ mod rival {
 }
 
 /// Sends `request` while a rival's request is answered just before its swap.
-fn race(forge: &Forge, request: Ask, rival: Ask) -> Answer {
+fn race(forge: &Forge, request: TestRequest, rival: TestRequest) -> TestResponse {
     let env = forge.env();
     let store = rival::Contested::over(forge.store.clone(), move || {
-        assert!(Answer::of(env, rival).status < 300);
+        assert!(TestResponse::of(env, rival).status < 300);
     });
-    Answer::of(forge.env_over(store), request)
+    TestResponse::of(forge.env_over(store), request)
 }
 
 #[test]
-fn of_two_who_publish_one_version_the_first_wins_and_its_bytes_are_served() {
+fn of_two_publications_of_one_version_the_first_is_served() {
     for versions in [1, 30] {
         let forge = forge(versions);
         let ours = publication_of("lib", "1.0.0", &tarball("lib", "1.0.0", &vec![1; 1 << 20]));
@@ -220,7 +220,7 @@ fn of_two_who_publish_one_version_the_first_wins_and_its_bytes_are_served() {
 }
 
 #[test]
-fn two_who_publish_different_versions_both_succeed() {
+fn two_publications_of_different_versions_both_succeed() {
     for versions in [1, 30] {
         let forge = forge(versions);
         let answer = race(&forge, publication("lib", "1.0.0").to(PUBLIC), publication("lib", "1.0.1").to(PUBLIC));
@@ -230,10 +230,10 @@ fn two_who_publish_different_versions_both_succeed() {
 }
 
 #[test]
-fn a_deprecation_does_not_lose_a_version_that_comes_in_between() {
+fn a_deprecation_keeps_a_version_that_is_published_in_between() {
     let forge = forge(5);
     let document = json!({"versions": {"0.0.0": {"deprecated": "old"}}}).to_string();
-    let deprecate = ask(Method::PUT, PATH).by("maintainer").body(document);
+    let deprecate = request(Method::PUT, PATH).by("maintainer").body(document);
     assert_eq!(race(&forge, deprecate, publication("lib", "1.0.0").to(PUBLIC)).status, 200);
     assert_eq!(listed(&forge).len(), 6);
     assert_eq!(forge.get(PATH).json()["versions"]["0.0.0"]["deprecated"], "old");
