@@ -1,5 +1,5 @@
 //! Decides once per request which package it means and whether the caller may act on it. The endpoints
-//! work with the value that comes out: [`Authorized`], or [`PublishGrant`] for a publication.
+//! work with the resulting value: [`Authorized`], or [`PublishGrant`] for a publication.
 
 mod action;
 mod denial;
@@ -77,7 +77,8 @@ pub fn may_read(request: &RegistryRequest, project: &Project) -> Result<bool, Er
     }
 }
 
-/// The request's project and the caller's role in it, if the role decided.
+/// The request's project, in which the caller may do `action`, and the caller's role if the decision
+/// needed it.
 fn project(request: &RegistryRequest, action: Action) -> Result<(Project, Option<Role>), Error> {
     let project = match &request.level {
         Level::Project(id) => lookup::project(request, id, action)?,
@@ -88,35 +89,42 @@ fn project(request: &RegistryRequest, action: Action) -> Result<(Project, Option
     Ok((project, role))
 }
 
-/// The caller's right to publish to a project. It is taken before the body is read; the package's name
-/// comes with the body and is checked by [`PublishGrant::check_protection`].
+/// The caller may publish to this project. Which names is decided by [`ProjectGrant::authorize_name`],
+/// because the package's name comes with the body.
+pub struct ProjectGrant {
+    project: Project,
+    caller_id: String,
+    user: Option<u64>,
+    /// `None` for a deploy token.
+    role: Option<Role>,
+    is_admin: bool,
+}
+
+/// The caller may publish a package of the name that was checked to this project.
 pub struct PublishGrant {
     pub project: Project,
     /// The caller's id, which is stored with the upload.
     pub publisher: String,
     /// The caller's user id; a deploy token has none.
     pub creator: Option<u64>,
-    /// `None` for a deploy token.
-    role: Option<Role>,
-    is_admin: bool,
 }
 
 /// Checks that the caller may publish to the request's project.
-pub fn authorize_publish(request: &RegistryRequest) -> Result<PublishGrant, Error> {
+pub fn authorize_publish(request: &RegistryRequest) -> Result<ProjectGrant, Error> {
     let (project, role) = project(request, Action::Publish)?;
     let caller = &request.caller;
-    Ok(PublishGrant {
+    Ok(ProjectGrant {
         project,
-        publisher: caller_id(caller),
-        creator: caller.user().map(|user| user.id),
+        caller_id: caller_id(caller),
+        user: caller.user().map(|user| user.id),
         role: role.filter(|_| !matches!(caller, Caller::DeployToken(_))),
         is_admin: caller.is_admin(),
     })
 }
 
-impl PublishGrant {
+impl ProjectGrant {
     /// Checks the protection rules for a package of this name. Reads the settings.
-    pub fn check_protection(&self, env: &Env, name: &str) -> Result<(), Error> {
+    pub fn authorize_name(self, env: &Env, name: &str) -> Result<PublishGrant, Error> {
         let settings = setting::read(env)?;
         let rules = protection::read(settings.all().get(protection::SETTING))
             .map_err(|why| StoreError::corrupt(&format!("the setting `{}`", protection::SETTING), why))?;
@@ -124,7 +132,7 @@ impl PublishGrant {
             Some(minimum) if !minimum.allows(self.role, self.is_admin) => {
                 Err(same_text(StatusCode::FORBIDDEN, "Package protected."))
             }
-            _ => Ok(()),
+            _ => Ok(PublishGrant { project: self.project, publisher: self.caller_id, creator: self.user }),
         }
     }
 }

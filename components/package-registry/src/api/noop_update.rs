@@ -18,7 +18,7 @@ use serde_json::json;
 /// package, of those that metadata lists: a handful.
 const MAX_SIZE: u64 = 64 * 1024;
 
-/// Printed by npm (<https://docs.npmjs.com/cli/v11/using-npm/logging>).
+/// npm prints it (<https://docs.npmjs.com/cli/v11/using-npm/logging>).
 const NPM_NOTICE: HeaderName = HeaderName::from_static("npm-notice");
 
 const OWNERS_ARE_MEMBERS: HeaderValue =

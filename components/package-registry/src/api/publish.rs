@@ -11,7 +11,7 @@ mod release;
 
 pub use receive::{MAX_FILE, MAX_SKELETON, MAX_UNPACKED};
 
-use super::access::{self, PublishGrant};
+use super::access::{self, ProjectGrant};
 use super::deprecate;
 use super::noop_update::NoopUpdate;
 use super::request::RegistryRequest;
@@ -39,7 +39,7 @@ pub async fn put(mut request: RegistryRequest, name: &str) -> Result<Response, E
     let limits = receive::limits(&request)?;
     let mut receiver = FileReceiver::new(&request);
     let outcome = match receive::document(&mut request.http.body, limits, &mut receiver).await {
-        Ok(skeleton) => process(&request, name, &grant, &skeleton, &mut receiver),
+        Ok(skeleton) => process(&request, name, grant, &skeleton, &mut receiver),
         Err(error) => Err(error),
     };
     match outcome {
@@ -66,19 +66,20 @@ enum Outcome {
 fn process(
     request: &RegistryRequest,
     url_name: &str,
-    grant: &PublishGrant,
+    grant: ProjectGrant,
     skeleton: &Skeleton,
     receiver: &mut FileReceiver,
 ) -> Result<Outcome, PublishError> {
     let invalid = |text: &str| PublishError::invalid(text);
     let submission = Submission::read(skeleton).map_err(|error| PublishError::invalid(error.to_string()))?;
-    if submission.has_attachments {
-        grant.check_protection(&request.env, &submission.name)?;
-    }
+    let grant = match submission.has_attachments {
+        true => Some(grant.authorize_name(&request.env, &submission.name)?),
+        false => None,
+    };
     let (version, manifest) = submission.versions.iter().next().ok_or_else(|| invalid("Version is empty."))?;
-    if !submission.has_attachments {
+    let Some(grant) = grant else {
         return Ok(Outcome::FileUnused(deprecate::deprecate(request, url_name, &submission)?));
-    }
+    };
     if submission.name.trim().is_empty() {
         return Err(invalid("Name is empty."));
     }
@@ -87,7 +88,7 @@ fn process(
     let name = PackageName::parse(&submission.name).ok_or_else(|| invalid(NAME_RULE))?;
     let version = Version::parse(version)
         .ok_or_else(|| invalid("Validation failed: Version should follow SemVer: https://semver.org"))?;
-    // Its error is kept: a version that exists is answered as such, whatever else is wrong.
+    // Its error comes after the check whether the version exists, which has its own answer.
     let release = Release::check(&submission, url_name, &name, &version, manifest, &computed, contents);
     let publication =
         Publication { env: &request.env, grant, name: &name, version: &version, computed: &computed, release };

@@ -44,9 +44,9 @@ struct Hit {
 /// `GET <prefix>/-/v1/search?text=&size=&from=`. Parameters that weigh the score are
 /// ignored.
 ///
-/// Reads: at project level the list of its packages, and for each one that may fit the package, and
-/// `about` the first time; at group and instance level also the list of projects, and each of those
-/// with what is above it; for each result that is shown, its upload and its publisher.
+/// Reads: at project level the list of its packages, and each package that may match, and its
+/// latest fields if they are not cached; at group and instance level also the list of projects, and each of those
+/// with its namespaces; for each result that is shown, its upload and its publisher.
 pub fn search(request: &RegistryRequest) -> Result<Response, Error> {
     let params = request.http.params();
     let checks = Validation::new(&params);

@@ -14,7 +14,7 @@ use http::header::LOCATION;
 use http::{HeaderValue, Method, StatusCode};
 use kit::Error;
 
-/// What a package's name was found to mean. The caller's rights in the project are not checked yet.
+/// The result of a lookup. The caller's rights in the project are not checked yet.
 pub struct PackageLookup {
     /// `None` if no package can have the name.
     pub name: Option<PackageName>,

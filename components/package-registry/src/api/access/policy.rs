@@ -13,8 +13,8 @@ use kit::Error;
 const DEPLOY_READ: &[&str] = &["read_package_registry", "write_package_registry"];
 const DEPLOY_WRITE: &[&str] = &["write_package_registry"];
 
-/// Checks that the caller may do `action` to packages of this project. Returns the caller's role if it
-/// decided.
+/// Checks that the caller may do `action` to packages of this project. Returns the caller's role if
+/// the decision needed it.
 pub fn check(request: &RegistryRequest, project: &Project, action: Action) -> Result<Option<Role>, Error> {
     let RegistryRequest { env, caller, .. } = request;
     match caller {

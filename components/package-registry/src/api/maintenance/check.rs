@@ -1,4 +1,4 @@
-//! A step of checking everything that is stored: each package's records, segments and files.
+//! A step of `fsck`: checks each package's records, segments and files.
 
 use crate::consistency::{self, ListedVersion};
 use crate::integrity::{Hasher, Integrity};

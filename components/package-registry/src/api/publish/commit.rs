@@ -21,15 +21,15 @@ use serde_json::{Value, json};
 /// A version that was received and checked.
 pub struct Publication<'a> {
     pub env: &'a Env,
-    pub grant: &'a PublishGrant,
+    pub grant: PublishGrant,
     pub name: &'a PackageName,
     pub version: &'a Version,
     pub computed: &'a ComputedDigests,
-    /// The error is answered only if the version does not exist yet.
+    /// The error is returned only if the version does not exist yet.
     pub release: Result<Release, Error>,
 }
 
-/// The body of the answer, and what became of the staged file.
+/// The body of the answer, and whether the staged file is used.
 pub enum Committed {
     /// The staged file belongs to the package.
     Added(Value),
@@ -41,7 +41,7 @@ impl Publication<'_> {
     /// Writes the file's records and the segment, and then the package, which makes them visible.
     pub fn commit(&self, staging: &mut Staging) -> Result<Committed, PublishError> {
         let event = self.env.id();
-        // The package as it was written for one revision, for when the swap of the same one is tried again.
+        // The package that was prepared for a revision, in case the swap of that revision is retried.
         let mut prepared: Option<(Option<String>, Package)> = None;
         store::update_package(self.env, self.grant.project.id, self.name, |current| {
             if let Some(package) = &current
@@ -125,7 +125,7 @@ impl Publication<'_> {
     }
 
     /// Whether another project below the same top-level namespace has this version of a package whose
-    /// scope is that namespace's path. At instance level the two could not be told apart.
+    /// scope is that namespace's path. At instance level the two would be indistinguishable.
     fn exists_in_sibling(&self) -> Result<bool, StoreError> {
         let Publication { env, name, version, .. } = self;
         let project = &self.grant.project;

@@ -23,7 +23,7 @@ const DEFAULT_MAX_FILE: u64 = 500 << 20;
 /// The variable with the size to which the largest file may unpack, in bytes.
 pub const MAX_UNPACKED: &str = "registry_max_unpacked_bytes";
 
-/// Four times the largest file: what text compresses to. Unpacking it takes some seconds.
+/// Four times the largest file: text compresses to a quarter. Unpacking it takes some seconds.
 const DEFAULT_MAX_UNPACKED: u64 = 2 << 30;
 
 /// Largest document without its file, in bytes: the metadata of a package with thousands of
@@ -52,9 +52,9 @@ pub fn limits(request: &RegistryRequest) -> Result<Limits, Error> {
     Ok(limits)
 }
 
-/// Takes the file as it arrives.
+/// The sink of the file.
 pub struct FileReceiver {
-    /// Bytes.
+    /// Limit in bytes.
     max_unpacked: u64,
     /// Set when the file begins.
     readers: Option<(Hasher, TarballInspector)>,
