@@ -81,7 +81,7 @@ impl From<&Package> for PackageRecord {
 
 /// [`Events`] as a list of texts.
 mod events {
-    use super::Events;
+    use crate::package::Events;
     use serde::de::{DeserializeSeed, Error, SeqAccess, Visitor};
     use serde::{Deserializer, Serializer};
     use std::fmt;
