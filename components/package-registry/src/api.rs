@@ -17,6 +17,7 @@ mod request;
 mod search;
 mod tag;
 mod unpublish;
+mod update;
 mod user;
 
 use crate::route::{self, Endpoint, Route};

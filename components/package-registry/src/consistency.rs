@@ -115,19 +115,19 @@ mod tests {
     }
 
     #[track_caller]
-    fn finds(change: impl FnOnce(&mut Package, &mut Vec<Segment>), expected: &[&str]) {
+    fn check_finds(change: impl FnOnce(&mut Package, &mut Vec<Segment>), expected: &[&str]) {
         let (mut package, mut segments) = package(&["1.0.0", "1.1.0"]);
         change(&mut package, &mut segments);
         assert_eq!(check(&package, &segments).1, expected);
     }
 
     #[test]
-    fn a_sound_package_has_its_versions_and_no_problem() {
+    fn a_consistent_package_has_no_problem() {
         let (package, segments) = package(&["1.1.0", "1.0.0"]);
         let listed = |upload, version| ListedVersion { upload, version, record: "{\"full\":1}" };
         let expected = vec![listed("u1.0.0", "1.0.0"), listed("u1.1.0", "1.1.0")];
         assert_eq!(check(&package, &segments), (expected, vec![]));
-        finds(
+        check_finds(
             |package, segments| {
                 segments[0].unpublish(|_| true);
                 package.segments[0].listed = 0;
@@ -137,27 +137,27 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_agree_is_found() {
-        finds(|package, _| package.segments[0].listed = 7, &["segment s1.0.0: it lists 1 versions, not 7"]);
-        finds(|_, segments| segments[0].index.0.insert(0, '\n'), &["segment s1.0.0: its index is damaged"]);
-        finds(
+    fn inconsistencies_are_found() {
+        check_finds(|package, _| package.segments[0].listed = 7, &["segment s1.0.0: it lists 1 versions, not 7"]);
+        check_finds(|_, segments| segments[0].index.0.insert(0, '\n'), &["segment s1.0.0: its index is damaged"]);
+        check_finds(
             |_, segments| segments[0].full.versions.clear(),
             &["segment s1.0.0: its full records are not of the versions that its index lists"],
         );
-        finds(
+        check_finds(
             |_, segments| segments[0].abbreviated.versions.push_str("\"9.0.0\":{},\n"),
             &["segment s1.0.0: its abbreviated records are not of the versions that its index lists"],
         );
-        finds(
+        check_finds(
             |_, segments| segments[0].full.times.clear(),
             &["segment s1.0.0: its full times are not those of its versions"],
         );
-        finds(
+        check_finds(
             |package, _| package.tags.get_mut("latest").unwrap().version = "3.0.0".into(),
             &["tag latest is of version 3.0.0, which is not listed"],
         );
-        finds(|package, _| package.highest = None, &["its highest version is 1.1.0, not none"]);
-        finds(
+        check_finds(|package, _| package.highest = None, &["its highest version is 1.1.0, not none"]);
+        check_finds(
             |package, segments| {
                 segments.push(segment("1.0.0"));
                 package.segments.push(SegmentRef { id: "s".into(), listed: 1, size: 1 });
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_not_what_was_published_is_found() {
+    fn a_changed_file_is_found() {
         let (ours, other) = (Integrity::of(b"ours"), Integrity::of(b"other"));
         let record = format!("{{\"integrity\":\"{}\",\"shasum\":\"{}\"}}", ours.sri(), ours.shasum());
         let listed = ListedVersion { upload: "u", version: "1.0.0", record: &record };

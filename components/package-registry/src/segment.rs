@@ -234,18 +234,18 @@ impl Segment {
 
 /// Segments up to this size, in bytes, are merged with every publication: copying them costs less
 /// than reading one blob more.
-const SMALL: u64 = 16 * 1024;
+const SMALL_SEGMENT: u64 = 16 * 1024;
 
 /// A tier is this many times as large as the one below, and this many segments of a tier are
 /// merged into one of the next.
-const FACTOR: u64 = 4;
+const TIER_FACTOR: u64 = 4;
 
 /// Segments above this size, in bytes, are not merged further, so that no publication rewrites
-/// more than about [`FACTOR`] times as much.
-const LARGE: u64 = 1024 * 1024;
+/// more than about [`TIER_FACTOR`] times as much.
+const LARGE_SEGMENT: u64 = 1024 * 1024;
 
 fn tier(size: u64) -> u32 {
-    (size / SMALL).checked_ilog(FACTOR).map_or(0, |tier| tier + 1)
+    (size / SMALL_SEGMENT).checked_ilog(TIER_FACTOR).map_or(0, |tier| tier + 1)
 }
 
 /// How many of the newest segments to merge with a new one of `size`. `sizes` are those of the
@@ -254,13 +254,13 @@ pub fn to_merge(sizes: &[u64], size: u64) -> usize {
     let mut rest = sizes;
     let mut total = size;
     while let Some((last, before)) = rest.split_last() {
-        if last + total <= SMALL {
+        if last + total <= SMALL_SEGMENT {
             total += last;
             rest = before;
             continue;
         }
-        let peers = rest.iter().rev().take_while(|size| **size <= LARGE && tier(**size) <= tier(total)).count();
-        if total > LARGE || (peers as u64) < FACTOR - 1 {
+        let peers = rest.iter().rev().take_while(|size| **size <= LARGE_SEGMENT && tier(**size) <= tier(total)).count();
+        if total > LARGE_SEGMENT || (peers as u64) < TIER_FACTOR - 1 {
             break;
         }
         let (before, run) = rest.split_at(rest.len() - peers);

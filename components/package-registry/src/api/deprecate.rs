@@ -1,15 +1,15 @@
 //! Deprecation: the client sends the whole metadata, changed, as a document without attachments. Only
 //! `deprecated` is read from it, because the rest may be out of date.
 
-use super::access::{self, Authorized, Unpublish};
+use super::access::{self, Unpublish};
 use super::error::{bad_request, package_not_found};
 use super::request::RegistryRequest;
+use super::update::{Change, update};
 use crate::json::{self, Members};
 use crate::package::Package;
 use crate::segment::{self, VersionState};
 use crate::store;
 use crate::submission::Submission;
-use kit::root::Decision;
 use kit::store::StoreError;
 use kit::{Env, Error, Response};
 use serde_json::json;
@@ -26,7 +26,7 @@ pub fn deprecate(request: &RegistryRequest, name: &str, submission: &Submission)
         return Err(bad_request("\"package versions to deprecate\" not given"));
     }
     let authorized = access::authorize::<Unpublish>(request, name, package_not_found())?;
-    apply(&request.env, &authorized, &messages)?;
+    update(&request.env, &authorized, |package| Ok(set_messages(&request.env, package, &messages)?))?;
     Ok(Response::ok(&json!({"ok": true, "success": true})))
 }
 
@@ -51,21 +51,9 @@ fn messages(submission: &Submission) -> Result<BTreeMap<String, String>, Error> 
     Ok(messages)
 }
 
-fn apply(env: &Env, authorized: &Authorized<Unpublish>, messages: &BTreeMap<String, String>) -> Result<(), Error> {
-    let event = env.id();
-    store::update_package(env, authorized.project.id, &authorized.name, |package| {
-        let mut package = package.ok_or_else(package_not_found)?;
-        if package.has_applied(&event) || !rewrite(env, &mut package, messages)? {
-            return Ok(Decision::Done(()));
-        }
-        package.record_change(&event, env.now);
-        Ok(Decision::Write(package, ()))
-    })
-}
-
-/// Replaces the segments in which a message changes. False if none does.
-fn rewrite(env: &Env, package: &mut Package, messages: &BTreeMap<String, String>) -> Result<bool, StoreError> {
-    let mut changed = false;
+/// Replaces the segments in which a message changes.
+fn set_messages(env: &Env, package: &mut Package, messages: &BTreeMap<String, String>) -> Result<Change, StoreError> {
+    let mut change = Change::None;
     for part in &mut package.segments {
         let index = store::index(env, &part.id)?;
         let is_listed =
@@ -78,8 +66,8 @@ fn rewrite(env: &Env, package: &mut Package, messages: &BTreeMap<String, String>
         after.deprecate(messages);
         if after != before {
             *part = store::save_segment(env, &after)?;
-            changed = true;
+            change = Change::Made;
         }
     }
-    Ok(changed)
+    Ok(change)
 }

@@ -1,15 +1,15 @@
 //! Distribution tags: list, set, remove.
 
-use super::access::{self, Authorized, Publish, Read, Unpublish};
+use super::access::{self, Publish, Read, Unpublish};
 use super::error::{bad_request, package_not_found, same_text};
 use super::request::RegistryRequest;
+use super::update::{Change, update};
 use crate::metadata;
-use crate::package::{LATEST, MAX_TAGS, Package, TagError};
+use crate::package::{LATEST, MAX_TAGS, TagError};
 use crate::store;
 use http::StatusCode;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
-use kit::root::Decision;
-use kit::{Env, Error, Request, Response};
+use kit::{Error, Request, Response};
 
 /// Longest tag, in bytes: as long as names of the reference service can be.
 const MAX_TAG: usize = 255;
@@ -19,7 +19,7 @@ const MAX_BODY: u64 = 4096;
 
 /// `GET <prefix>/-/package/:package_name/dist-tags`. Reads: the package.
 pub fn list(request: &RegistryRequest, name: &str) -> Result<Response, Error> {
-    require(name, "Package Name")?;
+    require_text(name, "Package Name")?;
     let authorized = access::authorize::<Read>(request, name, package_not_found())?;
     let mut response = Response::new(StatusCode::OK);
     response.body = metadata::tags(&authorized.package).into();
@@ -31,20 +31,21 @@ pub fn list(request: &RegistryRequest, name: &str) -> Result<Response, Error> {
 /// `PUT <prefix>/-/package/:package_name/dist-tags/:tag`.
 pub async fn set(mut request: RegistryRequest, name: &str, tag: &str) -> Result<Response, Error> {
     request.caller.known_or_401()?;
-    require(name, "Package Name")?;
-    require(tag, "Tag")?;
+    require_text(name, "Package Name")?;
+    require_text(tag, "Tag")?;
     check_length(tag)?;
     let version = requested_version(&mut request.http).await?;
-    require(&version, "Version")?;
+    require_text(&version, "Version")?;
     let authorized = access::authorize::<Publish>(&request, name, package_not_found())?;
-    change(&request.env, &authorized, |package| {
+    update(&request.env, &authorized, |package| {
         let entry = store::find_listed(&request.env, package, &version)?.ok_or_else(package_not_found)?;
         if package.tags.get(tag).is_some_and(|set| set.version == version) {
             return Ok(Change::None);
         }
         package.set_tag(tag, &version, &entry.upload, request.env.now).map_err(tag_error)?;
         Ok(Change::Made)
-    })
+    })?;
+    Ok(Response::no_content())
 }
 
 /// The version that a request names: the body as a JSON string, as clients write it, or as an object with
@@ -70,50 +71,22 @@ async fn requested_version(request: &mut Request) -> Result<String, Error> {
 /// `DELETE <prefix>/-/package/:package_name/dist-tags/:tag`.
 pub fn remove(request: &RegistryRequest, name: &str, tag: &str) -> Result<Response, Error> {
     request.caller.known_or_401()?;
-    require(name, "Package Name")?;
-    require(tag, "Tag")?;
+    require_text(name, "Package Name")?;
+    require_text(tag, "Tag")?;
     let authorized = access::authorize::<Unpublish>(request, name, package_not_found())?;
-    change(&request.env, &authorized, |package| {
+    update(&request.env, &authorized, |package| {
         let highest = match &package.highest {
             Some(highest) if tag == LATEST => store::find_listed(&request.env, package, highest.as_str())?,
             _ => None,
         };
         package.remove_tag(tag, highest.as_ref().map(|entry| entry.upload.as_str())).map_err(tag_error)?;
         Ok(Change::Made)
-    })
-}
-
-enum Change {
-    Made,
-    /// The package is in that state already.
-    None,
-}
-
-/// Changes a package and answers 204.
-fn change<P>(
-    env: &Env,
-    authorized: &Authorized<P>,
-    mut decide: impl FnMut(&mut Package) -> Result<Change, Error>,
-) -> Result<Response, Error> {
-    let event = env.id();
-    store::update_package(env, authorized.project.id, &authorized.name, |package| {
-        let mut package = package.ok_or_else(package_not_found)?;
-        if package.has_applied(&event) {
-            return Ok(Decision::Done(()));
-        }
-        match decide(&mut package)? {
-            Change::None => Ok(Decision::Done(())),
-            Change::Made => {
-                package.record_change(&event, env.now);
-                Ok(Decision::Write(package, ()))
-            }
-        }
-    })
-    .map(|()| Response::no_content())
+    })?;
+    Ok(Response::no_content())
 }
 
 /// 400 if a part of the request is blank.
-fn require(text: &str, what: &str) -> Result<(), Error> {
+fn require_text(text: &str, what: &str) -> Result<(), Error> {
     if text.trim().is_empty() { Err(bad_request(&format!("\"{what}\" not given"))) } else { Ok(()) }
 }
 

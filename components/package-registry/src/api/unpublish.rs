@@ -9,15 +9,15 @@ use super::error::{package_not_found, same_text};
 use super::noop_update::NoopUpdate;
 use super::publish::MAX_SKELETON;
 use super::request::RegistryRequest;
+use super::update::{Change, update};
 use crate::document::Skeleton;
 use crate::json::{self, Members};
 use crate::package::Package;
-use crate::segment::{Segment, VersionState};
+use crate::segment::{IndexEntry, Segment, VersionState};
 use crate::store;
 use crate::submission::Submission;
 use crate::version::Version;
 use http::StatusCode;
-use kit::root::Decision;
 use kit::store::StoreError;
 use kit::{Env, Error, Response};
 use serde_json::json;
@@ -48,7 +48,7 @@ pub fn package(request: &RegistryRequest, name: &str, revision: &str) -> Result<
 pub fn file(request: &RegistryRequest, name: &str, file: &str) -> Result<Response, Error> {
     let Authorized { name, package, .. } = match authorize(request, name) {
         Ok(authorized) => authorized,
-        Err(error) if error == package_not_found() => return Ok(done()),
+        Err(error) if error == package_not_found() => return Ok(ok()),
         Err(error) => return Err(error),
     };
     match name.version_of_file(file) {
@@ -56,7 +56,7 @@ pub fn file(request: &RegistryRequest, name: &str, file: &str) -> Result<Respons
             let text = format!("{name}@{version} is listed; its file goes when the version is unpublished");
             Err(same_text(StatusCode::CONFLICT, text))
         }
-        _ => Ok(done()),
+        _ => Ok(ok()),
     }
 }
 
@@ -64,7 +64,7 @@ fn authorize(request: &RegistryRequest, name: &str) -> Result<Authorized<Unpubli
     access::authorize::<Unpublish>(request, name, package_not_found())
 }
 
-fn done() -> Response {
+fn ok() -> Response {
     Response::ok(&json!({"ok": true}))
 }
 
@@ -77,29 +77,20 @@ fn unpublish(
     is_kept: impl Fn(&str) -> bool,
     tags: Option<&Members>,
 ) -> Result<Response, Error> {
-    let event = env.id();
     let mut removed = Vec::new();
-    store::update_package(env, authorized.project.id, &authorized.name, |package| {
-        let mut package = package.ok_or_else(package_not_found)?;
-        if package.has_applied(&event) {
-            return Ok(Decision::Done(()));
-        }
+    update(env, authorized, |package| {
         if package.revision_id() != revision {
             let text =
                 format!("revision {revision} is not the current one; somebody else changed the package, try again");
             return Err(same_text(StatusCode::CONFLICT, text));
         }
-        removed = remove(env, &mut package, &is_kept, tags)?;
-        if removed.is_empty() {
-            return Ok(Decision::Done(()));
-        }
-        package.record_change(&event, env.now);
-        Ok(Decision::Write(package, ()))
+        removed = remove(env, package, &is_kept, tags)?;
+        Ok(if removed.is_empty() { Change::None } else { Change::Made })
     })?;
     for upload in removed {
         store::remove_chunks(env, &upload);
     }
-    Ok(done())
+    Ok(ok())
 }
 
 /// Rewrites the segments that lose a version. Returns the uploads of the unpublished versions.
@@ -135,6 +126,6 @@ fn remove(
     Ok(uploads)
 }
 
-fn listed(segment: &Segment) -> impl Iterator<Item = crate::segment::IndexEntry<'_>> {
+fn listed(segment: &Segment) -> impl Iterator<Item = IndexEntry<'_>> {
     segment.index.entries().filter(|entry| entry.state == VersionState::Listed)
 }

@@ -124,13 +124,13 @@ fn segments_stay_few_and_writes_small() {
         let (sizes, written) = grow(count, size);
         assert!(sizes.len() <= most_segments, "{count} of {size}: {} segments {sizes:?}", sizes.len());
         assert!(written <= most_written, "{count} of {size}: {written} bytes written per version");
-        assert!(sizes.iter().all(|size| *size <= FACTOR * (LARGE + SMALL)), "{sizes:?}");
+        assert!(sizes.iter().all(|size| *size <= TIER_FACTOR * (LARGE_SEGMENT + SMALL_SEGMENT)), "{sizes:?}");
     }
 }
 
 #[test]
 fn a_large_segment_is_never_merged() {
-    assert_eq!(to_merge(&[LARGE + 1; 10], 10), 0);
-    assert_eq!(to_merge(&[LARGE; 10], LARGE + 1), 0);
+    assert_eq!(to_merge(&[LARGE_SEGMENT + 1; 10], 10), 0);
+    assert_eq!(to_merge(&[LARGE_SEGMENT; 10], LARGE_SEGMENT + 1), 0);
     assert_eq!(to_merge(&[], 10), 0);
 }

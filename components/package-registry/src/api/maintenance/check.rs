@@ -18,15 +18,15 @@ const BYTES: u64 = 256 << 20;
 /// a package that is done.
 pub fn step(env: &Env, cursor: Option<&str>) -> Result<CheckReport, StepError> {
     let mut checked = CheckReport::default();
-    let (done, mut after) = match cursor {
+    let (after_upload, mut after) = match cursor {
         None => ("", String::new()),
         Some(cursor) => {
             cursor.split_once(':').map(|(upload, key)| (upload, key.to_owned())).ok_or(StepError::Cursor)?
         }
     };
-    if !done.is_empty() {
+    if !after_upload.is_empty() {
         let package = store::package_key(&after).ok_or(StepError::Cursor)?;
-        if !check_package(env, &package, done, &mut checked)? {
+        if !check_package(env, &package, after_upload, &mut checked)? {
             return Ok(checked);
         }
     }
@@ -49,15 +49,20 @@ pub fn step(env: &Env, cursor: Option<&str>) -> Result<CheckReport, StepError> {
     }
 }
 
-/// Checks a package, without the files up to `done`. False if the step ends before
+/// Checks a package, from the file after `after_upload`. False if the step ends before
 /// the package does; the cursor is set then.
-fn check_package(env: &Env, package: &PackageKey, done: &str, checked: &mut CheckReport) -> Result<bool, StoreError> {
+fn check_package(
+    env: &Env,
+    package: &PackageKey,
+    after_upload: &str,
+    checked: &mut CheckReport,
+) -> Result<bool, StoreError> {
     // A missing blob may belong to a version that was unpublished, or to a segment that was merged, since
     // the package was read. It is a problem only if it is missing twice in the same revision.
     let mut seen = None;
     loop {
         let mut attempt = CheckReport { bytes: checked.bytes, ..CheckReport::default() };
-        let revision = match check_revision(env, package, done, &mut attempt) {
+        let revision = match check_revision(env, package, after_upload, &mut attempt) {
             Ok(revision) => revision,
             Err(StoreError::Corrupt { key, why }) => {
                 checked.found(&package.key, format!("`{key}`: {why}"));
@@ -84,13 +89,13 @@ fn check_package(env: &Env, package: &PackageKey, done: &str, checked: &mut Chec
 fn check_revision(
     env: &Env,
     key: &PackageKey,
-    done: &str,
+    after_upload: &str,
     checked: &mut CheckReport,
 ) -> Result<Option<String>, StoreError> {
     let PackageKey { key, project, name } = key;
     let Some(package) = store::package(env, *project, name)? else { return Ok(None) };
     let revision = Some(package.revision_id());
-    let segments = match segments(env, &package) {
+    let segments = match read_segments(env, &package) {
         Ok(segments) => segments,
         Err(StoreError::Corrupt { key: blob, why }) => {
             checked.found(key, format!("`{blob}`: {why}"));
@@ -99,7 +104,7 @@ fn check_revision(
         Err(error) => return Err(error),
     };
     let (listed, problems) = consistency::check(&package, &segments);
-    if done.is_empty() {
+    if after_upload.is_empty() {
         for problem in problems {
             checked.found(key, problem);
         }
@@ -108,7 +113,7 @@ fn check_revision(
         }
         check_latest_fields(env, key, &package, checked)?;
     }
-    for file in listed.iter().filter(|file| file.upload > done) {
+    for file in listed.iter().filter(|file| file.upload > after_upload) {
         match read_file(env, file.upload) {
             Ok((stored, size, found, length)) => {
                 for problem in consistency::file_problems(file, (&stored, size), (&found, length)) {
@@ -131,7 +136,7 @@ fn check_revision(
     Ok(revision)
 }
 
-fn segments(env: &Env, package: &Package) -> Result<Vec<Segment>, StoreError> {
+fn read_segments(env: &Env, package: &Package) -> Result<Vec<Segment>, StoreError> {
     package.segments.iter().map(|part| store::segment_uncached(env, &part.id)).collect()
 }
 
