@@ -238,7 +238,7 @@ impl TestResponse {
             http.headers.append(HeaderName::from_static(name), HeaderValue::from_str(value).unwrap());
         }
         http.body = Body::pull(sent.body.into_iter());
-        // No future is pending, so a rival's request can be answered inside another one.
+        // No future is pending, so a concurrent request can be answered inside another one.
         let response = handle(env, http).now_or_never().unwrap();
         let status = response.status.as_u16();
         let (headers, cause) = (response.headers, response.cause);

@@ -65,7 +65,7 @@ fn inspect(file: &[u8]) -> Result<Contents, TarballError> {
     outcome
 }
 
-/// Inspects `parts`, one after the other, after a sound manifest and before the end.
+/// Inspects `parts`, one after the other, after a valid manifest and before the end.
 #[track_caller]
 fn with(parts: &[Vec<u8>]) -> Result<Contents, TarballError> {
     inspect(&gzip(&[manifest(), parts.concat(), END.into()].concat()))
@@ -183,8 +183,8 @@ fn entries_outside_the_package_are_refused() {
     }
     let nul = with(&[records(&[("path", "package/a\0/../b")]), file("package/a", b"x")]);
     assert_eq!(nul, Err(TarballError::Entry("package/a\0/../b".into(), "has a NUL in its name")));
-    for sound in ["package/..x", "package/x..", "package/.../x", "package/ab:c", "package/é"] {
-        assert!(with(&[file(sound, b"x")]).is_ok(), "{sound}");
+    for valid in ["package/..x", "package/x..", "package/.../x", "package/ab:c", "package/é"] {
+        assert!(with(&[file(valid, b"x")]).is_ok(), "{valid}");
     }
 }
 
@@ -280,14 +280,14 @@ fn other_files_are_refused() {
     for bytes in [&b"x"[..], b"just text that is longer than a header", b"PK\x03\x04", &[0x1f, 0x8b, 7, 0]] {
         assert!(matches!(inspect(bytes), Err(TarballError::Gzip(_))), "{bytes:?}");
     }
-    let sound = tarball("lib", "1.0.0", b"x");
-    for length in 1..sound.len() {
-        assert!(matches!(inspect(&sound[..length]), Err(TarballError::Gzip(_))), "the first {length} bytes");
+    let valid = tarball("lib", "1.0.0", b"x");
+    for length in 1..valid.len() {
+        assert!(matches!(inspect(&valid[..length]), Err(TarballError::Gzip(_))), "the first {length} bytes");
     }
-    let mut damaged = sound.clone();
+    let mut damaged = valid.clone();
     damaged[900] ^= 1;
     assert!(inspect(&damaged).is_err());
-    assert!(matches!(inspect(&[&sound[..], b"more"].concat()), Err(TarballError::Gzip(_))));
+    assert!(matches!(inspect(&[&valid[..], b"more"].concat()), Err(TarballError::Gzip(_))));
     for (tar, why) in [
         (vec![], "it has no entries"),
         (END.to_vec(), "it has no entries"),

@@ -184,14 +184,14 @@ fn a_damaged_package_stops_the_removal() {
 
 #[test]
 fn every_kind_of_damage_is_found_and_named() {
-    let mut sound = forge();
-    sound.publish(PUBLIC, "lib", "1.0.0");
-    sound.publish(PUBLIC, "@acme/init", "1.0.0");
-    let (sums, found) = run(&mut sound, "fsck", json!({}));
+    let mut intact = forge();
+    intact.publish(PUBLIC, "lib", "1.0.0");
+    intact.publish(PUBLIC, "@acme/init", "1.0.0");
+    let (sums, found) = run(&mut intact, "fsck", json!({}));
     assert_eq!((found.len(), &sums["roots"], &sums["blobs"]), (0, &json!(2), &json!(2)));
     assert!(sums["bytes"].as_u64() > Some(100), "{sums:?}");
 
-    let keys = sound.store.keys();
+    let keys = intact.store.keys();
     let of_package = |key: &&String| {
         ["/upload/", "/segment/", "/package/", "/projects", "v1/project/", "/name/"]
             .iter()
@@ -202,10 +202,10 @@ fn every_kind_of_damage_is_found_and_named() {
     };
     for key in keys.iter().filter(of_package) {
         let damaged = Forge {
-            store: sound.store.snapshot(),
-            variables: sound.variables.clone(),
-            entropy: sound.entropy.clone(),
-            now: sound.now,
+            store: intact.store.snapshot(),
+            variables: intact.variables.clone(),
+            entropy: intact.entropy.clone(),
+            now: intact.now,
         };
         let mut value = damaged.store.get(key).unwrap().unwrap();
         let middle = value.len() / 2;

@@ -63,8 +63,8 @@ fn a_user_is_found_by_name_with_credentials() {
     assert_eq!(forge.get(&path("guest")).json(), user);
     assert_eq!(forge.get(&path("GUEST")).json(), user);
     assert_eq!(forge.send(request(Method::GET, &path("guest")).by("")).status, 401);
-    for nobody in ["nobody", "2", "%20"] {
-        assert_eq!(forge.get(&path(nobody)).status, 404, "{nobody}");
+    for missing in ["missing", "2", "%20"] {
+        assert_eq!(forge.get(&path(missing)).status, 404, "{missing}");
     }
     assert_eq!(forge.get("/projects/7/packages/npm/-/user/guest").json(), json!({"error": "404 Not Found"}));
 }

@@ -104,7 +104,7 @@ fn each_error_has_its_text() {
     let forge = Forge::new();
     let name_rule = "Validation failed: Name should be a valid NPM package name: https://github.com/npm/validate-npm-package-name#naming-rules.";
     let schema = "Validation failed: Package json must be a valid json schema";
-    let sound = tarball("lib", "1.0.0", b"payload");
+    let valid = tarball("lib", "1.0.0", b"payload");
     type Change = fn(&mut Value);
     let cases: &[(Change, &str)] = &[
         (|d| drop(d.as_object_mut().unwrap().remove("versions")), "versions is missing"),
@@ -139,7 +139,7 @@ fn each_error_has_its_text() {
         ),
         (
             |d| d["_attachments"]["lib-1.0.0.tgz"]["length"] = json!(7),
-            &format!("Validation failed: attachment has {} bytes, but its length is declared as 7", sound.len()),
+            &format!("Validation failed: attachment has {} bytes, but its length is declared as 7", valid.len()),
         ),
         (|d| d["_attachments"]["lib-1.0.0.tgz"]["length"] = json!("18"), "length is invalid"),
         (
@@ -192,7 +192,7 @@ fn a_file_of_another_package_is_refused() {
 #[test]
 fn malformed_json_is_refused() {
     let forge = Forge::new();
-    let sound = publication("lib", "1.0.0").document.to_string();
+    let valid = publication("lib", "1.0.0").document.to_string();
     let put = |body: String| forge.send(request(Method::PUT, "/projects/7/packages/npm/lib").body(body));
     for body in [
         "".to_owned(),
@@ -200,8 +200,8 @@ fn malformed_json_is_refused() {
         "[]".into(),
         "{".into(),
         "\u{feff}{}".into(),
-        sound.strip_suffix('}').unwrap().into(),
-        format!("{sound}x"),
+        valid.strip_suffix('}').unwrap().into(),
+        format!("{valid}x"),
     ] {
         let answer = put(body.clone());
         assert_eq!(answer.status, 400, "{body}");

@@ -126,27 +126,27 @@ fn with_lost_replies_each_change_is_made_once() {
     assert!(document["_rev"].as_str().unwrap().starts_with("50-"), "{}", document["_rev"]);
 }
 
-/// A store in which a rival acts once, just before the first swap.
-mod rival {
+/// A store that answers a concurrent request once, just before the first swap of a package.
+mod concurrent {
     use kit::store::{CompareAndSwap, Store, StoreError, SwapOutcome};
     use kit::testing::MemoryStore;
     use std::cell::RefCell;
     use std::rc::Rc;
 
-    type Act = Rc<RefCell<Option<Box<dyn FnOnce()>>>>;
+    type Interruption = Rc<RefCell<Option<Box<dyn FnOnce()>>>>;
 
-    pub struct Contested {
+    pub struct InterruptedStore {
         inner: MemoryStore,
-        act: Act,
+        interrupt: Interruption,
     }
 
-    impl Contested {
-        pub fn over(inner: MemoryStore, act: impl FnOnce() + 'static) -> Self {
-            Contested { inner, act: Rc::new(RefCell::new(Some(Box::new(act)))) }
+    impl InterruptedStore {
+        pub fn over(inner: MemoryStore, interrupt: impl FnOnce() + 'static) -> Self {
+            InterruptedStore { inner, interrupt: Rc::new(RefCell::new(Some(Box::new(interrupt)))) }
         }
     }
 
-    impl Store for Contested {
+    impl Store for InterruptedStore {
         fn get(&self, key: &str) -> Result<Option<Vec<u8>>, StoreError> {
             self.inner.get(key)
         }
@@ -165,7 +165,7 @@ mod rival {
         fn compare(&self, key: &str) -> Result<Box<dyn CompareAndSwap>, StoreError> {
             Ok(Box::new(Opened {
                 inner: self.inner.compare(key)?,
-                act: self.act.clone(),
+                interrupt: self.interrupt.clone(),
                 is_package: key.contains("/package/"),
             }))
         }
@@ -176,7 +176,7 @@ mod rival {
 
     struct Opened {
         inner: Box<dyn CompareAndSwap>,
-        act: Act,
+        interrupt: Interruption,
         is_package: bool,
     }
 
@@ -186,20 +186,20 @@ mod rival {
         }
         fn swap(self: Box<Self>, value: &[u8]) -> Result<SwapOutcome, StoreError> {
             if self.is_package
-                && let Some(act) = self.act.borrow_mut().take()
+                && let Some(interrupt) = self.interrupt.borrow_mut().take()
             {
-                act();
+                interrupt();
             }
             self.inner.swap(value)
         }
     }
 }
 
-/// Sends `request` while a rival's request is answered just before its swap.
-fn race(forge: &Forge, request: TestRequest, rival: TestRequest) -> TestResponse {
+/// Sends `request` while another one is answered just before its swap.
+fn race(forge: &Forge, request: TestRequest, other: TestRequest) -> TestResponse {
     let env = forge.env();
-    let store = rival::Contested::over(forge.store.clone(), move || {
-        assert!(TestResponse::of(env, rival).status < 300);
+    let store = concurrent::InterruptedStore::over(forge.store.clone(), move || {
+        assert!(TestResponse::of(env, other).status < 300);
     });
     TestResponse::of(forge.env_over(store), request)
 }
