@@ -1,7 +1,7 @@
-//! Requests in a quarter of a minute: of each user or deploy token, and, without a token, of each
-//! address. Off unless the variables are set; the reference service switches on 1000 and 800.
+//! Rate limits: requests in 15 seconds by each user or deploy token and, without a token, by each
+//! address. Off unless the variables are set; the reference service's values are 1000 and 800.
 
-use super::publish::publisher;
+use super::request::caller_id;
 use crate::store;
 use directory::caller::Caller;
 use kit::rate_limit::{self, RateLimit};
@@ -16,7 +16,7 @@ const SECONDS: i64 = 15;
 /// Counts a request, or refuses it with 429.
 pub fn check(env: &Env, request: &Request, caller: &Caller) -> Result<(), Error> {
     match caller {
-        // A host that tells no address leaves nobody to count.
+        // Without an address from the host the request is not counted.
         Caller::Anonymous => match request.client_address() {
             Some(address) => {
                 let limit = RateLimit { variable: UNAUTHENTICATED, seconds: SECONDS, keys: store::ADDRESS_RATES };
@@ -26,7 +26,7 @@ pub fn check(env: &Env, request: &Request, caller: &Caller) -> Result<(), Error>
         },
         Caller::User(_) | Caller::Job(_) | Caller::DeployToken(_) => {
             let limit = RateLimit { variable: AUTHENTICATED, seconds: SECONDS, keys: store::CALLER_RATES };
-            rate_limit::check(env, &limit, &publisher(caller))
+            rate_limit::check(env, &limit, &caller_id(caller))
         }
     }
 }

@@ -1,15 +1,15 @@
-//! Owners and stars: documents that must not be taken for the whole of a package.
+//! Owners and stars: documents that must not be read as the whole package.
 
 use super::*;
 
 const PATH: &str = "/projects/7/packages/npm/lib";
 
-fn put(path: &str, document: &str) -> Ask {
-    ask(Method::PUT, path).with("content-length", &document.len().to_string()).body(document)
+fn put(path: &str, document: &str) -> TestRequest {
+    request(Method::PUT, path).with("content-length", &document.len().to_string()).body(document)
 }
 
 #[test]
-fn owners_and_stars_are_accepted_and_nothing_is_lost() {
+fn owners_and_stars_are_accepted_without_effect() {
     let forge = Forge::new();
     forge.publish(PUBLIC, "lib", "1.0.0");
     let before = forge.get(PATH).body;
@@ -56,15 +56,15 @@ fn a_small_publication_is_still_one() {
 }
 
 #[test]
-fn a_user_is_found_by_name_by_those_who_are_known() {
+fn a_user_is_found_by_name_with_credentials() {
     let forge = Forge::new();
     let path = |name| format!("/projects/7/packages/npm/-/user/org.couchdb.user:{name}");
     let user = json!({"_id": "org.couchdb.user:guest", "name": "guest", "email": ""});
     assert_eq!(forge.get(&path("guest")).json(), user);
     assert_eq!(forge.get(&path("GUEST")).json(), user);
-    assert_eq!(forge.send(ask(Method::GET, &path("guest")).by("")).status, 401);
-    for nobody in ["nobody", "2", "%20"] {
-        assert_eq!(forge.get(&path(nobody)).status, 404, "{nobody}");
+    assert_eq!(forge.send(request(Method::GET, &path("guest")).by("")).status, 401);
+    for missing in ["missing", "2", "%20"] {
+        assert_eq!(forge.get(&path(missing)).status, 404, "{missing}");
     }
     assert_eq!(forge.get("/projects/7/packages/npm/-/user/guest").json(), json!({"error": "404 Not Found"}));
 }

@@ -1,17 +1,17 @@
-//! base64 that arrives in pieces of any length.
+//! Decodes base64 that arrives in pieces of any length.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-/// Takes a decoded file.
+/// Receives a decoded file.
 pub trait Sink {
     type Error;
 
-    /// The file begins. `before` is what the document that carries it had up to here.
+    /// The file begins. `before` is the document up to here.
     fn begin(&mut self, _before: &[u8]) {}
 
     /// The next bytes, in order.
-    fn take(&mut self, piece: &[u8]) -> Result<(), Self::Error>;
+    fn write(&mut self, piece: &[u8]) -> Result<(), Self::Error>;
 }
 
 /// Text decoded at a time; a multiple of 4, so that only the very end can be padded.
@@ -20,52 +20,52 @@ const PIECE: usize = 64 * 1024;
 /// A decoder of the standard alphabet with mandatory, canonical padding and no white space
 /// (RFC 4648 §4), which is what every publishing client writes.
 #[derive(Debug)]
-pub struct Decoder {
-    /// Up to 3 characters that wait for the rest of their group of 4.
+pub struct Base64Decoder {
+    /// Up to 3 characters of an incomplete group of 4.
     group: Vec<u8>,
     /// The last group was padded, so nothing may follow.
     padded: bool,
     /// Decoded bytes so far, and at most.
     length: u64,
     limit: u64,
-    /// Characters that may still come before the limit is certainly exceeded.
-    room: u64,
+    /// Characters that may follow before the limit is certainly exceeded.
+    remaining: u64,
     buffer: Vec<u8>,
 }
 
-/// Why decoding stopped.
+/// Why a text cannot be decoded, or was not received.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Stopped<E> {
+pub enum DecodeError<E> {
     Malformed,
     /// More than the limit was decoded.
     TooLarge,
     Sink(E),
 }
 
-impl Decoder {
+impl Base64Decoder {
     /// A decoder of at most `limit` bytes (decoded).
     pub fn new(limit: u64) -> Self {
-        Decoder {
+        Base64Decoder {
             group: Vec::with_capacity(4),
             padded: false,
             length: 0,
             limit,
-            room: limit.div_ceil(3).saturating_mul(4),
+            remaining: limit.div_ceil(3).saturating_mul(4),
             buffer: vec![0; PIECE / 4 * 3],
         }
     }
 
-    pub fn push<S: Sink>(&mut self, text: &[u8], sink: &mut S) -> Result<(), Stopped<S::Error>> {
-        // What is above the limit is reported only after what comes before it was found sound, so
-        // that the verdict does not depend on how the text was cut into pieces.
-        let within = usize::try_from(self.room).unwrap_or(usize::MAX).min(text.len());
-        self.room -= within as u64;
+    pub fn push<S: Sink>(&mut self, text: &[u8], sink: &mut S) -> Result<(), DecodeError<S::Error>> {
+        // The text up to the limit is decoded first, so that the error does not depend on how the text
+        // is cut into pieces.
+        let within = usize::try_from(self.remaining).unwrap_or(usize::MAX).min(text.len());
+        self.remaining -= within as u64;
         let (within, excess) = text.split_at(within);
-        self.groups(within, sink)?;
-        if excess.is_empty() { Ok(()) } else { Err(Stopped::TooLarge) }
+        self.decode_text(within, sink)?;
+        if excess.is_empty() { Ok(()) } else { Err(DecodeError::TooLarge) }
     }
 
-    fn groups<S: Sink>(&mut self, mut text: &[u8], sink: &mut S) -> Result<(), Stopped<S::Error>> {
+    fn decode_text<S: Sink>(&mut self, mut text: &[u8], sink: &mut S) -> Result<(), DecodeError<S::Error>> {
         if !self.group.is_empty() {
             let (head, rest) = text.split_at(text.len().min(4 - self.group.len()));
             self.group.extend_from_slice(head);
@@ -74,36 +74,36 @@ impl Decoder {
                 return Ok(());
             }
             let group = std::mem::take(&mut self.group);
-            self.decode(&group, sink)?;
+            self.decode_groups(&group, sink)?;
         }
         let (whole, rest) = text.split_at(text.len() - text.len() % 4);
         for piece in whole.chunks(PIECE) {
-            self.decode(piece, sink)?;
+            self.decode_groups(piece, sink)?;
         }
         self.group.extend_from_slice(rest);
         Ok(())
     }
 
-    fn decode<S: Sink>(&mut self, piece: &[u8], sink: &mut S) -> Result<(), Stopped<S::Error>> {
+    fn decode_groups<S: Sink>(&mut self, piece: &[u8], sink: &mut S) -> Result<(), DecodeError<S::Error>> {
         if self.padded {
-            return Err(Stopped::Malformed);
+            return Err(DecodeError::Malformed);
         }
         let decoded = STANDARD
             .decode_slice(piece, &mut self.buffer)
             .ok()
             .and_then(|length| self.buffer.get(..length))
-            .ok_or(Stopped::Malformed)?;
+            .ok_or(DecodeError::Malformed)?;
         self.padded = piece.ends_with(b"=");
         self.length += decoded.len() as u64;
         if self.length > self.limit {
-            return Err(Stopped::TooLarge);
+            return Err(DecodeError::TooLarge);
         }
-        sink.take(decoded).map_err(Stopped::Sink)
+        sink.write(decoded).map_err(DecodeError::Sink)
     }
 
     /// The number of bytes that were decoded; `Malformed` if the last group is incomplete.
-    pub fn finish<E>(&self) -> Result<u64, Stopped<E>> {
-        if self.group.is_empty() { Ok(self.length) } else { Err(Stopped::Malformed) }
+    pub fn finish<E>(&self) -> Result<u64, DecodeError<E>> {
+        if self.group.is_empty() { Ok(self.length) } else { Err(DecodeError::Malformed) }
     }
 }
 
@@ -113,25 +113,25 @@ mod tests {
     use std::convert::Infallible;
 
     #[derive(Default)]
-    struct Taken(Vec<u8>);
+    struct Received(Vec<u8>);
 
-    impl Sink for Taken {
+    impl Sink for Received {
         type Error = Infallible;
 
-        fn take(&mut self, piece: &[u8]) -> Result<(), Infallible> {
+        fn write(&mut self, piece: &[u8]) -> Result<(), Infallible> {
             self.0.extend_from_slice(piece);
             Ok(())
         }
     }
 
     /// Decodes `text` in pieces of `size`.
-    fn decode(text: &[u8], size: usize, limit: u64) -> Result<Vec<u8>, Stopped<Infallible>> {
-        let (mut decoder, mut taken) = (Decoder::new(limit), Taken::default());
+    fn decode(text: &[u8], size: usize, limit: u64) -> Result<Vec<u8>, DecodeError<Infallible>> {
+        let (mut decoder, mut received) = (Base64Decoder::new(limit), Received::default());
         for piece in text.chunks(size) {
-            decoder.push(piece, &mut taken)?;
+            decoder.push(piece, &mut received)?;
         }
-        assert_eq!(decoder.finish()?, taken.0.len() as u64);
-        Ok(taken.0)
+        assert_eq!(decoder.finish()?, received.0.len() as u64);
+        Ok(received.0)
     }
 
     #[test]
@@ -150,7 +150,7 @@ mod tests {
         for text in ["A", "AA", "AAA", "AA=", "A===", "AAAA=", "AA==AA==", "AAA=AAAA", "AB==", "AA A", "AA-_", "A\nAA"]
         {
             for size in 1..=text.len() {
-                assert_eq!(decode(text.as_bytes(), size, 100), Err(Stopped::Malformed), "{text} {size}");
+                assert_eq!(decode(text.as_bytes(), size, 100), Err(DecodeError::Malformed), "{text} {size}");
             }
         }
     }
@@ -165,7 +165,7 @@ mod tests {
                     if fits {
                         assert!(outcome.is_ok(), "{length} of {limit} in {size}s");
                     } else {
-                        assert_eq!(outcome, Err(Stopped::TooLarge), "{length} of {limit} in {size}s");
+                        assert_eq!(outcome, Err(DecodeError::TooLarge), "{length} of {limit} in {size}s");
                     }
                 }
             }

@@ -4,25 +4,25 @@ use super::*;
 
 const PING: &str = "/packages/npm/-/ping";
 
-fn statuses(forge: &Forge, asks: impl IntoIterator<Item = Ask>) -> Vec<u16> {
-    asks.into_iter().map(|ask| forge.send(ask).status).collect()
+fn statuses(forge: &Forge, requests: impl IntoIterator<Item = TestRequest>) -> Vec<u16> {
+    requests.into_iter().map(|request| forge.send(request).status).collect()
 }
 
-fn from(address: &str) -> Ask {
-    ask(Method::GET, PING).by("").with("spin-client-addr", address)
+fn from(address: &str) -> TestRequest {
+    request(Method::GET, PING).by("").with("spin-client-addr", address)
 }
 
 #[test]
-fn users_are_counted_across_their_tokens_and_addresses_without_one() {
+fn users_are_counted_across_tokens_and_anonymous_callers_by_address() {
     let mut forge = Forge::new();
     forge.token("second", Subject::User(4), &["api"]);
     forge.variables.push(("registry_rate_limit_authenticated", "2"));
     forge.variables.push(("registry_rate_limit_unauthenticated", "1"));
-    let by = |user: &str| ask(Method::GET, PING).by(user);
+    let by = |user: &str| request(Method::GET, PING).by(user);
     assert_eq!(statuses(&forge, ["developer", "second", "developer", "guest"].map(by)), [200, 200, 429, 200]);
     let addresses = ["192.0.2.1:1", "192.0.2.1:2", "192.0.2.2:1", "[2001:db8::1]:1", "[2001:db8::2]:1"];
     assert_eq!(statuses(&forge, addresses.map(from)), [200, 429, 200, 200, 429]);
-    assert_eq!(statuses(&forge, [ask(Method::GET, PING).by(""), ask(Method::GET, PING).by("")]), [200, 200]);
+    assert_eq!(statuses(&forge, [request(Method::GET, PING).by(""), request(Method::GET, PING).by("")]), [200, 200]);
     for _ in 0..15 {
         forge.later();
     }
@@ -30,7 +30,7 @@ fn users_are_counted_across_their_tokens_and_addresses_without_one() {
 }
 
 #[test]
-fn the_refusal_says_when_to_come_back() {
+fn the_refusal_has_retry_after() {
     let mut forge = Forge::new();
     forge.variables.push(("registry_rate_limit_authenticated", "1"));
     forge.publish(PUBLIC, "lib", "1.0.0");

@@ -1,10 +1,10 @@
-//! Which bytes of a file a request wants (RFC 9110 §14).
+//! Byte ranges of a file (RFC 9110 §14).
 
 use std::ops::Range;
 
-/// What a request wants of a file.
+/// The part of a file that a request asks for.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Wanted {
+pub enum ByteRange {
     Whole,
     /// These bytes, at least one.
     Part(Range<u64>),
@@ -12,22 +12,21 @@ pub enum Wanted {
     Unsatisfiable,
 }
 
-/// Reads `Range` and `If-Range` for a file of `size` bytes with this strong entity tag. What is
-/// no single range of bytes is ignored, as a server may do: clients ask for several at once only
-/// where they are promised an answer in parts.
-pub fn wanted(range: Option<&str>, if_range: Option<&str>, entity_tag: &str, size: u64) -> Wanted {
+/// Reads `Range` and `If-Range` for a file of `size` bytes with this strong entity tag. Anything but a
+/// single byte range is ignored, which RFC 9110 §14.2 allows.
+pub fn requested(range: Option<&str>, if_range: Option<&str>, entity_tag: &str, size: u64) -> ByteRange {
     let same_file = if_range.is_none_or(|tag| tag.trim() == entity_tag);
     let Some((first, last)) = range.filter(|_| same_file).and_then(bounds) else {
-        return Wanted::Whole;
+        return ByteRange::Whole;
     };
     let part = match (first, last) {
-        (Some(first), Some(last)) if first > last => return Wanted::Whole,
+        (Some(first), Some(last)) if first > last => return ByteRange::Whole,
         (Some(first), Some(last)) => first..last.saturating_add(1).min(size),
         (Some(first), None) => first..size,
         (None, Some(length)) => size.saturating_sub(length)..size,
-        (None, None) => return Wanted::Whole,
+        (None, None) => return ByteRange::Whole,
     };
-    if part.start < part.end { Wanted::Part(part) } else { Wanted::Unsatisfiable }
+    if part.start < part.end { ByteRange::Part(part) } else { ByteRange::Unsatisfiable }
 }
 
 /// The two numbers of `bytes=first-last`, of which one may be missing.
@@ -52,8 +51,8 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(range: &str, expected: Wanted) {
-        assert_eq!(wanted(Some(range), None, "\"a\"", 10), expected, "{range}");
+    fn check(range: &str, expected: ByteRange) {
+        assert_eq!(requested(Some(range), None, "\"a\"", 10), expected, "{range}");
     }
 
     #[test]
@@ -70,36 +69,36 @@ mod tests {
             ("bytes=3-18446744073709551615", 3..10),
             ("bytes=3-99999999999999999999999", 3..10),
         ] {
-            check(range, Wanted::Part(part));
+            check(range, ByteRange::Part(part));
         }
     }
 
     #[test]
-    fn bytes_that_are_not_there() {
+    fn ranges_beyond_the_end_are_unsatisfiable() {
         for range in ["bytes=10-", "bytes=10-20", "bytes=-0", "bytes=99999999999999999999999-"] {
-            check(range, Wanted::Unsatisfiable);
+            check(range, ByteRange::Unsatisfiable);
         }
     }
 
     #[test]
-    fn what_is_no_range_is_ignored() {
+    fn other_values_are_ignored() {
         for range in
             ["", "bytes", "bytes=", "bytes=-", "bytes=5-3", "bytes=a-b", "bytes=0-1,3-4", "items=0-1", "bytes=+1-2"]
         {
-            check(range, Wanted::Whole);
+            check(range, ByteRange::Whole);
         }
-        assert_eq!(wanted(None, None, "\"a\"", 10), Wanted::Whole);
+        assert_eq!(requested(None, None, "\"a\"", 10), ByteRange::Whole);
     }
 
     #[test]
-    fn a_part_of_another_file_is_not_sent() {
+    fn if_range_of_another_file_gives_the_whole() {
         for (if_range, expected) in [
-            ("\"a\"", Wanted::Part(0..1)),
-            ("\"b\"", Wanted::Whole),
-            ("W/\"a\"", Wanted::Whole),
-            ("Sat, 21 Nov 2026 07:05:32 GMT", Wanted::Whole),
+            ("\"a\"", ByteRange::Part(0..1)),
+            ("\"b\"", ByteRange::Whole),
+            ("W/\"a\"", ByteRange::Whole),
+            ("Sat, 21 Nov 2026 07:05:32 GMT", ByteRange::Whole),
         ] {
-            assert_eq!(wanted(Some("bytes=0-0"), Some(if_range), "\"a\"", 10), expected, "{if_range}");
+            assert_eq!(requested(Some("bytes=0-0"), Some(if_range), "\"a\"", 10), expected, "{if_range}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Storage that fails, lies or is shared, at every single operation.
+//! Storage that fails, loses replies or is shared, at each operation.
 
 use super::*;
 use kit::testing::{FailingStore, LostReplyStore};
@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 const PATH: &str = "/projects/7/packages/npm/lib";
 
-/// Every version that metadata lists and the bytes of its file, which must all be there.
+/// The listed versions and the bytes of their files. Asserts that each file is served.
 fn listed(forge: &Forge) -> BTreeMap<String, Vec<u8>> {
     let answer = forge.get(PATH);
     if answer.status == 404 {
@@ -35,7 +35,7 @@ fn forge(versions: u64) -> Forge {
 }
 
 #[test]
-fn whichever_operation_fails_a_publication_is_there_or_it_is_not() {
+fn a_publication_is_whole_or_absent_whichever_operation_fails() {
     for versions in [0, 1, 30] {
         for size in [10, (2 << 20) + 1] {
             let file = tarball("lib", "1.0.0", &vec![b'x'; size]);
@@ -45,7 +45,7 @@ fn whichever_operation_fails_a_publication_is_there_or_it_is_not() {
                 let before = listed(&forge);
                 let failing = FailingStore::after(operations, forge.store.clone());
                 let request = || publication_of("lib", "1.0.0", &file).to(PUBLIC);
-                let answer = Answer::of(forge.env_over(failing.clone()), request());
+                let answer = TestResponse::of(forge.env_over(failing.clone()), request());
                 let after = listed(&forge);
                 if !failing.failed() {
                     assert_eq!(answer.status, 200);
@@ -56,7 +56,7 @@ fn whichever_operation_fails_a_publication_is_there_or_it_is_not() {
                 assert_eq!(answer.status, 500, "{}", answer.text());
                 assert!(answer.cause.is_some());
                 assert_eq!(after, before, "operation {operations} failed");
-                // And the client's next attempt succeeds.
+                // The client's next attempt succeeds.
                 assert_eq!(forge.send(request()).status, 200, "after operation {operations} failed");
                 assert_eq!(listed(&forge).get("1.0.0"), Some(&file));
             }
@@ -66,37 +66,37 @@ fn whichever_operation_fails_a_publication_is_there_or_it_is_not() {
 }
 
 #[test]
-fn a_store_that_lies_loses_no_file_and_keeps_none() {
+fn unpublishing_with_lost_replies_keeps_listed_files_and_removes_the_others() {
     for first in [true, false] {
         let forge = forge(3);
-        let lying = LostReplyStore::over(forge.store.clone());
+        let lossy = LostReplyStore::over(forge.store.clone());
         if first {
-            let tag = ask(Method::PUT, "/projects/7/packages/npm/-/package/lib/dist-tags/x").body("\"0.0.0\"");
-            assert_eq!(Answer::of(forge.env_over(lying.clone()), tag).status, 204);
+            let tag = request(Method::PUT, "/projects/7/packages/npm/-/package/lib/dist-tags/x").body("\"0.0.0\"");
+            assert_eq!(TestResponse::of(forge.env_over(lossy.clone()), tag).status, 204);
         }
         let mut document = forge.get(PATH).json();
         document["versions"].as_object_mut().unwrap().remove("0.0.1");
         let path = format!("{PATH}/-rev/{}", document["_rev"].as_str().unwrap());
-        let request = ask(Method::PUT, &path).by("maintainer").body(document.to_string());
-        assert_eq!(Answer::of(forge.env_over(lying), request).status, 200);
+        let request = request(Method::PUT, &path).by("maintainer").body(document.to_string());
+        assert_eq!(TestResponse::of(forge.env_over(lossy), request).status, 200);
         assert_eq!(listed(&forge).len(), 2);
         assert_eq!(forge.store.keys().iter().filter(|key| key.ends_with("/0")).count(), 2);
     }
 }
 
 #[test]
-fn whichever_operation_fails_a_change_is_made_or_it_is_not() {
-    let tag = || ask(Method::PUT, "/projects/7/packages/npm/-/package/lib/dist-tags/x").body("\"0.0.0\"");
+fn a_change_is_whole_or_absent_whichever_operation_fails() {
+    let tag = || request(Method::PUT, "/projects/7/packages/npm/-/package/lib/dist-tags/x").body("\"0.0.0\"");
     let deprecate = || {
         let document = json!({"versions": {"0.0.0": {"deprecated": "old"}}}).to_string();
-        ask(Method::PUT, PATH).by("maintainer").body(document)
+        request(Method::PUT, PATH).by("maintainer").body(document)
     };
-    for request in [&tag as &dyn Fn() -> Ask, &deprecate] {
+    for request in [&tag as &dyn Fn() -> TestRequest, &deprecate] {
         for operations in 0.. {
             let forge = forge(3);
             let before = (forge.get(PATH).body, listed(&forge));
             let failing = FailingStore::after(operations, forge.store.clone());
-            let answer = Answer::of(forge.env_over(failing.clone()), request());
+            let answer = TestResponse::of(forge.env_over(failing.clone()), request());
             if !failing.failed() {
                 assert!(answer.status < 300);
                 assert_ne!(forge.get(PATH).body, before.0);
@@ -108,16 +108,16 @@ fn whichever_operation_fails_a_change_is_made_or_it_is_not() {
 }
 
 #[test]
-fn a_store_that_lies_about_swaps_gets_each_change_once() {
+fn with_lost_replies_each_change_is_made_once() {
     let forge = Forge::new();
-    let lying = LostReplyStore::over(forge.store.clone());
-    let send = |request: Ask| Answer::of(forge.env_over(lying.clone()), request).status;
+    let lossy = LostReplyStore::over(forge.store.clone());
+    let send = |request: TestRequest| TestResponse::of(forge.env_over(lossy.clone()), request).status;
     for n in 0..20 {
         assert_eq!(send(publication("lib", &format!("1.0.{n}")).to(PUBLIC)), 200);
         let tag = format!("/projects/7/packages/npm/-/package/lib/dist-tags/t{n}");
-        assert_eq!(send(ask(Method::PUT, &tag).body(format!("\"1.0.{n}\""))), 204);
+        assert_eq!(send(request(Method::PUT, &tag).body(format!("\"1.0.{n}\""))), 204);
         if n % 2 == 0 {
-            assert_eq!(send(ask(Method::DELETE, &tag).by("maintainer")), 204);
+            assert_eq!(send(request(Method::DELETE, &tag).by("maintainer")), 204);
         }
     }
     assert_eq!(listed(&forge).len(), 20);
@@ -126,27 +126,27 @@ fn a_store_that_lies_about_swaps_gets_each_change_once() {
     assert!(document["_rev"].as_str().unwrap().starts_with("50-"), "{}", document["_rev"]);
 }
 
-/// A store in which a rival acts once, just before the first swap.
-mod rival {
+/// A store that answers a concurrent request once, just before the first swap of a package.
+mod concurrent {
     use kit::store::{CompareAndSwap, Store, StoreError, SwapOutcome};
     use kit::testing::MemoryStore;
     use std::cell::RefCell;
     use std::rc::Rc;
 
-    type Act = Rc<RefCell<Option<Box<dyn FnOnce()>>>>;
+    type Interruption = Rc<RefCell<Option<Box<dyn FnOnce()>>>>;
 
-    pub struct Contested {
+    pub struct InterruptedStore {
         inner: MemoryStore,
-        act: Act,
+        interrupt: Interruption,
     }
 
-    impl Contested {
-        pub fn over(inner: MemoryStore, act: impl FnOnce() + 'static) -> Self {
-            Contested { inner, act: Rc::new(RefCell::new(Some(Box::new(act)))) }
+    impl InterruptedStore {
+        pub fn over(inner: MemoryStore, interrupt: impl FnOnce() + 'static) -> Self {
+            InterruptedStore { inner, interrupt: Rc::new(RefCell::new(Some(Box::new(interrupt)))) }
         }
     }
 
-    impl Store for Contested {
+    impl Store for InterruptedStore {
         fn get(&self, key: &str) -> Result<Option<Vec<u8>>, StoreError> {
             self.inner.get(key)
         }
@@ -165,7 +165,7 @@ mod rival {
         fn compare(&self, key: &str) -> Result<Box<dyn CompareAndSwap>, StoreError> {
             Ok(Box::new(Opened {
                 inner: self.inner.compare(key)?,
-                act: self.act.clone(),
+                interrupt: self.interrupt.clone(),
                 is_package: key.contains("/package/"),
             }))
         }
@@ -176,7 +176,7 @@ mod rival {
 
     struct Opened {
         inner: Box<dyn CompareAndSwap>,
-        act: Act,
+        interrupt: Interruption,
         is_package: bool,
     }
 
@@ -186,26 +186,26 @@ mod rival {
         }
         fn swap(self: Box<Self>, value: &[u8]) -> Result<SwapOutcome, StoreError> {
             if self.is_package
-                && let Some(act) = self.act.borrow_mut().take()
+                && let Some(interrupt) = self.interrupt.borrow_mut().take()
             {
-                act();
+                interrupt();
             }
             self.inner.swap(value)
         }
     }
 }
 
-/// Sends `request` while a rival's request is answered just before its swap.
-fn race(forge: &Forge, request: Ask, rival: Ask) -> Answer {
+/// Sends `request` while another one is answered just before its swap.
+fn race(forge: &Forge, request: TestRequest, other: TestRequest) -> TestResponse {
     let env = forge.env();
-    let store = rival::Contested::over(forge.store.clone(), move || {
-        assert!(Answer::of(env, rival).status < 300);
+    let store = concurrent::InterruptedStore::over(forge.store.clone(), move || {
+        assert!(TestResponse::of(env, other).status < 300);
     });
-    Answer::of(forge.env_over(store), request)
+    TestResponse::of(forge.env_over(store), request)
 }
 
 #[test]
-fn of_two_who_publish_one_version_the_first_wins_and_its_bytes_are_served() {
+fn of_two_publications_of_one_version_the_first_is_served() {
     for versions in [1, 30] {
         let forge = forge(versions);
         let ours = publication_of("lib", "1.0.0", &tarball("lib", "1.0.0", &vec![1; 1 << 20]));
@@ -220,7 +220,7 @@ fn of_two_who_publish_one_version_the_first_wins_and_its_bytes_are_served() {
 }
 
 #[test]
-fn two_who_publish_different_versions_both_succeed() {
+fn two_publications_of_different_versions_both_succeed() {
     for versions in [1, 30] {
         let forge = forge(versions);
         let answer = race(&forge, publication("lib", "1.0.0").to(PUBLIC), publication("lib", "1.0.1").to(PUBLIC));
@@ -230,10 +230,10 @@ fn two_who_publish_different_versions_both_succeed() {
 }
 
 #[test]
-fn a_deprecation_does_not_lose_a_version_that_comes_in_between() {
+fn a_deprecation_keeps_a_version_that_is_published_in_between() {
     let forge = forge(5);
     let document = json!({"versions": {"0.0.0": {"deprecated": "old"}}}).to_string();
-    let deprecate = ask(Method::PUT, PATH).by("maintainer").body(document);
+    let deprecate = request(Method::PUT, PATH).by("maintainer").body(document);
     assert_eq!(race(&forge, deprecate, publication("lib", "1.0.0").to(PUBLIC)).status, 200);
     assert_eq!(listed(&forge).len(), 6);
     assert_eq!(forge.get(PATH).json()["versions"]["0.0.0"]["deprecated"], "old");
