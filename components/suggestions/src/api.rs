@@ -2,12 +2,12 @@
 //! knows a status.
 
 mod apply;
-mod discuss;
+mod create_discussion;
 mod import;
 mod input;
 mod repository;
 mod show;
-mod view;
+mod source_branch;
 
 use crate::route::{self, Route};
 use crate::store;
@@ -65,7 +65,7 @@ async fn answer(env: Env, request: Request) -> Result<Response, Error> {
         Route::Discussion { project, merge_request, discussion } => {
             show::discussion(&call, &project, &merge_request, &discussion)
         }
-        Route::Discuss { project, merge_request } => discuss::create(&call, &project, &merge_request, request).await,
+        Route::Discuss { project, merge_request } => create_discussion::create(&call, &project, &merge_request, request).await,
         Route::ImportMergeRequests => import::merge_requests(&call, request).await,
         Route::ImportObjects { project } => import::objects(&call, &project, request).await,
         Route::ImportRefs { project } => import::refs(&call, &project, request).await,

@@ -9,13 +9,13 @@
 //! | `PUT /suggestions/:id/apply` | a commit with one suggestion | `api/apply.rs` |
 //! | `PUT /suggestions/batch_apply` | a commit with several | `api/apply.rs` |
 //! | `GET /suggestions/:id` | a suggestion as it is now | `api/show.rs` |
-//! | `POST /projects/:id/merge_requests/:iid/discussions` | comment, and so suggest | `api/discuss.rs` |
+//! | `POST /projects/:id/merge_requests/:iid/discussions` | comment, and so suggest | `api/create_discussion.rs` |
 //! | `GET /projects/:id/merge_requests/:iid/discussions[/:discussion_id]` | comments with their suggestions | `api/show.rs` |
 //! | `GET /projects/:id/repository.git/…` | the repository, to `git clone` and `git fetch` | `api/repository.rs` |
 //! | `POST /import/suggestions` | merge requests, one a line | `api/import.rs` |
 //! | `POST /import/suggestions/:project/objects` | objects, as `git cat-file --batch` prints them | `api/import.rs` |
 //! | `POST /import/suggestions/:project/refs` | where branches and tags stand | `api/import.rs` |
-//! | `POST /maintenance/suggestions/gc`, `…/fsck` | a step of removing garbage, or of checking everything | `store/walk.rs` |
+//! | `POST /maintenance/suggestions/gc`, `…/fsck` | a step of removing garbage, or of checking everything | `store/reachability.rs` |
 //!
 //! # Keys
 //!
@@ -26,7 +26,7 @@
 //! |---|---|---|
 //! | `object/<project id>/<SHA-1>` | blob | an object as git stores a loose one; if it is large, which chunks it is in |
 //! | `chunk/<id>/<n>` | blob | 1 MiB of such an object |
-//! | `object2/…`, `chunk2/…` | blob | the same in the second space (`store/space.rs`) |
+//! | `object2/…`, `chunk2/…` | blob | the same in the second space (`store/semispace.rs`) |
 //! | `space` | root | which of the two spaces new objects go to |
 //! | `reflog/<id>` | blob | where a branch stood that was moved or deleted, for a day |
 //! | `gc/<run>/…` | blob | what a run of [`kit::gc`] or [`kit::fsck`] has marked, while it goes on |
@@ -57,21 +57,21 @@
 //!
 //! # Life of a suggestion
 //!
-//! [`fence`] finds it in a comment, [`suggestion`] says which lines it replaces and, whenever it is
-//! shown or applied, whether it still can be. [`lines`] edits the file, [`snapshot`] the folders
-//! above it, [`git`] gives each its id, [`message`] words the commit, and one swap of the branch
-//! makes it and the fact that the suggestion is applied visible together (`store/branch.rs`).
+//! [`suggestion_block`] finds it in a comment, [`suggestion`] says which lines it replaces and, whenever it is
+//! shown or applied, whether it still can be. [`lines`] edits the file, [`sparse_tree`] the folders
+//! above it, [`git`] gives each its id, [`commit_message`] words the commit, and one swap of the branch
+//! makes it and the fact that the suggestion is applied visible together (`store/refs.rs`).
 
 pub mod api;
 mod discussion;
 #[cfg(target_family = "wasm")]
 mod entry;
-mod fence;
+mod suggestion_block;
 mod git;
 mod lines;
 mod merge_request;
-mod message;
+mod commit_message;
 mod route;
-mod snapshot;
+mod sparse_tree;
 mod store;
 mod suggestion;

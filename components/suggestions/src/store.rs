@@ -1,17 +1,17 @@
 //! What is kept where: the only file, with its rooms, that knows a key or a stored byte.
 
-mod branch;
-mod object;
+mod refs;
+mod objects;
 mod reachability;
 mod record;
-mod space;
-mod thread;
+mod semispace;
+mod discussions;
 
-pub use branch::{Head, Names, Tip, head, names, save_left, save_names, update_head};
-pub use object::{Loose, MAX_WHOLE, Writer, blob, commit, exists, keep, loose, may_be_head, save, tree};
+pub use refs::{Head, Names, Tip, head, names, save_left, save_names, update_head};
+pub use objects::{Loose, MAX_WHOLE, Writer, blob, commit, exists, keep, loose, may_be_head, save, tree};
 pub use reachability::Repositories;
-pub use space::{Space, current as current_space, in_time};
-pub use thread::{discussion, discussions, locate, reserve_note, reserve_suggestions, save_discussion};
+pub use semispace::{Space, current as current_space, in_time};
+pub use discussions::{discussion, discussions, locate, reserve_note, reserve_suggestions, save_discussion};
 
 use crate::git::Id;
 use crate::merge_request::MergeRequest;

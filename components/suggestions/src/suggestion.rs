@@ -1,6 +1,6 @@
 //! Suggestions: what replaces which lines, and when that can be applied.
 
-use crate::fence::Fence;
+use crate::suggestion_block::Fence;
 use crate::git::Id;
 use crate::lines;
 use crate::merge_request::State;

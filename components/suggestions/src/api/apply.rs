@@ -1,13 +1,13 @@
 //! Applying suggestions: one commit on the source branch, with every one of them or none.
 
 use super::show::too_much_to_show;
-use super::view::{Files, View, judge};
+use super::source_branch::{Files, View, judge};
 use super::{Call, MAX_SHOWN, input};
 use crate::discussion::{Discussion, File};
 use crate::git::{Commit, Id, Kind, Object, Signature};
 use crate::lines::{self, Replacement};
 use crate::merge_request::MergeRequest;
-use crate::message::{self, Facts};
+use crate::commit_message::{self, Facts};
 use crate::store::{self, Applied, Head, Tip};
 use crate::suggestion::{Reason, Suggestion};
 use directory::access;
@@ -290,7 +290,7 @@ impl<'a> Batch<'a> {
             suggestions_count: self.items.len(),
             co_authors,
         };
-        Ok(message::message(requested, self.target.suggestion_commit_message.as_deref(), &facts))
+        Ok(commit_message::message(requested, self.target.suggestion_commit_message.as_deref(), &facts))
     }
 }
 

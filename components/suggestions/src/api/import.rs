@@ -1,8 +1,8 @@
 //! Imports, for administrators: merge requests, objects, and where branches stand. Each can be
 //! repeated and interrupted anywhere.
 
-mod lines;
-mod stream;
+mod merge_requests;
+mod cat_file;
 
 use super::Call;
 use crate::git::{Id, Kind};
@@ -12,7 +12,7 @@ use kit::root::Decision;
 use kit::store::StoreError;
 use kit::{Env, Error, Request, Response};
 use serde::{Deserialize, Serialize};
-use stream::Stream;
+use cat_file::Stream;
 
 /// The longest name of a branch or tag, in bytes.
 const MAX_NAME: usize = 255;
@@ -39,7 +39,7 @@ fn project_id(call: &Call, id: &str) -> Result<u64, Error> {
 /// `POST /import/suggestions`: merge requests, one JSON object a line.
 pub async fn merge_requests(call: &Call, request: Request) -> Result<Response, Error> {
     require_admin(call)?;
-    Ok(Response::ok(&lines::run(&call.env, request.body).await?))
+    Ok(Response::ok(&merge_requests::run(&call.env, request.body).await?))
 }
 
 /// What became of the objects.

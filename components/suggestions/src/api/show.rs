@@ -1,6 +1,6 @@
 //! Reading discussions and suggestions.
 
-use super::view::{Files, View, judge};
+use super::source_branch::{Files, View, judge};
 use super::{Call, MAX_SHOWN, no_record, readable_project};
 use crate::discussion::{Discussion, Position};
 use crate::merge_request::MergeRequest;

@@ -1,8 +1,8 @@
 //! What each route answers, with a store in memory and repositories made by git.
 
 mod apply;
-mod discuss;
-mod faults;
+mod discussions;
+mod storage_failures;
 mod golden;
 mod import;
 mod maintenance;

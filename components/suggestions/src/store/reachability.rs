@@ -2,8 +2,8 @@
 
 use super::record::{AppliedRecord, DiscussionRecord, HeadRecord, LeftRecord, ListRecord, LocatorRecord};
 use super::record::{MergeRequestRecord, NamesRecord};
-use super::space::{self, Space, Turn};
-use super::{Key, PREFIX, object};
+use super::semispace::{self, Space, Turn};
+use super::{Key, PREFIX, objects};
 use crate::git::{self, Id, Link};
 use kit::gc::{self, GRACE, GcReport, GcRequest};
 use kit::reachability::{BlobId, KeyLayout, LONGEST_RUN, Node, Roots, StepError, Tracer};
@@ -32,7 +32,7 @@ pub struct Repositories<'a> {
 
 impl<'a> Repositories<'a> {
     pub fn new(env: &'a Env) -> Result<Self, StoreError> {
-        Ok(Repositories { env, turn: space::turn(env)? })
+        Ok(Repositories { env, turn: semispace::turn(env)? })
     }
 
     fn sweeps(&self, began: Timestamp) -> bool {
@@ -147,7 +147,7 @@ impl Roots for Repositories<'_> {
 
     fn collect(&self, env: &Env, wanted: &GcRequest) -> Result<GcReport, StepError> {
         if wanted.cursor.is_none() && !wanted.dry_run {
-            space::change_roles(env)?;
+            semispace::change_roles(env)?;
         }
         let step = gc::step(env, self, wanted)?;
         if step.cursor.is_none()
@@ -155,7 +155,7 @@ impl Roots for Repositories<'_> {
             && let Some((turn, began)) = self.turn.zip(gc::began(wanted))
             && turn.sweeps(began)
         {
-            space::has_swept(env, &turn)?;
+            semispace::has_swept(env, &turn)?;
         }
         Ok(step)
     }
@@ -238,7 +238,7 @@ impl Repositories<'_> {
 
     /// What an object names. A parent that is not there ends a history that was cut short.
     fn object(&self, project: u64, id: Id, visit: &mut Tracer) -> Result<(), StoreError> {
-        let scanned = object::scan(self.env, project, id, visit.check)?;
+        let scanned = objects::scan(self.env, project, id, visit.check)?;
         visit.read(scanned.size);
         scanned.uploads.iter().for_each(|upload| visit.reach(upload));
         let Some(contents) = scanned.contents else { return Ok(()) };
@@ -247,7 +247,7 @@ impl Repositories<'_> {
         for link in links.ok_or_else(|| corrupt(format!("it is not a {}", scanned.kind.as_str())))? {
             match link {
                 Link::Part(id) => visit.mark(mark_object(project, id)),
-                Link::Parent(id) if object::is_anywhere(self.env, project, id)? => {
+                Link::Parent(id) if objects::is_anywhere(self.env, project, id)? => {
                     visit.mark(mark_object(project, id));
                 }
                 Link::Parent(parent) if visit.check => {

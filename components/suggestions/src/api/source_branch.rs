@@ -5,7 +5,7 @@ use crate::discussion::File;
 use crate::git::Id;
 use crate::lines;
 use crate::merge_request::MergeRequest;
-use crate::snapshot::{Node, Snapshot};
+use crate::sparse_tree::{Node, Snapshot};
 use crate::store::{self, Head};
 use crate::suggestion::{Branch, Circumstances, Current, Reason, Suggestion};
 use bytes::Bytes;

@@ -6,7 +6,7 @@ mod scan;
 pub use scan::scan;
 
 use super::Key;
-use super::space::{self, Space};
+use super::semispace::{self, Space};
 use crate::git::{Commit, Id, Kind, Object, Tree, finish, read_header};
 use bytes::Bytes;
 use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
@@ -80,14 +80,14 @@ pub fn is_anywhere(env: &Env, project: u64, id: Id) -> Result<bool, StoreError> 
 
 /// Whether an object was sent so lately that all that was sent with it is there. 2 reads, rarely 3.
 pub fn may_be_head(env: &Env, project: u64, id: Id) -> Result<bool, StoreError> {
-    let Some(turn) = space::turn(env)? else { return exists(env, Space::First, project, id) };
+    let Some(turn) = semispace::turn(env)? else { return exists(env, Space::First, project, id) };
     Ok(exists(env, turn.current, project, id)?
         || turn.is_recent(env.now) && exists(env, turn.current.other(), project, id)?)
 }
 
 /// Makes sure that a file that was found is not removed as garbage before something names it.
 pub fn keep(env: &Env, project: u64, id: Id, contents: &Bytes) -> Result<(), StoreError> {
-    let space = space::current(env)?;
+    let space = semispace::current(env)?;
     if exists(env, space, project, id)? {
         return Ok(());
     }

@@ -3,11 +3,11 @@
 use super::show::{self, too_much_to_show};
 use super::{Call, MAX_SHOWN, input};
 use crate::discussion::{Discussion, File, Position};
-use crate::fence;
+use crate::suggestion_block;
 use crate::git::Id;
 use crate::lines;
 use crate::merge_request::MergeRequest;
-use crate::snapshot::{Node, Snapshot};
+use crate::sparse_tree::{Node, Snapshot};
 use crate::store;
 use crate::suggestion::Suggestion;
 use bytes::Bytes;
@@ -142,7 +142,7 @@ fn place(call: &Call, target: u64, merge_request: &MergeRequest, position: &Posi
 
 /// The suggestions that a comment makes at a place.
 fn suggestions(call: &Call, body: &str, place: Place) -> Result<(Option<File>, Vec<Suggestion>), Error> {
-    let fences = fence::parse(body);
+    let fences = suggestion_block::parse(body);
     if fences.is_empty() {
         return Ok((None, Vec::new()));
     }

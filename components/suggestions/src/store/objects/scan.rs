@@ -3,7 +3,7 @@
 use super::{InChunks, Loose, read_loose};
 use crate::git::{Id, Kind, finish, read_header};
 use crate::store::Key;
-use crate::store::space::Space;
+use crate::store::semispace::Space;
 use bytes::Bytes;
 use flate2::{Decompress, FlushDecompress, Status};
 use kit::Env;
