@@ -63,15 +63,16 @@
 //! makes it and the fact that the suggestion is applied visible together (`store/refs.rs`).
 
 pub mod api;
+mod applicability;
+mod commit_message;
 mod discussion;
 #[cfg(target_family = "wasm")]
 mod entry;
-mod suggestion_block;
 mod git;
 mod lines;
 mod merge_request;
-mod commit_message;
 mod route;
 mod sparse_tree;
 mod store;
 mod suggestion;
+mod suggestion_block;

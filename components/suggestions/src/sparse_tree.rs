@@ -1,23 +1,15 @@
-//! The folders of a commit that lead to some files: read from the top, edited, and put together
-//! again from the bottom. Only folders on the way to a file are ever read or written.
+//! The trees of a commit on the paths to some files: read from the top, rewritten from the bottom. No
+//! other tree is read or written.
 
-use crate::git::{Id, Kind, Object, Tree};
+use crate::git::{Object, ObjectId, ObjectKind, Tree};
 use std::collections::BTreeMap;
 
-/// Folders of a commit by their path, the top one by the empty path.
-pub struct Snapshot {
-    folders: BTreeMap<Vec<u8>, Tree>,
+/// Trees of a commit by their path; the root tree's path is empty.
+pub struct SparseTree {
+    trees: BTreeMap<Vec<u8>, Tree>,
 }
 
-/// What stands at a path.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Node {
-    Blob(Id),
-    /// Nothing, a folder, or the commit of another repository.
-    NoFile,
-}
-
-/// The folder that a path is in, and the name there.
+/// The path of the directory that a path is in, and the name there.
 fn split(path: &[u8]) -> (&[u8], &[u8]) {
     match path.iter().rposition(|byte| *byte == b'/') {
         Some(slash) => (path.get(..slash).unwrap_or_default(), path.get(slash + 1..).unwrap_or_default()),
@@ -25,62 +17,61 @@ fn split(path: &[u8]) -> (&[u8], &[u8]) {
     }
 }
 
-impl Snapshot {
-    /// Reads, with `read`, each folder on the way to one of `paths` once. An error is `read`'s.
+impl SparseTree {
+    /// Reads each tree on the way to one of `paths` once, with `read`, whose error is returned.
     pub fn load<'a, E>(
-        root: Id,
+        root: ObjectId,
         paths: impl IntoIterator<Item = &'a str>,
-        mut read: impl FnMut(Id) -> Result<Tree, E>,
+        mut read: impl FnMut(ObjectId) -> Result<Tree, E>,
     ) -> Result<Self, E> {
-        let mut folders = BTreeMap::from([(Vec::new(), read(root)?)]);
+        let mut trees = BTreeMap::from([(Vec::new(), read(root)?)]);
         for path in paths {
-            let (folder, _) = split(path.as_bytes());
-            let mut above: Vec<u8> = Vec::new();
-            for name in folder.split(|byte| *byte == b'/').filter(|_| !folder.is_empty()) {
-                let mut here = above.clone();
-                if !here.is_empty() {
-                    here.push(b'/');
+            let (directory, _) = split(path.as_bytes());
+            let mut parent: Vec<u8> = Vec::new();
+            for name in directory.split(|byte| *byte == b'/').filter(|_| !directory.is_empty()) {
+                let mut path = parent.clone();
+                if !path.is_empty() {
+                    path.push(b'/');
                 }
-                here.extend_from_slice(name);
-                if !folders.contains_key(&here) {
-                    let entry = folders.get(&above).and_then(|tree| tree.find(name)).filter(|entry| entry.is_tree());
+                path.extend_from_slice(name);
+                if !trees.contains_key(&path) {
+                    let entry = trees.get(&parent).and_then(|tree| tree.find(name)).filter(|entry| entry.is_tree());
                     let Some(id) = entry.map(|entry| entry.id) else { break };
-                    folders.insert(here.clone(), read(id)?);
+                    trees.insert(path.clone(), read(id)?);
                 }
-                above = here;
+                parent = path;
             }
         }
-        Ok(Snapshot { folders })
+        Ok(SparseTree { trees })
     }
 
-    /// What stands at one of the paths that this was loaded for.
-    pub fn node(&self, path: &str) -> Node {
-        let (folder, name) = split(path.as_bytes());
-        // Nothing is above the top folder.
+    /// The blob at one of the paths that this was loaded for; `None` if there is nothing, a directory or a
+    /// submodule.
+    pub fn blob(&self, path: &str) -> Option<ObjectId> {
+        // `split` would take the empty directory of an absolute path for the root tree.
         if path.starts_with('/') {
-            return Node::NoFile;
+            return None;
         }
-        let entry = self.folders.get(folder).and_then(|tree| tree.find(name));
-        entry.filter(|entry| entry.is_blob()).map_or(Node::NoFile, |entry| Node::Blob(entry.id))
+        let (directory, name) = split(path.as_bytes());
+        let entry = self.trees.get(directory).and_then(|tree| tree.find(name));
+        entry.filter(|entry| entry.is_blob()).map(|entry| entry.id)
     }
 
-    /// The new folders if these files, which must be there, get these contents; the last one is
-    /// the top.
-    pub fn replace(&self, files: &BTreeMap<&str, Id>) -> Vec<Object> {
-        let mut changes: BTreeMap<&[u8], Vec<(&[u8], Id)>> = BTreeMap::new();
+    /// The new trees after these existing files got these blobs; the last one is the root tree.
+    pub fn replace_blobs(&self, files: &BTreeMap<&str, ObjectId>) -> Vec<Object> {
+        let mut changes: BTreeMap<&[u8], Vec<(&[u8], ObjectId)>> = BTreeMap::new();
         for (path, id) in files {
-            let (folder, name) = split(path.as_bytes());
-            changes.entry(folder).or_default().push((name, *id));
+            let (directory, name) = split(path.as_bytes());
+            changes.entry(directory).or_default().push((name, *id));
         }
         let mut objects = Vec::new();
-        // A folder comes after the one that it is in, so from the end each is complete when its
-        // turn comes.
-        for (path, tree) in self.folders.iter().rev() {
+        // A tree sorts after the one that it is in, so in reverse order the changes of each are complete.
+        for (path, tree) in self.trees.iter().rev() {
             let Some(changed) = changes.remove(path.as_slice()) else { continue };
-            let object = Object::new(Kind::Tree, tree.replace(changed).bytes().to_vec());
+            let object = Object::new(ObjectKind::Tree, tree.replace(changed).bytes().to_vec());
             if !path.is_empty() {
-                let (above, name) = split(path);
-                changes.entry(above).or_default().push((name, object.id));
+                let (parent, name) = split(path);
+                changes.entry(parent).or_default().push((name, object.id));
             }
             objects.push(object);
         }
@@ -93,15 +84,15 @@ mod tests {
     use super::*;
     use std::cell::RefCell;
 
-    /// A repository of folders: `a`, `dir/b`, `dir/deep/c`, `other/d`.
+    /// A repository with the files `a`, `dir/b`, `dir/deep/c`, `other/d`.
     struct Repository {
-        trees: BTreeMap<Id, Tree>,
-        read: RefCell<Vec<Id>>,
-        root: Id,
+        trees: BTreeMap<ObjectId, Tree>,
+        read: RefCell<Vec<ObjectId>>,
+        root: ObjectId,
     }
 
-    fn blob(text: &str) -> Id {
-        Object::new(Kind::Blob, text.into()).id
+    fn blob(text: &str) -> ObjectId {
+        Object::new(ObjectKind::Blob, text.into()).id
     }
 
     impl Repository {
@@ -119,64 +110,65 @@ mod tests {
             repository
         }
 
-        fn tree(&mut self, entries: &[(&str, &str, Id)]) -> Id {
+        fn tree(&mut self, entries: &[(&str, &str, ObjectId)]) -> ObjectId {
             let mut bytes = Vec::new();
             for (mode, name, id) in entries {
                 bytes.extend_from_slice(format!("{mode} {name}\0").as_bytes());
                 bytes.extend_from_slice(id.bytes());
             }
-            let object = Object::new(Kind::Tree, bytes);
+            let object = Object::new(ObjectKind::Tree, bytes);
             self.trees.insert(object.id, Tree::parse(object.contents.into()).unwrap());
             object.id
         }
 
-        fn load(&self, paths: &[&str]) -> Snapshot {
-            let read = |id: Id| {
+        fn load(&self, paths: &[&str]) -> SparseTree {
+            let read = |id: ObjectId| {
                 self.read.borrow_mut().push(id);
                 self.trees.get(&id).cloned().ok_or("missing")
             };
-            Snapshot::load(self.root, paths.iter().copied(), read).unwrap()
+            SparseTree::load(self.root, paths.iter().copied(), read).unwrap()
         }
     }
 
     #[test]
-    fn only_folders_on_the_way_are_read_and_each_once() {
+    fn only_trees_on_the_paths_are_read_and_each_once() {
         let repository = Repository::new(["1", "2", "3", "4"]);
         repository.load(&["dir/deep/c", "dir/b", "dir/deep/x", "dir/nowhere/y", "a"]);
         assert_eq!(repository.read.borrow().len(), 3);
     }
 
     #[test]
-    fn files_are_told_from_other_things() {
+    fn only_files_have_blobs() {
         let paths =
             ["a", "dir/deep/c", "other/d", "dir", "dir/deep", "module", "module/x", "a/b", "", "dir/", "/a", "no"];
-        let snapshot = Repository::new(["1", "2", "3", "4"]).load(&paths);
-        let expected = ["1", "3", "4"].map(|text| Node::Blob(blob(text)));
+        let sparse_tree = Repository::new(["1", "2", "3", "4"]).load(&paths);
+        let expected = ["1", "3", "4"].map(blob);
         for (number, path) in paths.iter().enumerate() {
-            assert_eq!(snapshot.node(path), expected.get(number).copied().unwrap_or(Node::NoFile), "{path}");
+            assert_eq!(sparse_tree.blob(path), expected.get(number).copied(), "{path}");
         }
     }
 
     #[test]
-    fn new_folders_are_those_of_a_repository_with_the_new_files() {
-        let snapshot = Repository::new(["1", "2", "3", "4"]).load(&["a", "dir/b", "dir/deep/c"]);
+    fn new_trees_are_those_of_a_repository_with_the_new_files() {
+        let sparse_tree = Repository::new(["1", "2", "3", "4"]).load(&["a", "dir/b", "dir/deep/c"]);
         let after = Repository::new(["1", "two", "three", "4"]);
-        let objects = snapshot.replace(&BTreeMap::from([("dir/b", blob("two")), ("dir/deep/c", blob("three"))]));
+        let objects =
+            sparse_tree.replace_blobs(&BTreeMap::from([("dir/b", blob("two")), ("dir/deep/c", blob("three"))]));
         assert_eq!(objects.len(), 3);
         assert_eq!(objects.last().map(|object| object.id), Some(after.root));
         for object in objects {
             assert_eq!(after.trees[&object.id].bytes(), &object.contents);
         }
-        let one = snapshot.replace(&BTreeMap::from([("a", blob("one"))]));
+        let one = sparse_tree.replace_blobs(&BTreeMap::from([("a", blob("one"))]));
         assert_eq!((one.len(), one[0].id), (1, Repository::new(["one", "2", "3", "4"]).root));
     }
 
     #[test]
-    fn a_missing_folder_is_an_error() {
+    fn a_missing_tree_is_an_error() {
         let mut repository = Repository::new(["1", "2", "3", "4"]);
         let root = repository.root;
         repository.trees.retain(|id, _| *id == root);
-        let read = |id: Id| repository.trees.get(&id).cloned().ok_or("missing");
-        assert!(Snapshot::load(root, ["dir/b"], read).is_err());
+        let read = |id: ObjectId| repository.trees.get(&id).cloned().ok_or("missing");
+        assert!(SparseTree::load(root, ["dir/b"], read).is_err());
     }
 }

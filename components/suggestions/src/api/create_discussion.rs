@@ -1,15 +1,17 @@
-//! Commenting on a merge request; a comment on a line of text may make suggestions.
+//! Commenting on a merge request; a comment on a line of text may contain suggestions.
 
-use super::show::{self, too_much_to_show};
-use super::{Call, MAX_SHOWN, input};
-use crate::discussion::{Discussion, File, Position};
-use crate::suggestion_block;
-use crate::git::Id;
+use super::access::{self, ReadableMergeRequest};
+use super::context::RequestContext;
+use super::input;
+use super::render::DiscussionRenderer;
+use super::text_budget::TextBudget;
+use crate::discussion::{CommentedFile, DiffPosition, Discussion};
+use crate::git::ObjectId;
 use crate::lines;
-use crate::merge_request::MergeRequest;
-use crate::sparse_tree::{Node, Snapshot};
-use crate::store;
+use crate::sparse_tree::SparseTree;
+use crate::store::{discussions, objects};
 use crate::suggestion::Suggestion;
+use crate::suggestion_block;
 use bytes::Bytes;
 use http::StatusCode;
 use kit::params::{Params, Validation};
@@ -19,56 +21,55 @@ use sha1::{Digest, Sha1};
 /// The longest comment, in characters, as in the reference service.
 const MAX_BODY: usize = 1_000_000;
 
-/// How many suggestions one comment may make.
+/// The most suggestions in one comment.
 const MAX_SUGGESTIONS: usize = 1000;
 
 /// `POST /projects/:id/merge_requests/:iid/discussions`. For a comment with suggestions: reads the
-/// commit, the folders on the way to the file, and the file; 2 counters; writes the discussion and
+/// commit, the trees on the path to the file, and the file; 2 counters; writes the discussion and
 /// 1 record for each suggestion; swaps the list.
-pub async fn create(call: &Call, project: &str, iid: &str, request: Request) -> Result<Response, Error> {
-    let author_id = call.caller.user_or_401()?.id;
+pub async fn create(context: &RequestContext, project: &str, iid: &str, request: Request) -> Result<Response, Error> {
+    let author_id = context.caller.user_or_401()?.id;
     let params = input::read(request).await?;
-    show::check_iid(iid)?;
-    let (body, position) = wanted(&params)?;
-    let (project, iid, merge_request) = show::merge_request(call, project, iid)?;
-    if project.archived {
+    input::check_iid(iid)?;
+    let (body, position) = parse_comment(&params)?;
+    let readable = access::readable_merge_request(context, project, iid)?;
+    if readable.project.archived {
         return Err(Error::forbidden());
     }
     if body.chars().count() > MAX_BODY {
         return Err(Error::bad_request("Note {:note=>[\"is too long (maximum is 1000000 characters)\"]}"));
     }
-    let place = match &position {
-        Some(position) => place(call, project.id, &merge_request, position)?,
+    let line = match &position {
+        Some(position) => find_line(context, &readable, position)?,
         None => None,
     };
-    let (file, suggestions) = match place {
-        Some(place) => suggestions(call, &body, place)?,
+    let (file, suggestions) = match line {
+        Some(line) => make_suggestions(context, &body, line)?,
         None => (None, Vec::new()),
     };
     let discussion = Discussion {
-        id: Sha1::digest(call.env.id()).iter().map(|byte| format!("{byte:02x}")).collect(),
-        project_id: project.id,
-        merge_request_iid: iid,
-        note_id: store::reserve_note(&call.env)?,
+        id: ObjectId::new(Sha1::digest(context.env.id()).into()).to_string(),
+        project_id: readable.project.id,
+        merge_request_iid: readable.iid,
+        note_id: discussions::allocate_note_id(&context.env)?,
         author_id,
         body,
-        created: call.env.now,
+        created: context.env.now,
         position,
         file,
         suggestions,
     };
-    store::save_discussion(&call.env, &discussion)?;
-    let shown = show::shown(call, &project, &merge_request, &discussion)?;
-    Ok(Response::json(StatusCode::CREATED, &shown))
+    discussions::save(&context.env, &discussion)?;
+    let json = DiscussionRenderer::new(context, &readable, std::slice::from_ref(&discussion))?.render(&discussion)?;
+    Ok(Response::json(StatusCode::CREATED, &json))
 }
 
-/// The comment's text and place; 400 with all that is wrong with the parameters.
-fn wanted(params: &Params) -> Result<(String, Option<Position>), Error> {
+/// The comment's text and position; 400 with everything that is wrong with the parameters.
+fn parse_comment(params: &Params) -> Result<(String, Option<DiffPosition>), Error> {
     let inner = params.below("position");
     let checks = Validation::new(params);
     let body = checks.required("body").unwrap_or_default().to_owned();
-    let is_placed = params.has("position");
-    if !is_placed {
+    if !params.has("position") {
         checks.finish()?;
         return Ok((body, None));
     }
@@ -86,10 +87,10 @@ fn wanted(params: &Params) -> Result<(String, Option<Position>), Error> {
         if number.is_err() {
             checks.reject(format!("position[{name}] is invalid"));
         }
-        // There is no such line, which is told when the file is looked at.
+        // No file has line 0: `find_line` rejects it.
         Some(number.ok().and_then(|number| u64::try_from(number).ok()).unwrap_or(0))
     };
-    let position = Position {
+    let position = DiffPosition {
         base_sha: required("base_sha"),
         start_sha: required("start_sha"),
         head_sha: required("head_sha"),
@@ -106,63 +107,70 @@ fn wanted(params: &Params) -> Result<(String, Option<Position>), Error> {
     Ok((body, Some(position)))
 }
 
-/// A line of a file that exists.
-struct Place {
-    file: File,
+/// An existing line of a file.
+struct CommentedLine {
+    file: CommentedFile,
     line: u64,
-    /// None if it is too large to be read.
+    /// `None` if the file is larger than [`objects::MAX_WHOLE`].
     contents: Option<Bytes>,
 }
 
-/// The line that suggestions at this position would replace, if it has one. A position that is
-/// not in the repository is 400.
-fn place(call: &Call, target: u64, merge_request: &MergeRequest, position: &Position) -> Result<Option<Place>, Error> {
+/// The line that suggestions at this position replace, if there is one; 400 if the repository does not
+/// have the position.
+fn find_line(
+    context: &RequestContext,
+    readable: &ReadableMergeRequest,
+    position: &DiffPosition,
+) -> Result<Option<CommentedLine>, Error> {
     if position.kind != "text" {
         return Ok(None);
     }
-    let nowhere = || Error::bad_request("Note {:line_code=>[\"can't be blank\", \"must be a valid line code\"]}");
-    let Some((path, line)) = position.suggestible() else {
-        // A line that was removed can be commented on, and that is all.
-        let removed = position.old_line.is_some_and(|line| line > 0) && position.old_path.is_some();
-        return if removed { Ok(None) } else { Err(nowhere()) };
+    let not_found = || Error::bad_request("Note {:line_code=>[\"can't be blank\", \"must be a valid line code\"]}");
+    let Some((path, line)) = position.suggestible_line() else {
+        // A removed line can be commented on, but not replaced.
+        let is_removed = position.old_line.is_some_and(|line| line > 0) && position.old_path.is_some();
+        return if is_removed { Ok(None) } else { Err(not_found()) };
     };
-    let env = &call.env;
-    let project_id = merge_request.source_project_id.unwrap_or(target);
-    let id = Id::parse(&position.head_sha).ok_or_else(nowhere)?;
-    let commit = store::commit(env, project_id, id)?.ok_or_else(nowhere)?;
-    let snapshot = Snapshot::load(commit.tree, [path], |id| store::tree(env, project_id, id))?;
-    let Node::Blob(blob) = snapshot.node(path) else { return Err(nowhere()) };
-    let contents = store::blob(env, project_id, blob)?.ok();
-    if line == 0 || contents.as_ref().is_some_and(|contents| !lines::exists(contents, line)) {
-        return Err(nowhere());
+    let env = &context.env;
+    let project_id = readable.merge_request.source_project_id.unwrap_or(readable.project.id);
+    let id = ObjectId::parse(&position.head_sha).ok_or_else(not_found)?;
+    let commit = objects::read_commit(env, project_id, id)?.ok_or_else(not_found)?;
+    let tree = SparseTree::load(commit.tree, [path], |id| objects::read_tree(env, project_id, id))?;
+    let blob = tree.blob(path).ok_or_else(not_found)?;
+    let contents = objects::read_blob(env, project_id, blob)?;
+    if line == 0 || contents.as_ref().is_some_and(|contents| !lines::has_line(contents, line)) {
+        return Err(not_found());
     }
-    let file = File { project_id, commit: id, path: path.to_owned(), blob };
-    Ok(Some(Place { file, line, contents }))
+    let file = CommentedFile { project_id, commit: id, path: path.to_owned(), blob };
+    Ok(Some(CommentedLine { file, line, contents }))
 }
 
-/// The suggestions that a comment makes at a place.
-fn suggestions(call: &Call, body: &str, place: Place) -> Result<(Option<File>, Vec<Suggestion>), Error> {
-    let fences = suggestion_block::parse(body);
-    if fences.is_empty() {
+/// The suggestions in a comment on a line, with the file that they change.
+fn make_suggestions(
+    context: &RequestContext,
+    body: &str,
+    line: CommentedLine,
+) -> Result<(Option<CommentedFile>, Vec<Suggestion>), Error> {
+    let blocks = suggestion_block::parse(body);
+    if blocks.is_empty() {
         return Ok((None, Vec::new()));
     }
-    if fences.len() > MAX_SUGGESTIONS {
-        let text = format!("the note has {} suggestions, and at most {MAX_SUGGESTIONS} are allowed", fences.len());
+    if blocks.len() > MAX_SUGGESTIONS {
+        let text = format!("the note has {} suggestions, and at most {MAX_SUGGESTIONS} are allowed", blocks.len());
         return Err(Error::bad_request(&text));
     }
-    let Some(contents) = place.contents else {
-        let text = format!("suggestions can be made for files of at most {} bytes", store::MAX_WHOLE);
+    let Some(contents) = line.contents else {
+        let text = format!("suggestions can be made for files of at most {} bytes", objects::MAX_WHOLE);
         return Err(Error::bad_request(&text));
     };
-    store::keep(&call.env, place.file.project_id, place.file.blob, &contents)?;
-    let first = store::reserve_suggestions(&call.env, fences.len())?;
+    objects::copy_to_current(&context.env, line.file.project_id, line.file.blob, &contents)?;
+    let first = discussions::allocate_suggestion_ids(&context.env, blocks.len())?;
     let suggestions: Vec<Suggestion> =
-        (first..).zip(fences).map(|(id, fence)| Suggestion::new(id, fence, place.line, &contents)).collect();
-    let size = |suggestion: &Suggestion| {
-        lines::of(&contents, &suggestion.lines()).map_or(0, <[u8]>::len) + suggestion.to_content.len()
-    };
-    if suggestions.iter().map(size).sum::<usize>() > MAX_SHOWN {
-        return Err(too_much_to_show(MAX_SHOWN));
+        (first..).zip(blocks).map(|(id, block)| Suggestion::new(id, block, line.line, &contents)).collect();
+    let mut budget = TextBudget::new();
+    for suggestion in &suggestions {
+        let replaced = lines::slice(&contents, &suggestion.lines()).map_or(0, <[u8]>::len);
+        budget.spend(replaced + suggestion.to_content.len())?;
     }
-    Ok((Some(place.file), suggestions))
+    Ok((Some(line.file), suggestions))
 }

@@ -2,12 +2,12 @@
 
 mod apply;
 mod discussions;
-mod storage_failures;
 mod golden;
 mod import;
 mod maintenance;
 mod random;
 mod repository;
+mod storage_failures;
 
 use crate::api;
 use directory::access::Role;

@@ -1,104 +1,104 @@
-//! Two spaces for objects, so that objects that nothing reaches can be removed.
+//! Two semispaces for objects, so that unreachable objects can be removed.
 //!
-//! The key of an object is the hash of its contents and tells no age, and whoever writes an object
-//! that is there already, or relies on it, leaves no trace. So writers write to, and rely on, only
-//! the space that is *current*, and the removal of garbage sweeps only the other one. The spaces
-//! change roles; a space is swept at the earliest [`REST`] after that, when everybody who relied on
-//! it has long put what they wrote below a branch. Readers look into both.
+//! The key of an object is the hash of its contents and tells no age, and a writer that finds an object
+//! in the store and relies on it leaves no trace. So writers write to, and rely on, the *current*
+//! semispace only, and a sweep removes from the other one only. The semispaces exchange roles (flip);
+//! one is swept [`SWEEP_DELAY`] after a flip at the earliest, when every request that relied on it has
+//! long put what it wrote below a ref. Readers look into both.
 //!
-//! Spaces change roles at the beginning of a run of [`kit::gc`], if the last sweep has ended
-//! [`GRACE`] before. So no step of a run that has lingered is under way in a space that becomes
-//! current.
+//! The flip happens at the beginning of a run of [`kit::gc`], if the last sweep ended more than
+//! [`GRACE`] before. So no step of a delayed run still sweeps the semispace that becomes current.
 
-use super::Key;
+use super::key::Key;
 use kit::gc::{GRACE, LONGEST_WRITE};
 use kit::root::{self, Decision};
 use kit::store::StoreError;
 use kit::{Env, Timestamp};
 use serde::{Deserialize, Serialize};
 
-/// How long, in milliseconds, a space is not current before it is swept.
-pub const REST: i64 = 24 * 60 * 60 * 1000;
+/// The time from a flip to the earliest sweep, in milliseconds.
+pub const SWEEP_DELAY: i64 = 24 * 60 * 60 * 1000;
 
-/// How long, in milliseconds, it may take from an object being sent until a branch has it.
-pub const LONGEST_IMPORT: i64 = REST / 2;
+/// The longest time from the upload of an object until a ref reaches it, in milliseconds.
+pub const LONGEST_IMPORT: i64 = SWEEP_DELAY / 2;
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Space {
+pub enum Semispace {
     #[default]
     First,
     Second,
 }
 
-impl Space {
-    pub const BOTH: [Space; 2] = [Space::First, Space::Second];
+impl Semispace {
+    pub const BOTH: [Semispace; 2] = [Semispace::First, Semispace::Second];
 
     pub fn other(self) -> Self {
         match self {
-            Space::First => Space::Second,
-            Space::Second => Space::First,
+            Semispace::First => Semispace::Second,
+            Semispace::Second => Semispace::First,
         }
     }
 }
 
-/// Which space is current, and since when.
+/// Which semispace is current, and since when.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Turn {
-    pub current: Space,
+pub struct SemispaceRoles {
+    pub current: Semispace,
+    /// The time of the flip.
     pub since: Timestamp,
-    /// When the sweep of the other one ended.
+    /// The time when the sweep of the other semispace ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     swept: Option<Timestamp>,
 }
 
-impl Turn {
-    /// Whether a run that began at this moment sweeps the space that is not current.
-    pub fn sweeps(&self, began: Timestamp) -> bool {
-        self.swept.is_none() && began.millis() - self.since.millis() >= REST
+impl SemispaceRoles {
+    /// Whether a run that began at this time sweeps the semispace that is not current.
+    pub fn is_sweep_due(&self, began: Timestamp) -> bool {
+        self.swept.is_none() && began.millis() - self.since.millis() >= SWEEP_DELAY
     }
 
-    /// Whether what was in the other space when the spaces changed roles is still to be relied on.
+    /// Whether the flip is so recent that objects of the other semispace may still be relied on.
     pub fn is_recent(&self, now: Timestamp) -> bool {
         (now.millis() - self.since.millis()).abs() < LONGEST_IMPORT
     }
 }
 
-/// The turn that it is; `None` before the first. 1 read.
-pub fn turn(env: &Env) -> Result<Option<Turn>, StoreError> {
-    root::read(&*env.store, &Key::Space.to_string())
+/// The present roles; `None` before the first flip. 1 read.
+pub fn read_roles(env: &Env) -> Result<Option<SemispaceRoles>, StoreError> {
+    root::read(&*env.store, &Key::SemispaceRoles.to_string())
 }
 
-/// The space to write to, and to rely on. 1 read.
-pub fn current(env: &Env) -> Result<Space, StoreError> {
-    Ok(turn(env)?.map_or(Space::First, |turn| turn.current))
+/// The semispace to write to, and to rely on. 1 read.
+pub fn read_current(env: &Env) -> Result<Semispace, StoreError> {
+    Ok(read_roles(env)?.map_or(Semispace::First, |roles| roles.current))
 }
 
-/// Has the spaces change roles if the other one was swept some time ago.
-pub fn change_roles(env: &Env) -> Result<(), StoreError> {
-    root::update(&*env.store, &Key::Space.to_string(), |turn: Option<Turn>| {
-        let next =
-            Turn { current: turn.map_or(Space::First, |turn| turn.current).other(), since: env.now, swept: None };
-        let is_due = match turn {
+/// Exchanges the roles if the sweep of the other semispace ended more than [`GRACE`] ago.
+pub fn flip(env: &Env) -> Result<(), StoreError> {
+    root::update(&*env.store, &Key::SemispaceRoles.to_string(), |roles: Option<SemispaceRoles>| {
+        let current = roles.map_or(Semispace::First, |roles| roles.current).other();
+        let next = SemispaceRoles { current, since: env.now, swept: None };
+        let is_due = match roles {
             None => true,
-            Some(turn) => turn.swept.is_some_and(|swept| env.now.millis() - swept.millis() > GRACE),
+            Some(roles) => roles.swept.is_some_and(|swept| env.now.millis() - swept.millis() > GRACE),
         };
         Ok(if is_due { Decision::Write(next, ()) } else { Decision::Done(()) })
     })
 }
 
-/// Records that the space that is not current in this turn was swept.
-pub fn has_swept(env: &Env, swept: &Turn) -> Result<(), StoreError> {
-    root::update(&*env.store, &Key::Space.to_string(), |turn: Option<Turn>| {
-        Ok(match turn.filter(|turn| turn == swept) {
-            Some(turn) => Decision::Write(Turn { swept: Some(env.now), ..turn }, ()),
+/// Records the end of a sweep, unless the semispaces flipped meanwhile.
+pub fn record_sweep(env: &Env, swept: &SemispaceRoles) -> Result<(), StoreError> {
+    root::update(&*env.store, &Key::SemispaceRoles.to_string(), |roles: Option<SemispaceRoles>| {
+        Ok(match roles.filter(|roles| roles == swept) {
+            Some(roles) => Decision::Write(SemispaceRoles { swept: Some(env.now), ..roles }, ()),
             None => Decision::Done(()),
         })
     })
 }
 
-/// Refuses an import that takes so long that what it sent may be swept before a branch has it.
-pub fn in_time(env: &Env) -> Result<(), StoreError> {
-    let took = (env.clock.now().millis() - env.now.millis()).abs();
-    if took > LONGEST_IMPORT - LONGEST_WRITE { Err(StoreError::TooLate) } else { Ok(()) }
+/// Fails if an import has taken so long that its objects may be swept before a ref reaches them.
+pub fn check_import_age(env: &Env) -> Result<(), StoreError> {
+    let age = (env.clock.now().millis() - env.now.millis()).abs();
+    if age > LONGEST_IMPORT - LONGEST_WRITE { Err(StoreError::TooLate) } else { Ok(()) }
 }

@@ -1,7 +1,7 @@
 //! Applying suggestions.
 
 use super::{FORK, Forge, PRIVATE, PUBLIC, Repository, comment, fence};
-use crate::suggestion::Reason;
+use crate::applicability::InapplicableReason;
 use directory::access::Role;
 use directory::project::ProtectedBranch;
 use http::Method;
@@ -23,7 +23,7 @@ fn forge() -> Forge {
     forge
 }
 
-fn refusal(reason: Reason) -> (u16, String) {
+fn refusal(reason: InapplicableReason) -> (u16, String) {
     (400, reason.to_string())
 }
 
@@ -113,7 +113,7 @@ fn who_may_apply_and_what_is_checked_first() {
     assert_eq!(put(&id, "dev").0, 200);
     // Rights come before reasons.
     assert_eq!(put(&id, "otto").0, 403);
-    assert_eq!(put(&id, "mia"), refusal(Reason::Applied));
+    assert_eq!(put(&id, "mia"), refusal(InapplicableReason::AlreadyApplied));
 }
 
 #[test]
@@ -151,7 +151,7 @@ fn ids_of_a_batch() {
         assert_eq!(put(body.clone()), unknown, "{body}");
     }
     assert_eq!(put(json!({"ids": (1..=1001).collect::<Vec<_>>()})).0, 400);
-    assert_eq!(put(json!({"ids": ids})), refusal(Reason::Overlap));
+    assert_eq!(put(json!({"ids": ids})), refusal(InapplicableReason::OverlappingLines));
     assert_eq!(forge.send(Method::PUT, "suggestions/batch_apply", "gus", json!({"ids": ids})).status, 403);
     assert_eq!(forge.head(PUBLIC, "topic"), forge.head(PUBLIC, "main"), "nothing was applied");
 }
@@ -215,25 +215,25 @@ fn each_reason_why_not() {
         forge.suggest(1, "a.txt", 3, &(fence("", "3") + &fence("", "3b") + &fence(":-1", "23") + &fence("", "three")));
     let far = forge.suggest(1, "a.txt", 5, &fence("", "5"))[0];
     let notebook = forge.suggest(1, "book.ipynb", 1, &fence("", "["))[0];
-    assert_eq!(forge.apply(ids[3], "dev", Value::Null).refusal(), refusal(Reason::Same));
-    assert_eq!(forge.apply(notebook, "dev", Value::Null).refusal(), refusal(Reason::Unreadable));
+    assert_eq!(forge.apply(ids[3], "dev", Value::Null).refusal(), refusal(InapplicableReason::NoChange));
+    assert_eq!(forge.apply(notebook, "dev", Value::Null).refusal(), refusal(InapplicableReason::RenderedNotebook));
     assert_eq!(forge.apply(ids[0], "dev", Value::Null).status, 200);
-    assert_eq!(forge.apply(ids[0], "dev", Value::Null).refusal(), refusal(Reason::Applied));
+    assert_eq!(forge.apply(ids[0], "dev", Value::Null).refusal(), refusal(InapplicableReason::AlreadyApplied));
     // Outdated by it; and moved away from.
-    assert_eq!(forge.apply(ids[1], "dev", Value::Null).refusal(), refusal(Reason::LineOutdated));
-    assert_eq!(forge.apply(ids[2], "dev", Value::Null).refusal(), refusal(Reason::LinesOutdated));
-    assert_eq!(forge.apply(far, "dev", Value::Null).refusal(), refusal(Reason::Moved));
+    assert_eq!(forge.apply(ids[1], "dev", Value::Null).refusal(), refusal(InapplicableReason::LineOutdated));
+    assert_eq!(forge.apply(ids[2], "dev", Value::Null).refusal(), refusal(InapplicableReason::LinesOutdated));
+    assert_eq!(forge.apply(far, "dev", Value::Null).refusal(), refusal(InapplicableReason::HeadMoved));
     assert_eq!(forge.flags(far), (true, false), "the flag does not know of moves");
     // The merge request.
     forge.merge_request(1, json!({"state": "merged"}));
-    assert_eq!(forge.apply(far, "dev", Value::Null).refusal(), refusal(Reason::Merged));
+    assert_eq!(forge.apply(far, "dev", Value::Null).refusal(), refusal(InapplicableReason::Merged));
     forge.merge_request(1, json!({"state": "closed"}));
-    assert_eq!(forge.apply(far, "dev", Value::Null).refusal(), refusal(Reason::Closed));
-    assert_eq!(forge.apply(ids[0], "dev", Value::Null).refusal(), refusal(Reason::Applied));
+    assert_eq!(forge.apply(far, "dev", Value::Null).refusal(), refusal(InapplicableReason::Closed));
+    assert_eq!(forge.apply(ids[0], "dev", Value::Null).refusal(), refusal(InapplicableReason::AlreadyApplied));
     forge.merge_request(1, json!({"state": "opened"}));
     // The branch.
     forge.delete_branch(PUBLIC, "topic");
-    assert_eq!(forge.apply(far, "dev", Value::Null).refusal(), refusal(Reason::BranchDeleted));
+    assert_eq!(forge.apply(far, "dev", Value::Null).refusal(), refusal(InapplicableReason::BranchDeleted));
     assert_eq!(forge.flags(far), (false, false));
     assert_eq!(forge.flags(ids[0]), (false, true), "what was applied stays so");
     forge.merge_request(1, json!({"deleted": true}));
@@ -253,12 +253,12 @@ fn a_file_that_is_gone_and_a_file_that_was_pushed() {
     repository.write("a.txt", b"one\ntwo\nthree\nfour\n5\n");
     repository.commit("push");
     forge.import(PUBLIC, &repository);
-    assert_eq!(forge.apply(gone, "dev", Value::Null).refusal(), refusal(Reason::FileNotFound));
+    assert_eq!(forge.apply(gone, "dev", Value::Null).refusal(), refusal(InapplicableReason::FileNotFound));
     assert_eq!(forge.flags(gone), (false, false));
-    assert_eq!(forge.apply(moved, "dev", Value::Null).refusal(), refusal(Reason::Moved));
-    assert_eq!(forge.apply(changed, "dev", Value::Null).refusal(), refusal(Reason::LineOutdated));
+    assert_eq!(forge.apply(moved, "dev", Value::Null).refusal(), refusal(InapplicableReason::HeadMoved));
+    assert_eq!(forge.apply(changed, "dev", Value::Null).refusal(), refusal(InapplicableReason::LineOutdated));
     // One that cannot be applied is enough.
-    assert_eq!(forge.apply_all(&[moved, gone], "dev").refusal(), refusal(Reason::FileNotFound));
+    assert_eq!(forge.apply_all(&[moved, gone], "dev").refusal(), refusal(InapplicableReason::FileNotFound));
 }
 
 #[test]
@@ -273,7 +273,7 @@ fn all_must_be_on_one_branch() {
     let first = forge.suggest(1, "a.txt", 1, &fence("", "x"))[0];
     let comment = comment(&forge.head(PUBLIC, "other"), "a.txt", 5, &fence("", "y"));
     let second = forge.comment(2, "rep", comment).json()["notes"][0]["suggestions"][0]["id"].as_u64().unwrap();
-    assert_eq!(forge.apply_all(&[first, second], "dev").refusal(), refusal(Reason::OtherBranch));
+    assert_eq!(forge.apply_all(&[first, second], "dev").refusal(), refusal(InapplicableReason::OtherBranch));
     // Two merge requests of one branch are fine.
     forge.merge_request(4, Value::Null);
     let third = forge.suggest(4, "src/c.rs", 1, &fence("", "z"))[0];
