@@ -9,4 +9,5 @@ pub mod objects;
 pub mod reachability;
 mod record;
 pub mod refs;
-pub mod semispace;
+mod semispace;
+pub mod semispace_roles;

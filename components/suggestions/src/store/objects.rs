@@ -11,7 +11,8 @@ pub use scan::scan;
 pub use writer::ObjectWriter;
 
 use super::key::Key;
-use super::semispace::{self, Semispace};
+use super::semispace::Semispace;
+use super::semispace_roles;
 use crate::git::{Commit, Object, ObjectId, ObjectKind, Tree};
 use bytes::Bytes;
 use inflate::ObjectInflater;
@@ -51,7 +52,7 @@ pub fn exists_anywhere(env: &Env, project: u64, id: ObjectId) -> Result<bool, St
 /// Whether an object was uploaded so recently that no object that was uploaded with it can have been
 /// swept. 2 reads, rarely 3.
 pub fn is_recent(env: &Env, project: u64, id: ObjectId) -> Result<bool, StoreError> {
-    let Some(roles) = semispace::read_roles(env)? else { return exists(env, Semispace::First, project, id) };
+    let Some(roles) = semispace_roles::read(env)? else { return exists(env, Semispace::First, project, id) };
     Ok(exists(env, roles.current, project, id)?
         || roles.is_recent(env.now) && exists(env, roles.current.other(), project, id)?)
 }
@@ -59,7 +60,7 @@ pub fn is_recent(env: &Env, project: u64, id: ObjectId) -> Result<bool, StoreErr
 /// Copies a blob to the current semispace unless it is there, so that it is not swept before a
 /// discussion names it.
 pub fn copy_to_current(env: &Env, project: u64, id: ObjectId, contents: &Bytes) -> Result<(), StoreError> {
-    let semispace = semispace::read_current(env)?;
+    let semispace = semispace_roles::read_current(env)?;
     if exists(env, semispace, project, id)? {
         return Ok(());
     }

@@ -7,7 +7,8 @@ use super::record::{
     AppliedRecord, DiscussionListRecord, DiscussionRecord, LocatorRecord, MergeRequestRecord, RefNamesRecord,
     RefRecord, ReflogRecord,
 };
-use super::semispace::{self, Semispace, SemispaceRoles};
+use super::semispace::Semispace;
+use super::semispace_roles::{self, SemispaceRoles};
 use crate::git::{self, Link, ObjectId};
 use kit::gc::{self, GRACE, GcReport, GcRequest};
 use kit::reachability::{BlobId, KeyLayout, LONGEST_RUN, Node, Roots, StepError, Tracer};
@@ -40,7 +41,7 @@ pub struct Repositories<'a> {
 
 impl<'a> Repositories<'a> {
     pub fn new(env: &'a Env) -> Result<Self, StoreError> {
-        Ok(Repositories { env, roles: semispace::read_roles(env)? })
+        Ok(Repositories { env, roles: semispace_roles::read(env)? })
     }
 
     fn is_sweep_due(&self, began: Timestamp) -> bool {
@@ -162,7 +163,7 @@ impl Roots for Repositories<'_> {
 
     fn collect(&self, env: &Env, request: &GcRequest) -> Result<GcReport, StepError> {
         if request.cursor.is_none() && !request.dry_run {
-            semispace::flip(env)?;
+            semispace_roles::flip(env)?;
         }
         let report = gc::step(env, self, request)?;
         if report.cursor.is_none()
@@ -170,7 +171,7 @@ impl Roots for Repositories<'_> {
             && let Some((roles, began)) = self.roles.zip(gc::began(request))
             && roles.is_sweep_due(began)
         {
-            semispace::record_sweep(env, &roles)?;
+            semispace_roles::record_sweep(env, &roles)?;
         }
         Ok(report)
     }

@@ -14,7 +14,7 @@ use crate::lines::{self, Replacement};
 use crate::merge_request::MergeRequest;
 use crate::store::applied::{self, AppliedCommit};
 use crate::store::refs::{self, RefValue};
-use crate::store::{discussions, merge_requests, objects, semispace};
+use crate::store::{discussions, merge_requests, objects, semispace_roles};
 use crate::suggestion::Suggestion;
 use directory::project::{self, Project};
 use directory::user;
@@ -129,7 +129,7 @@ impl<'a> SuggestionBatch<'a> {
         let Some(BranchHead { value: head, tree: Some(tree) }) = &branch.head else {
             return Err(refusal(InapplicableReason::BranchDeleted));
         };
-        let semispace = semispace::read_current(env)?;
+        let semispace = semispace_roles::read_current(env)?;
         let mut changed = BTreeMap::new();
         for (path, (blob, replacements)) in &edits {
             let before = files.read(self.source.id, *blob)?;

@@ -5,7 +5,7 @@ use crate::api::access;
 use crate::api::context::RequestContext;
 use crate::git::{ObjectId, ObjectKind};
 use crate::store::objects::{self as store, ObjectWriter};
-use crate::store::semispace;
+use crate::store::semispace_roles;
 use kit::{Error, Request, Response};
 use serde::Serialize;
 
@@ -24,7 +24,7 @@ struct ObjectImportReport {
 pub async fn objects(context: &RequestContext, project: &str, request: Request) -> Result<Response, Error> {
     let (env, project) = (&context.env, access::importable_project(context, project)?);
     let mut reader = CatFileReader::new(request.body);
-    let semispace = semispace::read_current(env)?;
+    let semispace = semispace_roles::read_current(env)?;
     let mut writer = ObjectWriter::new(env, semispace, project);
     let mut report = ObjectImportReport::default();
     while let Some(line) = reader.line().await? {
@@ -33,7 +33,7 @@ pub async fn objects(context: &RequestContext, project: &str, request: Request) 
             Error::bad_request(&format!("`{line}`: {why}"))
         };
         let (id, kind, size) = parse_header(&line).ok_or_else(|| bad("not a line `<id> <type> <size>`"))?;
-        semispace::check_import_age(env)?;
+        semispace_roles::check_import_age(env)?;
         let is_known = store::exists(env, semispace, project, id)?;
         if !is_known {
             writer.begin(id, kind, size)?;
