@@ -1,4 +1,4 @@
-//! What is stored under which key. Only the modules below know a key or a stored byte.
+//! Storage. Only the modules below know a key or a stored byte.
 
 pub mod applied;
 pub mod discussions;

@@ -57,7 +57,7 @@ pub fn is_recent(env: &Env, project: u64, id: ObjectId) -> Result<bool, StoreErr
         || roles.is_recent(env.now) && exists(env, roles.current.other(), project, id)?)
 }
 
-/// Copies a blob to the current semispace unless it is there, so that it is not swept before a
+/// Copies a blob to the current semispace unless that has it, so that the blob is not swept before a
 /// discussion names it.
 pub fn copy_to_current(env: &Env, project: u64, id: ObjectId, contents: &Bytes) -> Result<(), StoreError> {
     let semispace = semispace_roles::read_current(env)?;

@@ -1,4 +1,4 @@
-//! Garbage and damage.
+//! Garbage collection and checks.
 
 use super::*;
 use kit::Timestamp;
@@ -13,7 +13,7 @@ fn example() -> Repository {
 
 const HOUR: i64 = 60 * 60 * 1000;
 
-/// A forge whose time passes.
+/// A forge with a clock that tests move.
 struct TimedForge {
     forge: Forge,
     now: Cell<i64>,
@@ -27,7 +27,7 @@ impl TimedForge {
         TimedForge { forge, now: Cell::new(NOW.millis()) }
     }
 
-    fn pass(&self, millis: i64) {
+    fn advance(&self, millis: i64) {
         self.now.set(self.now.get() + millis);
     }
 
@@ -45,7 +45,7 @@ impl TimedForge {
         self.send(Method::POST, &format!("maintenance/suggestions/{task}"), "root", body.clone())
     }
 
-    /// A whole run: the sum of one of its numbers, and the problems.
+    /// Does a whole run. Returns the sum of one of its numbers, and the problems.
     #[track_caller]
     fn run(&self, task: &str, number: &str) -> (u64, Vec<String>) {
         let (mut body, mut sum, mut problems) = (json!({}), 0, Vec::new());
@@ -56,7 +56,7 @@ impl TimedForge {
             sum += answer[number].as_u64().unwrap();
             let found = answer["problems"].as_array().cloned().unwrap_or_default();
             problems.extend(found.iter().map(|found| format!("{}: {}", found["key"], found["problem"])));
-            self.pass(answer["wait_seconds"].as_i64().unwrap_or_default() * 1000);
+            self.advance(answer["wait_seconds"].as_i64().unwrap_or_default() * 1000);
             if answer["cursor"].is_null() {
                 return (sum, problems);
             }
@@ -73,11 +73,11 @@ impl TimedForge {
         assert_eq!(self.run("fsck", "failed"), (0, vec![]));
     }
 
-    /// Runs, and days, until both spaces were swept and no former head is kept any more.
+    /// Runs once a day until both semispaces were swept and no reflog entry is left.
     fn sweep_both(&self) -> u64 {
         (0..8)
             .map(|_| {
-                self.pass(25 * HOUR);
+                self.advance(25 * HOUR);
                 self.gc()
             })
             .sum()
@@ -105,12 +105,12 @@ impl TimedForge {
 }
 
 #[test]
-fn what_branches_and_comments_need_stays() {
+fn objects_of_refs_and_comments_stay() {
     let timed = TimedForge::new();
     let forge = &timed.forge;
-    let ids = forge.suggest(1, "a.txt", 2, &fence("", "zwei"));
+    let ids = forge.suggest(1, "a.txt", 2, &block("", "zwei"));
     assert_eq!(forge.apply(ids[0], "dev", Value::Null).status, 200);
-    let left = forge.suggest(1, "a.txt", 1, &fence("", "uno"));
+    let open = forge.suggest(1, "a.txt", 1, &block("", "uno"));
     let before = timed.objects();
     let commit = forge.head(PUBLIC, "topic");
     let seen = || {
@@ -121,25 +121,25 @@ fn what_branches_and_comments_need_stays() {
     assert_eq!(timed.sweep_both(), 0);
     assert_eq!((timed.objects(), seen() == shown), (before, true));
     timed.is_sound();
-    // A branch that was deleted leaves only what the comments show.
+    // After the branch is deleted, only the files that comments show are reachable.
     forge.delete_branch(PUBLIC, "topic");
-    assert_eq!(timed.sweep_both(), 3, "the commit, its folder, and where the branch stood");
+    assert_eq!(timed.sweep_both(), 3, "the commit, its tree and the reflog entry");
     assert!(!timed.has(&commit));
     timed.is_sound();
-    let suggestion = forge.get(&format!("suggestions/{}", left[0]), "dev").json();
+    let suggestion = forge.get(&format!("suggestions/{}", open[0]), "dev").json();
     assert_eq!(suggestion["from_content"], "one\n");
     forge.clone(PUBLIC);
 }
 
 #[test]
-fn commits_that_failed_go_after_a_day_whichever_space_they_are_in() {
-    for turns in 0..3 {
+fn objects_of_failed_commits_are_removed_after_a_day_from_either_semispace() {
+    for flips in 0..3 {
         let timed = TimedForge::new();
-        for _ in 0..turns {
+        for _ in 0..flips {
             timed.gc();
-            timed.pass(25 * HOUR);
+            timed.advance(25 * HOUR);
         }
-        let id = timed.forge.suggest(1, "a.txt", 2, &fence("", "zwei"))[0];
+        let id = timed.forge.suggest(1, "a.txt", 2, &block("", "zwei"))[0];
         let before = timed.objects();
         for operations in 10..60 {
             let env = timed.env_over(FailingStore::after(operations, timed.forge.store.clone()));
@@ -153,11 +153,11 @@ fn commits_that_failed_go_after_a_day_whichever_space_they_are_in() {
         let after = timed.objects();
         assert!(after > before + 3, "{before} {after}");
         timed.gc();
-        timed.pass(23 * HOUR);
+        timed.advance(23 * HOUR);
         timed.gc();
         assert_eq!(timed.objects(), after, "they are young");
         assert!(timed.sweep_both() > 0);
-        // Of all commits one is on the branch: three objects beside those that were there.
+        // One of the commits is on the branch, with three objects.
         assert!(timed.objects() <= before + 3, "{} of {after}", timed.objects());
         timed.is_sound();
         let clone = timed.forge.clone(PUBLIC);
@@ -166,8 +166,8 @@ fn commits_that_failed_go_after_a_day_whichever_space_they_are_in() {
 }
 
 #[test]
-fn an_import_whose_objects_were_there_already_is_whole_at_any_moment() {
-    // Objects are sent, wait, and a branch is put there, while runs go by; before, they were garbage.
+fn an_import_of_existing_unreachable_objects_stays_complete() {
+    // Objects that were garbage are sent again, and some time later a branch is created, while runs go on.
     for waiting in [0, 3, 11, 30] {
         for steps in 0..6 {
             let timed = TimedForge::new();
@@ -176,25 +176,25 @@ fn an_import_whose_objects_were_there_already_is_whole_at_any_moment() {
             more.commit("more");
             let tip = more.text(&["rev-parse", "HEAD"]);
             timed.objects_of(&more);
-            // In the middle of a run, or between two.
+            // The objects are sent in the middle of a run, or between two.
             let mut body = json!({});
             timed.gc();
-            timed.pass(25 * HOUR);
+            timed.advance(25 * HOUR);
             for _ in 0..steps {
                 let answer = timed.step("gc", &body).json();
-                timed.pass(answer["wait_seconds"].as_i64().unwrap_or_default() * 1000);
+                timed.advance(answer["wait_seconds"].as_i64().unwrap_or_default() * 1000);
                 body = json!({"cursor": answer["cursor"]});
             }
             timed.objects_of(&more);
             if !body["cursor"].is_null() {
                 let mut answer = timed.step("gc", &body).json();
                 while !answer["cursor"].is_null() {
-                    timed.pass(answer["wait_seconds"].as_i64().unwrap_or_default() * 1000);
+                    timed.advance(answer["wait_seconds"].as_i64().unwrap_or_default() * 1000);
                     answer = timed.step("gc", &json!({"cursor": answer["cursor"]})).json();
                 }
             }
             for _ in 0..waiting {
-                timed.pass(HOUR);
+                timed.advance(HOUR);
                 timed.gc();
             }
             let report = timed.refs(json!([{"name": "heads/more", "new": tip}]));
@@ -211,24 +211,24 @@ fn an_import_whose_objects_were_there_already_is_whole_at_any_moment() {
 }
 
 #[test]
-fn a_head_that_goes_from_one_branch_to_another_during_a_run_stays() {
+fn a_commit_that_moves_from_one_branch_to_another_during_a_run_stays() {
     let timed = TimedForge::new();
     timed.gc();
-    timed.pass(25 * HOUR);
+    timed.advance(25 * HOUR);
     let tip = timed.forge.head(PUBLIC, "topic");
-    // Roots are visited in one step, so another branch stands for those that are visited later.
+    // A step visits all these roots at once. Another branch simulates roots that are visited later.
     timed.refs(json!([{"name": "heads/a", "new": tip}]));
     timed.refs(json!([{"name": "heads/topic", "old": tip}]));
     timed.refs(json!([{"name": "heads/a", "old": tip}]));
     timed.gc();
-    assert!(timed.has(&tip), "where a branch stood a moment ago");
-    timed.pass(3 * HOUR);
-    assert_eq!(timed.refs(json!([{"name": "heads/b", "new": tip}]))["moved"], 1, "sent a moment before the turn");
+    assert!(timed.has(&tip), "a recent value of a branch");
+    timed.advance(3 * HOUR);
+    assert_eq!(timed.refs(json!([{"name": "heads/b", "new": tip}]))["moved"], 1, "sent shortly before the flip");
     timed.is_sound();
 }
 
 #[test]
-fn large_objects_go_with_their_chunks_and_stay_with_them() {
+fn chunks_stay_and_go_with_their_object() {
     let timed = TimedForge::new();
     let large = example();
     let noise: String = (0..400_000_u64).map(|n| format!("{:x}", n.wrapping_mul(0x9e37_79b9_7f4a_7c15))).collect();
@@ -254,12 +254,12 @@ fn large_objects_go_with_their_chunks_and_stay_with_them() {
 }
 
 #[test]
-fn every_damaged_object_and_record_is_told_and_then_nothing_is_removed() {
+fn all_damage_is_reported_and_prevents_garbage_collection() {
     let timed = TimedForge::new();
-    let id = timed.forge.suggest(1, "a.txt", 2, &fence("", "zwei"))[0];
+    let id = timed.forge.suggest(1, "a.txt", 2, &block("", "zwei"))[0];
     assert_eq!(timed.forge.apply(id, "dev", Value::Null).status, 200);
     let store = &timed.forge.store;
-    let mut told = 0;
+    let mut reported = 0;
     for key in store.keys().iter().filter(|key| key.starts_with("suggestions/") && !key.contains("counter/")) {
         if key.ends_with("/init") || key.contains("reflog") {
             continue;
@@ -268,11 +268,11 @@ fn every_damaged_object_and_record_is_told_and_then_nothing_is_removed() {
         store.set(key, &good[..good.len() / 2]).unwrap();
         assert!(timed.run("fsck", "failed").0 > 0, "{key} is cut");
         store.set(key, &good).unwrap();
-        told += 1;
+        reported += 1;
     }
-    assert!(told > 15);
+    assert!(reported > 15);
     timed.gc();
-    timed.pass(25 * HOUR);
+    timed.advance(25 * HOUR);
     let head = timed.forge.head(PUBLIC, "topic");
     store.delete(&format!("suggestions/v1/object/{PUBLIC}/{head}")).unwrap();
     store.delete(&format!("suggestions/v1/object2/{PUBLIC}/{head}")).unwrap();
@@ -284,14 +284,14 @@ fn every_damaged_object_and_record_is_told_and_then_nothing_is_removed() {
 }
 
 #[test]
-fn a_comment_that_was_never_listed_goes() {
+fn an_unlisted_comment_is_removed() {
     let timed = TimedForge::new();
     let head = timed.forge.head(PUBLIC, "topic");
     let before = timed.forge.store.keys().len();
     for operations in 10..40 {
         let env = timed.env_over(FailingStore::after(operations, timed.forge.store.clone()));
         let path = format!("projects/{PUBLIC}/merge_requests/1/discussions");
-        let body = comment(&head, "a.txt", 2, &fence("", "zwei")).to_string().into_bytes();
+        let body = comment(&head, "a.txt", 2, &block("", "zwei")).to_string().into_bytes();
         send(env, Method::POST, &path, "dev", "application/json", body);
     }
     let listed = || {
@@ -301,7 +301,7 @@ fn a_comment_that_was_never_listed_goes() {
     let shown = listed();
     let kinds = |kind: &str| timed.forge.store.keys().iter().filter(|key| key.contains(kind)).count();
     assert!(kinds("v1/discussion/") > shown.0, "{} comments of {}", kinds("v1/discussion/"), before);
-    timed.pass(GRACE + 1000);
+    timed.advance(GRACE + 1000);
     assert!(timed.gc() > 0);
     assert_eq!((kinds("v1/discussion/"), kinds("v1/suggestion/")), (shown.0, shown.0));
     assert_eq!(listed(), shown);
@@ -309,7 +309,7 @@ fn a_comment_that_was_never_listed_goes() {
 }
 
 #[test]
-fn tasks_are_for_administrators() {
+fn maintenance_is_for_administrators() {
     let forge = Forge::new();
     for task in ["gc", "fsck"] {
         let path = format!("maintenance/suggestions/{task}");
