@@ -4,6 +4,7 @@ use crate::catalog::load::{blob, manifest};
 use crate::store::catalog::{Intent, Key as RowKey, MemberRow, NamespaceRow, Part, ProjectRow, Root, Row};
 use crate::store::{self, Key};
 use kit::Env;
+use kit::maintenance::Maintain;
 use kit::reachability::{KeyLayout, Node, Roots, Tracer};
 use kit::root;
 use kit::store::StoreError;
@@ -13,6 +14,8 @@ const PREFIX: &str = "directory/v1/";
 
 /// The directory as [`kit::maintenance`] sees it.
 pub struct Directory<'a>(pub &'a Env);
+
+impl Maintain for Directory<'_> {}
 
 impl Roots for Directory<'_> {
     fn plan(&self) -> KeyLayout {

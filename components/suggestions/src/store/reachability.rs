@@ -11,6 +11,7 @@ use super::semispace::Semispace;
 use super::semispace_roles::{self, SemispaceRoles};
 use crate::git::{self, Link, ObjectId};
 use kit::gc::{self, GRACE, GcReport, GcRequest};
+use kit::maintenance::Maintain;
 use kit::reachability::{BlobId, KeyLayout, LONGEST_RUN, Node, Roots, StepError, Tracer};
 use kit::root;
 use kit::store::StoreError;
@@ -160,7 +161,9 @@ impl Roots for Repositories<'_> {
             _ => blob.is_older(began, GRACE),
         }
     }
+}
 
+impl Maintain for Repositories<'_> {
     fn collect(&self, env: &Env, request: &GcRequest) -> Result<GcReport, StepError> {
         if request.cursor.is_none() && !request.dry_run {
             semispace_roles::flip(env)?;
