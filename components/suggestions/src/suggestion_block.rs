@@ -1,29 +1,31 @@
-//! Suggestions in a comment's Markdown: fenced blocks labelled `suggestion:-<above>+<below>`.
+//! Suggestion blocks in a comment's Markdown: fenced code blocks with the info string
+//! `suggestion:-<above>+<below>`.
 
 use pulldown_cmark::{CodeBlockKind, Event, Parser, Tag, TagEnd};
 
-/// How many lines above, and how many below, a suggestion reaches at most.
-const MAX_REACH: u32 = 100;
+/// The most lines above the commented one, and the most below, that a suggestion replaces.
+const MAX_OFFSET: u32 = 100;
 
 /// A proposed replacement of the lines around the one that was commented on.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Fence {
-    /// Lines above the commented one that are replaced as well, at most 100.
+pub struct SuggestionBlock {
+    /// How many lines above the commented one are replaced as well, at most 100.
     pub above: u32,
+    /// As `above`.
     pub below: u32,
-    /// The replacement without the end of its last line; `None` deletes the lines.
+    /// The replacement without its last line ending; `None` deletes the lines.
     pub text: Option<String>,
 }
 
-/// The suggestions of a comment, in order. Blocks with other labels are skipped.
-pub fn parse(markdown: &str) -> Vec<Fence> {
+/// The suggestion blocks of a comment, in order. Other code blocks are skipped.
+pub fn parse(markdown: &str) -> Vec<SuggestionBlock> {
     let markdown = markdown.replace("\r\n", "\n");
-    let mut fences = Vec::new();
+    let mut blocks = Vec::new();
     let mut open: Option<((u32, u32), String)> = None;
     for event in Parser::new(&markdown) {
         match event {
             Event::Start(Tag::CodeBlock(CodeBlockKind::Fenced(info))) => {
-                open = reach(&info).map(|reach| (reach, String::new()));
+                open = parse_info(&info).map(|offsets| (offsets, String::new()));
             }
             Event::Text(text) => {
                 if let Some((_, content)) = &mut open {
@@ -34,55 +36,55 @@ pub fn parse(markdown: &str) -> Vec<Fence> {
                 if let Some(((above, below), content)) = open.take() {
                     let text = content.strip_suffix('\n').unwrap_or(&content);
                     let text = (!text.trim().is_empty()).then(|| text.to_owned());
-                    fences.push(Fence { above, below, text });
+                    blocks.push(SuggestionBlock { above, below, text });
                 }
             }
             _ => {}
         }
     }
-    fences
+    blocks
 }
 
-/// How far a block with this label reaches; `None` if it is no suggestion. What follows the colon
-/// and is not understood counts as nothing.
-fn reach(label: &str) -> Option<(u32, u32)> {
-    let word = label.split_whitespace().next()?;
+/// The lines above and below that an info string names; `None` if it is not one of a suggestion. Malformed
+/// offsets count as 0.
+fn parse_info(info: &str) -> Option<(u32, u32)> {
+    let word = info.split_whitespace().next()?;
     let Some(rest) = word.strip_prefix("suggestion:") else {
         return (word == "suggestion").then_some((0, 0));
     };
-    Some(offsets(rest).unwrap_or((0, 0)))
+    Some(parse_offsets(rest).unwrap_or((0, 0)))
 }
 
-/// `-<above>`, `+<below>`, or one after the other.
-fn offsets(text: &str) -> Option<(u32, u32)> {
+/// Parses `-<above>`, `+<below>`, or one after the other.
+fn parse_offsets(text: &str) -> Option<(u32, u32)> {
     let (above, below) = match text.split_once('+') {
         Some((above, below)) => (above, Some(below)),
         None => (text, None),
     };
     let above = match above {
         "" => 0,
-        above => number(above.strip_prefix('-')?)?,
+        above => parse_offset(above.strip_prefix('-')?)?,
     };
-    Some((above, below.map_or(Some(0), number)?))
+    Some((above, below.map_or(Some(0), parse_offset)?))
 }
 
-fn number(digits: &str) -> Option<u32> {
+fn parse_offset(digits: &str) -> Option<u32> {
     let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
-    // A number that does not fit is larger than any reach.
-    is_number.then(|| digits.parse().unwrap_or(MAX_REACH).min(MAX_REACH))
+    // A number that does not fit is larger than the bound.
+    is_number.then(|| digits.parse().unwrap_or(MAX_OFFSET).min(MAX_OFFSET))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn labels(label: &str) -> Option<(u32, u32)> {
-        parse(&format!("```{label}\nx\n```")).first().map(|fence| (fence.above, fence.below))
+    fn offsets(info: &str) -> Option<(u32, u32)> {
+        parse(&format!("```{info}\nx\n```")).first().map(|block| (block.above, block.below))
     }
 
     #[test]
-    fn labels_say_how_far_a_suggestion_reaches() {
-        for (label, expected) in [
+    fn info_strings_name_the_lines_above_and_below() {
+        for (info, expected) in [
             ("suggestion", (0, 0)),
             ("suggestion:-0+0", (0, 0)),
             ("suggestion:-3", (3, 0)),
@@ -99,19 +101,19 @@ mod tests {
             ("suggestion:-1+1+1", (0, 0)),
             (" suggestion:-1+1 and more", (1, 1)),
         ] {
-            assert_eq!(labels(label), Some(expected), "{label}");
+            assert_eq!(offsets(info), Some(expected), "{info}");
         }
         for other in ["", "rust", "suggestions", "Suggestion", "xsuggestion", "rust suggestion"] {
-            assert_eq!(labels(other), None, "{other}");
+            assert_eq!(offsets(other), None, "{other}");
         }
     }
 
     fn texts(markdown: &str) -> Vec<Option<String>> {
-        parse(markdown).into_iter().map(|fence| fence.text).collect()
+        parse(markdown).into_iter().map(|block| block.text).collect()
     }
 
     #[test]
-    fn the_text_is_the_blocks_without_its_last_line_end() {
+    fn the_text_is_the_blocks_without_its_last_line_ending() {
         let some = |text: &str| vec![Some(text.to_owned())];
         assert_eq!(texts("```suggestion\na\n```"), some("a"));
         assert_eq!(texts("```suggestion\n  a\n\n  b\n\n```"), some("  a\n\n  b\n"));
@@ -125,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_in_the_block_deletes_the_lines() {
+    fn a_blank_block_deletes_the_lines() {
         for empty in ["```suggestion\n```", "```suggestion\n\n```", "```suggestion\n  \t\n \n```"] {
             assert_eq!(texts(empty), [None], "{empty:?}");
         }

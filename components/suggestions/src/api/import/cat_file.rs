@@ -1,24 +1,25 @@
-//! A body as lines and counted bytes.
+//! Bodies in the format of `git cat-file --batch`: lines, and contents of a known size.
 
 use bytes::{Buf, Bytes, BytesMut};
 use kit::{Body, Error};
 
-/// The longest line, in bytes: an object's id, type and size are less than half of it.
+/// The longest line, in bytes: more than twice that of an id, a type and a size.
 const MAX_LINE: usize = 200;
 
-pub struct Stream {
+/// Reads a body as it streams in.
+pub struct CatFileReader {
     body: Body,
-    /// What has arrived and was not taken.
+    /// The part of the last chunk that was not returned yet.
     chunk: Bytes,
 }
 
-impl Stream {
+impl CatFileReader {
     pub fn new(body: Body) -> Self {
-        Stream { body, chunk: Bytes::new() }
+        CatFileReader { body, chunk: Bytes::new() }
     }
 
-    /// Waits for more; false at the end.
-    async fn more(&mut self) -> Result<bool, Error> {
+    /// Reads the next chunk; false at the end of the body.
+    async fn read_chunk(&mut self) -> Result<bool, Error> {
         match self.body.next().await {
             Some(chunk) => self.chunk = chunk?,
             None => return Ok(false),
@@ -26,12 +27,12 @@ impl Stream {
         Ok(true)
     }
 
-    /// The next line without its end; none at the end of the body.
+    /// The next line without its line feed; `None` at the end of the body.
     pub async fn line(&mut self) -> Result<Option<Bytes>, Error> {
         let mut line = BytesMut::new();
         loop {
-            if self.chunk.is_empty() && !self.more().await? {
-                return if line.is_empty() { Ok(None) } else { Err(cut()) };
+            if self.chunk.is_empty() && !self.read_chunk().await? {
+                return if line.is_empty() { Ok(None) } else { Err(truncated()) };
             }
             let end = self.chunk.iter().take(MAX_LINE).position(|byte| *byte == b'\n');
             let length = end.unwrap_or(self.chunk.len());
@@ -48,17 +49,17 @@ impl Stream {
         }
     }
 
-    /// At least 1 byte and at most `limit`.
+    /// The next bytes: at least 1 and at most `limit`.
     pub async fn part(&mut self, limit: u64) -> Result<Bytes, Error> {
-        if self.chunk.is_empty() && !self.more().await? {
-            return Err(cut());
+        if self.chunk.is_empty() && !self.read_chunk().await? {
+            return Err(truncated());
         }
         let length = usize::try_from(limit).map_or(self.chunk.len(), |limit| limit.min(self.chunk.len()));
         Ok(self.chunk.split_to(length))
     }
 
-    /// The end of a line, and nothing before it.
-    pub async fn newline(&mut self) -> Result<(), Error> {
+    /// Consumes the line feed after an object's contents.
+    pub async fn line_feed(&mut self) -> Result<(), Error> {
         match self.part(1).await?.as_ref() {
             b"\n" => Ok(()),
             _ => Err(Error::bad_request("an object is longer than it was said to be")),
@@ -66,6 +67,6 @@ impl Stream {
     }
 }
 
-fn cut() -> Error {
+fn truncated() -> Error {
     Error::bad_request("the body ends within an object")
 }

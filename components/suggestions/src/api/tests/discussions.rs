@@ -1,6 +1,6 @@
 //! Commenting, and reading comments.
 
-use super::{Forge, PUBLIC, Repository, comment, fence};
+use super::{Forge, PUBLIC, Repository, block, comment};
 use http::Method;
 use serde_json::{Value, json};
 
@@ -15,7 +15,7 @@ fn forge() -> Forge {
 fn a_comment_is_answered_with_its_suggestions() {
     let forge = forge();
     let head = forge.head(PUBLIC, "topic");
-    let body = fence(":-5+1", "x") + "```rust\nno\n```\n" + &fence("", " ");
+    let body = block(":-5+1", "x") + "```rust\nno\n```\n" + &block("", " ");
     let answer = forge.comment(1, "otto", comment(&head, "a.txt", 2, &body));
     assert_eq!(answer.status, 201, "{}", answer.text());
     let mut made = answer.json();
@@ -41,7 +41,7 @@ fn a_comment_is_answered_with_its_suggestions() {
     );
     assert_eq!((&note["type"], &note["body"], &note["noteable_iid"]), (&json!("DiffNote"), &json!(body), &json!(1)));
     assert_eq!(note["created_at"], "2026-09-21T14:13:20.000Z");
-    // The list and the thread alone say the same.
+    // The list and the single discussion show the same.
     let id = made["id"].as_str().unwrap().to_owned();
     assert_eq!(id.len(), 40);
     let list = format!("projects/{PUBLIC}/merge_requests/1/discussions");
@@ -53,7 +53,7 @@ fn a_comment_is_answered_with_its_suggestions() {
 }
 
 #[test]
-fn a_form_says_the_same() {
+fn a_comment_as_a_form() {
     let forge = forge();
     let head = forge.head(PUBLIC, "topic");
     let form = format!(
@@ -67,11 +67,11 @@ fn a_form_says_the_same() {
 }
 
 #[test]
-fn a_form_of_several_parts_says_the_same() {
+fn a_comment_as_a_multipart_form() {
     let forge = forge();
     let head = forge.head(PUBLIC, "topic");
     let fields = [
-        ("body", fence("", "x")),
+        ("body", block("", "x")),
         ("position[position_type]", "text".into()),
         ("position[base_sha]", head.clone()),
         ("position[start_sha]", head.clone()),
@@ -92,7 +92,7 @@ fn a_form_of_several_parts_says_the_same() {
 }
 
 #[test]
-fn what_is_wrong_with_the_parameters_is_said_together() {
+fn all_errors_in_the_parameters_are_reported_together() {
     let forge = forge();
     let post = |body: Value| forge.comment(1, "rep", body).refusal();
     assert_eq!(forge.comment(1, "", json!({})).status, 401);
@@ -113,10 +113,10 @@ fn what_is_wrong_with_the_parameters_is_said_together() {
 }
 
 #[test]
-fn a_place_that_is_not_there_is_refused() {
+fn a_position_outside_the_repository_is_refused() {
     let forge = forge();
     let head = forge.head(PUBLIC, "topic");
-    let nowhere =
+    let not_found =
         (400, "400 Bad request - Note {:line_code=>[\"can't be blank\", \"must be a valid line code\"]}".to_owned());
     for (head, path, line) in [
         (head.as_str(), "a.txt", 4),
@@ -129,8 +129,8 @@ fn a_place_that_is_not_there_is_refused() {
         ("0000000000000000000000000000000000000000", "a.txt", 1),
         ("topic", "a.txt", 1),
     ] {
-        let answer = forge.comment(1, "rep", comment(head, path, line, &fence("", "x")));
-        assert_eq!(answer.refusal(), nowhere, "{path}:{line}");
+        let answer = forge.comment(1, "rep", comment(head, path, line, &block("", "x")));
+        assert_eq!(answer.refusal(), not_found, "{path}:{line}");
     }
     let list = format!("projects/{PUBLIC}/merge_requests/1/discussions");
     assert_eq!(forge.get(&list, "").json(), json!([]));
@@ -140,12 +140,12 @@ fn a_place_that_is_not_there_is_refused() {
 fn only_a_line_of_the_new_text_makes_suggestions() {
     let forge = forge();
     let head = forge.head(PUBLIC, "topic");
-    let mut removed = comment(&head, "a.txt", 1, &fence("", "x"));
+    let mut removed = comment(&head, "a.txt", 1, &block("", "x"));
     removed["position"]["new_line"] = Value::Null;
     removed["position"]["old_line"] = json!(1);
-    let mut image = comment(&head, "a.txt", 1, &fence("", "x"));
+    let mut image = comment(&head, "a.txt", 1, &block("", "x"));
     image["position"]["position_type"] = json!("image");
-    let general = json!({"body": fence("", "x")});
+    let general = json!({"body": block("", "x")});
     for body in [removed, image, general] {
         let answer = forge.comment(1, "rep", body.clone());
         assert_eq!((answer.status, &answer.json()["notes"][0]["suggestions"]), (201, &json!([])), "{body}");

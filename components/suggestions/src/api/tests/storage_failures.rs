@@ -1,6 +1,6 @@
-//! What holds when storage fails, lies, or lacks something.
+//! Storage that fails, reports a lost swap that took place, or has lost or damaged data.
 
-use super::{Answer, Forge, PUBLIC, Repository, fence, send};
+use super::{Answer, Forge, PUBLIC, Repository, block, send};
 use http::Method;
 use kit::store::Store;
 use kit::testing::{FailingStore, LostReplyStore, MemoryStore};
@@ -10,7 +10,7 @@ fn forge() -> (Forge, Vec<u64>) {
     let forge = Forge::new();
     forge.import(PUBLIC, &Repository::with(&[("a.txt", b"one\ntwo\n"), ("d/b.txt", b"b\n")]));
     forge.merge_request(1, Value::Null);
-    let ids = [forge.suggest(1, "a.txt", 1, &fence("", "1")), forge.suggest(1, "d/b.txt", 1, &fence("", "B"))].concat();
+    let ids = [forge.suggest(1, "a.txt", 1, &block("", "1")), forge.suggest(1, "d/b.txt", 1, &block("", "B"))].concat();
     (forge, ids)
 }
 
@@ -46,7 +46,7 @@ fn a_failure_at_any_point_leaves_all_or_nothing_and_a_repetition_completes() {
             assert_eq!(flags, [(true, false); 2], "after {operations} operations");
             assert_eq!(apply(&after, after.store.clone(), &ids).status, 200);
         } else {
-            // The swap took place: both are applied, and can never be applied again.
+            // The swap took place: both are applied, and cannot be applied again.
             assert_eq!(flags, [(false, true); 2], "after {operations} operations");
             assert_eq!(clone.text(&["show", "topic:a.txt"]), "1\ntwo");
             assert_eq!(clone.text(&["show", "topic:d/b.txt"]), "B");
@@ -60,9 +60,9 @@ fn a_failure_at_any_point_leaves_all_or_nothing_and_a_repetition_completes() {
 }
 
 #[test]
-fn what_a_dead_request_applied_is_recorded_by_the_next_one() {
+fn suggestions_that_a_dead_request_applied_are_recorded_by_the_next_one() {
     let (forge, ids) = forge();
-    // Dies between the swap and the records: everything but those was written.
+    // The request dies between the swap and the records of the applied suggestions.
     let mut operations = 0;
     let store = loop {
         let store = forge.store.snapshot();
@@ -77,7 +77,7 @@ fn what_a_dead_request_applied_is_recorded_by_the_next_one() {
     assert!(!store.keys().iter().any(|key| key.starts_with("suggestions/v1/applied/")));
     let forge = copy(&forge, store);
     assert_eq!(forge.flags(ids[0]), (false, true));
-    let next = forge.suggest(1, "a.txt", 2, &fence("", "2"))[0];
+    let next = forge.suggest(1, "a.txt", 2, &block("", "2"))[0];
     assert_eq!(forge.apply(next, "dev", Value::Null).status, 200);
     let applied = ids.iter().filter(|id| forge.store.keys().contains(&format!("suggestions/v1/applied/{id}")));
     assert_eq!(applied.count(), 2);
@@ -85,12 +85,12 @@ fn what_a_dead_request_applied_is_recorded_by_the_next_one() {
 }
 
 #[test]
-fn a_swap_that_lies_applies_once() {
+fn a_swap_that_is_reported_as_lost_applies_once() {
     let (forge, ids) = forge();
     for _ in 0..2 {
         let store = forge.store.snapshot();
-        let lying = LostReplyStore::over(store.clone());
-        assert_eq!(apply(&forge, lying, &ids).status, 200);
+        let lost_reply = LostReplyStore::over(store.clone());
+        assert_eq!(apply(&forge, lost_reply, &ids).status, 200);
         let after = copy(&forge, store);
         assert_eq!(after.clone(PUBLIC).text(&["rev-list", "--count", "main..topic"]), "1");
     }
@@ -112,7 +112,7 @@ fn a_missing_object_is_an_internal_error_and_nothing_is_applied() {
 }
 
 #[test]
-fn damaged_objects_are_told() {
+fn damaged_objects_are_an_internal_error() {
     let (forge, ids) = forge();
     let clone = forge.clone(PUBLIC);
     let id = clone.text(&["rev-parse", "topic:a.txt"]);
