@@ -1,6 +1,6 @@
 //! Feature flags: for whom each is switched on.
 
-use crate::rejection::{Rejection, SaveError};
+use crate::save_error::{Rejection, SaveError};
 use crate::store::{self, Key};
 use kit::Env;
 use kit::store::StoreError;

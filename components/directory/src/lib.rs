@@ -45,7 +45,8 @@ pub mod namespace;
 pub mod path;
 pub mod project;
 pub mod protection;
-mod rejection;
+mod reachability;
+mod save_error;
 pub mod seal;
 pub mod setting;
 mod store;
@@ -54,5 +55,5 @@ mod testing;
 pub mod token;
 pub mod user;
 
-pub use rejection::{Rejection, SaveError};
-pub use store::reachability::Directory;
+pub use reachability::Directory;
+pub use save_error::{Rejection, SaveError};

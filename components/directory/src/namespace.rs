@@ -3,7 +3,7 @@
 
 use crate::member::Share;
 use crate::path::{self, Identifier};
-use crate::rejection::{Rejection, SaveError};
+use crate::save_error::{Rejection, SaveError};
 use crate::store::{self, Key};
 use kit::store::StoreError;
 use kit::{Env, Timestamp};

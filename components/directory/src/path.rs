@@ -7,7 +7,7 @@
 
 use crate::namespace::{self, Namespace};
 use crate::project::{self, Lookup};
-use crate::rejection::{Rejection, SaveError};
+use crate::save_error::{Rejection, SaveError};
 use crate::store::{self, Key};
 use kit::Env;
 use kit::store::StoreError;

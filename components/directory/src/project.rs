@@ -4,7 +4,7 @@ use crate::access::Role;
 use crate::member::Share;
 use crate::namespace::{self, Namespace, Visibility};
 use crate::path::{self, Identifier, PathOwner};
-use crate::rejection::{Rejection, SaveError};
+use crate::save_error::{Rejection, SaveError};
 use crate::seal;
 use crate::store::{self, Key};
 use kit::Env;

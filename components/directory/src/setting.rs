@@ -1,6 +1,6 @@
 //! The settings of the whole service.
 
-use crate::rejection::{Rejection, SaveError};
+use crate::save_error::{Rejection, SaveError};
 use crate::seal;
 use crate::store::{self, Key};
 use kit::Env;

@@ -1,15 +1,12 @@
 //! Keys and stored bytes; nothing else knows them. The table of keys is in the crate's
 //! documentation.
 
-pub(crate) mod catalog;
-pub(crate) mod columns;
-pub(crate) mod reachability;
 mod record;
 
 pub(crate) use record::{Access, Entry, Features, Namespace, Project, Share, Token, User};
 
 use crate::path::{self, PathOwner};
-use crate::rejection::{Rejection, SaveError};
+use crate::save_error::{Rejection, SaveError};
 use crate::token::Fingerprint;
 use kit::Env;
 use kit::root::{self, Decision};

@@ -2,7 +2,7 @@
 
 use crate::namespace::{Details, Namespace};
 use crate::path::{self, Identifier};
-use crate::rejection::SaveError;
+use crate::save_error::SaveError;
 use crate::store::{self, Key};
 use kit::Env;
 use kit::store::StoreError;

@@ -1,7 +1,7 @@
 //! What one caller may do in every namespace and project at once, by the same rules as
 //! [`crate::access`].
 
-use super::{Catalog, Namespace, Project};
+use super::snapshot::{Catalog, Namespace, Project};
 use crate::access::{self, Role};
 use crate::caller::{Caller, Session};
 use crate::member::{Memberships, Source, is_current};

@@ -10,10 +10,8 @@
 
 use super::load::{blob, manifest};
 use super::row;
+use super::table::{Intent, Key as RowKey, Manifest, MemberRow, NamespaceRow, Part, ProjectRow, Retired, Root, Row};
 use crate::member::{self, Source};
-use crate::store::catalog::{
-    Intent, Key as RowKey, Manifest, MemberRow, NamespaceRow, Part, ProjectRow, Retired, Root, Row,
-};
 use crate::store::{self, Key};
 use crate::user;
 use kit::gc;

@@ -1,8 +1,9 @@
 //! The catalog as an instance keeps it: tables put together out of parts, of which only those that
 //! it does not have yet are read.
 
-use super::{Catalog, tree::Tree};
-use crate::store::catalog::{Manifest, Namespaces, Part, Projects, Root, Table};
+use super::snapshot::Catalog;
+use super::table::{Manifest, Namespaces, Part, Projects, Root, Table};
+use super::tree::Tree;
 use crate::store::{self, Key};
 use kit::Env;
 use kit::store::StoreError;

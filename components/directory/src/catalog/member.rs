@@ -1,11 +1,12 @@
 //! Direct members of groups and projects, which the record of each user has by user, by group and
 //! project.
 
-use super::{Catalog, load, row};
+use super::snapshot::Catalog;
+use super::table::{Members, Part};
+use super::{load, row};
 use crate::access::Role;
 use crate::member::Source;
 use crate::store::Key;
-use crate::store::catalog::{Members, Part};
 use kit::store::StoreError;
 use kit::{Env, Timestamp};
 

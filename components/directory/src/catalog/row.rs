@@ -1,10 +1,10 @@
 //! Records as rows of the catalog, and words as the numbers that stand for them there. A number
 //! that this build does not know means the least that it could allow.
 
+use super::table::{ACTIVE, ADMIN, BOT, EXTERNAL, Key, MemberRow, NamespaceRow, ProjectRow};
 use crate::member::{self, Membership, Source};
 use crate::namespace::Visibility;
 use crate::project::FeatureAccess;
-use crate::store::catalog::{ACTIVE, ADMIN, BOT, EXTERNAL, Key, MemberRow, NamespaceRow, ProjectRow};
 use crate::store::{self, Share};
 use crate::user::{State, User};
 

@@ -1,7 +1,7 @@
 //! Who is below whom. Namespaces are numbered from parent to child (a subtree is a range of these
 //! positions), and projects are put in the order of their namespaces (so its projects are one, too).
 
-use crate::store::catalog::{Namespaces, Projects, partition};
+use super::table::{Namespaces, Projects, partition};
 use std::ops::Range;
 
 /// No row.

@@ -2,13 +2,13 @@
 //! and writes the same bytes for the same rows.
 
 use crate::access::Role;
+use crate::catalog::table::{ACTIVE, BOT, EXTERNAL, MemberRow, NamespaceRow, ProjectRow, Row};
+use crate::catalog::table::{Intent, Manifest, Root};
 use crate::catalog::{self, Catalog};
 use crate::member::Source;
 use crate::namespace::{Details, Visibility};
 use crate::project::FeatureAccess;
 use crate::store::Key;
-use crate::store::catalog::{ACTIVE, BOT, EXTERNAL, MemberRow, NamespaceRow, ProjectRow, Row};
-use crate::store::catalog::{Intent, Manifest, Root};
 use kit::store::Store;
 use kit::testing::{MemoryStore, env};
 use kit::{Env, Timestamp};

@@ -18,31 +18,22 @@
 //!
 //! Everything here is about what is there: what is below a deleted namespace is not.
 
-pub mod access_snapshot;
-pub mod intent_log;
-pub(crate) mod load;
-pub mod member;
-mod row;
-mod tree;
-
-pub use load::read;
-
+use super::columns::Texts;
+use super::table::{self as stored, Manifest};
+use super::{row, tree::Tree};
 use crate::member::Share;
 use crate::namespace::{Details, Visibility};
 use crate::project::FeatureAccess;
-use crate::store::catalog::{self as stored, Manifest};
-pub use crate::store::columns::Texts;
 use std::rc::Rc;
-use tree::Tree;
 
 /// A snapshot. Cheap to clone.
 #[derive(Clone)]
 pub struct Catalog {
-    revision: Rc<str>,
-    manifest: Rc<Manifest>,
-    namespaces: Rc<stored::Namespaces>,
-    projects: Rc<stored::Projects>,
-    tree: Rc<Tree>,
+    pub(super) revision: Rc<str>,
+    pub(super) manifest: Rc<Manifest>,
+    pub(super) namespaces: Rc<stored::Namespaces>,
+    pub(super) projects: Rc<stored::Projects>,
+    pub(super) tree: Rc<Tree>,
 }
 
 impl Catalog {
@@ -140,8 +131,8 @@ pub struct Columns<'a> {
 /// A group or a personal namespace.
 #[derive(Clone, Copy)]
 pub struct Namespace<'a> {
-    catalog: &'a Catalog,
-    at: u32,
+    pub(super) catalog: &'a Catalog,
+    pub(super) at: u32,
 }
 
 impl<'a> Namespace<'a> {
@@ -249,8 +240,8 @@ impl<'a> Namespace<'a> {
 
 #[derive(Clone, Copy)]
 pub struct Project<'a> {
-    catalog: &'a Catalog,
-    at: u32,
+    pub(super) catalog: &'a Catalog,
+    pub(super) at: u32,
 }
 
 impl<'a> Project<'a> {
@@ -303,6 +294,3 @@ impl<'a> Project<'a> {
 fn at<T: Copy + Default>(column: &[T], row: u32) -> T {
     column.get(row as usize).copied().unwrap_or_default()
 }
-
-#[cfg(test)]
-mod tests;

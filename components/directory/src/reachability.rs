@@ -1,7 +1,7 @@
 //! What the catalog reaches, for removing garbage, and checks of every record.
 
 use crate::catalog::load::{blob, manifest};
-use crate::store::catalog::{Intent, Key as RowKey, MemberRow, NamespaceRow, Part, ProjectRow, Root, Row};
+use crate::catalog::table::{Intent, Key as RowKey, MemberRow, NamespaceRow, Part, ProjectRow, Root, Row};
 use crate::store::{self, Key};
 use kit::Env;
 use kit::reachability::{KeyLayout, Node, Roots, Tracer};

@@ -1,7 +1,7 @@
 //! The stored form of the catalog: tables of rows in the order of their keys, cut into blobs.
 
 use super::columns::{Columns, Numbers, Texts, Writer};
-use super::record::Share;
+use crate::store::Share;
 use kit::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
