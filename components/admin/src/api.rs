@@ -3,10 +3,10 @@
 use crate::features::{self, Target};
 use crate::route::{self, Route};
 use crate::{import, input, settings, tokens};
-use directory::Directory;
+use directory::DirectoryRoots;
 use directory::caller::{self, AcceptedTokens, BOOTSTRAP_ADMIN_TOKEN, Caller};
 use directory::feature::Actor;
-use directory::project::Lookup;
+use directory::project::ProjectLookup;
 use directory::token::Fingerprint;
 use directory::{SaveError, feature, namespace, project, seal, setting, token, user};
 use http::StatusCode;
@@ -49,7 +49,7 @@ async fn answer(env: &Env, request: Request) -> Result<Response, Error> {
             Ok(Response::no_content())
         }
         Route::CreateToken => create_token(env, &caller, request).await,
-        Route::Maintain(task) => maintenance::answer(env, request, caller.is_admin(), task, &Directory(env)).await,
+        Route::Maintain(task) => maintenance::answer(env, request, caller.is_admin(), task, &DirectoryRoots(env)).await,
     }
 }
 
@@ -59,7 +59,7 @@ fn require_admin(caller: &Caller) -> Result<(), Error> {
 
 fn unsaved(unsaved: SaveError) -> Error {
     match unsaved {
-        SaveError::Rejected(why) => Error::bad_request(&why.to_string()),
+        SaveError::Invalid(why) => Error::bad_request(&why.to_string()),
         SaveError::Store(fault) => fault.into(),
     }
 }
@@ -92,8 +92,8 @@ fn actor(env: &Env, target: &Target) -> Result<Actor, Error> {
         Target::User(name) => (name, user::by_username(env, name)?.map(|user| Actor::User(user.id))),
         Target::Group(path) => (path, namespace::find_group(env, path)?.map(|group| Actor::Group(group.id))),
         Target::Project(path) => match project::find(env, path)? {
-            Lookup::Found(project) => (path, Some(Actor::Project(project.id))),
-            Lookup::Moved(_) | Lookup::Missing => (path, None),
+            ProjectLookup::Found(project) => (path, Some(Actor::Project(project.id))),
+            ProjectLookup::Moved(_) | ProjectLookup::Missing => (path, None),
         },
     };
     found.ok_or_else(|| Error::bad_request(&format!("{name} is not found!")))

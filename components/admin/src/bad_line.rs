@@ -1,7 +1,7 @@
 //! Why a line of an import is not applied.
 
 use crate::record::KINDS;
-use directory::{Rejection, SaveError};
+use directory::{InvalidRecord, SaveError};
 use kit::ndjson::LineTooLong;
 use kit::store::StoreError;
 use serde_json::Value;
@@ -23,7 +23,7 @@ pub enum BadLine {
     Settings(kit::Error),
     NoNamespace(String),
     NoUser(String),
-    Rejected(Rejection),
+    Rejected(InvalidRecord),
 }
 
 impl fmt::Display for BadLine {
@@ -81,7 +81,7 @@ impl From<StoreError> for Unapplied {
 impl From<SaveError> for Unapplied {
     fn from(unsaved: SaveError) -> Self {
         match unsaved {
-            SaveError::Rejected(why) => Unapplied::Bad(BadLine::Rejected(why)),
+            SaveError::Invalid(why) => Unapplied::Bad(BadLine::Rejected(why)),
             SaveError::Store(fault) => Unapplied::Store(fault),
         }
     }

@@ -1,6 +1,6 @@
 //! Feature flags as clients set and see them.
 
-use directory::feature::{Actor, Gates};
+use directory::feature::{Actor, FeatureGates};
 use kit::Error;
 use kit::params::{Params, Validation};
 use serde_json::{Map, Value, json};
@@ -84,7 +84,7 @@ fn setting(text: &str, of_actors: bool) -> Option<Setting> {
 }
 
 /// Applies a change whose targets were found.
-pub fn apply(gates: &mut Gates, value: Setting, actors: &[Actor], groups: &[String]) {
+pub fn apply(gates: &mut FeatureGates, value: Setting, actors: &[Actor], groups: &[String]) {
     let everybody = actors.is_empty() && groups.is_empty();
     match value {
         Setting::On if everybody => gates.boolean = true,
@@ -93,7 +93,7 @@ pub fn apply(gates: &mut Gates, value: Setting, actors: &[Actor], groups: &[Stri
             gates.groups.extend(groups.iter().cloned());
         }
         // Switching off for everybody closes every gate.
-        Setting::Off if everybody => *gates = Gates::default(),
+        Setting::Off if everybody => *gates = FeatureGates::default(),
         Setting::Off => {
             gates.actors.retain(|kept| !actors.iter().any(|actor| actor.to_string() == *kept));
             gates.groups.retain(|kept| !groups.contains(kept));
@@ -104,13 +104,13 @@ pub fn apply(gates: &mut Gates, value: Setting, actors: &[Actor], groups: &[Stri
 }
 
 /// A feature as it is shown.
-pub fn shown(name: &str, gates: &Gates) -> Value {
-    json!({"name": name, "state": gates.state().as_str(), "gates": gates.shown(), "definition": null})
+pub fn shown(name: &str, gates: &FeatureGates) -> Value {
+    json!({"name": name, "state": gates.state().as_str(), "gates": gates.to_json(), "definition": null})
 }
 
 /// The gates that such a list of gates describes.
-pub fn gates(list: &[Value]) -> Option<Gates> {
-    let mut gates = Gates::default();
+pub fn gates(list: &[Value]) -> Option<FeatureGates> {
+    let mut gates = FeatureGates::default();
     for gate in list {
         let value = gate.get("value")?;
         let percentage = || value.as_u64().and_then(|n| u8::try_from(n).ok()).filter(|n| *n <= 100);
@@ -166,7 +166,7 @@ mod tests {
 
     #[test]
     fn changes_are_shown_and_what_is_shown_can_be_imported() {
-        let mut gates = Gates::default();
+        let mut gates = FeatureGates::default();
         let staff = ["staff".to_owned()];
         apply(&mut gates, Setting::On, &[Actor::User(1), Actor::Project(2)], &staff);
         apply(&mut gates, Setting::Off, &[Actor::Project(2)], &[]);

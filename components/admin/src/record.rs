@@ -12,11 +12,11 @@ use crate::bad_line::{BadLine, Unapplied};
 use crate::{features, settings};
 use directory::access::Role;
 use directory::catalog::intent_log::Changes;
-use directory::feature::Gates;
+use directory::feature::FeatureGates;
 use directory::member::Share;
 use directory::namespace::{Details, NewGroup, Visibility};
-use directory::project::{Analytics, FeatureAccess, JobTokens, NewProject};
-use directory::user::{NewUser, State};
+use directory::project::{Analytics, FeatureAccess, NewProject};
+use directory::user::{NewUser, UserState};
 use directory::{feature, namespace, project, setting, user};
 use kit::{Env, Timestamp};
 use serde::Deserialize;
@@ -143,7 +143,7 @@ pub struct User {
     commit_email: Option<String>,
     email: Option<String>,
     #[serde(default, deserialize_with = "word::state")]
-    state: Option<State>,
+    state: Option<UserState>,
     #[serde(default, alias = "admin")]
     is_admin: bool,
     #[serde(default)]
@@ -160,7 +160,7 @@ impl User {
             name: self.name.unwrap_or_else(|| self.username.clone()),
             username: self.username,
             commit_email: self.commit_email.or(self.email).filter(|email| !email.is_empty()),
-            state: self.state.unwrap_or(State::Active),
+            state: self.state.unwrap_or(UserState::Active),
             is_admin: self.is_admin,
             external: self.external,
             bot: self.bot,
@@ -311,7 +311,7 @@ impl Project {
             default_branch: self.default_branch,
             creator_id: self.creator_id,
             shares: self.shared_with_groups.into_iter().map(Share::from).collect(),
-            job_tokens: JobTokens {
+            job_tokens: project::JobTokenScope {
                 restricted: self.job_token_scope.inbound_enabled,
                 projects: self.job_token_scope.projects,
                 groups: self.job_token_scope.groups,
@@ -385,7 +385,7 @@ impl Feature {
         }
         let gates = match (&self.gates, self.value) {
             (Some(list), _) => features::gates(list).ok_or(BadLine::Fields("gates has a gate that is not known"))?,
-            (None, Some(boolean)) => Gates { boolean, ..Gates::default() },
+            (None, Some(boolean)) => FeatureGates { boolean, ..FeatureGates::default() },
             (None, None) => return Err(BadLine::Fields("gates or value is missing").into()),
         };
         feature::save(env, &self.name, |current| *current = gates.clone())?;

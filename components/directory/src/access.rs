@@ -1,51 +1,15 @@
 //! What a caller may do: roles, direct and inherited, and who may see what.
 
+pub use crate::model::role::Role;
+
 use crate::caller::{Caller, Session};
-use crate::member::{self, Memberships, Share, Source};
-use crate::namespace::{self, Kind, Namespace, Visibility};
+use crate::member::{Memberships, Share, Source, is_current};
+use crate::namespace::{self, MAX_DEPTH, Namespace, NamespaceKind, Visibility};
 use crate::project::{self, Project};
-use crate::store::{self, Key};
-use crate::user::State;
+use crate::user::UserState;
 use kit::store::StoreError;
 use kit::{Env, Timestamp};
 use std::collections::BTreeMap;
-
-/// A role in a group or project, ordered by what it allows. The numbers are those of the
-/// reference service's `access_level`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Role {
-    None = 0,
-    /// Counts as a member, but sees nothing that outsiders do not.
-    MinimalAccess = 5,
-    Guest = 10,
-    Planner = 15,
-    Reporter = 20,
-    Developer = 30,
-    Maintainer = 40,
-    Owner = 50,
-}
-
-impl Role {
-    const ALL: [Role; 8] = [
-        Role::None,
-        Role::MinimalAccess,
-        Role::Guest,
-        Role::Planner,
-        Role::Reporter,
-        Role::Developer,
-        Role::Maintainer,
-        Role::Owner,
-    ];
-
-    /// The role with this `access_level`.
-    pub fn from_level(level: u64) -> Option<Self> {
-        Role::ALL.into_iter().find(|role| role.level() == level)
-    }
-
-    pub fn level(self) -> u64 {
-        self as u64
-    }
-}
 
 /// The caller's role in a project: the highest of their own, those inherited from every group
 /// above, and those through invited groups. The owner of a personal namespace owns its projects;
@@ -111,17 +75,17 @@ pub fn refuses_job(caller: &Caller, project: &Project) -> bool {
 pub(crate) fn is_open(caller: &Caller, visibility: Visibility) -> bool {
     match visibility {
         Visibility::Public => true,
-        Visibility::Internal => caller.user().is_some_and(|user| user.state == State::Active && !user.external),
+        Visibility::Internal => caller.user().is_some_and(|user| user.state == UserState::Active && !user.external),
         Visibility::Private => false,
     }
 }
 
 fn role(env: &Env, session: &Session, project: Option<&Project>, namespace: &Namespace) -> Result<Role, StoreError> {
     let user = &session.user;
-    if user.state != State::Active {
+    if user.state != UserState::Active {
         return Ok(Role::None);
     }
-    if user.is_admin || namespace.lineage().any(|above| above.kind == Kind::User { owner: user.id }) {
+    if user.is_admin || namespace.lineage().any(|above| above.kind == NamespaceKind::User { owner: user.id }) {
         return Ok(Role::Owner);
     }
     let memberships = session.memberships(env)?;
@@ -145,7 +109,7 @@ fn inherited(memberships: &Memberships, namespace: &Namespace, now: Timestamp) -
 /// The role that an invited group gives to its members.
 fn through(env: &Env, memberships: &Memberships, share: &Share) -> Result<Role, StoreError> {
     let in_some_group = memberships.0.keys().any(|source| matches!(source, Source::Group(_)));
-    if !in_some_group || !member::is_current(share.expires_at, env.now) {
+    if !in_some_group || !is_current(share.expires_at, env.now) {
         return Ok(Role::None);
     }
     let group = namespace::by_id(env, share.group_id)?;
@@ -181,11 +145,11 @@ fn is_below(env: &Env, id: u64, known: &mut BTreeMap<u64, bool>) -> Result<bool,
             below = *answer;
             break;
         }
-        if passed.len() > namespace::MAX_DEPTH {
+        if passed.len() > MAX_DEPTH {
             break;
         }
         passed.push(id);
-        next = store::read::<store::Namespace>(env, &Key::Namespace(id))?.and_then(|record| record.parent_id);
+        next = namespace::parent_of(env, id)?;
     }
     known.extend(passed.into_iter().map(|id| (id, below)));
     Ok(below)
@@ -197,7 +161,7 @@ mod tests {
     use crate::caller::{AcceptedTokens, authenticate};
     use crate::member::Membership;
     use crate::namespace::NewGroup;
-    use crate::project::{JobTokens, NewProject};
+    use crate::project::{JobTokenScope, NewProject};
     use crate::testing::{fill, forge, issue, join, new_group, new_project, new_token, new_user, set_membership};
     use crate::token::Subject;
     use crate::user::NewUser;
@@ -232,15 +196,6 @@ mod tests {
     fn reads_groups(env: &Env, caller: &Caller) -> Vec<u64> {
         let group = |id: u64| namespace::by_id(env, id).unwrap().unwrap();
         [10, 11, 12].into_iter().filter(|id| may_read_group(env, caller, &group(*id)).unwrap()).collect()
-    }
-
-    #[test]
-    fn levels_are_those_of_the_interface() {
-        for level in [0, 5, 10, 15, 20, 30, 40, 50] {
-            assert_eq!(Role::from_level(level).map(Role::level), Some(level));
-        }
-        assert_eq!(Role::from_level(25), None);
-        assert!(Role::Planner < Role::Reporter && Role::MinimalAccess < Role::Guest);
     }
 
     #[test]
@@ -352,7 +307,7 @@ mod tests {
         for (restricted, projects, groups) in
             [(true, vec![100], vec![]), (true, vec![], vec![10]), (false, vec![], vec![])]
         {
-            let job_tokens = JobTokens { restricted, projects, groups };
+            let job_tokens = JobTokenScope { restricted, projects, groups };
             project::save(&env, NewProject { job_tokens, ..new_project(101, "engine", 11) }).unwrap();
             assert_eq!(role_in(&env, &job, 101), Role::Developer);
         }
@@ -363,7 +318,7 @@ mod tests {
         let env = forge();
         join(&env, 3, Source::Project(101), Role::Owner);
         let Caller::User(mut session) = user(&env, 3) else { panic!("a user") };
-        session.user.state = State::Blocked;
+        session.user.state = UserState::Blocked;
         let bob = Caller::User(session);
         assert_eq!((role_in(&env, &bob, 101), reads(&env, &bob)), (Role::None, vec![100]));
     }

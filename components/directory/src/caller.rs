@@ -11,12 +11,14 @@
 //! The variable `bootstrap_admin_token` holds the token of the built-in administrator, who needs
 //! no record and can therefore fill an empty store. Empty means that there is none.
 
+pub use crate::credential::AcceptedTokens;
+
 use crate::credential::{self, Credential};
 use crate::member::{self, Memberships, Source};
 use crate::namespace::Namespace;
 use crate::project::{self, Project};
 use crate::token::{self, Fingerprint, Subject, Token};
-use crate::user::{self, State, User};
+use crate::user::{self, User, UserState};
 use http::{Method, StatusCode};
 use kit::store::StoreError;
 use kit::{Env, Error, Request};
@@ -25,17 +27,6 @@ use std::cell::OnceCell;
 
 /// The variable with the built-in administrator's token.
 pub const BOOTSTRAP_ADMIN_TOKEN: &str = "bootstrap_admin_token";
-
-/// Which credentials an area accepts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum AcceptedTokens {
-    /// Personal tokens. Other forms are ignored.
-    Api,
-    /// Also job tokens and deploy tokens, and those in HTTP Basic.
-    Registry,
-    /// What git can present: also personal and deploy tokens as the password of HTTP Basic.
-    Repository,
-}
 
 pub enum Caller {
     Anonymous,
@@ -84,16 +75,16 @@ pub fn authenticate(env: &Env, request: &Request, accepted: AcceptedTokens) -> R
 fn identify(env: &Env, credential: &Credential, accepted: AcceptedTokens) -> Result<Caller, Error> {
     let fingerprint = Fingerprint::of(&credential.token);
     let bootstrap = env.variables.get(BOOTSTRAP_ADMIN_TOKEN).map(|token| Fingerprint::of(token.as_bytes()));
-    if credential.form.allows_personal() && bootstrap.is_some_and(|bootstrap| bootstrap == fingerprint) {
+    if credential.kind.allows_personal() && bootstrap.is_some_and(|bootstrap| bootstrap == fingerprint) {
         return Ok(Caller::User(Session::built_in()));
     }
     let Some(token) = token::find(env, &fingerprint)? else {
         return Err(Error::unauthorized());
     };
     let allowed = match token.subject {
-        Subject::User(_) => credential.form.allows_personal(),
-        Subject::Deployment(_) => accepted != AcceptedTokens::Api && credential.form.allows_deployment(),
-        Subject::Job { .. } => accepted == AcceptedTokens::Registry && credential.form.allows_job(),
+        Subject::User(_) => credential.kind.allows_personal(),
+        Subject::Deployment(_) => accepted != AcceptedTokens::Api && credential.kind.allows_deployment(),
+        Subject::Job { .. } => accepted == AcceptedTokens::Registry && credential.kind.allows_job(),
     };
     if !allowed {
         return Err(Error::unauthorized());
@@ -134,10 +125,10 @@ fn session(env: &Env, user_id: u64, scopes: Vec<String>) -> Result<Session, Erro
 
 fn check_state(user: &User) -> Result<(), Error> {
     let why = match user.state {
-        State::Active => return Ok(()),
-        State::Blocked => "Your account has been blocked.",
-        State::Deactivated => "Your account has been deactivated by your administrator.",
-        State::PendingApproval => "Your account is pending approval from your administrator and hence blocked.",
+        UserState::Active => return Ok(()),
+        UserState::Blocked => "Your account has been blocked.",
+        UserState::Deactivated => "Your account has been deactivated by your administrator.",
+        UserState::PendingApproval => "Your account is pending approval from your administrator and hence blocked.",
     };
     Err(Error::message(StatusCode::FORBIDDEN, format!("403 Forbidden - {why}")))
 }
@@ -242,7 +233,7 @@ impl Session {
             username: "administrator".into(),
             name: "Administrator".into(),
             commit_email: None,
-            state: State::Active,
+            state: UserState::Active,
             is_admin: true,
             external: false,
             bot: false,

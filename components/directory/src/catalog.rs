@@ -2,7 +2,8 @@
 pub mod access_snapshot;
 pub(crate) mod columns;
 pub mod intent_log;
-pub(crate) mod load;
+mod load;
+pub(crate) mod manifest;
 pub mod member;
 mod row;
 mod snapshot;

@@ -38,9 +38,11 @@ pub mod caller;
 pub mod catalog;
 mod credential;
 pub mod feature;
+mod glob;
 #[cfg(test)]
 mod golden;
 pub mod member;
+mod model;
 pub mod namespace;
 pub mod path;
 pub mod project;
@@ -55,5 +57,5 @@ mod testing;
 pub mod token;
 pub mod user;
 
-pub use reachability::Directory;
-pub use save_error::{Rejection, SaveError};
+pub use reachability::DirectoryRoots;
+pub use save_error::{InvalidRecord, SaveError};

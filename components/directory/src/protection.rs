@@ -2,7 +2,8 @@
 //! roles. The rules are a setting of the service, with the fields of the reference service's
 //! package protection rules.
 
-use crate::access::Role;
+use crate::glob;
+use crate::model::role::Role;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -64,18 +65,7 @@ pub fn minimum(rules: &[Rule], project: u64, name: &str) -> Option<Minimum> {
 /// Letter case does not matter, as in the reference service: names that differ in it only are too
 /// easily taken for each other.
 fn matches(pattern: &str, name: &str) -> bool {
-    let (pattern, name) = (pattern.to_ascii_lowercase(), name.to_ascii_lowercase());
-    let Some((start, rest)) = pattern.split_once('*') else { return pattern == name };
-    let (middle, end) = rest.rsplit_once('*').unwrap_or(("", rest));
-    let Some(mut name) = name.strip_prefix(start).and_then(|name| name.strip_suffix(end)) else { return false };
-    // The first place of each part is the best one: it leaves the most for those that follow.
-    middle.split('*').all(|part| match name.split_once(part) {
-        Some((_, after)) => {
-            name = after;
-            true
-        }
-        None => false,
-    })
+    glob::matches(&pattern.to_ascii_lowercase(), &name.to_ascii_lowercase())
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! What the catalog reaches, for removing garbage, and checks of every record.
 
-use crate::catalog::load::{blob, manifest};
-use crate::catalog::table::{Intent, Key as RowKey, MemberRow, NamespaceRow, Part, ProjectRow, Root, Row};
+use crate::catalog::manifest::{Intent, Part, Root, RowKey, blob, manifest};
+use crate::catalog::table::{MemberRow, NamespaceRow, ProjectRow, Row};
 use crate::store::{self, Key};
 use kit::Env;
 use kit::reachability::{KeyLayout, Node, Roots, Tracer};
@@ -12,9 +12,9 @@ use serde::de::DeserializeOwned;
 const PREFIX: &str = "directory/v1/";
 
 /// The directory as [`kit::maintenance`] sees it.
-pub struct Directory<'a>(pub &'a Env);
+pub struct DirectoryRoots<'a>(pub &'a Env);
 
-impl Roots for Directory<'_> {
+impl Roots for DirectoryRoots<'_> {
     fn plan(&self) -> KeyLayout {
         let below = |kinds: &[&str]| kinds.iter().map(|kind| format!("{PREFIX}{kind}")).collect();
         KeyLayout {
@@ -37,7 +37,7 @@ impl Roots for Directory<'_> {
     }
 }
 
-impl Directory<'_> {
+impl DirectoryRoots<'_> {
     /// Marks the blobs of the present revision. Those that it has retired are garbage: who still
     /// reads them began before the run.
     fn revision(&self, visit: &mut Tracer) -> Result<(), StoreError> {
@@ -91,17 +91,17 @@ impl Directory<'_> {
     /// Whether a record can be read.
     fn record(&self, key: &str, name: &str) -> Result<bool, StoreError> {
         match name.split('/').next() {
-            Some("access") => self.is::<store::Access>(key),
-            Some("features") => self.is::<store::Features>(key),
-            Some("namespace") => self.is::<store::Namespace>(key),
-            Some("path") => self.is::<store::Entry>(key),
-            Some("project") => self.is::<store::Project>(key),
+            Some("access") => self.is::<store::MembershipsRecord>(key),
+            Some("features") => self.is::<store::FeatureRecords>(key),
+            Some("namespace") => self.is::<store::NamespaceRecord>(key),
+            Some("path") => self.is::<store::PathRecord>(key),
+            Some("project") => self.is::<store::ProjectRecord>(key),
             Some("settings") => self.is::<serde_json::Map<String, serde_json::Value>>(key),
-            Some("token") => self.is::<store::Token>(key).map_err(|fault| match fault {
+            Some("token") => self.is::<store::TokenRecord>(key).map_err(|fault| match fault {
                 StoreError::Corrupt { .. } => StoreError::corrupt(&format!("{PREFIX}token/(hidden)"), "no token"),
                 fault => fault,
             }),
-            Some("user") => self.is::<store::User>(key),
+            Some("user") => self.is::<store::UserRecord>(key),
             _ => Ok(false),
         }
     }
@@ -154,7 +154,7 @@ mod tests {
     fn sweep(env: &Env) -> Result<u64, StepError> {
         let (mut wanted, mut removed) = (GcRequest { no_wait: true, ..GcRequest::default() }, 0);
         loop {
-            let step = gc::step(env, &Directory(env), &wanted)?;
+            let step = gc::step(env, &DirectoryRoots(env), &wanted)?;
             removed += step.removed;
             wanted.cursor = step.cursor;
             if wanted.cursor.is_none() {
@@ -166,7 +166,7 @@ mod tests {
     fn problems(env: &Env) -> Vec<String> {
         let (mut cursor, mut found) = (None, Vec::new());
         loop {
-            let checked = Directory(env).check(env, cursor.as_deref()).unwrap();
+            let checked = DirectoryRoots(env).check(env, cursor.as_deref()).unwrap();
             found.extend(checked.problems.into_iter().map(|problem| problem.key));
             cursor = checked.cursor;
             if cursor.is_none() {

@@ -6,7 +6,7 @@ use crate::route::{self, Route};
 use crate::store::{self, SaveError};
 use directory::access::Role;
 use directory::caller::{self, AcceptedTokens, BOOTSTRAP_ADMIN_TOKEN, Caller};
-use directory::feature::{self, Gates};
+use directory::feature::{self, FeatureGates};
 use directory::member::Source;
 use directory::{namespace, setting};
 use http::StatusCode;
@@ -78,7 +78,7 @@ fn is_of_the_team(env: &Env, caller: &Caller) -> Result<bool, Error> {
 /// The answer, and what it was made of.
 struct Listed {
     definitions: Vec<Definition>,
-    features: BTreeMap<String, Gates>,
+    features: BTreeMap<String, FeatureGates>,
     body: Vec<u8>,
     /// In quotes.
     tag: String,

@@ -1,6 +1,6 @@
 //! An experiment: its definition, and what it looks like with the gates of its feature.
 
-use directory::feature::Gates;
+use directory::feature::FeatureGates;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -49,8 +49,8 @@ struct Status {
 }
 
 /// A definition with the gates of its feature; a feature that nobody touched has none open.
-pub fn entity<'a>(definition: &'a Definition, gates: Option<&Gates>) -> Entity<'a> {
-    let untouched = Gates::default();
+pub fn entity<'a>(definition: &'a Definition, gates: Option<&FeatureGates>) -> Entity<'a> {
+    let untouched = FeatureGates::default();
     let gates = gates.unwrap_or(&untouched);
     Entity {
         key: definition.name.strip_suffix(OLD_END).unwrap_or(&definition.name),
@@ -63,7 +63,7 @@ pub fn entity<'a>(definition: &'a Definition, gates: Option<&Gates>) -> Entity<'
             group: definition.group.as_deref(),
             default_enabled: false,
         },
-        current_status: Status { state: gates.state().as_str(), gates: gates.shown() },
+        current_status: Status { state: gates.state().as_str(), gates: gates.to_json() },
     }
 }
 
@@ -82,7 +82,7 @@ mod tests {
         }
     }
 
-    fn status(gates: Gates) -> Value {
+    fn status(gates: FeatureGates) -> Value {
         serde_json::to_value(entity(&named("x"), Some(&gates))).unwrap()["current_status"].take()
     }
 
@@ -118,18 +118,18 @@ mod tests {
     fn states_and_gates() {
         let boolean = |value: bool| json!({"key": "boolean", "value": value});
         assert_eq!(
-            status(Gates { boolean: true, ..Gates::default() }),
+            status(FeatureGates { boolean: true, ..FeatureGates::default() }),
             json!({"state": "on", "gates": [boolean(true)]})
         );
         assert_eq!(
-            status(Gates { percentage_of_actors: 100, ..Gates::default() }),
+            status(FeatureGates { percentage_of_actors: 100, ..FeatureGates::default() }),
             json!({"state": "conditional", "gates": [boolean(false), {"key": "percentage_of_actors", "value": 100}]})
         );
         assert_eq!(
-            status(Gates { percentage_of_time: 100, ..Gates::default() }),
+            status(FeatureGates { percentage_of_time: 100, ..FeatureGates::default() }),
             json!({"state": "on", "gates": [boolean(false), {"key": "percentage_of_time", "value": 100}]})
         );
-        let all = Gates {
+        let all = FeatureGates {
             boolean: false,
             actors: ["User:1".to_owned()].into(),
             percentage_of_actors: 1,

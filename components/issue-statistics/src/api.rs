@@ -10,7 +10,7 @@ use crate::route::{self, Level, Route};
 use crate::store::{self, Store};
 use crate::visibility::Viewer;
 use directory::caller::{self, AcceptedTokens, BOOTSTRAP_ADMIN_TOKEN, Caller};
-use directory::project::{Lookup, Project};
+use directory::project::{Project, ProjectLookup};
 use directory::{access, catalog, namespace, project, setting};
 use http::header::LOCATION;
 use http::{HeaderValue, StatusCode};
@@ -112,9 +112,9 @@ enum Found {
 /// The project that a request names, which the caller may read.
 fn project(env: &Env, caller: &Caller, id: &str) -> Result<Found, Error> {
     let (project, is_here) = match project::find(env, id)? {
-        Lookup::Found(project) => (project, true),
-        Lookup::Moved(project) => (project, false),
-        Lookup::Missing => return Err(Error::not_found("Project")),
+        ProjectLookup::Found(project) => (project, true),
+        ProjectLookup::Moved(project) => (project, false),
+        ProjectLookup::Missing => return Err(Error::not_found("Project")),
     };
     if !access::may_read_project(env, caller, &project)? {
         return Err(Error::not_found("Project"));

@@ -12,7 +12,7 @@ mod view;
 use crate::route::{self, Route};
 use crate::store;
 use directory::caller::{self, AcceptedTokens, BOOTSTRAP_ADMIN_TOKEN, Caller};
-use directory::project::{self, Lookup, Project};
+use directory::project::{self, Project, ProjectLookup};
 use directory::{access, user};
 use http::header::{HeaderValue, LOCATION};
 use http::{Method, StatusCode};
@@ -81,9 +81,9 @@ async fn answer(env: Env, request: Request) -> Result<Response, Error> {
 fn readable_project(call: &Call, id: &str) -> Result<Project, Error> {
     let not_found = || Error::not_found("Project");
     let (project, moved) = match project::find(&call.env, id)? {
-        Lookup::Found(project) => (project, false),
-        Lookup::Moved(project) => (project, true),
-        Lookup::Missing => return Err(not_found()),
+        ProjectLookup::Found(project) => (project, false),
+        ProjectLookup::Moved(project) => (project, true),
+        ProjectLookup::Missing => return Err(not_found()),
     };
     if !access::may_read_project(&call.env, &call.caller, &project)? {
         return Err(not_found());

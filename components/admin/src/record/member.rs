@@ -5,7 +5,7 @@ use super::word;
 use crate::bad_line::{BadLine, Unapplied};
 use directory::access::Role;
 use directory::catalog;
-use directory::member::{self, Changes, Membership, Source};
+use directory::member::{self, Membership, MembershipChanges, Source};
 use kit::store::StoreError;
 use kit::{Env, Timestamp};
 use serde::Deserialize;
@@ -14,7 +14,7 @@ use std::num::NonZeroU64;
 
 /// Memberships that are read and not written yet.
 #[derive(Default)]
-pub struct Pending(BTreeMap<u64, Changes>);
+pub struct Pending(BTreeMap<u64, MembershipChanges>);
 
 impl Pending {
     fn add(&mut self, user_id: u64, source: Source, membership: Option<Membership>) {

@@ -3,7 +3,7 @@
 use directory::access::Role;
 use directory::namespace::Visibility;
 use directory::project::FeatureAccess;
-use directory::user::State;
+use directory::user::UserState;
 use kit::Timestamp;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
@@ -22,8 +22,8 @@ fn word<'de, D: Deserializer<'de>, T>(
     }
 }
 
-pub fn state<'de, D: Deserializer<'de>>(from: D) -> Result<Option<State>, D::Error> {
-    word(from, "state", State::parse)
+pub fn state<'de, D: Deserializer<'de>>(from: D) -> Result<Option<UserState>, D::Error> {
+    word(from, "state", UserState::parse)
 }
 
 pub fn visibility<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Visibility>, D::Error> {

@@ -138,8 +138,8 @@ fn expired_and_revoked_tokens_say_so() {
 fn a_user_who_is_not_active_is_told_why() {
     let env = forge_with_tokens();
     for (state, answer) in [
-        (State::Blocked, "403 Forbidden - Your account has been blocked."),
-        (State::Deactivated, "403 Forbidden - Your account has been deactivated by your administrator."),
+        (UserState::Blocked, "403 Forbidden - Your account has been blocked."),
+        (UserState::Deactivated, "403 Forbidden - Your account has been deactivated by your administrator."),
     ] {
         user::save(&env, NewUser { state, ..new_user(2, "alice") }).unwrap();
         let expected = format!("403 {{\"message\":\"{answer}\"}}");

@@ -4,11 +4,11 @@
 use super::snapshot::{Catalog, Namespace, Project};
 use crate::access::{self, Role};
 use crate::caller::{Caller, Session};
-use crate::member::{Memberships, Source, is_current};
+use crate::member::{Memberships, Share, Source, is_current};
 use crate::namespace::Visibility;
 use crate::project::FeatureAccess;
-use crate::store::Share;
-use crate::user::State;
+use crate::store::ShareRecord;
+use crate::user::UserState;
 use kit::store::StoreError;
 use kit::{Env, Timestamp};
 use std::collections::HashMap;
@@ -40,7 +40,7 @@ impl Catalog {
             valid_until: None,
         };
         let Caller::User(session) = caller else { return Ok(snapshot) };
-        if session.user.state != State::Active {
+        if session.user.state != UserState::Active {
             return Ok(snapshot);
         }
         if session.user.is_admin {
@@ -88,8 +88,8 @@ impl AccessSnapshot {
         if in_some_group {
             // What an invited group gives depends on the roles in it, those by invitation aside.
             let own = roles.clone();
-            let mut through = |share: &Share| {
-                let share = crate::member::Share::from(share.clone());
+            let mut through = |share: &ShareRecord| {
+                let share = Share::from(share.clone());
                 let group = catalog.namespace(share.group_id)?;
                 let held = tree.position(group.at).and_then(|at| own.get(at as usize)).copied()?;
                 let role = held.min(share.role);

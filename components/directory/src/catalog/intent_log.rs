@@ -8,9 +8,9 @@
 //! Whose revision wins does not depend on who wrote a record last: every revision is made of the
 //! records as they were after its predecessor was read.
 
-use super::load::{blob, manifest};
+use super::manifest::{Intent, Manifest, Part, RetiredBlobs, Root, RowKey, blob, manifest};
 use super::row;
-use super::table::{Intent, Key as RowKey, Manifest, MemberRow, NamespaceRow, Part, ProjectRow, Retired, Root, Row};
+use super::table::{MemberRow, NamespaceRow, ProjectRow, Row};
 use crate::member::{self, Source};
 use crate::store::{self, Key};
 use crate::user;
@@ -177,7 +177,7 @@ fn follow(env: &Env, changes: &Changes) -> Result<(), StoreError> {
             done.blobs.iter().try_for_each(|id| env.store.delete(&Key::CatalogBlob(id).to_string()))?;
         }
         next.removed.extend(Some(revision).filter(|revision| !revision.is_empty()));
-        new.retired.push(Retired { at: env.now, blobs: next.removed });
+        new.retired.push(RetiredBlobs { at: env.now, blobs: next.removed });
         let revision = write_blob(env, &serde_json::to_vec(&new).unwrap_or_default())?;
         Ok(Decision::Write(Root { revision }, ()))
     })
@@ -188,7 +188,7 @@ type Rows<R> = BTreeMap<RowKey, Option<R>>;
 
 fn namespace_rows(env: &Env, changes: &Changes) -> Result<Rows<NamespaceRow>, StoreError> {
     let row = |id: &u64| -> Result<(RowKey, Option<NamespaceRow>), StoreError> {
-        let Some(record) = store::read::<store::Namespace>(env, &Key::Namespace(*id))? else {
+        let Some(record) = store::read::<store::NamespaceRecord>(env, &Key::Namespace(*id))? else {
             return Ok(((*id, 0), None));
         };
         let owner = record.owner_id.map(|owner| user::by_id(env, owner)).transpose()?.flatten();
@@ -199,7 +199,7 @@ fn namespace_rows(env: &Env, changes: &Changes) -> Result<Rows<NamespaceRow>, St
 
 fn project_rows(env: &Env, changes: &Changes) -> Result<Rows<ProjectRow>, StoreError> {
     let row = |id: &u64| -> Result<(RowKey, Option<ProjectRow>), StoreError> {
-        let record = store::read::<store::Project>(env, &Key::Project(*id))?;
+        let record = store::read::<store::ProjectRecord>(env, &Key::Project(*id))?;
         Ok(((*id, 0), record.map(|record| row::project(*id, record))))
     };
     changes.projects.iter().map(row).collect()

@@ -1,8 +1,9 @@
 //! The catalog as an instance keeps it: tables put together out of parts, of which only those that
 //! it does not have yet are read.
 
+use super::manifest::{Part, Root, blob, manifest};
 use super::snapshot::Catalog;
-use super::table::{Manifest, Namespaces, Part, Projects, Root, Table};
+use super::table::{Namespaces, Projects, Table};
 use super::tree::Tree;
 use crate::store::{self, Key};
 use kit::Env;
@@ -48,20 +49,6 @@ fn load(env: &Env, revision: &str, known: Option<&Catalog>) -> Result<Catalog, S
         None => Rc::new(Tree::of(&namespaces, &projects)),
     };
     Ok(Catalog { revision: revision.into(), manifest: Rc::new(manifest), namespaces, projects, tree })
-}
-
-/// What a revision is made of; the empty one is made of nothing.
-pub(crate) fn manifest(env: &Env, revision: &str) -> Result<Manifest, StoreError> {
-    if revision.is_empty() {
-        return Ok(Manifest::default());
-    }
-    let blob = blob(env, revision)?;
-    serde_json::from_slice(&blob).map_err(|why| StoreError::corrupt(&Key::CatalogBlob(revision).to_string(), why))
-}
-
-pub(crate) fn blob(env: &Env, id: &str) -> Result<Vec<u8>, StoreError> {
-    let key = Key::CatalogBlob(id).to_string();
-    env.store.get(&key)?.ok_or_else(|| StoreError::corrupt(&key, "the blob is missing"))
 }
 
 /// A table of these parts. What the known one has is copied from there.

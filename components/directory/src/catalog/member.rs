@@ -1,11 +1,12 @@
 //! Direct members of groups and projects, which the record of each user has by user, by group and
 //! project.
 
+use super::manifest::{self, Part};
+use super::row;
 use super::snapshot::Catalog;
-use super::table::{Members, Part};
-use super::{load, row};
-use crate::access::Role;
-use crate::member::Source;
+use super::table::Members;
+use crate::member::{Source, is_current};
+use crate::model::role::Role;
 use crate::store::Key;
 use kit::store::StoreError;
 use kit::{Env, Timestamp};
@@ -21,7 +22,7 @@ pub struct Member {
 impl Member {
     /// Whether the membership still counts at the moment `now`.
     pub fn is_current(&self, now: Timestamp) -> bool {
-        crate::member::is_current(self.expires_at, now)
+        is_current(self.expires_at, now)
     }
 }
 
@@ -61,7 +62,7 @@ impl Catalog {
         let key = Key::CatalogBlob(&part.blob).to_string();
         match env.blob(&key)? {
             Some(blob) => Ok(blob),
-            None => load::blob(env, &part.blob).map(bytes::Bytes::from),
+            None => manifest::blob(env, &part.blob).map(bytes::Bytes::from),
         }
     }
 }

@@ -19,7 +19,8 @@
 //! Everything here is about what is there: what is below a deleted namespace is not.
 
 use super::columns::Texts;
-use super::table::{self as stored, Manifest};
+use super::manifest::Manifest;
+use super::table;
 use super::{row, tree::Tree};
 use crate::member::Share;
 use crate::namespace::{Details, Visibility};
@@ -31,8 +32,8 @@ use std::rc::Rc;
 pub struct Catalog {
     pub(super) revision: Rc<str>,
     pub(super) manifest: Rc<Manifest>,
-    pub(super) namespaces: Rc<stored::Namespaces>,
-    pub(super) projects: Rc<stored::Projects>,
+    pub(super) namespaces: Rc<table::Namespaces>,
+    pub(super) projects: Rc<table::Projects>,
     pub(super) tree: Rc<Tree>,
 }
 
@@ -136,7 +137,7 @@ pub struct Namespace<'a> {
 }
 
 impl<'a> Namespace<'a> {
-    fn table(self) -> &'a stored::Namespaces {
+    fn table(self) -> &'a table::Namespaces {
         &self.catalog.namespaces
     }
 
@@ -172,13 +173,13 @@ impl<'a> Namespace<'a> {
     }
 
     /// Whether the owner of this personal namespace is active, and no bot.
-    pub fn is_of_active_human(self) -> bool {
-        at(&self.table().owner_flags, self.at) & (stored::ACTIVE | stored::BOT) == stored::ACTIVE
+    pub fn has_active_human_owner(self) -> bool {
+        at(&self.table().owner_flags, self.at) & (table::ACTIVE | table::BOT) == table::ACTIVE
     }
 
     /// Whether the owner of this personal namespace is active.
-    pub fn is_of_active_user(self) -> bool {
-        at(&self.table().owner_flags, self.at) & stored::ACTIVE != 0
+    pub fn has_active_owner(self) -> bool {
+        at(&self.table().owner_flags, self.at) & table::ACTIVE != 0
     }
 
     /// Groups whose members have a role here.
@@ -245,7 +246,7 @@ pub struct Project<'a> {
 }
 
 impl<'a> Project<'a> {
-    fn table(self) -> &'a stored::Projects {
+    fn table(self) -> &'a table::Projects {
         &self.catalog.projects
     }
 

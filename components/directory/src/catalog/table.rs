@@ -1,58 +1,12 @@
-//! The stored form of the catalog: tables of rows in the order of their keys, cut into blobs.
+//! The tables of the catalog: rows in the order of their keys, which are stored as blobs of columns.
 
 use super::columns::{Columns, Numbers, Texts, Writer};
-use crate::store::Share;
-use kit::Timestamp;
-use serde::{Deserialize, Serialize};
+use super::manifest::RowKey;
+use crate::store::ShareRecord;
 use std::ops::Range;
 
-/// The root.
-#[derive(Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Root {
-    /// The id of the blob with the [`Manifest`].
-    pub revision: String,
-}
-
-/// Everything that a revision is made of.
-#[derive(Clone, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Manifest {
-    #[serde(default)]
-    pub namespaces: Vec<Part>,
-    #[serde(default)]
-    pub projects: Vec<Part>,
-    #[serde(default)]
-    pub members: Vec<Part>,
-    /// Blobs of former revisions, which a slow reader may still be reading.
-    #[serde(default)]
-    pub retired: Vec<Retired>,
-}
-
-/// A blob of a table: its first key, how many rows it has.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Part {
-    pub first: Key,
-    pub rows: usize,
-    pub blob: String,
-}
-
-#[derive(Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Retired {
-    pub at: Timestamp,
-    pub blobs: Vec<String>,
-}
-
-/// What is being changed by somebody: the ids are in a blob.
-#[derive(Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Intent {
-    pub at: Timestamp,
-    pub blob: String,
-}
-
-/// A row's place in its table: an id, or for a member [`source_code`] and the user's id.
-pub(crate) type Key = (u64, u64);
-
 pub(crate) trait Row: Clone + PartialEq {
-    fn key(&self) -> Key;
+    fn key(&self) -> RowKey;
     fn encode(rows: &[Self]) -> Vec<u8>;
     /// `None` if the bytes are no such rows.
     fn decode(blob: &[u8]) -> Option<Vec<Self>>;
@@ -81,7 +35,7 @@ pub(crate) struct NamespaceRow {
     pub visibility: u8,
     pub path: String,
     pub name: String,
-    pub shares: Vec<Share>,
+    pub shares: Vec<ShareRecord>,
     /// [`crate::namespace::Details`] in JSON; empty if there are none.
     pub details: String,
 }
@@ -95,12 +49,12 @@ pub(crate) struct Namespaces {
     pub visibilities: Vec<u8>,
     pub paths: Texts,
     pub names: Texts,
-    pub shares: Vec<(u32, Vec<Share>)>,
+    pub shares: Vec<(u32, Vec<ShareRecord>)>,
     pub details: Vec<(u32, String)>,
 }
 
 impl Row for NamespaceRow {
-    fn key(&self) -> Key {
+    fn key(&self) -> RowKey {
         (self.id, 0)
     }
 
@@ -180,7 +134,7 @@ pub(crate) struct ProjectRow {
     pub archived: u8,
     pub path: String,
     pub name: String,
-    pub shares: Vec<Share>,
+    pub shares: Vec<ShareRecord>,
     /// Empty: none.
     pub pages_domain: String,
 }
@@ -194,12 +148,12 @@ pub(crate) struct Projects {
     pub archived: Vec<u8>,
     pub paths: Texts,
     pub names: Texts,
-    pub shares: Vec<(u32, Vec<Share>)>,
+    pub shares: Vec<(u32, Vec<ShareRecord>)>,
     pub pages_domains: Vec<(u32, String)>,
 }
 
 impl Row for ProjectRow {
-    fn key(&self) -> Key {
+    fn key(&self) -> RowKey {
         (self.id, 0)
     }
 
@@ -280,7 +234,7 @@ pub(crate) struct MemberRow {
 }
 
 impl Row for MemberRow {
-    fn key(&self) -> Key {
+    fn key(&self) -> RowKey {
         (self.source, self.user_id)
     }
 
@@ -341,12 +295,12 @@ pub(crate) fn partition(len: usize, before: impl Fn(usize) -> bool) -> usize {
     range.start
 }
 
-fn shares_as_notes<'a>(rows: impl Iterator<Item = &'a Vec<Share>>) -> impl Iterator<Item = (usize, String)> {
-    let note = |shares: &Vec<Share>| serde_json::to_string(shares).unwrap_or_default();
+fn shares_as_notes<'a>(rows: impl Iterator<Item = &'a Vec<ShareRecord>>) -> impl Iterator<Item = (usize, String)> {
+    let note = |shares: &Vec<ShareRecord>| serde_json::to_string(shares).unwrap_or_default();
     rows.enumerate().filter(|(_, shares)| !shares.is_empty()).map(move |(at, shares)| (at, note(shares)))
 }
 
-fn notes_to_shares(columns: &Columns, tag: u8, base: usize, into: &mut Vec<(u32, Vec<Share>)>) -> Option<()> {
+fn notes_to_shares(columns: &Columns, tag: u8, base: usize, into: &mut Vec<(u32, Vec<ShareRecord>)>) -> Option<()> {
     let mut good = true;
     columns.notes(tag, |row, note| match serde_json::from_str(note) {
         Ok(shares) => into.push(((base + row) as u32, shares)),

@@ -110,7 +110,7 @@ fn batch(env: &Env, dice: &mut Dice, size: u64) {
     let intents = IntentLog::begin(env, changes).unwrap();
     for step in steps {
         match step() {
-            Ok(()) | Err(SaveError::Rejected(_)) => {}
+            Ok(()) | Err(SaveError::Invalid(_)) => {}
             Err(SaveError::Store(fault)) => panic!("{fault}"),
         }
     }
@@ -186,7 +186,7 @@ fn compare(env: &Env) {
         if let Some(user) = &truth {
             assert_eq!(found.map(|namespace| namespace.id()), Some(user.namespace_id));
         }
-        assert_eq!(found.is_some_and(Namespace::is_of_active_human), truth.is_some_and(|user| !user.bot));
+        assert_eq!(found.is_some_and(Namespace::has_active_human_owner), truth.is_some_and(|user| !user.bot));
     }
     compare_sights(env, &catalog, &namespaces, &projects);
     compare_members(env, &catalog);
@@ -275,7 +275,7 @@ fn a_writer_that_died_anywhere_is_made_good_by_the_next() {
             for step in steps {
                 match step() {
                     Err(SaveError::Store(fault)) => return Err(fault.into()),
-                    Ok(()) | Err(SaveError::Rejected(_)) => {}
+                    Ok(()) | Err(SaveError::Invalid(_)) => {}
                 }
             }
             Ok(intents.commit(&dying)?)

@@ -2,8 +2,8 @@
 //! and writes the same bytes for the same rows.
 
 use crate::access::Role;
+use crate::catalog::manifest::{Intent, Manifest, Root};
 use crate::catalog::table::{ACTIVE, BOT, EXTERNAL, MemberRow, NamespaceRow, ProjectRow, Row};
-use crate::catalog::table::{Intent, Manifest, Root};
 use crate::catalog::{self, Catalog};
 use crate::member::Source;
 use crate::namespace::{Details, Visibility};
@@ -45,7 +45,7 @@ fn forge() -> Env {
     env(store, &[])
 }
 
-fn shares(json: &str) -> Vec<crate::store::Share> {
+fn shares(json: &str) -> Vec<crate::store::ShareRecord> {
     serde_json::from_str(json).unwrap()
 }
 
@@ -151,7 +151,7 @@ fn the_catalog_is_read() {
     let core = catalog.namespace(11).unwrap();
     assert_eq!((core.full_path(), core.visibility(), core.is_group()), ("Acme/core".into(), Visibility::Private, true));
     let alice = catalog.namespace_of_user(2).unwrap();
-    assert_eq!((alice.id(), alice.is_of_active_user(), alice.is_of_active_human()), (4_000_000_002, true, false));
+    assert_eq!((alice.id(), alice.has_active_owner(), alice.has_active_human_owner()), (4_000_000_002, true, false));
     let site = catalog.project(100).unwrap();
     assert_eq!(
         (site.full_path(), site.archived(), site.issues()),

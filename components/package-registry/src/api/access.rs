@@ -8,7 +8,7 @@ use crate::store;
 use directory::access::{self, Role};
 use directory::caller::{self, Caller};
 use directory::namespace::{self, Namespace, Visibility};
-use directory::project::{self, FeatureAccess, Lookup, Project};
+use directory::project::{self, FeatureAccess, Project, ProjectLookup};
 use directory::protection;
 use directory::setting;
 use http::header::LOCATION;
@@ -125,9 +125,9 @@ pub fn group(call: &Call, id: &str, purpose: Purpose) -> Result<Namespace, Error
 /// The project that a request names; an error if it moved away.
 pub fn project(call: &Call, id: &str, purpose: Purpose) -> Result<Option<Project>, Error> {
     let project = match project::find(&call.env, id)? {
-        Lookup::Found(project) => return Ok(Some(project)),
-        Lookup::Missing => return Ok(None),
-        Lookup::Moved(project) => project,
+        ProjectLookup::Found(project) => return Ok(Some(project)),
+        ProjectLookup::Missing => return Ok(None),
+        ProjectLookup::Moved(project) => project,
     };
     if !access::may_read_project(&call.env, &call.caller, &project)? {
         return Err(no_project(call, purpose));

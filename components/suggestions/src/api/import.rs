@@ -7,7 +7,7 @@ mod stream;
 use super::Call;
 use crate::git::{Id, Kind};
 use crate::store::{self, Head, Names, Tip};
-use directory::project::{self, Lookup};
+use directory::project::{self, ProjectLookup};
 use kit::root::Decision;
 use kit::store::StoreError;
 use kit::{Env, Error, Request, Response};
@@ -31,8 +31,8 @@ fn require_admin(call: &Call) -> Result<(), Error> {
 
 fn project_id(call: &Call, id: &str) -> Result<u64, Error> {
     match project::find(&call.env, id)? {
-        Lookup::Found(project) => Ok(project.id),
-        Lookup::Moved(_) | Lookup::Missing => Err(Error::not_found("Project")),
+        ProjectLookup::Found(project) => Ok(project.id),
+        ProjectLookup::Moved(_) | ProjectLookup::Missing => Err(Error::not_found("Project")),
     }
 }
 

@@ -19,12 +19,12 @@ fn an_import_fills_an_empty_store() {
     );
     let alice = user::find(&env, "alice").unwrap().unwrap();
     assert_eq!((alice.id, alice.name.as_str(), alice.is_admin), (2, "Alice", false));
-    let Lookup::Found(engine) = project::find(&env, "acme/core/engine").unwrap() else { panic!("found") };
+    let ProjectLookup::Found(engine) = project::find(&env, "acme/core/engine").unwrap() else { panic!("found") };
     assert_eq!((engine.id, engine.visibility), (101, Visibility::Private));
     assert_eq!(engine.registry, project::FeatureAccess::Public);
     assert_eq!(engine.issues, project::FeatureAccess::Disabled);
     assert_eq!(engine.namespace.shares[0].role, Role::Developer);
-    assert!(matches!(project::find(&env, "alice/notes").unwrap(), Lookup::Found(_)));
+    assert!(matches!(project::find(&env, "alice/notes").unwrap(), ProjectLookup::Found(_)));
     let memberships = directory::member::of_user(&env, 2).unwrap();
     let roles = [Source::Project(101), Source::Group(12), Source::Group(10)].map(|s| memberships.role(s, env.now));
     assert_eq!(roles, [Role::Reporter, Role::Maintainer, Role::None]);
@@ -169,8 +169,8 @@ fn deleted_records_are_gone() {
     assert_eq!(report["failed"], 0, "{report}");
     assert_eq!(user::find(&env, "alice").unwrap(), None);
     assert_eq!(token::find(&env, &Fingerprint::of(b"dep")).unwrap(), None);
-    assert_eq!(project::find(&env, "100").unwrap(), Lookup::Missing);
-    assert_eq!(project::find(&env, "101").unwrap(), Lookup::Missing, "it was in a group that is gone");
+    assert_eq!(project::find(&env, "100").unwrap(), ProjectLookup::Missing);
+    assert_eq!(project::find(&env, "101").unwrap(), ProjectLookup::Missing, "it was in a group that is gone");
     assert_eq!(setting::read(&env).unwrap().license(), setting::License::Ultimate);
     assert!(!feature::all(&env).unwrap().contains_key("dark"));
 }
@@ -231,7 +231,7 @@ fn storage_that_fails_stops_an_import_which_can_be_repeated() {
 fn lost_answers_of_storage_do_no_harm() {
     let env = env(LostReplyStore::over(MemoryStore::default()), &[("bootstrap_admin_token", BOOT)]);
     assert_eq!(send_lines(&env, FORGE).1["failed"], 0);
-    assert!(matches!(project::find(&env, "acme/core/engine").unwrap(), Lookup::Found(_)));
+    assert!(matches!(project::find(&env, "acme/core/engine").unwrap(), ProjectLookup::Found(_)));
 }
 
 #[test]
@@ -240,7 +240,7 @@ fn a_project_can_have_an_analytics_engine_of_its_own() {
     let line = |more: &str| format!("{{\"kind\":\"project\",\"id\":100,\"path\":\"site\",\"namespace_id\":10{more}}}");
     let both = line(r#","cube_api_base_url":"https://cube.example/","analytics_api_key":"hush3""#);
     assert_eq!(send_lines(&env, both).1["failed"], 0);
-    let Lookup::Found(site) = project::find(&env, "100").unwrap() else { panic!("found") };
+    let ProjectLookup::Found(site) = project::find(&env, "100").unwrap() else { panic!("found") };
     assert_eq!(site.analytics.base_url.as_deref(), Some("https://cube.example/"));
     assert_eq!(site.analytics.key.as_deref(), Some("hush3"));
     assert!(!format!("{site:?}").contains("hush3"));
