@@ -48,6 +48,7 @@ pub mod path;
 pub mod project;
 pub mod protection;
 mod reachability;
+pub mod redirect;
 mod save_error;
 pub mod seal;
 pub mod setting;

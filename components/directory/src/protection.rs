@@ -22,25 +22,25 @@ pub struct Rule {
     /// Without it, the rule is for every kind of package.
     package_type: Option<String>,
     /// Without it, the rule asks for nothing.
-    minimum_access_level_for_push: Option<Minimum>,
+    minimum_access_level_for_push: Option<RequiredAccess>,
 }
 
 /// The least that a rule asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Minimum {
+pub enum RequiredAccess {
     Maintainer,
     Owner,
     Admin,
 }
 
-impl Minimum {
+impl RequiredAccess {
     /// Administrators are above every role, and a deploy token has none.
     pub fn allows(self, role: Option<Role>, is_admin: bool) -> bool {
         let least = match self {
-            Minimum::Maintainer => Some(Role::Maintainer),
-            Minimum::Owner => Some(Role::Owner),
-            Minimum::Admin => None,
+            RequiredAccess::Maintainer => Some(Role::Maintainer),
+            RequiredAccess::Owner => Some(Role::Owner),
+            RequiredAccess::Admin => None,
         };
         is_admin || role.zip(least).is_some_and(|(role, least)| role >= least)
     }
@@ -48,12 +48,12 @@ impl Minimum {
 
 /// The rules in a setting. Rules that cannot be understood are an error: to leave them out would
 /// open what somebody meant to protect.
-pub fn read(setting: Option<&Value>) -> Result<Vec<Rule>, serde_json::Error> {
+pub fn parse_rules(setting: Option<&Value>) -> Result<Vec<Rule>, serde_json::Error> {
     setting.map_or_else(|| Ok(Vec::new()), Vec::<Rule>::deserialize)
 }
 
 /// What publishing a package of this name to a project asks for: the most that any rule does.
-pub fn minimum(rules: &[Rule], project: u64, name: &str) -> Option<Minimum> {
+pub fn required_access(rules: &[Rule], project: u64, name: &str) -> Option<RequiredAccess> {
     let applies = |rule: &&Rule| {
         rule.project_id.is_none_or(|id| id == project)
             && rule.package_type.as_deref().is_none_or(|kind| kind == TYPE)
@@ -112,17 +112,17 @@ mod tests {
             {"package_name_pattern": "*", "package_type": "maven", "minimum_access_level_for_push": "owner"},
             {"package_name_pattern": "*", "minimum_access_level_for_push": null},
         ]);
-        let rules = read(Some(&rules)).unwrap();
-        assert_eq!(minimum(&rules, 7, "@acme/lib"), Some(Minimum::Maintainer));
-        assert_eq!(minimum(&rules, 7, "@acme/core"), Some(Minimum::Admin));
-        assert_eq!(minimum(&rules, 8, "@acme/lib"), None);
-        assert_eq!(minimum(&rules, 8, "@acme/core"), Some(Minimum::Admin));
+        let rules = parse_rules(Some(&rules)).unwrap();
+        assert_eq!(required_access(&rules, 7, "@acme/lib"), Some(RequiredAccess::Maintainer));
+        assert_eq!(required_access(&rules, 7, "@acme/core"), Some(RequiredAccess::Admin));
+        assert_eq!(required_access(&rules, 8, "@acme/lib"), None);
+        assert_eq!(required_access(&rules, 8, "@acme/core"), Some(RequiredAccess::Admin));
     }
 
     #[test]
     fn who_is_allowed() {
-        use Minimum::{Admin, Maintainer, Owner};
-        for (minimum, role, is_admin, allowed) in [
+        use RequiredAccess::{Admin, Maintainer, Owner};
+        for (required, role, is_admin, allowed) in [
             (Maintainer, Some(Role::Maintainer), false, true),
             (Maintainer, Some(Role::Developer), false, false),
             (Maintainer, None, false, false),
@@ -132,13 +132,13 @@ mod tests {
             (Admin, Some(Role::Owner), true, true),
             (Owner, None, true, true),
         ] {
-            assert_eq!(minimum.allows(role, is_admin), allowed, "{minimum:?} {role:?} {is_admin}");
+            assert_eq!(required.allows(role, is_admin), allowed, "{required:?} {role:?} {is_admin}");
         }
     }
 
     #[test]
     fn rules_that_cannot_be_understood_are_an_error() {
-        assert!(read(None).unwrap().is_empty());
+        assert!(parse_rules(None).unwrap().is_empty());
         for setting in [
             json!("x"),
             json!({}),
@@ -146,7 +146,7 @@ mod tests {
             json!([{"package_name_pattern": 7}]),
             json!([{"package_name_pattern": "*", "minimum_access_level_for_push": "nobody"}]),
         ] {
-            assert!(read(Some(&setting)).is_err(), "{setting}");
+            assert!(parse_rules(Some(&setting)).is_err(), "{setting}");
         }
     }
 }

@@ -3,6 +3,7 @@
 //! least that it could allow.
 
 mod feature;
+mod is_default;
 mod membership;
 mod namespace;
 mod path;
@@ -17,7 +18,3 @@ pub(crate) use path::PathRecord;
 pub(crate) use project::ProjectRecord;
 pub(crate) use token::TokenRecord;
 pub(crate) use user::UserRecord;
-
-fn is_default<T: Default + PartialEq>(value: &T) -> bool {
-    *value == T::default()
-}

@@ -196,9 +196,9 @@ pub fn authorize(call: &Call, project: &Project, purpose: Purpose) -> Result<(),
 pub fn authorize_name(call: &Call, project: &Project, name: &str) -> Result<(), Error> {
     let Call { env, caller, .. } = call;
     let settings = setting::read(env)?;
-    let rules = protection::read(settings.all().get(protection::SETTING))
+    let rules = protection::parse_rules(settings.all().get(protection::SETTING))
         .map_err(|why| StoreError::corrupt(&format!("the setting `{}`", protection::SETTING), why))?;
-    let Some(minimum) = protection::minimum(&rules, project.id, name) else { return Ok(()) };
+    let Some(minimum) = protection::required_access(&rules, project.id, name) else { return Ok(()) };
     let role = match caller {
         Caller::DeployToken(_) | Caller::Anonymous => None,
         Caller::User(_) | Caller::Job(_) => Some(access::project_role(env, caller, project)?),

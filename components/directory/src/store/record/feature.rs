@@ -1,6 +1,6 @@
 //! The stored form of all features.
 
-use super::is_default;
+use super::is_default::is_default;
 use crate::model::feature::FeatureGates;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};

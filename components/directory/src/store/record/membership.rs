@@ -1,6 +1,6 @@
 //! The stored forms of a user's memberships and of an invited group.
 
-use super::is_default;
+use super::is_default::is_default;
 use crate::model::membership::{Membership, Memberships, Share, Source};
 use crate::model::role::Role;
 use kit::Timestamp;

@@ -1,6 +1,7 @@
 //! The stored form of a group or personal namespace.
 
-use super::{ShareRecord, is_default};
+use super::is_default::is_default;
+use super::membership::ShareRecord;
 use crate::model::membership::Share;
 use crate::model::namespace::{Details, Namespace, NamespaceKind, NewGroup, Visibility};
 use serde::{Deserialize, Serialize};

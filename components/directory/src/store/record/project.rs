@@ -1,6 +1,7 @@
 //! The stored form of a project.
 
-use super::{ShareRecord, is_default};
+use super::is_default::is_default;
+use super::membership::ShareRecord;
 use crate::model::membership::Share;
 use crate::model::namespace::{Namespace, Visibility};
 use crate::model::project::{Analytics, FeatureAccess, JobTokenScope, NewProject, Project, ProtectedBranch};

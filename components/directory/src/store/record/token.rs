@@ -1,6 +1,6 @@
 //! The stored form of a token.
 
-use super::is_default;
+use super::is_default::is_default;
 use crate::model::membership::Source;
 use crate::model::token::{Subject, Token};
 use kit::Timestamp;

@@ -1,6 +1,6 @@
 //! The stored form of a user.
 
-use super::is_default;
+use super::is_default::is_default;
 use crate::model::user::{User, UserState};
 use serde::{Deserialize, Serialize};
 
