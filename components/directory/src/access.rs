@@ -1,4 +1,4 @@
-//! What a caller may do: roles, direct and inherited, and who may see what.
+//! What a caller may do in one group or project: roles, direct and inherited, and visibility.
 
 pub use crate::model::role::Role;
 
@@ -71,7 +71,7 @@ pub fn refuses_job(caller: &Caller, project: &Project) -> bool {
         && !job.project.namespace.lineage().any(|group| accepted.groups.contains(&group.id))
 }
 
-/// Whether the visibility alone lets the caller in.
+/// Whether the visibility alone lets the caller see a group or project.
 pub(crate) fn is_open(caller: &Caller, visibility: Visibility) -> bool {
     match visibility {
         Visibility::Public => true,
@@ -94,7 +94,7 @@ fn role(env: &Env, session: &Session, project: Option<&Project>, namespace: &Nam
     let invited = project.map(|project| project.shares.as_slice()).unwrap_or_default();
     for share in invited.iter().chain(namespace.lineage().flat_map(|above| &above.shares)) {
         if share.role > role {
-            role = role.max(through(env, memberships, share)?);
+            role = role.max(role_by_share(env, memberships, share)?);
         }
     }
     Ok(role)
@@ -106,8 +106,8 @@ fn inherited(memberships: &Memberships, namespace: &Namespace, now: Timestamp) -
     roles.max().unwrap_or(Role::None)
 }
 
-/// The role that an invited group gives to its members.
-fn through(env: &Env, memberships: &Memberships, share: &Share) -> Result<Role, StoreError> {
+/// The role that a user with these memberships has as a member of an invited group.
+fn role_by_share(env: &Env, memberships: &Memberships, share: &Share) -> Result<Role, StoreError> {
     let in_some_group = memberships.0.keys().any(|source| matches!(source, Source::Group(_)));
     if !in_some_group || !is_current(share.expires_at, env.now) {
         return Ok(Role::None);
@@ -119,7 +119,7 @@ fn through(env: &Env, memberships: &Memberships, share: &Share) -> Result<Role, 
 /// Whether the user is a member of a group or project somewhere below `group`.
 fn is_member_below(env: &Env, session: &Session, group: &Namespace) -> Result<bool, StoreError> {
     let memberships = session.memberships(env)?;
-    // Many memberships have ancestors in common; each namespace is asked about once.
+    // Many memberships have ancestors in common; each namespace is read once.
     let mut known = BTreeMap::from([(group.id, true)]);
     for source in memberships.0.keys().filter(|source| memberships.role(**source, env.now) >= Role::Guest) {
         let namespace_id = match *source {
@@ -135,9 +135,9 @@ fn is_member_below(env: &Env, session: &Session, group: &Namespace) -> Result<bo
     Ok(false)
 }
 
-/// Whether a namespace is one that is `known` to be below (or to be) the group in question.
+/// Whether a namespace is the group or below it. `known` has the answers for namespaces so far.
 fn is_below(env: &Env, id: u64, known: &mut BTreeMap<u64, bool>) -> Result<bool, StoreError> {
-    let mut passed = Vec::new();
+    let mut visited = Vec::new();
     let mut next = Some(id);
     let mut below = false;
     while let Some(id) = next {
@@ -145,13 +145,13 @@ fn is_below(env: &Env, id: u64, known: &mut BTreeMap<u64, bool>) -> Result<bool,
             below = *answer;
             break;
         }
-        if passed.len() > MAX_DEPTH {
+        if visited.len() > MAX_DEPTH {
             break;
         }
-        passed.push(id);
+        visited.push(id);
         next = namespace::parent_of(env, id)?;
     }
-    known.extend(passed.into_iter().map(|id| (id, below)));
+    known.extend(visited.into_iter().map(|id| (id, below)));
     Ok(below)
 }
 
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn visibility_decides_for_those_without_a_role() {
+    fn visibility_decides_for_callers_without_a_role() {
         let env = forge();
         assert_eq!(reads(&env, &Caller::Anonymous), [100]);
         assert_eq!(reads(&env, &user(&env, 2)), [100, 102]);
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn expired_and_minimal_memberships_open_nothing() {
+    fn expired_and_minimal_memberships_give_no_rights() {
         let env = forge();
         let ended = Membership { role: Role::Owner, expires_at: Some(NOW) };
         set_membership(&env, 2, Source::Project(101), Some(ended));
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn a_private_group_is_seen_by_those_who_belong_to_something_in_it() {
+    fn a_private_group_is_seen_by_members_of_its_descendants() {
         let env = forge();
         assert_eq!(reads_groups(&env, &Caller::Anonymous), [10]);
         assert_eq!(reads_groups(&env, &user(&env, 2)), [10]);
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deploy_token_opens_its_own_and_what_is_public() {
+    fn a_deploy_token_reads_its_group_or_project_and_public_ones() {
         let env = forge();
         let of_group = caller(&env, Subject::Deployment(Source::Group(11)));
         assert_eq!(reads(&env, &of_group), [100, 101]);
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn a_caller_blocked_in_the_meantime_has_nothing() {
+    fn a_caller_who_is_blocked_has_no_rights() {
         let env = forge();
         join(&env, 3, Source::Project(101), Role::Owner);
         let Caller::User(mut session) = user(&env, 3) else { panic!("a user") };
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_rights_are_no_rights() {
+    fn unknown_roles_and_visibilities_give_no_rights() {
         let store = MemoryStore::default();
         let env = kit::testing::env(store.clone(), &[]);
         fill(&env);

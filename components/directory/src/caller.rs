@@ -1,15 +1,15 @@
-//! Who is asking: credentials, and every way in which they can fail.
+//! Authentication: the caller of a request, and every way in which credentials can be refused.
 //!
 //! The first credential of a request decides, in this order: `PRIVATE-TOKEN` header,
 //! `private_token` parameter, `Authorization: Bearer`, `access_token` parameter; and for the
 //! package registry also `JOB-TOKEN` header, `job_token` parameter, `Deploy-Token` header, and
-//! `Authorization: Basic` with a deploy token as the password. A credential that is no good is an
+//! `Authorization: Basic` with a deploy token as the password. An invalid credential is an
 //! error even where none is needed. For a git repository, HTTP Basic with a personal or a deploy
 //! token as the password comes last. Parameters are those of the query: a body is not read before
-//! its sender is known.
+//! the caller is authenticated.
 //!
 //! The variable `bootstrap_admin_token` holds the token of the built-in administrator, who needs
-//! no record and can therefore fill an empty store. Empty means that there is none.
+//! no record and can therefore fill an empty store. If it is empty, there is no such administrator.
 
 pub use crate::credential::AcceptedTokens;
 
@@ -57,7 +57,7 @@ pub struct Job {
     pub project: Project,
 }
 
-/// Who sent this request.
+/// The caller of a request.
 ///
 /// Reads: none for an anonymous caller or the built-in administrator, 2 for a user, 1 for a deploy
 /// token, 3 and one for each namespace for a job; with `Sudo` 1 to 3 more.
@@ -116,7 +116,7 @@ fn check_validity(env: &Env, token: &Token) -> Result<(), Error> {
     Ok(())
 }
 
-/// The session of a user who may use the service.
+/// The session of a user; an error unless the user is active.
 fn session(env: &Env, user_id: u64, scopes: Vec<String>) -> Result<Session, Error> {
     let user = user::by_id(env, user_id)?.ok_or_else(Error::unauthorized)?;
     check_state(&user)?;
@@ -142,7 +142,7 @@ pub fn api_scopes(method: &Method) -> &'static [&'static str] {
 }
 
 impl Caller {
-    /// The user who is asking, or on whose behalf a job is.
+    /// The session of a user, or of the user whose job it is.
     pub fn session(&self) -> Option<&Session> {
         match self {
             Caller::User(session) => Some(session),
@@ -198,7 +198,7 @@ impl Caller {
         Err(Error::with_body(StatusCode::FORBIDDEN, body))
     }
 
-    /// An administrator asks as somebody else.
+    /// The user as whom an administrator sends the request.
     fn sudo(self, env: &Env, target: &str) -> Result<Caller, Error> {
         let forbidden = |why: &str| Error::message(StatusCode::FORBIDDEN, format!("403 Forbidden - {why}"));
         let admin = match &self {
@@ -217,7 +217,7 @@ impl Caller {
             return Err(Error::message(StatusCode::NOT_FOUND, text));
         };
         check_state(&user)?;
-        // The built-in administrator's token has every scope, and so has whoever uses it.
+        // The built-in administrator has every scope, so the session has them too.
         let scopes = match admin.built_in {
             true => token::PERSONAL_SCOPES.map(str::to_owned).to_vec(),
             false => admin.scopes.clone(),

@@ -1,4 +1,24 @@
 //! One consistent snapshot of all namespaces and projects, for lists, searches and counts.
+//!
+//! The records of single namespaces, projects and memberships are authoritative; the catalog is
+//! derived from them ([`intent_log`]) in the same request that changes them. An instance caches the
+//! tables and reads again only the parts that changed; reading an unchanged catalog costs one read.
+//!
+//! ```ignore
+//! let catalog = catalog::read(env)?;
+//! let group = catalog.namespace(group_id);
+//! let projects = group.projects_below().map(|project| project.id());
+//! let snapshot = catalog.access_snapshot(env, &caller)?;
+//! let mine = catalog.projects().filter(|project| snapshot.may_read(*project));
+//! ```
+//!
+//! [`Catalog::revision`] changes whenever a namespace, a project, a membership or the state of a user
+//! changes, so that results derived from a revision can be cached under it; results derived from an
+//! [`access_snapshot::AccessSnapshot`] under the revision and the user's id, until
+//! [`access_snapshot::AccessSnapshot::valid_until`].
+//!
+//! Namespaces and projects below a deleted namespace are not part of the catalog.
+
 pub mod access_snapshot;
 pub(crate) mod columns;
 pub mod intent_log;

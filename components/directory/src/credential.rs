@@ -1,4 +1,4 @@
-//! The forms in which a request can carry a token.
+//! How a request can carry a token.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -16,13 +16,13 @@ pub enum AcceptedTokens {
     Repository,
 }
 
-/// A token as it was presented. Deliberately without a text form.
+/// A token as it was presented. It has no text form, so that it is never logged.
 pub(crate) struct Credential {
     pub kind: CredentialKind,
     pub token: Vec<u8>,
 }
 
-/// How a token was presented, which limits the kinds of token that it can be.
+/// Where the token was presented, which limits the tokens that are accepted there.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CredentialKind {
     /// `PRIVATE-TOKEN`, `private_token`, `access_token`.
@@ -84,7 +84,7 @@ fn basic(request: &Request, kind: CredentialKind) -> Result<Option<Credential>, 
     Ok((!token.is_empty()).then_some(Credential { kind, token }))
 }
 
-/// Whom an administrator asks for: an id or a username.
+/// The user as whom an administrator sends the request: an id or a username.
 pub(crate) fn sudo(request: &Request) -> Option<String> {
     let header = request.headers.get("sudo").map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
     header.or_else(|| request.params().last("sudo").map(str::to_owned)).filter(|target| !target.is_empty())

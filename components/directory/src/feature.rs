@@ -8,7 +8,7 @@ use kit::Env;
 use kit::store::StoreError;
 use std::collections::BTreeMap;
 
-/// What all features together may take, in bytes of JSON: they are one record.
+/// The bound of all features together, in bytes of JSON: they are one record.
 const MAX_BYTES: usize = 256 * 1024;
 
 /// Whether a feature is on for `actor`, or without one, for all callers. 1 read. A feature without
@@ -73,18 +73,18 @@ mod tests {
 
     #[test]
     fn any_open_gate_suffices() {
-        let nobody = FeatureGates::default;
+        let closed = FeatureGates::default;
         let one = BTreeSet::from(["User:1".to_owned()]);
-        assert!(!enabled(nobody(), Some(Actor::User(1))));
-        assert!(enabled(FeatureGates { boolean: true, ..nobody() }, None));
-        assert!(enabled(FeatureGates { actors: one.clone(), ..nobody() }, Some(Actor::User(1))));
-        assert!(!enabled(FeatureGates { actors: one.clone(), ..nobody() }, Some(Actor::Group(1))));
-        assert!(!enabled(FeatureGates { actors: one, ..nobody() }, None));
-        assert!(enabled(FeatureGates { percentage_of_actors: 100, ..nobody() }, Some(Actor::User(9))));
-        assert!(!enabled(FeatureGates { percentage_of_actors: 100, ..nobody() }, None));
-        assert!(enabled(FeatureGates { percentage_of_time: 100, ..nobody() }, None));
+        assert!(!enabled(closed(), Some(Actor::User(1))));
+        assert!(enabled(FeatureGates { boolean: true, ..closed() }, None));
+        assert!(enabled(FeatureGates { actors: one.clone(), ..closed() }, Some(Actor::User(1))));
+        assert!(!enabled(FeatureGates { actors: one.clone(), ..closed() }, Some(Actor::Group(1))));
+        assert!(!enabled(FeatureGates { actors: one, ..closed() }, None));
+        assert!(enabled(FeatureGates { percentage_of_actors: 100, ..closed() }, Some(Actor::User(9))));
+        assert!(!enabled(FeatureGates { percentage_of_actors: 100, ..closed() }, None));
+        assert!(enabled(FeatureGates { percentage_of_time: 100, ..closed() }, None));
         assert!(!enabled(
-            FeatureGates { groups: BTreeSet::from(["staff".to_owned()]), ..nobody() },
+            FeatureGates { groups: BTreeSet::from(["staff".to_owned()]), ..closed() },
             Some(Actor::User(1))
         ));
     }
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_recorded_is_off_and_deleting_forgets() {
+    fn a_feature_without_a_record_is_off() {
         let env = env(MemoryStore::default(), &[]);
         assert!(!is_enabled(&env, "f", None).unwrap());
         save(&env, "f", |gates| gates.boolean = true).unwrap();

@@ -1,5 +1,5 @@
-//! Stored records of format 1, as they were first written. Every build reads them, and writes
-//! back the same bytes.
+//! Stored records of format 1, as they were first written. Every build must read them and write the
+//! same bytes.
 
 mod catalog;
 
@@ -25,7 +25,7 @@ fn golden(name: &str) -> String {
     std::fs::read_to_string(folder().join(format!("{name}.json"))).unwrap().trim_end().to_owned()
 }
 
-/// What is under which key.
+/// The key of each file.
 const KEYS: [(&str, &str); 15] = [
     ("user", "directory/v1/user/2"),
     ("deleted", "directory/v1/user/3"),

@@ -14,7 +14,7 @@ pub fn of_user(env: &Env, user_id: u64) -> Result<Memberships, StoreError> {
 }
 
 /// Changes memberships of a user. Neither the user nor the sources need be known yet: a membership
-/// of something that does not exist gives no rights.
+/// of a group or project that does not exist gives no rights.
 pub fn save(env: &Env, user_id: u64, changes: &MembershipChanges) -> Result<(), StoreError> {
     store::update(env, &Key::Memberships(user_id), |current: Option<MembershipsRecord>| {
         let mut memberships = current.map(Memberships::from).unwrap_or_default();

@@ -1,5 +1,4 @@
-//! Protected package names: who may publish packages that are called so, beyond the project's
-//! roles. The rules are a setting of the service, with the fields of the reference service's
+//! Protected package names: which access publishing them requires beyond the project's roles. The rules are a setting of the service, with the fields of the reference service's
 //! package protection rules.
 
 use crate::glob;
@@ -21,11 +20,11 @@ pub struct Rule {
     package_name_pattern: String,
     /// Without it, the rule is for every kind of package.
     package_type: Option<String>,
-    /// Without it, the rule asks for nothing.
+    /// Without it, the rule requires nothing.
     minimum_access_level_for_push: Option<RequiredAccess>,
 }
 
-/// The least that a rule asks for.
+/// The least access that a rule requires.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RequiredAccess {
@@ -46,13 +45,13 @@ impl RequiredAccess {
     }
 }
 
-/// The rules in a setting. Rules that cannot be understood are an error: to leave them out would
-/// open what somebody meant to protect.
+/// The rules in a setting. Rules that cannot be understood are an error: to skip them would
+/// open names that are meant to be protected.
 pub fn parse_rules(setting: Option<&Value>) -> Result<Vec<Rule>, serde_json::Error> {
     setting.map_or_else(|| Ok(Vec::new()), Vec::<Rule>::deserialize)
 }
 
-/// What publishing a package of this name to a project asks for: the most that any rule does.
+/// The access that publishing a package of this name to a project requires: the highest of all rules.
 pub fn required_access(rules: &[Rule], project: u64, name: &str) -> Option<RequiredAccess> {
     let applies = |rule: &&Rule| {
         rule.project_id.is_none_or(|id| id == project)

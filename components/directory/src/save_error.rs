@@ -1,11 +1,11 @@
-//! Why a record is not saved.
+//! Errors of saving a record.
 
 use crate::model::address::PathOwner;
 use crate::model::namespace::MAX_DEPTH;
 use kit::store::StoreError;
 use std::fmt;
 
-/// A record contradicts what is there. The text is for the person who sent it.
+/// Why a record is refused. The text is for the client that sent it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum InvalidRecord {
     InvalidPath(String),
@@ -53,7 +53,7 @@ impl fmt::Display for InvalidRecord {
     }
 }
 
-/// A record was not saved: it is wrong, or storage failed.
+/// A record was not saved: it is refused, or storage failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SaveError {
     Invalid(InvalidRecord),

@@ -23,7 +23,7 @@ pub(crate) fn read<R: DeserializeOwned>(env: &Env, key: &Key) -> Result<Option<R
     Ok(record.flatten())
 }
 
-/// Makes `new` the record; `None` deletes it. Writes nothing that is there already.
+/// Makes `new` the record; `None` deletes it. An unchanged record is not written.
 pub(crate) fn write<R>(env: &Env, key: &Key, new: Option<R>) -> Result<(), StoreError>
 where
     R: Serialize + DeserializeOwned + PartialEq + Clone,
@@ -35,7 +35,7 @@ where
     .map_err(|error| key.redact(error))
 }
 
-/// Replaces a record by what `change` makes of it. `change` MUST be idempotent: it is asked again
+/// Replaces a record by what `change` makes of it. `change` must be idempotent: it is called again
 /// after a lost swap, also if that swap in fact took place.
 pub(crate) fn update<R>(env: &Env, key: &Key, mut change: impl FnMut(Option<R>) -> R) -> Result<(), StoreError>
 where
@@ -48,7 +48,7 @@ where
     })
 }
 
-/// The same with a `change` that may refuse.
+/// The same with a `change` that can fail.
 pub(crate) fn try_update<R>(
     env: &Env,
     key: &Key,

@@ -1,4 +1,4 @@
-//! The stored form of the catalog's root and of what a revision is made of.
+//! The stored form of the catalog's root, of the manifest of a revision, and of intents.
 
 use crate::store::Key;
 use kit::store::StoreError;
@@ -12,7 +12,7 @@ pub(crate) struct Root {
     pub revision: String,
 }
 
-/// Everything that a revision is made of.
+/// The parts of a revision.
 #[derive(Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Manifest {
     #[serde(default)]
@@ -21,12 +21,12 @@ pub(crate) struct Manifest {
     pub projects: Vec<Part>,
     #[serde(default)]
     pub members: Vec<Part>,
-    /// Blobs of former revisions, which a slow reader may still be reading.
+    /// Blobs of former revisions that slow readers may still read.
     #[serde(default)]
     pub retired: Vec<RetiredBlobs>,
 }
 
-/// A blob of a table: its first key, how many rows it has.
+/// A blob of a table: its first key and the number of its rows.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Part {
     pub first: RowKey,
@@ -34,16 +34,19 @@ pub(crate) struct Part {
     pub blob: String,
 }
 
+/// Blobs that were replaced at the same time.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct RetiredBlobs {
-    pub at: Timestamp,
+    #[serde(rename = "at")]
+    pub retired_at: Timestamp,
     pub blobs: Vec<String>,
 }
 
-/// What is being changed by somebody: the ids are in a blob.
+/// A writer's intent to change records, whose ids are in a blob ([`super::intent_log::Changes`]).
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Intent {
-    pub at: Timestamp,
+    #[serde(rename = "at")]
+    pub logged_at: Timestamp,
     pub blob: String,
 }
 
@@ -51,13 +54,13 @@ pub(crate) struct Intent {
 /// ([`super::row::source_code`]) and the user's id.
 pub(crate) type RowKey = (u64, u64);
 
-/// What a revision is made of; the empty one is made of nothing.
+/// The manifest of a revision; that of the empty revision, before the first import, is empty.
 pub(crate) fn manifest(env: &Env, revision: &str) -> Result<Manifest, StoreError> {
     if revision.is_empty() {
         return Ok(Manifest::default());
     }
     let blob = blob(env, revision)?;
-    serde_json::from_slice(&blob).map_err(|why| StoreError::corrupt(&Key::CatalogBlob(revision).to_string(), why))
+    serde_json::from_slice(&blob).map_err(|error| StoreError::corrupt(&Key::CatalogBlob(revision).to_string(), error))
 }
 
 pub(crate) fn blob(env: &Env, id: &str) -> Result<Vec<u8>, StoreError> {

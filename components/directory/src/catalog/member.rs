@@ -1,5 +1,4 @@
-//! Direct members of groups and projects, which the record of each user has by user, by group and
-//! project.
+//! Direct members by group and project; the records have them by user.
 
 use super::manifest::{self, Part};
 use super::row;
@@ -43,8 +42,8 @@ impl Catalog {
                 continue;
             }
             let blob = self.member_blob(env, part)?;
-            let damaged = || StoreError::corrupt(&Key::CatalogBlob(&part.blob).to_string(), "no such rows");
-            let members = Members::parse(&blob).ok_or_else(damaged)?;
+            let corrupt = || StoreError::corrupt(&Key::CatalogBlob(&part.blob).to_string(), "no such rows");
+            let members = Members::parse(&blob).ok_or_else(corrupt)?;
             for code in inside {
                 for row in members.of(*code..code.saturating_add(1)) {
                     each(Member {

@@ -1,5 +1,5 @@
-//! Records as rows of the catalog, and words as the numbers that stand for them there. A number
-//! that this build does not know means the least that it could allow.
+//! Records as rows of the catalog, with numbers for words. A number that this build does not know
+//! means the least that it could allow.
 
 use super::manifest::RowKey;
 use super::table::{ACTIVE, ADMIN, BOT, EXTERNAL, MemberRow, NamespaceRow, ProjectRow};

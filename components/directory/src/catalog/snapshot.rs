@@ -1,22 +1,4 @@
-//! One consistent snapshot of all namespaces and projects, for lists, searches and counts.
-//!
-//! The records of single namespaces, projects and memberships are the truth; the catalog is made
-//! of them ([`change`]) in the same request that changes them. An instance keeps the tables that it
-//! has read and reads again only the parts that changed; a question costs one read.
-//!
-//! ```ignore
-//! let catalog = catalog::read(env)?;
-//! let group = catalog.namespace(group_id);
-//! let projects = group.projects_below().map(|project| project.id());
-//! let snapshot = catalog.access_snapshot(env, &caller)?;
-//! let mine = catalog.projects().filter(|project| snapshot.may_read(*project));
-//! ```
-//!
-//! [`Catalog::revision`] changes whenever a namespace, a project, a membership or what a user may
-//! do changes, so whatever is made of a revision can be kept under it, for a [`access_snapshot::AccessSnapshot`]
-//! together with the user's id and until [`access_snapshot::AccessSnapshot::valid_until`].
-//!
-//! Everything here is about what is there: what is below a deleted namespace is not.
+//! A snapshot of all namespaces and projects and its views of single ones.
 
 use super::columns::Texts;
 use super::manifest::Manifest;
@@ -27,7 +9,7 @@ use crate::namespace::{Details, Visibility};
 use crate::project::FeatureAccess;
 use std::rc::Rc;
 
-/// A snapshot. Cheap to clone.
+/// A snapshot of all namespaces and projects. Cheap to clone.
 #[derive(Clone)]
 pub struct Catalog {
     pub(super) revision: Rc<str>,
@@ -50,51 +32,51 @@ impl Catalog {
 
     /// All namespaces, by id.
     pub fn namespaces(&self) -> impl ExactSizeIterator<Item = Namespace<'_>> + DoubleEndedIterator + Clone {
-        self.tree.namespaces().iter().map(|at| self.namespace_at(*at))
+        self.tree.namespaces().iter().map(|row| self.namespace_at(*row))
     }
 
     /// The `n`th of [`Catalog::namespaces`].
     pub fn nth_namespace(&self, n: usize) -> Option<Namespace<'_>> {
-        self.tree.namespaces().get(n).map(|at| self.namespace_at(*at))
+        self.tree.namespaces().get(n).map(|row| self.namespace_at(*row))
     }
 
     pub fn namespace(&self, id: u64) -> Option<Namespace<'_>> {
-        let at = self.namespaces.ids.binary_search(&id).ok()? as u32;
-        self.tree.position(at).map(|_| self.namespace_at(at))
+        let row = self.namespaces.ids.binary_search(&id).ok()? as u32;
+        self.tree.position(row).map(|_| self.namespace_at(row))
     }
 
     /// The personal namespace of a user.
     pub fn namespace_of_user(&self, user_id: u64) -> Option<Namespace<'_>> {
-        self.tree.personal(user_id).map(|at| self.namespace_at(at))
+        self.tree.personal(user_id).map(|row| self.namespace_at(row))
     }
 
     /// All projects, by id.
     pub fn projects(&self) -> impl Iterator<Item = Project<'_>> {
-        let all = 0..self.projects.ids.len() as u32;
-        all.filter(|at| self.tree.namespace_of(*at).is_some()).map(|at| self.project_at(at))
+        let rows = 0..self.projects.ids.len() as u32;
+        rows.filter(|row| self.tree.namespace_of(*row).is_some()).map(|row| self.project_at(row))
     }
 
     pub fn project(&self, id: u64) -> Option<Project<'_>> {
-        let at = self.projects.ids.binary_search(&id).ok()? as u32;
-        self.tree.namespace_of(at).map(|_| self.project_at(at))
+        let row = self.projects.ids.binary_search(&id).ok()? as u32;
+        self.tree.namespace_of(row).map(|_| self.project_at(row))
     }
 
-    /// The projects that have a domain of their own for their pages, with it.
+    /// The projects whose pages have a domain of their own, and the domain.
     pub fn pages_domains(&self) -> impl Iterator<Item = (Project<'_>, &str)> {
-        let alive = self.projects.pages_domains.iter().filter(|(at, _)| self.tree.namespace_of(*at).is_some());
-        alive.map(|(at, domain)| (self.project_at(*at), domain.as_str()))
+        let present = self.projects.pages_domains.iter().filter(|(row, _)| self.tree.namespace_of(*row).is_some());
+        present.map(|(row, domain)| (self.project_at(*row), domain.as_str()))
     }
 
-    /// The columns of texts, where [`Namespace::row`] is a namespace's place. They also have the
-    /// texts of namespaces that are not there, below a deleted one.
+    /// The columns of texts, by [`Namespace::row`]. They also have rows of namespaces below a deleted
+    /// one.
     pub fn columns(&self) -> Columns<'_> {
         Columns { paths: &self.namespaces.paths, names: &self.namespaces.names, rows: self.namespaces.ids.len() }
     }
 
-    /// The namespace in a row of [`Catalog::columns`]; `None` if it is not there.
+    /// The namespace in a row of [`Catalog::columns`]; `None` if it is below a deleted one.
     pub fn namespace_in_row(&self, row: usize) -> Option<Namespace<'_>> {
-        let at = u32::try_from(row).ok()?;
-        self.tree.position(at).map(|_| self.namespace_at(at))
+        let row = u32::try_from(row).ok()?;
+        self.tree.position(row).map(|_| self.namespace_at(row))
     }
 
     /// The rows of all namespaces with those of their parents, parents first.
@@ -103,16 +85,16 @@ impl Catalog {
         order.map(|row| (*row as usize, self.tree.parent(*row).map(|parent| parent as usize)))
     }
 
-    fn namespace_at(&self, at: u32) -> Namespace<'_> {
-        Namespace { catalog: self, at }
+    fn namespace_at(&self, row: u32) -> Namespace<'_> {
+        Namespace { catalog: self, row }
     }
 
-    fn project_at(&self, at: u32) -> Project<'_> {
-        Project { catalog: self, at }
+    fn project_at(&self, row: u32) -> Project<'_> {
+        Project { catalog: self, row }
     }
 }
 
-/// What a catalog's namespaces and projects are, to compare with another catalog's.
+/// A version of a catalog's namespaces and projects, to compare with another catalog's.
 #[derive(Clone)]
 pub struct TreeVersion(Rc<Tree>);
 
@@ -133,7 +115,7 @@ pub struct Columns<'a> {
 #[derive(Clone, Copy)]
 pub struct Namespace<'a> {
     pub(super) catalog: &'a Catalog,
-    pub(super) at: u32,
+    pub(super) row: u32,
 }
 
 impl<'a> Namespace<'a> {
@@ -141,13 +123,13 @@ impl<'a> Namespace<'a> {
         &self.catalog.namespaces
     }
 
-    /// Its place in [`Catalog::columns`], by id.
+    /// Its row in [`Catalog::columns`]. Rows are in the order of ids.
     pub fn row(self) -> usize {
-        self.at as usize
+        self.row as usize
     }
 
     pub fn id(self) -> u64 {
-        at(&self.table().ids, self.at)
+        cell(&self.table().ids, self.row)
     }
 
     /// The last segment of its full path.
@@ -160,12 +142,12 @@ impl<'a> Namespace<'a> {
     }
 
     pub fn visibility(self) -> Visibility {
-        row::visibility(at(&self.table().visibilities, self.at))
+        row::visibility(cell(&self.table().visibilities, self.row))
     }
 
     /// The user whose personal namespace this is.
     pub fn owner(self) -> Option<u64> {
-        Some(at(&self.table().owner_ids, self.at)).filter(|owner| *owner != 0)
+        Some(cell(&self.table().owner_ids, self.row)).filter(|owner| *owner != 0)
     }
 
     pub fn is_group(self) -> bool {
@@ -174,28 +156,28 @@ impl<'a> Namespace<'a> {
 
     /// Whether the owner of this personal namespace is active, and no bot.
     pub fn has_active_human_owner(self) -> bool {
-        at(&self.table().owner_flags, self.at) & (table::ACTIVE | table::BOT) == table::ACTIVE
+        cell(&self.table().owner_flags, self.row) & (table::ACTIVE | table::BOT) == table::ACTIVE
     }
 
     /// Whether the owner of this personal namespace is active.
     pub fn has_active_owner(self) -> bool {
-        at(&self.table().owner_flags, self.at) & table::ACTIVE != 0
+        cell(&self.table().owner_flags, self.row) & table::ACTIVE != 0
     }
 
     /// Groups whose members have a role here.
     pub fn shares(self) -> Vec<Share> {
-        row::shares(&self.table().shares, self.at)
+        row::shares(&self.table().shares, self.row)
     }
 
-    /// What is known beside.
+    /// Avatar, plan, trial, subscription, limits.
     pub fn details(self) -> Details {
         let details = &self.table().details;
-        let found = details.binary_search_by_key(&self.at, |(row, _)| *row).ok().and_then(|found| details.get(found));
+        let found = details.binary_search_by_key(&self.row, |(row, _)| *row).ok().and_then(|found| details.get(found));
         found.and_then(|(_, json)| serde_json::from_str(json).ok()).unwrap_or_default()
     }
 
     pub fn parent(self) -> Option<Namespace<'a>> {
-        self.catalog.tree.parent(self.at).map(|parent| self.catalog.namespace_at(parent))
+        self.catalog.tree.parent(self.row).map(|parent| self.catalog.namespace_at(parent))
     }
 
     /// This namespace, its parent, and so on up to the top level.
@@ -218,31 +200,31 @@ impl<'a> Namespace<'a> {
         texts.join(separator)
     }
 
-    /// This namespace and all below it, parents before what is in them.
+    /// This namespace and all below it, parents before their children.
     pub fn descendants(self) -> impl ExactSizeIterator<Item = Namespace<'a>> {
-        self.catalog.tree.below(self.at).iter().map(move |at| self.catalog.namespace_at(*at))
+        self.catalog.tree.below(self.row).iter().map(move |row| self.catalog.namespace_at(*row))
     }
 
     /// The namespaces right below this one, by id.
     pub fn children(self) -> impl Iterator<Item = Namespace<'a>> {
-        self.descendants().filter(move |below| below.parent().is_some_and(|parent| parent.at == self.at))
+        self.descendants().filter(move |below| below.parent().is_some_and(|parent| parent.row == self.row))
     }
 
     /// The projects in this namespace and in all below it.
     pub fn projects_below(self) -> impl ExactSizeIterator<Item = Project<'a>> {
-        self.catalog.tree.projects_below(self.at).iter().map(move |at| self.catalog.project_at(*at))
+        self.catalog.tree.projects_below(self.row).iter().map(move |row| self.catalog.project_at(*row))
     }
 
     /// The projects right in this namespace, by id.
     pub fn projects(self) -> impl ExactSizeIterator<Item = Project<'a>> {
-        self.catalog.tree.projects_in(self.at).iter().map(move |at| self.catalog.project_at(*at))
+        self.catalog.tree.projects_in(self.row).iter().map(move |row| self.catalog.project_at(*row))
     }
 }
 
 #[derive(Clone, Copy)]
 pub struct Project<'a> {
     pub(super) catalog: &'a Catalog,
-    pub(super) at: u32,
+    pub(super) row: u32,
 }
 
 impl<'a> Project<'a> {
@@ -251,40 +233,40 @@ impl<'a> Project<'a> {
     }
 
     pub fn id(self) -> u64 {
-        at(&self.table().ids, self.at)
+        cell(&self.table().ids, self.row)
     }
 
     /// The last segment of its full path.
     pub fn path(self) -> &'a str {
-        self.table().paths.get(self.at as usize)
+        self.table().paths.get(self.row as usize)
     }
 
     pub fn name(self) -> &'a str {
-        self.table().names.get(self.at as usize)
+        self.table().names.get(self.row as usize)
     }
 
     pub fn visibility(self) -> Visibility {
-        row::visibility(at(&self.table().visibilities, self.at))
+        row::visibility(cell(&self.table().visibilities, self.row))
     }
 
     /// Who may use its issues.
     pub fn issues(self) -> FeatureAccess {
-        row::feature_access(at(&self.table().issues, self.at))
+        row::feature_access(cell(&self.table().issues, self.row))
     }
 
     pub fn archived(self) -> bool {
-        at(&self.table().archived, self.at) != 0
+        cell(&self.table().archived, self.row) != 0
     }
 
     /// Groups whose members have a role here.
     pub fn shares(self) -> Vec<Share> {
-        row::shares(&self.table().shares, self.at)
+        row::shares(&self.table().shares, self.row)
     }
 
     pub fn namespace(self) -> Namespace<'a> {
-        // A project of the catalog has one.
-        let at = self.catalog.tree.namespace_of(self.at).unwrap_or_default();
-        self.catalog.namespace_at(at)
+        // Every project of the catalog is in a namespace of it.
+        let row = self.catalog.tree.namespace_of(self.row).unwrap_or_default();
+        self.catalog.namespace_at(row)
     }
 
     pub fn full_path(self) -> String {
@@ -292,6 +274,6 @@ impl<'a> Project<'a> {
     }
 }
 
-fn at<T: Copy + Default>(column: &[T], row: u32) -> T {
+fn cell<T: Copy + Default>(column: &[T], row: u32) -> T {
     column.get(row as usize).copied().unwrap_or_default()
 }

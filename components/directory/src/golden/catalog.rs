@@ -41,7 +41,7 @@ fn forge() -> Env {
         store.set(&format!("directory/v1/catalog/blob/{id}"), &golden(name)).unwrap();
     }
     store.set("directory/v1/catalog", &golden("root.json")).unwrap();
-    store.set("directory/v1/catalog/changes", &golden("announced.json")).unwrap();
+    store.set("directory/v1/catalog/changes", &golden("intents.json")).unwrap();
     env(store, &[])
 }
 
@@ -134,7 +134,7 @@ fn roots_and_lists_are_written_as_they_were() {
     }
     check::<Option<Root>>("root.json");
     check::<Manifest>("manifest.json");
-    check::<Option<Vec<Intent>>>("announced.json");
+    check::<Option<Vec<Intent>>>("intents.json");
     check::<catalog::intent_log::Changes>("changes.json");
 }
 
@@ -173,16 +173,16 @@ fn of(env: &Env, catalog: &Catalog, source: Source) -> Vec<(u64, Role, Option<Ti
 }
 
 #[test]
-fn what_was_announced_is_settled_with_the_next_change() {
+fn a_logged_intent_is_committed_with_the_next_change() {
     let env = forge();
-    // Of what `changes.json` names no record is there, so their rows go.
+    // No record that `changes.json` names exists, so their rows are removed.
     let mut changes = catalog::intent_log::Changes::default();
     changes.group(12);
     catalog::intent_log::IntentLog::begin(&env, changes).unwrap().commit(&env).unwrap();
     let catalog = catalog::read(&env).unwrap();
-    assert!(catalog.namespace(11).is_none() && catalog.project(100).is_none(), "both were announced");
-    assert!(catalog.namespace(10).is_some(), "nobody announced it");
-    assert_eq!(of(&env, &catalog, Source::Group(10)), [(2, Role::Developer, None)], "user 3 was announced");
+    assert!(catalog.namespace(11).is_none() && catalog.project(100).is_none(), "both are in the intent");
+    assert!(catalog.namespace(10).is_some(), "it is not in the intent");
+    assert_eq!(of(&env, &catalog, Source::Group(10)), [(2, Role::Developer, None)], "user 3 is in the intent");
     let left = env.store.get(&Key::CatalogChanges.to_string()).unwrap().unwrap();
-    assert_eq!(left, golden("announced.json"), "whoever announced it may still be at it");
+    assert_eq!(left, golden("intents.json"), "its writer may still be running");
 }

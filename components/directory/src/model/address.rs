@@ -1,31 +1,31 @@
-//! Paths, and what names a namespace, project or user.
+//! Paths and other identifiers of namespaces, projects and users.
 
 use super::namespace::MAX_DEPTH;
 
 /// The longest segment, as in the reference service.
 const MAX_SEGMENT: usize = 255;
 
-/// Who lives at a path.
+/// The namespace or project that a path leads to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PathOwner {
     Namespace(u64),
     Project(u64),
 }
 
-/// What a client calls a namespace, project or user by.
+/// How a request names a namespace, project or user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Identifier<'a> {
-    /// All digits: always an id, also where there is a path of digits.
+    /// All digits: always an id, even if a path has the same digits.
     Id(u64),
     Path(&'a str),
-    /// Nothing can have it; storage is not asked.
+    /// No record can have it, so that storage is not read.
     Invalid,
 }
 
 impl<'a> Identifier<'a> {
     pub fn parse(text: &'a str) -> Self {
         if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
-            // A number that does not fit is the id of nothing.
+            // No record has an id that does not fit.
             return text.parse().map_or(Identifier::Invalid, Identifier::Id);
         }
         let possible = text.split('/').all(is_segment) && text.split('/').count() <= MAX_DEPTH + 1;

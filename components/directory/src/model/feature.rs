@@ -4,22 +4,22 @@ use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::fmt;
 
-/// What switches a feature on. Any one gate that is open suffices.
+/// The gates of a feature. It is on if any gate is open.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FeatureGates {
-    /// On for everybody.
+    /// On for all actors.
     pub boolean: bool,
-    /// On for these, for example `User:1` (see [`Actor`]).
+    /// On for these actors, for example `User:1` (see [`Actor`]).
     pub actors: BTreeSet<String>,
     /// 0 to 100; always the same actors for the same feature.
     pub percentage_of_actors: u8,
-    /// 0 to 100; decided anew each time.
+    /// 0 to 100; drawn anew each time.
     pub percentage_of_time: u8,
-    /// Names of groups of actors. None is defined here: they are kept and shown, and open nothing.
+    /// Names of groups of actors. No group is defined here: they are stored and rendered, and open nothing.
     pub groups: BTreeSet<String>,
 }
 
-/// For whom a feature is asked.
+/// A user, group or project that a feature can be on for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Actor {
     User(u64),
@@ -55,7 +55,7 @@ impl FeatureState {
 }
 
 impl FeatureGates {
-    /// On, if on for everybody always. A percentage of actors of 100 still is conditional, as in
+    /// `On` if it is on for all actors at all times. A percentage of actors of 100 still is conditional, as in
     /// the reference service.
     pub fn state(&self) -> FeatureState {
         if self.boolean || self.percentage_of_time >= 100 {
@@ -67,7 +67,7 @@ impl FeatureGates {
         }
     }
 
-    /// The gates as clients see them: the boolean one always, the others if they are open.
+    /// The gates in an answer: the boolean one always, the others if they are open.
     pub fn to_json(&self) -> Vec<Value> {
         let gate = |key: &str, value: Value| json!({"key": key, "value": value});
         let mut list = vec![gate("boolean", self.boolean.into())];

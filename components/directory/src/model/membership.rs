@@ -4,22 +4,22 @@ use super::role::Role;
 use kit::Timestamp;
 use std::collections::BTreeMap;
 
-/// What one can be a member of.
+/// A group or project that has members.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Source {
     Group(u64),
     Project(u64),
 }
 
-/// A role, and the end of its last day.
+/// A role in a group or project.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Membership {
     pub role: Role,
-    /// From this moment on it does not count.
+    /// The role ends at this moment.
     pub expires_at: Option<Timestamp>,
 }
 
-/// A group that is invited: its members have their own role in it, but at most `role`.
+/// An invited group: its members get their role in it, but at most `role`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Share {
     pub group_id: u64,
@@ -41,7 +41,7 @@ impl Memberships {
     }
 }
 
-/// Whether something that expires (or never does) still counts.
+/// Whether the moment of expiry, if there is one, is still to come.
 pub(crate) fn is_current(expires_at: Option<Timestamp>, now: Timestamp) -> bool {
     expires_at.is_none_or(|end| now < end)
 }

@@ -12,7 +12,7 @@ pub const MAX_DEPTH: usize = 20;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Namespace {
     pub id: u64,
-    /// For people.
+    /// The display name.
     pub name: String,
     /// The last segment of the full path.
     pub path: String,
@@ -24,8 +24,7 @@ pub struct Namespace {
     pub parent: Option<Box<Namespace>>,
 }
 
-/// What few areas ask about a namespace: its picture, and what was bought for it. Absent means
-/// that it is not known.
+/// Further fields of a namespace: avatar, plan, trial, subscription, limits. Absent means unknown.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Details {
@@ -60,7 +59,7 @@ pub struct Details {
     /// Bytes of everything below a top-level namespace.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub root_repository_size: Option<u64>,
-    /// Those who count for the subscription, if somebody else has counted them.
+    /// Members who count for the subscription, if another system has counted them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub billable_members_count: Option<u64>,
 }
@@ -81,7 +80,7 @@ pub enum Visibility {
     Private,
     /// Every user who is not external.
     Internal,
-    /// Everybody.
+    /// All callers.
     Public,
 }
 
@@ -127,7 +126,7 @@ impl Namespace {
     }
 }
 
-/// A group as it is to be.
+/// A group to be saved.
 pub struct NewGroup {
     pub id: u64,
     pub name: String,

@@ -9,7 +9,7 @@ use std::fmt;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Project {
     pub id: u64,
-    /// For people.
+    /// The display name.
     pub name: String,
     /// The last segment of the full path.
     pub path: String,
@@ -23,10 +23,9 @@ pub struct Project {
     pub creator_id: Option<u64>,
     /// Groups whose members have a role in this project.
     pub shares: Vec<Share>,
-    /// Whose job tokens are accepted.
     pub job_tokens: JobTokenScope,
     pub protected_branches: Vec<ProtectedBranch>,
-    /// What the message of a commit of applied suggestions is made of.
+    /// The template of the message of a commit that applies suggestions.
     pub suggestion_commit_message: Option<String>,
     pub analytics: Analytics,
     /// The first label of the address of its pages, if they have one of their own.
@@ -34,7 +33,7 @@ pub struct Project {
 }
 
 impl Project {
-    /// Whether somebody with this role may push to `branch`: a developer, unless the branch is
+    /// Whether a caller with this role may push to `branch`: a developer, unless the branch is
     /// protected. Of several protections that cover it, the most permissive counts, as in the
     /// reference service.
     pub fn may_push(&self, role: Role, branch: &str) -> bool {
@@ -59,13 +58,13 @@ impl Project {
 /// Who may use a feature of a project.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FeatureAccess {
-    /// Nobody.
+    /// No caller.
     Disabled,
     /// The project's members.
     Private,
-    /// Everybody who may see the project.
+    /// Every caller who may see the project.
     Enabled,
-    /// Everybody, even if the project is private.
+    /// Every caller, even if the project is private.
     Public,
 }
 
@@ -99,12 +98,12 @@ pub struct JobTokenScope {
     pub groups: Vec<u64>,
 }
 
-/// Branches that not every developer pushes to.
+/// A rule about who may push to some branches.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProtectedBranch {
-    /// A branch's name, in which `*` stands for anything.
+    /// A branch's name, in which `*` stands for any text.
     pub name: String,
-    /// The least role that may push; `None`: nobody.
+    /// The least role that may push; `None`: no role.
     pub push: Option<Role>,
 }
 
@@ -119,8 +118,8 @@ impl ProtectedBranch {
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct Analytics {
     pub base_url: Option<String>,
-    /// Signs what is asked of the engine. Never shown. As it is stored ([`Project::analytics_key`]),
-    /// and before it is stored, as it was given.
+    /// Signs the requests to the engine; never part of an answer. Sealed as it is stored
+    /// ([`Project::analytics_key`]); in a [`NewProject`] as the client sent it.
     pub key: Option<String>,
 }
 
@@ -131,16 +130,16 @@ impl fmt::Debug for Analytics {
     }
 }
 
-/// What an identifier names.
+/// The project that an identifier names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ProjectLookup {
     Found(Project),
-    /// The identifier is an old path of this project. A reader is redirected to its id.
+    /// The identifier is a former path of this project ([`crate::redirect::Redirect`]).
     Moved(Project),
     Missing,
 }
 
-/// A project as it is to be.
+/// A project to be saved.
 pub struct NewProject {
     pub id: u64,
     pub name: String,

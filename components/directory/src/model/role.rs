@@ -5,7 +5,7 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Role {
     None = 0,
-    /// Counts as a member, but sees nothing that outsiders do not.
+    /// Counts as a member, but gives no rights.
     MinimalAccess = 5,
     Guest = 10,
     Planner = 15,

@@ -5,8 +5,7 @@ use kit::Timestamp;
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
-/// The SHA-256 of a token. It has no text form outside the storage key, so that it cannot get
-/// into a log.
+/// The SHA-256 of a token. It has no text form outside the storage key, so that it is never logged.
 #[derive(Clone, Copy)]
 pub struct Fingerprint([u8; 32]);
 
@@ -30,15 +29,15 @@ impl PartialEq for Fingerprint {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Token {
     pub subject: Subject,
-    /// For people.
+    /// The display name.
     pub name: String,
     pub scopes: Vec<String>,
-    /// From this moment on it is expired.
+    /// The token is expired from this moment on.
     pub expires_at: Option<Timestamp>,
     pub revoked: bool,
 }
 
-/// Whom a token stands for.
+/// The user, group, project or job that a token authenticates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Subject {
     /// Personal tokens, and OAuth tokens, which have the same rights.
@@ -49,7 +48,7 @@ pub enum Subject {
     Job { user_id: u64, project_id: u64, running: bool },
 }
 
-/// The scopes that a personal token can have in the reference service.
+/// The scopes of personal tokens in the reference service.
 pub const PERSONAL_SCOPES: [&str; 16] = [
     "api",
     "read_api",

@@ -8,11 +8,11 @@ pub struct User {
     pub id: u64,
     pub username: String,
     pub name: String,
-    /// The address in commits that are made in the user's name; if there is none, a made-up one is used.
+    /// The author's address in commits on behalf of the user; without one, a no-reply address is used.
     pub commit_email: Option<String>,
     pub state: UserState,
     pub is_admin: bool,
-    /// Sees private and public resources only, never internal ones, unless a member of them.
+    /// Sees internal groups and projects only as a member of them.
     pub external: bool,
     /// A service account, or the user behind a project's or group's access token.
     pub bot: bool,
@@ -30,7 +30,7 @@ pub enum UserState {
 }
 
 impl UserState {
-    /// The reference service's word for the state.
+    /// A state as the reference service writes it.
     pub fn parse(text: &str) -> Option<Self> {
         match text {
             "active" => Some(UserState::Active),
@@ -51,7 +51,7 @@ impl UserState {
     }
 }
 
-/// A user as they are to be. `namespace_id` of an already known user is kept if it is not given.
+/// A user to be saved. Without `namespace_id`, a known user keeps theirs.
 pub struct NewUser {
     pub id: u64,
     pub username: String,

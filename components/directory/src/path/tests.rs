@@ -39,7 +39,7 @@ fn ids_and_paths_in_any_case_find_the_same() {
 }
 
 #[test]
-fn each_kind_is_found_as_what_it_is() {
+fn groups_projects_and_users_are_found_only_as_such() {
     let env = forge();
     assert_eq!(project_at(&env, "acme/core"), "missing", "a group is no project");
     assert_eq!(namespace_id(&env, "acme/site"), None, "a project is no namespace");
@@ -50,7 +50,7 @@ fn each_kind_is_found_as_what_it_is() {
 }
 
 #[test]
-fn what_cannot_exist_is_missing_without_asking_storage() {
+fn an_invalid_identifier_is_missing_without_reading_storage() {
     let env = kit::testing::env(kit::testing::FailingStore::after(0, MemoryStore::default()), &[]);
     let long = "a".repeat(256);
     let deep = vec!["a"; 22].join("/");
@@ -74,11 +74,11 @@ fn what_cannot_exist_is_missing_without_asking_storage() {
     ] {
         assert_eq!(project_at(&env, name), "missing", "{name}");
     }
-    assert!(project::find(&env, "a/b").is_err(), "a possible path is asked for");
+    assert!(project::find(&env, "a/b").is_err(), "a valid path is looked up");
 }
 
 #[test]
-fn a_renamed_project_leaves_its_old_path_leading_to_it() {
+fn the_former_path_of_a_renamed_project_leads_to_it() {
     let env = forge();
     project::save(&env, new_project(101, "motor", 11)).unwrap();
     assert_eq!(project_at(&env, "acme/core/motor"), "found Acme/core/motor");
@@ -114,7 +114,7 @@ fn renaming_or_moving_a_group_moves_everything_below_it() {
 }
 
 #[test]
-fn an_old_path_can_be_claimed_and_a_present_one_cannot() {
+fn a_former_path_can_be_claimed_and_a_present_one_cannot() {
     let env = forge();
     let taken = project::save(&env, new_project(200, "SITE", 10)).unwrap_err();
     assert_eq!(taken, InvalidRecord::PathTaken { path: "SITE".into(), by: PathOwner::Project(100) }.into());
@@ -130,7 +130,7 @@ fn an_old_path_can_be_claimed_and_a_present_one_cannot() {
 }
 
 #[test]
-fn what_is_deleted_is_gone_with_all_below_and_frees_its_path() {
+fn a_deleted_group_is_gone_with_all_below_and_its_path_is_free() {
     let env = forge();
     namespace::delete_group(&env, 10).unwrap();
     for name in ["100", "101", "acme/site", "acme/core/engine"] {
@@ -174,7 +174,7 @@ fn groups_do_not_nest_in_themselves_nor_without_end() {
 }
 
 #[test]
-fn a_stored_circle_is_an_error_and_not_an_endless_walk() {
+fn a_stored_cycle_is_an_error_and_not_an_endless_loop() {
     let env = forge();
     store::write(&env, &Key::Namespace(10), Some(store::NamespaceRecord::group(new_group(10, "acme", Some(11)))))
         .unwrap();
@@ -182,13 +182,13 @@ fn a_stored_circle_is_an_error_and_not_an_endless_walk() {
 }
 
 #[test]
-fn a_namespace_id_stays_with_its_owner() {
+fn a_namespace_id_cannot_change_its_owner() {
     let env = forge();
     assert_eq!(save_group(&env, 4_000_000_003, "x", None), Err(InvalidRecord::NamespaceIdTaken(4_000_000_003).into()));
-    let thief = user::NewUser { namespace_id: Some(10), ..new_user(5, "mallory") };
-    assert_eq!(user::save(&env, thief), Err(InvalidRecord::NamespaceIdTaken(10).into()));
+    let other = user::NewUser { namespace_id: Some(10), ..new_user(5, "mallory") };
+    assert_eq!(user::save(&env, other), Err(InvalidRecord::NamespaceIdTaken(10).into()));
     project::save(&env, new_project(100, "site", 10)).unwrap();
-    assert_eq!(project_at(&env, "mallory/site"), "missing", "what is refused claims no path");
+    assert_eq!(project_at(&env, "mallory/site"), "missing", "a refused record claims no path");
     // A namespace id that was given once is kept when it is not given again.
     user::save(&env, user::NewUser { namespace_id: Some(77), ..new_user(6, "frank") }).unwrap();
     user::save(&env, new_user(6, "frank")).unwrap();
@@ -196,7 +196,7 @@ fn a_namespace_id_stays_with_its_owner() {
 }
 
 #[test]
-fn saving_again_writes_nothing_and_lost_answers_do_no_harm() {
+fn saving_again_writes_nothing_and_lost_replies_do_no_harm() {
     let store = MemoryStore::default();
     let env = kit::testing::env(LostReplyStore::over(store.clone()), &[]);
     crate::testing::fill(&env);
@@ -216,7 +216,7 @@ fn an_interrupted_save_is_completed_by_repeating_it() {
         let failing = kit::testing::FailingStore::after(operations, store.clone());
         let outcome = rename(&kit::testing::env(failing.clone(), &[]));
         let env = kit::testing::env(store, &[]);
-        // Whatever was interrupted, the project is found, and where it says that it is.
+        // At whichever operation storage failed, the project is found under the path in its record.
         let Some(now) = project::by_id(&env, 101).unwrap() else { panic!("lost after {operations}") };
         assert!(["Acme/core/Engine", "guild/motor"].contains(&now.full_path().as_str()));
         assert_eq!(project_at(&env, &now.full_path()), format!("found {}", now.full_path()));
