@@ -46,8 +46,8 @@ pub fn may_read_project(env: &Env, caller: &Caller, project: &Project) -> Result
 }
 
 /// Whether the caller may see a group: it is open to them, or they are a member of it, of a group
-/// above, or of anything below. The last costs up to a read for each membership of the caller,
-/// and is asked only if the rest is no.
+/// above, or of a group or project below. The last costs up to a read for each membership of the caller
+/// and is therefore checked last.
 pub fn may_read_group(env: &Env, caller: &Caller, group: &Namespace) -> Result<bool, StoreError> {
     if is_open(caller, group.visibility) || namespace_role(env, caller, group)? >= Role::Guest {
         return Ok(true);

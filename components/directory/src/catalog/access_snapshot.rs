@@ -89,7 +89,7 @@ impl AccessSnapshot {
             let mut role_by_share = |share: &ShareRecord| {
                 let share = Share::from(share.clone());
                 let group = catalog.namespace(share.group_id)?;
-                let held = tree.position(group.row).and_then(|at| own.get(at as usize)).copied()?;
+                let held = tree.position(group.row).and_then(|position| own.get(position as usize)).copied()?;
                 let role = held.min(share.role);
                 (role > Role::None && expiry.is_current(share.expires_at)).then_some(role)
             };
@@ -127,7 +127,7 @@ impl AccessSnapshot {
             return Role::Owner;
         }
         let position = namespace.catalog.tree.position(namespace.row);
-        position.and_then(|at| self.namespace_roles.get(at as usize)).copied().unwrap_or(Role::None)
+        position.and_then(|position| self.namespace_roles.get(position as usize)).copied().unwrap_or(Role::None)
     }
 
     /// As [`access::project_role`].
