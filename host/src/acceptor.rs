@@ -77,16 +77,16 @@ pub fn bind(address: SocketAddr) -> io::Result<Bound> {
 }
 
 async fn accept(listener: TcpListener, ingress: &Arc<Ingress>, shards: &[Shard], mut stop: watch::Receiver<Stop>) {
-    let (throttle, crowded) = (Throttle::new(1, 3), Throttle::new(1, 3));
+    let (error_throttle, limit_throttle) = (Throttle::new(1, 3), Throttle::new(1, 3));
     loop {
         let accepted = tokio::select! {
             accepted = async {
-                let place = ingress.crowd.admit().await;
-                (place, listener.accept().await)
+                let permit = ingress.connections.acquire().await;
+                (permit, listener.accept().await)
             } => accepted,
             _ = stop.wait_for(Option::is_some) => return,
         };
-        let (Some(place), accepted) = accepted else {
+        let (Some(permit), accepted) = accepted else {
             return;
         };
         let stream = accepted.and_then(|(stream, peer)| {
@@ -98,13 +98,13 @@ async fn accept(listener: TcpListener, ingress: &Arc<Ingress>, shards: &[Shard],
         });
         match stream {
             Ok((stream, peer)) => {
-                let among_its_own = match ingress.trusts(peer) {
+                let address_permit = match ingress.trusts(peer) {
                     // Many clients come through one proxy.
                     true => None,
-                    false => match ingress.crowd.enter(peer.ip()) {
-                        Some(place) => Some(place),
+                    false => match ingress.connections.acquire_for(peer.ip()) {
+                        Some(permit) => Some(permit),
                         None => {
-                            if let Some(suppressed) = crowded.pass() {
+                            if let Some(suppressed) = limit_throttle.pass() {
                                 let address = peer.ip();
                                 tracing::warn!(%address, suppressed, "too many connections from one address");
                             }
@@ -112,13 +112,13 @@ async fn accept(listener: TcpListener, ingress: &Arc<Ingress>, shards: &[Shard],
                         }
                     },
                 };
-                let places = (place, among_its_own);
+                let permits = (permit, address_permit);
                 if let Some(shard) = shard::least_loaded(shards) {
-                    shard.give(Job::Connection(Box::new(Accepted { stream, peer, ingress: ingress.clone(), places })));
+                    shard.give(Job::Connection(Box::new(Accepted { stream, peer, ingress: ingress.clone(), permits })));
                 }
             }
             Err(error) => {
-                if let Some(suppressed) = throttle.pass() {
+                if let Some(suppressed) = error_throttle.pass() {
                     tracing::warn!(%error, suppressed, "cannot accept a connection");
                 }
                 if !is_connections_own(&error) {

@@ -13,24 +13,24 @@ use http_body::Body;
 use http_body_util::BodyExt;
 use wasmtime_wasi_http::WasiBody;
 
-use crate::body::{GuestBody, RequestBody, ResponseBody};
-use crate::caller;
-use crate::component::{Refused, Run, Slot, Trial, Unanswered};
+use crate::body::ResponseBody;
+use crate::component::{CallError, GuestBody, GuestCall, LeaseError, Slot, Trial};
 use crate::deploy::Event;
-use crate::exchange::Exchange;
-use crate::ingress::Arrival;
-use crate::keyvalue::Call;
-use crate::memo::Memo;
+use crate::imports::keyvalue::Call;
+use crate::ingress::RequestOrigin;
 use crate::metrics::{Counter, Operation, Refusal};
 use crate::reply;
+use crate::request_body::RequestBody;
+use crate::request_context::RequestContext;
 use crate::request_id::{RequestIds, X_REQUEST_ID};
+use crate::response_cache::{Lookup, ResponseCache};
 use crate::router::Router;
 use crate::store::Backend;
 use crate::trace::{Destination, Trace, Tracer};
 
 /// Where a route leads.
 pub struct Target {
-    /// The slot's place among the slots.
+    /// The slot's index.
     pub slot: usize,
     /// The route as written in the manifest.
     pub route: String,
@@ -42,7 +42,7 @@ pub struct Application {
     slots: Vec<Slot>,
     /// One for each shard.
     backends: Vec<Arc<dyn Backend>>,
-    memo: Arc<Memo>,
+    cache: Arc<ResponseCache>,
     tracer: Option<Arc<Tracer>>,
     /// Requests that no route leads anywhere.
     unrouted: Counter,
@@ -55,20 +55,25 @@ impl Application {
         router: Router<Target>,
         slots: Vec<Slot>,
         backends: Vec<Arc<dyn Backend>>,
-        memo: Memo,
+        cache: ResponseCache,
         tracer: Option<Arc<Tracer>>,
         events: Sender<Event>,
     ) -> Self {
-        let (memo, ids) = (Arc::new(memo), RequestIds::new());
-        Self { router, slots, backends, memo, tracer, unrouted: Counter::default(), ids, events }
+        let (cache, ids) = (Arc::new(cache), RequestIds::new());
+        Self { router, slots, backends, cache, tracer, unrouted: Counter::default(), ids, events }
     }
 
     pub fn slots(&self) -> &[Slot] {
         &self.slots
     }
 
-    pub fn memo(&self) -> &Memo {
-        &self.memo
+    /// The slot that serves `path`.
+    pub fn slot_at(&self, path: &str) -> Option<&Slot> {
+        self.slots.get(self.router.find(path)?.slot)
+    }
+
+    pub fn response_cache(&self) -> &ResponseCache {
+        &self.cache
     }
 
     /// What makes traces, if they are wanted.
@@ -104,7 +109,7 @@ impl Application {
         let mut response = match (slot, self.backends.get(shard)) {
             (Some(slot), Some(backend)) => {
                 let mut trial = None;
-                let response = serve(slot, shard, &**backend, &self.memo, request, trace.as_ref(), &mut trial).await;
+                let response = serve(slot, shard, &**backend, &self.cache, request, trace.as_ref(), &mut trial).await;
                 let refusal = response.extensions().get::<Refusal>().copied();
                 let latency = started.elapsed();
                 if let Some(counters) = slot.metrics().shard(shard) {
@@ -117,7 +122,7 @@ impl Application {
                     trace.failed(refusal.name());
                 }
                 if let Some(trial) = trial {
-                    self.conclude(slot, &trial, response.status(), latency);
+                    self.end_failed_trial(slot, &trial, response.status(), latency);
                 }
                 response
             }
@@ -143,14 +148,14 @@ impl Application {
         }
     }
 
-    /// Counts an answer of a trial. If it decides against the canary, the canary is gone at once,
-    /// and whoever keeps the records hears of it.
-    fn conclude(&self, slot: &Slot, trial: &Trial, status: StatusCode, latency: Duration) {
-        if let Some(reason) = trial.answered(status.as_u16(), latency) {
+    /// Counts a response of a trial. If it decides against the canary, the canary is removed at once,
+    /// and the supervisor is told.
+    fn end_failed_trial(&self, slot: &Slot, trial: &Trial, status: StatusCode, latency: Duration) {
+        if let Some(reason) = trial.record(status.as_u16(), latency) {
             let digest = trial.digest();
             slot.end_trial(&digest);
             let component = slot.component().id.clone();
-            // Without the receiver the host is stopping.
+            // Without the supervisor the host is stopping.
             let _ = self.events.send(Event::CanaryFailed { component, digest, reason });
         }
     }
@@ -161,100 +166,100 @@ async fn serve(
     slot: &Slot,
     shard: usize,
     backend: &dyn Backend,
-    memo: &Arc<Memo>,
+    cache: &Arc<ResponseCache>,
     request: Request<WasiBody>,
     trace: Option<&Arc<Trace>>,
     trial: &mut Option<Trial>,
 ) -> Response<ResponseBody> {
     let limits = &slot.component().limits;
     let (mut parts, body) = request.into_parts();
-    let arrival = parts.extensions.get::<Arrival>();
-    let target = absolute(&parts.uri, &parts.headers, parts.version, arrival);
+    let origin = parts.extensions.get::<RequestOrigin>();
+    let target = absolute(&parts.uri, &parts.headers, parts.version, origin);
     let refused = target.map(|uri| parts.uri = uri).err();
-    // While there is a canary nothing is remembered: it would see fewer requests than it should.
-    let asked = slot.sole_code();
-    let memoize = slot.component().memoize.as_ref().filter(|_| refused.is_none());
-    let memoize = memoize.filter(|memoize| body.is_end_stream() && memoize.covers(&parts));
-    let question = match (memoize, asked, backend.changes()) {
-        (Some(memoize), Some(asked), Some(changes)) => {
-            match memo.ask((&slot.component().id, &asked), memoize, &parts, changes, Instant::now()) {
-                Ok(remembered) => {
+    // During a trial nothing is cached: the canary would see fewer requests than it should.
+    let code = slot.sole_code();
+    let policy = slot.component().cache_policy.as_ref().filter(|_| refused.is_none());
+    let policy = policy.filter(|policy| body.is_end_stream() && policy.applies_to(&parts));
+    let miss = match (policy, code, backend.change_clock()) {
+        (Some(policy), Some(code), Some(clock)) => {
+            match cache.look_up((&slot.component().id, &code), policy, &parts, clock, Instant::now()) {
+                Lookup::Hit(cached) => {
                     if let Some(trace) = trace {
-                        trace.remembered();
+                        trace.cached();
                     }
-                    return remembered;
+                    return cached;
                 }
-                Err(question) => {
-                    memoize.narrow(&mut parts.headers);
-                    Some(question)
+                Lookup::Miss(miss) => {
+                    policy.strip_headers(&mut parts.headers);
+                    Some(miss)
                 }
             }
         }
         _ => None,
     };
-    let exchange = Arc::new(Exchange::new(limits, parts.uri.clone(), trace.cloned()));
+    let context = Arc::new(RequestContext::new(limits, parts.uri.clone(), trace.cloned()));
     let method = parts.method.clone();
     let withheld = parts.version == Version::HTTP_11 && parts.headers.contains_key(EXPECT);
-    let body = RequestBody::new(body, exchange.clone(), limits.max_body, withheld);
+    let body = RequestBody::new(body, context.clone(), limits.max_body, withheld);
     if content_length(&parts.headers).is_some_and(|length| length > limits.max_body) {
         return reply::too_large(limits.max_body);
     }
     if let Some(reason) = refused {
         return reply::bad_request(reason);
     }
-    if let Some(question) = &question {
-        exchange.watch(question.testimony.clone());
+    if let Some(miss) = &miss {
+        context.track_reads(miss.read_set.clone());
     }
     let caller = || {
-        let address = parts.extensions.get::<Arrival>().map(|arrival| arrival.client);
-        caller::of(&parts.headers, &parts.uri, address)
+        let address = parts.extensions.get::<RequestOrigin>().map(|origin| origin.client);
+        slot.component().credentials.caller(&parts.headers, &parts.uri, address)
     };
-    let (generation, lease) = match slot.lease(shard, exchange.path(), caller, trial).await {
+    let (generation, lease) = match slot.lease(shard, context.path(), caller, trial).await {
         Ok(leased) => leased,
-        Err(Refused::Busy) => {
+        Err(LeaseError::Saturated) => {
             tracing::debug!(component = slot.component().id, "every instance is busy");
-            return reply::unavailable(Refusal::Busy);
+            return reply::unavailable(Refusal::Saturated);
         }
-        Err(Refused::Failing(retry_after)) => return reply::failing(retry_after),
+        Err(LeaseError::Failing(retry_after)) => return reply::failing(retry_after),
     };
     let Some(pool) = generation.pool(shard) else {
         return reply::internal_error(Refusal::Failed);
     };
     if let Some(trace) = trace {
-        // An answer that may be given again does not depend on who asks, nor on why.
-        trace.enter(&slot.component().id, &generation, question.is_none().then_some(&mut parts.headers));
+        // A response that may be cached must not depend on the trace's headers.
+        trace.enter(&slot.component().id, &generation, miss.is_none().then_some(&mut parts.headers));
     }
 
     let request = Request::from_parts(parts, body.boxed_unsync());
-    let mut run = Run::new(pool.clone(), exchange.clone(), lease.clone(), request);
+    let mut call = GuestCall::new(pool.clone(), context.clone(), lease.clone(), request);
     let head = poll_fn(|cx| {
-        let head = run.poll_head(cx);
-        // Whatever the guest makes of a body that was cut off.
-        match exchange.poll_too_large(cx) {
+        let head = call.poll_head(cx);
+        // The response of a guest whose request body was cut off is not used.
+        match context.poll_body_too_large(cx) {
             Poll::Ready(()) => Poll::Ready(None),
             Poll::Pending => head.map(Some),
         }
     });
     let response = match head.await {
         Some(Ok(response)) => response,
-        Some(Err(error)) => return failed(slot, &exchange, &error),
+        Some(Err(error)) => return failed(slot, &context, &error),
         None => return reply::too_large(limits.max_body),
     };
 
-    // Nothing is acknowledged before it is durable, and from here on nobody waits for the
-    // guest's writes but the guest.
-    exchange.writes.write_through();
-    let counters = slot.metrics().shard(shard).filter(|_| !exchange.writes.is_settled());
+    // No write is acknowledged before it is durable; from here on the guest itself waits for its
+    // writes.
+    context.writes.write_through();
+    let counters = slot.metrics().shard(shard).filter(|_| !context.writes.is_settled());
     let commit = counters.map(|counters| Call::begin(Operation::Commit, counters, trace, ""));
     let durable = tokio::select! {
         biased;
-        durable = exchange.writes.durable(backend) => durable,
-        () = exchange.expired() => return out_of_time(&exchange),
-        () = run.over() => pending().await,
+        durable = context.writes.durable(backend) => durable,
+        () = context.until_expired() => return out_of_time(&context),
+        () = call.wait_until_done() => pending().await,
     };
     drop(commit);
     if let Err(error) = durable {
-        if let Some(suppressed) = slot.complaints().pass() {
+        if let Some(suppressed) = slot.log_throttle().pass() {
             let component = &slot.component().id;
             tracing::error!(component, %error, suppressed, "a response was withheld: its writes are not durable");
         }
@@ -265,40 +270,40 @@ async fn serve(
     if !bodiless && response.body().size_hint().lower() > limits.max_response {
         return reply::response_too_large(limits.max_response);
     }
-    exchange.head_produced();
-    // While the request waited for its place, the code may have been replaced.
-    let recording = question.filter(|_| asked == Some(generation.digest)).and_then(|question| {
+    context.mark_head_sent();
+    // While the request waited for its permit, the code may have been replaced.
+    let recorder = miss.filter(|_| code == Some(generation.digest)).and_then(|miss| {
         let declared = bodiless.then(|| response.body().size_hint());
-        memo.record(question, response.status(), response.headers(), declared)
+        cache.record(miss, response.status(), response.headers(), declared)
     });
     let (head, body) = response.into_parts();
-    let body = GuestBody::new(body, bodiless, limits.max_response, recording, exchange, lease);
-    Response::from_parts(head, if bodiless { body.skip(run) } else { body.gather(run) })
+    let body = GuestBody::new(body, bodiless, limits.max_response, recorder, context, lease);
+    Response::from_parts(head, if bodiless { body.skip(call) } else { body.buffer_small_body(call) })
 }
 
-fn out_of_time(exchange: &Exchange) -> Response<ResponseBody> {
-    match exchange.is_clients_turn() {
+fn out_of_time(context: &RequestContext) -> Response<ResponseBody> {
+    match context.is_waiting_for_client() {
         true => reply::request_timeout(),
         false => reply::gateway_timeout(),
     }
 }
 
-fn failed(slot: &Slot, exchange: &Exchange, error: &Unanswered) -> Response<ResponseBody> {
+fn failed(slot: &Slot, context: &RequestContext, error: &CallError) -> Response<ResponseBody> {
     let component = &slot.component().id;
-    if exchange.is_expired() || exchange.expires_at() <= Instant::now() {
-        return out_of_time(exchange);
+    if context.is_expired() || context.expires_at() <= Instant::now() {
+        return out_of_time(context);
     }
-    if exchange.is_out_of_cpu_time() {
+    if context.is_out_of_cpu_time() {
         return reply::out_of_cpu_time();
     }
-    if !matches!(error, Unanswered::Ended)
-        && let Some(suppressed) = slot.complaints().pass()
+    if !matches!(error, CallError::Ended)
+        && let Some(suppressed) = slot.log_throttle().pass()
     {
         tracing::warn!(component, %error, suppressed, "the component gave no response");
     }
     match error {
-        Unanswered::NoInstance(_) => reply::unavailable(Refusal::NoInstance),
-        Unanswered::Ended | Unanswered::Refused(_) => reply::internal_error(Refusal::Failed),
+        CallError::NoInstance(_) => reply::unavailable(Refusal::NoInstance),
+        CallError::Ended | CallError::Refused(_) => reply::internal_error(Refusal::Failed),
     }
 }
 
@@ -306,9 +311,14 @@ fn content_length(headers: &HeaderMap) -> Option<u64> {
     headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
-/// The URI with the authority that the client addressed: guests do not see the `Host` header. How
-/// the request arrived says more of that than the client does.
-fn absolute(uri: &Uri, headers: &HeaderMap, version: Version, arrival: Option<&Arrival>) -> Result<Uri, &'static str> {
+/// The URI with the authority that the client addressed: guests do not see the `Host` header. The
+/// request's origin takes precedence over the client's own headers.
+fn absolute(
+    uri: &Uri,
+    headers: &HeaderMap,
+    version: Version,
+    origin: Option<&RequestOrigin>,
+) -> Result<Uri, &'static str> {
     let mut parts = uri.clone().into_parts();
     let mut hosts = headers.get_all(HOST).iter();
     let authority = match (hosts.next(), hosts.next()) {
@@ -322,7 +332,7 @@ fn absolute(uri: &Uri, headers: &HeaderMap, version: Version, arrival: Option<&A
         ),
         (None, None) => None,
     };
-    let forwarded = arrival.and_then(|arrival| arrival.authority.clone());
+    let forwarded = origin.and_then(|origin| origin.authority.clone());
     parts.authority = match (forwarded.or(parts.authority), authority) {
         // The request target wins over the header (RFC 9112, section 3.2.2).
         (Some(target), _) => Some(target),
@@ -330,8 +340,8 @@ fn absolute(uri: &Uri, headers: &HeaderMap, version: Version, arrival: Option<&A
         (None, None) if version == Version::HTTP_11 => return Err("the request has no Host header"),
         (None, None) => Some(Authority::from_static("localhost")),
     };
-    let arrived = arrival.map(|arrival| arrival.scheme.clone());
-    parts.scheme = Some(arrived.or(parts.scheme).unwrap_or(Scheme::HTTP));
+    let scheme = origin.map(|origin| origin.scheme.clone());
+    parts.scheme = Some(scheme.or(parts.scheme).unwrap_or(Scheme::HTTP));
     Uri::from_parts(parts).map_err(|_| "the request target is not a path")
 }
 
@@ -351,8 +361,8 @@ mod tests {
 
     #[test]
     fn the_authority_is_the_clients() {
-        check("/a//b?q", &["forge.test:8080"], Ok("http://forge.test:8080/a//b?q"));
-        check("http://other.test/a", &["forge.test"], Ok("http://other.test/a"));
+        check("/a//b?q", &["app.test:8080"], Ok("http://app.test:8080/a//b?q"));
+        check("http://other.test/a", &["app.test"], Ok("http://other.test/a"));
         check("/a", &[], Err("the request has no Host header"));
         check("/a", &["a", "b"], Err("the request has more than one Host header"));
         check("/a", &["a/b"], Err("the Host header is not a host and port"));

@@ -15,7 +15,7 @@ use tokio::sync::{Notify, watch};
 use tokio_rustls::TlsAcceptor;
 
 use crate::application::Application;
-use crate::ingress::{Accepted, Client, Ingress};
+use crate::ingress::{Accepted, Ingress, Peer};
 use crate::shard::Stop;
 
 /// A request's head must be there within this time, and a connection's first request too: until
@@ -43,7 +43,7 @@ const PING_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Serves a connection until it ends, or until the host stops and its requests are answered.
 pub async fn serve(application: &Arc<Application>, shard: usize, accepted: Accepted, mut stop: watch::Receiver<Stop>) {
-    let Accepted { stream, peer, ingress, places: _places } = accepted;
+    let Accepted { stream, peer, ingress, permits: _permits } = accepted;
     let stream = match tokio::net::TcpStream::from_std(stream) {
         Ok(stream) => stream,
         Err(error) => {
@@ -52,7 +52,7 @@ pub async fn serve(application: &Arc<Application>, shard: usize, accepted: Accep
         }
     };
     let Some(certificates) = &ingress.certificates else {
-        return talk(application, shard, stream, Client::new(peer, &ingress), &ingress, stop).await;
+        return talk(application, shard, stream, Peer::new(peer, &ingress), &ingress, stop).await;
     };
     let handshake = TlsAcceptor::from(certificates.current()).accept(stream);
     let agreed = tokio::select! {
@@ -63,7 +63,7 @@ pub async fn serve(application: &Arc<Application>, shard: usize, accepted: Accep
         } => return,
     };
     match agreed {
-        Ok(Ok(stream)) => talk(application, shard, stream, Client::new(peer, &ingress), &ingress, stop).await,
+        Ok(Ok(stream)) => talk(application, shard, stream, Peer::new(peer, &ingress), &ingress, stop).await,
         Ok(Err(error)) => tracing::debug!(%error, "no TLS with a client"),
         Err(_) => tracing::debug!("a client was too slow in agreeing on TLS"),
     }
@@ -73,12 +73,12 @@ async fn talk(
     application: &Arc<Application>,
     shard: usize,
     stream: impl AsyncRead + AsyncWrite + Unpin + 'static,
-    client: Client,
+    peer: Peer,
     ingress: &Arc<Ingress>,
     mut stop: watch::Receiver<Stop>,
 ) {
     // Together, so that a request counts one owner more, in memory of its own shard.
-    let all = Arc::new((application.clone(), client, ingress.clone()));
+    let all = Arc::new((application.clone(), peer, ingress.clone()));
     let (spoken, heard) = (AtomicBool::new(false), Notify::new());
     let service = service_fn(|request: hyper::Request<Incoming>| {
         if !spoken.load(Ordering::Relaxed) && !spoken.swap(true, Ordering::Relaxed) {
@@ -86,9 +86,9 @@ async fn talk(
         }
         let all = all.clone();
         async move {
-            let (application, client, ingress) = &*all;
+            let (application, peer, ingress) = &*all;
             let mut request = request.map(|body| body.map_err(Into::into).boxed_unsync());
-            client.receive(&mut request, ingress);
+            peer.apply_to(&mut request, ingress);
             let response = application.answer(shard, request).await;
             // Whoever else is to be answered comes first, and then all answers go out: a write wakes a
             // client, which may well take the processor from those who are still to be answered.

@@ -12,23 +12,24 @@ use bytes::Bytes;
 use http::{Request, Response};
 use http_body::Body;
 use http_body_util::BodyExt;
-use tokio::sync::{oneshot, watch};
+use tokio::sync::watch;
 
 use crate::acceptor::{self, Acceptor};
 use crate::admin::{Access, Admin};
 use crate::application::{Application, Target};
 use crate::body::ResponseBody;
 use crate::component::{Artifact, Generation, LoadError, Slot};
-use crate::deploy::{Deployer, Deployments, Keeper, Policy, RecordError};
+use crate::deploy::{Deployer, Deployments, Policy, RecordError, Supervisor};
+use crate::imports::outbound::{self, Network, Outbound, TlsError};
 use crate::ingress::{Ingress, IngressOptions};
+use crate::maintenance::{Maintainer, MaintenanceError, Task};
 use crate::manifest::{Component, Manifest};
-use crate::memo::{Counters, Memo};
 use crate::metrics::{Metrics, Refusal};
-use crate::outbound::{self, Network, Outbound, TlsError};
 use crate::reply;
+use crate::response_cache::{CacheCounters, ResponseCache};
 use crate::router::{RouteError, Router};
 use crate::runtime::Runtime;
-use crate::shard::{self, Job, Shard, Stop};
+use crate::shard::{self, Shard, Stop};
 use crate::store::Backend;
 use crate::store::sqlite::{self, OpenError, Sqlite};
 use crate::trace::{Export, TraceError, Tracer};
@@ -109,7 +110,8 @@ pub struct Host {
     acceptors: Vec<Acceptor>,
     stop: watch::Sender<Stop>,
     deployer: Arc<Deployer>,
-    keeper: Option<Keeper>,
+    supervisor: Option<Supervisor>,
+    maintainer: Option<Maintainer>,
     admin: Option<Admin>,
     data: PathBuf,
     runtime: Arc<Runtime>,
@@ -167,12 +169,12 @@ impl Host {
             slots.push(Slot::new(component, generation, outbound, metrics));
         }
 
-        let (events, heard) = mpsc::channel();
+        let (events, receiver) = mpsc::channel();
         let tracer = options.traces.as_ref().map(Tracer::new).transpose()?.map(Arc::new);
-        let application = Application::new(router, slots, backends, Memo::new()?, tracer, events.clone());
+        let application = Application::new(router, slots, backends, ResponseCache::new()?, tracer, events.clone());
         let application = Arc::new(application);
         let deployer = Deployer::new(runtime.clone(), application.clone(), files, events);
-        let keeper = Keeper::start(deployer.clone(), heard, options.watch).map_err(StartError::Thread)?;
+        let supervisor = Supervisor::start(deployer.clone(), receiver, options.watch).map_err(StartError::Thread)?;
         let (stop, stopped) = watch::channel(None);
         let shards = (0..options.threads.get())
             .map(|index| Shard::start(index, application.clone(), stopped.clone()))
@@ -184,7 +186,8 @@ impl Host {
             acceptors: Vec::new(),
             stop,
             deployer,
-            keeper: Some(keeper),
+            supervisor: Some(supervisor),
+            maintainer: None,
             admin: None,
             data: options.data.clone(),
             runtime: runtime.clone(),
@@ -199,11 +202,8 @@ impl Host {
         B::Error: Into<wasmtime_wasi_http::Error>,
     {
         let request = request.map(|body| body.map_err(Into::into).boxed_unsync());
-        let (reply, response) = oneshot::channel();
-        if let Some(shard) = shard::least_loaded(&self.shards) {
-            shard.give(Job::Request(Box::new(request), reply));
-        }
-        response.await.unwrap_or_else(|_| reply::unavailable(Refusal::Busy))
+        let response = shard::answer(&self.shards, request).await;
+        response.unwrap_or_else(|| reply::unavailable(Refusal::Saturated))
     }
 
     /// Listens on `address` (port 0: any free one) as well, and returns the real address.
@@ -244,6 +244,24 @@ impl Host {
         Ok(access)
     }
 
+    /// Begins the maintenance that the manifest asks for.
+    pub fn maintain(&mut self) -> Result<(), MaintenanceError> {
+        let mut tasks = Vec::new();
+        for slot in self.application.slots() {
+            let component = slot.component();
+            let Some(maintenance) = component.maintenance.clone() else { continue };
+            let target = self.application.slot_at(maintenance.path.path());
+            if target.is_none_or(|target| target.component().id != component.id) {
+                return Err(MaintenanceError::Misrouted { component: component.id.clone(), path: maintenance.path });
+            }
+            tasks.push(Task::new(component.id.clone(), maintenance));
+        }
+        if !tasks.is_empty() {
+            self.maintainer = Some(Maintainer::start(tasks, self.shards.clone()).map_err(MaintenanceError::Thread)?);
+        }
+        Ok(())
+    }
+
     /// What changes the components that are served.
     pub fn deployer(&self) -> &Arc<Deployer> {
         &self.deployer
@@ -254,9 +272,9 @@ impl Host {
         self.application.slots()
     }
 
-    /// What became of the requests whose answers may be remembered.
-    pub fn memo(&self) -> &Counters {
-        self.application.memo().counters()
+    /// Hits and misses of the response cache.
+    pub fn cache_counters(&self) -> &CacheCounters {
+        self.application.response_cache().counters()
     }
 
     /// How many transactions the store has committed since the start.
@@ -272,8 +290,12 @@ impl Host {
 
     fn stop_within(&mut self, grace: Duration) {
         self.deployer.close();
-        if let Some(keeper) = self.keeper.take() {
-            keeper.join();
+        if let Some(supervisor) = self.supervisor.take() {
+            supervisor.join();
+        }
+        // It shares the shards, which end below.
+        if let Some(maintainer) = self.maintainer.take() {
+            maintainer.stop();
         }
         self.stop.send_replace(Some(Instant::now() + grace));
         for acceptor in self.acceptors.drain(..) {

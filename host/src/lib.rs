@@ -1,66 +1,67 @@
 //! The host: a manifest's components behind one HTTP address, each in a sandbox of its own.
 //!
-//! Everything that `hexad up` does is here as a library, so that tests can do it without a
+//! Everything that [`cli::Up`] does is here as a library, so that tests can do it without a
 //! socket: make a [`Runtime`] (once per process), read a [`Manifest`], start a [`Host`], and
 //! [`handle`](Host::handle) requests, or [`listen`](Host::listen).
 //!
 //! Inside, from the client to the store:
 //!
-//! | module | knows |
+//! | module | what it is |
 //! |---|---|
 //! | `acceptor`, `connection` | sockets, TLS and HTTP versions |
-//! | `ingress` | who may connect, and what is believed of a request's way here |
+//! | `ingress` | connection limits, and which forwarded headers are trusted |
 //! | `shard` | threads: a connection, its instances and its reads stay on one |
 //! | `application` | the way of one request; the only file that maps failures to statuses |
 //! | `router` | paths |
-//! | `exchange`, `body`, `reply`, `request_id`, `caller` | one request: its clock, its limits, its bodies, its name, its caller |
-//! | `memo`, `testimony` | answers that are given again, and what they rest on |
+//! | `request_context`, `request_body`, `body`, `reply`, `request_id`, `credentials` | one request: its clock, its bodies, its id, its caller |
+//! | `maintenance` | the requests that the host sends to components by itself |
+//! | `response_cache` | responses that are given again, and the keys that they read |
 //! | `component` | slots, generations, instances, canaries; when an instance ends |
 //! | `deploy` | which generation may take a slot, and what a restart serves |
-//! | `admin` | the operator's own listener |
-//! | `guest` | what an instance may reach |
-//! | `outbound` | HTTP requests of guests to others |
-//! | `keyvalue`, `variables`, `config` | the interfaces that guests import |
-//! | `places` | a bound on what goes on at once |
+//! | `admin` | the operator's own listener, its status and its metrics |
+//! | `guest` | the state of one instance |
+//! | `imports` | the interfaces that guests import: key-value store, variables, outbound HTTP |
+//! | `concurrency_limit` | a bound on concurrent work, with a bounded queue |
 //! | `store` | keys, values, and when they are durable |
 //! | `runtime` | the engine and compiled code |
-//! | `metrics`, `trace` | what is counted, and what is told of single requests |
+//! | `metrics`, `trace` | counters, and spans of single requests |
 //! | `manifest` | `spin.toml` |
-//! | `cli` | the command line |
+//! | `random` | tokens |
+//! | `cli` | the commands of a program that serves an application |
 
 mod acceptor;
 pub mod admin;
 mod application;
 mod body;
-mod caller;
 pub mod cli;
 pub mod component;
-mod config;
+mod concurrency_limit;
 mod connection;
+mod credentials;
 pub mod deploy;
-mod exchange;
 mod guest;
 mod host;
+pub mod imports;
 pub mod ingress;
-mod keyvalue;
+mod maintenance;
 pub mod manifest;
-pub mod memo;
 mod memory;
 mod metrics;
-pub mod outbound;
-mod places;
+pub mod random;
 mod reply;
+mod request_body;
+mod request_context;
 mod request_id;
+pub mod response_cache;
 mod router;
 mod runtime;
 mod shard;
 pub mod store;
-mod testimony;
 mod throttle;
 pub mod trace;
-mod variables;
 
 pub use body::{BodyError, ResponseBody};
 pub use host::{Host, Options, StartError};
+pub use maintenance::MaintenanceError;
 pub use manifest::Manifest;
 pub use runtime::{Digest, Runtime, RuntimeError};

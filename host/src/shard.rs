@@ -92,6 +92,13 @@ pub fn least_loaded(shards: &[Shard]) -> Option<&Shard> {
     shards.iter().min_by_key(|shard| shard.load())
 }
 
+/// Has the shard with the least to do answer one request; none if it has stopped.
+pub async fn answer(shards: &[Shard], request: Request<WasiBody>) -> Option<Response<ResponseBody>> {
+    let (reply, response) = oneshot::channel();
+    least_loaded(shards)?.give(Job::Request(Box::new(request), reply));
+    response.await.ok()
+}
+
 async fn run(
     index: usize,
     application: Arc<Application>,

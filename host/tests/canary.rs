@@ -11,8 +11,9 @@ use crate::versions::{audit, digest, order, swap, trapping, variant};
 
 /// A request of the given caller to the component on trial.
 async fn call(server: &Server, caller: usize) -> u16 {
-    let request =
-        http::Request::get("/incoming?x").header("host", "forge.test").header("private-token", format!("t{caller}"));
+    let request = http::Request::get("/incoming?x")
+        .header("host", "forge.test")
+        .header("authorization", format!("Bearer t{caller}"));
     server.host.handle(request.body(http_body_util::Empty::new()).unwrap()).await.status().as_u16()
 }
 
@@ -38,7 +39,7 @@ async fn a_canary_that_fails_is_taken_back_and_few_have_seen_it() {
     }
     assert_eq!(failed, 10, "as many as it takes to see it");
     assert_eq!(digest(&server, "incoming"), before);
-    assert!(server.host.slots().iter().all(|slot| slot.stage().canary.is_none()));
+    assert!(server.host.slots().iter().all(|slot| slot.deployment().canary.is_none()));
     let Server { host, folder } = server;
     drop(host);
     let last = audit(&folder).pop().unwrap();

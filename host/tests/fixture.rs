@@ -7,10 +7,11 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use bytes::Bytes;
-use hexad::outbound;
+use hexad::imports::outbound;
+use hexad::manifest::{LoadOptions, ManifestError};
 use hexad::store::sqlite;
 use hexad::trace::Export;
-use hexad::{Host, Manifest, Options, ResponseBody, Runtime, StartError};
+use hexad::{Host, MaintenanceError, Manifest, Options, ResponseBody, Runtime, StartError};
 use http::{Request, Response};
 use http_body_util::{BodyExt, Full};
 use tempfile::TempDir;
@@ -140,14 +141,30 @@ pub fn start_with(
     environment: &[(&str, &str)],
     options: &Options,
 ) -> Result<Host, StartError> {
+    Host::start(&RUNTIME, load(folder, manifest, environment, None).unwrap(), options)
+}
+
+/// Reads the manifest given as text; `maintenance_every` replaces its periods.
+pub fn load(
+    folder: &TempDir,
+    manifest: &str,
+    environment: &[(&str, &str)],
+    maintenance_every: Option<Duration>,
+) -> Result<Manifest, ManifestError> {
     let path = folder.path().join("spin.toml");
     std::fs::write(&path, manifest).unwrap();
     let environment = |name: &str| {
         let pair = environment.iter().find(|(key, _)| *key == name);
         pair.map(|(_, value)| (*value).to_owned())
     };
-    let manifest = Manifest::load(&path, &environment, None).unwrap();
-    Host::start(&RUNTIME, manifest, options)
+    Manifest::load_with(&path, &LoadOptions { environment: &environment, external_url: None, maintenance_every })
+}
+
+/// Starts a host with the maintenance that the manifest asks for.
+pub fn maintained(folder: &TempDir, manifest: Manifest) -> Result<Host, MaintenanceError> {
+    let mut host = Host::start(&RUNTIME, manifest, &options(folder, store())).unwrap();
+    host.maintain()?;
+    Ok(host)
 }
 
 pub fn get(path: &str) -> Request<Full<Bytes>> {

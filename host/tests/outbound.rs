@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 use futures::future::join_all;
-use hexad::outbound::{Options, OutboundCounters};
+use hexad::imports::outbound::{Options, OutboundCounters};
 use http::Version;
 use http_body_util::{BodyExt, Full};
 use hyper::service::service_fn;
@@ -372,7 +372,7 @@ fn a_certificate_file_that_is_none_is_named() {
             std::fs::write(&file, contents).unwrap();
         }
         let options = Options { authority: Some(file), ..Options::default() };
-        let error = match hexad::outbound::Network::new(&options) {
+        let error = match hexad::imports::outbound::Network::new(&options) {
             Ok(_) => panic!("accepted {name}"),
             Err(error) => error.to_string(),
         };

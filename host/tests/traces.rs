@@ -46,7 +46,7 @@ async fn a_request_is_told_with_what_it_causes_and_without_secrets() {
     let server = Server::traced(&collector.url, THIS_MACHINE, "");
     server.ok("kv/set?key=probe/v1/hidden&value=hidden").await;
     let url = upstream.url("hello");
-    server.ok(&format!("outbound?url={url}?token=hidden&header=private-token:hidden")).await;
+    server.ok(&format!("outbound?url={url}?token=hidden&header=x-key:hidden")).await;
     stop(server);
 
     let request = collector
@@ -169,7 +169,7 @@ async fn failures_are_named() {
 }
 
 #[tokio::test]
-async fn a_remembered_answer_is_told_without_a_component() {
+async fn a_cached_response_is_traced_without_a_component() {
     let collector = Collector::start();
     let server = Server::traced(&collector.url, &[], "memoize = \"60s\"\nheaders = []\nreuse = 1000");
     server.get("served").await;
@@ -180,11 +180,10 @@ async fn a_remembered_answer_is_told_without_a_component() {
     let spans = collector.spans();
     let recalls =
         spans.iter().filter(|span| span.attributes.get("url.path").is_some_and(|path| path == "/probe/recall"));
-    let (remembered, asked): (Vec<_>, Vec<_>) =
-        recalls.partition(|span| span.attributes.contains_key("hexad.remembered"));
-    assert_eq!((remembered.len(), asked.len()), (1, 1), "{spans:#?}");
+    let (cached, asked): (Vec<_>, Vec<_>) = recalls.partition(|span| span.attributes.contains_key("hexad.remembered"));
+    assert_eq!((cached.len(), asked.len()), (1, 1), "{spans:#?}");
     let causes = |parent: &Span| spans.iter().filter(|span| span.parent == parent.id).count();
-    assert_eq!((causes(remembered[0]), causes(asked[0])), (0, 1));
+    assert_eq!((causes(cached[0]), causes(asked[0])), (0, 1));
 }
 
 #[tokio::test]
@@ -199,7 +198,7 @@ async fn a_collector_that_is_away_harms_nobody() {
 #[tokio::test]
 async fn without_a_collector_nothing_is_added() {
     let upstream = Upstream::start();
-    let server = Server::reaching(THIS_MACHINE, "", hexad::outbound::Options::default());
+    let server = Server::reaching(THIS_MACHINE, "", hexad::imports::outbound::Options::default());
     let (_, guests) = text(server.send(child("headers", true)).await).await;
     assert!(guests.contains(&format!("traceparent: 00-{TRACE}-{PARENT}-01")), "{guests}");
     let seen = server.ok(&format!("outbound?url={}", upstream.url("head"))).await;

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
-use hexad::outbound::Resolve;
+use hexad::imports::outbound::Resolve;
 
 /// A server that answers as the path says. It keeps silent connections open until it is dropped.
 pub struct Upstream {

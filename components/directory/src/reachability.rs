@@ -4,6 +4,7 @@ use crate::catalog::manifest::{Intent, Part, Root, RowKey, blob, manifest};
 use crate::catalog::table::{MemberRow, NamespaceRow, ProjectRow, Row};
 use crate::store::{self, Key};
 use kit::Env;
+use kit::maintenance::Maintain;
 use kit::reachability::{KeyLayout, Node, Roots, Tracer};
 use kit::root;
 use kit::store::StoreError;
@@ -13,6 +14,8 @@ const PREFIX: &str = "directory/v1/";
 
 /// The directory's roots, records and blobs for [`kit::maintenance`].
 pub struct DirectoryRoots<'a>(pub &'a Env);
+
+impl Maintain for DirectoryRoots<'_> {}
 
 impl Roots for DirectoryRoots<'_> {
     fn plan(&self) -> KeyLayout {

@@ -1,32 +1,32 @@
-//! Immutable blobs, cached across the requests of one instance. A blob's key never gets other
-//! bytes, so a cached one is never stale. The same holds for what is made of blobs and kept under a
-//! key that tells all that it was made of, outside every prefix of the store.
+//! A cache of immutable blobs, kept across the requests of one instance. A blob's key never gets
+//! other bytes, so a cached blob is never stale. The cache also holds values derived from blobs,
+//! under keys that name all their inputs and lie outside every prefix of the store.
 
 use crate::store::{Store, StoreError};
 use bytes::Bytes;
 use lru::LruCache;
 use std::cell::RefCell;
 
-/// Least recently used blobs, bounded by their total size.
+/// An LRU cache of blobs, bounded by their total size.
 pub struct BlobCache {
-    /// Upper bound of `held`, in bytes.
+    /// Upper bound of `size`, in bytes.
     capacity: usize,
     inner: RefCell<Inner>,
 }
 
 struct Inner {
-    held: usize,
+    size: usize,
     blobs: LruCache<String, Bytes>,
 }
 
 impl BlobCache {
     /// A cache that holds at most `capacity` bytes of values.
     pub fn new(capacity: usize) -> Self {
-        BlobCache { capacity, inner: RefCell::new(Inner { held: 0, blobs: LruCache::unbounded() }) }
+        BlobCache { capacity, inner: RefCell::new(Inner { size: 0, blobs: LruCache::unbounded() }) }
     }
 
-    /// The blob under `key`, from the cache or else from `store`. An absent blob is not cached: it
-    /// may be written later.
+    /// The blob under `key`, from the cache or else from `store`. Absence is not cached, because the
+    /// blob may be written later.
     pub fn get(&self, store: &dyn Store, key: &str) -> Result<Option<Bytes>, StoreError> {
         if let Some(blob) = self.peek(key) {
             return Ok(Some(blob));
@@ -38,25 +38,25 @@ impl BlobCache {
         Ok(Some(blob))
     }
 
-    /// The blob under `key` if it is cached.
+    /// The blob under `key`, if it is cached.
     pub fn peek(&self, key: &str) -> Option<Bytes> {
         self.inner.borrow_mut().blobs.get(key).cloned()
     }
 
-    /// Remembers a blob, and forgets the least recently used ones beyond the capacity. A blob
-    /// larger than half of the capacity is not kept, so that it cannot evict everything else.
+    /// Caches a blob and evicts the least recently used ones beyond the capacity. A blob larger than
+    /// half of the capacity is not cached, so that it cannot evict all the others.
     pub fn put(&self, key: &str, blob: Bytes) {
         if blob.len() > self.capacity / 2 {
             return;
         }
         let mut inner = self.inner.borrow_mut();
-        inner.held += blob.len();
+        inner.size += blob.len();
         if let Some((_, replaced)) = inner.blobs.push(key.to_owned(), blob) {
-            inner.held -= replaced.len();
+            inner.size -= replaced.len();
         }
-        while inner.held > self.capacity {
+        while inner.size > self.capacity {
             let Some((_, oldest)) = inner.blobs.pop_lru() else { break };
-            inner.held -= oldest.len();
+            inner.size -= oldest.len();
         }
     }
 }

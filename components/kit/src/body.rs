@@ -1,23 +1,23 @@
-//! Request and response bodies: bytes at hand, or a stream of chunks.
+//! Request and response bodies: bytes in memory, or a stream of chunks.
 
 use bytes::Bytes;
 use futures::stream::{self, LocalBoxStream, StreamExt};
 use std::fmt;
 
-/// A chunk of a streamed body, or the reason why there is no further one.
+/// A chunk of a streamed body, or the error that ended it.
 pub type Chunk = Result<Bytes, BodyError>;
 
 /// A body ended before it was complete.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BodyError {
-    /// The peer hung up, or its framing was wrong.
+    /// The peer closed the connection, or its framing was wrong.
     Peer(String),
-    /// Storage failed while the body was produced. The head is already sent, so the only honest
-    /// answer is a body that is visibly cut off.
+    /// Storage failed while the body was produced. The head is sent by then, so the body is cut off
+    /// in a way that the client notices.
     Storage(String),
-    /// Another server, whose answer is passed on, broke off or took too long.
+    /// The upstream server whose response is passed on broke off or timed out.
     Upstream(String),
-    /// A reader's own limit, in bytes.
+    /// The body exceeds the reader's limit, in bytes.
     TooLarge(u64),
 }
 
@@ -44,12 +44,12 @@ pub enum Body {
 }
 
 impl Body {
-    /// A body whose chunks are pulled, one at a time, as the peer takes them.
+    /// A body whose chunks are produced one at a time, as the peer takes them.
     pub fn pull(chunks: impl Iterator<Item = Chunk> + 'static) -> Self {
         Body::Stream(stream::iter(chunks).boxed_local())
     }
 
-    /// The next chunk, never empty; `None` at the end.
+    /// The next chunk, which is never empty; `None` at the end.
     pub async fn next(&mut self) -> Option<Chunk> {
         loop {
             let chunk = match self {

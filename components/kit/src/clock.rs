@@ -9,12 +9,12 @@ use serde::{Deserialize, Serialize};
 #[serde(transparent)]
 pub struct Timestamp(i64);
 
-/// The time as it passes.
+/// A source of the present time.
 pub trait Clock {
     fn now(&self) -> Timestamp;
 }
 
-/// A clock that stands still.
+/// A clock that stands still, for tests and for values fixed at a moment.
 impl Clock for Timestamp {
     fn now(&self) -> Timestamp {
         *self

@@ -1,4 +1,4 @@
-//! Everything outside a request that a handler may use, as values and ports.
+//! The environment of a request: time, randomness, variables and storage, as values and ports.
 
 use crate::blob::BlobCache;
 use crate::clock::{Clock, Timestamp};
@@ -11,28 +11,29 @@ use crate::variables::Variables;
 use bytes::Bytes;
 use std::rc::Rc;
 
-/// The variable that names the service's address as clients see it.
+/// The variable with the service's base URL as clients see it.
 pub const EXTERNAL_URL: &str = "external_url";
 
-/// The surroundings of one request. Cheap to clone, so that a streamed body can keep it.
+/// The environment of one request. Cheap to clone, so that a streamed body can keep it.
 #[derive(Clone)]
 pub struct Env {
     pub store: Rc<dyn Store>,
-    /// Blobs that this instance has read, kept across requests.
+    /// Blobs, cached across the requests of this instance.
     pub blobs: Rc<BlobCache>,
-    /// What this instance has made of what it has read, kept across requests.
+    /// Other values, cached across the requests of this instance.
     pub instance_cache: Rc<InstanceCache>,
     pub variables: Rc<Variables>,
     pub entropy: Rc<dyn Entropy>,
     pub outbound: Rc<dyn Client>,
-    /// Only for how long something takes; what is decided is decided at `now`.
+    /// For measuring durations only; rules use `now`.
     pub clock: Rc<dyn Clock>,
-    /// When the request was taken up; the same moment for all of its decisions.
+    /// When the request began, the one time that all of its rules use.
     pub now: Timestamp,
 }
 
 impl Env {
-    /// The same at this moment: for the next part of a request that takes long (see [`crate::gc`]).
+    /// The same environment with the present time, for the next part of a long request, such as the
+    /// next batch of an import.
     pub fn later(&self) -> Env {
         Env { now: self.clock.now(), ..self.clone() }
     }
@@ -42,13 +43,13 @@ impl Env {
         id::new(self.now, &*self.entropy)
     }
 
-    /// An immutable blob, from this instance's cache or else from the store.
+    /// A blob, from the cache or else from the store.
     pub fn blob(&self, key: &str) -> Result<Option<Bytes>, StoreError> {
         self.blobs.get(&*self.store, key)
     }
 
-    /// The service's address without a trailing slash: the variable `external_url` if it is set,
-    /// else the address that this request was sent to.
+    /// The service's base URL without a trailing slash: the variable `external_url` if it is set,
+    /// else the scheme and authority of this request.
     pub fn external_url(&self, request: &Request) -> String {
         match self.variables.get(EXTERNAL_URL) {
             Some(url) => url.trim_end_matches('/').to_owned(),

@@ -1,8 +1,8 @@
-//! Error answers: their status and the two shapes that clients of the interface know.
+//! Error responses: statuses and bodies, as in the reference service.
 //!
-//! What the endpoint's code refuses carries `message`; what parameter validation or routing
-//! refuses carries `error`; the package registry carries both, because package managers print
-//! only `error`. The cause of an internal error goes to the log and never to the client.
+//! A refusal of an endpoint has the key `message`, a refusal of parameter validation or routing the
+//! key `error`. The package registry sends both, because package managers print only `error`. The
+//! cause of an internal error goes to the log and never to the client.
 
 use crate::body::BodyError;
 use crate::response::Response;
@@ -11,12 +11,13 @@ use http::StatusCode;
 use http::header::{ALLOW, CACHE_CONTROL, HeaderName, HeaderValue, RETRY_AFTER};
 use serde_json::{Value, json};
 
-/// An error answer.
+/// An error response.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Error {
     pub status: StatusCode,
     body: Value,
-    /// A list, because few errors have any and errors are passed up through many calls.
+    /// A list, which keeps the type small: errors are passed up through many calls, and few have
+    /// headers.
     headers: Vec<(HeaderName, HeaderValue)>,
     /// For the log only.
     pub cause: Option<String>,
@@ -72,7 +73,7 @@ impl Error {
         Error::message(StatusCode::NOT_FOUND, format!("404 {kind} Not Found"))
     }
 
-    /// No route has this path.
+    /// 404 of a path without a route.
     pub fn unrouted() -> Self {
         Error::error(StatusCode::NOT_FOUND, "404 Not Found")
     }
@@ -95,22 +96,22 @@ impl Error {
         Error::pair(StatusCode::PAYLOAD_TOO_LARGE, text.clone(), text)
     }
 
-    /// A rate limit was reached.
+    /// 429.
     pub fn too_many_requests() -> Self {
         let text = "This endpoint has been requested too many times. Try again later.";
         Error::with_body(StatusCode::TOO_MANY_REQUESTS, json!({"message": {"error": text}}))
             .with_header(RETRY_AFTER, HeaderValue::from_static("60"))
     }
 
-    /// Something that should not happen; `cause` is for the log.
+    /// 500. `cause` is for the log.
     pub fn internal(cause: impl Into<String>) -> Self {
         let mut error = Error::message(StatusCode::INTERNAL_SERVER_ERROR, "500 Internal Server Error");
         error.cause = Some(cause.into());
         error
     }
 
-    /// The same error with both keys, for answers to package managers: the missing one of
-    /// `message` and `error` gets the text of the other. A structured `message` is left alone.
+    /// The same error with both keys, for package managers: the missing one of `message` and `error`
+    /// gets the text of the other. A structured `message` is left alone.
     pub fn paired(mut self) -> Self {
         if let Value::Object(body) = &mut self.body {
             match (body.get("message"), body.get("error")) {
@@ -128,7 +129,7 @@ impl Error {
         self
     }
 
-    /// The body of the answer.
+    /// The body.
     pub fn to_json(&self) -> Value {
         self.body.clone()
     }
@@ -145,21 +146,21 @@ impl From<Error> for Response {
 }
 
 impl From<StoreError> for Error {
-    fn from(fault: StoreError) -> Self {
-        let mut error = match &fault {
+    fn from(cause: StoreError) -> Self {
+        let mut error = match &cause {
             StoreError::Contended(_) => Error::message(StatusCode::SERVICE_UNAVAILABLE, "503 Service Unavailable")
                 .with_header(RETRY_AFTER, HeaderValue::from_static("1")),
             StoreError::TooLate => Error::message(StatusCode::REQUEST_TIMEOUT, "408 Request Timeout"),
             _ => Error::internal(""),
         };
-        error.cause = Some(fault.to_string());
+        error.cause = Some(cause.to_string());
         error
     }
 }
 
 impl From<BodyError> for Error {
-    fn from(broken: BodyError) -> Self {
-        match broken {
+    fn from(error: BodyError) -> Self {
+        match error {
             BodyError::TooLarge(limit) => Error::too_large(limit),
             BodyError::Peer(why) => Error::bad_request(&format!("request body is incomplete: {why}")),
             BodyError::Storage(why) | BodyError::Upstream(why) => Error::internal(why),
@@ -172,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_cause_stays_out_of_the_answer() {
+    fn the_cause_is_not_in_the_response() {
         let response = Response::from(Error::from(StoreError::Other("disk full".into())));
         assert_eq!(response.status, 500);
         assert_eq!(response.cause.as_deref(), Some("storage failed: disk full"));

@@ -1,37 +1,39 @@
-//! Checking everything that is stored, in bounded steps: each root and, where blobs name others,
-//! each blob that a root reaches ([`crate::reachability`]). What is damaged is told, and the run goes on.
+//! Checks: reading everything that an area stores, in bounded steps, and reporting damage. A run
+//! visits each root and, where blobs name other blobs, each blob that a root reaches
+//! ([`crate::reachability`]). Damage is reported and does not end the run.
 
 use crate::env::Env;
-use crate::reachability::{self, Cursor, Log, Node, Roots, StepError, Tracer};
+use crate::reachability::{self, Cursor, MarkLog, Node, Roots, StepError, Tracer};
 use crate::store::StoreError;
 use serde::Serialize;
 
-/// How many problems an answer tells about.
+/// How many problems a report lists.
 const MAX_PROBLEMS: usize = 100;
 
-/// What a step found. The numbers are this step's.
+/// The outcome of one step. The counts are those of this step.
 #[derive(Debug, Default, Serialize)]
 pub struct CheckReport {
-    /// For the next step; none after the last one.
+    /// For the next step; absent after the last one.
     pub cursor: Option<String>,
     /// Roots that were checked to their end.
     pub roots: u64,
     /// Blobs, or files of them, that were read, and their bytes.
     pub blobs: u64,
     pub bytes: u64,
+    /// How many problems there are; `problems` lists the first of them.
     pub failed: u64,
-    /// The first of what is wrong.
     pub problems: Vec<Problem>,
 }
 
 #[derive(Debug, Serialize)]
 pub struct Problem {
-    /// Where it was found.
+    /// The key of the damaged value, or of the root that leads to it.
     pub key: String,
     pub problem: String,
 }
 
 impl CheckReport {
+    /// Adds a problem.
     pub fn found(&mut self, key: &str, problem: String) {
         self.failed += 1;
         if self.problems.len() < MAX_PROBLEMS {
@@ -39,7 +41,7 @@ impl CheckReport {
         }
     }
 
-    /// Adds what another attempt found.
+    /// Adds another report.
     pub fn extend(&mut self, other: CheckReport) {
         self.roots += other.roots;
         self.blobs += other.blobs;
@@ -50,39 +52,39 @@ impl CheckReport {
     }
 }
 
-/// One step of a run.
-pub fn step<K: Roots + ?Sized>(env: &Env, keeper: &K, cursor: Option<&str>) -> Result<CheckReport, StepError> {
-    let mut cursor = Cursor::of(env, cursor)?;
-    let mut checked = CheckReport::default();
-    let walked = reachability::step(env, keeper, &mut cursor, true, &mut |place, visit| {
-        let (is_there, found) = check(env, keeper, place)?;
-        found.problems().iter().for_each(|(key, problem)| checked.found(key, problem.clone()));
-        visit.extend(found);
+/// Does one step of a run.
+pub fn step<K: Roots + ?Sized>(env: &Env, roots: &K, cursor: Option<&str>) -> Result<CheckReport, StepError> {
+    let mut cursor = Cursor::resume(env, cursor)?;
+    let mut report = CheckReport::default();
+    let progress = reachability::step(env, roots, &mut cursor, true, &mut |node, tracer| {
+        let (is_there, found) = check(env, roots, node)?;
+        found.problems().iter().for_each(|(key, problem)| report.found(key, problem.clone()));
+        tracer.extend(found);
         Ok(is_there)
     })?;
-    (checked.roots, checked.blobs, checked.bytes) = (walked.roots, walked.blobs, walked.bytes);
-    if walked.complete.is_some() {
-        Log::of(env, &keeper.plan(), &cursor.run).forget()?;
+    (report.roots, report.blobs, report.bytes) = (progress.roots, progress.blobs, progress.bytes);
+    if progress.complete.is_some() {
+        MarkLog::open(env, &roots.plan(), &cursor.run).delete()?;
     } else {
-        checked.cursor = Some(cursor.to_string());
+        report.cursor = Some(cursor.to_string());
     }
-    Ok(checked)
+    Ok(report)
 }
 
-/// Visits a place. What a root names may have been replaced, and removed, since the root was read:
-/// only what is wrong twice with the same root is a problem.
-fn check<K: Roots + ?Sized>(env: &Env, keeper: &K, place: Node) -> Result<(bool, Tracer), StoreError> {
+/// Visits a node. The blobs that a root names may have been replaced and removed since the root was
+/// read, so a problem counts only if it is found twice with the same root.
+fn check<K: Roots + ?Sized>(env: &Env, roots: &K, node: Node) -> Result<(bool, Tracer), StoreError> {
     let mut seen = None;
     loop {
-        let mut visit = Tracer::new(true);
-        let outcome = keeper.visit(place, &mut visit);
-        let is_there = visit.note(outcome)?.unwrap_or(true);
-        let state = match place {
-            Node::Root(key) if !visit.problems().is_empty() => env.store.get(key)?,
-            _ => return Ok((is_there, visit)),
+        let mut tracer = Tracer::new(true);
+        let outcome = roots.visit(node, &mut tracer);
+        let is_there = tracer.note(outcome)?.unwrap_or(true);
+        let state = match node {
+            Node::Root(key) if !tracer.problems().is_empty() => env.store.get(key)?,
+            _ => return Ok((is_there, tracer)),
         };
         if seen.as_ref() == Some(&state) {
-            return Ok((is_there, visit));
+            return Ok((is_there, tracer));
         }
         seen = Some(state);
     }

@@ -1,5 +1,5 @@
-//! Identifiers for blobs and events: 48 bits of time, then 80 random bits, as lower-case hex.
-//! Sorting by id is sorting by age, and the age of garbage can be told from its key.
+//! Identifiers of blobs and events: 48 bits of time (milliseconds), then 80 random bits, as 32
+//! lower-case hex digits. They sort by time, and the key of a blob tells its age.
 
 use crate::clock::Timestamp;
 use std::fmt::Write as _;
@@ -20,13 +20,13 @@ pub fn new(now: Timestamp, entropy: &dyn Entropy) -> String {
     id
 }
 
-/// The number that `id` is; `None` if it is not an id.
+/// Parses an id; `None` if the text is not one.
 pub fn number(id: &str) -> Option<u128> {
     let is_id = id.len() == 32 && id.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
     is_id.then(|| u128::from_str_radix(id, 16).ok()).flatten()
 }
 
-/// When the id that is this number was made.
+/// When an id was made.
 pub fn made_at(number: u128) -> Timestamp {
     Timestamp::from_millis(i64::try_from(number >> 80).unwrap_or(i64::MAX))
 }

@@ -1,22 +1,23 @@
-//! What an instance has made of what it has read, kept across its requests: at most one value of
-//! each type. A value says itself what it was made of, and its owner compares that before use.
+//! A cache of derived values across the requests of one instance: at most one value of each type. A
+//! value carries the revision that it was derived from, and its user compares that before use.
 
 use std::any::{Any, TypeId};
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
 
+/// A cache with one value per type.
 #[derive(Default)]
 pub struct InstanceCache(RefCell<HashMap<TypeId, Rc<dyn Any>>>);
 
 impl InstanceCache {
-    /// The value of this type, if one was kept.
+    /// The cached value of this type.
     pub fn get<T: 'static>(&self) -> Option<Rc<T>> {
-        let kept = self.0.borrow().get(&TypeId::of::<T>())?.clone();
-        kept.downcast().ok()
+        let value = self.0.borrow().get(&TypeId::of::<T>())?.clone();
+        value.downcast().ok()
     }
 
-    /// Keeps a value in place of the former one of its type.
+    /// Caches a value in place of the previous one of its type.
     pub fn put<T: 'static>(&self, value: Rc<T>) {
         self.0.borrow_mut().insert(TypeId::of::<T>(), value);
     }

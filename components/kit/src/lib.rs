@@ -1,21 +1,21 @@
-//! Mechanism that every component shares. Knows no area, no URL and no key.
+//! The library that every component shares. It knows no area, no URL and no stored key.
 //!
 //! | module | what it is |
 //! |---|---|
-//! | [`request`], [`response`], [`body`] | one HTTP exchange as plain values, bodies streamed |
-//! | [`path`], [`params`], [`page`] | the raw path split before decoding, parameters and their coercion, offset pagination |
-//! | [`error`] | every error answer's status and shape |
-//! | [`store`], [`root`], [`blob`] | the key-value port, roots moved by compare-and-swap, immutable blobs cached by key |
-//! | [`ndjson`] | imports of one record a line, and what is told about them |
-//! | [`outbound`] | the port for requests to other servers |
-//! | [`instance_cache`] | what an instance keeps of its own making across requests |
-//! | [`reachability`], [`gc`], [`fsck`], [`maintenance`] | everything that roots reach, removal of what they do not, checks, and who asks for both |
-//! | [`rate_limit`] | counted requests |
-//! | [`clock`], [`id`], [`variables`], [`env`] | time, randomness, configuration and storage, handed to the rules as values |
+//! | [`request`], [`response`], [`body`] | an HTTP request and its response as plain values, with streamed bodies |
+//! | [`path`], [`params`], [`page`] | path segments, request parameters and their coercion, offset pagination |
+//! | [`error`] | error responses |
+//! | [`store`], [`root`], [`blob`] | the key-value port, roots that compare-and-swap updates, cached immutable blobs |
+//! | [`ndjson`] | NDJSON imports and their reports |
+//! | [`outbound`] | the port for outbound HTTP requests |
+//! | [`instance_cache`] | derived values, cached across the requests of an instance |
+//! | [`reachability`], [`gc`], [`fsck`], [`maintenance`] | which blobs roots reach, garbage collection, checks, and the requests for both |
+//! | [`rate_limit`] | rate limits |
+//! | [`clock`], [`id`], [`variables`], [`env`] | time, randomness, configuration and storage as values and ports |
 //! | `testing` | test doubles of the ports (feature `testing`) |
-//! | `wasi` | the only module that knows a foreign type (wasm only) |
+//! | `wasi` | the adapter to WASI, the only module with foreign types (wasm only) |
 //!
-//! Deliberately absent: routing macros, a global state, any I/O outside `wasi`.
+//! Deliberately absent: routing macros, global state, any I/O outside `wasi`.
 
 pub mod blob;
 pub mod body;

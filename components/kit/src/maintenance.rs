@@ -1,10 +1,12 @@
-//! What an administrator has an area do for its store: removing garbage ([`crate::gc`]) and checking
-//! everything ([`crate::fsck`]). Both go through everything in bounded steps: each request does a part
-//! and answers with the cursor of the next, which `hexad gc` and `hexad fsck` send until there is none.
+//! Maintenance: the requests with which an administrator has an area collect garbage ([`crate::gc`])
+//! and check its store ([`crate::fsck`]). Both are runs of bounded steps: each request does one step
+//! and answers with the cursor of the next, and clients (`hexad gc`, `hexad fsck`) repeat until
+//! there is none.
 
 use crate::env::Env;
 use crate::error::Error;
-use crate::gc::GcRequest;
+use crate::fsck::{self, CheckReport};
+use crate::gc::{self, GcReport, GcRequest};
 use crate::reachability::{Roots, StepError};
 use crate::request::Request;
 use crate::response::Response;
@@ -13,10 +15,10 @@ use http::{Method, StatusCode};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-/// The largest body, in bytes: a cursor holds a key or two.
+/// The largest request body, in bytes: a cursor holds a key or two.
 const MAX_BODY: u64 = 64 << 10;
 
-/// What an administrator asks for.
+/// A kind of maintenance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Task {
     CollectGarbage,
@@ -24,7 +26,7 @@ pub enum Task {
 }
 
 impl Task {
-    /// The task that the last segment of a path names.
+    /// Parses the last segment of a path; 404 or 405 if it names no task for this method.
     pub fn named(method: &Method, name: &str) -> Result<Self, Error> {
         let task = match name {
             "gc" => Task::CollectGarbage,
@@ -35,38 +37,51 @@ impl Task {
     }
 }
 
+/// A store that can be maintained. The default steps suit every area whose work per root is bounded.
+pub trait Maintain: Roots {
+    /// One step of garbage collection.
+    fn collect(&self, env: &Env, request: &GcRequest) -> Result<GcReport, StepError> {
+        gc::step(env, self, request)
+    }
+
+    /// One step of a check.
+    fn check(&self, env: &Env, cursor: Option<&str>) -> Result<CheckReport, StepError> {
+        fsck::step(env, self, cursor)
+    }
+}
+
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct CheckWanted {
+struct CheckRequest {
     cursor: Option<String>,
 }
 
-/// Answers to a user, who is 403 unless they are an administrator, with one step.
+/// Does one step and answers with its report; 403 unless the caller is an administrator.
 pub async fn answer(
     env: &Env,
     request: Request,
     is_admin: bool,
     task: Task,
-    keeper: &dyn Roots,
+    area: &dyn Maintain,
 ) -> Result<Response, Error> {
     let body = request.body.collect(MAX_BODY).await?;
-    let (sweep, check): (GcRequest, CheckWanted) = match task {
-        Task::CollectGarbage => (read(&body)?, CheckWanted::default()),
+    let (gc, check): (GcRequest, CheckRequest) = match task {
+        Task::CollectGarbage => (read(&body)?, CheckRequest::default()),
         Task::Check => (GcRequest::default(), read(&body)?),
     };
     if !is_admin {
         return Err(Error::forbidden());
     }
     match task {
-        Task::CollectGarbage => keeper.collect(env, &sweep).map(|step| Response::ok(&step)),
-        Task::Check => keeper.check(env, check.cursor.as_deref()).map(|checked| Response::ok(&checked)),
+        Task::CollectGarbage => area.collect(env, &gc).map(|report| Response::ok(&report)),
+        Task::Check => area.check(env, check.cursor.as_deref()).map(|report| Response::ok(&report)),
     }
-    .map_err(|stopped| match stopped {
+    .map_err(|error| match error {
         StepError::Cursor => Error::validation("cursor is not one of a run that goes on; begin a new one without it"),
-        StepError::Store(fault @ StoreError::Corrupt { .. }) if task == Task::CollectGarbage => {
-            Error::message(StatusCode::CONFLICT, format!("the store is damaged, so nothing more is removed: {fault}"))
+        StepError::Store(error @ StoreError::Corrupt { .. }) if task == Task::CollectGarbage => {
+            Error::message(StatusCode::CONFLICT, format!("the store is damaged, so nothing more is removed: {error}"))
         }
-        StepError::Store(fault) => fault.into(),
+        StepError::Store(error) => error.into(),
     })
 }
 

@@ -1,4 +1,4 @@
-//! Imports: bodies of one record a line (NDJSON), of any length, and what is told about them.
+//! NDJSON imports: reading request bodies of any length line by line, and reporting on each line.
 
 use crate::body::{Body, BodyError};
 use crate::error::Error;
@@ -8,8 +8,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Media types of a body of lines. Programs that send a file without a word about it say that it
-/// is a form.
+/// Accepted media types. The form type is among them because curl sends files with it by default.
 const MEDIA_TYPES: [&str; 7] = [
     "application/x-ndjson",
     "application/ndjson",
@@ -20,13 +19,13 @@ const MEDIA_TYPES: [&str; 7] = [
     "text/plain",
 ];
 
-/// How many bad lines an answer tells about.
+/// How many failed lines a report lists.
 const MAX_ERRORS: usize = 100;
 
-/// How much of an error's text an answer has, in characters: it may quote what was sent.
+/// The most characters of an error's text in a report: it may quote the request.
 const MAX_TEXT: usize = 300;
 
-/// 415 unless a request's body may be one of lines.
+/// 415 unless the media type of a request can be NDJSON.
 pub fn check_media_type(request: &Request) -> Result<(), Error> {
     match request.media_type().filter(|media_type| !MEDIA_TYPES.contains(&media_type.as_str())) {
         Some(other) => Err(Error::unsupported_media_type(&other)),
@@ -34,19 +33,19 @@ pub fn check_media_type(request: &Request) -> Result<(), Error> {
     }
 }
 
-/// The lines of a body, as it streams in. Memory is bounded by the longest line.
+/// Reads the lines of a body as it streams in. Memory is bounded by the max_length allowed line.
 pub struct LineReader {
     body: Body,
-    /// In bytes.
-    longest: usize,
-    /// What has arrived and was not taken.
+    /// The max_length allowed line, in bytes.
+    max_length: usize,
+    /// The unread part of the current chunk.
     chunk: Bytes,
-    /// The beginning of a line, from chunks before.
-    begun: Vec<u8>,
-    too_long: bool,
-    /// How many lines ended.
+    /// The beginning of the current line, from earlier chunks.
+    partial: Vec<u8>,
+    is_too_long: bool,
+    /// The number of complete lines so far.
     count: u64,
-    ended: bool,
+    is_finished: bool,
 }
 
 /// A line that is not blank.
@@ -54,11 +53,11 @@ pub struct LineReader {
 pub struct Line {
     /// From 1, blank lines counted.
     pub number: u64,
-    /// Without its end.
+    /// Without the line feed.
     pub text: Result<Bytes, LineTooLong>,
 }
 
-/// A line has more than so many bytes.
+/// A line exceeds the limit, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LineTooLong(pub usize);
 
@@ -69,19 +68,19 @@ impl fmt::Display for LineTooLong {
 }
 
 impl LineReader {
-    pub fn new(body: Body, longest: usize) -> Self {
-        let (chunk, begun) = (Bytes::new(), Vec::new());
-        LineReader { body, longest, chunk, begun, too_long: false, count: 0, ended: false }
+    pub fn new(body: Body, max_length: usize) -> Self {
+        let (chunk, partial) = (Bytes::new(), Vec::new());
+        LineReader { body, max_length, chunk, partial, is_too_long: false, count: 0, is_finished: false }
     }
 
     /// The next line that is not blank.
     pub async fn next(&mut self) -> Result<Option<Line>, BodyError> {
-        while !self.ended {
+        while !self.is_finished {
             let text = match memchr::memchr(b'\n', &self.chunk) {
                 Some(end) => {
                     let part = self.chunk.split_to(end);
                     self.chunk.advance(1);
-                    self.end(part)
+                    self.complete(part)
                 }
                 None => {
                     let rest = std::mem::take(&mut self.chunk);
@@ -92,8 +91,8 @@ impl LineReader {
                             continue;
                         }
                         None => {
-                            self.ended = true;
-                            self.end(Bytes::new())
+                            self.is_finished = true;
+                            self.complete(Bytes::new())
                         }
                     }
                 }
@@ -106,52 +105,54 @@ impl LineReader {
     }
 
     fn extend(&mut self, part: &[u8]) {
-        self.too_long |= self.begun.len() + part.len() > self.longest;
-        if self.too_long {
-            self.begun.clear();
+        self.is_too_long |= self.partial.len() + part.len() > self.max_length;
+        if self.is_too_long {
+            self.partial.clear();
         } else {
-            self.begun.extend_from_slice(part);
+            self.partial.extend_from_slice(part);
         }
     }
 
-    /// The line that ends with this part; it is not copied if it came in one chunk.
-    fn end(&mut self, part: Bytes) -> Result<Bytes, LineTooLong> {
+    /// The line that ends with this part. It is not copied if it lies in one chunk.
+    fn complete(&mut self, part: Bytes) -> Result<Bytes, LineTooLong> {
         self.count += 1;
-        if self.begun.is_empty() && !self.too_long && part.len() <= self.longest {
+        if self.partial.is_empty() && !self.is_too_long && part.len() <= self.max_length {
             return Ok(part);
         }
         self.extend(&part);
-        let line = Bytes::from(std::mem::take(&mut self.begun));
-        if std::mem::take(&mut self.too_long) { Err(LineTooLong(self.longest)) } else { Ok(line) }
+        let line = Bytes::from(std::mem::take(&mut self.partial));
+        if std::mem::take(&mut self.is_too_long) { Err(LineTooLong(self.max_length)) } else { Ok(line) }
     }
 }
 
-/// What became of the lines.
+/// The result of an import.
 #[derive(Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ImportReport {
-    /// How many of each kind were applied.
+    /// Imported records by kind.
     imported: BTreeMap<&'static str, u64>,
     failed: u64,
-    /// The first bad lines.
-    errors: Vec<BadLine>,
+    /// The first failed lines.
+    errors: Vec<FailedLine>,
 }
 
 #[derive(Debug, PartialEq, Eq, Serialize)]
-struct BadLine {
+struct FailedLine {
     line: u64,
     error: String,
 }
 
 impl ImportReport {
+    /// Counts an imported record.
     pub fn imported(&mut self, kind: &'static str) {
         *self.imported.entry(kind).or_default() += 1;
     }
 
+    /// Records a failed line.
     pub fn failed(&mut self, line: u64, why: impl fmt::Display) {
         self.failed += 1;
         if self.errors.len() < MAX_ERRORS {
             let error = why.to_string().chars().take(MAX_TEXT).collect();
-            self.errors.push(BadLine { line, error });
+            self.errors.push(FailedLine { line, error });
         }
     }
 }
@@ -162,9 +163,9 @@ mod tests {
     use futures::executor::block_on;
     use serde_json::json;
 
-    fn read(chunks: &[&[u8]], longest: usize) -> Vec<(u64, Option<String>)> {
+    fn read(chunks: &[&[u8]], max_length: usize) -> Vec<(u64, Option<String>)> {
         let chunks: Vec<_> = chunks.iter().map(|chunk| Ok(Bytes::copy_from_slice(chunk))).collect();
-        let mut lines = LineReader::new(Body::pull(chunks.into_iter()), longest);
+        let mut lines = LineReader::new(Body::pull(chunks.into_iter()), max_length);
         let mut found = Vec::new();
         while let Some(line) = block_on(lines.next()).unwrap() {
             found.push((line.number, line.text.ok().map(|text| String::from_utf8(text.to_vec()).unwrap())));
@@ -189,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_that_breaks_off_is_told_after_the_lines_before() {
+    fn a_broken_body_is_reported_after_its_complete_lines() {
         let chunks = vec![Ok(Bytes::from_static(b"a\nb")), Err(BodyError::Peer("gone".into()))];
         let mut lines = LineReader::new(Body::pull(chunks.into_iter()), 8);
         assert_eq!(block_on(lines.next()).unwrap().unwrap().number, 1);

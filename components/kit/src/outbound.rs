@@ -1,5 +1,5 @@
-//! The port for requests to other servers. Only a component whose contract imports
-//! `wasi:http/client` has one that reaches anything (see `wasi::serve_with`).
+//! The port for outbound HTTP requests. Only a component whose world imports `wasi:http/client` has
+//! a client that reaches the network (see `wasi::serve_with`).
 
 use crate::body::Body;
 use bytes::Bytes;
@@ -17,40 +17,40 @@ pub struct OutboundRequest {
     pub headers: HeaderMap,
     /// Empty: the request has no body.
     pub body: Bytes,
-    pub patience: Timeouts,
+    pub timeouts: Timeouts,
 }
 
-/// How long to wait for another server.
+/// The timeouts of an outbound request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timeouts {
-    /// For a connection.
+    /// For connecting.
     pub connect: Duration,
-    /// For the head of the answer, and for each further part of its body.
-    pub silence: Duration,
-    /// For all of the answer together. Time that the reader takes for itself does not count.
+    /// For the response head, and for each further part of the body.
+    pub idle: Duration,
+    /// For the whole response. Time that the reader spends between reads does not count.
     pub total: Duration,
 }
 
-/// What another server answered. Redirects are not followed.
+/// The response to an outbound request. Redirects are not followed.
 pub struct OutboundResponse {
     pub status: StatusCode,
     pub headers: HeaderMap,
-    /// Ends with [`crate::body::BodyError::Upstream`] if the server broke it off or took too long.
+    /// Ends with [`crate::body::BodyError::Upstream`] if the server breaks it off or times out.
     pub body: Body,
 }
 
-/// Why there is no answer. The texts name no address and no secret.
+/// A failed outbound request. The texts name no address and no secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum OutboundError {
-    /// As many calls as the host allows are under way already.
+    /// The host's limit of concurrent outbound requests is reached.
     Busy,
-    /// The manifest does not grant this address, or the address policy forbids it.
+    /// The manifest does not grant this address, or the host's address policy forbids it.
     Denied,
     Timeout,
     Refused,
     Name,
     Tls,
-    /// Anything else, in the host's words; for the log.
+    /// Any other error, in the host's words; for the log.
     Other(String),
 }
 
@@ -68,12 +68,12 @@ impl fmt::Display for OutboundError {
     }
 }
 
-/// Sends requests to other servers.
+/// Sends outbound requests.
 pub trait Client {
-    fn send(&self, call: OutboundRequest) -> LocalBoxFuture<'static, Result<OutboundResponse, OutboundError>>;
+    fn send(&self, request: OutboundRequest) -> LocalBoxFuture<'static, Result<OutboundResponse, OutboundError>>;
 }
 
-/// The client of a component that may not call anybody.
+/// The client of a component without outbound HTTP: it denies every request.
 pub struct NoNetwork;
 
 impl Client for NoNetwork {

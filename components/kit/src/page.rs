@@ -1,19 +1,19 @@
-//! Offset pagination of lists: the parameters `page` and `per_page`, and the headers that tell a
-//! client where it is.
+//! Offset pagination of lists: the parameters `page` and `per_page`, and the response headers
+//! `Link` and `X-…`.
 
 use crate::error::Error;
 use crate::params::{Params, Validation};
 use crate::response::Response;
 use http::header::{HeaderName, LINK};
 
-/// Rows on a page if the client does not say.
+/// Rows per page by default.
 const DEFAULT_PER_PAGE: u64 = 20;
 
-/// Rows on a page at most; more are silently cut.
+/// The most rows per page; a larger `per_page` is silently reduced.
 const MAX_PER_PAGE: u64 = 100;
 
-/// From this many rows on, the total is left out: clients must not depend on a count that is
-/// expensive elsewhere.
+/// Above this many rows the total is left out, as the reference service does, for which a count is
+/// expensive.
 const MAX_COUNTED: u64 = 10_000;
 
 /// A page of a list.
@@ -33,7 +33,7 @@ impl Pagination {
         Ok(page)
     }
 
-    /// The same among other parameters.
+    /// Reads the same as part of a larger validation.
     pub fn check(checks: &Validation) -> Self {
         let (page, per_page) = (checks.integer("page"), checks.integer("per_page"));
         if per_page == Some(0) {
@@ -46,13 +46,13 @@ impl Pagination {
         }
     }
 
-    /// How many rows come before this page.
+    /// The number of rows before this page.
     pub fn offset(self) -> u64 {
         (self.page - 1).saturating_mul(self.per_page)
     }
 
-    /// Adds the pagination headers. `url` is the list's address without a query, `params` are the
-    /// effective parameters beside the page, `total` counts all rows.
+    /// Adds the pagination headers. `url` is the list's URL without a query, `params` are the effective
+    /// parameters other than the page, `total` is the number of all rows.
     pub fn describe(self, response: Response, url: &str, params: &[(&str, &str)], total: u64) -> Response {
         let pages = total.div_ceil(self.per_page).max(1);
         let counted = total <= MAX_COUNTED;
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_is_no_page() {
+    fn refuses_invalid_pages() {
         assert_eq!(read("page=x"), Err(r#"{"error":"page is invalid"}"#.into()));
         assert_eq!(read("per_page=0"), Err(r#"{"error":"per_page has a value not allowed"}"#.into()));
     }

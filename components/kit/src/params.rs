@@ -1,14 +1,14 @@
 //! Request parameters from the query string, a form or a JSON object, in one representation, and
 //! their coercion to types. A JSON `{"not":{"labels":["a"]}}` is the form `not[labels][]=a`.
 //!
-//! Coercions collect what is wrong, so that one answer names every faulty parameter.
+//! Coercions collect errors, so that one response names every invalid parameter.
 
 use crate::clock::Timestamp;
 use crate::error::Error;
 use serde_json::Value;
 use std::cell::RefCell;
 
-/// Parameters in the order in which they came.
+/// Parameters in the order of the request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Params {
     pairs: Vec<(String, String)>,
@@ -20,7 +20,7 @@ impl Params {
         Params { pairs: form_urlencoded::parse(encoded.as_bytes()).into_owned().collect() }
     }
 
-    /// Adds what another source holds; later values win over earlier ones of the same name.
+    /// Adds parameters from another source; later values win over earlier ones of the same name.
     pub fn extend(&mut self, more: Params) {
         self.pairs.extend(more.pairs);
     }
@@ -61,7 +61,7 @@ impl Params {
         self.last(name).filter(|value| !value.is_empty())
     }
 
-    /// Whether `name` was given in any form: plain, as a list, or with keys.
+    /// Whether `name` is given in any form: plain, as a list, or with keys.
     pub fn has(&self, name: &str) -> bool {
         self.pairs
             .iter()
@@ -95,22 +95,22 @@ impl Params {
     }
 }
 
-/// Coerces parameters and collects what is wrong with them.
+/// Coerces parameters and collects errors.
 ///
-/// Ask for every parameter first and call [`Validation::done`] before using any value.
+/// Read every parameter first, and call [`Validation::finish`] before using a value.
 pub struct Validation<'a> {
     params: &'a Params,
-    faults: RefCell<Vec<String>>,
+    errors: RefCell<Vec<String>>,
 }
 
 impl<'a> Validation<'a> {
     pub fn new(params: &'a Params) -> Self {
-        Validation { params, faults: RefCell::default() }
+        Validation { params, errors: RefCell::default() }
     }
 
-    /// Records a fault in the words of the endpoint, for example `a, b are mutually exclusive`.
+    /// Adds an error in the words of the endpoint, for example `a, b are mutually exclusive`.
     pub fn reject(&self, text: impl Into<String>) {
-        self.faults.borrow_mut().push(text.into());
+        self.errors.borrow_mut().push(text.into());
     }
 
     fn coerce<T>(&self, name: &str, read: impl FnOnce(&'a str) -> Option<T>) -> Option<T> {
@@ -160,7 +160,7 @@ impl<'a> Validation<'a> {
         text
     }
 
-    /// At most one of `names` may be given; the fault lists those that were.
+    /// At most one of `names` may be given; the error lists the given ones.
     pub fn exclusive(&self, names: &[&str]) {
         let given: Vec<&str> = names.iter().copied().filter(|name| self.params.has(name)).collect();
         if given.len() > 1 {
@@ -168,10 +168,10 @@ impl<'a> Validation<'a> {
         }
     }
 
-    /// 400 with every fault, joined with `, `, if there is any.
+    /// 400 with all errors, joined with `, `, if there are any.
     pub fn finish(self) -> Result<(), Error> {
-        let faults = self.faults.into_inner();
-        if faults.is_empty() { Ok(()) } else { Err(Error::validation(faults.join(", "))) }
+        let errors = self.errors.into_inner();
+        if errors.is_empty() { Ok(()) } else { Err(Error::validation(errors.join(", "))) }
     }
 }
 
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn one_answer_names_every_fault() {
+    fn one_response_names_every_error() {
         let params = Params::parse("i=7x&b=maybe&d=soon&s=none&x=1&y[]=2");
         let checks = Validation::new(&params);
         checks.integer("i");

@@ -1,16 +1,16 @@
-//! The raw request path, split before anything is decoded: a `%2F` inside a segment is data, not
-//! a separator.
+//! Request paths. They are split before they are decoded, because a `%2F` in a segment is data and
+//! not a separator.
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use std::borrow::Cow;
 
-/// One raw segment of a path, between two slashes.
+/// A raw path segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Segment<'a>(pub &'a str);
 
 impl<'a> Segment<'a> {
-    /// The decoded text; `None` if it is not UTF-8 or contains a control character, which no
-    /// identifier does.
+    /// The decoded text; `None` if it is not UTF-8 or has a control character, which no identifier
+    /// has.
     pub fn decode(self) -> Option<Cow<'a, str>> {
         let text = percent_decode_str(self.0).decode_utf8().ok()?;
         (!text.chars().any(char::is_control)).then_some(text)
@@ -26,10 +26,10 @@ pub fn below<'a>(path: &'a str, base: &str) -> Option<Vec<Segment<'a>>> {
     Some(rest.split('/').map(Segment).collect())
 }
 
-/// What a path segment may hold unescaped (RFC 3986 `unreserved`).
+/// The characters that a path segment may have unescaped (RFC 3986, `unreserved`).
 const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// `text` as one path segment, or as a query value.
+/// Encodes `text` as one path segment or as a query value.
 pub fn encode(text: &str) -> String {
     utf8_percent_encode(text, SEGMENT).to_string()
 }

@@ -1,21 +1,19 @@
-//! Counted requests: at most so many in a window of time for each caller.
+//! Rate limits: at most so many requests per caller in a window of time.
 //!
-//! An area limits an endpoint with one line:
+//! An area limits an endpoint with one call:
 //!
 //! ```ignore
-//! rate_limit::check(&env, &rate_limit::RateLimit { variable: "issues_search_rate_limit", seconds: 60, keys: "issue-statistics/v1/rate/" }, &who)?;
+//! rate_limit::check(&env, &rate_limit::RateLimit { variable: "issues_search_rate_limit", seconds: 60, keys: "issue-statistics/v1/rate/" }, &caller)?;
 //! ```
 //!
-//! The variable has the number of requests; empty or 0 switches the limit off, and then this costs
-//! nothing but the look at the variable. Variables that areas use: `registry_rate_limit_authenticated`,
-//! `registry_rate_limit_unauthenticated`, `issues_search_rate_limit`, `namespaces_exists_rate_limit`.
+//! The variable holds the number of requests; empty or 0 disables the limit at no cost.
 //!
-//! Counts are in the store, so they are right across instances and hosts. Callers are spread over a
-//! fixed number of roots ([`SLOTS`]), each with the callers of its present window only: what is kept
-//! does not grow with the callers ever seen.
+//! Counts are in the store, so they hold across instances and hosts. Callers are hashed to a fixed
+//! number of roots ([`SLOTS`]), each of which holds only the callers of the present window, so the
+//! stored size does not grow with the number of callers ever seen.
 //!
-//! A counted request costs one read and one swap, and with it a flush that it shares with whoever
-//! writes at the same moment; a refused one costs the read alone.
+//! A counted request costs one read and one swap, whose flush is shared with concurrent writers; a
+//! refused request costs the read alone.
 
 use crate::clock::Timestamp;
 use crate::env::Env;
@@ -24,19 +22,19 @@ use crate::root::{self, Decision};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// How many roots the callers are spread over: callers in one root wait for each other's swaps.
+/// The number of roots. Callers in one root wait for each other's swaps.
 const SLOTS: u64 = 1024;
 
-/// Most callers of one root in one window, so that a flood of addresses cannot grow it.
+/// The most callers of one root in one window, so that a flood of addresses cannot grow it.
 const MAX_CALLERS: usize = 1000;
 
-/// A limit and where its counts are.
+/// A rate limit.
 pub struct RateLimit<'a> {
-    /// The variable with the number of requests that a caller may make in a window.
+    /// The variable with the number of requests per caller and window.
     pub variable: &'a str,
-    /// Length of the window.
+    /// The length of the window.
     pub seconds: i64,
-    /// Prefix of the roots, which is this limit's own.
+    /// The key prefix of this limit's roots.
     pub keys: &'a str,
 }
 
@@ -52,22 +50,22 @@ struct Window {
     count: u64,
 }
 
-/// Counts a request of `who`, or refuses it with 429. A window begins with its first request.
-pub fn check(env: &Env, limit: &RateLimit, who: &str) -> Result<(), Error> {
-    let most = env.variables.number(limit.variable, 0);
-    if most == 0 {
+/// Counts a request of `caller`, or refuses it with 429. A window begins with its first request.
+pub fn check(env: &Env, limit: &RateLimit, caller: &str) -> Result<(), Error> {
+    let allowed = env.variables.number(limit.variable, 0);
+    if allowed == 0 {
         return Ok(());
     }
-    let key = format!("{}{}", limit.keys, slot(who));
+    let key = format!("{}{}", limit.keys, slot(caller));
     let length = limit.seconds.saturating_mul(1000);
-    // A swap that took place and was reported lost counts twice: once too often is within what a
-    // limit promises, and cheaper than to remember each request.
+    // A swap that took place but was reported lost is counted twice. That is within the precision of
+    // a rate limit, and cheaper than recording every request.
     root::update(&*env.store, &key, |slot: Option<Slot>| {
         let mut slot = slot.unwrap_or_default();
         slot.callers.retain(|_, window| (env.now.millis() - window.began.millis()).abs() < length);
-        let is_full = slot.callers.len() >= MAX_CALLERS && !slot.callers.contains_key(who);
-        let window = slot.callers.entry(who.to_owned()).or_insert(Window { began: env.now, count: 0 });
-        if is_full || window.count >= most {
+        let is_full = slot.callers.len() >= MAX_CALLERS && !slot.callers.contains_key(caller);
+        let window = slot.callers.entry(caller.to_owned()).or_insert(Window { began: env.now, count: 0 });
+        if is_full || window.count >= allowed {
             return Err(Error::too_many_requests());
         }
         window.count += 1;
@@ -75,9 +73,11 @@ pub fn check(env: &Env, limit: &RateLimit, who: &str) -> Result<(), Error> {
     })
 }
 
-/// FNV-1a: callers have no part in how slots are chosen that would be worth an attack.
-fn slot(who: &str) -> u64 {
-    who.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+/// FNV-1a. It need not resist attacks: a caller who shares a slot only shares its swaps.
+fn slot(caller: &str) -> u64 {
+    caller
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
         % SLOTS
 }
 
@@ -88,10 +88,10 @@ mod tests {
 
     const LIMIT: RateLimit = RateLimit { variable: "limit", seconds: 15, keys: "a/rate/" };
 
-    fn ask(store: &MemoryStore, limit: &str, who: &str, after: i64) -> bool {
+    fn ask(store: &MemoryStore, limit: &str, caller: &str, after: i64) -> bool {
         let mut env = testing::env(store.clone(), &[("limit", limit)]);
         env.now = Timestamp::from_millis(NOW.millis() + after);
-        match check(&env, &LIMIT, who) {
+        match check(&env, &LIMIT, caller) {
             Ok(()) => true,
             Err(error) => {
                 assert_eq!(error, Error::too_many_requests());

@@ -5,14 +5,15 @@ use crate::params::Params;
 use http::{HeaderMap, Method};
 use std::net::{IpAddr, SocketAddr};
 
-/// The header in which Spin, and hosts that agree with it, tell a client's address and port.
+/// The header in which Spin and hexad pass the client's address and port to a component.
 const CLIENT_ADDRESS: &str = "spin-client-addr";
 
+/// A request.
 pub struct Request {
     pub method: Method,
     /// `http` or `https`.
     pub scheme: String,
-    /// Host and port that the request was sent to.
+    /// The host and port that the request was sent to.
     pub authority: String,
     /// The raw path, still percent-encoded, without the query.
     pub path: String,
@@ -37,17 +38,17 @@ impl Request {
         }
     }
 
-    /// The value of a header that is visible ASCII; the first one if it is repeated.
+    /// The first value of a header; `None` if it is not visible ASCII.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name).and_then(|value| value.to_str().ok())
     }
 
-    /// The address that the request came from, as the host tells it; none if there is no host that
-    /// does. Of an IPv6 address the network: one client has as many addresses in it as it likes.
+    /// The client's address, as the host passes it; `None` if the host does not. Of an IPv6 address
+    /// only the /64 network, because a client can use every address of its network.
     pub fn client_address(&self) -> Option<String> {
-        // What a client sends under this name comes before what the host adds.
-        let told = self.headers.get_all(CLIENT_ADDRESS).iter().next_back()?.to_str().ok()?;
-        let address = told.parse::<SocketAddr>().map(|address| address.ip()).or_else(|_| told.parse()).ok()?;
+        // A header of this name from the client comes before the host's, so the last one counts.
+        let value = self.headers.get_all(CLIENT_ADDRESS).iter().next_back()?.to_str().ok()?;
+        let address = value.parse::<SocketAddr>().map(|address| address.ip()).or_else(|_| value.parse()).ok()?;
         Some(match address.to_canonical() {
             IpAddr::V4(address) => address.to_string(),
             IpAddr::V6(address) => {
@@ -94,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn the_clients_address_is_the_one_that_the_host_tells() {
+    fn the_clients_address_is_the_one_that_the_host_passes() {
         for (told, expected) in [
             (vec![], None),
             (vec!["192.0.2.7:50000"], Some("192.0.2.7")),

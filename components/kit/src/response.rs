@@ -5,11 +5,12 @@ use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use http::{HeaderMap, StatusCode};
 use serde::Serialize;
 
+/// A response.
 pub struct Response {
     pub status: StatusCode,
     pub headers: HeaderMap,
     pub body: Body,
-    /// Why the answer is an error; for the log only.
+    /// The cause of an error; for the log only.
     pub cause: Option<String>,
 }
 
@@ -24,8 +25,7 @@ impl Response {
         Response::json(StatusCode::OK, body)
     }
 
-    /// `body` as JSON. A value that cannot be written as JSON (a map with keys that are no
-    /// strings) becomes a 500.
+    /// `body` as JSON. A value that has no JSON form (a map whose keys are no strings) becomes a 500.
     pub fn json(status: StatusCode, body: &impl Serialize) -> Self {
         let mut response = match serde_json::to_vec(body) {
             Ok(text) => Response { body: text.into(), ..Response::new(status) },
@@ -39,6 +39,7 @@ impl Response {
         response
     }
 
+    /// 204.
     pub fn no_content() -> Self {
         Response::new(StatusCode::NO_CONTENT)
     }
@@ -48,7 +49,7 @@ impl Response {
         self
     }
 
-    /// Adds a header whose value is made of text; a value that no header can carry is left out.
+    /// Sets a header from text. Text that is no valid header value is left out.
     pub fn with_text(mut self, name: HeaderName, value: &str) -> Self {
         if let Ok(value) = HeaderValue::from_str(value) {
             self.headers.insert(name, value);

@@ -6,31 +6,31 @@
 use crate::store::{Store, StoreError, SwapOutcome};
 use serde::{Serialize, de::DeserializeOwned};
 
-/// How often [`update`] asks before it gives up. Each lost attempt means that somebody else's
-/// write succeeded, so this is a bound on how many writers may overtake one.
+/// How many swaps [`update`] attempts. Each lost attempt means that another writer's swap succeeded,
+/// so this bounds how many writers may overtake one.
 const ATTEMPTS: u32 = 1000;
 
-/// How often an absent root whose creation another writer has claimed is looked at again before
-/// that writer is taken for dead and its claim is taken over.
-const CLAIM_PATIENCE: u32 = 64;
+/// How many times [`update`] reads an absent root whose creation another writer has claimed, before
+/// it takes that writer for dead and takes over the claim.
+const CLAIM_READS: u32 = 64;
 
-/// What a rule decides about the current value of a root.
+/// A rule's decision on the current value of a root.
 pub enum Decision<R, T> {
-    /// Nothing is to be written (or it is already there); the answer.
+    /// Nothing needs to be written, or the effect is already there; the result.
     Done(T),
-    /// Write this, and if that succeeds this is the answer.
+    /// The new value, and the result if its swap succeeds.
     Write(R, T),
 }
 
-/// Reads a root; `None` if it does not exist.
+/// Reads a root. `None` if it is absent.
 pub fn read<R: DeserializeOwned>(store: &dyn Store, key: &str) -> Result<Option<R>, StoreError> {
     store.get(key)?.map(|bytes| decode(key, &bytes)).transpose()
 }
 
-/// Loads a root, lets `decide` decide, swaps; on a lost swap loads again and asks again.
+/// Reads a root, calls `decide`, and swaps; after a lost swap, reads and calls `decide` again.
 ///
-/// `decide` MUST recognise its own effect (each change carries an id of its own): some hosts
-/// report a lost swap although it took place, and a lost reply must not be applied twice.
+/// `decide` MUST recognise its own effect (each change carries an id of its own): some hosts report a
+/// swap as lost although it took place, and `update` must not apply it twice.
 pub fn update<R, T, E>(
     store: &dyn Store,
     key: &str,
@@ -41,32 +41,32 @@ where
     E: From<StoreError>,
 {
     let mut root = store.compare(key)?;
-    let mut creator = false;
-    let mut waited = 0;
+    let mut is_creator = false;
+    let mut reads = 0;
     for _ in 0..ATTEMPTS {
         let bytes = root.current()?;
-        let absent = bytes.is_none();
+        let is_absent = bytes.is_none();
         let current = bytes.map(|bytes| decode(key, &bytes)).transpose()?;
-        let (new, answer) = match decide(current)? {
-            Decision::Done(answer) => return Ok(answer),
-            Decision::Write(new, answer) => (new, answer),
+        let (new, result) = match decide(current)? {
+            Decision::Done(result) => return Ok(result),
+            Decision::Write(new, result) => (new, result),
         };
         // On some hosts a swap of an absent key is a plain write, so that two creators would both
-        // win. The counter lets one of them create; the others wait for the root to appear.
-        if absent && !creator {
-            creator = match waited {
+        // win. The counter elects one creator; the others wait for the root to appear.
+        if is_absent && !is_creator {
+            is_creator = match reads {
                 0 => store.increment(&format!("{key}/init"), 1)? == 1,
-                _ => waited == CLAIM_PATIENCE,
+                _ => reads == CLAIM_READS,
             };
-            waited += 1;
-            if !creator {
+            reads += 1;
+            if !is_creator {
                 root = store.compare(key)?;
                 continue;
             }
         }
         let new = serde_json::to_vec(&new).map_err(|why| StoreError::corrupt(key, why))?;
         match root.swap(&new)? {
-            SwapOutcome::Yes => return Ok(answer),
+            SwapOutcome::Yes => return Ok(result),
             SwapOutcome::No(latest) => root = latest,
         }
     }
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_root_that_is_never_ours_is_given_up() {
+    fn a_root_that_other_writers_always_win_is_given_up() {
         let store = MemoryStore::default();
         let mut rivals = 0_u32;
         let outcome: Result<(), StoreError> = update(&store, "log", |_: Option<Vec<u32>>| {
@@ -133,10 +133,10 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_no_record_are_named() {
+    fn bytes_that_are_no_record_are_reported_with_their_key() {
         let store = MemoryStore::default();
         store.set("log", b"{").unwrap();
-        let fault = read::<Vec<u32>>(&store, "log").unwrap_err();
-        assert!(matches!(fault, StoreError::Corrupt { key, .. } if key == "log"));
+        let error = read::<Vec<u32>>(&store, "log").unwrap_err();
+        assert!(matches!(error, StoreError::Corrupt { key, .. } if key == "log"));
     }
 }

@@ -1,8 +1,7 @@
-//! The key-value port: what a component may ask of storage.
+//! The key-value port: the operations that components use.
 //!
-//! The calls are synchronous because the interface that hosts serve
-//! (`wasi:keyvalue@0.2.0-draft2`) is. Its batch interface is left out on purpose: it loses
-//! entries, or fails, on several hosts.
+//! They are synchronous because the hosts' interface (`wasi:keyvalue@0.2.0-draft2`) is. The batch
+//! interface is left out, because it loses or refuses entries on several hosts.
 
 use std::fmt;
 
@@ -10,29 +9,28 @@ use std::fmt;
 pub trait Store {
     fn get(&self, key: &str) -> Result<Option<Vec<u8>>, StoreError>;
 
-    /// Writes unconditionally. Only for blobs, which no two writers ever give different bytes.
+    /// Writes unconditionally. Only for blobs: no two writers give one key different bytes.
     fn set(&self, key: &str, value: &[u8]) -> Result<(), StoreError>;
 
-    /// Removing an absent key is not an error.
+    /// Deletes a key; an absent key is not an error.
     fn delete(&self, key: &str) -> Result<(), StoreError>;
 
     fn exists(&self, key: &str) -> Result<bool, StoreError>;
 
-    /// Adds `delta` to a counter and returns the new value; an absent counter is 0. How a counter
-    /// is stored is the host's own affair: never `get` one.
+    /// Adds `delta` to a counter and returns the new value; an absent counter is 0. Hosts store
+    /// counters in different forms, so a counter must not be read with `get`.
     fn increment(&self, key: &str, delta: i64) -> Result<i64, StoreError>;
 
-    /// Opens `key` for a compare-and-swap against its value at this moment.
+    /// Reads `key` for a compare-and-swap against the value that it has now.
     fn compare(&self, key: &str) -> Result<Box<dyn CompareAndSwap>, StoreError>;
 
     /// Up to `limit` keys that start with `prefix` and sort after `after`, in the order of their
-    /// bytes; fewer mean that there are no more. For maintenance only: a host that cannot seek
-    /// gives every key of the store for each page.
+    /// bytes; fewer than `limit` mean that there are no more. For maintenance only: a host that
+    /// cannot seek returns every key of the store for each page.
     fn list(&self, prefix: &str, after: &str, limit: usize) -> Result<Vec<String>, StoreError>;
 }
 
-/// [`Store::list`] over several prefixes, as if they were one: the keys below any of `prefixes`
-/// that sort after `after`. The prefixes are sorted, and none is a prefix of another.
+/// [`Store::list`] over several prefixes. The prefixes are sorted, and none starts with another.
 pub fn list_all(store: &dyn Store, prefixes: &[&str], after: &str, limit: usize) -> Result<Vec<String>, StoreError> {
     let mut keys = Vec::new();
     for prefix in prefixes {
@@ -44,37 +42,37 @@ pub fn list_all(store: &dyn Store, prefixes: &[&str], after: &str, limit: usize)
     Ok(keys)
 }
 
-/// A key whose value was remembered when it was opened.
+/// A compare-and-swap on one key, against the value that the key had when this was made.
 pub trait CompareAndSwap {
-    /// The remembered value; `None` if the key was absent.
+    /// The expected value; `None` if the key was absent.
     fn current(&self) -> Result<Option<Vec<u8>>, StoreError>;
 
-    /// Writes `value` if the key still has the remembered value.
+    /// Writes `value` if the key still has the expected value.
     fn swap(self: Box<Self>, value: &[u8]) -> Result<SwapOutcome, StoreError>;
 }
 
-/// The outcome of a swap. Losing a race is an outcome, not an error.
+/// The outcome of a swap. A lost race is an outcome, not an error.
 pub enum SwapOutcome {
     Yes,
-    /// Somebody else wrote in between. Some hosts say this although the swap took place, so a
-    /// caller must look whether its own write is there (see [`crate::root::update`]).
+    /// Another writer was first. Some hosts report this although the swap took place, so the caller
+    /// must check whether its own write is there (`root::update` does).
     No(Box<dyn CompareAndSwap>),
 }
 
-/// Storage could not do what was asked. The text is for the log, never for a client.
+/// A failed storage operation. Its text is for the log, never for a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StoreError {
     NoSuchStore,
     /// The key or the store is outside this component's grants.
     Denied(String),
-    /// Stored bytes that this build cannot read: the key, and what is wrong with its value.
+    /// Stored bytes that this build cannot read.
     Corrupt {
         key: String,
         why: String,
     },
-    /// The request took so long that what it wrote may have been removed (see [`crate::gc`]).
+    /// The request took so long that garbage collection may have removed its blobs.
     TooLate,
-    /// A root was contended for longer than anybody should wait.
+    /// Other writers won every swap of this root.
     Contended(String),
     Other(String),
 }

@@ -1,4 +1,4 @@
-//! Test doubles of the ports: a store in memory, stores that fail or lie, fixed randomness.
+//! Test doubles of the ports: a store in memory, stores with faults, repeatable randomness.
 
 use crate::blob::BlobCache;
 use crate::clock::Timestamp;
@@ -24,7 +24,7 @@ impl MemoryStore {
         self.records.borrow().keys().cloned().collect()
     }
 
-    /// A copy that shares nothing: the state at this moment.
+    /// A copy of the present state that shares nothing.
     pub fn snapshot(&self) -> MemoryStore {
         MemoryStore { records: Rc::new(RefCell::new(self.records.borrow().clone())) }
     }
@@ -60,7 +60,7 @@ impl Store for MemoryStore {
 
     fn compare(&self, key: &str) -> Result<Box<dyn CompareAndSwap>, StoreError> {
         let expected = self.get(key)?;
-        Ok(Box::new(Remembered { store: self.clone(), key: key.to_owned(), expected }))
+        Ok(Box::new(MemoryCas { store: self.clone(), key: key.to_owned(), expected }))
     }
 
     fn list(&self, prefix: &str, after: &str, limit: usize) -> Result<Vec<String>, StoreError> {
@@ -70,13 +70,13 @@ impl Store for MemoryStore {
     }
 }
 
-struct Remembered {
+struct MemoryCas {
     store: MemoryStore,
     key: String,
     expected: Option<Vec<u8>>,
 }
 
-impl CompareAndSwap for Remembered {
+impl CompareAndSwap for MemoryCas {
     fn current(&self) -> Result<Option<Vec<u8>>, StoreError> {
         Ok(self.expected.clone())
     }
@@ -90,7 +90,7 @@ impl CompareAndSwap for Remembered {
     }
 }
 
-/// A store that writes on every swap, and on every second one says that it did not: what some
+/// A store that loses the reply of every second swap: it swaps and reports that it did not, as some
 /// hosts do.
 #[derive(Clone)]
 pub struct LostReplyStore {
@@ -126,7 +126,7 @@ impl Store for LostReplyStore {
     }
 
     fn compare(&self, key: &str) -> Result<Box<dyn CompareAndSwap>, StoreError> {
-        Ok(Box::new(Lying { key: key.to_owned(), inner: self.inner.compare(key)?, store: self.clone() }))
+        Ok(Box::new(LostReplyCas { key: key.to_owned(), inner: self.inner.compare(key)?, store: self.clone() }))
     }
 
     fn list(&self, prefix: &str, after: &str, limit: usize) -> Result<Vec<String>, StoreError> {
@@ -134,13 +134,13 @@ impl Store for LostReplyStore {
     }
 }
 
-struct Lying {
+struct LostReplyCas {
     key: String,
     inner: Box<dyn CompareAndSwap>,
     store: LostReplyStore,
 }
 
-impl CompareAndSwap for Lying {
+impl CompareAndSwap for LostReplyCas {
     fn current(&self) -> Result<Option<Vec<u8>>, StoreError> {
         self.inner.current()
     }
@@ -155,19 +155,19 @@ impl CompareAndSwap for Lying {
     }
 }
 
-/// A store that lets a number of operations pass and then fails each one: what a component sees
-/// when the host's storage goes away in the middle of a request.
+/// A store whose operations fail after a number of them: the host's storage goes away in the middle
+/// of a request.
 #[derive(Clone)]
 pub struct FailingStore {
     inner: MemoryStore,
-    left: Rc<Cell<u64>>,
+    remaining: Rc<Cell<u64>>,
     failed: Rc<Cell<bool>>,
 }
 
 impl FailingStore {
-    /// Lets `operations` operations pass.
+    /// Fails every operation after the first `operations`.
     pub fn after(operations: u64, inner: MemoryStore) -> Self {
-        FailingStore { inner, left: Rc::new(Cell::new(operations)), failed: Rc::default() }
+        FailingStore { inner, remaining: Rc::new(Cell::new(operations)), failed: Rc::default() }
     }
 
     /// Whether an operation has failed.
@@ -176,11 +176,11 @@ impl FailingStore {
     }
 
     fn pass(&self) -> Result<&MemoryStore, StoreError> {
-        let Some(left) = self.left.get().checked_sub(1) else {
+        let Some(remaining) = self.remaining.get().checked_sub(1) else {
             self.failed.set(true);
             return Err(StoreError::Other("injected".into()));
         };
-        self.left.set(left);
+        self.remaining.set(remaining);
         Ok(&self.inner)
     }
 }
@@ -207,7 +207,7 @@ impl Store for FailingStore {
     }
 
     fn compare(&self, key: &str) -> Result<Box<dyn CompareAndSwap>, StoreError> {
-        Ok(Box::new(Failing { inner: self.pass()?.compare(key)?, store: self.clone() }))
+        Ok(Box::new(FailingCas { inner: self.pass()?.compare(key)?, store: self.clone() }))
     }
 
     fn list(&self, prefix: &str, after: &str, limit: usize) -> Result<Vec<String>, StoreError> {
@@ -215,12 +215,12 @@ impl Store for FailingStore {
     }
 }
 
-struct Failing {
+struct FailingCas {
     inner: Box<dyn CompareAndSwap>,
     store: FailingStore,
 }
 
-impl CompareAndSwap for Failing {
+impl CompareAndSwap for FailingCas {
     fn current(&self) -> Result<Option<Vec<u8>>, StoreError> {
         self.store.pass()?;
         self.inner.current()
@@ -232,7 +232,7 @@ impl CompareAndSwap for Failing {
     }
 }
 
-/// Bytes that count up: every id differs, and a run can be repeated.
+/// Bytes from a counter: every id differs, and every test run has the same ids.
 #[derive(Default)]
 pub struct CountingEntropy(Cell<u64>);
 
@@ -246,7 +246,7 @@ impl Entropy for CountingEntropy {
     }
 }
 
-/// Another server: remembers what it was asked, and answers what a function decides.
+/// An upstream server: records requests, and a function answers them.
 #[derive(Clone)]
 pub struct Upstream {
     calls: Rc<RefCell<Vec<OutboundRequest>>>,
@@ -260,24 +260,24 @@ impl Upstream {
         Upstream { calls: Rc::default(), answer: Rc::new(answer) }
     }
 
-    /// What it was asked since the last time that it was asked this.
+    /// The requests since the last call.
     pub fn take_calls(&self) -> Vec<OutboundRequest> {
         self.calls.take()
     }
 }
 
 impl Client for Upstream {
-    fn send(&self, call: OutboundRequest) -> LocalBoxFuture<'static, Result<OutboundResponse, OutboundError>> {
-        let answer = (self.answer)(&call);
-        self.calls.borrow_mut().push(call);
+    fn send(&self, request: OutboundRequest) -> LocalBoxFuture<'static, Result<OutboundResponse, OutboundError>> {
+        let answer = (self.answer)(&request);
+        self.calls.borrow_mut().push(request);
         Box::pin(std::future::ready(answer))
     }
 }
 
-/// The moment of every [`env`].
+/// The time in every [`env`].
 pub const NOW: Timestamp = Timestamp::from_millis(1_790_000_000_000);
 
-/// Surroundings over `store`, at [`NOW`], with these variables.
+/// An environment over `store`, at [`NOW`], with these variables.
 pub fn env(store: impl Store + 'static, variables: &[(&str, &str)]) -> Env {
     Env {
         store: Rc::new(store),

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-/// Variable values by name, as they were when the instance started.
+/// The values of variables at the start of the instance, by name.
 #[derive(Debug, Clone, Default)]
 pub struct Variables(BTreeMap<String, String>);
 
 impl Variables {
-    /// The value of `name`; `None` if it is undefined or empty, so that a variable is switched
-    /// off by an empty default in the manifest.
+    /// The value of `name`; `None` if it is undefined or empty, so that an empty default in the
+    /// manifest disables a variable.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(String::as_str).filter(|value| !value.is_empty())
     }

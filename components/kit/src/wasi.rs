@@ -1,10 +1,10 @@
-//! The only module that knows a foreign type: WASI HTTP, key-value, variables, clock and
-//! randomness become kit's plain values here, and answers go back.
+//! The adapter to WASI, and the only module that knows its types: HTTP, key-value, variables, clock
+//! and randomness become kit's plain values and ports.
 //!
 //! An area's `entry.rs` is one call of [`area!`](crate::area), which declares what the area is to a
 //! host: its handler, the variables that it reads, and the stored formats that it reads and writes.
 
-mod exchange;
+mod http;
 mod key_value;
 mod outbound;
 
@@ -18,7 +18,7 @@ use crate::request::Request;
 use crate::response::Response;
 use crate::store::Store;
 use crate::variables::Variables;
-use http::Method;
+use ::http::Method;
 use key_value::KeyValue;
 use spin_sdk::wasip3::clocks::system_clock;
 use spin_sdk::wasip3::http::types::ErrorCode;
@@ -26,7 +26,8 @@ use spin_sdk::wasip3::random::random;
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// Bindings of the world `hexad:platform/kit`; the guest SDK binds the rest.
+/// Bindings of the world `hexad:platform/kit`; `spin-sdk` binds the rest, and re-exports the
+/// `wit-bindgen` that generates both.
 #[allow(warnings, clippy::all, clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 pub mod bindings {
     spin_sdk::wit_bindgen::generate!({
@@ -65,16 +66,15 @@ pub use spin_sdk::wasip3::exports::http::handler::Guest as Handler;
 pub use spin_sdk::wasip3::http::service::export as export_http;
 pub use spin_sdk::wasip3::http::types::Request as Incoming;
 
-/// What a handler returns to the host.
+/// The result of a handler, as the host expects it.
 pub type HandlerResult = Result<spin_sdk::wasip3::http::types::Response, ErrorCode>;
 
-/// How many bytes of blobs an instance keeps across requests. The largest that are asked for again
-/// and again are documents about some thousand things of 2 or 3 KiB each, which must fit in half of
-/// it ([`BlobCache::put`]).
-const BLOB_CACHE: usize = 16 << 20;
+/// The size of the blob cache, in bytes. The largest blobs that are read repeatedly are documents with
+/// some thousand records of 2 to 3 KiB each, which must fit in half of it ([`BlobCache::put`]).
+const BLOB_CACHE_SIZE: usize = 16 << 20;
 
 thread_local! {
-    /// What outlives a request. A component has one thread.
+    /// The state that outlives a request. A component has one thread.
     static INSTANCE: RefCell<Option<Instance>> = const { RefCell::new(None) };
 }
 
@@ -87,10 +87,8 @@ struct Instance {
     entropy: Rc<dyn Entropy>,
 }
 
-/// Answers one request: `handle` gets plain values and gives plain values.
-///
-/// `variables` are the names of the variables that the component reads; they are read once per
-/// instance.
+/// Handles one request. `variables` are the names of the variables that the component reads; they are
+/// read once per instance.
 pub async fn serve<F>(request: Incoming, variables: &[&str], handle: F) -> HandlerResult
 where
     F: AsyncFnOnce(Env, Request) -> Response,
@@ -98,20 +96,20 @@ where
     serve_with(Rc::new(NoNetwork), request, variables, handle).await
 }
 
-/// The same for a component that calls other servers: with [`Network`], and only then, a
-/// component imports `wasi:http/client`.
+/// Like [`serve`], for a component with outbound HTTP. Only a component that names [`Network`] imports
+/// `wasi:http/client`.
 pub async fn serve_with<F>(outbound: Rc<dyn Client>, request: Incoming, variables: &[&str], handle: F) -> HandlerResult
 where
     F: AsyncFnOnce(Env, Request) -> Response,
 {
     let env = Env { outbound, ..env(variables).await };
-    let request = exchange::incoming(request)?;
+    let request = http::incoming(request)?;
     let (method, path) = (request.method.clone(), request.path.clone());
     let response = handle(env, request).await;
     if let Some(cause) = &response.cause {
         eprintln!("{} {method} {path}: {cause}", response.status.as_u16());
     }
-    exchange::outgoing(response, method == Method::HEAD)
+    http::outgoing(response, method == Method::HEAD)
 }
 
 /// Storage that an area owns: it alone writes keys below `prefix`, in this format, and it reads
@@ -199,17 +197,17 @@ async fn env(names: &[&str]) -> Env {
         Some(instance) => instance,
         None => {
             let store = KeyValue::open();
-            let usable = store.is_open();
+            let is_open = store.is_open();
             let instance = Instance {
                 store: Rc::new(store),
-                blobs: Rc::new(BlobCache::new(BLOB_CACHE)),
+                blobs: Rc::new(BlobCache::new(BLOB_CACHE_SIZE)),
                 instance_cache: Rc::default(),
                 variables: Rc::new(read_variables(names).await),
                 entropy: Rc::new(WasiEntropy),
             };
-            // `check` asks for no variables, and a store that could not be opened may be there
-            // at the next request.
-            if usable && !names.is_empty() {
+            // Not kept for `check`, which reads no variables, nor after the store could not be
+            // opened, because the next request may succeed.
+            if is_open && !names.is_empty() {
                 INSTANCE.set(Some(instance.clone()));
             }
             instance
@@ -230,7 +228,7 @@ async fn env(names: &[&str]) -> Env {
 async fn read_variables(names: &[&str]) -> Variables {
     let mut values = Vec::new();
     for name in names {
-        // A variable that the manifest does not grant is an absent one.
+        // A variable that the manifest does not grant counts as undefined.
         if let Ok(value) = bindings::spin::variables::variables::get((*name).to_owned()).await {
             values.push((*name, value));
         }

@@ -25,7 +25,7 @@ const FEATURE: &str = "product_analytics_features";
 /// Seconds to wait for a connection to the engine, for its next sign of life, and for all of its
 /// answer. The engine says `Continue wait` after 5 seconds, so silence must last longer.
 const CONNECT: (&str, u64) = ("analytics_connect_seconds", 10);
-const SILENCE: (&str, u64) = ("analytics_read_seconds", 20);
+const IDLE: (&str, u64) = ("analytics_read_seconds", 20);
 const TOTAL: (&str, u64) = ("analytics_total_seconds", 30);
 
 /// The longest answer, in bytes.
@@ -33,7 +33,7 @@ const MAX_ANSWER: (&str, u64) = ("analytics_max_answer_bytes", 20 << 20);
 
 /// The variables that this component reads.
 pub const VARIABLES: &[&str] =
-    &[BOOTSTRAP_ADMIN_TOKEN, EXTERNAL_URL, seal::KEY, seal::PREVIOUS_KEY, CONNECT.0, SILENCE.0, TOTAL.0, MAX_ANSWER.0];
+    &[BOOTSTRAP_ADMIN_TOKEN, EXTERNAL_URL, seal::KEY, seal::PREVIOUS_KEY, CONNECT.0, IDLE.0, TOTAL.0, MAX_ANSWER.0];
 
 /// Answers a request.
 pub async fn handle(env: Env, request: Request) -> Response {
@@ -111,8 +111,8 @@ fn call(
         Some(query) => (Method::POST, query.body().map_err(internal)?),
         None => (Method::GET, Vec::new()),
     };
-    let patience = Timeouts { connect: seconds(CONNECT), silence: seconds(SILENCE), total: seconds(TOTAL) };
-    Ok(OutboundRequest { method, url, headers, body: body.into(), patience })
+    let timeouts = Timeouts { connect: seconds(CONNECT), idle: seconds(IDLE), total: seconds(TOTAL) };
+    Ok(OutboundRequest { method, url, headers, body: body.into(), timeouts })
 }
 
 async fn respond(reply: OutboundResponse, gaps: &[Gap], additions: Additions, limit: u64) -> Result<Response, Error> {

@@ -10,12 +10,12 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::access::Guard;
+use super::exposition;
 use super::figures;
 use super::route::{Route, RouteError};
 use super::view;
 use crate::deploy::{Deployer, Order, Refusal, Report, Signature};
 use crate::host;
-use crate::metrics;
 
 /// The largest component that is accepted, in bytes.
 const MAX_COMPONENT: usize = 256 * 1024 * 1024;
@@ -72,9 +72,9 @@ impl Api {
                 true => text(StatusCode::OK, "ready\n"),
                 false => text(StatusCode::SERVICE_UNAVAILABLE, "stopping\n"),
             },
-            Route::Metrics => match metrics::exposition(self.deployer.application().clone(), (self.figures)()) {
+            Route::Metrics => match exposition::exposition(self.deployer.application().clone(), (self.figures)()) {
                 Ok(text) => {
-                    let (media_type, text) = metrics::negotiated(text, &parts.headers);
+                    let (media_type, text) = exposition::negotiated(text, &parts.headers);
                     body(StatusCode::OK, media_type, text)
                 }
                 Err(_) => error(StatusCode::INTERNAL_SERVER_ERROR, "the metrics cannot be written"),

@@ -2,10 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::exposition::resident_bytes;
 use crate::application::Application;
 use crate::component::Slot;
 use crate::host;
-use crate::metrics::{Summary, resident_bytes};
+use crate::metrics::Summary;
 
 /// What a component has done since the host started.
 #[derive(Debug, Default, Deserialize, Serialize)]
@@ -45,7 +46,7 @@ pub struct Host {
     pub spans: Option<Spans>,
 }
 
-/// Remembered answers.
+/// The response cache. `size` is in bytes.
 #[derive(Debug, Deserialize, Serialize)]
 pub struct Memo {
     pub hits: u64,
@@ -91,9 +92,9 @@ fn bounded(durations: &Summary, part: f64) -> Option<f64> {
 
 impl Host {
     pub fn new(application: &Application, figures: &host::Figures) -> Self {
-        let memo = application.memo();
-        let counters = memo.counters();
-        let (answers, size) = memo.size();
+        let cache = application.response_cache();
+        let counters = cache.counters();
+        let (answers, size) = cache.size();
         let spans = application.tracer().map(|tracer| tracer.counts());
         Self {
             version: env!("CARGO_PKG_VERSION").to_owned(),

@@ -16,7 +16,9 @@
 
 mod access;
 mod api;
+mod exposition;
 mod figures;
+mod prometheus_text;
 mod route;
 mod view;
 
@@ -35,8 +37,9 @@ use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, oneshot};
 
 use crate::deploy::Deployer;
+use crate::random;
 pub use access::{Access, AccessError};
-use access::{Announced, Guard, random_token};
+use access::{Announced, Guard};
 use api::{Api, Figures};
 pub use figures::{Figures as ComponentFigures, Host as HostFigures};
 
@@ -48,6 +51,9 @@ const CHANGES: usize = 8;
 
 /// A request's head must be there within this time.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Bytes of a token that the host makes.
+const TOKEN_BYTES: usize = 32;
 
 /// The listener and its thread.
 pub struct Admin {
@@ -67,7 +73,7 @@ impl Admin {
         deployer: Arc<Deployer>,
         figures: Figures,
     ) -> io::Result<Self> {
-        let token = token.map_or_else(random_token, Ok)?;
+        let token = token.map_or_else(|| random::token(TOKEN_BYTES), Ok)?;
         let listener = std::net::TcpListener::bind(address)?;
         listener.set_nonblocking(true)?;
         let access = Access { url: format!("http://{}", listener.local_addr()?), token };
@@ -109,10 +115,10 @@ async fn accept(listener: std::net::TcpListener, api: Arc<Api>) -> io::Result<()
     /// How long it waits when no connection can be taken.
     const BACK_OFF: Duration = Duration::from_millis(100);
     let listener = TcpListener::from_std(listener)?;
-    let places = Arc::new(Semaphore::new(CONNECTIONS));
+    let permits = Arc::new(Semaphore::new(CONNECTIONS));
     loop {
         // Never closed, so there is always one in the end.
-        let place = places.clone().acquire_owned().await.map_err(io::Error::other)?;
+        let permit = permits.clone().acquire_owned().await.map_err(io::Error::other)?;
         let stream = match listener.accept().await {
             Ok((stream, _)) => stream,
             Err(error) => {
@@ -134,7 +140,7 @@ async fn accept(listener: std::net::TcpListener, api: Arc<Api>) -> io::Result<()
             if let Err(error) = served.await {
                 tracing::debug!(%error, "a connection to the admin listener ended early");
             }
-            drop(place);
+            drop(permit);
         });
     }
 }

@@ -79,19 +79,19 @@ pub struct Limits {
 impl From<&Slot> for Component {
     fn from(slot: &Slot) -> Self {
         let component = slot.component();
-        let stage = slot.stage();
+        let deployment = slot.deployment();
         let (in_flight, waiting) = slot.load();
         let (grants, limits) = (&component.grants, &component.limits);
         Self {
             id: component.id.clone(),
-            state: match stage.current.health() {
-                Health::Good if stage.canary.is_some() => "canary",
+            state: match deployment.current.health() {
+                Health::Good if deployment.canary.is_some() => "canary",
                 Health::Good => "serving",
                 Health::Probed | Health::Failing => "failing",
             },
-            current: Served::from(&*stage.current),
-            previous: stage.previous.as_ref().map(|previous| previous.digest),
-            canary: stage.canary.as_deref().map(Trial::from),
+            current: Served::from(&*deployment.current),
+            previous: deployment.previous.as_ref().map(|previous| previous.digest),
+            canary: deployment.canary.as_deref().map(Trial::from),
             source: component.source.display().to_string(),
             grants: Grants {
                 key_value_stores: grants.labels().map(str::to_owned).collect(),

@@ -3,10 +3,10 @@
 use std::io::Write;
 use std::path::PathBuf;
 
+use anyhow::Result;
 use bytesize::ByteSize;
 use clap::Args;
 
-use super::Failure;
 use crate::store::sqlite;
 
 /// Copy the store into a file, also while a server uses it: everything that was acknowledged before,
@@ -24,7 +24,7 @@ pub struct Backup {
 }
 
 impl Backup {
-    pub fn run(self) -> Result<(), Failure> {
+    pub fn run(self) -> Result<()> {
         let size = sqlite::backup(&self.data, &self.file)?;
         writeln!(std::io::stdout(), "{}: {}", self.file.display(), ByteSize(size))?;
         Ok(())

@@ -1,9 +1,8 @@
 //! The log: on standard error, for people or for machines.
 
+use anyhow::{Result, anyhow};
 use clap::{Args, ValueEnum};
 use tracing_subscriber::EnvFilter;
-
-use super::Failure;
 
 #[derive(Args)]
 pub struct LogOptions {
@@ -11,7 +10,7 @@ pub struct LogOptions {
     #[arg(long, value_enum, default_value_t = Format::Human)]
     log_format: Format,
 
-    /// What is logged: a level, or `target=level` pairs separated by commas.
+    /// The log filter: a level, or `target=level` pairs separated by commas.
     #[arg(long, env = "RUST_LOG", default_value = "info", value_name = "FILTER")]
     log_level: String,
 }
@@ -23,14 +22,14 @@ enum Format {
 }
 
 impl LogOptions {
-    pub fn init(&self) -> Result<(), Failure> {
+    pub fn init(&self) -> Result<()> {
         let filter = EnvFilter::try_new(&self.log_level)
-            .map_err(|error| format!("--log-level {}: {error}; write `debug`, for example", self.log_level))?;
+            .map_err(|error| anyhow!("--log-level {}: {error}; write `debug`, for example", self.log_level))?;
         let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
         match self.log_format {
             Format::Human => builder.with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr())).try_init(),
             Format::Json => builder.json().flatten_event(true).try_init(),
         }
-        .map_err(|error| format!("cannot start the log: {error}").into())
+        .map_err(|error| anyhow!("cannot start the log: {error}"))
     }
 }

@@ -1,26 +1,26 @@
-//! `hexad status`: what a running host serves, and how it does.
+//! `hexad status`: the components of a running host, and their figures.
 
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
 
+use anyhow::{Context, Result};
 use bytesize::ByteSize;
 use clap::Args;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::Failure;
-use super::admin::{Ask, Host};
-use super::server::printable;
+use super::admin::{AdminRequest, HostArgs};
+use super::terminal::printable;
 use crate::admin::{ComponentFigures, HostFigures};
 
 /// How often `--watch` asks.
 const REFRESH: Duration = Duration::from_secs(1);
 
-/// Characters of a version and of a digest that are shown.
+/// Characters of a version and of a digest that are printed.
 const VERSION: usize = 12;
 const DIGEST: usize = 8;
 
-/// Show what a running host serves.
+/// Show the components and figures of a running host.
 #[derive(Args)]
 pub struct Status {
     /// Show it again every second, with the requests of that second.
@@ -32,21 +32,21 @@ pub struct Status {
     json: bool,
 
     #[command(flatten)]
-    host: Host,
+    host: HostArgs,
 }
 
 #[derive(Deserialize)]
-struct Shown {
+struct HostStatus {
     host: HostFigures,
-    components: Vec<Component>,
+    components: Vec<ComponentStatus>,
 }
 
 #[derive(Deserialize)]
-struct Component {
+struct ComponentStatus {
     id: String,
     state: String,
     #[serde(flatten)]
-    current: Served,
+    current: ServedVersion,
     canary: Option<Canary>,
     in_flight: u64,
     waiting: u64,
@@ -54,7 +54,7 @@ struct Component {
 }
 
 #[derive(Deserialize)]
-struct Served {
+struct ServedVersion {
     version: Option<String>,
     digest: String,
     generation: u64,
@@ -63,7 +63,7 @@ struct Served {
 #[derive(Deserialize)]
 struct Canary {
     #[serde(flatten)]
-    served: Served,
+    served: ServedVersion,
     percent: f64,
     answers: u64,
     failed: u64,
@@ -71,26 +71,27 @@ struct Canary {
 }
 
 impl Status {
-    pub fn run(self) -> Result<(), Failure> {
+    pub fn run(self) -> Result<()> {
         let mut out = io::stdout();
-        let mut before: Option<(Instant, Shown)> = None;
+        let mut previous_answer: Option<(Instant, HostStatus)> = None;
         loop {
             let asked = Instant::now();
-            let answer: Value = self.host.ask(&Ask::Get, "/status")?;
+            let answer: Value = self.host.send(&AdminRequest::Get, "/status")?;
             if self.json {
                 match self.watch {
                     true => writeln!(out, "{answer}")?,
                     false => writeln!(out, "{answer:#}")?,
                 }
             } else {
-                let shown: Shown = serde_json::from_value(answer)?;
+                let status: HostStatus = serde_json::from_value(answer)
+                    .context("the host's answer cannot be read; is it of another version than this program?")?;
                 if self.watch && out.is_terminal() {
-                    // To the top left, and nothing below.
+                    // Moves the cursor to the top left and clears the screen below it.
                     write!(out, "\x1b[H\x1b[J")?;
                 }
-                let past = before.as_ref().map(|(then, shown)| (shown, asked - *then));
-                write!(out, "{}{}", summary(&shown.host), table(&shown.components, past))?;
-                before = Some((asked, shown));
+                let previous = previous_answer.as_ref().map(|(then, status)| (status, asked - *then));
+                write!(out, "{}{}", summary(&status.host), table(&status.components, previous))?;
+                previous_answer = Some((asked, status));
             }
             out.flush()?;
             if !self.watch {
@@ -105,11 +106,11 @@ fn summary(host: &HostFigures) -> String {
     let HostFigures { version, uptime, connections, store_size, store_commits, unrouted, memo, spans, .. } = host;
     let resident = host.resident_memory.map_or_else(|| "?".to_owned(), size);
     let mut text = format!("hexad {version}, up {}; {connections} connections, {resident} of memory\n", age(*uptime));
-    let asked = memo.hits + memo.misses;
-    let share = if asked == 0 { 0.0 } else { memo.hits as f64 * 100.0 / asked as f64 };
+    let lookups = memo.hits + memo.misses;
+    let share = if lookups == 0 { 0.0 } else { memo.hits as f64 * 100.0 / lookups as f64 };
     text += &format!("store: {}, {store_commits} commits; {unrouted} requests without a route\n", size(*store_size));
     text += &format!(
-        "remembered: {} answers, {}; given again to {share:.0} % of {asked}\n",
+        "response cache: {} answers, {}; hits: {share:.0} % of {lookups} lookups\n",
         memo.answers,
         size(memo.size as u64)
     );
@@ -120,19 +121,20 @@ fn summary(host: &HostFigures) -> String {
     text
 }
 
-/// `past` is what was shown before, and how long ago.
-fn table(components: &[Component], past: Option<(&Shown, Duration)>) -> String {
+/// A line for each component, with the rate of requests since `previous`, if there is one, or else the
+/// digest. `previous` has the age of its answer.
+fn table(components: &[ComponentStatus], previous: Option<(&HostStatus, Duration)>) -> String {
     const COLUMNS: usize = 8;
-    let third = if past.is_some() { "REQ/S" } else { "DIGEST" };
+    let third = if previous.is_some() { "REQ/S" } else { "DIGEST" };
     let head = ["COMPONENT", "VERSION", third, "BUSY", "REQUESTS", "FAILED", "P50", "P99"];
     let mut rows = vec![(head.map(str::to_owned), None)];
     for component in components {
-        let Component { id, current, figures, .. } = component;
-        let third = match past {
-            Some((shown, passed)) => rate(id, figures.requests, shown, passed),
+        let ComponentStatus { id, current, figures, .. } = component;
+        let third = match previous {
+            Some((status, age)) => rate(id, figures.requests, status, age),
             None => current.short_digest(),
         };
-        // Those who wait are beside those who are served.
+        // `64+1024`: requests that are served, and requests that wait.
         let busy = match component.waiting {
             0 => component.in_flight.to_string(),
             waiting => format!("{}+{waiting}", component.in_flight),
@@ -170,8 +172,8 @@ fn table(components: &[Component], past: Option<(&Shown, Duration)>) -> String {
     text
 }
 
-impl Component {
-    /// What there is to say of it besides its figures.
+impl ComponentStatus {
+    /// The canary, or a state other than serving.
     fn remark(&self) -> Option<String> {
         match &self.canary {
             Some(Canary { served, percent, answers, failed, seconds_left }) => Some(format!(
@@ -186,8 +188,8 @@ impl Component {
     }
 }
 
-impl Served {
-    /// With the generation: a component is not bound to change its version.
+impl ServedVersion {
+    /// With the generation, because two generations can have the same version.
     fn short_version(&self) -> String {
         let version: String = self.version.as_deref().unwrap_or("-").chars().take(VERSION).collect();
         format!("{} #{}", printable(&version), self.generation)
@@ -198,10 +200,11 @@ impl Served {
     }
 }
 
-fn rate(id: &str, requests: u64, past: &Shown, passed: Duration) -> String {
-    let past = past.components.iter().find(|component| component.id == id);
-    let past = past.map_or(requests, |component| component.figures.requests);
-    count((requests.saturating_sub(past) as f64 / passed.as_secs_f64().max(0.001)).round() as u64)
+/// Requests in a second since `previous`.
+fn rate(id: &str, requests: u64, previous: &HostStatus, age: Duration) -> String {
+    let component = previous.components.iter().find(|component| component.id == id);
+    let before = component.map_or(requests, |component| component.figures.requests);
+    count((requests.saturating_sub(before) as f64 / age.as_secs_f64().max(0.001)).round() as u64)
 }
 
 /// At most six characters.
@@ -241,7 +244,7 @@ mod tests {
     use super::*;
 
     const COMPONENTS: &str = r#"[
-        {"id":"product-analytics","state":"canary","version":"0.1.0","digest":"0123456789abcdef","generation":13,
+        {"id":"search-statistics","state":"canary","version":"0.1.0","digest":"0123456789abcdef","generation":13,
          "in_flight":64,"waiting":1024,"new":1,
          "figures":{"requests":123456789,"failed":999999,"p50":0.00064,"p99":10.48576,"instantiations":1,
                     "instance_failures":0,"memory_peak":1,"guest_busy":0.5,"key_value_operations":9,"outbound_requests":0},
@@ -251,7 +254,7 @@ mod tests {
          "figures":{"requests":0,"failed":0,"p50":null,"p99":null,"instantiations":0,"instance_failures":0,
                     "memory_peak":0,"guest_busy":0.0,"key_value_operations":0,"outbound_requests":0}}]"#;
 
-    fn components() -> Vec<Component> {
+    fn components() -> Vec<ComponentStatus> {
         serde_json::from_str(COMPONENTS).unwrap()
     }
 
@@ -259,7 +262,7 @@ mod tests {
     fn the_widest_table_fits_a_terminal() {
         let expected = "\
 COMPONENT          VERSION    DIGEST       BUSY  REQUESTS  FAILED    P50    P99
-product-analytics  0.1.0 #13  01234567  64+1024    123.5M  999999  640us  10.5s
+search-statistics  0.1.0 #13  01234567  64+1024    123.5M  999999  640us  10.5s
   canary 0.2.0 #14 fedcba98: 5 %, 7 answers, 1 failed, 12 s left
 x                  1\u{fffd}[2J #1   00              0         0       0
   failing
@@ -270,20 +273,20 @@ x                  1\u{fffd}[2J #1   00              0         0       0
     }
 
     #[test]
-    fn watched_it_shows_what_came_meanwhile() {
+    fn watched_it_shows_the_rate_of_requests() {
         let host = r#"{"version":"0.1.0","uptime":3725.0,"connections":3,"resident_memory":62914560,"store_size":4096,
             "store_commits":12,"unrouted":1,"memo":{"hits":3,"misses":1,"answers":1,"size":2048},"spans":null}"#;
-        let past = Shown { host: serde_json::from_str(host).unwrap(), components: components() };
+        let previous = HostStatus { host: serde_json::from_str(host).unwrap(), components: components() };
         let mut now = components();
         now[0].figures.requests += 3000;
-        let table = table(&now, Some((&past, Duration::from_secs(2))));
+        let table = table(&now, Some((&previous, Duration::from_secs(2))));
         let words: Vec<&str> = table.lines().nth(1).unwrap().split_whitespace().collect();
         assert_eq!(words[3], "1500", "{table}");
         assert_eq!(
-            summary(&past.host),
+            summary(&previous.host),
             "hexad 0.1.0, up 1 h 2 min; 3 connections, 60.0 MiB of memory\n\
              store: 4.0 KiB, 12 commits; 1 requests without a route\n\
-             remembered: 1 answers, 2.0 KiB; given again to 75 % of 4\n\n"
+             response cache: 1 answers, 2.0 KiB; hits: 75 % of 4 lookups\n\n"
         );
     }
 }

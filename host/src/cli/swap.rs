@@ -3,14 +3,14 @@
 use std::io::Write;
 use std::path::PathBuf;
 
+use anyhow::{Context, Result, bail};
 use clap::Args;
 use serde::Deserialize;
 
-use super::Failure;
-use super::admin::{Ask, Host};
+use super::admin::{AdminRequest, HostArgs};
 use crate::deploy::Signature;
 
-/// Serve another version of one component, without a pause for anybody.
+/// Serve another version of one component; no request fails or waits because of it.
 #[derive(Args)]
 pub struct Swap {
     /// The component's id in the manifest.
@@ -32,17 +32,17 @@ pub struct Swap {
     #[arg(long, value_name = "TIME", requires = "percent", default_value = "60s")]
     window: String,
 
-    /// By how many percent points more of its answers may fail (status 500 and above) than of the
+    /// How many percentage points more of its answers may fail (status 500 and above) than of the
     /// present version's.
     #[arg(long, value_name = "PERCENT", requires = "percent", default_value_t = 5.0)]
     max_errors: f64,
 
-    /// What 95 of 100 of its answers must not take longer than.
+    /// The longest time that 95 of 100 of its answers may take.
     #[arg(long, value_name = "TIME", requires = "percent", default_value = "1s")]
     max_latency: String,
 
     #[command(flatten)]
-    host: Host,
+    host: HostArgs,
 }
 
 /// Let all callers have the canary now.
@@ -52,7 +52,7 @@ pub struct Promote {
     component: String,
 
     #[command(flatten)]
-    host: Host,
+    host: HostArgs,
 }
 
 /// End a canary; without one, serve the version before again.
@@ -62,7 +62,7 @@ pub struct Rollback {
     component: String,
 
     #[command(flatten)]
-    host: Host,
+    host: HostArgs,
 }
 
 #[derive(Deserialize)]
@@ -77,44 +77,43 @@ struct Report {
 }
 
 impl Swap {
-    pub fn run(self) -> Result<(), Failure> {
-        let wasm =
-            std::fs::read(&self.file).map_err(|error| format!("cannot read {}: {error}", self.file.display()))?;
+    pub fn run(self) -> Result<()> {
+        let wasm = std::fs::read(&self.file).with_context(|| format!("cannot read {}", self.file.display()))?;
         let mut path = segment(&self.component)?;
         if let Some(percent) = self.percent {
             let (window, errors, latency) = (&self.window, self.max_errors, &self.max_latency);
             path += &format!("?percent={percent}&window={window}&max_errors={errors}&max_latency={latency}");
         }
         let signature = match &self.signature {
-            Some(path) => Some(Signature::read(path)?.ok_or_else(|| format!("there is no file {}", path.display()))?),
+            Some(path) => Some(Signature::read(path)?.with_context(|| format!("there is no file {}", path.display()))?),
             None => Signature::read(&Signature::beside(&self.file))?,
         };
-        let ask = Ask::Put { body: &wasm, signature: signature.map(|signature| signature.to_string()) };
-        let report: Report = self.host.ask(&ask, &path)?;
+        let signature = signature.map(|signature| signature.to_string());
+        let report: Report = self.host.send(&AdminRequest::Put { component: &wasm, signature }, &path)?;
         report.print(if report.canary { "on trial" } else { "serving" })
     }
 }
 
 impl Promote {
-    pub fn run(self) -> Result<(), Failure> {
+    pub fn run(self) -> Result<()> {
         let path = segment(&self.component)? + "/promote";
-        self.host.ask::<Report>(&Ask::Post, &path)?.print("serving")
+        self.host.send::<Report>(&AdminRequest::Post, &path)?.print("serving")
     }
 }
 
 impl Rollback {
-    pub fn run(self) -> Result<(), Failure> {
+    pub fn run(self) -> Result<()> {
         let path = segment(&self.component)? + "/rollback";
-        self.host.ask::<Report>(&Ask::Post, &path)?.print("serving")
+        self.host.send::<Report>(&AdminRequest::Post, &path)?.print("serving")
     }
 }
 
 impl Report {
-    fn print(&self, what: &str) -> Result<(), Failure> {
+    fn print(&self, state: &str) -> Result<()> {
         let Self { component, digest, generation, milliseconds, .. } = self;
         let version = self.version.as_ref().map(|version| format!(" {version}")).unwrap_or_default();
         let mut out = std::io::stdout();
-        writeln!(out, "{component}{version} is {what}: generation {generation}, sha256 {digest} ({milliseconds} ms)")?;
+        writeln!(out, "{component}{version} is {state}: generation {generation}, sha256 {digest} ({milliseconds} ms)")?;
         if let Some(previous) = &self.previous {
             let short = previous.get(..12).unwrap_or(previous);
             writeln!(out, "`hexad rollback {component}` goes back to {short}")?;
@@ -123,10 +122,10 @@ impl Report {
     }
 }
 
-/// An id as it stands in the manifest is a path segment as it is.
-fn segment(component: &str) -> Result<String, Failure> {
+/// The path of a component on the admin listener. Ids need no escaping.
+fn segment(component: &str) -> Result<String> {
     match component.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte)) {
         true => Ok(format!("/components/{component}")),
-        false => Err(format!("`{}` is not the id of a component", component.escape_debug()).into()),
+        false => bail!("`{}` is not the id of a component", component.escape_debug()),
     }
 }

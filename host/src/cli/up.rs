@@ -3,33 +3,30 @@
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use anyhow::{Context, Result, anyhow};
 use clap::Args;
 use ipnet::IpNet;
 use jiff::SignedDuration;
 use listenfd::ListenFd;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use super::gc::Automatic;
 use super::log::LogOptions;
-use super::{Failure, admin, demo};
+use super::{admin, code_folder};
 use crate::acceptor;
 use crate::deploy::Policy;
 use crate::host::{Host, Options};
 use crate::ingress::{Ingress, IngressOptions};
-use crate::manifest::{self, Manifest};
+use crate::manifest::{self, Environment, LoadOptions, Manifest};
 use crate::memory;
 use crate::runtime::Runtime;
 use crate::trace::Export;
 
 /// How long requests under way may take when the host stops.
 const GRACE: Duration = Duration::from_secs(30);
-
-/// The folder of compiled code in the data directory.
-pub const CODE: &str = "code";
 
 /// Serve the application of a manifest.
 #[derive(Args)]
@@ -52,8 +49,8 @@ pub struct Up {
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     tls_key: Option<PathBuf>,
 
-    /// A proxy's address or network, whose `Forwarded` or `X-Forwarded-For`, `-Proto` and `-Host`
-    /// are believed; can be repeated.
+    /// The address or network of a proxy whose `Forwarded` or `X-Forwarded-For`, `-Proto` and `-Host`
+    /// headers are used; can be repeated.
     #[arg(long = "trusted-proxy", value_name = "NETWORK", value_parser = network)]
     trusted_proxies: Vec<IpNet>,
 
@@ -101,48 +98,48 @@ pub struct Up {
     #[arg(long, value_name = "N")]
     threads: Option<NonZeroUsize>,
 
-    /// Load a small demo and print its tokens, unless the store has it already.
-    #[arg(long)]
-    demo: bool,
-
-    /// How often stored data that nothing reaches any more is removed, as with `hexad gc`; 0 is never.
-    #[arg(long, default_value = "6h", value_name = "TIME", value_parser = period)]
-    gc_every: Duration,
+    /// How often the maintenance that the manifest asks for is done, such as the removal of stored
+    /// data that is no longer reachable; 0 is never [default: the periods of the manifest].
+    #[arg(long, value_name = "TIME", value_parser = period)]
+    gc_every: Option<Duration>,
 
     #[command(flatten)]
     log: LogOptions,
 }
 
-impl Up {
-    pub fn run(self) -> Result<(), Failure> {
-        let started = Instant::now();
-        self.log.init()?;
-        // The demo and the removal of garbage need somebody who may do that; without a token in the
-        // environment, one that nobody else gets to know.
-        let stranger = if self.demo || !self.gc_every.is_zero() { Some(demo::token()?) } else { None };
-        let environment = |name: &str| match std::env::var(name).ok() {
-            value if name == demo::ADMIN_TOKEN => value.filter(|token| !token.is_empty()).or_else(|| stranger.clone()),
-            value => value,
+/// An application that is being served, as a program sees it right after the start.
+pub struct Serving<'a> {
+    host: &'a mut Host,
+    address: SocketAddr,
+    is_tls: bool,
+    /// The data folder.
+    pub data: &'a Path,
+}
+
+impl Serving<'_> {
+    /// A URL under which this process reaches the application without TLS.
+    pub fn plain_url(&mut self) -> Result<String> {
+        let address = match self.is_tls {
+            // The certificate is not for this address.
+            true => self.host.listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))?,
+            false => self.address,
         };
-        let manifest = Manifest::load(&self.manifest, &environment, self.external_url.as_deref())?;
-        let runtime = Runtime::new(Some(self.data.join(CODE)))?;
-        let mut options = Options::new(self.data.clone());
-        options.outbound.authority = self.outbound_ca;
-        if let Some(threads) = self.threads {
-            options.threads = threads;
-        }
-        options.watch = self.watch;
-        options.traces = Export::from_environment();
-        options.policy = Policy { digests: self.allow_digests, keys: self.trusted_keys };
-        let defaults = IngressOptions::default();
-        let ingress = Arc::new(Ingress::new(IngressOptions {
-            certificates: self.tls_cert.zip(self.tls_key),
-            proxies: self.trusted_proxies,
-            connections: self.max_connections.map_or(defaults.connections, NonZeroUsize::get),
-            connections_per_address: self
-                .max_connections_per_address
-                .map_or(defaults.connections_per_address, NonZeroUsize::get),
-        })?);
+        Ok(format!("http://{address}"))
+    }
+}
+
+impl Up {
+    /// Serves until a signal ends it. Variables take their values from `environment`; `started` is
+    /// called once clients are served, and an error of it ends the host.
+    pub fn run(self, environment: Environment<'_>, started: impl FnOnce(&mut Serving<'_>) -> Result<()>) -> Result<()> {
+        let began = Instant::now();
+        self.log.init()?;
+        let manifest =
+            LoadOptions { environment, external_url: self.external_url.as_deref(), maintenance_every: self.gc_every };
+        let manifest = Manifest::load_with(&self.manifest, &manifest)?;
+        let runtime = Runtime::new(Some(code_folder(&self.data)))?;
+        let options = self.options();
+        let ingress = Arc::new(Ingress::new(self.ingress())?);
         let signals = Signals::catch()?;
         // Before the store is opened, so that a mistake in the address is found at once.
         let listeners = listeners(self.listen)?;
@@ -151,39 +148,51 @@ impl Up {
         for listener in listeners {
             addresses.push(host.serve(listener, ingress.clone())?);
         }
-        let address = *addresses.first().ok_or("no socket to listen on was passed on")?;
-        // What this program asks of its own components does not need a certificate for its name.
-        let inner = match ingress.certificates {
-            Some(_) => host.listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))?,
-            None => address,
-        };
+        let address = *addresses.first().context("no socket to listen on was passed on")?;
+        host.maintain()?;
         let token = std::env::var(admin::TOKEN).ok().filter(|token| !token.is_empty());
         let admin = host.administer(self.admin, token).map_err(|error| {
-            format!("cannot listen on {}: {error}; choose another address with --admin", self.admin)
+            anyhow!("cannot listen on {}: {error}; choose another address with --admin", self.admin)
         })?;
-        let milliseconds = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let milliseconds = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
         tracing::info!(%address, admin = admin.url, threads = options.threads, milliseconds, "serving");
         memory::give_back();
         // For people and for programs that start this one: the real address, on one line.
         for address in &addresses {
             writeln!(std::io::stdout(), "listening on {}://{address}", ingress.scheme())?;
         }
-        if let Some(admin) = environment(demo::ADMIN_TOKEN).filter(|_| self.demo) {
-            let text = demo::load(&format!("http://{inner}"), &admin, &self.data)?;
-            write!(std::io::stdout(), "{text}")?;
-        }
+        let is_tls = ingress.certificates.is_some();
+        started(&mut Serving { host: &mut host, address, is_tls, data: &self.data })?;
 
-        let gc = match environment(demo::ADMIN_TOKEN) {
-            Some(admin) if !self.gc_every.is_zero() => Some(Automatic::start(inner, &admin, self.gc_every)?),
-            _ => None,
-        };
-
-        let name = signals.wait(&ingress)?;
-        drop(gc);
+        let name = signals.wait(&ingress);
         tracing::info!(signal = name, "stopping; requests under way may finish");
         host.stop(GRACE);
         tracing::info!("stopped");
         Ok(())
+    }
+
+    fn options(&self) -> Options {
+        let mut options = Options::new(self.data.clone());
+        options.outbound.authority = self.outbound_ca.clone();
+        if let Some(threads) = self.threads {
+            options.threads = threads;
+        }
+        options.watch = self.watch;
+        options.traces = Export::from_environment();
+        options.policy = Policy { digests: self.allow_digests.clone(), keys: self.trusted_keys.clone() };
+        options
+    }
+
+    fn ingress(&self) -> IngressOptions {
+        let defaults = IngressOptions::default();
+        IngressOptions {
+            certificates: self.tls_cert.clone().zip(self.tls_key.clone()),
+            proxies: self.trusted_proxies.clone(),
+            connections: self.max_connections.map_or(defaults.connections, NonZeroUsize::get),
+            connections_per_address: self
+                .max_connections_per_address
+                .map_or(defaults.connections_per_address, NonZeroUsize::get),
+        }
     }
 }
 
@@ -195,20 +204,19 @@ fn period(text: &str) -> Result<Duration, String> {
     parsed.ok_or_else(|| "write a number and a unit, such as 6h, or 0".to_owned())
 }
 
-/// The sockets that a supervisor holds open for this process and the one after it, or else one of
-/// our own.
-fn listeners(address: SocketAddr) -> Result<Vec<TcpListener>, Failure> {
+/// The sockets that a supervisor holds open for this process and the one after it, or else a new
+/// one.
+fn listeners(address: SocketAddr) -> Result<Vec<TcpListener>> {
     let mut passed = ListenFd::from_env();
     if passed.len() == 0 {
         let own = acceptor::bind(address)
-            .map_err(|error| format!("cannot listen on {address}: {error}; choose another address with --listen"))?;
+            .map_err(|error| anyhow!("cannot listen on {address}: {error}; choose another address with --listen"))?;
         return Ok(vec![own]);
     }
     let mut listeners = Vec::with_capacity(passed.len());
     for index in 0..passed.len() {
         let taken = passed.take_tcp_listener(index);
-        let taken = taken.map_err(|error| format!("the socket {index} of LISTEN_FDS is no TCP listener: {error}"))?;
-        listeners.extend(taken);
+        listeners.extend(taken.with_context(|| format!("the socket {index} of LISTEN_FDS is no TCP listener"))?);
     }
     Ok(listeners)
 }
@@ -226,7 +234,7 @@ fn network(text: &str) -> Result<IpNet, String> {
     address.or_else(|_| text.parse()).map_err(|_| "write an address or a network, such as 10.0.0.0/8".to_owned())
 }
 
-/// The signals that stop the host, caught from before it starts.
+/// The signals that stop the host or reload certificates, caught from before it starts.
 struct Signals {
     runtime: tokio::runtime::Runtime,
     terminate: Signal,
@@ -235,7 +243,7 @@ struct Signals {
 }
 
 impl Signals {
-    fn catch() -> Result<Self, Failure> {
+    fn catch() -> Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let context = runtime.enter();
         let terminate = signal(SignalKind::terminate())?;
@@ -245,9 +253,9 @@ impl Signals {
         Ok(Self { runtime, terminate, interrupt, hangup })
     }
 
-    /// Waits for one that stops the host, and meanwhile reads certificates again when told to.
-    fn wait(mut self, ingress: &Ingress) -> Result<&'static str, Failure> {
-        Ok(self.runtime.block_on(async {
+    /// Waits for a signal that stops the host; SIGHUP reads the certificates again.
+    fn wait(mut self, ingress: &Ingress) -> &'static str {
+        self.runtime.block_on(async {
             loop {
                 tokio::select! {
                     _ = self.terminate.recv() => return "SIGTERM",
@@ -255,6 +263,6 @@ impl Signals {
                     _ = self.hangup.recv() => reload(ingress),
                 }
             }
-        }))
+        })
     }
 }

@@ -1,44 +1,46 @@
-//! Slows a generation that keeps failing.
+//! Circuit breakers for a generation that keeps failing.
 //!
-//! A path at which it fails time after time, with no whole answer in between, is left alone for a
-//! while, and then tried by a few requests first; a whole answer ends it. Paths are counted apart,
-//! so that whoever knows a request that makes the component trap does not shut it for everybody.
-//! Each generation has its own, so that a swap or a rollback begins afresh.
+//! Failures in a row at one path, with no complete response between them, open that path's breaker:
+//! its requests are refused for a while. Then a few probes are let through, and a complete response
+//! closes it. Paths have separate breakers, so that a client with a request that makes the component
+//! trap does not block other paths. Each generation has its own, so that a swap or a rollback begins
+//! afresh.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Failures in a row within [`WINDOW`] after which the component is not asked.
+/// Failures in a row within [`WINDOW`] after which the breaker opens.
 const FAILURES: u32 = 20;
 const WINDOW: Duration = Duration::from_secs(10);
 
-/// How long it is not asked at first; twice as long after each failed attempt.
+/// How long a breaker is open at first; twice as long after each failed probe.
 const SHORTEST: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(30);
 
-/// Requests that may try whether it works again. More than one, because the first that comes
-/// may be the very one that the component fails at.
+/// Probes of a half-open breaker. More than one, because the first request may be the very one that
+/// the component fails at.
 const PROBES: u32 = 3;
 
-/// Nothing was heard of the probes for this long: others may try.
+/// After this time without an outcome of the probes, others are let through.
 const PROBE_TIME: Duration = Duration::from_secs(5);
 
-/// How a generation does.
+/// The worst state of a generation's breakers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Health {
     Good,
-    /// A few requests try whether it works again.
+    /// Half-open.
     Probed,
+    /// Open.
     Failing,
 }
 
-/// What a failure or an answer has changed.
+/// What a failure or a response has changed.
 #[derive(Debug, PartialEq, Eq)]
 enum Change {
     None,
-    /// It is not asked for this long.
+    /// Open for this long.
     Opened(Duration),
     Closed,
 }
@@ -61,16 +63,16 @@ enum State {
     },
 }
 
-/// The state of one generation, over all shards.
+/// The breakers of one generation, over all shards.
 #[derive(Debug)]
 pub struct Breakers {
     component: String,
     generation: u64,
-    /// Until the first failure nobody has to look any further.
-    tense: AtomicBool,
-    /// Of instances that cannot even be made.
-    whole: Breaker,
-    /// Of paths, by their hash. A fixed number, because clients choose the paths.
+    /// While it is false, no breaker needs a look.
+    has_failed: AtomicBool,
+    /// For instances that cannot be made.
+    instantiation: Breaker,
+    /// By the hash of the path. A fixed number, because clients choose the paths.
     paths: Box<[Breaker]>,
     hasher: RandomState,
 }
@@ -83,19 +85,19 @@ impl Breakers {
         Self {
             component: component.to_owned(),
             generation,
-            tense: AtomicBool::new(false),
-            whole: Breaker::new(),
+            has_failed: AtomicBool::new(false),
+            instantiation: Breaker::new(),
             paths: (0..PATHS).map(|_| Breaker::new()).collect(),
             hasher: RandomState::new(),
         }
     }
 
-    /// That of the path in the worst state.
+    /// The worst state of all breakers.
     pub fn health(&self) -> Health {
-        if !self.tense.load(Ordering::Relaxed) {
+        if !self.has_failed.load(Ordering::Relaxed) {
             return Health::Good;
         }
-        let all = self.paths.iter().chain([&self.whole]);
+        let all = self.paths.iter().chain([&self.instantiation]);
         all.fold(Health::Good, |worst, breaker| match (worst, breaker.health()) {
             (Health::Failing, _) | (_, Health::Failing) => Health::Failing,
             (Health::Probed, _) | (_, Health::Probed) => Health::Probed,
@@ -103,64 +105,67 @@ impl Breakers {
         })
     }
 
-    /// Lets a request through, or says how long it is to wait before it comes again.
+    /// Lets a request through, or returns after how long it may be retried.
     pub fn admit(&self, path: &str) -> Result<(), Duration> {
-        if !self.tense.load(Ordering::Relaxed) {
+        if !self.has_failed.load(Ordering::Relaxed) {
             return Ok(());
         }
-        self.of(Some(path)).admit()?;
-        self.whole.admit()
+        self.breaker_for(Some(path)).admit()?;
+        self.instantiation.admit()
     }
 
-    /// An instance ended before its time while it served `path`, or, if there is none, before it
-    /// could serve anything. True if requests are sent away from now on.
-    pub fn failed(&self, path: Option<&str>) -> bool {
-        self.tense.store(true, Ordering::Relaxed);
-        let Change::Opened(back_off) = self.of(path).failed_at(Instant::now()) else { return false };
+    /// Records that an instance failed while it served `path`, or, without a path, while it was made.
+    /// True if this opens a breaker.
+    pub fn record_failure(&self, path: Option<&str>) -> bool {
+        self.has_failed.store(true, Ordering::Relaxed);
+        let Change::Opened(back_off) = self.breaker_for(path).record_failure_at(Instant::now()) else { return false };
         let (Self { component, generation, .. }, path) = (self, path.unwrap_or_default().escape_debug());
         tracing::error!(component, generation, %path, ?back_off, "the component keeps failing and is left alone");
         true
     }
 
-    /// A response was complete.
-    pub fn answered(&self, path: &str) {
-        if !self.tense.load(Ordering::Relaxed) {
+    /// Records that a response was complete.
+    pub fn record_success(&self, path: &str) {
+        if !self.has_failed.load(Ordering::Relaxed) {
             return;
         }
-        for breaker in [self.of(Some(path)), &self.whole] {
-            if breaker.answered() == Change::Closed {
+        for breaker in [self.breaker_for(Some(path)), &self.instantiation] {
+            if breaker.record_success() == Change::Closed {
                 let (Self { component, generation, .. }, path) = (self, path.escape_debug());
                 tracing::info!(component, generation, %path, "the component works again");
             }
         }
     }
 
-    fn of(&self, path: Option<&str>) -> &Breaker {
-        let place = path.map(|path| self.hasher.hash_one(path) as usize % PATHS);
-        place.and_then(|place| self.paths.get(place)).unwrap_or(&self.whole)
+    fn breaker_for(&self, path: Option<&str>) -> &Breaker {
+        let index = path.map(|path| self.hasher.hash_one(path) as usize % PATHS);
+        index.and_then(|index| self.paths.get(index)).unwrap_or(&self.instantiation)
     }
 }
 
-/// The state of one path.
+/// One circuit breaker.
 #[derive(Debug)]
 struct Breaker {
-    /// What requests look at: nothing, failures, or no longer closed.
-    mood: AtomicU8,
-    state: Mutex<State>,
+    /// The kind of `detail`, so that a request without failures takes no lock.
+    state: AtomicU8,
+    detail: Mutex<State>,
 }
 
-const CALM: u8 = 0;
-const TENSE: u8 = 1;
-const TRIPPED: u8 = 2;
+/// Closed, without failures.
+const CLOSED: u8 = 0;
+/// Closed, with failures.
+const COUNTING: u8 = 1;
+const OPEN: u8 = 2;
+const HALF_OPEN: u8 = 3;
 
 impl Breaker {
     fn new() -> Self {
-        let state = State::Closed { failures: 0, first: Instant::now() };
-        Self { mood: AtomicU8::new(CALM), state: Mutex::new(state) }
+        let detail = State::Closed { failures: 0, first: Instant::now() };
+        Self { state: AtomicU8::new(CLOSED), detail: Mutex::new(detail) }
     }
 
     fn health(&self) -> Health {
-        match &*self.state() {
+        match &*self.detail() {
             State::Closed { .. } => Health::Good,
             State::HalfOpen { .. } => Health::Probed,
             State::Open { until, .. } if *until <= Instant::now() => Health::Probed,
@@ -169,34 +174,35 @@ impl Breaker {
     }
 
     fn admit(&self) -> Result<(), Duration> {
-        match self.mood.load(Ordering::Relaxed) {
-            TRIPPED => self.admit_at(Instant::now()),
+        match self.state.load(Ordering::Relaxed) {
+            OPEN | HALF_OPEN => self.admit_at(Instant::now()),
             _ => Ok(()),
         }
     }
 
-    fn answered(&self) -> Change {
-        match self.mood.load(Ordering::Relaxed) {
-            CALM => Change::None,
+    fn record_success(&self) -> Change {
+        match self.state.load(Ordering::Relaxed) {
+            CLOSED => Change::None,
             _ => self.close(),
         }
     }
 
     fn close(&self) -> Change {
-        let mut state = self.state();
-        let closed = matches!(*state, State::Closed { .. });
-        *state = State::Closed { failures: 0, first: Instant::now() };
-        self.mood.store(CALM, Ordering::Relaxed);
+        let mut detail = self.detail();
+        let closed = matches!(*detail, State::Closed { .. });
+        *detail = State::Closed { failures: 0, first: Instant::now() };
+        self.state.store(CLOSED, Ordering::Relaxed);
         if closed { Change::None } else { Change::Closed }
     }
 
     fn admit_at(&self, now: Instant) -> Result<(), Duration> {
-        let mut state = self.state();
-        match &mut *state {
+        let mut detail = self.detail();
+        match &mut *detail {
             State::Closed { .. } => Ok(()),
             State::Open { until, .. } if now < *until => Err(*until - now),
             State::Open { back_off, .. } => {
-                *state = State::HalfOpen { since: now, probes: 1, back_off: *back_off };
+                *detail = State::HalfOpen { since: now, probes: 1, back_off: *back_off };
+                self.state.store(HALF_OPEN, Ordering::Relaxed);
                 Ok(())
             }
             State::HalfOpen { since, probes, .. } => {
@@ -212,10 +218,10 @@ impl Breaker {
         }
     }
 
-    fn failed_at(&self, now: Instant) -> Change {
-        let mut state = self.state();
-        let back_off = match &mut *state {
-            // Of a request that was under way.
+    fn record_failure_at(&self, now: Instant) -> Change {
+        let mut detail = self.detail();
+        let back_off = match &mut *detail {
+            // A request that was admitted before.
             State::Open { .. } => return Change::None,
             State::HalfOpen { back_off, .. } => LONGEST.min(*back_off * 2),
             State::Closed { failures, first } => {
@@ -224,19 +230,19 @@ impl Breaker {
                 }
                 *failures += 1;
                 if *failures < FAILURES {
-                    self.mood.store(TENSE, Ordering::Relaxed);
+                    self.state.store(COUNTING, Ordering::Relaxed);
                     return Change::None;
                 }
                 SHORTEST
             }
         };
-        *state = State::Open { until: now + back_off, back_off };
-        self.mood.store(TRIPPED, Ordering::Relaxed);
+        *detail = State::Open { until: now + back_off, back_off };
+        self.state.store(OPEN, Ordering::Relaxed);
         Change::Opened(back_off)
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn detail(&self) -> MutexGuard<'_, State> {
+        self.detail.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -250,10 +256,10 @@ mod tests {
     fn opened() -> (Breaker, Instant) {
         let (breaker, start) = (Breaker::new(), Instant::now());
         for _ in 1..FAILURES {
-            assert_eq!(breaker.failed_at(start), Change::None);
+            assert_eq!(breaker.record_failure_at(start), Change::None);
             assert_eq!(breaker.admit_at(start), Ok(()));
         }
-        assert_eq!(breaker.failed_at(start), Change::Opened(SHORTEST));
+        assert_eq!(breaker.record_failure_at(start), Change::Opened(SHORTEST));
         (breaker, start)
     }
 
@@ -261,7 +267,7 @@ mod tests {
     fn failures_in_a_row_open_it_and_a_good_answer_between_them_does_not_let_them() {
         let (breaker, start) = (Breaker::new(), Instant::now());
         for n in 0..10 * FAILURES {
-            assert_eq!(breaker.failed_at(start), Change::None, "{n}");
+            assert_eq!(breaker.record_failure_at(start), Change::None, "{n}");
             if n % (FAILURES - 1) == 0 {
                 assert_eq!(breaker.close(), Change::None);
             }
@@ -269,14 +275,14 @@ mod tests {
         let (breaker, start) = opened();
         assert_eq!(breaker.admit_at(start), Err(SHORTEST));
         assert_eq!(breaker.health(), Health::Failing);
-        assert_eq!(breaker.failed_at(start), Change::None, "one that was under way");
+        assert_eq!(breaker.record_failure_at(start), Change::None, "one that was under way");
     }
 
     #[test]
     fn few_failures_in_a_long_time_do_not_open_it() {
         let (breaker, start) = (Breaker::new(), Instant::now());
         for n in 0..10 * FAILURES {
-            assert_eq!(breaker.failed_at(start + SECOND * n), Change::None, "{n}");
+            assert_eq!(breaker.record_failure_at(start + SECOND * n), Change::None, "{n}");
         }
     }
 
@@ -292,7 +298,7 @@ mod tests {
         assert_eq!(breaker.admit_at(later + PROBE_TIME), Ok(()), "nothing was heard of the others");
         assert_eq!(breaker.close(), Change::Closed);
         assert_eq!((breaker.health(), breaker.admit()), (Health::Good, Ok(())));
-        assert_eq!(breaker.failed_at(later), Change::None, "the count began again");
+        assert_eq!(breaker.record_failure_at(later), Change::None, "the count began again");
     }
 
     #[test]
@@ -301,7 +307,7 @@ mod tests {
         for expected in [2, 4, 8, 16, 30, 30] {
             now += LONGEST;
             assert_eq!(breaker.admit_at(now), Ok(()));
-            assert_eq!(breaker.failed_at(now), Change::Opened(SECOND * expected));
+            assert_eq!(breaker.record_failure_at(now), Change::Opened(SECOND * expected));
         }
     }
 
@@ -310,19 +316,19 @@ mod tests {
         let breakers = Breakers::new("a", 1);
         let apart = (0..)
             .map(|n| format!("/{n}"))
-            .find(|path| !std::ptr::eq(breakers.of(Some(path)), breakers.of(Some("/trap"))));
+            .find(|path| !std::ptr::eq(breakers.breaker_for(Some(path)), breakers.breaker_for(Some("/trap"))));
         let other = apart.unwrap();
-        assert_eq!((1..FAILURES).filter(|_| breakers.failed(Some("/trap"))).count(), 0);
-        assert!(breakers.failed(Some("/trap")));
+        assert_eq!((1..FAILURES).filter(|_| breakers.record_failure(Some("/trap"))).count(), 0);
+        assert!(breakers.record_failure(Some("/trap")));
         assert!(breakers.admit("/trap").is_err());
         assert_eq!((breakers.admit(&other), breakers.health()), (Ok(()), Health::Failing));
-        breakers.answered(&other);
+        breakers.record_success(&other);
         assert!(breakers.admit("/trap").is_err(), "that says nothing about this one");
-        breakers.answered("/trap");
+        breakers.record_success("/trap");
         assert_eq!((breakers.admit("/trap"), breakers.health()), (Ok(()), Health::Good));
         // What cannot even be made fails at every path.
         for _ in 0..FAILURES {
-            breakers.failed(None);
+            breakers.record_failure(None);
         }
         assert!(breakers.admit(&other).is_err());
     }

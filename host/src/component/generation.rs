@@ -14,17 +14,17 @@ use super::breaker::{Breakers, Health};
 use super::capabilities;
 use super::pool::{Origin, Pool};
 use crate::guest::{Guest, Outward, Printer};
-use crate::keyvalue::KeyValue;
+use crate::imports::keyvalue::KeyValue;
+use crate::imports::outbound::Outbound;
 use crate::manifest::Component;
 use crate::metrics::Metrics;
-use crate::outbound::Outbound;
 use crate::runtime::{Digest, Runtime};
 use crate::store::Backend;
 
 /// How long a component may take to say who it is and to check itself.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A version of a component. It lives as long as a slot or an exchange holds it.
+/// A version of a component. It lives as long as a slot or a lease holds it.
 pub struct Generation {
     /// Counts the generations of its slot since the host started, from 1.
     pub number: u64,
@@ -158,23 +158,22 @@ impl Generation {
         self.breakers.admit(path)
     }
 
-    /// A response was complete.
-    pub(crate) fn answered(&self, path: &str) {
-        self.breakers.answered(path);
+    /// Tells the circuit breaker that a response was complete.
+    pub(crate) fn record_success(&self, path: &str) {
+        self.breakers.record_success(path);
     }
 
     pub fn health(&self) -> Health {
         self.breakers.health()
     }
 
-    /// Requests no longer come: instances end as soon as they have nothing to do. What is ready
-    /// stays ready, for a rollback.
+    /// Ends its instances as soon as they are idle. The compiled code stays, for a rollback.
     pub(crate) fn retire(&self) {
-        self.pools.iter().for_each(|pool| pool.rest());
+        self.pools.iter().for_each(|pool| pool.retire());
     }
 
-    /// Requests come again.
-    pub(crate) fn resume(&self) {
-        self.pools.iter().for_each(|pool| pool.resume());
+    /// Keeps instances again after [`retire`](Self::retire).
+    pub(crate) fn revive(&self) {
+        self.pools.iter().for_each(|pool| pool.revive());
     }
 }

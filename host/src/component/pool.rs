@@ -14,7 +14,7 @@ use wasmtime_wasi_http::handler::{Proxy, ProxyPre};
 
 use super::breaker::Breakers;
 use crate::guest::{Guest, Outward, Printer};
-use crate::keyvalue::KeyValue;
+use crate::imports::keyvalue::KeyValue;
 use crate::manifest::Component;
 use crate::metrics::{Busy, Counters};
 use crate::runtime::Runtime;
@@ -80,10 +80,10 @@ pub struct Pool {
 struct Idle {
     /// Those with nothing to do, and since when. The last one came last.
     instances: VecDeque<(Instance, Instant)>,
-    /// The generation is out of use: nothing is kept, so that a host that swaps often does not run
-    /// out of memory and of places in wasmtime's pool.
-    resting: bool,
-    /// Somebody looks for those that have been idle for too long.
+    /// The generation serves no requests: no instance is kept, so that a host that swaps often does not run
+    /// out of memory and of slots in wasmtime's pool.
+    retired: bool,
+    /// A task ends the instances that have been idle for too long.
     watched: bool,
 }
 
@@ -117,8 +117,8 @@ impl Pool {
             return;
         }
         let mut idle = self.idle();
-        if idle.resting {
-            // The end of an instance takes longer than anybody should wait for this lock.
+        if idle.retired {
+            // Dropping an instance takes too long to do it under this lock.
             drop(idle);
             return drop(instance);
         }
@@ -129,18 +129,18 @@ impl Pool {
         }
     }
 
-    /// Requests no longer come: what is idle ends, and what is not, as soon as it is.
-    pub fn rest(&self) {
+    /// Ends the idle instances now, and the busy ones as soon as they are idle.
+    pub fn retire(&self) {
         let mut idle = self.idle();
-        idle.resting = true;
+        idle.retired = true;
         let instances = std::mem::take(&mut idle.instances);
         drop(idle);
         drop(instances);
     }
 
-    /// Requests come again.
-    pub fn resume(&self) {
-        self.idle().resting = false;
+    /// Keeps instances again after [`retire`](Self::retire).
+    pub fn revive(&self) {
+        self.idle().retired = false;
     }
 
     async fn instantiate(&self) -> wasmtime::Result<Instance> {
@@ -161,8 +161,8 @@ impl Pool {
         let made = tokio::time::timeout(limits.request_timeout, instantiated).await;
         let proxy = made.map_err(wasmtime::Error::from).flatten().inspect_err(|error| {
             counters.unmade.add(1);
-            // A pool without a place is not the component's failure.
-            if error.is::<Trap>() && breakers.failed(None) {
+            // A full pool is not the component's failure.
+            if error.is::<Trap>() && breakers.record_failure(None) {
                 counters.tripped.add(1);
             }
         })?;

@@ -102,7 +102,7 @@ impl Deployer {
             }
             None => {
                 self.install(files, slot, &generation, &order.by, action)?;
-                report(slot.stage().previous.as_ref().map(|previous| previous.digest))
+                report(slot.deployment().previous.as_ref().map(|previous| previous.digest))
             }
         };
         drop(state);
@@ -124,17 +124,17 @@ impl Deployer {
         if !state.open {
             return Err(Refusal::Stopping);
         }
-        let stage = slot.stage();
-        if let Some(canary) = &stage.canary {
+        let deployment = slot.deployment();
+        if let Some(canary) = &deployment.canary {
             canary.conclude();
-            let (current, digest) = (stage.current.digest, canary.generation.digest);
+            let (current, digest) = (deployment.current.digest, canary.generation.digest);
             let line = done(by, Action::Rollback, component, current, Some(digest));
             state.files.log(&Line { reason: Some("the canary"), ..line })?;
             slot.end_trial(&digest);
             state.files.prune(self.application.slots());
-            return Ok(self.report(slot, &stage.current, started));
+            return Ok(self.report(slot, &deployment.current, started));
         }
-        let previous = match &stage.previous {
+        let previous = match &deployment.previous {
             Some(previous) => previous.clone(),
             // After a restart the code of the one before is not loaded yet.
             None => {
@@ -149,7 +149,7 @@ impl Deployer {
             }
         };
         self.install(&mut state.files, slot, &previous, by, Action::Rollback)?;
-        let before = slot.stage().previous.as_ref().map(|previous| previous.digest);
+        let before = slot.deployment().previous.as_ref().map(|previous| previous.digest);
         Ok(Report { previous: before, ..self.report(slot, &previous, started) })
     }
 
@@ -221,7 +221,7 @@ impl Deployer {
         if !state.open {
             return Err(Refusal::Stopping);
         }
-        match slot.stage().canary {
+        match slot.deployment().canary {
             Some(_) => Err(Refusal::CanaryUnderWay(slot.component().id.clone())),
             None => Ok(state),
         }

@@ -179,10 +179,10 @@ impl Deployments {
     pub(super) fn prune(&self, slots: &[Slot]) {
         let mut wanted = self.records.digests();
         for slot in slots {
-            let stage = slot.stage();
-            wanted.push(stage.current.digest);
-            wanted.extend(stage.previous.as_ref().map(|previous| previous.digest));
-            wanted.extend(stage.canary.as_ref().map(|canary| canary.generation.digest));
+            let deployment = slot.deployment();
+            wanted.push(deployment.current.digest);
+            wanted.extend(deployment.previous.as_ref().map(|previous| previous.digest));
+            wanted.extend(deployment.canary.as_ref().map(|canary| canary.generation.digest));
         }
         if let Err(error) = self.artifacts.prune(&wanted) {
             tracing::warn!(%error, "old components cannot be removed");

@@ -19,9 +19,9 @@ mod audit;
 mod background;
 mod deployer;
 mod files;
-mod keeper;
 mod policy;
 mod record;
+mod supervisor;
 mod trial;
 
 use std::io;
@@ -34,13 +34,13 @@ use crate::runtime::Digest;
 
 pub use deployer::Deployer;
 pub use files::{Chosen, Deployments, RecordError};
-pub use keeper::Keeper;
 pub use policy::{Policy, PolicyError, Signature, Untrusted};
+pub use supervisor::Supervisor;
 
 /// The name under which the host itself acts.
 const HOST: &str = "hexad";
 
-/// Something that whoever keeps the records hears of.
+/// What the supervisor is told.
 #[derive(Debug)]
 pub enum Event {
     /// A canary did worse than its terms and was taken out.
@@ -49,7 +49,7 @@ pub enum Event {
         digest: Digest,
         reason: String,
     },
-    /// A trial began; somebody must look after its end.
+    /// A trial began; the supervisor must end it.
     CanaryBegan,
     Stop,
 }

@@ -24,7 +24,7 @@ impl Deployer {
         if !state.open {
             return Err(Refusal::Stopping);
         }
-        let canary = slot.stage().canary.clone().ok_or_else(|| Refusal::NoCanary(component.to_owned()))?;
+        let canary = slot.deployment().canary.clone().ok_or_else(|| Refusal::NoCanary(component.to_owned()))?;
         if only.is_some_and(|digest| digest != canary.generation.digest) || !canary.conclude() {
             return Err(Refusal::NoCanary(component.to_owned()));
         }
@@ -33,18 +33,17 @@ impl Deployer {
             slot.end_trial(&canary.generation.digest);
             return Err(refusal);
         }
-        let previous = slot.stage().previous.as_ref().map(|previous| previous.digest);
+        let previous = slot.deployment().previous.as_ref().map(|previous| previous.digest);
         Ok(Report { previous, ..self.report(slot, &canary.generation, started) })
     }
 
-    /// The host's word on trials: takes note of one that failed, and promotes those that passed.
-    /// Returns when to look again.
-    pub(super) fn look_after_canaries(&self) -> Option<Duration> {
+    /// Promotes the canaries whose trials are over and passed. Returns when to call it again.
+    pub(super) fn end_trials(&self) -> Option<Duration> {
         /// How soon a trial that is over but has too few answers is looked at again.
         const AGAIN: Duration = Duration::from_secs(1);
         let mut next: Option<Duration> = None;
         for slot in self.application().slots() {
-            let Some(canary) = slot.stage().canary.clone() else { continue };
+            let Some(canary) = slot.deployment().canary.clone() else { continue };
             let wait = canary.ends_at().saturating_duration_since(Instant::now());
             if wait.is_zero() && canary.verdict() == Verdict::Passed {
                 let promoted = self.try_promote(&slot.component().id, HOST, Some(canary.generation.digest));

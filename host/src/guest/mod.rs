@@ -7,7 +7,7 @@
 mod limiter;
 mod outbound;
 mod output;
-mod witness;
+mod side_effects;
 
 use std::sync::Arc;
 
@@ -20,13 +20,13 @@ pub use limiter::Limiter;
 pub use outbound::Outward;
 pub use output::{Log, Printer};
 
-use crate::config;
-use crate::exchange::Exchange;
-use crate::keyvalue::{self, KeyValue, KeyValueView};
+use crate::imports::config;
+use crate::imports::keyvalue::{self, KeyValue, KeyValueView};
+use crate::imports::variables::{self, Variables, VariablesView};
 use crate::manifest::Limits;
 use crate::metrics::{Busy, OutOfCpuTime};
-use crate::variables::{self, Variables, VariablesView};
-use witness::Witness;
+use crate::request_context::RequestContext;
+use side_effects::SideEffects;
 
 /// Bytes that a guest may hand over in one call of the host: the largest value, its key and some
 /// slack. More is a trap, before the host has copied it.
@@ -44,7 +44,7 @@ pub struct Guest {
     limiter: Limiter,
     key_value: KeyValue,
     variables: Arc<Variables>,
-    witness: Witness,
+    side_effects: SideEffects,
 }
 
 impl Guest {
@@ -61,13 +61,13 @@ impl Guest {
     ) -> Store<Self> {
         let mut table = ResourceTable::new();
         table.set_max_capacity(MAX_HANDLES);
-        let witness = Witness::default();
-        let log = log.seen_by(witness.clone());
+        let side_effects = SideEffects::default();
+        let log = log.tracked_by(side_effects.clone());
         let wasi = WasiCtx::builder()
             .stdout(log.clone())
             .stderr(log)
-            .secure_random(witness.randomness())
-            .insecure_random(witness.randomness())
+            .secure_random(side_effects.rng())
+            .insecure_random(side_effects.rng())
             .allow_tcp(false)
             .allow_udp(false)
             .build();
@@ -79,14 +79,14 @@ impl Guest {
             limiter: Limiter::new(limits.memory, busy.counters().clone()),
             key_value,
             variables,
-            witness,
+            side_effects,
         };
         let mut store = Store::new(engine, guest);
         store.limiter(|guest| &mut guest.limiter);
         store.set_hostcall_fuel(HOSTCALL_BYTES);
         // A busy guest goes to the back of its shard's queue at every tick of the epoch. Tokio's
         // own yield lets the shard look at its sockets and timers first. One that computes without
-        // end is ended here; one that waits without end, by the clock of its exchange.
+        // end is ended here; one that waits without end, by the clock of its request.
         let cpu_time = limits.cpu_time;
         store.set_epoch_deadline(1);
         store.epoch_deadline_callback(move |_| {
@@ -99,12 +99,12 @@ impl Guest {
         store
     }
 
-    /// What the guest does from now on belongs to another request.
-    pub fn enter(&mut self, exchange: &Exchange) {
-        let trace = exchange.trace();
-        self.key_value.enter(exchange.writes.clone(), exchange.testimony().cloned(), trace.cloned());
+    /// The guest's actions from now on belong to another request.
+    pub fn enter(&mut self, context: &RequestContext) {
+        let trace = context.trace();
+        self.key_value.enter(context.writes.clone(), context.read_set().cloned(), trace.cloned());
         self.outward.enter(trace.cloned());
-        self.witness.enter(exchange.testimony().cloned());
+        self.side_effects.enter(context.read_set().cloned());
     }
 
     pub fn limiter(&self) -> &Limiter {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use http::Request;
 use wasmtime_wasi_http::{Error, RequestOptions, WasiBody, WasiHttpHooks};
 
-use crate::outbound::Outbound;
+use crate::imports::outbound::Outbound;
 use crate::trace::Trace;
 
 /// An instance's way out. The default denies every request.

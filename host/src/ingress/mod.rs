@@ -1,8 +1,8 @@
-//! What stands between a socket and a request: who may connect, and what is believed of them.
+//! Between a socket and a request: connection limits, TLS certificates, and forwarded headers.
 
-mod arrival;
 mod certificates;
-mod crowd;
+mod connection_limit;
+mod forwarded;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -11,25 +11,25 @@ use std::sync::Arc;
 use ipnet::IpNet;
 use tokio::sync::OwnedSemaphorePermit;
 
-pub use arrival::{Arrival, CLIENT_ADDRESS, Client};
 pub use certificates::{CertificateError, Certificates};
-pub use crowd::{Crowd, Place};
+pub use connection_limit::{ConnectionLimit, ConnectionPermit};
+pub use forwarded::{CLIENT_ADDRESS, Peer, RequestOrigin};
 
-/// How clients come in through one listener.
+/// The settings and the connections of one listener.
 #[derive(Debug)]
 pub struct Ingress {
     /// TLS, and nothing but TLS, if there are certificates.
     pub certificates: Option<Certificates>,
-    /// Proxies whose word is taken for the client's address, scheme and host.
+    /// Proxies that are trusted to name the client's address, scheme and host.
     pub proxies: Vec<IpNet>,
-    pub crowd: Arc<Crowd>,
+    pub connections: Arc<ConnectionLimit>,
 }
 
 /// Connections at the same moment, and from one address.
 const CONNECTIONS: usize = 10_000;
 const CONNECTIONS_PER_ADDRESS: usize = 1_000;
 
-/// What the command line says of them.
+/// The options of the command line.
 #[derive(Clone, Debug)]
 pub struct IngressOptions {
     /// Files in PEM: the chain of certificates, and its key.
@@ -53,8 +53,8 @@ impl Default for IngressOptions {
 impl Ingress {
     pub fn new(options: IngressOptions) -> Result<Self, CertificateError> {
         let certificates = options.certificates.map(|(chain, key)| Certificates::load(chain, key)).transpose()?;
-        let crowd = Crowd::new(options.connections, options.connections_per_address);
-        Ok(Self { certificates, proxies: options.proxies, crowd: Arc::new(crowd) })
+        let connections = Arc::new(ConnectionLimit::new(options.connections, options.connections_per_address));
+        Ok(Self { certificates, proxies: options.proxies, connections })
     }
 
     pub fn scheme(&self) -> &'static str {
@@ -76,5 +76,5 @@ pub struct Accepted {
     pub peer: SocketAddr,
     pub ingress: Arc<Ingress>,
     /// Held until the connection ends.
-    pub places: (OwnedSemaphorePermit, Option<Place>),
+    pub permits: (OwnedSemaphorePermit, Option<ConnectionPermit>),
 }

@@ -1,4 +1,4 @@
-//! What is wrong with a manifest, for the person who wrote it.
+//! Errors in a manifest, as sentences for its author.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 pub enum ManifestError {
     #[error("cannot read the manifest {path}: {source}; name one with --manifest")]
     Unreadable { path: PathBuf, source: io::Error },
-    /// The reason names key and value, and what to do.
+    /// The reason names the key, its value and the remedy.
     #[error("the manifest {path} cannot be used: {reason}")]
     Invalid { path: PathBuf, reason: String },
 }

@@ -1,4 +1,4 @@
-//! What one component may use at most, from its `tool.hexad` table.
+//! The limits of one component, from its `tool.hexad` table.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use bytesize::ByteSize;
 use jiff::SignedDuration;
 
 use super::schema::{HexadTool, OutboundTool};
-use crate::outbound::OutboundLimits;
+use crate::imports::outbound::OutboundLimits;
 
 /// The most memory that a manifest may grant to one instance: a bulk memory instruction checks
 /// for interruption only when it starts, so this bounds how long one can run.
@@ -41,9 +41,9 @@ pub struct Limits {
     pub max_response: u64,
     /// Requests at the same moment; each has an instance to itself.
     pub instances: usize,
-    /// Time that a request waits for its turn when all instances are busy.
+    /// Time that a request waits when all instances are busy.
     pub queue_timeout: Duration,
-    /// Requests that an instance serves, one after the other, before it is thrown away.
+    /// Requests that an instance serves, one after the other, before it is dropped.
     /// `None` leaves it to the generation of the component's interface.
     pub reuse: Option<usize>,
     /// Lines in a second that the component may print.

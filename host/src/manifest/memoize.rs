@@ -1,4 +1,4 @@
-//! Which answers of a component are remembered, from its `tool.hexad` table.
+//! Which responses of a component are cached, from its `tool.hexad` table.
 
 use std::time::Duration;
 
@@ -6,14 +6,16 @@ use http::HeaderName;
 
 use super::limits::duration;
 use super::schema::HexadTool;
-use crate::memo::Memoize;
-use crate::outbound::AllowedHosts;
+use crate::imports::outbound::AllowedHosts;
+use crate::response_cache::CachePolicy;
 
-/// A guest can read the clock, and its answer is that much behind it.
-const CEILING: Duration = Duration::from_secs(60);
+/// The longest time that a response is cached. A guest can read the clock, so its response may be that
+/// much out of date.
+const MAX_AGE: Duration = Duration::from_secs(60);
 
-/// `hosts` are those that the component may reach: what it heard from one is not seen to change.
-pub fn from_tool(tool: &HexadTool, hosts: &AllowedHosts) -> Result<Option<Memoize>, String> {
+/// `hosts` are the hosts that the component may reach. It must have none, because the host does not
+/// notice changes of their data.
+pub fn from_tool(tool: &HexadTool, hosts: &AllowedHosts) -> Result<Option<CachePolicy>, String> {
     let (text, names) = match (&tool.memoize, &tool.headers) {
         (None, None) => return Ok(None),
         (Some(text), Some(names)) => (text, names),
@@ -25,12 +27,12 @@ pub fn from_tool(tool: &HexadTool, hosts: &AllowedHosts) -> Result<Option<Memoiz
     if !hosts.is_empty() {
         return Err("`memoize` is not for a component with `allowed_outbound_hosts`; remove one of them".into());
     }
-    let time = duration("memoize", text)?;
-    if time > CEILING {
-        return Err(format!("memoize = \"{text}\" is above the limit of {} s; lower it", CEILING.as_secs()));
+    let max_age = duration("memoize", text)?;
+    if max_age > MAX_AGE {
+        return Err(format!("memoize = \"{text}\" is above the limit of {} s; lower it", MAX_AGE.as_secs()));
     }
     let headers = names.iter().map(|name| {
         name.parse::<HeaderName>().map_err(|_| format!("headers: {name:?} is not the name of a header; correct it"))
     });
-    Ok(Some(Memoize { time, headers: headers.collect::<Result<_, _>>()? }))
+    Ok(Some(CachePolicy { max_age, headers: headers.collect::<Result<_, _>>()? }))
 }

@@ -1,10 +1,12 @@
-//! The application manifest: Spin's `spin.toml`, version 2, and what this host reads from it.
+//! The application manifest: Spin's `spin.toml`, version 2.
 //!
 //! A manifest that Spin runs is either run here with the same meaning or refused with a sentence.
-//! What only this host knows is in `[component.<id>.tool.hexad]`, which Spin ignores.
+//! Settings of this host alone are in `[component.<id>.tool.hexad]`, which Spin ignores.
 
+mod credentials;
 mod error;
 mod limits;
+mod maintenance;
 mod memoize;
 mod schema;
 mod variables;
@@ -12,15 +14,18 @@ mod variables;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 pub use error::ManifestError;
 pub use limits::{INSTANCES_CEILING, Limits, MEMORY_CEILING};
+pub use maintenance::Maintenance;
 pub use variables::Environment;
 
-use crate::keyvalue::Grants;
-use crate::memo::Memoize;
-use crate::outbound::AllowedHosts;
-use crate::variables::Variables;
+use crate::credentials::Credentials;
+use crate::imports::keyvalue::Grants;
+use crate::imports::outbound::AllowedHosts;
+use crate::imports::variables::Variables;
+use crate::response_cache::CachePolicy;
 use schema::{RouteTable, TriggerComponent};
 
 /// Where `hexad up` looks by default.
@@ -37,7 +42,7 @@ pub struct Manifest {
     pub routes: Vec<Route>,
 }
 
-/// A component as the manifest describes it, with its variables' values.
+/// A component of the manifest, with the values of its variables.
 pub struct Component {
     pub id: String,
     /// Absolute, or relative to the working directory.
@@ -45,11 +50,24 @@ pub struct Component {
     pub grants: Arc<Grants>,
     pub variables: Arc<Variables>,
     pub allowed_hosts: Arc<AllowedHosts>,
-    /// Whether the manifest says whom it may reach; nobody is an answer.
+    /// Whether the manifest has `allowed_outbound_hosts`, even if the list is empty.
     pub declares_outbound: bool,
     pub limits: Limits,
-    /// `None`: every answer is the component's own.
-    pub memoize: Option<Memoize>,
+    /// `None`: no response is cached.
+    pub cache_policy: Option<CachePolicy>,
+    pub credentials: Credentials,
+    /// The task that the host starts from time to time.
+    pub maintenance: Option<Maintenance>,
+}
+
+/// Values that a manifest takes from outside.
+pub struct LoadOptions<'a> {
+    /// Gives variables their values.
+    pub environment: Environment<'a>,
+    /// Given to every component that declares a variable `external_url`.
+    pub external_url: Option<&'a str>,
+    /// In place of every `maintenance.every`; zero is never.
+    pub maintenance_every: Option<Duration>,
 }
 
 /// A public route. Private triggers have none.
@@ -63,24 +81,27 @@ impl Manifest {
     /// Reads the manifest at `path`. Variables take their values from `environment`;
     /// `external_url` is given to every component that declares a variable of that name.
     pub fn load(path: &Path, environment: Environment<'_>, external_url: Option<&str>) -> Result<Self, ManifestError> {
-        let text = std::fs::read_to_string(path).map_err(|source| ManifestError::unreadable(path, source))?;
-        Self::parse(path, &text, environment, external_url)
+        Self::load_with(path, &LoadOptions { environment, external_url, maintenance_every: None })
     }
 
-    fn parse(
-        path: &Path,
-        text: &str,
-        environment: Environment<'_>,
-        external_url: Option<&str>,
-    ) -> Result<Self, ManifestError> {
+    pub fn load_with(path: &Path, options: &LoadOptions<'_>) -> Result<Self, ManifestError> {
+        let text = std::fs::read_to_string(path).map_err(|source| ManifestError::unreadable(path, source))?;
+        Self::parse(path, &text, options)
+    }
+
+    fn parse(path: &Path, text: &str, options: &LoadOptions<'_>) -> Result<Self, ManifestError> {
         let invalid = |reason| ManifestError::invalid(path, reason);
         let schema::Manifest { application, variables, component: declared, trigger, _version } =
             toml::from_str(text).map_err(|error| invalid(error.to_string()))?;
         application.check().map_err(invalid)?;
 
-        let mut values = variables::resolve(&variables, environment).map_err(invalid)?;
-        if let (Some(url), Some(value)) = (external_url, values.get_mut(EXTERNAL_URL)) {
+        let mut values = variables::resolve(&variables, options.environment).map_err(invalid)?;
+        if let (Some(url), Some(value)) = (options.external_url, values.get_mut(EXTERNAL_URL)) {
             url.clone_into(value);
+        }
+        if options.maintenance_every != Some(Duration::ZERO) {
+            let tools = declared.values().map(|component| &component.tool.hexad);
+            maintenance::make_tokens(tools, &mut values).map_err(invalid)?;
         }
 
         let known: BTreeSet<String> =
@@ -89,7 +110,7 @@ impl Manifest {
         let folder = path.parent().unwrap_or(Path::new(""));
         let mut components = Vec::with_capacity(declared.len());
         for (id, declared) in declared {
-            let component = component(id, declared, folder, &values, &known, external_url);
+            let component = component(id, declared, folder, &values, &known, options);
             components.push(component.map_err(invalid)?);
         }
         let routes = routes(trigger.http, &components).map_err(invalid)?;
@@ -103,14 +124,14 @@ fn component(
     folder: &Path,
     values: &BTreeMap<String, String>,
     known: &Arc<BTreeSet<String>>,
-    external_url: Option<&str>,
+    options: &LoadOptions<'_>,
 ) -> Result<Component, String> {
     let at = |reason: String| format!("[component.{id}]: {reason}");
     declared.check().map_err(at)?;
     let source = folder.join(declared.source_path().map_err(at)?);
     let mut variables = Variables::new();
     for (name, template) in &declared.variables {
-        let value = match external_url {
+        let value = match options.external_url {
             Some(url) if name == EXTERNAL_URL => url.to_owned(),
             _ => variables::expand(template, values).map_err(|reason| at(format!("variables.{name}: {reason}")))?,
         };
@@ -130,7 +151,9 @@ fn component(
     };
     let at = |reason: String| format!("[component.{id}.tool.hexad]: {reason}");
     let limits = Limits::from_tool(&tool).map_err(at)?;
-    let memoize = memoize::from_tool(&tool, &allowed_hosts).map_err(at)?;
+    let cache_policy = memoize::from_tool(&tool, &allowed_hosts).map_err(at)?;
+    let credentials = credentials::from_tool(&tool).map_err(at)?;
+    let maintenance = maintenance::from_tool(&tool, options.maintenance_every, values).map_err(at)?;
     let grants = Grants::new(&id, known.clone(), labels, prefixes);
     Ok(Component {
         source,
@@ -139,7 +162,9 @@ fn component(
         allowed_hosts: Arc::new(allowed_hosts),
         declares_outbound,
         limits,
-        memoize,
+        cache_policy,
+        credentials,
+        maintenance,
         id,
     })
 }

@@ -1,5 +1,5 @@
 //! The manifest as it is written. Every field that Spin knows is known here; fields that ask for
-//! what this host does not supply are refused unless they are empty.
+//! capabilities that this host does not supply are refused unless they are empty.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -178,7 +178,7 @@ pub struct Tools {
     pub hexad: HexadTool,
 }
 
-/// What only this host reads.
+/// The settings of this host.
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HexadTool {
@@ -195,12 +195,35 @@ pub struct HexadTool {
     pub queue_timeout: Option<String>,
     pub reuse: Option<u64>,
     pub log_lines: Option<u64>,
-    /// How long the answer to a read is given again, while nothing that it rests on changes.
+    /// How long the answer to a read is cached, while the values that it was made of do not change.
     pub memoize: Option<String>,
     /// The request headers that such an answer can depend on; others do not reach the component.
     pub headers: Option<Vec<String>>,
+    pub credentials: Option<CredentialsTool>,
+    pub maintenance: Option<MaintenanceTool>,
     #[serde(default)]
     pub outbound: OutboundTool,
+}
+
+/// Where clients put credentials, which tell callers apart while a new version is on trial.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CredentialsTool {
+    #[serde(default)]
+    pub headers: Vec<String>,
+    /// Of the query.
+    #[serde(default)]
+    pub parameters: Vec<String>,
+}
+
+/// A request that the host sends by itself.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MaintenanceTool {
+    pub path: String,
+    pub every: String,
+    /// The name of an application variable.
+    pub token: Option<String>,
 }
 
 /// Bounds of a component's own requests.

@@ -4,7 +4,7 @@ use super::*;
 
 const HEAD: &str = r#"
     spin_manifest_version = 2
-    application = { name = "forge", version = "0.1.0", description = "x", authors = ["a"] }
+    application = { name = "app", version = "0.1.0", description = "x", authors = ["a"] }
 "#;
 
 fn parse(text: &str) -> Result<Manifest, ManifestError> {
@@ -13,7 +13,9 @@ fn parse(text: &str) -> Result<Manifest, ManifestError> {
         _ => None,
     };
     let text = format!("{HEAD}{text}");
-    Manifest::parse(Path::new("app/spin.toml"), &text, &environment, Some("https://forge.test"))
+    let options =
+        LoadOptions { environment: &environment, external_url: Some("https://app.test"), maintenance_every: None };
+    Manifest::parse(Path::new("app/spin.toml"), &text, &options)
 }
 
 #[track_caller]
@@ -34,7 +36,7 @@ fn a_full_manifest_is_read() {
         r#"
         [variables]
         token = { default = "", secret = true, description = "x" }
-        host = { default = "forge" }
+        host = { default = "app" }
         external_url = { default = "" }
 
         [[trigger.http]]
@@ -59,7 +61,7 @@ fn a_full_manifest_is_read() {
         command = "make components"
         watch = ["src"]
         [component.area.tool.hexad]
-        read = ["directory/"]
+        read = ["shared/"]
         write = ["area/"]
         memory = "64MiB"
         request_timeout = "1m 30s"
@@ -75,9 +77,9 @@ fn a_full_manifest_is_read() {
     assert_eq!(area.source, Path::new("app/dist/area.wasm"));
     let value = |name: &str| area.variables.get(name).map(String::as_str);
     assert_eq!(value("token"), Some("from environment"));
-    assert_eq!(value("url"), Some("https://forge/forge"));
-    assert_eq!(value("external_url"), Some("https://forge.test"));
-    assert!(area.grants.may_read("directory/x") && !area.grants.may_write("directory/x"));
+    assert_eq!(value("url"), Some("https://app/app"));
+    assert_eq!(value("external_url"), Some("https://app.test"));
+    assert!(area.grants.may_read("shared/x") && !area.grants.may_write("shared/x"));
     assert!(area.grants.may_write("area/x") && !area.grants.may_read("other/x"));
     let expected = Limits {
         memory: 64 << 20,
@@ -153,4 +155,45 @@ fn mistakes_are_named() {
         "component.a.source = \"a\"\n[[trigger.http]]\nroute = { private = false }\ncomponent = \"a\"",
         &["private"],
     );
+}
+
+#[test]
+fn credentials_and_maintenance_are_read() {
+    let manifest = parse(
+        r#"
+        trigger = {}
+        variables.token = { default = "" }
+        [component.a]
+        source = "a"
+        [component.a.tool.hexad]
+        credentials = { headers = ["X-Key"], parameters = ["key"] }
+        maintenance = { path = "/tasks/a", every = "6h", token = "token" }
+        [component.b]
+        source = "b"
+        "#,
+    )
+    .unwrap();
+    let [a, b] = &*manifest.components else { panic!("{} components", manifest.components.len()) };
+    assert_eq!(a.credentials.headers, ["x-key"]);
+    assert_eq!(a.credentials.parameters, ["key"]);
+    let maintenance = a.maintenance.as_ref().unwrap();
+    assert_eq!((maintenance.path.as_str(), maintenance.every), ("/tasks/a", Duration::from_secs(6 * 60 * 60)));
+    assert_eq!(maintenance.token.as_deref(), Some("from environment"));
+    assert_eq!(b.credentials, Credentials::default());
+    assert!(b.maintenance.is_none());
+}
+
+#[test]
+fn mistakes_in_credentials_and_maintenance_are_named() {
+    for (tool, word) in [
+        ("credentials = { headers = [\"a b\"] }", "\"a b\" is not the name of a header"),
+        ("credentials = { cookies = [] }", "cookies"),
+        ("maintenance = { path = \"tasks\", every = \"1h\" }", "maintenance.path"),
+        ("maintenance = { path = \"/tasks\", every = \"0s\" }", "maintenance.every"),
+        ("maintenance = { path = \"/tasks\" }", "every"),
+        ("maintenance = { path = \"/tasks\", every = \"1h\", token = \"ghost\" }", "\"ghost\""),
+    ] {
+        let text = format!("trigger = {{}}\ncomponent.a.source = \"a\"\n[component.a.tool.hexad]\n{tool}");
+        refused(&text, &[word]);
+    }
 }

@@ -2,34 +2,16 @@
 //! of memory, and added up when somebody asks.
 
 mod busy;
-mod classic;
 mod failure;
 mod histogram;
-mod text;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use http::HeaderMap;
-use http::header::ACCEPT;
-
 pub use busy::Busy;
 pub use failure::{Ended, Failure, OutOfCpuTime};
 pub use histogram::{Histogram, Summary};
-pub use text::{exposition, resident_bytes};
-
-/// The text and its media type, in the form that the reader asks for.
-pub fn negotiated(open: String, headers: &HeaderMap) -> (&'static str, String) {
-    let accepts = |name: &str| {
-        let mut values = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
-        values.any(|value| value.contains(name))
-    };
-    match accepts("text/plain") && !accepts("application/openmetrics-text") {
-        true => (classic::MEDIA_TYPE, classic::text(&open)),
-        false => (text::MEDIA_TYPE, open),
-    }
-}
 
 /// Statuses that HTTP can have.
 const STATUSES: usize = 600;
@@ -59,8 +41,8 @@ pub enum Refusal {
     Malformed,
     /// Its body passes the limit.
     TooLarge,
-    /// No place was free in time.
-    Busy,
+    /// No permit was free in time.
+    Saturated,
     /// No instance could be made.
     NoInstance,
     /// The client stopped sending.
@@ -83,7 +65,7 @@ impl Refusal {
     pub const ALL: [(Self, &'static str); 11] = [
         (Self::Malformed, "malformed"),
         (Self::TooLarge, "too_large"),
-        (Self::Busy, "busy"),
+        (Self::Saturated, "busy"),
         (Self::NoInstance, "no_instance"),
         (Self::SlowClient, "slow_client"),
         (Self::TimedOut, "timed_out"),
@@ -143,7 +125,7 @@ pub struct Counters {
     statuses: [Counter; STATUSES],
     /// From the request's head to the response's.
     pub latency: Histogram,
-    /// Of the requests that had to wait for a place.
+    /// Of the requests that had to wait for a permit.
     pub queue_wait: Histogram,
     pub instantiations: Counter,
     /// Instances that could not be made.
@@ -285,7 +267,7 @@ mod tests {
             metrics.shard(shard).unwrap().answered(status, Duration::from_millis(1));
         }
         metrics.shard(0).unwrap().operated(Operation::Swap, Duration::ZERO);
-        metrics.shard(1).unwrap().refused(Refusal::Busy);
+        metrics.shard(1).unwrap().refused(Refusal::Saturated);
         metrics.shard(0).unwrap().memory_peak.at_least(7);
         metrics.shard(1).unwrap().memory_peak.at_least(5);
         assert_eq!(metrics.statuses(), [(200, 2), (503, 1)]);

@@ -19,8 +19,10 @@
 //! Reads see committed data only. A request that reads what it wrote settles its ledger first;
 //! `keyvalue` sees to that.
 
-mod changes;
+mod change_clock;
 mod ledger;
+mod lock;
+mod near_cache;
 pub mod sqlite;
 
 use std::sync::Arc;
@@ -28,8 +30,9 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use tokio::sync::OwnedSemaphorePermit;
 
-pub use changes::{Changes, Place};
+pub use change_clock::{ChangeClock, Slot};
 pub use ledger::{Entry, Ledger};
+pub use lock::LockError;
 
 /// Longest key, in bytes. Spin's engines have no limit of their own; 1 KiB is far above every
 /// key that the areas build and keeps a page of the table's index useful.
@@ -110,8 +113,8 @@ pub trait Backend: Send + Sync {
     /// Stores `value` if the present value is exactly `expected` (`None`: if there is none).
     async fn cas(&self, ledger: &Ledger, key: Key, expected: Option<Vec<u8>>, value: Vec<u8>) -> Result<Swap, Error>;
 
-    /// When which keys were changed last; `None` if the engine does not know of every change.
-    fn changes(&self) -> Option<&Changes> {
+    /// The last change of each key; `None` if the engine does not see every change.
+    fn change_clock(&self) -> Option<&ChangeClock> {
         None
     }
 

@@ -15,7 +15,7 @@ use super::body::TracedBody;
 use super::{Destination, Tracer};
 use crate::body::ResponseBody;
 use crate::component::Generation;
-use crate::ingress::Arrival;
+use crate::ingress::RequestOrigin;
 use crate::request_id::X_REQUEST_ID;
 
 /// Operations and outbound requests of one request that have spans: a component in a loop must
@@ -71,8 +71,8 @@ impl Trace {
         Self { tracer, request: context, recorded }
     }
 
-    /// The answer is one that was given before.
-    pub fn remembered(&self) {
+    /// The response comes from the cache.
+    pub fn cached(&self) {
         if let Some(mut spans) = self.spans()
             && let Some(request) = &mut spans.request
         {
@@ -248,8 +248,8 @@ fn describe<B>(span: &mut Span, request: &Request<B>, destination: Option<Destin
     if let Some(original) = original {
         span.set_attribute(KeyValue::new("http.request.method_original", original));
     }
-    let arrival = request.extensions().get::<Arrival>();
-    let scheme = arrival.map_or("http", |arrival| arrival.scheme.as_str());
+    let origin = request.extensions().get::<RequestOrigin>();
+    let scheme = origin.map_or("http", |origin| origin.scheme.as_str());
     span.set_attribute(KeyValue::new("url.scheme", scheme.to_owned()));
     span.set_attribute(KeyValue::new("url.path", request.uri().path().to_owned()));
     span.set_attribute(KeyValue::new(

@@ -6,10 +6,13 @@ use crate::segment::Head;
 use crate::set;
 use crate::table::{Pages, Table};
 use bytes::Bytes;
+use kit::maintenance::Maintain;
 use kit::reachability::{BlobId, KeyLayout, Node, Roots, Tracer};
 use kit::root;
 use kit::store::StoreError;
 use std::cell::Cell;
+
+impl Maintain for Store {}
 
 impl Roots for Store {
     fn plan(&self) -> KeyLayout {

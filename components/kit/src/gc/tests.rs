@@ -22,10 +22,10 @@ impl Roots for Keep {
         KeyLayout { roots: below(&["root"]), records: vec![], blobs: below(&["blob", "log"]), marks: "a/gc/".into() }
     }
 
-    fn visit(&self, place: Node, visit: &mut Tracer) -> Result<bool, StoreError> {
-        if let Node::Root(key) = place {
+    fn visit(&self, node: Node, tracer: &mut Tracer) -> Result<bool, StoreError> {
+        if let Node::Root(key) = node {
             let ids: Vec<String> = root::read(&*self.0, key)?.unwrap_or_default();
-            ids.iter().for_each(|id| visit.reach(id));
+            ids.iter().for_each(|id| tracer.reach(id));
         }
         Ok(true)
     }

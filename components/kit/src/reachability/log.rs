@@ -1,26 +1,39 @@
-//! What a run has marked: a log in the store, to which every step appends.
+//! The mark log of a run: the ids of the blobs that roots reach, in the store. Every step appends
+//! to it.
 
-use super::{BlobId, KNOWN, KeyLayout, MARKS, PAGE, VISITED};
+use super::{BlobId, KeyLayout};
 use crate::env::Env;
 use crate::store::{Store, StoreError};
 use std::collections::HashSet;
 
-/// What a run has marked.
-pub struct Log<'a> {
+/// The most marks in a blob of the log, and the most that one step appends before it ends.
+pub(super) const MARKS: usize = 50_000;
+
+/// The most marks that a step keeps in memory. Beyond it, a step visits some blobs again.
+const KNOWN: usize = 1_000_000;
+
+/// The suffix of a log blob's key if its marks were visited in the step that found them.
+pub(super) const VISITED: &str = "-visited";
+
+/// How many keys of the log one listing returns.
+const PAGE: usize = 1000;
+
+/// The mark log of one run.
+pub struct MarkLog<'a> {
     store: &'a dyn Store,
     prefix: String,
 }
 
-impl<'a> Log<'a> {
-    pub fn of(env: &'a Env, plan: &KeyLayout, run: &str) -> Self {
-        Log { store: &*env.store, prefix: format!("{}{run}/log/", plan.marks) }
+impl<'a> MarkLog<'a> {
+    pub fn open(env: &'a Env, layout: &KeyLayout, run: &str) -> Self {
+        MarkLog { store: &*env.store, prefix: format!("{}{run}/log/", layout.marks) }
     }
 
     pub(super) fn list(&self, after: &str, limit: usize) -> Result<Vec<String>, StoreError> {
         self.store.list(&self.prefix, after, limit)
     }
 
-    /// Every blob of it.
+    /// The keys of its blobs, in the order in which they were written.
     pub(super) fn keys(&self) -> Result<Vec<String>, StoreError> {
         let mut keys: Vec<String> = Vec::new();
         loop {
@@ -32,12 +45,12 @@ impl<'a> Log<'a> {
         }
     }
 
-    /// Whether what a blob of it marks was visited when it was found.
+    /// Whether the marks of this log blob were visited in the step that found them.
     pub(super) fn is_visited(&self, key: &str) -> bool {
         key.ends_with(VISITED)
     }
 
-    /// The latest marks, as many as fit, and whether these are all.
+    /// The latest marks, at most about [`KNOWN`], and whether they are all.
     pub(super) fn latest(&self, keys: &[String]) -> Result<(HashSet<BlobId>, bool), StoreError> {
         let mut known = HashSet::new();
         for key in keys.iter().rev() {
@@ -54,26 +67,26 @@ impl<'a> Log<'a> {
         Ok(marks.as_chunks::<{ BlobId::LENGTH }>().0.iter().map(|mark| BlobId(*mark)).collect())
     }
 
-    /// Appends marks. A step that is repeated writes beside what it wrote before.
+    /// Appends marks in new blobs whose names end in `suffix`. A repeated step appends a second copy.
     pub(super) fn append(
         &self,
         env: &Env,
         written: &mut u64,
-        end: &str,
+        suffix: &str,
         marks: HashSet<BlobId>,
     ) -> Result<(), StoreError> {
         let mut marks: Vec<BlobId> = marks.into_iter().collect();
-        // Neighbours are read one after the other.
+        // Sorted, because a walk reads neighbouring keys faster.
         marks.sort_unstable();
         for marks in marks.chunks(MARKS) {
             let bytes: Vec<u8> = marks.iter().flat_map(|mark| mark.0).collect();
-            self.store.set(&format!("{}{written:010}-{}{end}", self.prefix, env.id()), &bytes)?;
+            self.store.set(&format!("{}{written:010}-{}{suffix}", self.prefix, env.id()), &bytes)?;
             *written += 1;
         }
         Ok(())
     }
 
-    /// Takes everything that is in the log out of `marks`; how many blobs the log has.
+    /// Removes every mark that the log has from `marks`. Returns the number of the log's blobs.
     pub fn retain_new(&self, marks: &mut HashSet<BlobId>) -> Result<u64, StoreError> {
         let (mut after, mut read) = (String::new(), 0);
         loop {
@@ -93,8 +106,8 @@ impl<'a> Log<'a> {
         }
     }
 
-    /// Removes the log.
-    pub fn forget(&self) -> Result<(), StoreError> {
+    /// Deletes the log.
+    pub fn delete(&self) -> Result<(), StoreError> {
         loop {
             let page = self.list("", PAGE)?;
             for key in &page {

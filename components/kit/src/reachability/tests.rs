@@ -1,5 +1,7 @@
 use super::*;
-use crate::gc::GRACE;
+use crate::env::Env;
+use crate::fsck::{self, CheckReport};
+use crate::gc::{self, GcRequest};
 use crate::store::Store;
 use crate::testing::{self, CountingEntropy, FailingStore, MemoryStore, NOW};
 use std::rc::Rc;
@@ -18,15 +20,15 @@ impl Roots for Graph {
         KeyLayout { roots: vec!["root/".into()], records: vec![], blobs: vec!["blob/".into()], marks: "walk/".into() }
     }
 
-    fn visit(&self, place: Node, visit: &mut Tracer) -> Result<bool, StoreError> {
-        let key = match place {
+    fn visit(&self, node: Node, tracer: &mut Tracer) -> Result<bool, StoreError> {
+        let key = match node {
             Node::Root(key) => key.to_owned(),
             Node::Blob(mark) => format!("blob/{:032x}", mark.id().unwrap_or_default()),
         };
         let names = self.store.get(&key)?.ok_or_else(|| StoreError::corrupt(&key, "it is missing"))?;
-        visit.read(names.len());
+        tracer.read(names.len());
         let names: Vec<u64> = serde_json::from_slice(&names).map_err(|why| StoreError::corrupt(&key, why))?;
-        names.iter().for_each(|number| visit.reach(&name(*number)));
+        names.iter().for_each(|number| tracer.reach(&name(*number)));
         Ok(true)
     }
 

@@ -4,16 +4,15 @@ use super::bindings::wasi::keyvalue::atomics::{self, Cas, CasError};
 use super::bindings::wasi::keyvalue::store::{self, Bucket, Error};
 use crate::store::{CompareAndSwap, Store, StoreError, SwapOutcome};
 
-/// The label under which every manifest grants the store, so that no run-time configuration is
-/// needed anywhere.
+/// The label of the store. Hosts provide a store `default` without run-time configuration.
 const LABEL: &str = "default";
 
-/// The granted bucket, or why there is none.
+/// The granted bucket, or the error of opening it.
 pub struct KeyValue(Result<Bucket, StoreError>);
 
 impl KeyValue {
     pub fn open() -> Self {
-        KeyValue(store::open(LABEL).map_err(|error| fault(LABEL, error)))
+        KeyValue(store::open(LABEL).map_err(|error| store_error(LABEL, error)))
     }
 
     pub fn is_open(&self) -> bool {
@@ -27,48 +26,48 @@ impl KeyValue {
 
 impl Store for KeyValue {
     fn get(&self, key: &str) -> Result<Option<Vec<u8>>, StoreError> {
-        self.bucket()?.get(key).map_err(|error| fault(key, error))
+        self.bucket()?.get(key).map_err(|error| store_error(key, error))
     }
 
     fn set(&self, key: &str, value: &[u8]) -> Result<(), StoreError> {
-        self.bucket()?.set(key, value).map_err(|error| fault(key, error))
+        self.bucket()?.set(key, value).map_err(|error| store_error(key, error))
     }
 
     fn delete(&self, key: &str) -> Result<(), StoreError> {
-        self.bucket()?.delete(key).map_err(|error| fault(key, error))
+        self.bucket()?.delete(key).map_err(|error| store_error(key, error))
     }
 
     fn exists(&self, key: &str) -> Result<bool, StoreError> {
-        self.bucket()?.exists(key).map_err(|error| fault(key, error))
+        self.bucket()?.exists(key).map_err(|error| store_error(key, error))
     }
 
     fn increment(&self, key: &str, delta: i64) -> Result<i64, StoreError> {
-        atomics::increment(self.bucket()?, key, delta).map_err(|error| fault(key, error))
+        atomics::increment(self.bucket()?, key, delta).map_err(|error| store_error(key, error))
     }
 
     fn compare(&self, key: &str) -> Result<Box<dyn CompareAndSwap>, StoreError> {
-        let cas = Cas::new(self.bucket()?, key).map_err(|error| fault(key, error))?;
-        Ok(Box::new(Opened { key: key.to_owned(), cas }))
+        let cas = Cas::new(self.bucket()?, key).map_err(|error| store_error(key, error))?;
+        Ok(Box::new(WasiCas { key: key.to_owned(), cas }))
     }
 
-    /// The interface has neither a prefix nor an order. A host that understands a key as a cursor
-    /// goes on after it, in order; one that knows no cursors gives every key at once.
+    /// The interface knows neither prefixes nor order. hexad takes a key as a cursor and lists the
+    /// keys after it in order; a host without cursors returns all keys at once.
     fn list(&self, prefix: &str, after: &str, limit: usize) -> Result<Vec<String>, StoreError> {
         let bucket = self.bucket()?;
-        // The keys below a prefix follow the prefix without its last character.
-        let start = prefix.get(..prefix.len().saturating_sub(1)).unwrap_or_default();
+        // All keys with a prefix sort after the prefix without its last character.
+        let start = prefix.get(..prefix.len().saturating_sub(1)).unwrap_or_destore_error();
         let page = match bucket.list_keys(Some(start.max(after))) {
             Err(Error::Other(_)) => bucket.list_keys(None),
             page => page,
         };
-        let mut page = page.map_err(|error| fault(prefix, error))?;
+        let mut page = page.map_err(|error| store_error(prefix, error))?;
         let mut keys = Vec::new();
         loop {
             let is_past = page.keys.last().is_some_and(|key| key.as_str() > prefix && !key.starts_with(prefix));
             keys.extend(page.keys.into_iter().filter(|key| key.starts_with(prefix) && key.as_str() > after));
             match page.cursor {
                 Some(cursor) if !is_past && keys.len() < limit => {
-                    page = bucket.list_keys(Some(&cursor)).map_err(|error| fault(prefix, error))?;
+                    page = bucket.list_keys(Some(&cursor)).map_err(|error| store_error(prefix, error))?;
                 }
                 _ => break,
             }
@@ -79,26 +78,26 @@ impl Store for KeyValue {
     }
 }
 
-struct Opened {
+struct WasiCas {
     key: String,
     cas: Cas,
 }
 
-impl CompareAndSwap for Opened {
+impl CompareAndSwap for WasiCas {
     fn current(&self) -> Result<Option<Vec<u8>>, StoreError> {
-        self.cas.current().map_err(|error| fault(&self.key, error))
+        self.cas.current().map_err(|error| store_error(&self.key, error))
     }
 
     fn swap(self: Box<Self>, value: &[u8]) -> Result<SwapOutcome, StoreError> {
         match atomics::swap(self.cas, value) {
             Ok(()) => Ok(SwapOutcome::Yes),
-            Err(CasError::CasFailed(cas)) => Ok(SwapOutcome::No(Box::new(Opened { key: self.key, cas }))),
-            Err(CasError::StoreError(error)) => Err(fault(&self.key, error)),
+            Err(CasError::CasFailed(cas)) => Ok(SwapOutcome::No(Box::new(WasiCas { key: self.key, cas }))),
+            Err(CasError::StoreError(error)) => Err(store_error(&self.key, error)),
         }
     }
 }
 
-fn fault(key: &str, error: Error) -> StoreError {
+fn store_error(key: &str, error: Error) -> StoreError {
     match error {
         Error::NoSuchStore => StoreError::NoSuchStore,
         Error::AccessDenied => StoreError::Denied(key.to_owned()),

@@ -14,18 +14,18 @@ use spin_sdk::wasip3::wit_bindgen::{FutureReader, FutureWriter, StreamReader, St
 use spin_sdk::wasip3::{spawn, wit_future, wit_stream};
 use std::time::Duration;
 
-/// How much of an answer's body is taken at a time, in bytes: at first, and once an answer has
-/// filled that. More at a time is fewer turns between host and guest; beyond this size what is
-/// copied does not stay in a processor's cache.
+/// The most bytes of a response body that one read takes: at first, and after a read was full. Larger
+/// reads need fewer calls between host and guest; a copy of more than this does not stay in the
+/// processor's cache.
 const READ: (usize, usize) = (16 << 10, 256 << 10);
 
-/// The network, as far as the manifest grants it.
+/// A client with the outbound access that the manifest grants.
 pub struct Network;
 
 impl Client for Network {
     fn send(&self, call: OutboundRequest) -> LocalBoxFuture<'static, Result<OutboundResponse, OutboundError>> {
         Box::pin(async move {
-            let mut budget = Budget::new(call.patience.total);
+            let mut budget = Budget::new(call.timeouts.total);
             let request = request(call).map_err(|why| OutboundError::Other(why.into()))?;
             let answered = budget.spend(client::send(request)).await.ok_or(OutboundError::Timeout)?;
             let response = answered.map_err(failure)?;
@@ -43,16 +43,16 @@ impl Client for Network {
     }
 }
 
-/// What is left of [`Timeouts::total`].
+/// The rest of [`Timeouts::total`].
 struct Budget {
     left: Duration,
-    /// One for many waits: to set an alarm is a call of the host.
-    alarm: LocalBoxFuture<'static, ()>,
+    /// One timer for many waits, because setting a timer is a call of the host.
+    timer: LocalBoxFuture<'static, ()>,
 }
 
 impl Budget {
     fn new(left: Duration) -> Self {
-        Budget { left, alarm: Box::pin(monotonic_clock::wait_for(nanoseconds(left))) }
+        Budget { left, timer: Box::pin(monotonic_clock::wait_for(nanoseconds(left))) }
     }
 
     /// Waits for `work`; `None` if the budget is used up first.
@@ -60,7 +60,7 @@ impl Budget {
         let start = monotonic_clock::now();
         let mut work = std::pin::pin!(work.into_future());
         loop {
-            let outcome = future::select(work.as_mut(), &mut self.alarm).await;
+            let outcome = future::select(work.as_mut(), &mut self.timer).await;
             let left = self.left.saturating_sub(Duration::from_nanos(monotonic_clock::now().saturating_sub(start)));
             match outcome {
                 Either::Left((outcome, _)) => {
@@ -68,8 +68,8 @@ impl Budget {
                     return Some(outcome);
                 }
                 Either::Right(_) if left.is_zero() => return None,
-                // Some of the time since the alarm was set was the reader's.
-                Either::Right(_) => self.alarm = Box::pin(monotonic_clock::wait_for(nanoseconds(left))),
+                // Part of the time since the timer was set was spent by the reader.
+                Either::Right(_) => self.timer = Box::pin(monotonic_clock::wait_for(nanoseconds(left))),
             }
         }
     }
@@ -80,7 +80,7 @@ fn nanoseconds(duration: Duration) -> u64 {
 }
 
 fn request(call: OutboundRequest) -> Result<Request, &'static str> {
-    let OutboundRequest { method, url, mut headers, body, patience } = call;
+    let OutboundRequest { method, url, mut headers, body, timeouts } = call;
     if !body.is_empty() {
         headers.insert(CONTENT_LENGTH, body.len().into());
     }
@@ -94,7 +94,7 @@ fn request(call: OutboundRequest) -> Result<Request, &'static str> {
         spawn(async move { drop(writer.write_all(body.into()).await) });
         reader
     });
-    let (request, _sent) = Request::new(fields, contents, trailers, Some(options(patience)));
+    let (request, _sent) = Request::new(fields, contents, trailers, Some(options(timeouts)));
     request.set_method(&Method::from(&method)).map_err(|()| "the host refused the method")?;
     let scheme = url.scheme().map(Scheme::from);
     request.set_scheme(scheme.as_ref()).map_err(|()| "the host refused the scheme")?;
@@ -106,11 +106,11 @@ fn request(call: OutboundRequest) -> Result<Request, &'static str> {
 }
 
 /// A host that knows no such time-out refuses the option; [`Timeouts::total`] holds all the same.
-fn options(patience: Timeouts) -> RequestOptions {
+fn options(timeouts: Timeouts) -> RequestOptions {
     let options = RequestOptions::new();
-    let _ = options.set_connect_timeout(Some(nanoseconds(patience.connect)));
-    let _ = options.set_first_byte_timeout(Some(nanoseconds(patience.silence)));
-    let _ = options.set_between_bytes_timeout(Some(nanoseconds(patience.silence)));
+    let _ = options.set_connect_timeout(Some(nanoseconds(timeouts.connect)));
+    let _ = options.set_first_byte_timeout(Some(nanoseconds(timeouts.idle)));
+    let _ = options.set_between_bytes_timeout(Some(nanoseconds(timeouts.idle)));
     options
 }
 

@@ -5,7 +5,7 @@ mod check;
 use crate::store;
 use directory::caller::{self, AcceptedTokens};
 use kit::fsck::CheckReport;
-use kit::maintenance::{self, Task};
+use kit::maintenance::{self, Maintain, Task};
 use kit::reachability::{KeyLayout, Node, Roots, StepError, Tracer};
 use kit::store::StoreError;
 use kit::{Env, Error, Request, Response};
@@ -31,7 +31,9 @@ impl Roots for Registry<'_> {
             Node::Blob(_) => Ok(true),
         }
     }
+}
 
+impl Maintain for Registry<'_> {
     /// Files are checked one by one, because a package can have more than a step may read.
     fn check(&self, env: &Env, cursor: Option<&str>) -> Result<CheckReport, StepError> {
         check::step(env, cursor)

@@ -6,6 +6,7 @@ use super::space::{self, Space, Turn};
 use super::{Key, PREFIX, object};
 use crate::git::{self, Id, Link};
 use kit::gc::{self, GRACE, GcReport, GcRequest};
+use kit::maintenance::Maintain;
 use kit::reachability::{BlobId, KeyLayout, LONGEST_RUN, Node, Roots, StepError, Tracer};
 use kit::root;
 use kit::store::StoreError;
@@ -144,7 +145,9 @@ impl Roots for Repositories<'_> {
             _ => mark.is_older(began, GRACE),
         }
     }
+}
 
+impl Maintain for Repositories<'_> {
     fn collect(&self, env: &Env, wanted: &GcRequest) -> Result<GcReport, StepError> {
         if wanted.cursor.is_none() && !wanted.dry_run {
             space::change_roles(env)?;

@@ -8,10 +8,9 @@
 //! cached, and a hop to another thread would cost more than it hides.
 
 mod backup;
-mod checkup;
+mod integrity_check;
 mod open;
 mod reader;
-mod recent;
 mod writer;
 
 use std::path::Path;
@@ -23,13 +22,13 @@ use async_trait::async_trait;
 use tokio::sync::OwnedSemaphorePermit;
 
 pub use backup::{BackupError, backup, check};
-use checkup::{Checkup, Damage};
+use integrity_check::{Damage, IntegrityCheck};
 pub use open::OpenError;
 use reader::Reader;
-use recent::Recent;
 use writer::{Operation, Writer};
 
-use super::{Backend, Changes, Error, Key, Ledger, Swap};
+use super::near_cache::NearCache;
+use super::{Backend, ChangeClock, Error, Key, Ledger, Swap};
 
 /// The file's name in the data directory, the one that Spin uses.
 pub const FILE_NAME: &str = "sqlite_key_value.db";
@@ -60,7 +59,7 @@ impl Default for Options {
 /// An open database. It holds the data directory's lock until the last backend is dropped.
 pub struct Sqlite {
     // Before the writer, whose connection is to be the last.
-    _checkup: Option<Checkup>,
+    _integrity_check: Option<IntegrityCheck>,
     writer: Arc<Writer>,
     database: open::Database,
 }
@@ -75,22 +74,22 @@ impl Sqlite {
         let connection = database.connect_writer(options.max_bytes)?;
         let thread = |source| OpenError::Thread { path: database.path().to_owned(), source };
         let damage = Damage::default();
-        let checkup = match database.is_checked() {
+        let integrity_check = match database.is_checked() {
             true => None,
             false => {
                 let connection = database.connect_reader()?;
                 let path = database.path().to_owned();
-                Some(Checkup::start(connection, path, damage.clone()).map_err(thread)?)
+                Some(IntegrityCheck::start(connection, path, damage.clone()).map_err(thread)?)
             }
         };
         let writer = Writer::start(connection, options.batch_age, database.lock(), damage).map_err(thread)?;
-        Ok(Self { _checkup: checkup, writer: Arc::new(writer), database })
+        Ok(Self { _integrity_check: integrity_check, writer: Arc::new(writer), database })
     }
 
     /// A view of the database for one thread.
     pub fn backend(&self) -> Result<Arc<dyn Backend>, OpenError> {
         let reader = Reader::new(self.database.connect_reader()?);
-        Ok(Arc::new(Shard { reader, recent: Recent::default(), writer: self.writer.clone() }))
+        Ok(Arc::new(Shard { reader, near_cache: NearCache::default(), writer: self.writer.clone() }))
     }
 
     /// How many transactions were committed (that is, flushed) since the database was opened.
@@ -108,20 +107,20 @@ struct Shard {
     // Before the writer, so that the last connection to close is the writer's, which then folds
     // the log back into the database.
     reader: Reader,
-    recent: Recent,
+    near_cache: NearCache,
     writer: Arc<Writer>,
 }
 
 #[async_trait]
 impl Backend for Shard {
     async fn get(&self, key: &Key) -> Result<Option<Vec<u8>>, Error> {
-        let (changes, now) = (self.writer.changes(), Instant::now());
-        if let Some(value) = self.recent.get(key, changes, now) {
+        let (clock, now) = (self.writer.change_clock(), Instant::now());
+        if let Some(value) = self.near_cache.get(key, clock, now) {
             return Ok(value);
         }
-        let commit = changes.now();
+        let commit = clock.now();
         let value = self.reader.get(key)?;
-        self.recent.put(key, value.as_deref(), changes, commit, now);
+        self.near_cache.insert(key, value.as_deref(), clock, commit, now);
         Ok(value)
     }
 
@@ -167,8 +166,8 @@ impl Backend for Shard {
         self.writer.ask(ledger, |reply| Operation::Cas { key, expected, value, reply }).await
     }
 
-    fn changes(&self) -> Option<&Changes> {
-        Some(self.writer.changes())
+    fn change_clock(&self) -> Option<&ChangeClock> {
+        Some(self.writer.change_clock())
     }
 
     async fn durable(&self, ledger: &Ledger) -> Result<(), Error> {

@@ -1,17 +1,14 @@
-//! Opening the database: lock, first creation, checks, connections.
+//! Opening the database: first creation, checks, connections.
 
-use std::fs::{self, File, TryLockError};
+use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags, OptionalExtension};
 
 use super::FILE_NAME;
-
-/// Held open and locked by the one host that uses the directory.
-const LOCK_NAME: &str = "hexad.lock";
+use crate::store::lock::{DataLock, LockError};
 
 /// Spin's table, exactly as Spin creates it (its crate `key-value-spin`).
 const CREATE_TABLE: &str = "CREATE TABLE IF NOT EXISTS spin_key_value (
@@ -23,7 +20,7 @@ const CREATE_TABLE: &str = "CREATE TABLE IF NOT EXISTS spin_key_value (
 )";
 
 /// A database up to this size, in bytes, is read as a whole before it is served: a fraction of a
-/// second. A larger one is read while it is served (see [`super::checkup`]).
+/// second. A larger one is read while it is served (see [`super::integrity_check`]).
 const CHECKED_AT_ONCE: u64 = 256 << 20;
 
 /// A Spin that has the same file open may hold the lock for the time of one transaction.
@@ -34,11 +31,8 @@ pub const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 pub enum OpenError {
     #[error("cannot use the data directory {path}: {source}; choose another one with --data")]
     Directory { path: PathBuf, source: io::Error },
-    #[error(
-        "the data directory {path} is in use by another hexad; stop that one, or choose another \
-         directory with --data"
-    )]
-    Locked { path: PathBuf },
+    #[error(transparent)]
+    Lock(#[from] LockError),
     #[error(
         "the store {path} is damaged ({finding}); restore it from a backup, or move it away to \
          start with an empty store"
@@ -55,18 +49,18 @@ pub enum OpenError {
 /// A locked data directory with a checked database in it.
 pub struct Database {
     path: PathBuf,
-    lock: Arc<File>,
+    lock: DataLock,
     is_checked: bool,
 }
 
 impl Database {
     pub fn open(directory: &Path) -> Result<Self, OpenError> {
-        let lock = lock(directory)?;
+        let lock = DataLock::acquire(directory)?;
         let path = directory.join(FILE_NAME);
         if !path.exists() {
             create(directory, &path)?;
         }
-        let mut database = Self { path, lock: Arc::new(lock), is_checked: false };
+        let mut database = Self { path, lock, is_checked: false };
         database.check()?;
         Ok(database)
     }
@@ -75,7 +69,7 @@ impl Database {
         &self.path
     }
 
-    pub fn lock(&self) -> Arc<File> {
+    pub fn lock(&self) -> DataLock {
         self.lock.clone()
     }
 
@@ -155,18 +149,6 @@ pub fn findings(connection: &Connection, check: &str, limit: usize) -> rusqlite:
     // A row may have a heading and many lines.
     let lines = rows.iter().flat_map(|row| row.lines()).filter(|line| *line != "ok" && !line.starts_with("***"));
     Ok(lines.take(limit).map(str::to_owned).collect())
-}
-
-fn lock(directory: &Path) -> Result<File, OpenError> {
-    let refuse = |source| OpenError::Directory { path: directory.to_owned(), source };
-    fs::create_dir_all(directory).map_err(refuse)?;
-    let file =
-        File::options().create(true).truncate(false).write(true).open(directory.join(LOCK_NAME)).map_err(refuse)?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => Err(OpenError::Locked { path: directory.to_owned() }),
-        Err(TryLockError::Error(source)) => Err(refuse(source)),
-    }
 }
 
 /// Makes the database under another name and renames it when it is whole, so that a file of the

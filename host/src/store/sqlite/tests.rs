@@ -1,6 +1,7 @@
 use std::sync::atomic::Ordering;
 
 use super::*;
+use crate::store::lock::LockError;
 
 fn key(name: &str) -> Key {
     Key { store: Arc::from("default"), key: Arc::from(name) }
@@ -221,7 +222,7 @@ fn refusal(directory: &Path) -> OpenError {
 fn a_second_host_on_one_directory_is_refused() {
     let f = Fixture::new();
     let error = refusal(f.directory.path());
-    assert!(matches!(error, OpenError::Locked { .. }), "{error}");
+    assert!(matches!(error, OpenError::Lock(LockError::InUse { .. })), "{error}");
 }
 
 #[test]
@@ -273,10 +274,11 @@ async fn a_large_store_is_checked_while_it_is_served_and_takes_no_writes_once_da
         f.one.set(&ledger, key(&format!("k/{n:03}")), vec![1; 4000], room()).await.unwrap();
     }
     f.one.durable(&ledger).await.unwrap();
-    let damage = checkup::Damage::default();
+    let damage = integrity_check::Damage::default();
     let run = |connection| {
-        let checkup = checkup::Checkup::start(connection, f.directory.path().join(FILE_NAME), damage.clone());
-        checkup.unwrap().finish();
+        let check =
+            integrity_check::IntegrityCheck::start(connection, f.directory.path().join(FILE_NAME), damage.clone());
+        check.unwrap().finish();
     };
     run(f.engine.database.connect_reader().unwrap());
     assert_eq!(damage.get(), None, "the store is sound");

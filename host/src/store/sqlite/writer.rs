@@ -4,7 +4,6 @@
 //! somebody waits for durability, it is large, or it is some milliseconds old. What arrives
 //! during a flush goes into the next transaction together.
 
-use std::fs::File;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
@@ -15,9 +14,10 @@ use std::time::{Duration, Instant};
 use rusqlite::Connection;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
-use super::super::{Changes, Entry, Error, Key, Ledger, Place, Swap};
-use super::checkup::Damage;
+use super::super::{ChangeClock, Entry, Error, Key, Ledger, Slot, Swap};
+use super::integrity_check::Damage;
 use super::reader;
+use crate::store::lock::DataLock;
 use crate::throttle::Throttle;
 
 /// Bytes that may wait in the queue, for all instances together. Whoever comes then, waits.
@@ -97,7 +97,7 @@ pub struct Writer {
     room: Arc<Semaphore>,
     commits: Arc<AtomicU64>,
     damage: Damage,
-    changes: Arc<Changes>,
+    clock: Arc<ChangeClock>,
     thread: Mutex<Option<JoinHandle<()>>>,
     #[cfg(test)]
     pub fail_next_commit: Arc<std::sync::atomic::AtomicBool>,
@@ -106,10 +106,10 @@ pub struct Writer {
 impl Writer {
     /// Starts the thread. It keeps `lock` until its connection is closed.
     /// Once `damage` is found it refuses every operation.
-    pub fn start(connection: Connection, batch_age: Duration, lock: Arc<File>, damage: Damage) -> io::Result<Self> {
+    pub fn start(connection: Connection, batch_age: Duration, lock: DataLock, damage: Damage) -> io::Result<Self> {
         let (queue, messages) = mpsc::channel();
         let commits = Arc::new(AtomicU64::new(0));
-        let changes = Arc::new(Changes::default());
+        let clock = Arc::new(ChangeClock::default());
         #[cfg(test)]
         let fail_next_commit = Arc::new(std::sync::atomic::AtomicBool::new(false));
         let worker = Worker {
@@ -117,7 +117,7 @@ impl Writer {
             batch_age,
             messages,
             commits: commits.clone(),
-            changes: changes.clone(),
+            clock: clock.clone(),
             failures: Throttle::new(1, 5),
             #[cfg(test)]
             fail_next_commit: fail_next_commit.clone(),
@@ -131,7 +131,7 @@ impl Writer {
             room: Arc::new(Semaphore::new(QUEUE_BYTES as usize)),
             commits,
             damage,
-            changes,
+            clock,
             thread: Mutex::new(Some(thread)),
             #[cfg(test)]
             fail_next_commit,
@@ -147,8 +147,8 @@ impl Writer {
         self.commits.clone()
     }
 
-    pub fn changes(&self) -> &Changes {
-        &self.changes
+    pub fn change_clock(&self) -> &ChangeClock {
+        &self.clock
     }
 
     /// Queues an operation behind those that were queued before, waiting only for room.
@@ -199,7 +199,7 @@ struct Worker {
     batch_age: Duration,
     messages: Receiver<Message>,
     commits: Arc<AtomicU64>,
-    changes: Arc<Changes>,
+    clock: Arc<ChangeClock>,
     /// A full disk fails every transaction.
     failures: Throttle,
     #[cfg(test)]
@@ -211,7 +211,7 @@ struct Worker {
 struct Batch {
     entries: Vec<Entry>,
     bytes: usize,
-    changed: Vec<Place>,
+    changed: Vec<Slot>,
     /// The writer is to stop once this is committed.
     stop: bool,
 }
@@ -303,11 +303,11 @@ impl Worker {
                 None,
             ));
         }
-        self.changes.committing(&batch.changed);
+        self.clock.begin_commit(&batch.changed);
         self.execute("COMMIT")?;
         self.commits.fetch_add(1, Ordering::Relaxed);
-        // Before anybody hears that it is committed.
-        self.changes.committed(&batch.changed);
+        // Before a writer is told that it is committed.
+        self.clock.end_commit(&batch.changed);
         Ok(())
     }
 
@@ -327,7 +327,7 @@ impl Worker {
             Operation::Set { pairs, room } => {
                 for (key, value) in &pairs {
                     self.set(key, value)?;
-                    batch.changed.push(self.changes.place(key));
+                    batch.changed.push(self.clock.slot(key));
                 }
                 drop(room);
             }
@@ -335,20 +335,20 @@ impl Worker {
                 let mut statement = self.connection.prepare_cached(DELETE)?;
                 for key in &keys {
                     if statement.execute((&*key.store, &*key.key))? > 0 {
-                        batch.changed.push(self.changes.place(key));
+                        batch.changed.push(self.clock.slot(key));
                     }
                 }
             }
             Operation::Increment { key, delta, reply } => {
                 let answer = self.increment(&key, delta)?;
-                batch.changed.extend(answer.is_ok().then(|| self.changes.place(&key)));
+                batch.changed.extend(answer.is_ok().then(|| self.clock.slot(&key)));
                 drop(reply.send(answer));
             }
             Operation::Cas { key, expected, value, reply } => {
                 let current = reader::get(&self.connection, &key)?;
                 let outcome = if current == expected {
                     self.set(&key, &value)?;
-                    batch.changed.push(self.changes.place(&key));
+                    batch.changed.push(self.clock.slot(&key));
                     Swap::Swapped
                 } else {
                     Swap::Lost(current)

@@ -45,8 +45,8 @@ fn the_engine_is_asked_for_this_and_nothing_else() {
             claims(call),
             json!({"iat": 1_790_000_000, "exp": 1_790_000_180, "appId": project, "gitlabToken": null, "iss": "forge.test"})
         );
-        let patience = [call.patience.connect, call.patience.silence, call.patience.total];
-        assert_eq!(patience.map(|time| time.as_secs()), [10, 20, 30]);
+        let timeouts = [call.timeouts.connect, call.timeouts.idle, call.timeouts.total];
+        assert_eq!(timeouts.map(|time| time.as_secs()), [10, 20, 30]);
     }
 }
 
@@ -56,7 +56,7 @@ fn the_issuer_is_the_public_host_and_times_are_variables() {
     forge.variables = vec![("external_url", "https://code.example/forge/"), ("analytics_read_seconds", "7")];
     forge.load(QUERY);
     let calls = forge.engine.take_calls();
-    assert_eq!((claims(&calls[0])["iss"].as_str(), calls[0].patience.silence.as_secs()), (Some("code.example"), 7));
+    assert_eq!((claims(&calls[0])["iss"].as_str(), calls[0].timeouts.idle.as_secs()), (Some("code.example"), 7));
 }
 
 #[test]

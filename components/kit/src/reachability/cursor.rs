@@ -1,0 +1,78 @@
+//! How far a run has come: what an answer tells the client, and what the client sends for the next
+//! step.
+
+use super::StepError;
+use crate::clock::Timestamp;
+use crate::env::Env;
+use crate::id;
+use std::fmt;
+
+/// How long a run may take, in milliseconds. Its mark log is garbage some time after that.
+pub const LONGEST_RUN: i64 = 24 * 60 * 60 * 1000;
+
+/// The position of a run between two steps.
+pub struct Cursor {
+    /// The run's id, which tells when it began.
+    pub run: String,
+    pub phase: Phase,
+    /// The last key that a step has handled.
+    pub after: String,
+}
+
+/// The phases of a run, in order. `written` counts the blobs of the mark log.
+pub enum Phase {
+    Roots {
+        written: u64,
+    },
+    /// `visited` counts the marks that are done in the log's blob after `after`.
+    Blobs {
+        written: u64,
+        visited: usize,
+    },
+    /// Only of garbage collection, after everything is marked.
+    Sweep,
+}
+
+impl Cursor {
+    /// Parses a cursor; without text, begins a new run. Refused if the run is older than
+    /// [`LONGEST_RUN`].
+    pub fn resume(env: &Env, text: Option<&str>) -> Result<Self, StepError> {
+        let cursor = match text {
+            None => Cursor { run: env.id(), phase: Phase::Roots { written: 0 }, after: String::new() },
+            Some(text) => Cursor::parse(text).ok_or(StepError::Cursor)?,
+        };
+        let age = env.now.millis() - cursor.began()?.millis();
+        if age.abs() > LONGEST_RUN { Err(StepError::Cursor) } else { Ok(cursor) }
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let mut fields = text.splitn(3, ':');
+        let (run, phase, after) = (fields.next()?, fields.next()?, fields.next()?);
+        let phase = match phase.split_at_checked(1)? {
+            ("r", written) => Phase::Roots { written: written.parse().ok()? },
+            ("b", places) => {
+                let (written, visited) = places.split_once('.')?;
+                Phase::Blobs { written: written.parse().ok()?, visited: visited.parse().ok()? }
+            }
+            _ if phase == "sweep" => Phase::Sweep,
+            _ => return None,
+        };
+        Some(Cursor { run: run.to_owned(), phase, after: after.to_owned() })
+    }
+
+    /// When the run began.
+    pub fn began(&self) -> Result<Timestamp, StepError> {
+        id::number(&self.run).map(id::made_at).ok_or(StepError::Cursor)
+    }
+}
+
+impl fmt::Display for Cursor {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        let Cursor { run, phase, after } = self;
+        match phase {
+            Phase::Roots { written } => write!(f, "{run}:r{written}:{after}"),
+            Phase::Blobs { written, visited } => write!(f, "{run}:b{written}.{visited}:{after}"),
+            Phase::Sweep => write!(f, "{run}:sweep:{after}"),
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! Requests and responses between WASI HTTP 0.3 and plain values.
+
+use super::{HandlerResult, Incoming};
+use crate::body::{Body, BodyError, Chunk};
+use crate::request::Request;
+use crate::response::Response;
+use bytes::Bytes;
+use futures::stream::{self, StreamExt};
+use http::header::{CONTENT_LENGTH, HeaderName, HeaderValue, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS};
+use http::{HeaderMap, Method, StatusCode};
+use spin_sdk::wasip3::http::types::{self, ErrorCode, Fields, Scheme};
+use spin_sdk::wasip3::http_compat::BodyWriter;
+use spin_sdk::wasip3::wit_bindgen::{FutureReader, FutureWriter, StreamReader, StreamResult};
+use spin_sdk::wasip3::{spawn, wit_future};
+
+/// The most bytes of a request body that one read takes.
+const READ: usize = 64 << 10;
+
+/// Converts a request. Its body is consumed lazily.
+pub fn incoming(request: Incoming) -> Result<Request, ErrorCode> {
+    let target = request.get_path_with_query().unwrap_or_else(|| "/".into());
+    let (path, query) = target.split_once('?').unwrap_or((&target, ""));
+    let mut headers = HeaderMap::new();
+    for (name, value) in request.get_headers().copy_all() {
+        // The host has validated headers; one that `http` rejects all the same is left out.
+        if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::try_from(value)) {
+            headers.append(name, value);
+        }
+    }
+    let scheme = match request.get_scheme() {
+        Some(Scheme::Https) => "https",
+        _ => "http",
+    };
+    let method: Method = request.get_method().try_into().map_err(|_| ErrorCode::HttpRequestMethodInvalid)?;
+    let authority = request.get_authority().or_else(|| {
+        // Some hosts leave the authority out and pass the `Host` header on.
+        Some(headers.get("host")?.to_str().ok()?.to_owned())
+    });
+    let length = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
+    Ok(Request {
+        method,
+        scheme: scheme.to_owned(),
+        authority: authority.unwrap_or_else(|| "localhost".into()),
+        path: path.to_owned(),
+        query: query.to_owned(),
+        headers,
+        body: Body::Stream(chunks(RequestBody::Unstarted(request), length).boxed_local()),
+    })
+}
+
+enum RequestBody {
+    Unstarted(Incoming),
+    Started {
+        body: StreamReader<u8>,
+        trailers: FutureReader<Result<Option<types::Trailers>, ErrorCode>>,
+        /// Dropping this tells the host that the component has stopped reading.
+        _taken: FutureWriter<Result<(), ErrorCode>>,
+    },
+    Ended,
+}
+
+/// The chunks of a request body. `length` is the declared length, which the host enforces.
+fn chunks(reading: RequestBody, length: Option<u64>) -> impl stream::Stream<Item = Chunk> {
+    stream::unfold((reading, length), async |(reading, left)| {
+        let (mut body, trailers, taken) = match reading {
+            RequestBody::Unstarted(request) => {
+                let (taken, reader) = wit_future::new(|| Ok(()));
+                let (body, trailers) = Incoming::consume_body(request, reader);
+                (body, trailers, taken)
+            }
+            RequestBody::Started { body, trailers, _taken } => (body, trailers, _taken),
+            RequestBody::Ended => return None,
+        };
+        let room = left.and_then(|left| usize::try_from(left).ok()).map_or(READ, |left| left.clamp(1, READ));
+        match body.read(Vec::with_capacity(room)).await {
+            (StreamResult::Complete(_), chunk) => {
+                let left = left.map(|left| left.saturating_sub(chunk.len() as u64));
+                // Waiting for the end of the stream would cost two more calls of the host.
+                let reading = match left {
+                    Some(0) => RequestBody::Ended,
+                    _ => RequestBody::Started { body, trailers, _taken: taken },
+                };
+                Some((Ok(Bytes::from(chunk)), (reading, left)))
+            }
+            (StreamResult::Dropped | StreamResult::Cancelled, _) => match trailers.await {
+                Ok(_) => None,
+                // The stream also ends when the client disconnects; the trailers tell the difference.
+                Err(code) => Some((Err(BodyError::Peer(code.to_string())), (RequestBody::Ended, None))),
+            },
+        }
+    })
+}
+
+/// Converts a response. A task of its own writes the body.
+pub fn outgoing(mut response: Response, head_only: bool) -> HandlerResult {
+    response.headers.insert(X_FRAME_OPTIONS, HeaderValue::from_static("SAMEORIGIN"));
+    response.headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    let length = match &response.body {
+        Body::Full(bytes) => Some(bytes.len()),
+        Body::Empty if may_have_body(response.status) && !head_only => Some(0),
+        _ => None,
+    };
+    if let Some(length) = length {
+        response.headers.insert(CONTENT_LENGTH, length.into());
+    }
+    let entries: Vec<(String, Vec<u8>)> =
+        response.headers.iter().map(|(name, value)| (name.as_str().to_owned(), value.as_bytes().to_vec())).collect();
+    let headers = Fields::from_list(&entries).map_err(|why| ErrorCode::InternalError(Some(why.to_string())))?;
+
+    let body = if head_only { Body::Empty } else { response.body };
+    let (answer, _sent) = if let Body::Empty = body {
+        let (_, trailers) = wit_future::new(|| Ok(None));
+        types::Response::new(headers, None, trailers)
+    } else {
+        let (writer, contents, trailers) = BodyWriter::new();
+        spawn(send(body, writer));
+        types::Response::new(headers, Some(contents), trailers)
+    };
+    answer
+        .set_status_code(response.status.as_u16())
+        .map_err(|()| ErrorCode::InternalError(Some("status code refused".into())))?;
+    Ok(answer)
+}
+
+fn may_have_body(status: StatusCode) -> bool {
+    !status.is_informational() && status != StatusCode::NO_CONTENT && status != StatusCode::NOT_MODIFIED
+}
+
+/// Writes the body until it ends or the client disconnects. If producing the body fails, the host is
+/// told so and cuts the connection, so that the client does not take the body for complete.
+async fn send(mut body: Body, mut writer: BodyWriter) {
+    let mut end = Ok(None);
+    while let Some(chunk) = body.next().await {
+        match chunk {
+            Ok(bytes) => {
+                if !writer.stream_writer.write_all(bytes.into()).await.is_empty() {
+                    return;
+                }
+            }
+            Err(error) => {
+                eprintln!("{error}");
+                end = Err(ErrorCode::InternalError(Some("the body broke off".into())));
+                break;
+            }
+        }
+    }
+    drop(writer.stream_writer);
+    let _ = writer.result_writer.write(end).await;
+}

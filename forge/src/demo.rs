@@ -1,0 +1,127 @@
+//! The demo of `hexad up --demo`: a few people with tokens, a group, and a project to publish to.
+//!
+//! It is loaded once for a data folder. Its tokens are random and are shown once, so that a demo on a
+//! network has no token that is known elsewhere.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+use serde::Deserialize;
+use serde_json::json;
+use ureq::SendBody;
+
+use crate::server::Server;
+use crate::token;
+
+/// The file in the data folder that marks a loaded demo.
+const MARK: &str = "demo";
+
+/// The project that packages are published to.
+const PROJECT: u64 = 1;
+
+/// A person of the demo.
+struct Person {
+    id: u64,
+    username: &'static str,
+    name: &'static str,
+    role: &'static str,
+    /// In the demo's group; `None` for the administrator.
+    access_level: Option<u64>,
+}
+
+const PEOPLE: [Person; 3] = [
+    Person { id: 1, username: "root", name: "Administrator", role: "administrator", access_level: None },
+    Person { id: 2, username: "mia", name: "Mia", role: "maintainer", access_level: Some(40) },
+    Person { id: 3, username: "dev", name: "Dev", role: "developer", access_level: Some(30) },
+];
+
+#[derive(Deserialize)]
+struct ImportReport {
+    failed: u64,
+}
+
+/// Loads the demo into the server at `url`, unless the store in `data` has it. Returns the text for the
+/// person at the terminal.
+pub fn load(url: &str, bootstrap_token: &str, data: &Path) -> Result<String> {
+    let mark = data.join(MARK);
+    if mark.exists() {
+        return Ok(format!(
+            "The demo is loaded and its tokens were shown when that happened; remove {} to start anew.\n",
+            data.display()
+        ));
+    }
+    let tokens = PEOPLE.iter().map(|_| token::random()).collect::<Result<Vec<_>>>()?;
+    let records = records(&tokens);
+    let mut body = records.as_bytes();
+    let server = Server::new(url, bootstrap_token);
+    let report: ImportReport =
+        server.post("import/directory", "application/x-ndjson", SendBody::from_reader(&mut body))?;
+    if report.failed > 0 {
+        bail!("{} records of the demo were refused", report.failed);
+    }
+    fs::write(&mark, "The demo is in the store of this folder.\n")
+        .with_context(|| format!("cannot write {}", mark.display()))?;
+    Ok(greeting(url, &tokens))
+}
+
+fn records(tokens: &[String]) -> String {
+    let mut records = vec![
+        json!({"kind": "group", "id": 1000, "name": "Demo", "path": "demo", "visibility": "private"}),
+        json!({"kind": "project", "id": PROJECT, "name": "Packages", "path": "packages", "namespace_id": 1000, "visibility": "private"}),
+    ];
+    for (person, token) in PEOPLE.iter().zip(tokens) {
+        let is_admin = person.access_level.is_none();
+        records.push(json!({"kind": "user", "id": person.id, "username": person.username, "name": person.name, "is_admin": is_admin}));
+        records.push(json!({"kind": "token", "user_id": person.id, "token": token, "scopes": ["api"]}));
+        if let Some(level) = person.access_level {
+            records.push(json!({"kind": "member", "source_type": "group", "source_id": 1000, "user_id": person.id, "access_level": level}));
+        }
+    }
+    records.iter().map(|record| format!("{record}\n")).collect()
+}
+
+fn greeting(url: &str, tokens: &[String]) -> String {
+    let people: String = PEOPLE
+        .iter()
+        .zip(tokens)
+        .map(|(person, token)| format!("  {:<14} {:<5} {token}\n", person.role, person.username))
+        .collect();
+    let registry = format!("{url}/api/v4/projects/{PROJECT}/packages/npm/");
+    let host = registry.split_once(':').map_or(registry.as_str(), |(_, host)| host);
+    let developer = tokens.last().map(String::as_str).unwrap_or_default();
+    format!(
+        "\nA demo was loaded. Its tokens are shown this once:\n\n{people}\n\
+         Publish a package to it, and look at it (in an empty folder):\n\n  \
+         npm init -y --scope @demo\n  \
+         npm config set --location project @demo:registry={registry}\n  \
+         npm config set --location project {host}:_authToken={developer}\n  \
+         npm publish\n  \
+         npm view @demo/${{PWD##*/}}\n\n"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_greeting_has_lines_to_paste() {
+        let tokens = ["a", "b", "c"].map(str::to_owned);
+        let text = greeting("http://127.0.0.1:8080", &tokens);
+        assert!(
+            text.contains("@demo:registry=http://127.0.0.1:8080/api/v4/projects/1/packages/npm/\n")
+                && text.contains("//127.0.0.1:8080/api/v4/projects/1/packages/npm/:_authToken=c\n"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn every_record_is_a_line_of_json() {
+        let tokens = ["a", "b", "c"].map(str::to_owned);
+        for line in records(&tokens).lines() {
+            let record: serde_json::Value = serde_json::from_str(line).unwrap();
+            assert!(record["kind"].is_string());
+        }
+    }
+}

@@ -1,0 +1,29 @@
+//! The commands of a code forge that runs on [`hexad`]: its areas' data, tokens and demo.
+//!
+//! | module | command |
+//! |---|---|
+//! | `up`, `demo` | `hexad up`, with `--demo` |
+//! | `import`, `import_git` | `hexad import`, `hexad import-git` |
+//! | `token` | `hexad token create` |
+//! | `gc`, `fsck`, `maintenance` | `hexad gc`, `hexad fsck`, and the steps that both take |
+//! | `server` | the HTTP client of these commands |
+//! | `progress`, `text` | progress bars and counts on the terminal |
+
+mod demo;
+mod fsck;
+mod gc;
+mod import;
+mod import_git;
+mod maintenance;
+mod progress;
+mod server;
+mod text;
+mod token;
+mod up;
+
+pub use fsck::Fsck;
+pub use gc::Gc;
+pub use import::Import;
+pub use import_git::ImportGit;
+pub use token::Token;
+pub use up::UpWithDemo;

@@ -1,0 +1,65 @@
+//! The `hexad` program.
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use forge::{Fsck, Gc, Import, ImportGit, Token, UpWithDemo};
+use hexad::cli::{Backup, Promote, Rollback, Status, Swap, one_line};
+
+/// Runs a code forge's API areas as WebAssembly components.
+#[derive(Parser)]
+#[command(name = "hexad", version)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Up(UpWithDemo),
+    Import(Import),
+    Gc(Gc),
+    Fsck(Fsck),
+    Backup(Backup),
+    ImportGit(ImportGit),
+    Token(Token),
+    Status(Status),
+    Swap(Swap),
+    Promote(Promote),
+    Rollback(Rollback),
+}
+
+fn main() -> ExitCode {
+    let result = match Cli::parse().command {
+        Command::Up(up) => up.run(),
+        Command::Import(import) => import.run(),
+        Command::Gc(gc) => gc.run(),
+        Command::Fsck(fsck) => fsck.run(),
+        Command::Backup(backup) => backup.run(),
+        Command::ImportGit(import) => import.run(),
+        Command::Token(token) => token.run(),
+        Command::Status(status) => status.run(),
+        Command::Swap(swap) => swap.run(),
+        Command::Promote(promote) => promote.run(),
+        Command::Rollback(rollback) => rollback.run(),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("hexad: {}", one_line(&error));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::Cli;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+}

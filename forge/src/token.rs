@@ -1,0 +1,102 @@
+//! `hexad token`, and the tokens that this program makes itself.
+
+use std::io::Write;
+
+use anyhow::{Context, Result};
+use clap::{Args, Subcommand};
+use hexad::random;
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::server::Server;
+
+/// The environment variable with a token that is accepted before any record exists.
+const BOOTSTRAP_TOKEN: &str = "SPIN_VARIABLE_BOOTSTRAP_ADMIN_TOKEN";
+
+/// Random bytes of a token.
+const TOKEN_BYTES: usize = 16;
+
+/// A random token in the form of a personal access token.
+pub fn random() -> Result<String> {
+    let token = random::token(TOKEN_BYTES).context("the system has no randomness")?;
+    Ok(format!("glpat-{token}"))
+}
+
+/// The bootstrap token of the environment, or a random one that only this process knows.
+pub fn bootstrap() -> Result<String> {
+    match std::env::var(BOOTSTRAP_TOKEN) {
+        Ok(token) if !token.is_empty() => Ok(token),
+        _ => random(),
+    }
+}
+
+/// The environment, with `bootstrap_token` as the bootstrap token.
+pub fn environment_with(bootstrap_token: &str) -> impl Fn(&str) -> Option<String> {
+    move |name| if name == BOOTSTRAP_TOKEN { Some(bootstrap_token.to_owned()) } else { std::env::var(name).ok() }
+}
+
+/// Make tokens.
+#[derive(Args)]
+pub struct Token {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Create(Create),
+}
+
+/// Make a token for a user and print it; it is not shown again.
+#[derive(Args)]
+struct Create {
+    /// The user, by name or id.
+    #[arg(long, value_name = "NAME")]
+    user: String,
+
+    /// A scope of the token, for example `api` or `read_api`; can be repeated.
+    #[arg(long = "scope", value_name = "SCOPE", required = true)]
+    scopes: Vec<String>,
+
+    /// The name of the token.
+    #[arg(long, value_name = "TEXT", default_value = "hexad")]
+    name: String,
+
+    /// The day on which it stops working, as YYYY-MM-DD; never, if it is not given.
+    #[arg(long, value_name = "DATE")]
+    expires: Option<String>,
+
+    #[command(flatten)]
+    server: Server,
+}
+
+#[derive(Deserialize)]
+struct Created {
+    token: String,
+}
+
+impl Token {
+    pub fn run(self) -> Result<()> {
+        let Command::Create(create) = self.command;
+        let new_token = json!({
+            "username": create.user,
+            "scopes": create.scopes,
+            "name": create.name,
+            "expires_at": create.expires,
+        });
+        let created: Created = create.server.post_json("personal_access_tokens", &new_token)?;
+        writeln!(std::io::stdout(), "{}", created.token)?;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn random_tokens_look_like_personal_access_tokens() {
+        let token = random().unwrap();
+        assert!(token.starts_with("glpat-") && token.len() == 38, "{token}");
+    }
+}

@@ -1,0 +1,330 @@
+//! The counts as Prometheus and OpenMetrics read them. The names are an interface: what is
+//! charted must not be renamed.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use http::HeaderMap;
+use http::header::ACCEPT;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, MetricEncoder, NoLabelSet, text};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::registry::Registry;
+
+use super::prometheus_text;
+use crate::application::Application;
+use crate::component::{Health, Slot};
+use crate::host::Figures;
+use crate::imports::outbound::Outbound;
+use crate::metrics::{Histogram, Summary};
+
+/// What the text is, in the form of OpenMetrics.
+const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// Everything that the host counts, as text.
+pub fn exposition(application: Arc<Application>, figures: Figures) -> Result<String, fmt::Error> {
+    let mut registry = Registry::with_prefix("hexad");
+    registry.register_collector(Box::new(Scrape { application, figures }));
+    let mut text = String::new();
+    text::encode(&mut text, &registry)?;
+    Ok(text)
+}
+
+/// The text and its media type, in the form that the reader asks for.
+pub fn negotiated(open: String, headers: &HeaderMap) -> (&'static str, String) {
+    let accepts = |name: &str| {
+        let mut values = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
+        values.any(|value| value.contains(name))
+    };
+    match accepts("text/plain") && !accepts("application/openmetrics-text") {
+        true => (prometheus_text::MEDIA_TYPE, prometheus_text::text(&open)),
+        false => (MEDIA_TYPE, open),
+    }
+}
+
+struct Scrape {
+    application: Arc<Application>,
+    figures: Figures,
+}
+
+impl fmt::Debug for Scrape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Scrape")
+    }
+}
+
+/// A family of one type, written slot by slot.
+struct Family<'a, 'b> {
+    encoder: DescriptorEncoder<'a>,
+    slots: &'b [Slot],
+}
+
+impl Family<'_, '_> {
+    fn each(
+        &mut self,
+        name: &str,
+        help: &str,
+        kind: MetricType,
+        write: impl Fn(&Slot, &mut MetricEncoder<'_>) -> fmt::Result,
+    ) -> fmt::Result {
+        let mut family = self.encoder.encode_descriptor(name, help, None, kind)?;
+        self.slots.iter().try_for_each(|slot| write(slot, &mut family))
+    }
+
+    /// One value for each component.
+    fn counter(&mut self, name: &str, help: &str, value: impl Fn(&Slot) -> f64) -> fmt::Result {
+        self.each(name, help, MetricType::Counter, |slot, family| count(family, &[component(slot)], value(slot)))
+    }
+
+    fn gauge(&mut self, name: &str, help: &str, value: impl Fn(&Slot) -> f64) -> fmt::Result {
+        self.each(name, help, MetricType::Gauge, |slot, family| {
+            family.encode_family(&[component(slot)])?.encode_gauge(&value(slot))
+        })
+    }
+
+    /// Several values for each component, told apart by a second label.
+    fn counters<L: ToString>(
+        &mut self,
+        name: &str,
+        help: &str,
+        label: &str,
+        values: impl Fn(&Slot) -> Vec<(L, u64)>,
+    ) -> fmt::Result {
+        self.each(name, help, MetricType::Counter, |slot, family| {
+            values(slot).into_iter().try_for_each(|(kind, value)| {
+                count(family, &[component(slot), (label, &kind.to_string())], value as f64)
+            })
+        })
+    }
+
+    fn histogram(&mut self, name: &str, help: &str, summary: impl Fn(&Slot) -> Summary) -> fmt::Result {
+        self.each(name, help, MetricType::Histogram, |slot, family| {
+            distribution(family, &[component(slot)], &summary(slot))
+        })
+    }
+
+    /// A value of the host.
+    fn host(&mut self, name: &str, help: &str, kind: MetricType, value: f64) -> fmt::Result {
+        let mut family = self.encoder.encode_descriptor(name, help, None, kind)?;
+        match kind {
+            MetricType::Counter => family.encode_counter::<NoLabelSet, f64, f64>(&value, None),
+            _ => family.encode_gauge(&value),
+        }
+    }
+}
+
+fn distribution(family: &mut MetricEncoder<'_>, labels: &impl EncodeLabelSet, summary: &Summary) -> fmt::Result {
+    let Summary { count, sum, buckets } = summary;
+    family.encode_family(labels)?.encode_histogram::<NoLabelSet>(*sum, *count, buckets, None)
+}
+
+fn component(slot: &Slot) -> (&str, &str) {
+    ("component", &slot.component().id)
+}
+
+fn count(family: &mut MetricEncoder<'_>, labels: &impl EncodeLabelSet, value: f64) -> fmt::Result {
+    family.encode_family(labels)?.encode_counter::<NoLabelSet, f64, f64>(&value, None)
+}
+
+impl Collector for Scrape {
+    fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let mut out = Family { encoder, slots: self.application.slots() };
+        out.counters("requests", "Answers, by status", "status", |slot| slot.metrics().statuses())?;
+        out.histogram("request_duration_seconds", "From a request's head to its response's", |slot| {
+            slot.metrics().histogram(|shard| &shard.latency)
+        })?;
+        out.counters("request_refusals", "Answers of the host in a component's place, by reason", "reason", |slot| {
+            slot.metrics().refusals().collect()
+        })?;
+        out.gauge("requests_in_flight", "Requests being served", |slot| slot.load().0 as f64)?;
+        out.gauge("requests_waiting", "Requests waiting for a place", |slot| slot.load().1 as f64)?;
+        out.histogram("queue_wait_seconds", "How long requests waited that had to", |slot| {
+            slot.metrics().histogram(|shard| &shard.queue_wait)
+        })?;
+        out.counter("instantiations", "Instances made", |slot| {
+            slot.metrics().total(|shard| shard.instantiations.get()) as f64
+        })?;
+        out.counter("instantiation_failures", "Instances that could not be made", |slot| {
+            slot.metrics().total(|shard| shard.unmade.get()) as f64
+        })?;
+        out.counters("instance_failures", "Instances that ended before their time, by reason", "reason", |slot| {
+            slot.metrics().failures().collect()
+        })?;
+        out.counter("responses_cut_off", "Responses that turned out to be larger than they may be", |slot| {
+            slot.metrics().total(|shard| shard.cut_off.get()) as f64
+        })?;
+        out.counter("breaker_tripped", "How often the component was left alone because it kept failing", |slot| {
+            slot.metrics().total(|shard| shard.tripped.get()) as f64
+        })?;
+        out.gauge("breaker_open", "1 while it is not asked, 0.5 while some requests try whether it works", |slot| {
+            match slot.current().health() {
+                Health::Good => 0.0,
+                Health::Probed => 0.5,
+                Health::Failing => 1.0,
+            }
+        })?;
+        out.counter("log_lines_dropped", "Lines that the component printed above its rate", |slot| {
+            slot.metrics().log_lines_dropped.get() as f64
+        })?;
+        out.gauge("instance_memory_peak_bytes", "The most memory that one instance had", |slot| {
+            slot.metrics().peak() as f64
+        })?;
+        out.counter("memory_denied", "Growth of memory that was refused", |slot| {
+            slot.metrics().total(|shard| shard.memory_denied.get()) as f64
+        })?;
+        out.counter("guest_busy_seconds", "Processor time of guests and of calls that they made", |slot| {
+            slot.metrics().total(|shard| shard.busy_nanos.get()) as f64 / 1e9
+        })?;
+        out.counters("key_value_operations", "Operations on the key-value store", "operation", |slot| {
+            slot.metrics().operations().map(|(operation, durations)| (operation, durations.count)).collect()
+        })?;
+        out.each(
+            "key_value_duration_seconds",
+            "How long operations on the key-value store took; commit is the wait for the disk",
+            MetricType::Histogram,
+            |slot, family| {
+                let mut operations = slot.metrics().operations().filter(|(_, durations)| durations.count > 0);
+                operations.try_for_each(|(operation, durations)| {
+                    distribution(family, &[component(slot), ("operation", operation)], &durations)
+                })
+            },
+        )?;
+        out.counter("key_value_swaps_lost", "Compare-and-swaps that found another value", |slot| {
+            slot.metrics().total(|shard| shard.swaps_lost.get()) as f64
+        })?;
+        out.counter("key_value_denied", "Accesses outside of the grants", |slot| {
+            slot.component().grants.denied() as f64
+        })?;
+        out.counters("outbound_requests", "Requests to others, by what came of them", "outcome", |slot| {
+            let Some(counters) = slot.outbound().map(|outbound| outbound.counters()) else { return Vec::new() };
+            vec![
+                ("answered", counters.answered.get()),
+                ("denied", counters.denied.get()),
+                ("prohibited", counters.prohibited.get()),
+                ("busy", counters.busy.get()),
+                ("timed_out", counters.timeouts.get()),
+                ("failed", counters.failed.get()),
+            ]
+        })?;
+        out.each(
+            "outbound_duration_seconds",
+            "From a request to another to the head of its response, or to what came instead",
+            MetricType::Histogram,
+            |slot, family| match slot.outbound() {
+                Some(outbound) => {
+                    distribution(family, &[component(slot)], &Histogram::sum([&outbound.counters().duration]))
+                }
+                None => Ok(()),
+            },
+        )?;
+        let outbound = |slot: &Slot, value: fn(&Outbound) -> u64| slot.outbound().map_or(0.0, |out| value(out) as f64);
+        out.counter(
+            "outbound_requests_shared",
+            "Requests to others that waited for the same one of another",
+            |slot| outbound(slot, Outbound::coalesced),
+        )?;
+        out.counter("outbound_connections", "Connections opened to others", |slot| {
+            outbound(slot, |outbound| outbound.counters().connections.get())
+        })?;
+        out.counter("outbound_received_bytes", "Bytes of others' responses", |slot| {
+            outbound(slot, |outbound| outbound.counters().received.get())
+        })?;
+        out.gauge("outbound_requests_in_flight", "Requests to others under way", |slot| {
+            outbound(slot, |outbound| outbound.in_flight() as u64)
+        })?;
+        out.each("component_info", "What serves; always 1", MetricType::Gauge, |slot, family| {
+            let current = slot.current();
+            let area = current.description.as_ref();
+            let labels = [
+                component(slot),
+                ("area", area.map_or("", |area| &area.area)),
+                ("version", area.map_or("", |area| &area.version)),
+                ("digest", &current.digest.to_string()),
+            ];
+            family.encode_family(&labels)?.encode_gauge(&1.0)
+        })?;
+        out.gauge("generation", "The generation that serves; a swap makes it another", |slot| {
+            slot.current().number as f64
+        })?;
+        out.gauge("canary", "Whether a new generation is on trial", |slot| {
+            f64::from(u8::from(slot.deployment().canary.is_some()))
+        })?;
+
+        self.response_cache(&mut out)?;
+        self.spans(&mut out)?;
+        self.host(&mut out)
+    }
+}
+
+impl Scrape {
+    fn response_cache(&self, out: &mut Family<'_, '_>) -> fmt::Result {
+        let cache = self.application.response_cache();
+        let counters = cache.counters();
+        for (name, help, count) in [
+            ("memo_hits", "Requests that a remembered answer was given to", &counters.hits),
+            ("memo_misses", "Requests that may have a remembered answer and got a new one", &counters.misses),
+            ("memo_remembered", "New answers that were remembered", &counters.stored),
+        ] {
+            out.host(name, help, MetricType::Counter, count.load(Ordering::Relaxed) as f64)?;
+        }
+        let (answers, bytes) = cache.size();
+        out.host("memo_answers", "Answers that are remembered", MetricType::Gauge, answers as f64)?;
+        out.host("memo_bytes", "Memory of remembered answers", MetricType::Gauge, bytes as f64)
+    }
+
+    fn spans(&self, out: &mut Family<'_, '_>) -> fmt::Result {
+        let Some(counts) = self.application.tracer().map(|tracer| tracer.counts()) else {
+            return Ok(());
+        };
+        for (name, help, count) in [
+            ("spans_exported", "Spans that the collector has", &counts.exported),
+            ("spans_failed", "Spans that could not be sent", &counts.failed),
+            ("spans_dropped", "Spans for which there was no room in the queue", &counts.dropped),
+        ] {
+            out.host(name, help, MetricType::Counter, count.get() as f64)?;
+        }
+        out.host("spans_queued", "Spans that wait to be sent", MetricType::Gauge, counts.queued() as f64)
+    }
+
+    fn host(&self, out: &mut Family<'_, '_>) -> fmt::Result {
+        let Figures { commits, started, connections, pool, store_bytes } = &self.figures;
+        let mut build = out.encoder.encode_descriptor("build_info", "This host; always 1", None, MetricType::Gauge)?;
+        build.encode_family(&[("version", env!("CARGO_PKG_VERSION"))])?.encode_gauge(&1.0)?;
+        let unrouted = self.application.unrouted() as f64;
+        out.host("unrouted_requests", "Requests for paths that nobody serves", MetricType::Counter, unrouted)?;
+        out.host("store_bytes", "Size of the store's files", MetricType::Gauge, *store_bytes as f64)?;
+        out.host("store_commits", "Transactions that were flushed to disk", MetricType::Counter, *commits as f64)?;
+        out.host(
+            "connections",
+            "Connections and requests without one, in the shards",
+            MetricType::Gauge,
+            *connections as f64,
+        )?;
+        out.host("uptime_seconds", "Since the host started", MetricType::Gauge, started.elapsed().as_secs_f64())?;
+        if let Some((instances, memories, stacks)) = pool {
+            out.host("pool_instances", "Component instances alive", MetricType::Gauge, *instances as f64)?;
+            out.host("pool_memories", "Linear memories in use", MetricType::Gauge, *memories as f64)?;
+            out.host("pool_stacks", "Stacks in use", MetricType::Gauge, *stacks as f64)?;
+        }
+        if let Some(bytes) = resident_bytes() {
+            out.host("resident_memory_bytes", "Memory of the process", MetricType::Gauge, bytes as f64)?;
+        }
+        if let Some(count) = open_descriptors() {
+            out.host("open_descriptors", "Files and sockets of the process", MetricType::Gauge, count as f64)?;
+        }
+        Ok(())
+    }
+}
+
+fn open_descriptors() -> Option<usize> {
+    // Without the one that reads the folder.
+    Some(std::fs::read_dir("/proc/self/fd").ok()?.count().saturating_sub(1))
+}
+
+/// From procfs: the second field is the resident pages.
+pub fn resident_bytes() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/self/statm").ok()?;
+    let pages: u64 = text.split_whitespace().nth(1)?.parse().ok()?;
+    Some(pages * rustix::param::page_size() as u64)
+}

@@ -1,0 +1,345 @@
+//! One request in one instance.
+//!
+//! A guest call is a future that its connection polls: as a rule a guest reads the store, computes
+//! and responds without ever waiting, and then one poll of the connection answers the request,
+//! without a task, a queue or a timer. A call that has more to do when the head of its response is
+//! sent, or whose client is gone, becomes a task.
+
+use std::future::poll_fn;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker, ready};
+use std::time::Instant;
+
+use futures::channel::oneshot;
+use http::{Request, Response};
+use tokio::time::Sleep;
+use wasmtime::AsContextMut;
+use wasmtime_wasi_http::handler::Prepared;
+use wasmtime_wasi_http::{WasiBody, WasiHttpView};
+
+use super::lease::Lease;
+use super::pool::{Instance, Pool};
+use crate::guest::Guest;
+use crate::metrics::{Busy, Ended, Failure};
+use crate::request_context::RequestContext;
+
+/// Why there is no response.
+#[derive(Debug, thiserror::Error)]
+pub enum CallError {
+    #[error("no instance could be made: {0:#}")]
+    NoInstance(wasmtime::Error),
+    /// The cause is in the log.
+    #[error("the instance ended before it answered")]
+    Ended,
+    #[error("{0:#}")]
+    Refused(wasmtime::Error),
+}
+
+/// A request in an instance. Dropping it does not end the guest, which becomes a task.
+pub struct GuestCall {
+    task: Option<GuestTask>,
+    head: oneshot::Receiver<wasmtime::Result<Response<WasiBody>>>,
+    no_instance: oneshot::Receiver<wasmtime::Error>,
+    context: Arc<RequestContext>,
+    response_sent: bool,
+}
+
+/// The guest's future, and its clock.
+struct GuestTask {
+    guest: Pin<Box<dyn Future<Output = ()> + Send>>,
+    context: Arc<RequestContext>,
+    /// Set only once the guest has to wait.
+    timer: Option<Pin<Box<Sleep>>>,
+}
+
+impl GuestCall {
+    /// Nothing happens before the first poll.
+    pub fn new(pool: Arc<Pool>, context: Arc<RequestContext>, lease: Arc<Lease>, request: Request<WasiBody>) -> Self {
+        let (send_head, head) = oneshot::channel();
+        let (send_error, no_instance) = oneshot::channel();
+        let guest = Box::pin(run_guest(pool, context.clone(), lease, request, send_head, send_error));
+        let task = GuestTask { guest, context: context.clone(), timer: None };
+        Self { task: Some(task), head, no_instance, context, response_sent: false }
+    }
+
+    /// The head of the response. It must not be polled again once it is ready.
+    pub fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<Result<Response<WasiBody>, CallError>> {
+        self.poll_guest(cx);
+        // Only the guest sends, and it was polled just now.
+        let mut received = self.head.try_recv();
+        if let Ok(None) = received {
+            // The guest waits, so a timer is needed; other requests set none.
+            if self.task.as_mut().is_some_and(|task| task.poll_clock(cx).is_ready()) {
+                self.poll_guest(cx);
+            }
+            received = self.head.try_recv();
+        }
+        Poll::Ready(match received {
+            Ok(None) => return Poll::Pending,
+            Ok(Some(Ok(response))) => Ok(response),
+            Ok(Some(Err(error))) => Err(CallError::Refused(error)),
+            Err(oneshot::Canceled) => Err(match self.no_instance.try_recv() {
+                Ok(Some(error)) => CallError::NoInstance(error),
+                _ => CallError::Ended,
+            }),
+        })
+    }
+
+    /// Polls the guest, and ends it if its time is over.
+    fn poll_task(&mut self, cx: &mut Context<'_>) {
+        if let Some(task) = &mut self.task
+            && Pin::new(task).poll(cx).is_ready()
+        {
+            self.task = None;
+        }
+    }
+
+    /// Returns once the guest has nothing more to do.
+    pub async fn wait_until_done(&mut self) {
+        poll_fn(|cx| {
+            self.poll_task(cx);
+            if self.task.is_some() { Poll::Pending } else { Poll::Ready(()) }
+        })
+        .await
+    }
+
+    /// The response goes to the client, and its body will report its end to the request's context.
+    pub fn response_sent(&mut self) {
+        self.response_sent = true;
+    }
+
+    /// Polls the guest once, without a waker: a caller that has to wait must poll again with one.
+    pub fn poll_once(&mut self) {
+        self.poll_guest(&mut Context::from_waker(Waker::noop()));
+    }
+
+    /// Polls the guest without a look at its clock.
+    fn poll_guest(&mut self, cx: &mut Context<'_>) {
+        if let Some(task) = &mut self.task
+            && task.guest.as_mut().poll(cx).is_ready()
+        {
+            self.task = None;
+        }
+    }
+}
+
+impl Drop for GuestCall {
+    fn drop(&mut self) {
+        if !self.response_sent {
+            self.context.end_response();
+        }
+        // Outside of a runtime the host has stopped, and after a panic of the host the guest must not
+        // be polled again.
+        if let Some(task) = self.task.take()
+            && !std::thread::panicking()
+            && let Ok(runtime) = tokio::runtime::Handle::try_current()
+        {
+            runtime.spawn(task);
+        }
+    }
+}
+
+impl GuestTask {
+    /// Ready, once, when the guest's time is over and it must be polled. Instantiation has a timeout
+    /// of its own.
+    fn poll_clock(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        while !self.context.is_expired() {
+            // The deadline moves as the request goes on.
+            let at = self.context.expires_at();
+            let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(at.into())));
+            if timer.deadline() != at.into() {
+                timer.as_mut().reset(at.into());
+            }
+            ready!(timer.as_mut().poll(cx));
+            if self.context.expires_at() <= Instant::now() {
+                self.context.expire();
+                return Poll::Ready(());
+            }
+        }
+        Poll::Pending
+    }
+}
+
+impl Future for GuestTask {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        loop {
+            if self.guest.as_mut().poll(cx).is_ready() {
+                return Poll::Ready(());
+            }
+            ready!(self.poll_clock(cx));
+        }
+    }
+}
+
+/// Serves the request in an instance, and gives the instance back or ends it.
+async fn run_guest(
+    pool: Arc<Pool>,
+    context: Arc<RequestContext>,
+    lease: Arc<Lease>,
+    request: Request<WasiBody>,
+    head: oneshot::Sender<wasmtime::Result<Response<WasiBody>>>,
+    no_instance: oneshot::Sender<wasmtime::Error>,
+) {
+    let instance = match pool.take(context.trace()).await {
+        Ok(instance) => instance,
+        Err(error) => {
+            let _ = no_instance.send(error);
+            return;
+        }
+    };
+    let mut in_use = InUse { instance: Some(instance), pool, context, lease };
+    let InUse { instance: Some(instance), context, .. } = &mut in_use else {
+        return;
+    };
+    instance.busy.begin_request();
+    instance.store.data_mut().enter(context);
+    let ended = serve(instance, context, request, head).await;
+    in_use.end(ended);
+}
+
+/// Returns whether the instance can take another request.
+async fn serve(
+    instance: &mut Instance,
+    context: &RequestContext,
+    request: Request<WasiBody>,
+    head: oneshot::Sender<wasmtime::Result<Response<WasiBody>>>,
+) -> wasmtime::Result<bool> {
+    let handler = instance.handler();
+    let Instance { store, proxy, busy, .. } = instance;
+    let run = pin!(store.run_concurrent(async |accessor| {
+        let prepared =
+            accessor.with(|mut store| Prepared::new(store.as_context_mut(), proxy, request, Guest::http, head))?;
+        // The clock is checked outside: in here, nothing runs while the guest computes.
+        prepared.run(accessor, std::future::pending()).await?;
+        // The instance serves its response's body until it has ended.
+        poll_fn(|cx| {
+            ready!(accessor.poll_no_interesting_tasks(cx));
+            context.poll_response_ended(cx)
+        })
+        .await;
+        let mut cx = Context::from_waker(Waker::noop());
+        wasmtime::error::Ok(accessor.poll_ready_for_concurrent_call(handler, &mut cx).is_ready())
+    }));
+    Timed { run, context, busy }.await.flatten()
+}
+
+/// A guest's run, whose processor time is measured, until the request expires.
+struct Timed<'a, R> {
+    run: Pin<&'a mut R>,
+    context: &'a RequestContext,
+    busy: &'a Busy,
+}
+
+impl<T, R: Future<Output = wasmtime::Result<T>>> Future for Timed<'_, R> {
+    type Output = wasmtime::Result<T>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<wasmtime::Result<T>> {
+        if self.context.is_expired() {
+            return Poll::Ready(Err(Ended::TimedOut.into()));
+        }
+        self.busy.begin();
+        // A panic of the host costs the request and its instance, and not the connection. Neither is
+        // used again.
+        let polled = catch_unwind(AssertUnwindSafe(|| self.run.as_mut().poll(cx)));
+        self.busy.end();
+        polled.unwrap_or_else(|_| Poll::Ready(Err(Ended::Panicked.into())))
+    }
+}
+
+/// An instance that serves a request. Its end is logged and counted, whatever the cause.
+struct InUse {
+    instance: Option<Instance>,
+    pool: Arc<Pool>,
+    context: Arc<RequestContext>,
+    lease: Arc<Lease>,
+}
+
+impl InUse {
+    fn end(mut self, ended: wasmtime::Result<bool>) {
+        match (ended, self.instance.take()) {
+            (Ok(true), Some(instance)) => self.pool.give_back(instance),
+            (Ok(false), instance) => drop(instance),
+            (Err(error), Some(instance)) => self.failed(instance, &error),
+            (_, None) => {}
+        }
+    }
+
+    fn failed(&self, instance: Instance, error: &wasmtime::Error) {
+        let Self { pool, context, lease, .. } = self;
+        let failure = Failure::of(error);
+        let counters = &pool.origin.counters;
+        counters.failed(failure);
+        // Before the store goes: its end is what the response's body sees.
+        context.mark_failed(failure);
+        match failure {
+            // A slow client or a slow service elsewhere can be the cause as well.
+            Failure::TimedOut | Failure::Cancelled | Failure::Panicked => {}
+            _ if pool.origin.breakers.record_failure(Some(context.path())) => counters.tripped.add(1),
+            _ => {}
+        }
+        if let Some(trace) = context.trace() {
+            trace.failed(failure.name());
+        }
+        let component = &pool.origin.component.id;
+        match failure {
+            // The host stops and has no more time. Its shard says so.
+            Failure::Cancelled => {}
+            Failure::Panicked => tracing::error!(component, "the host panicked; this is a defect of the host"),
+            _ => {
+                if let Some(suppressed) = pool.failures.pass() {
+                    let memory_denied = instance.store.data().limiter().denied();
+                    let error = format!("{error:#}");
+                    tracing::warn!(
+                        component,
+                        error,
+                        memory_denied,
+                        suppressed,
+                        "the component failed; its instance ends"
+                    );
+                }
+            }
+        }
+        drop(instance);
+        // The response may still wait for a client that does not read it.
+        lease.release_permit();
+    }
+}
+
+impl Drop for InUse {
+    fn drop(&mut self) {
+        if let Some(instance) = self.instance.take() {
+            self.failed(instance, &Ended::Dropped.into());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::manifest::Limits;
+
+    async fn timed<T>(context: &RequestContext, run: impl Future<Output = wasmtime::Result<T>>) -> wasmtime::Result<T> {
+        Timed { run: pin!(run), context, busy: &Busy::default() }.await
+    }
+
+    #[tokio::test]
+    async fn a_panic_of_the_host_ends_the_call_and_nothing_else() {
+        let context = RequestContext::new(&Limits::default(), "/".parse().unwrap(), None);
+        let panics = async { panic!("on purpose") };
+        let error = timed::<()>(&context, panics).await.unwrap_err();
+        assert_eq!(Failure::of(&error), Failure::Panicked);
+    }
+
+    #[tokio::test]
+    async fn an_expired_call_is_not_polled_again() {
+        let context = RequestContext::new(&Limits::default(), "/".parse().unwrap(), None);
+        assert_eq!(timed(&context, async { Ok(1) }).await.unwrap(), 1);
+        context.expire();
+        let error = timed(&context, async { Ok(1) }).await.unwrap_err();
+        assert_eq!(Failure::of(&error), Failure::TimedOut);
+    }
+}

@@ -1,0 +1,196 @@
+//! A guest's response body on its way to the client, within size and time.
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker, ready};
+
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use http_body_util::BodyExt;
+use tokio::time::Sleep;
+use wasmtime_wasi_http::WasiBody;
+
+use super::guest_call::GuestCall;
+use super::lease::Lease;
+use crate::body::{BodyError, ResponseBody, empty, full};
+use crate::request_context::RequestContext;
+use crate::response_cache::Recorder;
+
+/// A body up to this size is sent with its head, in bytes.
+const SMALL_BODY: u64 = 64 * 1024;
+
+/// A component's response body. It holds the lease until it is complete.
+pub struct GuestBody {
+    inner: WasiBody,
+    /// Read before the head was sent.
+    early: VecDeque<Result<Frame<Bytes>, BodyError>>,
+    context: Arc<RequestContext>,
+    lease: Option<Arc<Lease>>,
+    /// Set only once the client has to wait.
+    deadline: Option<Pin<Box<Sleep>>>,
+    /// Bytes that are still to come, if the guest has declared how many there are.
+    owed: Option<u64>,
+    /// Bytes that the component may send, and how many of them are left.
+    limit: u64,
+    room: u64,
+    recorder: Option<Recorder>,
+}
+
+impl GuestBody {
+    pub fn new(
+        inner: WasiBody,
+        bodiless: bool,
+        limit: u64,
+        recorder: Option<Recorder>,
+        context: Arc<RequestContext>,
+        lease: Arc<Lease>,
+    ) -> Self {
+        let owed = if bodiless { Some(0) } else { inner.size_hint().exact() };
+        let (early, lease) = (VecDeque::new(), Some(lease));
+        Self { inner, early, context, lease, deadline: None, owed, limit, room: limit, recorder }
+    }
+
+    /// Reads what the guest writes without waiting. A body that is complete then is sent with the head,
+    /// in one write and with its length; a longer one is streamed, and its guest becomes a task.
+    pub fn buffer_small_body(mut self, mut call: GuestCall) -> ResponseBody {
+        call.response_sent();
+        let mut length = 0;
+        let mut polled = false;
+        // The end of a body with a declared length need not be polled.
+        while self.owed != Some(0) {
+            // The connection polls the rest with a waker of its own.
+            match Pin::new(&mut self).poll_written(&mut Context::from_waker(Waker::noop())) {
+                Poll::Ready(None) => break,
+                Poll::Ready(Some(frame)) => {
+                    polled = false;
+                    let data = frame.as_ref().ok().and_then(Frame::data_ref).map(|data| data.len() as u64);
+                    self.early.push_back(frame);
+                    match data {
+                        Some(data) if length + data < SMALL_BODY || self.owed == Some(0) => length += data,
+                        // More than one write in any case, or an error, or trailers.
+                        _ => return self.boxed_unsync(),
+                    }
+                }
+                Poll::Pending if polled => return self.boxed_unsync(),
+                Poll::Pending => {
+                    call.poll_once();
+                    polled = true;
+                }
+            }
+        }
+        let data = |frame: Result<Frame<Bytes>, BodyError>| frame.ok()?.into_data().ok();
+        let mut chunks: Vec<Bytes> = self.early.drain(..).filter_map(data).collect();
+        drop(self);
+        call.poll_once();
+        full(match chunks.as_mut_slice() {
+            [whole] => std::mem::take(whole),
+            chunks => chunks.concat().into(),
+        })
+    }
+
+    /// Sends no body, whatever the guest writes.
+    pub fn skip(self, mut call: GuestCall) -> ResponseBody {
+        call.response_sent();
+        let declared = self.inner.size_hint();
+        drop(self);
+        call.poll_once();
+        empty(declared)
+    }
+
+    fn end(&mut self) {
+        self.context.end_response();
+        self.lease = None;
+    }
+
+    /// Polls what the guest has written, without a look at the clock.
+    fn poll_written(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        if self.lease.is_none() {
+            return Poll::Ready(None);
+        }
+        let end = match ready!(Pin::new(&mut self.inner).poll_frame(cx)) {
+            Some(Ok(frame)) => {
+                let length = frame.data_ref().map_or(0, |data| data.len() as u64);
+                let Some(room) = self.room.checked_sub(length) else {
+                    if let Some(lease) = &self.lease {
+                        lease.count_cut_off();
+                    }
+                    let limit = self.limit;
+                    return Poll::Ready(self.finish(Some(BodyError::TooLarge { limit })));
+                };
+                self.room = room;
+                self.owed = self.owed.map(|owed| owed.saturating_sub(length));
+                self.recorder.take_if(|recorder| frame.data_ref().is_none_or(|data| !recorder.record(data)));
+                return Poll::Ready(Some(Ok(frame)));
+            }
+            Some(Err(error)) => Some(BodyError::Guest(error)),
+            // The stream of a guest that died just ends.
+            None if self.context.has_failed() => Some(BodyError::Broken),
+            None => self.owed.filter(|owed| *owed > 0).map(|missing| BodyError::Short { missing }),
+        };
+        Poll::Ready(self.finish(end))
+    }
+
+    fn finish(&mut self, error: Option<BodyError>) -> Option<Result<Frame<Bytes>, BodyError>> {
+        let recorder = self.recorder.take();
+        if error.is_none() {
+            if let Some(recorder) = recorder {
+                recorder.complete();
+            }
+            if let Some(lease) = &self.lease {
+                lease.record_success(&self.context);
+            }
+        }
+        self.end();
+        error.map(Err)
+    }
+}
+
+impl Body for GuestBody {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        if let Some(frame) = self.early.pop_front() {
+            return Poll::Ready(Some(frame));
+        }
+        if let Poll::Ready(written) = self.as_mut().poll_written(cx) {
+            return Poll::Ready(written);
+        }
+        let this = &mut *self;
+        let at = this.context.expires_at().into();
+        let deadline = this.deadline.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(at)));
+        ready!(deadline.as_mut().poll(cx));
+        Poll::Ready(this.finish(Some(BodyError::Timeout)))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.early.is_empty() && (self.lease.is_none() || self.inner.is_end_stream())
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        let length = |frame: &Result<Frame<Bytes>, BodyError>| frame.as_ref().ok()?.data_ref().map(Bytes::len);
+        let early = self.early.iter().filter_map(length).map(|length| length as u64).sum::<u64>();
+        let rest = self.inner.size_hint();
+        match rest.exact() {
+            Some(rest) => SizeHint::with_exact(early.saturating_add(rest)),
+            // hyper only looks at whether the length is exact.
+            None => rest,
+        }
+    }
+}
+
+impl Drop for GuestBody {
+    fn drop(&mut self) {
+        // hyper does not poll a body past its Content-Length, so completion is recorded on drop.
+        if self.owed == Some(0) {
+            if let Some(recorder) = self.recorder.take() {
+                recorder.complete();
+            }
+            if let Some(lease) = &self.lease {
+                lease.record_success(&self.context);
+            }
+        }
+        self.end();
+    }
+}

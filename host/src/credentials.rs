@@ -1,0 +1,93 @@
+//! Telling callers apart, so that a caller sees the same version throughout a trial.
+//!
+//! The host does not verify credentials. It hashes the one that a request carries.
+
+use std::hash::{DefaultHasher, Hasher};
+use std::net::IpAddr;
+
+use http::header::AUTHORIZATION;
+use http::{HeaderMap, HeaderName, Uri};
+
+/// Where a component's clients put their credentials.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Credentials {
+    /// The first of these headers that a request has identifies its caller.
+    pub headers: Vec<HeaderName>,
+    /// Query parameters, for a request that has none of the headers.
+    pub parameters: Vec<String>,
+}
+
+impl Default for Credentials {
+    fn default() -> Self {
+        Self { headers: vec![AUTHORIZATION], parameters: Vec::new() }
+    }
+}
+
+impl Credentials {
+    /// A hash of the request's credential, or of the client's address if it has none.
+    pub fn caller(&self, headers: &HeaderMap, uri: &Uri, address: Option<IpAddr>) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        let header = self.headers.iter().find_map(|name| Some(headers.get(name)?.as_bytes()));
+        let credential = header.or_else(|| {
+            let mut pairs = uri.query()?.split('&').filter_map(|pair| pair.split_once('='));
+            let pair = pairs.find(|(name, _)| self.parameters.iter().any(|parameter| parameter == name));
+            pair.map(|(_, value)| value.as_bytes())
+        });
+        match (credential, address) {
+            (Some(credential), _) => hasher.write(credential),
+            (None, Some(IpAddr::V4(address))) => hasher.write(&address.octets()),
+            (None, Some(IpAddr::V6(address))) => hasher.write(&address.octets()),
+            (None, None) => {}
+        }
+        hasher.finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn caller(
+        credentials: &Credentials,
+        headers: &[(&'static str, &'static str)],
+        target: &'static str,
+        address: &str,
+    ) -> u64 {
+        let headers = headers.iter().map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap())).collect();
+        credentials.caller(&headers, &Uri::from_static(target), address.parse().ok())
+    }
+
+    fn declared() -> Credentials {
+        Credentials {
+            headers: vec![HeaderName::from_static("x-key"), AUTHORIZATION],
+            parameters: vec!["key".to_owned()],
+        }
+    }
+
+    #[test]
+    fn a_credential_identifies_the_caller_wherever_it_comes_from() {
+        let credentials = declared();
+        let mia = caller(&credentials, &[("x-key", "mia")], "/a", "192.0.2.1");
+        assert_eq!(mia, caller(&credentials, &[("x-key", "mia")], "/b?x=1", "192.0.2.2"));
+        assert_eq!(mia, caller(&credentials, &[], "/b?x=1&key=mia", "192.0.2.2"));
+        assert_ne!(mia, caller(&credentials, &[("x-key", "dev")], "/a", "192.0.2.1"));
+        assert_ne!(mia, caller(&credentials, &[("authorization", "Bearer mia")], "/a", "192.0.2.1"));
+    }
+
+    #[test]
+    fn without_a_credential_the_address_identifies_the_caller() {
+        let credentials = declared();
+        let with = |target, address| caller(&credentials, &[], target, address);
+        assert_eq!(with("/a", "192.0.2.1"), with("/b", "192.0.2.1"));
+        assert_ne!(with("/a", "192.0.2.1"), with("/a", "2001:db8::1"));
+    }
+
+    #[test]
+    fn by_default_only_the_authorization_header_is_a_credential() {
+        let credentials = Credentials::default();
+        let with =
+            |headers: &[(&'static str, &'static str)], target| caller(&credentials, headers, target, "192.0.2.1");
+        assert_ne!(with(&[("authorization", "Bearer mia")], "/a"), with(&[("authorization", "Bearer dev")], "/a"));
+        assert_eq!(with(&[("x-key", "mia")], "/a?key=mia"), with(&[("x-key", "dev")], "/a?key=dev"));
+    }
+}

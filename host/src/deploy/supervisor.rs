@@ -1,0 +1,116 @@
+//! The thread that ends trials and, in development, swaps in components that were rebuilt.
+
+use std::collections::HashMap;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::thread::JoinHandle;
+use std::time::{Duration, SystemTime};
+
+use super::{Deployer, Event, Order, Signature};
+
+/// How often the sources are checked.
+const WATCH_INTERVAL: Duration = Duration::from_millis(300);
+
+/// The actor of its swaps in the audit log.
+const ACTOR: &str = "watch";
+
+/// Owns the thread.
+pub struct Supervisor(JoinHandle<()>);
+
+/// A file's modification time and size.
+type Stamp = Option<(SystemTime, u64)>;
+
+/// A component's source and its signature.
+type Stamps = (Stamp, Stamp);
+
+impl Supervisor {
+    /// `watch`: swap in a component whenever its source changes.
+    pub fn start(deployer: Arc<Deployer>, events: Receiver<Event>, watch: bool) -> io::Result<Self> {
+        let mut watcher = watch.then(|| Watcher::new(&deployer));
+        let supervise = move || {
+            // Not before the first requests: nothing can be rolled back yet.
+            deployer.keep_serving();
+            let mut wait = None;
+            loop {
+                let wait_now = match (&watcher, wait) {
+                    (Some(_), wait) => Some(WATCH_INTERVAL.min(wait.unwrap_or(WATCH_INTERVAL))),
+                    (None, wait) => wait,
+                };
+                let event = match wait_now {
+                    Some(wait) => events.recv_timeout(wait),
+                    None => events.recv().map_err(|_| RecvTimeoutError::Disconnected),
+                };
+                match event {
+                    Ok(Event::CanaryFailed { component, digest, reason }) => {
+                        deployer.canary_failed(&component, digest, &reason);
+                    }
+                    Ok(Event::CanaryBegan) | Err(RecvTimeoutError::Timeout) => {}
+                    Ok(Event::Stop) | Err(RecvTimeoutError::Disconnected) => return,
+                }
+                wait = deployer.end_trials();
+                if let Some(watcher) = &mut watcher {
+                    watcher.check(&deployer);
+                }
+            }
+        };
+        std::thread::Builder::new().name("supervisor".to_owned()).spawn(supervise).map(Self)
+    }
+
+    /// Waits for the thread; the deployer must have been closed.
+    pub fn join(self) {
+        if self.0.join().is_err() {
+            tracing::error!("the supervisor panicked");
+        }
+    }
+}
+
+/// Swaps in rebuilt components.
+struct Watcher {
+    /// By component: the stamps of what is served, and the stamps at the last check.
+    seen: HashMap<String, (Stamps, Stamps)>,
+}
+
+impl Watcher {
+    fn new(deployer: &Deployer) -> Self {
+        let slots = deployer.application().slots().iter();
+        let seen = slots.map(|slot| {
+            let now = stamps(&slot.component().source);
+            (slot.component().id.clone(), (now, now))
+        });
+        Self { seen: seen.collect() }
+    }
+
+    fn check(&mut self, deployer: &Deployer) {
+        for slot in deployer.application().slots() {
+            let component = slot.component();
+            let now = stamps(&component.source);
+            let Some((served, last)) = self.seen.get_mut(&component.id) else { continue };
+            // A file that is still being written changes between two checks.
+            let settled = now == std::mem::replace(last, now);
+            if !settled || now == *served || now.0.is_none() {
+                continue;
+            }
+            *served = now;
+            let Ok(wasm) = std::fs::read(&component.source) else { continue };
+            let signature = Signature::read(&Signature::beside(&component.source)).unwrap_or_else(|error| {
+                tracing::warn!(component = component.id, %error, "taken for no signature");
+                None
+            });
+            let (id, by) = (component.id.clone(), ACTOR.to_owned());
+            let order = Order { component: id, wasm: wasm.into(), signature, by, canary: None };
+            // A refusal is in the log; the next build may be better.
+            let _ = deployer.swap(&order);
+        }
+    }
+}
+
+fn stamps(source: &Path) -> Stamps {
+    (stamp(source), stamp(&Signature::beside(source)))
+}
+
+fn stamp(path: &Path) -> Stamp {
+    let metadata = std::fs::metadata(path).ok()?;
+    Some((metadata.modified().ok()?, metadata.len()))
+}

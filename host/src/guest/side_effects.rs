@@ -1,0 +1,57 @@
+//! What a guest does beside reading the store: a response that depends on randomness, or that came
+//! with a line in the log, must not be cached.
+
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rand_core::{Rng, TryRng};
+use wasmtime_wasi::random::thread_rng;
+
+use crate::response_cache::ReadSet;
+
+/// Records side effects in the read set of an instance's current request. Clones share it.
+#[derive(Clone, Debug, Default)]
+pub struct SideEffects(Arc<Mutex<Option<Arc<ReadSet>>>>);
+
+impl SideEffects {
+    /// Side effects from now on belong to another request.
+    pub fn enter(&self, read_set: Option<Arc<ReadSet>>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = read_set;
+    }
+
+    pub fn record(&self) {
+        if let Some(read_set) = &*self.0.lock().unwrap_or_else(PoisonError::into_inner) {
+            read_set.mark_uncacheable();
+        }
+    }
+
+    /// Randomness for the guest.
+    pub fn rng(&self) -> TrackedRng {
+        TrackedRng { source: thread_rng(), side_effects: self.clone() }
+    }
+}
+
+/// A source of randomness whose use is a side effect.
+pub struct TrackedRng {
+    source: Box<dyn Rng + Send>,
+    side_effects: SideEffects,
+}
+
+impl TryRng for TrackedRng {
+    type Error = Infallible;
+
+    fn try_next_u32(&mut self) -> Result<u32, Infallible> {
+        self.side_effects.record();
+        self.source.try_next_u32()
+    }
+
+    fn try_next_u64(&mut self) -> Result<u64, Infallible> {
+        self.side_effects.record();
+        self.source.try_next_u64()
+    }
+
+    fn try_fill_bytes(&mut self, bytes: &mut [u8]) -> Result<(), Infallible> {
+        self.side_effects.record();
+        self.source.try_fill_bytes(bytes)
+    }
+}

@@ -1,0 +1,170 @@
+//! What a component may touch: store labels, and key prefixes within them.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::throttle::Throttle;
+
+/// The key-value grants of one component.
+#[derive(Debug)]
+pub struct Grants {
+    component: String,
+    /// Every label in the manifest: what exists, whoever may open it.
+    known: Arc<BTreeSet<String>>,
+    labels: BTreeSet<String>,
+    /// Sorted, and none is a prefix of another, so that a listing visits each key once.
+    read: Vec<String>,
+    write: Vec<String>,
+    denied: AtomicU64,
+    throttle: Throttle,
+}
+
+/// What `open` finds behind a label.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Label {
+    Granted,
+    NotGranted,
+    Unknown,
+}
+
+impl Grants {
+    /// `read` and `write` are key prefixes; writing implies reading. `None` for both means every
+    /// key, which is what a manifest without grants says.
+    pub fn new(
+        component: &str,
+        known: Arc<BTreeSet<String>>,
+        labels: impl IntoIterator<Item = String>,
+        prefixes: Option<(&[String], &[String])>,
+    ) -> Self {
+        let all = [String::new()];
+        let (read, write) = prefixes.unwrap_or((&all, &all));
+        Self {
+            component: component.to_owned(),
+            known,
+            labels: labels.into_iter().collect(),
+            read: outermost(read.iter().chain(write)),
+            write: outermost(write),
+            denied: AtomicU64::new(0),
+            throttle: Throttle::new(1, 5),
+        }
+    }
+
+    /// The same grants with nothing writable.
+    pub fn read_only(&self) -> Self {
+        Self {
+            component: self.component.clone(),
+            known: self.known.clone(),
+            labels: self.labels.clone(),
+            read: self.read.clone(),
+            write: Vec::new(),
+            denied: AtomicU64::new(0),
+            throttle: Throttle::new(1, 5),
+        }
+    }
+
+    /// The labels that the component may open.
+    pub fn labels(&self) -> impl Iterator<Item = &str> {
+        self.labels.iter().map(String::as_str)
+    }
+
+    pub fn label(&self, label: &str) -> Label {
+        if self.labels.contains(label) {
+            Label::Granted
+        } else if self.known.contains(label) {
+            Label::NotGranted
+        } else {
+            Label::Unknown
+        }
+    }
+
+    pub fn may_read(&self, key: &str) -> bool {
+        self.read.iter().any(|prefix| key.starts_with(prefix))
+    }
+
+    pub fn may_write(&self, key: &str) -> bool {
+        self.write.iter().any(|prefix| key.starts_with(prefix))
+    }
+
+    /// The readable prefixes in key order; no key is under two of them.
+    pub fn readable(&self) -> &[String] {
+        &self.read
+    }
+
+    /// The writable prefixes, as [`readable`](Self::readable).
+    pub fn writable(&self) -> &[String] {
+        &self.write
+    }
+
+    /// How many accesses were refused.
+    pub fn denied(&self) -> u64 {
+        self.denied.load(Ordering::Relaxed)
+    }
+
+    /// Counts and logs a refused access.
+    pub fn deny(&self, operation: &'static str, subject: &str) {
+        self.denied.fetch_add(1, Ordering::Relaxed);
+        if let Some(suppressed) = self.throttle.pass() {
+            let component = &self.component;
+            tracing::warn!(
+                component, operation, subject = %subject.escape_debug(), suppressed,
+                "access to the key-value store denied: the manifest does not grant it"
+            );
+        }
+    }
+}
+
+fn outermost<'a>(prefixes: impl IntoIterator<Item = &'a String>) -> Vec<String> {
+    let sorted: BTreeSet<&String> = prefixes.into_iter().collect();
+    let mut outermost: Vec<String> = Vec::new();
+    for prefix in sorted {
+        // A prefix sorts directly before everything that it covers.
+        if !outermost.last().is_some_and(|outer| prefix.starts_with(outer)) {
+            outermost.push(prefix.clone());
+        }
+    }
+    outermost
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn grants(read: &[&str], write: &[&str]) -> Grants {
+        let owned = |list: &[&str]| list.iter().map(|p| p.to_string()).collect::<Vec<_>>();
+        let known = Arc::new(BTreeSet::from(["default".to_owned(), "cache".to_owned()]));
+        let prefixes = (&*owned(read), &*owned(write));
+        Grants::new("area", known, ["default".to_owned()], Some(prefixes))
+    }
+
+    #[test]
+    fn a_label_is_granted_known_or_unknown() {
+        let grants = grants(&[], &[]);
+        assert_eq!(grants.label("default"), Label::Granted);
+        assert_eq!(grants.label("cache"), Label::NotGranted);
+        assert_eq!(grants.label("nowhere"), Label::Unknown);
+    }
+
+    #[test]
+    fn writing_implies_reading_and_nothing_else_is_granted() {
+        let grants = grants(&["shared/"], &["own/"]);
+        assert!(grants.may_read("shared/v1/user/1"));
+        assert!(!grants.may_write("shared/v1/user/1"));
+        assert!(grants.may_read("own/x") && grants.may_write("own/x"));
+        assert!(!grants.may_read("shared") && !grants.may_read("other/x"));
+    }
+
+    #[test]
+    fn an_empty_list_grants_nothing_and_no_list_grants_all() {
+        assert!(!grants(&[], &[]).may_read("a"));
+        let all = Grants::new("area", Arc::default(), [], None);
+        assert!(all.may_read("a") && all.may_write("a"));
+        assert!(all.read_only().may_read("a") && !all.read_only().may_write("a"));
+    }
+
+    #[test]
+    fn readable_prefixes_do_not_overlap() {
+        let grants = grants(&["b/", "a/x", "a/", "b/c"], &["ab"]);
+        assert_eq!(grants.readable(), ["a/", "ab", "b/"]);
+    }
+}

@@ -1,0 +1,115 @@
+//! A response's body on its way to the guest: within time and size.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use hyper::body::Incoming;
+use tokio::time::{Instant, Sleep};
+use wasmtime_wasi_http::Error as WasiError;
+
+use super::egress::Egress;
+use super::error;
+use crate::concurrency_limit::Permit;
+
+/// A response's body. The request counts as one until this ends or is dropped.
+pub struct OutboundBody {
+    /// `None` after the end, so that the connection is closed or goes back to the pool.
+    inner: Option<(Incoming, Permits)>,
+    egress: Arc<Egress>,
+    room: u64,
+    idle_timeout: Duration,
+    deadline: Instant,
+    /// Until the earlier of the two ends; set when a frame is waited for.
+    sleep: Pin<Box<Sleep>>,
+    waiting: bool,
+}
+
+/// A request's permits: the component's and the host's.
+pub type Permits = [Permit; 2];
+
+impl OutboundBody {
+    pub fn new(
+        inner: Incoming,
+        permits: Permits,
+        egress: Arc<Egress>,
+        idle_timeout: Duration,
+        deadline: Instant,
+    ) -> Self {
+        let room = egress.limits.max_response;
+        let sleep = Box::pin(tokio::time::sleep_until(deadline));
+        Self { inner: Some((inner, permits)), egress, room, idle_timeout, deadline, sleep, waiting: false }
+    }
+
+    fn end(&mut self, error: WasiError) -> Poll<Option<Result<Frame<Bytes>, WasiError>>> {
+        self.inner = None;
+        Poll::Ready(Some(Err(error)))
+    }
+}
+
+impl Body for OutboundBody {
+    type Data = Bytes;
+    type Error = WasiError;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, WasiError>>> {
+        let Some((inner, _)) = &mut self.inner else {
+            return Poll::Ready(None);
+        };
+        match Pin::new(inner).poll_frame(cx) {
+            Poll::Ready(Some(Ok(frame))) => {
+                self.waiting = false;
+                let length = frame.data_ref().map_or(0, |data| data.len() as u64);
+                self.egress.counters.received.add(length);
+                match self.room.checked_sub(length) {
+                    Some(room) => {
+                        self.room = room;
+                        if self.is_end_stream() {
+                            self.inner = None;
+                        }
+                        Poll::Ready(Some(Ok(frame)))
+                    }
+                    None => {
+                        self.egress.counters.failed.add(1);
+                        let limit = self.egress.limits.max_response;
+                        self.end(WasiError::HttpResponseBodySize(Some(limit)))
+                    }
+                }
+            }
+            Poll::Ready(Some(Err(error))) => {
+                self.egress.counters.failed.add(1);
+                self.end(match error::code(&error) {
+                    WasiError::ConnectionTerminated => WasiError::HttpResponseIncomplete,
+                    code => code,
+                })
+            }
+            Poll::Ready(None) => {
+                self.inner = None;
+                Poll::Ready(None)
+            }
+            Poll::Pending => {
+                if !self.waiting {
+                    self.waiting = true;
+                    let until = self.deadline.min(Instant::now() + self.idle_timeout);
+                    self.sleep.as_mut().reset(until);
+                }
+                ready!(self.sleep.as_mut().poll(cx));
+                self.egress.counters.timeouts.add(1);
+                match Instant::now() < self.deadline {
+                    true => self.end(WasiError::ConnectionReadTimeout),
+                    false => self.end(WasiError::HttpResponseTimeout),
+                }
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.inner.as_ref().is_none_or(|(inner, _)| inner.is_end_stream())
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.inner.as_ref().map_or_else(|| SizeHint::with_exact(0), |(inner, _)| inner.size_hint())
+    }
+}

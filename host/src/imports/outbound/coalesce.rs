@@ -1,0 +1,267 @@
+//! Request coalescing: requests of one component that are equal, byte for byte, and under way at the
+//! same moment are sent once, if the manifest says so (`share`).
+//!
+//! The first is the leader and sends the request. Those that come before the head of the response are
+//! followers: they wait for it without a permit and get a copy. If the leader gives up before that,
+//! one of the followers becomes the leader. A response without followers passes untouched; a shared
+//! one is kept until its last reader has it, so that a slow reader does not delay the others. Its size
+//! is bounded as any response's is.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::task::{Context, Poll, Wake, Waker};
+
+use bytes::Bytes;
+use http::header::CONTENT_LENGTH;
+use http::{HeaderName, HeaderValue, Method, Request, Response, Uri};
+use http_body::{Body, Frame};
+use http_body_util::{BodyExt, Full, Limited};
+use tokio::sync::watch;
+use wasmtime_wasi_http::{Error as WasiError, WasiBody};
+
+use super::counters::Counter;
+
+/// Bytes of a request's body that are compared. A request with a larger body is sent alone, as is one
+/// without a declared length, unless its method usually has no body.
+const MAX_COMPARED_BODY: u64 = 1 << 20;
+
+/// Everything that a server sees of a request.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct RequestKey {
+    method: Method,
+    uri: Uri,
+    headers: Vec<(HeaderName, HeaderValue)>,
+    body: Bytes,
+}
+
+/// The outcome of a request that followers wait for.
+type Outcome = Option<Result<Arc<SharedResponse>, Arc<WasiError>>>;
+
+/// The requests of one component that are under way and have no response yet.
+#[derive(Default)]
+pub struct Coalescer {
+    in_flight: Mutex<HashMap<RequestKey, Weak<watch::Sender<Outcome>>>>,
+    /// Requests that waited for the response of a leader.
+    pub joined: Counter,
+}
+
+enum Role {
+    Leader(Arc<watch::Sender<Outcome>>),
+    Follower(watch::Receiver<Outcome>),
+}
+
+impl Coalescer {
+    /// Sends `request` by `send`, or waits for the response to an equal one.
+    pub async fn send<F>(
+        &self,
+        request: Request<WasiBody>,
+        send: impl Fn(Request<WasiBody>) -> F,
+    ) -> Result<Response<WasiBody>, WasiError>
+    where
+        F: Future<Output = Result<Response<WasiBody>, WasiError>>,
+    {
+        let (parts, body) = request.into_parts();
+        let length = parts.headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
+        let has_no_body = length.is_none() && matches!(parts.method, Method::GET | Method::HEAD);
+        if !has_no_body && length.is_none_or(|length| length > MAX_COMPARED_BODY) {
+            return send(Request::from_parts(parts, body)).await;
+        }
+        let body = whole(body).await?;
+        let mut headers: Vec<_> = parts.headers.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
+        headers.sort_by(|a, b| a.0.as_str().cmp(b.0.as_str()));
+        let key = RequestKey { method: parts.method.clone(), uri: parts.uri.clone(), headers, body };
+        loop {
+            match self.join(&key) {
+                Role::Leader(sender) => {
+                    let body = Full::new(key.body.clone()).map_err(|never| match never {}).boxed_unsync();
+                    let registration = Registration { coalescer: self, key: &key };
+                    let sent = send(Request::from_parts(parts.clone(), body)).await;
+                    drop(registration);
+                    return publish(&sender, sent);
+                }
+                Role::Follower(mut receiver) => {
+                    let outcome = receiver.wait_for(Option::is_some).await.map(|outcome| outcome.clone());
+                    match outcome {
+                        Ok(Some(Ok(shared))) => return Ok(shared.copy()),
+                        Ok(Some(Err(error))) => return Err(clone_error(&error)),
+                        // The leader gave up.
+                        Ok(None) | Err(_) => {}
+                    }
+                }
+            }
+        }
+    }
+
+    fn join(&self, key: &RequestKey) -> Role {
+        let mut in_flight = self.lock();
+        let entry = in_flight.entry(key.clone());
+        if let Entry::Occupied(sender) = &entry
+            && let Some(sender) = sender.get().upgrade()
+        {
+            let receiver = sender.subscribe();
+            self.joined.add(1);
+            return Role::Follower(receiver);
+        }
+        let sender = Arc::new(watch::Sender::new(None));
+        entry.insert_entry(Arc::downgrade(&sender));
+        Role::Leader(sender)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<RequestKey, Weak<watch::Sender<Outcome>>>> {
+        self.in_flight.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A request's body, of at most [`MAX_COMPARED_BODY`].
+async fn whole(body: WasiBody) -> Result<Bytes, WasiError> {
+    let limited = Limited::new(body, MAX_COMPARED_BODY as usize).collect().await;
+    let too_large = WasiError::HttpRequestBodySize(Some(MAX_COMPARED_BODY));
+    Ok(limited.map_err(|error| error.downcast::<WasiError>().map_or(too_large, |error| *error))?.to_bytes())
+}
+
+/// A leader's entry. After it is dropped no follower joins.
+struct Registration<'a> {
+    coalescer: &'a Coalescer,
+    key: &'a RequestKey,
+}
+
+impl Drop for Registration<'_> {
+    fn drop(&mut self) {
+        self.coalescer.lock().remove(self.key);
+    }
+}
+
+/// Gives the outcome to the followers, and returns it to the leader.
+fn publish(
+    sender: &watch::Sender<Outcome>,
+    sent: Result<Response<WasiBody>, WasiError>,
+) -> Result<Response<WasiBody>, WasiError> {
+    if sender.is_closed() {
+        return sent;
+    }
+    match sent {
+        Ok(response) => {
+            let shared = Arc::new(SharedResponse::new(response));
+            let own = shared.copy();
+            sender.send_replace(Some(Ok(shared)));
+            Ok(own)
+        }
+        Err(error) => {
+            let error = Arc::new(error);
+            sender.send_replace(Some(Err(error.clone())));
+            Err(clone_error(&error))
+        }
+    }
+}
+
+/// The same code again; [`WasiError`] cannot be cloned.
+fn clone_error(error: &WasiError) -> WasiError {
+    match error {
+        WasiError::DnsTimeout => WasiError::DnsTimeout,
+        WasiError::DnsError { rcode, info_code } => WasiError::DnsError { rcode: rcode.clone(), info_code: *info_code },
+        WasiError::DestinationIpProhibited => WasiError::DestinationIpProhibited,
+        WasiError::DestinationIpUnroutable => WasiError::DestinationIpUnroutable,
+        WasiError::ConnectionRefused => WasiError::ConnectionRefused,
+        WasiError::ConnectionTerminated => WasiError::ConnectionTerminated,
+        WasiError::ConnectionTimeout => WasiError::ConnectionTimeout,
+        WasiError::ConnectionReadTimeout => WasiError::ConnectionReadTimeout,
+        WasiError::ConnectionLimitReached => WasiError::ConnectionLimitReached,
+        WasiError::TlsProtocolError => WasiError::TlsProtocolError,
+        WasiError::TlsCertificateError => WasiError::TlsCertificateError,
+        WasiError::HttpRequestDenied => WasiError::HttpRequestDenied,
+        WasiError::HttpResponseIncomplete => WasiError::HttpResponseIncomplete,
+        WasiError::HttpResponseBodySize(size) => WasiError::HttpResponseBodySize(*size),
+        WasiError::HttpResponseHeaderSectionSize(size) => WasiError::HttpResponseHeaderSectionSize(*size),
+        WasiError::HttpResponseTimeout => WasiError::HttpResponseTimeout,
+        WasiError::HttpProtocolError => WasiError::HttpProtocolError,
+        _ => WasiError::InternalError(None),
+    }
+}
+
+/// A response with several readers. A reader that has read all chunks so far polls the source.
+struct SharedResponse {
+    head: http::response::Parts,
+    state: Mutex<State>,
+    wakers: Arc<Wakers>,
+}
+
+struct State {
+    source: Option<WasiBody>,
+    chunks: Vec<Bytes>,
+    failed: Option<Arc<WasiError>>,
+}
+
+/// The readers that wait for the source. It wakes all of them: the one that polled it may be gone.
+#[derive(Default)]
+struct Wakers(Mutex<Vec<Waker>>);
+
+impl Wakers {
+    fn add(&self, waker: &Waker) {
+        let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if !waiting.iter().any(|known| known.will_wake(waker)) {
+            waiting.push(waker.clone());
+        }
+    }
+}
+
+impl Wake for Wakers {
+    fn wake(self: Arc<Self>) {
+        let waiting = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        waiting.into_iter().for_each(Waker::wake);
+    }
+}
+
+impl SharedResponse {
+    fn new(response: Response<WasiBody>) -> Self {
+        let (head, source) = response.into_parts();
+        let state = State { source: Some(source), chunks: Vec::new(), failed: None };
+        Self { head, state: Mutex::new(state), wakers: Arc::default() }
+    }
+
+    fn copy(self: &Arc<Self>) -> Response<WasiBody> {
+        let reader = Reader { shared: self.clone(), read: 0 };
+        Response::from_parts(self.head.clone(), reader.boxed_unsync())
+    }
+}
+
+struct Reader {
+    shared: Arc<SharedResponse>,
+    /// How many of the chunks.
+    read: usize,
+}
+
+impl Body for Reader {
+    type Data = Bytes;
+    type Error = WasiError;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, WasiError>>> {
+        let shared = self.shared.clone();
+        let mut state = shared.state.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            if let Some(chunk) = state.chunks.get(self.read) {
+                self.read += 1;
+                return Poll::Ready(Some(Ok(Frame::data(chunk.clone()))));
+            }
+            if let Some(error) = &state.failed {
+                return Poll::Ready(Some(Err(clone_error(error))));
+            }
+            let Some(source) = &mut state.source else { return Poll::Ready(None) };
+            // Before the source is polled, so that no wake-up is missed.
+            shared.wakers.add(cx.waker());
+            let waker = Waker::from(shared.wakers.clone());
+            match Pin::new(source).poll_frame(&mut Context::from_waker(&waker)) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(None) => state.source = None,
+                Poll::Ready(Some(Err(error))) => (state.source, state.failed) = (None, Some(Arc::new(error))),
+                // Trailers of a shared response are left out.
+                Poll::Ready(Some(Ok(frame))) => state.chunks.extend(frame.into_data().ok()),
+            }
+            waker.wake();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

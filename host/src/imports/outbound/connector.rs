@@ -1,0 +1,177 @@
+//! Connections: to an address that was checked, and to no other.
+
+use std::io::{self, IoSlice};
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use http::Uri;
+use hyper_util::client::legacy::connect::dns::Name;
+use hyper_util::client::legacy::connect::{Connected, Connection as Pooled, HttpConnector};
+use hyper_util::rt::TokioIo;
+use rustls::pki_types::ServerName;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::sync::OwnedSemaphorePermit;
+use tokio_rustls::TlsConnector;
+use tower_service::Service;
+use url::Host;
+
+use super::egress::Egress;
+use super::error::Failure;
+use super::grants::Reach;
+use super::target::Target;
+
+tokio::task_local! {
+    /// How long the present request lets a connection take. The pool's connector has no other way
+    /// to learn it.
+    pub(super) static CONNECT_TIMEOUT: Duration;
+}
+
+/// Opens the connections of one component.
+#[derive(Clone)]
+pub struct Connector(Arc<Egress>);
+
+impl Connector {
+    pub fn new(egress: Arc<Egress>) -> Self {
+        Self(egress)
+    }
+}
+
+impl Service<Uri> for Connector {
+    type Response = TokioIo<Connection>;
+    type Error = Failure;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Failure>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Failure>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, uri: Uri) -> Self::Future {
+        let egress = self.0.clone();
+        let timeout = CONNECT_TIMEOUT.try_with(|timeout| *timeout).unwrap_or(egress.limits.connect_timeout);
+        Box::pin(async move {
+            let connected = tokio::time::timeout(timeout, connect(&egress, uri));
+            connected.await.unwrap_or(Err(Failure::ConnectTimeout)).map(TokioIo::new)
+        })
+    }
+}
+
+async fn connect(egress: &Arc<Egress>, uri: Uri) -> Result<Connection, Failure> {
+    // Again, because nobody else stands between this and the network.
+    let target = Target::of(&uri).ok_or(Failure::Denied)?;
+    let reach = egress.grants.reach(&target).ok_or(Failure::Denied)?;
+    if target.ip().is_some_and(|address| !egress.permits(&target, reach, address)) {
+        return Err(Failure::Prohibited);
+    }
+    let permit = egress.connections.acquire().await.map_err(|_| Failure::Saturated)?;
+    let resolver = Checked { egress: egress.clone(), target: target.clone(), reach };
+    let mut tcp = HttpConnector::new_with_resolver(resolver);
+    tcp.enforce_http(false);
+    tcp.set_nodelay(true);
+    let tcp = tcp.call(uri).await.map_err(Failure::Connect)?.into_inner();
+    let (stream, h2): (Box<dyn Stream>, _) = match target.tls {
+        false => (Box::new(tcp), false),
+        true => {
+            let name = match &target.host {
+                Host::Domain(name) => ServerName::try_from(name.clone()).map_err(|_| Failure::NoServerName)?,
+                Host::Ipv4(address) => ServerName::from(std::net::IpAddr::from(*address)),
+                Host::Ipv6(address) => ServerName::from(std::net::IpAddr::from(*address)),
+            };
+            let tls = TlsConnector::from(egress.network.tls.clone());
+            let tls = tls.connect(name, tcp).await.map_err(Failure::Tls)?;
+            let h2 = tls.get_ref().1.alpn_protocol() == Some(b"h2");
+            (Box::new(tls), h2)
+        }
+    };
+    egress.counters.connections.add(1);
+    Ok(Connection { stream, h2, _permit: permit })
+}
+
+/// Resolves names for one connection and leaves out the addresses that it must not go to.
+#[derive(Clone)]
+struct Checked {
+    egress: Arc<Egress>,
+    target: Target,
+    reach: Reach,
+}
+
+impl Service<Name> for Checked {
+    type Response = std::vec::IntoIter<SocketAddr>;
+    type Error = Failure;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Failure>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Failure>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, name: Name) -> Self::Future {
+        let Self { egress, target, reach } = self.clone();
+        Box::pin(async move {
+            let found = egress.network.resolver.resolve(name.as_str()).await.map_err(Failure::Resolve)?;
+            if found.is_empty() {
+                return Err(Failure::Resolve(io::Error::new(io::ErrorKind::NotFound, "the name has no address")));
+            }
+            let mut permitted = found;
+            permitted.retain(|address| egress.permits(&target, reach, *address));
+            if permitted.is_empty() {
+                return Err(Failure::Prohibited);
+            }
+            let sockets: Vec<_> = permitted.into_iter().map(|address| (address, target.port).into()).collect();
+            Ok(sockets.into_iter())
+        })
+    }
+}
+
+trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
+
+/// An open connection, which counts as one until it is closed.
+pub struct Connection {
+    stream: Box<dyn Stream>,
+    h2: bool,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Pooled for Connection {
+    fn connected(&self) -> Connected {
+        match self.h2 {
+            true => Connected::new().negotiated_h2(),
+            false => Connected::new(),
+        }
+    }
+}
+
+impl AsyncRead for Connection {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(cx, buffer)
+    }
+}
+
+impl AsyncWrite for Connection {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        parts: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(cx, parts)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+}

@@ -1,0 +1,113 @@
+//! Why a request failed, in the words that guests know.
+
+use std::error::Error;
+use std::io::{self, ErrorKind};
+
+use hyper_util::client::legacy::connect::HttpConnector;
+use tower_service::Service;
+use wasmtime_wasi_http::Error as WasiError;
+
+/// What [`HttpConnector`] fails with; the type has no public name.
+type ConnectError = <HttpConnector as Service<http::Uri>>::Error;
+
+/// Why a connection was not made.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    #[error("no grant covers the host")]
+    Denied,
+    #[error("the host has no address that may be reached")]
+    Prohibited,
+    #[error("too many connections are open")]
+    Saturated,
+    #[error("the connection took too long")]
+    ConnectTimeout,
+    #[error("the name cannot be resolved")]
+    Resolve(#[source] io::Error),
+    #[error("cannot connect")]
+    Connect(#[source] ConnectError),
+    #[error("the name cannot be one of a certificate")]
+    NoServerName,
+    #[error("cannot agree on TLS")]
+    Tls(#[source] io::Error),
+}
+
+/// The most specific code for an error of the client: the first cause in the chain that has one.
+pub fn code(error: &(dyn Error + 'static)) -> WasiError {
+    let mut next = Some(error);
+    while let Some(cause) = next {
+        if let Some(code) = code_of(cause) {
+            return code;
+        }
+        next = match cause.downcast_ref::<io::Error>() {
+            // Its `source` would be the source of what it wraps.
+            Some(io) => io.get_ref().map(|inner| inner as &(dyn Error + 'static)),
+            None => cause.source(),
+        };
+    }
+    WasiError::InternalError(None)
+}
+
+fn code_of(cause: &(dyn Error + 'static)) -> Option<WasiError> {
+    if let Some(failure) = cause.downcast_ref::<Failure>() {
+        return match failure {
+            Failure::Denied => Some(WasiError::HttpRequestDenied),
+            Failure::Prohibited => Some(WasiError::DestinationIpProhibited),
+            Failure::Saturated => Some(WasiError::ConnectionLimitReached),
+            Failure::ConnectTimeout => Some(WasiError::ConnectionTimeout),
+            Failure::Resolve(_) => {
+                Some(WasiError::DnsError { rcode: Some("address not available".to_owned()), info_code: None })
+            }
+            Failure::NoServerName => Some(WasiError::TlsCertificateError),
+            // What lies below says more.
+            Failure::Connect(_) | Failure::Tls(_) => None,
+        };
+    }
+    if let Some(tls) = cause.downcast_ref::<rustls::Error>() {
+        return Some(match tls {
+            rustls::Error::InvalidCertificate(_) => WasiError::TlsCertificateError,
+            rustls::Error::AlertReceived(alert) => WasiError::TlsAlertReceived {
+                alert_id: Some(u8::from(*alert)),
+                alert_message: Some(format!("{alert:?}")),
+            },
+            _ => WasiError::TlsProtocolError,
+        });
+    }
+    if let Some(io) = cause.downcast_ref::<io::Error>() {
+        return match io.kind() {
+            ErrorKind::ConnectionRefused => Some(WasiError::ConnectionRefused),
+            ErrorKind::TimedOut => Some(WasiError::ConnectionTimeout),
+            ErrorKind::HostUnreachable | ErrorKind::NetworkUnreachable => Some(WasiError::DestinationIpUnroutable),
+            ErrorKind::ConnectionReset
+            | ErrorKind::ConnectionAborted
+            | ErrorKind::BrokenPipe
+            | ErrorKind::NotConnected
+            | ErrorKind::UnexpectedEof => Some(WasiError::ConnectionTerminated),
+            _ => None,
+        };
+    }
+    if let Some(hyper) = cause.downcast_ref::<hyper::Error>() {
+        return if hyper.is_parse_too_large() {
+            Some(WasiError::HttpResponseHeaderSectionSize(None))
+        } else if hyper.is_parse() {
+            Some(WasiError::HttpProtocolError)
+        } else if hyper.is_incomplete_message() {
+            Some(WasiError::HttpResponseIncomplete)
+        } else if hyper.is_closed() || hyper.is_canceled() {
+            Some(WasiError::ConnectionTerminated)
+        } else {
+            None
+        };
+    }
+    if let Some(h2) = cause.downcast_ref::<h2::Error>() {
+        return match h2.is_io() {
+            true => None,
+            false => Some(WasiError::HttpProtocolError),
+        };
+    }
+    // What the guest's own body failed with.
+    match cause.downcast_ref::<WasiError>() {
+        Some(WasiError::HttpRequestBodySize(size)) => Some(WasiError::HttpRequestBodySize(*size)),
+        Some(_) => Some(WasiError::InternalError(Some("the request's body failed".to_owned()))),
+        None => None,
+    }
+}

@@ -1,0 +1,95 @@
+//! Bounds the connections of a listener, and those from one address.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// The connections of a listener.
+#[derive(Debug)]
+pub struct ConnectionLimit {
+    permits: Arc<Semaphore>,
+    per_address: usize,
+    /// Open connections by client network; an address without any has no entry.
+    addresses: Mutex<HashMap<IpAddr, usize>>,
+}
+
+/// One of the connections that an address may have; dropping it gives it back.
+#[derive(Debug)]
+pub struct ConnectionPermit {
+    limit: Arc<ConnectionLimit>,
+    address: IpAddr,
+}
+
+impl ConnectionLimit {
+    pub fn new(total: usize, per_address: usize) -> Self {
+        let permits = Arc::new(Semaphore::new(total.min(Semaphore::MAX_PERMITS)));
+        Self { permits, per_address, addresses: Mutex::default() }
+    }
+
+    /// Waits until the listener may have one more connection; new ones wait in the kernel meanwhile.
+    pub async fn acquire(&self) -> Option<OwnedSemaphorePermit> {
+        self.permits.clone().acquire_owned().await.ok()
+    }
+
+    /// A permit for a connection from `address`; `None` if it has too many already.
+    pub fn acquire_for(self: &Arc<Self>, address: IpAddr) -> Option<ConnectionPermit> {
+        let address = client_network(address);
+        let mut addresses = self.addresses.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = addresses.entry(address).or_default();
+        if *count >= self.per_address {
+            return None;
+        }
+        *count += 1;
+        Some(ConnectionPermit { limit: self.clone(), address })
+    }
+}
+
+impl Drop for ConnectionPermit {
+    fn drop(&mut self) {
+        let mut addresses = self.limit.addresses.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = addresses.get_mut(&self.address) {
+            *count -= 1;
+            if *count == 0 {
+                addresses.remove(&self.address);
+            }
+        }
+    }
+}
+
+/// The addresses that one client has: an IPv4 address, or a /64 of IPv6, which is the smallest
+/// network that providers assign.
+fn client_network(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V4(address) => address.into(),
+        IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() & (u128::MAX << 64)).into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_has_a_number_of_permits_and_gives_them_back() {
+        let limit = Arc::new(ConnectionLimit::new(10, 2));
+        let acquire = |address: &str| limit.acquire_for(address.parse().unwrap());
+        let first = acquire("192.0.2.1").unwrap();
+        let _second = acquire("::ffff:192.0.2.1").unwrap();
+        assert!(acquire("192.0.2.1").is_none());
+        let _other = acquire("192.0.2.2").unwrap();
+        drop(first);
+        assert!(acquire("192.0.2.1").is_some());
+        let _network = (acquire("2001:db8::1").unwrap(), acquire("2001:db8::ffff:1").unwrap());
+        assert!(acquire("2001:db8::2").is_none());
+        assert!(acquire("2001:db8:0:1::2").is_some());
+    }
+
+    #[test]
+    fn an_address_without_connections_takes_no_memory() {
+        let limit = Arc::new(ConnectionLimit::new(10, 2));
+        drop(limit.acquire_for("192.0.2.1".parse().unwrap()));
+        assert!(limit.addresses.lock().unwrap().is_empty());
+    }
+}

@@ -1,0 +1,272 @@
+//! The origin of a request: the connection, or the forwarded headers of a trusted proxy.
+//!
+//! A client's address, scheme and host are the connection's own. `X-Forwarded-For`, `-Proto` and
+//! `-Host`, or `Forwarded` (RFC 7239), are used when a trusted proxy sent them, and removed
+//! otherwise. Guests get the address as Spin gives it, in `spin-client-addr`; the host removes all
+//! `spin-` headers that a client sent.
+
+use std::net::{IpAddr, SocketAddr};
+
+use http::header::{FORWARDED, HeaderName, HeaderValue};
+use http::uri::{Authority, Scheme};
+use http::{HeaderMap, Request};
+
+use super::Ingress;
+
+/// Where a component reads the address of a request's client, as Spin words it.
+pub const CLIENT_ADDRESS: HeaderName = HeaderName::from_static("spin-client-addr");
+const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
+const FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
+const OTHER_FORWARDING: [HeaderName; 3] = [
+    HeaderName::from_static("x-forwarded-port"),
+    HeaderName::from_static("x-forwarded-prefix"),
+    HeaderName::from_static("x-real-ip"),
+];
+
+/// The prefix of headers that only the host may set.
+const RESERVED_PREFIX: &str = "spin-";
+
+/// The other end of a connection.
+#[derive(Debug)]
+pub struct Peer {
+    socket: SocketAddr,
+    scheme: Scheme,
+    trusted: bool,
+    /// The peer as a header, made once for all requests of the connection.
+    address: HeaderValue,
+}
+
+/// Where a request comes from. The request has it among its extensions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RequestOrigin {
+    /// The peer, or the address that a trusted proxy names.
+    pub client: IpAddr,
+    pub scheme: Scheme,
+    /// The host that the client addressed, as a trusted proxy names it.
+    pub authority: Option<Authority>,
+}
+
+impl Peer {
+    pub fn new(socket: SocketAddr, ingress: &Ingress) -> Self {
+        let socket = SocketAddr::new(socket.ip().to_canonical(), socket.port());
+        let scheme = match ingress.certificates {
+            Some(_) => Scheme::HTTPS,
+            None => Scheme::HTTP,
+        };
+        Self { socket, scheme, trusted: ingress.trusts(socket), address: header(socket) }
+    }
+
+    /// Removes the headers that the peer may not set, and adds the origin to the request.
+    pub fn apply_to<B>(&self, request: &mut Request<B>, ingress: &Ingress) {
+        let headers = request.headers_mut();
+        // Few requests have one of these, so looking is cheaper than removing.
+        let is_untrusted = |name: &HeaderName| is_reserved(name) || (!self.trusted && is_forwarding(name));
+        if headers.keys().any(is_untrusted) {
+            let untrusted: Vec<_> = headers.keys().filter(|name| is_untrusted(name)).cloned().collect();
+            for name in untrusted {
+                headers.remove(name);
+            }
+        }
+        let mut origin = RequestOrigin { client: self.socket.ip(), scheme: self.scheme.clone(), authority: None };
+        let mut address = self.address.clone();
+        if self.trusted {
+            let forwarded = ForwardedHeaders::parse(headers, ingress);
+            if let Some(client) = forwarded.client {
+                origin.client = client.ip();
+                address = header(client);
+            }
+            origin.scheme = forwarded.scheme.unwrap_or(origin.scheme);
+            origin.authority = forwarded.authority;
+        }
+        headers.insert(CLIENT_ADDRESS, address);
+        request.extensions_mut().insert(origin);
+    }
+}
+
+fn is_reserved(name: &HeaderName) -> bool {
+    name.as_str().starts_with(RESERVED_PREFIX)
+}
+
+/// Whether only a trusted proxy may set it.
+fn is_forwarding(name: &HeaderName) -> bool {
+    name.as_str().starts_with(['f', 'x'])
+        && ([FORWARDED, FORWARDED_FOR, FORWARDED_PROTO, FORWARDED_HOST].contains(name)
+            || OTHER_FORWARDING.contains(name))
+}
+
+fn header(address: SocketAddr) -> HeaderValue {
+    // An address has no character that a header may not have.
+    HeaderValue::try_from(address.to_string()).unwrap_or(HeaderValue::from_static(""))
+}
+
+/// What the forwarded headers of a trusted proxy name.
+#[derive(Default)]
+struct ForwardedHeaders {
+    client: Option<SocketAddr>,
+    scheme: Option<Scheme>,
+    authority: Option<Authority>,
+}
+
+impl ForwardedHeaders {
+    fn parse(headers: &HeaderMap, ingress: &Ingress) -> Self {
+        let mut forwarded = Self::default();
+        if headers.contains_key(FORWARDED) {
+            let hops = list(headers, &FORWARDED).map(Hop::parse).collect::<Vec<_>>();
+            let addresses = hops.iter().rev().map(|hop| hop.address);
+            forwarded.client = first_untrusted(addresses, ingress);
+            if let Some(last) = hops.last() {
+                forwarded.scheme = last.scheme.and_then(scheme);
+                forwarded.authority = last.host.and_then(authority);
+            }
+            return forwarded;
+        }
+        let addresses: Vec<_> = list(headers, &FORWARDED_FOR).map(address).collect();
+        forwarded.client = first_untrusted(addresses.into_iter().rev(), ingress);
+        forwarded.scheme = list(headers, &FORWARDED_PROTO).last().and_then(scheme);
+        forwarded.authority = list(headers, &FORWARDED_HOST).last().and_then(authority);
+        forwarded
+    }
+}
+
+/// The first address, nearest first, that is not a trusted proxy: a client behind it can have forged
+/// the rest. The farthest if all are trusted; `None` if an address before it cannot be read.
+fn first_untrusted(addresses: impl Iterator<Item = Option<SocketAddr>>, ingress: &Ingress) -> Option<SocketAddr> {
+    let mut found = None;
+    for address in addresses {
+        let address = address?;
+        found = Some(address);
+        if !ingress.trusts(address) {
+            break;
+        }
+    }
+    found
+}
+
+/// The elements of a header that is a list, over all of its lines.
+fn list<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'a str> {
+    let lines = headers.get_all(name).iter().filter_map(|line| line.to_str().ok());
+    lines.flat_map(|line| line.split(',')).map(str::trim).filter(|element| !element.is_empty())
+}
+
+/// One element of `Forwarded`.
+#[derive(Default)]
+struct Hop<'a> {
+    address: Option<SocketAddr>,
+    scheme: Option<&'a str>,
+    host: Option<&'a str>,
+}
+
+impl<'a> Hop<'a> {
+    fn parse(element: &'a str) -> Self {
+        let mut hop = Self::default();
+        for (name, value) in element.split(';').filter_map(|pair| pair.split_once('=')) {
+            let value = value.trim().trim_matches('"');
+            match name.trim() {
+                name if name.eq_ignore_ascii_case("for") => hop.address = address(value),
+                name if name.eq_ignore_ascii_case("proto") => hop.scheme = Some(value),
+                name if name.eq_ignore_ascii_case("host") => hop.host = Some(value),
+                _ => {}
+            }
+        }
+        hop
+    }
+}
+
+/// An address with or without a port, which is 0 then.
+fn address(text: &str) -> Option<SocketAddr> {
+    let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
+    match bare.parse::<IpAddr>() {
+        Ok(address) => Some(SocketAddr::new(address, 0)),
+        Err(_) => text.parse().ok(),
+    }
+}
+
+fn scheme(text: &str) -> Option<Scheme> {
+    match text {
+        _ if text.eq_ignore_ascii_case("https") => Some(Scheme::HTTPS),
+        _ if text.eq_ignore_ascii_case("http") => Some(Scheme::HTTP),
+        _ => None,
+    }
+}
+
+fn authority(text: &str) -> Option<Authority> {
+    text.parse().ok().filter(|authority: &Authority| !authority.as_str().contains('@'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::IngressOptions;
+    use super::*;
+
+    /// The origin and the `spin-client-addr` of a request with these headers.
+    fn receive(peer: &str, headers: &[(&str, &str)]) -> (Request<()>, RequestOrigin, String) {
+        let proxies = vec!["10.0.0.0/8".parse().unwrap()];
+        let ingress = Ingress::new(IngressOptions { proxies, ..IngressOptions::default() }).unwrap();
+        let mut request = Request::new(());
+        for (name, value) in headers {
+            request.headers_mut().append(HeaderName::try_from(*name).unwrap(), value.parse().unwrap());
+        }
+        Peer::new(peer.parse().unwrap(), &ingress).apply_to(&mut request, &ingress);
+        let origin = request.extensions().get::<RequestOrigin>().unwrap().clone();
+        let address = request.headers()["spin-client-addr"].to_str().unwrap().to_owned();
+        (request, origin, address)
+    }
+
+    #[track_caller]
+    fn check(peer: &str, headers: &[(&str, &str)], client: &str, scheme: &str, authority: Option<&str>) {
+        let (_, origin, address) = receive(peer, headers);
+        assert_eq!(address, client, "{headers:?}");
+        assert_eq!(origin.client, client.parse::<SocketAddr>().unwrap().ip());
+        assert_eq!((origin.scheme.as_str(), origin.authority.as_ref().map(Authority::as_str)), (scheme, authority));
+    }
+
+    #[test]
+    fn headers_of_an_untrusted_peer_are_ignored() {
+        let forged = [
+            ("x-forwarded-for", "1.1.1.1"),
+            ("x-forwarded-proto", "https"),
+            ("x-forwarded-host", "evil.example"),
+            ("x-real-ip", "1.1.1.1"),
+            ("forwarded", "for=1.1.1.1;proto=https"),
+            ("spin-client-addr", "1.1.1.1:1"),
+            ("spin-full-url", "http://evil.example/"),
+            ("spinning", "kept"),
+        ];
+        check("192.0.2.7:5", &forged, "192.0.2.7:5", "http", None);
+        check("[::ffff:192.0.2.7]:5", &forged, "192.0.2.7:5", "http", None);
+        let (request, ..) = receive("192.0.2.7:5", &forged);
+        let left: Vec<_> = request.headers().keys().map(HeaderName::as_str).collect();
+        assert_eq!(left, ["spinning", "spin-client-addr"]);
+    }
+
+    #[test]
+    fn a_trusted_proxy_names_the_client() {
+        let proxy = "10.0.0.1:80";
+        check(proxy, &[], "10.0.0.1:80", "http", None);
+        check(proxy, &[("x-forwarded-for", "192.0.2.7")], "192.0.2.7:0", "http", None);
+        // What the client claimed itself is to the left of what the proxy saw.
+        check(proxy, &[("x-forwarded-for", "1.1.1.1, 192.0.2.7")], "192.0.2.7:0", "http", None);
+        check(proxy, &[("x-forwarded-for", "1.1.1.1, 192.0.2.7, 10.0.0.2")], "192.0.2.7:0", "http", None);
+        check(proxy, &[("x-forwarded-for", "1.1.1.1"), ("x-forwarded-for", "192.0.2.7")], "192.0.2.7:0", "http", None);
+        check(proxy, &[("x-forwarded-for", "10.0.0.3, 10.0.0.2")], "10.0.0.3:0", "http", None);
+        check(proxy, &[("x-forwarded-for", "192.0.2.7, unknown")], "10.0.0.1:80", "http", None);
+        check(proxy, &[("x-forwarded-for", "2001:db8::7")], "[2001:db8::7]:0", "http", None);
+        check(proxy, &[("x-forwarded-for", "192.0.2.7:99")], "192.0.2.7:99", "http", None);
+        let headers =
+            [("x-forwarded-for", "192.0.2.7"), ("x-forwarded-proto", "HTTPS"), ("x-forwarded-host", "app.example")];
+        check(proxy, &headers, "192.0.2.7:0", "https", Some("app.example"));
+        check(proxy, &[("x-forwarded-host", "a@b"), ("x-forwarded-proto", "ftp")], "10.0.0.1:80", "http", None);
+    }
+
+    #[test]
+    fn the_forwarded_header_is_parsed() {
+        let proxy = "10.0.0.1:80";
+        let full =
+            [("forwarded", "for=1.1.1.1;proto=http, For=\"[2001:db8::7]:99\";Proto=https;host=\"app.example:81\"")];
+        check(proxy, &full, "[2001:db8::7]:99", "https", Some("app.example:81"));
+        check(proxy, &[("forwarded", "for=\"[2001:db8::7]\"")], "[2001:db8::7]:0", "http", None);
+        check(proxy, &[("forwarded", "for=_hidden;proto=https")], "10.0.0.1:80", "https", None);
+        check(proxy, &[("forwarded", "for=192.0.2.7, for=10.0.0.2")], "192.0.2.7:0", "http", None);
+    }
+}

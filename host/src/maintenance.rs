@@ -1,0 +1,221 @@
+//! Maintenance: the tasks that manifests ask the host to have components do from time to time.
+//!
+//! A task is a `POST` with a JSON object. The component does a bounded part of the task and answers
+//! with a JSON object: `cursor` goes into the next request, and is absent or null when
+//! the task is finished; `wait_seconds` is how long the host waits before that request. Other
+//! numbers are counts, which the host adds up and logs.
+//!
+//! One request is under way at a time, so that tasks do not take the processors from clients.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow, bail};
+use bytes::Bytes;
+use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
+use http::uri::PathAndQuery;
+use http::{Request, Response};
+use http_body_util::{BodyExt, Full, Limited};
+use serde_json::{Map, Value, json};
+use tokio::sync::oneshot;
+use tokio::time::{Instant, sleep_until};
+
+use crate::body::ResponseBody;
+use crate::manifest::Maintenance;
+use crate::shard::{self, Shard};
+
+/// The first run begins at most this long after the start, however rare the runs are.
+const FIRST_RUN: Duration = Duration::from_secs(10 * 60);
+
+/// The longest pause; the clock cannot add every duration that can be written.
+const LONGEST_PAUSE: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+
+/// The largest answer that is read, in bytes.
+const MAX_ANSWER: usize = 1 << 20;
+
+/// Bytes of an error answer that are logged.
+const MAX_REASON: usize = 1000;
+
+/// Why maintenance cannot begin.
+#[derive(Debug, thiserror::Error)]
+pub enum MaintenanceError {
+    #[error(
+        "[component.{component}.tool.hexad]: maintenance.path = \"{path}\" does not lead to this component; \
+         correct it or add a [[trigger.http]] route"
+    )]
+    Misrouted { component: String, path: PathAndQuery },
+    #[error("cannot start a thread: {0}")]
+    Thread(io::Error),
+}
+
+/// The thread that sends the requests.
+pub struct Maintainer {
+    stop: oneshot::Sender<()>,
+    thread: JoinHandle<()>,
+}
+
+impl Maintainer {
+    pub fn start(tasks: Vec<Task>, shards: Arc<Vec<Shard>>) -> io::Result<Self> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
+        let (stop, stopped) = oneshot::channel();
+        let thread = std::thread::Builder::new().name("maintenance".to_owned()).spawn(move || {
+            runtime.block_on(async {
+                tokio::select! {
+                    _ = stopped => {}
+                    () = run(tasks, &shards) => {}
+                }
+            });
+        })?;
+        Ok(Self { stop, thread })
+    }
+
+    /// Ends the thread. It does not wait for an answer that is under way.
+    pub fn stop(self) {
+        drop(self.stop);
+        if self.thread.join().is_err() {
+            tracing::error!("the maintenance thread panicked");
+        }
+    }
+}
+
+async fn run(mut tasks: Vec<Task>, shards: &[Shard]) {
+    while let Some(task) = tasks.iter_mut().min_by_key(|task| task.due) {
+        sleep_until(task.due).await;
+        task.advance(shards).await;
+    }
+}
+
+/// A component's task, between two of its requests.
+pub struct Task {
+    component: String,
+    maintenance: Maintenance,
+    /// When the next request is sent.
+    due: Instant,
+    /// Within a run that is not finished.
+    cursor: Option<String>,
+    counts: Counts,
+}
+
+/// A component's answer to a request.
+struct Step(Map<String, Value>);
+
+impl Step {
+    fn cursor(&self) -> Option<String> {
+        self.0.get("cursor").and_then(Value::as_str).map(str::to_owned)
+    }
+
+    fn wait(&self) -> Duration {
+        Duration::from_secs(self.0.get("wait_seconds").and_then(Value::as_u64).unwrap_or_default())
+    }
+}
+
+impl Task {
+    pub fn new(component: String, maintenance: Maintenance) -> Self {
+        let due = after(maintenance.every.min(FIRST_RUN));
+        Self { component, maintenance, due, cursor: None, counts: Counts::default() }
+    }
+
+    /// Sends the next request, and sets when the one after it is due.
+    async fn advance(&mut self, shards: &[Shard]) {
+        let component = &self.component;
+        match self.step(shards).await {
+            Ok(step) => {
+                self.counts.add(&step);
+                self.cursor = step.cursor();
+                if self.cursor.is_some() {
+                    self.due = after(step.wait());
+                    return;
+                }
+                tracing::info!(component, counts = %self.counts, "maintenance is finished");
+            }
+            Err(error) => {
+                tracing::warn!(component, error = %format_args!("{error:#}"), "maintenance failed; it begins anew after its period")
+            }
+        }
+        self.cursor = None;
+        self.counts = Counts::default();
+        self.due = after(self.maintenance.every);
+    }
+
+    async fn step(&self, shards: &[Shard]) -> Result<Step> {
+        let response = send(self.request()?, shards).await?;
+        let status = response.status();
+        let body = Limited::new(response.into_body(), MAX_ANSWER).collect().await;
+        let body = body.map_err(|error| anyhow!("its answer cannot be read: {error}"))?.to_bytes();
+        if !status.is_success() {
+            let start = body.get(..MAX_REASON).unwrap_or(&body);
+            // Escaped, so that the component cannot write lines of its own to the log.
+            bail!("it answered {status}: {}", String::from_utf8_lossy(start).escape_debug());
+        }
+        serde_json::from_slice(&body).map(Step).context("its answer is not a JSON object")
+    }
+
+    fn request(&self) -> Result<Request<Full<Bytes>>, http::Error> {
+        let body = match &self.cursor {
+            None => json!({}),
+            Some(cursor) => json!({ "cursor": cursor }),
+        };
+        let mut request = Request::post(self.maintenance.path.as_str())
+            .header(HOST, "localhost")
+            .header(CONTENT_TYPE, "application/json");
+        if let Some(token) = &self.maintenance.token {
+            request = request.header(AUTHORIZATION, format!("Bearer {token}"));
+        }
+        request.body(Full::new(body.to_string().into()))
+    }
+}
+
+async fn send(request: Request<Full<Bytes>>, shards: &[Shard]) -> Result<Response<ResponseBody>> {
+    let request = request.map(|body| body.map_err(|never| match never {}).boxed_unsync());
+    shard::answer(shards, request).await.context("the host is stopping")
+}
+
+fn after(pause: Duration) -> Instant {
+    Instant::now() + pause.min(LONGEST_PAUSE)
+}
+
+/// The sums of a run's numbers, by name.
+#[derive(Default)]
+struct Counts(BTreeMap<String, u64>);
+
+impl Counts {
+    fn add(&mut self, step: &Step) {
+        for (name, value) in &step.0 {
+            if let Some(number) = value.as_u64().filter(|_| name != "wait_seconds") {
+                let sum = self.0.entry(name.clone()).or_default();
+                *sum = sum.saturating_add(number);
+            }
+        }
+    }
+}
+
+impl fmt::Display for Counts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, (name, sum)) in self.0.iter().enumerate() {
+            let space = if index == 0 { "" } else { " " };
+            // The component chooses the name.
+            write!(f, "{space}{}={sum}", name.escape_debug())?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_are_added_up_by_name() {
+        let mut counts = Counts::default();
+        for answer in
+            [r#"{"keys": 7, "removed": 1, "cursor": "x", "wait_seconds": 120}"#, r#"{"keys": 3, "problems": []}"#]
+        {
+            counts.add(&Step(serde_json::from_str(answer).unwrap()));
+        }
+        assert_eq!(counts.to_string(), "keys=10 removed=1");
+    }
+}

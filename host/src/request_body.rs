@@ -1,0 +1,121 @@
+//! A request's body on its way to the guest, within the component's limit.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use http_body_util::BodyExt;
+use wasmtime_wasi_http::{Error as WasiError, WasiBody};
+
+use crate::request_context::RequestContext;
+
+/// How much of an unread request body is read and thrown away, and for how long. A client that
+/// is still sending when the connection closes may never see the answer.
+const DRAIN_BYTES: u64 = 64 * 1024 * 1024;
+const DRAIN_TIME: Duration = Duration::from_secs(10);
+
+/// A request's body. It reports progress to the request's context, and drains what the guest does
+/// not read.
+pub struct RequestBody {
+    inner: Option<WasiBody>,
+    context: Arc<RequestContext>,
+    room: u64,
+    /// The client waits for `100 Continue`, which hyper sends at the first poll. Without a poll the
+    /// client sends nothing and there is nothing to drain.
+    withheld: bool,
+}
+
+impl RequestBody {
+    /// `limit` is in bytes; `withheld` says that the client sent `Expect: 100-continue`.
+    pub fn new(inner: WasiBody, context: Arc<RequestContext>, limit: u64, withheld: bool) -> Self {
+        Self { inner: Some(inner), context, room: limit, withheld: withheld }
+    }
+
+    fn end(&mut self) {
+        self.inner = None;
+        self.context.set_waiting_for_client(false);
+    }
+}
+
+impl Body for RequestBody {
+    type Data = Bytes;
+    type Error = WasiError;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, WasiError>>> {
+        self.withheld = false;
+        let Some(inner) = &mut self.inner else {
+            return Poll::Ready(None);
+        };
+        let frame = Pin::new(inner).poll_frame(cx);
+        self.context.set_waiting_for_client(frame.is_pending());
+        match ready!(frame) {
+            Some(Ok(frame)) => {
+                self.context.record_progress();
+                let length = frame.data_ref().map_or(0, |data| data.len() as u64);
+                match self.room.checked_sub(length) {
+                    Some(room) => {
+                        self.room = room;
+                        Poll::Ready(Some(Ok(frame)))
+                    }
+                    None => {
+                        self.context.mark_body_too_large();
+                        if let Some(rest) = self.inner.take() {
+                            drain(rest);
+                        }
+                        self.end();
+                        Poll::Ready(Some(Err(WasiError::HttpRequestBodySize(None))))
+                    }
+                }
+            }
+            Some(Err(error)) => {
+                self.end();
+                Poll::Ready(Some(Err(error)))
+            }
+            None => {
+                self.end();
+                Poll::Ready(None)
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.inner.as_ref().is_none_or(Body::is_end_stream)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.inner.as_ref().map_or_else(|| SizeHint::with_exact(0), Body::size_hint)
+    }
+}
+
+impl Drop for RequestBody {
+    fn drop(&mut self) {
+        self.context.set_waiting_for_client(false);
+        if let Some(rest) = self.inner.take()
+            && !self.withheld
+            && !rest.is_end_stream()
+        {
+            drain(rest);
+        }
+    }
+}
+
+fn drain(mut body: WasiBody) {
+    // Outside a runtime the connection is gone as well, and with it the reason to drain.
+    let Ok(runtime) = tokio::runtime::Handle::try_current() else {
+        return;
+    };
+    let read = async move {
+        let mut room = DRAIN_BYTES;
+        while let Some(Ok(frame)) = body.frame().await {
+            let length = frame.data_ref().map_or(0, |data| data.len() as u64);
+            match room.checked_sub(length) {
+                Some(rest) => room = rest,
+                None => break,
+            }
+        }
+    };
+    runtime.spawn(async move { tokio::time::timeout(DRAIN_TIME, read).await });
+}

@@ -1,0 +1,191 @@
+//! One request and its response, shared by the connection, the guest and the bodies: clock, writes
+//! and outcome.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use futures::task::AtomicWaker;
+use http::Uri;
+
+use crate::imports::keyvalue::WriteScope;
+use crate::manifest::Limits;
+use crate::metrics::Failure;
+use crate::response_cache::ReadSet;
+use crate::trace::Trace;
+
+/// The clock, the writes and the outcome of one request.
+pub struct RequestContext {
+    pub writes: WriteScope,
+    uri: Uri,
+    trace: Option<Arc<Trace>>,
+    read_set: OnceLock<Arc<ReadSet>>,
+    started: Instant,
+    request_timeout: Duration,
+    transfer_timeout: Duration,
+    /// Microseconds from the start to the last byte received from the client.
+    progress: AtomicU64,
+    waiting_for_client: AtomicBool,
+    slow_client: AtomicBool,
+    head_at: OnceLock<Instant>,
+    ended_at: OnceLock<Instant>,
+    /// Woken when the response ends.
+    response_ended: AtomicWaker,
+    too_large: AtomicBool,
+    /// Woken when the request's body passes the limit, because the head is waited for.
+    body_too_large: AtomicWaker,
+    expired: AtomicBool,
+    failed: AtomicBool,
+    out_of_cpu_time: AtomicBool,
+}
+
+impl RequestContext {
+    pub fn new(limits: &Limits, uri: Uri, trace: Option<Arc<Trace>>) -> Self {
+        Self {
+            writes: WriteScope::default(),
+            uri,
+            trace,
+            read_set: OnceLock::new(),
+            started: Instant::now(),
+            request_timeout: limits.request_timeout,
+            transfer_timeout: limits.transfer_timeout,
+            progress: AtomicU64::new(0),
+            waiting_for_client: AtomicBool::new(false),
+            slow_client: AtomicBool::new(false),
+            head_at: OnceLock::new(),
+            ended_at: OnceLock::new(),
+            response_ended: AtomicWaker::new(),
+            too_large: AtomicBool::new(false),
+            body_too_large: AtomicWaker::new(),
+            expired: AtomicBool::new(false),
+            failed: AtomicBool::new(false),
+            out_of_cpu_time: AtomicBool::new(false),
+        }
+    }
+
+    /// The path that was asked for.
+    pub fn path(&self) -> &str {
+        self.uri.path()
+    }
+
+    /// The request's trace, where there are any.
+    pub fn trace(&self) -> Option<&Arc<Trace>> {
+        self.trace.as_ref()
+    }
+
+    /// Records in `read_set` what the guest reads, because the response may be cached.
+    pub fn track_reads(&self, read_set: Arc<ReadSet>) {
+        let _ = self.read_set.set(read_set);
+    }
+
+    pub fn read_set(&self) -> Option<&Arc<ReadSet>> {
+        self.read_set.get()
+    }
+
+    /// A chunk of the request's body has arrived. The guest's time starts again: a slow upload is
+    /// not a slow guest.
+    pub fn record_progress(&self) {
+        let micros = u64::try_from(self.started.elapsed().as_micros()).unwrap_or(u64::MAX);
+        self.progress.store(micros, Ordering::Relaxed);
+    }
+
+    /// Says whether the guest waits for the client to send more of the request's body.
+    pub fn set_waiting_for_client(&self, waits: bool) {
+        self.waiting_for_client.store(waits, Ordering::Relaxed);
+    }
+
+    /// Whether the guest waits for the client, or did when its time was over.
+    pub fn is_waiting_for_client(&self) -> bool {
+        self.waiting_for_client.load(Ordering::Relaxed) || self.slow_client.load(Ordering::Relaxed)
+    }
+
+    /// The transfer timeout runs from here.
+    pub fn mark_head_sent(&self) {
+        let _ = self.head_at.set(Instant::now());
+    }
+
+    /// The response's body is complete, or the client is gone.
+    pub fn end_response(&self) {
+        let _ = self.ended_at.set(Instant::now());
+        self.response_ended.wake();
+    }
+
+    /// Ready once the response has ended. Only one task may poll it.
+    pub fn poll_response_ended(&self, cx: &mut Context<'_>) -> Poll<()> {
+        if self.ended_at.get().is_none() {
+            self.response_ended.register(cx.waker());
+        }
+        // It may have ended meanwhile.
+        match self.ended_at.get() {
+            Some(_) => Poll::Ready(()),
+            None => Poll::Pending,
+        }
+    }
+
+    /// The request's body has passed the limit.
+    pub fn mark_body_too_large(&self) {
+        self.too_large.store(true, Ordering::SeqCst);
+        self.body_too_large.wake();
+    }
+
+    /// Ready once the request's body has passed the limit. Only one task may poll it.
+    pub fn poll_body_too_large(&self, cx: &mut Context<'_>) -> Poll<()> {
+        self.body_too_large.register(cx.waker());
+        match self.too_large.load(Ordering::SeqCst) {
+            true => Poll::Ready(()),
+            false => Poll::Pending,
+        }
+    }
+
+    /// The guest has trapped or was ended.
+    pub fn mark_failed(&self, failure: Failure) {
+        self.out_of_cpu_time.store(failure == Failure::CpuTime, Ordering::SeqCst);
+        self.failed.store(true, Ordering::SeqCst);
+    }
+
+    /// Whether the guest was ended because it used up its processor time.
+    pub fn is_out_of_cpu_time(&self) -> bool {
+        self.out_of_cpu_time.load(Ordering::SeqCst)
+    }
+
+    pub fn has_failed(&self) -> bool {
+        self.failed.load(Ordering::SeqCst)
+    }
+
+    /// When the guest's time is over. It moves as the request goes on.
+    pub fn expires_at(&self) -> Instant {
+        if let Some(ended) = self.ended_at.get() {
+            // What the guest still does after its response.
+            return *ended + self.request_timeout;
+        }
+        if let Some(head) = self.head_at.get() {
+            return *head + self.transfer_timeout;
+        }
+        let progress = Duration::from_micros(self.progress.load(Ordering::Relaxed));
+        let longest = self.request_timeout.max(self.transfer_timeout);
+        self.started + longest.min(progress.saturating_add(self.request_timeout))
+    }
+
+    /// Ends the guest's time: its next poll ends it.
+    pub fn expire(&self) {
+        self.slow_client.store(self.waiting_for_client.load(Ordering::Relaxed), Ordering::Relaxed);
+        self.expired.store(true, Ordering::SeqCst);
+    }
+
+    /// Whether the guest was ended because its time was over.
+    pub fn is_expired(&self) -> bool {
+        self.expired.load(Ordering::SeqCst)
+    }
+
+    /// Returns once the guest's time is over.
+    pub async fn until_expired(&self) {
+        loop {
+            let expires_at = self.expires_at();
+            if expires_at <= Instant::now() {
+                return;
+            }
+            tokio::time::sleep_until(expires_at.into()).await;
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! The keys that a guest reads for one request; kept only for a request whose response may be cached.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::store::{ChangeClock, Key, Slot};
+
+/// A response that read more keys is not cached: checking them all would cost what the cache saves.
+const MAX_READS: usize = 256;
+
+/// What a guest reads for one request, and whether it does anything else.
+///
+/// The guest's side of the host writes it. The cache entry keeps it and goes on looking at it,
+/// because a guest can act after its response.
+#[derive(Debug, Default)]
+pub struct ReadSet {
+    uncacheable: AtomicBool,
+    /// Never contended: a request has one thread.
+    reads: Mutex<Vec<Slot>>,
+}
+
+impl ReadSet {
+    /// Records that the guest reads the committed value of a key.
+    pub fn record(&self, clock: Option<&ChangeClock>, key: &Key) {
+        let mut reads = self.reads();
+        match clock {
+            Some(clock) if reads.len() < MAX_READS => reads.push(clock.slot(key)),
+            _ => self.mark_uncacheable(),
+        }
+    }
+
+    /// Records that the guest does something that an equal request would have to do again, or
+    /// something whose outcome may not last.
+    pub fn mark_uncacheable(&self) {
+        self.uncacheable.store(true, Ordering::SeqCst);
+    }
+
+    pub fn is_cacheable(&self) -> bool {
+        !self.uncacheable.load(Ordering::SeqCst)
+    }
+
+    /// The slots of the keys that were read so far.
+    pub fn slots(&self) -> Box<[Slot]> {
+        self.reads().as_slice().into()
+    }
+
+    fn reads(&self) -> MutexGuard<'_, Vec<Slot>> {
+        self.reads.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

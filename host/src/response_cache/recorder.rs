@@ -1,0 +1,131 @@
+//! Records a response on its way to the client, and stores it once it is complete.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
+
+use bytes::Bytes;
+use http::{HeaderMap, StatusCode};
+
+use super::pending_body::PendingBody;
+use super::{CHUNK_OVERHEAD, CachedBody, Entry, MAX_BODY, Miss, OVERHEAD, ResponseCache, SMALL_BODY};
+
+/// A response on its way to the client. Dropped before [`complete`](Self::complete), it stores
+/// nothing.
+pub struct Recorder {
+    pub(super) cache: Arc<ResponseCache>,
+    pub(super) miss: Miss,
+    pub(super) status: StatusCode,
+    pub(super) headers: HeaderMap,
+    /// The chunks so far, while they are few.
+    pub(super) chunks: Vec<Bytes>,
+    /// Where the chunks are once the body is large.
+    pub(super) pending: Option<Weak<PendingBody>>,
+    /// What the chunks cost, in bytes.
+    pub(super) length: usize,
+}
+
+impl Recorder {
+    /// Records a chunk of the body. False if the body is too large to be cached, or if too many large
+    /// bodies are being recorded.
+    pub fn record(&mut self, chunk: &Bytes) -> bool {
+        self.length += chunk.len() + CHUNK_OVERHEAD;
+        match &self.pending {
+            Some(pending) => match pending.upgrade() {
+                Some(pending) => pending.push(chunk.clone()),
+                None => return false,
+            },
+            None => {
+                self.chunks.push(chunk.clone());
+                if self.length > SMALL_BODY {
+                    let chunks = std::mem::take(&mut self.chunks);
+                    self.pending = self.cache.pending.begin(self.miss.key, self.miss.expires_at, chunks);
+                    return self.pending.is_some();
+                }
+            }
+        }
+        self.length <= MAX_BODY
+    }
+
+    /// Stores the response: the client has the whole body.
+    pub fn complete(mut self) {
+        let chunks = match &self.pending {
+            None => std::mem::take(&mut self.chunks),
+            Some(pending) => match self.cache.pending.finish(pending) {
+                Some(chunks) => chunks,
+                None => return,
+            },
+        };
+        let mut chunks = join_small(chunks);
+        let body = match chunks.as_mut_slice() {
+            [] => CachedBody::Whole(Bytes::new()),
+            [whole] => CachedBody::Whole(std::mem::take(whole)),
+            chunks => {
+                let length = chunks.iter().map(|chunk| chunk.len() as u64).sum();
+                CachedBody::Chunks((&*chunks).into(), length)
+            }
+        };
+        self.store(body);
+    }
+
+    pub(super) fn store(self, body: CachedBody) {
+        let Miss { key, commit, expires_at, ref read_set } = self.miss;
+        self.cache.counters.stored.fetch_add(1, Ordering::Relaxed);
+        let entry = Arc::new(Entry {
+            commit,
+            reads: read_set.slots(),
+            read_set: read_set.clone(),
+            expires_at,
+            status: self.status,
+            headers: self.headers.clone(),
+            body,
+        });
+        let table = if entry.bytes() > SMALL_BODY + OVERHEAD { &self.cache.large } else { &self.cache.small };
+        table.insert(key, entry);
+    }
+}
+
+impl Drop for Recorder {
+    fn drop(&mut self) {
+        if let Some(pending) = &self.pending {
+            self.cache.pending.finish(pending);
+        }
+    }
+}
+
+/// Joins small neighbours, so that a body has few chunks however its guest wrote it. Large chunks
+/// are kept without a copy.
+fn join_small(chunks: Vec<Bytes>) -> Vec<Bytes> {
+    let mut joined = Vec::new();
+    let mut rest = chunks.as_slice();
+    while !rest.is_empty() {
+        let mut length = 0;
+        let run = rest.iter().take_while(|chunk| {
+            length += chunk.len();
+            length <= SMALL_BODY
+        });
+        let (run, others) = rest.split_at(run.count().max(1).min(rest.len()));
+        joined.push(match run {
+            [alone] => alone.clone(),
+            run => run.concat().into(),
+        });
+        rest = others;
+    }
+    joined
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_neighbours_are_joined_and_large_chunks_are_not_copied() {
+        let large = Bytes::from(vec![1; SMALL_BODY + 1]);
+        let small = |byte: u8, length: usize| Bytes::from(vec![byte; length]);
+        let chunks = vec![small(2, 3), small(3, 4), large.clone(), small(4, SMALL_BODY), small(5, 1)];
+        let joined = join_small(chunks.clone());
+        assert_eq!(joined.iter().map(Bytes::len).collect::<Vec<_>>(), [7, SMALL_BODY + 1, SMALL_BODY, 1]);
+        assert_eq!(joined[1].as_ptr(), large.as_ptr());
+        assert_eq!(joined.concat(), chunks.concat());
+        assert!(join_small(Vec::new()).is_empty());
+    }
+}

@@ -1,0 +1,46 @@
+//! The lock of the data directory: one host at a time uses it.
+
+use std::fs::{self, File, TryLockError};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The file that is locked. It stays when the host ends.
+const FILE_NAME: &str = "hexad.lock";
+
+/// Holds the lock until the last clone is dropped.
+#[derive(Clone, Debug)]
+pub struct DataLock {
+    _file: Arc<File>,
+}
+
+/// Why the data directory cannot be locked. Each says what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum LockError {
+    #[error("cannot use the data directory {path}: {source}; choose another one with --data")]
+    Directory { path: PathBuf, source: io::Error },
+    #[error(
+        "the data directory {path} is in use by another hexad; stop that one, or choose another \
+         directory with --data"
+    )]
+    InUse { path: PathBuf },
+}
+
+impl DataLock {
+    /// Locks `directory`, and makes it if it does not exist.
+    pub fn acquire(directory: &Path) -> Result<Self, LockError> {
+        let unusable = |source| LockError::Directory { path: directory.to_owned(), source };
+        fs::create_dir_all(directory).map_err(unusable)?;
+        let file = File::options()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(directory.join(FILE_NAME))
+            .map_err(unusable)?;
+        match file.try_lock() {
+            Ok(()) => Ok(Self { _file: Arc::new(file) }),
+            Err(TryLockError::WouldBlock) => Err(LockError::InUse { path: directory.to_owned() }),
+            Err(TryLockError::Error(source)) => Err(unusable(source)),
+        }
+    }
+}

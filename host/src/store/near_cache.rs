@@ -1,0 +1,151 @@
+//! Small values that a shard has read recently, and keys that it found absent, so that a key that
+//! every request reads (a user, a setting, a root) is not looked up in the database each time.
+//!
+//! A cached value is the one that the database would give at this moment: [`ChangeClock`] marks a
+//! commit's keys before readers can see the commit, so a reader that has seen any part of a commit
+//! finds nothing older here. A write by another program is not marked, so an entry expires after
+//! [`MAX_AGE`].
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use lru::LruCache;
+
+use super::{ChangeClock, Key, Slot};
+
+/// How long an entry is used.
+const MAX_AGE: Duration = Duration::from_secs(1);
+
+/// The largest value that is cached, in bytes. A larger one takes longer to copy than to find.
+const MAX_VALUE: usize = 16 * 1024;
+
+/// Bytes that the entries of one shard may take.
+const CAPACITY: usize = 4 * 1024 * 1024;
+
+/// What an entry costs beside its value and its key, in bytes.
+const OVERHEAD: usize = 256;
+
+/// The cached values of one shard. The mutex is never contended: it only makes the type shareable.
+pub struct NearCache(Mutex<State>);
+
+struct State {
+    entries: LruCache<Key, CachedValue>,
+    bytes: usize,
+}
+
+struct CachedValue {
+    value: Option<Box<[u8]>>,
+    slot: Slot,
+    /// The last commit before it was read.
+    commit: u64,
+    read_at: Instant,
+}
+
+impl Default for NearCache {
+    fn default() -> Self {
+        Self(Mutex::new(State { entries: LruCache::unbounded(), bytes: 0 }))
+    }
+}
+
+impl NearCache {
+    /// The present value of `key`, `Some(None)` if the key is absent; `None` if it is not cached.
+    pub fn get(&self, key: &Key, clock: &ChangeClock, now: Instant) -> Option<Option<Vec<u8>>> {
+        let mut state = self.state();
+        let entry = state.entries.get(key)?;
+        let is_current = clock.is_unchanged_since(entry.commit, entry.slot) && now < entry.read_at + MAX_AGE;
+        is_current.then(|| entry.value.as_deref().map(<[u8]>::to_vec))
+    }
+
+    /// Caches what was read of `key` at `now`, when `commit` was the last one.
+    pub fn insert(&self, key: &Key, value: Option<&[u8]>, clock: &ChangeClock, commit: u64, now: Instant) {
+        if value.map_or(0, <[u8]>::len) > MAX_VALUE {
+            return;
+        }
+        let mut state = self.state();
+        let slot = clock.slot(key);
+        state.bytes += cost(key, value);
+        if let Some((key, replaced)) =
+            state.entries.push(key.clone(), CachedValue { value: value.map(Into::into), slot, commit, read_at: now })
+        {
+            state.bytes = state.bytes.saturating_sub(cost(&key, replaced.value.as_deref()));
+        }
+        while state.bytes > CAPACITY
+            && let Some((key, oldest)) = state.entries.pop_lru()
+        {
+            state.bytes = state.bytes.saturating_sub(cost(&key, oldest.value.as_deref()));
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn cost(key: &Key, value: Option<&[u8]>) -> usize {
+    OVERHEAD + key.key.len() + value.map_or(0, <[u8]>::len)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    fn key(key: &str) -> Key {
+        Key { store: Arc::from("default"), key: Arc::from(key) }
+    }
+
+    #[test]
+    fn an_absent_key_is_cached_too() {
+        let (cache, clock, now) = (NearCache::default(), ChangeClock::default(), Instant::now());
+        cache.insert(&key("a"), None, &clock, 0, now);
+        assert_eq!(cache.get(&key("a"), &clock, now), Some(None));
+        clock.begin_commit(&[clock.slot(&key("a"))]);
+        assert_eq!(cache.get(&key("a"), &clock, now), None);
+    }
+
+    #[test]
+    fn a_value_is_cached_until_a_commit_changes_it() {
+        let (cache, clock, now) = (NearCache::default(), ChangeClock::default(), Instant::now());
+        assert_eq!(cache.get(&key("a"), &clock, now), None);
+        cache.insert(&key("a"), Some(b"1"), &clock, clock.now(), now);
+        assert_eq!(cache.get(&key("a"), &clock, now).flatten().as_deref(), Some(&b"1"[..]));
+
+        // A commit of this key begins: from here on, readers may see it.
+        let slots = [clock.slot(&key("a"))];
+        clock.begin_commit(&slots);
+        assert_eq!(cache.get(&key("a"), &clock, now), None);
+        // What is read meanwhile is the old value or the new one.
+        cache.insert(&key("a"), Some(b"1"), &clock, clock.now(), now);
+        assert_eq!(cache.get(&key("a"), &clock, now), None);
+        clock.end_commit(&slots);
+        assert_eq!(cache.get(&key("a"), &clock, now), None);
+        cache.insert(&key("a"), Some(b"2"), &clock, clock.now(), now);
+        assert_eq!(cache.get(&key("a"), &clock, now).flatten().as_deref(), Some(&b"2"[..]));
+    }
+
+    #[test]
+    fn a_write_of_another_program_is_seen_after_a_second() {
+        let (cache, clock, now) = (NearCache::default(), ChangeClock::default(), Instant::now());
+        cache.insert(&key("a"), Some(b"1"), &clock, 0, now);
+        assert!(cache.get(&key("a"), &clock, now + MAX_AGE - Duration::from_nanos(1)).is_some());
+        assert_eq!(cache.get(&key("a"), &clock, now + MAX_AGE), None);
+    }
+
+    #[test]
+    fn its_memory_is_bounded() {
+        let (cache, clock, now) = (NearCache::default(), ChangeClock::default(), Instant::now());
+        cache.insert(&key("large"), Some(&[0; MAX_VALUE + 1]), &clock, 0, now);
+        assert_eq!(cache.get(&key("large"), &clock, now), None);
+        for number in 0..CAPACITY / MAX_VALUE + 10 {
+            cache.insert(&key(&number.to_string()), Some(&[0; MAX_VALUE]), &clock, 0, now);
+            cache.insert(&key(&number.to_string()), Some(&[1; MAX_VALUE]), &clock, 0, now);
+            cache.get(&key("0"), &clock, now);
+        }
+        assert!(cache.get(&key("0"), &clock, now).is_some(), "used recently");
+        assert_eq!(cache.get(&key("1"), &clock, now), None);
+        let state = cache.state();
+        let bytes: usize = state.entries.iter().map(|(key, entry)| cost(key, entry.value.as_deref())).sum();
+        assert_eq!(state.bytes, bytes);
+        assert!(bytes <= CAPACITY);
+    }
+}
