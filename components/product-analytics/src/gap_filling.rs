@@ -1,9 +1,9 @@
-//! Days without rows: the engine leaves them out of a result, and whoever draws it wants a zero.
+//! Gap filling: the engine leaves days without rows out of a result, and charts need a zero there.
 //!
-//! They are filled for a filter `inDateRange` of a query with measures, where the rows are by day.
-//! A range in `timeDimensions` does not ask for it, as in the reference service.
+//! Gaps are filled for a filter `inDateRange` of a query with measures whose rows are by day. As in
+//! the reference service, a range in `timeDimensions` does not fill gaps.
 
-use crate::answer::ResponseError;
+use crate::response::ResponseError;
 use jiff::civil::Date;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error as _, SeqAccess, Visitor};
@@ -11,7 +11,7 @@ use serde_json::value::{RawValue, Value};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-/// Days of which each is to have a row.
+/// A range of days, each of which gets a row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Gap {
     /// The time dimension, for example `Sessions.startAt`.
@@ -21,10 +21,10 @@ pub struct Gap {
     measures: Vec<String>,
 }
 
-/// The part of a query that matters here. One that has other types in these places asks for
-/// nothing; the engine says what it thinks of it.
+/// The part of a query that matters for gap filling. A query with other types in these places fills no
+/// gaps; the engine reports its errors.
 #[derive(Deserialize)]
-struct Asked {
+struct PartialQuery {
     #[serde(default)]
     measures: Vec<String>,
     #[serde(default)]
@@ -39,9 +39,9 @@ struct Filter {
     values: Vec<Value>,
 }
 
-/// What a query asks to be filled.
-pub fn asked(query: &RawValue) -> Vec<Gap> {
-    let Ok(Asked { measures, filters }) = serde_json::from_str(query.get()) else { return Vec::new() };
+/// The gaps that a query wants filled.
+pub fn requested(query: &RawValue) -> Vec<Gap> {
+    let Ok(PartialQuery { measures, filters }) = serde_json::from_str(query.get()) else { return Vec::new() };
     if measures.is_empty() {
         return Vec::new();
     }
@@ -60,30 +60,30 @@ fn day(text: &str) -> Option<Date> {
 }
 
 #[derive(Deserialize)]
-struct Answer<'a> {
+struct ResultSets<'a> {
     #[serde(borrow)]
     results: Option<Vec<&'a RawValue>>,
 }
 
 #[derive(Deserialize)]
-struct Result_<'a> {
+struct ResultSet<'a> {
     #[serde(borrow)]
     data: Option<&'a RawValue>,
 }
 
-/// `whole` with rows for the missing days after those that are there, and otherwise byte for byte;
-/// at most `limit` bytes.
+/// Appends rows for the missing days to the rows of each result, and leaves every other byte of
+/// `whole` unchanged. An error if the text grows beyond `limit` bytes.
 pub fn fill(whole: String, gaps: &[Gap], limit: u64) -> Result<String, ResponseError> {
-    let Ok(Answer { results: Some(results) }) = serde_json::from_str(&whole) else { return Ok(whole) };
+    let Ok(ResultSets { results: Some(results) }) = serde_json::from_str(&whole) else { return Ok(whole) };
     let (mut filled, mut copied) = (String::new(), 0);
-    for data in results.iter().filter_map(|result| serde_json::from_str::<Result_>(result.get()).ok()?.data) {
-        // A list of something else than rows has no days to look at.
+    for data in results.iter().filter_map(|result| serde_json::from_str::<ResultSet>(result.get()).ok()?.data) {
+        // A list of other values than rows has no days.
         let Ok(days) = days(data, gaps) else { continue };
         let mut rows = String::new();
         for (gap, present) in gaps.iter().zip(&days).filter(|(_, present)| !present.is_empty()) {
             gap.rows(present, &mut rows, limit)?;
         }
-        // `data` is a part of `whole`; its last byte is the bracket that closes the list.
+        // `data` borrows from `whole`; its last byte is the bracket that closes the list.
         let end = (data.get().as_ptr() as usize - whole.as_ptr() as usize) + data.get().len() - 1;
         filled.push_str(whole.get(copied..end).unwrap_or_default());
         filled.push_str(&rows);
@@ -97,12 +97,12 @@ pub fn fill(whole: String, gaps: &[Gap], limit: u64) -> Result<String, ResponseE
 }
 
 impl Gap {
-    /// The name under which rows have the day.
+    /// The member of a row with its day.
     fn by_day(&self) -> String {
         format!("{}.day", self.member)
     }
 
-    /// Appends `,` and a row for each day that is not `present`.
+    /// Appends `,` and a row for each day that is not in `present`.
     fn rows(&self, present: &BTreeSet<Date>, rows: &mut String, limit: u64) -> Result<(), ResponseError> {
         let quoted = |text: &str| Value::from(text).to_string();
         let zeros: String = self.measures.iter().map(|measure| format!(",{}:\"0\"", quoted(measure))).collect();
@@ -121,9 +121,9 @@ impl Gap {
     }
 }
 
-/// For each gap, the days that rows have.
+/// The days of the present rows, for each gap.
 fn days(data: &RawValue, gaps: &[Gap]) -> Result<Vec<BTreeSet<Date>>, serde_json::Error> {
-    /// Looks at one row after the other, so that a long list is not held twice.
+    /// Reads rows one by one, so that a long list is not in memory twice.
     struct Rows<'g>(&'g [Gap]);
 
     impl<'de> Visitor<'de> for Rows<'_> {
@@ -167,11 +167,11 @@ mod tests {
 
     #[test]
     fn only_a_date_range_of_a_query_with_measures_asks_for_it() {
-        assert_eq!(asked(&query(r#"["2024-05-01","2024-05-05T23:59:59"]"#)).len(), 1);
+        assert_eq!(requested(&query(r#"["2024-05-01","2024-05-05T23:59:59"]"#)).len(), 1);
         for values in
             [r#"["2024-05-01"]"#, "[]", r#"["2024-05-01","2024-05-02","2024-05-03"]"#, r#"["x","y"]"#, "[1,2]", "5"]
         {
-            assert_eq!(asked(&query(values)), [], "{values}");
+            assert_eq!(requested(&query(values)), [], "{values}");
         }
         for text in [
             "{}",
@@ -181,13 +181,13 @@ mod tests {
             r#"{"measures":["a"],"filters":{"x":1}}"#,
             r#"{"measures":["a"],"timeDimensions":[{"dimension":"S.at","dateRange":["2024-05-01","2024-05-02"]}]}"#,
         ] {
-            assert_eq!(asked(&raw(text)), [], "{text}");
+            assert_eq!(requested(&raw(text)), [], "{text}");
         }
     }
 
     #[test]
     fn missing_days_follow_the_others_and_no_other_byte_changes() {
-        let gaps = asked(&query(r#"["2024-05-01","2024-05-03"]"#));
+        let gaps = requested(&query(r#"["2024-05-01","2024-05-03"]"#));
         let whole = r#"{ "results":[{"data":[ {"S.at.day":"2024-05-02T00:00:00.000","S.count":1.50e2} ],"n":1},{"data":[]}],"x":0 }"#;
         let day = |day| {
             format!(
@@ -200,7 +200,7 @@ mod tests {
 
     #[test]
     fn what_is_not_by_day_is_left_alone() {
-        let gaps = asked(&query(r#"["2024-05-01","2024-05-03"]"#));
+        let gaps = requested(&query(r#"["2024-05-01","2024-05-03"]"#));
         for whole in [
             r#"{"results":[{"data":[{"S.at":"2024-05-02T00:00:00.000","S.count":1}]}]}"#,
             r#"{"results":[{"data":[{"S.at.day":null}]}]}"#,
@@ -214,14 +214,14 @@ mod tests {
         ] {
             assert_eq!(fill(whole.into(), &gaps, LIMIT).unwrap(), whole);
         }
-        let backwards = asked(&query(r#"["2024-05-03","2024-05-01"]"#));
+        let backwards = requested(&query(r#"["2024-05-03","2024-05-01"]"#));
         let whole = r#"{"results":[{"data":[{"S.at.day":"2024-05-02"}]}]}"#;
         assert_eq!(fill(whole.into(), &backwards, LIMIT).unwrap(), whole);
     }
 
     #[test]
     fn a_range_of_millennia_is_too_large() {
-        let gaps = asked(&query(r#"["0001-01-01","9999-12-31"]"#));
+        let gaps = requested(&query(r#"["0001-01-01","9999-12-31"]"#));
         let whole = r#"{"results":[{"data":[{"S.at.day":"2024-05-02T00:00:00.000"}]}]}"#;
         assert!(matches!(fill(whole.into(), &gaps, LIMIT), Err(ResponseError::TooLarge(LIMIT))));
     }

@@ -1,6 +1,7 @@
-//! One name in every room, and the rooms are the same in every area.
+//! An area has one name everywhere, and every area has the same modules.
 
-use super::{areas, manifest, root};
+use super::{areas, manifest};
+use hexad_tests::server::root;
 use std::path::Path;
 
 fn files(folder: &Path) -> Vec<std::path::PathBuf> {
@@ -28,21 +29,21 @@ fn an_areas_name_is_its_folder_its_contract_and_its_component() {
 }
 
 #[test]
-fn every_area_has_the_same_rooms() {
+fn every_area_has_the_same_modules() {
     for area in areas() {
-        for room in ["lib", "entry", "route", "api"] {
-            let path = root().join("components").join(&area).join("src").join(format!("{room}.rs"));
+        for module in ["lib", "entry", "route", "api"] {
+            let path = root().join("components").join(&area).join("src").join(format!("{module}.rs"));
             assert!(path.is_file(), "{} is missing", path.display());
         }
     }
 }
 
 #[test]
-fn only_the_route_room_knows_a_url() {
+fn only_the_module_route_has_urls() {
     for area in areas() {
         let folder = root().join("components").join(&area).join("src");
         for path in files(&folder) {
-            // Tests ask for URLs, and the room of routes knows them.
+            // Tests request URLs, and `route` defines them.
             let within = path.strip_prefix(&folder).expect("a file of the area").with_extension("");
             if within.iter().any(|part| part == "tests" || part == "route") {
                 continue;
@@ -51,8 +52,8 @@ fn only_the_route_room_knows_a_url() {
             let shipped = source.split("#[cfg(test)]").next().unwrap_or_default();
             for (number, line) in shipped.lines().enumerate() {
                 let code = line.trim_start();
-                let known = !code.starts_with("//") && code.contains("\"/api/v4");
-                assert!(!known, "{}:{}: a URL outside route.rs", path.display(), number + 1);
+                let is_url = !code.starts_with("//") && code.contains("\"/api/v4");
+                assert!(!is_url, "{}:{}: a URL outside route.rs", path.display(), number + 1);
             }
         }
     }

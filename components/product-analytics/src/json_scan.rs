@@ -1,24 +1,24 @@
-//! An answer of the engine, read over while it passes: where its object ends, which members it has
-//! at the top, and how deep it goes. Nothing is kept of it, so it can be of any length.
+//! An incremental scanner for a JSON object of any length. It finds the closing bracket and two
+//! top-level members, and bounds the nesting, without keeping any of the text.
 
 use std::fmt;
 
-/// How deep an answer may be nested, as in the reference service.
+/// The deepest nesting of a response, as in the reference service.
 pub const MAX_DEPTH: u32 = 32;
 
-/// The longest name that is told apart, `results`; longer ones are none of those looked for.
+/// The length of the longest name of interest, `results`.
 const NAME: usize = 7;
 
-/// Why a text is no answer.
+/// Why a text is not an acceptable JSON object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum JsonError {
     NotAnObject,
     TooDeep,
-    /// A bracket that closes nothing, or another one's.
+    /// A closing bracket does not match.
     Unbalanced,
-    /// Something after the end of the object.
+    /// Text follows the object.
     Trailing,
-    /// A name at the top that is written with escapes: it could be any.
+    /// A top-level name has escapes, so it could be any name.
     EscapedName,
 }
 
@@ -34,66 +34,50 @@ impl fmt::Display for JsonError {
     }
 }
 
-/// What is known of a text after some of its bytes.
+/// The state of a scan after some bytes.
 #[derive(Debug, Clone, Default)]
-pub struct Outline {
+pub struct Scanner {
     depth: u32,
-    /// A bit for each open bracket, the innermost lowest: 1 for an object.
+    /// One bit per open bracket, the innermost lowest: 1 for an object, 0 for an array.
     kinds: u64,
     text: Text,
-    /// Whether the next string at the top is a name.
+    /// Whether the next top-level string is a name.
     expects_name: bool,
-    /// The name that is being read, and its length, which may be larger than what is kept.
+    /// The beginning of the current name, and its whole length.
     name: ([u8; NAME], usize),
     closed: bool,
-    /// Whether the object has a member, whether `error` and `results` are among them.
+    /// Whether the object has any members, and these two.
     pub has_members: bool,
     pub has_error: bool,
     pub has_results: bool,
 }
 
-/// Where in a string the reader is.
+/// The position relative to strings.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum Text {
     #[default]
     Outside,
     Value,
-    /// A name at the top.
+    /// In a top-level name.
     Name,
     /// After a backslash in a value.
     Escape,
 }
 
-/// Where the first quote or backslash is. Eight bytes at a time, as long as none of them is one.
-fn end_of_text(bytes: &[u8]) -> Option<usize> {
-    let is_plain = |eight: &&[u8]| {
-        let word = <[u8; 8]>::try_from(*eight).map_or(0, u64::from_le_bytes);
-        // A byte of `word` that is `byte` is 0 in the difference; a 0 borrows from its highest bit.
-        let has = |byte: u8| {
-            let difference = word ^ u64::from_le_bytes([byte; 8]);
-            difference.wrapping_sub(u64::from_le_bytes([1; 8])) & !difference & u64::from_le_bytes([0x80; 8]) != 0
-        };
-        !has(b'"') && !has(b'\\')
-    };
-    let plain = 8 * bytes.chunks_exact(8).take_while(is_plain).count();
-    let rest = bytes.get(plain..)?;
-    Some(plain + rest.iter().position(|byte| matches!(byte, b'"' | b'\\'))?)
-}
-
-impl Outline {
+impl Scanner {
     /// Whether the object has ended.
     pub fn is_closed(&self) -> bool {
         self.closed
     }
 
-    /// Takes the next bytes. Returns where among them the bracket is that closes the object, if it
-    /// is.
+    /// Scans the next bytes. Returns the offset of the bracket that closes the object, if it is among
+    /// them.
     pub fn push(&mut self, bytes: &[u8]) -> Result<Option<usize>, JsonError> {
         let (mut end, mut at) = (None, 0);
-        // Most bytes tell nothing: they are passed over in loops of a single comparison.
+        // Most bytes do not change the state; vectorized searches skip them.
         while let Some(rest) = bytes.get(at..).filter(|rest| !rest.is_empty()) {
             let skipped = match self.text {
-                Text::Value => end_of_text(rest),
+                Text::Value => memchr::memchr2(b'"', b'\\', rest),
                 Text::Outside if self.depth > 1 => {
                     rest.iter().position(|byte| matches!(byte, b'"' | b'{' | b'}' | b'[' | b']'))
                 }
@@ -116,7 +100,7 @@ impl Outline {
         Ok(end)
     }
 
-    /// A byte that is not in a string.
+    /// Handles a byte outside strings.
     fn read_outside(&mut self, byte: u8) -> Result<(), JsonError> {
         match byte {
             b'"' if self.depth == 1 && self.expects_name => {
@@ -189,54 +173,54 @@ impl Outline {
 mod tests {
     use super::*;
 
-    /// The outcome for a text that comes in parts of `size` bytes; `end` counts from the start.
-    fn read(text: &str, size: usize) -> Result<(Outline, Option<usize>), JsonError> {
-        let (mut outline, mut end) = (Outline::default(), None);
+    /// Scans a text in parts of `size` bytes; the offset counts from the start.
+    fn read(text: &str, size: usize) -> Result<(Scanner, Option<usize>), JsonError> {
+        let (mut scanner, mut end) = (Scanner::default(), None);
         for (part, bytes) in text.as_bytes().chunks(size).enumerate() {
-            if let Some(at) = outline.push(bytes)? {
+            if let Some(at) = scanner.push(bytes)? {
                 end = Some(part * size + at);
             }
         }
-        Ok((outline, end))
+        Ok((scanner, end))
     }
 
     #[test]
     fn finds_members_and_the_end_however_the_text_is_cut() {
         let text = r#" {"query":{"error":"}"},"a\"":1} "#.replace(r#"a\""#, "long name");
         for size in 1..text.len() + 1 {
-            let (outline, end) = read(&text, size).unwrap();
-            assert_eq!((outline.has_error, outline.has_results, outline.has_members), (false, false, true), "{size}");
+            let (scanner, end) = read(&text, size).unwrap();
+            assert_eq!((scanner.has_error, scanner.has_results, scanner.has_members), (false, false, true), "{size}");
             assert_eq!(end, text.rfind('}'), "{size}");
         }
         let text = r#"{"x":"\\\"","error" : "y","results":[["error"]]}"#;
         for size in 1..text.len() + 1 {
-            let (outline, end) = read(text, size).unwrap();
-            assert!(outline.has_error && outline.has_results && outline.is_closed(), "{size}");
+            let (scanner, end) = read(text, size).unwrap();
+            assert!(scanner.has_error && scanner.has_results && scanner.is_closed(), "{size}");
             assert_eq!(end, Some(text.len() - 1), "{size}");
         }
     }
 
     #[test]
-    fn texts_end_at_a_quote_or_backslash_wherever_it_is() {
+    fn strings_end_at_a_quote_wherever_it_is() {
         for length in 0..40 {
-            let plain = "\u{80}x\u{1}!#[]".repeat(8);
-            let plain = plain.as_bytes().get(..length).unwrap();
-            assert_eq!(end_of_text(plain), None, "{length}");
-            for end in [b"\"\"", b"\\\""] {
-                assert_eq!(end_of_text(&[plain, end, plain].concat()), Some(length), "{length}");
+            let plain = &"\u{80}x\u{1}!#[]".repeat(8)[..length / 8 * 8];
+            for string in [format!("{plain}\\\""), format!("{plain}\\\\"), plain.to_owned()] {
+                let text = format!("{{\"a\":\"{string}\",\"error\":\"{string}\"}}");
+                let (scanner, end) = read(&text, 1000).unwrap();
+                assert!(scanner.has_error && end == Some(text.len() - 1), "{text}");
             }
         }
     }
 
     #[test]
-    fn only_names_at_the_top_count() {
+    fn only_top_level_names_count() {
         for text in [
             r#"{"a":"error","b":["results","error"],"c":{"error":1}}"#,
             r#"{"errors":1,"resultsx":2,"erro":3,"result":4}"#,
             r#"{"a":["x",{"error":1},"error"]}"#,
         ] {
-            let (outline, _) = read(text, 1000).unwrap();
-            assert!(!outline.has_error && !outline.has_results, "{text}");
+            let (scanner, _) = read(text, 1000).unwrap();
+            assert!(!scanner.has_error && !scanner.has_results, "{text}");
         }
         let (empty, end) = read("{ }", 1).unwrap();
         assert!(!empty.has_members && end == Some(2));
@@ -251,8 +235,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_object_is_a_fault() {
-        for (text, fault) in [
+    fn a_text_that_is_no_object_is_an_error() {
+        for (text, error) in [
             ("[]", JsonError::NotAnObject),
             ("null", JsonError::NotAnObject),
             ("\"x\"", JsonError::NotAnObject),
@@ -267,7 +251,7 @@ mod tests {
             ("{}\"", JsonError::Trailing),
             (r#"{"\u0065rror":1}"#, JsonError::EscapedName),
         ] {
-            assert_eq!(read(text, 3).unwrap_err(), fault, "{text}");
+            assert_eq!(read(text, 3).unwrap_err(), error, "{text}");
         }
         assert!(!read("{\"x\":1", 3).unwrap().0.is_closed());
         assert!(!read("", 3).unwrap().0.is_closed());

@@ -1,4 +1,4 @@
-//! The questions, each as a request and as SQL.
+//! The queries, each as a request and as SQL.
 
 pub struct Caller {
     pub name: &'static str,
@@ -13,9 +13,9 @@ pub const CALLERS: [Caller; 3] = [
     Caller { name: "outsider", token: "glpat-user-0000000000000014", id: 14 },
 ];
 
-pub struct Question {
+pub struct Query {
     pub path: &'static str,
-    /// What an issue `i` has to satisfy; `ME` is the caller.
+    /// The condition on an issue `i`; `ME` is the caller.
     condition: &'static str,
 }
 
@@ -34,7 +34,7 @@ macro_rules! contains {
     };
 }
 
-impl Question {
+impl Query {
     pub fn sql(&self, caller: &Caller) -> String {
         let condition = self.condition.replace("GROUP", GROUP).replace("ME", &caller.id.to_string());
         let visible = match caller.id {
@@ -52,8 +52,8 @@ impl Question {
     }
 }
 
-pub fn all() -> Vec<Question> {
-    let question = |(path, condition)| Question { path, condition };
+pub fn all() -> Vec<Query> {
+    let query = |(path, condition)| Query { path, condition };
     [
         ("issues_statistics?scope=all", "true"),
         ("issues_statistics", "i.author_id = ME"),
@@ -117,6 +117,6 @@ pub fn all() -> Vec<Question> {
         ("issues_statistics?scope=all&search=e1f9", contains!("e1f9")),
         ("groups/1/issues_statistics?search=token&in=title", "GROUP AND i.title ILIKE '%token%'"),
     ]
-    .map(question)
+    .map(query)
     .into()
 }

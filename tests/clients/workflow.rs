@@ -1,27 +1,27 @@
-//! One journey that every client makes: publish, look, install, tag, install from the lock file,
-//! and be refused with the reason.
+//! What every client does: publish, list versions, install, tag, install from the lock file, and
+//! report the reason of a refusal.
 
-use super::{Machine, Printed, wanted};
+use super::{Machine, ProgramOutput, are_enabled};
 use hexad_tests::forge::{self, MAINTAINER, PRIVATE};
 use hexad_tests::server::Server;
 use std::path::Path;
 
-/// How a client says the things that every client can say.
+/// The commands that every client has.
 pub trait Client {
     /// Writes the client's own configuration: the registry and a token for it.
     fn sign_in(&self, machine: &Machine, registry: &str, token: &str);
     /// The same for packages of one scope; nothing else is configured.
     fn sign_in_for(&self, machine: &Machine, scope: &str, registry: &str, token: &str);
     /// Publishes the package in `folder`.
-    fn publish(&self, machine: &Machine, folder: &Path) -> Printed;
+    fn publish(&self, machine: &Machine, folder: &Path) -> ProgramOutput;
     /// Prints every version of a package.
-    fn versions(&self, machine: &Machine, name: &str) -> Printed;
+    fn versions(&self, machine: &Machine, name: &str) -> ProgramOutput;
     /// Adds a dependency to the application in `folder`, without any cache.
-    fn add(&self, machine: &Machine, folder: &Path, spec: &str) -> Printed;
+    fn add(&self, machine: &Machine, folder: &Path, spec: &str) -> ProgramOutput;
     /// Installs exactly what the lock file in `folder` says, without any cache.
-    fn install_locked(&self, machine: &Machine, folder: &Path) -> Printed;
-    /// Points a tag at a version, and tells whether the client was content.
-    fn tag(&self, machine: &Machine, spec: &str, tag: &str) -> Printed;
+    fn install_locked(&self, machine: &Machine, folder: &Path) -> ProgramOutput;
+    /// Points a tag at a version.
+    fn tag(&self, machine: &Machine, spec: &str, tag: &str) -> ProgramOutput;
 }
 
 /// Writes a package whose module exports its name and version.
@@ -48,9 +48,9 @@ pub fn application(machine: &Machine, name: &str) -> std::path::PathBuf {
     machine.folder(name)
 }
 
-/// The journey, in a private project with the token of a maintainer.
-pub fn make(client: &dyn Client) {
-    if !wanted() {
+/// Runs the workflow in a private project with the token of a maintainer.
+pub fn run(client: &dyn Client) {
+    if !are_enabled() {
         return;
     }
     let data = tempfile::tempdir().expect("a temporary folder");
@@ -81,11 +81,11 @@ pub fn make(client: &dyn Client) {
 
         let changed = package(&machine, name, "1.1.0", r#","description":"changed""#);
         let printed = client.publish(&machine, &changed);
-        let said = format!("{}{}", printed.stdout, printed.stderr);
-        assert!(!printed.success && said.contains("Package already exists."), "{said}");
+        let text = format!("{}{}", printed.stdout, printed.stderr);
+        assert!(!printed.success && text.contains("Package already exists."), "{text}");
     }
 
-    client.sign_in(&machine, &registry, "glpat-nobody-knows-this-token");
+    client.sign_in(&machine, &registry, "glpat-unknown-token-00000000001");
     let refused = client.publish(&machine, &package(&machine, "@acme/closed", "1.0.0", ""));
-    assert!(!refused.success, "published with a token that nobody knows");
+    assert!(!refused.success, "published with an unknown token");
 }

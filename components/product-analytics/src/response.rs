@@ -1,18 +1,18 @@
-//! What an answer of the engine means. Its HTTP status says nothing: only the body decides.
+//! The meaning of an engine's response. The engine's HTTP status is not reliable; only the body decides.
 
-use crate::outline::{self, Outline};
+use crate::json_scan::{self, Scanner};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::fmt;
 
-/// Why there is no answer, or none that can be used.
+/// A response that cannot be used.
 #[derive(Debug)]
 pub enum ResponseError {
     /// The connection ended before the body did.
     BrokenOff,
-    /// More than this many bytes.
+    /// It has more than this many bytes.
     TooLarge(u64),
-    Shape(outline::JsonError),
+    Malformed(json_scan::JsonError),
     NotText,
     Json(serde_json::Error),
 }
@@ -22,16 +22,16 @@ impl fmt::Display for ResponseError {
         match self {
             ResponseError::BrokenOff => f.write_str("it broke off"),
             ResponseError::TooLarge(limit) => write!(f, "it is larger than {limit} bytes"),
-            ResponseError::Shape(fault) => fault.fmt(f),
+            ResponseError::Malformed(error) => error.fmt(f),
             ResponseError::NotText => f.write_str("it is not UTF-8"),
             ResponseError::Json(why) => write!(f, "it is not JSON: {why}"),
         }
     }
 }
 
-impl From<outline::JsonError> for ResponseError {
-    fn from(fault: outline::JsonError) -> Self {
-        ResponseError::Shape(fault)
+impl From<json_scan::JsonError> for ResponseError {
+    fn from(error: json_scan::JsonError) -> Self {
+        ResponseError::Malformed(error)
     }
 }
 
@@ -41,15 +41,15 @@ impl From<serde_json::Error> for ResponseError {
     }
 }
 
+/// The outcome of a query.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
-    /// No error.
     Success,
-    /// The query takes longer than one call: the caller asks again.
+    /// The query takes longer than one request; the client repeats it.
     Waiting,
     /// The project has no data yet.
     NoDatabase,
-    /// The engine's own words.
+    /// The engine's error message.
     Refused(String),
 }
 
@@ -59,24 +59,24 @@ struct Top<'a> {
     error: Option<&'a RawValue>,
 }
 
-/// What a whole answer means, and where its object ends.
-pub fn read(whole: &str) -> Result<(Verdict, Outline, usize), ResponseError> {
-    let mut outline = Outline::default();
-    let end = outline.push(whole.as_bytes())?;
+/// Reads a complete response. Returns its outcome, its scan, and the offset of its closing bracket.
+pub fn read(whole: &str) -> Result<(Verdict, Scanner, usize), ResponseError> {
+    let mut scan = Scanner::default();
+    let end = scan.push(whole.as_bytes())?;
     let top: Top = serde_json::from_str(whole)?;
     let Some(end) = end else { return Err(ResponseError::BrokenOff) };
     let verdict = match top.error.map(RawValue::get) {
         None | Some("\"\"" | "false" | "[]" | "{}") => Verdict::Success,
         Some(error) => match serde_json::from_str::<String>(error) {
-            Ok(text) => judge(&text),
+            Ok(text) => classify(&text),
             Err(_) => Verdict::Refused("the analytics engine refused the query".to_owned()),
         },
     };
-    Ok((verdict, outline, end))
+    Ok((verdict, scan, end))
 }
 
-fn judge(error: &str) -> Verdict {
-    // What the database says when it, or its tables, have not been made.
+fn classify(error: &str) -> Verdict {
+    // ClickHouse's codes for a database or a table that does not exist.
     let missing = ["Error: Code: 81.", "Error: Code: 60."].iter().any(|code| {
         let detail = error.split_once(code).map(|(_, detail)| detail);
         detail.is_some_and(|detail| detail.contains("UNKNOWN_DATABASE") || detail.contains("UNKNOWN_TABLE"))
@@ -88,7 +88,7 @@ fn judge(error: &str) -> Verdict {
     }
 }
 
-/// The lines before a stack trace: where the engine's files are is nobody's business.
+/// The lines before a stack trace, which would show the engine's file names to the client.
 fn without_stack(error: &str) -> String {
     let is_frame = |line: &&str| line.trim_start().starts_with("at ") && line.starts_with([' ', '\t']);
     error.lines().take_while(|line| !is_frame(line)).collect::<Vec<_>>().join("\n")
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn only_an_error_that_is_something_is_one() {
+    fn an_empty_error_is_no_error() {
         for body in ["{}", r#"{"results":[]}"#, r#"{"error":null}"#, r#"{"error":""}"#, r#"{"a":{"error":"x"}}"#] {
             assert_eq!(verdict(body), Verdict::Success, "{body}");
         }
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn an_absent_database_is_told_by_its_code_and_name() {
+    fn an_absent_database_is_recognised_by_code_and_name() {
         let error = |text: &str| verdict(&format!(r#"{{"error":"{text}"}}"#));
         for text in [
             "Error: Code: 81. DB::Exception: Database gitlab_project_999 doesn't exist. (UNKNOWN_DATABASE)",
@@ -137,13 +137,13 @@ mod tests {
     }
 
     #[test]
-    fn stack_traces_stay_here() {
+    fn stack_traces_are_removed() {
         let body = r#"{"error":"Error: no\nreally\n    at f (/srv/a.js:1:2)\n    at g","stack":"at /srv"}"#;
         assert_eq!(verdict(body), refused("Error: no\nreally"));
     }
 
     #[test]
-    fn what_is_no_object_of_json_is_a_fault() {
+    fn a_body_that_is_no_json_object_is_an_error() {
         for (body, text) in [
             ("", "it is not JSON: EOF while parsing a value at line 1 column 0"),
             ("<html>", "it is not a JSON object"),

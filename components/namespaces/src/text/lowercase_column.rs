@@ -1,4 +1,4 @@
-//! One column of texts in lower case, and which of its rows have a word.
+//! A column of texts in lower case, searched by words.
 
 use super::rows::Rows;
 use super::trigrams::{Candidates, Trigrams};
@@ -8,26 +8,26 @@ use std::cell::OnceCell;
 use std::ops::Range;
 
 /// A column in lower case.
-pub(super) struct Lower {
+pub(super) struct LowercaseColumn {
     rows: usize,
     text: String,
-    /// Where each row's text ends.
+    /// The end of each row's text, in bytes.
     ends: Vec<u32>,
     trigrams: OnceCell<Trigrams>,
 }
 
-impl Lower {
+impl LowercaseColumn {
     pub(super) fn of(texts: &Texts, rows: usize) -> Self {
         if texts.all().is_ascii() {
             let ends = (0..rows).map(|row| texts.range(row).end as u32).collect();
-            return Lower { rows, text: texts.all().to_ascii_lowercase(), ends, trigrams: OnceCell::new() };
+            return LowercaseColumn { rows, text: texts.all().to_ascii_lowercase(), ends, trigrams: OnceCell::new() };
         }
         let (mut text, mut ends) = (String::with_capacity(texts.all().len()), Vec::with_capacity(rows));
         for row in 0..rows {
             text.extend(texts.get(row).chars().flat_map(char::to_lowercase));
             ends.push(text.len() as u32);
         }
-        Lower { rows, text, ends, trigrams: OnceCell::new() }
+        LowercaseColumn { rows, text, ends, trigrams: OnceCell::new() }
     }
 
     pub(super) fn rows(&self) -> usize {
@@ -43,37 +43,37 @@ impl Lower {
         self.text.get(self.range(row)).unwrap_or_default()
     }
 
-    /// The rows that have all of these words in their text.
-    pub(super) fn having<W: AsRef<str>>(&self, words: &[W]) -> Rows {
-        let mut found = Rows::none(self.rows);
+    /// The rows whose text contains all of these words.
+    pub(super) fn rows_with<W: AsRef<str>>(&self, words: &[W]) -> Rows {
+        let mut found = Rows::empty(self.rows);
         match self.candidates(words) {
             Candidates::Exactly(rows) => rows.iter().for_each(|row| found.add(*row as usize)),
             candidates => {
                 let finders: Vec<Finder> = words.iter().map(|word| Finder::new(word.as_ref())).collect();
-                let has_all = |text: &str| finders.iter().all(|finder| finder.find(text.as_bytes()).is_some());
-                self.choose(candidates, has_all, &mut found);
+                let contains_all = |text: &str| finders.iter().all(|finder| finder.find(text.as_bytes()).is_some());
+                self.filter(candidates, contains_all, &mut found);
             }
         }
         found
     }
 
-    /// The rows whose text, which has `word`, is `good`.
-    pub(super) fn having_where(&self, word: &str, good: impl Fn(&str) -> bool) -> Rows {
-        let mut found = Rows::none(self.rows);
-        self.choose(self.candidates(&[word]), good, &mut found);
+    /// The rows whose text contains `word` and satisfies `is_match`.
+    pub(super) fn rows_where(&self, word: &str, is_match: impl Fn(&str) -> bool) -> Rows {
+        let mut found = Rows::empty(self.rows);
+        self.filter(self.candidates(&[word]), is_match, &mut found);
         found
     }
 
-    fn choose(&self, candidates: Candidates, good: impl Fn(&str) -> bool, found: &mut Rows) {
-        let mut look = |row: usize| {
-            if good(self.get(row)) {
+    fn filter(&self, candidates: Candidates, is_match: impl Fn(&str) -> bool, found: &mut Rows) {
+        let mut check = |row: usize| {
+            if is_match(self.get(row)) {
                 found.add(row);
             }
         };
         match candidates {
-            Candidates::All => (0..self.rows).for_each(look),
-            Candidates::Exactly(rows) => rows.iter().for_each(|row| look(*row as usize)),
-            Candidates::Among(rows) => rows.iter().for_each(|row| look(*row as usize)),
+            Candidates::All => (0..self.rows).for_each(check),
+            Candidates::Exactly(rows) => rows.iter().for_each(|row| check(*row as usize)),
+            Candidates::Among(rows) => rows.iter().for_each(|row| check(*row as usize)),
         }
     }
 
