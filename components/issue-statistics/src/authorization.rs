@@ -6,7 +6,7 @@ use crate::store::{IndexStore, SEARCH_RATE_KEYS};
 use directory::caller::Caller;
 use directory::catalog::Catalog;
 use directory::catalog::access_snapshot::AccessSnapshot;
-use directory::project::{ProjectLookup, Project};
+use directory::project::{Project, ProjectLookup};
 use directory::{access, catalog, namespace, project};
 use kit::rate_limit::{self, RateLimit};
 use kit::{Env, Error};
