@@ -6,7 +6,7 @@ use crate::route::{self, Route};
 use crate::store::{self, SaveError};
 use directory::access::Role;
 use directory::caller::{self, AcceptedTokens, BOOTSTRAP_ADMIN_TOKEN, Caller};
-use directory::feature::{self, Gates};
+use directory::feature::{self, FeatureGates};
 use directory::member::Source;
 use directory::{namespace, setting};
 use http::StatusCode;
@@ -78,7 +78,7 @@ fn is_operator_team_member(env: &Env, caller: &Caller) -> Result<bool, Error> {
 /// The body of `GET /experiments`, with the records that it was rendered from.
 struct RenderedList {
     definitions: Vec<Definition>,
-    features: BTreeMap<String, Gates>,
+    features: BTreeMap<String, FeatureGates>,
     body: Vec<u8>,
     /// The entity tag, in quotes.
     tag: String,

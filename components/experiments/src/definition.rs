@@ -1,6 +1,6 @@
 //! Experiments: their definitions, and their JSON with the gates of the feature of the same name.
 
-use directory::feature::Gates;
+use directory::feature::FeatureGates;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -50,8 +50,8 @@ struct StatusEntity {
 }
 
 /// The JSON of a definition with the gates of its feature; without gates the feature is off.
-pub fn entity<'a>(definition: &'a Definition, gates: Option<&Gates>) -> ExperimentEntity<'a> {
-    let closed = Gates::default();
+pub fn entity<'a>(definition: &'a Definition, gates: Option<&FeatureGates>) -> ExperimentEntity<'a> {
+    let closed = FeatureGates::default();
     let gates = gates.unwrap_or(&closed);
     ExperimentEntity {
         key: definition.name.strip_suffix(LEGACY_SUFFIX).unwrap_or(&definition.name),
@@ -64,7 +64,7 @@ pub fn entity<'a>(definition: &'a Definition, gates: Option<&Gates>) -> Experime
             group: definition.group.as_deref(),
             default_enabled: false,
         },
-        current_status: StatusEntity { state: gates.state().as_str(), gates: gates.shown() },
+        current_status: StatusEntity { state: gates.state().as_str(), gates: gates.to_json() },
     }
 }
 
@@ -83,7 +83,7 @@ mod tests {
         }
     }
 
-    fn status(gates: Gates) -> Value {
+    fn status(gates: FeatureGates) -> Value {
         serde_json::to_value(entity(&named("x"), Some(&gates))).unwrap()["current_status"].take()
     }
 
@@ -119,18 +119,18 @@ mod tests {
     fn states_and_gates() {
         let boolean = |value: bool| json!({"key": "boolean", "value": value});
         assert_eq!(
-            status(Gates { boolean: true, ..Gates::default() }),
+            status(FeatureGates { boolean: true, ..FeatureGates::default() }),
             json!({"state": "on", "gates": [boolean(true)]})
         );
         assert_eq!(
-            status(Gates { percentage_of_actors: 100, ..Gates::default() }),
+            status(FeatureGates { percentage_of_actors: 100, ..FeatureGates::default() }),
             json!({"state": "conditional", "gates": [boolean(false), {"key": "percentage_of_actors", "value": 100}]})
         );
         assert_eq!(
-            status(Gates { percentage_of_time: 100, ..Gates::default() }),
+            status(FeatureGates { percentage_of_time: 100, ..FeatureGates::default() }),
             json!({"state": "on", "gates": [boolean(false), {"key": "percentage_of_time", "value": 100}]})
         );
-        let all = Gates {
+        let all = FeatureGates {
             boolean: false,
             actors: ["User:1".to_owned()].into(),
             percentage_of_actors: 1,

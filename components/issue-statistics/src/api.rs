@@ -11,6 +11,7 @@ use crate::route::{self, Level, Route};
 use crate::store::IndexStore;
 use directory::caller::{self, AcceptedTokens, BOOTSTRAP_ADMIN_TOKEN, Caller};
 use directory::project::Project;
+use directory::redirect::Redirect;
 use directory::setting;
 use http::header::LOCATION;
 use http::{HeaderValue, StatusCode};
@@ -84,12 +85,10 @@ fn to_json(Counts { all, opened }: Counts) -> serde_json::Value {
 }
 
 fn moved_permanently(env: &Env, request: &Request, project: &Project) -> Response {
-    let url = format!("{}{}", env.external_url(request), route::of_project(project.id));
-    let text = format!("This resource has been moved permanently to {url}");
-    let url = if request.query.is_empty() { url } else { format!("{url}?{}", request.query) };
-    let mut response = Response::new(StatusCode::MOVED_PERMANENTLY).with_text(LOCATION, &url);
+    let redirect = Redirect::to_project(project.id, &env.external_url(request), &request.path, &request.query);
+    let mut response = Response::new(StatusCode::MOVED_PERMANENTLY).with_text(LOCATION, redirect.location());
     response.headers.insert(http::header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
-    Response { body: text.into(), ..response }
+    Response { body: redirect.text().into(), ..response }
 }
 
 #[cfg(test)]

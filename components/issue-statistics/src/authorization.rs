@@ -6,7 +6,7 @@ use crate::store::{IndexStore, SEARCH_RATE_KEYS};
 use directory::caller::Caller;
 use directory::catalog::Catalog;
 use directory::catalog::access_snapshot::AccessSnapshot;
-use directory::project::{Lookup, Project};
+use directory::project::{Project, ProjectLookup};
 use directory::{access, catalog, namespace, project};
 use kit::rate_limit::{self, RateLimit};
 use kit::{Env, Error};
@@ -54,9 +54,9 @@ pub fn authorize(
         },
         Level::Project(name) => {
             let (project, is_moved) = match project::find(env, name)? {
-                Lookup::Found(project) => (project, false),
-                Lookup::Moved(project) => (project, true),
-                Lookup::Missing => return Err(Error::not_found("Project")),
+                ProjectLookup::Found(project) => (project, false),
+                ProjectLookup::Moved(project) => (project, true),
+                ProjectLookup::Missing => return Err(Error::not_found("Project")),
             };
             if !access::may_read_project(env, caller, &project)? {
                 return Err(Error::not_found("Project"));

@@ -48,11 +48,6 @@ pub fn parse(method: &Method, path: &str) -> Result<Route, Error> {
     }
 }
 
-/// The path of the count of a project.
-pub fn of_project(id: u64) -> String {
-    format!("{BASE}/projects/{id}/issues_statistics")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -150,12 +150,6 @@ fn is_registry(segment: &Segment) -> bool {
     matches!(segment.0, "pkgreg" | "npm")
 }
 
-/// The path of a request with the project's id in place of an old path.
-pub fn path_in_project(id: u64, path: &str) -> String {
-    let below = path.strip_prefix(BASE).and_then(|rest| rest.splitn(4, '/').nth(3)).unwrap_or_default();
-    format!("{BASE}/projects/{id}/{below}")
-}
-
 /// The resource that a path names, independent of the method.
 enum Target {
     /// `one_segment`: a scope's slash, if there is one, is encoded.

@@ -2,7 +2,7 @@ use super::*;
 use directory::member::{self, Membership};
 use directory::namespace::{Details, NewGroup, Visibility};
 use directory::token::{self, Fingerprint, Subject, Token};
-use directory::user::{self, NewUser, State};
+use directory::user::{self, NewUser, UserState};
 use futures::executor::block_on;
 use http::Method;
 use kit::testing::{FailingStore, MemoryStore, env};
@@ -19,7 +19,7 @@ fn forge(store: MemoryStore) -> Env {
             id,
             username: format!("u{id}"),
             name: format!("U{id}"),
-            state: State::Active,
+            state: UserState::Active,
             is_admin: id == 1,
             external: false,
             bot: id == 3,

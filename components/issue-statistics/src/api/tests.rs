@@ -12,9 +12,9 @@ use directory::access::Role;
 use directory::catalog::intent_log::{Changes, IntentLog};
 use directory::member::{self, Membership, Source};
 use directory::namespace::{self, Details, NewGroup, Visibility};
-use directory::project::{self, Analytics, FeatureAccess, JobTokens, NewProject};
+use directory::project::{self, Analytics, FeatureAccess, JobTokenScope, NewProject};
 use directory::token::{self, Fingerprint, Subject, Token};
-use directory::user::{self, NewUser, State};
+use directory::user::{self, NewUser, UserState};
 use futures::executor::block_on;
 use http::Method;
 use kit::testing::{MemoryStore, env};
@@ -133,7 +133,7 @@ pub fn save_user(env: &Env, id: u64, username: &str) {
         username: username.into(),
         name: username.to_uppercase(),
         commit_email: None,
-        state: State::Active,
+        state: UserState::Active,
         is_admin: username == "root",
         external: username == "eve",
         bot: false,
@@ -166,7 +166,7 @@ pub fn save_project(env: &Env, id: u64, path: &str, namespace_id: u64, visibilit
         default_branch: None,
         creator_id: None,
         shares: vec![],
-        job_tokens: JobTokens { restricted: true, projects: vec![], groups: vec![] },
+        job_tokens: JobTokenScope { restricted: true, projects: vec![], groups: vec![] },
         protected_branches: vec![],
         suggestion_commit_message: None,
         analytics: Analytics::default(),

@@ -126,9 +126,9 @@ impl ProjectGrant {
     /// Checks the protection rules for a package of this name. Reads the settings.
     pub fn authorize_name(self, env: &Env, name: &str) -> Result<PublishGrant, Error> {
         let settings = setting::read(env)?;
-        let rules = protection::read(settings.all().get(protection::SETTING))
+        let rules = protection::parse_rules(settings.all().get(protection::SETTING))
             .map_err(|why| StoreError::corrupt(&format!("the setting `{}`", protection::SETTING), why))?;
-        match protection::minimum(&rules, self.project.id, name) {
+        match protection::required_access(&rules, self.project.id, name) {
             Some(minimum) if !minimum.allows(self.role, self.is_admin) => {
                 Err(same_text(StatusCode::FORBIDDEN, "Package protected."))
             }

@@ -24,9 +24,9 @@ use bytes::Bytes;
 use directory::access::Role;
 use directory::member::{self, Membership, Source};
 use directory::namespace::{self, Details, NewGroup, Visibility};
-use directory::project::{self, FeatureAccess, JobTokens, NewProject};
+use directory::project::{self, FeatureAccess, JobTokenScope, NewProject};
 use directory::token::{self, Fingerprint, Subject, Token};
-use directory::user::{self, NewUser, State};
+use directory::user::{self, NewUser, UserState};
 use futures::FutureExt as _;
 use http::{HeaderName, HeaderValue, Method};
 use kit::body::{Body, BodyError, Chunk};
@@ -96,7 +96,7 @@ impl Forge {
                 username: username.into(),
                 name: username.into(),
                 commit_email: None,
-                state: State::Active,
+                state: UserState::Active,
                 is_admin: false,
                 external: false,
                 bot: false,
@@ -142,7 +142,7 @@ impl Forge {
             default_branch: None,
             creator_id: None,
             shares: Vec::new(),
-            job_tokens: JobTokens { restricted: true, projects: Vec::new(), groups: Vec::new() },
+            job_tokens: JobTokenScope { restricted: true, projects: Vec::new(), groups: Vec::new() },
             protected_branches: Vec::new(),
             suggestion_commit_message: None,
             analytics: Default::default(),

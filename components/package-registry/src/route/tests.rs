@@ -155,12 +155,6 @@ fn wrong_methods_get_the_allowed_ones() {
 }
 
 #[test]
-fn a_moved_project_is_found_by_its_id() {
-    let path = "/api/v4/projects/old%2Fpath/packages/npm/@a%2fb/-/b-1.0.0.tgz";
-    assert_eq!(path_in_project(7, path), "/api/v4/projects/7/packages/npm/@a%2fb/-/b-1.0.0.tgz");
-}
-
-#[test]
 fn names_that_do_not_decode_are_refused() {
     for path in ["/%0d%0ahttp:%2f%2fexample.com", "/%0d%0ahttp:/%2fexample.com", "/%00", "/%ff"] {
         assert_eq!(refused(&Method::GET, &format!("{P}{path}")), 400, "{path}");

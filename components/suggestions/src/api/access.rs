@@ -5,7 +5,7 @@ use super::context::RequestContext;
 use crate::merge_request::MergeRequest;
 use crate::store::merge_requests;
 use directory::access;
-use directory::project::{self, Lookup, Project};
+use directory::project::{self, Project, ProjectLookup};
 use http::StatusCode;
 use kit::Error;
 
@@ -34,9 +34,9 @@ pub fn readable_merge_request(
 fn readable_project(context: &RequestContext, id: &str) -> Result<Project, Error> {
     let not_found = || Error::not_found("Project");
     let (project, is_moved) = match project::find(&context.env, id)? {
-        Lookup::Found(project) => (project, false),
-        Lookup::Moved(project) => (project, true),
-        Lookup::Missing => return Err(not_found()),
+        ProjectLookup::Found(project) => (project, false),
+        ProjectLookup::Moved(project) => (project, true),
+        ProjectLookup::Missing => return Err(not_found()),
     };
     if !access::may_read_project(&context.env, &context.caller, &project)? {
         return Err(not_found());
@@ -72,7 +72,7 @@ pub fn require_admin(context: &RequestContext) -> Result<(), Error> {
 pub fn importable_project(context: &RequestContext, id: &str) -> Result<u64, Error> {
     require_admin(context)?;
     match project::find(&context.env, id)? {
-        Lookup::Found(project) => Ok(project.id),
-        Lookup::Moved(_) | Lookup::Missing => Err(Error::not_found("Project")),
+        ProjectLookup::Found(project) => Ok(project.id),
+        ProjectLookup::Moved(_) | ProjectLookup::Missing => Err(Error::not_found("Project")),
     }
 }

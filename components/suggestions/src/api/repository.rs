@@ -8,7 +8,7 @@ use crate::store::refs;
 use directory::access::{self, Role};
 use directory::caller::{self, AcceptedTokens, Caller};
 use directory::namespace::Visibility;
-use directory::project::{self, Lookup, Project};
+use directory::project::{self, Project, ProjectLookup};
 use http::StatusCode;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE};
 use kit::body::{Body, BodyError};
@@ -44,8 +44,8 @@ fn authorize(env: &Env, request: &Request, id: &str) -> Result<Project, Error> {
     let hidden = || if caller.is_anonymous() { Error::unauthorized() } else { Error::not_found("Project") };
     let project = match project::find(env, id)? {
         // git sends all requests to the address that it was given, so an old path is served, not redirected.
-        Lookup::Found(project) | Lookup::Moved(project) => project,
-        Lookup::Missing => return Err(hidden()),
+        ProjectLookup::Found(project) | ProjectLookup::Moved(project) => project,
+        ProjectLookup::Missing => return Err(hidden()),
     };
     if !access::may_read_project(env, &caller, &project)? {
         return Err(hidden());

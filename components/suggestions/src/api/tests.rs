@@ -13,9 +13,9 @@ use crate::api;
 use directory::access::Role;
 use directory::member::{self, Membership, Source};
 use directory::namespace::{self, NewGroup, Visibility};
-use directory::project::{self, FeatureAccess, JobTokens, NewProject, ProtectedBranch};
+use directory::project::{self, FeatureAccess, JobTokenScope, NewProject, ProtectedBranch};
 use directory::token::{self, Fingerprint, Subject, Token};
-use directory::user::{self, NewUser, State};
+use directory::user::{self, NewUser, UserState};
 use futures::executor::block_on;
 use http::{HeaderMap, Method};
 use kit::testing::{self, CountingEntropy, MemoryStore};
@@ -72,7 +72,7 @@ impl Forge {
                 username: name.into(),
                 name: format!("{name} of Acme"),
                 commit_email: (id == 2).then(|| "mia@acme.test".into()),
-                state: State::Active,
+                state: UserState::Active,
                 is_admin: id == 1,
                 external: false,
                 bot: false,
@@ -115,7 +115,7 @@ impl Forge {
             default_branch: Some("main".into()),
             creator_id: None,
             shares: vec![],
-            job_tokens: JobTokens { restricted: true, projects: vec![], groups: vec![] },
+            job_tokens: JobTokenScope { restricted: true, projects: vec![], groups: vec![] },
             protected_branches: vec![ProtectedBranch { name: "main".into(), push: Some(Role::Maintainer) }],
             suggestion_commit_message: None,
             analytics: Default::default(),

@@ -5,13 +5,12 @@ use super::denial;
 use crate::api::request::RegistryRequest;
 use crate::name::PackageName;
 use crate::package::Package;
-use crate::route::{self, Level};
+use crate::route::Level;
 use crate::store;
 use directory::access;
 use directory::namespace::{self, Namespace};
-use directory::project::{self, Lookup, Project};
-use http::header::LOCATION;
-use http::{HeaderValue, Method, StatusCode};
+use directory::project::{self, Project, ProjectLookup};
+use directory::redirect::Redirect;
 use kit::Error;
 
 /// The result of a lookup. The caller's rights in the project are not checked yet.
@@ -88,24 +87,14 @@ pub fn group(request: &RegistryRequest, id: &str, action: Action) -> Result<Name
 /// The project with this id or path. The error is 301, or 405 for a write, if the project has moved.
 pub fn project(request: &RegistryRequest, id: &str, action: Action) -> Result<Option<Project>, Error> {
     let project = match project::find(&request.env, id)? {
-        Lookup::Found(project) => return Ok(Some(project)),
-        Lookup::Missing => return Ok(None),
-        Lookup::Moved(project) => project,
+        ProjectLookup::Found(project) => return Ok(Some(project)),
+        ProjectLookup::Missing => return Ok(None),
+        ProjectLookup::Moved(project) => project,
     };
     if !access::may_read_project(&request.env, &request.caller, &project)? {
         return Err(denial::project_not_found(request, action));
     }
-    if !matches!(request.http.method, Method::GET | Method::HEAD) {
-        let text = "Non GET methods are not allowed for moved projects";
-        return Err(Error::message(StatusCode::METHOD_NOT_ALLOWED, text));
-    }
-    let path = route::path_in_project(project.id, &request.http.path);
-    let url = format!("{}{path}", request.env.external_url(&request.http));
-    let text = format!("This resource has been moved permanently to {url}");
-    let url = if request.http.query.is_empty() { url } else { format!("{url}?{}", request.http.query) };
-    let moved = Error::message(StatusCode::MOVED_PERMANENTLY, text);
-    Err(match HeaderValue::from_str(&url) {
-        Ok(location) => moved.with_header(LOCATION, location),
-        Err(_) => moved,
-    })
+    let base_url = request.env.external_url(&request.http);
+    let redirect = Redirect::to_project(project.id, &base_url, &request.http.path, &request.http.query);
+    Err(redirect.into_error(&request.http.method))
 }

@@ -1,7 +1,7 @@
-//! What the catalog reaches, for removing garbage, and checks of every record.
+//! The blobs that the catalog reaches, for garbage collection, and checks of every record.
 
-use crate::catalog::load::{blob, manifest};
-use crate::store::catalog::{Intent, Key as RowKey, MemberRow, NamespaceRow, Part, ProjectRow, Root, Row};
+use crate::catalog::manifest::{Intent, Part, Root, RowKey, blob, manifest};
+use crate::catalog::table::{MemberRow, NamespaceRow, ProjectRow, Row};
 use crate::store::{self, Key};
 use kit::Env;
 use kit::maintenance::Maintain;
@@ -12,12 +12,12 @@ use serde::de::DeserializeOwned;
 
 const PREFIX: &str = "directory/v1/";
 
-/// The directory as [`kit::maintenance`] sees it.
-pub struct Directory<'a>(pub &'a Env);
+/// The directory's roots, records and blobs for [`kit::maintenance`].
+pub struct DirectoryRoots<'a>(pub &'a Env);
 
-impl Maintain for Directory<'_> {}
+impl Maintain for DirectoryRoots<'_> {}
 
-impl Roots for Directory<'_> {
+impl Roots for DirectoryRoots<'_> {
     fn plan(&self) -> KeyLayout {
         let below = |kinds: &[&str]| kinds.iter().map(|kind| format!("{PREFIX}{kind}")).collect();
         KeyLayout {
@@ -28,89 +28,94 @@ impl Roots for Directory<'_> {
         }
     }
 
-    fn visit(&self, place: Node, visit: &mut Tracer) -> Result<bool, StoreError> {
-        let Node::Root(key) = place else { return Ok(true) };
+    fn visit(&self, node: Node, tracer: &mut Tracer) -> Result<bool, StoreError> {
+        let Node::Root(key) = node else { return Ok(true) };
         match key.strip_prefix(PREFIX) {
-            Some("catalog") => self.revision(visit)?,
-            Some("catalog/changes") => self.announced(visit)?,
-            Some(name) if visit.check && !name.ends_with("/init") => return self.record(key, name),
+            Some("catalog") => self.visit_revision(tracer)?,
+            Some("catalog/changes") => self.visit_intents(tracer)?,
+            Some(name) if tracer.check && !name.ends_with("/init") => return self.check_record(key, name),
             _ => return Ok(false),
         }
         Ok(true)
     }
 }
 
-impl Directory<'_> {
-    /// Marks the blobs of the present revision. Those that it has retired are garbage: who still
+impl DirectoryRoots<'_> {
+    /// Marks the blobs of the present revision. Its retired blobs are garbage: a request that still
     /// reads them began before the run.
-    fn revision(&self, visit: &mut Tracer) -> Result<(), StoreError> {
+    fn visit_revision(&self, tracer: &mut Tracer) -> Result<(), StoreError> {
         let Some(Root { revision }) = store::read(self.0, &Key::Catalog)? else { return Ok(()) };
-        visit.reach(&revision);
+        tracer.reach(&revision);
         let manifest = manifest(self.0, &revision)?;
         for part in manifest.namespaces.iter().chain(&manifest.projects).chain(&manifest.members) {
-            visit.reach(&part.blob);
+            tracer.reach(&part.blob);
         }
-        if visit.check {
-            self.table::<NamespaceRow>(&manifest.namespaces, visit)?;
-            self.table::<ProjectRow>(&manifest.projects, visit)?;
-            self.table::<MemberRow>(&manifest.members, visit)?;
+        if tracer.check {
+            self.check_table::<NamespaceRow>(&manifest.namespaces, tracer)?;
+            self.check_table::<ProjectRow>(&manifest.projects, tracer)?;
+            self.check_table::<MemberRow>(&manifest.members, tracer)?;
         }
         Ok(())
     }
 
-    fn table<R: Row>(&self, parts: &[Part], visit: &mut Tracer) -> Result<(), StoreError> {
+    fn check_table<R: Row>(&self, parts: &[Part], tracer: &mut Tracer) -> Result<(), StoreError> {
         let mut last = None;
         for part in parts {
-            let outcome = self.part::<R>(part, &mut last, visit);
-            visit.note(outcome)?;
+            let outcome = self.check_part::<R>(part, &mut last, tracer);
+            tracer.note(outcome)?;
         }
         Ok(())
     }
 
     /// `last` is the last key of the parts before.
-    fn part<R: Row>(&self, part: &Part, last: &mut Option<RowKey>, visit: &mut Tracer) -> Result<(), StoreError> {
-        let damaged = |why| StoreError::corrupt(&Key::CatalogBlob(&part.blob).to_string(), why);
+    fn check_part<R: Row>(
+        &self,
+        part: &Part,
+        last: &mut Option<RowKey>,
+        tracer: &mut Tracer,
+    ) -> Result<(), StoreError> {
+        let corrupt = |why| StoreError::corrupt(&Key::CatalogBlob(&part.blob).to_string(), why);
         let bytes = blob(self.0, &part.blob)?;
-        visit.read(bytes.len());
-        let rows = R::decode(&bytes).ok_or_else(|| damaged("no such rows"))?;
+        tracer.read(bytes.len());
+        let rows = R::decode(&bytes).ok_or_else(|| corrupt("no such rows"))?;
         if rows.len() != part.rows || rows.first().is_some_and(|row| row.key() != part.first) {
-            return Err(damaged("not the rows that the catalog says"));
+            return Err(corrupt("not the rows that the catalog says"));
         }
         for key in rows.iter().map(Row::key) {
             if last.is_some_and(|last| last >= key) {
-                return Err(damaged("its rows are not in order"));
+                return Err(corrupt("its rows are not in order"));
             }
             *last = Some(key);
         }
         Ok(())
     }
 
-    fn announced(&self, visit: &mut Tracer) -> Result<(), StoreError> {
-        let announced = store::read::<Vec<Intent>>(self.0, &Key::CatalogChanges)?.unwrap_or_default();
-        announced.iter().for_each(|announced| visit.reach(&announced.blob));
+    fn visit_intents(&self, tracer: &mut Tracer) -> Result<(), StoreError> {
+        let intents = store::read::<Vec<Intent>>(self.0, &Key::CatalogChanges)?.unwrap_or_default();
+        intents.iter().for_each(|intent| tracer.reach(&intent.blob));
         Ok(())
     }
 
-    /// Whether a record can be read.
-    fn record(&self, key: &str, name: &str) -> Result<bool, StoreError> {
+    /// Reads a record; false if it is deleted or of no kind.
+    fn check_record(&self, key: &str, name: &str) -> Result<bool, StoreError> {
         match name.split('/').next() {
-            Some("access") => self.is::<store::Access>(key),
-            Some("features") => self.is::<store::Features>(key),
-            Some("namespace") => self.is::<store::Namespace>(key),
-            Some("path") => self.is::<store::Entry>(key),
-            Some("project") => self.is::<store::Project>(key),
-            Some("settings") => self.is::<serde_json::Map<String, serde_json::Value>>(key),
-            Some("token") => self.is::<store::Token>(key).map_err(|fault| match fault {
+            Some("access") => self.read::<store::MembershipsRecord>(key),
+            Some("features") => self.read::<store::FeatureRecords>(key),
+            Some("namespace") => self.read::<store::NamespaceRecord>(key),
+            Some("path") => self.read::<store::PathRecord>(key),
+            Some("project") => self.read::<store::ProjectRecord>(key),
+            Some("settings") => self.read::<serde_json::Map<String, serde_json::Value>>(key),
+            Some("token") => self.read::<store::TokenRecord>(key).map_err(|error| match error {
                 StoreError::Corrupt { .. } => StoreError::corrupt(&format!("{PREFIX}token/(hidden)"), "no token"),
-                fault => fault,
+                error => error,
             }),
-            Some("user") => self.is::<store::User>(key),
+            Some("user") => self.read::<store::UserRecord>(key),
             _ => Ok(false),
         }
     }
 
     /// A deleted record is null.
-    fn is<R: DeserializeOwned>(&self, key: &str) -> Result<bool, StoreError> {
+    fn read<R: DeserializeOwned>(&self, key: &str) -> Result<bool, StoreError> {
         root::read::<Option<R>>(&*self.0.store, key).map(|record| record.is_some())
     }
 }
@@ -130,7 +135,8 @@ mod tests {
     use kit::testing::{FailingStore, MemoryStore, env};
     use std::rc::Rc;
 
-    fn at(env: &Env, after: i64) -> Env {
+    /// The same store, so many milliseconds later.
+    fn later(env: &Env, after: i64) -> Env {
         let now = Timestamp::from_millis(env.now.millis() + after);
         Env { now, clock: Rc::new(now), instance_cache: Rc::default(), ..env.clone() }
     }
@@ -138,9 +144,9 @@ mod tests {
     fn rename(env: &Env, id: u64, path: &str) -> Result<(), crate::SaveError> {
         let mut changes = Changes::default();
         changes.group(id);
-        let intents = IntentLog::begin(env, changes)?;
+        let intent_log = IntentLog::begin(env, changes)?;
         namespace::save_group(env, new_group(id, path, None))?;
-        Ok(intents.commit(env)?)
+        Ok(intent_log.commit(env)?)
     }
 
     fn forge() -> (MemoryStore, Env) {
@@ -155,12 +161,12 @@ mod tests {
     }
 
     fn sweep(env: &Env) -> Result<u64, StepError> {
-        let (mut wanted, mut removed) = (GcRequest { no_wait: true, ..GcRequest::default() }, 0);
+        let (mut request, mut removed) = (GcRequest { no_wait: true, ..GcRequest::default() }, 0);
         loop {
-            let step = gc::step(env, &Directory(env), &wanted)?;
+            let step = gc::step(env, &DirectoryRoots(env), &request)?;
             removed += step.removed;
-            wanted.cursor = step.cursor;
-            if wanted.cursor.is_none() {
+            request.cursor = step.cursor;
+            if request.cursor.is_none() {
                 return Ok(removed);
             }
         }
@@ -169,7 +175,7 @@ mod tests {
     fn problems(env: &Env) -> Vec<String> {
         let (mut cursor, mut found) = (None, Vec::new());
         loop {
-            let checked = Directory(env).check(env, cursor.as_deref()).unwrap();
+            let checked = DirectoryRoots(env).check(env, cursor.as_deref()).unwrap();
             found.extend(checked.problems.into_iter().map(|problem| problem.key));
             cursor = checked.cursor;
             if cursor.is_none() {
@@ -183,14 +189,14 @@ mod tests {
     }
 
     #[test]
-    fn former_revisions_go_and_the_catalog_stays() {
+    fn blobs_of_former_revisions_are_removed() {
         let (store, env) = forge();
         for operations in 5..15 {
             let failing = FailingStore::after(operations, store.clone());
             assert!(rename(&Env { store: Rc::new(failing), ..env.clone() }, 10, "other").is_err());
         }
         assert_eq!(sweep(&env), Ok(0), "everything is young");
-        let late = at(&env, GRACE + 1000);
+        let late = later(&env, GRACE + 1000);
         let before = blobs(&store);
         let removed = sweep(&late).unwrap();
         assert!(removed >= 18, "two for each change but the last: {removed}");
@@ -204,22 +210,22 @@ mod tests {
     }
 
     #[test]
-    fn what_was_announced_and_left_is_kept() {
+    fn the_blob_of_an_abandoned_intent_is_kept() {
         let (store, env) = forge();
         let mut changes = Changes::default();
         changes.group(11);
         drop(IntentLog::begin(&env, changes).unwrap());
-        sweep(&at(&env, GRACE + 1000)).unwrap();
+        sweep(&later(&env, GRACE + 1000)).unwrap();
         let before = blobs(&store);
-        rename(&at(&env, GRACE + 1000), 10, "next").unwrap();
-        assert!(blobs(&store) >= before, "the intents was there to be settled");
+        rename(&later(&env, GRACE + 1000), 10, "next").unwrap();
+        assert!(blobs(&store) >= before, "the intent's blob was there to be committed");
         assert_eq!(problems(&env), [""; 0]);
     }
 
     #[test]
-    fn every_damaged_record_and_blob_is_told() {
+    fn every_damaged_record_and_blob_is_reported() {
         let (store, env) = forge();
-        let env = at(&env, GRACE + 1000);
+        let env = later(&env, GRACE + 1000);
         sweep(&env).unwrap();
         for key in store.keys().iter().filter(|key| !key.ends_with("/init")) {
             let good = store.get(key).unwrap().unwrap();
@@ -235,7 +241,7 @@ mod tests {
     #[test]
     fn a_batch_that_took_too_long_makes_no_revision() {
         let (_, env) = forge();
-        let slow = Env { clock: at(&env, GRACE).clock, ..env };
+        let slow = Env { clock: later(&env, GRACE).clock, ..env };
         assert!(matches!(rename(&slow, 10, "slow"), Err(crate::SaveError::Store(StoreError::TooLate))));
     }
 }

@@ -1,70 +1,24 @@
-//! The stored form of the catalog: tables of rows in the order of their keys, cut into blobs.
+//! The tables of the catalog: rows in the order of their keys, stored as blobs of columns.
 
 use super::columns::{Columns, Numbers, Texts, Writer};
-use super::record::Share;
-use kit::Timestamp;
-use serde::{Deserialize, Serialize};
+use super::manifest::RowKey;
+use crate::store::ShareRecord;
 use std::ops::Range;
 
-/// The root.
-#[derive(Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Root {
-    /// The id of the blob with the [`Manifest`].
-    pub revision: String,
-}
-
-/// Everything that a revision is made of.
-#[derive(Clone, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Manifest {
-    #[serde(default)]
-    pub namespaces: Vec<Part>,
-    #[serde(default)]
-    pub projects: Vec<Part>,
-    #[serde(default)]
-    pub members: Vec<Part>,
-    /// Blobs of former revisions, which a slow reader may still be reading.
-    #[serde(default)]
-    pub retired: Vec<Retired>,
-}
-
-/// A blob of a table: its first key, how many rows it has.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Part {
-    pub first: Key,
-    pub rows: usize,
-    pub blob: String,
-}
-
-#[derive(Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Retired {
-    pub at: Timestamp,
-    pub blobs: Vec<String>,
-}
-
-/// What is being changed by somebody: the ids are in a blob.
-#[derive(Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Intent {
-    pub at: Timestamp,
-    pub blob: String,
-}
-
-/// A row's place in its table: an id, or for a member [`source_code`] and the user's id.
-pub(crate) type Key = (u64, u64);
-
 pub(crate) trait Row: Clone + PartialEq {
-    fn key(&self) -> Key;
+    fn key(&self) -> RowKey;
     fn encode(rows: &[Self]) -> Vec<u8>;
-    /// `None` if the bytes are no such rows.
+    /// `None` if the bytes are not such rows.
     fn decode(blob: &[u8]) -> Option<Vec<Self>>;
 }
 
-/// Rows as columns, the blobs of a table one after the other.
+/// A table in memory: columns that the blobs of the table are appended to.
 pub(crate) trait Table: Default {
     fn append(&mut self, blob: &[u8]) -> Option<()>;
     fn copy(&mut self, from: &Self, rows: Range<usize>);
 }
 
-/// Bits of a personal namespace's owner.
+/// Flags of a personal namespace's owner.
 pub(crate) const ACTIVE: u8 = 1;
 pub(crate) const BOT: u8 = 2;
 pub(crate) const ADMIN: u8 = 4;
@@ -81,7 +35,7 @@ pub(crate) struct NamespaceRow {
     pub visibility: u8,
     pub path: String,
     pub name: String,
-    pub shares: Vec<Share>,
+    pub shares: Vec<ShareRecord>,
     /// [`crate::namespace::Details`] in JSON; empty if there are none.
     pub details: String,
 }
@@ -95,12 +49,12 @@ pub(crate) struct Namespaces {
     pub visibilities: Vec<u8>,
     pub paths: Texts,
     pub names: Texts,
-    pub shares: Vec<(u32, Vec<Share>)>,
+    pub shares: Vec<(u32, Vec<ShareRecord>)>,
     pub details: Vec<(u32, String)>,
 }
 
 impl Row for NamespaceRow {
-    fn key(&self) -> Key {
+    fn key(&self) -> RowKey {
         (self.id, 0)
     }
 
@@ -113,9 +67,9 @@ impl Row for NamespaceRow {
         writer.bytes(5, rows.iter().map(|row| row.visibility));
         writer.texts(6, rows.iter().map(|row| row.path.as_str()));
         writer.texts(7, rows.iter().map(|row| row.name.as_str()));
-        writer.notes(8, shares_as_notes(rows.iter().map(|row| &row.shares)));
+        writer.sparse(8, encode_shares(rows.iter().map(|row| &row.shares)));
         let details = rows.iter().enumerate().filter(|(_, row)| !row.details.is_empty());
-        writer.notes(9, details.map(|(at, row)| (at, row.details.clone())));
+        writer.sparse(9, details.map(|(at, row)| (at, row.details.clone())));
         writer.finish()
     }
 
@@ -152,8 +106,8 @@ impl Table for Namespaces {
         columns.bytes(5, &mut self.visibilities)?;
         columns.texts(6, &mut self.paths)?;
         columns.texts(7, &mut self.names)?;
-        notes_to_shares(&columns, 8, base, &mut self.shares)?;
-        columns.notes(9, |row, details| self.details.push(((base + row) as u32, details.to_owned())))
+        decode_shares(&columns, 8, base, &mut self.shares)?;
+        columns.sparse(9, |row, details| self.details.push(((base + row) as u32, details.to_owned())))
     }
 
     fn copy(&mut self, from: &Self, rows: Range<usize>) {
@@ -165,8 +119,8 @@ impl Table for Namespaces {
         copy(&mut self.visibilities, &from.visibilities, &rows);
         self.paths.copy(&from.paths, rows.clone());
         self.names.copy(&from.names, rows.clone());
-        copy_notes(&mut self.shares, &from.shares, &rows, base);
-        copy_notes(&mut self.details, &from.details, &rows, base);
+        copy_sparse(&mut self.shares, &from.shares, &rows, base);
+        copy_sparse(&mut self.details, &from.details, &rows, base);
     }
 }
 
@@ -180,7 +134,7 @@ pub(crate) struct ProjectRow {
     pub archived: u8,
     pub path: String,
     pub name: String,
-    pub shares: Vec<Share>,
+    pub shares: Vec<ShareRecord>,
     /// Empty: none.
     pub pages_domain: String,
 }
@@ -194,12 +148,12 @@ pub(crate) struct Projects {
     pub archived: Vec<u8>,
     pub paths: Texts,
     pub names: Texts,
-    pub shares: Vec<(u32, Vec<Share>)>,
+    pub shares: Vec<(u32, Vec<ShareRecord>)>,
     pub pages_domains: Vec<(u32, String)>,
 }
 
 impl Row for ProjectRow {
-    fn key(&self) -> Key {
+    fn key(&self) -> RowKey {
         (self.id, 0)
     }
 
@@ -212,9 +166,9 @@ impl Row for ProjectRow {
         writer.bytes(5, rows.iter().map(|row| row.archived));
         writer.texts(6, rows.iter().map(|row| row.path.as_str()));
         writer.texts(7, rows.iter().map(|row| row.name.as_str()));
-        writer.notes(8, shares_as_notes(rows.iter().map(|row| &row.shares)));
+        writer.sparse(8, encode_shares(rows.iter().map(|row| &row.shares)));
         let domains = rows.iter().enumerate().filter(|(_, row)| !row.pages_domain.is_empty());
-        writer.notes(9, domains.map(|(at, row)| (at, row.pages_domain.clone())));
+        writer.sparse(9, domains.map(|(at, row)| (at, row.pages_domain.clone())));
         writer.finish()
     }
 
@@ -251,8 +205,8 @@ impl Table for Projects {
         columns.bytes(5, &mut self.archived)?;
         columns.texts(6, &mut self.paths)?;
         columns.texts(7, &mut self.names)?;
-        notes_to_shares(&columns, 8, base, &mut self.shares)?;
-        columns.notes(9, |row, domain| self.pages_domains.push(((base + row) as u32, domain.to_owned())))
+        decode_shares(&columns, 8, base, &mut self.shares)?;
+        columns.sparse(9, |row, domain| self.pages_domains.push(((base + row) as u32, domain.to_owned())))
     }
 
     fn copy(&mut self, from: &Self, rows: Range<usize>) {
@@ -264,8 +218,8 @@ impl Table for Projects {
         copy(&mut self.archived, &from.archived, &rows);
         self.paths.copy(&from.paths, rows.clone());
         self.names.copy(&from.names, rows.clone());
-        copy_notes(&mut self.shares, &from.shares, &rows, base);
-        copy_notes(&mut self.pages_domains, &from.pages_domains, &rows, base);
+        copy_sparse(&mut self.shares, &from.shares, &rows, base);
+        copy_sparse(&mut self.pages_domains, &from.pages_domains, &rows, base);
     }
 }
 
@@ -280,7 +234,7 @@ pub(crate) struct MemberRow {
 }
 
 impl Row for MemberRow {
-    fn key(&self) -> Key {
+    fn key(&self) -> RowKey {
         (self.source, self.user_id)
     }
 
@@ -298,7 +252,7 @@ impl Row for MemberRow {
     }
 }
 
-/// A blob of members, read where it lies.
+/// A blob of members, read without a copy.
 pub(crate) struct Members<'a> {
     rows: usize,
     sources: Numbers<'a>,
@@ -341,26 +295,26 @@ pub(crate) fn partition(len: usize, before: impl Fn(usize) -> bool) -> usize {
     range.start
 }
 
-fn shares_as_notes<'a>(rows: impl Iterator<Item = &'a Vec<Share>>) -> impl Iterator<Item = (usize, String)> {
-    let note = |shares: &Vec<Share>| serde_json::to_string(shares).unwrap_or_default();
-    rows.enumerate().filter(|(_, shares)| !shares.is_empty()).map(move |(at, shares)| (at, note(shares)))
+fn encode_shares<'a>(rows: impl Iterator<Item = &'a Vec<ShareRecord>>) -> impl Iterator<Item = (usize, String)> {
+    let json = |shares: &Vec<ShareRecord>| serde_json::to_string(shares).unwrap_or_default();
+    rows.enumerate().filter(|(_, shares)| !shares.is_empty()).map(move |(at, shares)| (at, json(shares)))
 }
 
-fn notes_to_shares(columns: &Columns, tag: u8, base: usize, into: &mut Vec<(u32, Vec<Share>)>) -> Option<()> {
-    let mut good = true;
-    columns.notes(tag, |row, note| match serde_json::from_str(note) {
+fn decode_shares(columns: &Columns, tag: u8, base: usize, into: &mut Vec<(u32, Vec<ShareRecord>)>) -> Option<()> {
+    let mut valid = true;
+    columns.sparse(tag, |row, json| match serde_json::from_str(json) {
         Ok(shares) => into.push(((base + row) as u32, shares)),
-        Err(_) => good = false,
+        Err(_) => valid = false,
     })?;
-    good.then_some(())
+    valid.then_some(())
 }
 
 fn copy<T: Copy>(into: &mut Vec<T>, from: &[T], rows: &Range<usize>) {
     into.extend_from_slice(from.get(rows.clone()).unwrap_or_default());
 }
 
-fn copy_notes<T: Clone>(into: &mut Vec<(u32, T)>, from: &[(u32, T)], rows: &Range<usize>, base: usize) {
+fn copy_sparse<T: Clone>(into: &mut Vec<(u32, T)>, from: &[(u32, T)], rows: &Range<usize>, base: usize) {
     let before = |bound: usize| from.partition_point(|(row, _)| (*row as usize) < bound);
     let inside = from.get(before(rows.start)..before(rows.end)).unwrap_or_default();
-    into.extend(inside.iter().map(|(row, note)| ((*row as usize - rows.start + base) as u32, note.clone())));
+    into.extend(inside.iter().map(|(row, value)| ((*row as usize - rows.start + base) as u32, value.clone())));
 }

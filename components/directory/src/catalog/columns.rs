@@ -1,12 +1,12 @@
-//! Rows of numbers and texts as columns of bytes: what an instance can take in without parsing.
+//! Columns of numbers and texts as bytes that an instance can load without parsing each row.
 //!
 //! A blob is `hexcol1\n`, the number of rows (u32), and columns one after the other: a tag (u8), a
 //! length (u32), that many bytes. Numbers are little-endian. A column is one of
 //!
 //! - numbers: 8 bytes a row; or bytes: 1 a row;
 //! - texts: where each row's text ends (u32 a row), then all texts in UTF-8;
-//! - notes, for what few rows have: how many (u32), their rows (u32 each), their ends (u32 each),
-//!   then all of them in UTF-8.
+//! - sparse texts, for fields that few rows have: their number (u32), their rows (u32 each), their
+//!   ends (u32 each), then all texts in UTF-8.
 //!
 //! A reader skips columns that it does not know; a column that a blob lacks is all zeros, or empty.
 
@@ -45,19 +45,19 @@ impl Writer {
         self.column(tag, &ends);
     }
 
-    /// Of each row that has one: its position and its note.
-    pub fn notes(&mut self, tag: u8, rows: impl Iterator<Item = (usize, String)>) {
-        let (mut positions, mut ends, mut text) = (Vec::new(), Vec::new(), String::new());
-        for (row, note) in rows {
-            text.push_str(&note);
-            positions.extend(size(row));
+    /// The rows that have a text, in ascending order, and their texts.
+    pub fn sparse(&mut self, tag: u8, rows: impl Iterator<Item = (usize, String)>) {
+        let (mut sparse_rows, mut ends, mut text) = (Vec::new(), Vec::new(), String::new());
+        for (row, value) in rows {
+            text.push_str(&value);
+            sparse_rows.extend(size(row));
             ends.extend(size(text.len()));
         }
-        if positions.is_empty() {
+        if sparse_rows.is_empty() {
             return;
         }
-        let mut content = size(positions.len() / 4).to_vec();
-        content.extend(positions);
+        let mut content = size(sparse_rows.len() / 4).to_vec();
+        content.extend(sparse_rows);
         content.extend(ends);
         content.extend(text.as_bytes());
         self.column(tag, &content);
@@ -73,7 +73,7 @@ fn size(size: usize) -> [u8; 4] {
     u32::try_from(size).unwrap_or(u32::MAX).to_le_bytes()
 }
 
-/// A blob as its columns. Every `None` below means that the bytes are not what they should be.
+/// A blob as its columns. Every `None` below means that the bytes are damaged.
 pub(crate) struct Columns<'a> {
     pub rows: usize,
     columns: Vec<(u8, &'a [u8])>,
@@ -120,16 +120,16 @@ impl<'a> Columns<'a> {
         into.extend(ends, text)
     }
 
-    /// Calls `each` with the position of every row that has a note, and the note.
-    pub fn notes(&self, tag: u8, mut each: impl FnMut(usize, &str)) -> Option<()> {
+    /// Calls `each` with every row that has a text, and the text.
+    pub fn sparse(&self, tag: u8, mut each: impl FnMut(usize, &str)) -> Option<()> {
         let Some(content) = self.find(tag) else { return Some(()) };
         let (count, content) = number(content)?;
-        let (positions, content) = content.split_at_checked(count.checked_mul(4)?)?;
+        let (rows, content) = content.split_at_checked(count.checked_mul(4)?)?;
         let (ends, text) = content.split_at_checked(count.checked_mul(4)?)?;
         let text = std::str::from_utf8(text).ok()?;
         let mut start = 0;
-        for (position, end) in numbers(positions).zip(numbers(ends)) {
-            each(position as usize, text.get(start..end as usize)?);
+        for (row, end) in numbers(rows).zip(numbers(ends)) {
+            each(row as usize, text.get(start..end as usize)?);
             start = end as usize;
         }
         Some(())
@@ -145,7 +145,7 @@ fn numbers(bytes: &[u8]) -> impl Iterator<Item = u32> {
     bytes.as_chunks::<4>().0.iter().map(|number| u32::from_le_bytes(*number))
 }
 
-/// A column of numbers, read where it lies.
+/// A column of numbers, read without a copy.
 #[derive(Clone, Copy)]
 pub(crate) struct Numbers<'a> {
     rows: usize,
@@ -165,10 +165,10 @@ impl Numbers<'_> {
     }
 }
 
-/// Many texts in one.
+/// A column of texts.
 #[derive(Debug, Default)]
 pub struct Texts {
-    /// Where each ends in `text`; it starts where the one before ends.
+    /// The end of each in `text`; it starts where the one before ends.
     ends: Vec<u32>,
     text: String,
 }
@@ -207,7 +207,7 @@ impl Texts {
         self.text.get(self.range(row)).unwrap_or_default()
     }
 
-    /// Where the text of a row is in [`Texts::all`].
+    /// The range of a row's text in [`Texts::all`].
     pub fn range(&self, row: usize) -> std::ops::Range<usize> {
         let end_of = |row: usize| self.ends.get(row).map_or(0, |end| *end as usize);
         row.checked_sub(1).map_or(0, end_of)..end_of(row)
@@ -228,24 +228,24 @@ mod tests {
         writer.numbers(1, [7, 8, u64::MAX].into_iter());
         writer.texts(2, ["ä", "", "xyz"].into_iter());
         writer.bytes(3, [1, 2, 3].into_iter());
-        writer.notes(4, [(1, "n".to_owned()), (2, String::new())].into_iter());
+        writer.sparse(4, [(1, "n".to_owned()), (2, String::new())].into_iter());
         writer.finish()
     }
 
     #[test]
-    fn what_is_written_is_read() {
+    fn columns_are_read_as_written() {
         let blob = blob();
         let columns = Columns::parse(&blob).unwrap();
-        let (mut numbers, mut bytes, mut texts, mut notes) = (vec![], vec![], Texts::default(), vec![]);
+        let (mut numbers, mut bytes, mut texts, mut sparse) = (vec![], vec![], Texts::default(), vec![]);
         columns.numbers(1).unwrap().append_to(&mut numbers);
         assert_eq!(columns.numbers(1).unwrap().get(1), 8);
         columns.bytes(3, &mut bytes).unwrap();
         columns.texts(2, &mut texts).unwrap();
         columns.texts(2, &mut texts).unwrap();
-        columns.notes(4, |row, note| notes.push((row, note.to_owned()))).unwrap();
+        columns.sparse(4, |row, text| sparse.push((row, text.to_owned()))).unwrap();
         assert_eq!((numbers, bytes), (vec![7, 8, u64::MAX], vec![1, 2, 3]));
         assert_eq!([0, 1, 2, 3, 4, 5, 6].map(|row| texts.get(row)), ["ä", "", "xyz", "ä", "", "xyz", ""]);
-        assert_eq!(notes, [(1, "n".to_owned()), (2, String::new())]);
+        assert_eq!(sparse, [(1, "n".to_owned()), (2, String::new())]);
         let mut copy = Texts::default();
         copy.copy(&texts, 2..4);
         copy.copy(&texts, 4..6);
@@ -253,19 +253,19 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_zero_or_empty() {
+    fn an_absent_column_is_zero_or_empty() {
         let blob = blob();
         let columns = Columns::parse(&blob).unwrap();
         let (mut numbers, mut bytes, mut texts) = (vec![], vec![], Texts::default());
         columns.numbers(9).unwrap().append_to(&mut numbers);
         columns.bytes(9, &mut bytes).unwrap();
         columns.texts(9, &mut texts).unwrap();
-        columns.notes(9, |_, _| panic!("no note")).unwrap();
+        columns.sparse(9, |_, _| panic!("no text")).unwrap();
         assert_eq!((numbers, bytes, texts.get(2)), (vec![0; 3], vec![0; 3], ""));
     }
 
     #[test]
-    fn damaged_bytes_are_refused_or_read_but_never_trap() {
+    fn damaged_bytes_never_panic() {
         let blob = blob();
         assert!(Columns::parse(b"hexcol2\n\0\0\0\0").is_none());
         for at in 0..blob.len() {
@@ -278,7 +278,7 @@ mod tests {
                 let _ = columns.numbers(1).map(|numbers| numbers.get(2));
                 let _ = columns.bytes(3, &mut bytes);
                 let _ = columns.texts(2, &mut texts).map(|()| (0..4).map(|row| texts.get(row).len()).sum::<usize>());
-                let _ = columns.notes(4, |_, _| {});
+                let _ = columns.sparse(4, |_, _| {});
             }
         }
     }

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 /// The largest body of parameters, in bytes. All settings together are far smaller.
 const MAX_BODY: u64 = 1 << 20;
 
-/// Parameters that say who is asking; they are never part of what is asked.
+/// Parameters that authenticate the caller. They are removed.
 const CREDENTIALS: [&str; 4] = ["private_token", "access_token", "job_token", "sudo"];
 
 /// The parameters of `request`; those of the body win over those of the query.
@@ -20,7 +20,7 @@ pub async fn read(request: Request) -> Result<Map<String, Value>, Error> {
         Some("application/json") => match serde_json::from_slice(&body) {
             Ok(Value::Object(object)) => fields.extend(object),
             Ok(_) => return Err(Error::validation("the body must be a JSON object")),
-            Err(why) => return Err(Error::validation(format!("the body is not valid JSON: {why}"))),
+            Err(error) => return Err(Error::validation(format!("the body is not valid JSON: {error}"))),
         },
         Some("application/x-www-form-urlencoded") => match std::str::from_utf8(&body) {
             Ok(form) => fields.extend(from_form(form)),

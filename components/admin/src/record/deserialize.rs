@@ -1,16 +1,16 @@
-//! Words, numbers and times that stand for something; others are refused.
+//! Fields of records whose words, numbers and times must be known ones.
 
 use directory::access::Role;
 use directory::namespace::Visibility;
 use directory::project::FeatureAccess;
-use directory::user::State;
+use directory::user::UserState;
 use kit::Timestamp;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-/// A word that `read` knows; `null` is absent.
-fn word<'de, D: Deserializer<'de>, T>(
+/// A text that `read` knows; `null` counts as absent. `what` names it in the error.
+fn known<'de, D: Deserializer<'de>, T>(
     from: D,
     what: &str,
     read: impl FnOnce(&str) -> Option<T>,
@@ -22,28 +22,28 @@ fn word<'de, D: Deserializer<'de>, T>(
     }
 }
 
-pub fn state<'de, D: Deserializer<'de>>(from: D) -> Result<Option<State>, D::Error> {
-    word(from, "state", State::parse)
+pub fn state<'de, D: Deserializer<'de>>(from: D) -> Result<Option<UserState>, D::Error> {
+    known(from, "state", UserState::parse)
 }
 
 pub fn visibility<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Visibility>, D::Error> {
-    word(from, "visibility", Visibility::parse)
+    known(from, "visibility", Visibility::parse)
 }
 
 pub fn feature_access<'de, D: Deserializer<'de>>(from: D) -> Result<Option<FeatureAccess>, D::Error> {
-    word(from, "access level", FeatureAccess::parse)
+    known(from, "access level", FeatureAccess::parse)
 }
 
-/// A date, which ends as it begins, or a moment.
+/// A date, which stands for its beginning, or a moment.
 pub fn moment<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Timestamp>, D::Error> {
-    word(from, "time", Timestamp::parse)
+    known(from, "time", Timestamp::parse)
 }
 
 pub fn lower_case<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
-    word(from, "word", |text| Some(text.to_ascii_lowercase()))
+    known(from, "word", |text| Some(text.to_ascii_lowercase()))
 }
 
-/// A text that no message may quote, nor anything in its place.
+/// A text that no error may quote, nor another value in its place.
 pub fn secret<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
     match Value::deserialize(from)? {
         Value::Null => Ok(None),
