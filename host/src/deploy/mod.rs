@@ -29,7 +29,7 @@ use std::io;
 use bytes::Bytes;
 use serde::Serialize;
 
-use crate::component::{LoadError, Terms};
+use crate::component::{CanaryPolicy, LoadError};
 use crate::digest::Digest;
 
 pub use deployer::Deployer;
@@ -51,7 +51,7 @@ pub struct Order {
     /// Who asks for it, for the audit log.
     pub by: String,
     /// For some callers first.
-    pub canary: Option<Terms>,
+    pub canary: Option<CanaryPolicy>,
 }
 
 /// What was done.
