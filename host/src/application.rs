@@ -148,7 +148,7 @@ impl Application {
     async fn serve(&self, steps: &Steps<'_>, request: Request<WasiBody>, started: Instant) -> Response<ResponseBody> {
         let slot = steps.slot;
         let mut trial = None;
-        let result = steps.take(request, &mut trial).await;
+        let result = steps.run(request, &mut trial).await;
         let refusal = result.as_ref().err().map(RequestError::refusal);
         let response = result.unwrap_or_else(|error| error.to_response());
         let latency = started.elapsed();
@@ -258,8 +258,8 @@ struct Steps<'a> {
 }
 
 impl Steps<'_> {
-    /// Takes all steps of a request. `trial` is set if the request takes part in one.
-    async fn take(
+    /// Runs all steps of a request. `trial` is set if the request takes part in one.
+    async fn run(
         &self,
         request: Request<WasiBody>,
         trial: &mut Option<Trial>,
