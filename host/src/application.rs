@@ -247,7 +247,7 @@ impl Steps<'_> {
         let lease = self.slot.lease(self.shard, context.path(), caller, trial).await;
         let (generation, lease) = lease.map_err(|error| self.lease_error(&error))?;
         let pool = generation.pool(self.shard).ok_or(RequestError::Failed)?;
-        // The headers of a response that may be cached must not depend on the trace.
+        // A response that may be cached must not depend on the trace's headers.
         self.trace_call(&generation, miss.is_none().then_some(&mut parts.headers));
 
         let request = Request::from_parts(parts, body.boxed_unsync());
