@@ -16,7 +16,7 @@ use wasmtime_wasi_http::WasiBody;
 use crate::body::ResponseBody;
 use crate::component::{CallError, GuestBody, GuestCall, LeaseError, Slot, Trial};
 use crate::deploy::Event;
-use crate::imports::keyvalue::Call;
+use crate::imports::keyvalue::MeasuredCall;
 use crate::ingress::RequestOrigin;
 use crate::metrics::{Counter, Operation, Refusal};
 use crate::reply;
@@ -250,7 +250,7 @@ async fn serve(
     // writes.
     context.writes.write_through();
     let counters = slot.metrics().shard(shard).filter(|_| !context.writes.is_settled());
-    let commit = counters.map(|counters| Call::begin(Operation::Commit, counters, trace, ""));
+    let commit = counters.map(|counters| MeasuredCall::begin(Operation::Commit, counters, trace, ""));
     let durable = tokio::select! {
         biased;
         durable = context.writes.durable(backend) => durable,

@@ -13,7 +13,7 @@ use wasmtime::{Store, Trap};
 use wasmtime_wasi_http::handler::{Proxy, ProxyPre};
 
 use super::breaker::Breakers;
-use crate::guest::{Guest, Outward, Printer};
+use crate::guest::{Guest, GuestLog, OutboundHooks};
 use crate::imports::keyvalue::KeyValue;
 use crate::manifest::Component;
 use crate::metrics::{Busy, Counters};
@@ -60,9 +60,9 @@ pub struct Origin {
     pub runtime: Arc<Runtime>,
     pub pre: Arc<ProxyPre<Guest>>,
     pub component: Arc<Component>,
-    pub printer: Arc<Printer>,
+    pub guest_log: Arc<GuestLog>,
     pub backend: Arc<dyn Backend>,
-    pub outward: Outward,
+    pub outbound_hooks: OutboundHooks,
     pub breakers: Arc<Breakers>,
     pub counters: Arc<Counters>,
 }
@@ -144,15 +144,15 @@ impl Pool {
     }
 
     async fn instantiate(&self) -> wasmtime::Result<Instance> {
-        let Origin { runtime, pre, component, printer, backend, outward, breakers, counters } = &self.origin;
+        let Origin { runtime, pre, component, guest_log, backend, outbound_hooks, breakers, counters } = &self.origin;
         let limits = &component.limits;
         let busy = Arc::new(Busy::new(counters.clone()));
         let mut store = Guest::store(
             runtime.engine(),
             KeyValue::new(backend.clone(), component.grants.clone(), counters.clone()),
             component.variables.clone(),
-            outward.clone(),
-            printer.log(),
+            outbound_hooks.clone(),
+            guest_log.log(),
             limits,
             busy.clone(),
         );
