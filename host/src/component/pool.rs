@@ -152,7 +152,7 @@ impl Pool {
             KeyValue::new(backend.clone(), component.grants.clone(), counters.clone()),
             component.variables.clone(),
             outbound_hooks.clone(),
-            guest_log.log(),
+            guest_log.output(),
             limits,
             busy.clone(),
         );
