@@ -1,4 +1,4 @@
-//! `spin:key-value@3.0.0`, which guests of the present Spin SDK import: the same stores and grants,
+//! `spin:key-value@3.0.0`, which guests of the current Spin SDK import: the same stores and grants,
 //! in calls that can overlap. No call holds the instance while it waits for the store.
 
 use std::pin::Pin;
@@ -28,7 +28,7 @@ wasmtime::component::bindgen!({
     with: { "spin:key-value/key-value.store": super::wasi_draft2::Bucket },
 });
 
-/// Keys that a listing reads at once.
+/// Keys on one page of a listing.
 const PAGE_KEYS: usize = 1000;
 
 type Outcome<V> = Result<Result<V, Error>>;

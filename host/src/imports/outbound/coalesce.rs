@@ -27,7 +27,7 @@ use crate::metrics::Counter;
 /// one without a declared length, unless its method usually has no body.
 const MAX_COMPARED_BODY: u64 = 1 << 20;
 
-/// Everything that the server gets.
+/// A request as the server gets it.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct RequestKey {
     method: Method,
@@ -44,7 +44,7 @@ type Outcome = Option<Result<Arc<SharedResponse>, Arc<WasiError>>>;
 pub struct Coalescer {
     in_flight: Mutex<HashMap<RequestKey, Weak<watch::Sender<Outcome>>>>,
     /// Requests that waited for the response of a leader.
-    pub joined: Counter,
+    pub followers: Counter,
 }
 
 enum Role {
@@ -101,7 +101,7 @@ impl Coalescer {
             && let Some(sender) = sender.get().upgrade()
         {
             let receiver = sender.subscribe();
-            self.joined.add(1);
+            self.followers.add(1);
             return Role::Follower(receiver);
         }
         let sender = Arc::new(watch::Sender::new(None));

@@ -104,7 +104,7 @@ impl Outbound {
 
     /// Requests that got the response to an equal request.
     pub fn coalesced(&self) -> u64 {
-        self.coalescer.joined.get()
+        self.coalescer.followers.get()
     }
 
     /// Requests whose response has not ended.
