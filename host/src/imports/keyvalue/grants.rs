@@ -68,7 +68,7 @@ impl Grants {
         self.labels.iter().map(String::as_str)
     }
 
-    pub fn label(&self, label: &str) -> LabelAccess {
+    pub fn label_access(&self, label: &str) -> LabelAccess {
         if self.labels.contains(label) {
             LabelAccess::Granted
         } else if self.all_labels.contains(label) {
@@ -140,9 +140,9 @@ mod tests {
     #[test]
     fn a_label_is_granted_not_granted_or_unknown() {
         let grants = grants(&[], &[]);
-        assert_eq!(grants.label("default"), LabelAccess::Granted);
-        assert_eq!(grants.label("cache"), LabelAccess::NotGranted);
-        assert_eq!(grants.label("nowhere"), LabelAccess::Unknown);
+        assert_eq!(grants.label_access("default"), LabelAccess::Granted);
+        assert_eq!(grants.label_access("cache"), LabelAccess::NotGranted);
+        assert_eq!(grants.label_access("nowhere"), LabelAccess::Unknown);
     }
 
     #[test]

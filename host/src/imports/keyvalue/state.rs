@@ -144,7 +144,7 @@ impl KeyValue {
     }
 }
 
-/// A wait until every write up to some moment is durable.
+/// A wait until every earlier write of the request is durable.
 pub(super) struct DurabilityWait {
     scope: WriteScope,
     backend: Arc<dyn Backend>,

@@ -126,11 +126,11 @@ impl Outbound {
         let outgoing = trace.map(|trace| trace.outgoing(request.method(), request.uri()));
         let parent = outgoing.as_ref();
         // Requests are compared before trace headers are added, so that those make no difference.
-        let sent = match self.egress.limits.coalesce {
+        let response = match self.egress.limits.coalesce {
             true => self.coalescer.send(request, |request| self.try_send(shard, request, options, parent)).await,
             false => self.try_send(shard, request, options, parent).await,
         };
-        let (counter, outcome) = match &sent {
+        let (counter, outcome) = match &response {
             Ok(response) => (&counters.answered, Ok(response.status().as_u16())),
             Err(WasiError::HttpRequestDenied) => (&counters.denied, Err("denied")),
             Err(WasiError::DestinationIpProhibited) => (&counters.prohibited, Err("prohibited")),
@@ -145,7 +145,7 @@ impl Outbound {
         if let Some(outgoing) = outgoing {
             outgoing.end(outcome);
         }
-        sent
+        response
     }
 
     async fn try_send(
