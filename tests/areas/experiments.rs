@@ -1,4 +1,4 @@
-//! The experiments area: definitions of its own, gates of the features, people of the directory.
+//! The experiments area: its own definitions, gates of the features, users of the directory.
 
 use super::Forge;
 use hexad_tests::forge::{ADMIN, DEVELOPER, OUTSIDER};

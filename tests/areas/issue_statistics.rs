@@ -26,7 +26,7 @@ fn counts(forge: &Forge, path: &str, token: &str) -> Value {
 }
 
 #[test]
-fn everybody_counts_what_they_may_see() {
+fn a_caller_counts_the_issues_that_it_may_see() {
     let forge = Forge::seeded();
     let report = import(
         &forge,

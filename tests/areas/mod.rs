@@ -1,5 +1,5 @@
-//! Does the shipped artifact do it, with the manifest's own grants? The built `.wasm` in the host
-//! as a library: a request goes in, a response comes out, without a socket.
+//! What each area promises, asked of the shipped program with the built components and the project's
+//! own manifest.
 
 mod admin;
 mod experiments;
@@ -10,48 +10,19 @@ mod product_analytics;
 mod suggestions;
 mod swap;
 
-use bytes::Bytes;
-use hexad::{Host, Manifest, Options, Runtime};
 use hexad_tests::forge;
-use hexad_tests::server::{BOOTSTRAP_TOKEN, root};
-use http_body_util::{BodyExt as _, Full};
-use std::num::NonZeroUsize;
-use std::path::PathBuf;
-use std::sync::{Arc, LazyLock};
-
-/// One engine for all tests, and the code compiled once.
-static RUNTIME: LazyLock<Arc<Runtime>> =
-    LazyLock::new(|| Runtime::new(Some(PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("code"))).expect("an engine"));
+pub use hexad_tests::http::Answer;
+use hexad_tests::http::{agent, read};
+use hexad_tests::operator::Operator;
+use hexad_tests::server::{BOOTSTRAP_TOKEN, Server, up};
+use std::path::Path;
+use ureq::http::Request;
 
 /// The project's own manifest over a store of its own.
 pub struct Forge {
-    host: Host,
-    executor: tokio::runtime::Runtime,
+    server: Server,
+    agent: ureq::Agent,
     _data: tempfile::TempDir,
-}
-
-/// What was answered.
-#[derive(Debug)]
-pub struct Answer {
-    pub status: u16,
-    pub headers: http::HeaderMap,
-    pub body: Vec<u8>,
-}
-
-impl Answer {
-    #[track_caller]
-    pub fn json(&self) -> serde_json::Value {
-        serde_json::from_slice(&self.body).unwrap_or_else(|why| panic!("{why}: {}", self.text()))
-    }
-
-    pub fn text(&self) -> String {
-        String::from_utf8_lossy(&self.body).into_owned()
-    }
-
-    /// A header's text; empty if it is not there.
-    pub fn header(&self, name: &str) -> &str {
-        self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
-    }
 }
 
 impl Forge {
@@ -63,20 +34,17 @@ impl Forge {
     /// The same with values for the manifest's variables.
     pub fn empty_with(variables: &[(&str, &str)]) -> Self {
         let data = tempfile::tempdir().expect("a temporary folder");
-        let environment = |name: &str| {
-            let name = name.strip_prefix("SPIN_VARIABLE_")?.to_lowercase();
-            let given = [("bootstrap_admin_token", BOOTSTRAP_TOKEN)];
-            given.iter().chain(variables).find(|(given, _)| *given == name).map(|(_, value)| (*value).to_owned())
-        };
-        let manifest = Manifest::load(&root().join("spin.toml"), &environment, Some("https://forge.test"));
-        let mut options = Options::new(data.path());
-        options.threads = NonZeroUsize::MIN;
-        let host = Host::start(&RUNTIME, manifest.expect("spin.toml is good"), &options).expect("the host starts");
-        let executor = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("an executor");
-        Forge { host, executor, _data: data }
+        let mut command = up(Path::new("spin.toml"), data.path());
+        // The server does nothing of its own that a test could count as a component's work.
+        command.args(["--threads", "1", "--external-url", "https://forge.test", "--gc-every", "0"]);
+        for (name, value) in [("bootstrap_admin_token", BOOTSTRAP_TOKEN)].iter().chain(variables) {
+            command.env(format!("SPIN_VARIABLE_{}", name.to_uppercase()), value);
+        }
+        let server = Server::spawn(command, data.path());
+        Forge { server, agent: agent(), _data: data }
     }
 
-    /// The people and projects of [`forge`].
+    /// The users and projects of [`forge`].
     pub fn seeded() -> Self {
         Forge::seeded_with(&[])
     }
@@ -89,7 +57,7 @@ impl Forge {
     }
 
     /// Sends a request with a token (none if it is empty) and a body (none if it is empty).
-    pub fn send(&self, method: &str, path: &str, token: &str, body: impl Into<Bytes>) -> Answer {
+    pub fn send(&self, method: &str, path: &str, token: &str, body: impl Into<Vec<u8>>) -> Answer {
         self.send_with(method, path, token, &[], body)
     }
 
@@ -100,39 +68,39 @@ impl Forge {
         path: &str,
         token: &str,
         headers: &[(&str, &str)],
-        body: impl Into<Bytes>,
+        body: impl Into<Vec<u8>>,
     ) -> Answer {
-        let body = body.into();
-        let mut request = http::Request::builder().method(method).uri(format!("http://forge.test{path}"));
+        let url = format!("{}{path}", self.server.url);
+        let mut request = Request::builder().method(method).uri(&url).header("host", "forge.test");
         if !token.is_empty() {
             request = request.header("authorization", format!("Bearer {token}"));
-        }
-        if !body.is_empty() {
-            request = request.header("content-length", body.len());
         }
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
-        let request = request.body(Full::new(body)).expect("a valid request");
-        self.executor.block_on(async {
-            let (head, body) = self.host.handle(request).await.into_parts();
-            let body = body.collect().await.expect("a whole body").to_bytes().to_vec();
-            Answer { status: head.status.as_u16(), headers: head.headers, body }
-        })
+        let body = body.into();
+        let response = match body.is_empty() {
+            true => self.agent.run(request.body(()).expect("a valid request")),
+            false => self.agent.run(request.body(body).expect("a valid request")),
+        };
+        response.and_then(read).unwrap_or_else(|why| panic!("{method} {url}: {why}"))
     }
 
     pub fn get(&self, path: &str, token: &str) -> Answer {
         self.send("GET", path, token, "")
     }
 
-    /// How many of a component's requests to others waited for another that was the same.
-    pub fn shared(&self, component: &str) -> u64 {
-        let slot = self.host.slots().iter().find(|slot| slot.component().id == component).expect("the component");
-        slot.outbound().map_or(0, |outbound| outbound.shared())
+    pub fn operator(&self) -> Operator {
+        Operator::of(&self.server)
     }
 
-    /// How many flushes to disk there have been.
+    /// How many of a component's upstream requests shared the response to another, equal one.
+    pub fn coalesced(&self, component: &str) -> u64 {
+        self.operator().metric(&format!("hexad_outbound_requests_shared_total{{component=\"{component}\"}}"))
+    }
+
+    /// How many transactions were flushed to disk.
     pub fn commits(&self) -> u64 {
-        self.host.commits()
+        self.operator().metric("hexad_store_commits_total")
     }
 }

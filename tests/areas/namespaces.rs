@@ -28,7 +28,7 @@ fn an_import_is_listed_at_once() {
         ids(&forge.get("/api/v4/namespaces?top_level_only=true&per_page=2", ADMIN)),
         [4_000_000_001, 4_000_000_002]
     );
-    assert_eq!(forge.get("/api/v4/namespaces/11", ADMIN).status, 404, "what is below is gone, too");
+    assert_eq!(forge.get("/api/v4/namespaces/11", ADMIN).status, 404, "the subgroup is deleted, too");
 }
 
 #[test]
@@ -74,10 +74,10 @@ fn a_large_import_is_listed_page_by_page() {
 }
 
 #[test]
-fn questions_for_paths_are_limited_if_the_variable_says_so() {
+fn requests_for_paths_are_limited_if_the_variable_is_set() {
     let forge = Forge::seeded_with(&[("namespaces_exists_rate_limit", "2")]);
     let status = |token: &str| forge.get("/api/v4/namespaces/acme/exists", token).status;
-    assert_eq!([(); 3].map(|()| status(OUTSIDER)), [200, 200, 429], "no answer is a remembered one");
+    assert_eq!([(); 3].map(|()| status(OUTSIDER)), [200, 200, 429], "no answer comes from the cache");
     assert_eq!(status(GUEST), 200);
     assert_eq!(forge.get("/api/v4/namespaces/acme/exists", OUTSIDER).header("retry-after"), "60");
 }

@@ -35,7 +35,7 @@ fn a_publish_costs_one_flush() {
 }
 
 #[test]
-fn what_was_published_is_served_under_every_prefix_and_in_every_form_of_its_name() {
+fn a_package_is_served_under_every_prefix_and_in_every_form_of_its_name() {
     let (forge, tarball) = with_package(PUBLIC);
     let group = "/api/v4/groups/acme/-/packages/pkgreg".to_owned();
     for prefix in
@@ -63,14 +63,14 @@ fn metadata_is_revalidated_by_its_tag_until_something_changes() {
     let unchanged = forge.send_with("GET", &path, "", &[("if-none-match", &etag)], "");
     assert_eq!((unchanged.status, unchanged.body.len()), (304, 0));
     let abbreviated = [("if-none-match", etag.as_str()), ("accept", "application/vnd.npm.install-v1+json")];
-    assert_eq!(forge.send_with("GET", &path, "", &abbreviated, "").status, 200, "another form is another answer");
+    assert_eq!(forge.send_with("GET", &path, "", &abbreviated, "").status, 200, "the tag of another form matches");
     let tarball = package::tarball("@acme/lib", "1.1.0", 1000, 2);
     assert_eq!(publish(&forge, PUBLIC, DEVELOPER, "@acme/lib", "1.1.0", &tarball).status, 200);
     assert_eq!(forge.send_with("GET", &path, "", &[("if-none-match", &etag)], "").status, 200);
 }
 
 #[test]
-fn who_may_read_depends_on_visibility_and_role() {
+fn reading_depends_on_visibility_and_role() {
     for (project, expected) in [
         (PUBLIC, [200, 200, 200, 200, 200]),
         (INTERNAL, [401, 200, 200, 200, 200]),
@@ -84,12 +84,12 @@ fn who_may_read_depends_on_visibility_and_role() {
 }
 
 #[test]
-fn who_may_publish_depends_on_the_role() {
+fn publishing_depends_on_the_role() {
     let forge = Forge::seeded();
     let tarball = package::tarball("p", "1.0.0", 1000, 1);
     for (project, token, status) in [
         (PUBLIC, "", 401),
-        (PUBLIC, "glpat-nobody-knows-this-token", 401),
+        (PUBLIC, "glpat-unknown-token-00000000001", 401),
         (PUBLIC, OUTSIDER, 403),
         (PRIVATE, OUTSIDER, 404),
         (PUBLIC, GUEST, 403),
@@ -100,13 +100,13 @@ fn who_may_publish_depends_on_the_role() {
 }
 
 #[test]
-fn what_lies_about_itself_is_refused_and_nothing_of_it_is_visible() {
+fn a_document_that_contradicts_its_tarball_is_refused_and_leaves_nothing_visible() {
     let forge = Forge::seeded();
-    let tarball = package::tarball("liar", "1.0.0", 1000, 1);
-    let document = String::from_utf8(package::document("liar", "1.0.0", "latest", &tarball)).expect("text");
+    let tarball = package::tarball("wrong", "1.0.0", 1000, 1);
+    let document = String::from_utf8(package::document("wrong", "1.0.0", "latest", &tarball)).expect("text");
     let length = format!("\"length\":{}", tarball.len());
     let shasum = document.split("\"shasum\":\"").nth(1).and_then(|rest| rest.get(..40)).expect("a shasum").to_owned();
-    for (what, lie) in [
+    for (what, document) in [
         ("length", document.replace(&length, "\"length\":1")),
         ("shasum", document.replace(&shasum, &"0".repeat(40))),
         ("integrity", document.replace("sha512-", "sha512-AAAA")),
@@ -115,12 +115,16 @@ fn what_lies_about_itself_is_refused_and_nothing_of_it_is_visible() {
         ("not JSON", document.replacen('{', "[", 1)),
         ("deep", format!("{{\"versions\":{}", "[".repeat(100_000))),
     ] {
-        let answer = forge.send_with("PUT", &format!("{}/liar", registry(PUBLIC)), DEVELOPER, &JSON, lie);
+        let answer = forge.send_with("PUT", &format!("{}/wrong", registry(PUBLIC)), DEVELOPER, &JSON, document);
         assert_eq!(answer.status, 400, "{what}: {}", answer.text());
         assert!(answer.json()["error"].as_str().is_some_and(|text| !text.is_empty()), "{what}: {}", answer.text());
     }
-    assert_eq!(forge.get(&format!("{}/liar", registry(PUBLIC)), DEVELOPER).status, 404);
-    assert_eq!(publish(&forge, PUBLIC, DEVELOPER, "liar", "1.0.0", &tarball).status, 200, "the truth is welcome");
+    assert_eq!(forge.get(&format!("{}/wrong", registry(PUBLIC)), DEVELOPER).status, 404);
+    assert_eq!(
+        publish(&forge, PUBLIC, DEVELOPER, "wrong", "1.0.0", &tarball).status,
+        200,
+        "the good document is accepted"
+    );
 }
 
 #[test]
@@ -133,7 +137,7 @@ fn paths_that_no_package_has_are_not_found() {
 }
 
 #[test]
-fn tags_move_and_go() {
+fn tags_can_be_moved_and_removed() {
     let (forge, _) = with_package(PUBLIC);
     let tags = format!("{}/-/package/@acme%2flib/dist-tags", registry(PUBLIC));
     assert_eq!(forge.send_with("PUT", &format!("{tags}/stable"), DEVELOPER, &JSON, "\"1.0.0\"").status, 204);
@@ -145,7 +149,7 @@ fn tags_move_and_go() {
 }
 
 #[test]
-fn a_file_can_be_asked_about_and_in_parts() {
+fn a_file_can_be_read_in_ranges_and_by_head() {
     let (forge, tarball) = with_package(PUBLIC);
     let path = format!("{}/@acme/lib/-/lib-1.0.0.tgz", registry(PUBLIC));
     let head = forge.send("HEAD", &path, "", "");
@@ -157,7 +161,7 @@ fn a_file_can_be_asked_about_and_in_parts() {
 }
 
 #[test]
-fn maintenance_goes_through_everything_and_finds_nothing_wrong() {
+fn maintenance_reads_the_whole_store_and_finds_no_problem() {
     let (forge, _) = with_package(PUBLIC);
     for n in 0..12 {
         let version = format!("2.0.{n}");
@@ -183,13 +187,13 @@ fn maintenance_goes_through_everything_and_finds_nothing_wrong() {
     assert_eq!(
         (&swept["cursor"], &swept["removed"]),
         (&json!(null), &json!(0)),
-        "what the merges left is young: {swept}"
+        "garbage of merges is too young to be removed: {swept}"
     );
     assert!(swept["keys"].as_u64() > Some(60), "{swept}");
 }
 
 #[test]
-fn a_publication_onto_thousands_of_versions_and_onto_none_cost_one_flush() {
+fn a_publish_costs_one_flush_however_many_versions_there_are() {
     let forge = Forge::seeded();
     for n in 0..300 {
         let version = format!("1.0.{n}");

@@ -1,5 +1,5 @@
-//! Product analytics: what the shipped component asks an engine, and what it makes of engines that
-//! misbehave.
+//! Product analytics: the requests that the component sends to an engine, and how it answers when the
+//! engine misbehaves.
 
 use super::{Answer, Forge};
 use base64::Engine as _;
@@ -17,7 +17,7 @@ const JSON: [(&str, &str); 1] = [("content-type", "application/json")];
 const KEY: &str = "very-secret-key";
 const QUERY: &str = r#"{"query":{"measures":["TrackedEvents.count"],"limit":1.50}}"#;
 
-/// Loopback engines are allowed, and waiting is short.
+/// Loopback engines are allowed, and timeouts are short.
 const VARIABLES: [(&str, &str); 4] = [
     ("analytics_upstream", "http://127.0.0.1:*"),
     ("analytics_connect_seconds", "1"),
@@ -55,18 +55,18 @@ fn is_bad_gateway(answer: &Answer) {
 }
 
 #[test]
-fn the_engine_gets_the_query_and_a_token_and_the_caller_its_answer() {
+fn the_engine_gets_the_query_with_a_token_and_the_caller_gets_its_answer() {
     let upstream = Upstream::with_json(r#"{"results":[{"data":[{"x":1.50}]}],"n":1e2}"#);
     let forge = forge(&upstream);
     let answer = load(&forge);
     assert_eq!((answer.status, answer.text().as_str()), (200, r#"{"results":[{"data":[{"x":1.50}]}],"n":1e2}"#));
     let meta = forge.get(&path(PRIVATE, "meta"), DEVELOPER);
     assert_eq!(meta.status, 200, "{}", meta.text());
-    let asked = upstream.asked();
-    assert!(asked[0].head.starts_with("POST /cubejs-api/v1/load HTTP/1.1\r\n"), "{}", asked[0].head);
-    assert_eq!(asked[0].body, r#"{"query":{"measures":["TrackedEvents.count"],"limit":1.50},"queryType":"multi"}"#);
-    assert!(asked[1].head.starts_with("GET /cubejs-api/v1/meta HTTP/1.1\r\n"), "{}", asked[1].head);
-    for request in &asked {
+    let requests = upstream.requests();
+    assert!(requests[0].head.starts_with("POST /cubejs-api/v1/load HTTP/1.1\r\n"), "{}", requests[0].head);
+    assert_eq!(requests[0].body, r#"{"query":{"measures":["TrackedEvents.count"],"limit":1.50},"queryType":"multi"}"#);
+    assert!(requests[1].head.starts_with("GET /cubejs-api/v1/meta HTTP/1.1\r\n"), "{}", requests[1].head);
+    for request in &requests {
         let mut names: Vec<String> =
             request.head.lines().skip(1).filter_map(|line| Some(line.split_once(':')?.0.to_lowercase())).collect();
         names.retain(|name| name != "content-length");
@@ -76,7 +76,7 @@ fn the_engine_gets_the_query_and_a_token_and_the_caller_its_answer() {
     }
     assert_eq!(forge.get(&path(PRIVATE, "meta"), OUTSIDER).status, 404);
     assert_eq!(forge.get(&path(PUBLIC, "meta"), "").status, 401);
-    assert_eq!(upstream.asked().len(), 2);
+    assert_eq!(upstream.requests().len(), 2);
 }
 
 #[test]
@@ -89,7 +89,7 @@ fn a_large_answer_is_streamed_whole() {
     assert_eq!(answer.header("content-length"), body.len().to_string());
 }
 
-/// Engines that misbehave before the head of our answer is sent.
+/// Engines that misbehave before the head of the component's answer is sent.
 #[test]
 fn a_misbehaving_engine_is_a_bad_gateway() {
     type Misbehaviour = fn(&mut TcpStream) -> io::Result<()>;
@@ -132,7 +132,7 @@ fn a_misbehaving_engine_is_a_bad_gateway() {
     }
 }
 
-/// Keeps the connection until the other side has had enough.
+/// Keeps the connection open longer than the timeouts.
 fn wait() -> io::Result<()> {
     std::thread::park_timeout(Duration::from_secs(60));
     Ok(())
@@ -152,11 +152,11 @@ fn a_redirect_is_not_followed() {
         write!(stream, "HTTP/1.1 307 Temporary Redirect\r\nlocation: {location}/x\r\ncontent-length: 0\r\n\r\n")
     });
     is_bad_gateway(&load(&forge(&upstream)));
-    assert_eq!((upstream.asked().len(), elsewhere.asked().len()), (1, 0));
+    assert_eq!((upstream.requests().len(), elsewhere.requests().len()), (1, 0));
 }
 
 #[test]
-fn addresses_that_are_nobodys_business_are_refused_in_every_spelling() {
+fn private_addresses_are_refused_in_every_spelling() {
     let upstream = Upstream::with_json("{}");
     let port = upstream.url.rsplit(':').next().expect("a port").to_owned();
     for granted in ["https://*:443", "*://*:*"] {
@@ -181,12 +181,12 @@ fn addresses_that_are_nobodys_business_are_refused_in_every_spelling() {
             is_bad_gateway(&load(&forge));
         }
     }
-    assert!(upstream.asked().is_empty());
+    assert!(upstream.requests().is_empty());
 }
 
 #[test]
-fn while_one_waits_the_others_are_served() {
-    let upstream = Upstream::start(|asked, stream| match asked.body.contains("slow") {
+fn while_one_request_waits_others_are_served() {
+    let upstream = Upstream::start(|request, stream| match request.body.contains("slow") {
         true => wait(),
         false => upstream::json(stream, r#"{"results":[]}"#),
     });
@@ -195,17 +195,17 @@ fn while_one_waits_the_others_are_served() {
         let slow = scope.spawn(|| {
             forge.send_with("POST", &path(PUBLIC, "load"), DEVELOPER, &JSON, r#"{"query":{"measures":["slow"]}}"#)
         });
-        while upstream.asked().is_empty() {
+        while upstream.requests().is_empty() {
             std::thread::yield_now();
         }
         assert_eq!(load(&forge).status, 200);
         assert_eq!(forge.get("/api/v4/application/settings", ADMIN).status, 200);
-        assert!(!slow.is_finished(), "it was still waiting");
+        assert!(!slow.is_finished(), "the slow request has ended");
         is_bad_gateway(&slow.join().expect("an answer"));
     });
 }
 
-/// For which project an answer is that has the engine's token in `token`.
+/// The project in the engine's token, which is in the answer's field `token`.
 fn project_of(answer: &Answer) -> String {
     let token = answer.json()["token"].as_str().expect("a token").to_owned();
     let claims = URL_SAFE_NO_PAD.decode(token.split('.').nth(1).expect("a payload")).expect("base64");
@@ -214,26 +214,26 @@ fn project_of(answer: &Answer) -> String {
 }
 
 #[test]
-fn the_same_question_at_the_same_moment_is_asked_once() {
+fn equal_requests_at_the_same_moment_are_sent_once() {
     for (method, endpoint, body) in [("POST", "load", QUERY), ("GET", "meta", "")] {
         let gate = Arc::new((Mutex::new(false), Condvar::new()));
         let closed = gate.clone();
-        let upstream = Upstream::start(move |asked, stream| {
+        let upstream = Upstream::start(move |request, stream| {
             let (open, opened) = &*closed;
             drop(opened.wait_while(open.lock().expect("no panic"), |open| !*open));
-            let body = json!({"results": "x".repeat(200_000), "token": asked.header("authorization")});
+            let body = json!({"results": "x".repeat(200_000), "token": request.header("authorization")});
             upstream::json(stream, &body.to_string())
         });
         let forge = forge_at(&upstream.url, &[("analytics_upstream", "http://127.0.0.1:*")]);
-        // Several people ask for one project, and one of them for another.
-        let ask = |project, token| forge.send_with(method, &path(project, endpoint), token, &JSON, body);
+        // Several users ask for one project, and one of them for another.
+        let send = |project, token| forge.send_with(method, &path(project, endpoint), token, &JSON, body);
         let callers: Vec<(u64, &str)> =
             [ADMIN, DEVELOPER, OUTSIDER].repeat(4).into_iter().map(|token| (PUBLIC, token)).collect();
         let callers = [callers, vec![(PRIVATE, DEVELOPER)]].concat();
         std::thread::scope(|scope| {
             let answers: Vec<_> =
-                callers.iter().map(|&(project, token)| (project, scope.spawn(move || ask(project, token)))).collect();
-            while (upstream.asked().len() as u64 + forge.shared("product-analytics")) < callers.len() as u64 {
+                callers.iter().map(|&(project, token)| (project, scope.spawn(move || send(project, token)))).collect();
+            while (upstream.requests().len() as u64 + forge.coalesced("product-analytics")) < callers.len() as u64 {
                 std::thread::yield_now();
             }
             *gate.0.lock().expect("no panic") = true;
@@ -244,11 +244,12 @@ fn the_same_question_at_the_same_moment_is_asked_once() {
                 assert_eq!(project_of(&answer), format!("gitlab_project_{project}"));
             }
         });
-        // The token, and with it the question, is another one every few seconds.
-        let asked = upstream.asked();
-        let different: HashSet<String> = asked.iter().map(|asked| format!("{} {}", asked.head, asked.body)).collect();
-        assert_eq!(different.len(), asked.len(), "a question was asked twice");
-        assert!((2..callers.len()).contains(&asked.len()), "{}", asked.len());
+        // The token, and with it the request, changes every few seconds.
+        let requests = upstream.requests();
+        let different: HashSet<String> =
+            requests.iter().map(|request| format!("{} {}", request.head, request.body)).collect();
+        assert_eq!(different.len(), requests.len(), "the same request was sent twice");
+        assert!((2..callers.len()).contains(&requests.len()), "{}", requests.len());
     }
 }
 
@@ -262,7 +263,7 @@ fn a_projects_own_engine_comes_with_an_import() {
     assert_eq!(imported.json()["failed"], 0, "{}", imported.text());
     assert_eq!(forge.get(&path(PUBLIC, "meta"), DEVELOPER).json(), json!({"cubes": []}));
     is_bad_gateway(&forge.get(&path(PRIVATE, "meta"), DEVELOPER));
-    assert_eq!(upstream.asked().len(), 1);
+    assert_eq!(upstream.requests().len(), 1);
 }
 
 #[test]

@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 
 const JSON: [(&str, &str); 1] = [("content-type", "application/json")];
 
-/// A forge with a repository in its private project and merge request 1 from `topic`; and where
-/// that branch stands.
+/// A forge with a repository in its private project and merge request 1 from `topic`; and that
+/// branch's head.
 fn forge() -> (Forge, String) {
     let forge = Forge::seeded();
     let repository = Repository::with(&[("a.txt", b"one\ntwo\n"), ("src/b.rs", b"fn b() {}\r\n")]);
@@ -64,7 +64,7 @@ fn a_comment_becomes_a_commit_durably() {
 }
 
 #[test]
-fn who_may() {
+fn suggesting_and_applying_need_a_role() {
     let (forge, head) = forge();
     assert_eq!(suggest(&forge, OUTSIDER, &head, "a.txt", 1, "x").status, 404);
     assert_eq!(suggest(&forge, "", &head, "a.txt", 1, "x").status, 401);
@@ -80,7 +80,7 @@ fn who_may() {
 }
 
 #[test]
-fn every_route_of_the_manifest_leads_here() {
+fn every_route_of_the_manifest_leads_to_the_component() {
     let (forge, _) = forge();
     let list: Value = forge.get(&format!("/api/v4/projects/{PRIVATE}/merge_requests/1/discussions"), GUEST).json();
     assert_eq!(list, json!([]));

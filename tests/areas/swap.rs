@@ -1,12 +1,12 @@
-//! One area is replaced while another one serves, each as it is shipped.
+//! One area is replaced while another one serves.
 
 use super::Forge;
-use hexad::deploy::Order;
 use hexad_tests::forge::{ADMIN, DEVELOPER};
 use hexad_tests::server::root;
+use serde_json::json;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// The shipped component with a mark in it that changes its digest and nothing else.
+/// The built component with a custom section, which changes its digest and nothing else.
 fn marked(area: &str, mark: u8) -> Vec<u8> {
     let mut wasm = std::fs::read(root().join(format!("dist/{area}.wasm"))).expect("a built component");
     // A custom section: its id, its length, the length of its name, its name, its content.
@@ -14,8 +14,8 @@ fn marked(area: &str, mark: u8) -> Vec<u8> {
     wasm
 }
 
-/// Asks for `path` until told to stop. No answer is one that the host remembers.
-fn ask(forge: &Forge, path: &str, expected: &[u8], stop: &AtomicBool, answered: &AtomicU64) {
+/// Requests `path` until `stop` is set. A number in the query keeps answers out of the response cache.
+fn keep_requesting(forge: &Forge, path: &str, expected: &[u8], stop: &AtomicBool, answered: &AtomicU64) {
     while !stop.load(Ordering::Relaxed) {
         let number = answered.load(Ordering::Relaxed);
         let answer = forge.get(&format!("{path}?number={number}"), DEVELOPER);
@@ -33,6 +33,7 @@ fn namespaces_and_experiments_are_replaced_while_both_serve() {
     assert_eq!(forge.send("POST", "/api/v4/import/experiments", ADMIN, definition).status, 200);
     let paths = ["/api/v4/namespaces", "/api/v4/experiments"];
     let expected = paths.map(|path| forge.get(path, DEVELOPER).body);
+    let operator = forge.operator();
     let stop = AtomicBool::new(false);
     let answered = [const { AtomicU64::new(0) }; 2];
     std::thread::scope(|scope| {
@@ -40,26 +41,27 @@ fn namespaces_and_experiments_are_replaced_while_both_serve() {
             .map(|at| {
                 let (forge, stop, answered) = (&forge, &stop, &answered[at]);
                 let (path, expected) = (paths[at], &expected[at]);
-                scope.spawn(move || ask(forge, path, expected, stop, answered))
+                scope.spawn(move || keep_requesting(forge, path, expected, stop, answered))
             })
             .collect();
-        // Both are answered so many more times before the next step.
-        let both_go_on = || {
+        // Waits until each path was answered 20 more times.
+        let wait_for_answers = || {
             let before = [0, 1].map(|at| answered[at].load(Ordering::Relaxed));
             let is_behind = |at: usize| answered[at].load(Ordering::Relaxed) < before[at] + 20;
             while (0..2).any(is_behind) && !clients.iter().any(|client| client.is_finished()) {
                 std::thread::yield_now();
             }
         };
-        both_go_on();
+        wait_for_answers();
         for (area, mark) in [("namespaces", 1), ("experiments", 1), ("namespaces", 2), ("experiments", 2)] {
-            let wasm = marked(area, mark).into();
-            let order = Order { component: area.into(), wasm, signature: None, by: "the tests".into(), canary: None };
+            let wasm = marked(area, mark);
             let before = answered.iter().map(|count| count.load(Ordering::Relaxed)).sum::<u64>();
-            let report = forge.host.deployer().swap(&order).unwrap_or_else(|why| panic!("{area}: {why}"));
-            assert_eq!((report.component.as_str(), report.canary), (area, false));
+            let swapped = operator.swap(area, &wasm);
+            assert_eq!(swapped.status, 200, "{area}: {}", swapped.text());
+            let report = swapped.json();
+            assert_eq!((&report["component"], &report["canary"]), (&json!(area), &json!(false)));
             assert!(answered.iter().map(|count| count.load(Ordering::Relaxed)).sum::<u64>() > before, "{area}");
-            both_go_on();
+            wait_for_answers();
         }
         stop.store(true, Ordering::Relaxed);
     });

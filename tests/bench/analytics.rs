@@ -1,5 +1,5 @@
-//! What product analytics adds to an engine that answers at once, beside a native proxy that looks
-//! at nothing.
+//! What product analytics adds to an engine that answers at once, beside a native proxy that does not
+//! read the answers.
 
 use crate::hello::Child;
 use crate::load::{Load, Request, each_once};
@@ -26,7 +26,7 @@ fn post(path: String, header: (&'static str, &str), body: &str) -> Request {
     Request { method: "POST", path, headers, body: body.into() }
 }
 
-/// One request after the other, asked of the engine, through a native proxy, and through us.
+/// Requests one after the other: to the engine, through a native proxy, and through hexad.
 pub fn run(engine: &Child, hello: &Load) {
     let data = tempfile::tempdir().expect("a temporary folder");
     let server = Server::start_with(data.path(), &[("analytics_upstream", "http://127.0.0.1:*")]);
@@ -39,7 +39,7 @@ pub fn run(engine: &Child, hello: &Load) {
     admin("POST", "features/product_analytics_features", json!({"value": true}));
     let mut table = Table::new("Product analytics, one after the other; the peer is the engine itself", hello);
     let idle = server.memory().0;
-    server.forget_peak();
+    server.reset_peak_memory();
     for (name, size, count) in [("2 kB", "small", 1000), ("5 MB", "large", 100)] {
         eprintln!("product analytics, {name}…");
         let settings = json!({"analytics_api_base_url": format!("{}/{size}/", engine.url), "analytics_api_key": "a key of the benchmark"});
@@ -61,7 +61,7 @@ pub fn run(engine: &Child, hello: &Load) {
         let [direct, proxy, through] = loads;
         table.row(&format!("{name}, the engine itself"), &direct, None);
         table.row(&format!("{name}, through a native proxy"), &proxy, Some(&direct));
-        table.row(&format!("{name}, through us"), &through, Some(&direct));
+        table.row(&format!("{name}, through hexad"), &through, Some(&direct));
     }
     table.print();
     let peak = server.memory().1.saturating_sub(idle) as f64 / 1e6;

@@ -1,16 +1,16 @@
 //! What a call of a component costs: the smallest guest, in this host and in `wasmtime serve`; one
-//! that reads the store; and how long a request takes when there is room.
+//! that reads the store; and how long a request takes below the maximum rate.
 
 use hexad_tests::forge::{self, ADMIN, DEVELOPER};
 use hexad_tests::server::Server;
 
-use crate::component::{Wasmtime, forgetful, hexad};
+use crate::component::{Wasmtime, hexad, uncached_manifest};
 use crate::load::{self, Load, Request};
 use crate::table::Table;
 use crate::{Bench, get};
 
-/// Whether the host may remember answers, in the names of rows.
-const MODES: [(&str, bool); 2] = [("each answered by the component", false), ("answers remembered", true)];
+/// Whether the host caches responses, by the names of rows.
+const MODES: [(&str, bool); 2] = [("each answered by the component", false), ("answers cached", true)];
 
 pub fn run(bench: &Bench) {
     if !bench.selection.has_any("calls", &MODES.map(|(name, _)| name)) {
@@ -46,7 +46,7 @@ pub fn experiments(bench: &Bench) {
         let data = tempfile::tempdir().expect("a temporary folder");
         let server = match memoize {
             true => Server::start(data.path()),
-            false => Server::start_manifest(&forgetful(data.path()), data.path(), &[]),
+            false => Server::start_manifest(&uncached_manifest(data.path()), data.path(), &[]),
         };
         forge::seed(&server);
         let import = |owner: &str, body: &str| Request {
@@ -64,18 +64,18 @@ pub fn experiments(bench: &Bench) {
     table.print();
 }
 
-/// More connections than these are many.
+/// The most connections that are tried one after the other.
 const FEW: usize = 16;
 
-/// How long requests take while there is room: at 70 of 100 of what the host can do. At a steady rate
-/// the client needs the processor at certain moments, and on few cores takes it from the server: the
-/// native server shows what of the tail is that.
+/// How long requests take at 70 % of the maximum rate. At a steady rate the client needs the processor
+/// at certain moments, and on few cores takes it from the server: the native server shows how much of
+/// the tail is due to that.
 pub fn tail(bench: &Bench) {
     if !bench.selection.has("tail", "") {
         return;
     }
-    println!("The smallest component at 70 % of its maximum: at that rate on 64 connections, and asked without a");
-    println!("pause on so few connections that it comes to that");
+    println!("The smallest component at 70 % of its maximum: at that rate on 64 connections, and without a pause on");
+    println!("as few connections as reach it");
     println!("  {:<46} {:>9} {:>9} {:>9} {:>9}", "", "req/s", "p50 ms", "p99 ms", "p99/p50");
     let row = |name: &str, load: &Load| {
         let (median, tail) = (load.percentile(0.5), load.percentile(0.99));
@@ -83,7 +83,7 @@ pub fn tail(bench: &Bench) {
     };
     let rows = |name: &str, url: &str| {
         eprintln!("at 70 %, {name}…");
-        let rate = 0.7 * Load::crowd(url, &get("/", &[])).per_second();
+        let rate = 0.7 * Load::on_many(url, &get("/", &[])).per_second();
         row(&format!("{name}, steady"), &Load::paced(url, &get("/", &[]), rate));
         let mut more = (1..=FEW).map(|connections| (connections, Load::on(url, &get("/", &[]), connections)));
         if let Some((connections, load)) = more.find(|(_, load)| load.per_second() >= rate) {

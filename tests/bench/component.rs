@@ -24,8 +24,8 @@ pub fn guest() -> PathBuf {
     root().join("dist/fixtures/hello.wasm")
 }
 
-/// The project's manifest without remembered answers.
-pub fn forgetful(folder: &Path) -> PathBuf {
+/// The project's manifest without the response cache.
+pub fn uncached_manifest(folder: &Path) -> PathBuf {
     let text = std::fs::read_to_string(root().join("spin.toml")).expect("the manifest");
     let mut manifest: toml::Table = toml::from_str(&text).expect("TOML");
     let components = manifest.get_mut("component").and_then(toml::Value::as_table_mut).expect("components");
@@ -40,7 +40,7 @@ pub fn forgetful(folder: &Path) -> PathBuf {
             tool.remove("headers");
         }
     }
-    let path = folder.join("forgetful.toml");
+    let path = folder.join("uncached.toml");
     std::fs::write(&path, toml::to_string(&manifest).expect("TOML")).expect("a file");
     path
 }
@@ -68,7 +68,7 @@ impl Wasmtime {
             .expect("wasmtime runs");
         let mut lines = BufReader::new(child.stderr.take().expect("piped")).lines().map_while(Result::ok);
         let url = lines.find_map(|line| Some(line.split_once("on http://")?.1.trim_end_matches('/').to_owned()));
-        let url = format!("http://{}", url.expect("it says where it listens"));
+        let url = format!("http://{}", url.expect("the line with its address"));
         std::thread::spawn(move || lines.for_each(drop));
         Some(Self { child, url })
     }

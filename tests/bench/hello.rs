@@ -1,4 +1,4 @@
-//! The yardstick: a native hyper server with a fixed answer, in a process of its own. Below `/small/`
+//! The reference: a native hyper server with a fixed answer, in a process of its own. Below `/small/`
 //! and `/large/` it answers as an analytics engine.
 
 use http_body_util::{BodyExt, Full};
@@ -9,7 +9,7 @@ use std::convert::Infallible;
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 
-/// The argument that turns this program into the yardstick.
+/// The argument that turns this program into the reference server.
 pub const FLAG: &str = "--serve-hello";
 
 /// This program in another process, as a server.
@@ -19,7 +19,7 @@ pub struct Child {
 }
 
 impl Child {
-    /// Starts it and waits until it says where it listens.
+    /// Starts it and waits until it listens.
     pub fn start(arguments: &[&str]) -> Self {
         let program = std::env::current_exe().expect("the path of this program");
         let mut child = Command::new(program).args(arguments).stdout(Stdio::piped()).spawn().expect("it starts");
@@ -53,9 +53,9 @@ pub fn serve() {
             let (small, large) = (small.clone(), large.clone());
             tokio::spawn(async move {
                 let answer = service_fn(async |request: hyper::Request<Incoming>| {
-                    let (head, asked) = request.into_parts();
-                    // To answer before the whole request is there would be to hang up after it.
-                    let _ = asked.collect().await;
+                    let (head, body) = request.into_parts();
+                    // hyper closes a connection whose request was not read.
+                    let _ = body.collect().await;
                     let body = match head.uri.path().split('/').nth(1) {
                         Some("small") => small.clone(),
                         Some("large") => large.clone(),

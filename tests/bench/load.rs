@@ -10,9 +10,9 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 const CONNECTIONS: usize = 16;
-/// Where more than a few must not wait for one another.
+/// Connections where requests must not wait for one another.
 const MANY: usize = 64;
-/// What a timer may be late by.
+/// By how much a timer may be late.
 const TICK: Duration = Duration::from_millis(2);
 const WARM_UP: Duration = Duration::from_millis(500);
 const MEASURED: Duration = Duration::from_secs(3);
@@ -26,9 +26,9 @@ pub struct Request {
 }
 
 /// One request of a connection.
-struct Turn {
+struct Planned {
     request: Request,
-    /// From when its time is taken.
+    /// When its time begins.
     due: Instant,
     /// Whether it is measured.
     counts: bool,
@@ -48,25 +48,25 @@ impl Load {
         Self::on(url, request, CONNECTIONS)
     }
 
-    /// The same on so many.
+    /// The same on a number of connections.
     pub fn on(url: &str, request: &Request, connections: usize) -> Load {
         measure(url, connections, |started| {
             let request = request.clone();
             let warm = started + WARM_UP;
             async move || {
                 let due = Instant::now();
-                (due < warm + MEASURED).then(|| Turn { request: request.clone(), due, counts: due >= warm })
+                (due < warm + MEASURED).then(|| Planned { request: request.clone(), due, counts: due >= warm })
             }
         })
         .over(MEASURED)
     }
 
-    /// The same on many connections.
-    pub fn crowd(url: &str, request: &Request) -> Load {
+    /// The same on [`MANY`] connections.
+    pub fn on_many(url: &str, request: &Request) -> Load {
         Self::on(url, request, MANY)
     }
 
-    /// Sends `request` on many connections, all that they can, while `work` is done.
+    /// Sends `request` on [`MANY`] connections without a pause, while `work` is done.
     pub fn during(url: &str, request: &Request, work: impl FnOnce() + Send) -> Load {
         let done = &*Box::leak(Box::new(AtomicBool::new(false)));
         std::thread::scope(|scope| {
@@ -78,30 +78,31 @@ impl Load {
                 let request = request.clone();
                 async move || {
                     let due = Instant::now();
-                    (!done.load(Ordering::Relaxed)).then(|| Turn { request: request.clone(), due, counts: true })
+                    (!done.load(Ordering::Relaxed)).then(|| Planned { request: request.clone(), due, counts: true })
                 }
             })
         })
     }
 
-    /// Sends `request` at a steady rate, so many a second, whatever the answers take. The time of
-    /// each is taken from when it was to be sent.
+    /// Sends `request` at a steady rate per second, however long the answers take. The time of each
+    /// begins when it was due.
     pub fn paced(url: &str, request: &Request, rate: f64) -> Load {
         let interval = Duration::from_secs_f64(MANY as f64 / rate);
-        let place = std::cell::Cell::new(0);
+        let started_connections = std::cell::Cell::new(0);
         measure(url, MANY, |started| {
             // The connections take turns.
-            let mut next = started + interval * place.replace(place.get() + 1) / MANY as u32;
+            let mut next =
+                started + interval * started_connections.replace(started_connections.get() + 1) / MANY as u32;
             let (request, warm) = (request.clone(), started + WARM_UP);
             async move || {
                 let planned = next;
                 next += interval;
                 tokio::time::sleep_until(planned.into()).await;
-                // The clock of this client ticks in milliseconds, which is no fault of the server; that
-                // the last answer came later than planned is.
+                // That a timer of this client is late by a tick is not the server's delay; that the
+                // previous answer came late is.
                 let now = Instant::now();
                 let due = if now < planned + TICK { now } else { planned };
-                (planned < warm + MEASURED).then(|| Turn { request: request.clone(), due, counts: planned >= warm })
+                (planned < warm + MEASURED).then(|| Planned { request: request.clone(), due, counts: planned >= warm })
             }
         })
         .over(MEASURED)
@@ -112,7 +113,7 @@ impl Load {
         self
     }
 
-    /// Takes the measurements of another run of the same requests in.
+    /// Adds the measurements of another run of the same requests.
     pub fn add(&mut self, other: Load) {
         self.latencies.extend(other.latencies);
         self.latencies.sort_by(f64::total_cmp);
@@ -142,7 +143,7 @@ pub fn each_once(url: &str, requests: Vec<Request>, connections: usize) -> Load 
         let queue = queue.clone();
         async move || {
             let request = queue.lock().expect("no panic").next()?;
-            Some(Turn { request, due: Instant::now(), counts: true })
+            Some(Planned { request, due: Instant::now(), counts: true })
         }
     })
 }
@@ -160,10 +161,10 @@ fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime")
 }
 
-/// Runs `connections` loops, each of which asks its `next` for the next request, until there is none.
+/// Runs `connections` loops, each of which sends the requests that its `next` returns.
 fn measure<N>(url: &str, connections: usize, next: impl Fn(Instant) -> N) -> Load
 where
-    N: AsyncFnMut() -> Option<Turn> + 'static,
+    N: AsyncFnMut() -> Option<Planned> + 'static,
 {
     let started = Instant::now();
     let (latencies, bytes) = runtime().block_on(async {
@@ -184,10 +185,10 @@ where
     Load { latencies, bytes, took: started.elapsed() }
 }
 
-async fn one_connection(url: String, mut next: impl AsyncFnMut() -> Option<Turn>) -> (Vec<f64>, u64) {
+async fn one_connection(url: String, mut next: impl AsyncFnMut() -> Option<Planned>) -> (Vec<f64>, u64) {
     let mut connection = connect(&url).await;
     let (mut latencies, mut bytes) = (Vec::new(), 0);
-    while let Some(Turn { request, due, counts }) = next().await {
+    while let Some(Planned { request, due, counts }) = next().await {
         let (method, path, sent) = (request.method, request.path.clone(), request.body.len() as u64);
         let response = connection.send_request(build(&url, request)).await.expect("an answer");
         let status = response.status();

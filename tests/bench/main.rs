@@ -1,7 +1,6 @@
-//! `make bench`: how fast and how frugal the whole is. Beside it run a native hyper "hello", a
-//! registry of the same kind and `wasmtime serve`, on the same machine, in the same run, under the
-//! same client. Tables are printed, and ratios say more than the numbers of a shared machine. What
-//! is asserted is that every request is answered.
+//! `make bench`: speed and memory of the shipped program, beside a native hyper "hello", verdaccio and
+//! `wasmtime serve`, on the same machine, in the same run, with the same client. On a shared machine
+//! the ratios are more stable than the numbers. Only that every request is answered is asserted.
 //!
 //! `make bench ONLY="tarball swap"` measures the rows whose group or name has one of these words.
 //! Groups: calls, experiments, tail, registry reads, registry publishes, registry memory, analytics,
@@ -27,7 +26,7 @@ use selection::Selection;
 /// What every group of rows needs.
 struct Bench {
     selection: Selection,
-    /// The yardstick, and what it does.
+    /// The reference server, and its load.
     hello: hello::Child,
     load: Load,
 }

@@ -1,9 +1,9 @@
 //! `make bench-namespaces`: lists and searches of 200,000 namespaces, one client, beside PostgreSQL
-//! with `pg_trgm` on the same data, and beside a guest that only says hello.
+//! with `pg_trgm` on the same data, and beside a guest with a fixed answer.
 //!
-//! Every question is asked twice: the first answer is the component's, of whom nothing but the data
-//! is warm, the second the one that the host remembers. Nothing is asserted but that both agree on
-//! totals: a table is printed, and ratios say more than the numbers of a shared machine.
+//! Every request is sent twice: the component answers the first, the host's response cache the second.
+//! Only that hexad and PostgreSQL agree on totals is asserted. On a shared machine the ratios are more
+//! stable than the numbers.
 
 #[allow(dead_code, reason = "the other benchmarks use the rest")]
 mod component;
@@ -18,9 +18,9 @@ use std::time::Instant;
 
 const GROUPS: u64 = 100_000;
 const USERS: u64 = 100_000;
-const QUESTIONS: u64 = 100;
+const REQUESTS: u64 = 100;
 
-/// Syllables, of which names are made as people do.
+/// Syllables of names.
 const SYLLABLES: [&str; 24] = [
     "ba", "co", "de", "fi", "gu", "ha", "jo", "ke", "li", "mo", "na", "pe", "qui", "ro", "sta", "tre", "un", "vel",
     "wo", "xen", "yo", "zar", "cra", "dro",
@@ -131,15 +131,15 @@ fn page_sql(condition: &str, page: u64) -> [String; 2] {
     ]
 }
 
-/// The same question to both.
-struct Question {
+/// The same query for both.
+struct Comparison {
     query: String,
     condition: String,
     page: u64,
 }
 
-fn question(query: String, condition: &str, page: u64) -> Question {
-    Question { query: format!("page={page}&{query}"), condition: condition.to_owned(), page }
+fn comparison(query: String, condition: &str, page: u64) -> Comparison {
+    Comparison { query: format!("page={page}&{query}"), condition: condition.to_owned(), page }
 }
 
 fn request(path: &str) -> Request {
@@ -147,16 +147,16 @@ fn request(path: &str) -> Request {
     Request { method: "GET", path: path.to_owned(), headers, body: Vec::new() }
 }
 
-/// Asks each once, one after the other on one connection.
-fn ask(server: &Server, paths: &[String]) -> Load {
+/// Requests each path once, one after the other on one connection.
+fn request_each(server: &Server, paths: &[String]) -> Load {
     load::each_once(&server.url, paths.iter().map(|path| request(path)).collect(), 1)
 }
 
 fn print(name: &str, server: &Server, paths: &[String]) -> f64 {
-    // The second time within the time for which answers are remembered.
-    let (answered, remembered) = (ask(server, paths), ask(server, paths));
+    // The second time is within the lifetime of cached responses.
+    let (answered, cached) = (request_each(server, paths), request_each(server, paths));
     let of = |load: &Load| format!("{:>10.3}{:>9.3}", load.percentile(0.5), load.percentile(0.99));
-    print!("{name:<28}{}{}", of(&answered), of(&remembered));
+    print!("{name:<28}{}{}", of(&answered), of(&cached));
     answered.percentile(0.5)
 }
 
@@ -168,49 +168,51 @@ fn main() {
     let postgres = Postgres::start();
     fill(&postgres, &rows);
     let path = |rest: &str| format!("/api/v4/{rest}");
-    let first = ask(&server, &[path("namespaces?search=warm-up")]);
-    println!("first question of a new instance: {:.1} ms", first.percentile(0.5));
+    let first = request_each(&server, &[path("namespaces?search=warm-up")]);
+    println!("first request to a new instance: {:.1} ms", first.percentile(0.5));
     let warm = |at| format!("namespaces?search=warm-up-{at}&full_path_search={}", at % 2);
-    ask(&server, &(0..40).map(|at| path(&warm(at))).collect::<Vec<_>>());
+    request_each(&server, &(0..40).map(|at| path(&warm(at))).collect::<Vec<_>>());
     let other = tempfile::tempdir().expect("a temporary folder");
     let hello = component::hexad(other.path(), false);
     let again = vec!["/".to_owned(); 200];
-    ask(&hello, &again);
+    request_each(&hello, &again);
     let like = |word: &str| format!("(path ilike '%{word}%' or name ilike '%{word}%')");
     let full_like = |word: &str| format!("(full_path ilike '%{word}%' or full_name ilike '%{word}%')");
     let one = |at: u64| word(at * 77);
-    type Kind = (&'static str, Box<dyn Fn(u64) -> Question>);
+    type Kind = (&'static str, Box<dyn Fn(u64) -> Comparison>);
     let kinds: Vec<Kind> = vec![
-        ("a page", Box::new(|at| question(String::new(), "true", 1 + at * 97))),
+        ("a page", Box::new(|at| comparison(String::new(), "true", 1 + at * 97))),
         (
             "a page of the top level",
-            Box::new(|at| question("top_level_only=true".into(), "parent_id is null", 1 + at * 60)),
+            Box::new(|at| comparison("top_level_only=true".into(), "parent_id is null", 1 + at * 60)),
         ),
-        ("a word, few rows", Box::new(move |at| question(format!("search={}", one(at)), &like(&one(at)), 1))),
+        ("a word, few rows", Box::new(move |at| comparison(format!("search={}", one(at)), &like(&one(at)), 1))),
         (
             "three letters, many rows",
             Box::new(move |at| {
                 let part: String = one(at).chars().take(3).collect();
-                question(format!("search={part}"), &like(&part), 1 + at % 7)
+                comparison(format!("search={part}"), &like(&part), 1 + at % 7)
             }),
         ),
         (
             "a word and a number",
-            Box::new(move |at| question(format!("search={}-{at}", word(at)), &like(&format!("{}-{at}", word(at))), 1)),
+            Box::new(move |at| {
+                comparison(format!("search={}-{at}", word(at)), &like(&format!("{}-{at}", word(at))), 1)
+            }),
         ),
         (
             "two words",
             Box::new(move |at| {
                 let (a, b) = (word(at * 7), word(at * 11));
                 let both = |column: &str| format!("({column} ilike '%{a}%' and {column} ilike '%{b}%')");
-                question(format!("search={a}+{b}"), &format!("({} or {})", both("path"), both("name")), 1)
+                comparison(format!("search={a}+{b}"), &format!("({} or {})", both("path"), both("name")), 1)
             }),
         ),
-        ("no row", Box::new(move |at| question(format!("search=zzq{at}x"), &like(&format!("zzq{at}x")), 1))),
+        ("no row", Box::new(move |at| comparison(format!("search=zzq{at}x"), &like(&format!("zzq{at}x")), 1))),
         (
             "a word, top level only",
             Box::new(move |at| {
-                question(
+                comparison(
                     format!("search={}&top_level_only=true", one(at)),
                     &format!("{} and parent_id is null", like(&one(at))),
                     1,
@@ -219,47 +221,49 @@ fn main() {
         ),
         (
             "a word in full paths",
-            Box::new(move |at| question(format!("search={}&full_path_search=true", one(at)), &full_like(&one(at)), 1)),
+            Box::new(move |at| {
+                comparison(format!("search={}&full_path_search=true", one(at)), &full_like(&one(at)), 1)
+            }),
         ),
         (
             "a path in full paths",
             Box::new(move |at| {
                 let path = format!("-{}/{}", 1 + at, &word((1 + at) * 4)[..2]);
-                question(format!("search={path}&full_path_search=true"), &full_like(&path), 1)
+                comparison(format!("search={path}&full_path_search=true"), &full_like(&path), 1)
             }),
         ),
     ];
     let head = ["hexad ms", "p99", "again", "p99", "PostgreSQL", "p99", "ratio"];
     println!("{:<28}{}", "", head.map(|text| format!("{text:>10}")).concat());
-    let yardstick = print("hello", &hello, &again);
+    let reference = print("hello", &hello, &again);
     println!();
-    for (name, question) in kinds {
-        let questions: Vec<Question> = (0..QUESTIONS).map(question).collect();
-        let paths: Vec<String> = questions.iter().map(|q| path(&format!("namespaces?{}", q.query))).collect();
+    for (name, comparison) in kinds {
+        let comparisons: Vec<Comparison> = (0..REQUESTS).map(comparison).collect();
+        let paths: Vec<String> = comparisons.iter().map(|q| path(&format!("namespaces?{}", q.query))).collect();
         let median = print(name, &server, &paths);
-        let queries: Vec<String> = questions.iter().flat_map(|q| page_sql(&q.condition, q.page)).collect();
+        let queries: Vec<String> = comparisons.iter().flat_map(|q| page_sql(&q.condition, q.page)).collect();
         // Once to warm it, once to measure.
         postgres.times(&queries);
         let mut peer: Vec<f64> = postgres.times(&queries).chunks(2).map(|pair| pair.iter().sum()).collect();
         peer.sort_by(f64::total_cmp);
         let at = |share: f64| peer.get((peer.len() as f64 * share) as usize).copied().unwrap_or(f64::NAN);
         println!("{:>10.2}{:>10.2}{:>10.1}", at(0.5), at(0.99), at(0.5) / median);
-        // A few totals are compared, so that both answer the same question.
-        for (question, path) in questions.iter().zip(&paths).step_by(10) {
-            let counted: u64 = postgres.sql(&page_sql(&question.condition, 1)[1]).trim().parse().expect("a count");
+        // A few totals are compared, so that both answer the same query.
+        for (comparison, path) in comparisons.iter().zip(&paths).step_by(10) {
+            let counted: u64 = postgres.sql(&page_sql(&comparison.condition, 1)[1]).trim().parse().expect("a count");
             let total = load::header(&server.url, &request(path), "x-total");
-            assert_eq!(total.unwrap_or(counted.to_string()), counted.to_string(), "{}", question.query);
+            assert_eq!(total.unwrap_or(counted.to_string()), counted.to_string(), "{}", comparison.query);
         }
     }
-    let taken = rows.iter().filter(|row| row.parent.is_none()).take(QUESTIONS as usize);
+    let taken = rows.iter().filter(|row| row.parent.is_none()).take(REQUESTS as usize);
     let single = [
-        ("one namespace", (1..=QUESTIONS).map(|at| path(&format!("namespaces/{}", at * 7))).collect::<Vec<_>>()),
-        ("a free path", (1..=QUESTIONS).map(|at| path(&format!("namespaces/free-{at}/exists"))).collect()),
+        ("one namespace", (1..=REQUESTS).map(|at| path(&format!("namespaces/{}", at * 7))).collect::<Vec<_>>()),
+        ("a free path", (1..=REQUESTS).map(|at| path(&format!("namespaces/free-{at}/exists"))).collect()),
         ("a taken path", taken.map(|row| path(&format!("namespaces/{}/exists", row.path))).collect()),
     ];
     for (name, paths) in single {
         let median = print(name, &server, &paths);
-        println!("    {:+.3} ms above hello", median - yardstick);
+        println!("    {:+.3} ms above hello", median - reference);
     }
     println!("memory of the host: {:.0} MB", server.memory().0 as f64 / 1e6);
 }

@@ -1,5 +1,5 @@
-//! A private PostgreSQL, as the peer that a query of a table would be sent to: its own cluster in a
-//! temporary folder, reached by a socket there, gone at the end.
+//! A private PostgreSQL as the peer of queries: its own cluster in a temporary folder, with a socket
+//! there, removed at the end.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -78,7 +78,7 @@ fn is_root() -> bool {
     id.stdout.trim_ascii() == b"0"
 }
 
-/// A program of the package, run by somebody who is not root.
+/// A program of the package; run as the user `postgres` if this process is root's.
 fn program(name: &str) -> Command {
     let folder = std::env::var_os("POSTGRES_BIN").map_or(PathBuf::from(PROGRAMS), PathBuf::from);
     let path = folder.join(name);

@@ -1,5 +1,5 @@
-//! What passing an answer on costs by itself: a native hyper server that asks another one and passes
-//! its answer on as it comes, looking at nothing. In a process of its own.
+//! What forwarding costs by itself: a native hyper server that forwards requests and streams the answers
+//! back unread, in a process of its own.
 
 use crate::hello::Child;
 use http_body_util::Full;

@@ -58,7 +58,7 @@ impl Registry {
         }
     }
 
-    /// Publishes what is read later. A peer may not take many at once, so one after the other.
+    /// Publishes the packages that are read later, one after the other: a peer may not take many at once.
     fn fill(&self) {
         let mut requests: Vec<Request> = (0..200).map(|n| self.put("many", &format!("1.0.{n}"), KB, n)).collect();
         requests.push(self.put("one", "1.0.0", 100 * KB, 1000));
@@ -91,7 +91,7 @@ pub fn run(bench: &Bench) {
         return;
     }
     let data = tempfile::tempdir().expect("a temporary folder");
-    let mut server = Server::start_manifest(&component::forgetful(data.path()), data.path(), &[]);
+    let mut server = Server::start_manifest(&component::uncached_manifest(data.path()), data.path(), &[]);
     forge::seed(&server);
     let peer = Verdaccio::start();
     let mut ours = Registry {
@@ -108,11 +108,11 @@ pub fn run(bench: &Bench) {
     }
 
     let mut peer_reads = Vec::new();
-    for (title, remembered) in [
+    for (title, is_cached) in [
         ("Reads, 16 connections, each answered by the component", false),
-        ("Reads, 16 connections, answers remembered", true),
+        ("Reads, 16 connections, answers cached", true),
     ] {
-        if remembered {
+        if is_cached {
             // The same store under the project's own manifest.
             server = Server::start(&server.kill());
             ours.url.clone_from(&server.url);
@@ -127,7 +127,7 @@ pub fn run(bench: &Bench) {
             eprintln!("{name}…");
             let load = Load::run(&ours.url, &request);
             let peer = peer_requests.next().zip(theirs.as_ref());
-            if let (false, Some(((_, request), peer))) = (remembered, peer) {
+            if let (false, Some(((_, request), peer))) = (is_cached, peer) {
                 peer_reads.push(Load::run(&peer.url, &request));
             }
             table.row(name, &load, peer_reads.get(position));
@@ -190,12 +190,12 @@ fn memory(ours: &Registry, server: &Server, peer: Option<(&Registry, &Verdaccio)
         };
         let above = |(idle, peak): (u64, u64)| format!("{:.0}", peak.saturating_sub(idle) as f64 / MB as f64);
         let (requests, idle) = (documents(ours), server.memory().0);
-        server.forget_peak();
+        server.reset_peak_memory();
         load::each_once(&ours.url, requests, at_once as usize);
         let hexad = above((idle, server.memory().1));
         let verdaccio = peer.map_or("-".into(), |(registry, peer)| {
             let (requests, idle) = (documents(registry), peer.memory().0);
-            peer.forget_peak();
+            peer.reset_peak_memory();
             load::each_once(&registry.url, requests, at_once as usize);
             above((idle, peer.memory().1))
         });

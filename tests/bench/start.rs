@@ -1,4 +1,4 @@
-//! How long a start takes, and what a host that has nothing to do keeps in memory.
+//! How long a start takes, and the memory of an idle host.
 
 use std::time::Instant;
 

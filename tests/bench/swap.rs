@@ -1,8 +1,8 @@
-//! Swaps under load, and what a thousand of them leave behind.
+//! Swaps under load, and memory and descriptors after a thousand of them.
 
 use std::path::{Path, PathBuf};
 
-use hexad::admin::Access;
+use hexad_tests::operator::Operator;
 use hexad_tests::server::Server;
 
 use crate::load::Load;
@@ -18,7 +18,7 @@ pub fn run(bench: &Bench) {
     let data = tempfile::tempdir().expect("a temporary folder");
     let server = component::hexad(data.path(), false);
     let builds = [1, 2].map(|number| build(data.path(), number));
-    // Compiled once, so that what is measured is the swap.
+    // Compiled before, so that only the swap is measured.
     builds.iter().for_each(|build| swap(&server, build));
 
     println!("Swaps of the smallest component under 64 connections that send all they can");
@@ -29,7 +29,7 @@ pub fn run(bench: &Bench) {
         println!("  {name:<38} {:>9.0} {median:>9.2} {tail:>9.2} {:>9}", load.per_second(), 0);
     };
     eprintln!("without swaps…");
-    row("without swaps", &Load::crowd(&server.url, &get("/", &[])));
+    row("without swaps", &Load::on_many(&server.url, &get("/", &[])));
     eprintln!("{UNDER_LOAD} swaps under load…");
     let load = Load::during(&server.url, &get("/", &[]), || many(&server, &builds, UNDER_LOAD));
     row(&format!("during {UNDER_LOAD} swaps"), &load);
@@ -55,18 +55,13 @@ fn many(server: &Server, builds: &[PathBuf], count: usize) {
     builds.iter().cycle().take(count).for_each(|build| swap(server, build));
 }
 
-/// As `hexad swap` does it, without a process for each.
 fn swap(server: &Server, build: &Path) {
-    let Access { url, token } = Access::find(&server.data).expect("the host says where it listens");
     let wasm = std::fs::read(build).expect("a build");
-    ureq::put(format!("{url}/components/hello"))
-        .header("authorization", format!("Bearer {token}"))
-        .content_type("application/wasm")
-        .send(wasm.as_slice())
-        .expect("a swap");
+    let answer = Operator::of(server).swap("hello", &wasm);
+    assert_eq!(answer.status, 200, "{}", answer.text());
 }
 
-/// The smallest component in another build: with a section of its own that says nothing.
+/// The smallest component in another build: with an empty custom section of its own.
 fn build(folder: &Path, number: u8) -> PathBuf {
     let mut wasm = std::fs::read(component::guest()).expect("the guest; `make fixtures` builds it");
     // A custom section: its id, its length, its name with the length.

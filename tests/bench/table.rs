@@ -4,7 +4,7 @@ use crate::load::Load;
 
 pub struct Table<'a> {
     title: &'static str,
-    /// What the share in the column `of hello` is of.
+    /// The load that the column `of hello` compares with.
     hello: &'a Load,
     rows: Vec<[String; 7]>,
 }

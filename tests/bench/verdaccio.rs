@@ -61,13 +61,13 @@ impl Verdaccio {
         }
     }
 
-    /// Resident memory now, and at most since the last [`Verdaccio::forget_peak`], in bytes.
+    /// Resident memory now, and at most since the last [`Verdaccio::reset_peak_memory`], in bytes.
     pub fn memory(&self) -> (u64, u64) {
         hexad_tests::server::memory_of(self.child.id())
     }
 
-    pub fn forget_peak(&self) {
-        hexad_tests::server::forget_peak_of(self.child.id());
+    pub fn reset_peak_memory(&self) {
+        hexad_tests::server::reset_peak_memory_of(self.child.id());
     }
 }
 
@@ -90,7 +90,7 @@ fn start(program: &Path, folder: &Path, address: &str) -> Child {
         .expect("node runs")
 }
 
-/// An address on which nothing listened a moment ago; verdaccio cannot choose one itself and say so.
+/// A free address: verdaccio cannot choose one itself and print it.
 fn free_address() -> String {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     listener.local_addr().expect("an address").to_string()

@@ -1,17 +1,17 @@
 //! bun.
 
-use super::journey::{self, Client};
-use super::{Machine, Printed, program};
+use super::workflow::{self, Client};
+use super::{Machine, ProgramOutput, program};
 use std::path::Path;
 
 pub struct Bun;
 
 impl Bun {
-    fn run(&self, machine: &Machine, folder: &Path, arguments: &[&str]) -> Printed {
+    fn run(&self, machine: &Machine, folder: &Path, arguments: &[&str]) -> ProgramOutput {
         machine.run(folder, &program("bun/bin/bun.exe"), arguments)
     }
 
-    fn cold(&self, machine: &Machine, folder: &Path, arguments: &[&str]) -> Printed {
+    fn cold(&self, machine: &Machine, folder: &Path, arguments: &[&str]) -> ProgramOutput {
         let cache = machine.empty("bun-cache").display().to_string();
         let mut all = arguments.to_vec();
         all.extend(["--cache-dir", &cache]);
@@ -28,29 +28,29 @@ impl Client for Bun {
         machine.write_scoped_npmrc(scope, registry, token, "");
     }
 
-    fn publish(&self, machine: &Machine, folder: &Path) -> Printed {
+    fn publish(&self, machine: &Machine, folder: &Path) -> ProgramOutput {
         self.run(machine, folder, &["publish"])
     }
 
-    fn versions(&self, machine: &Machine, name: &str) -> Printed {
+    fn versions(&self, machine: &Machine, name: &str) -> ProgramOutput {
         self.run(machine, &machine.folder("here"), &["info", name, "versions", "--json"])
     }
 
-    fn add(&self, machine: &Machine, folder: &Path, spec: &str) -> Printed {
+    fn add(&self, machine: &Machine, folder: &Path, spec: &str) -> ProgramOutput {
         self.cold(machine, folder, &["add", spec])
     }
 
-    fn install_locked(&self, machine: &Machine, folder: &Path) -> Printed {
+    fn install_locked(&self, machine: &Machine, folder: &Path) -> ProgramOutput {
         self.cold(machine, folder, &["install", "--frozen-lockfile"])
     }
 
     /// bun has no command for tags; npm's is used, as bun's documents advise.
-    fn tag(&self, machine: &Machine, spec: &str, tag: &str) -> Printed {
+    fn tag(&self, machine: &Machine, spec: &str, tag: &str) -> ProgramOutput {
         machine.run(&machine.folder("here"), "npm", &["dist-tag", "add", spec, tag])
     }
 }
 
 #[test]
-fn bun_makes_the_journey() {
-    journey::make(&Bun);
+fn bun_publishes_and_installs() {
+    workflow::run(&Bun);
 }

@@ -1,14 +1,15 @@
-//! A real analytics engine behind product analytics, and the engine's own client before it.
+//! A real analytics engine as the upstream of product analytics, and the engine's own client.
 
-use super::{Machine, wanted};
+use super::{Machine, are_enabled};
 use hexad_tests::forge::{self, ADMIN, DEVELOPER};
+use hexad_tests::http::agent;
 use hexad_tests::server::{Server, root};
 use serde_json::{Value, json};
 use std::io::{BufRead as _, BufReader};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
-/// What the engine knows us by.
+/// The key that server and engine share.
 const KEY: &str = "an-analytics-key-of-the-tests-0001";
 
 /// Projects of the engine's data: 12 events, 1 event, none at all.
@@ -85,8 +86,7 @@ impl Forge {
         let engine = Engine::start(&machine);
         let server = Server::start_with(&machine.folder("data"), &[("analytics_upstream", engine.url.as_str())]);
         forge::seed(&server);
-        let agent = ureq::Agent::config_builder().http_status_as_error(false).build().into();
-        let forge = Forge { server, engine, agent, _machine: machine };
+        let forge = Forge { server, engine, agent: agent(), _machine: machine };
         for id in [MANY, ONE, NONE] {
             let project = json!({"kind": "project", "id": id, "path_with_namespace": format!("acme/p{id}")});
             forge.admin("import/directory", "POST", project);
@@ -103,15 +103,15 @@ impl Forge {
         assert!(status < 300, "{path}: {status} {answer}");
     }
 
-    /// Asks for a project through us.
-    fn ask(&self, project: u64, endpoint: &str, body: &str) -> (u16, Value) {
+    /// Sends a request for a project to the server.
+    fn request(&self, project: u64, endpoint: &str, body: &str) -> (u16, Value) {
         let url = format!("{}/{endpoint}", self.address(project));
         let (status, answer) = self.send("POST", &url, ("private-token", DEVELOPER), body);
         (status, serde_json::from_str(&answer).unwrap_or_else(|why| panic!("{why}: {answer}")))
     }
 
-    /// Asks the engine itself, with a token that we gave out.
-    fn ask_engine(&self, endpoint: &str, token: &str, body: &str) -> Value {
+    /// Sends a request to the engine itself, with a token of [`Forge::token`].
+    fn request_engine(&self, endpoint: &str, token: &str, body: &str) -> Value {
         let url = format!("{}/cubejs-api/v1/{endpoint}", self.engine.url);
         let method = if body.is_empty() { "GET" } else { "POST" };
         let (_, answer) = self.send(method, &url, ("authorization", token), body);
@@ -137,7 +137,7 @@ impl Forge {
     /// The engine's token for a project.
     fn token(&self, project: u64) -> String {
         let query = json!({"query": {"measures": ["TrackedEvents.count"]}, "include_token": true}).to_string();
-        self.ask(project, "dry-run", &query).1["token"].as_str().expect("a token").to_owned()
+        self.request(project, "dry-run", &query).1["token"].as_str().expect("a token").to_owned()
     }
 }
 
@@ -147,60 +147,60 @@ fn query(name: &str) -> String {
     std::fs::read_to_string(&path).unwrap_or_else(|why| panic!("{}: {why}", path.display()))
 }
 
-/// The same without what is new in each answer.
-fn settled(mut answer: Value) -> Value {
-    fn forget(value: &mut Value) {
+/// An answer without the fields that differ each time.
+fn comparable(mut answer: Value) -> Value {
+    fn remove(value: &mut Value) {
         match value {
             Value::Object(fields) => {
                 for name in ["lastRefreshTime", "requestId", "refreshKeyValues", "slowQuery"] {
                     fields.remove(name);
                 }
-                fields.values_mut().for_each(forget);
+                fields.values_mut().for_each(remove);
             }
-            Value::Array(items) => items.iter_mut().for_each(forget),
+            Value::Array(items) => items.iter_mut().for_each(remove),
             _ => {}
         }
     }
-    forget(&mut answer);
+    remove(&mut answer);
     answer
 }
 
 #[test]
 fn every_query_gets_the_engines_own_answer() {
-    if !wanted() {
+    if !are_enabled() {
         return;
     }
     let forge = Forge::start();
     let token = forge.token(MANY);
     for name in ["sessions-multi", "tracked-events-multi", "tracked-events-dated-multi", "compare-date-range-multi"] {
         for endpoint in ["load", "dry-run"] {
-            let (status, mut answer) = forge.ask(MANY, endpoint, &query(name));
-            let engines = forge.ask_engine(endpoint, &token, &query(name));
+            let (status, mut answer) = forge.request(MANY, endpoint, &query(name));
+            let engines = forge.request_engine(endpoint, &token, &query(name));
             if endpoint == "dry-run" {
                 assert_eq!(answer.as_object_mut().expect("an object").remove("results"), Some(Value::Null), "{name}");
             }
-            assert_eq!((status, settled(answer)), (200, settled(engines)), "{endpoint} {name}");
+            assert_eq!((status, comparable(answer)), (200, comparable(engines)), "{endpoint} {name}");
         }
     }
-    let (status, sessions) = forge.ask(MANY, "load", &query("sessions-multi"));
+    let (status, sessions) = forge.request(MANY, "load", &query("sessions-multi"));
     assert_eq!((status, sessions["results"][0]["data"].as_array().map(Vec::len)), (200, Some(4)), "{sessions}");
-    assert_eq!(settled(forge.ask(MANY, "meta", "").1), settled(forge.ask_engine("meta", &token, "")));
+    assert_eq!(comparable(forge.request(MANY, "meta", "").1), comparable(forge.request_engine("meta", &token, "")));
 
-    // `multi` unless it is said otherwise, and the engine takes another type for none.
-    assert!(forge.ask(MANY, "load", &query("regular-no-querytype")).1["results"].is_array());
-    let (status, single) = forge.ask(MANY, "load", &query("err-bad-querytype"));
+    // The type is `multi` by default, and the engine ignores an unknown one.
+    assert!(forge.request(MANY, "load", &query("regular-no-querytype")).1["results"].is_array());
+    let (status, single) = forge.request(MANY, "load", &query("err-bad-querytype"));
     assert_eq!((status, &single["results"]), (200, &Value::Null));
     assert_eq!(single["data"][0]["TrackedEvents.count"], 12);
 }
 
 #[test]
 fn gaps_that_the_engine_leaves_are_filled() {
-    if !wanted() {
+    if !are_enabled() {
         return;
     }
     let forge = Forge::start();
-    let engines = forge.ask_engine("load", &forge.token(MANY), &query("gap-fill-multi"));
-    let (status, filled) = forge.ask(MANY, "load", &query("gap-fill-multi"));
+    let engines = forge.request_engine("load", &forge.token(MANY), &query("gap-fill-multi"));
+    let (status, filled) = forge.request(MANY, "load", &query("gap-fill-multi"));
     let rows = |answer: &Value| answer["results"][0]["data"].as_array().expect("rows").clone();
     let (engines, filled) = (rows(&engines), rows(&filled));
     assert_eq!((status, engines.len(), filled.len()), (200, 3, 5));
@@ -213,8 +213,8 @@ fn gaps_that_the_engine_leaves_are_filled() {
 }
 
 #[test]
-fn what_the_engine_refuses_is_told_without_its_stack() {
-    if !wanted() {
+fn an_error_of_the_engine_is_passed_on_without_its_stack() {
+    if !are_enabled() {
         return;
     }
     let forge = Forge::start();
@@ -229,30 +229,30 @@ fn what_the_engine_refuses_is_told_without_its_stack() {
         "unknown-measure",
     ] {
         let query = query(&format!("err-{name}"));
-        let engines = forge.ask_engine("load", &token, &query);
-        let told = engines["error"].as_str().expect("an error");
-        assert_eq!(forge.ask(MANY, "load", &query), (400, json!({"message": told})), "{name}");
+        let engines = forge.request_engine("load", &token, &query);
+        let message = engines["error"].as_str().expect("an error");
+        assert_eq!(forge.request(MANY, "load", &query), (400, json!({"message": message})), "{name}");
     }
-    let limit = forge.ask(MANY, "load", &query("err-limit-too-big"));
+    let limit = forge.request(MANY, "load", &query("err-limit-too-big"));
     assert_eq!(limit.1["message"], "Error: The query limit has been exceeded.");
     for (name, why) in [
         ("err-no-query", "query is missing"),
         ("err-regular-array", "query is invalid"),
         ("blending-multi", "query is invalid"),
     ] {
-        assert_eq!(forge.ask(MANY, "load", &query(name)), (400, json!({"error": why})), "{name}");
+        assert_eq!(forge.request(MANY, "load", &query(name)), (400, json!({"error": why})), "{name}");
     }
-    let none = forge.ask(NONE, "load", &query("sessions-multi"));
+    let none = forge.request(NONE, "load", &query("sessions-multi"));
     assert_eq!(none, (404, json!({"message": "404 Clickhouse Database Not Found"})));
-    let one = forge.ask(ONE, "load", &query("sessions-multi")).1;
+    let one = forge.request(ONE, "load", &query("sessions-multi")).1;
     assert_eq!(one["results"][0]["data"].as_array().map(Vec::len), Some(1), "a project sees its own data");
     forge.admin("application/settings", "PUT", json!({"analytics_api_key": "another-key"}));
-    assert_eq!(forge.ask(MANY, "load", &query("sessions-multi")), (400, json!({"message": "Invalid token"})));
+    assert_eq!(forge.request(MANY, "load", &query("sessions-multi")), (400, json!({"message": "Invalid token"})));
 }
 
 #[test]
-fn the_engines_own_client_works_through_us() {
-    if !wanted() {
+fn the_engines_own_client_works_through_the_server() {
+    if !are_enabled() {
         return;
     }
     let forge = Forge::start();
@@ -262,6 +262,6 @@ fn the_engines_own_client_works_through_us() {
     assert_eq!(got["cubes"], json!(["Sessions", "SlowReport", "TrackedEvents"]));
     assert_eq!(got["sessions"].as_array().map(Vec::len), Some(5), "{got}");
     assert_eq!(got["slow"], json!([{"SlowReport.total": 20_000_000}]));
-    assert!(got["polls"].as_u64().is_some_and(|polls| polls > 0), "it had to ask again: {got}");
+    assert!(got["polls"].as_u64().is_some_and(|polls| polls > 0), "it had to repeat the request: {got}");
     assert!(got["refused"].as_str().is_some_and(|text| text.contains("'nope' not found")), "{got}");
 }

@@ -1,6 +1,6 @@
 //! git, which reads what was imported and what was applied.
 
-use super::wanted;
+use super::are_enabled;
 use hexad_tests::forge::{self, DEVELOPER, OUTSIDER, PRIVATE, PUBLIC};
 use hexad_tests::repository::{Repository, git};
 use hexad_tests::server::Server;
@@ -41,13 +41,13 @@ fn refs(repository: &Repository) -> String {
 
 #[test]
 fn a_clone_has_what_was_imported() {
-    if !wanted() {
+    if !are_enabled() {
         return;
     }
     let (server, _data) = server();
     let repository = repository();
-    let said = import(&server, PRIVATE, &repository, &[]);
-    assert!(said.contains("objects: 12 stored, 0 known; refs: 4 moved, 0 unchanged"), "{said}");
+    let output = import(&server, PRIVATE, &repository, &[]);
+    assert!(output.contains("objects: 12 stored, 0 known; refs: 4 moved, 0 unchanged"), "{output}");
     let client = Suggestions::new(&server, PRIVATE, DEVELOPER);
     let clone = Repository::clone(&client.clone_url());
     assert_eq!(
@@ -70,7 +70,7 @@ fn a_clone_has_what_was_imported() {
 
 #[test]
 fn a_clone_needs_rights() {
-    if !wanted() {
+    if !are_enabled() {
         return;
     }
     let (server, _data) = server();
@@ -94,7 +94,7 @@ fn a_clone_needs_rights() {
 
 #[test]
 fn an_applied_suggestion_is_a_commit_that_can_be_fetched() {
-    if !wanted() {
+    if !are_enabled() {
         return;
     }
     let (server, _data) = server();
@@ -132,8 +132,8 @@ fn an_applied_suggestion_is_a_commit_that_can_be_fetched() {
 }
 
 #[test]
-fn what_cannot_be_imported_is_said() {
-    if !wanted() {
+fn a_failed_import_gives_the_reason() {
+    if !are_enabled() {
         return;
     }
     let (server, _data) = server();

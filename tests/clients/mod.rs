@@ -1,26 +1,25 @@
-//! Do the programs that people use agree? Real clients, each in a home folder of its own, against
-//! a host on a port of its own.
+//! Real clients, each in a home folder of its own, against a server of its own.
 
 mod bun;
 mod engine;
 mod git;
-mod journey;
 mod namespaces;
 mod npm;
 mod pnpm;
 mod scoped;
+mod workflow;
 mod yarn;
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// An address where nobody listens: the port of a service that is long gone.
-const NOWHERE: &str = "http://127.0.0.1:9/";
+/// An address on which no server listens.
+const CLOSED_PORT: &str = "http://127.0.0.1:9/";
 
-/// Whether the client ring is to run. `make test CLIENTS=no` leaves it out; a client that is
-/// missing otherwise is a failure.
-pub fn wanted() -> bool {
+/// Whether these tests run. `make test CLIENTS=no` leaves them out; otherwise a missing client is a
+/// failure.
+pub fn are_enabled() -> bool {
     std::env::var("HEXAD_CLIENTS").as_deref() != Ok("no")
 }
 
@@ -38,13 +37,13 @@ pub fn program(path: &str) -> String {
     program.display().to_string()
 }
 
-/// A person's machine: a home folder and work folders, thrown away at the end.
+/// A user's machine: a home folder and work folders, removed at the end.
 pub struct Machine {
     folder: tempfile::TempDir,
 }
 
-/// What a client program printed, and whether it was content.
-pub struct Printed {
+/// What a client program printed, and whether it succeeded.
+pub struct ProgramOutput {
     pub success: bool,
     pub stdout: String,
     pub stderr: String,
@@ -69,7 +68,7 @@ impl Machine {
         std::fs::write(path, text).expect("a file");
     }
 
-    /// The same, emptied: a cache that is cold.
+    /// The same, emptied, for a cold cache.
     pub fn empty(&self, name: &str) -> PathBuf {
         std::fs::remove_dir_all(self.folder(name)).expect("a folder of our own");
         self.folder(name)
@@ -81,18 +80,17 @@ impl Machine {
         self.write("home/.npmrc", &format!("registry={registry}\n{host}:_authToken={token}\n{more}"));
     }
 
-    /// Makes `registry` that of one scope only, with a token. Any other request would go to a port
-    /// where nobody listens.
+    /// Makes `registry` that of one scope only, with a token. Any other request fails.
     pub fn write_scoped_npmrc(&self, scope: &str, registry: &str, token: &str, more: &str) {
         let host = registry.trim_start_matches("http:");
         self.write(
             "home/.npmrc",
-            &format!("registry={NOWHERE}\n{scope}:registry={registry}\n{host}:_authToken={token}\n{more}"),
+            &format!("registry={CLOSED_PORT}\n{scope}:registry={registry}\n{host}:_authToken={token}\n{more}"),
         );
     }
 
-    /// Runs a program in `folder` with nothing of our own environment but the PATH.
-    pub fn run<S: AsRef<OsStr>>(&self, folder: &Path, program: &str, arguments: &[S]) -> Printed {
+    /// Runs a program in `folder`. Of the test's environment it gets the PATH only.
+    pub fn run<S: AsRef<OsStr>>(&self, folder: &Path, program: &str, arguments: &[S]) -> ProgramOutput {
         let Output { status, stdout, stderr } = Command::new(program)
             .args(arguments)
             .current_dir(folder)
@@ -102,7 +100,7 @@ impl Machine {
             .env("CI", "true")
             .output()
             .unwrap_or_else(|why| panic!("{program} cannot be run: {why}"));
-        Printed {
+        ProgramOutput {
             success: status.success(),
             stdout: String::from_utf8_lossy(&stdout).into_owned(),
             stderr: String::from_utf8_lossy(&stderr).into_owned(),
@@ -110,7 +108,7 @@ impl Machine {
     }
 }
 
-impl Printed {
+impl ProgramOutput {
     /// The standard output of a program that must have succeeded.
     #[track_caller]
     pub fn ok(self) -> String {

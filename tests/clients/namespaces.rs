@@ -1,13 +1,13 @@
 //! The API clients of two languages page through the namespaces.
 
-use super::{Machine, installed, wanted};
+use super::{Machine, are_enabled, installed};
 use hexad_tests::forge::{self, ADMIN, DEVELOPER};
 use hexad_tests::server::{Server, root};
 use serde_json::{Value, json};
 
 /// Runs a script of this folder against a forge with 25 more groups below `acme`.
 fn run(program: &str, script: &str, libraries: &str) {
-    if !wanted() {
+    if !are_enabled() {
         return;
     }
     let data = tempfile::tempdir().expect("a temporary folder");

@@ -1,7 +1,7 @@
-//! npm: the one on the PATH, which is what most people run, and the version before it.
+//! npm: the version on the PATH, and npm 10.
 
-use super::journey::{self, Client, application, exported, package};
-use super::{Machine, Printed, program, wanted};
+use super::workflow::{self, Client, application, exported, package};
+use super::{Machine, ProgramOutput, are_enabled, program};
 use hexad_tests::forge::{self, DEVELOPER, GUEST, MAINTAINER, PUBLIC};
 use hexad_tests::server::Server;
 use std::path::Path;
@@ -12,7 +12,7 @@ pub enum Npm {
 }
 
 impl Npm {
-    fn run(&self, machine: &Machine, folder: &Path, arguments: &[&str]) -> Printed {
+    fn run(&self, machine: &Machine, folder: &Path, arguments: &[&str]) -> ProgramOutput {
         match self {
             Npm::OnPath => machine.run(folder, "npm", arguments),
             Npm::Ten => {
@@ -24,7 +24,7 @@ impl Npm {
         }
     }
 
-    fn cold(&self, machine: &Machine, folder: &Path, arguments: &[&str]) -> Printed {
+    fn cold(&self, machine: &Machine, folder: &Path, arguments: &[&str]) -> ProgramOutput {
         let cache = machine.empty("npm-cache").display().to_string();
         let mut all = arguments.to_vec();
         all.extend(["--cache", &cache]);
@@ -42,49 +42,49 @@ impl Client for Npm {
         machine.write_scoped_npmrc(scope, registry, token, more);
     }
 
-    fn publish(&self, machine: &Machine, folder: &Path) -> Printed {
+    fn publish(&self, machine: &Machine, folder: &Path) -> ProgramOutput {
         // With --force npm leaves it to the registry to refuse a version that is there already.
         self.run(machine, folder, &["publish", "--force"])
     }
 
-    fn versions(&self, machine: &Machine, name: &str) -> Printed {
+    fn versions(&self, machine: &Machine, name: &str) -> ProgramOutput {
         self.run(machine, &machine.folder("here"), &["view", name, "versions", "--json"])
     }
 
-    fn add(&self, machine: &Machine, folder: &Path, spec: &str) -> Printed {
+    fn add(&self, machine: &Machine, folder: &Path, spec: &str) -> ProgramOutput {
         self.cold(machine, folder, &["install", spec])
     }
 
-    fn install_locked(&self, machine: &Machine, folder: &Path) -> Printed {
+    fn install_locked(&self, machine: &Machine, folder: &Path) -> ProgramOutput {
         self.cold(machine, folder, &["ci"])
     }
 
-    fn tag(&self, machine: &Machine, spec: &str, tag: &str) -> Printed {
+    fn tag(&self, machine: &Machine, spec: &str, tag: &str) -> ProgramOutput {
         self.run(machine, &machine.folder("here"), &["dist-tag", "add", spec, tag])
     }
 }
 
 #[test]
-fn npm_makes_the_journey() {
-    journey::make(&Npm::OnPath);
+fn npm_publishes_and_installs() {
+    workflow::run(&Npm::OnPath);
 }
 
 #[test]
-fn npm_10_makes_the_journey() {
-    journey::make(&Npm::Ten);
+fn npm_10_publishes_and_installs() {
+    workflow::run(&Npm::Ten);
 }
 
-/// A person with npm and the public project as the registry.
-struct Person<'a> {
+/// A user with npm and the public project as the registry.
+struct User<'a> {
     machine: Machine,
     server: &'a Server,
 }
 
-impl<'a> Person<'a> {
+impl<'a> User<'a> {
     fn new(server: &'a Server, token: &str) -> Self {
-        let person = Person { machine: Machine::new(), server };
-        person.sign_in(token);
-        person
+        let user = User { machine: Machine::new(), server };
+        user.sign_in(token);
+        user
     }
 
     fn sign_in(&self, token: &str) {
@@ -92,12 +92,12 @@ impl<'a> Person<'a> {
         Npm::OnPath.sign_in(&self.machine, &registry, token);
     }
 
-    fn publish(&self, name: &str, version: &str, extra: &str) -> Printed {
+    fn publish(&self, name: &str, version: &str, extra: &str) -> ProgramOutput {
         let folder = package(&self.machine, name, version, extra);
         Npm::OnPath.run(&self.machine, &folder, &["publish"])
     }
 
-    fn npm(&self, arguments: &[&str]) -> Printed {
+    fn npm(&self, arguments: &[&str]) -> ProgramOutput {
         Npm::OnPath.run(&self.machine, &self.machine.folder("here"), arguments)
     }
 }
@@ -111,65 +111,65 @@ fn server() -> (Server, tempfile::TempDir) {
 
 #[test]
 fn dependencies_come_from_the_same_registry_with_clean_lock_files() {
-    if !wanted() {
+    if !are_enabled() {
         return;
     }
     let (server, _data) = server();
-    let person = Person::new(&server, DEVELOPER);
-    person.publish("@acme/base", "1.2.3", "").ok();
-    person.publish("top", "2.0.0", r#","dependencies":{"@acme/base":"^1.0.0"}"#).ok();
-    let app = application(&person.machine, "app");
-    Npm::OnPath.add(&person.machine, &app, "top").ok();
-    assert_eq!(exported(&person.machine, &app, "@acme/base"), "@acme/base 1.2.3");
+    let user = User::new(&server, DEVELOPER);
+    user.publish("@acme/base", "1.2.3", "").ok();
+    user.publish("top", "2.0.0", r#","dependencies":{"@acme/base":"^1.0.0"}"#).ok();
+    let app = application(&user.machine, "app");
+    Npm::OnPath.add(&user.machine, &app, "top").ok();
+    assert_eq!(exported(&user.machine, &app, "@acme/base"), "@acme/base 1.2.3");
     let lock = std::fs::read_to_string(app.join("package-lock.json")).expect("a lock file");
     assert!(lock.contains("sha512-") && lock.contains("/@acme/base/-/base-1.2.3.tgz"), "{lock}");
 }
 
 #[test]
 fn tags_are_listed_moved_and_removed() {
-    if !wanted() {
+    if !are_enabled() {
         return;
     }
     let (server, _data) = server();
-    let person = Person::new(&server, MAINTAINER);
-    person.publish("@acme/lib", "1.0.0", "").ok();
-    person.publish("@acme/lib", "2.0.0", "").ok();
-    person.npm(&["dist-tag", "add", "@acme/lib@1.0.0", "stable"]).ok();
-    assert_eq!(person.npm(&["dist-tag", "ls", "@acme/lib"]).ok().trim(), "latest: 2.0.0\nstable: 1.0.0");
-    person.npm(&["dist-tag", "add", "@acme/lib@2.0.0", "stable"]).ok();
-    assert_eq!(person.npm(&["dist-tag", "ls", "@acme/lib"]).ok().trim(), "latest: 2.0.0\nstable: 2.0.0");
-    person.npm(&["dist-tag", "rm", "@acme/lib", "stable"]).ok();
-    assert_eq!(person.npm(&["dist-tag", "ls", "@acme/lib"]).ok().trim(), "latest: 2.0.0");
+    let user = User::new(&server, MAINTAINER);
+    user.publish("@acme/lib", "1.0.0", "").ok();
+    user.publish("@acme/lib", "2.0.0", "").ok();
+    user.npm(&["dist-tag", "add", "@acme/lib@1.0.0", "stable"]).ok();
+    assert_eq!(user.npm(&["dist-tag", "ls", "@acme/lib"]).ok().trim(), "latest: 2.0.0\nstable: 1.0.0");
+    user.npm(&["dist-tag", "add", "@acme/lib@2.0.0", "stable"]).ok();
+    assert_eq!(user.npm(&["dist-tag", "ls", "@acme/lib"]).ok().trim(), "latest: 2.0.0\nstable: 2.0.0");
+    user.npm(&["dist-tag", "rm", "@acme/lib", "stable"]).ok();
+    assert_eq!(user.npm(&["dist-tag", "ls", "@acme/lib"]).ok().trim(), "latest: 2.0.0");
 }
 
 #[test]
 fn a_wrong_token_and_a_low_role_are_refused_with_the_reason() {
-    if !wanted() {
+    if !are_enabled() {
         return;
     }
     let (server, _data) = server();
-    let person = Person::new(&server, "glpat-nobody-knows-this-token");
-    let printed = person.publish("closed", "1.0.0", "").refused();
+    let user = User::new(&server, "glpat-unknown-token-00000000001");
+    let printed = user.publish("closed", "1.0.0", "").refused();
     assert!(printed.contains("E401"), "{printed}");
-    person.sign_in(GUEST);
-    let printed = person.publish("closed", "1.0.0", "").refused();
+    user.sign_in(GUEST);
+    let printed = user.publish("closed", "1.0.0", "").refused();
     assert!(printed.contains("E403") && printed.contains("403 Forbidden"), "{printed}");
-    person.sign_in(DEVELOPER);
-    person.publish("closed", "1.0.0", "").ok();
+    user.sign_in(DEVELOPER);
+    user.publish("closed", "1.0.0", "").ok();
 }
 
 #[test]
 fn versions_are_deprecated_and_undeprecated() {
-    if !wanted() {
+    if !are_enabled() {
         return;
     }
     let (server, _data) = server();
-    let person = Person::new(&server, MAINTAINER);
-    person.publish("@acme/old", "1.0.0", "").ok();
-    person.publish("@acme/old", "2.0.0", "").ok();
-    let deprecated = |version: &str| person.npm(&["view", version, "deprecated"]).ok().trim().to_owned();
-    person.npm(&["deprecate", "@acme/old@1.0.0", "use 2"]).ok();
+    let user = User::new(&server, MAINTAINER);
+    user.publish("@acme/old", "1.0.0", "").ok();
+    user.publish("@acme/old", "2.0.0", "").ok();
+    let deprecated = |version: &str| user.npm(&["view", version, "deprecated"]).ok().trim().to_owned();
+    user.npm(&["deprecate", "@acme/old@1.0.0", "use 2"]).ok();
     assert_eq!((deprecated("@acme/old@1.0.0").as_str(), deprecated("@acme/old@2.0.0").as_str()), ("use 2", ""));
-    person.npm(&["deprecate", "@acme/old@1.0.0", ""]).ok();
+    user.npm(&["deprecate", "@acme/old@1.0.0", ""]).ok();
     assert_eq!(deprecated("@acme/old@1.0.0"), "");
 }

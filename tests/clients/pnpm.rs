@@ -1,19 +1,19 @@
 //! pnpm.
 
-use super::journey::{self, Client};
-use super::{Machine, Printed, program};
+use super::workflow::{self, Client};
+use super::{Machine, ProgramOutput, program};
 use std::path::Path;
 
 pub struct Pnpm;
 
 impl Pnpm {
-    fn run(&self, machine: &Machine, folder: &Path, arguments: &[&str]) -> Printed {
+    fn run(&self, machine: &Machine, folder: &Path, arguments: &[&str]) -> ProgramOutput {
         let pnpm = program("pnpm/pnpm");
         machine.run(folder, &pnpm, arguments)
     }
 
-    /// Packages that are seconds old are what this ring is about; pnpm would hold them back.
-    fn cold(&self, machine: &Machine, folder: &Path, arguments: &[&str]) -> Printed {
+    /// pnpm does not install packages that are seconds old unless it is told to.
+    fn cold(&self, machine: &Machine, folder: &Path, arguments: &[&str]) -> ProgramOutput {
         let store = format!("--store-dir={}", machine.empty("pnpm-store").display());
         let cache = format!("--config.cache-dir={}", machine.empty("pnpm-cache").display());
         let mut all = arguments.to_vec();
@@ -31,28 +31,28 @@ impl Client for Pnpm {
         machine.write_scoped_npmrc(scope, registry, token, "");
     }
 
-    fn publish(&self, machine: &Machine, folder: &Path) -> Printed {
+    fn publish(&self, machine: &Machine, folder: &Path) -> ProgramOutput {
         self.run(machine, folder, &["publish", "--no-git-checks"])
     }
 
-    fn versions(&self, machine: &Machine, name: &str) -> Printed {
+    fn versions(&self, machine: &Machine, name: &str) -> ProgramOutput {
         self.run(machine, &machine.folder("here"), &["view", name, "versions", "--json"])
     }
 
-    fn add(&self, machine: &Machine, folder: &Path, spec: &str) -> Printed {
+    fn add(&self, machine: &Machine, folder: &Path, spec: &str) -> ProgramOutput {
         self.cold(machine, folder, &["add", spec])
     }
 
-    fn install_locked(&self, machine: &Machine, folder: &Path) -> Printed {
+    fn install_locked(&self, machine: &Machine, folder: &Path) -> ProgramOutput {
         self.cold(machine, folder, &["install", "--frozen-lockfile"])
     }
 
-    fn tag(&self, machine: &Machine, spec: &str, tag: &str) -> Printed {
+    fn tag(&self, machine: &Machine, spec: &str, tag: &str) -> ProgramOutput {
         self.run(machine, &machine.folder("here"), &["dist-tag", "add", spec, tag])
     }
 }
 
 #[test]
-fn pnpm_makes_the_journey() {
-    journey::make(&Pnpm);
+fn pnpm_publishes_and_installs() {
+    workflow::run(&Pnpm);
 }

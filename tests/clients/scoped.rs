@@ -1,12 +1,12 @@
-//! Clients that know the registry for one scope only, as most people configure it, at every level;
-//! and the tokens of machines.
+//! Clients that use the registry for one scope only, which is the usual configuration, at every level;
+//! and deploy and job tokens.
 
 use super::bun::Bun;
-use super::journey::{Client, application, exported, package};
 use super::npm::Npm;
 use super::pnpm::Pnpm;
+use super::workflow::{Client, application, exported, package};
 use super::yarn::{Berry, Classic};
-use super::{Machine, wanted};
+use super::{Machine, are_enabled};
 use hexad_tests::forge::{self, DEVELOPER, PRIVATE};
 use hexad_tests::server::{BOOTSTRAP_TOKEN, Server};
 
@@ -28,8 +28,8 @@ fn server() -> (Server, tempfile::TempDir) {
 }
 
 /// Publishes to the project, and installs at every level, without and with a lock file.
-fn journey(client: &dyn Client) {
-    if !wanted() {
+fn install_at_every_level(client: &dyn Client) {
+    if !are_enabled() {
         return;
     }
     let (server, _data) = server();
@@ -51,33 +51,33 @@ fn journey(client: &dyn Client) {
 }
 
 #[test]
-fn npm_knows_one_scope() {
-    journey(&Npm::OnPath);
+fn npm_works_with_one_scope() {
+    install_at_every_level(&Npm::OnPath);
 }
 
 #[test]
-fn pnpm_knows_one_scope() {
-    journey(&Pnpm);
+fn pnpm_works_with_one_scope() {
+    install_at_every_level(&Pnpm);
 }
 
 #[test]
-fn yarn_classic_knows_one_scope() {
-    journey(&Classic);
+fn yarn_classic_works_with_one_scope() {
+    install_at_every_level(&Classic);
 }
 
 #[test]
-fn yarn_berry_knows_one_scope() {
-    journey(&Berry);
+fn yarn_berry_works_with_one_scope() {
+    install_at_every_level(&Berry);
 }
 
 #[test]
-fn bun_knows_one_scope() {
-    journey(&Bun);
+fn bun_works_with_one_scope() {
+    install_at_every_level(&Bun);
 }
 
 #[test]
 fn deploy_tokens_and_jobs_publish_and_install_with_npm() {
-    if !wanted() {
+    if !are_enabled() {
         return;
     }
     let (server, _data) = server();

@@ -1,20 +1,20 @@
 //! yarn: classic and berry.
 
-use super::journey::{self, Client};
-use super::{Machine, NOWHERE, Printed, program};
+use super::workflow::{self, Client};
+use super::{CLOSED_PORT, Machine, ProgramOutput, program};
 use std::path::Path;
 
 pub struct Classic;
 
 impl Classic {
-    fn run(&self, machine: &Machine, folder: &Path, arguments: &[&str]) -> Printed {
+    fn run(&self, machine: &Machine, folder: &Path, arguments: &[&str]) -> ProgramOutput {
         let script = program("yarn/bin/yarn.js");
         let mut all = vec![script.as_str(), "--non-interactive"];
         all.extend(arguments);
         machine.run(folder, "node", &all)
     }
 
-    fn cold(&self, machine: &Machine, folder: &Path, arguments: &[&str]) -> Printed {
+    fn cold(&self, machine: &Machine, folder: &Path, arguments: &[&str]) -> ProgramOutput {
         let cache = machine.empty("yarn-cache").display().to_string();
         let mut all = arguments.to_vec();
         all.extend(["--cache-folder", &cache]);
@@ -34,24 +34,24 @@ impl Client for Classic {
         machine.write("home/.yarnrc", "version-git-tag false\n");
     }
 
-    fn publish(&self, machine: &Machine, folder: &Path) -> Printed {
+    fn publish(&self, machine: &Machine, folder: &Path) -> ProgramOutput {
         self.run(machine, folder, &["publish"])
     }
 
-    fn versions(&self, machine: &Machine, name: &str) -> Printed {
+    fn versions(&self, machine: &Machine, name: &str) -> ProgramOutput {
         self.run(machine, &machine.folder("here"), &["info", name, "versions", "--json"])
     }
 
-    fn add(&self, machine: &Machine, folder: &Path, spec: &str) -> Printed {
+    fn add(&self, machine: &Machine, folder: &Path, spec: &str) -> ProgramOutput {
         self.cold(machine, folder, &["add", spec])
     }
 
-    fn install_locked(&self, machine: &Machine, folder: &Path) -> Printed {
+    fn install_locked(&self, machine: &Machine, folder: &Path) -> ProgramOutput {
         self.cold(machine, folder, &["install", "--frozen-lockfile"])
     }
 
-    /// Classic wants a JSON answer and says that it failed, although the tag is set.
-    fn tag(&self, machine: &Machine, spec: &str, tag: &str) -> Printed {
+    /// Classic expects a JSON answer and reports a failure, although the tag is set.
+    fn tag(&self, machine: &Machine, spec: &str, tag: &str) -> ProgramOutput {
         self.run(machine, &machine.folder("here"), &["tag", "add", spec, tag])
     }
 }
@@ -59,7 +59,7 @@ impl Client for Classic {
 pub struct Berry;
 
 impl Berry {
-    fn run(&self, machine: &Machine, folder: &Path, arguments: &[&str]) -> Printed {
+    fn run(&self, machine: &Machine, folder: &Path, arguments: &[&str]) -> ProgramOutput {
         let script = program("@yarnpkg/cli-dist/bin/yarn.js");
         let mut all = vec![script.as_str()];
         all.extend(arguments);
@@ -90,7 +90,7 @@ impl Client for Berry {
         machine.write(
             "home/.yarnrc.yml",
             &format!(
-                "npmRegistryServer: \"{NOWHERE}\"\nnpmScopes:\n  {scope}:\n    npmRegistryServer: \"{registry}\"\n    npmPublishRegistry: \"{registry}\"\n    npmMinimalAgeGate: 0\n    \
+                "npmRegistryServer: \"{CLOSED_PORT}\"\nnpmScopes:\n  {scope}:\n    npmRegistryServer: \"{registry}\"\n    npmPublishRegistry: \"{registry}\"\n    npmMinimalAgeGate: 0\n    \
                  npmAuthToken: \"{token}\"\n    npmAlwaysAuth: true\n\
                  unsafeHttpWhitelist: [\"127.0.0.1\"]\nnpmMinimalAgeGate: 0\nnodeLinker: node-modules\n\
                  enableTelemetry: false\nenableGlobalCache: true\n"
@@ -98,19 +98,19 @@ impl Client for Berry {
         );
     }
 
-    fn publish(&self, machine: &Machine, folder: &Path) -> Printed {
+    fn publish(&self, machine: &Machine, folder: &Path) -> ProgramOutput {
         self.settle(machine, folder);
         self.run(machine, folder, &["npm", "publish"])
     }
 
-    fn versions(&self, machine: &Machine, name: &str) -> Printed {
+    fn versions(&self, machine: &Machine, name: &str) -> ProgramOutput {
         let here = machine.folder("here");
         machine.write("here/package.json", r#"{"name":"here","private":true}"#);
         self.settle(machine, &here);
         self.run(machine, &here, &["npm", "info", name, "--fields", "versions", "--json"])
     }
 
-    fn add(&self, machine: &Machine, folder: &Path, spec: &str) -> Printed {
+    fn add(&self, machine: &Machine, folder: &Path, spec: &str) -> ProgramOutput {
         if !folder.join("yarn.lock").exists() {
             self.settle(machine, folder);
         }
@@ -118,22 +118,22 @@ impl Client for Berry {
         self.run(machine, folder, &["add", spec])
     }
 
-    fn install_locked(&self, machine: &Machine, folder: &Path) -> Printed {
+    fn install_locked(&self, machine: &Machine, folder: &Path) -> ProgramOutput {
         machine.empty("home/.yarn");
         self.run(machine, folder, &["install", "--immutable"])
     }
 
-    fn tag(&self, machine: &Machine, spec: &str, tag: &str) -> Printed {
+    fn tag(&self, machine: &Machine, spec: &str, tag: &str) -> ProgramOutput {
         self.run(machine, &machine.folder("here"), &["npm", "tag", "add", spec, tag])
     }
 }
 
 #[test]
-fn yarn_classic_makes_the_journey() {
-    journey::make(&Classic);
+fn yarn_classic_publishes_and_installs() {
+    workflow::run(&Classic);
 }
 
 #[test]
-fn yarn_berry_makes_the_journey() {
-    journey::make(&Berry);
+fn yarn_berry_publishes_and_installs() {
+    workflow::run(&Berry);
 }

@@ -1,7 +1,9 @@
-//! What the manifest grants is exactly what each component's world asks for.
+//! The manifest grants what each component's world imports and its description declares.
 
+use super::description::{Storage, describe};
 use super::worlds::world;
 use super::{areas, built, manifest};
+use std::collections::BTreeSet;
 use wasmparser::{Parser, Payload};
 
 /// The names of the interfaces that a built component imports.
@@ -33,11 +35,15 @@ fn strings(table: &toml::Table, key: &str) -> Vec<String> {
 }
 
 #[test]
-fn outbound_http_is_granted_only_where_the_world_asks_for_it() {
+fn outbound_http_is_granted_only_where_the_world_imports_it() {
     for area in areas() {
-        let asked = world_imports(&area).iter().any(|name| name.starts_with("wasi:http/client"));
+        let is_imported = world_imports(&area).iter().any(|name| name.starts_with("wasi:http/client"));
         let component = manifest()["component"][&area].as_table().expect("a table").clone();
-        assert_eq!(!strings(&component, "allowed_outbound_hosts").is_empty(), asked, "{area}: allowed_outbound_hosts");
+        assert_eq!(
+            !strings(&component, "allowed_outbound_hosts").is_empty(),
+            is_imported,
+            "{area}: allowed_outbound_hosts"
+        );
     }
 }
 
@@ -60,6 +66,35 @@ fn only_its_own_prefix_is_written() {
         assert!(strings(&grants, "write").iter().all(|prefix| *prefix == own), "{area}");
         assert!(strings(&grants, "read").iter().all(|prefix| prefix == "directory/"), "{area}");
     }
+}
+
+#[test]
+fn the_granted_prefixes_are_those_of_the_description() {
+    let mut problems = Vec::new();
+    for area in areas() {
+        let grants = manifest()["component"][&area]["tool"]["hexad"].as_table().expect("a table").clone();
+        let [read, written] = ["read", "write"].map(|key| BTreeSet::from_iter(strings(&grants, key)));
+        // A granted prefix to write is readable, too.
+        let readable: BTreeSet<String> = read.union(&written).cloned().collect();
+        let description = describe(&built(&area));
+        assert_eq!(description.area, area);
+        let prefixes = |is_counted: fn(&Storage) -> bool| -> BTreeSet<String> {
+            let counted = description.storage.iter().filter(|storage| is_counted(storage));
+            counted.map(|storage| storage.prefix.clone()).collect()
+        };
+        for (what, declared, granted) in
+            [("reads", prefixes(|_| true), readable), ("writes", prefixes(|storage| storage.writes.is_some()), written)]
+        {
+            if declared != granted {
+                problems.push(format!("{area} {what} {declared:?}, and is granted {granted:?}"));
+            }
+        }
+        for Storage { prefix, reads, writes } in &description.storage {
+            let reads_own = writes.is_none_or(|version| reads.contains(&version));
+            assert!(!reads.is_empty() && reads_own, "{area}: {prefix}: reads {reads:?}, writes {writes:?}");
+        }
+    }
+    assert!(problems.is_empty(), "{}", problems.join("\n"));
 }
 
 #[test]

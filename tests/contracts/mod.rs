@@ -1,17 +1,16 @@
-//! Do the manifest, the worlds, the vendored interfaces and the crates agree with one another?
+//! The manifest, the worlds, the vendored interfaces, the crates and the documents agree with one another.
 
+mod circles;
 mod dependencies;
+mod description;
 mod grants;
-mod rooms;
+mod imports;
+mod layout;
+mod links;
 mod vendored;
 mod worlds;
 
-use std::path::PathBuf;
-
-/// The project's folder.
-pub fn root() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("..")
-}
+use hexad_tests::server::root;
 
 /// `spin.toml`, parsed.
 pub fn manifest() -> toml::Table {

@@ -1,7 +1,7 @@
 //! The vendored interfaces are those of the guest SDK that the components are built with, byte
 //! for byte: a component and its contract cannot drift apart.
 
-use super::root;
+use hexad_tests::server::root;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 

@@ -1,7 +1,8 @@
-//! Each built component fits its world: it imports nothing that its world does not grant, and
-//! exports all that its world promises.
+//! Each built component fits its world: it imports no more than its world, and exports all of its
+//! world's exports.
 
-use super::{areas, built, root};
+use super::{areas, built};
+use hexad_tests::server::root;
 use std::path::PathBuf;
 use wit_parser::{Resolve, WorldId};
 
@@ -52,10 +53,10 @@ fn every_component_fits_its_world() {
 }
 
 #[test]
-fn a_component_that_wants_more_does_not_fit() {
-    let greedy = wat(r#"(component (import "wasi:http/client@0.3.0" (instance)))"#);
+fn a_component_that_imports_more_does_not_fit() {
+    let extra = wat(r#"(component (import "wasi:http/client@0.3.0" (instance)))"#);
     let (resolve, world) = world("package-registry");
-    let refusal = wit_component::targets(&resolve, world, &greedy).expect_err("an ungranted import");
+    let refusal = wit_component::targets(&resolve, world, &extra).expect_err("an ungranted import");
     assert!(format!("{refusal:?}").contains("wasi:http/client"), "{refusal:?}");
 }
 

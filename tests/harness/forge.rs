@@ -1,4 +1,4 @@
-//! A small forge: people with tokens, groups and projects of every visibility.
+//! A small forge: users with tokens, groups, and projects of every visibility.
 
 use crate::server::{BOOTSTRAP_TOKEN, Server};
 
@@ -17,7 +17,7 @@ pub const PUBLIC: u64 = 7;
 pub const INTERNAL: u64 = 8;
 pub const PRIVATE: u64 = 9;
 
-/// The import that makes it.
+/// The records of the forge, as an import takes them.
 pub const RECORDS: &str = r#"
 {"kind":"user","id":1,"username":"root","name":"Administrator","state":"active","is_admin":true}
 {"kind":"user","id":2,"username":"mia","name":"Mia Maintainer","state":"active"}
@@ -39,7 +39,7 @@ pub const RECORDS: &str = r#"
 {"kind":"member","source_type":"group","source_id":10,"user_id":4,"access_level":10}
 "#;
 
-/// Loads the forge into `server`.
+/// Imports the forge's records.
 pub fn seed(server: &Server) {
     let answer = ureq::post(format!("{}/api/v4/import/directory", server.url))
         .header("private-token", BOOTSTRAP_TOKEN)

@@ -1,7 +1,10 @@
-//! What the tests and the benchmark share: a running host, a seeded forge, packages to publish, a server that
-//! answers as it is told.
+//! What tests and benchmarks share: the running program, a small forge with its records, packages to
+//! publish, clients, and an upstream server that answers as a test tells it to.
 
+mod compiled_code;
 pub mod forge;
+pub mod http;
+pub mod operator;
 pub mod package;
 pub mod registry;
 pub mod repository;

@@ -8,14 +8,14 @@ pub struct Repository {
 }
 
 impl Repository {
-    /// An empty one, on branch `main`.
+    /// An empty repository, on branch `main`.
     pub fn empty() -> Self {
         let repository = Repository { folder: tempfile::tempdir().expect("a temporary folder") };
         repository.git(&["init", "-q", "-b", "main"]);
         repository
     }
 
-    /// One with these files in one commit, on branch `main` and, checked out, on `topic`.
+    /// A repository with these files in one commit, on branch `main` and, checked out, on `topic`.
     pub fn with(files: &[(&str, &[u8])]) -> Self {
         let repository = Repository::empty();
         for (path, contents) in files {
@@ -60,7 +60,7 @@ impl Repository {
         String::from_utf8(self.git(arguments)).expect("UTF-8").trim_end().to_owned()
     }
 
-    /// What git prints; it has to be content.
+    /// What git prints. Fails if git does.
     #[track_caller]
     pub fn git(&self, arguments: &[&str]) -> Vec<u8> {
         let output = git(self.path(), arguments);
@@ -69,7 +69,7 @@ impl Repository {
     }
 }
 
-/// Runs git in a folder, with nobody's configuration and always the same people and times.
+/// Runs git in a folder, without the user's configuration and with fixed authors and times.
 pub fn git(folder: &Path, arguments: &[&str]) -> Output {
     Command::new("git")
         .args(arguments)

@@ -1,12 +1,64 @@
-//! A host in a process of its own, on a port of its own, with a store of its own.
+//! The shipped program, run as a process over loopback.
 
+use crate::compiled_code;
+use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Write as _};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, ChildStderr, Command, ExitStatus, Output, Stdio};
 
-/// The token that every server here is started with.
+/// The token that every server of the tests is started with.
 pub const BOOTSTRAP_TOKEN: &str = "bootstrap-token-of-the-tests";
+
+/// The project's folder.
+pub fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().expect("the project's folder")
+}
+
+/// cargo's target folder: the running test is in `<target>/<profile>/deps`.
+pub fn target() -> PathBuf {
+    let test = std::env::current_exe().expect("the path of this program");
+    test.ancestors().nth(3).expect("<target>/<profile>/deps").to_owned()
+}
+
+/// The program under test: the one in `HEXAD_PROGRAM`, or else the release build in the target
+/// folder. A script that starts another host can stand in for it, if it takes the same arguments and
+/// prints the same line.
+pub fn program() -> PathBuf {
+    if let Some(program) = std::env::var_os("HEXAD_PROGRAM") {
+        return program.into();
+    }
+    let program = target().join("release/hexad");
+    assert!(program.is_file(), "{} is missing; `make host` builds it", program.display());
+    program
+}
+
+/// Runs another command of the program to its end.
+pub fn run(arguments: &[&str], environment: &[(&str, &str)]) -> Output {
+    let mut command = Command::new(program());
+    command.current_dir(root()).args(arguments).envs(environment.iter().copied()).stdin(Stdio::null());
+    command.output().expect("the program runs")
+}
+
+/// `hexad up` on a free port, to be started by [`Server::spawn`].
+pub fn up(manifest: &Path, data: &Path) -> Command {
+    let mut command = Command::new(program());
+    up_arguments(&mut command, manifest, data);
+    command
+}
+
+/// The same, started by a line of shell that ends in `exec "$@"`.
+pub fn up_in_shell(line: &str, manifest: &Path, data: &Path) -> Command {
+    let mut command = Command::new("sh");
+    command.args(["-c", line, "sh"]).arg(program());
+    up_arguments(&mut command, manifest, data);
+    command
+}
+
+fn up_arguments(command: &mut Command, manifest: &Path, data: &Path) {
+    let arguments = ["up", "--listen", "127.0.0.1:0", "--manifest"].map(OsStr::new);
+    command.current_dir(root()).args(arguments).arg(manifest).arg("--data").arg(data).stdin(Stdio::null());
+}
 
 /// A running `hexad up`. Dropping it kills the process.
 pub struct Server {
@@ -16,34 +68,8 @@ pub struct Server {
     pub data: PathBuf,
 }
 
-/// The project's folder.
-pub fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().expect("the project's folder")
-}
-
-/// The host under test: the built one, which lies beside the folder of the running test binary, or
-/// the program in `HEXAD_PROGRAM`, which takes the same arguments and says the same line. A script
-/// that starts Spin can be one.
-pub fn binary() -> PathBuf {
-    if let Some(program) = std::env::var_os("HEXAD_PROGRAM") {
-        return program.into();
-    }
-    let me = std::env::current_exe().expect("the path of this program");
-    let binary = me.parent().and_then(Path::parent).expect("target/release/deps").join("hexad");
-    assert!(binary.is_file(), "{} is missing; `make host` builds it", binary.display());
-    binary
-}
-
-/// Runs another command of the host's program to its end; what it printed, and whether it was
-/// content.
-pub fn command(arguments: &[&str], environment: &[(&str, &str)]) -> Output {
-    let mut command = Command::new(binary());
-    command.current_dir(root()).args(arguments).envs(environment.iter().copied()).stdin(Stdio::null());
-    command.output().expect("the program runs")
-}
-
 impl Server {
-    /// Starts a host over the store in `data` and waits until it says where it listens.
+    /// Starts a server over the store in `data` and waits until it listens.
     pub fn start(data: &Path) -> Self {
         Server::start_with(data, &[])
     }
@@ -53,63 +79,88 @@ impl Server {
         Server::start_manifest(Path::new("spin.toml"), data, variables)
     }
 
-    /// The same with another manifest; its path, if it is not absolute, is the project's.
+    /// The same with another manifest. A relative path starts at the project's folder.
     pub fn start_manifest(manifest: &Path, data: &Path, variables: &[(&str, &str)]) -> Self {
-        let mut command = Command::new(binary());
-        command
-            .current_dir(root())
-            .args(["up", "--listen", "127.0.0.1:0", "--manifest"])
-            .arg(manifest)
-            .arg("--data")
-            .arg(data)
-            .env("SPIN_VARIABLE_BOOTSTRAP_ADMIN_TOKEN", BOOTSTRAP_TOKEN)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped());
+        let mut command = up(manifest, data);
+        command.env("SPIN_VARIABLE_BOOTSTRAP_ADMIN_TOKEN", BOOTSTRAP_TOKEN);
         for (name, value) in variables {
             command.env(format!("SPIN_VARIABLE_{}", name.to_uppercase()), value);
         }
-        let mut child = command.spawn().expect("the host starts");
+        Server::spawn(command, data)
+    }
+
+    /// Starts a command made by [`up`] and waits until the server listens.
+    pub fn spawn(command: Command, data: &Path) -> Self {
+        compiled_code::reuse(data, || Server::spawn_and_wait(command, data))
+    }
+
+    fn spawn_and_wait(mut command: Command, data: &Path) -> Self {
+        let mut child = command.stdout(Stdio::piped()).spawn().expect("the program starts");
         let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
         let url = lines
             .by_ref()
             .map(|line| line.expect("text"))
             .find_map(|line| Some(line.strip_prefix("listening on ")?.trim().to_owned()))
-            .expect("the host ended before it listened; its log is above");
-        // Whatever else it prints must not fill the pipe.
+            .expect("the program ended before it listened; its log is above");
+        // The rest of its output must not fill the pipe.
         std::thread::spawn(move || lines.for_each(drop));
         Server { child, url, data: data.to_owned() }
     }
 
-    /// Sends a body of an import that does not end, and returns its connection. `area` is the end of
-    /// the import's path.
+    /// `host:port`.
+    pub fn address(&self) -> &str {
+        self.url.strip_prefix("http://").expect("plain HTTP")
+    }
+
+    /// The log, if the command was given a pipe for it.
+    pub fn take_log(&mut self) -> Option<ChildStderr> {
+        self.child.stderr.take()
+    }
+
+    pub fn has_ended(&mut self) -> bool {
+        self.child.try_wait().expect("a child").is_some()
+    }
+
+    /// Sends a chunk of an import that does not end, and returns its connection. `area` is the last
+    /// segment of the import's path.
     pub fn begin_import(&self, area: &str, token: &str, lines: &str) -> TcpStream {
-        let address = self.url.strip_prefix("http://").expect("an address");
+        let address = self.address();
         let mut stream = TcpStream::connect(address).expect("a connection");
         let head = format!(
             "POST /api/v4/import/{area} HTTP/1.1\r\nhost: {address}\r\nprivate-token: {token}\r\n\
              content-type: application/x-ndjson\r\ntransfer-encoding: chunked\r\n\r\n{:x}\r\n{lines}\r\n",
             lines.len()
         );
-        stream.write_all(head.as_bytes()).expect("the host reads");
+        stream.write_all(head.as_bytes()).expect("the server reads");
         stream
     }
 
-    /// Kills the process at once, as a power cut would, and returns its store.
+    /// Sends a signal, for example `TERM`.
+    pub fn signal(&self, name: &str) {
+        let id = self.child.id().to_string();
+        let status = Command::new("kill").args(["-s", name, id.as_str()]).status().expect("kill runs");
+        assert!(status.success(), "kill -s {name} {id}");
+    }
+
+    /// Waits until the process has ended.
+    pub fn wait(&mut self) -> ExitStatus {
+        self.child.wait().expect("a child")
+    }
+
+    /// Kills the process at once, as a power cut would, and returns its data folder.
     pub fn kill(mut self) -> PathBuf {
-        self.child.kill().expect("the host can be killed");
-        self.child.wait().expect("the host has ended");
+        self.child.kill().expect("the process can be killed");
+        self.wait();
         self.data.clone()
     }
 
     /// Asks the process to end and waits until it has; its exit code.
     pub fn stop(mut self) -> Option<i32> {
-        let status = Command::new("kill").arg(self.child.id().to_string()).status().expect("kill runs");
-        assert!(status.success());
-        self.child.wait().expect("the host has ended").code()
+        self.signal("TERM");
+        self.wait().code()
     }
 
-    /// Resident memory of the process now and at most since the last [`Server::forget_peak`], in
-    /// bytes.
+    /// Resident memory of the process in bytes: now, and its peak since [`Server::reset_peak_memory`].
     pub fn memory(&self) -> (u64, u64) {
         memory_of(self.child.id())
     }
@@ -119,13 +170,20 @@ impl Server {
         std::fs::read_dir(format!("/proc/{}/fd", self.child.id())).expect("procfs").count()
     }
 
-    /// Makes the highest memory seen the present one.
-    pub fn forget_peak(&self) {
-        forget_peak_of(self.child.id());
+    /// Makes the present memory the peak.
+    pub fn reset_peak_memory(&self) {
+        reset_peak_memory_of(self.child.id());
     }
 }
 
-/// Resident memory of a process, in bytes: now, and its peak.
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Resident memory of a process in bytes: now, and its peak.
 pub fn memory_of(process: u32) -> (u64, u64) {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).expect("procfs");
     let field = |name: &str| -> u64 {
@@ -135,14 +193,7 @@ pub fn memory_of(process: u32) -> (u64, u64) {
     (field("VmRSS:"), field("VmHWM:"))
 }
 
-/// Makes a process's peak of resident memory the present one.
-pub fn forget_peak_of(process: u32) {
+/// Makes the present memory of a process its peak.
+pub fn reset_peak_memory_of(process: u32) {
     std::fs::write(format!("/proc/{process}/clear_refs"), "5").expect("procfs");
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
 }

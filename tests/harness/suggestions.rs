@@ -1,9 +1,8 @@
 //! A plain client of merge requests' discussions and suggestions.
 
-use crate::registry::Answer;
-use crate::server::{BOOTSTRAP_TOKEN, Server, binary};
+use crate::http::{self, Answer};
+use crate::server::{BOOTSTRAP_TOKEN, Server, program};
 use serde_json::{Value, json};
-use std::io::Read as _;
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -18,8 +17,7 @@ pub struct Suggestions {
 
 impl Suggestions {
     pub fn new(server: &Server, project: u64, token: &str) -> Self {
-        let agent = ureq::Agent::config_builder().http_status_as_error(false).build().into();
-        Suggestions { url: server.url.clone(), project, token: token.into(), agent }
+        Suggestions { url: server.url.clone(), project, token: token.into(), agent: http::agent() }
     }
 
     /// The address that git clones, with the token as the password.
@@ -39,15 +37,15 @@ impl Suggestions {
             .content_type("application/x-ndjson")
             .send(record.to_string())
             .expect("an answer");
-        assert_eq!(read(answer).expect("an answer").json()["failed"], 0);
+        assert_eq!(http::read(answer).expect("an answer").json()["failed"], 0);
     }
 
-    /// Where a branch stands.
+    /// The commit at a branch's head.
     pub fn head(&self, branch: &str) -> String {
         self.try_head(branch).expect("an answer")
     }
 
-    /// The same; an error if the server went away.
+    /// The same; an error if the connection broke.
     pub fn try_head(&self, branch: &str) -> Result<String, ureq::Error> {
         let path = format!("projects/{}/repository.git/info/refs", self.project);
         let refs = String::from_utf8(self.get(&path)?.body).expect("UTF-8");
@@ -56,7 +54,7 @@ impl Suggestions {
     }
 
     pub fn get(&self, path: &str) -> Result<Answer, ureq::Error> {
-        read(self.agent.get(format!("{}/api/v4/{path}", self.url)).header("private-token", &self.token).call()?)
+        http::read(self.agent.get(format!("{}/api/v4/{path}", self.url)).header("private-token", &self.token).call()?)
     }
 
     /// Proposes `text` in place of a line of a file at `head`; the suggestion's id.
@@ -69,7 +67,7 @@ impl Suggestions {
             .header("private-token", &self.token)
             .content_type("application/json")
             .send(body.to_string())?;
-        let answer = read(answer)?;
+        let answer = http::read(answer)?;
         assert_eq!(answer.status, 201, "{}", String::from_utf8_lossy(&answer.body));
         Ok(answer.json()["notes"][0]["suggestions"][0]["id"].as_u64().expect("an id"))
     }
@@ -85,20 +83,13 @@ impl Suggestions {
             .header("private-token", &self.token)
             .content_type("application/json")
             .send(body.to_string())?;
-        read(answer)
+        http::read(answer)
     }
-}
-
-fn read(response: ureq::http::Response<ureq::Body>) -> Result<Answer, ureq::Error> {
-    let status = response.status().as_u16();
-    let mut body = Vec::new();
-    response.into_body().into_reader().read_to_end(&mut body)?;
-    Ok(Answer { status, body })
 }
 
 /// `hexad import-git` of a local repository.
 pub fn import_git(server: &Server, project: u64, folder: &Path, more: &[&str]) -> Output {
-    Command::new(binary())
+    Command::new(program())
         .arg("import-git")
         .args(["--project", &project.to_string(), "--url", &server.url, "--token", BOOTSTRAP_TOKEN])
         .args(more)

@@ -1,10 +1,10 @@
-//! A backup that is made while publishers are busy has everything that was acknowledged before it
-//! began, and nothing half done.
+//! A backup that is made during publishes has every version that was acknowledged before it began,
+//! and no version in part.
 
 use hexad_tests::forge::{self, DEVELOPER, PUBLIC};
 use hexad_tests::package;
 use hexad_tests::registry::Registry;
-use hexad_tests::server::{Server, command};
+use hexad_tests::server::{Server, run};
 use sha1::{Digest, Sha1};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -17,7 +17,7 @@ const AFTER: usize = 10;
 const SIZE: usize = 1_500_000;
 
 #[test]
-fn a_backup_of_a_busy_host_has_all_that_was_acknowledged_before() {
+fn a_backup_during_publishes_has_every_version_that_was_acknowledged_before() {
     let data = tempfile::tempdir().expect("a temporary folder");
     let server = Server::start(data.path());
     forge::seed(&server);
@@ -50,7 +50,7 @@ fn a_backup_of_a_busy_host_has_all_that_was_acknowledged_before() {
     let before = acknowledged.lock().expect("no panic").clone();
     let target = data.path().join("copy.db");
     let (folder, file) = (data.path().display().to_string(), target.display().to_string());
-    let output = command(&["backup", "--data", &folder, &file], &[]);
+    let output = run(&["backup", "--data", &folder, &file], &[]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let during = acknowledged.lock().expect("no panic").len();
     count(during + AFTER);
@@ -60,11 +60,11 @@ fn a_backup_of_a_busy_host_has_all_that_was_acknowledged_before() {
 
     let restored = tempfile::tempdir().expect("a temporary folder");
     std::fs::rename(&target, restored.path().join("sqlite_key_value.db")).expect("the backup is there");
-    let output = command(&["fsck", "--data", &restored.path().display().to_string()], &[]);
-    let said = String::from_utf8_lossy(&output.stdout);
+    let output = run(&["fsck", "--data", &restored.path().display().to_string()], &[]);
+    let printed = String::from_utf8_lossy(&output.stdout);
     assert!(
-        output.status.success() && said.contains("0 problems"),
-        "{said}{}",
+        output.status.success() && printed.contains("0 problems"),
+        "{printed}{}",
         String::from_utf8_lossy(&output.stderr)
     );
     let server = Server::start(restored.path());

@@ -1,6 +1,5 @@
-//! The host is killed in the middle of an import of groups. The records that were written and the
-//! catalog that lists are made of agree as soon as anything is imported again, and the import can
-//! be repeated.
+//! The host is killed during an import of groups. The written records and the catalog, from which lists
+//! are made, agree after the next import, and the import can be repeated.
 
 use hexad_tests::server::{BOOTSTRAP_TOKEN, Server};
 use serde_json::Value;
@@ -13,7 +12,7 @@ const BATCH: u64 = 16 * 1024;
 const INTO: u64 = 500;
 
 /// Far longer than two batches take.
-const PATIENCE: Duration = Duration::from_secs(240);
+const TIMEOUT: Duration = Duration::from_secs(240);
 
 fn lines(range: RangeInclusive<u64>) -> String {
     range.map(|id| format!("{{\"kind\":\"group\",\"id\":{id},\"path\":\"g{id}\",\"name\":\"Group {id}\"}}\n")).collect()
@@ -57,7 +56,7 @@ fn an_import_that_is_killed_leaves_a_catalog_that_agrees_with_the_records() {
     let open = server.begin_import("directory", BOOTSTRAP_TOKEN, &lines(1..=2 * BATCH));
     let started = Instant::now();
     while !is_recorded(&server, BATCH + INTO) {
-        assert!(started.elapsed() < PATIENCE, "the second batch never came");
+        assert!(started.elapsed() < TIMEOUT, "the second batch never came");
         std::thread::yield_now();
     }
     server.kill();
@@ -66,7 +65,7 @@ fn an_import_that_is_killed_leaves_a_catalog_that_agrees_with_the_records() {
     let server = Server::start(data.path());
     let whole: Vec<u64> = (1..=BATCH).collect();
     assert_eq!(listed(&server), whole, "the second batch had records only");
-    assert!(is_recorded(&server, BATCH) && is_recorded(&server, BATCH + INTO), "what was shown is there");
+    assert!(is_recorded(&server, BATCH) && is_recorded(&server, BATCH + INTO), "a record that was shown is lost");
 
     // Records are written in the order of the lines: where they end is found by halves.
     let (mut there, mut missing) = (BATCH + INTO, 2 * BATCH + 1);
@@ -77,7 +76,7 @@ fn an_import_that_is_killed_leaves_a_catalog_that_agrees_with_the_records() {
     let other = 1_000_000;
     import(&server, lines(other..=other));
     let agreed: Vec<u64> = (1..=there).chain([other]).collect();
-    assert_eq!(listed(&server), agreed, "what was announced is settled with the next import");
+    assert_eq!(listed(&server), agreed, "the next import completes the announced change");
 
     import(&server, lines(1..=2 * BATCH));
     let all: Vec<u64> = (1..=2 * BATCH).chain([other]).collect();

@@ -1,17 +1,17 @@
-//! The host is killed in the middle of an import of issues. Whole batches are there afterwards, and
-//! nothing else, and the import can be repeated.
+//! The host is killed during an import of issues. Only whole batches are there afterwards, and the
+//! import can be repeated.
 
 use hexad_tests::forge::{self, ADMIN, PUBLIC};
 use hexad_tests::server::Server;
 use std::time::{Duration, Instant};
 
-/// What the component puts in one batch at most.
+/// Issues in one batch at most.
 const BATCH: u64 = 32_768;
 /// A batch and a part of the next.
 const SENT: u64 = BATCH + 9_000;
 
 /// Far longer than a batch takes.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 fn lines(range: std::ops::RangeInclusive<u64>) -> String {
     let line = |id| {
@@ -44,7 +44,7 @@ fn an_import_that_is_killed_leaves_whole_batches() {
     let open = server.begin_import("issues", ADMIN, &lines(1..=SENT));
     let started = Instant::now();
     while count(&server, "") == 0 {
-        assert!(started.elapsed() < PATIENCE, "the first batch never came");
+        assert!(started.elapsed() < TIMEOUT, "the first batch never came");
         std::thread::yield_now();
     }
     server.kill();

@@ -3,7 +3,7 @@
 use hexad_tests::forge::{self, DEVELOPER, PUBLIC};
 use hexad_tests::package;
 use hexad_tests::registry::Registry;
-use hexad_tests::server::{BOOTSTRAP_TOKEN, Server, command};
+use hexad_tests::server::{BOOTSTRAP_TOKEN, Server, run};
 use std::path::Path;
 use std::process::Output;
 
@@ -22,7 +22,7 @@ fn store(data: &Path) -> Vec<u8> {
     assert_eq!(registry.publish("lib", "1.1.0", &second).expect("an answer").status, 200);
     assert_eq!(server.stop(), Some(0));
     let database = rusqlite::Connection::open(data.join("sqlite_key_value.db")).expect("the store");
-    // An upload of the year 2020 whose publisher never came to its end.
+    // An upload of the year 2020 whose publisher never finished.
     for number in 0..3 {
         let key = format!("package-registry/v1/upload/016f5e66e80000000000000000000001/{number}");
         database.execute("INSERT INTO spin_key_value VALUES ('default', ?1, zeroblob(1000000))", [key]).expect("a row");
@@ -31,24 +31,24 @@ fn store(data: &Path) -> Vec<u8> {
 }
 
 #[test]
-fn garbage_is_removed_from_a_running_server_and_what_is_published_stays() {
+fn garbage_is_removed_from_a_running_server_and_published_files_stay() {
     let data = tempfile::tempdir().expect("a temporary folder");
     let tarball = store(data.path());
     let server = Server::start(data.path());
-    let place = [("HEXAD_URL", server.url.as_str()), ("HEXAD_TOKEN", BOOTSTRAP_TOKEN)];
+    let environment = [("HEXAD_URL", server.url.as_str()), ("HEXAD_TOKEN", BOOTSTRAP_TOKEN)];
     for (arguments, expected) in [
         (&["gc", "--dry-run"][..], "package-registry: garbage: 3 of "),
         (&["gc", "--no-wait"], "package-registry: removed: 3 of "),
         (&["gc", "--no-wait"], "package-registry: removed: 0 of "),
         (&["fsck"], "package-registry: 1 root and 1.4 MiB of files checked, 0 problems"),
     ] {
-        let output = command(arguments, &place);
-        let said = printed(&output);
-        assert!(output.status.success() && said.contains(expected), "{arguments:?}: {said}");
+        let output = run(arguments, &environment);
+        let text = printed(&output);
+        assert!(output.status.success() && text.contains(expected), "{arguments:?}: {text}");
     }
     let registry = Registry::new(&server, PUBLIC, DEVELOPER);
     assert!(registry.get("/lib/-/lib-1.0.0.tgz").expect("an answer").body == tarball);
-    let refused = command(&["gc"], &[("HEXAD_URL", server.url.as_str()), ("HEXAD_TOKEN", DEVELOPER)]);
+    let refused = run(&["gc"], &[("HEXAD_URL", server.url.as_str()), ("HEXAD_TOKEN", DEVELOPER)]);
     assert!(!refused.status.success() && printed(&refused).contains("administrator"), "{}", printed(&refused));
 }
 
@@ -57,18 +57,18 @@ fn damage_is_named_and_makes_the_check_fail() {
     let data = tempfile::tempdir().expect("a temporary folder");
     store(data.path());
     let folder = data.path().display().to_string();
-    let sound = command(&["fsck", "--data", &folder], &[]);
-    let said = printed(&sound);
-    assert!(sound.status.success() && said.contains("store: every page is sound"), "{said}");
-    assert!(said.contains("3 keys of garbage, 2.9 MiB"), "{said}");
+    let sound = run(&["fsck", "--data", &folder], &[]);
+    let text = printed(&sound);
+    assert!(sound.status.success() && text.contains("store: every page is sound"), "{text}");
+    assert!(text.contains("3 keys of garbage, 2.9 MiB"), "{text}");
 
     let database = rusqlite::Connection::open(data.path().join("sqlite_key_value.db")).expect("the store");
     let chunk = "UPDATE spin_key_value SET value = zeroblob(length(value)) WHERE key LIKE 'package-registry/v1/upload/%/1' AND key NOT LIKE '%/016f5e66e8%'";
     assert_eq!(database.execute(chunk, []).expect("a row"), 1);
     drop(database);
-    let damaged = command(&["fsck", "--data", &folder], &[]);
-    let said = printed(&damaged);
-    assert_eq!(damaged.status.code(), Some(1), "{said}");
-    assert!(said.contains("package-registry/v1/package/7/lib: version 1.0.0: "), "{said}");
-    assert!(said.contains("its checksum differs") && said.contains("1 problem found"), "{said}");
+    let damaged = run(&["fsck", "--data", &folder], &[]);
+    let text = printed(&damaged);
+    assert_eq!(damaged.status.code(), Some(1), "{text}");
+    assert!(text.contains("package-registry/v1/package/7/lib: version 1.0.0: "), "{text}");
+    assert!(text.contains("its checksum differs") && text.contains("1 problem found"), "{text}");
 }

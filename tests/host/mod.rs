@@ -1,9 +1,11 @@
-//! What must hold whatever happens to the process, and whoever comes at the same moment.
+//! What holds when the process is killed or stopped, and when many clients come at once.
 
 mod backup;
 mod crash;
 mod directory;
 mod import;
 mod maintenance;
+mod probe;
+mod process;
 mod races;
 mod suggestions;

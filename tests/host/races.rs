@@ -49,7 +49,7 @@ fn of_ten_publishers_of_one_version_exactly_one_wins_and_its_bytes_are_served() 
         assert_eq!((answer.status, answer.json()["error"].as_str()), (403, Some("Package already exists.")), "{n}");
     }
     let served = registry.get("/one/-/one-1.0.0.tgz").expect("an answer");
-    assert!(served.body == tarballs[winners[0]], "somebody else's bytes are served");
+    assert!(served.body == tarballs[winners[0]], "another publisher's bytes are served");
 }
 
 #[test]
@@ -73,7 +73,7 @@ fn fifty_versions_published_at_once_are_all_there() {
 }
 
 #[test]
-fn an_identical_retry_is_content_and_another_tarball_is_not() {
+fn an_identical_retry_succeeds_and_another_tarball_is_refused() {
     let (server, _data) = server();
     let registry = Registry::new(&server, PUBLIC, DEVELOPER);
     let tarball = package::tarball("again", "1.0.0", 10_000, 1);

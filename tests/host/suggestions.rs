@@ -1,4 +1,4 @@
-//! Many who apply suggestions at the same moment, and a host that is killed while they do.
+//! Suggestions that are applied at the same moment, and a host that is killed meanwhile.
 
 use hexad_tests::forge::{self, DEVELOPER, PRIVATE};
 use hexad_tests::repository::Repository;
@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::mpsc;
 
 const CLIENTS: u64 = 16;
-/// What each client applies in the race.
+/// How many suggestions each client applies in the race.
 const EACH: u64 = 3;
 const ROUNDS: u64 = 4;
 /// Acknowledged commits in a round before the process is killed.
@@ -35,8 +35,8 @@ fn server(data: &Path) -> Server {
     server
 }
 
-/// Suggests and applies until somebody else is not faster; the suggestion's id. An error means that
-/// the server went away, and then the commit may be there or not.
+/// Suggests and applies until no other client changes the file first; the suggestion's id. After an
+/// error, which means that the connection broke, the commit may exist or not.
 fn apply(client: &Suggestions, merge_request: u64, path: &str, message: &str) -> Result<u64, ureq::Error> {
     loop {
         let head = client.try_head(&format!("topic-{merge_request}"))?;
@@ -63,7 +63,7 @@ fn history(client: &Suggestions, branch: &str) -> BTreeMap<String, u32> {
 }
 
 #[test]
-fn sixteen_clients_on_one_branch_lose_and_double_nothing() {
+fn sixteen_clients_on_one_branch_lose_no_commit_and_repeat_none() {
     let data = tempfile::tempdir().expect("a temporary folder");
     let server = server(data.path());
     let clients: Vec<_> = (0..CLIENTS)
@@ -84,7 +84,7 @@ fn sixteen_clients_on_one_branch_lose_and_double_nothing() {
 }
 
 #[test]
-fn one_suggestion_is_applied_once_whoever_asks() {
+fn one_suggestion_is_applied_once_for_many_clients() {
     let data = tempfile::tempdir().expect("a temporary folder");
     let server = server(data.path());
     let client = Suggestions::new(&server, PRIVATE, DEVELOPER);
@@ -145,7 +145,7 @@ fn verify(client: &Suggestions, acknowledged: &BTreeMap<String, u64>) {
         assert_eq!(history.get(message), Some(&1), "{message} was acknowledged");
     }
     assert!(history.iter().all(|(message, count)| *count == 1 || message == "first"), "{history:?}");
-    // Each suggestion is applied if and only if a commit says so.
+    // Each suggestion is applied if and only if a commit has its text.
     for merge_request in [1, 2] {
         let path = format!("projects/{PRIVATE}/merge_requests/{merge_request}/discussions?per_page=100&page=");
         for page in 1.. {

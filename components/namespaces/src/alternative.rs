@@ -1,35 +1,35 @@
-//! Another path in place of one that is taken.
+//! Free paths to suggest in place of one that is taken.
 
 use jiff::tz::Offset;
 use kit::Timestamp;
 
-/// What is left of a text of which nothing can be in a path.
+/// The path for a text without any character that a path may have.
 const BLANK: &str = "blank";
 
-/// How many times a small number is appended before a large one is.
-const SMALL: u64 = 4;
+/// How many small numbers are tried before large ones.
+const SMALL_NUMBERS: u64 = 4;
 
-/// What ends no path.
-const ENDS: [&str; 3] = [".git", ".atom", "."];
+/// Suffixes that a path may not have.
+const FORBIDDEN_SUFFIXES: [&str; 3] = [".git", ".atom", "."];
 
-/// `text` as a path: without an `@` and what follows, with letters, digits, `_`, `-` and `.` only,
-/// none of [`ENDS`] at its end and no dash at its beginning.
+/// Makes a path of `text`: drops an `@` and the rest, every character but ASCII letters, digits, `_`,
+/// `-` and `.`, the [`FORBIDDEN_SUFFIXES`], and leading dashes.
 pub fn clean(text: &str) -> String {
     let before = text.split('@').next().unwrap_or_default();
     let kept = |character: &char| character.is_ascii_alphanumeric() || matches!(character, '_' | '-' | '.');
     let kept: String = before.chars().filter(kept).collect();
     let mut path = kept.as_str();
-    while let Some(shorter) = ENDS.iter().find_map(|end| path.strip_suffix(end)) {
+    while let Some(shorter) = FORBIDDEN_SUFFIXES.iter().find_map(|suffix| path.strip_suffix(suffix)) {
         path = shorter;
     }
     let path = path.trim_start_matches('-');
     if path.is_empty() { BLANK.to_owned() } else { path.to_owned() }
 }
 
-/// The candidates for a base, in the order in which they are tried: the base, with 1 to 4, and then
-/// with a number made of the time, and the numbers after it.
+/// The candidates for a base, in order: the base itself, the base with 1 to 4, and then with a number
+/// derived from the time and the numbers after it.
 pub fn candidates(base: &str, now: Timestamp) -> impl Iterator<Item = String> {
-    let small = (1..=SMALL).map(|number| number.to_string());
+    let small = (1..=SMALL_NUMBERS).map(|number| number.to_string());
     let first = of_time(now);
     let large = (0..).map(move |more: u64| first.saturating_add(more).to_string());
     std::iter::once(String::new()).chain(small).chain(large).map(move |suffix| format!("{base}{suffix}"))

@@ -1,10 +1,10 @@
-//! What each endpoint answers: the only room that knows a status.
+//! One request: the only file that knows a status.
 
-use crate::entity::{self, Entity, Facts, Right, Service};
+use crate::entity::{self, Entity, NamespaceFacts, Permissions, Service};
 use crate::list::{self, Filter};
 use crate::query::Query;
 use crate::route::{self, Route};
-use crate::text::Index;
+use crate::text::TextIndex;
 use crate::{alternative, member};
 use directory::access::Role;
 use directory::caller::{self, AcceptedTokens, BOOTSTRAP_ADMIN_TOKEN, Caller};
@@ -25,21 +25,21 @@ use std::collections::BTreeMap;
 /// The variables that this component reads.
 pub const VARIABLES: &[&str] = &[BOOTSTRAP_ADMIN_TOKEN, EXTERNAL_URL, EXISTS_RATE_LIMIT];
 
-/// The variable with how often a user may ask in a minute whether a path is taken; empty: any number.
+/// The variable with the number of `exists` requests that a user may send per minute; empty: no limit.
 const EXISTS_RATE_LIMIT: &str = "namespaces_exists_rate_limit";
 
-/// Below this are the counts of that limit.
-const EXISTS_ASKED: &str = "namespaces/v1/rate/exists/";
+/// The key prefix of the counts for that limit.
+const EXISTS_COUNTS: &str = "namespaces/v1/rate/exists/";
 
-/// Restricts what a namespace costs to those who own it.
+/// The feature flag that shows billing fields only to owners.
 const RESTRICTED: &str = "restrict_namespace_api_billing_fields";
 
-/// Answers one request.
+/// Handles one request.
 pub async fn handle(env: Env, request: Request) -> Response {
-    answer(&env, &request).unwrap_or_else(Response::from)
+    respond(&env, &request).unwrap_or_else(Response::from)
 }
 
-fn answer(env: &Env, request: &Request) -> Result<Response, Error> {
+fn respond(env: &Env, request: &Request) -> Result<Response, Error> {
     let route = route::parse(&request.method, &request.path)?;
     let caller = caller::authenticate(env, request, AcceptedTokens::Api)?;
     let user_id = caller.user_or_401()?.id;
@@ -60,12 +60,12 @@ fn show_list(env: &Env, request: &Request, caller: &Caller, params: &Params) -> 
     let page = Pagination::check(&checks);
     checks.finish()?;
     let catalog = catalog::read(env)?;
-    let scene = Scene::of(env, request, caller, params, &catalog)?;
+    let context = RenderContext::new(env, request, caller, params, &catalog)?;
     let filter = Filter { query: params.text("search").and_then(Query::parse), full, top_level_only };
     let (offset, limit) = (usize::try_from(page.offset()).unwrap_or(usize::MAX), page.per_page as usize);
     let (namespaces, total) = match caller.session().filter(|session| !session.user.is_admin) {
         None => {
-            let found = list::of_all(env, &catalog, &filter, offset, limit);
+            let found = list::all(env, &catalog, &filter, offset, limit);
             (found.page, found.total)
         }
         Some(session) => {
@@ -77,14 +77,14 @@ fn show_list(env: &Env, request: &Request, caller: &Caller, params: &Params) -> 
         }
     };
     let entities: Result<Vec<Entity>, Error> =
-        namespaces.into_iter().map(|namespace| scene.entity(namespace)).collect();
+        namespaces.into_iter().map(|namespace| context.entity(namespace)).collect();
     let flag = |value: bool| if value { "true" } else { "false" };
     let mut effective = vec![("full_path_search", flag(full)), ("top_level_only", flag(top_level_only))];
     effective.extend(owned_only.map(|value| ("owned_only", flag(value))));
     for name in ["requested_hosted_plan", "search"] {
         effective.extend(params.text(name).map(|value| (name, value)));
     }
-    let url = format!("{}{}", scene.url, route::LIST);
+    let url = format!("{}{}", context.url, route::LIST);
     Ok(page.describe(Response::ok(&entities?), &url, &effective, total as u64))
 }
 
@@ -97,16 +97,16 @@ fn show(env: &Env, request: &Request, caller: &Caller, params: &Params, id: &str
     };
     let catalog = catalog::read(env)?;
     let namespace = id.and_then(|id| catalog.namespace(id)).ok_or_else(not_found)?;
-    let scene = Scene::of(env, request, caller, params, &catalog)?;
-    // A member of a project in it is no member of it, and what is public is not everybody's.
-    if scene.snapshot.namespace_role(namespace) == Role::None {
+    let context = RenderContext::new(env, request, caller, params, &catalog)?;
+    // Membership in one of its projects is not enough, and neither is public visibility.
+    if context.snapshot.namespace_role(namespace) == Role::None {
         return Err(not_found());
     }
-    Ok(Response::ok(&scene.entity(namespace)?))
+    Ok(Response::ok(&context.entity(namespace)?))
 }
 
-/// What all namespaces of an answer have in common.
-struct Scene<'a> {
+/// What rendering needs for every namespace of a response.
+struct RenderContext<'a> {
     env: &'a Env,
     catalog: &'a Catalog,
     snapshot: AccessSnapshot,
@@ -116,15 +116,15 @@ struct Scene<'a> {
     requested_plan: Option<&'a str>,
 }
 
-impl<'a> Scene<'a> {
-    fn of(
+impl<'a> RenderContext<'a> {
+    fn new(
         env: &'a Env,
         request: &Request,
         caller: &Caller,
         params: &'a Params,
         catalog: &'a Catalog,
     ) -> Result<Self, Error> {
-        Ok(Scene {
+        Ok(RenderContext {
             env,
             catalog,
             snapshot: catalog.access_snapshot(env, caller)?,
@@ -146,18 +146,18 @@ impl<'a> Scene<'a> {
             Some(owner) => Actor::User(owner),
             None => Actor::Group(namespace.id()),
         };
-        let right = Right {
+        let permissions = Permissions {
             admin: self.snapshot.is_admin(),
             owner: self.snapshot.namespace_role(namespace) == Role::Owner,
             billing_restricted: feature::is_enabled_in(&self.features, self.env, RESTRICTED, Some(actor)),
         };
         let details = namespace.details();
-        let counts = match entity::needs_counts(service, right, namespace.is_group(), &details) {
+        let counts = match entity::needs_counts(service, permissions, namespace.is_group(), &details) {
             true => Some(member::counts(self.env, self.catalog, namespace)?),
             false => None,
         };
         let root = namespace.lineage().last().filter(|root| root.row() != namespace.row());
-        let facts = Facts {
+        let facts = NamespaceFacts {
             id: namespace.id(),
             name: namespace.name(),
             path: namespace.path(),
@@ -169,14 +169,14 @@ impl<'a> Scene<'a> {
             projects: namespace.projects_below().len() as u64,
             counts,
         };
-        Ok(entity::entity(service, right, facts))
+        Ok(entity::entity(service, permissions, facts))
     }
 }
 
 #[derive(Serialize)]
 struct Existence {
     exists: bool,
-    /// One path that is not taken, if this one is.
+    /// A free path, if this one is taken.
     suggests: Vec<String>,
 }
 
@@ -184,9 +184,9 @@ fn exists(env: &Env, user_id: u64, params: &Params, path: &str) -> Result<Respon
     let checks = Validation::new(params);
     let parent_id = checks.integer("parent_id");
     checks.finish()?;
-    let limit = RateLimit { variable: EXISTS_RATE_LIMIT, seconds: 60, keys: EXISTS_ASKED };
+    let limit = RateLimit { variable: EXISTS_RATE_LIMIT, seconds: 60, keys: EXISTS_COUNTS };
     rate_limit::check(env, &limit, &user_id.to_string())?;
-    // No namespace has an id below 1, so none is below it.
+    // Ids begin at 1, so a namespace 0 has no children.
     let parent_id = parent_id.map(|id| u64::try_from(id).unwrap_or(0));
     let catalog = catalog::read(env)?;
     let is_pages_domain = |text: &str| catalog.pages_domains().any(|(_, domain)| domain.eq_ignore_ascii_case(text));
@@ -200,7 +200,7 @@ fn exists(env: &Env, user_id: u64, params: &Params, path: &str) -> Result<Respon
     if !is_path(path)? && !is_pages_domain(path) {
         return Ok(Response::ok(&Existence { exists: false, suggests: Vec::new() }));
     }
-    let index = Index::of(env, &catalog);
+    let index = TextIndex::of(env, &catalog);
     let base = alternative::clean(path);
     for candidate in alternative::candidates(&base, env.now) {
         let named = || index.is_named(&catalog, parent_id, &candidate);
@@ -208,7 +208,7 @@ fn exists(env: &Env, user_id: u64, params: &Params, path: &str) -> Result<Respon
             return Ok(Response::ok(&Existence { exists: true, suggests: vec![candidate] }));
         }
     }
-    Err(Error::internal("every path is taken"))
+    Err(Error::internal("no candidate path is free"))
 }
 
 #[cfg(test)]

@@ -1,48 +1,48 @@
-//! What a caller sees of a namespace: which fields are there, and which of them are null.
+//! The JSON form of a namespace: which fields are present for a caller, and which of them are null.
 //!
-//! | fields | who sees them |
+//! | fields | for |
 //! |---|---|
-//! | up to `web_url` | everybody who sees the namespace |
-//! | the counts and sizes of a group | who owns it, administrators |
+//! | up to `web_url` | every caller who may read the namespace |
+//! | the counts and sizes of a group | its owners, administrators |
 //! | limits of runners and storage | administrators, on the hosted site |
-//! | `billable_members_count` | everybody, in the licensed edition |
-//! | seats and end of a subscription | everybody, in the licensed edition on the hosted site, if there is one |
-//! | `plan`, `trial`, `trial_ends_on` | who owns it, administrators, in the licensed edition |
+//! | `billable_members_count` | every caller, in the licensed edition |
+//! | seats and end of a subscription | every caller, in the licensed edition on the hosted site, if there is a subscription |
+//! | `plan`, `trial`, `trial_ends_on` | its owners, administrators, in the licensed edition |
 //!
 //! While billing is restricted, `billable_members_count` and the fields of a subscription are null
-//! for those who neither own the namespace nor administer the service.
+//! for callers who are neither owners of the namespace nor administrators.
 
 use crate::member::Counts;
 use directory::namespace::Details;
 use kit::path;
 use serde::{Serialize, Serializer};
 
-/// What the service is, for all namespaces of an answer.
+/// Properties of the service.
 #[derive(Debug, Clone, Copy)]
 pub struct Service<'a> {
-    /// The service's address without a trailing slash.
+    /// The service's base URL without a trailing slash.
     pub url: &'a str,
     pub licensed: bool,
     /// Whether it is the operator's public site, which sells subscriptions.
     pub hosted: bool,
-    /// The plan that is asked about instead of a namespace's own.
+    /// The plan that the client wants considered instead of the namespace's own.
     pub requested_plan: Option<&'a str>,
 }
 
-/// What the caller may do with a namespace.
+/// The caller's permissions on a namespace.
 #[derive(Debug, Clone, Copy)]
-pub struct Right {
+pub struct Permissions {
     /// An administrator of the service.
     pub admin: bool,
-    /// Owns the namespace; an administrator does.
+    /// An owner of the namespace; administrators count as owners.
     pub owner: bool,
-    /// Whether what it costs is for owners only.
+    /// Whether billing fields are for owners only.
     pub billing_restricted: bool,
 }
 
-/// A namespace and what was found out about it.
+/// A namespace's data.
 #[derive(Debug)]
-pub struct Facts<'a> {
+pub struct NamespaceFacts<'a> {
     pub id: u64,
     pub name: &'a str,
     pub path: &'a str,
@@ -50,27 +50,27 @@ pub struct Facts<'a> {
     pub parent_id: Option<u64>,
     pub is_group: bool,
     pub details: Details,
-    /// The plan of the top-level namespace above.
+    /// The plan of its top-level namespace.
     pub plan: Option<String>,
-    /// Projects in a group and below.
+    /// The number of projects in a group and its subgroups.
     pub projects: u64,
-    /// Of a group, if they are asked for ([`needs_counts`]).
+    /// Member counts of a group, if [`needs_counts`].
     pub counts: Option<Counts>,
 }
 
-/// A field that may be left out, or there and null.
-type Field<T> = Option<Shown<T>>;
+/// A field that is either absent, or present and possibly null.
+type Field<T> = Option<Nullable<T>>;
 
 #[derive(Debug, PartialEq)]
-pub struct Shown<T>(Option<T>);
+pub struct Nullable<T>(Option<T>);
 
-impl<T: Serialize> Serialize for Shown<T> {
+impl<T: Serialize> Serialize for Nullable<T> {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         self.0.serialize(to)
     }
 }
 
-/// The answer's object.
+/// The JSON object.
 #[derive(Debug, PartialEq, Serialize)]
 pub struct Entity<'a> {
     id: u64,
@@ -114,13 +114,13 @@ pub struct Entity<'a> {
 }
 
 /// Whether the members of a group must be counted to show it.
-pub fn needs_counts(service: Service, right: Right, is_group: bool, details: &Details) -> bool {
-    let billable = service.licensed && details.billable_members_count.is_none() && sees_billing(right);
-    is_group && (right.owner || billable)
+pub fn needs_counts(service: Service, permissions: Permissions, is_group: bool, details: &Details) -> bool {
+    let billable = service.licensed && details.billable_members_count.is_none() && sees_billing(permissions);
+    is_group && (permissions.owner || billable)
 }
 
-fn sees_billing(right: Right) -> bool {
-    right.owner || !right.billing_restricted
+fn sees_billing(permissions: Permissions) -> bool {
+    permissions.owner || !permissions.billing_restricted
 }
 
 /// Whether a subscription is recorded.
@@ -139,12 +139,12 @@ fn is_top_plan(plan: &str) -> bool {
     matches!(plan, "gold" | "ultimate" | "ultimate_trial" | "ultimate_trial_paid_customer" | "opensource")
 }
 
-pub fn entity<'a>(service: Service, right: Right, facts: Facts<'a>) -> Entity<'a> {
-    let Facts { details, counts, .. } = facts;
-    let owned_group = right.owner && facts.is_group;
-    let operated = right.admin && service.hosted;
+pub fn entity<'a>(service: Service, permissions: Permissions, facts: NamespaceFacts<'a>) -> Entity<'a> {
+    let NamespaceFacts { details, counts, .. } = facts;
+    let owned_group = permissions.owner && facts.is_group;
+    let operated = permissions.admin && service.hosted;
     let subscribed = service.licensed && service.hosted && has_subscription(&details);
-    let planned = service.licensed && right.owner;
+    let planned = service.licensed && permissions.owner;
     let no_plan = if service.hosted { "free" } else { "default" };
     let plan = facts.plan.unwrap_or_else(|| no_plan.to_owned());
     let billed_plan = service.requested_plan.filter(|_| service.hosted).unwrap_or(&plan);
@@ -153,7 +153,7 @@ pub fn entity<'a>(service: Service, right: Right, facts: Facts<'a>) -> Entity<'a
         (Some(count), _) => count,
         (None, Some(counts)) if without_guests => counts.billable_without_guests,
         (None, Some(counts)) => counts.billable,
-        // Whoever has a personal namespace is its only member.
+        // A personal namespace has one member, its owner.
         (None, None) => 1,
     };
     let web_path: Vec<String> = facts.full_path.split('/').map(path::encode).collect();
@@ -162,12 +162,11 @@ pub fn entity<'a>(service: Service, right: Right, facts: Facts<'a>) -> Entity<'a
         true => format!("{}/groups/{web_path}", service.url),
         false => format!("{}/{web_path}", service.url),
     };
-    /// A field that is there in one case only.
-    fn field<T>(is_there: bool, value: Option<T>) -> Field<T> {
-        is_there.then_some(Shown(value))
+    fn field<T>(is_present: bool, value: Option<T>) -> Field<T> {
+        is_present.then_some(Nullable(value))
     }
-    fn billing<T>(is_there: bool, right: Right, value: Option<T>) -> Field<T> {
-        field(is_there, value.filter(|_| sees_billing(right)))
+    fn billing<T>(is_present: bool, permissions: Permissions, value: Option<T>) -> Field<T> {
+        field(is_present, value.filter(|_| sees_billing(permissions)))
     }
     Entity {
         id: facts.id,
@@ -191,15 +190,15 @@ pub fn entity<'a>(service: Service, right: Right, facts: Facts<'a>) -> Entity<'a
             operated,
             details.additional_purchased_storage_ends_on.map(|end| end.to_date()),
         ),
-        billable_members_count: billing(service.licensed, right, Some(billable)),
-        seats_in_use: billing(subscribed, right, Some(details.seats_in_use.unwrap_or(0))),
-        max_seats_used: billing(subscribed, right, Some(details.max_seats_used.unwrap_or(0))),
+        billable_members_count: billing(service.licensed, permissions, Some(billable)),
+        seats_in_use: billing(subscribed, permissions, Some(details.seats_in_use.unwrap_or(0))),
+        max_seats_used: billing(subscribed, permissions, Some(details.max_seats_used.unwrap_or(0))),
         max_seats_used_changed_at: billing(
             subscribed,
-            right,
+            permissions,
             details.max_seats_used_changed_at.map(|moment| moment.to_iso()),
         ),
-        end_date: billing(subscribed, right, details.end_date.map(|end| end.to_date())),
+        end_date: billing(subscribed, permissions, details.end_date.map(|end| end.to_date())),
         plan: planned.then_some(plan),
         trial_ends_on: field(planned, details.trial_ends_on.map(|end| end.to_date())),
         trial: planned.then_some(details.trial.unwrap_or(false)),

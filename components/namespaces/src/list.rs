@@ -1,7 +1,7 @@
-//! Which namespaces a list has.
+//! Lists of namespaces.
 
 use crate::query::Query;
-use crate::text::Index;
+use crate::text::TextIndex;
 use directory::access::Role;
 use directory::catalog::{Catalog, Namespace, TreeVersion};
 use directory::member::{Memberships, Source};
@@ -9,39 +9,39 @@ use kit::Env;
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// What restricts a list.
+/// The filters of a list.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Filter {
     pub query: Option<Query>,
-    /// Whether the query is about full paths and names.
+    /// Whether the query applies to full paths and names.
     pub full: bool,
     pub top_level_only: bool,
 }
 
 impl Filter {
-    fn is_everything(&self) -> bool {
+    fn is_empty(&self) -> bool {
         self.query.is_none() && !self.top_level_only
     }
 }
 
-/// A page's rows, and how many there are on all pages.
-pub struct Found<'a> {
+/// A page, and the number of rows on all pages.
+pub struct ListPage<'a> {
     pub page: Vec<Namespace<'a>>,
     pub total: usize,
 }
 
-/// Everything on the instance. A list that a former request asked for is taken from there.
-pub fn of_all<'a>(env: &Env, catalog: &'a Catalog, filter: &Filter, offset: usize, limit: usize) -> Found<'a> {
-    if filter.is_everything() {
+/// All namespaces, filtered. Results of recent requests are cached.
+pub fn all<'a>(env: &Env, catalog: &'a Catalog, filter: &Filter, offset: usize, limit: usize) -> ListPage<'a> {
+    if filter.is_empty() {
         let all = catalog.namespaces();
-        return Found {
+        return ListPage {
             total: all.len(),
             page: (offset..all.len()).take(limit).filter_map(|n| catalog.nth_namespace(n)).collect(),
         };
     }
-    let rows = remembered(env, catalog, filter);
+    let rows = cached_search(env, catalog, filter);
     let page = rows.iter().skip(offset).take(limit).filter_map(|row| catalog.namespace_in_row(*row as usize));
-    Found { page: page.collect(), total: rows.len() }
+    ListPage { page: page.collect(), total: rows.len() }
 }
 
 /// A user's own namespace, and the groups that they are a direct member of with at least `role`.
@@ -53,8 +53,8 @@ pub fn of_member<'a>(
     role: Role,
     filter: &Filter,
 ) -> Vec<Namespace<'a>> {
-    let held = |source: &Source| memberships.role(*source, env.now) >= role;
-    let groups = memberships.0.keys().filter(|source| held(source)).filter_map(|source| match source {
+    let has_role = |source: &Source| memberships.role(*source, env.now) >= role;
+    let groups = memberships.0.keys().filter(|source| has_role(source)).filter_map(|source| match source {
         Source::Group(id) => catalog.namespace(*id).filter(|group| group.is_group()),
         Source::Project(_) => None,
     });
@@ -62,7 +62,7 @@ pub fn of_member<'a>(
     mine.sort_unstable_by_key(|namespace| namespace.row());
     mine.retain(|namespace| !filter.top_level_only || namespace.parent().is_none());
     if let Some(query) = &filter.query {
-        let index = Index::of(env, catalog);
+        let index = TextIndex::of(env, catalog);
         mine.retain(|namespace| index.matches(catalog, query, filter.full, namespace.row()));
     }
     mine
@@ -76,36 +76,38 @@ fn search(env: &Env, catalog: &Catalog, filter: &Filter) -> Vec<u32> {
     let number = |row: usize| u32::try_from(row).unwrap_or(u32::MAX);
     match &filter.query {
         Some(query) => {
-            let found = Index::of(env, catalog).find(catalog, query, filter.full);
+            let found = TextIndex::of(env, catalog).find(catalog, query, filter.full);
             found.iter().filter(is_listed).map(number).collect()
         }
         None => (0..catalog.columns().rows).filter(is_listed).map(number).collect(),
     }
 }
 
-/// The last lists that were asked for, so that their pages are not searched one by one.
-struct Recent {
+/// The results of the most recent searches, so that their next pages need no search.
+struct RecentLists {
     tree_version: TreeVersion,
-    /// The latest last.
+    /// The most recent last. Row numbers.
     lists: RefCell<Vec<(Filter, Rc<Vec<u32>>)>>,
 }
 
-/// How many lists are remembered, of 4 bytes a row each.
-const RECENT: usize = 16;
+/// The number of cached lists, which take 4 bytes per row.
+const MAX_RECENT: usize = 16;
 
-fn remembered(env: &Env, catalog: &Catalog, filter: &Filter) -> Rc<Vec<u32>> {
+fn cached_search(env: &Env, catalog: &Catalog, filter: &Filter) -> Rc<Vec<u32>> {
     let tree_version = catalog.tree_version();
     let recent =
-        env.instance_cache.get::<Recent>().filter(|recent| recent.tree_version == tree_version).unwrap_or_else(|| {
-            let recent = Rc::new(Recent { tree_version, lists: RefCell::default() });
-            env.instance_cache.put(recent.clone());
-            recent
-        });
+        env.instance_cache.get::<RecentLists>().filter(|recent| recent.tree_version == tree_version).unwrap_or_else(
+            || {
+                let recent = Rc::new(RecentLists { tree_version, lists: RefCell::default() });
+                env.instance_cache.put(recent.clone());
+                recent
+            },
+        );
     let known = recent.lists.borrow().iter().find(|(known, _)| known == filter).map(|(_, rows)| rows.clone());
     known.unwrap_or_else(|| {
         let rows = Rc::new(search(env, catalog, filter));
         let mut lists = recent.lists.borrow_mut();
-        if lists.len() >= RECENT {
+        if lists.len() >= MAX_RECENT {
             lists.remove(0);
         }
         lists.push((filter.clone(), rows.clone()));

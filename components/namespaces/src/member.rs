@@ -1,4 +1,4 @@
-//! How many members a group has with everything below it.
+//! Member counts of groups, including their subgroups and projects.
 
 use directory::access::Role;
 use directory::catalog::member::Member;
@@ -10,45 +10,45 @@ use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::rc::Rc;
 
-/// Counts of one group.
+/// The member counts of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Counts {
-    /// Active users who are members of the group or of a group below it.
+    /// Active users who are members of the group or of one of its subgroups.
     pub members: u64,
-    /// Active users, bots aside, who are members of the group, of any group or project below it, or
-    /// of a group that is invited to one of these.
+    /// Active users except bots who are members of the group, of a subgroup or project, or of a group
+    /// that is invited to one of these.
     pub billable: u64,
-    /// The same without those who are guests everywhere.
+    /// The same, without users who are only guests.
     pub billable_without_guests: u64,
 }
 
-/// The counts of one revision on one day, as far as they were asked for: memberships end at
+/// Cached counts of one revision and one day. They are valid for a day because memberships end at
 /// midnight.
-struct Known {
+struct CachedCounts {
     revision: String,
     day: i64,
     counts: RefCell<HashMap<u64, Counts>>,
 }
 
-/// How many groups' counts are remembered.
-const REMEMBERED: usize = 100_000;
+/// The most groups with cached counts.
+const MAX_CACHED: usize = 100_000;
 
-/// Counts a group's members, or takes the counts of a former request. Reads each part of the table
-/// of members that has one of these, unless the instance has it.
+/// The counts of a group, from the instance's cache or else counted. Counting reads each blob of the
+/// catalog's member table that has one of the members, unless the blob is cached.
 pub fn counts(env: &Env, catalog: &Catalog, group: Namespace) -> Result<Counts, StoreError> {
     let day = env.now.millis().div_euclid(24 * 60 * 60 * 1000);
-    let is_ours = |known: &Rc<Known>| known.revision == catalog.revision() && known.day == day;
-    let known = env.instance_cache.get::<Known>().filter(is_ours).unwrap_or_else(|| {
-        let known = Rc::new(Known { revision: catalog.revision().to_owned(), day, counts: RefCell::default() });
-        env.instance_cache.put(known.clone());
-        known
+    let is_current = |cached: &Rc<CachedCounts>| cached.revision == catalog.revision() && cached.day == day;
+    let cached = env.instance_cache.get::<CachedCounts>().filter(is_current).unwrap_or_else(|| {
+        let cached = Rc::new(CachedCounts { revision: catalog.revision().to_owned(), day, counts: RefCell::default() });
+        env.instance_cache.put(cached.clone());
+        cached
     });
-    if let Some(counts) = known.counts.borrow().get(&group.id()) {
+    if let Some(counts) = cached.counts.borrow().get(&group.id()) {
         return Ok(*counts);
     }
     let counts = count(env, catalog, group)?;
-    let mut all = known.counts.borrow_mut();
-    if all.len() >= REMEMBERED {
+    let mut all = cached.counts.borrow_mut();
+    if all.len() >= MAX_CACHED {
         all.clear();
     }
     all.insert(group.id(), counts);
@@ -57,28 +57,28 @@ pub fn counts(env: &Env, catalog: &Catalog, group: Namespace) -> Result<Counts, 
 
 fn count(env: &Env, catalog: &Catalog, group: Namespace) -> Result<Counts, StoreError> {
     let is_member = |member: &Member| member.role >= Role::Guest && member.is_current(env.now);
-    let home = |user_id: u64| catalog.namespace_of_user(user_id);
+    let personal_namespace = |user_id: u64| catalog.namespace_of_user(user_id);
     let groups: Vec<Source> = group.descendants().map(|below| Source::Group(below.id())).collect();
     let projects: Vec<Source> = group.projects_below().map(|project| Source::Project(project.id())).collect();
     let mut members = HashSet::new();
     let mut billable: HashMap<u64, Role> = HashMap::new();
-    let mut bill = |member: &Member, at_most: Role| {
-        if home(member.user_id).is_some_and(Namespace::is_of_active_human) {
+    let mut add_billable = |member: &Member, at_most: Role| {
+        if personal_namespace(member.user_id).is_some_and(Namespace::is_of_active_human) {
             let role = billable.entry(member.user_id).or_insert(Role::Guest);
             *role = (*role).max(member.role.min(at_most));
         }
     };
     catalog.members(env, &groups, |member| {
         if is_member(&member) {
-            if home(member.user_id).is_some_and(Namespace::is_of_active_user) {
+            if personal_namespace(member.user_id).is_some_and(Namespace::is_of_active_user) {
                 members.insert(member.user_id);
             }
-            bill(&member, Role::Owner);
+            add_billable(&member, Role::Owner);
         }
     })?;
     catalog.members(env, &projects, |member| {
         if is_member(&member) {
-            bill(&member, Role::Owner);
+            add_billable(&member, Role::Owner);
         }
     })?;
     for (invited, role) in invited(env, group) {
@@ -86,7 +86,7 @@ fn count(env: &Env, catalog: &Catalog, group: Namespace) -> Result<Counts, Store
         let lineage: Vec<Source> = invited.lineage().map(|above| Source::Group(above.id())).collect();
         catalog.members(env, &lineage, |member| {
             if is_member(&member) {
-                bill(&member, role);
+                add_billable(&member, role);
             }
         })?;
     }
@@ -98,8 +98,8 @@ fn count(env: &Env, catalog: &Catalog, group: Namespace) -> Result<Counts, Store
     })
 }
 
-/// The groups that are invited to a group or to anything below it, each with the role that their
-/// members have there at most.
+/// The groups that are invited to a group, or to one of its subgroups or projects, with the highest
+/// role that their members have there.
 fn invited(env: &Env, group: Namespace) -> BTreeSet<(u64, Role)> {
     let shares = group.descendants().flat_map(Namespace::shares);
     let shares = shares.chain(group.projects_below().flat_map(|project| project.shares()));

@@ -1,22 +1,23 @@
-//! What a search asks for.
+//! Search queries.
 //!
-//! A query is its words, without regard to letter case; what stands in double quotes is one word.
-//! Words of three characters and more must all occur in the same text, anywhere in it; then shorter
-//! ones are not looked at. If there are only shorter ones, the whole query must be the whole text.
+//! A query is a list of words, without regard to letter case; a text in double quotes is one word.
+//! All words of at least three characters must occur in the same text, and shorter ones are ignored.
+//! If all words are shorter, the query must equal the whole text.
 
-/// The shortest word that is looked for within a text, in characters.
+/// The shortest word that is searched for in a text, in characters.
 const MIN_WORD: usize = 3;
 
+/// A query, in lower case.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Query {
-    /// All of them occur in the text. In lower case.
+    /// The text contains all of these words.
     Words(Vec<String>),
-    /// This is the text. In lower case.
+    /// The text equals this one.
     Whole(String),
 }
 
 impl Query {
-    /// `None` if nothing is asked for.
+    /// Parses a query; `None` if it is blank.
     pub fn parse(text: &str) -> Option<Self> {
         let text = lower(&text.split_whitespace().collect::<Vec<_>>().join(" "));
         if text.is_empty() {
@@ -27,7 +28,7 @@ impl Query {
         Some(if words.is_empty() { Query::Whole(text) } else { Query::Words(words) })
     }
 
-    /// Whether a text, in lower case, is what is asked for.
+    /// Whether a lower-case text matches.
     pub fn matches(&self, text: &str) -> bool {
         match self {
             Query::Words(words) => words.iter().all(|word| text.contains(word.as_str())),
@@ -36,12 +37,12 @@ impl Query {
     }
 }
 
-/// Character by character, so that a part of a text is the same part of the lower-case one.
+/// Lower case, character by character, so that a part of a text maps to a part of the result.
 pub fn lower(text: &str) -> String {
     if text.is_ascii() { text.to_ascii_lowercase() } else { text.chars().flat_map(char::to_lowercase).collect() }
 }
 
-/// Words between spaces, and between quotes that stand at the ends of words.
+/// The words of a text: between spaces, or between quotes that are at the ends of words.
 fn words(text: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut rest = text;

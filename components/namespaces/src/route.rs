@@ -1,23 +1,24 @@
-//! URLs.
+//! Which URL means what: the only file that knows one.
 
 use http::Method;
 use kit::{Error, path};
 
 const BASE: &str = "/api/v4";
 
-/// The list's address below the service's.
+/// The path of the list.
 pub const LIST: &str = "/api/v4/namespaces";
 
+/// An endpoint.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Route {
     List,
     /// By id or full path.
     Show(String),
-    /// Of a path's last segment.
+    /// By the last segment of a path.
     Exists(String),
 }
 
-/// The endpoint that `path` and `method` name.
+/// Parses a request's method and path; 404 or 405.
 pub fn parse(method: &Method, path: &str) -> Result<Route, Error> {
     let segments = path::below(path, BASE).ok_or_else(Error::unrouted)?;
     let segments: Option<Vec<_>> = segments.into_iter().map(path::Segment::decode).collect();
@@ -26,7 +27,7 @@ pub fn parse(method: &Method, path: &str) -> Result<Route, Error> {
     let route = match names.as_slice() {
         ["namespaces"] => Route::List,
         ["namespaces", id] if !id.is_empty() => Route::Show((*id).to_owned()),
-        // A path here is one segment: an encoded slash matches nothing.
+        // The path is a single segment here, so an encoded slash matches no route.
         ["namespaces", name, "exists"] if !name.is_empty() && !name.contains('/') => Route::Exists((*name).to_owned()),
         _ => return Err(Error::unrouted()),
     };

@@ -1,11 +1,11 @@
-//! One request: checked, put to the engine, and the engine's answer put into ours. The only file
+//! One request: check it, call the engine, and turn the engine's response into ours. The only file
 //! that knows a status.
 
-use crate::answer::{self, Verdict};
 use crate::engine::{self, Engine};
-use crate::gap::{self, Gap};
-use crate::passage::{self, Additions, Arrived};
+use crate::gap_filling::{self, Gap};
+use crate::pass_through::{self, Additions, Received};
 use crate::query::Query;
+use crate::response::{self, ResponseError, Verdict};
 use crate::route::{self, Endpoint};
 use crate::token;
 use directory::caller::{self, AcceptedTokens, BOOTSTRAP_ADMIN_TOKEN, Caller};
@@ -19,28 +19,28 @@ use kit::outbound::{OutboundError, OutboundRequest, OutboundResponse, Timeouts};
 use kit::{Body, Env, Error, Request, Response};
 use std::time::Duration;
 
-/// The feature that switches the area on, for a project or for all.
+/// The feature flag of the area, for a project or for all.
 const FEATURE: &str = "product_analytics_features";
 
-/// Seconds to wait for a connection to the engine, for its next sign of life, and for all of its
-/// answer. The engine says `Continue wait` after 5 seconds, so silence must last longer.
+/// Timeouts in seconds: for connecting to the engine, between two parts of its response, and for the
+/// whole response. The engine sends `Continue wait` after 5 seconds, so the idle timeout is longer.
 const CONNECT: (&str, u64) = ("analytics_connect_seconds", 10);
 const IDLE: (&str, u64) = ("analytics_read_seconds", 20);
 const TOTAL: (&str, u64) = ("analytics_total_seconds", 30);
 
-/// The longest answer, in bytes.
-const MAX_ANSWER: (&str, u64) = ("analytics_max_answer_bytes", 20 << 20);
+/// The largest response of the engine, in bytes.
+const MAX_RESPONSE: (&str, u64) = ("analytics_max_answer_bytes", 20 << 20);
 
 /// The variables that this component reads.
 pub const VARIABLES: &[&str] =
-    &[BOOTSTRAP_ADMIN_TOKEN, EXTERNAL_URL, seal::KEY, seal::PREVIOUS_KEY, CONNECT.0, IDLE.0, TOTAL.0, MAX_ANSWER.0];
+    &[BOOTSTRAP_ADMIN_TOKEN, EXTERNAL_URL, seal::KEY, seal::PREVIOUS_KEY, CONNECT.0, IDLE.0, TOTAL.0, MAX_RESPONSE.0];
 
-/// Answers a request.
+/// Handles a request.
 pub async fn handle(env: Env, request: Request) -> Response {
-    answer(&env, request).await.unwrap_or_else(Response::from)
+    respond(&env, request).await.unwrap_or_else(Response::from)
 }
 
-async fn answer(env: &Env, request: Request) -> Result<Response, Error> {
+async fn respond(env: &Env, request: Request) -> Result<Response, Error> {
     let (id, endpoint) = route::parse(&request.method, &request.path)?;
     let caller = caller::authenticate(env, &request, AcceptedTokens::Api)?;
     caller.user_or_401()?;
@@ -53,26 +53,26 @@ async fn answer(env: &Env, request: Request) -> Result<Response, Error> {
         Endpoint::Load | Endpoint::DryRun => Some(Query::read(request).await?),
         Endpoint::Meta => None,
     };
-    let project = readable(env, &caller, &id)?.ok_or_else(|| Error::not_found("Project"))?;
+    let project = readable_project(env, &caller, &id)?.ok_or_else(|| Error::not_found("Project"))?;
     let engine = engine(env, &project)?
         .ok_or_else(|| Error::message(StatusCode::NOT_FOUND, "Product Analytics is not enabled"))?;
     let token = token::mint(&engine.key, project.id, &issuer, env.now).map_err(internal)?;
 
-    let call = call(env, &engine, endpoint, query.as_ref(), &token)?;
-    let reply = env.outbound.send(call).await.map_err(unreachable)?;
+    let request = engine_request(env, &engine, endpoint, query.as_ref(), &token)?;
+    let response = env.outbound.send(request).await.map_err(unreachable)?;
     let additions = Additions {
         results: query.is_some(),
         token: query.as_ref().filter(|query| query.include_token).map(|_| token),
     };
     let gaps = match (endpoint, &query) {
-        (Endpoint::Load, Some(query)) => gap::asked(&query.text),
+        (Endpoint::Load, Some(query)) => gap_filling::requested(&query.text),
         _ => Vec::new(),
     };
-    let limit = env.variables.number(MAX_ANSWER.0, MAX_ANSWER.1);
-    respond(reply, &gaps, additions, limit).await
+    let limit = env.variables.number(MAX_RESPONSE.0, MAX_RESPONSE.1);
+    convert(response, &gaps, additions, limit).await
 }
 
-/// The host of an address, without its port.
+/// The host of a URL, without its port.
 fn host(url: &str) -> &str {
     let authority = url.split("://").nth(1).unwrap_or(url);
     let authority = authority.split('/').next().unwrap_or_default();
@@ -82,9 +82,9 @@ fn host(url: &str) -> &str {
     }
 }
 
-/// The project, if the caller may see it.
-fn readable(env: &Env, caller: &Caller, id: &str) -> Result<Option<Project>, Error> {
-    // One that is no id of anything is a project that is not there.
+/// The project, if the caller may read it.
+fn readable_project(env: &Env, caller: &Caller, id: &str) -> Result<Option<Project>, Error> {
+    // A number that is no valid id is the id of no project.
     let Ok(id) = id.parse() else { return Ok(None) };
     let Some(project) = project::by_id(env, id)? else { return Ok(None) };
     Ok(access::may_read_project(env, caller, &project)?.then_some(project))
@@ -95,7 +95,7 @@ fn engine(env: &Env, project: &Project) -> Result<Option<Engine>, Error> {
     Ok(feature::is_enabled(env, FEATURE, Some(Actor::Project(project.id)))?.then_some(engine))
 }
 
-fn call(
+fn engine_request(
     env: &Env,
     engine: &Engine,
     endpoint: Endpoint,
@@ -115,34 +115,39 @@ fn call(
     Ok(OutboundRequest { method, url, headers, body: body.into(), timeouts })
 }
 
-async fn respond(reply: OutboundResponse, gaps: &[Gap], additions: Additions, limit: u64) -> Result<Response, Error> {
-    let declared = reply.headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
+async fn convert(
+    response: OutboundResponse,
+    gaps: &[Gap],
+    additions: Additions,
+    limit: u64,
+) -> Result<Response, Error> {
+    let declared = response.headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
     if declared.is_some_and(|length: u64| length > limit) {
-        return Err(unusable(answer::ResponseError::TooLarge(limit)));
+        return Err(unusable(ResponseError::TooLarge(limit)));
     }
-    match passage::arrive(reply.body, limit, !gaps.is_empty()).await.map_err(unusable)? {
-        Arrived::Beginning(passage) => {
-            let length = declared.filter(|_| passage.is_unchanged(&additions));
-            let mut response = json(passage.into_body(additions));
-            response.headers.extend(length.map(|length| (CONTENT_LENGTH, length.into())));
-            Ok(response)
+    match pass_through::read_head(response.body, limit, !gaps.is_empty()).await.map_err(unusable)? {
+        Received::Head(head) => {
+            let length = declared.filter(|_| head.is_unchanged(&additions));
+            let mut converted = json(head.into_body(additions));
+            converted.headers.extend(length.map(|length| (CONTENT_LENGTH, length.into())));
+            Ok(converted)
         }
-        Arrived::Whole(whole) => decide(whole, gaps, &additions, limit),
+        Received::Whole(whole) => decide(whole, gaps, &additions, limit),
     }
 }
 
-/// Our answer to a whole answer of the engine.
+/// Our response to a complete response of the engine.
 fn decide(whole: Vec<u8>, gaps: &[Gap], additions: &Additions, limit: u64) -> Result<Response, Error> {
-    let mut whole = String::from_utf8(whole).map_err(|_| unusable(answer::ResponseError::NotText))?;
-    let (verdict, outline, end) = answer::read(&whole).map_err(unusable)?;
+    let mut whole = String::from_utf8(whole).map_err(|_| unusable(ResponseError::NotText))?;
+    let (verdict, scan, end) = response::read(&whole).map_err(unusable)?;
     match verdict {
         Verdict::Waiting => Ok(json(whole.into())),
         Verdict::NoDatabase => Err(Error::not_found("Clickhouse Database")),
         Verdict::Refused(why) => Err(Error::message(StatusCode::BAD_REQUEST, why)),
         Verdict::Success => {
-            whole.insert_str(end, &additions.members(&outline));
+            whole.insert_str(end, &additions.members(&scan));
             if !gaps.is_empty() {
-                whole = gap::fill(whole, gaps, limit).map_err(unusable)?;
+                whole = gap_filling::fill(whole, gaps, limit).map_err(unusable)?;
             }
             Ok(json(whole.into()))
         }
@@ -160,18 +165,18 @@ fn internal(why: impl ToString) -> Error {
     Error::internal(why.to_string())
 }
 
-fn unreachable(failure: OutboundError) -> Error {
-    let mut error = match &failure {
+fn unreachable(error: OutboundError) -> Error {
+    let mut response = match &error {
         OutboundError::Busy => Error::message(StatusCode::SERVICE_UNAVAILABLE, "503 Service Unavailable")
             .with_header(RETRY_AFTER, HeaderValue::from_static("1")),
-        failure => bad_gateway(&failure.to_string()),
+        error => bad_gateway(&error.to_string()),
     };
-    error.cause = Some(format!("{failure:?}"));
-    error
+    response.cause = Some(format!("{error:?}"));
+    response
 }
 
-fn unusable(fault: answer::ResponseError) -> Error {
-    Error::message(StatusCode::BAD_GATEWAY, format!("the analytics engine's answer cannot be used: {fault}"))
+fn unusable(error: ResponseError) -> Error {
+    Error::message(StatusCode::BAD_GATEWAY, format!("the analytics engine's answer cannot be used: {error}"))
 }
 
 fn bad_gateway(why: &str) -> Error {

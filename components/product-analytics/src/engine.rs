@@ -1,4 +1,4 @@
-//! Which engine a project has, and where it is.
+//! The analytics engine of a project: its address and key.
 
 use crate::route::Endpoint;
 use directory::project::Project;
@@ -8,10 +8,10 @@ use kit::Env;
 use kit::store::StoreError;
 use std::fmt;
 
-/// The part of the address that is the engine's own.
+/// The path of the engine's API below its base URL.
 const API: &str = "cubejs-api/v1/";
 
-/// An engine, and the key that it knows us by.
+/// An engine and the key that signs requests to it.
 #[derive(PartialEq, Eq)]
 pub struct Engine {
     pub base_url: String,
@@ -24,16 +24,16 @@ impl fmt::Debug for Engine {
     }
 }
 
-/// The engine of a project, if analytics is there for it: the licence has it, nobody switched it
-/// off, the project is in a group, and an address and a key are known.
+/// The engine of a project, if analytics is available for it: the licence includes it, the settings do
+/// not disable it, the project is in a group, and an address and a key are configured.
 pub fn of(env: &Env, settings: &Settings, project: &Project) -> Result<Option<Engine>, StoreError> {
     let available = settings.license() == License::Ultimate && settings.flag("product_analytics_enabled", true);
     if !available || !project.namespace.is_group() {
         return Ok(None);
     }
     let (own, base_url) = (project.analytics_key(env)?, settings.text("analytics_api_base_url"));
-    // What is sent to a project's own engine is signed with the project's own key: whoever runs
-    // that engine must not learn anything that is signed with everybody's.
+    // Requests to a project's own engine are signed with the project's own key: its operator must
+    // not see a signature of the shared key.
     let (base_url, key) = match (project.analytics.base_url.as_deref(), own) {
         (Some(url), own) => (Some(url), own),
         (None, Some(own)) => (base_url, Some(own)),
@@ -43,9 +43,9 @@ pub fn of(env: &Env, settings: &Settings, project: &Project) -> Result<Option<En
 }
 
 impl Engine {
-    /// The address of an endpoint: a relative reference to the base URL (RFC 3986, section 5), so
-    /// a base path without a slash at its end loses its last segment. `None` if the base URL is
-    /// none, is not for HTTP, or has a name and password in it, which would go nowhere.
+    /// The URL of an endpoint, resolved as a relative reference to the base URL (RFC 3986, section 5):
+    /// a base path without a trailing slash loses its last segment. `None` if the base URL is invalid,
+    /// is not HTTP, or has a user name, which would not be sent.
     pub fn address(&self, endpoint: Endpoint) -> Option<http::Uri> {
         let base = Uri::parse(self.base_url.trim()).ok()?;
         let known = matches!(base.scheme().as_str().to_ascii_lowercase().as_str(), "http" | "https");
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_address_is_none() {
+    fn an_invalid_base_has_no_address() {
         for base in
             ["", "h", "/x", "ftp://h/", "http:h", "http://", "http:///x", "http://a b/", "http://u:p@h/", "file:///x"]
         {

@@ -1,4 +1,4 @@
-//! What a caller asks for, and how it is put to the engine.
+//! A query: the client's request, and the engine's.
 
 use kit::params::{Params, Validation};
 use kit::{Error, Request};
@@ -6,43 +6,42 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, Value};
 use std::fmt::Display;
 
-/// The largest body of a request, in bytes. The engine itself takes up to 50 MB where it is so
-/// configured; a query has a few hundred bytes.
+/// The largest request body, in bytes. Engines accept up to 50 MB; a query has some hundred bytes.
 const MAX_BODY: u64 = 4 << 20;
 
-/// How the engine is to answer, unless the caller says otherwise: with a list of results.
+/// The default `queryType`: the engine responds with a list of results.
 const DEFAULT_TYPE: &str = "multi";
 
-/// A query, checked as far as it is checked here.
+/// A validated query. The engine validates the inside of `text`.
 #[derive(Debug)]
 pub struct Query {
-    /// A JSON object, exactly as it came.
+    /// A JSON object, in the client's own spelling.
     pub text: Box<RawValue>,
     pub query_type: String,
-    /// Whether the answer is to have the engine's token.
+    /// Whether the response includes the engine's token.
     pub include_token: bool,
 }
 
-/// What is known of a request's body; everything else in it is dropped.
+/// The members of a request body; others are dropped.
 #[derive(Deserialize)]
-struct Asked {
+struct RequestBody {
     query: Option<Box<RawValue>>,
     #[serde(rename = "queryType")]
     query_type: Option<Value>,
     include_token: Option<Value>,
 }
 
-/// The body for the engine: these two members and no other.
+/// The body of the engine's request.
 #[derive(Serialize)]
-struct Put<'a> {
+struct EngineBody<'a> {
     query: &'a RawValue,
     #[serde(rename = "queryType")]
     query_type: &'a str,
 }
 
 impl Query {
-    /// The parameters of a request; those of the body win over those of the query string. `query`
-    /// itself is taken from the body only, because it is an object.
+    /// Reads a request. Parameters of the body win over those of the query string; `query` itself must
+    /// be in the body.
     pub async fn read(request: Request) -> Result<Self, Error> {
         let mut params = request.params();
         let media_type = request.media_type();
@@ -52,13 +51,13 @@ impl Query {
             _ if body.trim_ascii().is_empty() => {}
             None | Some("application/json") => {
                 let invalid = |why: &dyn Display| Error::validation(format!("the body is not valid JSON: {why}"));
-                // An array would also do as a struct's fields in order.
+                // serde would also read an array as the fields of a struct.
                 if !body.trim_ascii_start().starts_with(b"{") {
                     return Err(invalid(&"an object is expected"));
                 }
-                let asked: Asked = serde_json::from_slice(&body).map_err(|why| invalid(&why))?;
-                query = asked.query;
-                let others = [("queryType", asked.query_type), ("include_token", asked.include_token)];
+                let given: RequestBody = serde_json::from_slice(&body).map_err(|why| invalid(&why))?;
+                query = given.query;
+                let others = [("queryType", given.query_type), ("include_token", given.include_token)];
                 let others = others.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
                 params.extend(Params::from_json(&others.collect()));
             }
@@ -75,7 +74,7 @@ impl Query {
             None if !params.has("query") => checks.reject("query is missing"),
             _ => checks.reject("query is invalid"),
         }
-        // A list or an object has no plain value.
+        // A list or an object is no plain value.
         if params.has("queryType") && params.last("queryType").is_none() {
             checks.reject("queryType is invalid");
         }
@@ -86,9 +85,9 @@ impl Query {
         Ok(Query { text, query_type, include_token })
     }
 
-    /// The body of the call.
+    /// The body of the engine's request.
     pub fn body(&self) -> Result<Vec<u8>, serde_json::Error> {
-        serde_json::to_vec(&Put { query: &self.text, query_type: &self.query_type })
+        serde_json::to_vec(&EngineBody { query: &self.text, query_type: &self.query_type })
     }
 }
 
@@ -153,23 +152,23 @@ mod tests {
     }
 
     #[test]
-    fn one_answer_names_every_fault() {
-        let fault = |target: &str, body: &str| read(target, body).unwrap_err();
+    fn one_response_names_every_error() {
+        let error = |target: &str, body: &str| read(target, body).unwrap_err();
         for body in ["", " ", "{}", r#"{"query":null}"#, r#"{"queryType":"multi"}"#] {
-            assert_eq!(fault("/", body), json!({"error": "query is missing"}), "{body}");
+            assert_eq!(error("/", body), json!({"error": "query is missing"}), "{body}");
         }
         for query in ["[]", "[{}]", "\"{}\"", "5", "true"] {
-            assert_eq!(fault("/", &format!(r#"{{"query":{query}}}"#)), json!({"error": "query is invalid"}), "{query}");
+            assert_eq!(error("/", &format!(r#"{{"query":{query}}}"#)), json!({"error": "query is invalid"}), "{query}");
         }
-        assert_eq!(fault("/?query=%7B%7D", ""), json!({"error": "query is invalid"}));
+        assert_eq!(error("/?query=%7B%7D", ""), json!({"error": "query is invalid"}));
         assert_eq!(
-            fault("/", r#"{"queryType":[1],"include_token":"perhaps"}"#),
+            error("/", r#"{"queryType":[1],"include_token":"perhaps"}"#),
             json!({"error": "query is missing, queryType is invalid, include_token is invalid"})
         );
     }
 
     #[test]
-    fn what_is_no_json_object_is_refused() {
+    fn a_body_that_is_no_json_object_is_refused() {
         for body in
             ["{", "[{}]", "null", "query=1", r#"{"query":{},"query":{}}"#, r#"{"query":{}} x"#, r#"{"query":{"a":}}"#]
         {

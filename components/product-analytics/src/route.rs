@@ -1,4 +1,4 @@
-//! URLs.
+//! Which URL means what: the only file that knows one.
 
 use http::Method;
 use kit::path::Segment;
@@ -6,7 +6,7 @@ use kit::{Error, path};
 
 const BASE: &str = "/api/v4";
 
-/// What is asked of the engine. The names are those of the engine's own interface, too.
+/// An endpoint. The engine's API uses the same names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Endpoint {
     Load,
@@ -25,7 +25,7 @@ impl Endpoint {
     }
 }
 
-/// The project, as it was written, and the endpoint that `path` and `method` name.
+/// Parses a request's path: the project's id as given, and the endpoint.
 pub fn parse(method: &Method, path: &str) -> Result<(String, Endpoint), Error> {
     let segments = path::below(path, BASE).ok_or_else(Error::unrouted)?;
     let [Segment("projects"), id, Segment("product_analytics"), Segment("request"), Segment(name)] =

@@ -1,5 +1,5 @@
-//! The token that lets the engine know for which project it is asked: a JSON Web Token (RFC 7519),
-//! signed with HMAC-SHA-256 (RFC 7515, `HS256`).
+//! The token that authenticates a request to the engine and names the project: a JSON Web Token
+//! (RFC 7519), signed with HMAC-SHA-256 (RFC 7515, `HS256`).
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -10,20 +10,20 @@ use serde::Serialize;
 /// Seconds from `iat` to `exp`.
 const LIFETIME: i64 = 180;
 
-/// Tokens of the same project are made anew every so many seconds. In between they are equal byte
-/// for byte, by which a host can know that two calls under way are the same.
+/// The step of `iat`, in seconds. Within a step the tokens of a project are equal byte for byte, so that
+/// the host can coalesce equal requests.
 const STEP: i64 = 5;
 
 const HEADER: &str = r#"{"alg":"HS256","typ":"JWT"}"#;
 
-/// What the engine is told. Its operators choose a project's database by `appId`.
+/// The claims. The engine selects a project's database by `appId`.
 #[derive(Serialize)]
 struct Claims<'a> {
     iat: i64,
     exp: i64,
     #[serde(rename = "appId")]
     app_id: String,
-    /// A token for the way back, from the engine to us: none is ever given.
+    /// A token for requests from the engine to this service; always null.
     #[serde(rename = "gitlabToken")]
     gitlab_token: Option<&'a str>,
     /// The host name of this service.

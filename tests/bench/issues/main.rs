@@ -1,28 +1,29 @@
-//! `make bench-issues`: a million issues, beside PostgreSQL with the same ones. Both are asked the
-//! same questions over their own wire, warm, by one client, as three callers, and have to count the
-//! same. Nothing else is asserted; ratios say more than the numbers of a shared machine.
+//! `make bench-issues`: a million issues, beside PostgreSQL with the same ones. Both answer the same
+//! queries over their own protocol, warm, for one client, as three callers. Only that both counts are
+//! equal is asserted. On a shared machine the ratios are more stable than the numbers.
 //!
 //! `ISSUES=100000` takes fewer. `DATA=folder` keeps what was generated, PostgreSQL's tables and the
 //! index (`folder/index`) for the next time, and `ONLY=load` ends when they are there: so that the
-//! questions can be asked alone.
+//! queries can be measured alone.
 
 mod postgres;
-mod questions;
+mod queries;
 mod table;
 
-use hexad_tests::server::{BOOTSTRAP_TOKEN, Server, binary, root};
+use hexad_tests::http::agent;
+use hexad_tests::server::{BOOTSTRAP_TOKEN, Server, program, root};
 use postgres::Postgres;
-use questions::{CALLERS, Caller};
+use queries::{CALLERS, Caller};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 use table::Table;
 
-/// How often each question is asked.
+/// How often each query is sent.
 const TIMES: usize = 201;
 
-/// A slower question is asked less often: about so long in all, and twice at least.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// The time for one query. A slow one is sent less often, and twice at least.
+const TIME_LIMIT: Duration = Duration::from_secs(1);
 
 fn main() {
     let issues = std::env::var("ISSUES").unwrap_or_else(|_| "1000000".into());
@@ -38,9 +39,9 @@ fn main() {
         return;
     }
     let server = Server::start(&store);
-    let (first, _) = asked(&server, &CALLERS[1], "groups/1/issues_statistics?labels=bug");
-    println!("first question after a start: {:.1} ms\n", millis(first));
-    Table::asked(&server, &postgres).print();
+    let (first, _) = measure(&server, &CALLERS[1], "groups/1/issues_statistics?labels=bug");
+    println!("first query after a start: {:.1} ms\n", millis(first));
+    Table::measure(&server, &postgres).print();
     println!("the process had {} MiB at most", server.memory().1 >> 20);
 }
 
@@ -51,7 +52,7 @@ fn import(forge: &Path, store: &Path, issues: f64) {
     std::fs::create_dir_all(&unfinished).expect("a folder");
     let server = Server::start(&unfinished);
     let started = Instant::now();
-    run(Command::new(binary())
+    run(Command::new(program())
         .arg("import")
         .arg(forge)
         .env("HEXAD_URL", &server.url)
@@ -89,9 +90,9 @@ fn millis(time: Duration) -> f64 {
     time.as_secs_f64() * 1000.0
 }
 
-/// The time of a question, and the count; none if the caller may not see what it is about.
-fn asked(server: &Server, caller: &Caller, path: &str) -> (Duration, Option<u64>) {
-    thread_local!(static AGENT: ureq::Agent = ureq::Agent::config_builder().http_status_as_error(false).build().into());
+/// The time of a query, and the count; none if the caller may not see the project or group.
+fn measure(server: &Server, caller: &Caller, path: &str) -> (Duration, Option<u64>) {
+    thread_local!(static AGENT: ureq::Agent = agent());
     let url = format!("{}/api/v4/{}", server.url, path.replace('"', "%22"));
     AGENT.with(|agent| {
         let started = Instant::now();

@@ -1,4 +1,4 @@
-//! PostgreSQL: a cluster of its own, and as much of its wire as a count needs.
+//! PostgreSQL: a cluster of its own, and as much of its protocol as a count needs.
 
 use hexad_tests::server::root;
 use std::cell::RefCell;
@@ -41,8 +41,8 @@ impl Postgres {
         self.answer();
     }
 
-    /// The time of a query, and the sum of the counts that it gives.
-    pub fn asked(&self, sql: &str) -> (Duration, u64) {
+    /// The time of a query, and the sum of the counts that it returns.
+    pub fn measure(&self, sql: &str) -> (Duration, u64) {
         let started = Instant::now();
         let length = (sql.len() as u32 + 5).to_be_bytes();
         let message = [b"Q", length.as_slice(), sql.as_bytes(), b"\0"].concat();

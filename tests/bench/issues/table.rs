@@ -1,8 +1,8 @@
-//! What both take for each question and caller, and the table of that.
+//! The times of both for each query and caller, as a table.
 
 use crate::postgres::Postgres;
-use crate::questions::{self, CALLERS, Caller, Question};
-use crate::{PATIENCE, TIMES, asked, millis};
+use crate::queries::{self, CALLERS, Caller, Query};
+use crate::{TIME_LIMIT, TIMES, measure, millis};
 use hexad_tests::server::Server;
 use std::time::{Duration, Instant};
 
@@ -18,15 +18,15 @@ struct Row {
 }
 
 impl Table {
-    /// Asks both every question.
-    pub fn asked(server: &Server, postgres: &Postgres) -> Self {
+    /// Sends every query to both.
+    pub fn measure(server: &Server, postgres: &Postgres) -> Self {
         println!(
             "{:<66} {:<9} {:>8} {:>8} {:>8} {:>8} {:>9} {:>9} {:>7}",
             "", "", "count", "first", "median", "p99", "pg median", "pg p99", "ratio"
         );
-        let questions = questions::all();
-        let pairs = questions.iter().flat_map(|question| CALLERS.iter().map(move |caller| (question, caller)));
-        Table(pairs.map(|(question, caller)| compare(server, postgres, question, caller)).collect())
+        let queries = queries::all();
+        let pairs = queries.iter().flat_map(|query| CALLERS.iter().map(move |caller| (query, caller)));
+        Table(pairs.map(|(query, caller)| compare(server, postgres, query, caller)).collect())
     }
 
     pub fn print(&self) {
@@ -54,21 +54,21 @@ impl Row {
     }
 }
 
-fn compare(server: &Server, postgres: &Postgres, question: &Question, caller: &Caller) -> Row {
-    let (first, counted) = asked(server, caller, question.path);
-    // A parameter that is not known, so that nobody answers from memory of the same request.
-    let separator = if question.path.contains('?') { '&' } else { '?' };
-    let ours = Times::of(|number| asked(server, caller, &format!("{}{separator}n={number}", question.path)).0);
-    let sql = question.sql(caller);
-    let (_, expected) = postgres.asked(&sql);
+fn compare(server: &Server, postgres: &Postgres, query: &Query, caller: &Caller) -> Row {
+    let (first, counted) = measure(server, caller, query.path);
+    // An unknown parameter keeps answers out of the response cache.
+    let separator = if query.path.contains('?') { '&' } else { '?' };
+    let ours = Times::of(|number| measure(server, caller, &format!("{}{separator}n={number}", query.path)).0);
+    let sql = query.sql(caller);
+    let (_, expected) = postgres.measure(&sql);
     if let Some(counted) = counted {
-        assert_eq!(counted, expected, "{} as {}", question.path, caller.name);
+        assert_eq!(counted, expected, "{} as {}", query.path, caller.name);
     }
-    let theirs = Times::of(|_| postgres.asked(&sql).0);
-    let row = Row { is_search: question.path.contains("search="), first: millis(first), ours, theirs };
+    let theirs = Times::of(|_| postgres.measure(&sql).0);
+    let row = Row { is_search: query.path.contains("search="), first: millis(first), ours, theirs };
     println!(
         "{:<66} {:<9} {:>8} {:>8.2} {:>8.2} {:>8.2} {:>9.2} {:>9.2} {:>7.1}",
-        question.path.replace("issues_statistics", "…"),
+        query.path.replace("issues_statistics", "…"),
         caller.name,
         counted.unwrap_or_default(),
         row.first,
@@ -84,12 +84,12 @@ fn compare(server: &Server, postgres: &Postgres, question: &Question, caller: &C
 struct Times(Vec<f64>);
 
 impl Times {
-    /// Takes the time of a question again and again; it gets a number.
-    fn of(mut ask: impl FnMut(usize) -> Duration) -> Self {
+    /// Takes the time of a query again and again; it gets a number.
+    fn of(mut send: impl FnMut(usize) -> Duration) -> Self {
         let started = Instant::now();
         let mut times = Vec::new();
-        while times.len() < TIMES && (times.len() < 2 || started.elapsed() < PATIENCE) {
-            times.push(millis(ask(times.len())));
+        while times.len() < TIMES && (times.len() < 2 || started.elapsed() < TIME_LIMIT) {
+            times.push(millis(send(times.len())));
         }
         Times(times)
     }

@@ -29,7 +29,7 @@ function fill() {
   }
 }
 
-// A token of anybody else is of no project.
+// Any other token is of no project.
 function appIdOf(securityContext) {
   const { appId } = securityContext || {};
   return /^gitlab_project_[0-9]{1,12}$/.test(appId || '') ? appId : 'none';
@@ -48,7 +48,7 @@ async function main() {
     driverFactory: ({ securityContext }) => {
       const appId = appIdOf(securityContext);
       if (!fs.existsSync(fileOf(appId))) {
-        // What ClickHouse says of a database that is not there.
+        // The error of ClickHouse for a missing database.
         throw new Error(`Code: 81. DB::Exception: Database ${appId} doesn't exist. (UNKNOWN_DATABASE)`);
       }
       return new Driver({ file: fileOf(appId) });

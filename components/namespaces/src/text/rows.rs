@@ -1,11 +1,11 @@
 //! Sets of rows.
 
-/// A set of rows.
+/// A set of row numbers, as a bitmap.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rows(Vec<u64>);
 
 impl Rows {
-    pub(super) fn none(rows: usize) -> Self {
+    pub(super) fn empty(rows: usize) -> Self {
         Rows(vec![0; rows.div_ceil(64)])
     }
 
@@ -15,15 +15,15 @@ impl Rows {
         }
     }
 
-    pub(super) fn has(&self, row: usize) -> bool {
+    pub(super) fn contains(&self, row: usize) -> bool {
         self.0.get(row / 64).is_some_and(|word| word >> (row % 64) & 1 == 1)
     }
 
-    pub(super) fn and(&mut self, other: &Rows) {
+    pub(super) fn intersect(&mut self, other: &Rows) {
         self.0.iter_mut().zip(&other.0).for_each(|(word, other)| *word &= other);
     }
 
-    pub(super) fn or(&mut self, other: &Rows) {
+    pub(super) fn union(&mut self, other: &Rows) {
         self.0.iter_mut().zip(&other.0).for_each(|(word, other)| *word |= other);
     }
 

@@ -1,33 +1,33 @@
-//! Of every three bytes that follow each other in a text, the rows that have them.
+//! A trigram index: for every three consecutive bytes, the rows whose text contains them.
 
 use std::ops::Range;
 
-/// Rows by trigram.
+/// The posting lists of all trigrams. Trigrams are hashed to buckets, and some share one.
 pub(super) struct Trigrams {
-    /// Of each place, and of the one after the last: its first row in `rows`.
+    /// For each bucket, and for the one after the last, the start of its posting list in `rows`.
     starts: Vec<u32>,
-    /// Ascending in each place; a row is there as often as its text has the trigram.
+    /// Ascending in each list. A row is repeated as often as its text has the trigram.
     rows: Vec<u32>,
 }
 
-/// The rows that may have some words in their texts.
+/// The rows that may contain all words of a query.
 pub(super) enum Candidates<'a> {
-    /// The words are too short to tell.
+    /// The words are too short for trigrams.
     All,
-    /// These have them, and no other.
+    /// These rows and no others contain them.
     Exactly(&'a [u32]),
-    /// No other has them.
+    /// No other rows contain them.
     Among(Vec<u32>),
 }
 
-/// Bits of a byte's class.
+/// Bits of a byte class.
 const BITS: u32 = 6;
-const PLACES: usize = 1 << (3 * BITS);
+const BUCKETS: usize = 1 << (3 * BITS);
 
-/// Classes below this have one byte each.
-const OTHERS: u8 = 40;
+/// Classes below this have one byte each; other bytes share the rest.
+const SHARED: u8 = 40;
 
-/// Of each byte its class: what paths and names in lower case are mostly made of has one of its own.
+/// The class of each byte. The usual bytes of lower-case paths and names have classes of their own.
 const CLASSES: [u8; 256] = classes();
 
 #[allow(clippy::indexing_slicing, reason = "at compile time")]
@@ -35,7 +35,7 @@ const fn classes() -> [u8; 256] {
     let mut classes = [0; 256];
     let mut byte = 0;
     while byte < 256 {
-        let other = OTHERS + (byte % (64 - OTHERS as usize)) as u8;
+        let other = SHARED + (byte % (64 - SHARED as usize)) as u8;
         classes[byte] = match byte as u8 {
             letter @ b'a'..=b'z' => letter - b'a',
             digit @ b'0'..=b'9' => 26 + (digit - b'0'),
@@ -51,24 +51,24 @@ const fn classes() -> [u8; 256] {
 }
 
 fn class(byte: u8) -> u8 {
-    CLASSES.get(usize::from(byte)).copied().unwrap_or(OTHERS)
+    CLASSES.get(usize::from(byte)).copied().unwrap_or(SHARED)
 }
 
-/// Where the rows of a trigram are. Some share a place.
-fn place(trigram: &[u8; 3]) -> usize {
-    trigram.iter().fold(0, |place, byte| place << BITS | usize::from(class(*byte)))
+/// The bucket of a trigram.
+fn bucket(trigram: &[u8; 3]) -> usize {
+    trigram.iter().fold(0, |bucket, byte| bucket << BITS | usize::from(class(*byte)))
 }
 
 impl Trigrams {
-    /// The texts of the rows are parts of `text`, in order.
+    /// Builds the index of consecutive ranges of `text`, one per row.
     pub(super) fn of(text: &str, rows: impl Iterator<Item = Range<usize>> + Clone) -> Self {
-        let places = |range: Range<usize>| {
+        let buckets = |range: Range<usize>| {
             let text = text.as_bytes().get(range).unwrap_or_default();
-            text.array_windows::<3>().map(place)
+            text.array_windows::<3>().map(bucket)
         };
-        let mut starts = vec![0_u32; PLACES + 1];
-        for place in rows.clone().flat_map(places) {
-            if let Some(next) = starts.get_mut(place + 1) {
+        let mut starts = vec![0_u32; BUCKETS + 1];
+        for bucket in rows.clone().flat_map(buckets) {
+            if let Some(next) = starts.get_mut(bucket + 1) {
                 *next += 1;
             }
         }
@@ -80,8 +80,8 @@ impl Trigrams {
         let mut next = starts.clone();
         let mut filled = vec![0; total as usize];
         for (row, range) in rows.enumerate() {
-            for place in places(range) {
-                let Some(at) = next.get_mut(place) else { continue };
+            for bucket in buckets(range) {
+                let Some(at) = next.get_mut(bucket) else { continue };
                 if let Some(cell) = filled.get_mut(*at as usize) {
                     *cell = row as u32;
                 }
@@ -91,23 +91,23 @@ impl Trigrams {
         Trigrams { starts, rows: filled }
     }
 
-    fn rows_of(&self, place: usize) -> &[u32] {
-        let start = |place: usize| self.starts.get(place).map_or(0, |start| *start as usize);
-        self.rows.get(start(place)..start(place + 1)).unwrap_or_default()
+    fn posting_list(&self, bucket: usize) -> &[u32] {
+        let start = |bucket: usize| self.starts.get(bucket).map_or(0, |start| *start as usize);
+        self.rows.get(start(bucket)..start(bucket + 1)).unwrap_or_default()
     }
 
-    /// The rows that have all trigrams of all words.
+    /// The rows that have all trigrams of all words; an upper bound of the matching rows.
     pub(super) fn candidates<W: AsRef<str>>(&self, words: &[W]) -> Candidates<'_> {
         let trigrams = words.iter().flat_map(|word| word.as_ref().as_bytes().array_windows::<3>());
-        let mut places: Vec<usize> = trigrams.map(place).collect();
-        places.sort_unstable();
-        places.dedup();
-        let mut lists: Vec<&[u32]> = places.iter().map(|place| self.rows_of(*place)).collect();
+        let mut buckets: Vec<usize> = trigrams.map(bucket).collect();
+        buckets.sort_unstable();
+        buckets.dedup();
+        let mut lists: Vec<&[u32]> = buckets.iter().map(|bucket| self.posting_list(*bucket)).collect();
         lists.sort_unstable_by_key(|rows| rows.len());
         let Some((rarest, more)) = lists.split_first() else { return Candidates::All };
         if let ([word], []) = (words, more)
             && word.as_ref().len() == 3
-            && word.as_ref().bytes().all(|byte| class(byte) < OTHERS)
+            && word.as_ref().bytes().all(|byte| class(byte) < SHARED)
         {
             return Candidates::Exactly(rarest);
         }
@@ -117,21 +117,25 @@ impl Trigrams {
             if rows.len() <= FEW {
                 break;
             }
-            rows = if list.len() / rows.len() < SPARSE { both(&rows, list) } else { looked_up(&rows, list) };
+            rows = if list.len() / rows.len() < SPARSE {
+                intersect_by_bitmap(&rows, list)
+            } else {
+                intersect_by_search(&rows, list)
+            };
         }
         Candidates::Among(rows)
     }
 }
 
-/// So few rows are rather looked at than compared with more lists.
+/// At most this many candidates are checked directly instead of being intersected with more lists.
 const FEW: usize = 32;
 
-/// In a list that is so many times as long, each row is looked up.
+/// A list this many times as long as the candidates is searched for each of them.
 const SPARSE: usize = 16;
 
-/// The rows that are in both ascending lists, found by marks. There is no branch on what a row is:
-/// it could not be foretold, and would cost several times as much as the rest.
-fn both(rows: &[u32], list: &[u32]) -> Vec<u32> {
+/// The intersection of two ascending lists, by a bitmap. The loop has no branch on a row's value,
+/// because the processor would mispredict it.
+fn intersect_by_bitmap(rows: &[u32], list: &[u32]) -> Vec<u32> {
     let first = rows.first().map_or(0, |row| *row / 64);
     let last = rows.last().map_or(0, |row| *row / 64);
     let mut marks = vec![0_u64; (last - first) as usize + 1];
@@ -153,18 +157,18 @@ fn both(rows: &[u32], list: &[u32]) -> Vec<u32> {
     found
 }
 
-/// The same, for a list that is much longer.
-fn looked_up(rows: &[u32], list: &[u32]) -> Vec<u32> {
+/// The same, by searching each row in a much longer list.
+fn intersect_by_search(rows: &[u32], list: &[u32]) -> Vec<u32> {
     let mut rest = list;
     let is_there = |row: &&u32| {
-        rest = from(rest, **row);
+        rest = seek(rest, **row);
         rest.first() == Some(*row)
     };
     rows.iter().filter(is_there).copied().collect()
 }
 
-/// The part of an ascending list from the first row on that is not below `row`.
-fn from(list: &[u32], row: u32) -> &[u32] {
+/// The part of an ascending list that begins with the first row not below `row`, by galloping search.
+fn seek(list: &[u32], row: u32) -> &[u32] {
     let mut step = 1;
     while list.get(step).is_some_and(|found| *found < row) {
         step *= 2;
@@ -182,9 +186,9 @@ mod tests {
         let list: Vec<u32> = (0..100).map(|n| n / 2 * 3).collect();
         for row in 0..160 {
             let expected: Vec<u32> = list.iter().copied().filter(|found| *found >= row).collect();
-            assert_eq!(from(&list, row), expected, "{row}");
+            assert_eq!(seek(&list, row), expected, "{row}");
         }
-        assert_eq!(from(&[], 1), [0; 0]);
+        assert_eq!(seek(&[], 1), [0; 0]);
     }
 
     #[test]
@@ -195,10 +199,10 @@ mod tests {
         for (a, b) in [(2, 3), (3, 2), (64, 1), (1, 64), (7, 7), (63, 65)] {
             let (rows, list) = (every(a, 1, 300), every(b, 2, 400));
             let expected: Vec<u32> = rows.iter().copied().filter(|row| list.contains(row)).collect();
-            assert_eq!(both(&rows, &list), expected, "{a} {b}");
-            assert_eq!(looked_up(&rows, &list), expected, "{a} {b}");
+            assert_eq!(intersect_by_bitmap(&rows, &list), expected, "{a} {b}");
+            assert_eq!(intersect_by_search(&rows, &list), expected, "{a} {b}");
         }
-        assert_eq!((both(&[500], &[1, 499, 501]), both(&[500], &[])), (vec![], vec![]));
+        assert_eq!((intersect_by_bitmap(&[500], &[1, 499, 501]), intersect_by_bitmap(&[500], &[])), (vec![], vec![]));
     }
 
     #[test]
@@ -206,9 +210,9 @@ mod tests {
         let usual = || (b'a'..=b'z').chain(b'0'..=b'9').chain(*b"-_. ");
         let mut seen: Vec<u8> = usual().map(class).collect();
         seen.sort_unstable();
-        assert_eq!(seen, (0..OTHERS).collect::<Vec<_>>());
+        assert_eq!(seen, (0..SHARED).collect::<Vec<_>>());
         let others = (0..=255).filter(|byte| !usual().any(|usual| usual == *byte));
-        assert!(others.map(class).all(|class| (OTHERS..64).contains(&class)));
+        assert!(others.map(class).all(|class| (SHARED..64).contains(&class)));
     }
 
     #[test]

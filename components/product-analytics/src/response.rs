@@ -1,0 +1,158 @@
+//! The meaning of an engine's response. The engine's HTTP status is not reliable; only the body decides.
+
+use crate::json_scan::{self, Scanner};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use std::fmt;
+
+/// A response that cannot be used.
+#[derive(Debug)]
+pub enum ResponseError {
+    /// The connection ended before the body did.
+    BrokenOff,
+    /// It has more than this many bytes.
+    TooLarge(u64),
+    Malformed(json_scan::JsonError),
+    NotText,
+    Json(serde_json::Error),
+}
+
+impl fmt::Display for ResponseError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ResponseError::BrokenOff => f.write_str("it broke off"),
+            ResponseError::TooLarge(limit) => write!(f, "it is larger than {limit} bytes"),
+            ResponseError::Malformed(error) => error.fmt(f),
+            ResponseError::NotText => f.write_str("it is not UTF-8"),
+            ResponseError::Json(why) => write!(f, "it is not JSON: {why}"),
+        }
+    }
+}
+
+impl From<json_scan::JsonError> for ResponseError {
+    fn from(error: json_scan::JsonError) -> Self {
+        ResponseError::Malformed(error)
+    }
+}
+
+impl From<serde_json::Error> for ResponseError {
+    fn from(why: serde_json::Error) -> Self {
+        ResponseError::Json(why)
+    }
+}
+
+/// The outcome of a query.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    Success,
+    /// The query takes longer than one request; the client repeats it.
+    Waiting,
+    /// The project has no data yet.
+    NoDatabase,
+    /// The engine's error message.
+    Refused(String),
+}
+
+#[derive(Deserialize)]
+struct Top<'a> {
+    #[serde(borrow)]
+    error: Option<&'a RawValue>,
+}
+
+/// Reads a complete response. Returns its outcome, its scan, and the offset of its closing bracket.
+pub fn read(whole: &str) -> Result<(Verdict, Scanner, usize), ResponseError> {
+    let mut scan = Scanner::default();
+    let end = scan.push(whole.as_bytes())?;
+    let top: Top = serde_json::from_str(whole)?;
+    let Some(end) = end else { return Err(ResponseError::BrokenOff) };
+    let verdict = match top.error.map(RawValue::get) {
+        None | Some("\"\"" | "false" | "[]" | "{}") => Verdict::Success,
+        Some(error) => match serde_json::from_str::<String>(error) {
+            Ok(text) => classify(&text),
+            Err(_) => Verdict::Refused("the analytics engine refused the query".to_owned()),
+        },
+    };
+    Ok((verdict, scan, end))
+}
+
+fn classify(error: &str) -> Verdict {
+    // ClickHouse's codes for a database or a table that does not exist.
+    let missing = ["Error: Code: 81.", "Error: Code: 60."].iter().any(|code| {
+        let detail = error.split_once(code).map(|(_, detail)| detail);
+        detail.is_some_and(|detail| detail.contains("UNKNOWN_DATABASE") || detail.contains("UNKNOWN_TABLE"))
+    });
+    match error {
+        "Continue wait" => Verdict::Waiting,
+        _ if missing => Verdict::NoDatabase,
+        _ => Verdict::Refused(without_stack(error)),
+    }
+}
+
+/// The lines before a stack trace, which would show the engine's file names to the client.
+fn without_stack(error: &str) -> String {
+    let is_frame = |line: &&str| line.trim_start().starts_with("at ") && line.starts_with([' ', '\t']);
+    error.lines().take_while(|line| !is_frame(line)).collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn verdict(body: &str) -> Verdict {
+        read(body).unwrap().0
+    }
+
+    fn refused(text: &str) -> Verdict {
+        Verdict::Refused(text.to_owned())
+    }
+
+    #[test]
+    fn an_empty_error_is_no_error() {
+        for body in ["{}", r#"{"results":[]}"#, r#"{"error":null}"#, r#"{"error":""}"#, r#"{"a":{"error":"x"}}"#] {
+            assert_eq!(verdict(body), Verdict::Success, "{body}");
+        }
+        assert_eq!(verdict(r#"{"error":"Continue wait"}"#), Verdict::Waiting);
+        assert_eq!(verdict(r#"{"type":"UserError","error":"Continue waiting"}"#), refused("Continue waiting"));
+        for body in [r#"{"error":{"stack":"at /srv/x.js"}}"#, r#"{"error":true}"#, r#"{"error":["/srv"]}"#] {
+            assert_eq!(verdict(body), refused("the analytics engine refused the query"), "{body}");
+        }
+    }
+
+    #[test]
+    fn an_absent_database_is_recognised_by_code_and_name() {
+        let error = |text: &str| verdict(&format!(r#"{{"error":"{text}"}}"#));
+        for text in [
+            "Error: Code: 81. DB::Exception: Database gitlab_project_999 doesn't exist. (UNKNOWN_DATABASE)",
+            "Error: Code: 60. DB::Exception: Table x doesn't exist. (UNKNOWN_TABLE) (version 22)",
+        ] {
+            assert_eq!(error(text), Verdict::NoDatabase, "{text}");
+        }
+        for text in [
+            "Error: Code: 62. DB::Exception: (UNKNOWN_TABLE)",
+            "Error: Code: 81. DB::Exception: (SYNTAX)",
+            "(UNKNOWN_DATABASE) Error: Code: 81.",
+        ] {
+            assert_eq!(error(text), refused(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn stack_traces_are_removed() {
+        let body = r#"{"error":"Error: no\nreally\n    at f (/srv/a.js:1:2)\n    at g","stack":"at /srv"}"#;
+        assert_eq!(verdict(body), refused("Error: no\nreally"));
+    }
+
+    #[test]
+    fn a_body_that_is_no_json_object_is_an_error() {
+        for (body, text) in [
+            ("", "it is not JSON: EOF while parsing a value at line 1 column 0"),
+            ("<html>", "it is not a JSON object"),
+            ("[]", "it is not a JSON object"),
+            ("null", "it is not a JSON object"),
+            ("{\"a\":}", "it is not JSON: expected value at line 1 column 6"),
+            ("{\"a\":1", "it is not JSON: EOF while parsing an object at line 1 column 6"),
+        ] {
+            assert_eq!(read(body).unwrap_err().to_string(), text, "{body}");
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! An area has one name everywhere, and every area has the same modules.
+
+use super::{areas, manifest};
+use hexad_tests::server::root;
+use std::path::Path;
+
+fn files(folder: &Path) -> Vec<std::path::PathBuf> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).unwrap_or_else(|why| panic!("{}: {why}", folder.display())) {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            found.extend(files(&path));
+        } else if path.extension().is_some_and(|ending| ending == "rs") {
+            found.push(path);
+        }
+    }
+    found
+}
+
+#[test]
+fn an_areas_name_is_its_folder_its_contract_and_its_component() {
+    for area in areas() {
+        let source = manifest()["component"][&area]["source"].as_str().expect("a path").to_owned();
+        assert_eq!(source, format!("dist/{area}.wasm"));
+        for path in [format!("components/{area}/Cargo.toml"), format!("wit/{area}.wit")] {
+            assert!(root().join(&path).is_file(), "{path} is missing");
+        }
+    }
+}
+
+#[test]
+fn every_area_has_the_same_modules() {
+    for area in areas() {
+        for module in ["lib", "entry", "route", "api"] {
+            let path = root().join("components").join(&area).join("src").join(format!("{module}.rs"));
+            assert!(path.is_file(), "{} is missing", path.display());
+        }
+    }
+}
+
+#[test]
+fn only_the_module_route_has_urls() {
+    for area in areas() {
+        let folder = root().join("components").join(&area).join("src");
+        for path in files(&folder) {
+            // Tests request URLs, and `route` defines them.
+            let within = path.strip_prefix(&folder).expect("a file of the area").with_extension("");
+            if within.iter().any(|part| part == "tests" || part == "route") {
+                continue;
+            }
+            let source = std::fs::read_to_string(&path).expect("readable");
+            let shipped = source.split("#[cfg(test)]").next().unwrap_or_default();
+            for (number, line) in shipped.lines().enumerate() {
+                let code = line.trim_start();
+                let is_url = !code.starts_with("//") && code.contains("\"/api/v4");
+                assert!(!is_url, "{}:{}: a URL outside route.rs", path.display(), number + 1);
+            }
+        }
+    }
+}

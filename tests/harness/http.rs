@@ -1,0 +1,41 @@
+//! What every HTTP client of the tests does in the same way.
+
+use std::io::Read as _;
+use ureq::http::{HeaderMap, Response};
+
+/// A whole response.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answer {
+    pub status: u16,
+    pub headers: HeaderMap,
+    pub body: Vec<u8>,
+}
+
+impl Answer {
+    #[track_caller]
+    pub fn json(&self) -> serde_json::Value {
+        serde_json::from_slice(&self.body).unwrap_or_else(|why| panic!("{why}: {}", self.text()))
+    }
+
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+
+    /// A header's text; empty if the header is missing.
+    pub fn header(&self, name: &str) -> &str {
+        self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
+    }
+}
+
+/// A client for which every status is an answer, redirects too.
+pub fn agent() -> ureq::Agent {
+    ureq::Agent::config_builder().http_status_as_error(false).max_redirects(0).build().into()
+}
+
+/// Reads a response to its end. An error means that the connection broke.
+pub fn read(response: Response<ureq::Body>) -> Result<Answer, ureq::Error> {
+    let (head, body) = response.into_parts();
+    let mut bytes = Vec::new();
+    body.into_reader().read_to_end(&mut bytes)?;
+    Ok(Answer { status: head.status.as_u16(), headers: head.headers, body: bytes })
+}

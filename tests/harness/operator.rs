@@ -1,0 +1,42 @@
+//! A client of a server's admin listener.
+
+use crate::http::{self, Answer};
+use crate::server::Server;
+
+/// The admin listener of a server, as the file in the data folder tells it.
+pub struct Operator {
+    url: String,
+    authorization: String,
+    agent: ureq::Agent,
+}
+
+impl Operator {
+    pub fn of(server: &Server) -> Self {
+        let path = server.data.join("admin.json");
+        let text = std::fs::read(&path).unwrap_or_else(|why| panic!("{}: {why}", path.display()));
+        let access: serde_json::Value = serde_json::from_slice(&text).expect("JSON");
+        let field = |name: &str| access[name].as_str().expect("a string").to_owned();
+        Operator { url: field("url"), authorization: format!("Bearer {}", field("token")), agent: http::agent() }
+    }
+
+    pub fn get(&self, path: &str) -> Answer {
+        let request = self.agent.get(format!("{}{path}", self.url)).header("authorization", &self.authorization);
+        request.call().and_then(http::read).expect("an answer")
+    }
+
+    /// Replaces a component, as `hexad swap` does.
+    pub fn swap(&self, component: &str, wasm: &[u8]) -> Answer {
+        let request = self.agent.put(format!("{}/components/{component}", self.url));
+        let request = request.header("authorization", &self.authorization).content_type("application/wasm");
+        request.send(wasm).and_then(http::read).expect("an answer")
+    }
+
+    /// The value of a metric, for example `hexad_connections` or `hexad_requests_total{component="a"}`.
+    #[track_caller]
+    pub fn metric(&self, name: &str) -> u64 {
+        let text = self.get("/metrics").text();
+        let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        let value = value.unwrap_or_else(|| panic!("no metric {name} in\n{text}"));
+        value.parse::<f64>().expect("a number") as u64
+    }
+}

@@ -1,0 +1,161 @@
+//! The process: its signals, its descriptors, and what is left of its work when it is killed.
+
+use super::probe::{exchange, get, write_manifest};
+use hexad_tests::server::{Server, program, up, up_in_shell};
+use std::io::Read as _;
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{self, TryRecvError};
+
+/// A server of the probe with its manifest and its data in a folder.
+fn start(folder: &Path) -> Server {
+    let data = folder.join("data");
+    let mut command = up(&write_manifest(folder), &data);
+    command.args(["--threads", "2"]).stderr(Stdio::piped());
+    Server::spawn(command, &data)
+}
+
+/// The same, by a line of shell.
+fn start_in_shell(line: &str, folder: &Path) -> Server {
+    let data = folder.join("data");
+    let mut command = up_in_shell(line, &write_manifest(folder), &data);
+    command.args(["--threads", "2"]);
+    Server::spawn(command, &data)
+}
+
+#[test]
+fn the_signals_end_it_cleanly() {
+    for signal in ["TERM", "INT"] {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let mut server = start(folder.path());
+        assert_eq!(get(server.address(), "kv/set?key=k&value=v").as_deref(), Some("set"));
+        server.signal(signal);
+        let status = server.wait();
+        let mut log = String::new();
+        server.take_log().expect("piped").read_to_string(&mut log).expect("text");
+        assert!(status.success(), "{signal}: {status} {log}");
+        assert!(log.contains("stopped"), "{log}");
+        assert!(!folder.path().join("data/sqlite_key_value.db-wal").exists(), "the write-ahead log was not folded in");
+    }
+}
+
+#[test]
+fn every_acknowledged_write_survives_kill_9() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let acknowledged = Mutex::new(Vec::new());
+    for round in 0..3 {
+        let server = start(folder.path());
+        let written = AtomicUsize::new(0);
+        std::thread::scope(|scope| {
+            for writer in 0..4 {
+                let (written, acknowledged, address) = (&written, &acknowledged, server.address());
+                scope.spawn(move || {
+                    for n in 0.. {
+                        let key = format!("probe/v1/{round}/{writer}/{n}");
+                        match get(address, &format!("kv/publish?key={key}&value={n}")) {
+                            Some(outcome) => assert_eq!(outcome, "swapped"),
+                            // The process is gone.
+                            None => break,
+                        }
+                        acknowledged.lock().expect("no panic").push((key, n));
+                        written.fetch_add(1, Ordering::SeqCst);
+                    }
+                });
+            }
+            while written.load(Ordering::SeqCst) < 50 {
+                std::thread::yield_now();
+            }
+            server.signal("KILL");
+        });
+    }
+    let server = start(folder.path());
+    let acknowledged = acknowledged.into_inner().expect("no panic");
+    assert!(acknowledged.len() >= 150, "{}", acknowledged.len());
+    for (key, n) in &acknowledged {
+        let root = get(server.address(), &format!("kv/get?key={key}/root"));
+        assert_eq!(root, Some(format!("some {n}")), "{key}");
+        for blob in ["a", "b"] {
+            let there = get(server.address(), &format!("kv/exists?key={key}/{blob}"));
+            assert_eq!(there.as_deref(), Some("true"), "{key}/{blob}");
+        }
+    }
+}
+
+/// Fewer descriptors than the connections that a test opens.
+const FEW_DESCRIPTORS: &str = "ulimit -n 64 && exec \"$@\"";
+
+#[test]
+fn running_out_of_descriptors_is_survived() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let server = start_in_shell(FEW_DESCRIPTORS, folder.path());
+    let idle: Vec<_> = (0..200).map(|_| TcpStream::connect(server.address()).expect("a connection")).collect();
+    drop(idle);
+    assert_eq!(get(server.address(), "hello").as_deref(), Some("hello"));
+}
+
+#[test]
+fn a_host_without_descriptors_waits_for_them() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let mut server = start_in_shell(FEW_DESCRIPTORS, folder.path());
+    assert_eq!(get(server.address(), "hello").as_deref(), Some("hello"));
+    let idle: Vec<_> = (0..200).map(|_| TcpStream::connect(server.address()).expect("a connection")).collect();
+    assert!(!server.has_ended(), "the host ended");
+    drop(idle);
+    assert_eq!(get(server.address(), "hello").as_deref(), Some("hello"));
+}
+
+#[test]
+fn a_socket_that_a_supervisor_keeps_loses_no_client_when_the_host_is_replaced() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address").to_string();
+    let (manifest, data) = (write_manifest(folder.path()), folder.path().join("data"));
+    let start = || {
+        // Descriptor 3 is the first that LISTEN_FDS passes on.
+        let line = "exec 3<&0 0</dev/null; LISTEN_PID=$$ LISTEN_FDS=1; export LISTEN_PID LISTEN_FDS; exec \"$@\"";
+        let mut command = up_in_shell(line, &manifest, &data);
+        let socket = listener.try_clone().expect("a descriptor");
+        command.args(["--threads", "1"]).stdin(OwnedFd::from(socket));
+        Server::spawn(command, &data)
+    };
+    let mut old = start();
+    assert_eq!(old.address(), address);
+    let (stop, stopped) = mpsc::channel::<()>();
+    let (answered, count) = mpsc::channel();
+    let client = std::thread::spawn(move || {
+        while stopped.try_recv() == Err(TryRecvError::Empty) {
+            let answer = exchange(&address, "hello");
+            let is_whole = answer.as_ref().is_ok_and(|answer| is_hello(answer));
+            assert!(is_whole, "lost: {answer:?}");
+            let _ = answered.send(());
+        }
+    });
+    for _ in 0..3 {
+        (0..20).for_each(|_| count.recv().expect("an answer"));
+        old.signal("TERM");
+        assert!(old.wait().success());
+        old = start();
+    }
+    (0..20).for_each(|_| count.recv().expect("an answer"));
+    drop(stop);
+    client.join().expect("every answer was whole");
+}
+
+/// Whether it is the whole answer, with its length or chunked.
+fn is_hello(answer: &str) -> bool {
+    answer.ends_with("\r\n\r\nhello") || answer.ends_with("\r\n\r\n5\r\nhello\r\n0\r\n\r\n")
+}
+
+#[test]
+fn an_error_is_one_sentence() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let output = Command::new(program()).arg("up").current_dir(folder.path()).output().expect("the program runs");
+    assert!(!output.status.success());
+    let error = String::from_utf8(output.stderr).expect("UTF-8");
+    assert!(error.starts_with("hexad: cannot read the manifest spin.toml"), "{error}");
+    assert_eq!(error.lines().count(), 1, "{error}");
+}
