@@ -9,16 +9,18 @@ use super::background;
 use super::files::{Deployments, done, keeping};
 use super::policy::Trust;
 use super::record::Entry;
-use super::{Event, Order, Refusal, Report};
+use super::{Order, Refusal, Report};
 use crate::application::Application;
 use crate::component::{AreaError, Artifact, Generation, LoadError, Slot};
-use crate::runtime::{Digest, Runtime};
+use crate::deployment_event::DeploymentEvent;
+use crate::digest::Digest;
+use crate::runtime::Runtime;
 
 /// Changes what is served.
 pub struct Deployer {
     runtime: Arc<Runtime>,
     application: Arc<Application>,
-    events: Sender<Event>,
+    events: Sender<DeploymentEvent>,
     /// Held while a component is compiled and checked.
     gate: Mutex<()>,
     state: Mutex<State>,
@@ -34,7 +36,7 @@ impl Deployer {
         runtime: Arc<Runtime>,
         application: Arc<Application>,
         files: Deployments,
-        events: Sender<Event>,
+        events: Sender<DeploymentEvent>,
     ) -> Arc<Self> {
         let state = Mutex::new(State { files, open: true });
         Arc::new(Self { runtime, application, events, gate: Mutex::new(()), state })
@@ -47,7 +49,7 @@ impl Deployer {
     /// Refuses everything from now on.
     pub fn close(&self) {
         self.state().open = false;
-        let _ = self.events.send(Event::Stop);
+        let _ = self.events.send(DeploymentEvent::Stop);
     }
 
     /// Keeps what serves since the start, for a rollback.
@@ -97,7 +99,7 @@ impl Deployer {
                 let line = done(&order.by, action, &order.component, digest, Some(current));
                 files.log(&Line { trust: trust.as_deref(), ..line })?;
                 slot.begin_trial(generation.clone(), terms.clone());
-                let _ = self.events.send(Event::CanaryBegan);
+                let _ = self.events.send(DeploymentEvent::CanaryBegan);
                 report(Some(current))
             }
             None => {

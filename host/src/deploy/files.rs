@@ -9,8 +9,8 @@ use super::policy::{Policy, PolicyError, Signature, Trust, Untrusted};
 use super::record::{Choice, Entry, Records};
 use super::{HOST, Refusal};
 use crate::component::Slot;
+use crate::digest::Digest;
 use crate::manifest::Component;
-use crate::runtime::Digest;
 
 /// Why what a data folder says cannot be served.
 #[derive(Debug, thiserror::Error)]

@@ -29,8 +29,8 @@ use std::io;
 use bytes::Bytes;
 use serde::Serialize;
 
-use crate::component::{LoadError, Terms};
-use crate::runtime::Digest;
+use crate::component::{CanaryPolicy, LoadError};
+use crate::digest::Digest;
 
 pub use deployer::Deployer;
 pub use files::{Chosen, Deployments, RecordError};
@@ -39,20 +39,6 @@ pub use supervisor::Supervisor;
 
 /// The name under which the host itself acts.
 const HOST: &str = "hexad";
-
-/// What the supervisor is told.
-#[derive(Debug)]
-pub enum Event {
-    /// A canary did worse than its terms and was taken out.
-    CanaryFailed {
-        component: String,
-        digest: Digest,
-        reason: String,
-    },
-    /// A trial began; the supervisor must end it.
-    CanaryBegan,
-    Stop,
-}
 
 /// A component that is to serve.
 #[derive(Clone, Debug)]
@@ -65,7 +51,7 @@ pub struct Order {
     /// Who asks for it, for the audit log.
     pub by: String,
     /// For some callers first.
-    pub canary: Option<Terms>,
+    pub canary: Option<CanaryPolicy>,
 }
 
 /// What was done.

@@ -13,7 +13,7 @@ use ed25519_dalek::pkcs8::DecodePublicKey;
 use ed25519_dalek::pkcs8::spki::{self, der::pem};
 use ed25519_dalek::{SIGNATURE_LENGTH, VerifyingKey};
 
-use crate::runtime::Digest;
+use crate::digest::Digest;
 
 /// The end of the name of a file with the signature of the file that is named before it.
 const EXTENSION: &str = "sig";

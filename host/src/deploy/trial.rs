@@ -6,7 +6,7 @@ use super::audit::{Action, Line};
 use super::files::done;
 use super::{Deployer, HOST, Refusal, Report};
 use crate::component::Verdict;
-use crate::runtime::Digest;
+use crate::digest::Digest;
 
 impl Deployer {
     /// Ends the trial of a canary in its favour.

@@ -12,8 +12,8 @@ use wasmtime_wasi::cli::{IsTerminal, StdoutStream};
 use wasmtime_wasi::p2::{OutputStream, Pollable, StreamResult};
 
 use super::side_effects::SideEffects;
+use crate::log_throttle::LogThrottle;
 use crate::metrics::Counter;
-use crate::throttle::Throttle;
 
 /// Bytes of a line. The rest of a longer line is dropped.
 const MAX_LINE_BYTES: usize = 4096;
@@ -25,7 +25,7 @@ const BURST_SECONDS: u32 = 5;
 #[derive(Debug)]
 pub struct GuestLog {
     component: String,
-    throttle: Throttle,
+    throttle: LogThrottle,
     dropped: Arc<Counter>,
 }
 
@@ -43,7 +43,7 @@ struct LineBuffer {
 impl GuestLog {
     /// `rate` is in lines per second, over all instances. `dropped` counts the lines above it.
     pub fn new(component: &str, rate: u32, dropped: Arc<Counter>) -> Self {
-        let throttle = Throttle::new(rate, rate.saturating_mul(BURST_SECONDS));
+        let throttle = LogThrottle::new(rate, rate.saturating_mul(BURST_SECONDS));
         Self { component: component.to_owned(), throttle, dropped }
     }
 

@@ -10,7 +10,7 @@ use super::limits::OutboundLimits;
 use super::network::Network;
 use super::target::Target;
 use crate::concurrency_limit::ConcurrencyLimit;
-use crate::throttle::Throttle;
+use crate::log_throttle::LogThrottle;
 
 /// Connections that a component may keep open without using them, in addition to those in use.
 const IDLE_CONNECTIONS: usize = 64;
@@ -28,7 +28,7 @@ pub struct Egress {
     pub connections: ConcurrencyLimit,
     pub counters: OutboundCounters,
     /// Bounds the log, because the component decides how many requests are refused.
-    pub log_throttle: Throttle,
+    pub log_throttle: LogThrottle,
 }
 
 impl Egress {
@@ -51,7 +51,7 @@ impl Egress {
                 usize::MAX,
             ),
             counters: OutboundCounters::default(),
-            log_throttle: Throttle::new(1, 10),
+            log_throttle: LogThrottle::new(1, 10),
             limits,
         }
     }

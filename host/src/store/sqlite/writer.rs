@@ -16,9 +16,9 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use super::integrity_check::Damage;
 use super::reader;
+use crate::log_throttle::LogThrottle;
 use crate::store::lock::DataLock;
 use crate::store::{ChangeClock, Key, Ledger, LedgerEntry, Slot, StoreError, Swap};
-use crate::throttle::Throttle;
 
 /// Bytes that may be in the queue, of all instances together. Further writes wait.
 const MAX_QUEUED_BYTES: u32 = 64 * 1024 * 1024;
@@ -120,7 +120,7 @@ impl Writer {
             messages,
             commits: commits.clone(),
             clock: clock.clone(),
-            log_throttle: Throttle::new(1, 5),
+            log_throttle: LogThrottle::new(1, 5),
             #[cfg(test)]
             fail_next_commit: fail_next_commit.clone(),
         };
@@ -204,7 +204,7 @@ struct Worker {
     commits: Arc<AtomicU64>,
     clock: Arc<ChangeClock>,
     /// On a full disk every transaction fails.
-    log_throttle: Throttle,
+    log_throttle: LogThrottle,
     #[cfg(test)]
     fail_next_commit: Arc<std::sync::atomic::AtomicBool>,
 }

@@ -1,11 +1,11 @@
-//! A bound on how much a guest can make the host log.
+//! A bound on log lines whose number a guest or a client decides.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Lets `burst` events through at once and `per_second` on average, and counts the others.
+/// A token bucket: lets `burst` events pass at once and `per_second` on average, and counts the others.
 #[derive(Debug)]
-pub struct Throttle {
+pub struct LogThrottle {
     burst: u32,
     interval: Duration,
     state: Mutex<State>,
@@ -18,7 +18,7 @@ struct State {
     suppressed: u64,
 }
 
-impl Throttle {
+impl LogThrottle {
     pub fn new(per_second: u32, burst: u32) -> Self {
         Self {
             burst,
@@ -27,7 +27,7 @@ impl Throttle {
         }
     }
 
-    /// `Some(n)` if the event may pass, where `n` events before it did not.
+    /// `Some(n)` if the event may be logged, after `n` events that were suppressed.
     pub fn pass(&self) -> Option<u64> {
         self.pass_at(Instant::now())
     }
@@ -50,7 +50,7 @@ mod tests {
 
     #[test]
     fn passes_a_burst_then_the_average_and_counts_the_rest() {
-        let throttle = Throttle::new(10, 3);
+        let throttle = LogThrottle::new(10, 3);
         let start = Instant::now();
         let passes = |at: u64| throttle.pass_at(start + Duration::from_millis(at));
         assert_eq!([passes(0), passes(0), passes(0)], [Some(0); 3]);
