@@ -147,7 +147,7 @@ async fn a_write_after_the_response_head_becomes_durable() {
 }
 
 #[tokio::test]
-async fn a_guest_that_fails_after_writing_gets_500() {
+async fn a_guest_that_fails_after_writing_is_answered_with_500() {
     let server = Server::with("");
     let response = server.send(get("write-and-trap?key=k&value=v")).await;
     assert_eq!(response.status(), 500);
