@@ -1,4 +1,4 @@
-//! The memory of one store, summed.
+//! The memory limit of one instance.
 
 use std::sync::Arc;
 
@@ -6,33 +6,33 @@ use wasmtime::ResourceLimiter;
 
 use crate::metrics::Counters;
 
-/// Entries of one table. Large guests have some ten thousand functions in theirs.
-const TABLE_ELEMENTS: usize = 100_000;
+/// Elements of one table. Large guests have some ten thousand functions in theirs.
+const MAX_TABLE_ELEMENTS: usize = 100_000;
 
-/// Bounds the linear memory of a store over all of its memories: a bound for each alone would be
-/// multiplied by their number.
+/// Bounds the linear memory of an instance, summed over all of its memories. A guest could exceed a
+/// limit per memory by having several.
 #[derive(Debug)]
-pub struct Limiter {
+pub struct MemoryLimiter {
     counters: Arc<Counters>,
     limit: usize,
     used: usize,
-    /// The growth last permitted, to take back if the memory could not be had after all.
+    /// The last permitted growth, subtracted again if wasmtime cannot get the memory.
     permitted: usize,
     denied: u64,
 }
 
-impl Limiter {
+impl MemoryLimiter {
     pub fn new(limit: usize, counters: Arc<Counters>) -> Self {
         Self { counters, limit, used: 0, permitted: 0, denied: 0 }
     }
 
-    /// How often the guest asked for more than it may have.
+    /// How often the limit refused more memory.
     pub fn denied(&self) -> u64 {
         self.denied
     }
 }
 
-impl ResourceLimiter for Limiter {
+impl ResourceLimiter for MemoryLimiter {
     fn memory_growing(&mut self, current: usize, desired: usize, _maximum: Option<usize>) -> wasmtime::Result<bool> {
         let growth = desired.saturating_sub(current);
         let used = self.used.saturating_add(growth);
@@ -54,7 +54,7 @@ impl ResourceLimiter for Limiter {
     }
 
     fn table_growing(&mut self, _current: usize, desired: usize, _maximum: Option<usize>) -> wasmtime::Result<bool> {
-        Ok(desired <= TABLE_ELEMENTS)
+        Ok(desired <= MAX_TABLE_ELEMENTS)
     }
 }
 
@@ -64,7 +64,7 @@ mod tests {
 
     #[test]
     fn memories_share_one_limit() {
-        let mut limiter = Limiter::new(100, Arc::default());
+        let mut limiter = MemoryLimiter::new(100, Arc::default());
         assert!(limiter.memory_growing(0, 60, None).unwrap());
         assert!(limiter.memory_growing(0, 40, None).unwrap());
         assert!(!limiter.memory_growing(60, 61, None).unwrap());
@@ -72,8 +72,8 @@ mod tests {
     }
 
     #[test]
-    fn growth_that_failed_is_given_back() {
-        let mut limiter = Limiter::new(100, Arc::default());
+    fn failed_growth_does_not_count() {
+        let mut limiter = MemoryLimiter::new(100, Arc::default());
         assert!(limiter.memory_growing(0, 90, None).unwrap());
         limiter.memory_grow_failed(wasmtime::format_err!("no pages")).unwrap();
         assert!(limiter.memory_growing(0, 90, None).unwrap());

@@ -1,4 +1,4 @@
-//! What a component may touch: store labels, and key prefixes within them.
+//! Which stores a component may open, and which key prefixes it may read and write.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -10,8 +10,8 @@ use crate::log_throttle::LogThrottle;
 #[derive(Debug)]
 pub struct Grants {
     component: String,
-    /// Every label in the manifest: what exists, whoever may open it.
-    known: Arc<BTreeSet<String>>,
+    /// Every label in the manifest, of all components.
+    all_labels: Arc<BTreeSet<String>>,
     labels: BTreeSet<String>,
     /// Sorted, and none is a prefix of another, so that a listing visits each key once.
     read: Vec<String>,
@@ -20,20 +20,20 @@ pub struct Grants {
     throttle: LogThrottle,
 }
 
-/// What `open` finds behind a label.
+/// Whether a component may open a label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Label {
+pub enum LabelAccess {
     Granted,
     NotGranted,
     Unknown,
 }
 
 impl Grants {
-    /// `read` and `write` are key prefixes; writing implies reading. `None` for both means every
-    /// key, which is what a manifest without grants says.
+    /// `prefixes` are those to read and those to write; writing implies reading. `None` grants every
+    /// key, as a manifest without `read` and `write` does.
     pub fn new(
         component: &str,
-        known: Arc<BTreeSet<String>>,
+        all_labels: Arc<BTreeSet<String>>,
         labels: impl IntoIterator<Item = String>,
         prefixes: Option<(&[String], &[String])>,
     ) -> Self {
@@ -41,7 +41,7 @@ impl Grants {
         let (read, write) = prefixes.unwrap_or((&all, &all));
         Self {
             component: component.to_owned(),
-            known,
+            all_labels,
             labels: labels.into_iter().collect(),
             read: outermost(read.iter().chain(write)),
             write: outermost(write),
@@ -54,7 +54,7 @@ impl Grants {
     pub fn read_only(&self) -> Self {
         Self {
             component: self.component.clone(),
-            known: self.known.clone(),
+            all_labels: self.all_labels.clone(),
             labels: self.labels.clone(),
             read: self.read.clone(),
             write: Vec::new(),
@@ -68,13 +68,13 @@ impl Grants {
         self.labels.iter().map(String::as_str)
     }
 
-    pub fn label(&self, label: &str) -> Label {
+    pub fn label_access(&self, label: &str) -> LabelAccess {
         if self.labels.contains(label) {
-            Label::Granted
-        } else if self.known.contains(label) {
-            Label::NotGranted
+            LabelAccess::Granted
+        } else if self.all_labels.contains(label) {
+            LabelAccess::NotGranted
         } else {
-            Label::Unknown
+            LabelAccess::Unknown
         }
     }
 
@@ -96,7 +96,7 @@ impl Grants {
         &self.write
     }
 
-    /// How many accesses were refused.
+    /// Number of refused accesses.
     pub fn denied(&self) -> u64 {
         self.denied.load(Ordering::Relaxed)
     }
@@ -118,7 +118,7 @@ fn outermost<'a>(prefixes: impl IntoIterator<Item = &'a String>) -> Vec<String> 
     let sorted: BTreeSet<&String> = prefixes.into_iter().collect();
     let mut outermost: Vec<String> = Vec::new();
     for prefix in sorted {
-        // A prefix sorts directly before everything that it covers.
+        // A prefix sorts directly before the keys that start with it.
         if !outermost.last().is_some_and(|outer| prefix.starts_with(outer)) {
             outermost.push(prefix.clone());
         }
@@ -132,17 +132,17 @@ mod tests {
 
     fn grants(read: &[&str], write: &[&str]) -> Grants {
         let owned = |list: &[&str]| list.iter().map(|p| p.to_string()).collect::<Vec<_>>();
-        let known = Arc::new(BTreeSet::from(["default".to_owned(), "cache".to_owned()]));
+        let all_labels = Arc::new(BTreeSet::from(["default".to_owned(), "cache".to_owned()]));
         let prefixes = (&*owned(read), &*owned(write));
-        Grants::new("area", known, ["default".to_owned()], Some(prefixes))
+        Grants::new("area", all_labels, ["default".to_owned()], Some(prefixes))
     }
 
     #[test]
-    fn a_label_is_granted_known_or_unknown() {
+    fn a_label_is_granted_not_granted_or_unknown() {
         let grants = grants(&[], &[]);
-        assert_eq!(grants.label("default"), Label::Granted);
-        assert_eq!(grants.label("cache"), Label::NotGranted);
-        assert_eq!(grants.label("nowhere"), Label::Unknown);
+        assert_eq!(grants.label_access("default"), LabelAccess::Granted);
+        assert_eq!(grants.label_access("cache"), LabelAccess::NotGranted);
+        assert_eq!(grants.label_access("nowhere"), LabelAccess::Unknown);
     }
 
     #[test]

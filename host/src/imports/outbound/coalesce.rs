@@ -1,11 +1,11 @@
-//! Request coalescing: requests of one component that are equal, byte for byte, and under way at the
-//! same moment are sent once, if the manifest says so (`share`).
+//! Request coalescing: concurrent requests of one component that are equal byte for byte are sent
+//! once, if the manifest has `share = true`.
 //!
-//! The first is the leader and sends the request. Those that come before the head of the response are
-//! followers: they wait for it without a permit and get a copy. If the leader gives up before that,
-//! one of the followers becomes the leader. A response without followers passes untouched; a shared
-//! one is kept until its last reader has it, so that a slow reader does not delay the others. Its size
-//! is bounded as any response's is.
+//! The first request is the leader and is sent. Equal requests that come before the head of its
+//! response are followers: they wait for it without a permit and get a copy. If the leader is
+//! cancelled before that, one of the followers becomes the leader. A response without followers is
+//! not copied. A shared one is kept until its last reader has read it, so that a slow reader does not
+//! delay the others. Its size has the limit of every response.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -21,13 +21,13 @@ use http_body_util::{BodyExt, Full, Limited};
 use tokio::sync::watch;
 use wasmtime_wasi_http::{Error as WasiError, WasiBody};
 
-use super::counters::Counter;
+use crate::metrics::Counter;
 
-/// Bytes of a request's body that are compared. A request with a larger body is sent alone, as is one
-/// without a declared length, unless its method usually has no body.
+/// Bytes of a request body that are compared. A request with a larger body is not coalesced, nor is
+/// one without a declared length, unless its method usually has no body.
 const MAX_COMPARED_BODY: u64 = 1 << 20;
 
-/// Everything that a server sees of a request.
+/// A request as the server gets it.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct RequestKey {
     method: Method,
@@ -37,19 +37,19 @@ struct RequestKey {
 }
 
 /// The outcome of a request that followers wait for.
-type Outcome = Option<Result<Arc<SharedResponse>, Arc<WasiError>>>;
+type SharedOutcome = Option<Result<Arc<SharedResponse>, Arc<WasiError>>>;
 
-/// The requests of one component that are under way and have no response yet.
+/// The requests of one component that have no response yet.
 #[derive(Default)]
 pub struct Coalescer {
-    in_flight: Mutex<HashMap<RequestKey, Weak<watch::Sender<Outcome>>>>,
+    in_flight: Mutex<HashMap<RequestKey, Weak<watch::Sender<SharedOutcome>>>>,
     /// Requests that waited for the response of a leader.
-    pub joined: Counter,
+    pub followers: Counter,
 }
 
 enum Role {
-    Leader(Arc<watch::Sender<Outcome>>),
-    Follower(watch::Receiver<Outcome>),
+    Leader(Arc<watch::Sender<SharedOutcome>>),
+    Follower(watch::Receiver<SharedOutcome>),
 }
 
 impl Coalescer {
@@ -68,7 +68,7 @@ impl Coalescer {
         if !has_no_body && length.is_none_or(|length| length > MAX_COMPARED_BODY) {
             return send(Request::from_parts(parts, body)).await;
         }
-        let body = whole(body).await?;
+        let body = buffer_body(body).await?;
         let mut headers: Vec<_> = parts.headers.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
         headers.sort_by(|a, b| a.0.as_str().cmp(b.0.as_str()));
         let key = RequestKey { method: parts.method.clone(), uri: parts.uri.clone(), headers, body };
@@ -77,16 +77,16 @@ impl Coalescer {
                 Role::Leader(sender) => {
                     let body = Full::new(key.body.clone()).map_err(|never| match never {}).boxed_unsync();
                     let registration = Registration { coalescer: self, key: &key };
-                    let sent = send(Request::from_parts(parts.clone(), body)).await;
+                    let response = send(Request::from_parts(parts.clone(), body)).await;
                     drop(registration);
-                    return publish(&sender, sent);
+                    return publish(&sender, response);
                 }
                 Role::Follower(mut receiver) => {
                     let outcome = receiver.wait_for(Option::is_some).await.map(|outcome| outcome.clone());
                     match outcome {
                         Ok(Some(Ok(shared))) => return Ok(shared.copy()),
                         Ok(Some(Err(error))) => return Err(clone_error(&error)),
-                        // The leader gave up.
+                        // The leader was cancelled.
                         Ok(None) | Err(_) => {}
                     }
                 }
@@ -101,7 +101,7 @@ impl Coalescer {
             && let Some(sender) = sender.get().upgrade()
         {
             let receiver = sender.subscribe();
-            self.joined.add(1);
+            self.followers.add(1);
             return Role::Follower(receiver);
         }
         let sender = Arc::new(watch::Sender::new(None));
@@ -109,13 +109,13 @@ impl Coalescer {
         Role::Leader(sender)
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<RequestKey, Weak<watch::Sender<Outcome>>>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<RequestKey, Weak<watch::Sender<SharedOutcome>>>> {
         self.in_flight.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A request's body, of at most [`MAX_COMPARED_BODY`].
-async fn whole(body: WasiBody) -> Result<Bytes, WasiError> {
+/// Reads a request body of at most [`MAX_COMPARED_BODY`].
+async fn buffer_body(body: WasiBody) -> Result<Bytes, WasiError> {
     let limited = Limited::new(body, MAX_COMPARED_BODY as usize).collect().await;
     let too_large = WasiError::HttpRequestBodySize(Some(MAX_COMPARED_BODY));
     Ok(limited.map_err(|error| error.downcast::<WasiError>().map_or(too_large, |error| *error))?.to_bytes())
@@ -135,13 +135,13 @@ impl Drop for Registration<'_> {
 
 /// Gives the outcome to the followers, and returns it to the leader.
 fn publish(
-    sender: &watch::Sender<Outcome>,
-    sent: Result<Response<WasiBody>, WasiError>,
+    sender: &watch::Sender<SharedOutcome>,
+    response: Result<Response<WasiBody>, WasiError>,
 ) -> Result<Response<WasiBody>, WasiError> {
     if sender.is_closed() {
-        return sent;
+        return response;
     }
-    match sent {
+    match response {
         Ok(response) => {
             let shared = Arc::new(SharedResponse::new(response));
             let own = shared.copy();
@@ -156,7 +156,7 @@ fn publish(
     }
 }
 
-/// The same code again; [`WasiError`] cannot be cloned.
+/// [`WasiError`] has no `Clone`.
 fn clone_error(error: &WasiError) -> WasiError {
     match error {
         WasiError::DnsTimeout => WasiError::DnsTimeout,
@@ -193,7 +193,7 @@ struct State {
     failed: Option<Arc<WasiError>>,
 }
 
-/// The readers that wait for the source. It wakes all of them: the one that polled it may be gone.
+/// The readers that wait for the source. All are woken, because the one that polled it may be gone.
 #[derive(Default)]
 struct Wakers(Mutex<Vec<Waker>>);
 
@@ -221,15 +221,15 @@ impl SharedResponse {
     }
 
     fn copy(self: &Arc<Self>) -> Response<WasiBody> {
-        let reader = Reader { shared: self.clone(), read: 0 };
+        let reader = Reader { shared: self.clone(), chunks_read: 0 };
         Response::from_parts(self.head.clone(), reader.boxed_unsync())
     }
 }
 
 struct Reader {
     shared: Arc<SharedResponse>,
-    /// How many of the chunks.
-    read: usize,
+    /// Number of chunks that were read.
+    chunks_read: usize,
 }
 
 impl Body for Reader {
@@ -240,8 +240,8 @@ impl Body for Reader {
         let shared = self.shared.clone();
         let mut state = shared.state.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
-            if let Some(chunk) = state.chunks.get(self.read) {
-                self.read += 1;
+            if let Some(chunk) = state.chunks.get(self.chunks_read) {
+                self.chunks_read += 1;
                 return Poll::Ready(Some(Ok(Frame::data(chunk.clone()))));
             }
             if let Some(error) = &state.failed {
