@@ -3,7 +3,7 @@
 //! | module | what it is |
 //! |---|---|
 //! | [`request`], [`response`], [`body`] | an HTTP request and its response as plain values, with streamed bodies |
-//! | [`path`], [`params`], [`page`] | path segments, request parameters and their coercion, offset pagination |
+//! | [`path`], [`url`], [`params`], [`page`] | path segments, hosts of URLs, request parameters and their coercion, offset pagination |
 //! | [`error`] | error responses |
 //! | [`store`], [`root`], [`blob`] | the key-value port, roots that compare-and-swap updates, cached immutable blobs |
 //! | [`ndjson`] | NDJSON imports and their reports |
@@ -40,6 +40,7 @@ pub mod root;
 pub mod store;
 #[cfg(feature = "testing")]
 pub mod testing;
+pub mod url;
 pub mod variables;
 #[cfg(target_family = "wasm")]
 pub mod wasi;

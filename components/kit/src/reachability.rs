@@ -11,7 +11,7 @@ mod cursor;
 mod log;
 mod walk;
 
-pub use cursor::{Cursor, LONGEST_RUN, Phase};
+pub use cursor::{Cursor, LONGEST_RUN, Phase, StepError};
 pub use log::MarkLog;
 pub use walk::{Progress, Visitor, step};
 
@@ -159,20 +159,6 @@ impl Tracer {
         self.blobs += other.blobs;
         self.bytes += other.bytes;
         self.problems.extend(other.problems);
-    }
-}
-
-/// Why a step was not done.
-#[derive(Debug, PartialEq, Eq)]
-pub enum StepError {
-    /// The cursor is malformed, or its run is over.
-    Cursor,
-    Store(StoreError),
-}
-
-impl From<StoreError> for StepError {
-    fn from(error: StoreError) -> Self {
-        StepError::Store(error)
     }
 }
 

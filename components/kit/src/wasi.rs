@@ -4,6 +4,7 @@
 //! An area's `entry.rs` is one call of [`area!`](crate::area), which declares what the area is to a
 //! host: its handler, the variables that it reads, and the stored formats that it reads and writes.
 
+pub mod bindings;
 mod http;
 mod key_value;
 mod outbound;
@@ -21,42 +22,11 @@ use crate::variables::Variables;
 use ::http::Method;
 use key_value::KeyValue;
 use spin_sdk::wasip3::clocks::system_clock;
-use spin_sdk::wasip3::http::types::ErrorCode;
 use spin_sdk::wasip3::random::random;
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// Bindings of the world `hexad:platform/kit`; `spin-sdk` binds the rest, and re-exports the
-/// `wit-bindgen` that generates both.
-#[allow(warnings, clippy::all, clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
-pub mod bindings {
-    spin_sdk::wit_bindgen::generate!({
-        path: [
-            "../../wit/deps/io@0.2.6",
-            "../../wit/deps/clocks@0.2.6",
-            "../../wit/deps/random@0.2.6",
-            "../../wit/deps/filesystem@0.2.6",
-            "../../wit/deps/sockets@0.2.6",
-            "../../wit/deps/cli@0.2.6",
-            "../../wit/deps/clocks@0.3.0",
-            "../../wit/deps/random@0.3.0",
-            "../../wit/deps/filesystem@0.3.0",
-            "../../wit/deps/sockets@0.3.0",
-            "../../wit/deps/cli@0.3.0",
-            "../../wit/deps/http@0.3.0",
-            "../../wit/deps/keyvalue@0.2.0-draft2",
-            "../../wit/deps/spin-variables@3.0.0",
-            "../../wit/platform.wit",
-        ],
-        world: "hexad:platform/kit@0.1.0",
-        runtime_path: "::spin_sdk::wit_bindgen::rt",
-        pub_export_macro: true,
-        export_macro_name: "export_area",
-        default_bindings_module: "kit::wasi::bindings",
-        generate_all,
-    });
-}
-
+pub use http::HandlerResult;
 pub use outbound::Network;
 
 pub use bindings::export_area;
@@ -65,9 +35,6 @@ pub use spin_sdk::wasip3;
 pub use spin_sdk::wasip3::exports::http::handler::Guest as Handler;
 pub use spin_sdk::wasip3::http::service::export as export_http;
 pub use spin_sdk::wasip3::http::types::Request as Incoming;
-
-/// The result of a handler, as the host expects it.
-pub type HandlerResult = Result<spin_sdk::wasip3::http::types::Response, ErrorCode>;
 
 /// The size of the blob cache, in bytes. The largest blobs that are read repeatedly are documents with
 /// some thousand records of 2 to 3 KiB each, which must fit in half of it ([`BlobCache::put`]).

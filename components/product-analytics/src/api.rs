@@ -16,6 +16,7 @@ use http::header::{AUTHORIZATION, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, R
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use kit::env::EXTERNAL_URL;
 use kit::outbound::{OutboundError, OutboundRequest, OutboundResponse, Timeouts};
+use kit::url;
 use kit::{Body, Env, Error, Request, Response};
 use std::time::Duration;
 
@@ -48,7 +49,7 @@ async fn respond(env: &Env, request: Request) -> Result<Response, Error> {
     if !id.strip_prefix('-').unwrap_or(&id).bytes().all(|byte| byte.is_ascii_digit()) {
         return Err(Error::validation("project_id is invalid"));
     }
-    let issuer = host(&env.external_url(&request)).to_owned();
+    let issuer = url::host(&env.external_url(&request)).to_owned();
     let query = match endpoint {
         Endpoint::Load | Endpoint::DryRun => Some(Query::read(request).await?),
         Endpoint::Meta => None,
@@ -70,16 +71,6 @@ async fn respond(env: &Env, request: Request) -> Result<Response, Error> {
     };
     let limit = env.variables.number(MAX_RESPONSE.0, MAX_RESPONSE.1);
     convert(response, &gaps, additions, limit).await
-}
-
-/// The host of a URL, without its port.
-fn host(url: &str) -> &str {
-    let authority = url.split("://").nth(1).unwrap_or(url);
-    let authority = authority.split('/').next().unwrap_or_default();
-    match authority.rsplit_once(':') {
-        Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => host,
-        _ => authority,
-    }
 }
 
 /// The project, if the caller may read it.

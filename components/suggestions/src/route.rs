@@ -126,12 +126,6 @@ fn repository_file(segments: &[Segment]) -> RepositoryFile {
     }
 }
 
-/// `path`, which names a project by an old path, with the project's id instead.
-pub fn with_project_id(id: u64, path: &str) -> String {
-    let below = path.strip_prefix(BASE).and_then(|rest| rest.splitn(4, '/').nth(3)).unwrap_or_default();
-    format!("{BASE}/projects/{id}/{below}")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -212,11 +206,5 @@ mod tests {
         ] {
             assert_eq!(answer(Method::DELETE, path), "405", "{path}");
         }
-    }
-
-    #[test]
-    fn a_path_of_a_moved_project_gets_its_id() {
-        let path = "/api/v4/projects/old%2Fpath/merge_requests/3/discussions";
-        assert_eq!(with_project_id(7, path), "/api/v4/projects/7/merge_requests/3/discussions");
     }
 }

@@ -1,10 +1,10 @@
 //! How far a run has come: what an answer tells the client, and what the client sends for the next
 //! step.
 
-use super::StepError;
 use crate::clock::Timestamp;
 use crate::env::Env;
 use crate::id;
+use crate::store::StoreError;
 use std::fmt;
 
 /// How long a run may take, in milliseconds. Its mark log is garbage some time after that.
@@ -74,5 +74,19 @@ impl fmt::Display for Cursor {
             Phase::Blobs { written, visited } => write!(f, "{run}:b{written}.{visited}:{after}"),
             Phase::Sweep => write!(f, "{run}:sweep:{after}"),
         }
+    }
+}
+
+/// Why a step was not done.
+#[derive(Debug, PartialEq, Eq)]
+pub enum StepError {
+    /// The cursor is malformed, or its run is over.
+    Cursor,
+    Store(StoreError),
+}
+
+impl From<StoreError> for StepError {
+    fn from(error: StoreError) -> Self {
+        StepError::Store(error)
     }
 }

@@ -1,8 +1,8 @@
 //! The walk: bounded steps over the graph of roots and blobs.
 
-use super::cursor::{Cursor, Phase};
+use super::cursor::{Cursor, Phase, StepError};
 use super::log::{MARKS, MarkLog, VISITED};
-use super::{BlobId, KeyLayout, Node, Roots, StepError, Tracer};
+use super::{BlobId, KeyLayout, Node, Roots, Tracer};
 use crate::env::Env;
 use crate::store::{StoreError, list_all};
 use std::collections::HashSet;

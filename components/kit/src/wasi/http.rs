@@ -1,6 +1,5 @@
 //! Requests and responses between WASI HTTP 0.3 and plain values.
 
-use super::{HandlerResult, Incoming};
 use crate::body::{Body, BodyError, Chunk};
 use crate::request::Request;
 use crate::response::Response;
@@ -8,10 +7,13 @@ use bytes::Bytes;
 use futures::stream::{self, StreamExt};
 use http::header::{CONTENT_LENGTH, HeaderName, HeaderValue, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS};
 use http::{HeaderMap, Method, StatusCode};
-use spin_sdk::wasip3::http::types::{self, ErrorCode, Fields, Scheme};
+use spin_sdk::wasip3::http::types::{self, ErrorCode, Fields, Request as Incoming, Scheme};
 use spin_sdk::wasip3::http_compat::BodyWriter;
 use spin_sdk::wasip3::wit_bindgen::{FutureReader, FutureWriter, StreamReader, StreamResult};
 use spin_sdk::wasip3::{spawn, wit_future};
+
+/// The result of a handler, as the host expects it.
+pub type HandlerResult = Result<types::Response, ErrorCode>;
 
 /// The most bytes of a request body that one read takes.
 const READ: usize = 64 << 10;
