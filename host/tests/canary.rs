@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use hexad::Digest;
 use hexad::component::Terms;
-use hexad::deploy::{Order, Refusal, Report};
+use hexad::deploy::{DeployError, DeployReport, SwapRequest};
 
 use crate::fixture::Server;
 use crate::versions::{audit, digest, order, swap, trapping, variant};
@@ -17,8 +17,8 @@ async fn call(server: &Server, caller: usize) -> u16 {
     server.host.handle(request.body(http_body_util::Empty::new()).unwrap()).await.status().as_u16()
 }
 
-fn canary(server: &Server, wasm: Vec<u8>, terms: Terms) -> Report {
-    let order = Order { canary: Some(terms), ..order("incoming", wasm) };
+fn canary(server: &Server, wasm: Vec<u8>, terms: Terms) -> DeployReport {
+    let order = SwapRequest { canary: Some(terms), ..order("incoming", wasm) };
     server.host.deployer().swap(&order).unwrap()
 }
 
@@ -29,7 +29,7 @@ async fn a_canary_that_fails_is_taken_back_and_few_have_seen_it() {
     let hour = Duration::from_secs(3600);
     assert!(canary(&server, trapping(), Terms { percent: 20.0, window: hour, ..Terms::default() }).canary);
     let refusal = swap(&server, "incoming", variant("incoming", 1)).unwrap_err();
-    assert!(matches!(refusal, Refusal::CanaryUnderWay(_)), "{refusal}");
+    assert!(matches!(refusal, DeployError::CanaryUnderWay(_)), "{refusal}");
     let mut failed = 0;
     for n in 0..400 {
         let statuses = [call(&server, n).await, call(&server, n).await];
@@ -79,5 +79,5 @@ async fn an_operator_ends_a_trial_either_way() {
     server.host.deployer().promote("incoming", "the tests").unwrap();
     assert_eq!(digest(&server, "incoming"), Digest::of(&wasm));
     let refusal = server.host.deployer().promote("incoming", "the tests").unwrap_err();
-    assert!(matches!(refusal, Refusal::NoCanary(_)), "{refusal}");
+    assert!(matches!(refusal, DeployError::NoCanary(_)), "{refusal}");
 }

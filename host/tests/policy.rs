@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use hexad::deploy::{Order, Policy, Refusal, Signature};
+use hexad::deploy::{DeployError, Policy, Signature, SwapRequest};
 use hexad::{Digest, Host, Options, StartError};
 use tempfile::TempDir;
 
@@ -97,7 +97,7 @@ async fn what_is_not_listed_does_not_get_in_and_changes_nothing() {
     let server = Server { host, folder: place.folder };
     let new = variant("incoming", 1);
     let refusal = swap(&server, "incoming", new.clone()).unwrap_err();
-    assert!(matches!(refusal, Refusal::Untrusted { .. }), "{refusal}");
+    assert!(matches!(refusal, DeployError::Untrusted { .. }), "{refusal}");
     let expected = format!("its digest {} is not listed", Digest::of(&new));
     assert!(refusal.to_string().contains(&expected), "{refusal}");
     assert_eq!(digest(&server, "incoming"), built("incoming"));
@@ -115,7 +115,7 @@ async fn what_is_not_listed_does_not_get_in_and_changes_nothing() {
     swap(&server, "incoming", new.clone()).unwrap();
     assert_eq!(audit(&server.folder).pop().unwrap()["trust"], "digest");
     let refusal = server.host.deployer().roll_back("incoming", "the tests").unwrap_err();
-    assert!(matches!(refusal, Refusal::Untrusted { .. }), "{refusal}");
+    assert!(matches!(refusal, DeployError::Untrusted { .. }), "{refusal}");
     assert_eq!(digest(&server, "incoming"), Digest::of(&new));
     list(&[built("probe"), built("incoming")]);
     server.host.deployer().roll_back("incoming", "the tests").unwrap();
@@ -156,10 +156,10 @@ fn what_openssl_signed_gets_in_and_is_still_trusted_after_a_restart() {
     let place = Place::signing();
     let host = place.start(false).unwrap();
     let (new, other) = (variant("incoming", 1), variant("incoming", 2));
-    let signed = |signature| Order { signature, ..order("incoming", new.clone()) };
+    let signed = |signature| SwapRequest { signature, ..order("incoming", new.clone()) };
     for signature in [None, place.signature(&other)] {
         let refusal = host.deployer().swap(&signed(signature)).unwrap_err();
-        assert!(matches!(refusal, Refusal::Untrusted { .. }), "{refusal}");
+        assert!(matches!(refusal, DeployError::Untrusted { .. }), "{refusal}");
     }
     host.deployer().swap(&signed(place.signature(&new))).unwrap();
     let trust = audit(&place.folder).pop().unwrap()["trust"].as_str().unwrap().to_owned();

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use futures::future::{Either, select};
 use futures::{SinkExt, StreamExt};
 use hexad::Digest;
-use hexad::deploy::Refusal;
+use hexad::deploy::DeployError;
 use http_body::Frame;
 use http_body_util::{BodyExt, StreamBody};
 
@@ -177,7 +177,7 @@ fn a_host_that_stops_takes_no_swap() {
         std::thread::yield_now();
     }
     let refusal = deployer.swap(&order("probe", variant("probe", 1))).unwrap_err();
-    assert!(matches!(refusal, Refusal::Stopping), "{refusal}");
+    assert!(matches!(refusal, DeployError::Stopping), "{refusal}");
     drop(deployer);
     slow.read_to_end(&mut Vec::new()).unwrap();
     stopping.join().unwrap();

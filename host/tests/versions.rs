@@ -1,7 +1,7 @@
 //! Components to swap in, and what shows that they were.
 
 use hexad::Digest;
-use hexad::deploy::{Order, Refusal, Report};
+use hexad::deploy::{DeployError, DeployReport, SwapRequest};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -34,11 +34,17 @@ pub fn trapping() -> Vec<u8> {
     .unwrap()
 }
 
-pub fn order(component: &str, wasm: Vec<u8>) -> Order {
-    Order { component: component.into(), wasm: wasm.into(), signature: None, by: "the tests".into(), canary: None }
+pub fn order(component: &str, wasm: Vec<u8>) -> SwapRequest {
+    SwapRequest {
+        component: component.into(),
+        wasm: wasm.into(),
+        signature: None,
+        by: "the tests".into(),
+        canary: None,
+    }
 }
 
-pub fn swap(server: &Server, component: &str, wasm: Vec<u8>) -> Result<Report, Refusal> {
+pub fn swap(server: &Server, component: &str, wasm: Vec<u8>) -> Result<DeployReport, DeployError> {
     server.host.deployer().swap(&order(component, wasm))
 }
 

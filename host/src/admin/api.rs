@@ -14,7 +14,7 @@ use super::exposition;
 use super::figures;
 use super::route::{Route, RouteError};
 use super::view;
-use crate::deploy::{Deployer, Order, Refusal, Report, Signature};
+use crate::deploy::{DeployError, DeployReport, Deployer, Signature, SwapRequest};
 use crate::host;
 
 /// The largest component that is accepted, in bytes.
@@ -88,12 +88,12 @@ impl Api {
                 let mut slots = self.deployer.application().slots().iter();
                 match slots.find(|slot| slot.component().id == id) {
                     Some(slot) => json_body(StatusCode::OK, &view::Component::from(slot)),
-                    None => refused(&Refusal::Unknown(id)),
+                    None => refused(&DeployError::Unknown(id)),
                 }
             }
             Route::Swap { component, canary } => match signature(parts.headers.get(SIGNATURE)) {
                 Ok(signature) => {
-                    let order = Order { component, wasm: Bytes::new(), signature, by, canary };
+                    let order = SwapRequest { component, wasm: Bytes::new(), signature, by, canary };
                     self.swap(order, content).await
                 }
                 Err(reason) => {
@@ -111,7 +111,7 @@ impl Api {
     }
 
     /// `body` is the component.
-    async fn swap<B>(&self, order: Order, body: B) -> Answer
+    async fn swap<B>(&self, order: SwapRequest, body: B) -> Answer
     where
         B: http_body::Body<Data = Bytes>,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
@@ -124,12 +124,12 @@ impl Api {
             }
             Err(cause) => return error(StatusCode::BAD_REQUEST, &format!("the component broke off: {cause}")),
         };
-        let order = Order { wasm, ..order };
+        let order = SwapRequest { wasm, ..order };
         self.act(move |deployer| deployer.swap(&order)).await
     }
 
     /// What blocks must not hold up the listener.
-    async fn act(&self, act: impl FnOnce(&Deployer) -> Result<Report, Refusal> + Send + 'static) -> Answer {
+    async fn act(&self, act: impl FnOnce(&Deployer) -> Result<DeployReport, DeployError> + Send + 'static) -> Answer {
         let deployer = self.deployer.clone();
         match tokio::task::spawn_blocking(move || act(&deployer)).await {
             Ok(Ok(report)) => json_body(StatusCode::OK, &report),
@@ -177,14 +177,14 @@ fn signature(header: Option<&HeaderValue>) -> Result<Option<Signature>, String> 
     text.parse().map(Some).map_err(|_| format!("the header {SIGNATURE} is not the base64 of an Ed25519 signature"))
 }
 
-fn refused(refusal: &Refusal) -> Answer {
+fn refused(refusal: &DeployError) -> Answer {
     let status = match refusal {
-        Refusal::Unknown(_) => StatusCode::NOT_FOUND,
-        Refusal::CanaryUnderWay(_) | Refusal::NoCanary(_) | Refusal::NoPrevious(_) => StatusCode::CONFLICT,
-        Refusal::Untrusted { .. } => StatusCode::FORBIDDEN,
-        Refusal::Load(_) => StatusCode::UNPROCESSABLE_ENTITY,
-        Refusal::Stopping => StatusCode::SERVICE_UNAVAILABLE,
-        Refusal::Io { .. } => StatusCode::INTERNAL_SERVER_ERROR,
+        DeployError::Unknown(_) => StatusCode::NOT_FOUND,
+        DeployError::CanaryUnderWay(_) | DeployError::NoCanary(_) | DeployError::NoPrevious(_) => StatusCode::CONFLICT,
+        DeployError::Untrusted { .. } => StatusCode::FORBIDDEN,
+        DeployError::Load(_) => StatusCode::UNPROCESSABLE_ENTITY,
+        DeployError::Stopping => StatusCode::SERVICE_UNAVAILABLE,
+        DeployError::Io { .. } => StatusCode::INTERNAL_SERVER_ERROR,
     };
     error(status, &refusal.to_string())
 }
