@@ -1,17 +1,17 @@
 //! The listening socket, and the thread that hands its connections to the shards.
 
 use std::io;
-use std::net::{SocketAddr, TcpListener as Bound};
+use std::net::{SocketAddr, TcpListener as StdTcpListener};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpSocket};
-use tokio::sync::watch;
 
 use crate::ingress::{Accepted, Ingress};
-use crate::shard::{self, Job, Shard, Stop};
-use crate::throttle::Throttle;
+use crate::log_throttle::LogThrottle;
+use crate::shard::{self, Job, Shard};
+use crate::stop::StopSignal;
 
 /// Connections that the kernel holds while the acceptor is busy.
 const BACKLOG: u32 = 1024;
@@ -20,7 +20,7 @@ const BACKLOG: u32 = 1024;
 /// Connections wait in the backlog meanwhile.
 const BACK_OFF: Duration = Duration::from_millis(50);
 
-/// A client that takes nothing of what it is sent for this long has its connection closed.
+/// The kernel closes a connection whose client acknowledges nothing of what was sent for this long.
 const SEND_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A bound socket and its thread.
@@ -30,12 +30,12 @@ pub struct Acceptor {
 }
 
 impl Acceptor {
-    /// Starts to accept from a socket that listens.
+    /// Starts to accept connections from a listening socket.
     pub fn start(
-        listener: Bound,
+        listener: StdTcpListener,
         ingress: Arc<Ingress>,
         shards: Arc<Vec<Shard>>,
-        stop: watch::Receiver<Stop>,
+        stop: StopSignal,
     ) -> io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         listener.set_nonblocking(true)?;
@@ -62,22 +62,22 @@ impl Acceptor {
     }
 }
 
-/// Binds `address` (port 0: any free one).
-pub fn bind(address: SocketAddr) -> io::Result<Bound> {
+/// Binds `address` and listens; port 0 stands for any free port.
+pub fn bind(address: SocketAddr) -> io::Result<StdTcpListener> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let _context = runtime.enter();
     let socket = match address {
         SocketAddr::V4(_) => TcpSocket::new_v4()?,
         SocketAddr::V6(_) => TcpSocket::new_v6()?,
     };
-    // A restart must not wait for the connections of the process before it.
+    // A restart does not wait until the connections of the previous process have timed out.
     socket.set_reuseaddr(true)?;
     socket.bind(address)?;
     socket.listen(BACKLOG)?.into_std()
 }
 
-async fn accept(listener: TcpListener, ingress: &Arc<Ingress>, shards: &[Shard], mut stop: watch::Receiver<Stop>) {
-    let (error_throttle, limit_throttle) = (Throttle::new(1, 3), Throttle::new(1, 3));
+async fn accept(listener: TcpListener, ingress: &Arc<Ingress>, shards: &[Shard], mut stop: StopSignal) {
+    let (error_throttle, limit_throttle) = (LogThrottle::new(1, 3), LogThrottle::new(1, 3));
     loop {
         let accepted = tokio::select! {
             accepted = async {
@@ -90,7 +90,7 @@ async fn accept(listener: TcpListener, ingress: &Arc<Ingress>, shards: &[Shard],
             return;
         };
         let stream = accepted.and_then(|(stream, peer)| {
-            // Or a small answer waits for the acknowledgement of the one before.
+            // Otherwise a small response waits until the client has acknowledged the one before.
             stream.set_nodelay(true)?;
             #[cfg(target_os = "linux")]
             socket2::SockRef::from(&stream).set_tcp_user_timeout(Some(SEND_TIMEOUT))?;
@@ -99,7 +99,7 @@ async fn accept(listener: TcpListener, ingress: &Arc<Ingress>, shards: &[Shard],
         match stream {
             Ok((stream, peer)) => {
                 let address_permit = match ingress.trusts(peer) {
-                    // Many clients come through one proxy.
+                    // Many clients share the address of a trusted proxy.
                     true => None,
                     false => match ingress.connections.acquire_for(peer.ip()) {
                         Some(permit) => Some(permit),
@@ -114,14 +114,19 @@ async fn accept(listener: TcpListener, ingress: &Arc<Ingress>, shards: &[Shard],
                 };
                 let permits = (permit, address_permit);
                 if let Some(shard) = shard::least_loaded(shards) {
-                    shard.give(Job::Connection(Box::new(Accepted { stream, peer, ingress: ingress.clone(), permits })));
+                    shard.submit(Job::Connection(Box::new(Accepted {
+                        stream,
+                        peer,
+                        ingress: ingress.clone(),
+                        permits,
+                    })));
                 }
             }
             Err(error) => {
                 if let Some(suppressed) = error_throttle.pass() {
                     tracing::warn!(%error, suppressed, "cannot accept a connection");
                 }
-                if !is_connections_own(&error) {
+                if !concerns_one_connection(&error) {
                     tokio::time::sleep(BACK_OFF).await;
                 }
             }
@@ -129,8 +134,8 @@ async fn accept(listener: TcpListener, ingress: &Arc<Ingress>, shards: &[Shard],
     }
 }
 
-/// Errors of a connection that died in the backlog; the next one may be well.
-fn is_connections_own(error: &io::Error) -> bool {
+/// Whether the error is about a connection that ended in the backlog, so that the next may succeed.
+fn concerns_one_connection(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, InvalidInput, NotConnected};
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset | InvalidInput | NotConnected)
 }

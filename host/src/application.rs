@@ -1,4 +1,7 @@
-//! Following one request: route → slot → lease → instance → response.
+//! The way of one request: route, slot, response cache, lease, guest call, response.
+//!
+//! A step that cannot go on returns a [`RequestError`], and [`RequestError::to_response`] is the only
+//! place that maps failures to statuses.
 
 use std::future::{pending, poll_fn};
 use std::sync::Arc;
@@ -6,16 +9,17 @@ use std::sync::mpsc::Sender;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-use http::header::{CONTENT_LENGTH, EXPECT, HOST};
-use http::uri::{Authority, Scheme};
-use http::{HeaderMap, Method, Request, Response, StatusCode, Uri, Version};
+use http::header::{CONTENT_LENGTH, EXPECT};
+use http::request::Parts;
+use http::{HeaderMap, Method, Request, Response, StatusCode, Version};
 use http_body::Body;
 use http_body_util::BodyExt;
 use wasmtime_wasi_http::WasiBody;
 
 use crate::body::ResponseBody;
-use crate::component::{CallError, GuestBody, GuestCall, LeaseError, Slot, Trial};
-use crate::deploy::Event;
+use crate::component::{CallError, Generation, GuestBody, GuestCall, LeaseError, Slot, Trial};
+use crate::deployment_event::DeploymentEvent;
+use crate::digest::Digest;
 use crate::imports::keyvalue::Call;
 use crate::ingress::RequestOrigin;
 use crate::metrics::{Counter, Operation, Refusal};
@@ -23,13 +27,14 @@ use crate::reply;
 use crate::request_body::RequestBody;
 use crate::request_context::RequestContext;
 use crate::request_id::{RequestIds, X_REQUEST_ID};
+use crate::request_target::absolute_uri;
 use crate::response_cache::{Lookup, ResponseCache};
 use crate::router::Router;
 use crate::store::Backend;
-use crate::trace::{Destination, Trace, Tracer};
+use crate::trace::{Destination, ServingComponent, Trace, Tracer};
 
-/// Where a route leads.
-pub struct Target {
+/// The target of a route.
+pub struct RouteTarget {
     /// The slot's index.
     pub slot: usize,
     /// The route as written in the manifest.
@@ -38,28 +43,29 @@ pub struct Target {
 
 /// What the shards of a host share.
 pub struct Application {
-    router: Router<Target>,
+    router: Router<RouteTarget>,
     slots: Vec<Slot>,
     /// One for each shard.
     backends: Vec<Arc<dyn Backend>>,
-    cache: Arc<ResponseCache>,
+    cache: ResponseCache,
     tracer: Option<Arc<Tracer>>,
-    /// Requests that no route leads anywhere.
+    /// Requests whose path has no route.
     unrouted: Counter,
     ids: RequestIds,
-    events: Sender<Event>,
+    events: Sender<DeploymentEvent>,
 }
 
 impl Application {
+    /// `backends` has one for each shard.
     pub fn new(
-        router: Router<Target>,
+        router: Router<RouteTarget>,
         slots: Vec<Slot>,
         backends: Vec<Arc<dyn Backend>>,
         cache: ResponseCache,
         tracer: Option<Arc<Tracer>>,
-        events: Sender<Event>,
+        events: Sender<DeploymentEvent>,
     ) -> Self {
-        let (cache, ids) = (Arc::new(cache), RequestIds::new());
+        let ids = RequestIds::new();
         Self { router, slots, backends, cache, tracer, unrouted: Counter::default(), ids, events }
     }
 
@@ -76,12 +82,12 @@ impl Application {
         &self.cache
     }
 
-    /// What makes traces, if they are wanted.
+    /// `None` if no traces are exported.
     pub fn tracer(&self) -> Option<&Arc<Tracer>> {
         self.tracer.as_ref()
     }
 
-    /// How many requests had a path that no component serves.
+    /// How many requests had a path without a route.
     pub fn unrouted(&self) -> u64 {
         self.unrouted.get()
     }
@@ -91,10 +97,10 @@ impl Application {
         &self.backends
     }
 
-    /// Answers a request on the given shard, whatever happens to the component.
-    pub async fn answer(&self, shard: usize, mut request: Request<WasiBody>) -> Response<ResponseBody> {
+    /// Handles a request on the given shard. There is a response whatever the component does.
+    pub async fn handle(&self, shard: usize, mut request: Request<WasiBody>) -> Response<ResponseBody> {
         let started = Instant::now();
-        let id = self.ids.of(request.headers());
+        let id = self.ids.assign(request.headers());
         request.headers_mut().insert(X_REQUEST_ID, id.clone());
         let method = request.method().clone();
         let uri = request.uri().clone();
@@ -108,30 +114,15 @@ impl Application {
         });
         let mut response = match (slot, self.backends.get(shard)) {
             (Some(slot), Some(backend)) => {
-                let mut trial = None;
-                let response = serve(slot, shard, &**backend, &self.cache, request, trace.as_ref(), &mut trial).await;
-                let refusal = response.extensions().get::<Refusal>().copied();
-                let latency = started.elapsed();
-                if let Some(counters) = slot.metrics().shard(shard) {
-                    counters.answered(response.status().as_u16(), latency);
-                    if let Some(refusal) = refusal {
-                        counters.refused(refusal);
-                    }
-                }
-                if let (Some(trace), Some(refusal)) = (&trace, refusal) {
-                    trace.failed(refusal.name());
-                }
-                if let Some(trial) = trial {
-                    self.end_failed_trial(slot, &trial, response.status(), latency);
-                }
-                response
+                let steps = Steps { slot, shard, backend: &**backend, cache: &self.cache, trace: trace.as_ref() };
+                self.serve(&steps, request, started).await
             }
             _ => {
                 self.unrouted.add(1);
                 reply::not_found()
             }
         };
-        // The query may hold a token.
+        // Without the query, which may hold a token.
         tracing::debug!(
             request = id.to_str().unwrap_or_default(),
             %method,
@@ -148,224 +139,294 @@ impl Application {
         }
     }
 
+    /// The response to a request that no shard can take, because the host is stopping.
+    pub fn stopping_response() -> Response<ResponseBody> {
+        reply::unavailable()
+    }
+
+    /// Serves a request that has a route, and counts its response.
+    async fn serve(&self, steps: &Steps<'_>, request: Request<WasiBody>, started: Instant) -> Response<ResponseBody> {
+        let slot = steps.slot;
+        let mut trial = None;
+        let result = steps.take(request, &mut trial).await;
+        let refusal = result.as_ref().err().map(RequestError::refusal);
+        let response = result.unwrap_or_else(|error| error.to_response());
+        let latency = started.elapsed();
+        if let Some(counters) = slot.metrics().shard(steps.shard) {
+            counters.answered(response.status().as_u16(), latency);
+            if let Some(refusal) = refusal {
+                counters.refused(refusal);
+            }
+        }
+        if let (Some(trace), Some(refusal)) = (steps.trace, refusal) {
+            trace.failed(refusal.name());
+        }
+        if let Some(trial) = trial {
+            self.end_failed_trial(slot, &trial, response.status(), latency);
+        }
+        response
+    }
+
     /// Counts a response of a trial. If it decides against the canary, the canary is removed at once,
-    /// and the supervisor is told.
+    /// and the supervisor records that.
     fn end_failed_trial(&self, slot: &Slot, trial: &Trial, status: StatusCode, latency: Duration) {
         if let Some(reason) = trial.record(status.as_u16(), latency) {
             let digest = trial.digest();
             slot.end_trial(&digest);
             let component = slot.component().id.clone();
-            // Without the supervisor the host is stopping.
-            let _ = self.events.send(Event::CanaryFailed { component, digest, reason });
+            // The supervisor is gone only while the host stops.
+            let _ = self.events.send(DeploymentEvent::CanaryFailed { component, digest, reason });
         }
     }
 }
 
-/// `trial` is set if the request takes part in one.
-async fn serve(
-    slot: &Slot,
+/// Why a request does not get a response of its component. It has a status, and is counted.
+#[derive(Clone, Copy, Debug)]
+enum RequestError {
+    /// HTTP does not allow the request; a sentence for the client.
+    Malformed(&'static str),
+    /// The request's body passes this limit, in bytes.
+    BodyTooLarge(u64),
+    /// The client stopped sending in the middle of its request.
+    SlowClient,
+    /// Every instance is busy, and the queue is full or the wait was too long.
+    Saturated,
+    /// wasmtime cannot make another instance.
+    NoInstance,
+    /// The component's circuit breaker is open for this long.
+    Failing(Duration),
+    /// The component trapped, returned an error or was ended. The cause is in the log.
+    Failed,
+    /// The component used up the processor time of a request.
+    OutOfCpuTime,
+    /// The component did not respond in time.
+    TimedOut,
+    /// The component's writes could not be made durable.
+    NotDurable,
+    /// The component's response passes this limit, in bytes.
+    ResponseTooLarge(u64),
+}
+
+impl RequestError {
+    fn to_response(self) -> Response<ResponseBody> {
+        match self {
+            Self::Malformed(reason) => reply::bad_request(reason),
+            Self::BodyTooLarge(limit) => reply::body_too_large(limit),
+            Self::SlowClient => reply::request_timeout(),
+            Self::Saturated | Self::NoInstance => reply::unavailable(),
+            Self::Failing(retry_after) => reply::failing(retry_after),
+            Self::Failed | Self::NotDurable => reply::internal_error(),
+            Self::OutOfCpuTime => reply::out_of_cpu_time(),
+            Self::TimedOut => reply::gateway_timeout(),
+            Self::ResponseTooLarge(limit) => reply::response_too_large(limit),
+        }
+    }
+
+    /// The counter that it belongs to.
+    fn refusal(&self) -> Refusal {
+        match self {
+            Self::Malformed(_) => Refusal::Malformed,
+            Self::BodyTooLarge(_) => Refusal::TooLarge,
+            Self::SlowClient => Refusal::SlowClient,
+            Self::Saturated => Refusal::Saturated,
+            Self::NoInstance => Refusal::NoInstance,
+            Self::Failing(_) => Refusal::Failing,
+            Self::Failed => Refusal::Failed,
+            Self::OutOfCpuTime => Refusal::CpuTime,
+            Self::TimedOut => Refusal::TimedOut,
+            Self::NotDurable => Refusal::NotDurable,
+            Self::ResponseTooLarge(_) => Refusal::ResponseTooLarge,
+        }
+    }
+
+    /// The error of a request whose time is over.
+    fn of_timeout(context: &RequestContext) -> Self {
+        match context.is_waiting_for_client() {
+            true => Self::SlowClient,
+            false => Self::TimedOut,
+        }
+    }
+}
+
+/// The steps of a request that has a route, and what they share.
+struct Steps<'a> {
+    slot: &'a Slot,
     shard: usize,
-    backend: &dyn Backend,
-    cache: &Arc<ResponseCache>,
-    request: Request<WasiBody>,
-    trace: Option<&Arc<Trace>>,
-    trial: &mut Option<Trial>,
-) -> Response<ResponseBody> {
-    let limits = &slot.component().limits;
-    let (mut parts, body) = request.into_parts();
-    let origin = parts.extensions.get::<RequestOrigin>();
-    let target = absolute(&parts.uri, &parts.headers, parts.version, origin);
-    let refused = target.map(|uri| parts.uri = uri).err();
-    // During a trial nothing is cached: the canary would see fewer requests than it should.
-    let code = slot.sole_code();
-    let policy = slot.component().cache_policy.as_ref().filter(|_| refused.is_none());
-    let policy = policy.filter(|policy| body.is_end_stream() && policy.applies_to(&parts));
-    let miss = match (policy, code, backend.change_clock()) {
-        (Some(policy), Some(code), Some(clock)) => {
-            match cache.look_up((&slot.component().id, &code), policy, &parts, clock, Instant::now()) {
-                Lookup::Hit(cached) => {
-                    if let Some(trace) = trace {
-                        trace.cached();
-                    }
-                    return cached;
-                }
-                Lookup::Miss(miss) => {
-                    policy.strip_headers(&mut parts.headers);
-                    Some(miss)
-                }
+    backend: &'a dyn Backend,
+    cache: &'a ResponseCache,
+    trace: Option<&'a Arc<Trace>>,
+}
+
+impl Steps<'_> {
+    /// Takes all steps of a request. `trial` is set if the request takes part in one.
+    async fn take(
+        &self,
+        request: Request<WasiBody>,
+        trial: &mut Option<Trial>,
+    ) -> Result<Response<ResponseBody>, RequestError> {
+        let limits = &self.slot.component().limits;
+        let (mut parts, body) = request.into_parts();
+        let origin = parts.extensions.get::<RequestOrigin>();
+        let target = absolute_uri(&parts.uri, &parts.headers, parts.version, origin);
+        let target = target.map(|uri| parts.uri = uri).map_err(RequestError::Malformed);
+        // During a trial nothing is cached: the canary would see fewer requests than it should.
+        let code = self.slot.sole_code();
+        let lookup = match (target, code) {
+            (Ok(()), Some(code)) => self.look_up(&mut parts, &body, &code),
+            _ => None,
+        };
+        let miss = match lookup {
+            Some(Lookup::Hit(response)) => return Ok(response),
+            Some(Lookup::Miss(miss)) => Some(miss),
+            None => None,
+        };
+        let context = Arc::new(RequestContext::new(limits, parts.uri.clone(), self.trace.cloned()));
+        let method = parts.method.clone();
+        let withheld = parts.version == Version::HTTP_11 && parts.headers.contains_key(EXPECT);
+        // From here on the body is drained if it is not read.
+        let body = RequestBody::new(body, context.clone(), limits.max_body, withheld);
+        if content_length(&parts.headers).is_some_and(|length| length > limits.max_body) {
+            return Err(RequestError::BodyTooLarge(limits.max_body));
+        }
+        target?;
+        if let Some(miss) = &miss {
+            context.track_reads(miss.read_set.clone());
+        }
+        let caller = || {
+            let address = parts.extensions.get::<RequestOrigin>().map(|origin| origin.client);
+            self.slot.component().credentials.caller(&parts.headers, &parts.uri, address)
+        };
+        let lease = self.slot.lease(self.shard, context.path(), caller, trial).await;
+        let (generation, lease) = lease.map_err(|error| self.lease_error(&error))?;
+        let pool = generation.pool(self.shard).ok_or(RequestError::Failed)?;
+        // The headers of a response that may be cached must not depend on the trace.
+        self.trace_call(&generation, miss.is_none().then_some(&mut parts.headers));
+
+        let request = Request::from_parts(parts, body.boxed_unsync());
+        let mut call = GuestCall::new(pool.clone(), context.clone(), lease.clone(), request);
+        let response = self.wait_for_head(&mut call, &context).await?;
+        self.wait_until_durable(&mut call, &context).await?;
+
+        // These have no body, whatever length they declare (RFC 9110, section 8.6).
+        let bodiless = method == Method::HEAD || response.status() == StatusCode::NOT_MODIFIED;
+        if !bodiless && response.body().size_hint().lower() > limits.max_response {
+            return Err(RequestError::ResponseTooLarge(limits.max_response));
+        }
+        context.mark_head_sent();
+        // While the request waited for its permit, the code may have been replaced.
+        let recorder = miss.filter(|_| code == Some(generation.digest)).and_then(|miss| {
+            let declared = bodiless.then(|| response.body().size_hint());
+            self.cache.record(miss, response.status(), response.headers(), declared)
+        });
+        let (head, body) = response.into_parts();
+        let body = GuestBody::new(body, bodiless, limits.max_response, recorder, context, lease);
+        Ok(Response::from_parts(head, if bodiless { body.skip(call) } else { body.buffer_small_body(call) }))
+    }
+
+    /// Looks the request up in the response cache. `None` if its response may not be cached. After a
+    /// miss, the request has only the headers that its response may depend on.
+    fn look_up(&self, parts: &mut Parts, body: &WasiBody, code: &Digest) -> Option<Lookup> {
+        let component = self.slot.component();
+        let policy = component.cache_policy.as_ref()?;
+        if !body.is_end_stream() || !policy.applies_to(parts) {
+            return None;
+        }
+        let clock = self.backend.change_clock()?;
+        let lookup = self.cache.look_up((&component.id, code), policy, parts, clock, Instant::now());
+        match (&lookup, self.trace) {
+            (Lookup::Miss(_), _) => policy.strip_headers(&mut parts.headers),
+            (Lookup::Hit(_), Some(trace)) => trace.cached(),
+            (Lookup::Hit(_), None) => {}
+        }
+        Some(lookup)
+    }
+
+    fn lease_error(&self, error: &LeaseError) -> RequestError {
+        match error {
+            LeaseError::Saturated => {
+                tracing::debug!(component = self.slot.component().id, "every instance is busy");
+                RequestError::Saturated
             }
+            LeaseError::Failing(retry_after) => RequestError::Failing(*retry_after),
         }
-        _ => None,
-    };
-    let context = Arc::new(RequestContext::new(limits, parts.uri.clone(), trace.cloned()));
-    let method = parts.method.clone();
-    let withheld = parts.version == Version::HTTP_11 && parts.headers.contains_key(EXPECT);
-    let body = RequestBody::new(body, context.clone(), limits.max_body, withheld);
-    if content_length(&parts.headers).is_some_and(|length| length > limits.max_body) {
-        return reply::too_large(limits.max_body);
-    }
-    if let Some(reason) = refused {
-        return reply::bad_request(reason);
-    }
-    if let Some(miss) = &miss {
-        context.track_reads(miss.read_set.clone());
-    }
-    let caller = || {
-        let address = parts.extensions.get::<RequestOrigin>().map(|origin| origin.client);
-        slot.component().credentials.caller(&parts.headers, &parts.uri, address)
-    };
-    let (generation, lease) = match slot.lease(shard, context.path(), caller, trial).await {
-        Ok(leased) => leased,
-        Err(LeaseError::Saturated) => {
-            tracing::debug!(component = slot.component().id, "every instance is busy");
-            return reply::unavailable(Refusal::Saturated);
-        }
-        Err(LeaseError::Failing(retry_after)) => return reply::failing(retry_after),
-    };
-    let Some(pool) = generation.pool(shard) else {
-        return reply::internal_error(Refusal::Failed);
-    };
-    if let Some(trace) = trace {
-        // A response that may be cached must not depend on the trace's headers.
-        trace.enter(&slot.component().id, &generation, miss.is_none().then_some(&mut parts.headers));
     }
 
-    let request = Request::from_parts(parts, body.boxed_unsync());
-    let mut call = GuestCall::new(pool.clone(), context.clone(), lease.clone(), request);
-    let head = poll_fn(|cx| {
-        let head = call.poll_head(cx);
-        // The response of a guest whose request body was cut off is not used.
-        match context.poll_body_too_large(cx) {
-            Poll::Ready(()) => Poll::Ready(None),
-            Poll::Pending => head.map(Some),
+    /// Begins the component's span. `headers` get the trace's own, so that the guest can pass them on.
+    fn trace_call(&self, generation: &Generation, headers: Option<&mut HeaderMap>) {
+        if let Some(trace) = self.trace {
+            let component = ServingComponent {
+                id: &self.slot.component().id,
+                generation: generation.number,
+                digest: generation.digest,
+                area: generation.description.as_ref().map(|area| (&*area.area, &*area.version)),
+            };
+            trace.enter(&component, headers);
         }
-    });
-    let response = match head.await {
-        Some(Ok(response)) => response,
-        Some(Err(error)) => return failed(slot, &context, &error),
-        None => return reply::too_large(limits.max_body),
-    };
+    }
 
-    // No write is acknowledged before it is durable; from here on the guest itself waits for its
-    // writes.
-    context.writes.write_through();
-    let counters = slot.metrics().shard(shard).filter(|_| !context.writes.is_settled());
-    let commit = counters.map(|counters| Call::begin(Operation::Commit, counters, trace, ""));
-    let durable = tokio::select! {
-        biased;
-        durable = context.writes.durable(backend) => durable,
-        () = context.until_expired() => return out_of_time(&context),
-        () = call.wait_until_done() => pending().await,
-    };
-    drop(commit);
-    if let Err(error) = durable {
-        if let Some(suppressed) = slot.log_throttle().pass() {
-            let component = &slot.component().id;
-            tracing::error!(component, %error, suppressed, "a response was withheld: its writes are not durable");
+    /// Runs the guest until the head of its response is there.
+    async fn wait_for_head(
+        &self,
+        call: &mut GuestCall,
+        context: &RequestContext,
+    ) -> Result<Response<WasiBody>, RequestError> {
+        let head = poll_fn(|cx| {
+            let head = call.poll_head(cx);
+            // The response of a guest whose request body was cut off is not used.
+            match context.poll_body_too_large(cx) {
+                Poll::Ready(()) => Poll::Ready(None),
+                Poll::Pending => head.map(Some),
+            }
+        });
+        match head.await {
+            Some(Ok(response)) => Ok(response),
+            Some(Err(error)) => Err(self.call_error(context, &error)),
+            None => Err(RequestError::BodyTooLarge(self.slot.component().limits.max_body)),
         }
-        return reply::internal_error(Refusal::NotDurable);
     }
-    // These have no body, whatever length they declare (RFC 9110, section 8.6).
-    let bodiless = method == Method::HEAD || response.status() == StatusCode::NOT_MODIFIED;
-    if !bodiless && response.body().size_hint().lower() > limits.max_response {
-        return reply::response_too_large(limits.max_response);
-    }
-    context.mark_head_sent();
-    // While the request waited for its permit, the code may have been replaced.
-    let recorder = miss.filter(|_| code == Some(generation.digest)).and_then(|miss| {
-        let declared = bodiless.then(|| response.body().size_hint());
-        cache.record(miss, response.status(), response.headers(), declared)
-    });
-    let (head, body) = response.into_parts();
-    let body = GuestBody::new(body, bodiless, limits.max_response, recorder, context, lease);
-    Response::from_parts(head, if bodiless { body.skip(call) } else { body.buffer_small_body(call) })
-}
 
-fn out_of_time(context: &RequestContext) -> Response<ResponseBody> {
-    match context.is_waiting_for_client() {
-        true => reply::request_timeout(),
-        false => reply::gateway_timeout(),
+    fn call_error(&self, context: &RequestContext, error: &CallError) -> RequestError {
+        if context.is_expired() || context.expires_at() <= Instant::now() {
+            return RequestError::of_timeout(context);
+        }
+        if context.is_out_of_cpu_time() {
+            return RequestError::OutOfCpuTime;
+        }
+        if !matches!(error, CallError::Ended)
+            && let Some(suppressed) = self.slot.log_throttle().pass()
+        {
+            let component = &self.slot.component().id;
+            tracing::warn!(component, %error, suppressed, "the component gave no response");
+        }
+        match error {
+            CallError::NoInstance(_) => RequestError::NoInstance,
+            CallError::Ended | CallError::Refused(_) => RequestError::Failed,
+        }
     }
-}
 
-fn failed(slot: &Slot, context: &RequestContext, error: &CallError) -> Response<ResponseBody> {
-    let component = &slot.component().id;
-    if context.is_expired() || context.expires_at() <= Instant::now() {
-        return out_of_time(context);
-    }
-    if context.is_out_of_cpu_time() {
-        return reply::out_of_cpu_time();
-    }
-    if !matches!(error, CallError::Ended)
-        && let Some(suppressed) = slot.log_throttle().pass()
-    {
-        tracing::warn!(component, %error, suppressed, "the component gave no response");
-    }
-    match error {
-        CallError::NoInstance(_) => reply::unavailable(Refusal::NoInstance),
-        CallError::Ended | CallError::Refused(_) => reply::internal_error(Refusal::Failed),
+    /// Waits until the guest's writes are durable: the client does not see a response before. The guest
+    /// runs on meanwhile, and waits for the writes that it still makes itself.
+    async fn wait_until_durable(&self, call: &mut GuestCall, context: &RequestContext) -> Result<(), RequestError> {
+        context.writes.write_through();
+        let counters = self.slot.metrics().shard(self.shard).filter(|_| !context.writes.is_settled());
+        let commit = counters.map(|counters| Call::begin(Operation::Commit, counters, self.trace, ""));
+        let durable = tokio::select! {
+            biased;
+            durable = context.writes.durable(self.backend) => durable,
+            () = context.until_expired() => return Err(RequestError::of_timeout(context)),
+            () = call.wait_until_done() => pending().await,
+        };
+        drop(commit);
+        durable.map_err(|error| {
+            if let Some(suppressed) = self.slot.log_throttle().pass() {
+                let component = &self.slot.component().id;
+                tracing::error!(component, %error, suppressed, "a response was withheld: its writes are not durable");
+            }
+            RequestError::NotDurable
+        })
     }
 }
 
 fn content_length(headers: &HeaderMap) -> Option<u64> {
     headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
-}
-
-/// The URI with the authority that the client addressed: guests do not see the `Host` header. The
-/// request's origin takes precedence over the client's own headers.
-fn absolute(
-    uri: &Uri,
-    headers: &HeaderMap,
-    version: Version,
-    origin: Option<&RequestOrigin>,
-) -> Result<Uri, &'static str> {
-    let mut parts = uri.clone().into_parts();
-    let mut hosts = headers.get_all(HOST).iter();
-    let authority = match (hosts.next(), hosts.next()) {
-        (_, Some(_)) => return Err("the request has more than one Host header"),
-        (Some(host), None) => Some(
-            host.to_str()
-                .ok()
-                .and_then(|host| host.parse::<Authority>().ok())
-                .filter(|authority| !authority.as_str().contains('@'))
-                .ok_or("the Host header is not a host and port")?,
-        ),
-        (None, None) => None,
-    };
-    let forwarded = origin.and_then(|origin| origin.authority.clone());
-    parts.authority = match (forwarded.or(parts.authority), authority) {
-        // The request target wins over the header (RFC 9112, section 3.2.2).
-        (Some(target), _) => Some(target),
-        (None, Some(host)) => Some(host),
-        (None, None) if version == Version::HTTP_11 => return Err("the request has no Host header"),
-        (None, None) => Some(Authority::from_static("localhost")),
-    };
-    let scheme = origin.map(|origin| origin.scheme.clone());
-    parts.scheme = Some(scheme.or(parts.scheme).unwrap_or(Scheme::HTTP));
-    Uri::from_parts(parts).map_err(|_| "the request target is not a path")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[track_caller]
-    fn check(target: &str, hosts: &[&str], expected: Result<&str, &str>) {
-        let mut headers = HeaderMap::new();
-        for host in hosts {
-            headers.append(HOST, host.parse().unwrap());
-        }
-        let found = absolute(&target.parse().unwrap(), &headers, Version::HTTP_11, None);
-        assert_eq!(found.map(|uri| uri.to_string()), expected.map(str::to_owned));
-    }
-
-    #[test]
-    fn the_authority_is_the_clients() {
-        check("/a//b?q", &["app.test:8080"], Ok("http://app.test:8080/a//b?q"));
-        check("http://other.test/a", &["app.test"], Ok("http://other.test/a"));
-        check("/a", &[], Err("the request has no Host header"));
-        check("/a", &["a", "b"], Err("the request has more than one Host header"));
-        check("/a", &["a/b"], Err("the Host header is not a host and port"));
-        check("/a", &["user@host"], Err("the Host header is not a host and port"));
-    }
 }

@@ -11,38 +11,38 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::{Notify, watch};
+use tokio::sync::Notify;
 use tokio_rustls::TlsAcceptor;
 
 use crate::application::Application;
 use crate::ingress::{Accepted, Ingress, Peer};
-use crate::shard::Stop;
+use crate::stop::StopSignal;
 
-/// A request's head must be there within this time, and a connection's first request too: until
-/// it is known which protocol the client speaks, no other timeout runs.
+/// A client must send the head of a request within this time, and the first request of a connection
+/// too: until the protocol of the connection is known, no other timeout runs.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A client must agree on keys within this time.
+/// A client must complete the TLS handshake within this time.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A host that stops still hears out who has connected and is about to ask.
-const LINGER: Duration = Duration::from_secs(1);
+/// A stopping host waits this long for the first request of a connection that it has accepted.
+const FIRST_REQUEST_GRACE: Duration = Duration::from_secs(1);
 
-/// Bytes of a request's head, and headers in it.
-const HEAD_BYTES: usize = 64 * 1024;
-const HEADERS: usize = 100;
+/// The largest head of a request, in bytes, and the most headers in it.
+const MAX_HEAD_BYTES: usize = 64 * 1024;
+const MAX_HEADERS: usize = 100;
 
-/// HTTP/2: requests at once on one connection, and streams that a client may open and reset
-/// before it counts as an attack.
-const STREAMS: u32 = 100;
-const RESET_STREAMS: usize = 20;
+/// HTTP/2: concurrent requests on one connection, and streams that a client may open and reset
+/// before hyper closes the connection.
+const MAX_STREAMS: u32 = 100;
+const MAX_RESET_STREAMS: usize = 20;
 
-/// HTTP/2: a client that does not answer a ping is gone.
+/// HTTP/2: how often a client is pinged, and how long it may take to answer before it counts as gone.
 const PING_INTERVAL: Duration = Duration::from_secs(30);
 const PING_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Serves a connection until it ends, or until the host stops and its requests are answered.
-pub async fn serve(application: &Arc<Application>, shard: usize, accepted: Accepted, mut stop: watch::Receiver<Stop>) {
+/// Serves a connection until it ends, or until the host stops and has answered its requests.
+pub async fn serve(application: &Arc<Application>, shard: usize, accepted: Accepted, mut stop: StopSignal) {
     let Accepted { stream, peer, ingress, permits: _permits } = accepted;
     let stream = match tokio::net::TcpStream::from_std(stream) {
         Ok(stream) => stream,
@@ -52,46 +52,46 @@ pub async fn serve(application: &Arc<Application>, shard: usize, accepted: Accep
         }
     };
     let Some(certificates) = &ingress.certificates else {
-        return talk(application, shard, stream, Peer::new(peer, &ingress), &ingress, stop).await;
+        return serve_http(application, shard, stream, Peer::new(peer, &ingress), &ingress, stop).await;
     };
     let handshake = TlsAcceptor::from(certificates.current()).accept(stream);
-    let agreed = tokio::select! {
-        agreed = tokio::time::timeout(HANDSHAKE_TIMEOUT, handshake) => agreed,
+    let outcome = tokio::select! {
+        outcome = tokio::time::timeout(HANDSHAKE_TIMEOUT, handshake) => outcome,
         () = async {
             let _ = stop.wait_for(Option::is_some).await;
-            tokio::time::sleep(LINGER).await;
+            tokio::time::sleep(FIRST_REQUEST_GRACE).await;
         } => return,
     };
-    match agreed {
-        Ok(Ok(stream)) => talk(application, shard, stream, Peer::new(peer, &ingress), &ingress, stop).await,
-        Ok(Err(error)) => tracing::debug!(%error, "no TLS with a client"),
-        Err(_) => tracing::debug!("a client was too slow in agreeing on TLS"),
+    match outcome {
+        Ok(Ok(stream)) => serve_http(application, shard, stream, Peer::new(peer, &ingress), &ingress, stop).await,
+        Ok(Err(error)) => tracing::debug!(%error, "a TLS handshake failed"),
+        Err(_) => tracing::debug!("a TLS handshake took too long"),
     }
 }
 
-async fn talk(
+async fn serve_http(
     application: &Arc<Application>,
     shard: usize,
     stream: impl AsyncRead + AsyncWrite + Unpin + 'static,
     peer: Peer,
     ingress: &Arc<Ingress>,
-    mut stop: watch::Receiver<Stop>,
+    mut stop: StopSignal,
 ) {
-    // Together, so that a request counts one owner more, in memory of its own shard.
-    let all = Arc::new((application.clone(), peer, ingress.clone()));
-    let (spoken, heard) = (AtomicBool::new(false), Notify::new());
+    // One reference count for all three, in memory that only this shard touches.
+    let shared = Arc::new((application.clone(), peer, ingress.clone()));
+    let (has_request, first_request) = (AtomicBool::new(false), Notify::new());
     let service = service_fn(|request: hyper::Request<Incoming>| {
-        if !spoken.load(Ordering::Relaxed) && !spoken.swap(true, Ordering::Relaxed) {
-            heard.notify_one();
+        if !has_request.load(Ordering::Relaxed) && !has_request.swap(true, Ordering::Relaxed) {
+            first_request.notify_one();
         }
-        let all = all.clone();
+        let shared = shared.clone();
         async move {
-            let (application, peer, ingress) = &*all;
+            let (application, peer, ingress) = &*shared;
             let mut request = request.map(|body| body.map_err(Into::into).boxed_unsync());
             peer.apply_to(&mut request, ingress);
-            let response = application.answer(shard, request).await;
-            // Whoever else is to be answered comes first, and then all answers go out: a write wakes a
-            // client, which may well take the processor from those who are still to be answered.
+            let response = application.handle(shard, request).await;
+            // Other tasks of this shard run before the response is written: the write wakes the client,
+            // which may take the processor from them if it runs on the same machine.
             tokio::task::yield_now().await;
             Ok::<_, Infallible>(response)
         }
@@ -99,23 +99,23 @@ async fn talk(
     let builder = builder();
     let connection = builder.serve_connection(TokioIo::new(stream), service);
     tokio::pin!(connection);
-    let silence = tokio::time::sleep(HEAD_TIMEOUT);
-    tokio::pin!(silence);
+    let head_timeout = tokio::time::sleep(HEAD_TIMEOUT);
+    tokio::pin!(head_timeout);
     let stopping = async {
-        // An error means that the host is gone, which is a stop as well.
+        // An error means that the host was dropped, which is a stop as well.
         let _ = stop.wait_for(Option::is_some).await;
-        if !spoken.load(Ordering::Relaxed) {
-            let _ = tokio::time::timeout(LINGER, heard.notified()).await;
+        if !has_request.load(Ordering::Relaxed) {
+            let _ = tokio::time::timeout(FIRST_REQUEST_GRACE, first_request.notified()).await;
         }
     };
     tokio::pin!(stopping);
     let mut stopped = false;
-    let ended = loop {
+    let outcome = loop {
         tokio::select! {
-            ended = connection.as_mut() => break ended,
-            () = &mut silence, if !spoken.load(Ordering::Relaxed) => {
-                // The guard is read when the wait begins, so the request may have come since.
-                if !spoken.load(Ordering::Relaxed) {
+            outcome = connection.as_mut() => break outcome,
+            () = &mut head_timeout, if !has_request.load(Ordering::Relaxed) => {
+                // The condition of this branch was evaluated before the wait.
+                if !has_request.load(Ordering::Relaxed) {
                     return;
                 }
             }
@@ -125,8 +125,8 @@ async fn talk(
             }
         }
     };
-    if let Err(error) = ended {
-        // The client's doing, as a rule: it went away or spoke no HTTP.
+    if let Err(error) = outcome {
+        // As a rule the client closed the connection or did not send HTTP.
         tracing::debug!(%error, "a connection ended early");
     }
 }
@@ -137,14 +137,14 @@ fn builder() -> auto::Builder<TokioExecutor> {
         .http1()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIMEOUT)
-        .max_buf_size(HEAD_BYTES)
-        .max_headers(HEADERS);
+        .max_buf_size(MAX_HEAD_BYTES)
+        .max_headers(MAX_HEADERS);
     builder
         .http2()
         .timer(TokioTimer::new())
-        .max_concurrent_streams(STREAMS)
-        .max_pending_accept_reset_streams(RESET_STREAMS)
-        .max_header_list_size(HEAD_BYTES as u32)
+        .max_concurrent_streams(MAX_STREAMS)
+        .max_pending_accept_reset_streams(MAX_RESET_STREAMS)
+        .max_header_list_size(MAX_HEAD_BYTES as u32)
         .keep_alive_interval(PING_INTERVAL)
         .keep_alive_timeout(PING_TIMEOUT);
     builder

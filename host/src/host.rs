@@ -15,8 +15,8 @@ use http_body_util::BodyExt;
 use tokio::sync::watch;
 
 use crate::acceptor::{self, Acceptor};
-use crate::admin::{Access, Admin};
-use crate::application::{Application, Target};
+use crate::admin::{Access, Admin, HostState};
+use crate::application::{Application, RouteTarget};
 use crate::body::ResponseBody;
 use crate::component::{Artifact, Generation, LoadError, Slot};
 use crate::deploy::{Deployer, Deployments, Policy, RecordError, Supervisor};
@@ -24,12 +24,12 @@ use crate::imports::outbound::{self, Network, Outbound, TlsError};
 use crate::ingress::{Ingress, IngressOptions};
 use crate::maintenance::{Maintainer, MaintenanceError, Task};
 use crate::manifest::{Component, Manifest};
-use crate::metrics::{Metrics, Refusal};
-use crate::reply;
+use crate::metrics::Metrics;
 use crate::response_cache::{CacheCounters, ResponseCache};
 use crate::router::{RouteError, Router};
 use crate::runtime::Runtime;
-use crate::shard::{self, Shard, Stop};
+use crate::shard::{self, Shard};
+use crate::stop::StopDeadline;
 use crate::store::Backend;
 use crate::store::sqlite::{self, OpenError, Sqlite};
 use crate::trace::{Export, TraceError, Tracer};
@@ -91,24 +91,13 @@ pub enum StartError {
     Thread(io::Error),
 }
 
-/// What is known of the host as a whole.
-pub struct Figures {
-    /// Transactions of the store.
-    pub commits: u64,
-    pub started: Instant,
-    pub connections: usize,
-    pub store_bytes: u64,
-    /// Of the pool: component instances, memories, stacks.
-    pub pool: Option<(u64, u64, u64)>,
-}
-
 /// An application that answers requests. Dropping it stops it at once; [`Host::stop`] lets it
 /// finish.
 pub struct Host {
     application: Arc<Application>,
     shards: Arc<Vec<Shard>>,
     acceptors: Vec<Acceptor>,
-    stop: watch::Sender<Stop>,
+    stop: watch::Sender<StopDeadline>,
     deployer: Arc<Deployer>,
     supervisor: Option<Supervisor>,
     maintainer: Option<Maintainer>,
@@ -128,7 +117,7 @@ impl Host {
         let position = |id: &str| components.iter().position(|component| component.id == id);
         let routes = routes.into_iter().filter_map(|route| {
             let slot = position(&route.component)?;
-            Some((route.pattern.clone(), Target { slot, route: route.pattern }))
+            Some((route.pattern.clone(), RouteTarget { slot, route: route.pattern }))
         });
         let router = Router::new(routes).map_err(|source| StartError::Routes { manifest: path, source })?;
 
@@ -202,8 +191,8 @@ impl Host {
         B::Error: Into<wasmtime_wasi_http::Error>,
     {
         let request = request.map(|body| body.map_err(Into::into).boxed_unsync());
-        let response = shard::answer(&self.shards, request).await;
-        response.unwrap_or_else(|| reply::unavailable(Refusal::Saturated))
+        let response = shard::handle(&self.shards, request).await;
+        response.unwrap_or_else(Application::stopping_response)
     }
 
     /// Listens on `address` (port 0: any free one) as well, and returns the real address.
@@ -228,7 +217,7 @@ impl Host {
         let loads: Vec<_> = self.shards.iter().map(Shard::load_counter).collect();
         let runtime = self.runtime.clone();
         let data = self.data.clone();
-        let figures = move || Figures {
+        let state = move || HostState {
             commits: commits.load(Ordering::Relaxed),
             started,
             store_bytes: sqlite::size(&data),
@@ -238,7 +227,7 @@ impl Host {
                 (pool.component_instances(), count(pool.memories()), count(pool.stacks()))
             }),
         };
-        let admin = Admin::start(address, token, &self.data, self.deployer.clone(), Box::new(figures))?;
+        let admin = Admin::start(address, token, &self.data, self.deployer.clone(), Box::new(state))?;
         let access = admin.access().clone();
         self.admin = Some(admin);
         Ok(access)

@@ -171,7 +171,7 @@ impl Task {
 
 async fn send(request: Request<Full<Bytes>>, shards: &[Shard]) -> Result<Response<ResponseBody>> {
     let request = request.map(|body| body.map_err(|never| match never {}).boxed_unsync());
-    shard::answer(shards, request).await.context("the host is stopping")
+    shard::handle(shards, request).await.context("the host is stopping")
 }
 
 fn after(pause: Duration) -> Instant {

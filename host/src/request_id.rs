@@ -1,4 +1,4 @@
-//! `X-Request-Id`: the name by which client, log and component speak of one request.
+//! `X-Request-Id`: identifies a request for the client, in the log and for the component.
 
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,10 +7,10 @@ use http::header::{HeaderMap, HeaderName, HeaderValue};
 
 pub const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
-/// A client's own choice may be this long.
-const LONGEST: usize = 128;
+/// The longest id that a client may choose, in bytes.
+const MAX_LENGTH: usize = 128;
 
-/// Makes names that no other process makes.
+/// Makes ids that differ from those of other processes.
 #[derive(Debug)]
 pub struct RequestIds {
     process: u64,
@@ -19,27 +19,27 @@ pub struct RequestIds {
 
 impl RequestIds {
     pub fn new() -> Self {
-        // Without randomness, names are unique within this process only.
+        // Without randomness, ids are unique within this process only.
         Self { process: getrandom::u64().unwrap_or_default(), next: AtomicU64::new(0) }
     }
 
-    /// The client's name for its request, if it is harmless in a log, or a new one.
-    pub fn of(&self, headers: &HeaderMap) -> HeaderValue {
+    /// The client's id for its request, if it is harmless in a log, or a new one.
+    pub fn assign(&self, headers: &HeaderMap) -> HeaderValue {
         match headers.get(X_REQUEST_ID) {
-            Some(name) if is_harmless(name.as_bytes()) => name.clone(),
+            Some(id) if is_harmless(id.as_bytes()) => id.clone(),
             _ => {
                 let number = self.next.fetch_add(1, Ordering::Relaxed);
-                let mut name = String::with_capacity(2 * 16 + 1);
-                let _ = write!(name, "{:016x}-{number:x}", self.process);
-                HeaderValue::try_from(name).unwrap_or(HeaderValue::from_static("-"))
+                let mut id = String::with_capacity(2 * 16 + 1);
+                let _ = write!(id, "{:016x}-{number:x}", self.process);
+                HeaderValue::try_from(id).unwrap_or(HeaderValue::from_static("-"))
             }
         }
     }
 }
 
-fn is_harmless(name: &[u8]) -> bool {
+fn is_harmless(id: &[u8]) -> bool {
     let harmless = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_.:/+=@".contains(byte);
-    (1..=LONGEST).contains(&name.len()) && name.iter().all(harmless)
+    (1..=MAX_LENGTH).contains(&id.len()) && id.iter().all(harmless)
 }
 
 #[cfg(test)]
@@ -47,26 +47,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_clients_name_is_kept_if_it_is_harmless() {
+    fn a_clients_id_is_kept_if_it_is_harmless() {
         let ids = RequestIds::new();
-        let of = |name: &str| {
+        let assign = |id: &str| {
             let mut headers = HeaderMap::new();
-            headers.insert(X_REQUEST_ID, name.parse().unwrap());
-            ids.of(&headers)
+            headers.insert(X_REQUEST_ID, id.parse().unwrap());
+            ids.assign(&headers)
         };
-        for name in ["a", "0af7651916cd43dd8448eb211c80319c", "web-1.eu:42/x+y=@_"] {
-            assert_eq!(of(name), name);
+        for id in ["a", "0af7651916cd43dd8448eb211c80319c", "web-1.eu:42/x+y=@_"] {
+            assert_eq!(assign(id), id);
         }
-        for name in ["", "a b", "a\"b", "a;b", &"a".repeat(129)] {
-            assert_ne!(of(name), name);
+        for id in ["", "a b", "a\"b", "a;b", &"a".repeat(129)] {
+            assert_ne!(assign(id), id);
         }
     }
 
     #[test]
-    fn new_names_are_unique() {
+    fn new_ids_are_unique() {
         let ids = RequestIds::new();
-        let names = [ids.of(&HeaderMap::new()), ids.of(&HeaderMap::new()), RequestIds::new().of(&HeaderMap::new())];
-        assert!(names[0] != names[1] && names[1] != names[2] && names[0] != names[2]);
-        assert!(names.iter().all(|name| is_harmless(name.as_bytes())));
+        let new =
+            [ids.assign(&HeaderMap::new()), ids.assign(&HeaderMap::new()), RequestIds::new().assign(&HeaderMap::new())];
+        assert!(new[0] != new[1] && new[1] != new[2] && new[0] != new[2]);
+        assert!(new.iter().all(|id| is_harmless(id.as_bytes())));
     }
 }

@@ -12,10 +12,10 @@ use serde_json::json;
 use super::access::Guard;
 use super::exposition;
 use super::figures;
+use super::host_state::HostState;
 use super::route::{Route, RouteError};
 use super::view;
 use crate::deploy::{DeployError, DeployReport, Deployer, Signature, SwapRequest};
-use crate::host;
 
 /// The largest component that is accepted, in bytes.
 const MAX_COMPONENT: usize = 256 * 1024 * 1024;
@@ -34,7 +34,7 @@ const SIGNATURE: HeaderName = HeaderName::from_static("x-hexad-signature");
 const MAX_ACTOR: usize = 200;
 
 /// What is known of the host as a whole, at this moment.
-pub type Figures = Box<dyn Fn() -> host::Figures + Send + Sync>;
+pub type Figures = Box<dyn Fn() -> HostState + Send + Sync>;
 
 pub type Answer = Response<Full<Bytes>>;
 

@@ -12,10 +12,10 @@ use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, MetricEncod
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 
+use super::host_state::HostState;
 use super::prometheus_text;
 use crate::application::Application;
 use crate::component::{Health, Slot};
-use crate::host::Figures;
 use crate::imports::outbound::Outbound;
 use crate::metrics::{Histogram, Summary};
 
@@ -23,7 +23,7 @@ use crate::metrics::{Histogram, Summary};
 const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// Everything that the host counts, as text.
-pub fn exposition(application: Arc<Application>, figures: Figures) -> Result<String, fmt::Error> {
+pub fn exposition(application: Arc<Application>, figures: HostState) -> Result<String, fmt::Error> {
     let mut registry = Registry::with_prefix("hexad");
     registry.register_collector(Box::new(Scrape { application, figures }));
     let mut text = String::new();
@@ -45,7 +45,7 @@ pub fn negotiated(open: String, headers: &HeaderMap) -> (&'static str, String) {
 
 struct Scrape {
     application: Arc<Application>,
-    figures: Figures,
+    figures: HostState,
 }
 
 impl fmt::Debug for Scrape {
@@ -288,7 +288,7 @@ impl Scrape {
     }
 
     fn host(&self, out: &mut Family<'_, '_>) -> fmt::Result {
-        let Figures { commits, started, connections, pool, store_bytes } = &self.figures;
+        let HostState { commits, started, connections, pool, store_bytes } = &self.figures;
         let mut build = out.encoder.encode_descriptor("build_info", "This host; always 1", None, MetricType::Gauge)?;
         build.encode_family(&[("version", env!("CARGO_PKG_VERSION"))])?.encode_gauge(&1.0)?;
         let unrouted = self.application.unrouted() as f64;

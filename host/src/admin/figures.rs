@@ -3,9 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 use super::exposition::resident_bytes;
+use super::host_state::HostState;
 use crate::application::Application;
 use crate::component::Slot;
-use crate::host;
 use crate::metrics::Summary;
 
 /// What a component has done since the host started.
@@ -91,7 +91,7 @@ fn bounded(durations: &Summary, part: f64) -> Option<f64> {
 }
 
 impl Host {
-    pub fn new(application: &Application, figures: &host::Figures) -> Self {
+    pub fn new(application: &Application, figures: &HostState) -> Self {
         let cache = application.response_cache();
         let counters = cache.counters();
         let (answers, size) = cache.size();

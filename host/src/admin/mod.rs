@@ -18,6 +18,7 @@ mod access;
 mod api;
 mod exposition;
 mod figures;
+mod host_state;
 mod prometheus_text;
 mod route;
 mod view;
@@ -42,6 +43,7 @@ pub use access::{Access, AccessError};
 use access::{Announced, Guard};
 use api::{Api, Figures};
 pub use figures::{Figures as ComponentFigures, Host as HostFigures};
+pub use host_state::HostState;
 
 /// Connections at once. An operator and a scraper need a few.
 const CONNECTIONS: usize = 64;

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::figures::Figures;
 use crate::component::{Canary, Generation, Health, Slot};
-use crate::runtime::Digest;
+use crate::digest::Digest;
 
 /// A component as it is served now.
 #[derive(Debug, Serialize)]

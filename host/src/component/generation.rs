@@ -13,12 +13,13 @@ use super::area::{self, AreaError, Description};
 use super::breaker::{Breakers, Health};
 use super::capabilities;
 use super::pool::{Origin, Pool};
+use crate::digest::Digest;
 use crate::guest::{Guest, Outward, Printer};
 use crate::imports::keyvalue::KeyValue;
 use crate::imports::outbound::Outbound;
 use crate::manifest::Component;
 use crate::metrics::Metrics;
-use crate::runtime::{Digest, Runtime};
+use crate::runtime::Runtime;
 use crate::store::Backend;
 
 /// How long a component may take to say who it is and to check itself.

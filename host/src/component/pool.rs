@@ -15,11 +15,11 @@ use wasmtime_wasi_http::handler::{Proxy, ProxyPre};
 use super::breaker::Breakers;
 use crate::guest::{Guest, Outward, Printer};
 use crate::imports::keyvalue::KeyValue;
+use crate::log_throttle::LogThrottle;
 use crate::manifest::Component;
 use crate::metrics::{Busy, Counters};
 use crate::runtime::Runtime;
 use crate::store::Backend;
-use crate::throttle::Throttle;
 use crate::trace::Trace;
 
 /// How long an instance without work is kept. It saves a busy component the instantiation, and
@@ -71,7 +71,7 @@ pub struct Origin {
 pub struct Pool {
     pub(super) origin: Origin,
     /// Bounds the failures that are logged.
-    pub(super) failures: Throttle,
+    pub(super) failures: LogThrottle,
     reuse: usize,
     idle: Mutex<Idle>,
 }
@@ -93,7 +93,7 @@ impl Pool {
             ProxyPre::P2(_) => REUSE_0_2,
             ProxyPre::P3(_) => REUSE,
         });
-        let failures = Throttle::new(FAILURES_PER_SECOND, 2 * FAILURES_PER_SECOND);
+        let failures = LogThrottle::new(FAILURES_PER_SECOND, 2 * FAILURES_PER_SECOND);
         Self { origin, failures, reuse, idle: Mutex::default() }
     }
 

@@ -10,11 +10,11 @@ use super::canary::{Canary, Terms};
 use super::lease::Lease;
 use super::{Generation, Verdict};
 use crate::concurrency_limit::{ConcurrencyLimit, Permit, Saturated};
+use crate::digest::Digest;
 use crate::imports::outbound::Outbound;
+use crate::log_throttle::LogThrottle;
 use crate::manifest::Component;
 use crate::metrics::Metrics;
-use crate::runtime::Digest;
-use crate::throttle::Throttle;
 
 /// Requests that may wait, for each that may run.
 const WAITING_PER_INSTANCE: usize = 16;
@@ -28,7 +28,7 @@ pub struct Slot {
     outbound: Option<Arc<Outbound>>,
     metrics: Metrics,
     /// Bounds the log lines about failed requests.
-    log_throttle: Throttle,
+    log_throttle: LogThrottle,
 }
 
 /// The generations of a slot. A change replaces the whole in one step.
@@ -92,7 +92,7 @@ impl Slot {
             limit,
             outbound,
             metrics,
-            log_throttle: Throttle::new(1, 10),
+            log_throttle: LogThrottle::new(1, 10),
         }
     }
 
@@ -110,7 +110,7 @@ impl Slot {
     }
 
     /// Bounds the log lines about the component's failed requests.
-    pub fn log_throttle(&self) -> &Throttle {
+    pub fn log_throttle(&self) -> &LogThrottle {
         &self.log_throttle
     }
 

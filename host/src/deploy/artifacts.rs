@@ -6,7 +6,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use super::policy::Signature;
-use crate::runtime::Digest;
+use crate::digest::Digest;
 
 const EXTENSION: &str = "wasm";
 

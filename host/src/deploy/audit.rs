@@ -9,7 +9,7 @@ use std::path::Path;
 use jiff::Timestamp;
 use serde::Serialize;
 
-use crate::runtime::Digest;
+use crate::digest::Digest;
 
 /// An attempted action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

@@ -9,16 +9,18 @@ use super::background;
 use super::files::{Deployments, completed, io_error};
 use super::policy::Trust;
 use super::record::Entry;
-use super::{DeployError, DeployReport, Event, SwapRequest};
+use super::{DeployError, DeployReport, SwapRequest};
 use crate::application::Application;
 use crate::component::{AreaError, Artifact, Generation, LoadError, Slot};
-use crate::runtime::{Digest, Runtime};
+use crate::deployment_event::DeploymentEvent;
+use crate::digest::Digest;
+use crate::runtime::Runtime;
 
 /// Deploys components to the slots of an application.
 pub struct Deployer {
     runtime: Arc<Runtime>,
     application: Arc<Application>,
-    events: Sender<Event>,
+    events: Sender<DeploymentEvent>,
     /// Held while a component is compiled and checked, so that one is at a time.
     compiling: Mutex<()>,
     state: Mutex<State>,
@@ -34,7 +36,7 @@ impl Deployer {
         runtime: Arc<Runtime>,
         application: Arc<Application>,
         files: Deployments,
-        events: Sender<Event>,
+        events: Sender<DeploymentEvent>,
     ) -> Arc<Self> {
         let state = Mutex::new(State { files, open: true });
         Arc::new(Self { runtime, application, events, compiling: Mutex::new(()), state })
@@ -47,7 +49,7 @@ impl Deployer {
     /// Refuses all deployments from now on.
     pub fn close(&self) {
         self.state().open = false;
-        let _ = self.events.send(Event::Stop);
+        let _ = self.events.send(DeploymentEvent::Stop);
     }
 
     /// Copies the active components into the data folder, for a rollback.
@@ -98,7 +100,7 @@ impl Deployer {
                 let line = completed(&request.by, action, &request.component, digest, Some(current));
                 files.log(&AuditEntry { trust: trust.as_deref(), ..line })?;
                 slot.begin_trial(generation.clone(), terms.clone());
-                let _ = self.events.send(Event::CanaryBegan);
+                let _ = self.events.send(DeploymentEvent::CanaryBegan);
                 report(Some(current))
             }
             None => {

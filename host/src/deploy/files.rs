@@ -9,8 +9,8 @@ use super::policy::{Policy, PolicyError, Signature, Trust, Untrusted};
 use super::record::{Choice, Entry, Records};
 use super::{DeployError, HOST};
 use crate::component::Slot;
+use crate::digest::Digest;
 use crate::manifest::Component;
-use crate::runtime::Digest;
 
 /// Why the deployment state of a data folder cannot be used.
 #[derive(Debug, thiserror::Error)]

@@ -30,7 +30,7 @@ use bytes::Bytes;
 use serde::Serialize;
 
 use crate::component::{LoadError, Terms};
-use crate::runtime::Digest;
+use crate::digest::Digest;
 
 pub use deployer::Deployer;
 pub use files::{Deployments, InitialComponent, RecordError};
@@ -39,20 +39,6 @@ pub use supervisor::Supervisor;
 
 /// The actor in the audit log when the host itself acts.
 const HOST: &str = "hexad";
-
-/// An event for the supervisor.
-#[derive(Debug)]
-pub enum Event {
-    /// A canary violated its terms and was taken out.
-    CanaryFailed {
-        component: String,
-        digest: Digest,
-        reason: String,
-    },
-    /// A trial began; the supervisor must end it.
-    CanaryBegan,
-    Stop,
-}
 
 /// A request to deploy a component.
 #[derive(Clone, Debug)]

@@ -13,7 +13,7 @@ use ed25519_dalek::pkcs8::DecodePublicKey;
 use ed25519_dalek::pkcs8::spki::{self, der::pem};
 use ed25519_dalek::{SIGNATURE_LENGTH, VerifyingKey};
 
-use crate::runtime::Digest;
+use crate::digest::Digest;
 
 /// The extension of signature files: `a.wasm.sig` has the signature of `a.wasm`.
 const EXTENSION: &str = "sig";

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::artifacts::replace_file;
-use crate::runtime::Digest;
+use crate::digest::Digest;
 
 /// The version of the file format.
 const FORMAT: u32 = 1;

@@ -8,7 +8,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime};
 
-use super::{Deployer, Event, Signature, SwapRequest};
+use super::{Deployer, Signature, SwapRequest};
+use crate::deployment_event::DeploymentEvent;
 
 /// How often the sources are checked.
 const WATCH_INTERVAL: Duration = Duration::from_millis(300);
@@ -27,7 +28,7 @@ type Stamps = (Stamp, Stamp);
 
 impl Supervisor {
     /// `watch`: swap in a component whenever its source changes.
-    pub fn start(deployer: Arc<Deployer>, events: Receiver<Event>, watch: bool) -> io::Result<Self> {
+    pub fn start(deployer: Arc<Deployer>, events: Receiver<DeploymentEvent>, watch: bool) -> io::Result<Self> {
         let mut watcher = watch.then(|| Watcher::new(&deployer));
         let supervise = move || {
             // Done here and not at the start, because it reads files, and no rollback needs it yet.
@@ -43,11 +44,11 @@ impl Supervisor {
                     None => events.recv().map_err(|_| RecvTimeoutError::Disconnected),
                 };
                 match event {
-                    Ok(Event::CanaryFailed { component, digest, reason }) => {
+                    Ok(DeploymentEvent::CanaryFailed { component, digest, reason }) => {
                         deployer.canary_failed(&component, digest, &reason);
                     }
-                    Ok(Event::CanaryBegan) | Err(RecvTimeoutError::Timeout) => {}
-                    Ok(Event::Stop) | Err(RecvTimeoutError::Disconnected) => return,
+                    Ok(DeploymentEvent::CanaryBegan) | Err(RecvTimeoutError::Timeout) => {}
+                    Ok(DeploymentEvent::Stop) | Err(RecvTimeoutError::Disconnected) => return,
                 }
                 wait = deployer.end_trials();
                 if let Some(watcher) = &mut watcher {

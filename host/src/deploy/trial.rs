@@ -6,7 +6,7 @@ use super::audit::{Action, AuditEntry};
 use super::files::completed;
 use super::{DeployError, DeployReport, Deployer, HOST};
 use crate::component::Verdict;
-use crate::runtime::Digest;
+use crate::digest::Digest;
 
 impl Deployer {
     /// Makes the canary the active component.

@@ -12,8 +12,8 @@ use wasmtime_wasi::cli::{IsTerminal, StdoutStream};
 use wasmtime_wasi::p2::{OutputStream, Pollable, StreamResult};
 
 use super::side_effects::SideEffects;
+use crate::log_throttle::LogThrottle;
 use crate::metrics::Counter;
-use crate::throttle::Throttle;
 
 /// The rest of a longer line is dropped.
 const LINE_BYTES: usize = 4096;
@@ -25,7 +25,7 @@ const BURST: u32 = 5;
 #[derive(Debug)]
 pub struct Printer {
     component: String,
-    throttle: Throttle,
+    throttle: LogThrottle,
     dropped: Arc<Counter>,
 }
 
@@ -43,7 +43,7 @@ struct Line {
 impl Printer {
     /// `rate` is in lines a second, over all instances; `dropped` counts those above it.
     pub fn new(component: &str, rate: u32, dropped: Arc<Counter>) -> Self {
-        let throttle = Throttle::new(rate, rate.saturating_mul(BURST));
+        let throttle = LogThrottle::new(rate, rate.saturating_mul(BURST));
         Self { component: component.to_owned(), throttle, dropped }
     }
 

@@ -11,7 +11,7 @@ use http::header::{FORWARDED, HeaderName, HeaderValue};
 use http::uri::{Authority, Scheme};
 use http::{HeaderMap, Request};
 
-use super::Ingress;
+use super::listener::Ingress;
 
 /// Where a component reads the address of a request's client, as Spin words it.
 pub const CLIENT_ADDRESS: HeaderName = HeaderName::from_static("spin-client-addr");
@@ -196,7 +196,7 @@ fn authority(text: &str) -> Option<Authority> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::IngressOptions;
+    use super::super::listener::IngressOptions;
     use super::*;
 
     /// The origin and the `spin-client-addr` of a request with these headers.

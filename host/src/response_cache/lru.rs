@@ -4,7 +4,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use lru::LruCache;
 
-use super::{CacheKey, Entry};
+use super::entry::Entry;
+use super::key::CacheKey;
 
 /// A table in segments, each with a lock, so that threads rarely contend.
 pub struct Lru {
@@ -54,5 +55,41 @@ impl Lru {
     fn segment(&self, key: &CacheKey) -> Option<MutexGuard<'_, Segment>> {
         let segment = self.segments.get(usize::from(key.0[0]) % self.segments.len().max(1))?;
         Some(segment.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use bytes::Bytes;
+    use http::{HeaderMap, StatusCode};
+
+    use super::super::entry::{CachedBody, OVERHEAD};
+    use super::*;
+
+    fn entry(body: usize) -> Arc<Entry> {
+        Arc::new(Entry {
+            commit: 0,
+            reads: Box::default(),
+            read_set: Arc::default(),
+            expires_at: Instant::now(),
+            status: StatusCode::OK,
+            headers: HeaderMap::new(),
+            body: CachedBody::Whole(Bytes::from(vec![0; body])),
+        })
+    }
+
+    #[test]
+    fn the_least_recently_used_entry_is_evicted_first() {
+        let table = Lru::new(1, 10 * (OVERHEAD + 1000));
+        let key = |number: u8| CacheKey([number; 32]);
+        (0..10).for_each(|number| table.insert(key(number), entry(1000)));
+        table.insert(key(0), entry(1000));
+        assert!((0..10).all(|number| table.get(&key(number)).is_some()), "replacing takes no more room");
+        table.get(&key(0));
+        table.insert(key(10), entry(1000));
+        assert!(table.get(&key(0)).is_some() && table.get(&key(10)).is_some());
+        assert!(table.get(&key(1)).is_none());
     }
 }

@@ -1,4 +1,4 @@
-//! Large bodies while they are being recorded: a few at once, each by one request only.
+//! Large bodies that are being recorded: a few at once, each by one request only.
 //!
 //! Requests for the same body at the same moment do not share it before it is stored. A client that
 //! stops reading must not keep what it has received so far in memory, so a recording can be dropped.
@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 
-use super::CacheKey;
+use super::key::CacheKey;
 
 /// Large bodies that are recorded at once.
 const MAX_PENDING: usize = 4;

@@ -1,4 +1,4 @@
-//! The keys that a guest reads for one request; kept only for a request whose response may be cached.
+//! The keys that a guest reads for one request. Only a request whose response may be cached has one.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,8 +10,8 @@ const MAX_READS: usize = 256;
 
 /// What a guest reads for one request, and whether it does anything else.
 ///
-/// The guest's side of the host writes it. The cache entry keeps it and goes on looking at it,
-/// because a guest can act after its response.
+/// The interfaces that the guest calls write it. The cache entry checks it at every hit, because a
+/// guest can act after its response.
 #[derive(Debug, Default)]
 pub struct ReadSet {
     uncacheable: AtomicBool,

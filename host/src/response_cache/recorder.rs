@@ -1,30 +1,49 @@
 //! Records a response on its way to the client, and stores it once it is complete.
 
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
+use std::time::Instant;
 
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
 
+use super::entry::{CHUNK_OVERHEAD, CachedBody, Entry};
+use super::key::CacheKey;
 use super::pending_body::PendingBody;
-use super::{CHUNK_OVERHEAD, CachedBody, Entry, MAX_BODY, Miss, OVERHEAD, ResponseCache, SMALL_BODY};
+use super::read_set::ReadSet;
+use super::storage::{SMALL_BODY, Storage};
+
+/// The largest body that is cached, in bytes.
+const MAX_BODY: usize = 8 * 1024 * 1024;
+
+/// A request whose response may be cached and is not.
+pub struct Miss {
+    pub(super) key: CacheKey,
+    /// The number of the last commit before the guest reads anything.
+    pub(super) commit: u64,
+    pub(super) expires_at: Instant,
+    pub read_set: Arc<ReadSet>,
+}
 
 /// A response on its way to the client. Dropped before [`complete`](Self::complete), it stores
 /// nothing.
 pub struct Recorder {
-    pub(super) cache: Arc<ResponseCache>,
-    pub(super) miss: Miss,
-    pub(super) status: StatusCode,
-    pub(super) headers: HeaderMap,
+    storage: Arc<Storage>,
+    miss: Miss,
+    status: StatusCode,
+    headers: HeaderMap,
     /// The chunks so far, while they are few.
-    pub(super) chunks: Vec<Bytes>,
-    /// Where the chunks are once the body is large.
-    pub(super) pending: Option<Weak<PendingBody>>,
-    /// What the chunks cost, in bytes.
-    pub(super) length: usize,
+    chunks: Vec<Bytes>,
+    /// Holds the chunks once the body is large.
+    pending: Option<Weak<PendingBody>>,
+    /// Memory that the chunks take, in bytes.
+    length: usize,
 }
 
 impl Recorder {
+    pub(super) fn new(storage: Arc<Storage>, miss: Miss, status: StatusCode, headers: HeaderMap) -> Self {
+        Self { storage, miss, status, headers, chunks: Vec::new(), pending: None, length: 0 }
+    }
+
     /// Records a chunk of the body. False if the body is too large to be cached, or if too many large
     /// bodies are being recorded.
     pub fn record(&mut self, chunk: &Bytes) -> bool {
@@ -38,7 +57,7 @@ impl Recorder {
                 self.chunks.push(chunk.clone());
                 if self.length > SMALL_BODY {
                     let chunks = std::mem::take(&mut self.chunks);
-                    self.pending = self.cache.pending.begin(self.miss.key, self.miss.expires_at, chunks);
+                    self.pending = self.storage.pending.begin(self.miss.key, self.miss.expires_at, chunks);
                     return self.pending.is_some();
                 }
             }
@@ -50,7 +69,7 @@ impl Recorder {
     pub fn complete(mut self) {
         let chunks = match &self.pending {
             None => std::mem::take(&mut self.chunks),
-            Some(pending) => match self.cache.pending.finish(pending) {
+            Some(pending) => match self.storage.pending.finish(pending) {
                 Some(chunks) => chunks,
                 None => return,
             },
@@ -69,7 +88,6 @@ impl Recorder {
 
     pub(super) fn store(self, body: CachedBody) {
         let Miss { key, commit, expires_at, ref read_set } = self.miss;
-        self.cache.counters.stored.fetch_add(1, Ordering::Relaxed);
         let entry = Arc::new(Entry {
             commit,
             reads: read_set.slots(),
@@ -79,15 +97,14 @@ impl Recorder {
             headers: self.headers.clone(),
             body,
         });
-        let table = if entry.bytes() > SMALL_BODY + OVERHEAD { &self.cache.large } else { &self.cache.small };
-        table.insert(key, entry);
+        self.storage.insert(key, entry);
     }
 }
 
 impl Drop for Recorder {
     fn drop(&mut self) {
         if let Some(pending) = &self.pending {
-            self.cache.pending.finish(pending);
+            self.storage.pending.finish(pending);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The wasmtime engine, once per process: configuration, compiled code, the epoch clock.
 
-mod artifact;
+mod code_cache;
 mod ticker;
 
 use std::num::NonZeroUsize;
@@ -12,12 +12,13 @@ use wasmtime::{
     Config, Engine, InstanceAllocationStrategy, Memory, MemoryType, OptLevel, PoolingAllocationConfig, Store,
 };
 
-pub use artifact::{ArtifactError, Digest};
+pub use code_cache::CodeCacheError;
 
+use crate::digest::Digest;
 use crate::guest::{self, Guest};
 use crate::manifest::MEMORY_CEILING;
 use crate::memory;
-use artifact::ArtifactCache;
+use code_cache::CodeCache;
 use ticker::Ticker;
 
 /// Instances that can be alive at the same moment, of all components and shards.
@@ -30,7 +31,7 @@ const POOL_ADDRESS_BITS: u32 = 42;
 pub struct Runtime {
     engine: Engine,
     linker: Linker<Guest>,
-    cache: Option<ArtifactCache>,
+    cache: Option<CodeCache>,
     _ticker: Ticker,
 }
 
@@ -40,7 +41,7 @@ pub enum RuntimeError {
     #[error("cannot set up the WebAssembly engine: {0:#}")]
     Engine(wasmtime::Error),
     #[error(transparent)]
-    Artifact(#[from] ArtifactError),
+    CodeCache(#[from] CodeCacheError),
     #[error("cannot start the epoch clock: {0}")]
     Ticker(std::io::Error),
 }
@@ -51,7 +52,7 @@ impl Runtime {
     pub fn new(cache: Option<PathBuf>) -> Result<Arc<Self>, RuntimeError> {
         let engine = Engine::new(&config()).map_err(RuntimeError::Engine)?;
         let linker = guest::linker(&engine).map_err(RuntimeError::Engine)?;
-        let cache = cache.map(|folder| ArtifactCache::open(folder, &engine)).transpose()?;
+        let cache = cache.map(|folder| CodeCache::open(folder, &engine)).transpose()?;
         let ticker = Ticker::start(&engine).map_err(RuntimeError::Ticker)?;
         Ok(Arc::new(Self { engine, linker, cache, _ticker: ticker }))
     }

@@ -37,6 +37,8 @@ use opentelemetry_sdk::error::OTelSdkError;
 use opentelemetry_sdk::propagation::TraceContextPropagator;
 use opentelemetry_sdk::trace::{SdkTracer, SdkTracerProvider, Span};
 
+use crate::digest::Digest;
+
 pub use export::{Counts, Export, TraceError};
 pub use request::{Outgoing, Trace, fail};
 
@@ -49,6 +51,16 @@ pub struct Tracer {
     tracer: SdkTracer,
     propagator: TraceContextPropagator,
     counts: Arc<Counts>,
+}
+
+/// The generation that serves a request.
+pub struct ServingComponent<'a> {
+    pub id: &'a str,
+    /// The generation's number in its slot.
+    pub generation: u64,
+    pub digest: Digest,
+    /// Name and version, for a component that is an area.
+    pub area: Option<(&'a str, &'a str)>,
 }
 
 /// Where a request goes, as far as it is known when it comes.

@@ -12,9 +12,8 @@ use opentelemetry_http::HeaderInjector;
 use opentelemetry_sdk::trace::Span;
 
 use super::body::TracedBody;
-use super::{Destination, Tracer};
+use super::{Destination, ServingComponent, Tracer};
 use crate::body::ResponseBody;
-use crate::component::Generation;
 use crate::ingress::RequestOrigin;
 use crate::request_id::X_REQUEST_ID;
 
@@ -81,18 +80,18 @@ impl Trace {
     }
 
     /// The component's part begins. What it passes on of the request's headers names it.
-    pub fn enter(&self, component: &str, generation: &Generation, headers: Option<&mut HeaderMap>) {
+    pub fn enter(&self, component: &ServingComponent<'_>, headers: Option<&mut HeaderMap>) {
         let Some(recorded) = &self.recorded else {
             return;
         };
         let mut span = self.tracer.span("component", SpanKind::Internal, &self.request);
-        span.update_name(component.to_owned());
-        span.set_attribute(KeyValue::new("hexad.component", component.to_owned()));
-        span.set_attribute(KeyValue::new("hexad.generation", number(generation.number)));
-        span.set_attribute(KeyValue::new("hexad.digest", generation.digest.to_string()));
-        if let Some(area) = &generation.description {
-            span.set_attribute(KeyValue::new("hexad.area", area.area.clone()));
-            span.set_attribute(KeyValue::new("hexad.version", area.version.clone()));
+        span.update_name(component.id.to_owned());
+        span.set_attribute(KeyValue::new("hexad.component", component.id.to_owned()));
+        span.set_attribute(KeyValue::new("hexad.generation", number(component.generation)));
+        span.set_attribute(KeyValue::new("hexad.digest", component.digest.to_string()));
+        if let Some((area, version)) = component.area {
+            span.set_attribute(KeyValue::new("hexad.area", area.to_owned()));
+            span.set_attribute(KeyValue::new("hexad.version", version.to_owned()));
         }
         let context = within(span.span_context());
         if let Some(headers) = headers {

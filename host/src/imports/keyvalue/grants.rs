@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::throttle::Throttle;
+use crate::log_throttle::LogThrottle;
 
 /// The key-value grants of one component.
 #[derive(Debug)]
@@ -17,7 +17,7 @@ pub struct Grants {
     read: Vec<String>,
     write: Vec<String>,
     denied: AtomicU64,
-    throttle: Throttle,
+    throttle: LogThrottle,
 }
 
 /// What `open` finds behind a label.
@@ -46,7 +46,7 @@ impl Grants {
             read: outermost(read.iter().chain(write)),
             write: outermost(write),
             denied: AtomicU64::new(0),
-            throttle: Throttle::new(1, 5),
+            throttle: LogThrottle::new(1, 5),
         }
     }
 
@@ -59,7 +59,7 @@ impl Grants {
             read: self.read.clone(),
             write: Vec::new(),
             denied: AtomicU64::new(0),
-            throttle: Throttle::new(1, 5),
+            throttle: LogThrottle::new(1, 5),
         }
     }
 

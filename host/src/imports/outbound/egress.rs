@@ -9,7 +9,7 @@ use super::limits::OutboundLimits;
 use super::target::Target;
 use super::{Network, address};
 use crate::concurrency_limit::ConcurrencyLimit;
-use crate::throttle::Throttle;
+use crate::log_throttle::LogThrottle;
 
 /// Connections that a component may keep open without using them, in addition to those in use.
 const IDLE_CONNECTIONS: usize = 64;
@@ -27,7 +27,7 @@ pub struct Egress {
     pub connections: ConcurrencyLimit,
     pub counters: OutboundCounters,
     /// Refusals in the log: the component decides how many there are.
-    pub refusals: Throttle,
+    pub refusals: LogThrottle,
 }
 
 impl Egress {
@@ -45,7 +45,7 @@ impl Egress {
                 usize::MAX,
             ),
             counters: OutboundCounters::default(),
-            refusals: Throttle::new(1, 10),
+            refusals: LogThrottle::new(1, 10),
             limits,
         }
     }

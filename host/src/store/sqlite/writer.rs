@@ -17,8 +17,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use super::super::{ChangeClock, Entry, Error, Key, Ledger, Slot, Swap};
 use super::integrity_check::Damage;
 use super::reader;
+use crate::log_throttle::LogThrottle;
 use crate::store::lock::DataLock;
-use crate::throttle::Throttle;
 
 /// Bytes that may wait in the queue, for all instances together. Whoever comes then, waits.
 const QUEUE_BYTES: u32 = 64 * 1024 * 1024;
@@ -118,7 +118,7 @@ impl Writer {
             messages,
             commits: commits.clone(),
             clock: clock.clone(),
-            failures: Throttle::new(1, 5),
+            failures: LogThrottle::new(1, 5),
             #[cfg(test)]
             fail_next_commit: fail_next_commit.clone(),
         };
@@ -201,7 +201,7 @@ struct Worker {
     commits: Arc<AtomicU64>,
     clock: Arc<ChangeClock>,
     /// A full disk fails every transaction.
-    failures: Throttle,
+    failures: LogThrottle,
     #[cfg(test)]
     fail_next_commit: Arc<std::sync::atomic::AtomicBool>,
 }

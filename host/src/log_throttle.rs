@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 /// Lets `burst` events through at once and `per_second` on average, and counts the others.
 #[derive(Debug)]
-pub struct Throttle {
+pub struct LogThrottle {
     burst: u32,
     interval: Duration,
     state: Mutex<State>,
@@ -18,7 +18,7 @@ struct State {
     suppressed: u64,
 }
 
-impl Throttle {
+impl LogThrottle {
     pub fn new(per_second: u32, burst: u32) -> Self {
         Self {
             burst,
@@ -50,7 +50,7 @@ mod tests {
 
     #[test]
     fn passes_a_burst_then_the_average_and_counts_the_rest() {
-        let throttle = Throttle::new(10, 3);
+        let throttle = LogThrottle::new(10, 3);
         let start = Instant::now();
         let passes = |at: u64| throttle.pass_at(start + Duration::from_millis(at));
         assert_eq!([passes(0), passes(0), passes(0)], [Some(0); 3]);

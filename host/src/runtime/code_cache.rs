@@ -5,76 +5,23 @@
 //! code, checked on the bytes in memory that are then used. A file that does not fit is not used
 //! and written anew.
 
-use std::fmt;
 use std::fs::{self, DirBuilder, File};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use sha2::{Digest as _, Sha256};
 use wasmtime::Engine;
 use wasmtime::component::Component;
+
+use crate::digest::Digest;
 
 /// First bytes of a cache file; the number is the version of this layout.
 const MAGIC: &[u8; 8] = b"hexadc\0\x01";
 
-/// SHA-256 of a component's bytes: its identity.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Digest([u8; 32]);
-
-impl Digest {
-    pub fn of(bytes: &[u8]) -> Self {
-        Self(Sha256::digest(bytes).into())
-    }
-
-    pub fn as_bytes(&self) -> &[u8; 32] {
-        &self.0
-    }
-}
-
-/// Lower-case hexadecimal.
-impl fmt::Display for Digest {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
-    }
-}
-
-/// The inverse of the display. The error is a sentence.
-impl FromStr for Digest {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let digits = || format!("`{}` is not a SHA-256 digest of 64 hexadecimal digits", text.escape_debug());
-        let mut bytes = [0; 32];
-        if text.len() != 64 || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-            return Err(digits());
-        }
-        for (byte, pair) in bytes.iter_mut().zip(text.as_bytes().chunks_exact(2)) {
-            let pair = std::str::from_utf8(pair).map_err(|_| digits())?;
-            *byte = u8::from_str_radix(pair, 16).map_err(|_| digits())?;
-        }
-        Ok(Self(bytes))
-    }
-}
-
-impl Serialize for Digest {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for Digest {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
-    }
-}
-
 /// Why the cache folder cannot be used.
 #[derive(Debug, thiserror::Error)]
-pub enum ArtifactError {
+pub enum CodeCacheError {
     #[error("cannot use the folder {path} for compiled code: {source}")]
     Io { path: PathBuf, source: io::Error },
     #[error(
@@ -84,15 +31,15 @@ pub enum ArtifactError {
     NotPrivate { path: PathBuf, finding: String },
 }
 
-pub struct ArtifactCache {
+pub struct CodeCache {
     folder: PathBuf,
     /// Distinguishes wasmtime versions, engine settings and processors.
     compatibility: u64,
 }
 
-impl ArtifactCache {
-    pub fn open(folder: PathBuf, engine: &Engine) -> Result<Self, ArtifactError> {
-        let refuse = |source| ArtifactError::Io { path: folder.clone(), source };
+impl CodeCache {
+    pub fn open(folder: PathBuf, engine: &Engine) -> Result<Self, CodeCacheError> {
+        let refuse = |source| CodeCacheError::Io { path: folder.clone(), source };
         DirBuilder::new().recursive(true).mode(0o700).create(&folder).map_err(refuse)?;
         let metadata = fs::symlink_metadata(&folder).map_err(refuse)?;
         let finding = if !metadata.is_dir() {
@@ -105,7 +52,7 @@ impl ArtifactCache {
             None
         };
         if let Some(finding) = finding {
-            return Err(ArtifactError::NotPrivate { path: folder, finding });
+            return Err(CodeCacheError::NotPrivate { path: folder, finding });
         }
         let mut hasher = DefaultHasher::new();
         engine.precompile_compatibility_hash().hash(&mut hasher);
@@ -129,7 +76,7 @@ impl ArtifactCache {
         let unfinished = path.with_extension(format!("{}.new", std::process::id()));
         let mut file = File::create(&unfinished)?;
         file.write_all(MAGIC)?;
-        file.write_all(&Digest::of(code).0)?;
+        file.write_all(Digest::of(code).as_bytes())?;
         file.write_all(code)?;
         drop(file);
         fs::rename(unfinished, path)
@@ -165,7 +112,7 @@ fn load(engine: &Engine, path: &Path) -> Option<Component> {
 fn intact(file: &[u8]) -> Option<&[u8]> {
     let rest = file.strip_prefix(MAGIC)?;
     let (digest, code) = rest.split_first_chunk::<32>()?;
-    (Digest::of(code).0 == *digest).then_some(code)
+    (Digest::of(code).as_bytes() == digest).then_some(code)
 }
 
 #[cfg(test)]
@@ -184,7 +131,7 @@ mod tests {
     fn code_is_kept_and_damaged_code_is_replaced() {
         let engine = Engine::default();
         let folder = tempfile::tempdir().unwrap();
-        let cache = ArtifactCache::open(folder.path().join("code"), &engine).unwrap();
+        let cache = CodeCache::open(folder.path().join("code"), &engine).unwrap();
         let digest = Digest::of(COMPONENT);
         cache.load_or_compile(&engine, &digest, COMPONENT).unwrap();
         let [path] = &*files(&cache.folder) else { panic!("one file expected") };
@@ -202,19 +149,10 @@ mod tests {
     }
 
     #[test]
-    fn a_digest_is_read_as_it_is_written() {
-        let digest = Digest::of(COMPONENT);
-        assert_eq!(digest.to_string().parse(), Ok(digest));
-        for wrong in ["", "12", &"g".repeat(64), &"é".repeat(32), &"a".repeat(65)] {
-            assert!(wrong.parse::<Digest>().is_err(), "{wrong}");
-        }
-    }
-
-    #[test]
     fn a_folder_that_others_can_write_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777)).unwrap();
-        let opened = ArtifactCache::open(folder.path().to_owned(), &Engine::default());
+        let opened = CodeCache::open(folder.path().to_owned(), &Engine::default());
         let Err(error) = opened else { panic!("accepted") };
         assert!(error.to_string().contains("777"), "{error}");
     }

@@ -1,0 +1,16 @@
+//! Events that the supervisor of deployments acts on.
+
+use crate::digest::Digest;
+
+#[derive(Debug)]
+pub enum DeploymentEvent {
+    /// A canary did worse than its terms and was removed.
+    CanaryFailed {
+        component: String,
+        digest: Digest,
+        reason: String,
+    },
+    /// A trial began; the supervisor must end it.
+    CanaryBegan,
+    Stop,
+}

@@ -1,0 +1,66 @@
+//! A cached response and what it read.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use bytes::Bytes;
+use http::{HeaderMap, Response, StatusCode};
+use http_body::SizeHint;
+
+use super::read_set::ReadSet;
+use crate::body::{ResponseBody, empty, full, shared};
+use crate::store::{ChangeClock, Slot};
+
+/// The memory of an entry beside its body and the text of its headers, in bytes: mostly tables.
+pub const OVERHEAD: usize = 2048;
+
+/// The memory of a chunk of a body beside its content, in bytes.
+pub const CHUNK_OVERHEAD: usize = 128;
+
+pub struct Entry {
+    /// The number of the last commit before the guest read anything.
+    pub commit: u64,
+    /// The slots of the keys that the guest had read when the response was complete.
+    pub reads: Box<[Slot]>,
+    pub read_set: Arc<ReadSet>,
+    pub expires_at: Instant,
+    pub status: StatusCode,
+    pub headers: HeaderMap,
+    pub body: CachedBody,
+}
+
+pub enum CachedBody {
+    Whole(Bytes),
+    /// Chunks, and the sum of their lengths.
+    Chunks(Arc<[Bytes]>, u64),
+    /// No body, whatever length the head declares.
+    Empty(SizeHint),
+}
+
+impl Entry {
+    /// The memory that the entry takes, in bytes.
+    pub fn bytes(&self) -> usize {
+        let body = match &self.body {
+            CachedBody::Whole(bytes) => bytes.len(),
+            CachedBody::Chunks(chunks, _) => chunks.iter().map(|chunk| chunk.len() + CHUNK_OVERHEAD).sum(),
+            CachedBody::Empty(_) => 0,
+        };
+        let headers: usize = self.headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
+        OVERHEAD + body + 2 * headers + size_of_val(&*self.reads)
+    }
+
+    pub fn is_fresh(&self, clock: &ChangeClock, now: Instant) -> bool {
+        now < self.expires_at && self.read_set.is_cacheable() && clock.are_unchanged_since(self.commit, &self.reads)
+    }
+
+    pub fn to_response(&self) -> Response<ResponseBody> {
+        let mut response = Response::new(match &self.body {
+            CachedBody::Whole(bytes) => full(bytes.clone()),
+            CachedBody::Chunks(chunks, length) => shared(chunks.clone(), *length),
+            CachedBody::Empty(declared) => empty(*declared),
+        });
+        *response.status_mut() = self.status;
+        *response.headers_mut() = self.headers.clone();
+        response
+    }
+}

@@ -1,0 +1,37 @@
+//! The key of a cached response.
+
+use http::request::Parts;
+use sha2::{Digest as _, Sha256};
+
+use super::policy::{CachePolicy, without_port};
+use crate::digest::Digest;
+use crate::ingress::CLIENT_ADDRESS;
+
+/// A keyed hash of everything in a request that a response can depend on.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct CacheKey(pub [u8; 32]);
+
+impl CacheKey {
+    /// `secret` is the cache's; `id` and `code` identify the component and its version.
+    pub fn new(secret: &[u8; 32], (id, code): (&str, &Digest), policy: &CachePolicy, parts: &Parts) -> Self {
+        let mut hash = Sha256::new_with_prefix(secret);
+        // Each part with its length, so that two different requests never hash the same bytes.
+        let mut add = |part: &[u8]| {
+            hash.update((part.len() as u64).to_le_bytes());
+            hash.update(part);
+        };
+        add(id.as_bytes());
+        add(code.as_bytes());
+        add(parts.method.as_str().as_bytes());
+        add(parts.uri.scheme_str().unwrap_or_default().as_bytes());
+        add(parts.uri.authority().map_or("", |authority| authority.as_str()).as_bytes());
+        add(parts.uri.path_and_query().map_or("", |path| path.as_str()).as_bytes());
+        for (position, name) in policy.headers.iter().enumerate() {
+            for value in parts.headers.get_all(name) {
+                add(&position.to_le_bytes());
+                add(if *name == CLIENT_ADDRESS { without_port(value) } else { value.as_bytes() });
+            }
+        }
+        Self(hash.finalize().into())
+    }
+}

@@ -1,0 +1,79 @@
+//! The entries of a cache in bounded memory, and the large bodies that are being recorded.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::entry::{Entry, OVERHEAD};
+use super::key::CacheKey;
+use super::lru::Lru;
+use super::pending_body::PendingBodies;
+
+/// The largest body that is stored in the table of small ones, and in one chunk; in bytes.
+pub const SMALL_BODY: usize = 256 * 1024;
+
+/// Memory of all entries with small bodies together, and of all with large ones, in bytes.
+const SMALL_MEMORY: usize = 32 * 1024 * 1024;
+const LARGE_MEMORY: usize = 32 * 1024 * 1024;
+
+/// Segments of the table of small entries. The large one has one: it is looked up only on a miss in
+/// the small one.
+const SEGMENTS: usize = 16;
+
+pub struct Storage {
+    small: Lru,
+    large: Lru,
+    pub pending: PendingBodies,
+    pub counters: CacheCounters,
+}
+
+/// Counts since the host started.
+#[derive(Debug, Default)]
+pub struct CacheCounters {
+    /// Requests that were answered from the cache.
+    pub hits: AtomicU64,
+    /// Requests whose response may be cached and was not.
+    pub misses: AtomicU64,
+    /// Responses that were stored.
+    pub stored: AtomicU64,
+}
+
+impl CacheCounters {
+    pub fn hits(&self) -> u64 {
+        self.hits.load(Ordering::Relaxed)
+    }
+
+    pub fn misses(&self) -> u64 {
+        self.misses.load(Ordering::Relaxed)
+    }
+}
+
+impl Storage {
+    pub fn new() -> Self {
+        Self {
+            small: Lru::new(SEGMENTS, SMALL_MEMORY),
+            large: Lru::new(1, LARGE_MEMORY),
+            pending: PendingBodies::default(),
+            counters: CacheCounters::default(),
+        }
+    }
+
+    /// How many entries there are, and the bytes that they take.
+    pub fn size(&self) -> (usize, usize) {
+        let ((small, small_bytes), (large, large_bytes)) = (self.small.size(), self.large.size());
+        (small + large, small_bytes + large_bytes)
+    }
+
+    /// The entry of that key that satisfies `is_fresh`. Counts a hit or a miss.
+    pub fn find(&self, key: &CacheKey, is_fresh: impl Fn(&Arc<Entry>) -> bool) -> Option<Arc<Entry>> {
+        let found = self.small.get(key).filter(&is_fresh).or_else(|| self.large.get(key).filter(&is_fresh));
+        let counter = if found.is_some() { &self.counters.hits } else { &self.counters.misses };
+        counter.fetch_add(1, Ordering::Relaxed);
+        found
+    }
+
+    pub fn insert(&self, key: CacheKey, entry: Arc<Entry>) {
+        self.counters.stored.fetch_add(1, Ordering::Relaxed);
+        let table = if entry.bytes() > SMALL_BODY + OVERHEAD { &self.large } else { &self.small };
+        table.insert(key, entry);
+    }
+}
