@@ -1,4 +1,4 @@
-//! The type of every response's body, and bodies that the host makes itself.
+//! The type of all response bodies, and the bodies that the host makes itself.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -13,8 +13,8 @@ use wasmtime_wasi_http::Error as WasiError;
 /// The body of every response.
 pub type ResponseBody = UnsyncBoxBody<Bytes, BodyError>;
 
-/// Why a response's body ends before its end. The connection is broken off, so that the client
-/// cannot take the part for the whole.
+/// Why a response's body is incomplete. The host closes the connection, so that the client does not
+/// take the part for the whole.
 #[derive(Debug, thiserror::Error)]
 pub enum BodyError {
     #[error("the component was ended before its response was complete")]
@@ -29,21 +29,21 @@ pub enum BodyError {
     Guest(WasiError),
 }
 
-/// A whole body.
+/// A body in one chunk.
 pub fn full(bytes: impl Into<Bytes>) -> ResponseBody {
     Full::new(bytes.into()).map_err(|never| match never {}).boxed_unsync()
 }
 
-/// A body of known length, in chunks that other responses share.
+/// A body in chunks that other responses share; `length` is the sum of theirs.
 pub fn shared(chunks: Arc<[Bytes]>, length: u64) -> ResponseBody {
-    Shared { chunks, next: 0, left: length }.boxed_unsync()
+    Shared { chunks, next: 0, remaining: length }.boxed_unsync()
 }
 
 struct Shared {
     chunks: Arc<[Bytes]>,
     next: usize,
     /// Bytes that are still to come.
-    left: u64,
+    remaining: u64,
 }
 
 impl Body for Shared {
@@ -53,7 +53,7 @@ impl Body for Shared {
     fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         let chunk = self.chunks.get(self.next).cloned();
         self.next += 1;
-        self.left = self.left.saturating_sub(chunk.as_ref().map_or(0, |chunk| chunk.len() as u64));
+        self.remaining = self.remaining.saturating_sub(chunk.as_ref().map_or(0, |chunk| chunk.len() as u64));
         Poll::Ready(chunk.map(|chunk| Ok(Frame::data(chunk))))
     }
 
@@ -62,7 +62,7 @@ impl Body for Shared {
     }
 
     fn size_hint(&self) -> SizeHint {
-        SizeHint::with_exact(self.left)
+        SizeHint::with_exact(self.remaining)
     }
 }
 

@@ -1,4 +1,4 @@
-//! A bound on concurrent work, with a bounded wait in a bounded queue.
+//! A bound on concurrent work: callers wait for a permit in a bounded queue, for a bounded time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Held while work is done; dropping it gives it back.
+/// Dropping it gives the permit back.
 pub type Permit = OwnedSemaphorePermit;
 
 /// Permits for concurrent work.

@@ -90,8 +90,8 @@ async fn serve_http(
             let mut request = request.map(|body| body.map_err(Into::into).boxed_unsync());
             peer.apply_to(&mut request, ingress);
             let response = application.handle(shard, request).await;
-            // Other tasks of this shard run before the response is written: the write wakes the client,
-            // which may take the processor from them if it runs on the same machine.
+            // The other requests of this shard run before the response is written: the write wakes the
+            // client, which may run on the same processor.
             tokio::task::yield_now().await;
             Ok::<_, Infallible>(response)
         }

@@ -1,6 +1,6 @@
-//! Telling callers apart, so that a caller sees the same version throughout a trial.
+//! The credentials that tell callers apart, so that a caller sees one version throughout a trial.
 //!
-//! The host does not verify credentials. It hashes the one that a request carries.
+//! The host does not verify a credential. It hashes it.
 
 use std::hash::{DefaultHasher, Hasher};
 use std::net::IpAddr;
@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use http::header::AUTHORIZATION;
 use http::{HeaderMap, HeaderName, Uri};
 
-/// Where a component's clients put their credentials.
+/// The headers and parameters in which a component's clients send their credentials.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Credentials {
     /// The first of these headers that a request has identifies its caller.

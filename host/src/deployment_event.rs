@@ -4,7 +4,7 @@ use crate::digest::Digest;
 
 #[derive(Debug)]
 pub enum DeploymentEvent {
-    /// A canary did worse than its terms and was removed.
+    /// A canary did worse than its policy allows and was removed.
     CanaryFailed {
         component: String,
         digest: Digest,

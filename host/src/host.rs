@@ -1,4 +1,4 @@
-//! A running application.
+//! A running application: starts its parts, and stops them in order.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -19,7 +19,7 @@ use crate::admin::{Access, Admin, HostState};
 use crate::application::{Application, RouteTarget};
 use crate::body::ResponseBody;
 use crate::component::{Artifact, Generation, LoadError, Slot};
-use crate::deploy::{Deployer, Deployments, Policy, RecordError, Supervisor};
+use crate::deploy::{Chosen, Deployer, Deployments, Policy, RecordError, Supervisor};
 use crate::imports::outbound::{self, Network, Outbound, TlsError};
 use crate::ingress::{Ingress, IngressOptions};
 use crate::maintenance::{Maintainer, MaintenanceError, Task};
@@ -35,12 +35,12 @@ use crate::store::sqlite::{self, OpenError, Sqlite};
 use crate::trace::{Export, TraceError, Tracer};
 
 /// How long the last spans may take to reach the collector when the host stops.
-const LAST_SPANS: Duration = Duration::from_secs(5);
+const LAST_SPANS_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How a host is started.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The data directory. It is made if it is not there, and locked.
+    /// The data directory. The host makes it if it is missing, and locks it.
     pub data: PathBuf,
     /// Shards, each a thread.
     pub threads: NonZeroUsize,
@@ -48,9 +48,9 @@ pub struct Options {
     pub outbound: outbound::Options,
     /// Swap in a component whenever the manifest's source of it changes.
     pub watch: bool,
-    /// Where traces go, if they are wanted.
+    /// The collector of traces; `None` for no traces.
     pub traces: Option<Export>,
-    /// Which components may be served at all.
+    /// Decides which components may be served.
     pub policy: Policy,
 }
 
@@ -70,7 +70,7 @@ impl Options {
     }
 }
 
-/// Why a host does not start. Each is a sentence for the operator.
+/// Why a host does not start: a sentence for the operator.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     #[error("the manifest {manifest} cannot be used: {source}")]
@@ -131,32 +131,7 @@ impl Host {
             let wasm = files.choose(&component)?.map_err(|source| LoadError::Unreadable { id, path, source })?;
             chosen.push((Arc::new(component), wasm));
         }
-        let outbound = outbounds(chosen.iter().map(|(component, _)| component), options)?;
-        let metrics: Vec<_> = chosen.iter().map(|_| Metrics::new(options.threads.get())).collect();
-        // Together, because the slowest part, compiling, uses one processor for much of its time;
-        // on threads, because the caller may be in an asynchronous runtime.
-        let loaded = std::thread::scope(|scope| {
-            let threads: Vec<_> = chosen
-                .iter()
-                .zip(&outbound)
-                .zip(&metrics)
-                .map(|(((component, chosen), outbound), metrics)| {
-                    let backends = &backends;
-                    scope.spawn(move || {
-                        let origin = chosen.origin.display().to_string();
-                        let artifact = Artifact { wasm: &chosen.wasm, origin: &origin };
-                        Generation::load(runtime, component, &artifact, 1, backends, outbound.as_ref(), metrics)
-                    })
-                })
-                .collect();
-            threads.into_iter().map(|thread| thread.join()).collect::<Vec<_>>()
-        });
-        let mut slots = Vec::with_capacity(chosen.len());
-        for ((((component, _), loaded), outbound), metrics) in chosen.into_iter().zip(loaded).zip(outbound).zip(metrics)
-        {
-            let generation = loaded.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
-            slots.push(Slot::new(component, generation, outbound, metrics));
-        }
+        let slots = load_slots(runtime, chosen, &backends, options)?;
 
         let (events, receiver) = mpsc::channel();
         let tracer = options.traces.as_ref().map(Tracer::new).transpose()?.map(Arc::new);
@@ -184,7 +159,7 @@ impl Host {
         })
     }
 
-    /// Answers one request without any socket.
+    /// Handles one request without a socket.
     pub async fn handle<B>(&self, request: Request<B>) -> Response<ResponseBody>
     where
         B: Body<Data = Bytes> + Send + 'static,
@@ -195,13 +170,13 @@ impl Host {
         response.unwrap_or_else(Application::stopping_response)
     }
 
-    /// Listens on `address` (port 0: any free one) as well, and returns the real address.
+    /// Listens on `address` as well, and returns the real address; port 0 stands for any free port.
     pub fn listen(&mut self, address: SocketAddr) -> io::Result<SocketAddr> {
         let ingress = Ingress::new(IngressOptions::default()).map_err(io::Error::other)?;
         self.serve(acceptor::bind(address)?, Arc::new(ingress))
     }
 
-    /// Takes connections from a socket that listens already, and returns its address.
+    /// Accepts connections from a listening socket, and returns its address.
     pub fn serve(&mut self, listener: TcpListener, ingress: Arc<Ingress>) -> io::Result<SocketAddr> {
         let acceptor = Acceptor::start(listener, ingress, self.shards.clone(), self.stop.subscribe())?;
         let address = acceptor.address();
@@ -209,10 +184,10 @@ impl Host {
         Ok(address)
     }
 
-    /// Opens the admin listener on `address`, and returns where it is and its token, which is
-    /// made if none is given.
+    /// Opens the admin listener on `address`, and returns its address and its token. The host makes a
+    /// token if none is given.
     pub fn administer(&mut self, address: SocketAddr, token: Option<String>) -> io::Result<Access> {
-        // Nothing here keeps the store open or a shard from ending.
+        // The admin listener must not keep the store open, nor a shard alive.
         let (started, commits) = (Instant::now(), self.store.commit_counter());
         let loads: Vec<_> = self.shards.iter().map(Shard::load_counter).collect();
         let runtime = self.runtime.clone();
@@ -233,7 +208,7 @@ impl Host {
         Ok(access)
     }
 
-    /// Begins the maintenance that the manifest asks for.
+    /// Starts the maintenance that the manifest declares.
     pub fn maintain(&mut self) -> Result<(), MaintenanceError> {
         let mut tasks = Vec::new();
         for slot in self.application.slots() {
@@ -251,7 +226,7 @@ impl Host {
         Ok(())
     }
 
-    /// What changes the components that are served.
+    /// Changes the generations of components.
     pub fn deployer(&self) -> &Arc<Deployer> {
         &self.deployer
     }
@@ -282,7 +257,7 @@ impl Host {
         if let Some(supervisor) = self.supervisor.take() {
             supervisor.join();
         }
-        // It shares the shards, which end below.
+        // The maintainer holds a reference to the shards, which end below.
         if let Some(maintainer) = self.maintainer.take() {
             maintainer.stop();
         }
@@ -290,24 +265,58 @@ impl Host {
         for acceptor in self.acceptors.drain(..) {
             acceptor.join();
         }
-        // The acceptors held the other references.
+        // The acceptors held the other references to the shards.
         if let Some(shards) = Arc::get_mut(&mut self.shards) {
             for shard in shards.drain(..) {
                 shard.join();
             }
         }
         if let Some(tracer) = self.application.tracer() {
-            tracer.shutdown(LAST_SPANS);
+            tracer.shutdown(LAST_SPANS_TIMEOUT);
         }
-        // Last, because whoever watches the host wants to see it stop.
+        // Last, so that `/readyz` answers while the host stops.
         if let Some(admin) = self.admin.take() {
             admin.join();
         }
     }
 }
 
-/// The way out of each component that has one. Without any, no certificate is read.
-fn outbounds<'a>(
+/// Loads and checks the chosen code of every component, and makes its slot.
+fn load_slots(
+    runtime: &Arc<Runtime>,
+    chosen: Vec<(Arc<Component>, Chosen)>,
+    backends: &[Arc<dyn Backend>],
+    options: &Options,
+) -> Result<Vec<Slot>, StartError> {
+    let outbound = make_outbounds(chosen.iter().map(|(component, _)| component), options)?;
+    let metrics: Vec<_> = chosen.iter().map(|_| Metrics::new(options.threads.get())).collect();
+    // All at once, because compiling, the slowest part, uses one processor for much of its time; on
+    // threads, because the caller may be in an asynchronous runtime.
+    let loaded = std::thread::scope(|scope| {
+        let threads: Vec<_> = chosen
+            .iter()
+            .zip(&outbound)
+            .zip(&metrics)
+            .map(|(((component, chosen), outbound), metrics)| {
+                scope.spawn(move || {
+                    let origin = chosen.origin.display().to_string();
+                    let artifact = Artifact { wasm: &chosen.wasm, origin: &origin };
+                    Generation::load(runtime, component, &artifact, 1, backends, outbound.as_ref(), metrics)
+                })
+            })
+            .collect();
+        threads.into_iter().map(|thread| thread.join()).collect::<Vec<_>>()
+    });
+    let mut slots = Vec::with_capacity(chosen.len());
+    for ((((component, _), loaded), outbound), metrics) in chosen.into_iter().zip(loaded).zip(outbound).zip(metrics) {
+        let generation = loaded.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+        slots.push(Slot::new(component, generation, outbound, metrics));
+    }
+    Ok(slots)
+}
+
+/// The sender of each component that may send requests. If none may, no certificate is read.
+fn make_outbounds<'a>(
     components: impl ExactSizeIterator<Item = &'a Arc<Component>> + Clone,
     options: &Options,
 ) -> Result<Vec<Option<Arc<Outbound>>>, TlsError> {

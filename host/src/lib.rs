@@ -1,33 +1,43 @@
-//! The host: a manifest's components behind one HTTP address, each in a sandbox of its own.
+//! The host: serves a manifest's components behind one HTTP address, each in a sandbox of its own.
 //!
-//! Everything that [`cli::Up`] does is here as a library, so that tests can do it without a
-//! socket: make a [`Runtime`] (once per process), read a [`Manifest`], start a [`Host`], and
+//! [`cli::Up`] is a thin command over this library, so that tests can do the same without a socket:
+//! make a [`Runtime`] (once per process), read a [`Manifest`], start a [`Host`], and
 //! [`handle`](Host::handle) requests, or [`listen`](Host::listen).
 //!
-//! Inside, from the client to the store:
+//! A request goes through these modules, in this order:
 //!
-//! | module | what it is |
+//! | module | what it does |
 //! |---|---|
-//! | `acceptor`, `connection` | sockets, TLS and HTTP versions |
-//! | `ingress` | connection limits, and which forwarded headers are trusted |
-//! | `shard` | threads: a connection, its instances and its reads stay on one |
-//! | `application` | the way of one request; the only file that maps failures to statuses |
-//! | `router` | paths |
-//! | `request_context`, `request_body`, `body`, `reply`, `request_id`, `credentials` | one request: its clock, its bodies, its id, its caller |
-//! | `maintenance` | the requests that the host sends to components by itself |
-//! | `response_cache` | responses that are given again, and the keys that they read |
-//! | `component` | slots, generations, instances, canaries; when an instance ends |
-//! | `deploy` | which generation may take a slot, and what a restart serves |
-//! | `admin` | the operator's own listener, its status and its metrics |
+//! | `acceptor` | accepts connections and gives each to a shard |
+//! | `ingress` | limits connections, holds certificates, reads forwarded headers |
+//! | `shard` | a thread on which a connection, its guest instances and its reads stay |
+//! | `connection` | TLS and HTTP on one connection |
+//! | `application` | the steps of a request; the only module that maps failures to statuses |
+//! | `request_id`, `request_target`, `router` | the request's id, its absolute URI, the route of its path |
+//! | `response_cache` | responses that are sent again, and the keys that they read |
+//! | `request_context`, `request_body` | the request's clock, writes and outcome; its body on the way to the guest |
+//! | `component` | slots, generations, canaries, circuit breakers, instances, guest calls, response bodies |
 //! | `guest` | the state of one instance |
-//! | `imports` | the interfaces that guests import: key-value store, variables, outbound HTTP |
-//! | `concurrency_limit` | a bound on concurrent work, with a bounded queue |
-//! | `store` | keys, values, and when they are durable |
-//! | `runtime` | the engine and compiled code |
-//! | `metrics`, `trace` | counters, and spans of single requests |
+//! | `imports` | the interfaces that guests call: key-value store, variables, outbound HTTP |
+//! | `store` | keys and values, and when they are durable |
+//! | `body`, `reply` | the type of response bodies; the responses that the host makes itself |
+//!
+//! The other modules:
+//!
+//! | module | what it does |
+//! |---|---|
+//! | `host` | starts and stops all of this |
 //! | `manifest` | `spin.toml` |
-//! | `random` | tokens |
+//! | `runtime` | the wasmtime engine and the cache of compiled code |
+//! | `deploy` | decides which generation a slot gets, and what a restart serves |
+//! | `deployment_event` | what the supervisor of `deploy` is told |
+//! | `maintenance` | the requests that the host sends to components by itself |
+//! | `admin` | the operator's listener: status, metrics, swaps |
+//! | `metrics`, `trace` | counters, and the spans of single requests |
 //! | `cli` | the commands of a program that serves an application |
+//! | `credentials` | the credentials that tell callers apart |
+//! | `concurrency_limit`, `log_throttle` | bounds on concurrent work and on log lines |
+//! | `digest`, `memory`, `random`, `stop` | digests of components, the allocator, random tokens, the stop signal |
 
 mod acceptor;
 pub mod admin;

@@ -1,9 +1,9 @@
-//! A bound on how much a guest can make the host log.
+//! A bound on log lines whose number a guest or a client decides.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Lets `burst` events through at once and `per_second` on average, and counts the others.
+/// A token bucket: lets `burst` events pass at once and `per_second` on average, and counts the others.
 #[derive(Debug)]
 pub struct LogThrottle {
     burst: u32,
@@ -27,7 +27,7 @@ impl LogThrottle {
         }
     }
 
-    /// `Some(n)` if the event may pass, where `n` events before it did not.
+    /// `Some(n)` if the event may be logged, after `n` events that were suppressed.
     pub fn pass(&self) -> Option<u64> {
         self.pass_at(Instant::now())
     }

@@ -31,7 +31,7 @@ use crate::shard::{self, Shard};
 /// The first run begins at most this long after the start, however rare the runs are.
 const FIRST_RUN: Duration = Duration::from_secs(10 * 60);
 
-/// The longest pause; the clock cannot add every duration that can be written.
+/// The longest pause: the clock cannot add every duration that a component can send.
 const LONGEST_PAUSE: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 /// The largest answer that is read, in bytes.
@@ -122,7 +122,7 @@ impl Task {
     /// Sends the next request, and sets when the one after it is due.
     async fn advance(&mut self, shards: &[Shard]) {
         let component = &self.component;
-        match self.step(shards).await {
+        match self.run_step(shards).await {
             Ok(step) => {
                 self.counts.add(&step);
                 self.cursor = step.cursor();
@@ -141,7 +141,7 @@ impl Task {
         self.due = after(self.maintenance.every);
     }
 
-    async fn step(&self, shards: &[Shard]) -> Result<Step> {
+    async fn run_step(&self, shards: &[Shard]) -> Result<Step> {
         let response = send(self.request()?, shards).await?;
         let status = response.status();
         let body = Limited::new(response.into_body(), MAX_ANSWER).collect().await;

@@ -1,4 +1,4 @@
-//! A request's body on its way to the guest, within the component's limit.
+//! The body of a request on its way to the guest, within the component's limit.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -12,26 +12,27 @@ use wasmtime_wasi_http::{Error as WasiError, WasiBody};
 
 use crate::request_context::RequestContext;
 
-/// How much of an unread request body is read and thrown away, and for how long. A client that
-/// is still sending when the connection closes may never see the answer.
-const DRAIN_BYTES: u64 = 64 * 1024 * 1024;
-const DRAIN_TIME: Duration = Duration::from_secs(10);
+/// How many bytes of an unread body the host reads and drops, and for how long. A client that is
+/// still sending when the connection closes may not see the response.
+const MAX_DRAIN: u64 = 64 * 1024 * 1024;
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A request's body. It reports progress to the request's context, and drains what the guest does
+/// The body of a request. It reports progress to the request's context, and drains what the guest does
 /// not read.
 pub struct RequestBody {
     inner: Option<WasiBody>,
     context: Arc<RequestContext>,
-    room: u64,
-    /// The client waits for `100 Continue`, which hyper sends at the first poll. Without a poll the
-    /// client sends nothing and there is nothing to drain.
+    /// Bytes that the client may still send.
+    limit_left: u64,
+    /// The client waits for `100 Continue`, which hyper sends at the first poll. Before that poll there is
+    /// nothing to drain.
     withheld: bool,
 }
 
 impl RequestBody {
     /// `limit` is in bytes; `withheld` says that the client sent `Expect: 100-continue`.
     pub fn new(inner: WasiBody, context: Arc<RequestContext>, limit: u64, withheld: bool) -> Self {
-        Self { inner: Some(inner), context, room: limit, withheld: withheld }
+        Self { inner: Some(inner), context, limit_left: limit, withheld }
     }
 
     fn end(&mut self) {
@@ -55,9 +56,9 @@ impl Body for RequestBody {
             Some(Ok(frame)) => {
                 self.context.record_progress();
                 let length = frame.data_ref().map_or(0, |data| data.len() as u64);
-                match self.room.checked_sub(length) {
-                    Some(room) => {
-                        self.room = room;
+                match self.limit_left.checked_sub(length) {
+                    Some(limit_left) => {
+                        self.limit_left = limit_left;
                         Poll::Ready(Some(Ok(frame)))
                     }
                     None => {
@@ -103,19 +104,19 @@ impl Drop for RequestBody {
 }
 
 fn drain(mut body: WasiBody) {
-    // Outside a runtime the connection is gone as well, and with it the reason to drain.
+    // Without a runtime the connection has ended, and there is no reason to drain.
     let Ok(runtime) = tokio::runtime::Handle::try_current() else {
         return;
     };
     let read = async move {
-        let mut room = DRAIN_BYTES;
+        let mut limit_left = MAX_DRAIN;
         while let Some(Ok(frame)) = body.frame().await {
             let length = frame.data_ref().map_or(0, |data| data.len() as u64);
-            match room.checked_sub(length) {
-                Some(rest) => room = rest,
+            match limit_left.checked_sub(length) {
+                Some(rest) => limit_left = rest,
                 None => break,
             }
         }
     };
-    runtime.spawn(async move { tokio::time::timeout(DRAIN_TIME, read).await });
+    runtime.spawn(async move { tokio::time::timeout(DRAIN_TIMEOUT, read).await });
 }

@@ -1,5 +1,5 @@
-//! One request and its response, shared by the connection, the guest and the bodies: clock, writes
-//! and outcome.
+//! The context of a request: its clock, its writes and its outcome, shared by its connection, its
+//! guest call and its bodies.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -33,7 +33,7 @@ pub struct RequestContext {
     /// Woken when the response ends.
     response_ended: AtomicWaker,
     too_large: AtomicBool,
-    /// Woken when the request's body passes the limit, because the head is waited for.
+    /// Woken when the request's body passes the limit: the task that waits for the response's head.
     body_too_large: AtomicWaker,
     expired: AtomicBool,
     failed: AtomicBool,
@@ -64,12 +64,12 @@ impl RequestContext {
         }
     }
 
-    /// The path that was asked for.
+    /// The path of the request, without its query.
     pub fn path(&self) -> &str {
         self.uri.path()
     }
 
-    /// The request's trace, where there are any.
+    /// `None` if no traces are exported.
     pub fn trace(&self) -> Option<&Arc<Trace>> {
         self.trace.as_ref()
     }
@@ -83,29 +83,29 @@ impl RequestContext {
         self.read_set.get()
     }
 
-    /// A chunk of the request's body has arrived. The guest's time starts again: a slow upload is
-    /// not a slow guest.
+    /// Records that a chunk of the request's body has arrived. The guest's time starts again, because a
+    /// slow upload is not a slow guest.
     pub fn record_progress(&self) {
         let micros = u64::try_from(self.started.elapsed().as_micros()).unwrap_or(u64::MAX);
         self.progress.store(micros, Ordering::Relaxed);
     }
 
-    /// Says whether the guest waits for the client to send more of the request's body.
+    /// Records whether the guest waits for the client to send more of the request's body.
     pub fn set_waiting_for_client(&self, waits: bool) {
         self.waiting_for_client.store(waits, Ordering::Relaxed);
     }
 
-    /// Whether the guest waits for the client, or did when its time was over.
+    /// Whether the guest waits for the client, or waited when its time was over.
     pub fn is_waiting_for_client(&self) -> bool {
         self.waiting_for_client.load(Ordering::Relaxed) || self.slow_client.load(Ordering::Relaxed)
     }
 
-    /// The transfer timeout runs from here.
+    /// Records that the head of the response is sent: the transfer timeout starts.
     pub fn mark_head_sent(&self) {
         let _ = self.head_at.set(Instant::now());
     }
 
-    /// The response's body is complete, or the client is gone.
+    /// Records that the response's body is complete, or that the client has gone.
     pub fn end_response(&self) {
         let _ = self.ended_at.set(Instant::now());
         self.response_ended.wake();
@@ -116,14 +116,14 @@ impl RequestContext {
         if self.ended_at.get().is_none() {
             self.response_ended.register(cx.waker());
         }
-        // It may have ended meanwhile.
+        // It may have ended before the waker was registered.
         match self.ended_at.get() {
             Some(_) => Poll::Ready(()),
             None => Poll::Pending,
         }
     }
 
-    /// The request's body has passed the limit.
+    /// Records that the request's body has passed the limit.
     pub fn mark_body_too_large(&self) {
         self.too_large.store(true, Ordering::SeqCst);
         self.body_too_large.wake();
@@ -138,7 +138,7 @@ impl RequestContext {
         }
     }
 
-    /// The guest has trapped or was ended.
+    /// Records that the guest has trapped or was ended.
     pub fn mark_failed(&self, failure: Failure) {
         self.out_of_cpu_time.store(failure == Failure::CpuTime, Ordering::SeqCst);
         self.failed.store(true, Ordering::SeqCst);
@@ -155,19 +155,19 @@ impl RequestContext {
 
     /// When the guest's time is over. It moves as the request goes on.
     pub fn expires_at(&self) -> Instant {
-        if let Some(ended) = self.ended_at.get() {
-            // What the guest still does after its response.
-            return *ended + self.request_timeout;
+        if let Some(ended_at) = self.ended_at.get() {
+            // The guest may still work after its response.
+            return *ended_at + self.request_timeout;
         }
-        if let Some(head) = self.head_at.get() {
-            return *head + self.transfer_timeout;
+        if let Some(head_at) = self.head_at.get() {
+            return *head_at + self.transfer_timeout;
         }
         let progress = Duration::from_micros(self.progress.load(Ordering::Relaxed));
         let longest = self.request_timeout.max(self.transfer_timeout);
         self.started + longest.min(progress.saturating_add(self.request_timeout))
     }
 
-    /// Ends the guest's time: its next poll ends it.
+    /// Ends the guest's time: the next poll ends the guest.
     pub fn expire(&self) {
         self.slow_client.store(self.waiting_for_client.load(Ordering::Relaxed), Ordering::Relaxed);
         self.expired.store(true, Ordering::SeqCst);

@@ -1,14 +1,13 @@
-//! Which component serves a path: Spin's rules for `[[trigger.http]]` routes.
+//! Finds the component that serves a path, by Spin's rules for `[[trigger.http]]` routes.
 //!
-//! A route is matched on the raw path, before any decoding, segment by segment: a word matches
-//! itself, `:name` matches one segment, and a trailing `/...` matches the rest, also an empty
-//! one. Empty segments (`//`, a slash at the end) do not count. Of two routes that match, the one
-//! wins that is more specific at the first segment in which they differ: word, then `:name`, then
-//! `...`.
+//! A route matches the raw path, without decoding, segment by segment: a word matches itself, `:name`
+//! matches one segment, and a trailing `/...` matches the rest, which may be empty. Empty segments
+//! (`//`, a slash at the end) do not count. If two routes match, the router takes the one that is more
+//! specific at the first segment in which they differ: word, then `:name`, then `...`.
 
 use std::cmp::Ordering;
 
-/// What each route leads to, in a tree with a level for each segment: a path is read once, however
+/// The targets of all routes, in a tree with a level for each segment: a path is read once, however
 /// many routes there are.
 #[derive(Debug)]
 pub struct Router<T>(Node<T>);
@@ -101,7 +100,7 @@ impl<T> Node<T> {
         }
     }
 
-    /// The more specific branch first; where it leads nowhere, the next.
+    /// Tries the more specific branch first, and the next one if nothing below the first matches.
     fn find(&self, path: &str) -> Option<&T> {
         let path = path.trim_start_matches('/');
         let found = if path.is_empty() {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use hexad::Digest;
-use hexad::component::Terms;
+use hexad::component::CanaryPolicy;
 use hexad::deploy::{DeployError, DeployReport, SwapRequest};
 
 use crate::fixture::Server;
@@ -17,8 +17,8 @@ async fn call(server: &Server, caller: usize) -> u16 {
     server.host.handle(request.body(http_body_util::Empty::new()).unwrap()).await.status().as_u16()
 }
 
-fn canary(server: &Server, wasm: Vec<u8>, terms: Terms) -> DeployReport {
-    let order = SwapRequest { canary: Some(terms), ..order("incoming", wasm) };
+fn canary(server: &Server, wasm: Vec<u8>, policy: CanaryPolicy) -> DeployReport {
+    let order = SwapRequest { canary: Some(policy), ..order("incoming", wasm) };
     server.host.deployer().swap(&order).unwrap()
 }
 
@@ -27,7 +27,9 @@ async fn a_canary_that_fails_is_taken_back_and_few_have_seen_it() {
     let server = Server::with("");
     let before = digest(&server, "incoming");
     let hour = Duration::from_secs(3600);
-    assert!(canary(&server, trapping(), Terms { percent: 20.0, window: hour, ..Terms::default() }).canary);
+    assert!(
+        canary(&server, trapping(), CanaryPolicy { percent: 20.0, window: hour, ..CanaryPolicy::default() }).canary
+    );
     let refusal = swap(&server, "incoming", variant("incoming", 1)).unwrap_err();
     assert!(matches!(refusal, DeployError::CanaryUnderWay(_)), "{refusal}");
     let mut failed = 0;
@@ -52,7 +54,7 @@ async fn a_canary_that_does_well_is_promoted_when_its_window_is_over() {
     let server = Server::with("");
     let wasm = variant("incoming", 1);
     let window = Duration::from_millis(100);
-    canary(&server, wasm.clone(), Terms { percent: 50.0, window, ..Terms::default() });
+    canary(&server, wasm.clone(), CanaryPolicy { percent: 50.0, window, ..CanaryPolicy::default() });
     let mut n = 0;
     while digest(&server, "incoming") != Digest::of(&wasm) {
         assert_eq!(call(&server, n).await, 200);
@@ -68,7 +70,7 @@ async fn a_canary_that_does_well_is_promoted_when_its_window_is_over() {
 async fn an_operator_ends_a_trial_either_way() {
     let server = Server::with("");
     let before = digest(&server, "incoming");
-    let hour = Terms { percent: 100.0, window: Duration::from_secs(3600), ..Terms::default() };
+    let hour = CanaryPolicy { percent: 100.0, window: Duration::from_secs(3600), ..CanaryPolicy::default() };
     canary(&server, trapping(), hour.clone());
     assert_eq!(call(&server, 1).await, 500);
     assert_eq!(server.host.deployer().roll_back("incoming", "the tests").unwrap().digest, before);

@@ -159,8 +159,8 @@ impl Collector for Scrape {
         })?;
         out.gauge("breaker_open", "1 while it is not asked, 0.5 while some requests try whether it works", |slot| {
             match slot.current().health() {
-                Health::Good => 0.0,
-                Health::Probed => 0.5,
+                Health::Healthy => 0.0,
+                Health::Recovering => 0.5,
                 Health::Failing => 1.0,
             }
         })?;

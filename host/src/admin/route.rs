@@ -5,7 +5,7 @@ use std::time::Duration;
 use http::Method;
 use jiff::SignedDuration;
 
-use crate::component::Terms;
+use crate::component::CanaryPolicy;
 
 /// What is asked for.
 #[derive(Debug, PartialEq)]
@@ -16,7 +16,7 @@ pub enum Route {
     Status,
     Components,
     Component(String),
-    Swap { component: String, canary: Option<Terms> },
+    Swap { component: String, canary: Option<CanaryPolicy> },
     Promote(String),
     RollBack(String),
 }
@@ -61,8 +61,8 @@ impl Route {
 }
 
 /// The terms of a canary, which `percent` asks for; durations as in `60s`, errors in percent.
-fn terms(query: &str) -> Result<Option<Terms>, RouteError> {
-    let mut terms = Terms::default();
+fn terms(query: &str) -> Result<Option<CanaryPolicy>, RouteError> {
+    let mut terms = CanaryPolicy::default();
     let mut canary = false;
     for (name, value) in query.split('&').filter_map(|pair| pair.split_once('=')) {
         let wrong = |what: &str| RouteError::Parameter(format!("{name}={value} is not {what}"));
@@ -109,7 +109,7 @@ mod tests {
 
     #[test]
     fn a_percentage_makes_a_canary() {
-        let expected = Terms {
+        let expected = CanaryPolicy {
             percent: 2.5,
             window: Duration::from_secs(300),
             max_errors: 0.01,

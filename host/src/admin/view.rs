@@ -85,9 +85,9 @@ impl From<&Slot> for Component {
         Self {
             id: component.id.clone(),
             state: match deployment.current.health() {
-                Health::Good if deployment.canary.is_some() => "canary",
-                Health::Good => "serving",
-                Health::Probed | Health::Failing => "failing",
+                Health::Healthy if deployment.canary.is_some() => "canary",
+                Health::Healthy => "serving",
+                Health::Recovering | Health::Failing => "failing",
             },
             current: Served::from(&*deployment.current),
             previous: deployment.previous.as_ref().map(|previous| previous.digest),
@@ -135,8 +135,8 @@ impl From<&Canary> for Trial {
         let left: Duration = canary.ends_at().saturating_duration_since(Instant::now());
         Self {
             served: Served::from(&*canary.generation),
-            percent: canary.terms.percent,
-            answers: canary.tally.answers(),
+            percent: canary.policy.percent,
+            answers: canary.tally.responses(),
             failed: canary.tally.failed(),
             seconds_left: left.as_secs_f64(),
         }

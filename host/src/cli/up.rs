@@ -156,7 +156,7 @@ impl Up {
         })?;
         let milliseconds = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
         tracing::info!(%address, admin = admin.url, threads = options.threads, milliseconds, "serving");
-        memory::give_back();
+        memory::release_free_memory();
         // For people and for programs that start this one: the real address, on one line.
         for address in &addresses {
             writeln!(std::io::stdout(), "listening on {}://{address}", ingress.scheme())?;

@@ -1,5 +1,5 @@
-//! The platform's view of a component (`wit/platform.wit`): is it the area that it stands for,
-//! can it read what is stored, does it work with the grants that it has.
+//! Checks a component through its platform interface (`wit/platform.wit`): it is the area of its slot,
+//! it can read what is stored, and it works with the grants that it has.
 
 use std::sync::Arc;
 
@@ -33,13 +33,13 @@ wasmtime::component::bindgen!({
     exports: { default: async },
 });
 
-/// What an area says of itself.
+/// An area's description of itself.
 pub use area::Description;
 
 /// The export that makes a component an area.
 const EXPORT: &str = "hexad:platform/area@0.1.0";
 
-/// Why a component is not the area that it stands for.
+/// Why a component cannot be the area of its slot.
 #[derive(Debug, thiserror::Error)]
 pub enum AreaError {
     #[error("its export `{EXPORT}` is not as the platform words it: {0:#}")]
@@ -61,7 +61,7 @@ pub enum AreaError {
     CheckFailed(String),
 }
 
-/// Asks the component who it is and whether it works. `None` for a component that is no area.
+/// Asks the component for its description and for its check. `None` if it is no area.
 ///
 /// `store` must be fresh and must not let the component write.
 pub async fn identify(
@@ -90,11 +90,11 @@ pub async fn identify(
     let checked = store.run_concurrent(async |accessor| area.call_check(accessor).await).await;
     match checked.flatten().map_err(AreaError::Failed)? {
         Ok(()) => Ok(Some(description)),
-        Err(sentence) => Err(AreaError::CheckFailed(sentence)),
+        Err(reason) => Err(AreaError::CheckFailed(reason)),
     }
 }
 
-/// Looks for the format versions under a prefix: keys are `<prefix>v<version>/...`.
+/// Checks that the area reads every format version under a prefix: keys are `<prefix>v<version>/...`.
 async fn check_formats(backend: &dyn Backend, label: &str, storage: &Storage) -> Result<(), AreaError> {
     let store: Arc<str> = Arc::from(label);
     let prefix = format!("{}v", storage.prefix);
@@ -115,7 +115,7 @@ async fn check_formats(backend: &dyn Backend, label: &str, storage: &Storage) ->
                 reads: storage.reads.clone(),
             });
         }
-        // The last key that this version can have; the listing goes on behind it.
+        // The last key that this version can have: the next listing begins after it.
         after = match version {
             Some(version) => format!("{prefix}{version}/{}", char::MAX),
             None => key,

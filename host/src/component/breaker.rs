@@ -15,28 +15,29 @@ use std::time::{Duration, Instant};
 const FAILURES: u32 = 20;
 const WINDOW: Duration = Duration::from_secs(10);
 
-/// How long a breaker is open at first; twice as long after each failed probe.
-const SHORTEST: Duration = Duration::from_secs(1);
-const LONGEST: Duration = Duration::from_secs(30);
+/// How long a breaker is open at first, twice as long after each failed probe, and at most.
+const MIN_BACK_OFF: Duration = Duration::from_secs(1);
+const MAX_BACK_OFF: Duration = Duration::from_secs(30);
 
-/// Probes of a half-open breaker. More than one, because the first request may be the very one that
-/// the component fails at.
+/// Probes of a half-open breaker. More than one, because the component may always fail at the first
+/// of these requests.
 const PROBES: u32 = 3;
 
-/// After this time without an outcome of the probes, others are let through.
-const PROBE_TIME: Duration = Duration::from_secs(5);
+/// After this time without an outcome of the probes, the breaker lets others through.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The worst state of a generation's breakers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Health {
-    Good,
+    /// Closed.
+    Healthy,
     /// Half-open.
-    Probed,
+    Recovering,
     /// Open.
     Failing,
 }
 
-/// What a failure or a response has changed.
+/// How a failure or a response has changed a breaker.
 #[derive(Debug, PartialEq, Eq)]
 enum Change {
     None,
@@ -68,17 +69,18 @@ enum State {
 pub struct Breakers {
     component: String,
     generation: u64,
-    /// While it is false, no breaker needs a look.
+    /// False until the first failure: then every breaker is closed.
     has_failed: AtomicBool,
-    /// For instances that cannot be made.
+    /// Counts failures to make an instance.
     instantiation: Breaker,
-    /// By the hash of the path. A fixed number, because clients choose the paths.
+    /// By the hash of the path, so that paths share breakers: clients choose the paths, and their number
+    /// must not decide how much memory this takes.
     paths: Box<[Breaker]>,
     hasher: RandomState,
 }
 
-/// Paths share this many breakers.
-const PATHS: usize = 256;
+/// How many breakers the paths of a generation share.
+const PATH_BREAKERS: usize = 256;
 
 impl Breakers {
     pub fn new(component: &str, generation: u64) -> Self {
@@ -87,7 +89,7 @@ impl Breakers {
             generation,
             has_failed: AtomicBool::new(false),
             instantiation: Breaker::new(),
-            paths: (0..PATHS).map(|_| Breaker::new()).collect(),
+            paths: (0..PATH_BREAKERS).map(|_| Breaker::new()).collect(),
             hasher: RandomState::new(),
         }
     }
@@ -95,17 +97,17 @@ impl Breakers {
     /// The worst state of all breakers.
     pub fn health(&self) -> Health {
         if !self.has_failed.load(Ordering::Relaxed) {
-            return Health::Good;
+            return Health::Healthy;
         }
         let all = self.paths.iter().chain([&self.instantiation]);
-        all.fold(Health::Good, |worst, breaker| match (worst, breaker.health()) {
+        all.fold(Health::Healthy, |worst, breaker| match (worst, breaker.health()) {
             (Health::Failing, _) | (_, Health::Failing) => Health::Failing,
-            (Health::Probed, _) | (_, Health::Probed) => Health::Probed,
-            _ => Health::Good,
+            (Health::Recovering, _) | (_, Health::Recovering) => Health::Recovering,
+            _ => Health::Healthy,
         })
     }
 
-    /// Lets a request through, or returns after how long it may be retried.
+    /// Lets a request through, or returns how long the client should wait before it retries.
     pub fn admit(&self, path: &str) -> Result<(), Duration> {
         if !self.has_failed.load(Ordering::Relaxed) {
             return Ok(());
@@ -120,7 +122,7 @@ impl Breakers {
         self.has_failed.store(true, Ordering::Relaxed);
         let Change::Opened(back_off) = self.breaker_for(path).record_failure_at(Instant::now()) else { return false };
         let (Self { component, generation, .. }, path) = (self, path.unwrap_or_default().escape_debug());
-        tracing::error!(component, generation, %path, ?back_off, "the component keeps failing and is left alone");
+        tracing::error!(component, generation, %path, ?back_off, "the component keeps failing; its circuit breaker opens");
         true
     }
 
@@ -132,13 +134,13 @@ impl Breakers {
         for breaker in [self.breaker_for(Some(path)), &self.instantiation] {
             if breaker.record_success() == Change::Closed {
                 let (Self { component, generation, .. }, path) = (self, path.escape_debug());
-                tracing::info!(component, generation, %path, "the component works again");
+                tracing::info!(component, generation, %path, "the component responds again; its circuit breaker closes");
             }
         }
     }
 
     fn breaker_for(&self, path: Option<&str>) -> &Breaker {
-        let index = path.map(|path| self.hasher.hash_one(path) as usize % PATHS);
+        let index = path.map(|path| self.hasher.hash_one(path) as usize % PATH_BREAKERS);
         index.and_then(|index| self.paths.get(index)).unwrap_or(&self.instantiation)
     }
 }
@@ -166,9 +168,9 @@ impl Breaker {
 
     fn health(&self) -> Health {
         match &*self.detail() {
-            State::Closed { .. } => Health::Good,
-            State::HalfOpen { .. } => Health::Probed,
-            State::Open { until, .. } if *until <= Instant::now() => Health::Probed,
+            State::Closed { .. } => Health::Healthy,
+            State::HalfOpen { .. } => Health::Recovering,
+            State::Open { until, .. } if *until <= Instant::now() => Health::Recovering,
             State::Open { .. } => Health::Failing,
         }
     }
@@ -206,11 +208,11 @@ impl Breaker {
                 Ok(())
             }
             State::HalfOpen { since, probes, .. } => {
-                if now.saturating_duration_since(*since) >= PROBE_TIME {
+                if now.saturating_duration_since(*since) >= PROBE_TIMEOUT {
                     (*since, *probes) = (now, 0);
                 }
                 if *probes == PROBES {
-                    return Err(SHORTEST);
+                    return Err(MIN_BACK_OFF);
                 }
                 *probes += 1;
                 Ok(())
@@ -221,9 +223,9 @@ impl Breaker {
     fn record_failure_at(&self, now: Instant) -> Change {
         let mut detail = self.detail();
         let back_off = match &mut *detail {
-            // A request that was admitted before.
+            // Of a request that was admitted before the breaker opened.
             State::Open { .. } => return Change::None,
-            State::HalfOpen { back_off, .. } => LONGEST.min(*back_off * 2),
+            State::HalfOpen { back_off, .. } => MAX_BACK_OFF.min(*back_off * 2),
             State::Closed { failures, first } => {
                 if *failures == 0 || now.saturating_duration_since(*first) > WINDOW {
                     (*failures, *first) = (0, now);
@@ -233,7 +235,7 @@ impl Breaker {
                     self.state.store(COUNTING, Ordering::Relaxed);
                     return Change::None;
                 }
-                SHORTEST
+                MIN_BACK_OFF
             }
         };
         *detail = State::Open { until: now + back_off, back_off };
@@ -259,12 +261,12 @@ mod tests {
             assert_eq!(breaker.record_failure_at(start), Change::None);
             assert_eq!(breaker.admit_at(start), Ok(()));
         }
-        assert_eq!(breaker.record_failure_at(start), Change::Opened(SHORTEST));
+        assert_eq!(breaker.record_failure_at(start), Change::Opened(MIN_BACK_OFF));
         (breaker, start)
     }
 
     #[test]
-    fn failures_in_a_row_open_it_and_a_good_answer_between_them_does_not_let_them() {
+    fn failures_in_a_row_open_it_unless_a_response_is_between_them() {
         let (breaker, start) = (Breaker::new(), Instant::now());
         for n in 0..10 * FAILURES {
             assert_eq!(breaker.record_failure_at(start), Change::None, "{n}");
@@ -273,9 +275,9 @@ mod tests {
             }
         }
         let (breaker, start) = opened();
-        assert_eq!(breaker.admit_at(start), Err(SHORTEST));
+        assert_eq!(breaker.admit_at(start), Err(MIN_BACK_OFF));
         assert_eq!(breaker.health(), Health::Failing);
-        assert_eq!(breaker.record_failure_at(start), Change::None, "one that was under way");
+        assert_eq!(breaker.record_failure_at(start), Change::None, "a request that was admitted before");
     }
 
     #[test]
@@ -287,32 +289,32 @@ mod tests {
     }
 
     #[test]
-    fn it_is_tried_by_a_few_and_an_answer_closes_it() {
+    fn a_few_probes_are_let_through_and_a_response_closes_it() {
         let (breaker, start) = opened();
-        let later = start + SHORTEST;
+        let later = start + MIN_BACK_OFF;
         for _ in 0..PROBES {
             assert_eq!(breaker.admit_at(later), Ok(()));
         }
-        assert_eq!(breaker.admit_at(later), Err(SHORTEST));
-        assert_eq!(breaker.health(), Health::Probed);
-        assert_eq!(breaker.admit_at(later + PROBE_TIME), Ok(()), "nothing was heard of the others");
+        assert_eq!(breaker.admit_at(later), Err(MIN_BACK_OFF));
+        assert_eq!(breaker.health(), Health::Recovering);
+        assert_eq!(breaker.admit_at(later + PROBE_TIMEOUT), Ok(()), "the other probes have no outcome");
         assert_eq!(breaker.close(), Change::Closed);
-        assert_eq!((breaker.health(), breaker.admit()), (Health::Good, Ok(())));
+        assert_eq!((breaker.health(), breaker.admit()), (Health::Healthy, Ok(())));
         assert_eq!(breaker.record_failure_at(later), Change::None, "the count began again");
     }
 
     #[test]
-    fn each_failed_attempt_doubles_the_pause_up_to_a_bound() {
+    fn each_failed_probe_doubles_the_back_off_up_to_a_bound() {
         let (breaker, mut now) = opened();
         for expected in [2, 4, 8, 16, 30, 30] {
-            now += LONGEST;
+            now += MAX_BACK_OFF;
             assert_eq!(breaker.admit_at(now), Ok(()));
             assert_eq!(breaker.record_failure_at(now), Change::Opened(SECOND * expected));
         }
     }
 
     #[test]
-    fn a_path_at_which_it_fails_is_not_another() {
+    fn paths_have_separate_breakers() {
         let breakers = Breakers::new("a", 1);
         let apart = (0..)
             .map(|n| format!("/{n}"))
@@ -323,10 +325,10 @@ mod tests {
         assert!(breakers.admit("/trap").is_err());
         assert_eq!((breakers.admit(&other), breakers.health()), (Ok(()), Health::Failing));
         breakers.record_success(&other);
-        assert!(breakers.admit("/trap").is_err(), "that says nothing about this one");
+        assert!(breakers.admit("/trap").is_err(), "a response at another path");
         breakers.record_success("/trap");
-        assert_eq!((breakers.admit("/trap"), breakers.health()), (Ok(()), Health::Good));
-        // What cannot even be made fails at every path.
+        assert_eq!((breakers.admit("/trap"), breakers.health()), (Ok(()), Health::Healthy));
+        // An instance that cannot be made is a failure at every path.
         for _ in 0..FAILURES {
             breakers.record_failure(None);
         }

@@ -1,44 +1,44 @@
-//! A new generation on trial: who gets it, and whether it passes.
+//! A canary: a new generation that serves some of the callers until its trial is decided.
 //!
-//! A caller stays on the side that its credential (or else its address) falls on, so that nobody
-//! sees the two versions in turn. The trial ends by itself: the new generation goes as soon as
-//! it does worse than its terms allow, and stays once the window is over and enough requests
-//! have come.
+//! The hash of a caller's credential (or else of its address) decides which generation serves it, so
+//! that a caller does not see the two versions in turn. The trial ends by itself: the canary fails as
+//! soon as it does worse than its policy allows, and passes once the window is over and enough
+//! requests have come.
 
 use std::hash::{DefaultHasher, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use super::Generation;
+use super::generation::Generation;
 
-/// Answers of the new generation before anything is concluded from them.
-const ENOUGH: u64 = 10;
+/// The canary's responses before a verdict.
+const MIN_RESPONSES: u64 = 10;
 
-/// The part of the answers that may be slower than the bound: the bound is on the 95th percentile.
-const SLOW_SHARE: f64 = 0.05;
+/// The share of responses that may be slower than the bound: the bound is on the 95th percentile.
+const MAX_SLOW_SHARE: f64 = 0.05;
 
-/// What a trial is held to.
+/// How a trial is done, and what decides it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Terms {
-    /// How many of a hundred callers get the new generation, above 0 and at most 100.
+pub struct CanaryPolicy {
+    /// How many of a hundred callers the canary serves, above 0 and at most 100.
     pub percent: f64,
     /// How long the trial takes.
     pub window: Duration,
-    /// By how much the part of failed answers (status 500 and above) may be higher than that of
-    /// the present generation, from 0 to 1.
+    /// By how much the share of failed responses (status 500 and above) may be higher than that of
+    /// the current generation, from 0 to 1.
     pub max_errors: f64,
-    /// What 95 of 100 answers must not take longer than, to their head.
+    /// The longest time to the head of a response, of 95 in 100 responses.
     pub max_latency: Duration,
 }
 
-impl Default for Terms {
+impl Default for CanaryPolicy {
     fn default() -> Self {
         Self { percent: 5.0, window: Duration::from_secs(60), max_errors: 0.05, max_latency: Duration::from_secs(1) }
     }
 }
 
-/// What a trial comes to.
+/// The outcome of a trial.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Verdict {
     Undecided,
@@ -47,17 +47,17 @@ pub enum Verdict {
     Failed(String),
 }
 
-/// The answers of one side.
+/// The responses of one generation during the trial.
 #[derive(Debug, Default)]
 pub struct Tally {
-    answers: AtomicU64,
+    responses: AtomicU64,
     failed: AtomicU64,
     slow: AtomicU64,
 }
 
 impl Tally {
-    pub fn answers(&self) -> u64 {
-        self.answers.load(Ordering::Relaxed)
+    pub fn responses(&self) -> u64 {
+        self.responses.load(Ordering::Relaxed)
     }
 
     pub fn failed(&self) -> u64 {
@@ -65,9 +65,9 @@ impl Tally {
     }
 
     fn share(&self, of: &AtomicU64) -> f64 {
-        match self.answers() {
+        match self.responses() {
             0 => 0.0,
-            answers => of.load(Ordering::Relaxed) as f64 / answers as f64,
+            responses => of.load(Ordering::Relaxed) as f64 / responses as f64,
         }
     }
 }
@@ -75,54 +75,54 @@ impl Tally {
 /// A trial under way.
 pub struct Canary {
     pub generation: Arc<Generation>,
-    pub terms: Terms,
+    pub policy: CanaryPolicy,
     pub tally: Tally,
-    /// The present generation's answers since the trial began.
-    pub present: Tally,
+    /// The current generation's responses since the trial began.
+    baseline: Tally,
     started: Instant,
-    /// Somebody has concluded it.
+    /// Set by the caller that acts on the verdict.
     concluded: AtomicBool,
 }
 
 impl Canary {
-    pub fn new(generation: Arc<Generation>, terms: Terms) -> Self {
+    pub fn new(generation: Arc<Generation>, policy: CanaryPolicy) -> Self {
         Self {
             generation,
-            terms,
+            policy,
             tally: Tally::default(),
-            present: Tally::default(),
+            baseline: Tally::default(),
             started: Instant::now(),
             concluded: AtomicBool::new(false),
         }
     }
 
-    /// Whether a caller gets the new generation. The digest decides with it, so that it is not
-    /// always the same callers who try what is new.
-    pub fn takes(&self, caller: u64) -> bool {
+    /// Whether the canary serves this caller. The hash includes the digest, so that different canaries
+    /// have different callers.
+    pub fn serves(&self, caller: u64) -> bool {
         let mut hasher = DefaultHasher::new();
         hasher.write(self.generation.digest.as_bytes());
         hasher.write_u64(caller);
-        (hasher.finish() % 10_000) as f64 / 100.0 < self.terms.percent
+        (hasher.finish() % 10_000) as f64 / 100.0 < self.policy.percent
     }
 
-    /// Counts an answer of either side.
+    /// Counts a response of the canary or of the current generation.
     pub fn count(&self, of_canary: bool, status: u16, latency: Duration) {
-        let tally = if of_canary { &self.tally } else { &self.present };
+        let tally = if of_canary { &self.tally } else { &self.baseline };
         if status >= 500 {
             tally.failed.fetch_add(1, Ordering::Relaxed);
         }
-        if latency > self.terms.max_latency {
+        if latency > self.policy.max_latency {
             tally.slow.fetch_add(1, Ordering::Relaxed);
         }
-        tally.answers.fetch_add(1, Ordering::Relaxed);
+        tally.responses.fetch_add(1, Ordering::Relaxed);
     }
 
     pub fn verdict(&self) -> Verdict {
-        self.terms.verdict(&self.tally, &self.present, self.started.elapsed())
+        self.policy.verdict(&self.tally, &self.baseline, self.started.elapsed())
     }
 
     pub fn ends_at(&self) -> Instant {
-        self.started + self.terms.window
+        self.started + self.policy.window
     }
 
     /// True for the one caller who may act on the verdict.
@@ -131,29 +131,29 @@ impl Canary {
     }
 }
 
-impl Terms {
-    fn verdict(&self, canary: &Tally, present: &Tally, elapsed: Duration) -> Verdict {
-        if canary.answers() < ENOUGH {
+impl CanaryPolicy {
+    fn verdict(&self, canary: &Tally, baseline: &Tally, elapsed: Duration) -> Verdict {
+        if canary.responses() < MIN_RESPONSES {
             return Verdict::Undecided;
         }
-        let (errors, usual) = (canary.share(&canary.failed), present.share(&present.failed));
-        if errors > usual + self.max_errors {
+        let (errors, expected) = (canary.share(&canary.failed), baseline.share(&baseline.failed));
+        if errors > expected + self.max_errors {
             return Verdict::Failed(format!(
                 "{:.1} % of its {} answers failed, and {:.1} % of the present version's; allowed are {:.1} points more",
                 errors * 100.0,
-                canary.answers(),
-                usual * 100.0,
+                canary.responses(),
+                expected * 100.0,
                 self.max_errors * 100.0
             ));
         }
         let slow = canary.share(&canary.slow);
-        if slow > SLOW_SHARE {
+        if slow > MAX_SLOW_SHARE {
             return Verdict::Failed(format!(
                 "{:.1} % of its {} answers took longer than {:?}; allowed are {:.0} %",
                 slow * 100.0,
-                canary.answers(),
+                canary.responses(),
                 self.max_latency,
-                SLOW_SHARE * 100.0
+                MAX_SLOW_SHARE * 100.0
             ));
         }
         match elapsed >= self.window {
@@ -167,28 +167,28 @@ impl Terms {
 mod tests {
     use super::*;
 
-    fn tally(answers: u64, failed: u64, slow: u64) -> Tally {
-        Tally { answers: answers.into(), failed: failed.into(), slow: slow.into() }
+    fn tally(responses: u64, failed: u64, slow: u64) -> Tally {
+        Tally { responses: responses.into(), failed: failed.into(), slow: slow.into() }
     }
 
-    fn verdict(canary: Tally, present: Tally, elapsed: u64) -> Verdict {
-        Terms::default().verdict(&canary, &present, Duration::from_secs(elapsed))
+    fn verdict(canary: Tally, baseline: Tally, elapsed: u64) -> Verdict {
+        CanaryPolicy::default().verdict(&canary, &baseline, Duration::from_secs(elapsed))
     }
 
     #[test]
-    fn few_answers_decide_nothing() {
+    fn few_responses_decide_nothing() {
         assert_eq!(verdict(tally(9, 9, 9), tally(0, 0, 0), 3600), Verdict::Undecided);
     }
 
     #[test]
-    fn errors_are_measured_against_the_present_version() {
+    fn errors_are_compared_with_the_current_version() {
         let Verdict::Failed(reason) = verdict(tally(10, 1, 0), tally(100, 0, 0), 1) else { panic!("passed") };
         assert!(reason.contains("10.0 % of its 10 answers") && reason.contains("0.0 % of the present"), "{reason}");
         assert_eq!(verdict(tally(10, 1, 0), tally(100, 5, 0), 1), Verdict::Undecided, "5 points more are allowed");
     }
 
     #[test]
-    fn slowness_is_measured_against_the_bound() {
+    fn slowness_is_compared_with_the_bound() {
         assert_eq!(verdict(tally(100, 0, 5), tally(0, 0, 0), 1), Verdict::Undecided);
         assert!(matches!(verdict(tally(100, 0, 6), tally(0, 0, 0), 1), Verdict::Failed(_)));
     }

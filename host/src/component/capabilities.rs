@@ -1,7 +1,7 @@
-//! What a component imports, against what the manifest grants it.
+//! Compares what a component imports with what the manifest grants it.
 //!
-//! WASI's own interfaces for files and sockets are not here: standard libraries link them whether
-//! they are used or not, and behind them is nothing.
+//! WASI's interfaces for files and sockets need no grant: standard libraries import them even if the
+//! program does not use them, and the host offers no file and no socket behind them.
 
 use wasmtime::component;
 
@@ -10,11 +10,11 @@ use crate::manifest::Component;
 /// The interfaces of a key-value store, without their versions.
 const KEY_VALUE: [&str; 3] = ["wasi:keyvalue/store", "spin:key-value/key-value", "fermyon:spin/key-value"];
 
-/// The interfaces through which requests to others are sent.
+/// The interfaces through which a component sends requests.
 const OUTBOUND: [&str; 2] = ["wasi:http/client", "wasi:http/outgoing-handler"];
 
-/// The first import that needs a grant and has none, and what to do about it.
-pub fn not_granted(code: &component::Component, component: &Component) -> Option<(String, &'static str)> {
+/// The first import that needs a grant and has none, and a remedy for the operator.
+pub fn find_ungranted(code: &component::Component, component: &Component) -> Option<(String, &'static str)> {
     let has_store = component.grants.labels().next().is_some();
     let imports = code.component_type();
     let mut names = imports.imports(code.engine()).map(|(name, _)| name.to_owned());

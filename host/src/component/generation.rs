@@ -1,4 +1,4 @@
-//! One version of a component: its code, linked and checked, and its instances on each shard.
+//! A generation: one version of a component, linked and checked, and its instances on each shard.
 
 use std::io;
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use wasmtime_wasi_http::{p2, p3};
 use super::area::{self, AreaError, Description};
 use super::breaker::{Breakers, Health};
 use super::capabilities;
-use super::pool::{Origin, Pool};
+use super::pool::{InstanceTemplate, Pool};
 use crate::digest::Digest;
 use crate::guest::{Guest, Outward, Printer};
 use crate::imports::keyvalue::KeyValue;
@@ -22,7 +22,7 @@ use crate::metrics::Metrics;
 use crate::runtime::Runtime;
 use crate::store::Backend;
 
-/// How long a component may take to say who it is and to check itself.
+/// How long a component may take to describe and to check itself.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A version of a component. It lives as long as a slot or a lease holds it.
@@ -30,7 +30,7 @@ pub struct Generation {
     /// Counts the generations of its slot since the host started, from 1.
     pub number: u64,
     pub digest: Digest,
-    /// None for a component that is no area.
+    /// `None` for a component that is no area.
     pub description: Option<Description>,
     pub loaded_at: SystemTime,
     breakers: Arc<Breakers>,
@@ -38,7 +38,7 @@ pub struct Generation {
     pools: Vec<Arc<Pool>>,
 }
 
-/// The bytes of a component, and where they are from, for the sentence that refuses them.
+/// The bytes of a component, and where they are from, for error messages.
 pub struct Artifact<'a> {
     pub wasm: &'a [u8],
     pub origin: &'a str,
@@ -53,8 +53,8 @@ pub enum LoadError {
     Invalid { id: String, origin: String, source: wasmtime::Error },
     #[error("component `{id}`: this host cannot supply what it imports: {source:#}")]
     Imports { id: String, source: wasmtime::Error },
-    #[error("component `{id}`: it imports `{import}`, which the manifest does not grant; {what}")]
-    NotGranted { id: String, import: String, what: &'static str },
+    #[error("component `{id}`: it imports `{import}`, which the manifest does not grant; {remedy}")]
+    NotGranted { id: String, import: String, remedy: &'static str },
     #[error(
         "component `{id}`: it exports neither `wasi:http/handler@0.3.0` nor `wasi:http/incoming-handler@0.2`, so it \
          cannot answer HTTP requests: {source:#}"
@@ -70,10 +70,10 @@ pub enum LoadError {
 
 impl Generation {
     /// Compiles, links and checks a component. `backends` and `metrics` have one for each shard;
-    /// `outbound` is `None` if it may reach nobody. While it is checked it reaches nobody.
+    /// `outbound` is `None` if it may send no requests. During its check it sends none.
     ///
-    /// It blocks, for seconds if the code is not in the cache, and must not be called from
-    /// within an asynchronous runtime.
+    /// It blocks, for seconds if the code is not in the cache, and must not be called from within an
+    /// asynchronous runtime.
     pub fn load(
         runtime: &Arc<Runtime>,
         component: &Arc<Component>,
@@ -90,8 +90,8 @@ impl Generation {
             source,
         })?;
         let pre = runtime.linker().instantiate_pre(&code).map_err(|source| LoadError::Imports { id: id(), source })?;
-        if let Some((import, what)) = capabilities::not_granted(&code, component) {
-            return Err(LoadError::NotGranted { id: id(), import, what });
+        if let Some((import, remedy)) = capabilities::find_ungranted(&code, component) {
+            return Err(LoadError::NotGranted { id: id(), import, remedy });
         }
         let proxy = match p3::bindings::ServicePre::new(pre.clone()) {
             Ok(pre) => ProxyPre::P3(pre),
@@ -135,7 +135,7 @@ impl Generation {
         let breakers = Arc::new(Breakers::new(&component.id, number));
         let pools = backends.iter().enumerate().map(|(shard, backend)| {
             let outward = outbound.map(|outbound| Outward::new(outbound.clone(), shard)).unwrap_or_default();
-            Arc::new(Pool::new(Origin {
+            Arc::new(Pool::new(InstanceTemplate {
                 runtime: runtime.clone(),
                 pre: proxy.clone(),
                 component: component.clone(),
@@ -149,17 +149,17 @@ impl Generation {
         Ok(Self { number, digest, description, loaded_at: SystemTime::now(), pools: pools.collect(), breakers })
     }
 
-    /// Its instances on the given shard.
+    /// The instances on the given shard.
     pub(crate) fn pool(&self, shard: usize) -> Option<&Arc<Pool>> {
         self.pools.get(shard)
     }
 
-    /// Lets a request through, or says how long it is to wait before it comes again.
+    /// Lets a request through, or returns how long the client should wait before it retries.
     pub(crate) fn admit(&self, path: &str) -> Result<(), Duration> {
         self.breakers.admit(path)
     }
 
-    /// Tells the circuit breaker that a response was complete.
+    /// Records for the circuit breaker that a response was complete.
     pub(crate) fn record_success(&self, path: &str) {
         self.breakers.record_success(path);
     }
@@ -168,7 +168,7 @@ impl Generation {
         self.breakers.health()
     }
 
-    /// Ends its instances as soon as they are idle. The compiled code stays, for a rollback.
+    /// Ends the instances as soon as they are idle. The compiled code stays, for a rollback.
     pub(crate) fn retire(&self) {
         self.pools.iter().for_each(|pool| pool.retire());
     }

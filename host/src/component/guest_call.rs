@@ -1,9 +1,9 @@
-//! One request in one instance.
+//! A guest call: one request in one instance.
 //!
-//! A guest call is a future that its connection polls: as a rule a guest reads the store, computes
-//! and responds without ever waiting, and then one poll of the connection answers the request,
-//! without a task, a queue or a timer. A call that has more to do when the head of its response is
-//! sent, or whose client is gone, becomes a task.
+//! A guest call is a future that its connection polls. As a rule a guest reads the store, computes and
+//! responds without waiting, and then one poll of the connection completes the request, without a task,
+//! a queue or a timer. A call that has more to do when the head of its response is sent, or whose
+//! client has gone, becomes a task.
 
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -25,15 +25,16 @@ use crate::guest::Guest;
 use crate::metrics::{Busy, Ended, Failure};
 use crate::request_context::RequestContext;
 
-/// Why there is no response.
+/// Why a guest call has no response.
 #[derive(Debug, thiserror::Error)]
 pub enum CallError {
     #[error("no instance could be made: {0:#}")]
     NoInstance(wasmtime::Error),
     /// The cause is in the log.
-    #[error("the instance ended before it answered")]
+    #[error("the instance ended before it responded")]
     Ended,
     #[error("{0:#}")]
+    /// The guest returned an error, or the host cannot send its response.
     Refused(wasmtime::Error),
 }
 
@@ -55,7 +56,7 @@ struct GuestTask {
 }
 
 impl GuestCall {
-    /// Nothing happens before the first poll.
+    /// The guest starts at the first poll.
     pub fn new(pool: Arc<Pool>, context: Arc<RequestContext>, lease: Arc<Lease>, request: Request<WasiBody>) -> Self {
         let (send_head, head) = oneshot::channel();
         let (send_error, no_instance) = oneshot::channel();
@@ -67,10 +68,10 @@ impl GuestCall {
     /// The head of the response. It must not be polled again once it is ready.
     pub fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<Result<Response<WasiBody>, CallError>> {
         self.poll_guest(cx);
-        // Only the guest sends, and it was polled just now.
+        // The guest is the only sender, and was polled just now.
         let mut received = self.head.try_recv();
         if let Ok(None) = received {
-            // The guest waits, so a timer is needed; other requests set none.
+            // The guest waits, so that its call needs a timer.
             if self.task.as_mut().is_some_and(|task| task.poll_clock(cx).is_ready()) {
                 self.poll_guest(cx);
             }
@@ -87,7 +88,7 @@ impl GuestCall {
         })
     }
 
-    /// Polls the guest, and ends it if its time is over.
+    /// Polls the guest and its clock.
     fn poll_task(&mut self, cx: &mut Context<'_>) {
         if let Some(task) = &mut self.task
             && Pin::new(task).poll(cx).is_ready()
@@ -96,7 +97,7 @@ impl GuestCall {
         }
     }
 
-    /// Returns once the guest has nothing more to do.
+    /// Returns once the guest has finished.
     pub async fn wait_until_done(&mut self) {
         poll_fn(|cx| {
             self.poll_task(cx);
@@ -105,8 +106,8 @@ impl GuestCall {
         .await
     }
 
-    /// The response goes to the client, and its body will report its end to the request's context.
-    pub fn response_sent(&mut self) {
+    /// Records that the response's body reports the end of the response to the request's context.
+    pub fn mark_response_sent(&mut self) {
         self.response_sent = true;
     }
 
@@ -130,8 +131,8 @@ impl Drop for GuestCall {
         if !self.response_sent {
             self.context.end_response();
         }
-        // Outside of a runtime the host has stopped, and after a panic of the host the guest must not
-        // be polled again.
+        // Without a runtime the host has stopped, and after a panic of the host the guest must not be
+        // polled again.
         if let Some(task) = self.task.take()
             && !std::thread::panicking()
             && let Ok(runtime) = tokio::runtime::Handle::try_current()
@@ -142,8 +143,8 @@ impl Drop for GuestCall {
 }
 
 impl GuestTask {
-    /// Ready, once, when the guest's time is over and it must be polled. Instantiation has a timeout
-    /// of its own.
+    /// Ready once, when the guest's time is over: then it must be polled to end it. Instantiation has a
+    /// timeout of its own.
     fn poll_clock(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         while !self.context.is_expired() {
             // The deadline moves as the request goes on.
@@ -213,9 +214,9 @@ async fn serve(
     let run = pin!(store.run_concurrent(async |accessor| {
         let prepared =
             accessor.with(|mut store| Prepared::new(store.as_context_mut(), proxy, request, Guest::http, head))?;
-        // The clock is checked outside: in here, nothing runs while the guest computes.
+        // `Timed` checks the clock: nothing in here runs while the guest computes.
         prepared.run(accessor, std::future::pending()).await?;
-        // The instance serves its response's body until it has ended.
+        // The guest may write the body until the response has ended.
         poll_fn(|cx| {
             ready!(accessor.poll_no_interesting_tasks(cx));
             context.poll_response_ended(cx)
@@ -227,7 +228,7 @@ async fn serve(
     Timed { run, context, busy }.await.flatten()
 }
 
-/// A guest's run, whose processor time is measured, until the request expires.
+/// Measures the processor time of a guest, and ends it when the request has expired.
 struct Timed<'a, R> {
     run: Pin<&'a mut R>,
     context: &'a RequestContext,
@@ -242,15 +243,15 @@ impl<T, R: Future<Output = wasmtime::Result<T>>> Future for Timed<'_, R> {
             return Poll::Ready(Err(Ended::TimedOut.into()));
         }
         self.busy.begin();
-        // A panic of the host costs the request and its instance, and not the connection. Neither is
-        // used again.
+        // A panic of the host ends the request and its instance, which are not used again, and not the
+        // connection.
         let polled = catch_unwind(AssertUnwindSafe(|| self.run.as_mut().poll(cx)));
         self.busy.end();
         polled.unwrap_or_else(|_| Poll::Ready(Err(Ended::Panicked.into())))
     }
 }
 
-/// An instance that serves a request. Its end is logged and counted, whatever the cause.
+/// An instance that serves a request. A failure is logged and counted, whatever its cause.
 struct InUse {
     instance: Option<Instance>,
     pool: Arc<Pool>,
@@ -271,26 +272,26 @@ impl InUse {
     fn failed(&self, instance: Instance, error: &wasmtime::Error) {
         let Self { pool, context, lease, .. } = self;
         let failure = Failure::of(error);
-        let counters = &pool.origin.counters;
+        let counters = &pool.template.counters;
         counters.failed(failure);
-        // Before the store goes: its end is what the response's body sees.
+        // Before the store is dropped: that ends the response's body, which then looks for a failure.
         context.mark_failed(failure);
         match failure {
-            // A slow client or a slow service elsewhere can be the cause as well.
+            // The cause may be a slow client, another service or the host itself.
             Failure::TimedOut | Failure::Cancelled | Failure::Panicked => {}
-            _ if pool.origin.breakers.record_failure(Some(context.path())) => counters.tripped.add(1),
+            _ if pool.template.breakers.record_failure(Some(context.path())) => counters.tripped.add(1),
             _ => {}
         }
         if let Some(trace) = context.trace() {
             trace.failed(failure.name());
         }
-        let component = &pool.origin.component.id;
+        let component = &pool.template.component.id;
         match failure {
-            // The host stops and has no more time. Its shard says so.
+            // The host stops and its grace period is over, which the shard logs.
             Failure::Cancelled => {}
             Failure::Panicked => tracing::error!(component, "the host panicked; this is a defect of the host"),
             _ => {
-                if let Some(suppressed) = pool.failures.pass() {
+                if let Some(suppressed) = pool.failure_throttle.pass() {
                     let memory_denied = instance.store.data().limiter().denied();
                     let error = format!("{error:#}");
                     tracing::warn!(

@@ -1,4 +1,4 @@
-//! What a request holds while a component serves it.
+//! A lease: what a request holds while a component serves it.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -7,10 +7,9 @@ use crate::concurrency_limit::Permit;
 use crate::metrics::Counters;
 use crate::request_context::RequestContext;
 
-/// A request's hold on its generation and on a permit of the component's concurrency
-/// limit.
+/// Keeps a request's generation alive, and a permit of its component's concurrency limit taken.
 ///
-/// It is shared by the guest's call and the response's body and ends with the later of them.
+/// The guest call and the response body share it, and it ends with the later of them.
 pub struct Lease {
     permit: Mutex<Option<Permit>>,
     generation: Arc<Generation>,
@@ -23,7 +22,7 @@ impl Lease {
         Self { permit: Mutex::new(Some(permit)), generation, counters }
     }
 
-    /// Tells the circuit breaker that the response was complete.
+    /// Records for the circuit breaker that the response was complete.
     pub fn record_success(&self, context: &RequestContext) {
         self.generation.record_success(context.path());
     }
@@ -33,7 +32,7 @@ impl Lease {
         self.counters.cut_off.add(1);
     }
 
-    /// Gives the permit back before the lease ends: the instance is gone, and the response may still
+    /// Gives the permit back before the lease ends: the instance has ended, and the response may still
     /// wait for a client that does not read it.
     pub fn release_permit(&self) {
         drop(self.permit.lock().unwrap_or_else(PoisonError::into_inner).take());

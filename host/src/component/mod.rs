@@ -1,9 +1,9 @@
-//! A component in the host: the [`Slot`] that routes lead to, and the [`Generation`]s in it.
+//! A component: the [`Slot`] that its routes lead to, and the [`Generation`]s in the slot.
 //!
 //! Lifetimes, from long to short: the process has one engine; an application has one slot per
-//! component; a slot has a generation that serves, which is code, checked and linked, the one
-//! before it, and at times a canary; a generation has instances on each shard; an instance serves
-//! many requests, one after the other.
+//! component; a slot has a current generation, which is code, checked and linked, perhaps a standby
+//! and a canary; a generation has instances on each shard; an instance serves many requests, one
+//! after the other.
 
 mod area;
 mod breaker;
@@ -18,7 +18,7 @@ mod slot;
 
 pub use area::{AreaError, Description};
 pub use breaker::Health;
-pub use canary::{Canary, Terms, Verdict};
+pub use canary::{Canary, CanaryPolicy, Verdict};
 pub use generation::{Artifact, Generation, LoadError};
 pub use guest_call::{CallError, GuestCall};
 pub use response_body::GuestBody;

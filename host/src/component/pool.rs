@@ -1,8 +1,7 @@
-//! The instances of one generation on one shard: made when they are needed, kept while they are,
-//! each with one request at a time.
+//! The instances of one generation on one shard. An instance is made when no idle one is left, and
+//! serves one request at a time, so that a trap, a loop or a lack of memory ends one request.
 //!
-//! What a guest does to itself (trap, loop, run out of memory) it does to one request. The instance
-//! that was used last is used next, because it is the one whose memory the processor still has.
+//! The instance that was used last is used next, because its memory is still in the processor's cache.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,26 +21,26 @@ use crate::runtime::Runtime;
 use crate::store::Backend;
 use crate::trace::Trace;
 
-/// How long an instance without work is kept. It saves a busy component the instantiation, and
-/// gives back the memory of one that fell quiet.
-const IDLE: Duration = Duration::from_secs(10);
+/// How long an idle instance is kept: a busy component seldom instantiates, and a quiet one gives its
+/// memory back.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Requests per instance, unless the manifest says otherwise: what a guest leaks is bounded by its
-/// memory, and making an instance costs as much as some ten requests. Guests of the 0.2 interface
-/// are written for an instance of their own, which is what every host gives them.
-const REUSE: usize = 1000;
-const REUSE_0_2: usize = 1;
+/// Requests per instance, unless the manifest has `reuse`. An instance's memory limit bounds what a
+/// guest can leak, and an instantiation costs as much as about ten requests. Guests of the 0.2
+/// interface expect an instance for each request, as other hosts do it.
+const MAX_REQUESTS: usize = 1000;
+const MAX_REQUESTS_0_2: usize = 1;
 
-/// Failures logged of one component on one shard: a guest that traps at every request must not
-/// flood the log.
+/// Failures of one component on one shard that are logged: a guest that traps at every request must
+/// not flood the log.
 const FAILURES_PER_SECOND: u32 = 5;
 
-/// One instance, between two requests or with one.
+/// One instance of a component.
 pub struct Instance {
     pub store: Store<Guest>,
     pub proxy: Proxy,
     pub busy: Arc<Busy>,
-    /// Requests that it was given.
+    /// Requests that it has served, with the current one.
     served: usize,
 }
 
@@ -55,8 +54,8 @@ impl Instance {
     }
 }
 
-/// What every instance of a generation on a shard is made of.
-pub struct Origin {
+/// The parts that all instances of a generation on a shard are made of.
+pub struct InstanceTemplate {
     pub runtime: Arc<Runtime>,
     pub pre: Arc<ProxyPre<Guest>>,
     pub component: Arc<Component>,
@@ -69,35 +68,36 @@ pub struct Origin {
 
 /// The instances of one generation on one shard.
 pub struct Pool {
-    pub(super) origin: Origin,
-    /// Bounds the failures that are logged.
-    pub(super) failures: LogThrottle,
-    reuse: usize,
+    pub(super) template: InstanceTemplate,
+    /// Bounds the log lines about failed instances.
+    pub(super) failure_throttle: LogThrottle,
+    /// Requests after which an instance ends.
+    max_requests: usize,
     idle: Mutex<Idle>,
 }
 
 #[derive(Default)]
 struct Idle {
-    /// Those with nothing to do, and since when. The last one came last.
+    /// Idle instances and since when, in the order in which they became idle.
     instances: VecDeque<(Instance, Instant)>,
-    /// The generation serves no requests: no instance is kept, so that a host that swaps often does not run
-    /// out of memory and of slots in wasmtime's pool.
+    /// The generation serves no requests. No instance is kept, so that a host that swaps often does not
+    /// use up its memory and the entries of wasmtime's pool.
     retired: bool,
-    /// A task ends the instances that have been idle for too long.
-    watched: bool,
+    /// A task runs that ends the instances that have been idle for too long.
+    has_reaper: bool,
 }
 
 impl Pool {
-    pub fn new(origin: Origin) -> Self {
-        let reuse = origin.component.limits.reuse.unwrap_or(match *origin.pre {
-            ProxyPre::P2(_) => REUSE_0_2,
-            ProxyPre::P3(_) => REUSE,
+    pub fn new(template: InstanceTemplate) -> Self {
+        let max_requests = template.component.limits.reuse.unwrap_or(match *template.pre {
+            ProxyPre::P2(_) => MAX_REQUESTS_0_2,
+            ProxyPre::P3(_) => MAX_REQUESTS,
         });
-        let failures = LogThrottle::new(FAILURES_PER_SECOND, 2 * FAILURES_PER_SECOND);
-        Self { origin, failures, reuse, idle: Mutex::default() }
+        let failure_throttle = LogThrottle::new(FAILURES_PER_SECOND, 2 * FAILURES_PER_SECOND);
+        Self { template, failure_throttle, max_requests, idle: Mutex::default() }
     }
 
-    /// An instance for one request.
+    /// Takes an idle instance for one request, or makes one.
     pub async fn take(&self, trace: Option<&Arc<Trace>>) -> wasmtime::Result<Instance> {
         let idle = self.idle().instances.pop_back();
         let mut instance = match idle {
@@ -111,9 +111,9 @@ impl Pool {
         Ok(instance)
     }
 
-    /// Keeps an instance for the next request, unless its time has come.
+    /// Keeps an instance for the next request, or ends it after its last one.
     pub fn give_back(self: &Arc<Self>, instance: Instance) {
-        if instance.served >= self.reuse {
+        if instance.served >= self.max_requests {
             return;
         }
         let mut idle = self.idle();
@@ -123,9 +123,9 @@ impl Pool {
             return drop(instance);
         }
         idle.instances.push_back((instance, Instant::now()));
-        if !std::mem::replace(&mut idle.watched, true) {
+        if !std::mem::replace(&mut idle.has_reaper, true) {
             drop(idle);
-            self.watch();
+            self.spawn_reaper();
         }
     }
 
@@ -144,7 +144,8 @@ impl Pool {
     }
 
     async fn instantiate(&self) -> wasmtime::Result<Instance> {
-        let Origin { runtime, pre, component, printer, backend, outward, breakers, counters } = &self.origin;
+        let InstanceTemplate { runtime, pre, component, printer, backend, outward, breakers, counters } =
+            &self.template;
         let limits = &component.limits;
         let busy = Arc::new(Busy::new(counters.clone()));
         let mut store = Guest::store(
@@ -156,12 +157,12 @@ impl Pool {
             limits,
             busy.clone(),
         );
-        // A component may run code before its first request, also without end.
+        // A component may run code before its first request, and may not end.
         let instantiated = pre.instantiate_async(&mut store);
         let made = tokio::time::timeout(limits.request_timeout, instantiated).await;
         let proxy = made.map_err(wasmtime::Error::from).flatten().inspect_err(|error| {
             counters.unmade.add(1);
-            // A full pool is not the component's failure.
+            // A full pool of wasmtime is not a failure of the component.
             if error.is::<Trap>() && breakers.record_failure(None) {
                 counters.tripped.add(1);
             }
@@ -170,8 +171,9 @@ impl Pool {
         Ok(Instance { store, proxy, busy, served: 0 })
     }
 
-    /// Ends what is idle for too long, until nothing is left. It does not keep the pool alive.
-    fn watch(self: &Arc<Self>) {
+    /// Starts the task that ends instances that were idle for too long, until none is left. It does not
+    /// keep the pool alive.
+    fn spawn_reaper(self: &Arc<Self>) {
         let pool = Arc::downgrade(self);
         tokio::spawn(async move {
             while let Some(next) = pool.upgrade().and_then(|pool| pool.end_idle(Instant::now())) {
@@ -180,13 +182,14 @@ impl Pool {
         });
     }
 
-    /// Returns when to come again, or `None` if nothing is left.
+    /// Ends the instances that were idle for too long. Returns when to do it again, or `None` if no
+    /// instance is idle.
     fn end_idle(&self, now: Instant) -> Option<Instant> {
         let mut idle = self.idle();
-        let old = idle.instances.partition_point(|(_, since)| *since + IDLE <= now);
-        let ended: Vec<_> = idle.instances.drain(..old).collect();
-        let next = idle.instances.front().map(|(_, since)| *since + IDLE);
-        idle.watched = next.is_some();
+        let expired = idle.instances.partition_point(|(_, since)| *since + IDLE_TIMEOUT <= now);
+        let ended: Vec<_> = idle.instances.drain(..expired).collect();
+        let next = idle.instances.front().map(|(_, since)| *since + IDLE_TIMEOUT);
+        idle.has_reaper = next.is_some();
         drop(idle);
         drop(ended);
         next

@@ -1,4 +1,4 @@
-//! A guest's response body on its way to the client, within size and time.
+//! The body of a guest's response on its way to the client, within limits of size and time.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -17,23 +17,23 @@ use crate::body::{BodyError, ResponseBody, empty, full};
 use crate::request_context::RequestContext;
 use crate::response_cache::Recorder;
 
-/// A body up to this size is sent with its head, in bytes.
+/// The largest body that is sent with its head, in bytes.
 const SMALL_BODY: u64 = 64 * 1024;
 
-/// A component's response body. It holds the lease until it is complete.
+/// The body of a guest's response. It holds the lease until it ends.
 pub struct GuestBody {
     inner: WasiBody,
-    /// Read before the head was sent.
-    early: VecDeque<Result<Frame<Bytes>, BodyError>>,
+    /// Frames that were read before the head was sent.
+    buffered: VecDeque<Result<Frame<Bytes>, BodyError>>,
     context: Arc<RequestContext>,
     lease: Option<Arc<Lease>>,
     /// Set only once the client has to wait.
     deadline: Option<Pin<Box<Sleep>>>,
-    /// Bytes that are still to come, if the guest has declared how many there are.
-    owed: Option<u64>,
-    /// Bytes that the component may send, and how many of them are left.
+    /// Bytes that are still to come, if the guest has declared a length.
+    declared_left: Option<u64>,
+    /// The component's limit in bytes, and how many of them are left.
     limit: u64,
-    room: u64,
+    limit_left: u64,
     recorder: Option<Recorder>,
 }
 
@@ -46,29 +46,29 @@ impl GuestBody {
         context: Arc<RequestContext>,
         lease: Arc<Lease>,
     ) -> Self {
-        let owed = if bodiless { Some(0) } else { inner.size_hint().exact() };
-        let (early, lease) = (VecDeque::new(), Some(lease));
-        Self { inner, early, context, lease, deadline: None, owed, limit, room: limit, recorder }
+        let declared_left = if bodiless { Some(0) } else { inner.size_hint().exact() };
+        let (buffered, lease) = (VecDeque::new(), Some(lease));
+        Self { inner, buffered, context, lease, deadline: None, declared_left, limit, limit_left: limit, recorder }
     }
 
-    /// Reads what the guest writes without waiting. A body that is complete then is sent with the head,
-    /// in one write and with its length; a longer one is streamed, and its guest becomes a task.
+    /// Reads what the guest writes without waiting. A body that is complete by then is sent with the
+    /// head, in one write and with its length; another is streamed, and its guest becomes a task.
     pub fn buffer_small_body(mut self, mut call: GuestCall) -> ResponseBody {
-        call.response_sent();
+        call.mark_response_sent();
         let mut length = 0;
         let mut polled = false;
         // The end of a body with a declared length need not be polled.
-        while self.owed != Some(0) {
+        while self.declared_left != Some(0) {
             // The connection polls the rest with a waker of its own.
             match Pin::new(&mut self).poll_written(&mut Context::from_waker(Waker::noop())) {
                 Poll::Ready(None) => break,
                 Poll::Ready(Some(frame)) => {
                     polled = false;
                     let data = frame.as_ref().ok().and_then(Frame::data_ref).map(|data| data.len() as u64);
-                    self.early.push_back(frame);
+                    self.buffered.push_back(frame);
                     match data {
-                        Some(data) if length + data < SMALL_BODY || self.owed == Some(0) => length += data,
-                        // More than one write in any case, or an error, or trailers.
+                        Some(data) if length + data < SMALL_BODY || self.declared_left == Some(0) => length += data,
+                        // A large frame needs a write of its own. An error and trailers are not data.
                         _ => return self.boxed_unsync(),
                     }
                 }
@@ -80,7 +80,7 @@ impl GuestBody {
             }
         }
         let data = |frame: Result<Frame<Bytes>, BodyError>| frame.ok()?.into_data().ok();
-        let mut chunks: Vec<Bytes> = self.early.drain(..).filter_map(data).collect();
+        let mut chunks: Vec<Bytes> = self.buffered.drain(..).filter_map(data).collect();
         drop(self);
         call.poll_once();
         full(match chunks.as_mut_slice() {
@@ -89,9 +89,9 @@ impl GuestBody {
         })
     }
 
-    /// Sends no body, whatever the guest writes.
+    /// The body of a response that has none, whatever the guest writes.
     pub fn skip(self, mut call: GuestCall) -> ResponseBody {
-        call.response_sent();
+        call.mark_response_sent();
         let declared = self.inner.size_hint();
         drop(self);
         call.poll_once();
@@ -103,7 +103,7 @@ impl GuestBody {
         self.lease = None;
     }
 
-    /// Polls what the guest has written, without a look at the clock.
+    /// Polls the guest's body, without the deadline.
     fn poll_written(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         if self.lease.is_none() {
             return Poll::Ready(None);
@@ -111,38 +111,43 @@ impl GuestBody {
         let end = match ready!(Pin::new(&mut self.inner).poll_frame(cx)) {
             Some(Ok(frame)) => {
                 let length = frame.data_ref().map_or(0, |data| data.len() as u64);
-                let Some(room) = self.room.checked_sub(length) else {
+                let Some(limit_left) = self.limit_left.checked_sub(length) else {
                     if let Some(lease) = &self.lease {
                         lease.count_cut_off();
                     }
                     let limit = self.limit;
                     return Poll::Ready(self.finish(Some(BodyError::TooLarge { limit })));
                 };
-                self.room = room;
-                self.owed = self.owed.map(|owed| owed.saturating_sub(length));
+                self.limit_left = limit_left;
+                self.declared_left = self.declared_left.map(|left| left.saturating_sub(length));
                 self.recorder.take_if(|recorder| frame.data_ref().is_none_or(|data| !recorder.record(data)));
                 return Poll::Ready(Some(Ok(frame)));
             }
             Some(Err(error)) => Some(BodyError::Guest(error)),
-            // The stream of a guest that died just ends.
+            // The body of a guest that failed ends like a complete one.
             None if self.context.has_failed() => Some(BodyError::Broken),
-            None => self.owed.filter(|owed| *owed > 0).map(|missing| BodyError::Short { missing }),
+            None => self.declared_left.filter(|left| *left > 0).map(|missing| BodyError::Short { missing }),
         };
         Poll::Ready(self.finish(end))
     }
 
     fn finish(&mut self, error: Option<BodyError>) -> Option<Result<Frame<Bytes>, BodyError>> {
-        let recorder = self.recorder.take();
         if error.is_none() {
-            if let Some(recorder) = recorder {
-                recorder.complete();
-            }
-            if let Some(lease) = &self.lease {
-                lease.record_success(&self.context);
-            }
+            self.record_completion();
         }
+        self.recorder = None;
         self.end();
         error.map(Err)
+    }
+
+    /// Stores the response if it was recorded, and records a success for the circuit breaker.
+    fn record_completion(&mut self) {
+        if let Some(recorder) = self.recorder.take() {
+            recorder.complete();
+        }
+        if let Some(lease) = &self.lease {
+            lease.record_success(&self.context);
+        }
     }
 }
 
@@ -151,7 +156,7 @@ impl Body for GuestBody {
     type Error = BodyError;
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
-        if let Some(frame) = self.early.pop_front() {
+        if let Some(frame) = self.buffered.pop_front() {
             return Poll::Ready(Some(frame));
         }
         if let Poll::Ready(written) = self.as_mut().poll_written(cx) {
@@ -165,15 +170,15 @@ impl Body for GuestBody {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.early.is_empty() && (self.lease.is_none() || self.inner.is_end_stream())
+        self.buffered.is_empty() && (self.lease.is_none() || self.inner.is_end_stream())
     }
 
     fn size_hint(&self) -> SizeHint {
         let length = |frame: &Result<Frame<Bytes>, BodyError>| frame.as_ref().ok()?.data_ref().map(Bytes::len);
-        let early = self.early.iter().filter_map(length).map(|length| length as u64).sum::<u64>();
+        let buffered = self.buffered.iter().filter_map(length).map(|length| length as u64).sum::<u64>();
         let rest = self.inner.size_hint();
         match rest.exact() {
-            Some(rest) => SizeHint::with_exact(early.saturating_add(rest)),
+            Some(rest) => SizeHint::with_exact(buffered.saturating_add(rest)),
             // hyper only looks at whether the length is exact.
             None => rest,
         }
@@ -183,13 +188,8 @@ impl Body for GuestBody {
 impl Drop for GuestBody {
     fn drop(&mut self) {
         // hyper does not poll a body past its Content-Length, so completion is recorded on drop.
-        if self.owed == Some(0) {
-            if let Some(recorder) = self.recorder.take() {
-                recorder.complete();
-            }
-            if let Some(lease) = &self.lease {
-                lease.record_success(&self.context);
-            }
+        if self.declared_left == Some(0) {
+            self.record_completion();
         }
         self.end();
     }

@@ -1,4 +1,4 @@
-//! A component's slot: the target of its routes, whose generation can be replaced between two requests.
+//! A component's slot: its routes lead to it, and its generation can be replaced between two requests.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 
-use super::canary::{Canary, Terms};
+use super::canary::{Canary, CanaryPolicy, Verdict};
+use super::generation::Generation;
 use super::lease::Lease;
-use super::{Generation, Verdict};
 use crate::concurrency_limit::{ConcurrencyLimit, Permit, Saturated};
 use crate::digest::Digest;
 use crate::imports::outbound::Outbound;
@@ -16,14 +16,15 @@ use crate::log_throttle::LogThrottle;
 use crate::manifest::Component;
 use crate::metrics::Metrics;
 
-/// Requests that may wait, for each that may run.
+/// Requests that may wait for a permit, for each permit.
 const WAITING_PER_INSTANCE: usize = 16;
 
-/// A component's generations, and the limit of its concurrent requests, which outlives them.
+/// A component's generations, and the limit of its concurrent requests, which they share.
 pub struct Slot {
     component: Arc<Component>,
     deployment: ArcSwap<Deployment>,
-    generations: AtomicU64,
+    /// The number of the latest generation.
+    last_number: AtomicU64,
     limit: ConcurrencyLimit,
     outbound: Option<Arc<Outbound>>,
     metrics: Metrics,
@@ -36,7 +37,7 @@ pub struct Slot {
 pub struct Deployment {
     /// Serves all requests, or those that the canary does not serve.
     pub current: Arc<Generation>,
-    /// The standby: it served before, and a rollback makes it current again.
+    /// The standby: it was current before, and a rollback makes it current again.
     pub previous: Option<Arc<Generation>>,
     pub canary: Option<Arc<Canary>>,
 }
@@ -46,14 +47,14 @@ pub struct Deployment {
 pub enum LeaseError {
     /// Every instance is busy, and the queue is full or the wait was too long.
     Saturated,
-    /// The generation keeps failing; a request may try again after this long.
+    /// The circuit breaker is open; the client should wait this long before it retries.
     Failing(Duration),
 }
 
-/// A trial, as one request takes part in it.
+/// One request's part in a trial.
 pub struct Trial {
     canary: Arc<Canary>,
-    of_canary: bool,
+    by_canary: bool,
 }
 
 impl Trial {
@@ -64,7 +65,7 @@ impl Trial {
 
     /// Counts a response. Returns the reason if this response decides against the canary.
     pub fn record(&self, status: u16, latency: Duration) -> Option<String> {
-        self.canary.count(self.of_canary, status, latency);
+        self.canary.count(self.by_canary, status, latency);
         match self.canary.verdict() {
             Verdict::Failed(reason) if self.canary.conclude() => Some(reason),
             _ => None,
@@ -73,7 +74,7 @@ impl Trial {
 }
 
 impl Slot {
-    /// `outbound` is `None` for a component that may reach nobody.
+    /// `outbound` is `None` for a component that may send no requests.
     pub fn new(
         component: Arc<Component>,
         generation: Generation,
@@ -83,12 +84,12 @@ impl Slot {
         let limits = &component.limits;
         let limit =
             ConcurrencyLimit::new(limits.instances, limits.queue_timeout, limits.instances * WAITING_PER_INSTANCE);
-        let generations = AtomicU64::new(generation.number);
+        let last_number = AtomicU64::new(generation.number);
         let deployment = Deployment { current: Arc::new(generation), previous: None, canary: None };
         Self {
             component,
             deployment: ArcSwap::from_pointee(deployment),
-            generations,
+            last_number,
             limit,
             outbound,
             metrics,
@@ -100,7 +101,7 @@ impl Slot {
         &self.component
     }
 
-    /// The component's requests to others.
+    /// Sends the component's outbound requests.
     pub fn outbound(&self) -> Option<&Arc<Outbound>> {
         self.outbound.as_ref()
     }
@@ -118,20 +119,20 @@ impl Slot {
         self.deployment.load_full()
     }
 
-    /// The generation that the next request gets, unless it is the canary's.
+    /// The generation that serves the next request, unless the canary does.
     pub fn current(&self) -> Arc<Generation> {
         self.deployment.load().current.clone()
     }
 
-    /// The code that answers every request, unless there is a canary.
+    /// The code that serves every request. `None` during a trial.
     pub fn sole_code(&self) -> Option<Digest> {
         let deployment = self.deployment.load();
         deployment.canary.is_none().then_some(deployment.current.digest)
     }
 
-    /// The number for a generation that is to be loaded.
+    /// A number for the next generation.
     pub fn next_number(&self) -> u64 {
-        self.generations.fetch_add(1, Ordering::Relaxed) + 1
+        self.last_number.fetch_add(1, Ordering::Relaxed) + 1
     }
 
     /// Requests that are being served, and requests that wait for a permit.
@@ -140,8 +141,8 @@ impl Slot {
         (busy, self.limit.waiting())
     }
 
-    /// Replaces the generation for all requests that come after; those under way keep theirs.
-    /// The current one becomes the standby, unless it is the same code: then the standby stays.
+    /// Replaces the generation for all requests that come after; requests under way keep theirs. The
+    /// current one becomes the standby, unless it has the same code: then the standby stays.
     pub fn replace(&self, next: Arc<Generation>) {
         next.revive();
         self.change(|deployment| {
@@ -153,9 +154,9 @@ impl Slot {
         });
     }
 
-    /// Gives some of the callers another generation. False if some have one already.
-    pub fn begin_trial(&self, generation: Arc<Generation>, terms: Terms) -> bool {
-        let canary = Arc::new(Canary::new(generation, terms));
+    /// Begins to serve some of the callers by another generation. False if there is a canary already.
+    pub fn begin_trial(&self, generation: Arc<Generation>, policy: CanaryPolicy) -> bool {
+        let canary = Arc::new(Canary::new(generation, policy));
         let begun = self.change(|deployment| match deployment.canary {
             Some(_) => None,
             None => Some(Deployment { canary: Some(canary.clone()), ..deployment.clone() }),
@@ -163,7 +164,8 @@ impl Slot {
         begun.is_some()
     }
 
-    /// Ends the trial of this generation, if it is still on: all callers get the present one.
+    /// Ends the trial of this code: the current generation serves all callers. False if it is not on
+    /// trial.
     pub fn end_trial(&self, digest: &Digest) -> bool {
         let ended = self.change(|deployment| match &deployment.canary {
             Some(canary) if canary.generation.digest == *digest => {
@@ -174,7 +176,7 @@ impl Slot {
         ended.is_some()
     }
 
-    /// Makes one change of the deployment, or none. A generation that no longer serves is retired.
+    /// Makes one change of the deployment, or none, and retires the generations that no longer serve.
     fn change(&self, change: impl Fn(&Deployment) -> Option<Deployment>) -> Option<Arc<Deployment>> {
         loop {
             let before = self.deployment.load();
@@ -185,17 +187,17 @@ impl Slot {
             }
             let canary = |deployment: &Deployment| deployment.canary.as_ref().map(|canary| canary.generation.clone());
             let serving: Vec<_> = [Some(after.current.clone()), canary(&after)].into_iter().flatten().collect();
-            for left in [Some(before.current.clone()), canary(&before)].into_iter().flatten() {
-                if !serving.iter().any(|generation| Arc::ptr_eq(generation, &left)) {
-                    left.retire();
+            for replaced in [Some(before.current.clone()), canary(&before)].into_iter().flatten() {
+                if !serving.iter().any(|generation| Arc::ptr_eq(generation, &replaced)) {
+                    replaced.retire();
                 }
             }
             return Some(after);
         }
     }
 
-    /// Waits for a permit and leases a generation, on the given shard. `caller` is asked only during
-    /// a trial, which `trial` then is; it is the same number for the same caller.
+    /// Waits for a permit and leases a generation, on the given shard. During a trial, `trial` is set
+    /// and `caller` returns a number that identifies the caller.
     pub async fn lease(
         &self,
         shard: usize,
@@ -206,11 +208,11 @@ impl Slot {
         let permit = self.acquire_permit(shard).await.map_err(|Saturated| LeaseError::Saturated)?;
         let deployment = self.deployment.load();
         *trial = deployment.canary.as_ref().map(|canary| {
-            let of_canary = canary.takes(caller());
-            Trial { canary: canary.clone(), of_canary }
+            let by_canary = canary.serves(caller());
+            Trial { canary: canary.clone(), by_canary }
         });
         let generation = match &*trial {
-            Some(Trial { canary, of_canary: true }) => canary.generation.clone(),
+            Some(Trial { canary, by_canary: true }) => canary.generation.clone(),
             _ => deployment.current.clone(),
         };
         generation.admit(path).map_err(LeaseError::Failing)?;

@@ -29,7 +29,7 @@ use std::io;
 use bytes::Bytes;
 use serde::Serialize;
 
-use crate::component::{LoadError, Terms};
+use crate::component::{CanaryPolicy, LoadError};
 use crate::digest::Digest;
 
 pub use deployer::Deployer;
@@ -50,8 +50,8 @@ pub struct SwapRequest {
     pub signature: Option<Signature>,
     /// The actor, for the audit log.
     pub by: String,
-    /// The terms of a trial, if only some callers get the component at first.
-    pub canary: Option<Terms>,
+    /// The policy of a canary, if only some callers get the component at first.
+    pub canary: Option<CanaryPolicy>,
 }
 
 /// The result of a deployment.

@@ -1,4 +1,4 @@
-//! The listener's certificates, which can be read anew while it listens.
+//! The certificates of a listener, which can be read again while it listens.
 
 use std::fmt;
 use std::io;
@@ -10,7 +10,7 @@ use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
-/// Certificates and key, and where they were read.
+/// Certificates with their key, and the files that they were read from.
 pub struct Certificates {
     chain: PathBuf,
     key: PathBuf,
@@ -32,13 +32,13 @@ impl Certificates {
         Ok(Self { chain, key, current })
     }
 
-    /// Reads the files again. If that fails, everything stays as it was.
+    /// Reads the files again. If that fails, the certificates stay as they were.
     pub fn reload(&self) -> Result<(), CertificateError> {
         self.current.store(read(&self.chain, &self.key)?);
         Ok(())
     }
 
-    /// For the next handshake.
+    /// The configuration for the next handshake.
     pub fn current(&self) -> Arc<ServerConfig> {
         self.current.load_full()
     }

@@ -1,4 +1,4 @@
-//! Bounds the connections of a listener, and those from one address.
+//! Bounds on the connections of a listener, and on those from one address.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
@@ -15,7 +15,7 @@ pub struct ConnectionLimit {
     addresses: Mutex<HashMap<IpAddr, usize>>,
 }
 
-/// One of the connections that an address may have; dropping it gives it back.
+/// One of the connections that an address may have. Dropping it gives the permit back.
 #[derive(Debug)]
 pub struct ConnectionPermit {
     limit: Arc<ConnectionLimit>,
@@ -28,7 +28,7 @@ impl ConnectionLimit {
         Self { permits, per_address, addresses: Mutex::default() }
     }
 
-    /// Waits until the listener may have one more connection; new ones wait in the kernel meanwhile.
+    /// Waits until the listener may have one more connection. The kernel holds new ones meanwhile.
     pub async fn acquire(&self) -> Option<OwnedSemaphorePermit> {
         self.permits.clone().acquire_owned().await.ok()
     }

@@ -13,7 +13,7 @@ use http::{HeaderMap, Request};
 
 use super::listener::Ingress;
 
-/// Where a component reads the address of a request's client, as Spin words it.
+/// The header in which a component reads the address of a request's client, as in Spin.
 pub const CLIENT_ADDRESS: HeaderName = HeaderName::from_static("spin-client-addr");
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
@@ -33,11 +33,11 @@ pub struct Peer {
     socket: SocketAddr,
     scheme: Scheme,
     trusted: bool,
-    /// The peer as a header, made once for all requests of the connection.
+    /// The peer's address as a header, made once for all requests of the connection.
     address: HeaderValue,
 }
 
-/// Where a request comes from. The request has it among its extensions.
+/// The origin of a request. It is one of the request's extensions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestOrigin {
     /// The peer, or the address that a trusted proxy names.
@@ -60,7 +60,7 @@ impl Peer {
     /// Removes the headers that the peer may not set, and adds the origin to the request.
     pub fn apply_to<B>(&self, request: &mut Request<B>, ingress: &Ingress) {
         let headers = request.headers_mut();
-        // Few requests have one of these, so looking is cheaper than removing.
+        // Few requests have one of these, so that the search comes before any removal.
         let is_untrusted = |name: &HeaderName| is_reserved(name) || (!self.trusted && is_forwarding(name));
         if headers.keys().any(is_untrusted) {
             let untrusted: Vec<_> = headers.keys().filter(|name| is_untrusted(name)).cloned().collect();
@@ -88,7 +88,7 @@ fn is_reserved(name: &HeaderName) -> bool {
     name.as_str().starts_with(RESERVED_PREFIX)
 }
 
-/// Whether only a trusted proxy may set it.
+/// Whether only a trusted proxy may set the header.
 fn is_forwarding(name: &HeaderName) -> bool {
     name.as_str().starts_with(['f', 'x'])
         && ([FORWARDED, FORWARDED_FOR, FORWARDED_PROTO, FORWARDED_HOST].contains(name)
@@ -96,11 +96,11 @@ fn is_forwarding(name: &HeaderName) -> bool {
 }
 
 fn header(address: SocketAddr) -> HeaderValue {
-    // An address has no character that a header may not have.
+    // An address has only characters that a header may have.
     HeaderValue::try_from(address.to_string()).unwrap_or(HeaderValue::from_static(""))
 }
 
-/// What the forwarded headers of a trusted proxy name.
+/// The values of a trusted proxy's forwarded headers.
 #[derive(Default)]
 struct ForwardedHeaders {
     client: Option<SocketAddr>,
@@ -245,7 +245,7 @@ mod tests {
         let proxy = "10.0.0.1:80";
         check(proxy, &[], "10.0.0.1:80", "http", None);
         check(proxy, &[("x-forwarded-for", "192.0.2.7")], "192.0.2.7:0", "http", None);
-        // What the client claimed itself is to the left of what the proxy saw.
+        // The client's own claim is to the left of the address that the proxy saw.
         check(proxy, &[("x-forwarded-for", "1.1.1.1, 192.0.2.7")], "192.0.2.7:0", "http", None);
         check(proxy, &[("x-forwarded-for", "1.1.1.1, 192.0.2.7, 10.0.0.2")], "192.0.2.7:0", "http", None);
         check(proxy, &[("x-forwarded-for", "1.1.1.1"), ("x-forwarded-for", "192.0.2.7")], "192.0.2.7:0", "http", None);

@@ -13,16 +13,16 @@ use super::connection_limit::{ConnectionLimit, ConnectionPermit};
 /// The settings and the connections of one listener.
 #[derive(Debug)]
 pub struct Ingress {
-    /// TLS, and nothing but TLS, if there are certificates.
+    /// With certificates, the listener accepts only TLS.
     pub certificates: Option<Certificates>,
     /// Proxies that are trusted to name the client's address, scheme and host.
     pub proxies: Vec<IpNet>,
     pub connections: Arc<ConnectionLimit>,
 }
 
-/// Connections at the same moment, and from one address.
-const CONNECTIONS: usize = 10_000;
-const CONNECTIONS_PER_ADDRESS: usize = 1_000;
+/// Open connections in total, and from one address.
+const MAX_CONNECTIONS: usize = 10_000;
+const MAX_CONNECTIONS_PER_ADDRESS: usize = 1_000;
 
 /// The options of the command line.
 #[derive(Clone, Debug)]
@@ -39,8 +39,8 @@ impl Default for IngressOptions {
         Self {
             certificates: None,
             proxies: Vec::new(),
-            connections: CONNECTIONS,
-            connections_per_address: CONNECTIONS_PER_ADDRESS,
+            connections: MAX_CONNECTIONS,
+            connections_per_address: MAX_CONNECTIONS_PER_ADDRESS,
         }
     }
 }

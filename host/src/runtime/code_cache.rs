@@ -1,9 +1,9 @@
 //! Compiled code on disk, so that a restart does not compile.
 //!
-//! Deserialising code is executing it, so the cache trusts only what this host has written: its
-//! folder belongs to this user and is closed to others, and each file carries the digest of its
-//! code, checked on the bytes in memory that are then used. A file that does not fit is not used
-//! and written anew.
+//! The host executes the code in these files, so it uses only files that it has written itself: the
+//! folder belongs to this user and others cannot write to it, and each file has the digest of its
+//! code, which is checked on the bytes in memory that are then used. A file that is damaged or was
+//! made for another engine is replaced.
 
 use std::fs::{self, DirBuilder, File};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -66,7 +66,7 @@ impl CodeCache {
         }
         let code = engine.precompile_component(wasm)?;
         if let Err(error) = self.save(&path, &code) {
-            tracing::warn!(path = %path.display(), %error, "cannot keep the compiled code; the next start compiles again");
+            tracing::warn!(path = %path.display(), %error, "cannot save the compiled code; the next start compiles again");
         }
         // SAFETY: `code` was made from the component by the same engine, just now.
         unsafe { Component::deserialize(engine, &code) }
@@ -92,7 +92,7 @@ fn load(engine: &Engine, path: &Path) -> Option<Component> {
             return None;
         }
     };
-    let code = intact(&bytes).or_else(|| {
+    let code = verified_code(&bytes).or_else(|| {
         tracing::warn!(path = %path.display(), "compiled code is damaged; compiling again");
         None
     })?;
@@ -102,14 +102,14 @@ fn load(engine: &Engine, path: &Path) -> Option<Component> {
     match unsafe { Component::deserialize(engine, code) } {
         Ok(component) => Some(component),
         Err(error) => {
-            tracing::warn!(path = %path.display(), error = %format!("{error:#}"), "compiled code does not fit; compiling again");
+            tracing::warn!(path = %path.display(), error = %format!("{error:#}"), "the compiled code cannot be used; compiling again");
             None
         }
     }
 }
 
-/// The code in a cache file, if it is the code that was written.
-fn intact(file: &[u8]) -> Option<&[u8]> {
+/// The code in a cache file. `None` if it is not the code that was written.
+fn verified_code(file: &[u8]) -> Option<&[u8]> {
     let rest = file.strip_prefix(MAGIC)?;
     let (digest, code) = rest.split_first_chunk::<32>()?;
     (Digest::of(code).as_bytes() == digest).then_some(code)
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn code_is_kept_and_damaged_code_is_replaced() {
+    fn code_is_cached_and_damaged_code_is_replaced() {
         let engine = Engine::default();
         let folder = tempfile::tempdir().unwrap();
         let cache = CodeCache::open(folder.path().join("code"), &engine).unwrap();

@@ -1,4 +1,4 @@
-//! The wasmtime engine, once per process: configuration, compiled code, the epoch clock.
+//! The wasmtime engine of the process: its configuration, the compiled code, the epoch clock.
 
 mod code_cache;
 mod ticker;
@@ -21,13 +21,13 @@ use crate::memory;
 use code_cache::CodeCache;
 use ticker::Ticker;
 
-/// Instances that can be alive at the same moment, of all components and shards.
-const INSTANCES: u32 = 512;
+/// Instances of all components and shards together that can exist at once.
+const MAX_INSTANCES: u32 = 512;
 
-/// Address space that the pool must be able to reserve: 512 memories of some 6 GiB.
+/// Bits of the address space that the pool must be able to reserve: 512 memories of about 6 GiB.
 const POOL_ADDRESS_BITS: u32 = 42;
 
-/// What all hosts of a process share. Tests make one and start many hosts on it.
+/// The engine and its linker, which all hosts of a process share.
 pub struct Runtime {
     engine: Engine,
     linker: Linker<Guest>,
@@ -35,7 +35,7 @@ pub struct Runtime {
     _ticker: Ticker,
 }
 
-/// Why the engine cannot be had.
+/// Why the engine cannot be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum RuntimeError {
     #[error("cannot set up the WebAssembly engine: {0:#}")]
@@ -47,8 +47,8 @@ pub enum RuntimeError {
 }
 
 impl Runtime {
-    /// `cache` is a folder for compiled code. It must be this user's alone: what lies in it is
-    /// executed.
+    /// `cache` is a folder for compiled code. Only this user may write to it, because the host executes
+    /// its files.
     pub fn new(cache: Option<PathBuf>) -> Result<Arc<Self>, RuntimeError> {
         let engine = Engine::new(&config()).map_err(RuntimeError::Engine)?;
         let linker = guest::linker(&engine).map_err(RuntimeError::Engine)?;
@@ -67,7 +67,7 @@ impl Runtime {
 
     /// Compiles a component, or takes the code from the cache.
     pub fn compile(&self, wasm: &[u8]) -> wasmtime::Result<(Digest, Component)> {
-        // Code given as input was not written by this host and is never executed.
+        // Compiled code as input was not written by this host and must not be executed.
         if Engine::detect_precompiled(wasm).is_some() {
             wasmtime::bail!("it is compiled code; give the WebAssembly component itself");
         }
@@ -76,9 +76,9 @@ impl Runtime {
             Some(cache) => cache.load_or_compile(&self.engine, &digest, wasm)?,
             None => Component::from_binary(&self.engine, wasm)?,
         };
-        // Otherwise the first request pays for it.
+        // Otherwise the first request would wait for it.
         component.initialize_copy_on_write_image()?;
-        memory::give_back();
+        memory::release_free_memory();
         Ok((digest, component))
     }
 }
@@ -89,7 +89,7 @@ fn config() -> Config {
     config.cranelift_opt_level(OptLevel::Speed);
     config.parallel_compilation(true);
     config.memory_init_cow(true);
-    // A guest that traps at every request pays for its backtraces out of everybody's time.
+    // Other requests of the shard wait while a backtrace is captured.
     config.wasm_backtrace_max_frames(NonZeroUsize::new(16));
     if pool_fits() {
         config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool()));
@@ -101,12 +101,12 @@ fn config() -> Config {
 
 fn pool() -> PoolingAllocationConfig {
     let mut pool = PoolingAllocationConfig::new();
-    pool.total_component_instances(INSTANCES);
-    pool.total_memories(INSTANCES);
-    pool.total_stacks(INSTANCES);
+    pool.total_component_instances(MAX_INSTANCES);
+    pool.total_memories(MAX_INSTANCES);
+    pool.total_stacks(MAX_INSTANCES);
     // A component has several core instances (adapter, shim) and tables.
-    pool.total_core_instances(4 * INSTANCES);
-    pool.total_tables(2 * INSTANCES);
+    pool.total_core_instances(4 * MAX_INSTANCES);
+    pool.total_tables(2 * MAX_INSTANCES);
     pool.max_memory_size(usize::try_from(MEMORY_CEILING).unwrap_or(usize::MAX));
     // Spin's values: the defaults are too small for large guests.
     pool.table_elements(100_000);
@@ -116,8 +116,8 @@ fn pool() -> PoolingAllocationConfig {
     pool
 }
 
-/// Whether the pool's address space can be reserved, found out by reserving it: some machines
-/// and containers allow less than the hardware does.
+/// Whether the pool's address space can be reserved, which this tries: some machines and containers
+/// allow less than the hardware does.
 fn pool_fits() -> bool {
     const PAGE_BITS: u32 = 16;
     let mut config = Config::new();

@@ -1,4 +1,4 @@
-//! The clock that interrupts busy guests.
+//! The epoch clock, which interrupts busy guests.
 
 use std::io;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use wasmtime::Engine;
 
-/// A busy guest keeps its shard from others for at most this long at a time.
+/// A busy guest occupies its shard for at most about this long before other tasks run.
 const TICK: Duration = Duration::from_millis(5);
 
 /// Owns the thread; dropping it ends and joins the thread.
