@@ -20,7 +20,7 @@ use crate::body::ResponseBody;
 use crate::component::{CallError, Generation, GuestBody, GuestCall, LeaseError, Slot, Trial};
 use crate::deployment_event::DeploymentEvent;
 use crate::digest::Digest;
-use crate::imports::keyvalue::Call;
+use crate::imports::keyvalue::MeasuredCall;
 use crate::ingress::RequestOrigin;
 use crate::metrics::{Counter, Operation, Refusal};
 use crate::reply;
@@ -409,7 +409,7 @@ impl Steps<'_> {
     async fn wait_until_durable(&self, call: &mut GuestCall, context: &RequestContext) -> Result<(), RequestError> {
         context.writes.write_through();
         let counters = self.slot.metrics().shard(self.shard).filter(|_| !context.writes.is_settled());
-        let commit = counters.map(|counters| Call::begin(Operation::Commit, counters, self.trace, ""));
+        let commit = counters.map(|counters| MeasuredCall::begin(Operation::Commit, counters, self.trace, ""));
         let durable = tokio::select! {
             biased;
             durable = context.writes.durable(self.backend) => durable,

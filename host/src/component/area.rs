@@ -8,7 +8,7 @@ use wasmtime::component::InstancePre;
 
 use self::exports::hexad::platform::area::{self, Storage};
 use crate::guest::Guest;
-use crate::store::{self, Backend};
+use crate::store::{Backend, StoreError};
 
 wasmtime::component::bindgen!({
     path: [
@@ -56,7 +56,7 @@ pub enum AreaError {
     )]
     UnreadableFormat { label: String, prefix: String, stored: u32, reads: Vec<u32> },
     #[error("the store cannot be read: {0}")]
-    Store(store::Error),
+    Store(StoreError),
     #[error("its check failed: {0}")]
     CheckFailed(String),
 }

@@ -14,7 +14,7 @@ use super::breaker::{Breakers, Health};
 use super::capabilities;
 use super::pool::{InstanceTemplate, Pool};
 use crate::digest::Digest;
-use crate::guest::{Guest, Outward, Printer};
+use crate::guest::{Guest, GuestLog, OutboundHooks};
 use crate::imports::keyvalue::KeyValue;
 use crate::imports::outbound::Outbound;
 use crate::manifest::Component;
@@ -101,8 +101,8 @@ impl Generation {
             },
         };
 
-        let printer =
-            Arc::new(Printer::new(&component.id, component.limits.log_lines, metrics.log_lines_dropped.clone()));
+        let guest_log =
+            Arc::new(GuestLog::new(&component.id, component.limits.log_lines, metrics.log_lines_dropped.clone()));
         let description = match backends.first() {
             None => None,
             Some(backend) => {
@@ -111,8 +111,8 @@ impl Generation {
                     runtime.engine(),
                     KeyValue::new(backend.clone(), read_only, Arc::default()),
                     component.variables.clone(),
-                    Outward::default(),
-                    printer.log(),
+                    OutboundHooks::default(),
+                    guest_log.log(),
                     &component.limits,
                     Arc::default(),
                 );
@@ -134,14 +134,15 @@ impl Generation {
         let proxy = Arc::new(proxy);
         let breakers = Arc::new(Breakers::new(&component.id, number));
         let pools = backends.iter().enumerate().map(|(shard, backend)| {
-            let outward = outbound.map(|outbound| Outward::new(outbound.clone(), shard)).unwrap_or_default();
+            let outbound_hooks =
+                outbound.map(|outbound| OutboundHooks::new(outbound.clone(), shard)).unwrap_or_default();
             Arc::new(Pool::new(InstanceTemplate {
                 runtime: runtime.clone(),
                 pre: proxy.clone(),
                 component: component.clone(),
-                printer: printer.clone(),
+                guest_log: guest_log.clone(),
                 backend: backend.clone(),
-                outward,
+                outbound_hooks,
                 breakers: breakers.clone(),
                 counters: metrics.shard(shard).cloned().unwrap_or_default(),
             }))

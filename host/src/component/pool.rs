@@ -12,7 +12,7 @@ use wasmtime::{Store, Trap};
 use wasmtime_wasi_http::handler::{Proxy, ProxyPre};
 
 use super::breaker::Breakers;
-use crate::guest::{Guest, Outward, Printer};
+use crate::guest::{Guest, GuestLog, OutboundHooks};
 use crate::imports::keyvalue::KeyValue;
 use crate::log_throttle::LogThrottle;
 use crate::manifest::Component;
@@ -59,9 +59,9 @@ pub struct InstanceTemplate {
     pub runtime: Arc<Runtime>,
     pub pre: Arc<ProxyPre<Guest>>,
     pub component: Arc<Component>,
-    pub printer: Arc<Printer>,
+    pub guest_log: Arc<GuestLog>,
     pub backend: Arc<dyn Backend>,
-    pub outward: Outward,
+    pub outbound_hooks: OutboundHooks,
     pub breakers: Arc<Breakers>,
     pub counters: Arc<Counters>,
 }
@@ -144,7 +144,7 @@ impl Pool {
     }
 
     async fn instantiate(&self) -> wasmtime::Result<Instance> {
-        let InstanceTemplate { runtime, pre, component, printer, backend, outward, breakers, counters } =
+        let InstanceTemplate { runtime, pre, component, guest_log, backend, outbound_hooks, breakers, counters } =
             &self.template;
         let limits = &component.limits;
         let busy = Arc::new(Busy::new(counters.clone()));
@@ -152,8 +152,8 @@ impl Pool {
             runtime.engine(),
             KeyValue::new(backend.clone(), component.grants.clone(), counters.clone()),
             component.variables.clone(),
-            outward.clone(),
-            printer.log(),
+            outbound_hooks.clone(),
+            guest_log.log(),
             limits,
             busy.clone(),
         );

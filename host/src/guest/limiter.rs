@@ -7,12 +7,12 @@ use wasmtime::ResourceLimiter;
 use crate::metrics::Counters;
 
 /// Entries of one table. Large guests have some ten thousand functions in theirs.
-const TABLE_ELEMENTS: usize = 100_000;
+const MAX_TABLE_ELEMENTS: usize = 100_000;
 
 /// Bounds the linear memory of a store over all of its memories: a bound for each alone would be
 /// multiplied by their number.
 #[derive(Debug)]
-pub struct Limiter {
+pub struct MemoryLimiter {
     counters: Arc<Counters>,
     limit: usize,
     used: usize,
@@ -21,7 +21,7 @@ pub struct Limiter {
     denied: u64,
 }
 
-impl Limiter {
+impl MemoryLimiter {
     pub fn new(limit: usize, counters: Arc<Counters>) -> Self {
         Self { counters, limit, used: 0, permitted: 0, denied: 0 }
     }
@@ -32,7 +32,7 @@ impl Limiter {
     }
 }
 
-impl ResourceLimiter for Limiter {
+impl ResourceLimiter for MemoryLimiter {
     fn memory_growing(&mut self, current: usize, desired: usize, _maximum: Option<usize>) -> wasmtime::Result<bool> {
         let growth = desired.saturating_sub(current);
         let used = self.used.saturating_add(growth);
@@ -54,7 +54,7 @@ impl ResourceLimiter for Limiter {
     }
 
     fn table_growing(&mut self, _current: usize, desired: usize, _maximum: Option<usize>) -> wasmtime::Result<bool> {
-        Ok(desired <= TABLE_ELEMENTS)
+        Ok(desired <= MAX_TABLE_ELEMENTS)
     }
 }
 
@@ -64,7 +64,7 @@ mod tests {
 
     #[test]
     fn memories_share_one_limit() {
-        let mut limiter = Limiter::new(100, Arc::default());
+        let mut limiter = MemoryLimiter::new(100, Arc::default());
         assert!(limiter.memory_growing(0, 60, None).unwrap());
         assert!(limiter.memory_growing(0, 40, None).unwrap());
         assert!(!limiter.memory_growing(60, 61, None).unwrap());
@@ -73,7 +73,7 @@ mod tests {
 
     #[test]
     fn growth_that_failed_is_given_back() {
-        let mut limiter = Limiter::new(100, Arc::default());
+        let mut limiter = MemoryLimiter::new(100, Arc::default());
         assert!(limiter.memory_growing(0, 90, None).unwrap());
         limiter.memory_grow_failed(wasmtime::format_err!("no pages")).unwrap();
         assert!(limiter.memory_growing(0, 90, None).unwrap());

@@ -16,9 +16,9 @@ use wasmtime::{Engine, Store, UpdateDeadline};
 use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
 use wasmtime_wasi_http::{WasiHttpCtx, WasiHttpCtxView, WasiHttpView};
 
-pub use limiter::Limiter;
-pub use outbound::Outward;
-pub use output::{Log, Printer};
+pub use limiter::MemoryLimiter;
+pub use outbound::OutboundHooks;
+pub use output::{GuestLog, GuestOutput};
 
 use crate::imports::config;
 use crate::imports::keyvalue::{self, KeyValue, KeyValueView};
@@ -30,7 +30,7 @@ use side_effects::SideEffects;
 
 /// Bytes that a guest may hand over in one call of the host: the largest value, its key and some
 /// slack. More is a trap, before the host has copied it.
-const HOSTCALL_BYTES: usize = crate::store::MAX_VALUE_BYTES + 64 * 1024;
+const MAX_HOSTCALL_BYTES: usize = crate::store::MAX_VALUE_BYTES + 64 * 1024;
 
 /// Handles that an instance may have open. Each costs the host memory that no other limit sees.
 const MAX_HANDLES: usize = 10_000;
@@ -40,8 +40,8 @@ pub struct Guest {
     table: ResourceTable,
     wasi: WasiCtx,
     http: WasiHttpCtx,
-    outward: Outward,
-    limiter: Limiter,
+    outbound_hooks: OutboundHooks,
+    limiter: MemoryLimiter,
     key_value: KeyValue,
     variables: Arc<Variables>,
     side_effects: SideEffects,
@@ -54,8 +54,8 @@ impl Guest {
         engine: &Engine,
         key_value: KeyValue,
         variables: Arc<Variables>,
-        outward: Outward,
-        log: Log,
+        outbound_hooks: OutboundHooks,
+        log: GuestOutput,
         limits: &Limits,
         busy: Arc<Busy>,
     ) -> Store<Self> {
@@ -75,15 +75,15 @@ impl Guest {
             table,
             wasi,
             http: WasiHttpCtx::new(),
-            outward,
-            limiter: Limiter::new(limits.memory, busy.counters().clone()),
+            outbound_hooks,
+            limiter: MemoryLimiter::new(limits.memory, busy.counters().clone()),
             key_value,
             variables,
             side_effects,
         };
         let mut store = Store::new(engine, guest);
         store.limiter(|guest| &mut guest.limiter);
-        store.set_hostcall_fuel(HOSTCALL_BYTES);
+        store.set_hostcall_fuel(MAX_HOSTCALL_BYTES);
         // A busy guest goes to the back of its shard's queue at every tick of the epoch. Tokio's
         // own yield lets the shard look at its sockets and timers first. One that computes without
         // end is ended here; one that waits without end, by the clock of its request.
@@ -103,11 +103,11 @@ impl Guest {
     pub fn enter(&mut self, context: &RequestContext) {
         let trace = context.trace();
         self.key_value.enter(context.writes.clone(), context.read_set().cloned(), trace.cloned());
-        self.outward.enter(trace.cloned());
+        self.outbound_hooks.enter(trace.cloned());
         self.side_effects.enter(context.read_set().cloned());
     }
 
-    pub fn limiter(&self) -> &Limiter {
+    pub fn limiter(&self) -> &MemoryLimiter {
         &self.limiter
     }
 }
@@ -140,6 +140,6 @@ impl WasiView for Guest {
 
 impl WasiHttpView for Guest {
     fn http(&mut self) -> WasiHttpCtxView<'_> {
-        WasiHttpCtxView { ctx: &mut self.http, table: &mut self.table, hooks: &mut self.outward }
+        WasiHttpCtxView { ctx: &mut self.http, table: &mut self.table, hooks: &mut self.outbound_hooks }
     }
 }

@@ -10,13 +10,13 @@ use crate::trace::Trace;
 
 /// An instance's way out. The default denies every request.
 #[derive(Clone, Default)]
-pub struct Outward {
+pub struct OutboundHooks {
     /// The component's own, and the shard that the instance is on.
     outbound: Option<(Arc<Outbound>, usize)>,
     trace: Option<Arc<Trace>>,
 }
 
-impl Outward {
+impl OutboundHooks {
     /// The component's own, from the given shard.
     pub fn new(outbound: Arc<Outbound>, shard: usize) -> Self {
         Self { outbound: Some((outbound, shard)), trace: None }
@@ -31,7 +31,7 @@ impl Outward {
 type Io = Box<dyn Future<Output = Result<(), Error>> + Send>;
 type Sent = Result<(http::Response<WasiBody>, Io), Error>;
 
-impl WasiHttpHooks for Outward {
+impl WasiHttpHooks for OutboundHooks {
     fn set_host_header(&mut self) -> bool {
         // The client does, from the URI that was checked.
         false

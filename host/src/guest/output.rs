@@ -16,14 +16,14 @@ use crate::log_throttle::LogThrottle;
 use crate::metrics::Counter;
 
 /// The rest of a longer line is dropped.
-const LINE_BYTES: usize = 4096;
+const MAX_LINE_BYTES: usize = 4096;
 
 /// Lines at once, for each that a component may print in a second.
-const BURST: u32 = 5;
+const BURST_SECONDS: u32 = 5;
 
 /// Where the lines of one component go, from all of its instances.
 #[derive(Debug)]
-pub struct Printer {
+pub struct GuestLog {
     component: String,
     throttle: LogThrottle,
     dropped: Arc<Counter>,
@@ -31,25 +31,29 @@ pub struct Printer {
 
 /// The output of one instance. Its standard output and standard error share the line.
 #[derive(Clone, Debug)]
-pub struct Log(Arc<Line>);
+pub struct GuestOutput(Arc<LineBuffer>);
 
 #[derive(Debug)]
-struct Line {
-    printer: Arc<Printer>,
+struct LineBuffer {
+    guest_log: Arc<GuestLog>,
     side_effects: SideEffects,
     text: Mutex<Vec<u8>>,
 }
 
-impl Printer {
+impl GuestLog {
     /// `rate` is in lines a second, over all instances; `dropped` counts those above it.
     pub fn new(component: &str, rate: u32, dropped: Arc<Counter>) -> Self {
-        let throttle = LogThrottle::new(rate, rate.saturating_mul(BURST));
+        let throttle = LogThrottle::new(rate, rate.saturating_mul(BURST_SECONDS));
         Self { component: component.to_owned(), throttle, dropped }
     }
 
     /// The log of a new instance.
-    pub fn log(self: &Arc<Self>) -> Log {
-        Log(Arc::new(Line { printer: self.clone(), side_effects: SideEffects::default(), text: Mutex::default() }))
+    pub fn log(self: &Arc<Self>) -> GuestOutput {
+        GuestOutput(Arc::new(LineBuffer {
+            guest_log: self.clone(),
+            side_effects: SideEffects::default(),
+            text: Mutex::default(),
+        }))
     }
 
     fn print(&self, line: &[u8]) {
@@ -67,10 +71,10 @@ impl Printer {
     }
 }
 
-impl Log {
+impl GuestOutput {
     /// The same, empty, which records each write in `side_effects`.
     pub fn tracked_by(&self, side_effects: SideEffects) -> Self {
-        Log(Arc::new(Line { printer: self.0.printer.clone(), side_effects, text: Mutex::default() }))
+        GuestOutput(Arc::new(LineBuffer { guest_log: self.0.guest_log.clone(), side_effects, text: Mutex::default() }))
     }
 
     fn write(&self, bytes: &[u8]) {
@@ -81,31 +85,31 @@ impl Log {
                 Some((b'\n', text)) => (text, true),
                 _ => (part, false),
             };
-            let room = LINE_BYTES.saturating_sub(line.len());
+            let room = MAX_LINE_BYTES.saturating_sub(line.len());
             line.extend(text.iter().take(room));
             if ended {
-                self.0.printer.print(&std::mem::take(&mut *line));
+                self.0.guest_log.print(&std::mem::take(&mut *line));
             }
         }
     }
 }
 
-impl Drop for Line {
+impl Drop for LineBuffer {
     fn drop(&mut self) {
         let rest = self.text.get_mut().unwrap_or_else(PoisonError::into_inner);
         if !rest.is_empty() {
-            self.printer.print(rest);
+            self.guest_log.print(rest);
         }
     }
 }
 
-impl IsTerminal for Log {
+impl IsTerminal for GuestOutput {
     fn is_terminal(&self) -> bool {
         false
     }
 }
 
-impl StdoutStream for Log {
+impl StdoutStream for GuestOutput {
     fn async_stream(&self) -> Box<dyn AsyncWrite + Send + Sync> {
         Box::new(self.clone())
     }
@@ -115,9 +119,9 @@ impl StdoutStream for Log {
     }
 }
 
-impl OutputStream for Log {
+impl OutputStream for GuestOutput {
     fn write(&mut self, bytes: Bytes) -> StreamResult<()> {
-        Log::write(self, &bytes);
+        GuestOutput::write(self, &bytes);
         Ok(())
     }
 
@@ -131,13 +135,13 @@ impl OutputStream for Log {
 }
 
 #[async_trait::async_trait]
-impl Pollable for Log {
+impl Pollable for GuestOutput {
     async fn ready(&mut self) {}
 }
 
-impl AsyncWrite for Log {
+impl AsyncWrite for GuestOutput {
     fn poll_write(self: Pin<&mut Self>, _cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        Log::write(&self, bytes);
+        GuestOutput::write(&self, bytes);
         Poll::Ready(Ok(bytes.len()))
     }
 

@@ -140,7 +140,7 @@ fn outbound(tool: &OutboundTool) -> Result<OutboundLimits, String> {
             None => default.max_response,
             Some(text) => bytes("max_response", text)?,
         },
-        share: tool.share,
+        coalesce: tool.coalesce,
         networks: tool.networks.iter().map(network).collect::<Result<_, _>>()?,
     })
 }

@@ -3,11 +3,11 @@
 //! A manifest that Spin runs is either run here with the same meaning or refused with a sentence.
 //! Settings of this host alone are in `[component.<id>.tool.hexad]`, which Spin ignores.
 
+mod cache_policy;
 mod credentials;
 mod error;
 mod limits;
 mod maintenance;
-mod memoize;
 mod schema;
 mod variables;
 
@@ -151,7 +151,7 @@ fn component(
     };
     let at = |reason: String| format!("[component.{id}.tool.hexad]: {reason}");
     let limits = Limits::from_tool(&tool).map_err(at)?;
-    let cache_policy = memoize::from_tool(&tool, &allowed_hosts).map_err(at)?;
+    let cache_policy = cache_policy::from_tool(&tool, &allowed_hosts).map_err(at)?;
     let credentials = credentials::from_tool(&tool).map_err(at)?;
     let maintenance = maintenance::from_tool(&tool, options.maintenance_every, values).map_err(at)?;
     let grants = Grants::new(&id, known.clone(), labels, prefixes);

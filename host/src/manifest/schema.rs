@@ -195,10 +195,12 @@ pub struct HexadTool {
     pub queue_timeout: Option<String>,
     pub reuse: Option<u64>,
     pub log_lines: Option<u64>,
-    /// How long the answer to a read is cached, while the values that it was made of do not change.
-    pub memoize: Option<String>,
-    /// The request headers that such an answer can depend on; others do not reach the component.
-    pub headers: Option<Vec<String>>,
+    /// How long a response to a read is cached while the values that the component read are unchanged.
+    #[serde(rename = "memoize")]
+    pub cache_max_age: Option<String>,
+    /// The request headers that a cached response depends on. The component gets no others.
+    #[serde(rename = "headers")]
+    pub cache_headers: Option<Vec<String>>,
     pub credentials: Option<CredentialsTool>,
     pub maintenance: Option<MaintenanceTool>,
     #[serde(default)]
@@ -237,8 +239,8 @@ pub struct OutboundTool {
     pub idle_timeout: Option<String>,
     pub timeout: Option<String>,
     pub max_response: Option<String>,
-    #[serde(default)]
-    pub share: bool,
+    #[serde(default, rename = "share")]
+    pub coalesce: bool,
     #[serde(default)]
     pub networks: Vec<String>,
 }

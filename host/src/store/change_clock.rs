@@ -1,22 +1,22 @@
-//! The number of the last commit that changed a key, so that a cache can tell whether what it holds
-//! is still current.
+//! The number of the last commit that changed a key. With it a cache finds out whether a value is
+//! still current.
 //!
-//! The store's commits are numbered. A fixed table has, for each hash of a key, the number of the
-//! last commit that changed a key of that hash. The table is updated before readers can see the
-//! commit, and the commit is counted once they can, before any writer is told of it:
+//! The store's commits are numbered. A table of fixed size has, for each hash of a key, the number of
+//! the last commit that changed a key of that hash. The table is updated before readers can see the
+//! commit. The commit is counted once they can, and before the requests that wrote it go on.
 //!
 //! - A cache takes the number *before* it reads. If the slots of the keys have no higher number
-//!   later, the cached value is what a read would find then, or what was there before a commit that
-//!   no writer has been told of yet.
-//! - Two keys with one hash cost a cached value that would still be current, never the reverse.
+//!   later, the cached value is what a read would find then, or what it would have found before a
+//!   commit whose requests still wait.
+//! - If two keys have the same hash, a change of one also invalidates cached values of the other.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::Key;
+use super::key::Key;
 
-/// A power of two. At 1,000 writes a second, a response that read 8 keys is dropped without need
-/// once in 8 seconds; the table has 512 KiB.
+/// A power of two. The table has 512 KiB. At 1,000 writes a second, a cached response that read 8
+/// keys is invalidated without need once in 8 seconds.
 const SLOTS: usize = 1 << 16;
 
 /// The slot of a key in the table.
@@ -27,7 +27,7 @@ pub struct Slot(u16);
 pub struct ChangeClock {
     commits: AtomicU64,
     slots: Box<[AtomicU64]>,
-    /// Randomly seeded, so that a client cannot choose keys of one hash.
+    /// Randomly seeded, so that a client cannot choose keys with the same hash.
     hasher: RandomState,
 }
 
@@ -40,22 +40,21 @@ impl Default for ChangeClock {
 
 impl ChangeClock {
     pub fn slot(&self, key: &Key) -> Slot {
-        // The low bits of a good hash are as good as any.
         Slot(self.hasher.hash_one((&*key.store, &*key.key)) as u16)
     }
 
-    /// The number of the last commit. To be taken before the first read.
+    /// The number of the last commit. Take it before the first read.
     pub fn now(&self) -> u64 {
         self.commits.load(Ordering::SeqCst)
     }
 
-    /// Call before readers can see the next commit. If the commit fails, these keys count as
-    /// changed all the same.
+    /// Call this before readers can see the next commit. The keys also count as changed if the commit
+    /// fails.
     pub fn begin_commit(&self, changed: &[Slot]) {
         self.mark(changed, self.now() + 1);
     }
 
-    /// Call once every reader can see the commit, and before a writer is told of it.
+    /// Call this once every reader can see the commit, and before the requests that wrote it go on.
     pub fn end_commit(&self, changed: &[Slot]) {
         let number = self.commits.fetch_add(1, Ordering::SeqCst) + 1;
         self.mark(changed, number);
@@ -69,13 +68,13 @@ impl ChangeClock {
         }
     }
 
-    /// Whether no finished commit after `number` changed one of these.
+    /// Whether no finished commit after `number` changed a key of these slots.
     pub fn are_unchanged_since(&self, number: u64, slots: &[Slot]) -> bool {
         // Without any commit there is nothing to look up.
         self.now() == number || slots.iter().all(|slot| self.is_unchanged_since(number, *slot))
     }
 
-    /// Whether no commit after `number`, finished or begun, changed this.
+    /// Whether no commit after `number`, finished or begun, changed a key of this slot.
     pub fn is_unchanged_since(&self, number: u64, slot: Slot) -> bool {
         let last = self.slots.get(usize::from(slot.0));
         last.is_some_and(|last| last.load(Ordering::SeqCst) <= number)
@@ -94,7 +93,7 @@ mod tests {
     #[test]
     fn a_commit_changes_its_keys_and_no_others() {
         let clock = ChangeClock::default();
-        // Of so few keys, some have slots of their own, whatever the hasher's seed.
+        // With so few keys, some have a slot of their own for every seed of the hasher.
         let slots: Vec<Slot> = (0..64).map(|n| clock.slot(&key(&n.to_string()))).collect();
         let before = clock.now();
         assert!(clock.are_unchanged_since(before, &slots));

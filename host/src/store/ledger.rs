@@ -1,28 +1,28 @@
-//! The ledger of one request: what it has written and what has become of it.
+//! The ledger of one request: which of its writes are not durable yet, and whether one has failed.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use tokio::sync::Notify;
 
-use super::Error;
+use super::error::StoreError;
 
-/// The writes of one request that are on their way to disk. Clones share one ledger.
+/// The writes of one request that are not durable yet. Clones share one ledger.
 #[derive(Clone, Debug, Default)]
 pub struct Ledger(Arc<State>);
 
 #[derive(Debug, Default)]
 struct State {
     open: AtomicUsize,
-    failure: OnceLock<Error>,
+    failure: OnceLock<StoreError>,
     settled: Notify,
 }
 
 impl Ledger {
-    /// Enters an operation. It counts until the entry is closed one way or the other.
-    pub fn enter(&self) -> Entry {
+    /// Adds an operation. The ledger is not settled until the entry is committed, failed or dropped.
+    pub fn enter(&self) -> LedgerEntry {
         self.0.open.fetch_add(1, Ordering::SeqCst);
-        Entry { ledger: self.clone(), committed: false }
+        LedgerEntry { ledger: self.clone(), committed: false }
     }
 
     /// Whether every entry is closed.
@@ -31,17 +31,17 @@ impl Ledger {
     }
 
     /// Fails once an entry has failed. A failed ledger never recovers.
-    pub fn check(&self) -> Result<(), Error> {
+    pub fn check(&self) -> Result<(), StoreError> {
         match self.0.failure.get() {
             Some(error) => Err(error.clone()),
             None => Ok(()),
         }
     }
 
-    /// Waits until every entry is closed. It asks nobody to commit: see
-    /// [`Backend::durable`](super::Backend::durable).
-    pub async fn settled(&self) -> Result<(), Error> {
-        // The case of every request that only reads.
+    /// Waits until every entry is closed. This does not make the engine commit; see
+    /// [`Backend::durable`](super::backend::Backend::durable).
+    pub async fn settled(&self) -> Result<(), StoreError> {
+        // Requests that only read take this way.
         if self.is_settled() {
             return self.check();
         }
@@ -56,15 +56,15 @@ impl Ledger {
     }
 }
 
-/// An operation that is not yet durable. Dropped without [`commit`](Entry::commit), it has
-/// failed, so an engine that loses one cannot lose it silently.
+/// An operation that is not durable yet. It fails if it is dropped without
+/// [`commit`](LedgerEntry::commit), so that an engine cannot lose an operation silently.
 #[derive(Debug)]
-pub struct Entry {
+pub struct LedgerEntry {
     ledger: Ledger,
     committed: bool,
 }
 
-impl Entry {
+impl LedgerEntry {
     /// The operation is durable (or had nothing to make durable).
     pub fn commit(mut self) {
         self.committed = true;
@@ -72,21 +72,21 @@ impl Entry {
 
     /// The operation was not carried out, or was undone.
     pub fn fail(self, reason: &str) {
-        // The first reason stays: later ones are its consequences.
-        let _ = self.ledger.0.failure.set(Error::NotDurable(Arc::from(reason)));
+        // The first reason is kept, because later ones follow from it.
+        let _ = self.ledger.0.failure.set(StoreError::NotDurable(Arc::from(reason)));
     }
 
     /// Fails if an earlier operation of the same request has failed.
-    pub fn check(&self) -> Result<(), Error> {
+    pub fn check(&self) -> Result<(), StoreError> {
         self.ledger.check()
     }
 }
 
-impl Drop for Entry {
+impl Drop for LedgerEntry {
     fn drop(&mut self) {
         let state = &self.ledger.0;
         if !self.committed {
-            let _ = state.failure.set(Error::NotDurable(Arc::from("the storage engine stopped")));
+            let _ = state.failure.set(StoreError::NotDurable(Arc::from("the storage engine stopped")));
         }
         if state.open.fetch_sub(1, Ordering::SeqCst) == 1 {
             state.settled.notify_waiters();

@@ -1,11 +1,11 @@
-//! The lock of the data directory: one host at a time uses it.
+//! The lock of the data directory, which only one host may use at a time.
 
 use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The file that is locked. It stays when the host ends.
+/// The locked file. It remains when the host ends.
 const FILE_NAME: &str = "hexad.lock";
 
 /// Holds the lock until the last clone is dropped.
@@ -14,7 +14,7 @@ pub struct DataLock {
     _file: Arc<File>,
 }
 
-/// Why the data directory cannot be locked. Each says what to do.
+/// Why the data directory cannot be locked. Each text says what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
     #[error("cannot use the data directory {path}: {source}; choose another one with --data")]
@@ -27,7 +27,7 @@ pub enum LockError {
 }
 
 impl DataLock {
-    /// Locks `directory`, and makes it if it does not exist.
+    /// Locks `directory`, and creates it if it does not exist.
     pub fn acquire(directory: &Path) -> Result<Self, LockError> {
         let unusable = |source| LockError::Directory { path: directory.to_owned(), source };
         fs::create_dir_all(directory).map_err(unusable)?;

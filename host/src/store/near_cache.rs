@@ -1,31 +1,31 @@
-//! Small values that a shard has read recently, and keys that it found absent, so that a key that
-//! every request reads (a user, a setting, a root) is not looked up in the database each time.
+//! A cache of small values that a shard has read recently, and of keys that it found absent, so that
+//! a key that every request reads (a user, a setting) is not looked up in the database each time.
 //!
-//! A cached value is the one that the database would give at this moment: [`ChangeClock`] marks a
-//! commit's keys before readers can see the commit, so a reader that has seen any part of a commit
-//! finds nothing older here. A write by another program is not marked, so an entry expires after
-//! [`MAX_AGE`].
+//! A cached value is the one that the database has now: [`ChangeClock`] marks the keys of a commit
+//! before readers can see the commit, so a reader that has seen a part of a commit gets no older value
+//! here. A write by another program is not marked, so an entry expires after [`MAX_AGE`].
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use lru::LruCache;
 
-use super::{ChangeClock, Key, Slot};
+use super::change_clock::{ChangeClock, Slot};
+use super::key::Key;
 
 /// How long an entry is used.
 const MAX_AGE: Duration = Duration::from_secs(1);
 
-/// The largest value that is cached, in bytes. A larger one takes longer to copy than to find.
+/// The largest value that is cached, in bytes. Copying a larger one takes longer than its lookup.
 const MAX_VALUE: usize = 16 * 1024;
 
-/// Bytes that the entries of one shard may take.
+/// Bytes of the entries of one shard.
 const CAPACITY: usize = 4 * 1024 * 1024;
 
-/// What an entry costs beside its value and its key, in bytes.
+/// Bytes that an entry takes beside its key and value.
 const OVERHEAD: usize = 256;
 
-/// The cached values of one shard. The mutex is never contended: it only makes the type shareable.
+/// The cached values of one shard. The mutex is never contended; it makes the type `Sync`.
 pub struct NearCache(Mutex<State>);
 
 struct State {
@@ -36,7 +36,7 @@ struct State {
 struct CachedValue {
     value: Option<Box<[u8]>>,
     slot: Slot,
-    /// The last commit before it was read.
+    /// Number of the last commit before the read.
     commit: u64,
     read_at: Instant,
 }
@@ -56,7 +56,7 @@ impl NearCache {
         is_current.then(|| entry.value.as_deref().map(<[u8]>::to_vec))
     }
 
-    /// Caches what was read of `key` at `now`, when `commit` was the last one.
+    /// Caches what was read of `key` at `now`, where `commit` was the last commit before the read.
     pub fn insert(&self, key: &Key, value: Option<&[u8]>, clock: &ChangeClock, commit: u64, now: Instant) {
         if value.map_or(0, <[u8]>::len) > MAX_VALUE {
             return;
@@ -114,7 +114,7 @@ mod tests {
         let slots = [clock.slot(&key("a"))];
         clock.begin_commit(&slots);
         assert_eq!(cache.get(&key("a"), &clock, now), None);
-        // What is read meanwhile is the old value or the new one.
+        // A read during the commit finds the old value or the new one.
         cache.insert(&key("a"), Some(b"1"), &clock, clock.now(), now);
         assert_eq!(cache.get(&key("a"), &clock, now), None);
         clock.end_commit(&slots);
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn its_memory_is_bounded() {
+    fn the_memory_of_a_cache_is_bounded() {
         let (cache, clock, now) = (NearCache::default(), ChangeClock::default(), Instant::now());
         cache.insert(&key("large"), Some(&[0; MAX_VALUE + 1]), &clock, 0, now);
         assert_eq!(cache.get(&key("large"), &clock, now), None);

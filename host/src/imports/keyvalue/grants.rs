@@ -1,4 +1,4 @@
-//! What a component may touch: store labels, and key prefixes within them.
+//! Which stores a component may open, and which key prefixes it may read and write.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use crate::log_throttle::LogThrottle;
 #[derive(Debug)]
 pub struct Grants {
     component: String,
-    /// Every label in the manifest: what exists, whoever may open it.
+    /// Every label in the manifest, of all components.
     known: Arc<BTreeSet<String>>,
     labels: BTreeSet<String>,
     /// Sorted, and none is a prefix of another, so that a listing visits each key once.
@@ -20,17 +20,17 @@ pub struct Grants {
     throttle: LogThrottle,
 }
 
-/// What `open` finds behind a label.
+/// Whether a component may open a label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Label {
+pub enum LabelAccess {
     Granted,
     NotGranted,
     Unknown,
 }
 
 impl Grants {
-    /// `read` and `write` are key prefixes; writing implies reading. `None` for both means every
-    /// key, which is what a manifest without grants says.
+    /// `prefixes` are those to read and those to write; writing implies reading. `None` grants every
+    /// key, as a manifest without `read` and `write` does.
     pub fn new(
         component: &str,
         known: Arc<BTreeSet<String>>,
@@ -68,13 +68,13 @@ impl Grants {
         self.labels.iter().map(String::as_str)
     }
 
-    pub fn label(&self, label: &str) -> Label {
+    pub fn label(&self, label: &str) -> LabelAccess {
         if self.labels.contains(label) {
-            Label::Granted
+            LabelAccess::Granted
         } else if self.known.contains(label) {
-            Label::NotGranted
+            LabelAccess::NotGranted
         } else {
-            Label::Unknown
+            LabelAccess::Unknown
         }
     }
 
@@ -96,7 +96,7 @@ impl Grants {
         &self.write
     }
 
-    /// How many accesses were refused.
+    /// Number of refused accesses.
     pub fn denied(&self) -> u64 {
         self.denied.load(Ordering::Relaxed)
     }
@@ -118,7 +118,7 @@ fn outermost<'a>(prefixes: impl IntoIterator<Item = &'a String>) -> Vec<String> 
     let sorted: BTreeSet<&String> = prefixes.into_iter().collect();
     let mut outermost: Vec<String> = Vec::new();
     for prefix in sorted {
-        // A prefix sorts directly before everything that it covers.
+        // A prefix sorts directly before the keys that start with it.
         if !outermost.last().is_some_and(|outer| prefix.starts_with(outer)) {
             outermost.push(prefix.clone());
         }
@@ -140,9 +140,9 @@ mod tests {
     #[test]
     fn a_label_is_granted_known_or_unknown() {
         let grants = grants(&[], &[]);
-        assert_eq!(grants.label("default"), Label::Granted);
-        assert_eq!(grants.label("cache"), Label::NotGranted);
-        assert_eq!(grants.label("nowhere"), Label::Unknown);
+        assert_eq!(grants.label("default"), LabelAccess::Granted);
+        assert_eq!(grants.label("cache"), LabelAccess::NotGranted);
+        assert_eq!(grants.label("nowhere"), LabelAccess::Unknown);
     }
 
     #[test]

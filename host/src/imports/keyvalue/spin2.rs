@@ -1,37 +1,36 @@
 //! `fermyon:spin/key-value@2.0.0`, which guests of older Spin SDKs import: the same stores and
-//! grants, in other words.
+//! grants, with other names.
 
 use wasmtime::Result;
 use wasmtime::component::{Linker, Resource};
 
 use self::fermyon::spin::key_value::{self, Error};
-use super::interface::wasi::keyvalue::store::{self, HostBucket as _};
-use super::interface::{Bucket, Failure};
-use super::{HasKeyValue, KeyValueView};
+use super::state::{HasKeyValue, KeyValueView};
+use super::wasi_draft2::wasi::keyvalue::store::{self, HostBucket as _};
+use super::wasi_draft2::{Bucket, KeyValueError};
 
 wasmtime::component::bindgen!({
     path: "../wit/deps/spin@2.0.0",
     inline: "package hexad:host; world imports { import fermyon:spin/key-value@2.0.0; }",
     world: "hexad:host/imports",
     imports: { default: async | trappable },
-    with: { "fermyon:spin/key-value.store": super::interface::Bucket },
+    with: { "fermyon:spin/key-value.store": super::wasi_draft2::Bucket },
 });
 
-/// A listing is one answer, so it has a bound of its own, in bytes of keys.
-const LISTING_BYTES: usize = 32 * 1024 * 1024;
+/// Bytes of keys in one listing, which this interface returns as a whole.
+const MAX_LISTING_BYTES: usize = 32 * 1024 * 1024;
 
 pub fn add_to_linker<T: Send + 'static>(linker: &mut Linker<T>, view: fn(&mut T) -> KeyValueView<'_>) -> Result<()> {
     key_value::add_to_linker::<_, HasKeyValue>(linker, view)
 }
 
-/// The outcome in this interface's words.
-fn worded<V>(outcome: Result<V, Failure>) -> Result<Result<V, Error>> {
+fn to_guest_result<V>(outcome: Result<V, KeyValueError>) -> Result<Result<V, Error>> {
     Ok(match outcome {
         Ok(value) => Ok(value),
-        Err(Failure::Trap(error)) => return Err(error),
-        Err(Failure::Guest(store::Error::NoSuchStore)) => Err(Error::NoSuchStore),
-        Err(Failure::Guest(store::Error::AccessDenied)) => Err(Error::AccessDenied),
-        Err(Failure::Guest(store::Error::Other(reason))) => Err(Error::Other(reason)),
+        Err(KeyValueError::Trap(error)) => return Err(error),
+        Err(KeyValueError::Guest(store::Error::NoSuchStore)) => Err(Error::NoSuchStore),
+        Err(KeyValueError::Guest(store::Error::AccessDenied)) => Err(Error::AccessDenied),
+        Err(KeyValueError::Guest(store::Error::Other(reason))) => Err(Error::Other(reason)),
     })
 }
 
@@ -39,36 +38,36 @@ impl key_value::Host for KeyValueView<'_> {}
 
 impl key_value::HostStore for KeyValueView<'_> {
     async fn open(&mut self, label: String) -> Result<Result<Resource<Bucket>, Error>> {
-        worded(store::Host::open(self, label).await)
+        to_guest_result(store::Host::open(self, label).await)
     }
 
     async fn get(&mut self, bucket: Resource<Bucket>, key: String) -> Result<Result<Option<Vec<u8>>, Error>> {
-        worded(store::HostBucket::get(self, bucket, key).await)
+        to_guest_result(store::HostBucket::get(self, bucket, key).await)
     }
 
     async fn set(&mut self, bucket: Resource<Bucket>, key: String, value: Vec<u8>) -> Result<Result<(), Error>> {
-        worded(store::HostBucket::set(self, bucket, key, value).await)
+        to_guest_result(store::HostBucket::set(self, bucket, key, value).await)
     }
 
     async fn delete(&mut self, bucket: Resource<Bucket>, key: String) -> Result<Result<(), Error>> {
-        worded(store::HostBucket::delete(self, bucket, key).await)
+        to_guest_result(store::HostBucket::delete(self, bucket, key).await)
     }
 
     async fn exists(&mut self, bucket: Resource<Bucket>, key: String) -> Result<Result<bool, Error>> {
-        worded(store::HostBucket::exists(self, bucket, key).await)
+        to_guest_result(store::HostBucket::exists(self, bucket, key).await)
     }
 
     async fn get_keys(&mut self, bucket: Resource<Bucket>) -> Result<Result<Vec<String>, Error>> {
         let (mut keys, mut cursor, mut bytes) = (Vec::new(), None, 0usize);
         loop {
-            let again = Resource::new_borrow(bucket.rep());
-            let page = match worded(self.list_keys(again, cursor).await)? {
+            let borrowed = Resource::new_borrow(bucket.rep());
+            let page = match to_guest_result(self.list_keys(borrowed, cursor).await)? {
                 Ok(page) => page,
                 Err(error) => return Ok(Err(error)),
             };
             bytes = page.keys.iter().fold(bytes, |bytes, key| bytes.saturating_add(key.len()));
-            if bytes > LISTING_BYTES {
-                return Ok(Err(Error::Other(format!("the keys have more than {LISTING_BYTES} bytes together"))));
+            if bytes > MAX_LISTING_BYTES {
+                return Ok(Err(Error::Other(format!("the keys have more than {MAX_LISTING_BYTES} bytes together"))));
             }
             keys.extend(page.keys);
             match page.cursor {

@@ -14,18 +14,18 @@ use wasmtime::{Result, StoreContextMut};
 
 use self::spin::key_value::key_value::{self, Error};
 use super::grants::Grants;
-use super::interface::wasi::keyvalue::store;
-use super::interface::{Bucket, Failure, check_value, ended, in_flight, label};
-use super::{HasKeyValue, KeyValueView, Settling};
+use super::state::{DurabilityWait, HasKeyValue, KeyValueView};
+use super::wasi_draft2::wasi::keyvalue::store;
+use super::wasi_draft2::{Bucket, KeyValueError, check_value, finish, label, reserve_queue_bytes};
 use crate::metrics::Operation;
-use crate::store::{Backend, Error as StoreError, Key};
+use crate::store::{Backend, Key, StoreError};
 
 wasmtime::component::bindgen!({
     path: "../wit/deps/spin-key-value@3.0.0",
     inline: "package hexad:host; world imports { import spin:key-value/key-value@3.0.0; }",
     world: "hexad:host/imports",
     imports: { default: trappable },
-    with: { "spin:key-value/key-value.store": super::interface::Bucket },
+    with: { "spin:key-value/key-value.store": super::wasi_draft2::Bucket },
 });
 
 /// Keys that a listing reads at once.
@@ -33,8 +33,8 @@ const PAGE_KEYS: usize = 1000;
 
 type Outcome<V> = Result<Result<V, Error>>;
 
-/// The key, what must be waited for, and where it is read.
-type Reading = (Key, Option<Settling>, Arc<dyn Backend>);
+/// The key, what a read must wait for, and where the key is read.
+type PreparedRead = (Key, Option<DurabilityWait>, Arc<dyn Backend>);
 
 type Listing = (StreamReader<String>, FutureReader<Result<(), Error>>);
 
@@ -42,33 +42,32 @@ pub fn add_to_linker<T: Send + 'static>(linker: &mut Linker<T>, view: fn(&mut T)
     key_value::add_to_linker::<_, HasKeyValue>(linker, view)
 }
 
-/// The outcome in this interface's words.
-fn worded<V>(outcome: Result<V, Failure>) -> Outcome<V> {
+fn to_guest_result<V>(outcome: Result<V, KeyValueError>) -> Outcome<V> {
     match outcome {
         Ok(value) => Ok(Ok(value)),
-        Err(Failure::Trap(error)) => Err(error),
-        Err(Failure::Guest(store::Error::NoSuchStore)) => Ok(Err(Error::NoSuchStore)),
-        Err(Failure::Guest(store::Error::AccessDenied)) => Ok(Err(Error::AccessDenied)),
-        Err(Failure::Guest(store::Error::Other(reason))) => Ok(Err(Error::Other(reason))),
+        Err(KeyValueError::Trap(error)) => Err(error),
+        Err(KeyValueError::Guest(store::Error::NoSuchStore)) => Ok(Err(Error::NoSuchStore)),
+        Err(KeyValueError::Guest(store::Error::AccessDenied)) => Ok(Err(Error::AccessDenied)),
+        Err(KeyValueError::Guest(store::Error::Other(reason))) => Ok(Err(Error::Other(reason))),
     }
 }
 
-/// Waits until what a read rests on is durable.
-async fn settle<T>(accessor: &Accessor<T, HasKeyValue>, settling: Option<Settling>) -> Result<(), StoreError> {
-    if let Some(settling) = settling {
-        settling.wait().await?;
-        accessor.with(|mut access| access.get().ctx.settled(&settling));
+/// Waits until a read may begin.
+async fn settle<T>(accessor: &Accessor<T, HasKeyValue>, wait: Option<DurabilityWait>) -> Result<(), StoreError> {
+    if let Some(wait) = wait {
+        wait.wait().await?;
+        accessor.with(|mut access| access.get().ctx.finish_wait(&wait));
     }
     Ok(())
 }
 
-/// Takes note of a write, and waits for it if nobody else will.
-async fn wrote<T>(accessor: &Accessor<T, HasKeyValue>, key: Key) -> Result<(), StoreError> {
-    let settling = accessor.with(|mut access| {
+/// Records a write, and waits until it is durable if the guest may not go on before that.
+async fn record_write<T>(accessor: &Accessor<T, HasKeyValue>, key: Key) -> Result<(), StoreError> {
+    let wait = accessor.with(|mut access| {
         let ctx = access.get().ctx;
-        ctx.wrote([key]).then(|| ctx.settling())
+        ctx.record_writes([key]).then(|| ctx.durability_wait())
     });
-    settle(accessor, settling).await
+    settle(accessor, wait).await
 }
 
 impl key_value::Host for KeyValueView<'_> {}
@@ -82,46 +81,46 @@ impl key_value::HostStore for KeyValueView<'_> {
 
 impl<T: Send> key_value::HostStoreWithStore<T> for HasKeyValue {
     async fn open(accessor: &Accessor<T, Self>, identifier: String) -> Outcome<Resource<Bucket>> {
-        accessor.with(|mut access| worded(access.get().open_bucket(identifier)))
+        accessor.with(|mut access| to_guest_result(access.get().open_bucket(identifier)))
     }
 
     async fn get(accessor: &Accessor<T, Self>, bucket: Resource<Bucket>, key: String) -> Outcome<Option<Vec<u8>>> {
         let call = accessor.with(|mut access| access.get().begin(Operation::Get, &bucket));
         let outcome = async {
-            let (key, settling, backend) = accessor.with(|mut access| access.get().reading(&bucket, &key))?;
-            settle(accessor, settling).await?;
+            let (key, wait, backend) = accessor.with(|mut access| access.get().prepare_read(&bucket, &key))?;
+            settle(accessor, wait).await?;
             let value = backend.get(&key).await;
             Ok(value.inspect_err(|_| accessor.with(|mut access| access.get().ctx.mark_uncacheable()))?)
         };
-        worded(ended(call, outcome.await))
+        to_guest_result(finish(call, outcome.await))
     }
 
     async fn exists(accessor: &Accessor<T, Self>, bucket: Resource<Bucket>, key: String) -> Outcome<bool> {
         let call = accessor.with(|mut access| access.get().begin(Operation::Exists, &bucket));
         let outcome = async {
-            let (key, settling, backend) = accessor.with(|mut access| access.get().reading(&bucket, &key))?;
-            settle(accessor, settling).await?;
-            let there = backend.exists(&key).await;
-            Ok(there.inspect_err(|_| accessor.with(|mut access| access.get().ctx.mark_uncacheable()))?)
+            let (key, wait, backend) = accessor.with(|mut access| access.get().prepare_read(&bucket, &key))?;
+            settle(accessor, wait).await?;
+            let exists = backend.exists(&key).await;
+            Ok(exists.inspect_err(|_| accessor.with(|mut access| access.get().ctx.mark_uncacheable()))?)
         };
-        worded(ended(call, outcome.await))
+        to_guest_result(finish(call, outcome.await))
     }
 
     async fn set(accessor: &Accessor<T, Self>, bucket: Resource<Bucket>, key: String, value: Vec<u8>) -> Outcome<()> {
         let call = accessor.with(|mut access| access.get().begin(Operation::Set, &bucket));
         let outcome = async {
             check_value(&value)?;
-            let (key, scope, backend, room) = accessor.with(|mut access| {
+            let (key, scope, backend, budget) = accessor.with(|mut access| {
                 let view = access.get();
                 let key = view.writable(&bucket, &key)?;
                 let ctx = view.ctx;
-                Ok::<_, Failure>((key, ctx.scope.clone(), ctx.backend.clone(), ctx.in_flight.clone()))
+                Ok::<_, KeyValueError>((key, ctx.scope.clone(), ctx.backend.clone(), ctx.queue_budget.clone()))
             })?;
-            let room = in_flight(room, value.len()).await?;
-            backend.set(&scope.ledger, key.clone(), value, room).await?;
-            Ok(wrote(accessor, key).await?)
+            let permit = reserve_queue_bytes(budget, value.len()).await?;
+            backend.set(scope.ledger(), key.clone(), value, permit).await?;
+            Ok(record_write(accessor, key).await?)
         };
-        worded(ended(call, outcome.await))
+        to_guest_result(finish(call, outcome.await))
     }
 
     async fn delete(accessor: &Accessor<T, Self>, bucket: Resource<Bucket>, key: String) -> Outcome<()> {
@@ -130,39 +129,39 @@ impl<T: Send> key_value::HostStoreWithStore<T> for HasKeyValue {
             let (key, scope, backend) = accessor.with(|mut access| {
                 let view = access.get();
                 let key = view.writable(&bucket, &key)?;
-                Ok::<_, Failure>((key, view.ctx.scope.clone(), view.ctx.backend.clone()))
+                Ok::<_, KeyValueError>((key, view.ctx.scope.clone(), view.ctx.backend.clone()))
             })?;
-            backend.delete(&scope.ledger, key.clone()).await?;
-            Ok(wrote(accessor, key).await?)
+            backend.delete(scope.ledger(), key.clone()).await?;
+            Ok(record_write(accessor, key).await?)
         };
-        worded(ended(call, outcome.await))
+        to_guest_result(finish(call, outcome.await))
     }
 
     async fn get_keys(accessor: &Accessor<T, Self>, bucket: Resource<Bucket>) -> Result<Listing> {
         accessor.with(|mut access| {
-            let (tell, told) = oneshot::channel();
+            let (end_sender, end_receiver) = oneshot::channel();
             let view = access.get();
             view.ctx.mark_uncacheable();
             drop(view.begin(Operation::List, &bucket));
             let store = match label(view.table, &bucket) {
                 Ok(store) => store,
-                Err(Failure::Trap(error)) => return Err(error),
-                Err(Failure::Guest(error)) => return Err(wasmtime::format_err!("{error:?}")),
+                Err(KeyValueError::Trap(error)) => return Err(error),
+                Err(KeyValueError::Guest(error)) => return Err(wasmtime::format_err!("{error:?}")),
             };
-            let keys = Keys {
+            let keys = KeyListing {
                 store,
-                settling: view.ctx.before_listing(),
+                wait: view.ctx.wait_before_list(),
                 backend: view.ctx.backend.clone(),
                 grants: view.ctx.grants.clone(),
                 prefix: 0,
                 after: String::new(),
                 page: None,
-                end: Some(tell),
+                end: Some(end_sender),
             };
             let stream = StreamReader::new(&mut access, keys)?;
             let end = FutureReader::new(&mut access, async {
-                // Nobody tells of a listing that the guest did not read to its end.
-                wasmtime::error::Ok(told.await.unwrap_or(Ok(())))
+                // The sender is dropped if the guest does not read the listing to its end.
+                wasmtime::error::Ok(end_receiver.await.unwrap_or(Ok(())))
             })?;
             Ok((stream, end))
         })
@@ -170,38 +169,37 @@ impl<T: Send> key_value::HostStoreWithStore<T> for HasKeyValue {
 }
 
 impl KeyValueView<'_> {
-    /// What a read of one key needs.
-    fn reading(&self, bucket: &Resource<Bucket>, key: &str) -> Result<Reading, Failure> {
+    fn prepare_read(&self, bucket: &Resource<Bucket>, key: &str) -> Result<PreparedRead, KeyValueError> {
         let key = self.readable(bucket, key)?;
-        let settling = self.ctx.before_reading(&key);
-        Ok((key, settling, self.ctx.backend.clone()))
+        let wait = self.ctx.wait_before_read(&key);
+        Ok((key, wait, self.ctx.backend.clone()))
     }
 }
 
-/// A listing on its way to the guest, a page at a time. Between pages it holds nothing of the
-/// store's.
-struct Keys {
+/// A listing that the guest reads as a stream. It reads a page at a time and holds no transaction
+/// between pages.
+struct KeyListing {
     store: Arc<str>,
-    settling: Option<Settling>,
+    wait: Option<DurabilityWait>,
     backend: Arc<dyn Backend>,
     grants: Arc<Grants>,
-    /// Which of the readable prefixes is read.
+    /// Index of the readable prefix that is read now.
     prefix: usize,
-    /// The last key that was read.
+    /// The last key of the previous page.
     after: String,
     page: Option<BoxFuture<'static, Result<Vec<String>, StoreError>>>,
     end: Option<oneshot::Sender<Result<(), Error>>>,
 }
 
-impl Keys {
-    /// Reads on. `None` at the end.
+impl KeyListing {
+    /// `None` after the last page.
     fn next_page(&mut self) -> Option<BoxFuture<'static, Result<Vec<String>, StoreError>>> {
         let prefix = self.grants.readable().get(self.prefix)?.clone();
         let (store, after) = (self.store.clone(), self.after.clone());
-        let (backend, settling) = (self.backend.clone(), self.settling.take());
+        let (backend, wait) = (self.backend.clone(), self.wait.take());
         Some(Box::pin(async move {
-            if let Some(settling) = settling {
-                settling.wait().await?;
+            if let Some(wait) = wait {
+                wait.wait().await?;
             }
             backend.list(&store, &prefix, &after, PAGE_KEYS).await
         }))
@@ -215,7 +213,7 @@ impl Keys {
     }
 }
 
-impl<D> StreamProducer<D> for Keys {
+impl<D> StreamProducer<D> for KeyListing {
     type Item = String;
     type Buffer = VecBuffer<String>;
 

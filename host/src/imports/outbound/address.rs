@@ -1,5 +1,4 @@
-//! Which addresses are on the public Internet, and which belong to a machine, a network or a
-//! protocol of their own and are reached only when the manifest says so.
+//! Which addresses are public. A component reaches others only if its manifest names them.
 
 use std::net::IpAddr;
 
@@ -7,12 +6,12 @@ use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 
 /// The IPv4 networks that are not public: IANA's special-purpose registry, and multicast.
 #[rustfmt::skip]
-const NOT_PUBLIC_4: [([u8; 4], u8); 16] = [
+const NON_PUBLIC_V4: [([u8; 4], u8); 16] = [
     ([0, 0, 0, 0], 8),       // this network
     ([10, 0, 0, 0], 8),      // private
     ([100, 64, 0, 0], 10),   // carrier-grade NAT; some clouds keep their metadata service here
     ([127, 0, 0, 0], 8),     // loopback
-    ([168, 63, 129, 16], 32), // a cloud's platform service, answered by the machine's own host
+    ([168, 63, 129, 16], 32), // a cloud's platform service, answered by the hypervisor
     ([169, 254, 0, 0], 16),  // link-local: the metadata services of most clouds
     ([172, 16, 0, 0], 12),   // private
     ([192, 0, 0, 0], 24),    // protocol assignments; a metadata service at .192
@@ -28,47 +27,47 @@ const NOT_PUBLIC_4: [([u8; 4], u8); 16] = [
 
 /// IPv6 addresses outside of this network are not public: loopback, unspecified, IPv4-mapped and
 /// -compatible, NAT64, unique local, link-local, site-local and multicast addresses.
-const PUBLIC_6: ([u16; 8], u8) = ([0x2000, 0, 0, 0, 0, 0, 0, 0], 3);
+const PUBLIC_V6: ([u16; 8], u8) = ([0x2000, 0, 0, 0, 0, 0, 0, 0], 3);
 
-/// The networks within [`PUBLIC_6`] that are not public either.
+/// The networks within [`PUBLIC_V6`] that are not public either.
 #[rustfmt::skip]
-const NOT_PUBLIC_6: [([u16; 8], u8); 4] = [
+const NON_PUBLIC_V6: [([u16; 8], u8); 4] = [
     ([0x2001, 0, 0, 0, 0, 0, 0, 0], 23),     // protocol assignments: Teredo, benchmarks, ORCHID
     ([0x2001, 0xdb8, 0, 0, 0, 0, 0, 0], 32), // documentation
-    ([0x2002, 0, 0, 0, 0, 0, 0, 0], 16),     // 6to4, which has an IPv4 address inside
+    ([0x2002, 0, 0, 0, 0, 0, 0, 0], 16),     // 6to4, which embeds an IPv4 address
     ([0x3fff, 0, 0, 0, 0, 0, 0, 0], 20),     // documentation
 ];
 
-/// Whether an address is one of the public Internet.
+/// Whether an address is on the public Internet.
 pub fn is_public(address: IpAddr) -> bool {
     match address {
-        IpAddr::V4(address) => !not_public_4().any(|network| network.contains(&address)),
-        IpAddr::V6(address) => public_6().contains(&address) && !not_public_6().any(|n| n.contains(&address)),
+        IpAddr::V4(address) => !non_public_v4().any(|network| network.contains(&address)),
+        IpAddr::V6(address) => public_v6().contains(&address) && !non_public_v6().any(|n| n.contains(&address)),
     }
 }
 
-/// Whether no address of a network is public, so that whoever names it means it.
-pub fn is_wholly_not_public(network: &IpNet) -> bool {
+/// Whether a network has no public address.
+pub fn has_no_public_address(network: &IpNet) -> bool {
     match network {
-        IpNet::V4(network) => not_public_4().any(|special| special.contains(network)),
+        IpNet::V4(network) => non_public_v4().any(|special| special.contains(network)),
         IpNet::V6(network) => {
-            let overlaps = public_6().contains(network) || network.contains(&public_6());
-            !overlaps || not_public_6().any(|special| special.contains(network))
+            let overlaps = public_v6().contains(network) || network.contains(&public_v6());
+            !overlaps || non_public_v6().any(|special| special.contains(network))
         }
     }
 }
 
-fn not_public_4() -> impl Iterator<Item = Ipv4Net> {
-    NOT_PUBLIC_4.into_iter().map(|(address, bits)| Ipv4Net::new_assert(address.into(), bits))
+fn non_public_v4() -> impl Iterator<Item = Ipv4Net> {
+    NON_PUBLIC_V4.into_iter().map(|(address, bits)| Ipv4Net::new_assert(address.into(), bits))
 }
 
-fn public_6() -> Ipv6Net {
-    let (address, bits) = PUBLIC_6;
+fn public_v6() -> Ipv6Net {
+    let (address, bits) = PUBLIC_V6;
     Ipv6Net::new_assert(address.into(), bits)
 }
 
-fn not_public_6() -> impl Iterator<Item = Ipv6Net> {
-    NOT_PUBLIC_6.into_iter().map(|(address, bits)| Ipv6Net::new_assert(address.into(), bits))
+fn non_public_v6() -> impl Iterator<Item = Ipv6Net> {
+    NON_PUBLIC_V6.into_iter().map(|(address, bits)| Ipv6Net::new_assert(address.into(), bits))
 }
 
 #[cfg(test)]
@@ -76,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_internet_is_public() {
+    fn special_purpose_addresses_are_not_public() {
         for address in [
             "1.1.1.1",
             "8.8.8.8",
@@ -155,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_network_that_has_public_addresses_means_those() {
+    fn a_network_with_a_public_address_is_told_from_one_without() {
         for (network, expected) in [
             ("10.0.0.0/8", true),
             ("10.1.2.0/24", true),
@@ -170,7 +169,7 @@ mod tests {
             ("2001:db8:1::/48", true),
             ("2600::/16", false),
         ] {
-            assert_eq!(is_wholly_not_public(&network.parse().unwrap()), expected, "{network}");
+            assert_eq!(has_no_public_address(&network.parse().unwrap()), expected, "{network}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! A response's body on its way to the guest: within time and size.
+//! A response body for a guest, bounded in time and size.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -15,17 +15,17 @@ use super::egress::Egress;
 use super::error;
 use crate::concurrency_limit::Permit;
 
-/// A response's body. The request counts as one until this ends or is dropped.
+/// A response body. It holds the request's permits until it ends or is dropped.
 pub struct OutboundBody {
     /// `None` after the end, so that the connection is closed or goes back to the pool.
     inner: Option<(Incoming, Permits)>,
     egress: Arc<Egress>,
-    room: u64,
+    remaining: u64,
     idle_timeout: Duration,
     deadline: Instant,
-    /// Until the earlier of the two ends; set when a frame is waited for.
+    /// Ends at the deadline or with the idle timeout. Set when the body begins to wait for a frame.
     sleep: Pin<Box<Sleep>>,
-    waiting: bool,
+    is_waiting: bool,
 }
 
 /// A request's permits: the component's and the host's.
@@ -39,9 +39,9 @@ impl OutboundBody {
         idle_timeout: Duration,
         deadline: Instant,
     ) -> Self {
-        let room = egress.limits.max_response;
+        let remaining = egress.limits.max_response;
         let sleep = Box::pin(tokio::time::sleep_until(deadline));
-        Self { inner: Some((inner, permits)), egress, room, idle_timeout, deadline, sleep, waiting: false }
+        Self { inner: Some((inner, permits)), egress, remaining, idle_timeout, deadline, sleep, is_waiting: false }
     }
 
     fn end(&mut self, error: WasiError) -> Poll<Option<Result<Frame<Bytes>, WasiError>>> {
@@ -60,12 +60,12 @@ impl Body for OutboundBody {
         };
         match Pin::new(inner).poll_frame(cx) {
             Poll::Ready(Some(Ok(frame))) => {
-                self.waiting = false;
+                self.is_waiting = false;
                 let length = frame.data_ref().map_or(0, |data| data.len() as u64);
                 self.egress.counters.received.add(length);
-                match self.room.checked_sub(length) {
-                    Some(room) => {
-                        self.room = room;
+                match self.remaining.checked_sub(length) {
+                    Some(remaining) => {
+                        self.remaining = remaining;
                         if self.is_end_stream() {
                             self.inner = None;
                         }
@@ -90,10 +90,10 @@ impl Body for OutboundBody {
                 Poll::Ready(None)
             }
             Poll::Pending => {
-                if !self.waiting {
-                    self.waiting = true;
-                    let until = self.deadline.min(Instant::now() + self.idle_timeout);
-                    self.sleep.as_mut().reset(until);
+                if !self.is_waiting {
+                    self.is_waiting = true;
+                    let timeout = self.deadline.min(Instant::now() + self.idle_timeout);
+                    self.sleep.as_mut().reset(timeout);
                 }
                 ready!(self.sleep.as_mut().poll(cx));
                 self.egress.counters.timeouts.add(1);

@@ -1,11 +1,11 @@
-//! Request coalescing: requests of one component that are equal, byte for byte, and under way at the
-//! same moment are sent once, if the manifest says so (`share`).
+//! Request coalescing: concurrent requests of one component that are equal byte for byte are sent
+//! once, if the manifest has `share = true`.
 //!
-//! The first is the leader and sends the request. Those that come before the head of the response are
-//! followers: they wait for it without a permit and get a copy. If the leader gives up before that,
-//! one of the followers becomes the leader. A response without followers passes untouched; a shared
-//! one is kept until its last reader has it, so that a slow reader does not delay the others. Its size
-//! is bounded as any response's is.
+//! The first request is the leader and is sent. Equal requests that come before the head of its
+//! response are followers: they wait for it without a permit and get a copy. If the leader is
+//! cancelled before that, one of the followers becomes the leader. A response without followers is
+//! not copied. A shared one is kept until its last reader has read it, so that a slow reader does not
+//! delay the others. Its size has the limit of every response.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -21,13 +21,13 @@ use http_body_util::{BodyExt, Full, Limited};
 use tokio::sync::watch;
 use wasmtime_wasi_http::{Error as WasiError, WasiBody};
 
-use super::counters::Counter;
+use crate::metrics::Counter;
 
-/// Bytes of a request's body that are compared. A request with a larger body is sent alone, as is one
-/// without a declared length, unless its method usually has no body.
+/// Bytes of a request body that are compared. A request with a larger body is not coalesced, nor is
+/// one without a declared length, unless its method usually has no body.
 const MAX_COMPARED_BODY: u64 = 1 << 20;
 
-/// Everything that a server sees of a request.
+/// Everything that the server gets.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct RequestKey {
     method: Method,
@@ -39,7 +39,7 @@ struct RequestKey {
 /// The outcome of a request that followers wait for.
 type Outcome = Option<Result<Arc<SharedResponse>, Arc<WasiError>>>;
 
-/// The requests of one component that are under way and have no response yet.
+/// The requests of one component that have no response yet.
 #[derive(Default)]
 pub struct Coalescer {
     in_flight: Mutex<HashMap<RequestKey, Weak<watch::Sender<Outcome>>>>,
@@ -68,7 +68,7 @@ impl Coalescer {
         if !has_no_body && length.is_none_or(|length| length > MAX_COMPARED_BODY) {
             return send(Request::from_parts(parts, body)).await;
         }
-        let body = whole(body).await?;
+        let body = buffer_body(body).await?;
         let mut headers: Vec<_> = parts.headers.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
         headers.sort_by(|a, b| a.0.as_str().cmp(b.0.as_str()));
         let key = RequestKey { method: parts.method.clone(), uri: parts.uri.clone(), headers, body };
@@ -86,7 +86,7 @@ impl Coalescer {
                     match outcome {
                         Ok(Some(Ok(shared))) => return Ok(shared.copy()),
                         Ok(Some(Err(error))) => return Err(clone_error(&error)),
-                        // The leader gave up.
+                        // The leader was cancelled.
                         Ok(None) | Err(_) => {}
                     }
                 }
@@ -114,8 +114,8 @@ impl Coalescer {
     }
 }
 
-/// A request's body, of at most [`MAX_COMPARED_BODY`].
-async fn whole(body: WasiBody) -> Result<Bytes, WasiError> {
+/// Reads a request body of at most [`MAX_COMPARED_BODY`].
+async fn buffer_body(body: WasiBody) -> Result<Bytes, WasiError> {
     let limited = Limited::new(body, MAX_COMPARED_BODY as usize).collect().await;
     let too_large = WasiError::HttpRequestBodySize(Some(MAX_COMPARED_BODY));
     Ok(limited.map_err(|error| error.downcast::<WasiError>().map_or(too_large, |error| *error))?.to_bytes())
@@ -156,7 +156,7 @@ fn publish(
     }
 }
 
-/// The same code again; [`WasiError`] cannot be cloned.
+/// [`WasiError`] has no `Clone`.
 fn clone_error(error: &WasiError) -> WasiError {
     match error {
         WasiError::DnsTimeout => WasiError::DnsTimeout,
@@ -193,7 +193,7 @@ struct State {
     failed: Option<Arc<WasiError>>,
 }
 
-/// The readers that wait for the source. It wakes all of them: the one that polled it may be gone.
+/// The readers that wait for the source. All are woken, because the one that polled it may be gone.
 #[derive(Default)]
 struct Wakers(Mutex<Vec<Waker>>);
 
@@ -221,15 +221,15 @@ impl SharedResponse {
     }
 
     fn copy(self: &Arc<Self>) -> Response<WasiBody> {
-        let reader = Reader { shared: self.clone(), read: 0 };
+        let reader = Reader { shared: self.clone(), chunks_read: 0 };
         Response::from_parts(self.head.clone(), reader.boxed_unsync())
     }
 }
 
 struct Reader {
     shared: Arc<SharedResponse>,
-    /// How many of the chunks.
-    read: usize,
+    /// Number of chunks that were read.
+    chunks_read: usize,
 }
 
 impl Body for Reader {
@@ -240,8 +240,8 @@ impl Body for Reader {
         let shared = self.shared.clone();
         let mut state = shared.state.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
-            if let Some(chunk) = state.chunks.get(self.read) {
-                self.read += 1;
+            if let Some(chunk) = state.chunks.get(self.chunks_read) {
+                self.chunks_read += 1;
                 return Poll::Ready(Some(Ok(Frame::data(chunk.clone()))));
             }
             if let Some(error) = &state.failed {

@@ -1,4 +1,4 @@
-//! Connections: to an address that was checked, and to no other.
+//! Opens connections, only to addresses that were checked.
 
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
@@ -18,14 +18,14 @@ use tokio_rustls::TlsConnector;
 use tower_service::Service;
 use url::Host;
 
+use super::allowed_hosts::Reach;
 use super::egress::Egress;
-use super::error::Failure;
-use super::grants::Reach;
+use super::error::ConnectError;
 use super::target::Target;
 
 tokio::task_local! {
-    /// How long the present request lets a connection take. The pool's connector has no other way
-    /// to learn it.
+    /// The connect timeout of the request that needs the connection. The pool passes only the URI
+    /// to the connector.
     pub(super) static CONNECT_TIMEOUT: Duration;
 }
 
@@ -41,10 +41,10 @@ impl Connector {
 
 impl Service<Uri> for Connector {
     type Response = TokioIo<Connection>;
-    type Error = Failure;
-    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Failure>> + Send>>;
+    type Error = ConnectError;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, ConnectError>> + Send>>;
 
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Failure>> {
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), ConnectError>> {
         Poll::Ready(Ok(()))
     }
 
@@ -53,34 +53,36 @@ impl Service<Uri> for Connector {
         let timeout = CONNECT_TIMEOUT.try_with(|timeout| *timeout).unwrap_or(egress.limits.connect_timeout);
         Box::pin(async move {
             let connected = tokio::time::timeout(timeout, connect(&egress, uri));
-            connected.await.unwrap_or(Err(Failure::ConnectTimeout)).map(TokioIo::new)
+            connected.await.unwrap_or(Err(ConnectError::ConnectTimeout)).map(TokioIo::new)
         })
     }
 }
 
-async fn connect(egress: &Arc<Egress>, uri: Uri) -> Result<Connection, Failure> {
-    // Again, because nobody else stands between this and the network.
-    let target = Target::of(&uri).ok_or(Failure::Denied)?;
-    let reach = egress.grants.reach(&target).ok_or(Failure::Denied)?;
-    if target.ip().is_some_and(|address| !egress.permits(&target, reach, address)) {
-        return Err(Failure::Prohibited);
+async fn connect(egress: &Arc<Egress>, uri: Uri) -> Result<Connection, ConnectError> {
+    // Checked here again, directly before the connection is opened.
+    let target = Target::of(&uri).ok_or(ConnectError::Denied)?;
+    let reach = egress.allowed_hosts.reach(&target).ok_or(ConnectError::Denied)?;
+    if target.ip().is_some_and(|address| !egress.is_permitted(&target, reach, address)) {
+        return Err(ConnectError::Prohibited);
     }
-    let permit = egress.connections.acquire().await.map_err(|_| Failure::Saturated)?;
-    let resolver = Checked { egress: egress.clone(), target: target.clone(), reach };
+    let permit = egress.connections.acquire().await.map_err(|_| ConnectError::Saturated)?;
+    let resolver = CheckedResolver { egress: egress.clone(), target: target.clone(), reach };
     let mut tcp = HttpConnector::new_with_resolver(resolver);
     tcp.enforce_http(false);
     tcp.set_nodelay(true);
-    let tcp = tcp.call(uri).await.map_err(Failure::Connect)?.into_inner();
+    let tcp = tcp.call(uri).await.map_err(ConnectError::Connect)?.into_inner();
     let (stream, h2): (Box<dyn Stream>, _) = match target.tls {
         false => (Box::new(tcp), false),
         true => {
             let name = match &target.host {
-                Host::Domain(name) => ServerName::try_from(name.clone()).map_err(|_| Failure::NoServerName)?,
+                Host::Domain(name) => {
+                    ServerName::try_from(name.clone()).map_err(|_| ConnectError::InvalidServerName)?
+                }
                 Host::Ipv4(address) => ServerName::from(std::net::IpAddr::from(*address)),
                 Host::Ipv6(address) => ServerName::from(std::net::IpAddr::from(*address)),
             };
             let tls = TlsConnector::from(egress.network.tls.clone());
-            let tls = tls.connect(name, tcp).await.map_err(Failure::Tls)?;
+            let tls = tls.connect(name, tcp).await.map_err(ConnectError::Tls)?;
             let h2 = tls.get_ref().1.alpn_protocol() == Some(b"h2");
             (Box::new(tls), h2)
         }
@@ -89,36 +91,35 @@ async fn connect(egress: &Arc<Egress>, uri: Uri) -> Result<Connection, Failure> 
     Ok(Connection { stream, h2, _permit: permit })
 }
 
-/// Resolves names for one connection and leaves out the addresses that it must not go to.
+/// Resolves a name for one connection, without the addresses that the component may not reach.
 #[derive(Clone)]
-struct Checked {
+struct CheckedResolver {
     egress: Arc<Egress>,
     target: Target,
     reach: Reach,
 }
 
-impl Service<Name> for Checked {
+impl Service<Name> for CheckedResolver {
     type Response = std::vec::IntoIter<SocketAddr>;
-    type Error = Failure;
-    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Failure>> + Send>>;
+    type Error = ConnectError;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, ConnectError>> + Send>>;
 
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Failure>> {
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), ConnectError>> {
         Poll::Ready(Ok(()))
     }
 
     fn call(&mut self, name: Name) -> Self::Future {
         let Self { egress, target, reach } = self.clone();
         Box::pin(async move {
-            let found = egress.network.resolver.resolve(name.as_str()).await.map_err(Failure::Resolve)?;
-            if found.is_empty() {
-                return Err(Failure::Resolve(io::Error::new(io::ErrorKind::NotFound, "the name has no address")));
+            let mut addresses = egress.network.resolver.resolve(name.as_str()).await.map_err(ConnectError::Resolve)?;
+            if addresses.is_empty() {
+                return Err(ConnectError::Resolve(io::Error::new(io::ErrorKind::NotFound, "the name has no address")));
             }
-            let mut permitted = found;
-            permitted.retain(|address| egress.permits(&target, reach, *address));
-            if permitted.is_empty() {
-                return Err(Failure::Prohibited);
+            addresses.retain(|address| egress.is_permitted(&target, reach, *address));
+            if addresses.is_empty() {
+                return Err(ConnectError::Prohibited);
             }
-            let sockets: Vec<_> = permitted.into_iter().map(|address| (address, target.port).into()).collect();
+            let sockets: Vec<_> = addresses.into_iter().map(|address| (address, target.port).into()).collect();
             Ok(sockets.into_iter())
         })
     }
@@ -128,7 +129,7 @@ trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 
-/// An open connection, which counts as one until it is closed.
+/// An open connection. It holds its permit until it is closed.
 pub struct Connection {
     stream: Box<dyn Stream>,
     h2: bool,

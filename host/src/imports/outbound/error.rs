@@ -1,4 +1,4 @@
-//! Why a request failed, in the words that guests know.
+//! Errors of outbound requests, and their codes for guests.
 
 use std::error::Error;
 use std::io::{self, ErrorKind};
@@ -7,13 +7,13 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use tower_service::Service;
 use wasmtime_wasi_http::Error as WasiError;
 
-/// What [`HttpConnector`] fails with; the type has no public name.
-type ConnectError = <HttpConnector as Service<http::Uri>>::Error;
+/// The error of [`HttpConnector`], whose type has no public name.
+type HttpConnectError = <HttpConnector as Service<http::Uri>>::Error;
 
-/// Why a connection was not made.
+/// Why a connection could not be opened.
 #[derive(Debug, thiserror::Error)]
-pub enum Failure {
-    #[error("no grant covers the host")]
+pub enum ConnectError {
+    #[error("no entry of allowed_outbound_hosts covers the host")]
     Denied,
     #[error("the host has no address that may be reached")]
     Prohibited,
@@ -24,14 +24,14 @@ pub enum Failure {
     #[error("the name cannot be resolved")]
     Resolve(#[source] io::Error),
     #[error("cannot connect")]
-    Connect(#[source] ConnectError),
-    #[error("the name cannot be one of a certificate")]
-    NoServerName,
+    Connect(#[source] HttpConnectError),
+    #[error("the host is not a valid name for TLS")]
+    InvalidServerName,
     #[error("cannot agree on TLS")]
     Tls(#[source] io::Error),
 }
 
-/// The most specific code for an error of the client: the first cause in the chain that has one.
+/// The code of the first error in the chain that has one.
 pub fn code(error: &(dyn Error + 'static)) -> WasiError {
     let mut next = Some(error);
     while let Some(cause) = next {
@@ -39,7 +39,7 @@ pub fn code(error: &(dyn Error + 'static)) -> WasiError {
             return code;
         }
         next = match cause.downcast_ref::<io::Error>() {
-            // Its `source` would be the source of what it wraps.
+            // `source` of an `io::Error` skips the error that it wraps.
             Some(io) => io.get_ref().map(|inner| inner as &(dyn Error + 'static)),
             None => cause.source(),
         };
@@ -48,18 +48,18 @@ pub fn code(error: &(dyn Error + 'static)) -> WasiError {
 }
 
 fn code_of(cause: &(dyn Error + 'static)) -> Option<WasiError> {
-    if let Some(failure) = cause.downcast_ref::<Failure>() {
-        return match failure {
-            Failure::Denied => Some(WasiError::HttpRequestDenied),
-            Failure::Prohibited => Some(WasiError::DestinationIpProhibited),
-            Failure::Saturated => Some(WasiError::ConnectionLimitReached),
-            Failure::ConnectTimeout => Some(WasiError::ConnectionTimeout),
-            Failure::Resolve(_) => {
+    if let Some(error) = cause.downcast_ref::<ConnectError>() {
+        return match error {
+            ConnectError::Denied => Some(WasiError::HttpRequestDenied),
+            ConnectError::Prohibited => Some(WasiError::DestinationIpProhibited),
+            ConnectError::Saturated => Some(WasiError::ConnectionLimitReached),
+            ConnectError::ConnectTimeout => Some(WasiError::ConnectionTimeout),
+            ConnectError::Resolve(_) => {
                 Some(WasiError::DnsError { rcode: Some("address not available".to_owned()), info_code: None })
             }
-            Failure::NoServerName => Some(WasiError::TlsCertificateError),
-            // What lies below says more.
-            Failure::Connect(_) | Failure::Tls(_) => None,
+            ConnectError::InvalidServerName => Some(WasiError::TlsCertificateError),
+            // A source has a more specific code.
+            ConnectError::Connect(_) | ConnectError::Tls(_) => None,
         };
     }
     if let Some(tls) = cause.downcast_ref::<rustls::Error>() {
@@ -104,7 +104,7 @@ fn code_of(cause: &(dyn Error + 'static)) -> Option<WasiError> {
             false => Some(WasiError::HttpProtocolError),
         };
     }
-    // What the guest's own body failed with.
+    // An error of the request body, which the guest sends.
     match cause.downcast_ref::<WasiError>() {
         Some(WasiError::HttpRequestBodySize(size)) => Some(WasiError::HttpRequestBodySize(*size)),
         Some(_) => Some(WasiError::InternalError(Some("the request's body failed".to_owned()))),

@@ -1,29 +1,29 @@
-//! What a component may use of the network at most.
+//! Bounds of a component's outbound requests.
 
 use std::time::Duration;
 
 use ipnet::IpNet;
 
-/// The bounds of one component's requests, over all of its instances.
+/// Bounds of one component's outbound requests, over all of its instances.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OutboundLimits {
-    /// Requests at the same moment, each until the end of its response.
+    /// Concurrent requests; each counts until the end of its response.
     pub requests: usize,
-    /// Time that a request waits for its turn.
+    /// Time that a request waits for a permit.
     pub queue_timeout: Duration,
-    /// Time to find the address, to connect, and to agree on a key.
+    /// Time for name resolution, connection and TLS handshake.
     pub connect_timeout: Duration,
     /// Time from the request to the head of the response.
     pub head_timeout: Duration,
-    /// Time between two parts of a response's body.
+    /// Time between two frames of a response body.
     pub idle_timeout: Duration,
     /// Time for all of a request and its response.
     pub timeout: Duration,
     /// Bytes of a response's body.
     pub max_response: u64,
-    /// Whether requests that are the same and under way at the same moment are sent once.
-    pub share: bool,
-    /// Networks that granted names may lead to though they are not public.
+    /// Whether equal concurrent requests are sent once.
+    pub coalesce: bool,
+    /// Networks that are not public and that names may resolve to all the same.
     pub networks: Vec<IpNet>,
 }
 
@@ -37,7 +37,7 @@ impl Default for OutboundLimits {
             idle_timeout: Duration::from_secs(60),
             timeout: Duration::from_secs(600),
             max_response: 64 * 1024 * 1024,
-            share: false,
+            coalesce: false,
             networks: Vec::new(),
         }
     }

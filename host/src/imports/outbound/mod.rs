@@ -1,133 +1,99 @@
 //! HTTP requests of guests to other services.
 //!
-//! Following one request: target (one spelling) → grants (`allowed_outbound_hosts`) → a permit
-//! among the component's requests → the component's pool of connections → resolver → address
-//! policy → that very address → TLS → response, within time and size. Redirects are responses like
-//! any other: a guest that follows one makes a request of its own.
+//! The way of one request: canonical target → `allowed_outbound_hosts` → a permit of the component →
+//! its connection pool → resolver → check of the address → connection to that address → TLS →
+//! response, bounded in time and size. Redirects are not followed: a guest that follows one makes
+//! another request.
 //!
-//! | module | knows |
+//! | module | what it has |
 //! |---|---|
-//! | `target` | what a URI means |
-//! | `grants` | the manifest's entries |
+//! | `target` | the origin of a URI, in canonical form |
+//! | `allowed_hosts` | the manifest's `allowed_outbound_hosts` |
 //! | `address` | which addresses are public |
-//! | `egress` | one component's bounds and counts |
-//! | `connector`, `resolver`, `tls` | the way to an open connection |
-//! | `coalesce` | equal requests at the same moment, sent once |
-//! | `body` | a response's bounds |
-//! | `error` | the codes that guests see |
+//! | `egress`, `limits`, `counters` | the bounds and counts of one component |
+//! | `network` | what all components share |
+//! | `connector`, `resolver`, `tls` | how a connection is opened |
+//! | `coalesce` | equal concurrent requests, sent once |
+//! | `headers` | hop-by-hop headers |
+//! | `body` | bounds of a response body |
+//! | `error` | error codes for guests |
 
 mod address;
+mod allowed_hosts;
 mod body;
 mod coalesce;
 mod connector;
 mod counters;
 mod egress;
 mod error;
-mod grants;
+mod headers;
 mod limits;
+mod network;
 mod resolver;
 mod target;
 mod tls;
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use http::header::{CONNECTION, CONTENT_LENGTH, HOST, TE, TRANSFER_ENCODING, UPGRADE};
-use http::{HeaderMap, HeaderName, Method, Request, Response, StatusCode, Version};
+use http::header::HOST;
+use http::{Method, Request, Response, StatusCode, Version};
 use http_body_util::BodyExt;
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
-use rustls::ClientConfig;
 use tokio::time::Instant;
 use wasmtime_wasi_http::{Error as WasiError, RequestOptions, WasiBody};
 
-pub use counters::{Counter, OutboundCounters};
-pub use grants::AllowedHosts;
+pub use allowed_hosts::AllowedHosts;
+pub use counters::OutboundCounters;
 pub use limits::OutboundLimits;
+pub use network::{Network, Options};
 pub use resolver::{Resolve, SystemResolver};
 pub use tls::TlsError;
 
-use crate::concurrency_limit::ConcurrencyLimit;
 use crate::trace::{Outgoing, Trace};
 use body::OutboundBody;
 use coalesce::Coalescer;
 use connector::{CONNECT_TIMEOUT, Connector};
 use egress::Egress;
+use headers::{content_length, remove_hop_by_hop};
 use target::Target;
 
-/// Requests at the same moment, of all components, and how many more may wait.
-const REQUESTS: usize = 512;
-const MAX_WAITING: usize = 4096;
-const MAX_WAIT: Duration = Duration::from_secs(5);
+/// Idle connections are closed after this time. Servers usually wait longer, so a server rarely
+/// closes a connection at the moment the host uses it again.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Connections that nobody uses are closed after this time. Less than what servers commonly
-/// grant, so that it is rarely they who close one at the moment it is taken again.
-const IDLE: Duration = Duration::from_secs(30);
+/// Bytes and number of the headers of a response.
+const MAX_HEAD_BYTES: usize = 64 * 1024;
+const MAX_HEADERS: usize = 100;
 
-/// Bytes of a response's head, and headers in it.
-const HEAD_BYTES: usize = 64 * 1024;
-const HEADERS: usize = 100;
+/// Most bytes that one read takes from a connection. The buffer starts smaller and grows to this.
+const READ_BUFFER_BYTES: usize = 256 * 1024;
 
-/// Bytes that are read from a connection at once, if they come that fast. Reading starts with
-/// less and gets to this by itself.
-const READ_BYTES: usize = 256 * 1024;
-
-/// HTTP/2: a server that does not answer a ping is gone.
+/// An HTTP/2 connection whose server does not answer a ping in time is closed.
 const PING_INTERVAL: Duration = Duration::from_secs(30);
 const PING_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// How a host reaches others.
-#[derive(Clone, Debug)]
-pub struct Options {
-    pub resolver: Arc<dyn Resolve>,
-    /// A file of certificates (PEM) to trust in addition to the system's.
-    pub authority: Option<PathBuf>,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self { resolver: Arc::new(SystemResolver::default()), authority: None }
-    }
-}
-
-/// What all components of a host share.
-pub struct Network {
-    resolver: Arc<dyn Resolve>,
-    tls: Arc<ClientConfig>,
-    requests: ConcurrencyLimit,
-}
-
-impl Network {
-    pub fn new(options: &Options) -> Result<Self, TlsError> {
-        Ok(Self {
-            resolver: options.resolver.clone(),
-            tls: tls::client(options.authority.as_deref())?,
-            requests: ConcurrencyLimit::new(REQUESTS, MAX_WAIT, MAX_WAITING),
-        })
-    }
-}
-
 type Pool = Client<Connector, WasiBody>;
 
-/// The requests of one component. It outlives the component's generations.
+/// The outbound requests of one component, of all its generations.
 pub struct Outbound {
     egress: Arc<Egress>,
     coalescer: Coalescer,
-    /// Open connections, one pool for each shard, where the connection is served.
+    /// One pool for each shard: a connection is served by the shard that opened it.
     pools: Vec<ArcSwap<Pool>>,
 }
 
 impl Outbound {
     pub fn new(
         component: &str,
-        grants: Arc<AllowedHosts>,
+        allowed_hosts: Arc<AllowedHosts>,
         limits: OutboundLimits,
         network: Arc<Network>,
         shards: usize,
     ) -> Self {
-        let egress = Arc::new(Egress::new(component, grants, limits, network));
+        let egress = Arc::new(Egress::new(component, allowed_hosts, limits, network));
         let pools = (0..shards).map(|_| ArcSwap::from_pointee(pool(&egress))).collect();
         Self { egress, coalescer: Coalescer::default(), pools }
     }
@@ -141,13 +107,12 @@ impl Outbound {
         self.coalescer.joined.get()
     }
 
-    /// Requests under way.
+    /// Requests whose response has not ended.
     pub fn in_flight(&self) -> usize {
         self.egress.limits.requests.saturating_sub(self.egress.requests.available())
     }
 
-    /// Sends a request from an instance on the given shard, and returns the response with its
-    /// body still to come.
+    /// Sends a request from an instance on the given shard. Returns once the response's head is there.
     pub async fn send(
         &self,
         shard: usize,
@@ -160,8 +125,8 @@ impl Outbound {
         let started = Instant::now();
         let outgoing = trace.map(|trace| trace.outgoing(request.method(), request.uri()));
         let parent = outgoing.as_ref();
-        // Requests are compared as the guest made them: whose trace they belong to makes none another.
-        let sent = match self.egress.limits.share {
+        // Requests are compared before trace headers are added, so that those make no difference.
+        let sent = match self.egress.limits.coalesce {
             true => self.coalescer.send(request, |request| self.try_send(shard, request, options, parent)).await,
             false => self.try_send(shard, request, options, parent).await,
         };
@@ -193,16 +158,16 @@ impl Outbound {
         let (egress, limits) = (&self.egress, &self.egress.limits);
         let deadline = Instant::now() + limits.timeout;
         let target = Target::of(request.uri()).ok_or(WasiError::HttpRequestUriInvalid)?;
-        let Some(reach) = egress.grants.reach(&target) else {
+        let Some(reach) = egress.allowed_hosts.reach(&target) else {
             egress.log_refusal(&target, "no entry of allowed_outbound_hosts covers it");
             return Err(WasiError::HttpRequestDenied);
         };
-        // A tunnel would end the host's knowledge of what is sent.
+        // The host could not check what is sent through a tunnel.
         if request.method() == Method::CONNECT {
             return Err(WasiError::HttpRequestMethodInvalid);
         }
-        if target.ip().is_some_and(|address| !egress.permits(&target, reach, address)) {
-            egress.log_refusal(&target, "the address is not public and no grant names it");
+        if target.ip().is_some_and(|address| !egress.is_permitted(&target, reach, address)) {
+            egress.log_refusal(&target, "the address is not public and no entry of allowed_outbound_hosts names it");
             return Err(WasiError::DestinationIpProhibited);
         }
         let permits = [
@@ -210,23 +175,23 @@ impl Outbound {
             egress.network.requests.acquire().await.map_err(|_| WasiError::ConnectionLimitReached)?,
         ];
 
-        let connect_timeout = least(options.connect_timeout, limits.connect_timeout);
-        let head_timeout = least(options.first_byte_timeout, limits.head_timeout);
-        let idle_timeout = least(options.between_bytes_timeout, limits.idle_timeout);
-        let mut request = prepared(request, &target)?;
+        let connect_timeout = shorter(options.connect_timeout, limits.connect_timeout);
+        let head_timeout = shorter(options.first_byte_timeout, limits.head_timeout);
+        let idle_timeout = shorter(options.between_bytes_timeout, limits.idle_timeout);
+        let mut request = prepare(request, &target)?;
         if let Some(parent) = parent {
             parent.inject(request.headers_mut());
         }
-        let answered = CONNECT_TIMEOUT.scope(connect_timeout, self.pool(shard)?.request(request));
-        let until = deadline.min(Instant::now() + connect_timeout + head_timeout);
-        let response = match tokio::time::timeout_at(until, answered).await {
+        let head = CONNECT_TIMEOUT.scope(connect_timeout, self.pool(shard)?.request(request));
+        let head_deadline = deadline.min(Instant::now() + connect_timeout + head_timeout);
+        let response = match tokio::time::timeout_at(head_deadline, head).await {
             Ok(Ok(response)) => response,
             Ok(Err(error)) => {
                 let code = error::code(&error);
                 if matches!(code, WasiError::DestinationIpProhibited) {
-                    egress.log_refusal(&target, "its name leads only to addresses that are not public");
+                    egress.log_refusal(&target, "its name has only addresses that are not public");
                 }
-                tracing::debug!(component = egress.component, host = %target.host, error = causes(&error), "failed");
+                tracing::debug!(component = egress.component, host = %target.host, error = error_chain(&error), "an outbound request failed");
                 return Err(code);
             }
             Err(_) => return Err(WasiError::HttpResponseTimeout),
@@ -235,7 +200,7 @@ impl Outbound {
         if parts.status == StatusCode::SWITCHING_PROTOCOLS {
             return Err(WasiError::HttpUpgradeFailed);
         }
-        if parts.headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum::<usize>() > HEAD_BYTES {
+        if parts.headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum::<usize>() > MAX_HEAD_BYTES {
             return Err(WasiError::HttpResponseHeaderSectionSize(None));
         }
         if content_length(&parts.headers).is_some_and(|length| length > limits.max_response)
@@ -248,16 +213,16 @@ impl Outbound {
         Ok(Response::from_parts(parts, body.boxed_unsync()))
     }
 
-    /// The shard's pool. When idle connections to other hosts have used up the component's
-    /// share, all pools start afresh: that closes them, and leaves those in use to finish.
+    /// The shard's pool. When idle connections to other hosts take up all of the component's
+    /// connections, all pools are replaced: that closes idle connections, and those in use finish.
     fn pool(&self, shard: usize) -> Result<Arc<Pool>, WasiError> {
         if self.egress.connections.available() == 0 {
-            for used in &self.pools {
-                used.store(Arc::new(pool(&self.egress)));
+            for full in &self.pools {
+                full.store(Arc::new(pool(&self.egress)));
             }
         }
-        let found = self.pools.get(shard).map(ArcSwap::load_full);
-        found.ok_or(WasiError::ConfigurationError)
+        let pool = self.pools.get(shard).map(ArcSwap::load_full);
+        pool.ok_or(WasiError::ConfigurationError)
     }
 }
 
@@ -265,56 +230,34 @@ fn pool(egress: &Arc<Egress>) -> Pool {
     Client::builder(TokioExecutor::new())
         .timer(TokioTimer::new())
         .pool_timer(TokioTimer::new())
-        .pool_idle_timeout(IDLE)
-        .http1_max_buf_size(READ_BYTES)
-        .http1_max_headers(HEADERS)
-        .http2_max_header_list_size(HEAD_BYTES as u32)
+        .pool_idle_timeout(IDLE_TIMEOUT)
+        .http1_max_buf_size(READ_BUFFER_BYTES)
+        .http1_max_headers(MAX_HEADERS)
+        .http2_max_header_list_size(MAX_HEAD_BYTES as u32)
         .http2_keep_alive_interval(PING_INTERVAL)
         .http2_keep_alive_timeout(PING_TIMEOUT)
         .build(Connector::new(egress.clone()))
 }
 
-/// The guest's choice, within the host's.
-fn least(guests: Option<Duration>, hosts: Duration) -> Duration {
-    guests.map_or(hosts, |guests| guests.min(hosts))
+/// The guest's timeout, at most the limit.
+fn shorter(requested: Option<Duration>, limit: Duration) -> Duration {
+    requested.map_or(limit, |requested| requested.min(limit))
 }
 
-/// The request as it goes to the client: its URI in the spelling that was checked, and nothing
-/// that is between the guest and this host only.
-fn prepared(request: Request<WasiBody>, target: &Target) -> Result<Request<WasiBody>, WasiError> {
+/// The request for the HTTP client, with the URI in the form that was checked and without hop-by-hop
+/// headers.
+fn prepare(request: Request<WasiBody>, target: &Target) -> Result<Request<WasiBody>, WasiError> {
     let (mut parts, body) = request.into_parts();
     parts.uri = target.uri(parts.uri.path_and_query()).ok_or(WasiError::HttpRequestUriInvalid)?;
     parts.version = Version::HTTP_11;
-    // The client writes it, from the URI.
+    // The client writes it from the URI.
     parts.headers.remove(HOST);
     remove_hop_by_hop(&mut parts.headers);
     Ok(Request::from_parts(parts, body))
 }
 
-/// Removes what belongs to one connection (RFC 9110, section 7.6.1).
-fn remove_hop_by_hop(headers: &mut HeaderMap) {
-    const OTHERS: [&str; 4] = ["keep-alive", "proxy-connection", "proxy-authenticate", "proxy-authorization"];
-    let named: Vec<HeaderName> = headers
-        .get_all(CONNECTION)
-        .iter()
-        .filter_map(|value| value.to_str().ok())
-        .flat_map(|value| value.split(','))
-        .filter_map(|name| name.trim().parse().ok())
-        .collect();
-    for name in named.into_iter().chain([CONNECTION, TE, TRANSFER_ENCODING, UPGRADE]) {
-        headers.remove(name);
-    }
-    for name in OTHERS {
-        headers.remove(name);
-    }
-}
-
-fn content_length(headers: &HeaderMap) -> Option<u64> {
-    headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
-}
-
-/// An error and what lies behind it, for the log.
-fn causes(error: &(dyn std::error::Error + 'static)) -> String {
+/// An error and its sources, for the log.
+fn error_chain(error: &(dyn std::error::Error + 'static)) -> String {
     let chain = std::iter::successors(Some(error), |error| error.source());
     chain.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }
@@ -324,33 +267,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_belongs_to_one_connection_stays_there() {
-        let mut headers = HeaderMap::new();
-        for (name, value) in [
-            ("connection", "close, x-mine"),
-            ("connection", "X-Other , bad name,"),
-            ("keep-alive", "timeout=5"),
-            ("transfer-encoding", "chunked"),
-            ("upgrade", "h2c"),
-            ("te", "trailers"),
-            ("proxy-connection", "close"),
-            ("x-mine", "1"),
-            ("x-other", "2"),
-            ("content-type", "text/plain"),
-            ("trailer", "x-sum"),
-        ] {
-            headers.append(name, value.parse().unwrap());
-        }
-        remove_hop_by_hop(&mut headers);
-        let left: Vec<_> = headers.keys().map(HeaderName::as_str).collect();
-        assert_eq!(left, ["content-type", "trailer"]);
-    }
-
-    #[test]
-    fn a_guest_may_only_shorten_its_timeouts() {
+    fn a_guest_can_only_shorten_timeouts() {
         let second = Duration::from_secs(1);
-        assert_eq!(least(None, second), second);
-        assert_eq!(least(Some(second * 2), second), second);
-        assert_eq!(least(Some(second / 2), second), second / 2);
+        assert_eq!(shorter(None, second), second);
+        assert_eq!(shorter(Some(second * 2), second), second);
+        assert_eq!(shorter(Some(second / 2), second), second / 2);
     }
 }

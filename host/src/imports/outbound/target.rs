@@ -1,4 +1,4 @@
-//! Where a request goes, in the one spelling that is checked and connected to.
+//! The origin of a request, in the canonical form that is checked and connected to.
 
 use std::net::IpAddr;
 
@@ -6,17 +6,17 @@ use http::Uri;
 use http::uri::{Authority, PathAndQuery, Scheme};
 use url::Host;
 
-/// A request's origin: what grants are compared with.
+/// The origin of a request, which is compared with `allowed_outbound_hosts`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
     pub tls: bool,
-    /// Canonical: every spelling of an IP address is that address, names are lower-case ASCII.
+    /// Canonical: every spelling of an IP address becomes that address, a name is lower-case ASCII.
     pub host: Host,
     pub port: u16,
 }
 
 impl Target {
-    /// `None` for anything but `http` and `https` with a host.
+    /// `None` unless the URI is `http` or `https` and has a host.
     pub fn of(uri: &Uri) -> Option<Self> {
         let tls = match uri.scheme()?.as_str() {
             "http" => false,
@@ -24,12 +24,12 @@ impl Target {
             _ => return None,
         };
         let authority = uri.authority()?;
-        // `http://granted.example@elsewhere.example/` reads like the one and is the other.
+        // User information could be mistaken for the host: `http://allowed.example@other.example/`.
         if authority.as_str().contains('@') {
             return None;
         }
         let host = Host::parse(authority.host()).ok()?;
-        // Not `Authority::port`, for which a port that is too large is none.
+        // `Authority::port` returns none for a port that is too large.
         let port = match authority.as_str().strip_prefix(authority.host())? {
             "" | ":" => default_port(tls),
             port => port.strip_prefix(':')?.parse().ok()?,
@@ -44,7 +44,7 @@ impl Target {
         }
     }
 
-    /// The address, if the host is one.
+    /// The host, if it is an IP address.
     pub fn ip(&self) -> Option<IpAddr> {
         match self.host {
             Host::Domain(_) => None,
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn every_spelling_of_a_host_is_the_same() {
+    fn every_spelling_of_a_host_has_one_canonical_form() {
         check("http://Example.COM/x", Some("http://example.com:80"));
         check("https://example.com", Some("https://example.com:443"));
         check("https://example.com:8443/", Some("https://example.com:8443"));
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_target_is_none() {
+    fn other_uris_have_no_target() {
         for uri in [
             "/path",
             "ftp://example.com/",
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn its_uri_is_canonical() {
+    fn the_uri_of_a_target_is_canonical() {
         let uri = |text: &str| {
             let uri: Uri = text.parse().unwrap();
             Target::of(&uri).and_then(|target| target.uri(uri.path_and_query())).unwrap().to_string()

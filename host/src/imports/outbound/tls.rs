@@ -1,4 +1,4 @@
-//! Whom the host believes to be who they say they are.
+//! TLS of outbound connections: which certificate authorities the host trusts.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, RootCertStore};
 
-/// Why the trusted certificates cannot be had.
+/// Why TLS cannot be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     #[error("cannot read certificates from {path}: {source}; name a file of certificates in PEM with --outbound-ca")]
@@ -17,9 +17,9 @@ pub enum TlsError {
     Protocol(rustls::Error),
 }
 
-/// The settings of all outbound connections: the system's certificate authorities (those in the
-/// files that `SSL_CERT_FILE` and `SSL_CERT_DIR` name, if they are set), and those in `authority`.
-pub fn client(authority: Option<&Path>) -> Result<Arc<ClientConfig>, TlsError> {
+/// TLS settings of all outbound connections. The host trusts the system's certificate authorities
+/// (those of `SSL_CERT_FILE` and `SSL_CERT_DIR`, if set) and those in the PEM file `authority`.
+pub fn client_config(authority: Option<&Path>) -> Result<Arc<ClientConfig>, TlsError> {
     let mut roots = RootCertStore::empty();
     let native = rustls_native_certs::load_native_certs();
     for error in &native.errors {
@@ -27,15 +27,16 @@ pub fn client(authority: Option<&Path>) -> Result<Arc<ClientConfig>, TlsError> {
     }
     roots.add_parsable_certificates(native.certs);
     if let Some(path) = authority {
-        let at = |source| TlsError::Authority { path: path.to_owned(), source };
-        let certificates = CertificateDer::pem_file_iter(path).map_err(|error| at(io::Error::other(error)))?;
+        let authority_error = |source| TlsError::Authority { path: path.to_owned(), source };
+        let certificates =
+            CertificateDer::pem_file_iter(path).map_err(|error| authority_error(io::Error::other(error)))?;
         let before = roots.len();
         for certificate in certificates {
-            let certificate = certificate.map_err(|error| at(io::Error::other(error)))?;
-            roots.add(certificate).map_err(|error| at(io::Error::other(error)))?;
+            let certificate = certificate.map_err(|error| authority_error(io::Error::other(error)))?;
+            roots.add(certificate).map_err(|error| authority_error(io::Error::other(error)))?;
         }
         if roots.len() == before {
-            return Err(at(io::Error::other("it has none")));
+            return Err(authority_error(io::Error::other("it has no certificate")));
         }
     }
     if roots.is_empty() {

@@ -1,4 +1,4 @@
-//! A copy of the database while it is in use, and a check of one that is not.
+//! Copies a database while it is in use.
 
 use std::fs::{self, File};
 use std::io;
@@ -7,13 +7,9 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, OpenFlags};
 
-use super::FILE_NAME;
-use super::open::{Database, OpenError, findings};
+use super::open::{BUSY_TIMEOUT, FILE_NAME};
 
-/// How many findings of a check are told.
-const MAX_FINDINGS: usize = 100;
-
-/// Why there is no backup. Each says what to do.
+/// Why a backup could not be made. Each text says what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum BackupError {
     #[error("there is no store in {directory}; give the folder of a host with --data")]
@@ -28,10 +24,10 @@ pub enum BackupError {
 
 /// Copies the database in `directory` to `target` and returns its size in bytes.
 ///
-/// The copy is the state at one moment: everything that was durable when it began and nothing of
-/// what came later, whoever writes meanwhile. It is compact, and it is a database like the original:
-/// to restore it, put it under the original's name into an empty folder. `target` appears when it is
-/// whole and on disk. While the copy is made the log grows by what is written.
+/// The copy is a snapshot: it has every write that was durable when the copy began and no later one.
+/// It is compact, and it is a database like the original: to restore it, put it under the original's
+/// name into an empty folder. `target` appears when the copy is complete and on disk. The
+/// write-ahead log is not cut back while the copy is made.
 pub fn backup(directory: &Path, target: &Path) -> Result<u64, BackupError> {
     let path = directory.join(FILE_NAME);
     if !path.is_file() {
@@ -43,13 +39,14 @@ pub fn backup(directory: &Path, target: &Path) -> Result<u64, BackupError> {
     let mut unfinished = target.as_os_str().to_owned();
     unfinished.push(".unfinished");
     let unfinished = PathBuf::from(unfinished);
-    let refuse = |source| BackupError::Write { path: unfinished.clone(), source };
-    // Made here, empty, so that nobody else can read what is in it: SQLite fills an empty file.
-    let file = File::options().write(true).create(true).truncate(true).mode(0o600).open(&unfinished).map_err(refuse)?;
+    let write_error = |source| BackupError::Write { path: unfinished.clone(), source };
+    // SQLite fills an empty file, so the host makes it with a mode that keeps other users from reading it.
+    let file =
+        File::options().write(true).create(true).truncate(true).mode(0o600).open(&unfinished).map_err(write_error)?;
     let copied = copy(&path, &unfinished).map_err(|source| BackupError::Sqlite { path, source });
-    let finished = copied.and_then(|()| finish(&file, &unfinished, target).map_err(refuse));
+    let finished = copied.and_then(|()| finish(&file, &unfinished, target).map_err(write_error));
     if finished.is_err() {
-        // What is left would only be in the way.
+        // An incomplete copy is of no use.
         let _ = fs::remove_file(&unfinished);
     }
     finished
@@ -58,7 +55,7 @@ pub fn backup(directory: &Path, target: &Path) -> Result<u64, BackupError> {
 fn copy(path: &Path, target: &Path) -> rusqlite::Result<()> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags)?;
-    connection.busy_timeout(super::open::BUSY_TIMEOUT)?;
+    connection.busy_timeout(BUSY_TIMEOUT)?;
     connection.execute("VACUUM INTO ?1", [target.to_string_lossy()])?;
     connection.close().map_err(|(_, error)| error)
 }
@@ -69,25 +66,4 @@ fn finish(file: &File, unfinished: &Path, target: &Path) -> io::Result<u64> {
     let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     File::open(folder)?.sync_all()?;
     Ok(file.metadata()?.len())
-}
-
-/// Checks every page of the database in `directory`, which no host uses, and its index: what is
-/// wrong, in SQLite's words; none if all is well.
-pub fn check(directory: &Path) -> Result<Vec<String>, OpenError> {
-    if !directory.join(FILE_NAME).is_file() {
-        return Err(OpenError::NoStore { directory: directory.to_owned() });
-    }
-    let database = match Database::open(directory) {
-        Ok(database) => database,
-        Err(OpenError::Damaged { finding, .. }) => return Ok(vec![finding]),
-        Err(error) => return Err(error),
-    };
-    let connection = database.connect_reader()?;
-    match findings(&connection, "integrity_check", MAX_FINDINGS) {
-        Ok(findings) => Ok(findings),
-        Err(error) => match database.refuse(error) {
-            OpenError::Damaged { finding, .. } => Ok(vec![finding]),
-            error => Err(error),
-        },
-    }
 }

@@ -1,25 +1,29 @@
-//! A check of every page while the database is served.
+//! Checks every page of a database, while it is served or while no host has it open.
 //!
 //! SQLite recovers from a killed process and from a power cut by itself; this check looks for damage
-//! by a disk or a file system. To read a large database before serving it would make each start
-//! slow, so a thread reads it meanwhile. A read of a damaged page is an error in any case, and the
-//! components' checksums detect changed bytes in a sound page, so no damaged value is served. Once
-//! the check finds damage the store refuses writes: the rest can still be read, and a restored
-//! backup loses nothing that was written after the damage.
+//! by a disk or a file system. Reading a large database before serving it would make each start
+//! slow, so a thread reads it while the host serves. A read of a damaged page is an error in any
+//! case, and the components' checksums detect changed bytes in a sound page, so no damaged value is
+//! served. Once the check finds damage the store refuses writes: undamaged values can still be read,
+//! and a restored backup loses nothing that was written after the damage.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 
 use rusqlite::{Connection, InterruptHandle};
 
-use super::open::findings;
+use super::open::{Database, FILE_NAME, OpenError};
+use super::page_check::check_pages;
 
-/// The damage that was found; the writer refuses every operation from then on.
+/// How many findings [`check`] reports.
+const MAX_FINDINGS: usize = 100;
+
+/// The damage that was found. Once it is set, the writer refuses every operation.
 pub type Damage = Arc<OnceLock<Arc<str>>>;
 
-/// A check under way. Dropping it breaks it off.
+/// A check that runs on a thread of its own. Dropping it interrupts the check.
 pub struct IntegrityCheck {
     interrupt: InterruptHandle,
     thread: Option<JoinHandle<()>>,
@@ -31,7 +35,7 @@ impl IntegrityCheck {
         let interrupt = connection.get_interrupt_handle();
         let thread = std::thread::Builder::new().name("store-integrity".to_owned()).spawn(move || {
             use rusqlite::ErrorCode::{DatabaseCorrupt, NotADatabase, OperationInterrupted};
-            let finding = match findings(&connection, "quick_check", 1) {
+            let finding = match check_pages(&connection, "quick_check", 1) {
                 Ok(mut findings) => findings.pop(),
                 Err(error) => match error.sqlite_error_code() {
                     Some(DatabaseCorrupt | NotADatabase) => Some(error.to_string()),
@@ -55,9 +59,7 @@ impl IntegrityCheck {
         })?;
         Ok(Self { interrupt, thread: Some(thread) })
     }
-}
 
-impl IntegrityCheck {
     /// Waits for the end of the check.
     #[cfg(test)]
     pub fn finish(mut self) {
@@ -77,5 +79,26 @@ impl Drop for IntegrityCheck {
     fn drop(&mut self) {
         self.interrupt.interrupt();
         self.join();
+    }
+}
+
+/// Checks every page and the index of the database in `directory`, which no host may have open.
+/// Returns SQLite's findings, none if the database is sound.
+pub fn check(directory: &Path) -> Result<Vec<String>, OpenError> {
+    if !directory.join(FILE_NAME).is_file() {
+        return Err(OpenError::NoStore { directory: directory.to_owned() });
+    }
+    let database = match Database::open(directory) {
+        Ok(database) => database,
+        Err(OpenError::Damaged { finding, .. }) => return Ok(vec![finding]),
+        Err(error) => return Err(error),
+    };
+    let connection = database.connect_reader()?;
+    match check_pages(&connection, "integrity_check", MAX_FINDINGS) {
+        Ok(findings) => Ok(findings),
+        Err(error) => match database.open_error(error) {
+            OpenError::Damaged { finding, .. } => Ok(vec![finding]),
+            error => Err(error),
+        },
     }
 }

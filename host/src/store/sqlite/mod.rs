@@ -1,15 +1,16 @@
 //! SQLite in Spin's own table, so that one file serves this host and Spin.
 //!
-//! One thread writes ([`writer`]); each shard of the host reads on a connection of its own, on
-//! its own thread. The database is in WAL mode, so readers never wait for the writer, and the
-//! commit flushes the log (`synchronous=FULL`).
+//! One thread writes ([`writer`]); each shard of the host reads on a connection and a thread of its
+//! own. The database is in WAL mode, so readers never wait for the writer, and a commit flushes the
+//! log (`synchronous=FULL`).
 //!
-//! Reading blocks the shard for the time of one lookup. That is microseconds when the page is
-//! cached, and a hop to another thread would cost more than it hides.
+//! A read blocks the shard for the time of one lookup: microseconds if the page is cached, which is
+//! less than a switch to another thread costs.
 
 mod backup;
 mod integrity_check;
 mod open;
+mod page_check;
 mod reader;
 mod writer;
 
@@ -21,17 +22,15 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use tokio::sync::OwnedSemaphorePermit;
 
-pub use backup::{BackupError, backup, check};
+pub use backup::{BackupError, backup};
+pub use integrity_check::check;
 use integrity_check::{Damage, IntegrityCheck};
-pub use open::OpenError;
+pub use open::{FILE_NAME, OpenError};
 use reader::Reader;
-use writer::{Operation, Writer};
+use writer::{WriteOperation, Writer};
 
 use super::near_cache::NearCache;
-use super::{Backend, ChangeClock, Error, Key, Ledger, Swap};
-
-/// The file's name in the data directory, the one that Spin uses.
-pub const FILE_NAME: &str = "sqlite_key_value.db";
+use crate::store::{Backend, ChangeClock, Key, Ledger, StoreError, Swap};
 
 /// Bytes of the database and its log.
 pub fn size(data: &Path) -> u64 {
@@ -42,11 +41,11 @@ pub fn size(data: &Path) -> u64 {
 /// How an engine is opened.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Most bytes that the database file may have; none for no limit but the disk.
+    /// Most bytes of the database file; `None` for no limit.
     pub max_bytes: Option<u64>,
-    /// The age at which a transaction is committed for which nobody waits. Nothing is lost by
-    /// waiting longer, since nothing in it is acknowledged; it bounds how long a Spin that has
-    /// the same file open waits for the lock.
+    /// The age at which a transaction is committed if no request waits for it. Its writes are not
+    /// acknowledged yet, so a longer time loses nothing. It bounds how long a Spin with the same file
+    /// open waits for the lock.
     pub batch_age: Duration,
 }
 
@@ -58,17 +57,17 @@ impl Default for Options {
 
 /// An open database. It holds the data directory's lock until the last backend is dropped.
 pub struct Sqlite {
-    // Before the writer, whose connection is to be the last.
+    // Declared before the writer, so that the writer's connection is closed last.
     _integrity_check: Option<IntegrityCheck>,
     writer: Arc<Writer>,
     database: open::Database,
 }
 
 impl Sqlite {
-    /// Opens the database in `directory`, and makes both if they are not there.
+    /// Opens the database in `directory`, and creates both if they do not exist.
     ///
-    /// Refuses a directory that another host has open, and a database that is damaged, empty or
-    /// not Spin's: it never starts afresh over something that it cannot read.
+    /// Fails if another host has the directory open, or if the database is damaged, empty or not
+    /// Spin's. It never replaces a file that it cannot read.
     pub fn open(directory: &Path, options: &Options) -> Result<Self, OpenError> {
         let database = open::Database::open(directory)?;
         let connection = database.connect_writer(options.max_bytes)?;
@@ -86,34 +85,34 @@ impl Sqlite {
         Ok(Self { _integrity_check: integrity_check, writer: Arc::new(writer), database })
     }
 
-    /// A view of the database for one thread.
+    /// The database as one shard uses it.
     pub fn backend(&self) -> Result<Arc<dyn Backend>, OpenError> {
         let reader = Reader::new(self.database.connect_reader()?);
-        Ok(Arc::new(Shard { reader, near_cache: NearCache::default(), writer: self.writer.clone() }))
+        Ok(Arc::new(ShardBackend { reader, near_cache: NearCache::default(), writer: self.writer.clone() }))
     }
 
-    /// How many transactions were committed (that is, flushed) since the database was opened.
+    /// Number of committed (flushed) transactions since the database was opened.
     pub fn commits(&self) -> u64 {
         self.writer.commits().load(Ordering::Relaxed)
     }
 
-    /// The same, for somebody who does not keep the database open.
+    /// The counter behind [`commits`](Self::commits), which does not keep the database open.
     pub fn commit_counter(&self) -> Arc<AtomicU64> {
         self.writer.commits()
     }
 }
 
-struct Shard {
-    // Before the writer, so that the last connection to close is the writer's, which then folds
-    // the log back into the database.
+struct ShardBackend {
+    // Declared before the writer, so that the writer's connection is closed last. That one moves the
+    // log back into the database.
     reader: Reader,
     near_cache: NearCache,
     writer: Arc<Writer>,
 }
 
 #[async_trait]
-impl Backend for Shard {
-    async fn get(&self, key: &Key) -> Result<Option<Vec<u8>>, Error> {
+impl Backend for ShardBackend {
+    async fn get(&self, key: &Key) -> Result<Option<Vec<u8>>, StoreError> {
         let (clock, now) = (self.writer.change_clock(), Instant::now());
         if let Some(value) = self.near_cache.get(key, clock, now) {
             return Ok(value);
@@ -124,23 +123,29 @@ impl Backend for Shard {
         Ok(value)
     }
 
-    async fn exists(&self, key: &Key) -> Result<bool, Error> {
+    async fn exists(&self, key: &Key) -> Result<bool, StoreError> {
         self.reader.exists(key)
     }
 
-    async fn list(&self, store: &Arc<str>, prefix: &str, after: &str, limit: usize) -> Result<Vec<String>, Error> {
+    async fn list(&self, store: &Arc<str>, prefix: &str, after: &str, limit: usize) -> Result<Vec<String>, StoreError> {
         self.reader.list(store, prefix, after, limit)
     }
 
-    async fn get_many(&self, keys: &[Key], limit: usize) -> Result<Vec<Option<Vec<u8>>>, Error> {
+    async fn get_many(&self, keys: &[Key], limit: usize) -> Result<Vec<Option<Vec<u8>>>, StoreError> {
         self.reader.get_many(keys, limit)
     }
 
-    async fn set(&self, ledger: &Ledger, key: Key, value: Vec<u8>, room: OwnedSemaphorePermit) -> Result<(), Error> {
-        self.set_many(ledger, vec![(key, value)], room).await
+    async fn set(
+        &self,
+        ledger: &Ledger,
+        key: Key,
+        value: Vec<u8>,
+        permit: OwnedSemaphorePermit,
+    ) -> Result<(), StoreError> {
+        self.set_many(ledger, vec![(key, value)], permit).await
     }
 
-    async fn delete(&self, ledger: &Ledger, key: Key) -> Result<(), Error> {
+    async fn delete(&self, ledger: &Ledger, key: Key) -> Result<(), StoreError> {
         self.delete_many(ledger, vec![key]).await
     }
 
@@ -148,29 +153,35 @@ impl Backend for Shard {
         &self,
         ledger: &Ledger,
         pairs: Vec<(Key, Vec<u8>)>,
-        room: OwnedSemaphorePermit,
-    ) -> Result<(), Error> {
-        let operation = Operation::Set { pairs, room };
+        permit: OwnedSemaphorePermit,
+    ) -> Result<(), StoreError> {
+        let operation = WriteOperation::Set { pairs, permit };
         self.writer.queue(ledger, operation).await
     }
 
-    async fn delete_many(&self, ledger: &Ledger, keys: Vec<Key>) -> Result<(), Error> {
-        self.writer.queue(ledger, Operation::Delete(keys)).await
+    async fn delete_many(&self, ledger: &Ledger, keys: Vec<Key>) -> Result<(), StoreError> {
+        self.writer.queue(ledger, WriteOperation::Delete(keys)).await
     }
 
-    async fn increment(&self, ledger: &Ledger, key: Key, delta: i64) -> Result<i64, Error> {
-        self.writer.ask(ledger, |reply| Operation::Increment { key, delta, reply }).await
+    async fn increment(&self, ledger: &Ledger, key: Key, delta: i64) -> Result<i64, StoreError> {
+        self.writer.apply(ledger, |reply| WriteOperation::Increment { key, delta, reply }).await
     }
 
-    async fn cas(&self, ledger: &Ledger, key: Key, expected: Option<Vec<u8>>, value: Vec<u8>) -> Result<Swap, Error> {
-        self.writer.ask(ledger, |reply| Operation::Cas { key, expected, value, reply }).await
+    async fn cas(
+        &self,
+        ledger: &Ledger,
+        key: Key,
+        expected: Option<Vec<u8>>,
+        value: Vec<u8>,
+    ) -> Result<Swap, StoreError> {
+        self.writer.apply(ledger, |reply| WriteOperation::Cas { key, expected, value, reply }).await
     }
 
     fn change_clock(&self) -> Option<&ChangeClock> {
         Some(self.writer.change_clock())
     }
 
-    async fn durable(&self, ledger: &Ledger) -> Result<(), Error> {
+    async fn durable(&self, ledger: &Ledger) -> Result<(), StoreError> {
         if !ledger.is_settled() {
             self.writer.commit_soon();
         }
@@ -178,9 +189,9 @@ impl Backend for Shard {
     }
 }
 
-impl From<rusqlite::Error> for Error {
+impl From<rusqlite::Error> for StoreError {
     fn from(error: rusqlite::Error) -> Self {
-        Error::Engine(Arc::from(error.to_string()))
+        StoreError::Engine(Arc::from(error.to_string()))
     }
 }
 

@@ -1,4 +1,4 @@
-//! Opening the database: first creation, checks, connections.
+//! Opens the database: creation, checks, connections.
 
 use std::fs::{self, File};
 use std::io;
@@ -7,8 +7,11 @@ use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags, OptionalExtension};
 
-use super::FILE_NAME;
+use super::page_check::check_pages;
 use crate::store::lock::{DataLock, LockError};
+
+/// The file's name in the data directory, the one that Spin uses.
+pub const FILE_NAME: &str = "sqlite_key_value.db";
 
 /// Spin's table, exactly as Spin creates it (its crate `key-value-spin`).
 const CREATE_TABLE: &str = "CREATE TABLE IF NOT EXISTS spin_key_value (
@@ -19,14 +22,14 @@ const CREATE_TABLE: &str = "CREATE TABLE IF NOT EXISTS spin_key_value (
     PRIMARY KEY (store, key)
 )";
 
-/// A database up to this size, in bytes, is read as a whole before it is served: a fraction of a
-/// second. A larger one is read while it is served (see [`super::integrity_check`]).
-const CHECKED_AT_ONCE: u64 = 256 << 20;
+/// A database up to this size, in bytes, is read as a whole before it is served, which takes a
+/// fraction of a second. A larger one is read while it is served (see [`super::integrity_check`]).
+const CHECKED_AT_OPEN: u64 = 256 << 20;
 
-/// A Spin that has the same file open may hold the lock for the time of one transaction.
+/// How long a connection waits while a Spin with the same file open holds the lock for a transaction.
 pub const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Why a database could not be opened. Each says what to do.
+/// Why a database could not be opened. Each text says what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     #[error("cannot use the data directory {path}: {source}; choose another one with --data")]
@@ -46,7 +49,7 @@ pub enum OpenError {
     Sqlite { path: PathBuf, source: rusqlite::Error },
 }
 
-/// A locked data directory with a checked database in it.
+/// A database in a locked data directory.
 pub struct Database {
     path: PathBuf,
     lock: DataLock,
@@ -75,7 +78,7 @@ impl Database {
 
     pub fn connect_writer(&self, max_bytes: Option<u64>) -> Result<Connection, OpenError> {
         let connection = self.connect(OpenFlags::SQLITE_OPEN_READ_WRITE)?;
-        configure_writer(&connection, max_bytes).map_err(|e| self.refuse(e))?;
+        configure_writer(&connection, max_bytes).map_err(|e| self.open_error(e))?;
         Ok(connection)
     }
 
@@ -84,7 +87,7 @@ impl Database {
     }
 
     fn connect(&self, mode: OpenFlags) -> Result<Connection, OpenError> {
-        // Without OPEN_CREATE: a database that vanished is an error, not an empty store.
+        // Without SQLITE_OPEN_CREATE, so that a missing file is an error and not an empty store.
         let flags = mode | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let open = || {
             let connection = Connection::open_with_flags(&self.path, flags)?;
@@ -93,16 +96,16 @@ impl Database {
             connection.pragma_update(None, "trusted_schema", false)?;
             Ok(connection)
         };
-        open().map_err(|e| self.refuse(e))
+        open().map_err(|e| self.open_error(e))
     }
 
-    /// Whether the whole database was read when it was opened.
+    /// Whether every page was checked when the database was opened.
     pub fn is_checked(&self) -> bool {
         self.is_checked
     }
 
-    /// Looks at the header, the length that it tells, and the table; and, if that is quick, at every
-    /// page: damage is found at start, by name, and not by the request that happens to need it.
+    /// Checks the header, the length and the table, and every page of a database that is small. So
+    /// damage is found at start, and not by the first request that reads the damaged page.
     fn check(&mut self) -> Result<(), OpenError> {
         let damaged = |finding: &str| OpenError::Damaged { path: self.path.clone(), finding: finding.to_owned() };
         let length =
@@ -111,10 +114,10 @@ impl Database {
             return Err(damaged("the file is empty"));
         }
         let connection = self.connect(OpenFlags::SQLITE_OPEN_READ_WRITE)?;
-        // The first read compares the header's number of pages with the length of the file, and takes
-        // over what a host that was killed had committed to the log.
-        if length <= CHECKED_AT_ONCE {
-            if let Some(finding) = findings(&connection, "quick_check", 1).map_err(|e| self.refuse(e))?.pop() {
+        // SQLite's first read compares the number of pages in the header with the length of the file,
+        // and recovers the log that a killed host has left.
+        if length <= CHECKED_AT_OPEN {
+            if let Some(finding) = check_pages(&connection, "quick_check", 1).map_err(|e| self.open_error(e))?.pop() {
                 return Err(damaged(&finding));
             }
             self.is_checked = true;
@@ -124,14 +127,14 @@ impl Database {
                 row.get(0)
             })
             .optional()
-            .map_err(|e| self.refuse(e))?;
+            .map_err(|e| self.open_error(e))?;
         if table.is_none() {
             return Err(damaged("it has no table `spin_key_value`"));
         }
         Ok(())
     }
 
-    pub fn refuse(&self, source: rusqlite::Error) -> OpenError {
+    pub fn open_error(&self, source: rusqlite::Error) -> OpenError {
         use rusqlite::ErrorCode::{DatabaseCorrupt, NotADatabase};
         let path = self.path.clone();
         match source.sqlite_error_code() {
@@ -141,20 +144,10 @@ impl Database {
     }
 }
 
-/// What a check of every page finds (`quick_check`, or `integrity_check`, which compares the index
-/// with the table as well): at most `limit` sentences, none if all is well.
-pub fn findings(connection: &Connection, check: &str, limit: usize) -> rusqlite::Result<Vec<String>> {
-    let mut statement = connection.prepare(&format!("PRAGMA {check}({limit})"))?;
-    let rows: Vec<String> = statement.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?;
-    // A row may have a heading and many lines.
-    let lines = rows.iter().flat_map(|row| row.lines()).filter(|line| *line != "ok" && !line.starts_with("***"));
-    Ok(lines.take(limit).map(str::to_owned).collect())
-}
-
-/// Makes the database under another name and renames it when it is whole, so that a file of the
-/// right name is never half a database.
+/// Creates the database under another name and renames it when it is complete, so that a file with
+/// the database's name is always complete.
 fn create(directory: &Path, path: &Path) -> Result<(), OpenError> {
-    let refuse = |source| OpenError::Directory { path: directory.to_owned(), source };
+    let directory_error = |source| OpenError::Directory { path: directory.to_owned(), source };
     if directory.join(format!("{FILE_NAME}-wal")).exists() {
         return Err(OpenError::Damaged {
             path: path.to_owned(),
@@ -166,7 +159,7 @@ fn create(directory: &Path, path: &Path) -> Result<(), OpenError> {
         let mut leftover = unfinished.clone().into_os_string();
         leftover.push(name);
         match fs::remove_file(leftover) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(refuse(error)),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(directory_error(error)),
             _ => {}
         }
     }
@@ -181,15 +174,15 @@ fn create(directory: &Path, path: &Path) -> Result<(), OpenError> {
         .and_then(|file| file.sync_all())
         .and_then(|()| fs::rename(&unfinished, path))
         .and_then(|()| File::open(directory)?.sync_all())
-        .map_err(refuse)
+        .map_err(directory_error)
 }
 
 fn configure_writer(connection: &Connection, max_bytes: Option<u64>) -> rusqlite::Result<()> {
-    // A database that Spin made is in rollback mode until here; the mode stays in the file.
+    // A database that Spin created is in rollback mode. The mode is kept in the file.
     connection.pragma_update(None, "journal_mode", "wal")?;
     connection.pragma_update(None, "synchronous", "full")?;
-    // After a burst the log is cut back to this; in pages, the checkpoint starts at 16 MiB, so
-    // that a large blob does not pay for a checkpoint by itself.
+    // The log is cut back to 64 MiB after a burst. A checkpoint starts at 4096 pages, which are
+    // 16 MiB, so that one large value does not cause a checkpoint.
     connection.pragma_update(None, "journal_size_limit", 64 * 1024 * 1024)?;
     connection.pragma_update(None, "wal_autocheckpoint", 4096)?;
     if let Some(bytes) = max_bytes {

@@ -1,10 +1,10 @@
-//! Reading: committed data only.
+//! Reads, which see committed data only.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rusqlite::{Connection, OptionalExtension, Row};
 
-use super::super::{Error, Key};
+use crate::store::{Key, StoreError};
 
 const GET: &str = "SELECT value FROM spin_key_value WHERE store = ?1 AND key = ?2";
 const EXISTS: &str = "SELECT 1 FROM spin_key_value WHERE store = ?1 AND key = ?2";
@@ -12,7 +12,7 @@ const EXISTS: &str = "SELECT 1 FROM spin_key_value WHERE store = ?1 AND key = ?2
 const LIST: &str = "SELECT key FROM spin_key_value
     WHERE store = ?1 AND key >= ?2 AND key > ?3 ORDER BY key LIMIT ?4";
 
-/// One shard's connection. The mutex is never contended: it only makes the type shareable.
+/// One shard's connection. The mutex is never contended; it makes the type `Sync`.
 pub struct Reader(Mutex<Connection>);
 
 impl Reader {
@@ -20,17 +20,17 @@ impl Reader {
         Self(Mutex::new(connection))
     }
 
-    pub fn get(&self, key: &Key) -> Result<Option<Vec<u8>>, Error> {
+    pub fn get(&self, key: &Key) -> Result<Option<Vec<u8>>, StoreError> {
         Ok(get(&self.connection(), key)?)
     }
 
-    pub fn exists(&self, key: &Key) -> Result<bool, Error> {
+    pub fn exists(&self, key: &Key) -> Result<bool, StoreError> {
         let connection = self.connection();
         let mut statement = connection.prepare_cached(EXISTS)?;
         Ok(statement.exists((&*key.store, &*key.key))?)
     }
 
-    pub fn list(&self, store: &str, prefix: &str, after: &str, limit: usize) -> Result<Vec<String>, Error> {
+    pub fn list(&self, store: &str, prefix: &str, after: &str, limit: usize) -> Result<Vec<String>, StoreError> {
         let connection = self.connection();
         let mut statement = connection.prepare_cached(LIST)?;
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
@@ -38,7 +38,7 @@ impl Reader {
         let mut keys = Vec::new();
         for key in rows {
             let key = key?;
-            // Keys with one prefix are neighbours, so the first stranger ends them.
+            // Keys are sorted, so the first one without the prefix is after all that have it.
             if !key.starts_with(prefix) {
                 break;
             }
@@ -47,9 +47,9 @@ impl Reader {
         Ok(keys)
     }
 
-    pub fn get_many(&self, keys: &[Key], limit: usize) -> Result<Vec<Option<Vec<u8>>>, Error> {
+    pub fn get_many(&self, keys: &[Key], limit: usize) -> Result<Vec<Option<Vec<u8>>>, StoreError> {
         let connection = self.connection();
-        // One read transaction: all of the values are from one snapshot.
+        // All values are read in one transaction, so they are from one snapshot.
         let snapshot = connection.unchecked_transaction()?;
         let mut total = 0usize;
         let mut values = Vec::with_capacity(keys.len());
@@ -57,7 +57,7 @@ impl Reader {
             let value = get(&snapshot, key)?;
             total = total.saturating_add(value.as_ref().map_or(0, Vec::len));
             if total > limit {
-                return Err(Error::ResultTooLarge { limit });
+                return Err(StoreError::ResultTooLarge { limit });
             }
             values.push(value);
         }
@@ -65,22 +65,22 @@ impl Reader {
     }
 
     fn connection(&self) -> MutexGuard<'_, Connection> {
-        // A panic cannot leave a read half done, so a poisoned connection is as good as before.
+        // A panic during a read leaves the connection usable.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The value of `key`, as `connection` sees it.
+/// The value of `key` as `connection` sees it, with the open transaction if that is the writer's.
 pub fn get(connection: &Connection, key: &Key) -> rusqlite::Result<Option<Vec<u8>>> {
     connection.prepare_cached(GET)?.query_row((&*key.store, &*key.key), value).optional()
 }
 
 fn value(row: &Row<'_>) -> rusqlite::Result<Vec<u8>> {
-    // As bytes whatever the column's storage class: another program may have stored text.
+    // Another program may have stored the value as text.
     Ok(row.get_ref(0)?.as_bytes_or_null()?.unwrap_or_default().to_vec())
 }
 
-/// Shares an error's text between the many who must hear of it.
+/// The error's text, for every request of a transaction.
 pub fn reason(error: &rusqlite::Error) -> Arc<str> {
     Arc::from(error.to_string())
 }

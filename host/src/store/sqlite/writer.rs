@@ -1,8 +1,8 @@
-//! The one thread that writes, with group commit.
+//! The writer thread, with group commit.
 //!
-//! Operations are applied in the order of the queue, inside a transaction that stays open until
-//! somebody waits for durability, it is large, or it is some milliseconds old. What arrives
-//! during a flush goes into the next transaction together.
+//! The thread applies operations in the order of the queue, inside a transaction that stays open
+//! until a request waits for durability, the transaction is large, or it is some milliseconds old.
+//! Operations that arrive during a flush go into the next transaction together.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,87 +14,89 @@ use std::time::{Duration, Instant};
 use rusqlite::Connection;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
-use super::super::{ChangeClock, Entry, Error, Key, Ledger, Slot, Swap};
 use super::integrity_check::Damage;
 use super::reader;
 use crate::log_throttle::LogThrottle;
 use crate::store::lock::DataLock;
+use crate::store::{ChangeClock, Key, Ledger, LedgerEntry, Slot, StoreError, Swap};
 
-/// Bytes that may wait in the queue, for all instances together. Whoever comes then, waits.
-const QUEUE_BYTES: u32 = 64 * 1024 * 1024;
+/// Bytes that may be in the queue, of all instances together. Further writes wait.
+const MAX_QUEUED_BYTES: u32 = 64 * 1024 * 1024;
 
-/// A transaction with this much in it is committed even if nobody waits, so that the log and
-/// the page cache stay small while a large upload streams in.
-const BATCH_BYTES: usize = 8 * 1024 * 1024;
-const BATCH_OPERATIONS: usize = 4096;
+/// A transaction of this size is committed even if no request waits for it, so that the log and the
+/// page cache stay small during a large upload.
+const MAX_BATCH_BYTES: usize = 8 * 1024 * 1024;
+const MAX_BATCH_OPERATIONS: usize = 4096;
 
 const SET: &str = "INSERT INTO spin_key_value (store, key, value) VALUES (?1, ?2, ?3)
     ON CONFLICT (store, key) DO UPDATE SET value = ?3";
 const DELETE: &str = "DELETE FROM spin_key_value WHERE store = ?1 AND key = ?2";
 
-/// What a request may ask of the writer.
-pub enum Operation {
+/// A write of a request.
+pub enum WriteOperation {
     Set {
         pairs: Vec<(Key, Vec<u8>)>,
-        /// The caller's own budget, given back once the values are SQLite's.
-        room: OwnedSemaphorePermit,
+        /// Of the caller's budget, released once SQLite has the values.
+        permit: OwnedSemaphorePermit,
     },
     Delete(Vec<Key>),
     Increment {
         key: Key,
         delta: i64,
-        reply: oneshot::Sender<Result<i64, Error>>,
+        reply: oneshot::Sender<Result<i64, StoreError>>,
     },
     Cas {
         key: Key,
         expected: Option<Vec<u8>>,
         value: Vec<u8>,
-        reply: oneshot::Sender<Result<Swap, Error>>,
+        reply: oneshot::Sender<Result<Swap, StoreError>>,
     },
 }
 
-impl Operation {
+impl WriteOperation {
     fn bytes(&self) -> usize {
-        // What a queued key costs beside its text.
+        // Bytes that a queued key takes beside its text.
         const KEY: usize = 64;
         match self {
-            Operation::Set { pairs, .. } => pairs.iter().map(|(key, value)| KEY + key.key.len() + value.len()).sum(),
-            Operation::Delete(keys) => keys.iter().map(|key| KEY + key.key.len()).sum(),
-            Operation::Increment { key, .. } => KEY + key.key.len(),
-            Operation::Cas { key, expected, value, .. } => {
+            WriteOperation::Set { pairs, .. } => {
+                pairs.iter().map(|(key, value)| KEY + key.key.len() + value.len()).sum()
+            }
+            WriteOperation::Delete(keys) => keys.iter().map(|key| KEY + key.key.len()).sum(),
+            WriteOperation::Increment { key, .. } => KEY + key.key.len(),
+            WriteOperation::Cas { key, expected, value, .. } => {
                 KEY + key.key.len() + value.len() + expected.as_ref().map_or(0, Vec::len)
             }
         }
     }
 
-    fn refuse(self, error: &Error) {
-        // A receiver that is gone has given up on the answer.
+    fn refuse(self, error: &StoreError) {
+        // Sending fails if the request was cancelled.
         match self {
-            Operation::Set { .. } | Operation::Delete(_) => {}
-            Operation::Increment { reply, .. } => drop(reply.send(Err(error.clone()))),
-            Operation::Cas { reply, .. } => drop(reply.send(Err(error.clone()))),
+            WriteOperation::Set { .. } | WriteOperation::Delete(_) => {}
+            WriteOperation::Increment { reply, .. } => drop(reply.send(Err(error.clone()))),
+            WriteOperation::Cas { reply, .. } => drop(reply.send(Err(error.clone()))),
         }
     }
 }
 
 enum Message {
-    Write(Write),
-    /// Somebody waits for what is in front of this.
+    Write(QueuedWrite),
+    /// A request waits for the writes before this message.
     Commit,
     Stop,
 }
 
-struct Write {
-    operation: Operation,
-    entry: Entry,
-    /// The engine's own budget.
-    room: OwnedSemaphorePermit,
+struct QueuedWrite {
+    operation: WriteOperation,
+    entry: LedgerEntry,
+    /// Of the queue's budget.
+    queue_permit: OwnedSemaphorePermit,
 }
 
-/// The handle of the writing thread. Dropping it finishes what is queued and joins the thread.
+/// The handle of the writer thread. Dropping it finishes the queued writes and joins the thread.
 pub struct Writer {
     queue: Sender<Message>,
-    room: Arc<Semaphore>,
+    queue_bytes: Arc<Semaphore>,
     commits: Arc<AtomicU64>,
     damage: Damage,
     clock: Arc<ChangeClock>,
@@ -118,7 +120,7 @@ impl Writer {
             messages,
             commits: commits.clone(),
             clock: clock.clone(),
-            failures: LogThrottle::new(1, 5),
+            log_throttle: LogThrottle::new(1, 5),
             #[cfg(test)]
             fail_next_commit: fail_next_commit.clone(),
         };
@@ -128,7 +130,7 @@ impl Writer {
         })?;
         Ok(Self {
             queue,
-            room: Arc::new(Semaphore::new(QUEUE_BYTES as usize)),
+            queue_bytes: Arc::new(Semaphore::new(MAX_QUEUED_BYTES as usize)),
             commits,
             damage,
             clock,
@@ -139,7 +141,7 @@ impl Writer {
     }
 
     #[cfg(test)]
-    pub fn find_damage(&self, finding: &str) {
+    pub fn set_damage(&self, finding: &str) {
         let _ = self.damage.set(Arc::from(finding));
     }
 
@@ -151,33 +153,34 @@ impl Writer {
         &self.clock
     }
 
-    /// Queues an operation behind those that were queued before, waiting only for room.
-    pub async fn queue(&self, ledger: &Ledger, operation: Operation) -> Result<(), Error> {
+    /// Queues an operation, and waits only while the queue is full.
+    pub async fn queue(&self, ledger: &Ledger, operation: WriteOperation) -> Result<(), StoreError> {
         ledger.check()?;
         if let Some(finding) = self.damage.get() {
-            return Err(Error::Damaged(finding.clone()));
+            return Err(StoreError::Damaged(finding.clone()));
         }
-        let bytes = u32::try_from(operation.bytes()).unwrap_or(QUEUE_BYTES).min(QUEUE_BYTES);
-        let stopped = || Error::Engine(Arc::from("it has stopped"));
-        let room = self.room.clone().acquire_many_owned(bytes).await;
-        let write = Write { operation, entry: ledger.enter(), room: room.map_err(|_| stopped())? };
+        let bytes = u32::try_from(operation.bytes()).unwrap_or(MAX_QUEUED_BYTES).min(MAX_QUEUED_BYTES);
+        let stopped = || StoreError::Engine(Arc::from("it has stopped"));
+        let queue_permit = self.queue_bytes.clone().acquire_many_owned(bytes).await;
+        let write =
+            QueuedWrite { operation, entry: ledger.enter(), queue_permit: queue_permit.map_err(|_| stopped())? };
         self.queue.send(Message::Write(write)).map_err(|_| stopped())
     }
 
-    /// Queues an operation that has an answer, and waits until it is applied.
-    pub async fn ask<T>(
+    /// Queues an operation, waits until it is applied, and returns its result.
+    pub async fn apply<T>(
         &self,
         ledger: &Ledger,
-        operation: impl FnOnce(oneshot::Sender<Result<T, Error>>) -> Operation,
-    ) -> Result<T, Error> {
-        let (reply, answer) = oneshot::channel();
+        operation: impl FnOnce(oneshot::Sender<Result<T, StoreError>>) -> WriteOperation,
+    ) -> Result<T, StoreError> {
+        let (reply, result) = oneshot::channel();
         self.queue(ledger, operation(reply)).await?;
-        answer.await.unwrap_or_else(|_| Err(Error::Engine(Arc::from("it has stopped"))))
+        result.await.unwrap_or_else(|_| Err(StoreError::Engine(Arc::from("it has stopped"))))
     }
 
-    /// Asks for what is queued so far to be committed without further waiting.
+    /// Has the queued operations committed as soon as they are applied.
     pub fn commit_soon(&self) {
-        // A stopped writer has dropped every entry, which settles the ledgers as failed.
+        // A stopped writer has dropped every entry, which fails the ledgers.
         let _ = self.queue.send(Message::Commit);
     }
 }
@@ -200,20 +203,20 @@ struct Worker {
     messages: Receiver<Message>,
     commits: Arc<AtomicU64>,
     clock: Arc<ChangeClock>,
-    /// A full disk fails every transaction.
-    failures: LogThrottle,
+    /// On a full disk every transaction fails.
+    log_throttle: LogThrottle,
     #[cfg(test)]
     fail_next_commit: Arc<std::sync::atomic::AtomicBool>,
 }
 
-/// What is in the open transaction.
+/// The open transaction.
 #[derive(Default)]
 struct Batch {
-    entries: Vec<Entry>,
+    entries: Vec<LedgerEntry>,
     bytes: usize,
     changed: Vec<Slot>,
-    /// The writer is to stop once this is committed.
-    stop: bool,
+    /// Whether the writer stops after this transaction.
+    is_last: bool,
 }
 
 impl Worker {
@@ -230,19 +233,19 @@ impl Worker {
             }
         }
         if let Err((_, error)) = self.connection.close() {
-            tracing::warn!(%error, "the store was not closed cleanly; its log is kept");
+            tracing::warn!(%error, "the store was not closed cleanly; its write-ahead log remains");
         }
     }
 
     /// Opens a transaction for `first`, fills it, commits it. Returns whether to stop.
-    fn transaction(&self, first: Write) -> bool {
+    fn transaction(&self, first: QueuedWrite) -> bool {
         let mut batch = Batch::default();
         let outcome = self.fill(first, &mut batch).and_then(|()| self.commit(&batch));
         match outcome {
-            Ok(()) => batch.entries.into_iter().for_each(Entry::commit),
+            Ok(()) => batch.entries.into_iter().for_each(LedgerEntry::commit),
             Err(error) => {
                 let reason = reader::reason(&error);
-                if let Some(suppressed) = self.failures.pass() {
+                if let Some(suppressed) = self.log_throttle.pass() {
                     tracing::error!(
                         error = %reason,
                         operations = batch.entries.len(),
@@ -261,29 +264,29 @@ impl Worker {
                 }
             }
         }
-        batch.stop
+        batch.is_last
     }
 
-    /// Applies `first` and what follows it, until it is time to commit.
-    fn fill(&self, first: Write, batch: &mut Batch) -> rusqlite::Result<()> {
+    /// Applies `first` and the operations after it, until it is time to commit.
+    fn fill(&self, first: QueuedWrite, batch: &mut Batch) -> rusqlite::Result<()> {
         if let Err(error) = self.execute("BEGIN IMMEDIATE") {
             batch.entries.push(first.entry);
             return Err(error);
         }
         let opened = Instant::now();
-        let mut wanted = false;
+        let mut commit_requested = false;
         self.apply(first, batch)?;
         while batch.has_room() {
-            // Once somebody waits, only what is there already may come along.
-            let patience = match wanted {
+            // Once a request waits, only operations that are already queued join the transaction.
+            let timeout = match commit_requested {
                 true => Duration::ZERO,
                 false => self.batch_age.saturating_sub(opened.elapsed()),
             };
-            match self.messages.recv_timeout(patience) {
+            match self.messages.recv_timeout(timeout) {
                 Ok(Message::Write(write)) => self.apply(write, batch)?,
-                Ok(Message::Commit) => wanted = true,
+                Ok(Message::Commit) => commit_requested = true,
                 Ok(Message::Stop) | Err(RecvTimeoutError::Disconnected) => {
-                    batch.stop = true;
+                    batch.is_last = true;
                     break;
                 }
                 Err(RecvTimeoutError::Timeout) => break,
@@ -306,16 +309,16 @@ impl Worker {
         self.clock.begin_commit(&batch.changed);
         self.execute("COMMIT")?;
         self.commits.fetch_add(1, Ordering::Relaxed);
-        // Before a writer is told that it is committed.
+        // Before the ledgers learn of the commit.
         self.clock.end_commit(&batch.changed);
         Ok(())
     }
 
-    /// Applies one operation. An error here is the engine's and ends the transaction; an error
-    /// of the operation alone is its answer.
-    fn apply(&self, write: Write, batch: &mut Batch) -> rusqlite::Result<()> {
-        let Write { operation, entry, room } = write;
-        // A request that lost a write must not get the later ones: they may refer to it.
+    /// Applies one operation. An error of the engine is returned and ends the transaction; an error of
+    /// the operation is sent to its request.
+    fn apply(&self, write: QueuedWrite, batch: &mut Batch) -> rusqlite::Result<()> {
+        let QueuedWrite { operation, entry, queue_permit } = write;
+        // After a failed write of a request its later ones are refused: they may refer to it.
         if let Err(error) = entry.check() {
             operation.refuse(&error);
             entry.fail("an earlier write of the request failed");
@@ -324,14 +327,14 @@ impl Worker {
         batch.bytes += operation.bytes();
         batch.entries.push(entry);
         match operation {
-            Operation::Set { pairs, room } => {
+            WriteOperation::Set { pairs, permit } => {
                 for (key, value) in &pairs {
                     self.set(key, value)?;
                     batch.changed.push(self.clock.slot(key));
                 }
-                drop(room);
+                drop(permit);
             }
-            Operation::Delete(keys) => {
+            WriteOperation::Delete(keys) => {
                 let mut statement = self.connection.prepare_cached(DELETE)?;
                 for key in &keys {
                     if statement.execute((&*key.store, &*key.key))? > 0 {
@@ -339,12 +342,12 @@ impl Worker {
                     }
                 }
             }
-            Operation::Increment { key, delta, reply } => {
-                let answer = self.increment(&key, delta)?;
-                batch.changed.extend(answer.is_ok().then(|| self.clock.slot(&key)));
-                drop(reply.send(answer));
+            WriteOperation::Increment { key, delta, reply } => {
+                let sum = self.increment(&key, delta)?;
+                batch.changed.extend(sum.is_ok().then(|| self.clock.slot(&key)));
+                drop(reply.send(sum));
             }
-            Operation::Cas { key, expected, value, reply } => {
+            WriteOperation::Cas { key, expected, value, reply } => {
                 let current = reader::get(&self.connection, &key)?;
                 let outcome = if current == expected {
                     self.set(&key, &value)?;
@@ -356,22 +359,22 @@ impl Worker {
                 drop(reply.send(Ok(outcome)));
             }
         }
-        drop(room);
+        drop(queue_permit);
         Ok(())
     }
 
-    fn increment(&self, key: &Key, delta: i64) -> rusqlite::Result<Result<i64, Error>> {
+    fn increment(&self, key: &Key, delta: i64) -> rusqlite::Result<Result<i64, StoreError>> {
         let value = match reader::get(&self.connection, key)? {
             None => 0,
             Some(bytes) => match <[u8; 8]>::try_from(bytes.as_slice()) {
                 Ok(bytes) => i64::from_le_bytes(bytes),
                 Err(_) => {
-                    return Ok(Err(Error::NotACounter { key: key.key.clone(), len: bytes.len() }));
+                    return Ok(Err(StoreError::NotACounter { key: key.key.clone(), len: bytes.len() }));
                 }
             },
         };
         let Some(sum) = value.checked_add(delta) else {
-            return Ok(Err(Error::CounterOverflow { key: key.key.clone(), value, delta }));
+            return Ok(Err(StoreError::CounterOverflow { key: key.key.clone(), value, delta }));
         };
         self.set(key, &sum.to_le_bytes())?;
         Ok(Ok(sum))
@@ -388,6 +391,6 @@ impl Worker {
 
 impl Batch {
     fn has_room(&self) -> bool {
-        self.bytes < BATCH_BYTES && self.entries.len() < BATCH_OPERATIONS
+        self.bytes < MAX_BATCH_BYTES && self.entries.len() < MAX_BATCH_OPERATIONS
     }
 }

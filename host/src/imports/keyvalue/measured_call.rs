@@ -1,4 +1,4 @@
-//! One operation on the store, counted, timed and told in the request's trace.
+//! Measures one operation on the store.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -8,30 +8,31 @@ use opentelemetry_sdk::trace::Span;
 use crate::metrics::{Counters, Operation};
 use crate::trace::{self, Trace};
 
-/// An operation under way. It is over when it is dropped, as when its instance ends.
-pub struct Call {
+/// An operation that is counted, timed and part of the request's trace. It ends when it is dropped,
+/// also if its instance ends first.
+pub struct MeasuredCall {
     operation: Operation,
     started: Instant,
     counters: Arc<Counters>,
     span: Option<Span>,
 }
 
-impl Call {
-    /// `store` is the label, or empty for an operation on none.
+impl MeasuredCall {
+    /// `store` is the label, empty if the operation is on no store.
     pub fn begin(operation: Operation, counters: &Arc<Counters>, trace: Option<&Arc<Trace>>, store: &str) -> Self {
         let span = trace.and_then(|trace| trace.operation(operation.name(), store));
         Self { operation, started: Instant::now(), counters: counters.clone(), span }
     }
 
-    /// It has not done what it was to do.
-    pub fn failed(&mut self, reason: &'static str) {
+    /// Marks the operation as failed in the trace.
+    pub fn fail(&mut self, reason: &'static str) {
         if let Some(span) = &mut self.span {
             trace::fail(span, reason);
         }
     }
 }
 
-impl Drop for Call {
+impl Drop for MeasuredCall {
     fn drop(&mut self) {
         self.counters.operated(self.operation, self.started.elapsed());
     }

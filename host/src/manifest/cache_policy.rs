@@ -16,7 +16,7 @@ const MAX_AGE: Duration = Duration::from_secs(60);
 /// `hosts` are the hosts that the component may reach. It must have none, because the host does not
 /// notice changes of their data.
 pub fn from_tool(tool: &HexadTool, hosts: &AllowedHosts) -> Result<Option<CachePolicy>, String> {
-    let (text, names) = match (&tool.memoize, &tool.headers) {
+    let (text, names) = match (&tool.cache_max_age, &tool.cache_headers) {
         (None, None) => return Ok(None),
         (Some(text), Some(names)) => (text, names),
         (Some(_), None) => {

@@ -1,10 +1,10 @@
-//! `allowed_outbound_hosts`: which origins a component may send requests to, in Spin's own terms.
+//! `allowed_outbound_hosts`: which origins a component may send requests to, by Spin's rules.
 //!
 //! An entry is `scheme://host[:port]`. The scheme is a word or `*`; the host is a name, an
 //! address, `*.name` (any name below it), a network such as `10.0.0.0/8`, or `*`; the port is a
-//! number, a range `8000..9000` without its end, or `*`, and may be left out for schemes that have
-//! one of their own. Spin's entries for the application itself (`self`) and for its other components
-//! are refused: here, components never call each other.
+//! number, a range `8000..9000` without its end, or `*`, and may be left out for schemes with
+//! a default port. Spin's entries for the application itself (`self`) and for its other components
+//! are refused, because this host does not let components call each other.
 
 use std::ops::Range;
 
@@ -14,7 +14,7 @@ use url::Host;
 use super::address;
 use super::target::Target;
 
-/// What a component may reach.
+/// The origins that a component may reach.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AllowedHosts(Vec<AllowedHost>);
 
@@ -34,9 +34,9 @@ enum AllowedScheme {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum HostPattern {
     Any,
-    Exactly(Host),
+    Exact(Host),
     /// The suffix of the names, with its dot.
-    Below(String),
+    Subdomain(String),
     Network(IpNet),
 }
 
@@ -47,24 +47,23 @@ enum Ports {
     Range(Range<u16>),
 }
 
-/// Hosts of other components of the same application, in Spin.
-const CHAINING: &str = ".spin.internal";
+/// In Spin, the suffix of hosts that are components of the same application.
+const SPIN_INTERNAL: &str = ".spin.internal";
 
-/// How far a grant reaches.
+/// Which addresses an entry allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Reach {
-    /// To public addresses only.
+    /// Public addresses only.
     Public,
-    /// To this host even if it is a local one: the grant names an address, a network of local
+    /// Also addresses that are not public: the entry names an address, a network without public
     /// addresses, or `localhost`.
     Named,
 }
 
 impl AllowedHosts {
-    /// Adds an entry. `templated` entries had variables in them: those may be empty, for a host
-    /// that is not configured. The error names the entry and says what to write.
+    /// Adds an entry. A `templated` entry refers to variables and may be empty, for a host that is
+    /// not configured. The error names the entry and says what to write.
     pub fn add(&mut self, entry: &str, templated: bool) -> Result<(), String> {
-        // Spin's rule.
         if templated && matches!(entry, "" | "http://" | "https://") {
             return Ok(());
         }
@@ -75,12 +74,11 @@ impl AllowedHosts {
         Ok(())
     }
 
-    /// Whether there is nothing that may be reached.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// How far the grants for a target reach, if there is one.
+    /// Which addresses a target may have; `None` if no entry covers it.
     pub fn reach(&self, target: &Target) -> Option<Reach> {
         self.0.iter().filter(|allowed| allowed.covers(target)).map(|allowed| allowed.host.reach()).max()
     }
@@ -150,14 +148,14 @@ impl HostPattern {
         let pattern = match host.strip_prefix("*.") {
             Some(rest) if rest.contains('*') => return Err("has a `*` that is not at the start of its host".to_owned()),
             Some(rest) => match parsed(rest)? {
-                Host::Domain(name) => Self::Below(format!(".{name}")),
+                Host::Domain(name) => Self::Subdomain(format!(".{name}")),
                 _ => return Err("has `*.` before an address".to_owned()),
             },
             None if host.contains('*') => return Err("has a `*` that is not a whole part of its host".to_owned()),
-            None => Self::Exactly(parsed(host)?),
+            None => Self::Exact(parsed(host)?),
         };
         match &pattern {
-            Self::Below(name) | Self::Exactly(Host::Domain(name)) if name.ends_with(CHAINING) => {
+            Self::Subdomain(name) | Self::Exact(Host::Domain(name)) if name.ends_with(SPIN_INTERNAL) => {
                 Err("is another component, which this host does not call".to_owned())
             }
             _ => Ok(pattern),
@@ -167,19 +165,19 @@ impl HostPattern {
     fn covers(&self, host: &Host) -> bool {
         match (self, host) {
             (Self::Any, _) => true,
-            (Self::Exactly(exactly), host) => exactly == host,
-            (Self::Below(suffix), Host::Domain(name)) => name.ends_with(suffix),
+            (Self::Exact(exactly), host) => exactly == host,
+            (Self::Subdomain(suffix), Host::Domain(name)) => name.ends_with(suffix),
             (Self::Network(network), Host::Ipv4(address)) => network.contains(&std::net::IpAddr::V4(*address)),
             (Self::Network(network), Host::Ipv6(address)) => network.contains(&std::net::IpAddr::V6(*address)),
-            (Self::Below(_) | Self::Network(_), _) => false,
+            (Self::Subdomain(_) | Self::Network(_), _) => false,
         }
     }
 
     fn reach(&self) -> Reach {
         match self {
-            Self::Exactly(Host::Domain(name)) if name == "localhost" => Reach::Named,
-            Self::Exactly(Host::Ipv4(_) | Host::Ipv6(_)) => Reach::Named,
-            Self::Network(network) if address::is_wholly_not_public(network) => Reach::Named,
+            Self::Exact(Host::Domain(name)) if name == "localhost" => Reach::Named,
+            Self::Exact(Host::Ipv4(_) | Host::Ipv6(_)) => Reach::Named,
+            Self::Network(network) if address::has_no_public_address(network) => Reach::Named,
             _ => Reach::Public,
         }
     }
@@ -219,7 +217,7 @@ impl Ports {
 mod tests {
     use super::*;
 
-    fn grants(entries: &[&str]) -> AllowedHosts {
+    fn hosts(entries: &[&str]) -> AllowedHosts {
         let mut hosts = AllowedHosts::default();
         for entry in entries {
             hosts.add(entry, false).unwrap();
@@ -229,7 +227,7 @@ mod tests {
 
     #[track_caller]
     fn check(entry: &str, allowed: &[&str], denied: &[&str]) {
-        let hosts = grants(&[entry]);
+        let hosts = hosts(&[entry]);
         let reach = |uri: &str| hosts.reach(&Target::of(&uri.parse().unwrap()).unwrap());
         for uri in allowed {
             assert!(reach(uri).is_some(), "{entry} does not cover {uri}");
@@ -240,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_cover_what_they_do_in_spin() {
+    fn entries_cover_the_same_origins_as_in_spin() {
         check(
             "https://example.com",
             &["https://example.com/a", "https://EXAMPLE.com:443/"],
@@ -275,8 +273,8 @@ mod tests {
     }
 
     #[test]
-    fn only_a_literal_address_reaches_what_is_not_public() {
-        let reach = |entries: &[&str], uri: &str| grants(entries).reach(&Target::of(&uri.parse().unwrap()).unwrap());
+    fn only_an_entry_that_names_an_address_reaches_one_that_is_not_public() {
+        let reach = |entries: &[&str], uri: &str| hosts(entries).reach(&Target::of(&uri.parse().unwrap()).unwrap());
         for (entry, uri, expected) in [
             ("*://*:*", "http://127.0.0.1/", Reach::Public),
             ("http://0.0.0.0/0", "http://127.0.0.1/", Reach::Public),
@@ -294,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_entries_are_refused_by_name() {
+    fn errors_name_the_bad_entry() {
         for entry in [
             "",
             "*",
@@ -342,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn a_variable_may_be_empty() {
+    fn a_templated_entry_may_be_empty() {
         let mut hosts = AllowedHosts::default();
         for entry in ["", "http://", "https://"] {
             hosts.add(entry, true).unwrap();

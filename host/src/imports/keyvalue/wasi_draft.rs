@@ -5,15 +5,15 @@ use wasmtime::Result;
 use wasmtime::component::{Linker, Resource};
 
 use self::wasi::keyvalue::{atomics, batch, store};
-use super::interface::wasi::keyvalue as current;
-use super::interface::{Bucket, Failure};
-use super::{HasKeyValue, KeyValueView};
+use super::state::{HasKeyValue, KeyValueView};
+use super::wasi_draft2::wasi::keyvalue as current;
+use super::wasi_draft2::{Bucket, KeyValueError};
 
 wasmtime::component::bindgen!({
     path: "../wit/deps/keyvalue@0.2.0-draft",
     world: "wasi:keyvalue/imports",
     imports: { default: async | trappable },
-    with: { "wasi:keyvalue/store.bucket": super::interface::Bucket },
+    with: { "wasi:keyvalue/store.bucket": super::wasi_draft2::Bucket },
 });
 
 pub fn add_to_linker<T: Send + 'static>(linker: &mut Linker<T>, view: fn(&mut T) -> KeyValueView<'_>) -> Result<()> {
@@ -22,42 +22,41 @@ pub fn add_to_linker<T: Send + 'static>(linker: &mut Linker<T>, view: fn(&mut T)
     batch::add_to_linker::<_, HasKeyValue>(linker, view)
 }
 
-/// The outcome in this draft's words.
-fn worded<V>(outcome: Result<V, Failure>) -> Result<Result<V, store::Error>> {
+fn to_guest_result<V>(outcome: Result<V, KeyValueError>) -> Result<Result<V, store::Error>> {
     use current::store::Error;
     Ok(match outcome {
         Ok(value) => Ok(value),
-        Err(Failure::Trap(error)) => return Err(error),
-        Err(Failure::Guest(Error::NoSuchStore)) => Err(store::Error::NoSuchStore),
-        Err(Failure::Guest(Error::AccessDenied)) => Err(store::Error::AccessDenied),
-        Err(Failure::Guest(Error::Other(reason))) => Err(store::Error::Other(reason)),
+        Err(KeyValueError::Trap(error)) => return Err(error),
+        Err(KeyValueError::Guest(Error::NoSuchStore)) => Err(store::Error::NoSuchStore),
+        Err(KeyValueError::Guest(Error::AccessDenied)) => Err(store::Error::AccessDenied),
+        Err(KeyValueError::Guest(Error::Other(reason))) => Err(store::Error::Other(reason)),
     })
 }
 
 impl store::Host for KeyValueView<'_> {
     async fn open(&mut self, identifier: String) -> Result<Result<Resource<Bucket>, store::Error>> {
-        worded(current::store::Host::open(self, identifier).await)
+        to_guest_result(current::store::Host::open(self, identifier).await)
     }
 }
 
 impl store::HostBucket for KeyValueView<'_> {
     async fn get(&mut self, bucket: Resource<Bucket>, key: String) -> Result<Result<Option<Vec<u8>>, store::Error>> {
-        worded(current::store::HostBucket::get(self, bucket, key).await)
+        to_guest_result(current::store::HostBucket::get(self, bucket, key).await)
     }
 
     async fn set(&mut self, bucket: Resource<Bucket>, key: String, value: Vec<u8>) -> Result<Result<(), store::Error>> {
-        worded(current::store::HostBucket::set(self, bucket, key, value).await)
+        to_guest_result(current::store::HostBucket::set(self, bucket, key, value).await)
     }
 
     async fn delete(&mut self, bucket: Resource<Bucket>, key: String) -> Result<Result<(), store::Error>> {
-        worded(current::store::HostBucket::delete(self, bucket, key).await)
+        to_guest_result(current::store::HostBucket::delete(self, bucket, key).await)
     }
 
     async fn exists(&mut self, bucket: Resource<Bucket>, key: String) -> Result<Result<bool, store::Error>> {
-        worded(current::store::HostBucket::exists(self, bucket, key).await)
+        to_guest_result(current::store::HostBucket::exists(self, bucket, key).await)
     }
 
-    /// The cursor is how many keys were listed: a page costs as much as all pages before it.
+    /// The cursor is the number of keys listed so far, so each page costs as much as all earlier pages.
     async fn list_keys(
         &mut self,
         bucket: Resource<Bucket>,
@@ -66,8 +65,8 @@ impl store::HostBucket for KeyValueView<'_> {
         let listed = cursor.unwrap_or(0);
         let (mut seen, mut after) = (0u64, None);
         loop {
-            let again = Resource::new_borrow(bucket.rep());
-            let page = match worded(current::store::HostBucket::list_keys(self, again, after).await)? {
+            let borrowed = Resource::new_borrow(bucket.rep());
+            let page = match to_guest_result(current::store::HostBucket::list_keys(self, borrowed, after).await)? {
                 Ok(page) => page,
                 Err(error) => return Ok(Err(error)),
             };
@@ -97,7 +96,7 @@ impl atomics::Host for KeyValueView<'_> {
         let Ok(delta) = i64::try_from(delta) else {
             return Ok(Err(store::Error::Other(format!("a counter cannot be raised by {delta}"))));
         };
-        let sum = worded(current::atomics::Host::increment(self, bucket, key, delta).await)?;
+        let sum = to_guest_result(current::atomics::Host::increment(self, bucket, key, delta).await)?;
         Ok(sum.and_then(|sum| {
             u64::try_from(sum).map_err(|_| store::Error::Other(format!("the counter is {sum}, which has a sign")))
         }))
@@ -110,7 +109,7 @@ impl batch::Host for KeyValueView<'_> {
         bucket: Resource<Bucket>,
         keys: Vec<String>,
     ) -> Result<Result<Vec<Option<(String, Vec<u8>)>>, store::Error>> {
-        let pairs = worded(current::batch::Host::get_many(self, bucket, keys).await)?;
+        let pairs = to_guest_result(current::batch::Host::get_many(self, bucket, keys).await)?;
         Ok(pairs.map(|pairs| pairs.into_iter().map(|(key, value)| Some((key, value?))).collect()))
     }
 
@@ -119,10 +118,10 @@ impl batch::Host for KeyValueView<'_> {
         bucket: Resource<Bucket>,
         key_values: Vec<(String, Vec<u8>)>,
     ) -> Result<Result<(), store::Error>> {
-        worded(current::batch::Host::set_many(self, bucket, key_values).await)
+        to_guest_result(current::batch::Host::set_many(self, bucket, key_values).await)
     }
 
     async fn delete_many(&mut self, bucket: Resource<Bucket>, keys: Vec<String>) -> Result<Result<(), store::Error>> {
-        worded(current::batch::Host::delete_many(self, bucket, keys).await)
+        to_guest_result(current::batch::Host::delete_many(self, bucket, keys).await)
     }
 }

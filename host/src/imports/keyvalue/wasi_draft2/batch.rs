@@ -1,9 +1,10 @@
-//! The interface `batch`: many keys in one call, each of them checked as it would be alone.
+//! The interface `batch`: several keys in one call. Each is checked as in a call of its own.
 
 use wasmtime::component::Resource;
 
 use super::wasi::keyvalue::batch;
-use super::{Bucket, Failure, KeyValueView, check_value, ended};
+use super::{Bucket, KeyValueError, check_value, finish};
+use crate::imports::keyvalue::state::KeyValueView;
 use crate::metrics::Operation;
 use crate::store::{Key, MAX_VALUE_BYTES};
 
@@ -12,27 +13,31 @@ impl batch::Host for KeyValueView<'_> {
         &mut self,
         bucket: Resource<Bucket>,
         keys: Vec<String>,
-    ) -> Result<Vec<(String, Option<Vec<u8>>)>, Failure> {
+    ) -> Result<Vec<(String, Option<Vec<u8>>)>, KeyValueError> {
         let call = self.begin(Operation::Batch, &bucket);
         let outcome = async {
-            let mut wanted = Vec::with_capacity(keys.len());
+            let mut checked_keys = Vec::with_capacity(keys.len());
             for key in &keys {
                 let key = self.readable(&bucket, key)?;
-                self.ctx.before_read(&key).await?;
-                wanted.push(key);
+                self.ctx.settle_before_read(&key).await?;
+                checked_keys.push(key);
             }
             let values = self
                 .ctx
                 .backend
-                .get_many(&wanted, MAX_VALUE_BYTES)
+                .get_many(&checked_keys, MAX_VALUE_BYTES)
                 .await
                 .inspect_err(|_| self.ctx.mark_uncacheable())?;
             Ok(keys.into_iter().zip(values).collect())
         };
-        ended(call, outcome.await)
+        finish(call, outcome.await)
     }
 
-    async fn set_many(&mut self, bucket: Resource<Bucket>, key_values: Vec<(String, Vec<u8>)>) -> Result<(), Failure> {
+    async fn set_many(
+        &mut self,
+        bucket: Resource<Bucket>,
+        key_values: Vec<(String, Vec<u8>)>,
+    ) -> Result<(), KeyValueError> {
         let call = self.begin(Operation::Batch, &bucket);
         let outcome = async {
             let mut pairs = Vec::with_capacity(key_values.len());
@@ -44,25 +49,25 @@ impl batch::Host for KeyValueView<'_> {
                 pairs.push((key, value));
             }
             let keys: Vec<Key> = pairs.iter().map(|(key, _)| key.clone()).collect();
-            let room = self.room(bytes).await?;
+            let permit = self.reserve(bytes).await?;
             let ctx = &mut *self.ctx;
-            ctx.backend.set_many(&ctx.scope.ledger, pairs, room).await?;
-            Ok(ctx.after_write(keys).await?)
+            ctx.backend.set_many(ctx.scope.ledger(), pairs, permit).await?;
+            Ok(ctx.settle_after_write(keys).await?)
         };
-        ended(call, outcome.await)
+        finish(call, outcome.await)
     }
 
-    async fn delete_many(&mut self, bucket: Resource<Bucket>, keys: Vec<String>) -> Result<(), Failure> {
+    async fn delete_many(&mut self, bucket: Resource<Bucket>, keys: Vec<String>) -> Result<(), KeyValueError> {
         let call = self.begin(Operation::Batch, &bucket);
         let outcome = async {
-            let mut wanted = Vec::with_capacity(keys.len());
+            let mut checked_keys = Vec::with_capacity(keys.len());
             for key in &keys {
-                wanted.push(self.writable(&bucket, key)?);
+                checked_keys.push(self.writable(&bucket, key)?);
             }
             let ctx = &mut *self.ctx;
-            ctx.backend.delete_many(&ctx.scope.ledger, wanted.clone()).await?;
-            Ok(ctx.after_write(wanted).await?)
+            ctx.backend.delete_many(ctx.scope.ledger(), checked_keys.clone()).await?;
+            Ok(ctx.settle_after_write(checked_keys).await?)
         };
-        ended(call, outcome.await)
+        finish(call, outcome.await)
     }
 }

@@ -1,0 +1,171 @@
+//! The key-value state of one instance, and what a read must wait for.
+//!
+//! Backends read committed data only. A request that reads what it wrote, or what another request
+//! wrote and it has seen, first waits until that is committed.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use tokio::sync::Semaphore;
+use wasmtime::component::{HasData, ResourceTable};
+
+use super::grants::Grants;
+use super::write_scope::WriteScope;
+use crate::metrics::Counters;
+use crate::response_cache::ReadSet;
+use crate::store::{Backend, Key, StoreError};
+use crate::trace::Trace;
+
+/// Bytes that one instance may have in the writer's queue. An instance that writes faster than the
+/// disk waits for its own writes; the engine bounds the queue of all instances together.
+pub(super) const MAX_QUEUED_BYTES: u32 = 4 * 1024 * 1024;
+
+/// Keys that are remembered as written and not yet durable. An instance with more waits until they
+/// are durable.
+const MAX_UNSETTLED_KEYS: usize = 4096;
+
+/// The key-value state of one instance.
+pub struct KeyValue {
+    pub(super) backend: Arc<dyn Backend>,
+    pub(super) grants: Arc<Grants>,
+    pub(super) counters: Arc<Counters>,
+    pub(super) scope: WriteScope,
+    read_set: Option<Arc<ReadSet>>,
+    pub(super) trace: Option<Arc<Trace>>,
+    /// Keys that the current request has written (or lost a swap for) since it last settled:
+    /// a committed read of them could be older than what the guest knows.
+    unsettled_keys: HashSet<Key>,
+    /// An answer rested on what others record_writes and have not committed. Any committed read could be
+    /// older than that: the keys that a root names may not be there yet.
+    pub(super) saw_uncommitted: bool,
+    /// How often the two above have revision.
+    revision: u64,
+    pub(super) queue_budget: Arc<Semaphore>,
+    pub(super) cas_bytes: usize,
+}
+
+impl KeyValue {
+    pub fn new(backend: Arc<dyn Backend>, grants: Arc<Grants>, counters: Arc<Counters>) -> Self {
+        Self {
+            backend,
+            grants,
+            counters,
+            scope: WriteScope::default(),
+            read_set: None,
+            trace: None,
+            unsettled_keys: HashSet::new(),
+            saw_uncommitted: false,
+            revision: 0,
+            queue_budget: Arc::new(Semaphore::new(MAX_QUEUED_BYTES as usize)),
+            cas_bytes: 0,
+        }
+    }
+
+    /// Begins another request: its reads and writes are recorded in the given scope and read set.
+    pub fn enter(&mut self, scope: WriteScope, read_set: Option<Arc<ReadSet>>, trace: Option<Arc<Trace>>) {
+        self.scope = scope;
+        self.read_set = read_set;
+        self.trace = trace;
+        self.unsettled_keys.clear();
+        self.saw_uncommitted = false;
+        self.revision += 1;
+    }
+
+    /// Records that the request reads the committed value of a key.
+    pub(super) fn record_read(&self, key: &Key) {
+        if let Some(read_set) = &self.read_set {
+            read_set.record(self.backend.change_clock(), key);
+        }
+    }
+
+    /// Records that the request does more than read keys.
+    pub(super) fn mark_uncacheable(&self) {
+        if let Some(read_set) = &self.read_set {
+            read_set.mark_uncacheable();
+        }
+    }
+
+    pub(super) async fn settle(&mut self) -> Result<(), StoreError> {
+        self.scope.durable(&*self.backend).await?;
+        self.unsettled_keys.clear();
+        self.saw_uncommitted = false;
+        Ok(())
+    }
+
+    /// Makes the next committed read of `key` no older than what the request has written and seen.
+    pub(super) async fn settle_before_read(&mut self, key: &Key) -> Result<(), StoreError> {
+        match self.saw_uncommitted || self.unsettled_keys.contains(key) {
+            true => self.settle().await,
+            false => Ok(()),
+        }
+    }
+
+    pub(super) async fn settle_before_list(&mut self) -> Result<(), StoreError> {
+        match self.saw_uncommitted || !self.unsettled_keys.is_empty() {
+            true => self.settle().await,
+            false => Ok(()),
+        }
+    }
+
+    pub(super) async fn settle_after_write(&mut self, keys: impl IntoIterator<Item = Key>) -> Result<(), StoreError> {
+        match self.record_writes(keys) {
+            true => self.settle().await,
+            false => Ok(()),
+        }
+    }
+
+    /// Records writes. True if they must be durable before the guest goes on.
+    pub(super) fn record_writes(&mut self, keys: impl IntoIterator<Item = Key>) -> bool {
+        self.revision += 1;
+        self.unsettled_keys.extend(keys);
+        self.scope.is_write_through() || self.unsettled_keys.len() > MAX_UNSETTLED_KEYS
+    }
+
+    /// What a committed read of `key` must wait for. For calls that do not hold the instance.
+    pub(super) fn wait_before_read(&self, key: &Key) -> Option<DurabilityWait> {
+        (self.saw_uncommitted || self.unsettled_keys.contains(key)).then(|| self.durability_wait())
+    }
+
+    pub(super) fn wait_before_list(&self) -> Option<DurabilityWait> {
+        (self.saw_uncommitted || !self.unsettled_keys.is_empty()).then(|| self.durability_wait())
+    }
+
+    pub(super) fn durability_wait(&self) -> DurabilityWait {
+        DurabilityWait { scope: self.scope.clone(), backend: self.backend.clone(), revision: self.revision }
+    }
+
+    /// Records that a wait is over.
+    pub(super) fn finish_wait(&mut self, wait: &DurabilityWait) {
+        // Writes that were made during the wait are not settled by it.
+        if self.revision == wait.revision {
+            self.unsettled_keys.clear();
+            self.saw_uncommitted = false;
+        }
+    }
+}
+
+/// A wait until every write up to some moment is durable.
+pub(super) struct DurabilityWait {
+    scope: WriteScope,
+    backend: Arc<dyn Backend>,
+    revision: u64,
+}
+
+impl DurabilityWait {
+    pub(super) async fn wait(&self) -> Result<(), StoreError> {
+        self.scope.durable(&*self.backend).await
+    }
+}
+
+/// An instance's key-value state and its handles.
+pub struct KeyValueView<'a> {
+    pub ctx: &'a mut KeyValue,
+    pub table: &'a mut ResourceTable,
+}
+
+/// Names [`KeyValueView`] to the linker.
+pub struct HasKeyValue;
+
+impl HasData for HasKeyValue {
+    type Data<'a> = KeyValueView<'a>;
+}

@@ -1,0 +1,379 @@
+//! `wasi:keyvalue@0.2.0-draft2`: the interfaces `store`, `atomics` and `batch`.
+
+mod batch;
+
+use std::sync::Arc;
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use wasmtime::Result;
+use wasmtime::component::{Linker, Resource, ResourceTable, ResourceTableError};
+
+use self::wasi::keyvalue::{atomics, store};
+use super::grants::LabelAccess;
+use super::measured_call::MeasuredCall;
+use super::state::{HasKeyValue, KeyValueView, MAX_QUEUED_BYTES};
+use crate::metrics::Operation;
+use crate::store::{Key, MAX_KEY_BYTES, MAX_VALUE_BYTES, StoreError, Swap};
+
+wasmtime::component::bindgen!({
+    path: "../wit/deps/keyvalue@0.2.0-draft2",
+    world: "wasi:keyvalue/imports",
+    imports: { default: async | trappable },
+    with: {
+        "wasi:keyvalue/store.bucket": super::wasi_draft2::Bucket,
+        "wasi:keyvalue/atomics.cas": super::wasi_draft2::Cas,
+    },
+    trappable_error_type: { "wasi:keyvalue/store.error" => super::wasi_draft2::KeyValueError },
+});
+
+/// Why a call failed.
+pub enum KeyValueError {
+    Guest(store::Error),
+    /// The guest misused a handle.
+    Trap(wasmtime::Error),
+}
+
+/// Bytes that the compare-and-swap handles of one instance may hold.
+const MAX_CAS_BYTES: usize = 64 * 1024 * 1024;
+
+/// Keys on one page of a listing.
+const PAGE_KEYS: usize = 1000;
+
+/// An open store.
+pub struct Bucket {
+    label: Arc<str>,
+}
+
+/// A compare-and-swap in progress.
+pub struct Cas {
+    key: Key,
+    /// The value that the swap must find.
+    expected: Option<Vec<u8>>,
+    /// Whether `current` has not returned `expected` yet. Later calls read the store again.
+    is_unread: bool,
+}
+
+impl Cas {
+    fn expected_bytes(&self) -> usize {
+        self.expected.as_ref().map_or(0, Vec::len)
+    }
+}
+
+pub fn add_to_linker<T: Send + 'static>(linker: &mut Linker<T>, view: fn(&mut T) -> KeyValueView<'_>) -> Result<()> {
+    store::add_to_linker::<_, HasKeyValue>(linker, view)?;
+    atomics::add_to_linker::<_, HasKeyValue>(linker, view)?;
+    wasi::keyvalue::batch::add_to_linker::<_, HasKeyValue>(linker, view)
+}
+
+impl KeyValueError {
+    fn into_guest(self) -> Result<store::Error> {
+        match self {
+            KeyValueError::Guest(error) => Ok(error),
+            KeyValueError::Trap(error) => Err(error),
+        }
+    }
+}
+
+impl From<StoreError> for KeyValueError {
+    fn from(error: StoreError) -> Self {
+        refuse(error.to_string())
+    }
+}
+
+impl From<ResourceTableError> for KeyValueError {
+    fn from(error: ResourceTableError) -> Self {
+        KeyValueError::Trap(error.into())
+    }
+}
+
+impl KeyValueError {
+    /// The reason in a trace.
+    fn reason(&self) -> &'static str {
+        match self {
+            KeyValueError::Guest(store::Error::NoSuchStore) => "no_such_store",
+            KeyValueError::Guest(store::Error::AccessDenied) => "access_denied",
+            KeyValueError::Guest(store::Error::Other(_)) => "failed",
+            KeyValueError::Trap(_) => "misused",
+        }
+    }
+}
+
+/// Ends a call.
+pub(super) fn finish<T>(mut call: MeasuredCall, outcome: Result<T, KeyValueError>) -> Result<T, KeyValueError> {
+    outcome.inspect_err(|error| call.fail(error.reason()))
+}
+
+impl KeyValueView<'_> {
+    pub(super) fn begin(&self, operation: Operation, bucket: &Resource<Bucket>) -> MeasuredCall {
+        let trace = self.ctx.trace.as_ref();
+        let bucket = trace.and_then(|_| self.table.get(bucket).ok());
+        MeasuredCall::begin(operation, &self.ctx.counters, trace, bucket.map_or("", |bucket| &bucket.label))
+    }
+
+    pub(super) fn readable(&self, bucket: &Resource<Bucket>, key: &str) -> Result<Key, KeyValueError> {
+        let key = self.key(bucket, key)?;
+        match self.ctx.grants.may_read(&key.key) {
+            true => {
+                self.ctx.record_read(&key);
+                Ok(key)
+            }
+            false => Err(self.deny("read", &key.key)),
+        }
+    }
+
+    pub(super) fn writable(&self, bucket: &Resource<Bucket>, key: &str) -> Result<Key, KeyValueError> {
+        self.ctx.mark_uncacheable();
+        let key = self.key(bucket, key)?;
+        match self.ctx.grants.may_write(&key.key) {
+            true => Ok(key),
+            false => Err(self.deny("write", &key.key)),
+        }
+    }
+
+    fn deny(&self, operation: &'static str, subject: &str) -> KeyValueError {
+        self.ctx.mark_uncacheable();
+        self.ctx.grants.deny(operation, subject);
+        KeyValueError::Guest(store::Error::AccessDenied)
+    }
+
+    fn key(&self, bucket: &Resource<Bucket>, key: &str) -> Result<Key, KeyValueError> {
+        let store = label(self.table, bucket)?;
+        if key.is_empty() || key.len() > MAX_KEY_BYTES || key.contains('\0') {
+            let length = key.len();
+            return Err(refuse(format!(
+                "a key has 1 to {MAX_KEY_BYTES} bytes, none of them zero; this one has {length}"
+            )));
+        }
+        Ok(Key { store, key: Arc::from(key) })
+    }
+
+    /// Waits until this instance may queue `bytes` more.
+    async fn reserve(&mut self, bytes: usize) -> Result<OwnedSemaphorePermit, KeyValueError> {
+        reserve_queue_bytes(self.ctx.queue_budget.clone(), bytes).await
+    }
+
+    pub(super) fn open_bucket(&mut self, identifier: String) -> Result<Resource<Bucket>, KeyValueError> {
+        match self.ctx.grants.label(&identifier) {
+            LabelAccess::Granted => Ok(self.table.push(Bucket { label: Arc::from(identifier) })?),
+            LabelAccess::NotGranted => Err(self.deny("open", &identifier)),
+            LabelAccess::Unknown => Err(KeyValueError::Guest(store::Error::NoSuchStore)),
+        }
+    }
+
+    fn push_cas(&mut self, cas: Cas) -> Result<Resource<Cas>, KeyValueError> {
+        let held = self.ctx.cas_bytes.saturating_add(cas.expected_bytes());
+        if held > MAX_CAS_BYTES {
+            return Err(refuse(format!(
+                "open compare-and-swap handles hold at most {MAX_CAS_BYTES} bytes; \
+                 with this one it would be {held}"
+            )));
+        }
+        let handle = self.table.push(cas)?;
+        self.ctx.cas_bytes = held;
+        Ok(handle)
+    }
+
+    fn delete_cas(&mut self, handle: Resource<Cas>) -> Result<Cas, ResourceTableError> {
+        let cas = self.table.delete(handle)?;
+        self.ctx.cas_bytes = self.ctx.cas_bytes.saturating_sub(cas.expected_bytes());
+        Ok(cas)
+    }
+}
+
+/// Waits until an instance with this budget may queue `bytes` more.
+pub(super) async fn reserve_queue_bytes(
+    budget: Arc<Semaphore>,
+    bytes: usize,
+) -> Result<OwnedSemaphorePermit, KeyValueError> {
+    let permits = u32::try_from(bytes).unwrap_or(u32::MAX);
+    let permit = budget.acquire_many_owned(permits.clamp(1, MAX_QUEUED_BYTES)).await;
+    permit.map_err(|error| refuse(error.to_string()))
+}
+
+pub(super) fn label(table: &ResourceTable, bucket: &Resource<Bucket>) -> Result<Arc<str>, KeyValueError> {
+    Ok(table.get(bucket)?.label.clone())
+}
+
+fn refuse(reason: String) -> KeyValueError {
+    KeyValueError::Guest(store::Error::Other(reason))
+}
+
+pub(super) fn check_value(value: &[u8]) -> Result<(), KeyValueError> {
+    let length = value.len();
+    match length > MAX_VALUE_BYTES {
+        true => Err(refuse(format!("a value has at most {MAX_VALUE_BYTES} bytes; this one has {length}"))),
+        false => Ok(()),
+    }
+}
+
+impl store::Host for KeyValueView<'_> {
+    async fn open(&mut self, identifier: String) -> Result<Resource<Bucket>, KeyValueError> {
+        self.open_bucket(identifier)
+    }
+
+    fn convert_error(&mut self, error: KeyValueError) -> Result<store::Error> {
+        error.into_guest()
+    }
+}
+
+impl store::HostBucket for KeyValueView<'_> {
+    async fn get(&mut self, bucket: Resource<Bucket>, key: String) -> Result<Option<Vec<u8>>, KeyValueError> {
+        let call = self.begin(Operation::Get, &bucket);
+        let outcome = async {
+            let key = self.readable(&bucket, &key)?;
+            self.ctx.settle_before_read(&key).await?;
+            Ok(self.ctx.backend.get(&key).await.inspect_err(|_| self.ctx.mark_uncacheable())?)
+        };
+        finish(call, outcome.await)
+    }
+
+    async fn set(&mut self, bucket: Resource<Bucket>, key: String, value: Vec<u8>) -> Result<(), KeyValueError> {
+        let call = self.begin(Operation::Set, &bucket);
+        let outcome = async {
+            let key = self.writable(&bucket, &key)?;
+            check_value(&value)?;
+            let permit = self.reserve(value.len()).await?;
+            let ctx = &mut *self.ctx;
+            ctx.backend.set(ctx.scope.ledger(), key.clone(), value, permit).await?;
+            Ok(ctx.settle_after_write([key]).await?)
+        };
+        finish(call, outcome.await)
+    }
+
+    async fn delete(&mut self, bucket: Resource<Bucket>, key: String) -> Result<(), KeyValueError> {
+        let call = self.begin(Operation::Delete, &bucket);
+        let outcome = async {
+            let key = self.writable(&bucket, &key)?;
+            let ctx = &mut *self.ctx;
+            ctx.backend.delete(ctx.scope.ledger(), key.clone()).await?;
+            Ok(ctx.settle_after_write([key]).await?)
+        };
+        finish(call, outcome.await)
+    }
+
+    async fn exists(&mut self, bucket: Resource<Bucket>, key: String) -> Result<bool, KeyValueError> {
+        let call = self.begin(Operation::Exists, &bucket);
+        let outcome = async {
+            let key = self.readable(&bucket, &key)?;
+            self.ctx.settle_before_read(&key).await?;
+            Ok(self.ctx.backend.exists(&key).await.inspect_err(|_| self.ctx.mark_uncacheable())?)
+        };
+        finish(call, outcome.await)
+    }
+
+    async fn list_keys(
+        &mut self,
+        bucket: Resource<Bucket>,
+        cursor: Option<String>,
+    ) -> Result<store::KeyResponse, KeyValueError> {
+        let call = self.begin(Operation::List, &bucket);
+        let store = label(self.table, &bucket);
+        let outcome = async {
+            let store = store?;
+            self.ctx.mark_uncacheable();
+            self.ctx.settle_before_list().await?;
+            // The cursor is the last key of the previous page. With a forged one the component gets
+            // only keys that it may list.
+            let after = cursor.unwrap_or_default();
+            let mut keys = Vec::new();
+            for prefix in self.ctx.grants.readable() {
+                let limit = PAGE_KEYS - keys.len();
+                let page = self.ctx.backend.list(&store, prefix, &after, limit).await?;
+                keys.extend(page);
+                if keys.len() >= PAGE_KEYS {
+                    break;
+                }
+            }
+            let cursor = keys.last().filter(|_| keys.len() >= PAGE_KEYS).cloned();
+            Ok(store::KeyResponse { keys, cursor })
+        };
+        finish(call, outcome.await)
+    }
+
+    async fn drop(&mut self, bucket: Resource<Bucket>) -> Result<()> {
+        self.table.delete(bucket)?;
+        Ok(())
+    }
+}
+
+impl atomics::Host for KeyValueView<'_> {
+    async fn increment(&mut self, bucket: Resource<Bucket>, key: String, delta: i64) -> Result<i64, KeyValueError> {
+        let call = self.begin(Operation::Increment, &bucket);
+        let outcome = async {
+            let key = self.writable(&bucket, &key)?;
+            let ctx = &mut *self.ctx;
+            let sum = ctx.backend.increment(ctx.scope.ledger(), key.clone(), delta).await?;
+            // A sum that differs from `delta` shows the guest an earlier value of the counter.
+            ctx.saw_uncommitted |= sum != delta;
+            ctx.settle_after_write([key]).await?;
+            Ok(sum)
+        };
+        finish(call, outcome.await)
+    }
+
+    async fn swap(&mut self, cas: Resource<Cas>, value: Vec<u8>) -> Result<Result<(), atomics::CasError>> {
+        let cas = self.delete_cas(cas)?;
+        match self.compare_and_swap(cas, value).await {
+            Ok(None) => Ok(Ok(())),
+            Ok(Some(retry)) => Ok(Err(atomics::CasError::CasFailed(retry))),
+            Err(error) => Ok(Err(atomics::CasError::StoreError(error.into_guest()?))),
+        }
+    }
+}
+
+impl KeyValueView<'_> {
+    /// Returns a handle with the present value if another write came first.
+    async fn compare_and_swap(&mut self, cas: Cas, value: Vec<u8>) -> Result<Option<Resource<Cas>>, KeyValueError> {
+        let call = MeasuredCall::begin(Operation::Swap, &self.ctx.counters, self.ctx.trace.as_ref(), &cas.key.store);
+        let outcome = async {
+            check_value(&value)?;
+            let Cas { key, expected, .. } = cas;
+            let ctx = &mut *self.ctx;
+            let outcome = ctx.backend.cas(ctx.scope.ledger(), key.clone(), expected, value).await?;
+            if matches!(outcome, Swap::Lost(_)) {
+                ctx.saw_uncommitted = true;
+                ctx.counters.swaps_lost.add(1);
+            }
+            ctx.settle_after_write([key.clone()]).await?;
+            match outcome {
+                Swap::Swapped => Ok(None),
+                Swap::Lost(latest) => Ok(Some(self.push_cas(Cas { key, expected: latest, is_unread: true })?)),
+            }
+        };
+        finish(call, outcome.await)
+    }
+}
+
+impl atomics::HostCas for KeyValueView<'_> {
+    async fn new(&mut self, bucket: Resource<Bucket>, key: String) -> Result<Resource<Cas>, KeyValueError> {
+        let call = self.begin(Operation::Get, &bucket);
+        let outcome = async {
+            let key = self.writable(&bucket, &key)?;
+            self.ctx.settle_before_read(&key).await?;
+            let expected = self.ctx.backend.get(&key).await?;
+            self.push_cas(Cas { key, expected, is_unread: true })
+        };
+        finish(call, outcome.await)
+    }
+
+    async fn current(&mut self, handle: Resource<Cas>) -> Result<Option<Vec<u8>>, KeyValueError> {
+        let cas = self.table.get_mut(&handle)?;
+        if cas.is_unread {
+            cas.is_unread = false;
+            return Ok(cas.expected.clone());
+        }
+        let key = cas.key.clone();
+        self.ctx.settle_before_read(&key).await?;
+        let latest = self.ctx.backend.get(&key).await?;
+        let cas = self.table.get_mut(&handle)?;
+        self.ctx.cas_bytes = self.ctx.cas_bytes.saturating_sub(cas.expected_bytes());
+        cas.expected = latest.clone();
+        self.ctx.cas_bytes = self.ctx.cas_bytes.saturating_add(cas.expected_bytes());
+        Ok(latest)
+    }
+
+    async fn drop(&mut self, handle: Resource<Cas>) -> Result<()> {
+        self.delete_cas(handle)?;
+        Ok(())
+    }
+}

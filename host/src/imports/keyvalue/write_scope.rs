@@ -1,0 +1,40 @@
+//! The writes of one request.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::store::{Backend, Ledger, StoreError};
+
+/// The writes of one request. The guest's instance makes them; the host holds the response head back
+/// until they are durable.
+#[derive(Clone, Debug, Default)]
+pub struct WriteScope {
+    ledger: Ledger,
+    is_write_through: Arc<AtomicBool>,
+}
+
+impl WriteScope {
+    /// From now on a write waits until it is durable before the guest goes on: nobody else will
+    /// wait for it. Set before the last wait, so that no write slips between the two.
+    pub fn write_through(&self) {
+        self.is_write_through.store(true, Ordering::SeqCst);
+    }
+
+    pub(super) fn is_write_through(&self) -> bool {
+        self.is_write_through.load(Ordering::SeqCst)
+    }
+
+    pub(super) fn ledger(&self) -> &Ledger {
+        &self.ledger
+    }
+
+    /// Whether every write so far is durable.
+    pub fn is_settled(&self) -> bool {
+        self.ledger.is_settled()
+    }
+
+    /// Waits until every write so far is durable.
+    pub async fn durable(&self, backend: &dyn Backend) -> Result<(), StoreError> {
+        backend.durable(&self.ledger).await
+    }
+}

@@ -1,0 +1,49 @@
+//! What the outbound requests of all components of a host share.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustls::ClientConfig;
+
+use super::resolver::{Resolve, SystemResolver};
+use super::tls::{self, TlsError};
+use crate::concurrency_limit::ConcurrencyLimit;
+
+/// Concurrent requests of all components.
+const MAX_REQUESTS: usize = 512;
+
+/// Requests that may wait for one of them to end, and for how long.
+const MAX_WAITING: usize = 4096;
+const MAX_WAIT: Duration = Duration::from_secs(5);
+
+/// Settings of outbound HTTP.
+#[derive(Clone, Debug)]
+pub struct Options {
+    pub resolver: Arc<dyn Resolve>,
+    /// A PEM file of certificates to trust in addition to the system's.
+    pub authority: Option<PathBuf>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { resolver: Arc::new(SystemResolver::default()), authority: None }
+    }
+}
+
+/// What the outbound requests of all components share.
+pub struct Network {
+    pub(super) resolver: Arc<dyn Resolve>,
+    pub(super) tls: Arc<ClientConfig>,
+    pub(super) requests: ConcurrencyLimit,
+}
+
+impl Network {
+    pub fn new(options: &Options) -> Result<Self, TlsError> {
+        Ok(Self {
+            resolver: options.resolver.clone(),
+            tls: tls::client_config(options.authority.as_deref())?,
+            requests: ConcurrencyLimit::new(MAX_REQUESTS, MAX_WAIT, MAX_WAITING),
+        })
+    }
+}

@@ -1,0 +1,80 @@
+//! The trait of storage engines.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use tokio::sync::OwnedSemaphorePermit;
+
+use super::change_clock::ChangeClock;
+use super::error::StoreError;
+use super::key::Key;
+use super::ledger::Ledger;
+
+/// The outcome of a compare-and-swap. A lost race is an outcome, not an error.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Swap {
+    Swapped,
+    /// Another value was there: the one given, or none.
+    Lost(Option<Vec<u8>>),
+}
+
+/// A storage engine, as one shard of the host sees it.
+///
+/// The same key in two stores is two keys. Counters have the engine's own form and are never read
+/// with [`get`](Backend::get).
+#[async_trait]
+pub trait Backend: Send + Sync {
+    async fn get(&self, key: &Key) -> Result<Option<Vec<u8>>, StoreError>;
+
+    async fn exists(&self, key: &Key) -> Result<bool, StoreError>;
+
+    /// Up to `limit` keys that start with `prefix` and sort after `after`, in byte order.
+    async fn list(&self, store: &Arc<str>, prefix: &str, after: &str, limit: usize) -> Result<Vec<String>, StoreError>;
+
+    /// One element for each key, in the order of `keys`, all from one snapshot.
+    /// Fails if the values have more than `limit` bytes together.
+    async fn get_many(&self, keys: &[Key], limit: usize) -> Result<Vec<Option<Vec<u8>>>, StoreError>;
+
+    /// `permit` belongs to the caller's budget for queued bytes. It is released once the value has
+    /// left the queue.
+    async fn set(
+        &self,
+        ledger: &Ledger,
+        key: Key,
+        value: Vec<u8>,
+        permit: OwnedSemaphorePermit,
+    ) -> Result<(), StoreError>;
+
+    async fn delete(&self, ledger: &Ledger, key: Key) -> Result<(), StoreError>;
+
+    /// All of the writes become durable together.
+    async fn set_many(
+        &self,
+        ledger: &Ledger,
+        pairs: Vec<(Key, Vec<u8>)>,
+        permit: OwnedSemaphorePermit,
+    ) -> Result<(), StoreError>;
+
+    /// All of the deletions become durable together.
+    async fn delete_many(&self, ledger: &Ledger, keys: Vec<Key>) -> Result<(), StoreError>;
+
+    /// Adds `delta` to the counter, which starts at 0, and returns its new value.
+    async fn increment(&self, ledger: &Ledger, key: Key, delta: i64) -> Result<i64, StoreError>;
+
+    /// Stores `value` if the present value is exactly `expected` (`None`: if there is none).
+    async fn cas(
+        &self,
+        ledger: &Ledger,
+        key: Key,
+        expected: Option<Vec<u8>>,
+        value: Vec<u8>,
+    ) -> Result<Swap, StoreError>;
+
+    /// `None` if the engine does not learn of every change.
+    fn change_clock(&self) -> Option<&ChangeClock> {
+        None
+    }
+
+    /// Returns once every write in `ledger` is durable, or fails once one of them cannot be.
+    async fn durable(&self, ledger: &Ledger) -> Result<(), StoreError>;
+}
