@@ -1,4 +1,4 @@
-//! Guests that others wrote: the same store and variables, under the names that they know.
+//! Guests for other interfaces: Spin 2, Spin 3 and the drafts of WASI. They reach the same store and variables.
 
 use crate::fixture::{self, Server, guest, store};
 use crate::key_value::{GRANTS, fill};
@@ -29,7 +29,7 @@ fn manifest(stores: &str) -> String {
 }
 
 #[tokio::test]
-async fn older_names_lead_to_the_same_store_and_variables() {
+async fn older_interfaces_reach_the_same_store_and_variables() {
     let folder = tempfile::tempdir().unwrap();
     let host = fixture::start(&folder, &manifest("\"default\""), &[], store()).unwrap();
     for (path, expected) in [
@@ -48,7 +48,7 @@ async fn older_names_lead_to_the_same_store_and_variables() {
 }
 
 #[test]
-fn a_store_that_is_imported_and_not_granted_stops_the_load_by_name() {
+fn an_imported_store_without_a_grant_stops_the_load() {
     let folder = tempfile::tempdir().unwrap();
     let error = fixture::start(&folder, &manifest(""), &[], store()).err().unwrap().to_string();
     assert!(error.contains("`foreign`") && error.contains("key_value_stores"), "{error}");
@@ -59,7 +59,7 @@ fn a_store_that_is_imported_and_not_granted_stops_the_load_by_name() {
 }
 
 #[tokio::test]
-async fn the_present_sdk_finds_the_same_store_behind_asynchronous_calls() {
+async fn asynchronous_spin_3_calls_reach_the_same_store() {
     let server = Server::with(GRANTS);
     let act =
         async |act: &str, key: &str, value: &str| server.ok(&format!("spin3?act={act}&key={key}&value={value}")).await;
@@ -68,7 +68,7 @@ async fn the_present_sdk_finds_the_same_store_behind_asynchronous_calls() {
     assert_eq!(server.ok("kv/get?key=probe/v1/a").await, "some own", "it is the same store");
     assert_eq!(act("exists", "probe/v1/a", "").await, "true");
     assert_eq!(act("delete", "probe/v1/a", "").await, "false");
-    // More than a page, written just before by the same guest.
+    // More keys than a page of a listing, written just before by the same guest.
     assert_eq!(act("many", "probe/v1/n", "2500").await, "set");
     let names: Vec<_> = (0..2500).map(|n| format!("probe/v1/n{n:05}")).collect();
     assert_eq!(act("list", "", "").await, names.join(","));
@@ -77,7 +77,7 @@ async fn the_present_sdk_finds_the_same_store_behind_asynchronous_calls() {
 }
 
 #[tokio::test]
-async fn asynchronous_calls_are_within_the_grants() {
+async fn grants_apply_to_asynchronous_calls() {
     let folder = tempfile::tempdir().unwrap();
     fill(&folder, &["other/v1/a", "shared/a"]).await;
     let host = fixture::start(&folder, &fixture::manifest(GRANTS), &[], store()).unwrap();
@@ -92,21 +92,21 @@ async fn asynchronous_calls_are_within_the_grants() {
         assert_eq!(server.get(path).await, (500, expected.to_owned()), "{path}");
     }
     assert_eq!(server.ok("spin3?act=exists&key=shared/a").await, "true");
-    assert_eq!(server.ok("spin3?act=list").await, "shared/a", "what may be read, and nothing else");
+    assert_eq!(server.ok("spin3?act=list").await, "shared/a", "only readable keys");
     let (status, text) = server.get("spin3?act=exists&key=").await;
     assert!(status == 500 && text.contains("1 to"), "{text}");
 }
 
 #[tokio::test]
-async fn a_write_of_the_present_sdk_is_durable_when_it_is_acknowledged() {
+async fn the_writes_of_a_spin_3_request_are_one_transaction() {
     let server = Server::with("");
     let before = server.host.commits();
     server.ok("spin3?act=many&key=probe/v1/n&value=100").await;
-    assert_eq!(server.host.commits() - before, 1, "all of a request in one");
+    assert_eq!(server.host.commits() - before, 1, "one transaction for all writes of the request");
 }
 
 #[test]
-fn requests_to_others_that_are_imported_and_not_granted_stop_the_load_by_name() {
+fn imported_outbound_http_without_a_grant_stops_the_load() {
     for (id, import) in [("incoming", "wasi:http/outgoing-handler@0.2"), ("probe", "wasi:http/client@0.3.0")] {
         let folder = tempfile::tempdir().unwrap();
         let text = fixture::manifest("");
