@@ -1,7 +1,7 @@
 //! The way of one request: route, slot, response cache, lease, guest call, response.
 //!
-//! A step that cannot go on returns a [`RequestError`], and [`RequestError::to_response`] is the only
-//! place that maps failures to statuses.
+//! A step that cannot go on returns a [`RequestError`], and [`error_response`] is the only place that
+//! maps failures to statuses.
 
 use std::future::{pending, poll_fn};
 use std::sync::Arc;
@@ -22,10 +22,11 @@ use crate::deployment_event::DeploymentEvent;
 use crate::digest::Digest;
 use crate::imports::keyvalue::MeasuredCall;
 use crate::ingress::RequestOrigin;
-use crate::metrics::{Counter, Operation, Refusal};
+use crate::metrics::{Counter, Operation};
 use crate::reply;
 use crate::request_body::RequestBody;
 use crate::request_context::RequestContext;
+use crate::request_error::RequestError;
 use crate::request_id::{RequestIds, X_REQUEST_ID};
 use crate::request_target::absolute_uri;
 use crate::response_cache::{Lookup, ResponseCache};
@@ -148,9 +149,9 @@ impl Application {
     async fn serve(&self, steps: &Steps<'_>, request: Request<WasiBody>, started: Instant) -> Response<ResponseBody> {
         let slot = steps.slot;
         let mut trial = None;
-        let result = steps.take(request, &mut trial).await;
+        let result = steps.run(request, &mut trial).await;
         let refusal = result.as_ref().err().map(RequestError::refusal);
-        let response = result.unwrap_or_else(|error| error.to_response());
+        let response = result.unwrap_or_else(error_response);
         let latency = started.elapsed();
         if let Some(counters) = slot.metrics().shard(steps.shard) {
             counters.record_response(response.status().as_u16(), latency);
@@ -180,71 +181,18 @@ impl Application {
     }
 }
 
-/// Why a request does not get a response of its component. It has a status, and is counted.
-#[derive(Clone, Copy, Debug)]
-enum RequestError {
-    /// HTTP does not allow the request; a sentence for the client.
-    Malformed(&'static str),
-    /// The request's body passes this limit, in bytes.
-    BodyTooLarge(u64),
-    /// The client stopped sending in the middle of its request.
-    SlowClient,
-    /// Every instance is busy, and the queue is full or the wait was too long.
-    Saturated,
-    /// wasmtime cannot make another instance.
-    NoInstance,
-    /// The component's circuit breaker is open for this long.
-    Failing(Duration),
-    /// The component trapped, returned an error or was ended. The cause is in the log.
-    Failed,
-    /// The component used up the processor time of a request.
-    OutOfCpuTime,
-    /// The component did not respond in time.
-    TimedOut,
-    /// The component's writes could not be made durable.
-    NotDurable,
-    /// The component's response passes this limit, in bytes.
-    ResponseTooLarge(u64),
-}
-
-impl RequestError {
-    fn to_response(self) -> Response<ResponseBody> {
-        match self {
-            Self::Malformed(reason) => reply::bad_request(reason),
-            Self::BodyTooLarge(limit) => reply::body_too_large(limit),
-            Self::SlowClient => reply::request_timeout(),
-            Self::Saturated | Self::NoInstance => reply::unavailable(),
-            Self::Failing(retry_after) => reply::failing(retry_after),
-            Self::Failed | Self::NotDurable => reply::internal_error(),
-            Self::OutOfCpuTime => reply::out_of_cpu_time(),
-            Self::TimedOut => reply::gateway_timeout(),
-            Self::ResponseTooLarge(limit) => reply::response_too_large(limit),
-        }
-    }
-
-    /// The counter that it belongs to.
-    fn refusal(&self) -> Refusal {
-        match self {
-            Self::Malformed(_) => Refusal::Malformed,
-            Self::BodyTooLarge(_) => Refusal::TooLarge,
-            Self::SlowClient => Refusal::SlowClient,
-            Self::Saturated => Refusal::Saturated,
-            Self::NoInstance => Refusal::NoInstance,
-            Self::Failing(_) => Refusal::Failing,
-            Self::Failed => Refusal::Failed,
-            Self::OutOfCpuTime => Refusal::CpuTime,
-            Self::TimedOut => Refusal::TimedOut,
-            Self::NotDurable => Refusal::NotDurable,
-            Self::ResponseTooLarge(_) => Refusal::ResponseTooLarge,
-        }
-    }
-
-    /// The error of a request whose time is over.
-    fn of_timeout(context: &RequestContext) -> Self {
-        match context.is_waiting_for_client() {
-            true => Self::SlowClient,
-            false => Self::TimedOut,
-        }
+/// The response to a request that does not get one of its component.
+fn error_response(error: RequestError) -> Response<ResponseBody> {
+    match error {
+        RequestError::Malformed(reason) => reply::bad_request(reason),
+        RequestError::BodyTooLarge(limit) => reply::body_too_large(limit),
+        RequestError::SlowClient => reply::request_timeout(),
+        RequestError::Saturated | RequestError::NoInstance => reply::unavailable(),
+        RequestError::Failing(retry_after) => reply::failing(retry_after),
+        RequestError::Failed | RequestError::NotDurable => reply::internal_error(),
+        RequestError::OutOfCpuTime => reply::out_of_cpu_time(),
+        RequestError::TimedOut => reply::gateway_timeout(),
+        RequestError::ResponseTooLarge(limit) => reply::response_too_large(limit),
     }
 }
 
@@ -258,8 +206,8 @@ struct Steps<'a> {
 }
 
 impl Steps<'_> {
-    /// Takes all steps of a request. `trial` is set if the request takes part in one.
-    async fn take(
+    /// Runs all steps of a request. `trial` is set if the request takes part in one.
+    async fn run(
         &self,
         request: Request<WasiBody>,
         trial: &mut Option<Trial>,
@@ -299,7 +247,7 @@ impl Steps<'_> {
         let lease = self.slot.lease(self.shard, context.path(), caller, trial).await;
         let (generation, lease) = lease.map_err(|error| self.lease_error(&error))?;
         let pool = generation.pool(self.shard).ok_or(RequestError::Failed)?;
-        // The headers of a response that may be cached must not depend on the trace.
+        // A response that may be cached must not depend on the trace's headers.
         self.trace_call(&generation, miss.is_none().then_some(&mut parts.headers));
 
         let request = Request::from_parts(parts, body.boxed_unsync());

@@ -91,8 +91,7 @@ pub enum StartError {
     Thread(io::Error),
 }
 
-/// An application that answers requests. Dropping it stops it at once; [`Host::stop`] lets it
-/// finish.
+/// A running application. Dropping it stops it at once; [`Host::stop`] lets requests under way finish.
 pub struct Host {
     application: Arc<Application>,
     shards: Arc<Vec<Shard>>,
@@ -274,7 +273,7 @@ impl Host {
         if let Some(tracer) = self.application.tracer() {
             tracer.shutdown(LAST_SPANS_TIMEOUT);
         }
-        // Last, so that `/readyz` answers while the host stops.
+        // Last, so that the operator can watch the host stop.
         if let Some(admin) = self.admin.take() {
             admin.join();
         }

@@ -20,6 +20,7 @@
 //! | `guest` | the state of one instance |
 //! | `imports` | the interfaces that guests call: key-value store, variables, outbound HTTP |
 //! | `store` | keys and values, and when they are durable |
+//! | `request_error` | why a request does not get a response of its component |
 //! | `body`, `reply` | the type of response bodies; the responses that the host makes itself |
 //!
 //! The other modules:
@@ -64,6 +65,7 @@ pub mod random;
 mod reply;
 mod request_body;
 mod request_context;
+mod request_error;
 mod request_id;
 mod request_target;
 pub mod response_cache;

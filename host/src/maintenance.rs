@@ -1,9 +1,10 @@
-//! Maintenance: the tasks that manifests ask the host to have components do from time to time.
+//! Maintenance: the periodic requests that a manifest declares and that the host sends to its
+//! components by itself.
 //!
-//! A task is a `POST` with a JSON object. The component does a bounded part of the task and answers
-//! with a JSON object: `cursor` goes into the next request, and is absent or null when
-//! the task is finished; `wait_seconds` is how long the host waits before that request. Other
-//! numbers are counts, which the host adds up and logs.
+//! The request is a `POST` with a JSON object. The component does a bounded part of its task and
+//! responds with a JSON object: `cursor` is for the next request, and is absent or null when the task
+//! is finished; `wait_seconds` is how long the host waits before that request. Other numbers are
+//! counts, which the host adds up and logs.
 //!
 //! One request is under way at a time, so that tasks do not take the processors from clients.
 
@@ -34,11 +35,11 @@ const FIRST_RUN: Duration = Duration::from_secs(10 * 60);
 /// The longest pause: the clock cannot add every duration that a component can send.
 const LONGEST_PAUSE: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
-/// The largest answer that is read, in bytes.
-const MAX_ANSWER: usize = 1 << 20;
+/// The largest response that is read, in bytes.
+const MAX_RESPONSE: usize = 1 << 20;
 
-/// Bytes of an error answer that are logged.
-const MAX_REASON: usize = 1000;
+/// Bytes of an error response that are logged.
+const MAX_LOGGED: usize = 1000;
 
 /// Why maintenance cannot begin.
 #[derive(Debug, thiserror::Error)]
@@ -73,7 +74,7 @@ impl Maintainer {
         Ok(Self { stop, thread })
     }
 
-    /// Ends the thread. It does not wait for an answer that is under way.
+    /// Ends the thread. It does not wait for the response to a request under way.
     pub fn stop(self) {
         drop(self.stop);
         if self.thread.join().is_err() {
@@ -95,15 +96,15 @@ pub struct Task {
     maintenance: Maintenance,
     /// When the next request is sent.
     due: Instant,
-    /// Within a run that is not finished.
+    /// `None` before the first request of a run.
     cursor: Option<String>,
     counts: Counts,
 }
 
-/// A component's answer to a request.
-struct Step(Map<String, Value>);
+/// A component's response to a maintenance request.
+struct TaskResponse(Map<String, Value>);
 
-impl Step {
+impl TaskResponse {
     fn cursor(&self) -> Option<String> {
         self.0.get("cursor").and_then(Value::as_str).map(str::to_owned)
     }
@@ -122,18 +123,18 @@ impl Task {
     /// Sends the next request, and sets when the one after it is due.
     async fn advance(&mut self, shards: &[Shard]) {
         let component = &self.component;
-        match self.run_step(shards).await {
-            Ok(step) => {
-                self.counts.add(&step);
-                self.cursor = step.cursor();
+        match self.post(shards).await {
+            Ok(response) => {
+                self.counts.add(&response);
+                self.cursor = response.cursor();
                 if self.cursor.is_some() {
-                    self.due = after(step.wait());
+                    self.due = after(response.wait());
                     return;
                 }
                 tracing::info!(component, counts = %self.counts, "maintenance is finished");
             }
             Err(error) => {
-                tracing::warn!(component, error = %format_args!("{error:#}"), "maintenance failed; it begins anew after its period")
+                tracing::warn!(component, error = %format_args!("{error:#}"), "maintenance failed; it starts again after its period")
             }
         }
         self.cursor = None;
@@ -141,17 +142,17 @@ impl Task {
         self.due = after(self.maintenance.every);
     }
 
-    async fn run_step(&self, shards: &[Shard]) -> Result<Step> {
+    async fn post(&self, shards: &[Shard]) -> Result<TaskResponse> {
         let response = send(self.request()?, shards).await?;
         let status = response.status();
-        let body = Limited::new(response.into_body(), MAX_ANSWER).collect().await;
-        let body = body.map_err(|error| anyhow!("its answer cannot be read: {error}"))?.to_bytes();
+        let body = Limited::new(response.into_body(), MAX_RESPONSE).collect().await;
+        let body = body.map_err(|error| anyhow!("its response cannot be read: {error}"))?.to_bytes();
         if !status.is_success() {
-            let start = body.get(..MAX_REASON).unwrap_or(&body);
+            let start = body.get(..MAX_LOGGED).unwrap_or(&body);
             // Escaped, so that the component cannot write lines of its own to the log.
-            bail!("it answered {status}: {}", String::from_utf8_lossy(start).escape_debug());
+            bail!("it responded {status}: {}", String::from_utf8_lossy(start).escape_debug());
         }
-        serde_json::from_slice(&body).map(Step).context("its answer is not a JSON object")
+        serde_json::from_slice(&body).map(TaskResponse).context("its response is not a JSON object")
     }
 
     fn request(&self) -> Result<Request<Full<Bytes>>, http::Error> {
@@ -183,8 +184,8 @@ fn after(pause: Duration) -> Instant {
 struct Counts(BTreeMap<String, u64>);
 
 impl Counts {
-    fn add(&mut self, step: &Step) {
-        for (name, value) in &step.0 {
+    fn add(&mut self, response: &TaskResponse) {
+        for (name, value) in &response.0 {
             if let Some(number) = value.as_u64().filter(|_| name != "wait_seconds") {
                 let sum = self.0.entry(name.clone()).or_default();
                 *sum = sum.saturating_add(number);
@@ -211,10 +212,10 @@ mod tests {
     #[test]
     fn counts_are_added_up_by_name() {
         let mut counts = Counts::default();
-        for answer in
+        for response in
             [r#"{"keys": 7, "removed": 1, "cursor": "x", "wait_seconds": 120}"#, r#"{"keys": 3, "problems": []}"#]
         {
-            counts.add(&Step(serde_json::from_str(answer).unwrap()));
+            counts.add(&TaskResponse(serde_json::from_str(response).unwrap()));
         }
         assert_eq!(counts.to_string(), "keys=10 removed=1");
     }

@@ -1,4 +1,4 @@
-//! Request bodies: streamed, limited, and drained so that the client sees its answer.
+//! Bodies: streamed, limited, and drained so that the client sees the response.
 
 use std::convert::Infallible;
 use std::io::{Read, Write};
@@ -30,7 +30,7 @@ async fn bodies_stream_through() {
 }
 
 #[tokio::test]
-async fn a_body_that_is_complete_at_once_goes_out_with_its_length() {
+async fn a_body_that_is_complete_at_once_is_sent_with_its_length() {
     let server = Server::with("reuse = 100000");
     let lengths = async || {
         let response = server.send(get("recall?key=probe/v1/a&act=chunked")).await;
@@ -49,7 +49,7 @@ async fn a_body_that_is_complete_at_once_goes_out_with_its_length() {
 }
 
 #[tokio::test]
-async fn what_comes_later_is_not_waited_for() {
+async fn a_body_that_is_not_complete_is_streamed() {
     let server = Server::with("");
     let response = server.send(get("stall")).await;
     assert_eq!(response.body().size_hint().exact(), None);
@@ -78,7 +78,7 @@ async fn a_body_that_grows_too_large_is_refused() {
 }
 
 #[test]
-fn a_client_that_stops_sending_is_told_so() {
+fn a_client_that_stops_sending_gets_a_timeout() {
     let mut server = Server::with("request_timeout = \"1s\"");
     let address = server.listen();
     let mut client = TcpStream::connect(address).unwrap();
@@ -89,7 +89,7 @@ fn a_client_that_stops_sending_is_told_so() {
 }
 
 #[tokio::test]
-async fn a_guest_learns_that_its_client_hung_up() {
+async fn a_guest_sees_that_its_client_disconnected() {
     let server = Server::with("");
     let half = [Ok(Frame::data(Bytes::from_static(b"half"))), Err(wasmtime_wasi_http::Error::ConnectionTerminated)];
     let request = Request::post("/probe/count").header("host", "forge.test");
@@ -98,7 +98,7 @@ async fn a_guest_learns_that_its_client_hung_up() {
 }
 
 #[test]
-fn a_client_that_is_still_sending_sees_the_answer() {
+fn a_client_that_is_still_sending_sees_the_response() {
     let mut server = Server::with("max_body = \"4MiB\"");
     let address = server.listen();
     for (length, status) in [(3 << 20, "401"), (40 << 20, "413")] {
@@ -116,7 +116,7 @@ fn a_client_that_is_still_sending_sees_the_answer() {
 }
 
 #[test]
-fn a_client_that_waits_to_be_told_is_told_no() {
+fn a_client_that_waits_for_100_continue_is_refused() {
     let mut server = Server::with("max_body = \"1000\"");
     let address = server.listen();
     let mut client = TcpStream::connect(address).unwrap();

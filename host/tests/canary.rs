@@ -1,4 +1,4 @@
-//! A new version on trial.
+//! Canaries: the trial of a new version.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use hexad::deploy::{DeployError, DeployReport, SwapRequest};
 use crate::fixture::Server;
 use crate::versions::{audit, digest, order, swap, trapping, variant};
 
-/// A request of the given caller to the component on trial.
+/// The status of a request of the given caller to the component on trial.
 async fn call(server: &Server, caller: usize) -> u16 {
     let request = http::Request::get("/incoming?x")
         .header("host", "forge.test")
@@ -23,7 +23,7 @@ fn canary(server: &Server, wasm: Vec<u8>, policy: CanaryPolicy) -> DeployReport 
 }
 
 #[tokio::test]
-async fn a_canary_that_fails_is_taken_back_and_few_have_seen_it() {
+async fn a_canary_that_fails_is_removed_after_few_responses() {
     let server = Server::with("");
     let before = digest(&server, "incoming");
     let hour = Duration::from_secs(3600);
@@ -35,11 +35,11 @@ async fn a_canary_that_fails_is_taken_back_and_few_have_seen_it() {
     let mut failed = 0;
     for n in 0..400 {
         let statuses = [call(&server, n).await, call(&server, n).await];
-        // The same caller, the same side; but for the one whose first answer ended the trial.
+        // The same version for the same caller, except for the one whose first response ended the trial.
         assert!(statuses[0] == statuses[1] || failed == 9, "{statuses:?} after {failed}");
         failed += statuses.iter().filter(|status| **status == 500).count();
     }
-    assert_eq!(failed, 10, "as many as it takes to see it");
+    assert_eq!(failed, 10, "as many as a verdict needs");
     assert_eq!(digest(&server, "incoming"), before);
     assert!(server.host.slots().iter().all(|slot| slot.deployment().canary.is_none()));
     let Server { host, folder } = server;
@@ -50,7 +50,7 @@ async fn a_canary_that_fails_is_taken_back_and_few_have_seen_it() {
 }
 
 #[tokio::test]
-async fn a_canary_that_does_well_is_promoted_when_its_window_is_over() {
+async fn a_canary_that_passes_is_promoted_when_its_window_is_over() {
     let server = Server::with("");
     let wasm = variant("incoming", 1);
     let window = Duration::from_millis(100);
@@ -67,16 +67,16 @@ async fn a_canary_that_does_well_is_promoted_when_its_window_is_over() {
 }
 
 #[tokio::test]
-async fn an_operator_ends_a_trial_either_way() {
+async fn an_operator_can_roll_back_or_promote_a_canary() {
     let server = Server::with("");
     let before = digest(&server, "incoming");
-    let hour = CanaryPolicy { percent: 100.0, window: Duration::from_secs(3600), ..CanaryPolicy::default() };
-    canary(&server, trapping(), hour.clone());
+    let policy = CanaryPolicy { percent: 100.0, window: Duration::from_secs(3600), ..CanaryPolicy::default() };
+    canary(&server, trapping(), policy.clone());
     assert_eq!(call(&server, 1).await, 500);
     assert_eq!(server.host.deployer().roll_back("incoming", "the tests").unwrap().digest, before);
     assert_eq!(call(&server, 1).await, 200);
     let wasm = variant("incoming", 1);
-    canary(&server, wasm.clone(), hour);
+    canary(&server, wasm.clone(), policy);
     assert_eq!(digest(&server, "incoming"), before);
     server.host.deployer().promote("incoming", "the tests").unwrap();
     assert_eq!(digest(&server, "incoming"), Digest::of(&wasm));

@@ -1,4 +1,4 @@
-//! A guest that traps, loops, hoards or stays silent hurts its own request and nothing else.
+//! A guest that traps, loops, allocates too much or does not respond fails its own request only.
 
 use std::io::Write;
 use std::net::TcpStream;
@@ -27,7 +27,7 @@ async fn a_trap_is_answered_and_the_next_request_is_served() {
 }
 
 #[tokio::test]
-async fn a_trap_inside_the_body_breaks_it_off() {
+async fn a_trap_inside_the_body_makes_it_incomplete() {
     let server = Server::with("");
     for path in ["trap-in-body", "lie"] {
         let response = server.send(get(path)).await;
@@ -37,7 +37,7 @@ async fn a_trap_inside_the_body_breaks_it_off() {
 }
 
 #[tokio::test]
-async fn an_error_instead_of_a_response_is_answered() {
+async fn an_error_instead_of_a_response_has_status_500() {
     assert_eq!(Server::with("").get("error").await.0, 500);
 }
 
@@ -52,13 +52,13 @@ async fn a_guest_that_never_answers_is_ended() {
 }
 
 #[tokio::test]
-async fn processor_time_is_bounded_and_waiting_is_none() {
+async fn processor_time_is_bounded_and_waiting_does_not_count() {
     let server = Server::with("cpu_time = \"50ms\"\nrequest_timeout = \"1h\"");
     let (status, body) = server.get("loop").await;
     assert_eq!(status, 504);
     assert!(body.contains("processor time"), "{body}");
     assert_eq!(server.ok("sleep?ms=150").await, "slept");
-    // An instance has the whole of it for each of its requests.
+    // Each request of an instance has the whole limit.
     for served in 1..=3 {
         assert_eq!(server.ok("spin?ms=30").await, "spun");
         assert_eq!(server.ok("served").await, (2 * served + 1).to_string());
@@ -75,20 +75,20 @@ async fn a_response_is_bounded() {
     assert_eq!(response.status(), 200);
     let error = response.into_body().collect().await.expect_err("the whole body").to_string();
     assert!(error.contains("1048576 bytes"), "{error}");
-    // One that says so itself is refused before it is sent.
+    // A response that declares too much is refused before it is sent.
     let (status, body) = server.get("declare?length=1048577").await;
     assert_eq!(status, 502);
     assert!(body.contains("1048576 bytes"), "{body}");
 }
 
 #[tokio::test]
-async fn a_component_that_keeps_failing_is_not_asked_for_a_while() {
+async fn a_path_that_keeps_failing_is_refused_until_a_probe_succeeds() {
     let server = Server::with("");
     let mut statuses = Vec::new();
     for _ in 0..19 {
         statuses.push(server.get("trap").await.0);
     }
-    // One whole answer, and the count begins again.
+    // A complete response resets the count.
     assert_eq!(server.ok("trap?not").await, "not this time");
     for _ in 0..20 {
         statuses.push(server.get("trap").await.0);
@@ -100,10 +100,10 @@ async fn a_component_that_keeps_failing_is_not_asked_for_a_while() {
     assert_eq!(status, 503);
     assert!(body.contains("keeps failing"), "{body}");
 
-    // Others are not hurt by it.
+    // Other paths are served.
     assert_eq!(server.ok("hello").await, "hello");
 
-    // Another generation is another matter.
+    // Another generation has circuit breakers of its own.
     swap(&server, "probe", variant("probe", 1)).unwrap();
     assert_eq!(server.ok("trap?not").await, "not this time");
     server.host.deployer().roll_back("probe", "the tests").unwrap();
@@ -113,13 +113,13 @@ async fn a_component_that_keeps_failing_is_not_asked_for_a_while() {
             answer => break answer,
         }
     };
-    assert_eq!(status, 200, "it was tried again by itself");
+    assert_eq!(status, 200, "a probe was let through");
     assert_eq!(server.get("trap").await.0, 500);
     assert_eq!(server.ok("hello").await, "hello");
 }
 
 #[tokio::test]
-async fn a_body_that_never_ends_is_broken_off() {
+async fn a_body_that_never_ends_is_cut_off() {
     let server = Server::with("request_timeout = \"100ms\"\ntransfer_timeout = \"100ms\"");
     let response = server.send(get("stall")).await;
     assert_eq!(response.status(), 200);
@@ -146,7 +146,7 @@ async fn memory_is_bounded() {
     let server = Server::with("memory = \"64MiB\"");
     let got: u32 = server.ok("hog").await.parse().unwrap();
     assert!((32..64).contains(&got), "{got} MiB");
-    // The same instance, still of use.
+    // The same instance still serves.
     assert_eq!(server.ok("served").await, "2");
 }
 
@@ -176,9 +176,9 @@ async fn the_instance_used_last_is_used_next() {
     assert_eq!(server.ok("served").await, "1", "another instance");
     assert_eq!(server.ok("served").await, "2");
     unread.into_body().collect().await.unwrap();
-    // The first one comes back after its body, at some moment.
+    // The first instance is given back some time after its body has ended.
     while server.ok("served").await != "2" {}
-    assert_eq!(server.ok("served").await, "3", "and is the last one now");
+    assert_eq!(server.ok("served").await, "3", "it was used last");
 }
 
 #[test]
@@ -186,17 +186,17 @@ fn a_request_whose_client_is_gone_is_finished() {
     let mut server = Server::with("instances = 1\nqueue_timeout = \"1h\"");
     let mut client = TcpStream::connect(server.listen()).unwrap();
     client.write_all(b"GET /probe/sleep?ms=100 HTTP/1.1\r\nhost: forge.test\r\n\r\n").unwrap();
-    // Until it has the only place.
+    // Until the request has the only permit.
     while server.host.slots().iter().all(|slot| slot.load().0 == 0) {
         std::thread::yield_now();
     }
     drop(client);
     let served = tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(server.ok("served"));
-    assert_eq!(served, "2", "the same instance, and it was not broken off");
+    assert_eq!(served, "2", "the same instance, which finished its request");
 }
 
 #[tokio::test]
-async fn requests_above_the_limit_wait_and_then_are_sent_away() {
+async fn requests_above_the_limit_wait_and_then_are_refused() {
     let server = Server::with("instances = 1\nqueue_timeout = \"50ms\"");
     let unread = server.send(get("flood?mib=8")).await;
     let refused = server.send(get("hello")).await;
@@ -207,7 +207,7 @@ async fn requests_above_the_limit_wait_and_then_are_sent_away() {
 }
 
 #[tokio::test]
-async fn a_client_that_does_not_read_gives_its_place_back() {
+async fn a_client_that_does_not_read_gives_its_permit_back() {
     let server = Server::with("instances = 1\nqueue_timeout = \"1h\"\ntransfer_timeout = \"100ms\"");
     let unread = server.send(get("flood?mib=8")).await;
     assert_eq!(server.ok("hello").await, "hello");
@@ -215,7 +215,7 @@ async fn a_client_that_does_not_read_gives_its_place_back() {
 }
 
 #[tokio::test]
-async fn a_waiting_request_gets_the_place_that_becomes_free() {
+async fn a_waiting_request_gets_the_permit_that_becomes_free() {
     let server = Server::with("instances = 1\nqueue_timeout = \"1h\"");
     let unread = server.send(get("flood?mib=8")).await;
     let waiting = std::pin::pin!(server.ok("hello"));

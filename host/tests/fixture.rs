@@ -1,4 +1,4 @@
-//! A host on the probe guest, in a temporary directory.
+//! A host with the probe guest, in a temporary directory.
 
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
@@ -16,7 +16,7 @@ use http::{Request, Response};
 use http_body_util::{BodyExt, Full};
 use tempfile::TempDir;
 
-/// One engine for all tests, with the code compiled once.
+/// One engine for all tests, so that each guest is compiled once.
 static RUNTIME: LazyLock<Arc<Runtime>> = LazyLock::new(|| {
     let cache = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("code");
     Runtime::new(Some(cache)).unwrap()
@@ -61,7 +61,7 @@ pub fn manifest(tool: &str) -> String {
     )
 }
 
-/// A host, the directory that it works in, and short ways to ask it.
+/// A host, its directory, and short ways to send it requests.
 pub struct Server {
     pub host: Host,
     pub folder: TempDir,
@@ -75,7 +75,7 @@ impl Server {
         Self { host, folder }
     }
 
-    /// The probe and the guest of the older generation, which may reach `hosts`.
+    /// The probe and the guest of the 0.2 interface, which may send requests to `hosts`.
     pub fn reaching(hosts: &[&str], tool: &str, outbound: outbound::Options) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let granted = format!("allowed_outbound_hosts = {hosts:?}");
@@ -85,7 +85,7 @@ impl Server {
         Self { host, folder }
     }
 
-    /// The probe, which may reach `hosts`, on a host that sends its traces to a collector.
+    /// The probe, which may send requests to `hosts`, on a host that sends its traces to a collector.
     pub fn traced(collector: &str, hosts: &[&str], tool: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let granted = format!("allowed_outbound_hosts = {hosts:?}");
@@ -116,7 +116,7 @@ impl Server {
     }
 }
 
-/// A store in which only those who wait make a transaction end, so that flushes can be counted.
+/// A store that ends a transaction only when a request waits for it, so that commits can be counted.
 pub fn store() -> sqlite::Options {
     sqlite::Options { batch_age: Duration::from_secs(60), ..sqlite::Options::default() }
 }

@@ -1,4 +1,5 @@
-//! Guests for other interfaces: Spin 2, Spin 3 and the drafts of WASI. They reach the same store and variables.
+//! Guests built for other hosts: other key-value and variables interfaces on the same store and
+//! variables.
 
 use crate::fixture::{self, Server, guest, store};
 use crate::key_value::{GRANTS, fill};
@@ -48,7 +49,7 @@ async fn older_interfaces_reach_the_same_store_and_variables() {
 }
 
 #[test]
-fn an_imported_store_without_a_grant_stops_the_load() {
+fn a_component_that_imports_a_store_without_a_grant_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let error = fixture::start(&folder, &manifest(""), &[], store()).err().unwrap().to_string();
     assert!(error.contains("`foreign`") && error.contains("key_value_stores"), "{error}");
@@ -59,7 +60,7 @@ fn an_imported_store_without_a_grant_stops_the_load() {
 }
 
 #[tokio::test]
-async fn asynchronous_spin_3_calls_reach_the_same_store() {
+async fn asynchronous_calls_reach_the_same_store() {
     let server = Server::with(GRANTS);
     let act =
         async |act: &str, key: &str, value: &str| server.ok(&format!("spin3?act={act}&key={key}&value={value}")).await;
@@ -68,7 +69,7 @@ async fn asynchronous_spin_3_calls_reach_the_same_store() {
     assert_eq!(server.ok("kv/get?key=probe/v1/a").await, "some own", "it is the same store");
     assert_eq!(act("exists", "probe/v1/a", "").await, "true");
     assert_eq!(act("delete", "probe/v1/a", "").await, "false");
-    // More keys than a page of a listing, written just before by the same guest.
+    // More keys than a page, just written by the same guest.
     assert_eq!(act("many", "probe/v1/n", "2500").await, "set");
     let names: Vec<_> = (0..2500).map(|n| format!("probe/v1/n{n:05}")).collect();
     assert_eq!(act("list", "", "").await, names.join(","));
@@ -77,7 +78,7 @@ async fn asynchronous_spin_3_calls_reach_the_same_store() {
 }
 
 #[tokio::test]
-async fn grants_apply_to_asynchronous_calls() {
+async fn asynchronous_calls_are_within_the_grants() {
     let folder = tempfile::tempdir().unwrap();
     fill(&folder, &["other/v1/a", "shared/a"]).await;
     let host = fixture::start(&folder, &fixture::manifest(GRANTS), &[], store()).unwrap();
@@ -92,21 +93,21 @@ async fn grants_apply_to_asynchronous_calls() {
         assert_eq!(server.get(path).await, (500, expected.to_owned()), "{path}");
     }
     assert_eq!(server.ok("spin3?act=exists&key=shared/a").await, "true");
-    assert_eq!(server.ok("spin3?act=list").await, "shared/a", "only readable keys");
+    assert_eq!(server.ok("spin3?act=list").await, "shared/a", "only readable keys are listed");
     let (status, text) = server.get("spin3?act=exists&key=").await;
     assert!(status == 500 && text.contains("1 to"), "{text}");
 }
 
 #[tokio::test]
-async fn the_writes_of_a_spin_3_request_are_one_transaction() {
+async fn asynchronous_writes_of_a_request_need_one_flush() {
     let server = Server::with("");
     let before = server.host.commits();
     server.ok("spin3?act=many&key=probe/v1/n&value=100").await;
-    assert_eq!(server.host.commits() - before, 1, "one transaction for all writes of the request");
+    assert_eq!(server.host.commits() - before, 1, "one commit for all writes of the request");
 }
 
 #[test]
-fn imported_outbound_http_without_a_grant_stops_the_load() {
+fn a_component_that_imports_outbound_http_without_a_grant_is_refused() {
     for (id, import) in [("incoming", "wasi:http/outgoing-handler@0.2"), ("probe", "wasi:http/client@0.3.0")] {
         let folder = tempfile::tempdir().unwrap();
         let text = fixture::manifest("");

@@ -1,4 +1,4 @@
-//! Clients on their way in: TLS, forged headers, connection limits.
+//! Listeners: TLS, forwarded headers, malformed requests, connection limits.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -12,7 +12,7 @@ use tokio_rustls::rustls::{self, ClientConfig, ClientConnection, RootCertStore, 
 
 use crate::fixture::Server;
 
-/// A server that takes its connections as `options` say.
+/// A server that listens with these options.
 fn server(options: IngressOptions) -> (Server, SocketAddr, Arc<Ingress>) {
     let mut server = Server::with("");
     let ingress = Arc::new(Ingress::new(options).unwrap());
@@ -24,7 +24,7 @@ fn server(options: IngressOptions) -> (Server, SocketAddr, Arc<Ingress>) {
 fn exchange(address: SocketAddr, bytes: &[u8]) -> String {
     let mut client = TcpStream::connect(address).unwrap();
     let mut answer = Vec::new();
-    // A reset is as good as an end.
+    // The host may close the connection by a reset.
     let _ = client.write_all(bytes);
     let _ = client.read_to_end(&mut answer);
     String::from_utf8_lossy(&answer).into_owned()
@@ -36,7 +36,7 @@ fn ask(address: SocketAddr, headers: &str) -> String {
 }
 
 #[test]
-fn what_a_client_says_of_its_way_is_dropped() {
+fn forwarded_headers_of_a_client_are_removed() {
     let (_server, address, _) = server(IngressOptions::default());
     let forged = "x-forwarded-for: 1.1.1.1\r\nx-forwarded-proto: https\r\nx-forwarded-host: evil.test\r\n\
                   forwarded: for=1.1.1.1\r\nspin-client-addr: 1.1.1.1:1\r\nx-mine: kept\r\n";
@@ -47,7 +47,7 @@ fn what_a_client_says_of_its_way_is_dropped() {
 }
 
 #[test]
-fn what_a_trusted_proxy_says_is_believed() {
+fn forwarded_headers_of_a_trusted_proxy_are_used() {
     let proxies = vec!["127.0.0.0/8".parse().unwrap()];
     let (_server, address, _) = server(IngressOptions { proxies, ..IngressOptions::default() });
     let headers =
@@ -58,18 +58,18 @@ fn what_a_trusted_proxy_says_is_believed() {
 }
 
 #[test]
-fn a_request_has_one_name_for_client_and_component() {
+fn a_request_has_one_id_for_client_and_component() {
     let (_server, address, _) = server(IngressOptions::default());
     let answer = ask(address, "x-request-id: web-42\r\n");
     assert_eq!(answer.matches("x-request-id: web-42").count(), 2, "{answer}");
     let answer = ask(address, "x-request-id: two words\r\n");
     assert!(!answer.contains("two words"), "{answer}");
-    let name = answer.lines().find(|line| line.starts_with("x-request-id: ")).unwrap();
-    assert_eq!(answer.matches(name).count(), 2, "{answer}");
+    let id = answer.lines().find(|line| line.starts_with("x-request-id: ")).unwrap();
+    assert_eq!(answer.matches(id).count(), 2, "{answer}");
 }
 
 #[test]
-fn requests_with_two_meanings_are_refused() {
+fn ambiguous_requests_are_refused() {
     let (_server, address, _) = server(IngressOptions::default());
     for head in [
         "content-length: 5\r\ncontent-length: 6\r\n\r\nhello",
@@ -102,7 +102,7 @@ fn requests_with_two_meanings_are_refused() {
 }
 
 #[test]
-fn nothing_is_smuggled_behind_a_request_of_two_lengths() {
+fn a_request_with_two_lengths_smuggles_no_other() {
     let (_server, address, _) = server(IngressOptions::default());
     let smuggled = "0\r\n\r\nGET /probe/hello HTTP/1.1\r\nhost: a\r\n\r\n";
     for lengths in [
@@ -118,7 +118,7 @@ fn nothing_is_smuggled_behind_a_request_of_two_lengths() {
 }
 
 #[test]
-fn a_broken_chunk_breaks_its_own_request() {
+fn a_malformed_chunk_fails_its_own_request() {
     let (_server, address, _) = server(IngressOptions::default());
     for chunk in [
         "x\r\nhello\r\n",
@@ -134,7 +134,7 @@ fn a_broken_chunk_breaks_its_own_request() {
 }
 
 #[test]
-fn a_body_that_is_announced_too_large_is_refused_unread() {
+fn a_body_that_declares_too_much_is_refused_unread() {
     let (_server, address, _) = server(IngressOptions::default());
     let mut client = TcpStream::connect(address).unwrap();
     client.write_all(b"PUT /probe/count HTTP/1.1\r\nhost: a\r\ncontent-length: 10000000000\r\n\r\n").unwrap();
@@ -144,7 +144,7 @@ fn a_body_that_is_announced_too_large_is_refused_unread() {
 }
 
 #[test]
-fn one_address_has_so_many_connections() {
+fn connections_of_one_address_are_limited() {
     let (_server, address, _) = server(IngressOptions { connections_per_address: 2, ..IngressOptions::default() });
     let hello = b"GET /probe/hello HTTP/1.1\r\nhost: a\r\n\r\n";
     let mut kept: Vec<_> = (0..2).map(|_| TcpStream::connect(address).unwrap()).collect();
@@ -153,7 +153,7 @@ fn one_address_has_so_many_connections() {
         client.read_exact(&mut [0; 12]).unwrap();
     }
     assert_eq!(exchange(address, hello), "");
-    // Closed by the host, once it knows that the client has gone.
+    // The host gives the permit back once it sees that the client has gone.
     drop(kept.pop());
     while !ask(address, "").starts_with("HTTP/1.1 200") {
         std::thread::yield_now();
@@ -213,11 +213,11 @@ fn with_tls(folder: &TempDir) -> IngressOptions {
 }
 
 #[test]
-fn tls_is_spoken_and_its_certificate_can_be_replaced() {
+fn tls_works_and_its_certificate_can_be_replaced() {
     let folder = tempfile::tempdir().unwrap();
     let first = certificate(folder.path());
     let (_server, address, ingress) = server(with_tls(&folder));
-    // Whoever says nothing keeps nobody else waiting.
+    // A client that sends nothing does not block the others.
     let _silent = TcpStream::connect(address).unwrap();
     let (agreed, answer) = over_tls(address, &first, "http/1.1").unwrap();
     assert_eq!(agreed, "http/1.1");
@@ -239,7 +239,7 @@ fn tls_is_spoken_and_its_certificate_can_be_replaced() {
 }
 
 #[test]
-fn certificates_that_are_none_are_named() {
+fn unusable_certificates_are_named() {
     let folder = tempfile::tempdir().unwrap();
     let error = Ingress::new(with_tls(&folder)).unwrap_err().to_string();
     assert!(error.contains("cert.pem") && error.contains("--tls-cert"), "{error}");

@@ -1,4 +1,4 @@
-//! Key-value storage as guests see it: exact, within grants, and durable when acknowledged.
+//! Key-value storage as guests see it: results, grants, limits and durability.
 
 use futures::future::join_all;
 use hexad::store::sqlite::{self, Sqlite};
@@ -35,7 +35,7 @@ async fn values_are_set_read_and_deleted() {
 }
 
 #[tokio::test]
-async fn batches_answer_every_key_in_order() {
+async fn batches_return_every_key_in_order() {
     let server = Server::with("");
     server.ok("kv/set-many?key=b,a&value=v").await;
     assert_eq!(server.ok("kv/get-many?key=b,none,a").await, "b:some v,none:none,a:some v");
@@ -44,7 +44,7 @@ async fn batches_answer_every_key_in_order() {
 }
 
 #[tokio::test]
-async fn a_publish_costs_one_flush() {
+async fn several_writes_of_a_request_need_one_flush() {
     let server = Server::with("");
     assert_eq!(server.ok("kv/publish?key=p&value=v1").await, "swapped");
     assert_eq!(server.host.commits(), 1);
@@ -62,7 +62,7 @@ async fn of_many_creators_exactly_one_wins() {
 }
 
 #[tokio::test]
-async fn a_lost_swap_shows_the_value_that_won() {
+async fn a_lost_swap_returns_the_present_value() {
     let server = Server::with("");
     assert_eq!(server.ok("kv/lose?key=k&value=mine").await, "lost to theirs");
     assert_eq!(server.ok("kv/get?key=k").await, "some theirs");
@@ -126,28 +126,28 @@ async fn keys_and_values_have_limits() {
 }
 
 #[tokio::test]
-async fn a_response_whose_writes_are_not_durable_is_withheld() {
+async fn a_response_is_replaced_if_its_writes_are_not_durable() {
     let folder = tempfile::tempdir().unwrap();
     let store = sqlite::Options { max_bytes: Some(256 * 1024), ..fixture::store() };
     let host = fixture::start(&folder, &fixture::manifest(""), &[], store).unwrap();
     let server = Server { host, folder };
     let answer = server.get("kv/set-big?key=k&value=1000000").await;
     assert_eq!(answer, (500, r#"{"message":"500 Internal Server Error"}"#.to_owned()));
-    // The next request of the same instance starts afresh.
+    // The failure does not affect the next request of the same instance.
     assert_eq!(server.ok("kv/set?key=k&value=fits").await, "set");
     assert_eq!(server.ok("kv/get?key=k").await, "some fits");
 }
 
 #[tokio::test]
-async fn a_write_after_the_head_is_durable_on_its_own() {
+async fn a_write_after_the_response_head_becomes_durable() {
     let server = Server::with("");
     assert_eq!(server.ok("late").await, "early");
-    // Nobody waits for this write but the guest, and transactions have no age limit here.
+    // Only the guest waits for this write, and the test sets no age limit for transactions.
     while server.ok("kv/get?key=probe/v1/late").await == "none" {}
 }
 
 #[tokio::test]
-async fn a_guest_that_fails_after_writing_has_not_been_acknowledged() {
+async fn a_guest_that_fails_after_writing_is_answered_with_500() {
     let server = Server::with("");
     let response = server.send(get("write-and-trap?key=k&value=v")).await;
     assert_eq!(response.status(), 500);

@@ -1,4 +1,4 @@
-//! What cannot be served is refused at start, with a sentence that names it.
+//! Components and manifests that cannot be served: the host does not start, and says why.
 
 use hexad::StartError;
 use tempfile::TempDir;
@@ -32,7 +32,7 @@ fn write(folder: &TempDir, bytes: &[u8]) -> String {
 }
 
 #[tokio::test]
-async fn a_guest_of_the_older_generation_that_is_no_area_is_served() {
+async fn a_guest_of_the_0_2_interface_that_is_no_area_is_served() {
     let server = Server::with("");
     let request = http::Request::get("/incoming?x").header("host", "forge.test");
     let response = server.host.handle(request.body(http_body_util::Empty::new()).unwrap()).await;
@@ -40,7 +40,7 @@ async fn a_guest_of_the_older_generation_that_is_no_area_is_served() {
 }
 
 #[test]
-fn another_area_is_refused() {
+fn the_component_of_another_area_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let text = manifest("").replace("component.probe", "component.registry").replace("\"probe\"", "\"registry\"");
     let error = match fixture::start(&folder, &text, &[], store()) {
@@ -74,7 +74,7 @@ async fn a_store_that_the_area_cannot_read_is_refused() {
 }
 
 #[test]
-fn files_that_are_no_component_are_refused() {
+fn files_that_are_not_components_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let probe = format!("{:?}", guest("probe"));
     check(&probe, "\"missing.wasm\"", &["`probe`", "missing.wasm", "build it"]);

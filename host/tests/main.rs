@@ -1,6 +1,6 @@
-//! The host's own promises, kept to hostile and clumsy guests, clients and disks.
+//! The host with hostile and faulty guests, clients and disks.
 
-// The exemption in clippy.toml reaches test functions, not what they share.
+// The exemption in clippy.toml covers test functions, and not the functions that they share.
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)]
 
 mod admin;

@@ -1,4 +1,4 @@
-//! Requests of guests to others: only where the grants lead, and bounded whatever the other does.
+//! Outbound requests of guests: only to allowed hosts, and bounded whatever the server does.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -33,15 +33,15 @@ fn counters(server: &Server) -> &OutboundCounters {
     probe.outbound().unwrap().counters()
 }
 
-async fn ask(server: &Server, url: &str) -> String {
+async fn fetch(server: &Server, url: &str) -> String {
     server.ok(&format!("outbound?url={url}")).await
 }
 
 #[tokio::test]
-async fn what_is_granted_is_reached_and_its_connection_used_again() {
+async fn an_allowed_host_is_reached_and_its_connection_is_reused() {
     let (server, upstream) = (open(""), Upstream::start());
     for _ in 0..3 {
-        assert_eq!(ask(&server, &upstream.url("hello")).await, "200\ncontent-length: 5\n\nhello");
+        assert_eq!(fetch(&server, &upstream.url("hello")).await, "200\ncontent-length: 5\n\nhello");
     }
     assert_eq!(upstream.connections.load(Ordering::SeqCst), 1);
     let counters = counters(&server);
@@ -50,10 +50,10 @@ async fn what_is_granted_is_reached_and_its_connection_used_again() {
 }
 
 #[tokio::test]
-async fn a_connection_that_the_other_side_closed_is_replaced() {
+async fn a_connection_that_the_server_closed_is_replaced() {
     let (server, upstream) = (open(""), Upstream::start());
     for _ in 0..3 {
-        assert!(ask(&server, &upstream.url("close")).await.ends_with("hello"));
+        assert!(fetch(&server, &upstream.url("close")).await.ends_with("hello"));
     }
     assert_eq!(upstream.connections.load(Ordering::SeqCst), 3);
 }
@@ -72,7 +72,7 @@ async fn the_request_arrives_as_the_guest_made_it() {
 }
 
 #[tokio::test]
-async fn guests_of_the_older_generation_reach_the_same() {
+async fn guests_of_the_older_generation_reach_the_same_hosts() {
     let (server, upstream) = (open(""), Upstream::start());
     for (url, expected) in
         [(upstream.url("hello"), "200 hello"), ("http://127.0.0.2:1/".to_owned(), "ErrorCode::HttpRequestDenied")]
@@ -84,7 +84,7 @@ async fn guests_of_the_older_generation_reach_the_same() {
 }
 
 #[tokio::test]
-async fn what_is_not_granted_is_denied() {
+async fn other_hosts_are_denied() {
     let server = Server::reaching(&["https://api.example.com"], "", Options::default());
     for url in [
         "http://api.example.com/",
@@ -94,11 +94,11 @@ async fn what_is_not_granted_is_denied() {
         "https://b.api.example.com/",
         "https://127.0.0.1/",
     ] {
-        assert_eq!(ask(&server, url).await, "ErrorCode::HttpRequestDenied", "{url}");
+        assert_eq!(fetch(&server, url).await, "ErrorCode::HttpRequestDenied", "{url}");
     }
     assert_eq!(counters(&server).denied.get(), 6);
     for url in ["https://api.example.com@evil.example/", "ftp://api.example.com/", "/relative"] {
-        let answer = ask(&server, url).await;
+        let answer = fetch(&server, url).await;
         assert!(answer.starts_with("ErrorCode::"), "{url}: {answer}");
     }
 }
@@ -142,14 +142,14 @@ async fn addresses_that_are_not_public_are_prohibited_in_every_spelling() {
         "[ff02::1]",
         "[2001:0:a9fe:a9fe::1]",
     ] {
-        let answer = ask(&everything, &format!("http://{host}:{port}/hello")).await;
+        let answer = fetch(&everything, &format!("http://{host}:{port}/hello")).await;
         assert_eq!(answer, "ErrorCode::DestinationIpProhibited", "{host}");
     }
     assert_eq!(upstream.connections.load(Ordering::SeqCst), 0);
 }
 
 #[tokio::test]
-async fn a_name_is_only_as_good_as_its_addresses() {
+async fn a_name_is_checked_by_its_addresses() {
     let names = Names::new(&[
         ("metadata.example", &[&["169.254.169.254", "fd00:ec2::254", "::ffff:127.0.0.1"]]),
         ("localhost", &[&["10.0.0.1"]]),
@@ -159,13 +159,13 @@ async fn a_name_is_only_as_good_as_its_addresses() {
     let port = upstream.address.port();
     let server = named(&["http://*:*", "http://localhost:*"], "outbound = { networks = [\"127.0.0.1/32\"] }", names);
     for name in ["metadata.example", "localhost"] {
-        let answer = ask(&server, &format!("http://{name}:{port}/hello")).await;
+        let answer = fetch(&server, &format!("http://{name}:{port}/hello")).await;
         assert_eq!(answer, "ErrorCode::DestinationIpProhibited", "{name}");
     }
     // Only one of its addresses is permitted, by the manifest's networks.
-    let answer = ask(&server, &format!("http://both.example:{port}/head")).await;
+    let answer = fetch(&server, &format!("http://both.example:{port}/head")).await;
     assert!(answer.contains(&format!("host: both.example:{port}\r\n")), "{answer}");
-    let answer = ask(&server, "http://unknown.example/").await;
+    let answer = fetch(&server, "http://unknown.example/").await;
     assert!(answer.starts_with("ErrorCode::DnsError"), "{answer}");
 }
 
@@ -175,26 +175,26 @@ async fn a_name_that_changes_its_address_is_checked_at_each_connection() {
     let upstream = Upstream::start();
     let server = named(&["http://*:*"], "outbound = { networks = [\"127.0.0.1/32\"] }", names);
     let url = format!("http://rebinding.example:{}", upstream.address.port());
-    assert!(ask(&server, &format!("{url}/close")).await.ends_with("hello"));
-    assert_eq!(ask(&server, &format!("{url}/hello")).await, "ErrorCode::DestinationIpProhibited");
+    assert!(fetch(&server, &format!("{url}/close")).await.ends_with("hello"));
+    assert_eq!(fetch(&server, &format!("{url}/hello")).await, "ErrorCode::DestinationIpProhibited");
 }
 
 #[tokio::test]
-async fn localhost_is_reached_where_it_is_granted_by_name() {
+async fn localhost_is_reached_if_the_manifest_names_it() {
     let upstream = Upstream::start();
     let server = named(&["http://localhost:*"], "", Names::new(&[("localhost", &[&["127.0.0.1"]])]));
-    let answer = ask(&server, &format!("http://localhost:{}/hello", upstream.address.port())).await;
+    let answer = fetch(&server, &format!("http://localhost:{}/hello", upstream.address.port())).await;
     assert!(answer.ends_with("hello"), "{answer}");
 }
 
 #[tokio::test]
-async fn redirects_and_encodings_are_the_guests_business() {
+async fn redirects_and_encodings_are_passed_to_the_guest() {
     let (server, upstream) = (open(""), Upstream::start());
-    let answer = ask(&server, &upstream.url("redirect")).await;
+    let answer = fetch(&server, &upstream.url("redirect")).await;
     assert!(answer.starts_with("302\nlocation: http://169.254.169.254/latest/\n"), "{answer}");
-    let answer = ask(&server, &upstream.url("not-gzip")).await;
+    let answer = fetch(&server, &upstream.url("not-gzip")).await;
     assert_eq!(answer, "200\ncontent-encoding: gzip\ncontent-length: 8\n\nnot gzip");
-    assert_eq!(ask(&server, &upstream.url("hops")).await, "200\nx-end: 2\ncontent-length: 0\n\n");
+    assert_eq!(fetch(&server, &upstream.url("hops")).await, "200\nx-end: 2\ncontent-length: 0\n\n");
 }
 
 #[tokio::test]
@@ -208,24 +208,24 @@ async fn each_failure_has_its_code() {
         ("switch", "ErrorCode::HttpUpgradeFailed"),
         ("short", "200\ncontent-length: 100\n\nbroken after 10: ErrorCode::HttpResponseIncomplete"),
     ] {
-        assert_eq!(ask(&server, &upstream.url(path)).await, expected, "{path}");
+        assert_eq!(fetch(&server, &upstream.url(path)).await, expected, "{path}");
     }
     let answer = server.ok(&format!("outbound?method=CONNECT&url={}", upstream.url("hello"))).await;
     assert_eq!(answer, "ErrorCode::HttpRequestMethodInvalid");
-    // Bound and closed again, so that nobody listens there.
+    // A port that was bound and closed again, so that no server listens on it.
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    assert_eq!(ask(&server, &format!("http://{free}/")).await, "ErrorCode::ConnectionRefused");
+    assert_eq!(fetch(&server, &format!("http://{free}/")).await, "ErrorCode::ConnectionRefused");
 }
 
 #[tokio::test]
-async fn a_silent_server_costs_its_own_request_the_timeout() {
+async fn a_request_to_a_silent_server_times_out() {
     let server = open("outbound = { head_timeout = \"50ms\", connect_timeout = \"50ms\", idle_timeout = \"50ms\" }");
     let upstream = Upstream::start();
-    assert_eq!(ask(&server, &upstream.url("silent")).await, "ErrorCode::HttpResponseTimeout");
+    assert_eq!(fetch(&server, &upstream.url("silent")).await, "ErrorCode::HttpResponseTimeout");
     let stalled = "200\ncontent-length: 100\n\nbroken after 10: ErrorCode::ConnectionReadTimeout";
-    assert_eq!(ask(&server, &upstream.url("stall")).await, stalled);
+    assert_eq!(fetch(&server, &upstream.url("stall")).await, stalled);
     assert_eq!(counters(&server).timeouts.get(), 2);
-    assert!(ask(&server, &upstream.url("hello")).await.ends_with("hello"));
+    assert!(fetch(&server, &upstream.url("hello")).await.ends_with("hello"));
 }
 
 #[tokio::test]
@@ -237,7 +237,7 @@ async fn a_guest_may_shorten_the_timeouts() {
     let url = upstream.url("stall");
     let answer = server.ok(&format!("outbound?url={url}&idle=20")).await;
     assert!(answer.ends_with("ErrorCode::ConnectionReadTimeout"), "{answer}");
-    // An address that takes connections and never a handshake: its backlog is the kernel's.
+    // The kernel accepts connections for this listener; no TLS handshake follows.
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("https://{}/", silent.local_addr().unwrap());
     let server = Server::reaching(&["https://127.0.0.1:*"], "", Options::default());
@@ -246,60 +246,60 @@ async fn a_guest_may_shorten_the_timeouts() {
 }
 
 #[tokio::test]
-async fn a_response_ends_with_its_time() {
+async fn a_response_ends_at_its_timeout() {
     let server = open("outbound = { timeout = \"100ms\" }");
-    let answer = ask(&server, &Upstream::start().url("stall")).await;
+    let answer = fetch(&server, &Upstream::start().url("stall")).await;
     assert!(answer.ends_with("broken after 10: ErrorCode::HttpResponseTimeout"), "{answer}");
 }
 
 #[tokio::test]
-async fn a_response_is_bounded() {
+async fn the_size_of_a_response_is_bounded() {
     let server = open("outbound = { max_response = \"1MiB\" }");
     let upstream = Upstream::start();
     let too_large = "ErrorCode::HttpResponseBodySize(Some(1048576))";
-    assert_eq!(ask(&server, &upstream.url("declared")).await, too_large);
-    let answer = ask(&server, &upstream.url("endless")).await;
+    assert_eq!(fetch(&server, &upstream.url("declared")).await, too_large);
+    let answer = fetch(&server, &upstream.url("endless")).await;
     assert!(answer.ends_with(too_large), "{answer:.300}");
 }
 
 #[tokio::test]
-async fn requests_at_once_are_bounded_and_the_others_wait_or_are_refused() {
+async fn concurrent_requests_are_bounded_and_others_wait_or_are_refused() {
     let server = open("outbound = { requests = 2, queue_timeout = \"50ms\" }");
     let upstream = Upstream::start();
     let relay = |path| server.send(get(&format!("relay?url={}", upstream.url(path))));
     // Two responses that stay unread.
     let unread = [relay("stall").await, relay("stall").await];
-    assert_eq!(ask(&server, &upstream.url("hello")).await, "ErrorCode::ConnectionLimitReached");
+    assert_eq!(fetch(&server, &upstream.url("hello")).await, "ErrorCode::ConnectionLimitReached");
     assert_eq!(counters(&server).busy.get(), 1);
-    // A guest that is ended gives its places back.
+    // Ending a guest releases its permits.
     drop(unread);
-    assert!(ask(&server, &upstream.url("hello")).await.ends_with("hello"));
+    assert!(fetch(&server, &upstream.url("hello")).await.ends_with("hello"));
 }
 
 #[tokio::test]
-async fn connections_that_nobody_uses_make_room_for_others() {
+async fn idle_connections_are_closed_for_new_ones() {
     let server = open("outbound = { requests = 1, connect_timeout = \"2s\" }");
     let upstreams: Vec<_> = (0..70).map(|_| Upstream::start()).collect();
     for upstream in &upstreams {
-        assert!(ask(&server, &upstream.url("hello")).await.ends_with("hello"));
+        assert!(fetch(&server, &upstream.url("hello")).await.ends_with("hello"));
     }
     assert_eq!(counters(&server).connections.get(), 70);
 }
 
 #[tokio::test]
-async fn one_guests_silence_is_not_anothers() {
+async fn a_silent_server_does_not_delay_other_guests() {
     let (server, upstream) = (open(""), Upstream::start());
     let path = format!("outbound?url={}", upstream.url("silent"));
     let silent = server.ok(&path);
     let others = async {
         for _ in 0..20 {
-            assert!(ask(&server, &upstream.url("hello")).await.ends_with("hello"));
+            assert!(fetch(&server, &upstream.url("hello")).await.ends_with("hello"));
         }
     };
     let silent = std::pin::pin!(silent);
     let others = std::pin::pin!(others);
     match futures::future::select(silent, others).await {
-        futures::future::Either::Left((answer, _)) => panic!("the silence ended: {answer}"),
+        futures::future::Either::Left((answer, _)) => panic!("the silent server answered: {answer}"),
         futures::future::Either::Right(_) => {}
     }
 }
@@ -341,7 +341,7 @@ async fn tls(protocols: &[&str], folder: &tempfile::TempDir, version: Version) -
 }
 
 #[tokio::test]
-async fn tls_is_spoken_with_those_whom_the_host_trusts() {
+async fn tls_servers_need_a_trusted_certificate() {
     for (protocols, version) in
         [(&["h2", "http/1.1"][..], Version::HTTP_2), (&["http/1.1"], Version::HTTP_11), (&[], Version::HTTP_11)]
     {
@@ -350,21 +350,21 @@ async fn tls_is_spoken_with_those_whom_the_host_trusts() {
         let options = Options { authority: Some(file), ..Options::default() };
         let server = Server::reaching(&["https://127.0.0.1:*"], "", options);
         let url = format!("outbound?url=https://{address}/&method=POST&body=100000");
-        let asked = join_all((0..8).map(|_| server.ok(&url))).await;
-        for answer in asked {
+        let responses = join_all((0..8).map(|_| server.ok(&url))).await;
+        for answer in responses {
             assert!(answer.starts_with("200\n") && answer.ends_with("\n100000"), "{version:?}: {answer}");
         }
-        let strange = Server::reaching(&["https://127.0.0.1:*"], "", Options::default());
-        assert_eq!(ask(&strange, &format!("https://{address}/")).await, "ErrorCode::TlsCertificateError");
+        let untrusting = Server::reaching(&["https://127.0.0.1:*"], "", Options::default());
+        assert_eq!(fetch(&untrusting, &format!("https://{address}/")).await, "ErrorCode::TlsCertificateError");
     }
     let plain = Upstream::start();
     let server = Server::reaching(&["https://127.0.0.1:*"], "", Options::default());
-    let answer = ask(&server, &format!("https://{}/hello", plain.address)).await;
+    let answer = fetch(&server, &format!("https://{}/hello", plain.address)).await;
     assert!(answer.starts_with("ErrorCode::"), "{answer}");
 }
 
 #[test]
-fn a_certificate_file_that_is_none_is_named() {
+fn the_error_of_a_bad_certificate_file_names_it() {
     let folder = tempfile::tempdir().unwrap();
     for (name, contents) in [("missing.pem", None), ("empty.pem", Some("")), ("bad.pem", Some("text"))] {
         let file = folder.path().join(name);

@@ -1,4 +1,4 @@
-//! Cached responses: given again while they are fresh, and never otherwise.
+//! The response cache: it sends a response again only while the response is fresh.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -11,7 +11,8 @@ use crate::fixture::{Server, get, request, text};
 
 const TOOL: &str = "memoize = \"60s\"\nheaders = [\"accept\", \"authorization\"]\nreuse = 100000";
 
-/// A host with an instance that has served: what a guest does once, when it starts, is done.
+/// A host with an instance that has served a request, so that the guest does not initialise itself in
+/// the test.
 async fn server() -> Server {
     started(TOOL).await
 }
@@ -45,12 +46,12 @@ fn hits(server: &Server) -> u64 {
 async fn is_cached(server: &Server, act: &str) -> bool {
     let first = text(server.send(recall("a", act, &[])).await).await;
     let second = text(server.send(recall("a", act, &[])).await).await;
-    // The guest counts what it serves, so two answers of its own differ.
+    // The guest counts its requests, so that two responses of the guest differ.
     first == second
 }
 
 #[tokio::test]
-async fn a_response_is_given_again_until_a_key_that_it_read_changes() {
+async fn a_response_is_sent_again_until_a_key_that_it_read_changes() {
     let server = server().await;
     server.ok("kv/set?key=probe/v1/a&value=one").await;
     let first = ask(&server, recall("a", "", &[])).await;
@@ -102,7 +103,7 @@ async fn a_large_body_that_the_client_does_not_read_to_its_end_is_not_cached() {
 #[tokio::test]
 async fn a_response_that_must_not_be_shared_is_not_cached() {
     let server = server().await;
-    assert!(is_cached(&server, "").await, "else this proves nothing");
+    assert!(is_cached(&server, "").await, "otherwise the test shows nothing");
     for act in ["set", "increment", "list", "print", "random", "late", "cookie", "no-store", "fail", "huge"] {
         assert!(!is_cached(&server, act).await, "{act}");
     }
@@ -137,7 +138,7 @@ async fn callers_and_addresses_are_kept_apart() {
     let mut elsewhere = recall("a", "", &mine);
     elsewhere.headers_mut().insert("host", "other.test".parse().unwrap());
     assert_ne!(ask(&server, elsewhere).await, first);
-    // Values that run together are not the same as one.
+    // Two values are not the same as their concatenation.
     let split = ask(&server, recall("a", "", &[("accept", "x"), ("authorization", "y")])).await;
     assert_ne!(ask(&server, recall("a", "", &[("accept", "xy")])).await, split);
     assert_eq!(hits(&server), 0);
@@ -183,7 +184,8 @@ async fn an_entry_expires() {
     assert_eq!(hits(&server), 0);
 }
 
-/// One writer and several readers: what was acknowledged before a read began is in its answer.
+/// One writer and several readers: a response includes every write that was acknowledged before its
+/// request.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn every_response_that_begins_after_an_acknowledged_write_includes_it() {
     const WRITES: u64 = 3000;

@@ -1,4 +1,4 @@
-//! What a host serves after a restart.
+//! Restarts: the host serves again what was swapped in before.
 
 use hexad::Digest;
 
@@ -17,7 +17,7 @@ async fn a_restart_serves_what_was_swapped_in() {
 
     let host = start();
     assert_eq!(host.slots()[0].current().digest, new);
-    // Also what it served before: its code is loaded for that.
+    // A rollback loads the code that was served before the swap.
     assert_eq!(host.deployer().roll_back("incoming", "the tests").unwrap().digest, old);
     drop(host);
     assert_eq!(start().slots()[0].current().digest, old);
@@ -39,7 +39,7 @@ fn a_source_that_changed_after_the_swap_is_served_again() {
     let last = audit(&folder).pop().unwrap();
     assert_eq!((&last["action"], &last["by"]), (&"supersede".into(), &"hexad".into()));
     drop(host);
-    // Gone is not changed.
+    // A missing source counts as unchanged.
     let host = start();
     host.deployer().swap(&order("incoming", variant("incoming", 1))).unwrap();
     drop(host);

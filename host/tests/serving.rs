@@ -1,4 +1,4 @@
-//! Sockets: protocols, limits of the head, and an end that loses no request.
+//! Connections: several requests on one, limits of the head, and a stop that loses no request.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -27,7 +27,7 @@ fn several_requests_share_a_connection() {
 }
 
 #[test]
-fn requests_that_are_no_http_are_refused() {
+fn requests_that_http_does_not_allow_are_refused() {
     let mut server = Server::with("");
     let address = server.listen();
     let many: String = (0..101).map(|n| format!("x-{n}: 1\r\n")).collect();
@@ -64,7 +64,7 @@ fn a_request_under_way_is_finished_before_the_host_stops() {
 }
 
 #[test]
-fn a_request_that_does_not_end_does_not_keep_the_host() {
+fn a_request_that_does_not_end_does_not_delay_the_stop() {
     let mut server = Server::with("request_timeout = \"1h\"");
     let address = server.listen();
     let mut client = TcpStream::connect(address).unwrap();
@@ -73,7 +73,7 @@ fn a_request_that_does_not_end_does_not_keep_the_host() {
     client.read_exact(&mut start).unwrap();
     server.host.stop(Duration::ZERO);
     let mut rest = Vec::new();
-    // A reset is as good as an end.
+    // The host may close the connection by a reset.
     let _ = client.read_to_end(&mut rest);
     assert!(!rest.ends_with(b"0\r\n\r\n"), "the body looks complete");
 }

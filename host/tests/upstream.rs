@@ -1,4 +1,4 @@
-//! Services that guests talk to, friendly and hostile, on this machine.
+//! Servers for outbound requests of guests, correct and faulty, on this machine.
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use hexad::imports::outbound::Resolve;
 
-/// A server that answers as the path says. It keeps silent connections open until it is dropped.
+/// A server whose answer depends on the path. It keeps silent connections open until it is dropped.
 pub struct Upstream {
     pub address: SocketAddr,
     pub connections: Arc<AtomicUsize>,
@@ -64,54 +64,53 @@ fn serve(mut stream: TcpStream) {
 fn answer(stream: &mut TcpStream, path: &str, head: &str) -> std::io::Result<()> {
     let closed = || Err(std::io::ErrorKind::NotConnected.into());
     let sized = |text: &str| format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{text}", text.len());
-    let mut say = |bytes: &[u8]| stream.write_all(bytes);
+    let mut send = |bytes: &[u8]| stream.write_all(bytes);
     match path {
-        "hello" => say(sized("hello").as_bytes()),
-        "head" => say(sized(head).as_bytes()),
-        "close" => say(b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\nconnection: close\r\n\r\nhello").and_then(|()| closed()),
-        "redirect" => say(b"HTTP/1.1 302 Found\r\nlocation: http://169.254.169.254/latest/\r\ncontent-length: 0\r\n\r\n"),
-        "not-gzip" => say(b"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: 8\r\n\r\nnot gzip"),
-        "hops" => say(b"HTTP/1.1 200 OK\r\nconnection: x-mine\r\nx-mine: 1\r\nkeep-alive: timeout=5\r\nx-end: 2\r\ncontent-length: 0\r\n\r\n"),
-        "switch" => say(b"HTTP/1.1 101 Switching Protocols\r\nupgrade: other\r\nconnection: upgrade\r\n\r\n"),
-        "garbage" => say(b"220 mail.example ESMTP\r\n").and_then(|()| closed()),
+        "hello" => send(sized("hello").as_bytes()),
+        "head" => send(sized(head).as_bytes()),
+        "close" => send(b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\nconnection: close\r\n\r\nhello").and_then(|()| closed()),
+        "redirect" => send(b"HTTP/1.1 302 Found\r\nlocation: http://169.254.169.254/latest/\r\ncontent-length: 0\r\n\r\n"),
+        "not-gzip" => send(b"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: 8\r\n\r\nnot gzip"),
+        "hops" => send(b"HTTP/1.1 200 OK\r\nconnection: x-mine\r\nx-mine: 1\r\nkeep-alive: timeout=5\r\nx-end: 2\r\ncontent-length: 0\r\n\r\n"),
+        "switch" => send(b"HTTP/1.1 101 Switching Protocols\r\nupgrade: other\r\nconnection: upgrade\r\n\r\n"),
+        "garbage" => send(b"220 mail.example ESMTP\r\n").and_then(|()| closed()),
         "nothing" => closed(),
-        "short" => say(b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\n0123456789").and_then(|()| closed()),
+        "short" => send(b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\n0123456789").and_then(|()| closed()),
         "large-head" => {
-            say(b"HTTP/1.1 200 OK\r\nx-large: ")?;
-            say(&vec![b'x'; 200 << 10])?;
-            say(b"\r\ncontent-length: 0\r\n\r\n")
+            send(b"HTTP/1.1 200 OK\r\nx-large: ")?;
+            send(&vec![b'x'; 200 << 10])?;
+            send(b"\r\ncontent-length: 0\r\n\r\n")
         }
         "many-headers" => {
-            say(b"HTTP/1.1 200 OK\r\n")?;
-            (0..101).try_for_each(|n| say(format!("x-{n}: 1\r\n").as_bytes()))?;
-            say(b"content-length: 0\r\n\r\n")
+            send(b"HTTP/1.1 200 OK\r\n")?;
+            (0..101).try_for_each(|n| send(format!("x-{n}: 1\r\n").as_bytes()))?;
+            send(b"content-length: 0\r\n\r\n")
         }
-        "declared" => say(b"HTTP/1.1 200 OK\r\ncontent-length: 1000000000000\r\n\r\nx"),
+        "declared" => send(b"HTTP/1.1 200 OK\r\ncontent-length: 1000000000000\r\n\r\nx"),
         "endless" => {
-            say(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n")?;
+            send(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n")?;
             loop {
-                say(b"10000\r\n")?;
-                say(&vec![b'x'; 0x10000])?;
-                say(b"\r\n")?;
+                send(b"10000\r\n")?;
+                send(&vec![b'x'; 0x10000])?;
+                send(b"\r\n")?;
             }
         }
         "stall" => {
-            say(b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\n0123456789")?;
+            send(b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\n0123456789")?;
             wait_for_end(stream)
         }
         "silent" => wait_for_end(stream),
-        other => say(format!("HTTP/1.1 404 Not Found\r\ncontent-length: {}\r\n\r\n{other}", other.len()).as_bytes()),
+        other => send(format!("HTTP/1.1 404 Not Found\r\ncontent-length: {}\r\n\r\n{other}", other.len()).as_bytes()),
     }
 }
 
-/// Says nothing until the client gives up.
+/// Sends nothing until the client closes the connection.
 fn wait_for_end(stream: &mut TcpStream) -> std::io::Result<()> {
     let _ = stream.read(&mut [0]);
     Err(std::io::ErrorKind::NotConnected.into())
 }
 
-/// Names that resolve to what the test says; each look-up takes the next answer, the last one
-/// stays.
+/// A resolver with fixed answers. Each look-up takes the next answer of a name; the last one stays.
 #[derive(Debug, Default)]
 pub struct Names(Mutex<HashMap<&'static str, Vec<Vec<IpAddr>>>>);
 

@@ -1,4 +1,4 @@
-//! Components to swap in, and what shows that they were.
+//! Components to swap in, and the traces that a swap leaves.
 
 use hexad::Digest;
 use hexad::deploy::{DeployError, DeployReport, SwapRequest};
@@ -7,7 +7,7 @@ use tempfile::TempDir;
 
 use crate::fixture::{self, Server, guest};
 
-/// A built guest with a mark in it that changes its digest and nothing else.
+/// A built guest with a custom section, so that only its digest differs.
 pub fn variant(name: &str, mark: u8) -> Vec<u8> {
     let mut wasm = std::fs::read(guest(name)).unwrap();
     // A custom section: its id, its length, the length of its name, its name, its content.
@@ -15,7 +15,7 @@ pub fn variant(name: &str, mark: u8) -> Vec<u8> {
     wasm
 }
 
-/// A component of the 0.2 generation that traps at every request.
+/// A component of the 0.2 interface that traps at every request.
 pub fn trapping() -> Vec<u8> {
     wat::parse_str(
         r#"(component

@@ -56,6 +56,10 @@ pub fn up_in_shell(line: &str, manifest: &Path, data: &Path) -> Command {
 }
 
 fn up_arguments(command: &mut Command, manifest: &Path, data: &Path) {
+    // Less than the program's default, which logs each component of each start.
+    if std::env::var_os("RUST_LOG").is_none() {
+        command.env("RUST_LOG", "warn");
+    }
     let arguments = ["up", "--listen", "127.0.0.1:0", "--manifest"].map(OsStr::new);
     command.current_dir(root()).args(arguments).arg(manifest).arg("--data").arg(data).stdin(Stdio::null());
 }

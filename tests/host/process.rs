@@ -15,7 +15,7 @@ use std::sync::mpsc::{self, TryRecvError};
 fn start(folder: &Path) -> Server {
     let data = folder.join("data");
     let mut command = up(&write_manifest(folder), &data);
-    command.args(["--threads", "2"]).stderr(Stdio::piped());
+    command.args(["--threads", "2"]).env("RUST_LOG", "info").stderr(Stdio::piped());
     Server::spawn(command, &data)
 }
 

@@ -1,6 +1,6 @@
-//! Feature flags as clients set and see them.
+//! Feature flags in requests and answers.
 
-use directory::feature::{Actor, Gates};
+use directory::feature::{Actor, FeatureGates};
 use kit::Error;
 use kit::params::{Params, Validation};
 use serde_json::{Map, Value, json};
@@ -9,24 +9,24 @@ use std::collections::BTreeSet;
 /// The longest name of a feature, in bytes.
 const MAX_NAME: usize = 255;
 
-/// What a request wants done to a feature.
+/// A change of a feature that a request asks for.
 #[derive(Debug, PartialEq)]
-pub struct Change {
-    pub value: Setting,
-    /// Only for these; for everybody if there are none.
+pub struct FeatureChange {
+    pub value: GateValue,
+    /// Actors that the change is restricted to; without any (and without groups) it is for all.
     pub targets: Vec<Target>,
     pub groups: Vec<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Setting {
+pub enum GateValue {
     On,
     Off,
     PercentageOfTime(u8),
     PercentageOfActors(u8),
 }
 
-/// Somebody or something by the name that the request has for it, still to be looked up.
+/// An actor by the name in the request, still to be looked up.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
     User(String),
@@ -37,7 +37,7 @@ pub enum Target {
 /// Reads a change. `value` is `true`, `false` or a percentage; `key` says of what (time, if it is
 /// absent, or actors); `user`, `group`, `namespace`, `project` and `feature_group` restrict a
 /// `true` or `false` to these, each a list separated by commas.
-pub fn change(name: &str, fields: &Map<String, Value>) -> Result<Change, Error> {
+pub fn parse_change(name: &str, fields: &Map<String, Value>) -> Result<FeatureChange, Error> {
     let params = Params::from_json(fields);
     let checks = Validation::new(&params);
     if !is_name(name) {
@@ -45,7 +45,7 @@ pub fn change(name: &str, fields: &Map<String, Value>) -> Result<Change, Error> 
     }
     let key = checks.one_of("key", &["percentage_of_actors", "percentage_of_time"]);
     let value = checks.required("value").and_then(|text| {
-        let value = setting(text.trim(), key == Some("percentage_of_actors"));
+        let value = parse_value(text.trim(), key == Some("percentage_of_actors"));
         if value.is_none() {
             checks.reject("value is invalid");
         }
@@ -60,12 +60,12 @@ pub fn change(name: &str, fields: &Map<String, Value>) -> Result<Change, Error> 
         .collect();
     let groups: Vec<String> = list("feature_group").collect();
     let restricted = !(targets.is_empty() && groups.is_empty());
-    if restricted && (key.is_some() || matches!(value, Some(Setting::PercentageOfTime(_)))) {
+    if restricted && (key.is_some() || matches!(value, Some(GateValue::PercentageOfTime(_)))) {
         checks.reject("a percentage and feature_group, user, group, namespace, project are mutually exclusive");
     }
     checks.finish()?;
-    // Without faults there is a value.
-    Ok(Change { value: value.unwrap_or(Setting::Off), targets, groups })
+    // `finish` has returned an error if there is no value.
+    Ok(FeatureChange { value: value.unwrap_or(GateValue::Off), targets, groups })
 }
 
 pub fn is_name(name: &str) -> bool {
@@ -73,44 +73,44 @@ pub fn is_name(name: &str) -> bool {
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.' | b':' | b'/'))
 }
 
-fn setting(text: &str, of_actors: bool) -> Option<Setting> {
+fn parse_value(text: &str, of_actors: bool) -> Option<GateValue> {
     match text {
-        "true" => return Some(Setting::On),
-        "false" => return Some(Setting::Off),
+        "true" => return Some(GateValue::On),
+        "false" => return Some(GateValue::Off),
         _ => {}
     }
     let percentage = text.parse().ok().filter(|percentage| *percentage <= 100)?;
-    Some(if of_actors { Setting::PercentageOfActors(percentage) } else { Setting::PercentageOfTime(percentage) })
+    Some(if of_actors { GateValue::PercentageOfActors(percentage) } else { GateValue::PercentageOfTime(percentage) })
 }
 
 /// Applies a change whose targets were found.
-pub fn apply(gates: &mut Gates, value: Setting, actors: &[Actor], groups: &[String]) {
-    let everybody = actors.is_empty() && groups.is_empty();
+pub fn apply(gates: &mut FeatureGates, value: GateValue, actors: &[Actor], groups: &[String]) {
+    let is_unrestricted = actors.is_empty() && groups.is_empty();
     match value {
-        Setting::On if everybody => gates.boolean = true,
-        Setting::On => {
+        GateValue::On if is_unrestricted => gates.boolean = true,
+        GateValue::On => {
             gates.actors.extend(actors.iter().map(Actor::to_string));
             gates.groups.extend(groups.iter().cloned());
         }
-        // Switching off for everybody closes every gate.
-        Setting::Off if everybody => *gates = Gates::default(),
-        Setting::Off => {
+        // Switching off without a restriction closes every gate.
+        GateValue::Off if is_unrestricted => *gates = FeatureGates::default(),
+        GateValue::Off => {
             gates.actors.retain(|kept| !actors.iter().any(|actor| actor.to_string() == *kept));
             gates.groups.retain(|kept| !groups.contains(kept));
         }
-        Setting::PercentageOfTime(percentage) => gates.percentage_of_time = percentage,
-        Setting::PercentageOfActors(percentage) => gates.percentage_of_actors = percentage,
+        GateValue::PercentageOfTime(percentage) => gates.percentage_of_time = percentage,
+        GateValue::PercentageOfActors(percentage) => gates.percentage_of_actors = percentage,
     }
 }
 
-/// A feature as it is shown.
-pub fn shown(name: &str, gates: &Gates) -> Value {
-    json!({"name": name, "state": gates.state().as_str(), "gates": gates.shown(), "definition": null})
+/// A feature in an answer.
+pub fn to_json(name: &str, gates: &FeatureGates) -> Value {
+    json!({"name": name, "state": gates.state().as_str(), "gates": gates.to_json(), "definition": null})
 }
 
-/// The gates that such a list of gates describes.
-pub fn gates(list: &[Value]) -> Option<Gates> {
-    let mut gates = Gates::default();
+/// The gates in the form of [`to_json`]; `None` if one is not known.
+pub fn parse_gates(list: &[Value]) -> Option<FeatureGates> {
+    let mut gates = FeatureGates::default();
     for gate in list {
         let value = gate.get("value")?;
         let percentage = || value.as_u64().and_then(|n| u8::try_from(n).ok()).filter(|n| *n <= 100);
@@ -133,17 +133,17 @@ pub fn gates(list: &[Value]) -> Option<Gates> {
 mod tests {
     use super::*;
 
-    fn read(fields: Value) -> Result<Change, Value> {
-        change("f", fields.as_object().unwrap()).map_err(|error| error.to_json())
+    fn read(fields: Value) -> Result<FeatureChange, Value> {
+        parse_change("f", fields.as_object().unwrap()).map_err(|error| error.to_json())
     }
 
     #[test]
     fn values() {
         let value = |fields| read(fields).map(|change| change.value);
-        assert_eq!(value(json!({"value": true})), Ok(Setting::On));
-        assert_eq!(value(json!({"value": "false"})), Ok(Setting::Off));
-        assert_eq!(value(json!({"value": 30})), Ok(Setting::PercentageOfTime(30)));
-        assert_eq!(value(json!({"value": "30", "key": "percentage_of_actors"})), Ok(Setting::PercentageOfActors(30)));
+        assert_eq!(value(json!({"value": true})), Ok(GateValue::On));
+        assert_eq!(value(json!({"value": "false"})), Ok(GateValue::Off));
+        assert_eq!(value(json!({"value": 30})), Ok(GateValue::PercentageOfTime(30)));
+        assert_eq!(value(json!({"value": "30", "key": "percentage_of_actors"})), Ok(GateValue::PercentageOfActors(30)));
         for wrong in [json!("yes"), json!(101), json!(-1), json!(1.5)] {
             assert_eq!(read(json!({"value": wrong})), Err(json!({"error": "value is invalid"})));
         }
@@ -151,7 +151,7 @@ mod tests {
             read(json!({"key": "x"})),
             Err(json!({"error": "key does not have a valid value, value is missing"}))
         );
-        assert!(change("a b", &Map::new()).is_err());
+        assert!(parse_change("a b", &Map::new()).is_err());
     }
 
     #[test]
@@ -165,14 +165,14 @@ mod tests {
     }
 
     #[test]
-    fn changes_are_shown_and_what_is_shown_can_be_imported() {
-        let mut gates = Gates::default();
+    fn changes_are_rendered_and_the_rendered_gates_can_be_imported() {
+        let mut gates = FeatureGates::default();
         let staff = ["staff".to_owned()];
-        apply(&mut gates, Setting::On, &[Actor::User(1), Actor::Project(2)], &staff);
-        apply(&mut gates, Setting::Off, &[Actor::Project(2)], &[]);
-        apply(&mut gates, Setting::PercentageOfActors(25), &[], &[]);
-        apply(&mut gates, Setting::PercentageOfTime(5), &[], &[]);
-        let entity = shown("f", &gates);
+        apply(&mut gates, GateValue::On, &[Actor::User(1), Actor::Project(2)], &staff);
+        apply(&mut gates, GateValue::Off, &[Actor::Project(2)], &[]);
+        apply(&mut gates, GateValue::PercentageOfActors(25), &[], &[]);
+        apply(&mut gates, GateValue::PercentageOfTime(5), &[], &[]);
+        let entity = to_json("f", &gates);
         assert_eq!(
             entity,
             json!({"name": "f", "state": "conditional", "definition": null, "gates": [
@@ -180,10 +180,10 @@ mod tests {
                 {"key": "percentage_of_actors", "value": 25}, {"key": "percentage_of_time", "value": 5},
                 {"key": "groups", "value": ["staff"]}]})
         );
-        assert_eq!(super::gates(entity["gates"].as_array().unwrap()), Some(gates.clone()));
-        apply(&mut gates, Setting::On, &[], &[]);
-        assert_eq!(shown("f", &gates)["state"], "on");
-        apply(&mut gates, Setting::Off, &[], &[]);
-        assert_eq!(shown("f", &gates)["gates"], json!([{"key": "boolean", "value": false}]));
+        assert_eq!(parse_gates(entity["gates"].as_array().unwrap()), Some(gates.clone()));
+        apply(&mut gates, GateValue::On, &[], &[]);
+        assert_eq!(to_json("f", &gates)["state"], "on");
+        apply(&mut gates, GateValue::Off, &[], &[]);
+        assert_eq!(to_json("f", &gates)["gates"], json!([{"key": "boolean", "value": false}]));
     }
 }

@@ -1,22 +1,22 @@
-//! The import: lines out of a stream of chunks, each applied on its own, the catalog following in
-//! batches.
+//! The import: each line of the body is applied on its own, and the catalog follows once for each
+//! batch of lines.
 
-use crate::bad_line::{BadLine, Unapplied};
-use crate::record::{Pending, Record};
+use crate::line_error::{InvalidLine, LineError};
+use crate::record::{PendingMemberships, Record};
 use directory::catalog::intent_log::{Changes, IntentLog};
 use kit::ndjson::{ImportReport, Line, LineReader};
 use kit::{Body, Env, Error};
 
-/// The longest line, in bytes: what bounds the memory of an import of any size.
+/// The longest line, in bytes, so that an import of any size needs bounded memory.
 const MAX_LINE: usize = 1 << 20;
 
-/// How many lines, and how many bytes of them, are applied together.
+/// The bounds of a batch: lines, and bytes of lines.
 const BATCH_LINES: usize = 16 * 1024;
 const BATCH_BYTES: usize = 8 << 20;
 
-/// Applies every line of `body`. A bad line changes nothing and the others are applied. If the body
-/// breaks off, the lines before stay; if storage fails, what was written stays, and the import is
-/// to be repeated.
+/// Applies every line of `body`. An invalid line is reported and changes nothing; the others are
+/// applied. If the body breaks off, the lines before stay applied; if storage fails, the client
+/// repeats the import.
 pub async fn run(env: &Env, body: Body) -> Result<ImportReport, Error> {
     let mut report = ImportReport::default();
     let mut lines = LineReader::new(body, MAX_LINE);
@@ -24,9 +24,9 @@ pub async fn run(env: &Env, body: Body) -> Result<ImportReport, Error> {
     loop {
         let line = match lines.next().await {
             Ok(line) => line,
-            Err(broken) => {
+            Err(error) => {
                 batch.apply(env, &mut report)?;
-                return Err(broken.into());
+                return Err(error.into());
             }
         };
         let Some(line) = line else { break };
@@ -39,17 +39,17 @@ pub async fn run(env: &Env, body: Body) -> Result<ImportReport, Error> {
     Ok(report)
 }
 
-/// LineReader that are read and not applied yet. The catalog follows once for all of them.
+/// Lines that are read and not applied yet.
 #[derive(Default)]
 struct Batch {
-    /// With their numbers, from 1.
-    lines: Vec<(u64, Result<Record, BadLine>)>,
+    /// Each with its number, from 1.
+    lines: Vec<(u64, Result<Record, InvalidLine>)>,
     bytes: usize,
 }
 
 impl Batch {
     fn add(&mut self, line: Line) {
-        let record = line.text.map_err(BadLine::from).and_then(|text| {
+        let record = line.text.map_err(InvalidLine::from).and_then(|text| {
             self.bytes += text.len();
             Record::parse(&text)
         });
@@ -61,24 +61,24 @@ impl Batch {
     }
 
     fn apply(self, env: &Env, report: &mut ImportReport) -> Result<(), Error> {
-        // An import may take hours; what a batch writes is as old as the batch.
+        // An import may take hours, and blobs are dated by the batch that writes them.
         let env = &env.later();
         let mut changes = Changes::default();
-        self.lines.iter().filter_map(|(_, line)| line.as_ref().ok()).for_each(|record| record.announce(&mut changes));
-        let intents = IntentLog::begin(env, changes)?;
-        let mut pending = Pending::default();
+        self.lines.iter().filter_map(|(_, line)| line.as_ref().ok()).for_each(|record| record.add_to(&mut changes));
+        let intent_log = IntentLog::begin(env, changes)?;
+        let mut pending = PendingMemberships::default();
         for (number, line) in self.lines {
-            let outcome = line.map_err(Unapplied::from).and_then(|record| {
+            let outcome = line.map_err(LineError::from).and_then(|record| {
                 let kind = record.kind();
                 record.apply(env, &mut pending).map(|()| kind)
             });
             match outcome {
                 Ok(kind) => report.imported(kind),
-                Err(Unapplied::Store(fault)) => return Err(fault.into()),
-                Err(Unapplied::Bad(why)) => report.failed(number, why),
+                Err(LineError::Store(error)) => return Err(error.into()),
+                Err(LineError::Invalid(invalid)) => report.failed(number, invalid),
             }
         }
         pending.write(env)?;
-        Ok(intents.commit(env)?)
+        Ok(intent_log.commit(env)?)
     }
 }

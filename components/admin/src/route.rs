@@ -16,7 +16,7 @@ pub enum Route {
     SetFeature(String),
     DeleteFeature(String),
     CreateToken,
-    /// What an administrator does for the store.
+    /// A step of garbage collection or of checking the store.
     Maintain(Task),
 }
 

@@ -1,4 +1,4 @@
-//! Settings as clients name and see them.
+//! Settings in requests and answers.
 
 use directory::protection;
 use directory::setting::{Settings, is_secret};
@@ -6,21 +6,21 @@ use kit::Error;
 use kit::params::{Params, Validation};
 use serde_json::{Map, Value, json};
 
-/// Names of the reference service, and ours.
+/// Names of the reference service, each with the name under which the setting is stored.
 const ALIASES: [(&str, &str); 2] =
     [("cube_api_base_url", "analytics_api_base_url"), ("cube_api_key", "analytics_api_key")];
 
 /// The longest name of a setting, in bytes; the longest of the reference service has 65.
 const MAX_NAME: usize = 100;
 
-/// What a request changes, checked: `null` goes back to the default. Settings that only some
-/// other component knows are kept as they are given.
-pub fn changes(fields: Map<String, Value>) -> Result<Map<String, Value>, Error> {
+/// The changes in a request, validated: `null` restores the default. Settings that this component
+/// does not know are kept as they are given.
+pub fn parse_changes(fields: Map<String, Value>) -> Result<Map<String, Value>, Error> {
     let mut changes = Map::new();
     for (name, value) in fields {
         let alias = ALIASES.iter().find(|(alias, _)| *alias == name);
-        let name = alias.map_or(name, |(_, ours)| (*ours).to_owned());
-        // An empty field of a form is how a client without JSON says null.
+        let name = alias.map_or(name, |(_, stored)| (*stored).to_owned());
+        // A form has no null: an empty field stands for it.
         changes.insert(name, if value == "" { Value::Null } else { value });
     }
     let params = Params::from_json(&changes);
@@ -46,9 +46,9 @@ pub fn changes(fields: Map<String, Value>) -> Result<Map<String, Value>, Error> 
     if params.text("analytics_api_base_url").is_some_and(|url| !is_http(url)) {
         checks.reject("analytics_api_base_url is not an http or https URL");
     }
-    // Rules that nobody can read would let nobody publish.
+    // With rules that cannot be parsed, every publish would fail.
     if let Some(rules) = changes.get(protection::SETTING).filter(|rules| !rules.is_null())
-        && let Err(why) = protection::read(Some(rules))
+        && let Err(why) = protection::parse_rules(Some(rules))
     {
         checks.reject(format!("{} is invalid: {why}", protection::SETTING));
     }
@@ -65,28 +65,28 @@ pub fn is_http(url: &str) -> bool {
     url.starts_with("http://") || url.starts_with("https://")
 }
 
-/// The settings as they are shown: those with a default always, the secret ones never.
-pub fn shown(settings: &Settings) -> Value {
-    let mut shown = json!({
+/// The settings in an answer: those with a default always, secret ones never.
+pub fn to_json(settings: &Settings) -> Value {
+    let mut json = json!({
         "license": settings.license().as_str(),
         "hosted": settings.hosted(),
         "operator_group": settings.operator_group(),
         "analytics_api_base_url": settings.text("analytics_api_base_url"),
         "product_analytics_enabled": settings.flag("product_analytics_enabled", true),
     });
-    if let Value::Object(fields) = &mut shown {
+    if let Value::Object(fields) = &mut json {
         for (name, value) in settings.all() {
             if !is_secret(name) && !fields.contains_key(name) {
                 fields.insert(name.clone(), value.clone());
             }
         }
-        for (alias, ours) in ALIASES {
-            if let Some(value) = fields.get(ours).cloned() {
+        for (alias, stored) in ALIASES {
+            if let Some(value) = fields.get(stored).cloned() {
                 fields.insert(alias.to_owned(), value);
             }
         }
     }
-    shown
+    json
 }
 
 #[cfg(test)]
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     fn check(fields: Value) -> Result<Value, Value> {
-        changes(fields.as_object().unwrap().clone()).map(Value::Object).map_err(|error| error.to_json())
+        parse_changes(fields.as_object().unwrap().clone()).map(Value::Object).map_err(|error| error.to_json())
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Making personal tokens.
+//! New personal tokens.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -9,18 +9,18 @@ use kit::params::{Params, Validation};
 use kit::{Error, Timestamp};
 use serde_json::{Map, Value, json};
 
-/// What tokens begin with, so that people and scanners for leaked secrets recognise them.
+/// The prefix of tokens, by which people and scanners for leaked secrets recognise them.
 const PREFIX: &str = "glpat-";
 
-/// Random bytes in a token: 160 bits, which nobody guesses.
+/// Random bytes in a token: 160 bits.
 const RANDOM_BYTES: usize = 20;
 
 /// The longest name of a token, in characters, as in the reference service.
 const MAX_NAME: usize = 255;
 
-/// A token that is asked for.
+/// A token that a request asks for.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Wanted {
+pub struct NewToken {
     /// Id or username.
     pub user: String,
     pub name: String,
@@ -28,8 +28,8 @@ pub struct Wanted {
     pub expires_at: Option<Timestamp>,
 }
 
-/// Reads what is asked for.
-pub fn wanted(fields: &Map<String, Value>, now: Timestamp) -> Result<Wanted, Error> {
+/// The token that a request asks for, validated.
+pub fn parse(fields: &Map<String, Value>, now: Timestamp) -> Result<NewToken, Error> {
     let params = Params::from_json(fields);
     let checks = Validation::new(&params);
     checks.exclusive(&["user_id", "username"]);
@@ -53,37 +53,37 @@ pub fn wanted(fields: &Map<String, Value>, now: Timestamp) -> Result<Wanted, Err
         checks.reject("expires_at must be in the future");
     }
     checks.finish()?;
-    Ok(Wanted { user: user.unwrap_or_default(), name: name.to_owned(), scopes, expires_at })
+    Ok(NewToken { user: user.unwrap_or_default(), name: name.to_owned(), scopes, expires_at })
 }
 
-/// A new secret.
-pub fn secret(entropy: &dyn Entropy) -> String {
+/// A new token's text.
+pub fn generate_secret(entropy: &dyn Entropy) -> String {
     let mut random = [0; RANDOM_BYTES];
     entropy.fill(&mut random);
     format!("{PREFIX}{}", URL_SAFE_NO_PAD.encode(random))
 }
 
-/// The token that `wanted` becomes for `user`.
-pub fn token(wanted: &Wanted, user: &User) -> Token {
+/// The token to store.
+pub fn to_token(new: &NewToken, user: &User) -> Token {
     Token {
         subject: Subject::User(user.id),
-        name: wanted.name.clone(),
-        scopes: wanted.scopes.clone(),
-        expires_at: wanted.expires_at,
+        name: new.name.clone(),
+        scopes: new.scopes.clone(),
+        expires_at: new.expires_at,
         revoked: false,
     }
 }
 
-/// The only answer that has the secret in it.
-pub fn shown(wanted: &Wanted, user: &User, secret: &str, now: Timestamp) -> Value {
+/// The only answer that contains the secret.
+pub fn to_json(new: &NewToken, user: &User, secret: &str, now: Timestamp) -> Value {
     json!({
-        "name": wanted.name,
+        "name": new.name,
         "revoked": false,
         "created_at": now.to_iso(),
-        "scopes": wanted.scopes,
+        "scopes": new.scopes,
         "user_id": user.id,
         "active": true,
-        "expires_at": wanted.expires_at.map(Timestamp::to_date),
+        "expires_at": new.expires_at.map(Timestamp::to_date),
         "token": secret,
     })
 }
@@ -93,21 +93,21 @@ mod tests {
     use super::*;
     use kit::testing::{CountingEntropy, NOW};
 
-    fn read(fields: Value) -> Result<Wanted, Value> {
-        wanted(fields.as_object().unwrap(), NOW).map_err(|error| error.to_json())
+    fn read(fields: Value) -> Result<NewToken, Value> {
+        parse(fields.as_object().unwrap(), NOW).map_err(|error| error.to_json())
     }
 
     #[test]
-    fn reads_what_is_asked_for() {
-        let wanted = read(json!({"user_id": 2, "name": "n", "scopes": ["api", "sudo"], "expires_at": "2099-01-01"}));
-        let wanted = wanted.unwrap();
-        assert_eq!((wanted.user.as_str(), wanted.scopes.len()), ("2", 2));
-        assert_eq!(wanted.expires_at.map(Timestamp::to_date).as_deref(), Some("2099-01-01"));
+    fn parses_a_request() {
+        let new = read(json!({"user_id": 2, "name": "n", "scopes": ["api", "sudo"], "expires_at": "2099-01-01"}));
+        let new = new.unwrap();
+        assert_eq!((new.user.as_str(), new.scopes.len()), ("2", 2));
+        assert_eq!(new.expires_at.map(Timestamp::to_date).as_deref(), Some("2099-01-01"));
         assert_eq!(read(json!({"username": "bob", "name": "n", "scopes": "api"})).unwrap().user, "bob");
     }
 
     #[test]
-    fn names_everything_that_is_wrong() {
+    fn reports_every_invalid_parameter() {
         for (fields, error) in [
             (
                 json!({}),
@@ -138,7 +138,7 @@ mod tests {
     #[test]
     fn secrets_are_long_and_differ() {
         let entropy = CountingEntropy::default();
-        let (one, two) = (secret(&entropy), secret(&entropy));
+        let (one, two) = (generate_secret(&entropy), generate_secret(&entropy));
         assert!(one != two && one.starts_with(PREFIX) && one.len() >= PREFIX.len() + 20);
         assert!(one.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_')));
     }

@@ -1,51 +1,15 @@
-//! What a caller may do: roles, direct and inherited, and who may see what.
+//! What a caller may do in one group or project: roles, direct and inherited, and visibility.
+
+pub use crate::model::role::Role;
 
 use crate::caller::{Caller, Session};
-use crate::member::{self, Memberships, Share, Source};
-use crate::namespace::{self, Kind, Namespace, Visibility};
+use crate::member::{Memberships, Share, Source, is_current};
+use crate::namespace::{self, MAX_DEPTH, Namespace, NamespaceKind, Visibility};
 use crate::project::{self, Project};
-use crate::store::{self, Key};
-use crate::user::State;
+use crate::user::UserState;
 use kit::store::StoreError;
 use kit::{Env, Timestamp};
 use std::collections::BTreeMap;
-
-/// A role in a group or project, ordered by what it allows. The numbers are those of the
-/// reference service's `access_level`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Role {
-    None = 0,
-    /// Counts as a member, but sees nothing that outsiders do not.
-    MinimalAccess = 5,
-    Guest = 10,
-    Planner = 15,
-    Reporter = 20,
-    Developer = 30,
-    Maintainer = 40,
-    Owner = 50,
-}
-
-impl Role {
-    const ALL: [Role; 8] = [
-        Role::None,
-        Role::MinimalAccess,
-        Role::Guest,
-        Role::Planner,
-        Role::Reporter,
-        Role::Developer,
-        Role::Maintainer,
-        Role::Owner,
-    ];
-
-    /// The role with this `access_level`.
-    pub fn from_level(level: u64) -> Option<Self> {
-        Role::ALL.into_iter().find(|role| role.level() == level)
-    }
-
-    pub fn level(self) -> u64 {
-        self as u64
-    }
-}
 
 /// The caller's role in a project: the highest of their own, those inherited from every group
 /// above, and those through invited groups. The owner of a personal namespace owns its projects;
@@ -82,8 +46,8 @@ pub fn may_read_project(env: &Env, caller: &Caller, project: &Project) -> Result
 }
 
 /// Whether the caller may see a group: it is open to them, or they are a member of it, of a group
-/// above, or of anything below. The last costs up to a read for each membership of the caller,
-/// and is asked only if the rest is no.
+/// above, or of a group or project below. The last costs up to a read for each membership of the caller
+/// and is therefore checked last.
 pub fn may_read_group(env: &Env, caller: &Caller, group: &Namespace) -> Result<bool, StoreError> {
     if is_open(caller, group.visibility) || namespace_role(env, caller, group)? >= Role::Guest {
         return Ok(true);
@@ -107,21 +71,21 @@ pub fn refuses_job(caller: &Caller, project: &Project) -> bool {
         && !job.project.namespace.lineage().any(|group| accepted.groups.contains(&group.id))
 }
 
-/// Whether the visibility alone lets the caller in.
+/// Whether the visibility alone lets the caller see a group or project.
 pub(crate) fn is_open(caller: &Caller, visibility: Visibility) -> bool {
     match visibility {
         Visibility::Public => true,
-        Visibility::Internal => caller.user().is_some_and(|user| user.state == State::Active && !user.external),
+        Visibility::Internal => caller.user().is_some_and(|user| user.state == UserState::Active && !user.external),
         Visibility::Private => false,
     }
 }
 
 fn role(env: &Env, session: &Session, project: Option<&Project>, namespace: &Namespace) -> Result<Role, StoreError> {
     let user = &session.user;
-    if user.state != State::Active {
+    if user.state != UserState::Active {
         return Ok(Role::None);
     }
-    if user.is_admin || namespace.lineage().any(|above| above.kind == Kind::User { owner: user.id }) {
+    if user.is_admin || namespace.lineage().any(|above| above.kind == NamespaceKind::User { owner: user.id }) {
         return Ok(Role::Owner);
     }
     let memberships = session.memberships(env)?;
@@ -130,7 +94,7 @@ fn role(env: &Env, session: &Session, project: Option<&Project>, namespace: &Nam
     let invited = project.map(|project| project.shares.as_slice()).unwrap_or_default();
     for share in invited.iter().chain(namespace.lineage().flat_map(|above| &above.shares)) {
         if share.role > role {
-            role = role.max(through(env, memberships, share)?);
+            role = role.max(role_by_share(env, memberships, share)?);
         }
     }
     Ok(role)
@@ -142,10 +106,10 @@ fn inherited(memberships: &Memberships, namespace: &Namespace, now: Timestamp) -
     roles.max().unwrap_or(Role::None)
 }
 
-/// The role that an invited group gives to its members.
-fn through(env: &Env, memberships: &Memberships, share: &Share) -> Result<Role, StoreError> {
+/// The role that a user with these memberships has as a member of an invited group.
+fn role_by_share(env: &Env, memberships: &Memberships, share: &Share) -> Result<Role, StoreError> {
     let in_some_group = memberships.0.keys().any(|source| matches!(source, Source::Group(_)));
-    if !in_some_group || !member::is_current(share.expires_at, env.now) {
+    if !in_some_group || !is_current(share.expires_at, env.now) {
         return Ok(Role::None);
     }
     let group = namespace::by_id(env, share.group_id)?;
@@ -155,7 +119,7 @@ fn through(env: &Env, memberships: &Memberships, share: &Share) -> Result<Role, 
 /// Whether the user is a member of a group or project somewhere below `group`.
 fn is_member_below(env: &Env, session: &Session, group: &Namespace) -> Result<bool, StoreError> {
     let memberships = session.memberships(env)?;
-    // Many memberships have ancestors in common; each namespace is asked about once.
+    // Many memberships have ancestors in common; each namespace is read once.
     let mut known = BTreeMap::from([(group.id, true)]);
     for source in memberships.0.keys().filter(|source| memberships.role(**source, env.now) >= Role::Guest) {
         let namespace_id = match *source {
@@ -171,9 +135,9 @@ fn is_member_below(env: &Env, session: &Session, group: &Namespace) -> Result<bo
     Ok(false)
 }
 
-/// Whether a namespace is one that is `known` to be below (or to be) the group in question.
+/// Whether a namespace is the group or below it. `known` has the answers for namespaces so far.
 fn is_below(env: &Env, id: u64, known: &mut BTreeMap<u64, bool>) -> Result<bool, StoreError> {
-    let mut passed = Vec::new();
+    let mut visited = Vec::new();
     let mut next = Some(id);
     let mut below = false;
     while let Some(id) = next {
@@ -181,13 +145,13 @@ fn is_below(env: &Env, id: u64, known: &mut BTreeMap<u64, bool>) -> Result<bool,
             below = *answer;
             break;
         }
-        if passed.len() > namespace::MAX_DEPTH {
+        if visited.len() > MAX_DEPTH {
             break;
         }
-        passed.push(id);
-        next = store::read::<store::Namespace>(env, &Key::Namespace(id))?.and_then(|record| record.parent_id);
+        visited.push(id);
+        next = namespace::parent_of(env, id)?;
     }
-    known.extend(passed.into_iter().map(|id| (id, below)));
+    known.extend(visited.into_iter().map(|id| (id, below)));
     Ok(below)
 }
 
@@ -197,7 +161,7 @@ mod tests {
     use crate::caller::{AcceptedTokens, authenticate};
     use crate::member::Membership;
     use crate::namespace::NewGroup;
-    use crate::project::{JobTokens, NewProject};
+    use crate::project::{JobTokenScope, NewProject};
     use crate::testing::{fill, forge, issue, join, new_group, new_project, new_token, new_user, set_membership};
     use crate::token::Subject;
     use crate::user::NewUser;
@@ -235,16 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn levels_are_those_of_the_interface() {
-        for level in [0, 5, 10, 15, 20, 30, 40, 50] {
-            assert_eq!(Role::from_level(level).map(Role::level), Some(level));
-        }
-        assert_eq!(Role::from_level(25), None);
-        assert!(Role::Planner < Role::Reporter && Role::MinimalAccess < Role::Guest);
-    }
-
-    #[test]
-    fn visibility_decides_for_those_without_a_role() {
+    fn visibility_decides_for_callers_without_a_role() {
         let env = forge();
         assert_eq!(reads(&env, &Caller::Anonymous), [100]);
         assert_eq!(reads(&env, &user(&env, 2)), [100, 102]);
@@ -278,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn expired_and_minimal_memberships_open_nothing() {
+    fn expired_and_minimal_memberships_give_no_rights() {
         let env = forge();
         let ended = Membership { role: Role::Owner, expires_at: Some(NOW) };
         set_membership(&env, 2, Source::Project(101), Some(ended));
@@ -316,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn a_private_group_is_seen_by_those_who_belong_to_something_in_it() {
+    fn a_private_group_is_seen_by_members_of_its_descendants() {
         let env = forge();
         assert_eq!(reads_groups(&env, &Caller::Anonymous), [10]);
         assert_eq!(reads_groups(&env, &user(&env, 2)), [10]);
@@ -331,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deploy_token_opens_its_own_and_what_is_public() {
+    fn a_deploy_token_reads_its_group_or_project_and_public_ones() {
         let env = forge();
         let of_group = caller(&env, Subject::Deployment(Source::Group(11)));
         assert_eq!(reads(&env, &of_group), [100, 101]);
@@ -352,24 +307,24 @@ mod tests {
         for (restricted, projects, groups) in
             [(true, vec![100], vec![]), (true, vec![], vec![10]), (false, vec![], vec![])]
         {
-            let job_tokens = JobTokens { restricted, projects, groups };
+            let job_tokens = JobTokenScope { restricted, projects, groups };
             project::save(&env, NewProject { job_tokens, ..new_project(101, "engine", 11) }).unwrap();
             assert_eq!(role_in(&env, &job, 101), Role::Developer);
         }
     }
 
     #[test]
-    fn a_caller_blocked_in_the_meantime_has_nothing() {
+    fn a_caller_who_is_blocked_has_no_rights() {
         let env = forge();
         join(&env, 3, Source::Project(101), Role::Owner);
         let Caller::User(mut session) = user(&env, 3) else { panic!("a user") };
-        session.user.state = State::Blocked;
+        session.user.state = UserState::Blocked;
         let bob = Caller::User(session);
         assert_eq!((role_in(&env, &bob, 101), reads(&env, &bob)), (Role::None, vec![100]));
     }
 
     #[test]
-    fn unknown_rights_are_no_rights() {
+    fn unknown_roles_and_visibilities_give_no_rights() {
         let store = MemoryStore::default();
         let env = kit::testing::env(store.clone(), &[]);
         fill(&env);

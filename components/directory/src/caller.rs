@@ -1,22 +1,24 @@
-//! Who is asking: credentials, and every way in which they can fail.
+//! Authentication: the caller of a request, and every way in which credentials can be refused.
 //!
 //! The first credential of a request decides, in this order: `PRIVATE-TOKEN` header,
 //! `private_token` parameter, `Authorization: Bearer`, `access_token` parameter; and for the
 //! package registry also `JOB-TOKEN` header, `job_token` parameter, `Deploy-Token` header, and
-//! `Authorization: Basic` with a deploy token as the password. A credential that is no good is an
+//! `Authorization: Basic` with a deploy token as the password. An invalid credential is an
 //! error even where none is needed. For a git repository, HTTP Basic with a personal or a deploy
 //! token as the password comes last. Parameters are those of the query: a body is not read before
-//! its sender is known.
+//! the caller is authenticated.
 //!
 //! The variable `bootstrap_admin_token` holds the token of the built-in administrator, who needs
-//! no record and can therefore fill an empty store. Empty means that there is none.
+//! no record and can therefore fill an empty store. If it is empty, there is no such administrator.
+
+pub use crate::credential::AcceptedTokens;
 
 use crate::credential::{self, Credential};
 use crate::member::{self, Memberships, Source};
 use crate::namespace::Namespace;
 use crate::project::{self, Project};
 use crate::token::{self, Fingerprint, Subject, Token};
-use crate::user::{self, State, User};
+use crate::user::{self, User, UserState};
 use http::{Method, StatusCode};
 use kit::store::StoreError;
 use kit::{Env, Error, Request};
@@ -25,17 +27,6 @@ use std::cell::OnceCell;
 
 /// The variable with the built-in administrator's token.
 pub const BOOTSTRAP_ADMIN_TOKEN: &str = "bootstrap_admin_token";
-
-/// Which credentials an area accepts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum AcceptedTokens {
-    /// Personal tokens. Other forms are ignored.
-    Api,
-    /// Also job tokens and deploy tokens, and those in HTTP Basic.
-    Registry,
-    /// What git can present: also personal and deploy tokens as the password of HTTP Basic.
-    Repository,
-}
 
 pub enum Caller {
     Anonymous,
@@ -66,7 +57,7 @@ pub struct Job {
     pub project: Project,
 }
 
-/// Who sent this request.
+/// The caller of a request.
 ///
 /// Reads: none for an anonymous caller or the built-in administrator, 2 for a user, 1 for a deploy
 /// token, 3 and one for each namespace for a job; with `Sudo` 1 to 3 more.
@@ -84,16 +75,16 @@ pub fn authenticate(env: &Env, request: &Request, accepted: AcceptedTokens) -> R
 fn identify(env: &Env, credential: &Credential, accepted: AcceptedTokens) -> Result<Caller, Error> {
     let fingerprint = Fingerprint::of(&credential.token);
     let bootstrap = env.variables.get(BOOTSTRAP_ADMIN_TOKEN).map(|token| Fingerprint::of(token.as_bytes()));
-    if credential.form.allows_personal() && bootstrap.is_some_and(|bootstrap| bootstrap == fingerprint) {
+    if credential.kind.allows_personal() && bootstrap.is_some_and(|bootstrap| bootstrap == fingerprint) {
         return Ok(Caller::User(Session::built_in()));
     }
     let Some(token) = token::find(env, &fingerprint)? else {
         return Err(Error::unauthorized());
     };
     let allowed = match token.subject {
-        Subject::User(_) => credential.form.allows_personal(),
-        Subject::Deployment(_) => accepted != AcceptedTokens::Api && credential.form.allows_deployment(),
-        Subject::Job { .. } => accepted == AcceptedTokens::Registry && credential.form.allows_job(),
+        Subject::User(_) => credential.kind.allows_personal(),
+        Subject::Deployment(_) => accepted != AcceptedTokens::Api && credential.kind.allows_deployment(),
+        Subject::Job { .. } => accepted == AcceptedTokens::Registry && credential.kind.allows_job(),
     };
     if !allowed {
         return Err(Error::unauthorized());
@@ -125,7 +116,7 @@ fn check_validity(env: &Env, token: &Token) -> Result<(), Error> {
     Ok(())
 }
 
-/// The session of a user who may use the service.
+/// The session of a user; an error unless the user is active.
 fn session(env: &Env, user_id: u64, scopes: Vec<String>) -> Result<Session, Error> {
     let user = user::by_id(env, user_id)?.ok_or_else(Error::unauthorized)?;
     check_state(&user)?;
@@ -134,10 +125,10 @@ fn session(env: &Env, user_id: u64, scopes: Vec<String>) -> Result<Session, Erro
 
 fn check_state(user: &User) -> Result<(), Error> {
     let why = match user.state {
-        State::Active => return Ok(()),
-        State::Blocked => "Your account has been blocked.",
-        State::Deactivated => "Your account has been deactivated by your administrator.",
-        State::PendingApproval => "Your account is pending approval from your administrator and hence blocked.",
+        UserState::Active => return Ok(()),
+        UserState::Blocked => "Your account has been blocked.",
+        UserState::Deactivated => "Your account has been deactivated by your administrator.",
+        UserState::PendingApproval => "Your account is pending approval from your administrator and hence blocked.",
     };
     Err(Error::message(StatusCode::FORBIDDEN, format!("403 Forbidden - {why}")))
 }
@@ -151,7 +142,7 @@ pub fn api_scopes(method: &Method) -> &'static [&'static str] {
 }
 
 impl Caller {
-    /// The user who is asking, or on whose behalf a job is.
+    /// The session of a user, or of the user whose job it is.
     pub fn session(&self) -> Option<&Session> {
         match self {
             Caller::User(session) => Some(session),
@@ -207,7 +198,7 @@ impl Caller {
         Err(Error::with_body(StatusCode::FORBIDDEN, body))
     }
 
-    /// An administrator asks as somebody else.
+    /// The user as whom an administrator sends the request.
     fn sudo(self, env: &Env, target: &str) -> Result<Caller, Error> {
         let forbidden = |why: &str| Error::message(StatusCode::FORBIDDEN, format!("403 Forbidden - {why}"));
         let admin = match &self {
@@ -226,7 +217,7 @@ impl Caller {
             return Err(Error::message(StatusCode::NOT_FOUND, text));
         };
         check_state(&user)?;
-        // The built-in administrator's token has every scope, and so has whoever uses it.
+        // The built-in administrator has every scope, so the session has them too.
         let scopes = match admin.built_in {
             true => token::PERSONAL_SCOPES.map(str::to_owned).to_vec(),
             false => admin.scopes.clone(),
@@ -242,7 +233,7 @@ impl Session {
             username: "administrator".into(),
             name: "Administrator".into(),
             commit_email: None,
-            state: State::Active,
+            state: UserState::Active,
             is_admin: true,
             external: false,
             bot: false,

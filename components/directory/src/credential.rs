@@ -1,20 +1,30 @@
-//! The forms in which a request can carry a token.
+//! How a request can carry a token.
 
-use crate::caller::AcceptedTokens;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http::header::AUTHORIZATION;
 use kit::{Error, Request};
 
-/// A token as it was presented. Deliberately without a text form.
+/// Which credentials an area accepts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AcceptedTokens {
+    /// Personal tokens. Other forms are ignored.
+    Api,
+    /// Also job tokens and deploy tokens, and those in HTTP Basic.
+    Registry,
+    /// What git can present: also personal and deploy tokens as the password of HTTP Basic.
+    Repository,
+}
+
+/// A token as it was presented. It has no text form, so that it is never logged.
 pub(crate) struct Credential {
-    pub form: Form,
+    pub kind: CredentialKind,
     pub token: Vec<u8>,
 }
 
-/// How a token was presented, which limits the kinds of token that it can be.
+/// Where the token was presented, which limits the tokens that are accepted there.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Form {
+pub(crate) enum CredentialKind {
     /// `PRIVATE-TOKEN`, `private_token`, `access_token`.
     Personal,
     Bearer,
@@ -26,17 +36,17 @@ pub(crate) enum Form {
     Password,
 }
 
-impl Form {
+impl CredentialKind {
     pub fn allows_personal(self) -> bool {
-        matches!(self, Form::Personal | Form::Bearer | Form::Password)
+        matches!(self, CredentialKind::Personal | CredentialKind::Bearer | CredentialKind::Password)
     }
 
     pub fn allows_job(self) -> bool {
-        matches!(self, Form::Job | Form::Bearer)
+        matches!(self, CredentialKind::Job | CredentialKind::Bearer)
     }
 
     pub fn allows_deployment(self) -> bool {
-        matches!(self, Form::Deployment | Form::Bearer | Form::Password)
+        matches!(self, CredentialKind::Deployment | CredentialKind::Bearer | CredentialKind::Password)
     }
 }
 
@@ -46,35 +56,35 @@ pub(crate) fn first(request: &Request, accepted: AcceptedTokens) -> Result<Optio
     let header = |name: &str| request.headers.get(name).map(|value| value.as_bytes().to_vec());
     let param = |name: &str| params.last(name).map(|value| value.as_bytes().to_vec());
     let present =
-        |form, token: Option<Vec<u8>>| token.filter(|token| !token.is_empty()).map(|token| Credential { form, token });
+        |kind, token: Option<Vec<u8>>| token.filter(|token| !token.is_empty()).map(|token| Credential { kind, token });
 
-    let personal = present(Form::Personal, header("private-token"))
-        .or_else(|| present(Form::Personal, param("private_token")))
-        .or_else(|| present(Form::Bearer, authorization(request, "bearer").map(<[u8]>::to_vec)))
-        .or_else(|| present(Form::Personal, param("access_token")));
+    let personal = present(CredentialKind::Personal, header("private-token"))
+        .or_else(|| present(CredentialKind::Personal, param("private_token")))
+        .or_else(|| present(CredentialKind::Bearer, authorization(request, "bearer").map(<[u8]>::to_vec)))
+        .or_else(|| present(CredentialKind::Personal, param("access_token")));
     if personal.is_some() || accepted == AcceptedTokens::Api {
         return Ok(personal);
     }
     if accepted == AcceptedTokens::Repository {
-        return basic(request, Form::Password);
+        return basic(request, CredentialKind::Password);
     }
-    let machine = present(Form::Job, header("job-token"))
-        .or_else(|| present(Form::Job, param("job_token")))
-        .or_else(|| present(Form::Deployment, header("deploy-token")));
+    let machine = present(CredentialKind::Job, header("job-token"))
+        .or_else(|| present(CredentialKind::Job, param("job_token")))
+        .or_else(|| present(CredentialKind::Deployment, header("deploy-token")));
     if machine.is_some() {
         return Ok(machine);
     }
-    basic(request, Form::Deployment)
+    basic(request, CredentialKind::Deployment)
 }
 
 /// The password of HTTP Basic; 401 if the header cannot be read.
-fn basic(request: &Request, form: Form) -> Result<Option<Credential>, Error> {
+fn basic(request: &Request, kind: CredentialKind) -> Result<Option<Credential>, Error> {
     let Some(basic) = authorization(request, "basic") else { return Ok(None) };
     let token = password(basic).ok_or_else(Error::unauthorized)?;
-    Ok((!token.is_empty()).then_some(Credential { form, token }))
+    Ok((!token.is_empty()).then_some(Credential { kind, token }))
 }
 
-/// Whom an administrator asks for: an id or a username.
+/// The user as whom an administrator sends the request: an id or a username.
 pub(crate) fn sudo(request: &Request) -> Option<String> {
     let header = request.headers.get("sudo").map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
     header.or_else(|| request.params().last("sudo").map(str::to_owned)).filter(|target| !target.is_empty())

@@ -1,12 +1,12 @@
-//! Stored records of format 1, as they were first written. Every build reads them, and writes
-//! back the same bytes.
+//! Stored records of format 1, as they were first written. Every build must read them and write the
+//! same bytes.
 
 mod catalog;
 
 use crate::access::Role;
 use crate::feature;
 use crate::member::{self, Source};
-use crate::project::{self, Lookup};
+use crate::project::{self, ProjectLookup};
 use crate::setting::{self, License};
 use crate::store::{self, Key};
 use crate::token::{self, Fingerprint, Subject};
@@ -25,7 +25,7 @@ fn golden(name: &str) -> String {
     std::fs::read_to_string(folder().join(format!("{name}.json"))).unwrap().trim_end().to_owned()
 }
 
-/// What is under which key.
+/// The key of each file.
 const KEYS: [(&str, &str); 15] = [
     ("user", "directory/v1/user/2"),
     ("deleted", "directory/v1/user/3"),
@@ -73,13 +73,13 @@ fn every_record_is_written_as_it_was() {
             assert_eq!(serde_json::to_string(&record).unwrap(), golden(name), "{name}");
         }
     }
-    check::<store::User>(&["user", "deleted"]);
-    check::<store::Token>(&["personal-token", "group-deploy-token", "project-deploy-token", "job-token"]);
-    check::<store::Namespace>(&["personal-namespace", "top-group", "subgroup"]);
-    check::<store::Project>(&["project"]);
-    check::<store::Entry>(&["path-of-namespace", "path-of-project"]);
-    check::<store::Access>(&["access"]);
-    check::<store::Features>(&["features"]);
+    check::<store::UserRecord>(&["user", "deleted"]);
+    check::<store::TokenRecord>(&["personal-token", "group-deploy-token", "project-deploy-token", "job-token"]);
+    check::<store::NamespaceRecord>(&["personal-namespace", "top-group", "subgroup"]);
+    check::<store::ProjectRecord>(&["project"]);
+    check::<store::PathRecord>(&["path-of-namespace", "path-of-project"]);
+    check::<store::MembershipsRecord>(&["access"]);
+    check::<store::FeatureRecords>(&["features"]);
     check::<serde_json::Map<String, serde_json::Value>>(&["settings"]);
 }
 
@@ -96,7 +96,7 @@ fn users_are_read() {
     let env = forge();
     let user = user::find(&env, "alice").unwrap().unwrap();
     assert_eq!((user.id, user.username.as_str(), user.name.as_str()), (2, "Alice", "Alice Liddell"));
-    assert_eq!((user.state, user.is_admin, user.external, user.bot), (user::State::Active, true, true, true));
+    assert_eq!((user.state, user.is_admin, user.external, user.bot), (user::UserState::Active, true, true, true));
     assert_eq!(user::by_id(&env, 3).unwrap(), None);
 }
 
@@ -115,7 +115,7 @@ fn tokens_are_read() {
 #[test]
 fn projects_and_groups_are_read() {
     let env = forge();
-    let Lookup::Found(project) = project::find(&env, "acme/core/site").unwrap() else { panic!("found") };
+    let ProjectLookup::Found(project) = project::find(&env, "acme/core/site").unwrap() else { panic!("found") };
     assert_eq!((project.id, project.full_path()), (100, "Acme/core/site".to_owned()));
     assert_eq!(project.visibility, namespace::Visibility::Public);
     assert_eq!(project.registry, project::FeatureAccess::Disabled);
@@ -125,7 +125,7 @@ fn projects_and_groups_are_read() {
         (true, Some("main"), Some(2))
     );
     assert_eq!(project.shares.first().map(|share| (share.group_id, share.role)), Some((12, Role::Planner)));
-    assert_eq!(project.job_tokens, project::JobTokens { restricted: true, projects: vec![101], groups: vec![10] });
+    assert_eq!(project.job_tokens, project::JobTokenScope { restricted: true, projects: vec![101], groups: vec![10] });
     assert_eq!(project.analytics.base_url.as_deref(), Some("https://cube.example/"));
     assert_eq!(project.analytics.key.as_deref(), Some("hush"));
     assert_eq!(project.namespace.shares.len(), 2);
@@ -149,7 +149,7 @@ fn settings_and_features_are_read() {
     assert_eq!((settings.license(), settings.hosted()), (License::Premium, false));
     assert_eq!(settings.operator_group(), Some("acme"));
     let features = feature::all(&env).unwrap();
-    assert_eq!(features["a"].state(), feature::State::On);
+    assert_eq!(features["a"].state(), feature::FeatureState::On);
     assert_eq!((features["b"].percentage_of_actors, features["b"].percentage_of_time), (25, 50));
-    assert_eq!(features["c"].state(), feature::State::Off);
+    assert_eq!(features["c"].state(), feature::FeatureState::Off);
 }

@@ -1,22 +1,22 @@
-//! Nouns that several areas read: users, tokens, groups, projects, members, settings, features.
+//! Records that several areas read: users, tokens, groups, projects, members, settings, features.
 //!
-//! Every area asks here who is calling ([`caller`]) and what they may do ([`access`]), and looks up
-//! what a path or id names ([`project`], [`namespace`], [`user`]). Only the admin component writes.
+//! Every area asks here who the caller is ([`caller`]) and what they may do ([`access`]), and looks
+//! up what a path or id names ([`project`], [`namespace`], [`user`]). Only the admin component writes.
 //!
 //! | key, below `directory/v1/` | record |
 //! |---|---|
 //! | `user/<id>` | user |
-//! | `token/<SHA-256 of the token, hex>` | token: whom it stands for, scopes, expiry |
+//! | `token/<SHA-256 of the token, hex>` | token: its subject, scopes, expiry |
 //! | `namespace/<id>` | group, or personal namespace of a user; names its parent by id |
 //! | `project/<id>` | project; names its namespace by id |
-//! | `path/<namespace id, 0 at the top>/<segment in lower case>` | who lives, or lived, there |
+//! | `path/<namespace id, 0 at the top>/<segment in lower case>` | the present or former owner of the path |
 //! | `access/<user id>` | all direct memberships of a user |
-//! | `settings` | what was set, by name |
+//! | `settings` | settings with a value, by name |
 //! | `features` | gates of every feature, by name |
-//! | `catalog` | the revision of the catalog, a copy of all of the above that lists are made of |
+//! | `catalog` | the revision of the catalog, a copy of the records above for lists and counts |
 //! | `catalog/blob/<id>` | a part of it (immutable) |
-//! | `catalog/changes` | what is being changed and may not be in it yet |
-//! | `gc/<run>/…` | what a run of [`kit::gc`] or [`kit::fsck`] has marked, while it goes on (immutable) |
+//! | `catalog/changes` | intents: changes that may not be in the catalog yet |
+//! | `gc/<run>/…` | marks of a run of [`kit::gc`] or [`kit::fsck`], while it goes on (immutable) |
 //!
 //! | question | reads |
 //! |---|---|
@@ -27,25 +27,35 @@
 //! | settings; is this feature on? | 1 |
 //! | everything about all namespaces and projects, their tree, what a caller may see | 1, and the parts that changed since this instance last asked |
 //!
-//! Each record is a root of its own, so an import can be repeated and interrupted anywhere. There
-//! is no copy of a fact but in [`catalog`], which is made of the records and never decides who one
-//! is: full paths and inherited roles are computed from parent to parent when
-//! they are asked for, so that renaming or moving a group is one write and nothing can disagree.
-//! Deliberately absent: URLs, and every answer but those of failed authentication.
+//! Each record is a root of its own, so an import can be repeated and interrupted anywhere. No fact
+//! is stored twice except in the [`catalog`], which is derived from the records and never used to
+//! authenticate: full paths and inherited roles are computed from parent to parent on demand, so
+//! renaming or moving a group is one write and records cannot disagree.
+//! Deliberately absent: URLs, and every answer but those of failed authentication and of a moved
+//! project.
+//!
+//! Each layer uses only those before it: plain values (`model`, `glob`); keys and stored records
+//! (`store`); look-ups and changes ([`path`], [`namespace`], [`project`], [`user`], [`member`],
+//! [`token`], [`feature`], [`setting`]); authentication ([`caller`]); authorization ([`access`],
+//! [`protection`]); and the [`catalog`] with what a caller may do in all of it.
 
 pub mod access;
 pub mod caller;
 pub mod catalog;
 mod credential;
 pub mod feature;
+mod glob;
 #[cfg(test)]
 mod golden;
 pub mod member;
+mod model;
 pub mod namespace;
 pub mod path;
 pub mod project;
 pub mod protection;
-mod rejection;
+mod reachability;
+pub mod redirect;
+mod save_error;
 pub mod seal;
 pub mod setting;
 mod store;
@@ -54,5 +64,5 @@ mod testing;
 pub mod token;
 pub mod user;
 
-pub use rejection::{Rejection, SaveError};
-pub use store::reachability::Directory;
+pub use reachability::DirectoryRoots;
+pub use save_error::{InvalidRecord, SaveError};

@@ -1,136 +1,13 @@
 //! Groups and personal namespaces: what projects live in. They share one series of ids and one
 //! tree of paths.
 
-use crate::member::Share;
-use crate::path::{self, Identifier};
-use crate::rejection::{Rejection, SaveError};
-use crate::store::{self, Key};
+pub use crate::model::namespace::{Details, MAX_DEPTH, Namespace, NamespaceKind, NewGroup, Visibility};
+
+use crate::path::{self, Identifier, PathOwner};
+use crate::save_error::{InvalidRecord, SaveError};
+use crate::store::{self, Key, NamespaceRecord};
+use kit::Env;
 use kit::store::StoreError;
-use kit::{Env, Timestamp};
-use serde::{Deserialize, Serialize};
-use std::iter::successors;
-
-/// Groups nest at most this deep, as in the reference service.
-pub const MAX_DEPTH: usize = 20;
-
-/// A namespace and everything above it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Namespace {
-    pub id: u64,
-    /// For people.
-    pub name: String,
-    /// The last segment of the full path.
-    pub path: String,
-    pub kind: Kind,
-    pub visibility: Visibility,
-    /// Groups whose members have a role in this group.
-    pub shares: Vec<Share>,
-    pub details: Details,
-    pub parent: Option<Box<Namespace>>,
-}
-
-/// What few areas ask about a namespace: its picture, and what was bought for it. Absent means
-/// that it is not known.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Details {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub avatar_url: Option<String>,
-    /// The plan's name, for example `premium`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub plan: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub trial: Option<bool>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub trial_ends_on: Option<Timestamp>,
-    /// The last day of the subscription.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub end_date: Option<Timestamp>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub seats_in_use: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub max_seats_used: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub max_seats_used_changed_at: Option<Timestamp>,
-    /// Minutes a month.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub shared_runners_minutes_limit: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub extra_shared_runners_minutes_limit: Option<u64>,
-    /// Mebibytes.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub additional_purchased_storage_size: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub additional_purchased_storage_ends_on: Option<Timestamp>,
-    /// Bytes of everything below a top-level namespace.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub root_repository_size: Option<u64>,
-    /// Those who count for the subscription, if somebody else has counted them.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub billable_members_count: Option<u64>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    Group,
-    /// The personal namespace of the user with this id.
-    User {
-        owner: u64,
-    },
-}
-
-/// Who may see a group or a project.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Visibility {
-    /// Its members.
-    Private,
-    /// Every user who is not external.
-    Internal,
-    /// Everybody.
-    Public,
-}
-
-impl Visibility {
-    pub fn parse(text: &str) -> Option<Self> {
-        match text {
-            "private" => Some(Visibility::Private),
-            "internal" => Some(Visibility::Internal),
-            "public" => Some(Visibility::Public),
-            _ => None,
-        }
-    }
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Visibility::Private => "private",
-            Visibility::Internal => "internal",
-            Visibility::Public => "public",
-        }
-    }
-}
-
-impl Namespace {
-    /// This namespace, its parent, and so on up to the top level.
-    pub fn lineage(&self) -> impl Iterator<Item = &Namespace> {
-        successors(Some(self), |namespace| namespace.parent.as_deref())
-    }
-
-    /// The top-level namespace above this one, or itself.
-    pub fn root(&self) -> &Namespace {
-        self.lineage().last().unwrap_or(self)
-    }
-
-    pub fn full_path(&self) -> String {
-        match &self.parent {
-            Some(parent) => format!("{}/{}", parent.full_path(), self.path),
-            None => self.path.clone(),
-        }
-    }
-
-    pub fn is_group(&self) -> bool {
-        self.kind == Kind::Group
-    }
-}
 
 /// The namespace with this id. One read for each level.
 pub fn by_id(env: &Env, id: u64) -> Result<Option<Namespace>, StoreError> {
@@ -141,31 +18,25 @@ pub fn by_id(env: &Env, id: u64) -> Result<Option<Namespace>, StoreError> {
             return Err(StoreError::corrupt(&Key::Namespace(id).to_string(), "its ancestors never end"));
         }
         // What is below a deleted namespace is deleted with it.
-        let Some(record) = store::read::<store::Namespace>(env, &Key::Namespace(id))? else {
+        let Some(record) = store::read::<NamespaceRecord>(env, &Key::Namespace(id))? else {
             return Ok(None);
         };
         next = record.parent_id;
         records.push((id, record));
     }
     let above =
-        |parent: Option<Namespace>, (id, record): (u64, store::Namespace)| Some(record.into_namespace(id, parent));
+        |parent: Option<Namespace>, (id, record): (u64, NamespaceRecord)| Some(record.into_namespace(id, parent));
     Ok(records.into_iter().rev().fold(None, above))
 }
 
 /// The namespace named by an id (all digits) or by a full path in any letter case. By path, two
-/// reads for each level. An old path does not lead anywhere.
+/// reads for each level. A former path leads to no namespace.
 pub fn find(env: &Env, id_or_path: &str) -> Result<Option<Namespace>, StoreError> {
     match Identifier::parse(id_or_path) {
         Identifier::Id(id) => by_id(env, id),
-        Identifier::Path(path) => path::namespace(env, path),
-        Identifier::Impossible => Ok(None),
+        Identifier::Path(path) => by_path(env, path),
+        Identifier::Invalid => Ok(None),
     }
-}
-
-/// The id of the namespace right below `parent_id` (at the top, without one) that has this path, in
-/// any letter case. 2 reads.
-pub fn child(env: &Env, parent_id: Option<u64>, path: &str) -> Result<Option<u64>, StoreError> {
-    path::child(env, parent_id, path)
 }
 
 /// The same as [`find`] for groups only.
@@ -173,39 +44,117 @@ pub fn find_group(env: &Env, id_or_path: &str) -> Result<Option<Namespace>, Stor
     Ok(find(env, id_or_path)?.filter(Namespace::is_group))
 }
 
-/// A group as it is to be.
-pub struct NewGroup {
-    pub id: u64,
-    pub name: String,
-    pub path: String,
-    pub parent_id: Option<u64>,
-    pub visibility: Visibility,
-    pub shares: Vec<Share>,
-    pub details: Details,
+/// The namespace whose present path is `path`.
+pub(crate) fn by_path(env: &Env, path: &str) -> Result<Option<Namespace>, StoreError> {
+    let mut resolution = Resolution::default();
+    for segment in path.split('/') {
+        if !resolution.enter(env, segment)? || resolution.moved {
+            return Ok(None);
+        }
+    }
+    Ok(resolution.namespace)
+}
+
+/// The namespace whose present or former path is `path`, and whether it is a former one.
+pub(crate) fn by_present_or_former_path(env: &Env, path: &str) -> Result<Option<(Namespace, bool)>, StoreError> {
+    let mut resolution = Resolution::default();
+    for segment in path.split('/') {
+        if !resolution.enter(env, segment)? {
+            return Ok(None);
+        }
+    }
+    let moved = resolution.moved;
+    Ok(resolution.namespace.map(|namespace| (namespace, moved)))
+}
+
+/// A path that is being resolved, from the top level down.
+#[derive(Default)]
+struct Resolution {
+    /// The namespace that the segments so far lead to; `None` at the top.
+    namespace: Option<Namespace>,
+    /// Whether one of them is a former path.
+    moved: bool,
+}
+
+impl Resolution {
+    /// Goes on by one segment; false if that leads to no namespace. 2 reads, and more for a former
+    /// path.
+    fn enter(&mut self, env: &Env, segment: &str) -> Result<bool, StoreError> {
+        let parent_id = self.namespace.as_ref().map(|namespace| namespace.id);
+        let Some(PathOwner::Namespace(id)) = path::owner(env, parent_id, segment)? else {
+            return Ok(false);
+        };
+        let Some(record) = store::read::<NamespaceRecord>(env, &Key::Namespace(id))? else {
+            return Ok(false);
+        };
+        if record.parent_id == parent_id && record.path.eq_ignore_ascii_case(segment) {
+            self.namespace = Some(record.into_namespace(id, self.namespace.take()));
+        } else {
+            self.moved = true;
+            self.namespace = by_id(env, id)?;
+        }
+        Ok(self.namespace.is_some())
+    }
+}
+
+/// The id of the namespace right below `parent_id` (at the top, without one) whose present path is
+/// `segment`, in any letter case. 2 reads.
+pub fn child(env: &Env, parent_id: Option<u64>, segment: &str) -> Result<Option<u64>, StoreError> {
+    if !path::is_segment(segment) {
+        return Ok(None);
+    }
+    match path::owner(env, parent_id, segment)? {
+        Some(owner @ PathOwner::Namespace(id)) if path::is_present_path(env, owner, parent_id, segment)? => {
+            Ok(Some(id))
+        }
+        _ => Ok(None),
+    }
+}
+
+/// The id of the namespace right above this one; `None` at the top, or if there is no such namespace. 1 read.
+pub(crate) fn parent_of(env: &Env, id: u64) -> Result<Option<u64>, StoreError> {
+    Ok(store::read::<NamespaceRecord>(env, &Key::Namespace(id))?.and_then(|record| record.parent_id))
 }
 
 /// Creates or replaces a group. Renaming or moving one moves everything below it, because a path
 /// is never stored: what is below names its parent by id.
 pub fn save_group(env: &Env, new: NewGroup) -> Result<(), SaveError> {
     if let Some(parent_id) = new.parent_id {
-        let parent = by_id(env, parent_id)?.ok_or(Rejection::NoNamespace(parent_id))?;
+        let parent = by_id(env, parent_id)?.ok_or(InvalidRecord::UnknownNamespace(parent_id))?;
         if !parent.is_group() {
-            return Err(Rejection::NotAGroup(parent_id).into());
+            return Err(InvalidRecord::NotAGroup(parent_id).into());
         }
         if parent.lineage().any(|ancestor| ancestor.id == new.id) {
-            return Err(Rejection::OwnAncestor(new.id).into());
+            return Err(InvalidRecord::OwnAncestor(new.id).into());
         }
         if parent.lineage().count() >= MAX_DEPTH {
-            return Err(Rejection::TooDeep.into());
+            return Err(InvalidRecord::TooDeep.into());
         }
     }
-    store::save_namespace(env, new.id, store::Namespace::group(new))
+    save(env, new.id, NamespaceRecord::group(new))
 }
 
-/// Forgets a group, and with it everything below.
+/// Makes `new` the namespace at its path, unless its id belongs to a namespace of another kind or
+/// to another user.
+pub(crate) fn save(env: &Env, id: u64, new: NamespaceRecord) -> Result<(), SaveError> {
+    let key = Key::Namespace(id);
+    let is_foreign =
+        |current: Option<&NamespaceRecord>| current.is_some_and(|current| current.owner_id != new.owner_id);
+    // Checked before the claim, so that a refused record claims nothing.
+    if is_foreign(store::read(env, &key)?.as_ref()) {
+        return Err(InvalidRecord::NamespaceIdTaken(id).into());
+    }
+    path::claim(env, new.parent_id, &new.path, PathOwner::Namespace(id))?;
+    store::try_update(env, &key, |current| match is_foreign(current.as_ref()) {
+        true => Err(InvalidRecord::NamespaceIdTaken(id).into()),
+        false => Ok(new.clone()),
+    })
+}
+
+/// Deletes a group, and with it everything below.
 pub fn delete_group(env: &Env, id: u64) -> Result<(), StoreError> {
     match by_id(env, id)? {
         Some(namespace) if !namespace.is_group() => Ok(()),
-        _ => store::write::<store::Namespace>(env, &Key::Namespace(id), None),
+        _ => store::write::<NamespaceRecord>(env, &Key::Namespace(id), None),
     }
 }

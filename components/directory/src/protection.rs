@@ -1,8 +1,8 @@
-//! Protected package names: who may publish packages that are called so, beyond the project's
-//! roles. The rules are a setting of the service, with the fields of the reference service's
+//! Protected package names: which access publishing them requires beyond the project's roles. The rules are a setting of the service, with the fields of the reference service's
 //! package protection rules.
 
-use crate::access::Role;
+use crate::glob;
+use crate::model::role::Role;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -20,39 +20,39 @@ pub struct Rule {
     package_name_pattern: String,
     /// Without it, the rule is for every kind of package.
     package_type: Option<String>,
-    /// Without it, the rule asks for nothing.
-    minimum_access_level_for_push: Option<Minimum>,
+    /// Without it, the rule requires nothing.
+    minimum_access_level_for_push: Option<RequiredAccess>,
 }
 
-/// The least that a rule asks for.
+/// The least access that a rule requires.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Minimum {
+pub enum RequiredAccess {
     Maintainer,
     Owner,
     Admin,
 }
 
-impl Minimum {
+impl RequiredAccess {
     /// Administrators are above every role, and a deploy token has none.
     pub fn allows(self, role: Option<Role>, is_admin: bool) -> bool {
         let least = match self {
-            Minimum::Maintainer => Some(Role::Maintainer),
-            Minimum::Owner => Some(Role::Owner),
-            Minimum::Admin => None,
+            RequiredAccess::Maintainer => Some(Role::Maintainer),
+            RequiredAccess::Owner => Some(Role::Owner),
+            RequiredAccess::Admin => None,
         };
         is_admin || role.zip(least).is_some_and(|(role, least)| role >= least)
     }
 }
 
-/// The rules in a setting. Rules that cannot be understood are an error: to leave them out would
-/// open what somebody meant to protect.
-pub fn read(setting: Option<&Value>) -> Result<Vec<Rule>, serde_json::Error> {
+/// The rules in a setting. Rules that cannot be understood are an error: to skip them would
+/// open names that are meant to be protected.
+pub fn parse_rules(setting: Option<&Value>) -> Result<Vec<Rule>, serde_json::Error> {
     setting.map_or_else(|| Ok(Vec::new()), Vec::<Rule>::deserialize)
 }
 
-/// What publishing a package of this name to a project asks for: the most that any rule does.
-pub fn minimum(rules: &[Rule], project: u64, name: &str) -> Option<Minimum> {
+/// The access that publishing a package of this name to a project requires: the highest of all rules.
+pub fn required_access(rules: &[Rule], project: u64, name: &str) -> Option<RequiredAccess> {
     let applies = |rule: &&Rule| {
         rule.project_id.is_none_or(|id| id == project)
             && rule.package_type.as_deref().is_none_or(|kind| kind == TYPE)
@@ -64,18 +64,7 @@ pub fn minimum(rules: &[Rule], project: u64, name: &str) -> Option<Minimum> {
 /// Letter case does not matter, as in the reference service: names that differ in it only are too
 /// easily taken for each other.
 fn matches(pattern: &str, name: &str) -> bool {
-    let (pattern, name) = (pattern.to_ascii_lowercase(), name.to_ascii_lowercase());
-    let Some((start, rest)) = pattern.split_once('*') else { return pattern == name };
-    let (middle, end) = rest.rsplit_once('*').unwrap_or(("", rest));
-    let Some(mut name) = name.strip_prefix(start).and_then(|name| name.strip_suffix(end)) else { return false };
-    // The first place of each part is the best one: it leaves the most for those that follow.
-    middle.split('*').all(|part| match name.split_once(part) {
-        Some((_, after)) => {
-            name = after;
-            true
-        }
-        None => false,
-    })
+    glob::matches(&pattern.to_ascii_lowercase(), &name.to_ascii_lowercase())
 }
 
 #[cfg(test)]
@@ -122,17 +111,17 @@ mod tests {
             {"package_name_pattern": "*", "package_type": "maven", "minimum_access_level_for_push": "owner"},
             {"package_name_pattern": "*", "minimum_access_level_for_push": null},
         ]);
-        let rules = read(Some(&rules)).unwrap();
-        assert_eq!(minimum(&rules, 7, "@acme/lib"), Some(Minimum::Maintainer));
-        assert_eq!(minimum(&rules, 7, "@acme/core"), Some(Minimum::Admin));
-        assert_eq!(minimum(&rules, 8, "@acme/lib"), None);
-        assert_eq!(minimum(&rules, 8, "@acme/core"), Some(Minimum::Admin));
+        let rules = parse_rules(Some(&rules)).unwrap();
+        assert_eq!(required_access(&rules, 7, "@acme/lib"), Some(RequiredAccess::Maintainer));
+        assert_eq!(required_access(&rules, 7, "@acme/core"), Some(RequiredAccess::Admin));
+        assert_eq!(required_access(&rules, 8, "@acme/lib"), None);
+        assert_eq!(required_access(&rules, 8, "@acme/core"), Some(RequiredAccess::Admin));
     }
 
     #[test]
     fn who_is_allowed() {
-        use Minimum::{Admin, Maintainer, Owner};
-        for (minimum, role, is_admin, allowed) in [
+        use RequiredAccess::{Admin, Maintainer, Owner};
+        for (required, role, is_admin, allowed) in [
             (Maintainer, Some(Role::Maintainer), false, true),
             (Maintainer, Some(Role::Developer), false, false),
             (Maintainer, None, false, false),
@@ -142,13 +131,13 @@ mod tests {
             (Admin, Some(Role::Owner), true, true),
             (Owner, None, true, true),
         ] {
-            assert_eq!(minimum.allows(role, is_admin), allowed, "{minimum:?} {role:?} {is_admin}");
+            assert_eq!(required.allows(role, is_admin), allowed, "{required:?} {role:?} {is_admin}");
         }
     }
 
     #[test]
     fn rules_that_cannot_be_understood_are_an_error() {
-        assert!(read(None).unwrap().is_empty());
+        assert!(parse_rules(None).unwrap().is_empty());
         for setting in [
             json!("x"),
             json!({}),
@@ -156,7 +145,7 @@ mod tests {
             json!([{"package_name_pattern": 7}]),
             json!([{"package_name_pattern": "*", "minimum_access_level_for_push": "nobody"}]),
         ] {
-            assert!(read(Some(&setting)).is_err(), "{setting}");
+            assert!(parse_rules(Some(&setting)).is_err(), "{setting}");
         }
     }
 }

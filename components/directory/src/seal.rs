@@ -1,8 +1,8 @@
-//! Secrets that are stored because they are needed again as they are, such as keys for other
-//! services: sealed with a key from a variable, if there is one. XChaCha20-Poly1305, with the place
-//! where the secret is stored as associated data, so that it opens nowhere else.
+//! Encryption of stored secrets that are needed in plain text again, such as keys for other
+//! services, with a key from a variable, if it is set. XChaCha20-Poly1305; the name of the field
+//! that the secret belongs to (its context) is the associated data, so that it opens only there.
 //!
-//! The nonce is made of the secret, its place and the key (a synthetic one, as in RFC 8452): the
+//! The nonce is derived from the secret, its context and the key (a synthetic one, as in RFC 8452): the
 //! same secret is sealed to the same text, and storing it again changes nothing.
 
 use base64::Engine as _;
@@ -13,43 +13,44 @@ use kit::Env;
 use kit::store::StoreError;
 use sha2::{Digest, Sha256};
 
-/// The variable with the key: any text, of which nobody can guess 128 bits. Without it secrets are
-/// stored as they are.
+/// The variable with the key: any text of at least 128 bits of entropy. Without it, secrets are
+/// stored in plain text.
 pub const KEY: &str = "settings_encryption_key";
 
-/// The variable with the key before that, with which what was sealed then is still opened.
+/// The variable with the key before that, which still opens secrets that were sealed with it.
 pub const PREVIOUS_KEY: &str = "settings_encryption_key_previous";
 
-/// What a sealed secret begins with.
-const MARK: &str = "sealed:v1:";
+/// The prefix of a sealed secret.
+const PREFIX: &str = "sealed:v1:";
 
 const NONCE: usize = 24;
 
-/// A secret as it is stored at `place`, a name that no other secret has.
-pub(crate) fn seal(env: &Env, place: &str, secret: &str) -> Result<String, StoreError> {
+/// A secret as it is stored. No other secret has the same `context`.
+pub(crate) fn seal(env: &Env, context: &str, secret: &str) -> Result<String, StoreError> {
     let Some(key) = env.variables.get(KEY) else { return Ok(secret.to_owned()) };
-    let length = (place.len() as u64).to_be_bytes();
-    let nonce = hash(&[b"hexad nonce v1", &hash(&[key.as_bytes()]), &length, place.as_bytes(), secret.as_bytes()]);
+    let length = (context.len() as u64).to_be_bytes();
+    let nonce = hash(&[b"hexad nonce v1", &hash(&[key.as_bytes()]), &length, context.as_bytes(), secret.as_bytes()]);
     let nonce = nonce.get(..NONCE).unwrap_or_default();
-    let payload = Payload { msg: secret.as_bytes(), aad: place.as_bytes() };
+    let payload = Payload { msg: secret.as_bytes(), aad: context.as_bytes() };
     let sealed = cipher(key).encrypt(XNonce::from_slice(nonce), payload);
-    let sealed = sealed.map_err(|_| StoreError::Other(format!("{place} cannot be sealed")))?;
-    Ok(format!("{MARK}{}", URL_SAFE_NO_PAD.encode([nonce, &sealed].concat())))
+    let sealed = sealed.map_err(|_| StoreError::Other(format!("{context} cannot be sealed")))?;
+    Ok(format!("{PREFIX}{}", URL_SAFE_NO_PAD.encode([nonce, &sealed].concat())))
 }
 
-/// The secret that is stored at `place`. One that was stored before there was a key is as it is.
-pub(crate) fn open(env: &Env, place: &str, stored: &str) -> Result<String, StoreError> {
-    let Some(sealed) = stored.strip_prefix(MARK) else { return Ok(stored.to_owned()) };
+/// The secret that was sealed for `context`. One that was stored without a key is returned as it is.
+pub(crate) fn open(env: &Env, context: &str, stored: &str) -> Result<String, StoreError> {
+    let Some(sealed) = stored.strip_prefix(PREFIX) else { return Ok(stored.to_owned()) };
     let sealed = URL_SAFE_NO_PAD.decode(sealed).unwrap_or_default();
     let parts = sealed.split_at_checked(NONCE);
     let keys = [KEY, PREVIOUS_KEY].into_iter().filter_map(|name| env.variables.get(name));
     keys.zip(std::iter::repeat(parts))
         .find_map(|(key, parts)| {
             let (nonce, msg) = parts?;
-            let opened = cipher(key).decrypt(XNonce::from_slice(nonce), Payload { msg, aad: place.as_bytes() }).ok()?;
+            let opened =
+                cipher(key).decrypt(XNonce::from_slice(nonce), Payload { msg, aad: context.as_bytes() }).ok()?;
             String::from_utf8(opened).ok()
         })
-        .ok_or_else(|| StoreError::Other(format!("{place} cannot be opened with the variable {KEY}")))
+        .ok_or_else(|| StoreError::Other(format!("{context} cannot be opened with the variable {KEY}")))
 }
 
 fn cipher(key: &str) -> XChaCha20Poly1305 {
@@ -70,23 +71,23 @@ mod tests {
     }
 
     #[test]
-    fn what_is_sealed_is_opened_with_the_key_and_where_it_was_stored() {
+    fn a_secret_opens_only_with_its_key_and_context() {
         let env = with(&[(KEY, "one")]);
         for secret in ["hush", "", "ü".repeat(500).as_str(), "sealed:v1:x"] {
             let sealed = seal(&env, "a", secret).unwrap();
-            assert!(sealed.starts_with(MARK) && (secret.is_empty() || !sealed.contains(secret)), "{sealed}");
+            assert!(sealed.starts_with(PREFIX) && (secret.is_empty() || !sealed.contains(secret)), "{sealed}");
             assert_eq!(seal(&env, "a", secret).unwrap(), sealed, "storing it again changes nothing");
             assert_eq!(open(&env, "a", &sealed).unwrap(), secret);
             assert_ne!(seal(&env, "b", secret).unwrap(), sealed);
             assert_ne!(seal(&with(&[(KEY, "two")]), "a", secret).unwrap(), sealed);
-            for (env, place) in [(&env, "b"), (&with(&[(KEY, "two")]), "a"), (&with(&[]), "a")] {
-                let why = open(env, place, &sealed).unwrap_err().to_string();
+            for (env, context) in [(&env, "b"), (&with(&[(KEY, "two")]), "a"), (&with(&[]), "a")] {
+                let why = open(env, context, &sealed).unwrap_err().to_string();
                 assert!(why.contains("cannot be opened") && (secret.is_empty() || !why.contains(secret)), "{why}");
             }
         }
     }
 
-    /// Stored bytes are a format: what an earlier build sealed is opened.
+    /// The format is stored, so that secrets of earlier builds must open.
     #[test]
     fn the_format_stays() {
         let sealed = "sealed:v1:sB0LKPJD-cMjYf6PJORKLYSVRTJfsvoBRBz2k09FvhKkPLQAYqhYqNN2rHc";
@@ -94,10 +95,10 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_opened_that_was_changed() {
+    fn a_changed_secret_does_not_open() {
         let env = with(&[(KEY, "one")]);
         let sealed = seal(&env, "a", "hush").unwrap();
-        for at in MARK.len()..sealed.len() {
+        for at in PREFIX.len()..sealed.len() {
             let mut changed = sealed.clone().into_bytes();
             changed[at] = if changed[at] == b'A' { b'B' } else { b'A' };
             assert!(open(&env, "a", std::str::from_utf8(&changed).unwrap()).is_err(), "{at}");
@@ -106,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_changed_one_after_the_other() {
+    fn the_key_can_be_rotated() {
         let sealed = seal(&with(&[(KEY, "one")]), "a", "hush").unwrap();
         let both = with(&[(KEY, "two"), (PREVIOUS_KEY, "one")]);
         assert_eq!(open(&both, "a", &sealed).unwrap(), "hush");

@@ -1,20 +1,20 @@
 //! The settings of the whole service.
 
-use crate::rejection::{Rejection, SaveError};
+use crate::save_error::{InvalidRecord, SaveError};
 use crate::seal;
 use crate::store::{self, Key};
 use kit::Env;
 use kit::store::StoreError;
 use serde_json::{Map, Value};
 
-/// What all settings together may take, in bytes of JSON. They are read with many requests.
+/// The bound of all settings together, in bytes of JSON. Many requests read them.
 const MAX_BYTES: usize = 64 * 1024;
 
 /// The settings, each with its default.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Settings(Map<String, Value>);
 
-/// What the service is licensed for.
+/// The licence of the service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum License {
     Free,
@@ -62,45 +62,45 @@ impl Settings {
         self.0.get(name).and_then(Value::as_str).filter(|text| !text.is_empty())
     }
 
-    /// A secret that is set and not empty. A fault if it was sealed with a key that is not there.
+    /// A secret that is set and not empty. An error if it was sealed with a key that is not configured.
     pub fn secret(&self, env: &Env, name: &str) -> Result<Option<String>, StoreError> {
-        self.text(name).map(|stored| seal::open(env, &place(name), stored)).transpose()
+        self.text(name).map(|stored| seal::open(env, &context(name), stored)).transpose()
     }
 
     pub fn flag(&self, name: &str, default: bool) -> bool {
         self.0.get(name).and_then(Value::as_bool).unwrap_or(default)
     }
 
-    /// Everything that was set, secrets included.
+    /// Every setting with a value, secrets included.
     pub fn all(&self) -> &Map<String, Value> {
         &self.0
     }
 }
 
-/// Whether a setting can be set but never read, and is sealed where it is stored.
+/// Whether a setting is write-only for clients and sealed in the store.
 pub fn is_secret(name: &str) -> bool {
     let last = name.rsplit('_').next().unwrap_or(name);
     matches!(last, "key" | "token" | "secret" | "password" | "passphrase" | "credentials" | "pem")
         || name.ends_with("connection_string")
 }
 
-fn place(name: &str) -> String {
+fn context(name: &str) -> String {
     format!("settings/{name}")
 }
 
-/// The settings as they are. 1 read.
+/// The settings. 1 read.
 pub fn read(env: &Env) -> Result<Settings, StoreError> {
     Ok(Settings(store::read::<Map<String, Value>>(env, &Key::Settings)?.unwrap_or_default()))
 }
 
-/// Sets what `changes` has; `null` goes back to the default. Returns the settings after that.
+/// Applies `changes`; `null` restores the default. Returns the settings after that.
 pub fn save(env: &Env, changes: &Map<String, Value>) -> Result<Settings, SaveError> {
     let mut changes = changes.clone();
     for (name, value) in changes.iter_mut().filter(|(name, _)| is_secret(name)) {
         if let Value::String(secret) = value
             && !secret.is_empty()
         {
-            *secret = seal::seal(env, &place(name), secret)?;
+            *secret = seal::seal(env, &context(name), secret)?;
         }
     }
     let mut saved = Settings::default();
@@ -113,7 +113,7 @@ pub fn save(env: &Env, changes: &Map<String, Value>) -> Result<Settings, SaveErr
             };
         }
         if serde_json::to_string(&settings).map_or(0, |text| text.len()) > MAX_BYTES {
-            return Err(SaveError::from(Rejection::Full { what: "settings", limit: MAX_BYTES }));
+            return Err(SaveError::from(InvalidRecord::TooLarge { what: "settings", limit: MAX_BYTES }));
         }
         saved = Settings(settings.clone());
         Ok(settings)
@@ -132,13 +132,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_set_has_its_default() {
+    fn a_setting_without_a_value_has_its_default() {
         let settings = read(&env(MemoryStore::default(), &[])).unwrap();
         assert_eq!((settings.license(), settings.hosted(), settings.operator_group()), (License::Ultimate, true, None));
     }
 
     #[test]
-    fn changes_are_merged_and_null_goes_back_to_the_default() {
+    fn changes_are_merged_and_null_restores_the_default() {
         let env = env(MemoryStore::default(), &[]);
         change(&env, json!({"license": "free", "hosted": false, "color": "red"})).unwrap();
         let settings = change(&env, json!({"hosted": null, "operator_group": "acme"})).unwrap();
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn what_opens_something_is_secret() {
+    fn names_of_keys_tokens_and_passwords_are_secret() {
         for name in ["analytics_api_key", "runners_registration_token", "smtp_password", "x_connection_string", "key"] {
             assert!(is_secret(name), "{name}");
         }
@@ -178,7 +178,7 @@ mod tests {
     fn settings_together_have_a_bound() {
         let env = env(MemoryStore::default(), &[]);
         let refused = change(&env, json!({"x": "y".repeat(MAX_BYTES)})).unwrap_err();
-        assert_eq!(refused, Rejection::Full { what: "settings", limit: MAX_BYTES }.into());
+        assert_eq!(refused, InvalidRecord::TooLarge { what: "settings", limit: MAX_BYTES }.into());
         assert!(read(&env).unwrap().all().is_empty());
     }
 }

@@ -10,9 +10,9 @@
 use crate::access::Role;
 use crate::member::{self, Membership, Source};
 use crate::namespace::{self, Details, NewGroup, Visibility};
-use crate::project::{self, Analytics, FeatureAccess, JobTokens, NewProject};
+use crate::project::{self, Analytics, FeatureAccess, JobTokenScope, NewProject};
 use crate::token::{self, Fingerprint, Subject, Token};
-use crate::user::{self, NewUser, State};
+use crate::user::{self, NewUser, UserState};
 use kit::Env;
 use kit::testing::{MemoryStore, env};
 
@@ -49,7 +49,7 @@ pub fn new_user(id: u64, username: &str) -> NewUser {
         username: username.into(),
         name: username.to_uppercase(),
         commit_email: None,
-        state: State::Active,
+        state: UserState::Active,
         is_admin: false,
         external: false,
         bot: false,
@@ -84,7 +84,7 @@ pub fn new_project(id: u64, path: &str, namespace_id: u64) -> NewProject {
         default_branch: Some("main".into()),
         creator_id: None,
         shares: vec![],
-        job_tokens: JobTokens { restricted: true, projects: vec![], groups: vec![] },
+        job_tokens: JobTokenScope { restricted: true, projects: vec![], groups: vec![] },
         protected_branches: vec![],
         suggestion_commit_message: None,
         analytics: Analytics::default(),

@@ -1,82 +1,17 @@
 //! Tokens. Only the SHA-256 of a token is stored, and only by it is one looked up.
 
-use crate::member::Source;
-use crate::store::{self, Key};
+pub use crate::model::token::{Fingerprint, PERSONAL_SCOPES, Subject, Token};
+
+use crate::store::{self, Key, TokenRecord};
+use kit::Env;
 use kit::store::StoreError;
-use kit::{Env, Timestamp};
-use sha2::{Digest, Sha256};
-use subtle::ConstantTimeEq;
-
-/// The SHA-256 of a token. It has no text form outside the storage key, so that it cannot get
-/// into a log.
-#[derive(Clone, Copy)]
-pub struct Fingerprint([u8; 32]);
-
-impl Fingerprint {
-    pub fn of(token: &[u8]) -> Self {
-        Fingerprint(Sha256::digest(token).into())
-    }
-
-    pub(crate) fn bytes(&self) -> &[u8; 32] {
-        &self.0
-    }
-}
-
-impl PartialEq for Fingerprint {
-    /// In constant time.
-    fn eq(&self, other: &Self) -> bool {
-        self.0.ct_eq(&other.0).into()
-    }
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Token {
-    pub subject: Subject,
-    /// For people.
-    pub name: String,
-    pub scopes: Vec<String>,
-    /// From this moment on it is expired.
-    pub expires_at: Option<Timestamp>,
-    pub revoked: bool,
-}
-
-/// Whom a token stands for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Subject {
-    /// Personal tokens, and OAuth tokens, which have the same rights.
-    User(u64),
-    /// A deploy token: a group or project itself.
-    Deployment(Source),
-    /// A job of a project, running on behalf of a user.
-    Job { user_id: u64, project_id: u64, running: bool },
-}
-
-/// The scopes that a personal token can have in the reference service.
-pub const PERSONAL_SCOPES: [&str; 16] = [
-    "api",
-    "read_api",
-    "read_user",
-    "create_runner",
-    "manage_runner",
-    "k8s_proxy",
-    "self_rotate",
-    "read_repository",
-    "write_repository",
-    "read_registry",
-    "write_registry",
-    "read_virtual_registry",
-    "write_virtual_registry",
-    "read_service_ping",
-    "sudo",
-    "admin_mode",
-];
 
 /// The token with this fingerprint. 1 read.
 pub fn find(env: &Env, fingerprint: &Fingerprint) -> Result<Option<Token>, StoreError> {
-    Ok(store::read::<store::Token>(env, &Key::Token(fingerprint))?.map(Token::from))
+    Ok(store::read::<TokenRecord>(env, &Key::Token(fingerprint))?.map(Token::from))
 }
 
-/// Creates or replaces the token with this fingerprint; `None` forgets it.
+/// Creates or replaces the token with this fingerprint; `None` deletes it.
 pub fn save(env: &Env, fingerprint: &Fingerprint, token: Option<Token>) -> Result<(), StoreError> {
-    store::write(env, &Key::Token(fingerprint), token.map(store::Token::from))
+    store::write(env, &Key::Token(fingerprint), token.map(TokenRecord::from))
 }

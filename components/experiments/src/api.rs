@@ -1,12 +1,12 @@
-//! What each endpoint answers: the only room that knows a status.
+//! Requests and their responses. Only this module knows a status.
 
-use crate::definition::{self, Definition, Entity};
+use crate::definition::{self, Definition, ExperimentEntity};
 use crate::import;
 use crate::route::{self, Route};
 use crate::store::{self, SaveError};
 use directory::access::Role;
 use directory::caller::{self, AcceptedTokens, BOOTSTRAP_ADMIN_TOKEN, Caller};
-use directory::feature::{self, Gates};
+use directory::feature::{self, FeatureGates};
 use directory::member::Source;
 use directory::{namespace, setting};
 use http::StatusCode;
@@ -20,15 +20,15 @@ use std::rc::Rc;
 /// The variables that this component reads.
 pub const VARIABLES: &[&str] = &[BOOTSTRAP_ADMIN_TOKEN, EXTERNAL_URL];
 
-/// The largest import, in bytes: a few times what can be kept.
+/// The largest import, in bytes: a few times what can be stored.
 const MAX_IMPORT: u64 = 8 << 20;
 
 /// Answers one request.
 pub async fn handle(env: Env, request: Request) -> Response {
-    answer(&env, request).await.unwrap_or_else(Response::from)
+    dispatch(&env, request).await.unwrap_or_else(Response::from)
 }
 
-async fn answer(env: &Env, request: Request) -> Result<Response, Error> {
+async fn dispatch(env: &Env, request: Request) -> Result<Response, Error> {
     let route = route::parse(&request.method, &request.path)?;
     let caller = caller::authenticate(env, &request, AcceptedTokens::Api)?;
     caller.user_or_401()?;
@@ -40,28 +40,28 @@ async fn answer(env: &Env, request: Request) -> Result<Response, Error> {
 }
 
 fn list(env: &Env, request: &Request, caller: &Caller) -> Result<Response, Error> {
-    if !is_of_the_team(env, caller)? {
+    if !is_operator_team_member(env, caller)? {
         return Err(Error::forbidden());
     }
-    let listed = Listed::of(env)?;
-    let known = request.header(IF_NONE_MATCH.as_str()).is_some_and(|known| {
-        known.split(',').any(|tag| matches!(tag.trim(), "*") || tag.trim().trim_start_matches("W/") == listed.tag)
+    let list = RenderedList::load(env)?;
+    let is_unchanged = request.header(IF_NONE_MATCH.as_str()).is_some_and(|tags| {
+        tags.split(',').any(|tag| matches!(tag.trim(), "*") || tag.trim().trim_start_matches("W/") == list.tag)
     });
-    let mut response = match known {
+    let mut response = match is_unchanged {
         true => Response::new(StatusCode::NOT_MODIFIED),
         false => {
             let mut response = Response::ok(&());
-            response.body = listed.body.clone().into();
+            response.body = list.body.clone().into();
             response
         }
     };
     response.headers.insert(CACHE_CONTROL, HeaderValue::from_static("max-age=0, private, must-revalidate"));
-    Ok(response.with_text(ETAG, &format!("W/{}", listed.tag)))
+    Ok(response.with_text(ETAG, &format!("W/{}", list.tag)))
 }
 
 /// Whether the caller is a human and a direct member of the operator's group, on the hosted site.
-/// Administrators are not excepted.
-fn is_of_the_team(env: &Env, caller: &Caller) -> Result<bool, Error> {
+/// Administrators need the membership, too.
+fn is_operator_team_member(env: &Env, caller: &Caller) -> Result<bool, Error> {
     let settings = setting::read(env)?;
     let Some(session) = caller.session().filter(|session| settings.hosted() && !session.user.bot) else {
         return Ok(false);
@@ -75,31 +75,31 @@ fn is_of_the_team(env: &Env, caller: &Caller) -> Result<bool, Error> {
     Ok(session.memberships(env)?.role(Source::Group(group.id), env.now) > Role::None)
 }
 
-/// The answer, and what it was made of.
-struct Listed {
+/// The body of `GET /experiments`, with the records that it was rendered from.
+struct RenderedList {
     definitions: Vec<Definition>,
-    features: BTreeMap<String, Gates>,
+    features: BTreeMap<String, FeatureGates>,
     body: Vec<u8>,
-    /// In quotes.
+    /// The entity tag, in quotes.
     tag: String,
 }
 
-impl Listed {
-    /// As it was made for an earlier request, if it would be the same.
-    fn of(env: &Env) -> Result<Rc<Listed>, Error> {
+impl RenderedList {
+    /// The present list; taken from the instance's cache if the records have not changed.
+    fn load(env: &Env) -> Result<Rc<RenderedList>, Error> {
         let (definitions, features) = (store::read(env)?, feature::all(env)?);
-        let is_same = |listed: &Rc<Listed>| (&listed.definitions, &listed.features) == (&definitions, &features);
-        if let Some(listed) = env.instance_cache.get::<Listed>().filter(is_same) {
-            return Ok(listed);
+        let is_current = |list: &Rc<RenderedList>| (&list.definitions, &list.features) == (&definitions, &features);
+        if let Some(list) = env.instance_cache.get::<RenderedList>().filter(is_current) {
+            return Ok(list);
         }
         let entity = |definition| definition::entity(definition, features.get(&definition.name));
-        let entities: Vec<Entity> = definitions.iter().map(entity).collect();
+        let entities: Vec<ExperimentEntity> = definitions.iter().map(entity).collect();
         let body = serde_json::to_vec(&entities).map_err(|why| Error::internal(why.to_string()))?;
         let digest = Sha256::digest(&body);
         let tag: String = digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
-        let listed = Rc::new(Listed { definitions, features, body, tag: format!("\"{tag}\"") });
-        env.instance_cache.put(listed.clone());
-        Ok(listed)
+        let list = Rc::new(RenderedList { definitions, features, body, tag: format!("\"{tag}\"") });
+        env.instance_cache.put(list.clone());
+        Ok(list)
     }
 }
 
@@ -107,11 +107,11 @@ async fn import(env: &Env, caller: &Caller, request: Request) -> Result<Response
     if !caller.is_admin() {
         return Err(Error::forbidden());
     }
-    let (changes, report) = import::read(&request.body.collect(MAX_IMPORT).await?);
-    match store::change(env, &changes) {
+    let (changes, report) = import::read(request.body.collect(MAX_IMPORT).await?).await?;
+    match store::apply(env, &changes) {
         Ok(()) => Ok(Response::ok(&report)),
-        Err(SaveError::Store(fault)) => Err(fault.into()),
-        Err(SaveError::TooMany(limit)) => {
+        Err(SaveError::Store(error)) => Err(error.into()),
+        Err(SaveError::TooLarge(limit)) => {
             Err(Error::bad_request(&format!("all experiments together may take {limit} bytes at most")))
         }
     }

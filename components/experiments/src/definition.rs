@@ -1,11 +1,11 @@
-//! An experiment: its definition, and what it looks like with the gates of its feature.
+//! Experiments: their definitions, and their JSON with the gates of the feature of the same name.
 
-use directory::feature::Gates;
+use directory::feature::FeatureGates;
 use serde::Serialize;
 use serde_json::Value;
 
-/// What a feature's name ends with that is an experiment's of the old kind.
-const OLD_END: &str = "_experiment_percentage";
+/// The suffix of the name of an experiment of the former kind, which its key lacks.
+const LEGACY_SUFFIX: &str = "_experiment_percentage";
 
 /// The only type that is listed.
 pub const TYPE: &str = "experiment";
@@ -22,15 +22,16 @@ pub struct Definition {
     pub group: Option<String>,
 }
 
+/// The JSON of an experiment.
 #[derive(Serialize)]
-pub struct Entity<'a> {
+pub struct ExperimentEntity<'a> {
     key: &'a str,
-    definition: Defined<'a>,
-    current_status: Status,
+    definition: DefinitionEntity<'a>,
+    current_status: StatusEntity,
 }
 
 #[derive(Serialize)]
-struct Defined<'a> {
+struct DefinitionEntity<'a> {
     name: &'a str,
     introduced_by_url: Option<&'a str>,
     rollout_issue_url: Option<&'a str>,
@@ -38,23 +39,23 @@ struct Defined<'a> {
     #[serde(rename = "type")]
     kind: &'static str,
     group: Option<&'a str>,
-    /// An experiment is for those whom a gate lets in, and for nobody by default.
+    /// Always false: an experiment is enabled by gates only.
     default_enabled: bool,
 }
 
 #[derive(Serialize)]
-struct Status {
+struct StatusEntity {
     state: &'static str,
     gates: Vec<Value>,
 }
 
-/// A definition with the gates of its feature; a feature that nobody touched has none open.
-pub fn entity<'a>(definition: &'a Definition, gates: Option<&Gates>) -> Entity<'a> {
-    let untouched = Gates::default();
-    let gates = gates.unwrap_or(&untouched);
-    Entity {
-        key: definition.name.strip_suffix(OLD_END).unwrap_or(&definition.name),
-        definition: Defined {
+/// The JSON of a definition with the gates of its feature; without gates the feature is off.
+pub fn entity<'a>(definition: &'a Definition, gates: Option<&FeatureGates>) -> ExperimentEntity<'a> {
+    let closed = FeatureGates::default();
+    let gates = gates.unwrap_or(&closed);
+    ExperimentEntity {
+        key: definition.name.strip_suffix(LEGACY_SUFFIX).unwrap_or(&definition.name),
+        definition: DefinitionEntity {
             name: &definition.name,
             introduced_by_url: definition.introduced_by_url.as_deref(),
             rollout_issue_url: definition.rollout_issue_url.as_deref(),
@@ -63,7 +64,7 @@ pub fn entity<'a>(definition: &'a Definition, gates: Option<&Gates>) -> Entity<'
             group: definition.group.as_deref(),
             default_enabled: false,
         },
-        current_status: Status { state: gates.state().as_str(), gates: gates.shown() },
+        current_status: StatusEntity { state: gates.state().as_str(), gates: gates.to_json() },
     }
 }
 
@@ -82,15 +83,15 @@ mod tests {
         }
     }
 
-    fn status(gates: Gates) -> Value {
+    fn status(gates: FeatureGates) -> Value {
         serde_json::to_value(entity(&named("x"), Some(&gates))).unwrap()["current_status"].take()
     }
 
     #[test]
-    fn every_field_is_there() {
-        let shown = serde_json::to_value(entity(&named("sign_up_experiment_percentage"), None)).unwrap();
+    fn every_field_is_shown() {
+        let json = serde_json::to_value(entity(&named("sign_up_experiment_percentage"), None)).unwrap();
         assert_eq!(
-            shown,
+            json,
             json!({
                 "key": "sign_up",
                 "definition": {
@@ -108,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_end_of_a_name_is_cut() {
+    fn only_the_suffix_of_a_name_is_removed() {
         let key = |name: &str| serde_json::to_value(entity(&named(name), None)).unwrap()["key"].take();
         assert_eq!(key("a_experiment_percentage_b"), "a_experiment_percentage_b");
         assert_eq!(key("a_experiment_percentage_experiment_percentage"), "a_experiment_percentage");
@@ -118,18 +119,18 @@ mod tests {
     fn states_and_gates() {
         let boolean = |value: bool| json!({"key": "boolean", "value": value});
         assert_eq!(
-            status(Gates { boolean: true, ..Gates::default() }),
+            status(FeatureGates { boolean: true, ..FeatureGates::default() }),
             json!({"state": "on", "gates": [boolean(true)]})
         );
         assert_eq!(
-            status(Gates { percentage_of_actors: 100, ..Gates::default() }),
+            status(FeatureGates { percentage_of_actors: 100, ..FeatureGates::default() }),
             json!({"state": "conditional", "gates": [boolean(false), {"key": "percentage_of_actors", "value": 100}]})
         );
         assert_eq!(
-            status(Gates { percentage_of_time: 100, ..Gates::default() }),
+            status(FeatureGates { percentage_of_time: 100, ..FeatureGates::default() }),
             json!({"state": "on", "gates": [boolean(false), {"key": "percentage_of_time", "value": 100}]})
         );
-        let all = Gates {
+        let all = FeatureGates {
             boolean: false,
             actors: ["User:1".to_owned()].into(),
             percentage_of_actors: 1,

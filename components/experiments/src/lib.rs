@@ -1,17 +1,17 @@
-//! Experiments: which there are, and for whom each is rolled out.
+//! Experiments: their definitions and their rollout.
 //!
 //! | endpoint, below `/api/v4` | |
 //! |---|---|
-//! | `GET /experiments` | all of them, for the people of the operator's team on the hosted site |
-//! | `POST /import/experiments` | upserts definitions, one JSON object a line; administrators |
+//! | `GET /experiments` | lists all experiments, for members of the operator's group on the hosted site |
+//! | `POST /import/experiments` | adds, replaces and deletes definitions (NDJSON), for administrators |
 //!
 //! | key | root |
 //! |---|---|
-//! | `experiments/v1/definitions` | every definition, in the order in which they came |
+//! | `experiments/v1/definitions` | every definition, in the order in which they were added |
 //!
-//! The gates of an experiment are those of the feature of its name, which the admin area sets. A
-//! list costs 5 reads: 2 for who is asking, settings, the caller's memberships and the operator's
-//! group (2), and both roots it is made of, whose answer an instance keeps.
+//! The gates of an experiment are those of the feature of the same name, which the admin area sets. A
+//! list costs 8 reads: 2 for the caller, 1 for the settings, 2 for the operator's group, 1 for the caller's
+//! memberships, and 1 each for definitions and features. An instance keeps the rendered list.
 
 pub mod api;
 pub mod definition;

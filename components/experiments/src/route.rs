@@ -11,7 +11,7 @@ pub enum Route {
     Import,
 }
 
-/// The endpoint that `path` and `method` name.
+/// The route of a request; the error is 404, or 405 with the allowed methods.
 pub fn parse(method: &Method, path: &str) -> Result<Route, Error> {
     let segments = path::below(path, BASE).ok_or_else(Error::unrouted)?;
     let names: Vec<&str> = segments.iter().map(|segment| segment.0).collect();

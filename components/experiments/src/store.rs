@@ -1,4 +1,4 @@
-//! Keys and stored bytes; nothing else knows them.
+//! The stored definitions. Only this module knows a key or a stored byte.
 
 use crate::definition::Definition;
 use kit::Env;
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 const DEFINITIONS: &str = "experiments/v1/definitions";
 
-/// What all definitions together may take, in bytes of JSON: they are one record.
+/// The largest size of all definitions together, in bytes of JSON: they are one record.
 const MAX_BYTES: usize = 1 << 20;
 
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
@@ -48,36 +48,36 @@ impl From<&Definition> for Record {
     }
 }
 
-/// Every definition, in order. 1 read.
+/// Every definition, in the order in which they were added. 1 read.
 pub fn read(env: &Env) -> Result<Vec<Definition>, StoreError> {
     let records = root::read::<Vec<Record>>(&*env.store, DEFINITIONS)?.unwrap_or_default();
     Ok(records.into_iter().map(Definition::from).collect())
 }
 
-/// What is to become of a definition.
+/// A change of one definition.
 pub enum Change {
-    /// In place of the one of this name, or after all others.
+    /// Replaces the definition of this name, or adds one after all others.
     Save(Definition),
-    /// By name.
-    Forget(String),
+    /// Deletes the definition of this name.
+    Delete(String),
 }
 
 /// Why nothing was changed.
 #[derive(Debug)]
 pub enum SaveError {
-    /// The limit in bytes.
-    TooMany(usize),
+    /// The definitions would be larger than this many bytes.
+    TooLarge(usize),
     Store(StoreError),
 }
 
 impl From<StoreError> for SaveError {
-    fn from(fault: StoreError) -> Self {
-        SaveError::Store(fault)
+    fn from(error: StoreError) -> Self {
+        SaveError::Store(error)
     }
 }
 
-/// Applies the changes together. To apply them again changes nothing.
-pub fn change(env: &Env, changes: &[Change]) -> Result<(), SaveError> {
+/// Applies all changes or none. Idempotent.
+pub fn apply(env: &Env, changes: &[Change]) -> Result<(), SaveError> {
     root::update(&*env.store, DEFINITIONS, |current: Option<Vec<Record>>| {
         let current = current.unwrap_or_default();
         let mut new = current.clone();
@@ -87,11 +87,11 @@ pub fn change(env: &Env, changes: &[Change]) -> Result<(), SaveError> {
                     Some(record) => *record = definition.into(),
                     None => new.push(definition.into()),
                 },
-                Change::Forget(name) => new.retain(|record| record.name != *name),
+                Change::Delete(name) => new.retain(|record| record.name != *name),
             }
         }
         if serde_json::to_vec(&new).map_or(0, |bytes| bytes.len()) > MAX_BYTES {
-            return Err(SaveError::TooMany(MAX_BYTES));
+            return Err(SaveError::TooLarge(MAX_BYTES));
         }
         Ok(if new == current { Decision::Done(()) } else { Decision::Write(new, ()) })
     })
@@ -115,14 +115,14 @@ mod tests {
     }
 
     #[test]
-    fn definitions_keep_their_places() {
+    fn definitions_keep_their_order() {
         let env = env(LostReplyStore::over(MemoryStore::default()), &[]);
-        let save = |name: &str, milestone| change(&env, &[Change::Save(named(name, milestone))]).unwrap();
+        let save = |name: &str, milestone| apply(&env, &[Change::Save(named(name, milestone))]).unwrap();
         save("b", None);
         save("a", None);
         save("b", Some("16.0"));
         assert_eq!(read(&env).unwrap(), [named("b", Some("16.0")), named("a", None)]);
-        change(&env, &[Change::Forget("b".into()), Change::Forget("c".into())]).unwrap();
+        apply(&env, &[Change::Delete("b".into()), Change::Delete("c".into())]).unwrap();
         assert_eq!(read(&env).unwrap(), [named("a", None)]);
     }
 
@@ -130,7 +130,7 @@ mod tests {
     fn definitions_together_have_a_bound() {
         let env = env(MemoryStore::default(), &[]);
         let large = "x".repeat(MAX_BYTES);
-        assert!(matches!(change(&env, &[Change::Save(named(&large, None))]), Err(SaveError::TooMany(MAX_BYTES))));
+        assert!(matches!(apply(&env, &[Change::Save(named(&large, None))]), Err(SaveError::TooLarge(MAX_BYTES))));
         assert_eq!(read(&env).unwrap(), []);
     }
 

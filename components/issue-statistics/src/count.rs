@@ -1,26 +1,20 @@
-//! Counting: each segment is asked by itself.
+//! Counting: each segment is queried by itself, and the counts are added up.
 
-use crate::asked::{Between, Milestone};
+use crate::authorization::{AuthorizedCount, Target};
+use crate::facet::{Facet, ITERATION_DATES_KIND, IterationDates, MILESTONE_DATES_KIND, MilestoneDates, json_value};
 use crate::filter::Filter;
-use crate::index::Entry;
+use crate::manifest::SegmentInfo;
 use crate::milestone;
-use crate::segment::{Part, Segment, search, times};
-use crate::store::Store;
-use crate::term::{ITERATION_DATES, IterationDates, MILESTONE_DATES, MilestoneDates, Term, value_of};
-use crate::visibility::{self, Viewer, term};
+use crate::parameters::{MilestoneFilter, TimeRange};
+use crate::segment::{Segment, TableName, substring_search, time_index};
+use crate::set;
+use crate::store::IndexStore;
+use crate::visibility::{self, documents_with_facet};
 use kit::store::StoreError;
 use roaring::RoaringBitmap;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeSet;
 use std::rc::Rc;
-
-/// Where is counted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
-    Everywhere,
-    Group(u64),
-    Project(u64),
-}
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
@@ -28,56 +22,56 @@ pub struct Counts {
     pub opened: u64,
 }
 
-/// How many issues satisfy all filters, among those that the viewer may see.
-pub fn count(store: &Store, viewer: &Viewer, place: Place, filters: &[Filter]) -> Result<Counts, StoreError> {
+/// How many issues match all filters, among those that the caller may see.
+pub fn count(store: &IndexStore, authorized: &AuthorizedCount, filters: &[Filter]) -> Result<Counts, StoreError> {
     let mut counts = Counts::default();
-    if filters.contains(&Filter::Never) {
+    if filters.contains(&Filter::MatchNone) {
         return Ok(counts);
     }
-    let index = store.index()?;
-    let filters = with_dates(store, &index.segments, filters)?;
-    for entry in &index.segments {
-        let segment = store.segment(&entry.id)?;
-        let found = matching(store, &segment, entry, viewer, place, &filters)?;
-        let opened = term(store, &segment, &Term::Opened.key())?;
+    let manifest = store.manifest()?;
+    let filters = resolve_dates(store, &manifest.segments, filters)?;
+    for info in &manifest.segments {
+        let segment = store.segment(&info.id)?;
+        let found = matching_documents(store, &segment, info, authorized, &filters)?;
+        let opened = documents_with_facet(store, &segment, &Facet::Opened.key())?;
         counts.all += found.len();
         counts.opened += found.intersection_len(&opened);
     }
     Ok(counts)
 }
 
-/// The documents of one segment. The smallest set comes first, so that what has few matches costs
-/// little, and texts come last.
-fn matching(
-    store: &Store,
+/// The documents of one segment. The smallest set comes first, so that a filter with few matches makes
+/// the count cheap, and the searches come last.
+fn matching_documents(
+    store: &IndexStore,
     segment: &Segment,
-    entry: &Entry,
-    viewer: &Viewer,
-    place: Place,
+    info: &SegmentInfo,
+    authorized: &AuthorizedCount,
     filters: &[Filter],
 ) -> Result<RoaringBitmap, StoreError> {
-    let dead = entry.dead.as_ref().map(|dead| dead.id.as_str());
+    let tombstones = info.tombstones.as_ref().map(|tombstones| tombstones.id.as_str());
     let mut sets: Vec<Rc<RoaringBitmap>> = Vec::new();
     for filter in filters {
-        if let Filter::Has(keys) = filter {
-            let set = united(store, segment, keys)?;
+        if let Filter::AnyOf(keys) = filter {
+            let set = union_of_facets(store, segment, keys)?;
             if set.is_empty() {
                 return Ok(RoaringBitmap::new());
             }
             sets.push(set);
         }
-        if let Filter::Created(between) | Filter::Updated(between) = filter {
-            let part = if matches!(filter, Filter::Created(_)) { Part::Created } else { Part::Updated };
-            sets.push(Rc::new(in_time(store, segment, part, between)?));
+        if let Filter::Created(range) | Filter::Updated(range) = filter {
+            let is_created = matches!(filter, Filter::Created(_));
+            let table = if is_created { TableName::Created } else { TableName::Updated };
+            sets.push(Rc::new(documents_in_range(store, segment, table, range)?));
         }
     }
-    match place {
-        Place::Everywhere => {}
-        Place::Group(id) => sets.push(visibility::of_group(store, segment, &viewer.catalog, id)?),
-        Place::Project(id) => sets.push(term(store, segment, &Term::Project(id).key())?),
+    match authorized.target {
+        Target::Instance => {}
+        Target::Group(id) => sets.push(visibility::documents_of_group(store, segment, &authorized.catalog, id)?),
+        Target::Project(id) => sets.push(documents_with_facet(store, segment, &Facet::Project(id).key())?),
     }
     sets.sort_by_key(|set| set.len());
-    let visible = visibility::visible(store, segment, dead, viewer)?;
+    let visible = visibility::visible_documents(store, segment, tombstones, authorized)?;
     let mut found = match sets.split_first() {
         None => (*visible).clone(),
         Some((smallest, rest)) => {
@@ -90,9 +84,9 @@ fn matching(
         if found.is_empty() {
             break;
         }
-        if let Filter::Lacks(keys) = filter {
+        if let Filter::NoneOf(keys) = filter {
             for key in keys {
-                found -= &*term(store, segment, key)?;
+                found -= &*documents_with_facet(store, segment, key)?;
             }
         }
     }
@@ -100,86 +94,95 @@ fn matching(
         if found.is_empty() {
             break;
         }
-        if let Filter::Text { text, fields } = filter {
+        if let Filter::Contains { text, fields } = filter {
             let key = [b"text ", segment.id.as_bytes(), format!(" {fields:?} ").as_bytes(), text.as_bytes()].concat();
-            found &= &*store.warm.set(&key, || search::documents(segment, text, fields))?;
+            found &= &*store.cache.set(&key, || substring_search::documents(segment, text, fields))?;
         }
     }
     Ok(found)
 }
 
-fn united(store: &Store, segment: &Segment, keys: &[Vec<u8>]) -> Result<Rc<RoaringBitmap>, StoreError> {
+fn union_of_facets(store: &IndexStore, segment: &Segment, keys: &[Vec<u8>]) -> Result<Rc<RoaringBitmap>, StoreError> {
     match keys {
-        [key] => term(store, segment, key),
+        [key] => documents_with_facet(store, segment, key),
         keys => {
             let mut all = RoaringBitmap::new();
             for key in keys {
-                all |= &*term(store, segment, key)?;
+                all |= &*documents_with_facet(store, segment, key)?;
             }
             Ok(Rc::new(all))
         }
     }
 }
 
-fn in_time(store: &Store, segment: &Segment, part: Part, between: &Between) -> Result<RoaringBitmap, StoreError> {
-    if let Between { from: Some(from), to: Some(to) } = between
+fn documents_in_range(
+    store: &IndexStore,
+    segment: &Segment,
+    table: TableName,
+    range: &TimeRange,
+) -> Result<RoaringBitmap, StoreError> {
+    if let TimeRange { from: Some(from), to: Some(to) } = range
         && from > to
     {
         return Ok(RoaringBitmap::new());
     }
-    times::range(&segment.table(part), segment.documents(), between.from, between.to, |blocks, make| {
-        let key = format!("{} {} {} {}", part.name(), segment.id, blocks.start, blocks.end);
-        store.warm.set(key.as_bytes(), make)
+    time_index::range(&segment.table(table), segment.document_count(), range.from, range.to, |blocks, make| {
+        let key = format!("{} {} {} {}", table.as_str(), segment.id, blocks.start, blocks.end);
+        store.cache.set(key.as_bytes(), make)
     })
 }
 
-/// Filters by dates become filters by terms: the milestones and iterations that are meant today.
-/// Those of all segments are looked through together, because one is only next among all.
-fn with_dates(store: &Store, segments: &[Entry], filters: &[Filter]) -> Result<Vec<Filter>, StoreError> {
+/// Replaces filters by today's date with filters by the facets of the milestones and iterations that
+/// match today. Those of all segments are compared, because only one of all is the next.
+fn resolve_dates(store: &IndexStore, segments: &[SegmentInfo], filters: &[Filter]) -> Result<Vec<Filter>, StoreError> {
     let today = store.env.now.to_date();
-    let replaced = |filter: &Filter| -> Result<Filter, StoreError> {
+    let resolved = |filter: &Filter| -> Result<Filter, StoreError> {
         match filter {
-            Filter::Milestone { word, negated } => {
-                let all: Vec<MilestoneDates> = living(store, segments, MILESTONE_DATES)?;
-                Ok(by_dates(&all, word, *negated, &today))
+            Filter::MilestoneDates { milestone, negated } => {
+                let all: Vec<MilestoneDates> = live_values(store, segments, MILESTONE_DATES_KIND)?;
+                Ok(any_of_milestones(&all, milestone, *negated, &today))
             }
             Filter::CurrentIteration { negated } => {
-                let all: Vec<IterationDates> = living(store, segments, ITERATION_DATES)?;
+                let all: Vec<IterationDates> = live_values(store, segments, ITERATION_DATES_KIND)?;
                 let current = all.iter().filter(|iteration| milestone::is_current(iteration, &today));
-                let keys = current.map(|iteration| Term::IterationDates(iteration).key()).collect();
-                Ok(if *negated { Filter::Lacks(keys) } else { Filter::Has(keys) })
+                let keys = current.map(|iteration| Facet::IterationDates(iteration).key()).collect();
+                Ok(if *negated { Filter::NoneOf(keys) } else { Filter::AnyOf(keys) })
             }
             other => Ok(other.clone()),
         }
     };
-    filters.iter().map(replaced).collect()
+    filters.iter().map(resolved).collect()
 }
 
-/// Words name the milestones that an issue has to be in, also where they are negated.
-fn by_dates(all: &[MilestoneDates], word: &Milestone, negated: bool, today: &str) -> Filter {
-    let meant = milestone::meant(all, word, negated, today);
-    Filter::Has(meant.into_iter().map(|milestone| Term::MilestoneDates(milestone).key()).collect())
+/// An issue has to be in one of the selected milestones, also if the filter is negated.
+fn any_of_milestones(all: &[MilestoneDates], filter: &MilestoneFilter, negated: bool, today: &str) -> Filter {
+    let selected = milestone::select_by_dates(all, filter, negated, today);
+    Filter::AnyOf(selected.into_iter().map(|milestone| Facet::MilestoneDates(milestone).key()).collect())
 }
 
-/// The values of a kind that an issue has which is not superseded.
-fn living<T: DeserializeOwned>(store: &Store, segments: &[Entry], kind: u8) -> Result<Vec<T>, StoreError> {
+/// The values of all facets of a JSON kind that a document without tombstone has.
+fn live_values<T: DeserializeOwned>(
+    store: &IndexStore,
+    segments: &[SegmentInfo],
+    kind: u8,
+) -> Result<Vec<T>, StoreError> {
     let mut keys = BTreeSet::new();
-    for entry in segments {
-        let segment = store.segment(&entry.id)?;
-        let dead = entry.dead.as_ref().map(|dead| store.dead(&dead.id)).transpose()?;
-        let mut cursor = segment.table(Part::Terms).from(&[kind])?;
-        while let Some(term) = cursor.next()?.filter(|term| term.key.first() == Some(&kind)) {
-            let lives = match &dead {
+    for info in segments {
+        let segment = store.segment(&info.id)?;
+        let tombstones = info.tombstones.as_ref().map(|tombstones| store.tombstones(&tombstones.id)).transpose()?;
+        let mut cursor = segment.table(TableName::Facets).cursor_from(&[kind])?;
+        while let Some(facet) = cursor.next()?.filter(|facet| facet.key.first() == Some(&kind)) {
+            let is_live = match &tombstones {
                 None => true,
-                Some(dead) => {
-                    let set = crate::set::bitmap(&term.value).ok_or_else(|| segment.damaged(Part::Terms))?;
-                    !set.is_subset(dead)
+                Some(tombstones) => {
+                    let set = set::decode(&facet.value).ok_or_else(|| segment.corrupt(TableName::Facets))?;
+                    !set.is_subset(tombstones)
                 }
             };
-            if lives {
-                keys.insert(term.key.to_vec());
+            if is_live {
+                keys.insert(facet.key.to_vec());
             }
         }
     }
-    Ok(keys.iter().filter_map(|key| value_of(key, kind)).collect())
+    Ok(keys.iter().filter_map(|key| json_value(key, kind)).collect())
 }

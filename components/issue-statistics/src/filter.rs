@@ -1,175 +1,190 @@
-//! Filters as the index knows them: terms, of which an issue has some or has none.
+//! The filters of a query, in terms of the index: facets, ranges of time and substrings.
 
-use crate::asked::{Asked, Between, Choice, Filters, Milestone, Person, Scope};
+use crate::facet::Facet;
+use crate::parameters::{MilestoneFilter, NegatableFilters, Parameters, Scope, TimeRange, UserSelector, ValueFilter};
 use crate::segment::Field;
-use crate::term::Term;
 
-/// What an issue has to satisfy; all of a list at once.
+/// A condition. An issue has to match all filters of a query.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Filter {
-    /// It has one of these terms, or more, by their keys.
-    Has(Vec<Vec<u8>>),
-    /// It has none of them.
-    Lacks(Vec<Vec<u8>>),
-    Milestone {
-        word: Milestone,
+    /// The issue has at least one of these facets, by their keys.
+    AnyOf(Vec<Vec<u8>>),
+    /// The issue has none of these facets.
+    NoneOf(Vec<Vec<u8>>),
+    /// Depends on today's date; [`crate::count`] replaces it by facets.
+    MilestoneDates {
+        milestone: MilestoneFilter,
         negated: bool,
     },
+    /// Likewise.
     CurrentIteration {
         negated: bool,
     },
-    Created(Between),
-    Updated(Between),
-    Text {
+    Created(TimeRange),
+    Updated(TimeRange),
+    /// One of the fields contains the folded text.
+    Contains {
         text: String,
         fields: Vec<Field>,
     },
-    /// No issue does.
-    Never,
+    /// No issue matches.
+    MatchNone,
 }
 
-/// What usernames and handles mean.
-pub trait People {
+/// Looks up users by name.
+pub trait UserResolver {
     type Error;
 
-    /// The ids of the user, or of the group's members; nobody if there is no such user.
-    fn ids(&self, name: &str) -> Result<Vec<u64>, Self::Error>;
+    /// The id of the user with this username, or those of the members of the group with this handle;
+    /// empty if there is neither.
+    fn user_ids(&self, name: &str) -> Result<Vec<u64>, Self::Error>;
 }
 
-/// The filters of a question that the user `me` asks. `below`: of a group or project, where the
-/// same label twice is no label.
-pub fn filters<P: People>(asked: &Asked, me: u64, below: bool, people: &P) -> Result<Vec<Filter>, P::Error> {
+/// The filters of a request of the user `me`. `in_namespace`: of a group or project, where the
+/// reference service matches no issue if a label is given twice.
+pub fn resolve<P: UserResolver>(
+    parameters: &Parameters,
+    me: u64,
+    in_namespace: bool,
+    users: &P,
+) -> Result<Vec<Filter>, P::Error> {
     let mut all = Vec::new();
-    match asked.scope {
+    match parameters.scope {
         Scope::All => {}
-        Scope::CreatedByMe => all.push(has(Term::Author(me))),
-        Scope::AssignedToMe => all.push(has(Term::Assignee(me))),
+        Scope::CreatedByMe => all.push(with(Facet::Author(me))),
+        Scope::AssignedToMe => all.push(with(Facet::Assignee(me))),
     }
-    let repeated = |labels: &[String]| {
-        labels.iter().enumerate().any(|(at, label)| labels.iter().skip(at + 1).any(|other| other == label))
+    let has_duplicate = |labels: &[String]| {
+        labels.iter().enumerate().any(|(index, label)| labels.iter().skip(index + 1).any(|other| other == label))
     };
-    let is_word = |word: &str| asked.is.labels.iter().any(|label| label.eq_ignore_ascii_case(word));
+    let has_wildcard = |name: &str| parameters.include.labels.iter().any(|label| label.eq_ignore_ascii_case(name));
     match () {
-        () if is_word("none") => all.push(lacks(Term::Labelled)),
-        () if is_word("any") => all.push(has(Term::Labelled)),
-        () if below && repeated(&asked.is.labels) => all.push(Filter::Never),
-        () => all.extend(asked.is.labels.iter().map(|label| has(Term::Label(label)))),
+        () if has_wildcard("none") => all.push(without(Facet::HasLabel)),
+        () if has_wildcard("any") => all.push(with(Facet::HasLabel)),
+        () if in_namespace && has_duplicate(&parameters.include.labels) => all.push(Filter::MatchNone),
+        () => all.extend(parameters.include.labels.iter().map(|label| with(Facet::Label(label)))),
     }
-    positive(&asked.is, people, &mut all)?;
-    all.extend(asked.not.labels.iter().map(|label| lacks(Term::Label(label))));
-    negative(&asked.not, people, &mut all)?;
-    match &asked.reaction {
+    add_included(&parameters.include, users, &mut all)?;
+    all.extend(parameters.exclude.labels.iter().map(|label| without(Facet::Label(label))));
+    add_excluded(&parameters.exclude, users, &mut all)?;
+    match &parameters.reaction {
         None => {}
-        Some(Choice::None) => all.push(lacks(Term::Reacted(me))),
-        Some(Choice::Is(name)) => all.push(has(Term::Reaction(me, name))),
-        Some(Choice::Any | Choice::Current) => all.push(has(Term::Reacted(me))),
+        Some(ValueFilter::None) => all.push(without(Facet::HasReaction(me))),
+        Some(ValueFilter::Is(name)) => all.push(with(Facet::Reaction(me, name))),
+        Some(ValueFilter::Any | ValueFilter::Current) => all.push(with(Facet::HasReaction(me))),
     }
-    match asked.confidential {
+    match parameters.confidential {
         None => {}
-        Some(true) => all.push(has(Term::Confidential)),
-        Some(false) => all.push(lacks(Term::Confidential)),
+        Some(true) => all.push(with(Facet::Confidential)),
+        Some(false) => all.push(without(Facet::Confidential)),
     }
-    all.extend(asked.epic.iter().map(|epic| chosen(epic, Term::InEpic, |id| Term::Epic(unsigned(*id)))));
-    all.extend(asked.health.iter().map(|health| chosen(health, Term::HasHealth, |status| Term::Health(status))));
-    if !asked.created.is_open() {
-        all.push(Filter::Created(asked.created));
+    all.extend(parameters.epic.iter().map(|epic| included(epic, Facet::HasEpic, |id| Facet::Epic(unsigned_id(*id)))));
+    all.extend(
+        parameters.health.iter().map(|health| included(health, Facet::HasHealth, |status| Facet::Health(status))),
+    );
+    if !parameters.created.is_open() {
+        all.push(Filter::Created(parameters.created));
     }
-    if !asked.updated.is_open() {
-        all.push(Filter::Updated(asked.updated));
+    if !parameters.updated.is_open() {
+        all.push(Filter::Updated(parameters.updated));
     }
-    let text = |text: &String| Filter::Text { text: text.clone(), fields: asked.fields.clone() };
-    all.extend(asked.search.iter().map(text));
+    let text = |text: &String| Filter::Contains { text: text.clone(), fields: parameters.fields.clone() };
+    all.extend(parameters.search.iter().map(text));
     Ok(all)
 }
 
-fn positive<P: People>(is: &Filters, people: &P, all: &mut Vec<Filter>) -> Result<(), P::Error> {
-    match &is.milestone {
+fn add_included<P: UserResolver>(include: &NegatableFilters, users: &P, all: &mut Vec<Filter>) -> Result<(), P::Error> {
+    match &include.milestone {
         None => {}
-        Some(Milestone::None) => all.push(lacks(Term::InMilestone)),
-        Some(Milestone::Any) => all.push(has(Term::InMilestone)),
-        Some(Milestone::Title(title)) => all.push(has(Term::Milestone(title))),
-        Some(word) => all.push(Filter::Milestone { word: word.clone(), negated: false }),
+        Some(MilestoneFilter::None) => all.push(without(Facet::HasMilestone)),
+        Some(MilestoneFilter::Any) => all.push(with(Facet::HasMilestone)),
+        Some(MilestoneFilter::Title(title)) => all.push(with(Facet::Milestone(title))),
+        Some(by_date) => all.push(Filter::MilestoneDates { milestone: by_date.clone(), negated: false }),
     }
-    if let Some(iids) = &is.iids {
-        all.push(Filter::Has(iids.iter().map(|iid| Term::Iid(*iid).key()).collect()));
+    if let Some(iids) = &include.iids {
+        all.push(Filter::AnyOf(iids.iter().map(|iid| Facet::Iid(*iid).key()).collect()));
     }
-    match &is.author {
+    match &include.author {
         None => {}
-        Some(Person::Id(id)) => all.push(has(Term::Author(unsigned(*id)))),
-        Some(Person::Name(name)) => all.push(Filter::Has(keys(people.ids(name)?, Term::Author))),
+        Some(UserSelector::Id(id)) => all.push(with(Facet::Author(unsigned_id(*id)))),
+        Some(UserSelector::Name(name)) => all.push(Filter::AnyOf(facet_keys(users.user_ids(name)?, Facet::Author))),
     }
-    all.extend(is.assignee_id.iter().map(|id| chosen(id, Term::Assigned, |id| Term::Assignee(unsigned(*id)))));
-    for name in &is.assignees {
-        all.push(Filter::Has(keys(people.ids(name)?, Term::Assignee)));
+    all.extend(
+        include.assignee_id.iter().map(|id| included(id, Facet::HasAssignee, |id| Facet::Assignee(unsigned_id(*id)))),
+    );
+    for name in &include.assignees {
+        all.push(Filter::AnyOf(facet_keys(users.user_ids(name)?, Facet::Assignee)));
     }
-    all.extend(is.weight.iter().map(|weight| chosen(weight, Term::Weighted, |weight| Term::Weight(*weight))));
-    all.extend(is.iteration.iter().map(|iteration| match iteration {
-        Choice::Current => Filter::CurrentIteration { negated: false },
-        known => chosen(known, Term::InIteration, |id| Term::Iteration(unsigned(*id))),
+    all.extend(include.weight.iter().map(|weight| included(weight, Facet::HasWeight, |weight| Facet::Weight(*weight))));
+    all.extend(include.iteration.iter().map(|iteration| match iteration {
+        ValueFilter::Current => Filter::CurrentIteration { negated: false },
+        iteration => included(iteration, Facet::HasIteration, |id| Facet::Iteration(unsigned_id(*id))),
     }));
-    all.extend(is.iteration_title.iter().map(|title| has(Term::IterationTitle(title))));
+    all.extend(include.iteration_title.iter().map(|title| with(Facet::IterationTitle(title))));
     Ok(())
 }
 
-fn negative<P: People>(not: &Filters, people: &P, all: &mut Vec<Filter>) -> Result<(), P::Error> {
-    match &not.milestone {
+fn add_excluded<P: UserResolver>(exclude: &NegatableFilters, users: &P, all: &mut Vec<Filter>) -> Result<(), P::Error> {
+    match &exclude.milestone {
         None => {}
-        Some(Milestone::None) => all.push(has(Term::InMilestone)),
-        Some(Milestone::Any) => all.push(lacks(Term::InMilestone)),
-        Some(Milestone::Title(title)) => all.push(lacks(Term::Milestone(title))),
-        Some(word) => all.push(Filter::Milestone { word: word.clone(), negated: true }),
+        Some(MilestoneFilter::None) => all.push(with(Facet::HasMilestone)),
+        Some(MilestoneFilter::Any) => all.push(without(Facet::HasMilestone)),
+        Some(MilestoneFilter::Title(title)) => all.push(without(Facet::Milestone(title))),
+        Some(by_date) => all.push(Filter::MilestoneDates { milestone: by_date.clone(), negated: true }),
     }
-    if let Some(iids) = &not.iids {
-        all.push(Filter::Lacks(iids.iter().map(|iid| Term::Iid(*iid).key()).collect()));
+    if let Some(iids) = &exclude.iids {
+        all.push(Filter::NoneOf(iids.iter().map(|iid| Facet::Iid(*iid).key()).collect()));
     }
-    match &not.author {
+    match &exclude.author {
         None => {}
-        Some(Person::Id(id)) => all.push(lacks(Term::Author(unsigned(*id)))),
-        Some(Person::Name(name)) => all.push(Filter::Lacks(keys(people.ids(name)?, Term::Author))),
+        Some(UserSelector::Id(id)) => all.push(without(Facet::Author(unsigned_id(*id)))),
+        Some(UserSelector::Name(name)) => all.push(Filter::NoneOf(facet_keys(users.user_ids(name)?, Facet::Author))),
     }
-    all.extend(not.assignee_id.iter().map(|id| unchosen(id, Term::Assigned, |id| Term::Assignee(unsigned(*id)))));
-    for name in &not.assignees {
-        all.push(Filter::Lacks(keys(people.ids(name)?, Term::Assignee)));
+    all.extend(
+        exclude.assignee_id.iter().map(|id| excluded(id, Facet::HasAssignee, |id| Facet::Assignee(unsigned_id(*id)))),
+    );
+    for name in &exclude.assignees {
+        all.push(Filter::NoneOf(facet_keys(users.user_ids(name)?, Facet::Assignee)));
     }
-    all.extend(not.weight.iter().map(|weight| unchosen(weight, Term::Weighted, |weight| Term::Weight(*weight))));
-    all.extend(not.iteration.iter().map(|iteration| match iteration {
-        Choice::Current => Filter::CurrentIteration { negated: true },
-        known => unchosen(known, Term::InIteration, |id| Term::Iteration(unsigned(*id))),
+    all.extend(exclude.weight.iter().map(|weight| excluded(weight, Facet::HasWeight, |weight| Facet::Weight(*weight))));
+    all.extend(exclude.iteration.iter().map(|iteration| match iteration {
+        ValueFilter::Current => Filter::CurrentIteration { negated: true },
+        iteration => excluded(iteration, Facet::HasIteration, |id| Facet::Iteration(unsigned_id(*id))),
     }));
-    all.extend(not.iteration_title.iter().map(|title| lacks(Term::IterationTitle(title))));
+    all.extend(exclude.iteration_title.iter().map(|title| without(Facet::IterationTitle(title))));
     Ok(())
 }
 
-fn has(term: Term) -> Filter {
-    Filter::Has(vec![term.key()])
+fn with(facet: Facet) -> Filter {
+    Filter::AnyOf(vec![facet.key()])
 }
 
-fn lacks(term: Term) -> Filter {
-    Filter::Lacks(vec![term.key()])
+fn without(facet: Facet) -> Filter {
+    Filter::NoneOf(vec![facet.key()])
 }
 
-fn keys(ids: Vec<u64>, term: fn(u64) -> Term<'static>) -> Vec<Vec<u8>> {
-    ids.into_iter().map(|id| term(id).key()).collect()
+fn facet_keys(ids: Vec<u64>, facet: fn(u64) -> Facet<'static>) -> Vec<Vec<u8>> {
+    ids.into_iter().map(|id| facet(id).key()).collect()
 }
 
-/// `any` is the term that tells that there is a value.
-fn chosen<'a, T>(choice: &'a Choice<T>, any: Term<'a>, term: impl Fn(&'a T) -> Term<'a>) -> Filter {
-    match choice {
-        Choice::None => lacks(any),
-        Choice::Any | Choice::Current => has(any),
-        Choice::Is(value) => has(term(value)),
+/// `any` is the facet of all issues that have a value.
+fn included<'a, T>(filter: &'a ValueFilter<T>, any: Facet<'a>, facet: impl Fn(&'a T) -> Facet<'a>) -> Filter {
+    match filter {
+        ValueFilter::None => without(any),
+        ValueFilter::Any | ValueFilter::Current => with(any),
+        ValueFilter::Is(value) => with(facet(value)),
     }
 }
 
-fn unchosen<'a, T>(choice: &'a Choice<T>, any: Term<'a>, term: impl Fn(&'a T) -> Term<'a>) -> Filter {
-    match chosen(choice, any, term) {
-        Filter::Has(keys) => Filter::Lacks(keys),
-        Filter::Lacks(keys) => Filter::Has(keys),
+fn excluded<'a, T>(filter: &'a ValueFilter<T>, any: Facet<'a>, facet: impl Fn(&'a T) -> Facet<'a>) -> Filter {
+    match included(filter, any, facet) {
+        Filter::AnyOf(keys) => Filter::NoneOf(keys),
+        Filter::NoneOf(keys) => Filter::AnyOf(keys),
         other => other,
     }
 }
 
-/// Nothing has a negative id; nothing has this one either.
-fn unsigned(id: i64) -> u64 {
+/// No issue has a negative id; none has the id `u64::MAX` either.
+fn unsigned_id(id: i64) -> u64 {
     u64::try_from(id).unwrap_or(u64::MAX)
 }

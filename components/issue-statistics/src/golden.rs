@@ -1,11 +1,14 @@
-//! An index of format 1, as it was first written: every blob and the root, by key. Every build reads
-//! it, and makes the same bytes of the same issues. `GOLDEN=write` writes it anew, for a format that
-//! nobody has stored yet.
+//! The golden index of format 1: every stored blob and the manifest, by key. Every build reads it, and
+//! writes the same bytes for the same issues. `GOLDEN=write` replaces the golden file; use it only for a
+//! format that has not been released.
 
-use crate::base64;
-use crate::segment::build::Batch;
-use crate::store::Store;
-use crate::{issue, maintenance, visibility};
+use crate::facet::Facet;
+use crate::manifest::SegmentInfo;
+use crate::segment::builder::SegmentBuilder;
+use crate::segment::{FIELDS, substring_search};
+use crate::serde_base64;
+use crate::store::IndexStore;
+use crate::{index_writer, issue, visibility};
 use kit::store::Store as _;
 use kit::testing::{MemoryStore, env};
 use serde::{Deserialize, Serialize};
@@ -26,22 +29,22 @@ const ISSUES: [&str; 4] = [
 
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
-struct Value(#[serde(with = "base64")] Vec<u8>);
+struct Value(#[serde(with = "serde_base64")] Vec<u8>);
 
 fn path() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("golden/v1/index.json")
 }
 
-fn written() -> BTreeMap<String, Value> {
+fn build() -> BTreeMap<String, Value> {
     let memory = MemoryStore::default();
     let env = env(memory.clone(), &[]);
     for lines in [&ISSUES[..3], &ISSUES[3..]] {
-        let mut batch = Batch::default();
+        let mut batch = SegmentBuilder::default();
         lines.iter().for_each(|line| batch.add(&issue::parse(line.as_bytes()).unwrap(), line.len()));
-        maintenance::commit(&Store::new(&env), batch).unwrap();
+        index_writer::commit(&IndexStore::new(&env), batch).unwrap();
     }
     let value = |key: &String| Value(memory.get(key).unwrap().unwrap());
-    // How a counter is stored is the host's own affair.
+    // The host decides how it stores a counter.
     memory.keys().iter().filter(|key| !key.ends_with("/init")).map(|key| (key.clone(), value(key))).collect()
 }
 
@@ -53,27 +56,29 @@ fn golden() -> BTreeMap<String, Value> {
 fn the_same_issues_make_the_same_bytes() {
     if std::env::var_os("GOLDEN").is_some() {
         std::fs::create_dir_all(path().parent().unwrap()).unwrap();
-        std::fs::write(path(), serde_json::to_string_pretty(&written()).unwrap() + "\n").unwrap();
+        std::fs::write(path(), serde_json::to_string_pretty(&build()).unwrap() + "\n").unwrap();
     }
-    assert_eq!(written(), golden());
+    assert_eq!(build(), golden());
 }
 
 #[test]
-fn what_was_first_written_is_read() {
+fn the_golden_index_is_read() {
     let memory = MemoryStore::default();
     golden().iter().for_each(|(key, value)| memory.set(key, &value.0).unwrap());
-    let store = Store::new(&env(memory, &[]));
-    let index = store.index().unwrap();
-    let living: Vec<u32> = index.segments.iter().map(crate::index::Entry::living).collect();
-    assert_eq!(living, [2, 1]);
-    let segment = store.segment(&index.segments[0].id).unwrap();
-    let documents =
-        |term: crate::term::Term| visibility::term(&store, &segment, &term.key()).unwrap().iter().collect::<Vec<u32>>();
-    assert_eq!(documents(crate::term::Term::Project(7)), [0, 1]);
-    assert_eq!(documents(crate::term::Term::Hidden), [2]);
-    let found = |text: &str| {
-        let found = crate::segment::search::documents(&segment, text, &crate::segment::FIELDS).unwrap();
-        found.iter().collect::<Vec<u32>>()
+    let store = IndexStore::new(&env(memory, &[]));
+    let manifest = store.manifest().unwrap();
+    let live: Vec<u32> = manifest.segments.iter().map(SegmentInfo::live_documents).collect();
+    assert_eq!(live, [2, 1]);
+    let segment = store.segment(&manifest.segments[0].id).unwrap();
+    let with_facet = |facet: Facet| {
+        let documents = visibility::documents_with_facet(&store, &segment, &facet.key()).unwrap();
+        documents.iter().collect::<Vec<u32>>()
     };
-    assert_eq!((found("login"), found("the  upgrade\nal"), found("as")), (vec![0, 2], vec![0], vec![1]));
+    assert_eq!(with_facet(Facet::Project(7)), [0, 1]);
+    assert_eq!(with_facet(Facet::Hidden), [2]);
+    let containing = |text: &str| {
+        let documents = substring_search::documents(&segment, text, &FIELDS).unwrap();
+        documents.iter().collect::<Vec<u32>>()
+    };
+    assert_eq!((containing("login"), containing("the  upgrade\nal"), containing("as")), (vec![0, 2], vec![0], vec![1]));
 }

@@ -1,6 +1,6 @@
-//! Maps with a quick hash, for what an administrator imports.
+//! Maps with a fast hash that an attacker could collide: their keys come from administrators only.
 
 use rustc_hash::FxBuildHasher;
 use std::collections::HashMap;
 
-pub type Map<K, V> = HashMap<K, V, FxBuildHasher>;
+pub type FxHashMap<K, V> = HashMap<K, V, FxBuildHasher>;

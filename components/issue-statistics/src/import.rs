@@ -1,24 +1,23 @@
-//! The import: lines out of a stream of chunks, collected into batches.
+//! The import: lines of the request body, collected into batches.
 
+use crate::index_writer;
 use crate::issue;
-use crate::maintenance;
-use crate::segment::build::Batch;
-use crate::store::Store;
+use crate::segment::builder::SegmentBuilder;
+use crate::store::IndexStore;
 use kit::ndjson::{ImportReport, LineReader};
 use kit::{Body, Env, Error};
 
-/// The longest line, in bytes.
+/// The longest line that is accepted, in bytes.
 const MAX_LINE: usize = 4 << 20;
 
-/// Applies every line of `body`, batch by batch. A bad line changes nothing and the others are
-/// applied. If the body breaks off or storage fails, the batches before stay, and the import is to
-/// be repeated.
+/// Applies every line of `body`, batch by batch. An invalid line is reported and skipped. If the body
+/// breaks off or storage fails, earlier batches stay applied, and the client repeats the import.
 pub async fn run(env: &Env, body: Body) -> Result<ImportReport, Error> {
-    let mut import = Import { env: env.clone(), report: ImportReport::default(), batch: Batch::default() };
+    let mut import = Import { env: env.clone(), report: ImportReport::default(), batch: SegmentBuilder::default() };
     let mut lines = LineReader::new(body, MAX_LINE);
     while let Some(line) = lines.next().await? {
         match line.text {
-            Ok(text) => import.line(line.number, &text)?,
+            Ok(text) => import.add_line(line.number, &text)?,
             Err(too_long) => import.report.failed(line.number, too_long),
         }
     }
@@ -29,15 +28,15 @@ pub async fn run(env: &Env, body: Body) -> Result<ImportReport, Error> {
 struct Import {
     env: Env,
     report: ImportReport,
-    batch: Batch,
+    batch: SegmentBuilder,
 }
 
 impl Import {
-    fn line(&mut self, number: u64, line: &[u8]) -> Result<(), Error> {
+    fn add_line(&mut self, number: u64, line: &[u8]) -> Result<(), Error> {
         let change = match issue::parse(line) {
             Ok(change) => change,
-            Err(why) => {
-                self.report.failed(number, why);
+            Err(error) => {
+                self.report.failed(number, error);
                 return Ok(());
             }
         };
@@ -48,9 +47,9 @@ impl Import {
 
     fn commit(&mut self) -> Result<(), Error> {
         if !self.batch.is_empty() {
-            let store = Store::new(&self.env.later());
-            maintenance::commit(&store, std::mem::take(&mut self.batch))?;
-            maintenance::tidy(&store)?;
+            let store = IndexStore::new(&self.env.later());
+            index_writer::commit(&store, std::mem::take(&mut self.batch))?;
+            index_writer::compact(&store)?;
         }
         Ok(())
     }

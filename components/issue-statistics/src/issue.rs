@@ -1,19 +1,19 @@
-//! An issue as a line of an import tells it: the reference service's own entity, in which fields
-//! that are not known are ignored.
+//! A line of an import: an issue in the form of the reference service's API. Unknown fields are ignored.
 
-mod field;
-mod terms;
+mod facets;
+mod json_text;
 
+use json_text::{JsonText, LabelName};
 use kit::Timestamp;
 use serde::Deserialize;
 use std::borrow::Cow;
 
-/// What a line asks for.
+/// The change that a line makes.
 #[derive(Debug)]
 pub enum Change<'a> {
-    Put(Box<Issue<'a>>),
-    /// Forget the issue with this id, if it is known.
-    Remove(u64),
+    Upsert(Box<Issue<'a>>),
+    /// By the id of an issue, which the index may not have.
+    Delete(u64),
 }
 
 #[derive(Debug)]
@@ -23,12 +23,12 @@ pub struct Issue<'a> {
     pub description: Cow<'a, str>,
     pub created_at: Option<Timestamp>,
     pub updated_at: Option<Timestamp>,
-    record: Record<'a>,
+    record: IssueRecord<'a>,
 }
 
-/// Why a line is not applied.
+/// Why a line is refused. The text is part of the report of an import.
 #[derive(Debug, PartialEq, Eq)]
-pub enum BadIssue {
+pub enum IssueError {
     NotAnObject,
     Json(String),
     Kind(String),
@@ -36,49 +36,49 @@ pub enum BadIssue {
     Value { field: &'static str, value: String },
 }
 
-impl std::fmt::Display for BadIssue {
+impl std::fmt::Display for IssueError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            BadIssue::NotAnObject => f.write_str("the line is not a JSON object"),
-            BadIssue::Json(why) => f.write_str(why),
-            BadIssue::Kind(kind) => write!(f, "kind `{kind}` is not issue"),
-            BadIssue::Missing(field) => write!(f, "{field} is missing"),
-            BadIssue::Value { field, value } => write!(f, "{field} cannot be `{value}`"),
+            IssueError::NotAnObject => f.write_str("the line is not a JSON object"),
+            IssueError::Json(error) => f.write_str(error),
+            IssueError::Kind(kind) => write!(f, "kind `{kind}` is not issue"),
+            IssueError::Missing(field) => write!(f, "{field} is missing"),
+            IssueError::Value { field, value } => write!(f, "{field} cannot be `{value}`"),
         }
     }
 }
 
-impl From<serde_json::Error> for BadIssue {
-    fn from(why: serde_json::Error) -> Self {
-        let text = why.to_string();
-        // To the parser each line is line 1, which would only confuse.
-        let place = format!(" at line {} column {}", why.line(), why.column());
-        BadIssue::Json(format!("{} (column {})", text.strip_suffix(&place).unwrap_or(&text), why.column()))
+impl From<serde_json::Error> for IssueError {
+    fn from(error: serde_json::Error) -> Self {
+        let text = error.to_string();
+        // The parser sees each line alone and calls it line 1; the report has the true number.
+        let suffix = format!(" at line {} column {}", error.line(), error.column());
+        IssueError::Json(format!("{} (column {})", text.strip_suffix(&suffix).unwrap_or(&text), error.column()))
     }
 }
 
-/// The line as it is written.
+/// The fields of a line.
 #[derive(Debug, Deserialize)]
-struct Record<'a> {
+struct IssueRecord<'a> {
     #[serde(borrow, default)]
-    kind: Option<field::Text<'a>>,
+    kind: Option<JsonText<'a>>,
     id: Option<u64>,
     #[serde(default)]
     deleted: bool,
     iid: Option<u64>,
     project_id: Option<u64>,
     #[serde(borrow, default)]
-    title: Option<field::Text<'a>>,
+    title: Option<JsonText<'a>>,
     #[serde(borrow, default)]
-    description: Option<field::Text<'a>>,
+    description: Option<JsonText<'a>>,
     #[serde(borrow, default)]
-    state: Option<field::Text<'a>>,
+    state: Option<JsonText<'a>>,
     #[serde(borrow, default)]
-    created_at: Option<field::Text<'a>>,
+    created_at: Option<JsonText<'a>>,
     #[serde(borrow, default)]
-    updated_at: Option<field::Text<'a>>,
+    updated_at: Option<JsonText<'a>>,
     #[serde(borrow, default)]
-    labels: Option<Vec<field::Name<'a>>>,
+    labels: Option<Vec<LabelName<'a>>>,
     #[serde(borrow, default)]
     milestone: Option<Milestone<'a>>,
     #[serde(borrow, default)]
@@ -93,15 +93,15 @@ struct Record<'a> {
     #[serde(default)]
     hidden: Option<bool>,
     #[serde(borrow, default)]
-    issue_type: Option<field::Text<'a>>,
-    /// The same in capital letters; entities have both.
+    issue_type: Option<JsonText<'a>>,
+    /// The same in capital letters; the API returns both.
     #[serde(borrow, default, rename = "type")]
-    work_item_type: Option<field::Text<'a>>,
+    work_item_type: Option<JsonText<'a>>,
     epic: Option<ById>,
     epic_id: Option<u64>,
     weight: Option<i64>,
     #[serde(borrow, default)]
-    health_status: Option<field::Text<'a>>,
+    health_status: Option<JsonText<'a>>,
     #[serde(borrow, default)]
     iteration: Option<Iteration<'a>>,
     #[serde(borrow, default, alias = "award_emoji")]
@@ -117,7 +117,7 @@ struct ById {
 struct User<'a> {
     id: u64,
     #[serde(borrow, default)]
-    state: Option<field::Text<'a>>,
+    state: Option<JsonText<'a>>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -126,11 +126,11 @@ struct Milestone<'a> {
     #[serde(borrow)]
     title: Cow<'a, str>,
     #[serde(borrow, default)]
-    state: Option<field::Text<'a>>,
+    state: Option<JsonText<'a>>,
     #[serde(borrow, default)]
-    start_date: Option<field::Text<'a>>,
+    start_date: Option<JsonText<'a>>,
     #[serde(borrow, default)]
-    due_date: Option<field::Text<'a>>,
+    due_date: Option<JsonText<'a>>,
     project_id: Option<u64>,
     group_id: Option<u64>,
 }
@@ -139,11 +139,11 @@ struct Milestone<'a> {
 struct Iteration<'a> {
     id: u64,
     #[serde(borrow, default)]
-    title: Option<field::Text<'a>>,
+    title: Option<JsonText<'a>>,
     #[serde(borrow, default)]
-    start_date: Option<field::Text<'a>>,
+    start_date: Option<JsonText<'a>>,
     #[serde(borrow, default)]
-    due_date: Option<field::Text<'a>>,
+    due_date: Option<JsonText<'a>>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -153,30 +153,31 @@ struct Reaction<'a> {
     user: ById,
 }
 
-/// The types of work items that are issues. Others are known, and never counted.
-const ISSUES: [&str; 6] = ["issue", "incident", "test_case", "requirement", "task", "ticket"];
-const OTHERS: [&str; 3] = ["epic", "objective", "key_result"];
+/// The types of work items that are issues, in lower case.
+const COUNTED_TYPES: [&str; 6] = ["issue", "incident", "test_case", "requirement", "task", "ticket"];
+/// The known types that are not.
+const UNCOUNTED_TYPES: [&str; 3] = ["epic", "objective", "key_result"];
 
-/// Reads a line.
-pub fn parse(line: &[u8]) -> Result<Change<'_>, BadIssue> {
-    // An array would also do as a struct's fields in order.
+/// Parses and checks a line.
+pub fn parse(line: &[u8]) -> Result<Change<'_>, IssueError> {
+    // Serde would take an array as the fields in order.
     if !line.trim_ascii_start().starts_with(b"{") {
-        return Err(BadIssue::NotAnObject);
+        return Err(IssueError::NotAnObject);
     }
-    let mut record: Record = serde_json::from_slice(line)?;
+    let mut record: IssueRecord = serde_json::from_slice(line)?;
     if let Some(kind) = record.kind.as_deref().filter(|kind| *kind != "issue") {
-        return Err(BadIssue::Kind(kind.to_owned()));
+        return Err(IssueError::Kind(kind.to_owned()));
     }
-    let id = record.id.filter(|id| *id > 0).ok_or(BadIssue::Missing("id"))?;
-    if record.deleted || !is_counted(record.issue_type.as_deref().or(record.work_item_type.as_deref()))? {
-        return Ok(Change::Remove(id));
+    let id = record.id.filter(|id| *id > 0).ok_or(IssueError::Missing("id"))?;
+    if record.deleted || !is_counted_type(record.issue_type.as_deref().or(record.work_item_type.as_deref()))? {
+        return Ok(Change::Delete(id));
     }
-    record.project_id.ok_or(BadIssue::Missing("project_id"))?;
+    record.project_id.ok_or(IssueError::Missing("project_id"))?;
     if let Some(state) = record.state.as_deref().filter(|state| !["opened", "closed", "reopened"].contains(state)) {
-        return Err(bad("state", state));
+        return Err(invalid("state", state));
     }
-    let created_at = moment("created_at", record.created_at.as_deref())?;
-    let updated_at = moment("updated_at", record.updated_at.as_deref())?;
+    let created_at = parse_timestamp("created_at", record.created_at.as_deref())?;
+    let updated_at = parse_timestamp("updated_at", record.updated_at.as_deref())?;
     for date in record.milestone.iter().flat_map(|milestone| [&milestone.start_date, &milestone.due_date]) {
         check_date("milestone", date.as_deref())?;
     }
@@ -185,31 +186,31 @@ pub fn parse(line: &[u8]) -> Result<Change<'_>, BadIssue> {
     }
     let title = record.title.take().map_or(Cow::Borrowed(""), |text| text.0);
     let description = record.description.take().map_or(Cow::Borrowed(""), |text| text.0);
-    Ok(Change::Put(Box::new(Issue { id, title, description, created_at, updated_at, record })))
+    Ok(Change::Upsert(Box::new(Issue { id, title, description, created_at, updated_at, record })))
 }
 
-fn bad(field: &'static str, value: &str) -> BadIssue {
-    BadIssue::Value { field, value: value.chars().take(100).collect() }
+fn invalid(field: &'static str, value: &str) -> IssueError {
+    IssueError::Value { field, value: value.chars().take(100).collect() }
 }
 
-fn is_counted(issue_type: Option<&str>) -> Result<bool, BadIssue> {
+fn is_counted_type(issue_type: Option<&str>) -> Result<bool, IssueError> {
     let Some(given) = issue_type else { return Ok(true) };
-    let known = |names: &[&str]| names.iter().any(|name| name.eq_ignore_ascii_case(given));
-    match (known(&ISSUES), known(&OTHERS)) {
+    let is_one_of = |names: &[&str]| names.iter().any(|name| name.eq_ignore_ascii_case(given));
+    match (is_one_of(&COUNTED_TYPES), is_one_of(&UNCOUNTED_TYPES)) {
         (true, _) => Ok(true),
         (_, true) => Ok(false),
-        _ => Err(bad("issue_type", given)),
+        _ => Err(invalid("issue_type", given)),
     }
 }
 
-fn moment(field: &'static str, text: Option<&str>) -> Result<Option<Timestamp>, BadIssue> {
+fn parse_timestamp(field: &'static str, text: Option<&str>) -> Result<Option<Timestamp>, IssueError> {
     let Some(text) = text else { return Ok(None) };
-    Timestamp::parse(text).map(Some).ok_or_else(|| bad(field, text))
+    Timestamp::parse(text).map(Some).ok_or_else(|| invalid(field, text))
 }
 
-fn check_date(field: &'static str, text: Option<&str>) -> Result<(), BadIssue> {
+fn check_date(field: &'static str, text: Option<&str>) -> Result<(), IssueError> {
     match text {
-        Some(text) if text.len() != 10 || Timestamp::parse(text).is_none() => Err(bad(field, text)),
+        Some(text) if text.len() != 10 || Timestamp::parse(text).is_none() => Err(invalid(field, text)),
         _ => Ok(()),
     }
 }

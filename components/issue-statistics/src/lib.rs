@@ -1,4 +1,4 @@
-//! Counts of issues, by every filter.
+//! Counts of issues by every filter, from an inverted index.
 //!
 //! | endpoint, below `/api/v4` | |
 //! |---|---|
@@ -6,51 +6,53 @@
 //! | `GET /groups/:id/issues_statistics` | of a group and everything below it |
 //! | `GET /projects/:id/issues_statistics` | of a project |
 //! | `POST /import/issues` | upserts and deletes issues, one JSON object a line; for administrators |
-//! | `POST /maintenance/issue-statistics/gc`, `…/fsck` | a step of removing garbage, or of checking everything ([`kit::maintenance`]); for administrators |
+//! | `POST /maintenance/issue-statistics/gc`, `…/fsck` | a step of garbage collection, or of a check of everything ([`kit::maintenance`]); for administrators |
 //!
-//! What is wrong with a request is looked for in this order: 401, the token's scope, 400, 404.
+//! Errors of a request take precedence in this order: 401, the token's scope, 400, 404.
 //!
 //! | key, below `issue-statistics/v1/` | value |
 //! |---|---|
-//! | `index` | the root: which [segments](segment) there are, and which of their documents were superseded |
-//! | `segment/<id>/head` | blob: size of a segment, and the first keys of its tables' pages |
-//! | `segment/<id>/<table>/<number>` | blob: a page of at most 64 KiB, or one longer value |
-//! | `dead/<id>` | blob: a set of documents of one segment |
-//! | `gc/<run>/…` | blob: what a run of [`kit::gc`] or [`kit::fsck`] has marked, while it goes on |
-//! | `rate/<slot>` | root: how often who searched lately, if that is limited |
+//! | `index` | root: the [manifest], the list of segments and their tombstones |
+//! | `segment/<id>/head` | blob: the header of a [segment], with the first key of each page |
+//! | `segment/<id>/<table>/<number>` | blob: a page of a [table], of at most 64 KiB or with one longer value |
+//! | `dead/<id>` | blob: the tombstones of a segment, a [set] of documents |
+//! | `gc/<run>/…` | blob: marks of a run of [`kit::gc`] or [`kit::fsck`], while it goes on |
+//! | `rate/<slot>` | root: the latest searches of users, if they are limited |
 //!
-//! A question is asked of each segment, and the counts added up: the documents of the projects that
-//! the caller may see, cut with the documents of each filter. Which projects those are is told by the
-//! directory at that moment, so that moving a project or group changes no index. An instance keeps
-//! what it has read and made ([`warm`]), each thing under the ids of all that it was made of; a
-//! question it has all for reads 5 records, and else a page or two for each filter and segment.
+//! A count first decides what the caller may read ([`authorization`]). Then it queries each segment and
+//! adds the counts up: in each it intersects the documents of the projects that the caller may read with
+//! the documents of each filter ([`count`]). The projects come from the directory's catalog, so that
+//! moving a project or group changes no index. An instance [caches](cache) pages and results under the
+//! ids of all that they are made of. A count whose results are all cached reads 5 records; else it reads
+//! a page or two for each filter and segment.
 //!
-//! An import becomes a segment for each batch ([`segment::build`]), whole or not at all, and
-//! segments of about the same size are merged ([`maintenance`]).
+//! An import adds a segment for each batch ([`segment::builder`]), as a whole or not at all. Segments of
+//! about the same size are merged ([`merge_policy`], [`index_writer`]).
 
 pub mod api;
-mod asked;
-mod base64;
+mod authorization;
+mod cache;
 mod count;
 #[cfg(target_family = "wasm")]
 mod entry;
+mod facet;
 mod filter;
 #[cfg(test)]
 mod golden;
 mod hash;
 mod import;
-mod index;
+mod index_writer;
 mod issue;
-mod maintenance;
+mod manifest;
+mod merge_policy;
 mod milestone;
+mod parameters;
 mod route;
-mod search;
 mod segment;
+mod serde_base64;
 mod set;
 mod store;
 mod table;
-mod term;
 mod text;
 mod varint;
 mod visibility;
-mod warm;

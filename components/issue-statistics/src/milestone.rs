@@ -1,36 +1,40 @@
-//! Milestones and iterations by their dates. Dates are `YYYY-MM-DD`, which sorts as time does.
+//! Milestones and iterations by date. Dates are `YYYY-MM-DD`, which sorts as time does.
 
-use crate::asked::Milestone;
-use crate::term::{IterationDates, MilestoneDates, Owner};
+use crate::facet::{IterationDates, MilestoneDates, MilestoneOwner};
+use crate::parameters::MilestoneFilter;
 use std::collections::BTreeMap;
 
-/// Those of the milestones that a word means today: the rules that the reference service keeps for
-/// this interface.
+/// The milestones that the filter selects today, by the rules of the reference service:
 ///
 /// - started: open, and it starts today or earlier
 /// - upcoming: of each group or project the open one that is due next, after today
 /// - not started: open, and it starts after today
 /// - not upcoming: open, and due today or earlier
-pub fn meant<'a>(all: &'a [MilestoneDates], word: &Milestone, negated: bool, today: &str) -> Vec<&'a MilestoneDates> {
+pub fn select_by_dates<'a>(
+    all: &'a [MilestoneDates],
+    filter: &MilestoneFilter,
+    negated: bool,
+    today: &str,
+) -> Vec<&'a MilestoneDates> {
     let open = all.iter().filter(|milestone| milestone.active);
     let starts = |milestone: &MilestoneDates, early: bool| {
         milestone.start.as_deref().is_some_and(|start| (start <= today) == early)
     };
     let due =
         |milestone: &MilestoneDates, early: bool| milestone.due.as_deref().is_some_and(|due| (due <= today) == early);
-    match (word, negated) {
-        (Milestone::Started, negated) => open.filter(|milestone| starts(milestone, !negated)).collect(),
-        (Milestone::Upcoming, true) => open.filter(|milestone| due(milestone, true)).collect(),
-        (Milestone::Upcoming, false) => {
+    match (filter, negated) {
+        (MilestoneFilter::Started, negated) => open.filter(|milestone| starts(milestone, !negated)).collect(),
+        (MilestoneFilter::Upcoming, true) => open.filter(|milestone| due(milestone, true)).collect(),
+        (MilestoneFilter::Upcoming, false) => {
             let coming: Vec<&MilestoneDates> = open.filter(|milestone| due(milestone, false)).collect();
-            let mut next: BTreeMap<Owner, &MilestoneDates> = BTreeMap::new();
+            let mut next: BTreeMap<MilestoneOwner, &MilestoneDates> = BTreeMap::new();
             for milestone in &coming {
-                let known = next.entry(milestone.owner).or_insert(milestone);
-                if order(milestone) < order(known) {
-                    *known = milestone;
+                let earliest = next.entry(milestone.owner).or_insert(milestone);
+                if due_order(milestone) < due_order(earliest) {
+                    *earliest = milestone;
                 }
             }
-            // The same milestone may have been shown in more than one way.
+            // Issues may have been imported with different dates of the same milestone.
             let is_next = |milestone: &MilestoneDates| {
                 next.get(&milestone.owner)
                     .is_some_and(|next| (next.id, &next.title) == (milestone.id, &milestone.title))
@@ -41,11 +45,10 @@ pub fn meant<'a>(all: &'a [MilestoneDates], word: &Milestone, negated: bool, tod
     }
 }
 
-fn order(milestone: &MilestoneDates) -> (&Option<String>, Option<u64>, &str) {
+fn due_order(milestone: &MilestoneDates) -> (&Option<String>, Option<u64>, &str) {
     (&milestone.due, milestone.id, &milestone.title)
 }
 
-/// Whether an iteration is going on.
 pub fn is_current(iteration: &IterationDates, today: &str) -> bool {
     *iteration.start <= *today && *today <= *iteration.due
 }
@@ -54,13 +57,13 @@ pub fn is_current(iteration: &IterationDates, today: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn milestone(id: u64, owner: Owner, active: bool, start: &str, due: &str) -> MilestoneDates {
+    fn milestone(id: u64, owner: MilestoneOwner, active: bool, start: &str, due: &str) -> MilestoneDates {
         let date = |text: &str| (!text.is_empty()).then(|| text.to_owned());
         MilestoneDates { owner, id: Some(id), title: format!("m{id}"), active, start: date(start), due: date(due) }
     }
 
-    fn ids(word: Milestone, negated: bool) -> Vec<u64> {
-        let (group, project) = (Owner::Group(1), Owner::Project(1));
+    fn ids(filter: MilestoneFilter, negated: bool) -> Vec<u64> {
+        let (group, project) = (MilestoneOwner::Group(1), MilestoneOwner::Project(1));
         let all = [
             milestone(1, group, true, "2026-05-10", "2026-05-11"),
             milestone(2, group, true, "2026-05-11", "2026-05-12"),
@@ -69,18 +72,22 @@ mod tests {
             milestone(5, project, false, "2026-05-01", "2026-05-30"),
             milestone(6, project, true, "2026-01-01", ""),
         ];
-        meant(&all, &word, negated, "2026-05-10").into_iter().filter_map(|milestone| milestone.id).collect()
+        select_by_dates(&all, &filter, negated, "2026-05-10").into_iter().filter_map(|milestone| milestone.id).collect()
     }
 
     #[test]
-    fn words_are_about_today() {
-        assert_eq!(ids(Milestone::Started, false), [1, 6]);
-        assert_eq!(ids(Milestone::Started, true), [2, 4]);
-        assert_eq!(ids(Milestone::Upcoming, false), [1, 4], "one for each group and project");
-        assert_eq!(ids(Milestone::Upcoming, true), [0; 0]);
-        let today = [milestone(1, Owner::Group(1), true, "", "2026-05-10")];
-        assert_eq!(meant(&today, &Milestone::Upcoming, true, "2026-05-10").len(), 1);
-        assert_eq!(meant(&today, &Milestone::Upcoming, false, "2026-05-10").len(), 0, "strictly after today");
+    fn filters_by_date_depend_on_today() {
+        assert_eq!(ids(MilestoneFilter::Started, false), [1, 6]);
+        assert_eq!(ids(MilestoneFilter::Started, true), [2, 4]);
+        assert_eq!(ids(MilestoneFilter::Upcoming, false), [1, 4], "one for each group and project");
+        assert_eq!(ids(MilestoneFilter::Upcoming, true), [0; 0]);
+        let today = [milestone(1, MilestoneOwner::Group(1), true, "", "2026-05-10")];
+        assert_eq!(select_by_dates(&today, &MilestoneFilter::Upcoming, true, "2026-05-10").len(), 1);
+        assert_eq!(
+            select_by_dates(&today, &MilestoneFilter::Upcoming, false, "2026-05-10").len(),
+            0,
+            "strictly after today"
+        );
     }
 
     #[test]

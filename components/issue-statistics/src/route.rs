@@ -1,4 +1,4 @@
-//! Which URL means what: the only file that knows one.
+//! The routes: the only module that knows URLs.
 
 use http::Method;
 use kit::Error;
@@ -11,11 +11,11 @@ const BASE: &str = "/api/v4";
 pub enum Route {
     Count(Level),
     Import,
-    /// What an administrator does for the store.
+    /// Garbage collection or a check of the store.
     Maintain(Task),
 }
 
-/// Whose issues are counted. The text is an id or a full path.
+/// The issues that a URL is about. The text is an id or a full path.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Level {
     Instance,
@@ -46,11 +46,6 @@ pub fn parse(method: &Method, path: &str) -> Result<Route, Error> {
         Method::GET | Method::HEAD => Ok(Route::Count(level)),
         _ => Err(Error::method_not_allowed("GET, HEAD")),
     }
-}
-
-/// The path of the same question about the project with this id.
-pub fn of_project(id: u64) -> String {
-    format!("{BASE}/projects/{id}/issues_statistics")
 }
 
 #[cfg(test)]

@@ -1,77 +1,79 @@
-//! A segment: some issues, and all that they can be found by. Immutable; what was superseded since
-//! is told by the index's root.
+//! A segment: an immutable part of the inverted index, with some of the issues. Later imports
+//! supersede documents of it by tombstones in the manifest.
 //!
-//! The documents of a segment are numbered from 0. It is a handful of sorted tables:
+//! The documents of a segment are numbered from 0. A segment is a handful of sorted [tables](Table):
 //!
 //! | table | key | value |
 //! |---|---|---|
-//! | `terms` | a [term](crate::term) | the documents |
-//! | `ids` | the first id of a block | [ids](ids) and documents |
-//! | `created`, `updated` | the first moment of a block | [moments](times) and documents |
-//! | `words` | the first word of a block | [words](words), with what is so rare that it needs no list |
-//! | `title-documents`, `description-documents` | a word | the documents with it |
-//! | `title-places`, `description-places` | a word | its [places](places) |
-//! | `title-lengths`, `description-lengths` | the first document of a block | how [long](lengths) the texts are |
-//! | `title-edges`, `description-edges` | an [edge](edges) of words and a number | places, for the frequent |
-//! | `grams` | `b`, `t` or `d` and a part of a word | blocks of `words`; documents, for the frequent |
+//! | `terms` | a [facet](crate::facet) | its documents |
+//! | `ids` | the first id of a block | [ids](id_index) and documents |
+//! | `created`, `updated` | the first timestamp of a block | [timestamps](time_index) and documents |
+//! | `words` | the first term of a block | a block of the [dictionary] |
+//! | `title-documents`, `description-documents` | a term | the documents with it |
+//! | `title-places`, `description-places` | a term | its [positions] |
+//! | `title-lengths`, `description-lengths` | the first document of a block | [lengths] of the texts |
+//! | `title-edges`, `description-edges` | a frequent [affix](affixes) and a number | positions |
+//! | `grams` | `b`, `t` or `d` and an [n-gram](ngrams) | blocks of the dictionary; documents, for the frequent |
 
-pub mod build;
-pub mod edges;
-pub mod grams;
-pub mod ids;
+pub mod affixes;
+pub mod builder;
+pub mod dictionary;
+pub mod dictionary_writer;
+pub mod id_index;
 pub mod lengths;
 pub mod merge;
-pub mod phrase;
-pub mod places;
-pub mod search;
-pub mod times;
-pub mod words;
+pub mod ngrams;
+pub mod phrase_search;
+pub mod positions;
+pub mod postings;
+pub mod substring_search;
+pub mod term_search;
+pub mod time_index;
 
-use crate::table::{Index, Pages, Table};
+use crate::table::{PageIndex, PageSource, Table};
 use bytes::Bytes;
 use kit::store::StoreError;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// What a reader of a segment needs to know first.
+/// The first blob that a reader of a segment needs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Head {
-    /// How many documents it has.
-    pub documents: u32,
+pub struct SegmentHeader {
+    #[serde(rename = "documents")]
+    pub document_count: u32,
     /// The lowest and the highest id of an issue.
-    #[serde(default)]
-    pub ids: (u64, u64),
-    /// How many places its texts have together.
-    #[serde(default)]
-    pub places: u64,
-    /// By [`Part::name`].
-    pub tables: BTreeMap<String, Index>,
+    #[serde(default, rename = "ids")]
+    pub issue_ids: (u64, u64),
+    /// Of titles and descriptions together.
+    #[serde(default, rename = "places")]
+    pub position_count: u64,
+    /// By [`TableName::as_str`].
+    pub tables: BTreeMap<String, PageIndex>,
 }
 
-impl Head {
-    pub fn table(&self, part: Part) -> &Index {
-        const NONE: &Index = &Index { pages: Vec::new(), count: 0 };
-        self.tables.get(part.name()).unwrap_or(NONE)
+impl SegmentHeader {
+    pub fn table(&self, table: TableName) -> &PageIndex {
+        const EMPTY: &PageIndex = &PageIndex { pages: Vec::new(), entry_count: 0 };
+        self.tables.get(table.as_str()).unwrap_or(EMPTY)
     }
 }
 
-/// The tables of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Part {
-    Terms,
+pub enum TableName {
+    Facets,
     Ids,
     Created,
     Updated,
-    Words,
-    Documents(Field),
-    Places(Field),
+    Dictionary,
+    Postings(Field),
+    Positions(Field),
     Lengths(Field),
-    Edges(Field),
-    Grams,
+    Affixes(Field),
+    Ngrams,
 }
 
-/// The texts of an issue.
+/// The searchable texts of an issue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Field {
     Title,
@@ -80,79 +82,81 @@ pub enum Field {
 
 pub const FIELDS: [Field; 2] = [Field::Title, Field::Description];
 
-impl Part {
-    pub const fn name(self) -> &'static str {
+impl TableName {
+    /// The name in stored keys and headers.
+    pub const fn as_str(self) -> &'static str {
         match self {
-            Part::Terms => "terms",
-            Part::Ids => "ids",
-            Part::Created => "created",
-            Part::Updated => "updated",
-            Part::Words => "words",
-            Part::Documents(Field::Title) => "title-documents",
-            Part::Documents(Field::Description) => "description-documents",
-            Part::Places(Field::Title) => "title-places",
-            Part::Places(Field::Description) => "description-places",
-            Part::Lengths(Field::Title) => "title-lengths",
-            Part::Lengths(Field::Description) => "description-lengths",
-            Part::Edges(Field::Title) => "title-edges",
-            Part::Edges(Field::Description) => "description-edges",
-            Part::Grams => "grams",
+            TableName::Facets => "terms",
+            TableName::Ids => "ids",
+            TableName::Created => "created",
+            TableName::Updated => "updated",
+            TableName::Dictionary => "words",
+            TableName::Postings(Field::Title) => "title-documents",
+            TableName::Postings(Field::Description) => "description-documents",
+            TableName::Positions(Field::Title) => "title-places",
+            TableName::Positions(Field::Description) => "description-places",
+            TableName::Lengths(Field::Title) => "title-lengths",
+            TableName::Lengths(Field::Description) => "description-lengths",
+            TableName::Affixes(Field::Title) => "title-edges",
+            TableName::Affixes(Field::Description) => "description-edges",
+            TableName::Ngrams => "grams",
         }
     }
 }
 
-/// Where the pages of segments are.
-pub trait Shelf {
-    fn page(&self, segment: &str, part: Part, number: usize) -> Result<Bytes, StoreError>;
+/// Storage of the pages of all segments.
+pub trait PageStore {
+    fn page(&self, segment: &str, table: TableName, number: usize) -> Result<Bytes, StoreError>;
 
-    fn put(&self, segment: &str, part: Part, number: usize, page: &[u8]) -> Result<(), StoreError>;
+    fn put(&self, segment: &str, table: TableName, number: usize, page: &[u8]) -> Result<(), StoreError>;
 
-    /// What is wrong, in words that tell which table it is.
-    fn damaged(&self, segment: &str, part: Part) -> StoreError;
+    /// The error for damaged bytes. It names the table.
+    fn corrupt(&self, segment: &str, table: TableName) -> StoreError;
 }
 
-/// A segment that is read.
+/// Reads a segment.
 #[derive(Clone)]
 pub struct Segment<'a> {
     pub id: &'a str,
-    pub head: Rc<Head>,
-    pub shelf: &'a dyn Shelf,
+    pub header: Rc<SegmentHeader>,
+    pub page_store: &'a dyn PageStore,
 }
 
 impl<'a> Segment<'a> {
-    pub fn table(&self, part: Part) -> Table<'_, PartPages<'_>> {
-        Table { index: self.head.table(part), pages: PartPages { id: self.id, shelf: self.shelf, part } }
+    pub fn table(&self, table: TableName) -> Table<'_, SegmentPages<'_>> {
+        let pages = SegmentPages { segment: self.id, page_store: self.page_store, table };
+        Table { index: self.header.table(table), pages }
     }
 
-    pub fn damaged(&self, part: Part) -> StoreError {
-        self.shelf.damaged(self.id, part)
+    pub fn corrupt(&self, table: TableName) -> StoreError {
+        self.page_store.corrupt(self.id, table)
     }
 
-    pub fn documents(&self) -> u32 {
-        self.head.documents
+    pub fn document_count(&self) -> u32 {
+        self.header.document_count
     }
 }
 
 /// The pages of one table of a segment.
-pub struct PartPages<'a> {
-    id: &'a str,
-    shelf: &'a dyn Shelf,
-    part: Part,
+pub struct SegmentPages<'a> {
+    segment: &'a str,
+    page_store: &'a dyn PageStore,
+    table: TableName,
 }
 
-impl Pages for PartPages<'_> {
+impl PageSource for SegmentPages<'_> {
     fn page(&self, number: usize) -> Result<Bytes, StoreError> {
-        self.shelf.page(self.id, self.part, number)
+        self.page_store.page(self.segment, self.table, number)
     }
 
-    fn damaged(&self) -> StoreError {
-        self.shelf.damaged(self.id, self.part)
+    fn corrupt(&self) -> StoreError {
+        self.page_store.corrupt(self.segment, self.table)
     }
 }
 
-/// Takes the pages of a table that is written.
-pub type Sink<'a> = Box<dyn FnMut(usize, &[u8]) -> Result<(), StoreError> + 'a>;
+/// Takes the pages of a table that is written, each with its number.
+pub type PageSink<'a> = Box<dyn FnMut(usize, &[u8]) -> Result<(), StoreError> + 'a>;
 
-pub fn sink<'a>(shelf: &'a dyn Shelf, segment: &'a str, part: Part) -> Sink<'a> {
-    Box::new(move |number, page| shelf.put(segment, part, number, page))
+pub fn page_sink<'a>(page_store: &'a dyn PageStore, segment: &'a str, table: TableName) -> PageSink<'a> {
+    Box::new(move |number, page| page_store.put(segment, table, number, page))
 }

@@ -1,29 +1,29 @@
-//! Sets of documents. In memory they are roaring bitmaps, or plain bits where many small sets are
-//! united; stored they are differences between neighbours, or plain bits where that is smaller.
+//! Sets of numbers: documents, positions or blocks. In memory they are roaring bitmaps, or a [`Bitset`]
+//! for the union of many small sets. Encoded they are a list of deltas, or bits where that is smaller.
 //!
-//! A stored set is `0`, then the numbers ascending, each as its difference from the one before; or
+//! An encoded set is `0`, then the numbers ascending, each as its difference from the one before; or
 //! `1`, then a bit for each number from 0 on, the lowest bit of a byte first.
 
 use crate::varint::{self, Reader};
 use roaring::RoaringBitmap;
 
-const LIST: u8 = 0;
+const DELTAS: u8 = 0;
 const BITS: u8 = 1;
 
-/// Appends the set of the ascending `numbers`.
-pub fn put(into: &mut Vec<u8>, numbers: &[u32]) {
+/// Appends the encoded set of the ascending `numbers`, in the smaller form.
+pub fn encode(into: &mut Vec<u8>, numbers: &[u32]) {
     let Some(last) = numbers.last() else {
-        into.push(LIST);
+        into.push(DELTAS);
         return;
     };
     let bits = (*last as usize / 64 + 1) * 8;
     let before = into.len();
-    // A number takes a byte at least.
+    // A delta takes a byte at least.
     if numbers.len() <= bits {
-        into.push(LIST);
+        into.push(DELTAS);
         let mut previous = 0;
         for number in numbers {
-            varint::put(into, u64::from(number - previous));
+            varint::write(into, u64::from(number - previous));
             previous = *number;
         }
         if into.len() - before <= bits {
@@ -31,25 +31,24 @@ pub fn put(into: &mut Vec<u8>, numbers: &[u32]) {
         }
         into.truncate(before);
     }
-    let mut words = Bits::new(last + 1);
+    let mut words = Bitset::new(last + 1);
     numbers.iter().for_each(|number| words.insert(*number));
-    words.put(into);
+    words.encode_bits(into);
 }
 
-/// The stored form of a bitmap.
-pub fn put_bitmap(into: &mut Vec<u8>, set: &RoaringBitmap) {
-    put(into, &set.iter().collect::<Vec<u32>>());
+pub fn encode_bitmap(into: &mut Vec<u8>, set: &RoaringBitmap) {
+    encode(into, &set.iter().collect::<Vec<u32>>());
 }
 
-/// Calls `each` for every number of a stored set, ascending; `None` if it is damaged.
+/// Calls `each` for every number of an encoded set, ascending; `None` if its bytes are damaged.
 #[inline]
-pub fn for_each(stored: &[u8], mut each: impl FnMut(u32)) -> Option<()> {
-    let (form, rest) = stored.split_first()?;
+pub fn for_each(encoded: &[u8], mut each: impl FnMut(u32)) -> Option<()> {
+    let (form, rest) = encoded.split_first()?;
     let mut rest = Reader(rest);
-    if *form == LIST {
+    if *form == DELTAS {
         let mut number = 0_u32;
         while !rest.is_empty() {
-            number = number.checked_add(rest.small()?)?;
+            number = number.checked_add(rest.u32()?)?;
             each(number);
         }
         return Some(());
@@ -69,16 +68,16 @@ pub fn for_each(stored: &[u8], mut each: impl FnMut(u32)) -> Option<()> {
     Some(())
 }
 
-/// A stored set as a bitmap.
-pub fn bitmap(stored: &[u8]) -> Option<RoaringBitmap> {
-    let (form, rest) = stored.split_first()?;
+/// `None` if the bytes are damaged.
+pub fn decode(encoded: &[u8]) -> Option<RoaringBitmap> {
+    let (form, rest) = encoded.split_first()?;
     if *form == BITS {
         u32::try_from(rest.len()).ok()?.checked_mul(8)?;
         return Some(RoaringBitmap::from_lsb0_bytes(0, rest));
     }
     let mut numbers = Vec::with_capacity(rest.len());
-    for_each(stored, |number| numbers.push(number))?;
-    // Ascending as they are put; damaged bytes may repeat one.
+    for_each(encoded, |number| numbers.push(number))?;
+    // Encoded numbers ascend; damaged bytes may repeat one.
     Some(RoaringBitmap::from_sorted_iter(numbers.iter().copied()).unwrap_or_else(|_| numbers.iter().collect()))
 }
 
@@ -88,16 +87,16 @@ fn little_endian(bytes: &[u8]) -> u64 {
     u64::from_le_bytes(word)
 }
 
-/// A bit for each number below some bound: the quick way to unite many sets.
-pub struct Bits(Vec<u64>);
+/// A bit for each number below some bound: the quick way to the union of many sets.
+pub struct Bitset(Vec<u64>);
 
-impl Bits {
-    /// No number, for numbers below `end`.
+impl Bitset {
+    /// The empty set, for numbers below `end`.
     pub fn new(end: u32) -> Self {
-        Bits(vec![0; (end as usize).div_ceil(64)])
+        Bitset(vec![0; (end as usize).div_ceil(64)])
     }
 
-    /// Numbers that are too large are left out.
+    /// Numbers beyond the bound, rounded up to a multiple of 64, are ignored.
     #[inline]
     pub fn insert(&mut self, number: u32) {
         if let Some(word) = self.0.get_mut((number / 64) as usize) {
@@ -105,21 +104,21 @@ impl Bits {
         }
     }
 
-    /// Adds a stored set; `None` if it is damaged.
-    pub fn unite(&mut self, stored: &[u8]) -> Option<()> {
-        match stored.split_first()? {
+    /// Adds an encoded set; `None` if its bytes are damaged.
+    pub fn union_encoded(&mut self, encoded: &[u8]) -> Option<()> {
+        match encoded.split_first()? {
             (&BITS, bits) => {
                 self.0.iter_mut().zip(bits.chunks(8)).for_each(|(word, other)| *word |= little_endian(other));
                 Some(())
             }
-            _ => for_each(stored, |number| self.insert(number)),
+            _ => for_each(encoded, |number| self.insert(number)),
         }
     }
 
-    /// Adds a stored set, each of its numbers `by` higher; `None` if it is damaged.
-    pub fn unite_shifted(&mut self, stored: &[u8], by: u32) -> Option<()> {
-        let (&BITS, bits) = stored.split_first()? else {
-            return for_each(stored, |number| self.insert(number.saturating_add(by)));
+    /// Adds an encoded set, each of its numbers `by` higher; `None` if its bytes are damaged.
+    pub fn union_encoded_shifted(&mut self, encoded: &[u8], by: u32) -> Option<()> {
+        let (&BITS, bits) = encoded.split_first()? else {
+            return for_each(encoded, |number| self.insert(number.saturating_add(by)));
         };
         let words = self.0.get_mut((by / 64) as usize..).unwrap_or_default();
         let shift = by % 64;
@@ -131,13 +130,13 @@ impl Bits {
         Some(())
     }
 
-    /// Takes away what `other` has.
-    pub fn subtract(&mut self, other: &Bits) {
+    /// Removes the numbers that `other` has.
+    pub fn subtract(&mut self, other: &Bitset) {
         self.0.iter_mut().zip(&other.0).for_each(|(word, other)| *word &= !other);
     }
 
-    /// Keeps what `other` has, too.
-    pub fn intersect(&mut self, other: &Bits) {
+    /// Keeps the numbers that `other` has, too.
+    pub fn intersect(&mut self, other: &Bitset) {
         self.0.iter_mut().zip(&other.0).for_each(|(word, other)| *word &= other);
     }
 
@@ -156,44 +155,44 @@ impl Bits {
         }
     }
 
-    /// Parts of `size` numbers, each from 0; `size` is a multiple of 64.
-    pub fn parts(&self, size: u32) -> impl Iterator<Item = Bits> {
-        self.0.chunks((size / 64).max(1) as usize).map(|words| Bits(words.to_vec()))
+    /// Chunks of `size` numbers, each new_number from 0; `size` is a multiple of 64.
+    pub fn chunks(&self, size: u32) -> impl Iterator<Item = Bitset> {
+        self.0.chunks((size / 64).max(1) as usize).map(|words| Bitset(words.to_vec()))
     }
 
-    /// Appends the stored form, or that as differences if it is smaller.
-    pub fn put_smaller(&self, into: &mut Vec<u8>) {
+    /// Appends the encoded set in the smaller form.
+    pub fn encode_smallest(&self, into: &mut Vec<u8>) {
         let most = 1 + self.0.iter().rposition(|word| *word != 0).map_or(0, |last| (last + 1) * 8);
         let count: usize = self.0.iter().map(|word| word.count_ones() as usize).sum();
         if count >= most {
-            return self.put(into);
+            return self.encode_bits(into);
         }
         let before = into.len();
-        into.push(LIST);
+        into.push(DELTAS);
         let mut previous = 0;
         self.for_each(|number| {
-            varint::put(into, u64::from(number - previous));
+            varint::write(into, u64::from(number - previous));
             previous = number;
         });
         if into.len() - before > most {
             into.truncate(before);
-            self.put(into);
+            self.encode_bits(into);
         }
     }
 
-    /// Appends the stored form.
-    pub fn put(&self, into: &mut Vec<u8>) {
+    /// Appends the encoded set as bits.
+    pub fn encode_bits(&self, into: &mut Vec<u8>) {
         into.push(BITS);
-        self.put_bytes(into);
+        self.append_bytes(into);
     }
 
-    pub fn bitmap(&self) -> RoaringBitmap {
+    pub fn to_bitmap(&self) -> RoaringBitmap {
         let mut bytes = Vec::new();
-        self.put_bytes(&mut bytes);
+        self.append_bytes(&mut bytes);
         RoaringBitmap::from_lsb0_bytes(0, &bytes)
     }
 
-    fn put_bytes(&self, into: &mut Vec<u8>) {
+    fn append_bytes(&self, into: &mut Vec<u8>) {
         let used = self.0.iter().rposition(|word| *word != 0).map_or(0, |last| last + 1);
         into.reserve(used * 8);
         self.0.iter().take(used).for_each(|word| into.extend_from_slice(&word.to_le_bytes()));
@@ -204,9 +203,9 @@ impl Bits {
 mod tests {
     use super::*;
 
-    fn numbers(stored: &[u8]) -> Vec<u32> {
+    fn numbers(encoded: &[u8]) -> Vec<u32> {
         let mut numbers = Vec::new();
-        for_each(stored, |number| numbers.push(number)).unwrap();
+        for_each(encoded, |number| numbers.push(number)).unwrap();
         numbers
     }
 
@@ -223,25 +222,25 @@ mod tests {
     }
 
     #[test]
-    fn every_form_gives_back_what_was_put() {
+    fn decoding_gives_back_the_encoded_numbers() {
         for sample in samples() {
-            let mut stored = Vec::new();
-            put(&mut stored, &sample);
-            assert_eq!(numbers(&stored), sample);
-            let set = bitmap(&stored).unwrap();
+            let mut encoded = Vec::new();
+            encode(&mut encoded, &sample);
+            assert_eq!(numbers(&encoded), sample);
+            let set = decode(&encoded).unwrap();
             assert_eq!(set.iter().collect::<Vec<u32>>(), sample);
             let mut again = Vec::new();
-            put_bitmap(&mut again, &set);
-            assert_eq!(again, stored);
+            encode_bitmap(&mut again, &set);
+            assert_eq!(again, encoded);
         }
     }
 
     #[test]
     fn the_smaller_form_is_taken() {
         let size = |sample: &[u32]| {
-            let mut stored = Vec::new();
-            put(&mut stored, sample);
-            stored.len()
+            let mut encoded = Vec::new();
+            encode(&mut encoded, sample);
+            encoded.len()
         };
         assert!(size(&(0..8000).collect::<Vec<_>>()) < 1010);
         assert!(size(&(0..800_000).step_by(100).collect::<Vec<_>>()) < 8010);
@@ -249,80 +248,80 @@ mod tests {
     }
 
     #[test]
-    fn bits_unite_every_form() {
-        let mut bits = Bits::new(100_000);
+    fn a_bitset_unites_both_forms() {
+        let mut bits = Bitset::new(100_000);
         let mut all = RoaringBitmap::new();
         for sample in samples() {
             let sample: Vec<u32> = sample.into_iter().filter(|number| *number < 100_000).collect();
-            let mut stored = Vec::new();
-            put(&mut stored, &sample);
-            bits.unite(&stored).unwrap();
+            let mut encoded = Vec::new();
+            encode(&mut encoded, &sample);
+            bits.union_encoded(&encoded).unwrap();
             all.extend(sample);
         }
-        assert_eq!(bits.bitmap(), all);
-        let mut stored = Vec::new();
-        bits.put(&mut stored);
-        assert_eq!(bitmap(&stored).unwrap(), all);
-        let mut less = Bits::new(100_000);
+        assert_eq!(bits.to_bitmap(), all);
+        let mut encoded = Vec::new();
+        bits.encode_bits(&mut encoded);
+        assert_eq!(decode(&encoded).unwrap(), all);
+        let mut less = Bitset::new(100_000);
         less.insert(1001);
         bits.subtract(&less);
         all.remove(1001);
-        assert_eq!(bits.bitmap(), all);
+        assert_eq!(bits.to_bitmap(), all);
         let mut numbers = Vec::new();
         bits.for_each(|number| numbers.push(number));
         assert_eq!(numbers, all.iter().collect::<Vec<u32>>());
-        let mut some = Bits::new(100_000);
+        let mut some = Bitset::new(100_000);
         [7, 9, 1001].into_iter().for_each(|number| some.insert(number));
         bits.intersect(&some);
-        assert_eq!(bits.bitmap(), [7, 9].into());
+        assert_eq!(bits.to_bitmap(), [7, 9].into());
         bits.intersect(&less);
         assert!(bits.is_empty() && !some.is_empty());
     }
 
     #[test]
-    fn parts_are_the_whole_in_the_smaller_form() {
+    fn chunks_are_the_whole_set_in_the_smaller_form() {
         for step in [1, 3, 7, 9, 20, 1000] {
-            let mut bits = Bits::new(1000);
+            let mut bits = Bitset::new(1000);
             (0..1000).step_by(step).for_each(|number| bits.insert(number));
-            let mut all = Bits::new(1000);
-            for (number, part) in (0..).zip(bits.parts(128)) {
-                let (mut stored, mut smallest) = (Vec::new(), Vec::new());
-                part.put_smaller(&mut stored);
-                put(&mut smallest, &numbers(&stored));
-                assert!(stored.len() <= smallest.len(), "{step}");
-                all.unite_shifted(&stored, number * 128).unwrap();
+            let mut all = Bitset::new(1000);
+            for (number, part) in (0..).zip(bits.chunks(128)) {
+                let (mut encoded, mut smallest) = (Vec::new(), Vec::new());
+                part.encode_smallest(&mut encoded);
+                encode(&mut smallest, &numbers(&encoded));
+                assert!(encoded.len() <= smallest.len(), "{step}");
+                all.union_encoded_shifted(&encoded, number * 128).unwrap();
             }
-            assert_eq!(all.bitmap(), bits.bitmap(), "{step}");
+            assert_eq!(all.to_bitmap(), bits.to_bitmap(), "{step}");
         }
     }
 
     #[test]
-    fn shifted_sets_are_those_with_higher_numbers() {
+    fn shifting_raises_every_number() {
         for by in [0, 1, 63, 64, 65, 1000, 99_999] {
             for sample in samples() {
                 let sample: Vec<u32> = sample.into_iter().filter(|number| *number < 100_000).collect();
-                let mut stored = Vec::new();
-                put(&mut stored, &sample);
-                let mut bits = Bits::new(200_000);
-                bits.unite_shifted(&stored, by).unwrap();
-                assert_eq!(bits.bitmap(), sample.iter().map(|number| number + by).collect(), "{by}");
+                let mut encoded = Vec::new();
+                encode(&mut encoded, &sample);
+                let mut bits = Bitset::new(200_000);
+                bits.union_encoded_shifted(&encoded, by).unwrap();
+                assert_eq!(bits.to_bitmap(), sample.iter().map(|number| number + by).collect(), "{by}");
             }
         }
     }
 
     #[test]
-    fn numbers_that_are_too_large_are_left_out() {
-        let mut bits = Bits::new(200);
+    fn numbers_beyond_the_bound_are_ignored() {
+        let mut bits = Bitset::new(200);
         for number in [256, 5000, u32::MAX] {
             bits.insert(number);
         }
-        assert!(bits.bitmap().is_empty());
+        assert!(bits.to_bitmap().is_empty());
     }
 
     #[test]
-    fn damaged_sets_are_nothing() {
-        assert!(bitmap(&[]).is_none() && bitmap(&[2, 1]).is_none());
-        assert!(bitmap(&[0, 0x80]).is_none());
-        assert!(bitmap(&[0, 0xff, 0xff, 0xff, 0xff, 0x0f, 1]).is_none());
+    fn damaged_sets_give_none() {
+        assert!(decode(&[]).is_none() && decode(&[2, 1]).is_none());
+        assert!(decode(&[0, 0x80]).is_none());
+        assert!(decode(&[0, 0xff, 0xff, 0xff, 0xff, 0x0f, 1]).is_none());
     }
 }

@@ -1,12 +1,12 @@
-//! Keys and stored bytes; nothing else knows them. The table of keys is in the crate's
-//! documentation.
+//! Storage of the index: the only module that knows keys and stored bytes. The crate's documentation
+//! has the table of keys.
 
 mod reachability;
 
-use crate::index::{Index, Retired};
-use crate::segment::{Head, Part, Segment, Shelf};
+use crate::cache::Cache;
+use crate::manifest::{Manifest, Retired};
+use crate::segment::{PageStore, Segment, SegmentHeader, TableName};
 use crate::set;
-use crate::warm::Warm;
 use bytes::Bytes;
 use kit::Env;
 use kit::gc;
@@ -15,133 +15,135 @@ use kit::store::StoreError;
 use roaring::RoaringBitmap;
 use std::rc::Rc;
 
-const INDEX: &str = "issue-statistics/v1/index";
+const MANIFEST: &str = "issue-statistics/v1/index";
 
-/// Below this are the counts of the rate limit of searches.
-pub const SEARCHES: &str = "issue-statistics/v1/rate/";
+/// The prefix of the counters of the rate limit of searches.
+pub const SEARCH_RATE_KEYS: &str = "issue-statistics/v1/rate/";
 
-fn head_key(segment: &str) -> String {
+fn header_key(segment: &str) -> String {
     format!("issue-statistics/v1/segment/{segment}/head")
 }
 
-/// `table` is a [`Part::name`].
+/// `table` is a [`TableName::as_str`].
 fn page_key(segment: &str, table: &str, number: usize) -> String {
     format!("issue-statistics/v1/segment/{segment}/{table}/{number}")
 }
 
-fn dead_key(id: &str) -> String {
+fn tombstones_key(id: &str) -> String {
     format!("issue-statistics/v1/dead/{id}")
 }
 
-/// Storage, with what this instance remembers of it.
-pub struct Store {
+/// The index in storage, read through the instance's cache.
+pub struct IndexStore {
     pub env: Env,
-    pub warm: Rc<Warm>,
-    /// Whether pages are remembered: those of a merge are not asked for again.
-    remember: bool,
+    pub cache: Rc<Cache>,
+    caches_pages: bool,
 }
 
-impl Store {
+impl IndexStore {
     pub fn new(env: &Env) -> Self {
-        Store { env: env.clone(), warm: Warm::of(env), remember: true }
+        IndexStore { env: env.clone(), cache: Cache::of_instance(env), caches_pages: true }
     }
 
-    /// The same for reading everything once.
-    pub fn for_merging(&self) -> Self {
-        Store { env: self.env.clone(), warm: self.warm.clone(), remember: false }
+    /// The same store, which caches no pages: a merge reads each page once.
+    pub fn without_page_cache(&self) -> Self {
+        IndexStore { env: self.env.clone(), cache: self.cache.clone(), caches_pages: false }
     }
 
-    /// The index as it is. 1 read.
-    pub fn index(&self) -> Result<Rc<Index>, StoreError> {
-        let bytes = self.env.store.get(INDEX)?.unwrap_or_default();
-        self.warm.index(bytes, |bytes| match bytes {
-            [] => Ok(Index::default()),
-            bytes => serde_json::from_slice(bytes).map_err(|why| StoreError::corrupt(INDEX, why)),
+    /// The current manifest. 1 read.
+    pub fn manifest(&self) -> Result<Rc<Manifest>, StoreError> {
+        let bytes = self.env.store.get(MANIFEST)?.unwrap_or_default();
+        self.cache.manifest(bytes, |bytes| match bytes {
+            [] => Ok(Manifest::default()),
+            bytes => serde_json::from_slice(bytes).map_err(|error| StoreError::corrupt(MANIFEST, error)),
         })
     }
 
-    /// Changes the index; `change` tells whether it did, and gets a new revision.
-    pub fn update_index<T>(
+    /// Swaps the manifest for a changed one, with a new revision. `change` returns whether it changed
+    /// anything; it is called again if another writer swaps first. [`StoreError::TooLate`] if the
+    /// garbage collector may have removed the new blobs already.
+    pub fn update_manifest<T>(
         &self,
-        mut change: impl FnMut(&mut Index) -> Result<(bool, T), StoreError>,
+        mut change: impl FnMut(&mut Manifest) -> Result<(bool, T), StoreError>,
     ) -> Result<T, StoreError> {
-        root::update(&*self.env.store, INDEX, |current: Option<Index>| {
-            let mut index = current.unwrap_or_default();
-            let (changed, answer) = change(&mut index)?;
+        root::update(&*self.env.store, MANIFEST, |current: Option<Manifest>| {
+            let mut manifest = current.unwrap_or_default();
+            let (changed, answer) = change(&mut manifest)?;
             if !changed {
                 return Ok(Decision::Done(answer));
             }
             if gc::is_too_late(&self.env) {
                 return Err(StoreError::TooLate);
             }
-            index.revision = self.env.id();
-            Ok(Decision::Write(index, answer))
+            manifest.revision = self.env.id();
+            Ok(Decision::Write(manifest, answer))
         })
     }
 
     pub fn segment<'a>(&'a self, id: &'a str) -> Result<Segment<'a>, StoreError> {
-        let head = self.warm.head(id, || {
-            let key = head_key(id);
+        let header = self.cache.header(id, || {
+            let key = header_key(id);
             let bytes = self.env.store.get(&key)?.ok_or_else(|| StoreError::corrupt(&key, "the blob is missing"))?;
-            serde_json::from_slice(&bytes).map_err(|why| StoreError::corrupt(&key, why))
+            serde_json::from_slice(&bytes).map_err(|error| StoreError::corrupt(&key, error))
         })?;
-        Ok(Segment { id, head, shelf: self })
+        Ok(Segment { id, header, page_store: self })
     }
 
-    pub fn save_head(&self, segment: &str, head: &Head) -> Result<(), StoreError> {
-        let key = head_key(segment);
-        let bytes = serde_json::to_vec(head).map_err(|why| StoreError::corrupt(&key, why))?;
+    pub fn save_header(&self, segment: &str, header: &SegmentHeader) -> Result<(), StoreError> {
+        let key = header_key(segment);
+        let bytes = serde_json::to_vec(header).map_err(|error| StoreError::corrupt(&key, error))?;
         self.env.store.set(&key, &bytes)
     }
 
-    /// A set of superseded documents.
-    pub fn dead(&self, id: &str) -> Result<Rc<RoaringBitmap>, StoreError> {
-        let key = dead_key(id);
-        self.warm.set(key.as_bytes(), || {
+    /// The superseded documents of a segment, by the id of their set.
+    pub fn tombstones(&self, id: &str) -> Result<Rc<RoaringBitmap>, StoreError> {
+        let key = tombstones_key(id);
+        self.cache.set(key.as_bytes(), || {
             let bytes = self.env.store.get(&key)?.ok_or_else(|| StoreError::corrupt(&key, "the blob is missing"))?;
-            set::bitmap(&bytes).ok_or_else(|| StoreError::corrupt(&key, "no set"))
+            set::decode(&bytes).ok_or_else(|| StoreError::corrupt(&key, "no set"))
         })
     }
 
-    pub fn save_dead(&self, id: &str, dead: &RoaringBitmap) -> Result<(), StoreError> {
+    pub fn save_tombstones(&self, id: &str, tombstones: &RoaringBitmap) -> Result<(), StoreError> {
         let mut bytes = Vec::new();
-        set::put_bitmap(&mut bytes, dead);
-        self.env.store.set(&dead_key(id), &bytes)
+        set::encode_bitmap(&mut bytes, tombstones);
+        self.env.store.set(&tombstones_key(id), &bytes)
     }
 
-    /// Deletes what nothing refers to any more. The head of a segment goes last, so that an
+    /// Deletes a replaced blob. The header of a segment goes last, because it lists the pages: an
     /// interrupted deletion can be repeated.
     pub fn delete(&self, retired: &Retired) -> Result<(), StoreError> {
         let id = match retired {
-            Retired::Dead(id) => return self.env.store.delete(&dead_key(id)),
+            Retired::Tombstones(id) => return self.env.store.delete(&tombstones_key(id)),
             Retired::Segment(id) => id,
         };
-        let Some(bytes) = self.env.store.get(&head_key(id))? else { return Ok(()) };
-        let head: Head = serde_json::from_slice(&bytes).map_err(|why| StoreError::corrupt(&head_key(id), why))?;
-        for (part, index) in &head.tables {
-            for number in 0..index.pages.len() {
-                self.env.store.delete(&page_key(id, part, number))?;
+        let Some(bytes) = self.env.store.get(&header_key(id))? else { return Ok(()) };
+        let header: SegmentHeader =
+            serde_json::from_slice(&bytes).map_err(|error| StoreError::corrupt(&header_key(id), error))?;
+        for (table, pages) in &header.tables {
+            for number in 0..pages.pages.len() {
+                self.env.store.delete(&page_key(id, table, number))?;
             }
         }
-        self.env.store.delete(&head_key(id))
+        self.env.store.delete(&header_key(id))
     }
 }
 
-impl Shelf for Store {
-    fn page(&self, segment: &str, part: Part, number: usize) -> Result<Bytes, StoreError> {
-        let key = page_key(segment, part.name(), number);
-        let page = match self.remember {
-            true => self.warm.pages.get(&*self.env.store, &key)?,
+impl PageStore for IndexStore {
+    fn page(&self, segment: &str, table: TableName, number: usize) -> Result<Bytes, StoreError> {
+        let key = page_key(segment, table.as_str(), number);
+        let page = match self.caches_pages {
+            true => self.cache.pages.get(&*self.env.store, &key)?,
             false => self.env.store.get(&key)?.map(Bytes::from),
         };
         page.ok_or_else(|| StoreError::corrupt(&key, "the blob is missing"))
     }
 
-    fn put(&self, segment: &str, part: Part, number: usize, page: &[u8]) -> Result<(), StoreError> {
-        self.env.store.set(&page_key(segment, part.name(), number), page)
+    fn put(&self, segment: &str, table: TableName, number: usize, page: &[u8]) -> Result<(), StoreError> {
+        self.env.store.set(&page_key(segment, table.as_str(), number), page)
     }
 
-    fn damaged(&self, segment: &str, part: Part) -> StoreError {
-        StoreError::corrupt(&format!("issue-statistics/v1/segment/{segment}/{}", part.name()), "a page is damaged")
+    fn corrupt(&self, segment: &str, table: TableName) -> StoreError {
+        StoreError::corrupt(&format!("issue-statistics/v1/segment/{segment}/{}", table.as_str()), "a page is damaged")
     }
 }

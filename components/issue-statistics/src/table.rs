@@ -1,83 +1,82 @@
-//! Sorted tables in immutable pages: byte keys, byte values. What a segment is made of.
+//! Sorted tables (SSTables): byte keys and byte values in immutable pages. A segment is a set of them.
 //!
 //! | bytes of a page | |
 //! |---|---|
 //! | entries | length of the key, length of the value (variable-length numbers), key, value |
-//! | directory | where each entry begins: 4 bytes, little-endian |
+//! | directory | the offset of each entry: 4 bytes, little-endian |
 //! | count | of entries: 4 bytes, little-endian |
 //!
-//! A look-up is a search among the pages' first keys, which the index has, one page, and a search
-//! in that page's directory.
+//! A look-up is a binary search among the first keys of the pages, which the [`PageIndex`] has, a read
+//! of one page, and a binary search in the directory of that page.
 
 use crate::varint::{self, Reader};
 use bytes::Bytes;
 use kit::store::StoreError;
 use serde::{Deserialize, Serialize};
 
-/// A page is ended once it has this many bytes, so that a look-up reads little more than it needs.
-/// A longer value has a page of its own.
-const PAGE: usize = 64 << 10;
+/// A page ends once it has so many bytes, so that a look-up reads little more than it needs. A longer
+/// value has a page of its own.
+const PAGE_BYTES: usize = 64 << 10;
 
-/// Where the pages of one table are.
-pub trait Pages {
-    /// A page by its number.
+/// The pages of one table.
+pub trait PageSource {
     fn page(&self, number: usize) -> Result<Bytes, StoreError>;
 
-    /// What is wrong, in words that tell which table it is.
-    fn damaged(&self) -> StoreError;
+    /// The error for damaged bytes. It names the table.
+    fn corrupt(&self) -> StoreError;
 }
 
-/// The first key of each page, and how many entries are before it.
+/// The sparse index of a table: the first key of each page.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Index {
-    pub pages: Vec<PageRef>,
-    /// Of all entries.
-    #[serde(default)]
-    pub count: u32,
+pub struct PageIndex {
+    pub pages: Vec<PageInfo>,
+    #[serde(default, rename = "count")]
+    pub entry_count: u32,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PageRef {
-    #[serde(with = "crate::base64")]
-    pub first: Vec<u8>,
-    #[serde(default)]
-    pub before: u32,
+pub struct PageInfo {
+    #[serde(rename = "first", with = "crate::serde_base64")]
+    pub first_key: Vec<u8>,
+    /// How many entries the pages before this one have.
+    #[serde(default, rename = "before")]
+    pub entries_before: u32,
 }
 
-/// Makes a table of entries that come in ascending order of their keys.
-pub struct Writer<S> {
+/// Writes a table. Keys come in ascending order.
+pub struct TableWriter<S> {
     sink: S,
-    index: Index,
+    index: PageIndex,
     page: Vec<u8>,
-    starts: Vec<u32>,
+    offsets: Vec<u32>,
 }
 
-impl<S: FnMut(usize, &[u8]) -> Result<(), StoreError>> Writer<S> {
+impl<S: FnMut(usize, &[u8]) -> Result<(), StoreError>> TableWriter<S> {
     /// `sink` takes each page with its number.
     pub fn new(sink: S) -> Self {
-        Writer { sink, index: Index::default(), page: Vec::new(), starts: Vec::new() }
+        TableWriter { sink, index: PageIndex::default(), page: Vec::new(), offsets: Vec::new() }
     }
 
     pub fn push(&mut self, key: &[u8], value: &[u8]) -> Result<(), StoreError> {
-        if !self.starts.is_empty() && self.page.len() + key.len() + value.len() > PAGE {
+        if !self.offsets.is_empty() && self.page.len() + key.len() + value.len() > PAGE_BYTES {
             self.end_page()?;
         }
-        if self.starts.is_empty() {
-            self.index.pages.push(PageRef { first: key.to_vec(), before: self.index.count });
+        if self.offsets.is_empty() {
+            self.index.pages.push(PageInfo { first_key: key.to_vec(), entries_before: self.index.entry_count });
         }
-        self.starts.push(self.page.len() as u32);
-        varint::put(&mut self.page, key.len() as u64);
-        varint::put(&mut self.page, value.len() as u64);
+        self.offsets.push(self.page.len() as u32);
+        varint::write(&mut self.page, key.len() as u64);
+        varint::write(&mut self.page, value.len() as u64);
         self.page.extend_from_slice(key);
         self.page.extend_from_slice(value);
-        self.index.count += 1;
+        self.index.entry_count += 1;
         Ok(())
     }
 
     fn end_page(&mut self) -> Result<(), StoreError> {
-        let count = self.starts.len() as u32;
-        for start in self.starts.drain(..) {
-            self.page.extend_from_slice(&start.to_le_bytes());
+        let count = self.offsets.len() as u32;
+        for offset in self.offsets.drain(..) {
+            self.page.extend_from_slice(&offset.to_le_bytes());
         }
         self.page.extend_from_slice(&count.to_le_bytes());
         (self.sink)(self.index.pages.len() - 1, &self.page)?;
@@ -85,146 +84,148 @@ impl<S: FnMut(usize, &[u8]) -> Result<(), StoreError>> Writer<S> {
         Ok(())
     }
 
-    /// How many entries there are so far.
-    pub fn count(&self) -> u32 {
-        self.index.count
+    /// How many entries were pushed so far.
+    pub fn entry_count(&self) -> u32 {
+        self.index.entry_count
     }
 
-    pub fn finish(mut self) -> Result<Index, StoreError> {
-        if !self.starts.is_empty() {
+    pub fn finish(mut self) -> Result<PageIndex, StoreError> {
+        if !self.offsets.is_empty() {
             self.end_page()?;
         }
         Ok(self.index)
     }
 }
 
-/// A table that is read.
+/// Reads a table.
 pub struct Table<'a, P> {
-    pub index: &'a Index,
+    pub index: &'a PageIndex,
     pub pages: P,
 }
 
-/// An entry. Its bytes are those of its page, which they keep.
+/// Both are slices of the entry's page, and keep it in memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
     pub key: Bytes,
     pub value: Bytes,
 }
 
-impl<'a, P: Pages> Table<'a, P> {
+impl<'a, P: PageSource> Table<'a, P> {
     /// The value under exactly this key.
     pub fn get(&self, key: &[u8]) -> Result<Option<Bytes>, StoreError> {
-        let Some(number) = self.page_of(key) else { return Ok(None) };
+        let Some(number) = self.page_with(key) else { return Ok(None) };
         let page = self.page(number)?;
-        let at = page.lower_bound(key).ok_or_else(|| self.pages.damaged())?;
-        let entry = page.get(at).filter(|(found, _)| *found == key);
+        let slot = page.lower_bound(key).ok_or_else(|| self.pages.corrupt())?;
+        let entry = page.get(slot).filter(|(found, _)| *found == key);
         Ok(entry.map(|(_, value)| page.bytes.slice_ref(value)))
     }
 
     /// The last entry whose key is not above `key`.
     pub fn floor(&self, key: &[u8]) -> Result<Option<Entry>, StoreError> {
-        let Some(number) = self.page_of(key) else { return Ok(None) };
+        let Some(number) = self.page_with(key) else { return Ok(None) };
         let page = self.page(number)?;
-        let mut at = page.lower_bound(key).ok_or_else(|| self.pages.damaged())?;
-        if page.get(at).is_none_or(|(found, _)| found != key) {
-            let Some(before) = at.checked_sub(1) else { return Ok(None) };
-            at = before;
+        let mut slot = page.lower_bound(key).ok_or_else(|| self.pages.corrupt())?;
+        if page.get(slot).is_none_or(|(found, _)| found != key) {
+            let Some(before) = slot.checked_sub(1) else { return Ok(None) };
+            slot = before;
         }
-        Ok(page.get(at).map(|(key, value)| page.entry(key, value)))
+        Ok(page.get(slot).map(|(key, value)| page.entry(key, value)))
     }
 
-    /// The place, from 0, of the last entry whose key is not above `key`.
+    /// The rank of [`Self::floor`]: the number of its entry in the table, from 0.
     pub fn rank(&self, key: &[u8]) -> Result<Option<u32>, StoreError> {
-        let Some(number) = self.page_of(key) else { return Ok(None) };
-        let before = self.index.pages.get(number).map_or(0, |page| page.before);
+        let Some(number) = self.page_with(key) else { return Ok(None) };
+        let before = self.index.pages.get(number).map_or(0, |page| page.entries_before);
         let page = self.page(number)?;
-        let at = page.lower_bound(key).ok_or_else(|| self.pages.damaged())?;
-        let above = usize::from(page.get(at).is_none_or(|(found, _)| found != key));
-        Ok(at.checked_sub(above).map(|at| before + at as u32))
+        let slot = page.lower_bound(key).ok_or_else(|| self.pages.corrupt())?;
+        let above = usize::from(page.get(slot).is_none_or(|(found, _)| found != key));
+        Ok(slot.checked_sub(above).map(|slot| before + slot as u32))
     }
 
-    /// The entry at this place, from 0.
-    pub fn nth(&self, n: u32) -> Result<Entry, StoreError> {
-        let number = self.index.pages.partition_point(|page| page.before <= n).checked_sub(1);
-        let number = number.ok_or_else(|| self.pages.damaged())?;
-        let before = self.index.pages.get(number).map_or(0, |page| page.before);
+    /// The entry with this rank.
+    pub fn nth(&self, rank: u32) -> Result<Entry, StoreError> {
+        let number = self.index.pages.partition_point(|page| page.entries_before <= rank).checked_sub(1);
+        let number = number.ok_or_else(|| self.pages.corrupt())?;
+        let before = self.index.pages.get(number).map_or(0, |page| page.entries_before);
         let page = self.page(number)?;
-        let entry = page.get((n - before) as usize).map(|(key, value)| page.entry(key, value));
-        entry.ok_or_else(|| self.pages.damaged())
+        let entry = page.get((rank - before) as usize).map(|(key, value)| page.entry(key, value));
+        entry.ok_or_else(|| self.pages.corrupt())
     }
 
-    /// The entries from the first key that is not below `key` on.
-    pub fn from(self, key: &[u8]) -> Result<Cursor<'a, P>, StoreError> {
-        let number = self.page_of(key).unwrap_or(0);
-        let mut cursor = Cursor { table: self, number, page: None, at: 0 };
-        if cursor.load()?
+    /// A cursor at the first key that is not below `key`.
+    pub fn cursor_from(self, key: &[u8]) -> Result<Cursor<'a, P>, StoreError> {
+        let number = self.page_with(key).unwrap_or(0);
+        let mut cursor = Cursor { table: self, number, page: None, slot: 0 };
+        if cursor.load_page()?
             && let Some(page) = &cursor.page
         {
-            cursor.at = page.lower_bound(key).ok_or_else(|| cursor.table.pages.damaged())?;
+            cursor.slot = page.lower_bound(key).ok_or_else(|| cursor.table.pages.corrupt())?;
         }
         Ok(cursor)
     }
 
     /// The number of the page that has `key`, if any has.
-    fn page_of(&self, key: &[u8]) -> Option<usize> {
-        self.index.pages.partition_point(|page| page.first.as_slice() <= key).checked_sub(1)
+    fn page_with(&self, key: &[u8]) -> Option<usize> {
+        self.index.pages.partition_point(|page| page.first_key.as_slice() <= key).checked_sub(1)
     }
 
     fn page(&self, number: usize) -> Result<Page, StoreError> {
-        Page::of(self.pages.page(number)?).ok_or_else(|| self.pages.damaged())
+        Page::parse(self.pages.page(number)?).ok_or_else(|| self.pages.corrupt())
     }
 }
 
-/// A place in a table, from which it is read on.
+/// Reads a table forwards.
 pub struct Cursor<'a, P> {
     table: Table<'a, P>,
     number: usize,
     page: Option<Page>,
-    at: usize,
+    slot: usize,
 }
 
-impl<P: Pages> Cursor<'_, P> {
-    /// The entry here, after which the cursor is at the next one.
+impl<P: PageSource> Cursor<'_, P> {
+    /// Returns the current entry and advances.
     pub fn next(&mut self) -> Result<Option<Entry>, StoreError> {
         loop {
             let Some(page) = &self.page else { return Ok(None) };
-            if self.at < page.count {
-                let (key, value) = page.get(self.at).ok_or_else(|| self.table.pages.damaged())?;
+            if self.slot < page.count {
+                let (key, value) = page.get(self.slot).ok_or_else(|| self.table.pages.corrupt())?;
                 let entry = page.entry(key, value);
-                self.at += 1;
+                self.slot += 1;
                 return Ok(Some(entry));
             }
             self.number += 1;
-            self.at = 0;
-            self.load()?;
+            self.slot = 0;
+            self.load_page()?;
         }
     }
 
-    /// The value under exactly this key, which is not below those that were asked for before.
+    /// The value under exactly this key. Keys come in ascending order.
     pub fn seek(&mut self, key: &[u8]) -> Result<Option<Bytes>, StoreError> {
         let pages = self.table.index.pages.get(self.number + 1..).unwrap_or_default();
-        if pages.first().is_some_and(|next| next.first.as_slice() <= key) {
-            self.number += pages.partition_point(|page| page.first.as_slice() <= key);
-            self.at = 0;
-            self.load()?;
+        if pages.first().is_some_and(|next| next.first_key.as_slice() <= key) {
+            self.number += pages.partition_point(|page| page.first_key.as_slice() <= key);
+            self.slot = 0;
+            self.load_page()?;
         }
         let Some(page) = &self.page else { return Ok(None) };
-        let damaged = || self.table.pages.damaged();
-        let is_below = |at: usize| Some(at < page.count && page.get(at)?.0 < key);
+        let corrupt = || self.table.pages.corrupt();
+        let is_below = |slot: usize| Some(slot < page.count && page.get(slot)?.0 < key);
+        // Exponential search: keys that are sought one after the other are near one another.
         let mut step = 1;
-        while is_below(self.at + step).ok_or_else(damaged)? {
-            self.at += step;
+        while is_below(self.slot + step).ok_or_else(corrupt)? {
+            self.slot += step;
             step *= 2;
         }
-        self.at = page.lower_bound_in(key, self.at, (self.at + step).min(page.count)).ok_or_else(damaged)?;
-        let entry = page.get(self.at).filter(|(found, _)| *found == key);
+        let end = (self.slot + step).min(page.count);
+        self.slot = page.lower_bound_in(key, self.slot, end).ok_or_else(corrupt)?;
+        let entry = page.get(self.slot).filter(|(found, _)| *found == key);
         Ok(entry.map(|(_, value)| page.bytes.slice_ref(value)))
     }
 
-    fn load(&mut self) -> Result<bool, StoreError> {
-        let there = self.number < self.table.index.pages.len();
-        self.page = if there { Some(self.table.page(self.number)?) } else { None };
-        Ok(there)
+    fn load_page(&mut self) -> Result<bool, StoreError> {
+        let exists = self.number < self.table.index.pages.len();
+        self.page = if exists { Some(self.table.page(self.number)?) } else { None };
+        Ok(exists)
     }
 }
 
@@ -232,25 +233,25 @@ struct Page {
     bytes: Bytes,
     /// Of entries.
     count: usize,
-    /// Where the directory begins.
+    /// The offset of the directory.
     directory: usize,
 }
 
 impl Page {
-    fn of(bytes: Bytes) -> Option<Self> {
+    fn parse(bytes: Bytes) -> Option<Self> {
         let (rest, count) = bytes.split_last_chunk::<4>()?;
         let count = u32::from_le_bytes(*count) as usize;
         let directory = rest.len().checked_sub(count.checked_mul(4)?)?;
         Some(Page { bytes, count, directory })
     }
 
-    fn get(&self, at: usize) -> Option<(&[u8], &[u8])> {
-        if at >= self.count {
+    fn get(&self, slot: usize) -> Option<(&[u8], &[u8])> {
+        if slot >= self.count {
             return None;
         }
-        let start = self.bytes.get(self.directory + at * 4..)?.first_chunk::<4>()?;
-        let mut entry = Reader(self.bytes.get(u32::from_le_bytes(*start) as usize..self.directory)?);
-        let (key, value) = (entry.small()? as usize, entry.small()? as usize);
+        let offset = self.bytes.get(self.directory + slot * 4..)?.first_chunk::<4>()?;
+        let mut entry = Reader(self.bytes.get(u32::from_le_bytes(*offset) as usize..self.directory)?);
+        let (key, value) = (entry.u32()? as usize, entry.u32()? as usize);
         let (key, rest) = entry.0.split_at_checked(key)?;
         Some((key, rest.get(..value)?))
     }
@@ -259,12 +260,12 @@ impl Page {
         Entry { key: self.bytes.slice_ref(key), value: self.bytes.slice_ref(value) }
     }
 
-    /// The place of the first key that is not below `key`.
+    /// The slot of the first key that is not below `key`; [`Self::count`] if all are below.
     fn lower_bound(&self, key: &[u8]) -> Option<usize> {
         self.lower_bound_in(key, 0, self.count)
     }
 
-    /// The same between `low` and `high`, `high` if all there are below.
+    /// The same within `low..high`; `high` if all of these are below.
     fn lower_bound_in(&self, key: &[u8], mut low: usize, mut high: usize) -> Option<usize> {
         while low < high {
             let middle = low.midpoint(high);
@@ -282,14 +283,14 @@ impl Page {
 mod tests {
     use super::*;
 
-    struct Memory(Vec<Vec<u8>>);
+    struct MemoryPages(Vec<Vec<u8>>);
 
-    impl Pages for &Memory {
+    impl PageSource for &MemoryPages {
         fn page(&self, number: usize) -> Result<Bytes, StoreError> {
-            self.0.get(number).map(|page| Bytes::copy_from_slice(page)).ok_or_else(|| self.damaged())
+            self.0.get(number).map(|page| Bytes::copy_from_slice(page)).ok_or_else(|| self.corrupt())
         }
 
-        fn damaged(&self) -> StoreError {
+        fn corrupt(&self) -> StoreError {
             StoreError::corrupt("table", "damaged")
         }
     }
@@ -298,9 +299,9 @@ mod tests {
         format!("key{:06}", number * 2).into_bytes()
     }
 
-    fn table(count: u32) -> (Memory, Index) {
+    fn table(count: u32) -> (MemoryPages, PageIndex) {
         let mut pages = Vec::new();
-        let mut writer = Writer::new(|number, page: &[u8]| {
+        let mut writer = TableWriter::new(|number, page: &[u8]| {
             assert_eq!(number, pages.len());
             pages.push(page.to_vec());
             Ok(())
@@ -309,11 +310,11 @@ mod tests {
             writer.push(&key(number), &vec![number as u8; (number % 100) as usize]).unwrap();
         }
         let index = writer.finish().unwrap();
-        (Memory(pages), index)
+        (MemoryPages(pages), index)
     }
 
     #[test]
-    fn what_is_put_is_found() {
+    fn pushed_entries_are_found() {
         let (memory, index) = table(10_000);
         assert!(index.pages.len() > 5);
         let table = Table { index: &index, pages: &memory };
@@ -334,25 +335,25 @@ mod tests {
     }
 
     #[test]
-    fn cursors_go_on_over_pages() {
+    fn a_cursor_crosses_pages() {
         let (memory, index) = table(10_000);
         for start in [0, 1, 1234, 9999] {
-            let mut cursor = Table { index: &index, pages: &memory }.from(&key(start)).unwrap();
+            let mut cursor = Table { index: &index, pages: &memory }.cursor_from(&key(start)).unwrap();
             for number in start..10_000 {
                 assert_eq!(cursor.next().unwrap().unwrap().key, key(number));
             }
             assert_eq!(cursor.next().unwrap(), None);
         }
-        let mut cursor = Table { index: &index, pages: &memory }.from(b"z").unwrap();
+        let mut cursor = Table { index: &index, pages: &memory }.cursor_from(b"z").unwrap();
         assert_eq!(cursor.next().unwrap(), None);
     }
 
     #[test]
-    fn seeking_goes_forward() {
+    fn seek_goes_forward() {
         let (memory, index) = table(10_000);
         let table = || Table { index: &index, pages: &memory };
         for step in [1, 2, 3, 17, 999, 5000] {
-            let mut cursor = table().from(&[]).unwrap();
+            let mut cursor = table().cursor_from(&[]).unwrap();
             for number in (0..10_000).step_by(step) {
                 let found = cursor.seek(&key(number)).unwrap();
                 assert_eq!(found.map(|value| value.len()), Some((number % 100) as usize), "{number} by {step}");
@@ -361,7 +362,7 @@ mod tests {
             }
             assert_eq!(cursor.seek(b"z").unwrap(), None);
         }
-        assert_eq!(table().from(&[]).unwrap().seek(b"a").unwrap(), None);
+        assert_eq!(table().cursor_from(&[]).unwrap().seek(b"a").unwrap(), None);
     }
 
     #[test]
@@ -369,13 +370,13 @@ mod tests {
         let (memory, index) = table(0);
         let table = Table { index: &index, pages: &memory };
         assert_eq!((table.get(b"a").unwrap(), table.floor(b"a").unwrap()), (None, None));
-        assert_eq!(table.from(b"").unwrap().next().unwrap(), None);
+        assert_eq!(table.cursor_from(b"").unwrap().next().unwrap(), None);
         let table = Table { index: &index, pages: &memory };
-        assert_eq!(table.from(b"").unwrap().seek(b"a").unwrap(), None);
+        assert_eq!(table.cursor_from(b"").unwrap().seek(b"a").unwrap(), None);
     }
 
     #[test]
-    fn damaged_pages_are_named() {
+    fn damaged_pages_give_no_value() {
         let (mut memory, index) = table(10);
         for damage in [vec![], vec![0xff; 8], vec![1, 2, 3, 4, 5, 200, 0, 0, 0, 1, 0, 0, 0]] {
             memory.0[0] = damage;

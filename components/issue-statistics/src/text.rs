@@ -1,13 +1,13 @@
-//! Texts as they are searched: folded to one letter case, and cut into words and gaps.
+//! Text analysis: case folding, tokens and n-grams.
 //!
-//! Letter case is folded character by character with Unicode's full lower-case mapping, and the
-//! final sigma counts as a sigma, so that what matches does not depend on where in a word it
-//! stands: `İ` is `i` with a dot above, `ß` stays `ß`.
+//! Case is folded character by character with Unicode's full lower-case mapping, and the final sigma
+//! counts as a sigma, so that a match does not depend on where it is in a word: `İ` is `i` with a dot
+//! above, `ß` stays `ß`.
 //!
-//! White space is Unicode's. Words and gaps are both pieces, except that the usual gap, one space,
-//! is no piece of its own: of pieces that follow one another, two words have one space between them.
+//! White space is Unicode's. Words and runs of white space are both tokens, except that a single space
+//! is no token: two neighbouring words have one space between them.
 
-/// Appends `text` in one letter case.
+/// Appends the folded `text`.
 pub fn fold(text: &str, into: &mut String) {
     if text.is_ascii() {
         let start = into.len();
@@ -32,89 +32,90 @@ pub fn folded(text: &str) -> String {
     folded
 }
 
-/// Calls `each` for every piece of a folded text, in order.
-pub fn pieces<'a>(text: &'a str, mut each: impl FnMut(&'a str)) {
+/// Calls `each` for every token of a folded text, in order.
+pub fn tokens<'a>(text: &'a str, mut each: impl FnMut(&'a str)) {
     let mut rest = text;
     while !rest.is_empty() {
-        let (word, after) = split(rest, |char| char.is_whitespace());
+        let (word, after) = split_before(rest, |char| char.is_whitespace());
         if !word.is_empty() {
             each(word);
         }
-        let (gap, after) = split(after, |char| !char.is_whitespace());
-        if !gap.is_empty() && gap != " " {
-            each(gap);
+        let (space, after) = split_before(after, |char| !char.is_whitespace());
+        if !space.is_empty() && space != " " {
+            each(space);
         }
         rest = after;
     }
 }
 
-/// What is before the first character that `ends`, and the rest.
-fn split(text: &str, ends: impl Fn(char) -> bool) -> (&str, &str) {
+/// Splits before the first character for which `is_end` holds.
+fn split_before(text: &str, is_end: impl Fn(char) -> bool) -> (&str, &str) {
     let mut end = 0;
     let bytes = text.as_bytes();
     while let Some(byte) = bytes.get(end).filter(|byte| byte.is_ascii()) {
-        if ends(char::from(*byte)) {
+        if is_end(char::from(*byte)) {
             return text.split_at_checked(end).unwrap_or((text, ""));
         }
         end += 1;
     }
     let Some((before, rest)) = text.split_at_checked(end) else { return (text, "") };
-    match rest.find(ends) {
+    match rest.find(is_end) {
         Some(at) => text.split_at_checked(before.len() + at).unwrap_or((text, "")),
         None => (text, ""),
     }
 }
 
-pub fn is_gap(piece: &str) -> bool {
-    piece.starts_with(char::is_whitespace)
+/// Whether a token is white space.
+pub fn is_white_space(token: &str) -> bool {
+    token.starts_with(char::is_whitespace)
 }
 
-/// A part of a word, of 1 to [`GRAM`] characters, as one number.
-pub type Gram = u64;
+/// 1 to [`MAX_NGRAM`] characters of a term, 21 bits each.
+pub type Ngram = u64;
 
-/// The most characters that a gram has.
-pub const GRAM: usize = 3;
+/// The most characters of an n-gram.
+pub const MAX_NGRAM: usize = 3;
 
-const BITS: u32 = 21;
+/// Bits for a character.
+const BITS_PER_CHAR: u32 = 21;
 
-/// Calls `each` for every gram of a word; one that is in it more than once may come again.
-pub fn grams(word: &str, mut each: impl FnMut(Gram)) {
+/// Calls `each` for every n-gram of a term, once for each occurrence.
+pub fn ngrams(term: &str, mut each: impl FnMut(Ngram)) {
     let (mut one, mut two) = (0, 0);
-    for char in word.chars() {
-        // One more, so that none is 0 and the number tells how many there are.
+    for char in term.chars() {
+        // One more than the character, so that 0 means that there is none.
         let last = u64::from(u32::from(char)) + 1;
         each(last);
         if one != 0 {
-            each(one | last << BITS);
+            each(one | last << BITS_PER_CHAR);
         }
         if two != 0 {
-            each(two | one << BITS | last << (2 * BITS));
+            each(two | one << BITS_PER_CHAR | last << (2 * BITS_PER_CHAR));
         }
         (two, one) = (one, last);
     }
 }
 
-/// Calls `each` for the gram of every length that a word starts with.
-pub fn starts(word: &str, mut each: impl FnMut(Gram)) {
-    let mut gram = 0;
-    for (length, char) in (0..).zip(word.chars().take(GRAM)) {
-        gram |= (u64::from(u32::from(char)) + 1) << (length * BITS);
-        each(gram);
+/// Calls `each` for the prefixes of a term, the shortest first.
+pub fn prefixes(term: &str, mut each: impl FnMut(Ngram)) {
+    let mut ngram = 0;
+    for (length, char) in (0..).zip(term.chars().take(MAX_NGRAM)) {
+        ngram |= (u64::from(u32::from(char)) + 1) << (length * BITS_PER_CHAR);
+        each(ngram);
     }
 }
 
-/// Calls `each` for the gram of every length that a word ends with.
-pub fn ends(word: &str, mut each: impl FnMut(Gram)) {
-    let mut gram = 0;
-    for char in word.chars().rev().take(GRAM) {
-        gram = gram << BITS | (u64::from(u32::from(char)) + 1);
-        each(gram);
+/// Calls `each` for the suffixes of a term, the shortest first.
+pub fn suffixes(term: &str, mut each: impl FnMut(Ngram)) {
+    let mut ngram = 0;
+    for char in term.chars().rev().take(MAX_NGRAM) {
+        ngram = ngram << BITS_PER_CHAR | (u64::from(u32::from(char)) + 1);
+        each(ngram);
     }
 }
 
-/// The text of a gram.
-pub fn gram_text(gram: Gram) -> String {
-    let chars = [0, BITS, 2 * BITS].map(|shift| (gram >> shift) as u32 & ((1 << BITS) - 1));
+pub fn ngram_text(ngram: Ngram) -> String {
+    let chars = [0, BITS_PER_CHAR, 2 * BITS_PER_CHAR].map(|shift| (ngram >> shift) as u32 & ((1 << BITS_PER_CHAR) - 1));
     chars.into_iter().filter_map(|number| char::from_u32(number.checked_sub(1)?)).collect()
 }
 
@@ -122,14 +123,14 @@ pub fn gram_text(gram: Gram) -> String {
 mod tests {
     use super::*;
 
-    fn cut(text: &str) -> Vec<&str> {
+    fn all_tokens(text: &str) -> Vec<&str> {
         let mut all = Vec::new();
-        pieces(text, |piece| all.push(piece));
+        tokens(text, |token| all.push(token));
         all
     }
 
     #[test]
-    fn letter_case_is_folded_everywhere() {
+    fn case_is_folded() {
         assert_eq!(folded("Hello WORLD 1"), "hello world 1");
         assert_eq!(folded("ÄÖÜ Straße ŻÓŁĆ"), "äöü straße żółć");
         assert_eq!(folded("ΟΔΟΣ"), folded("οδος"));
@@ -138,21 +139,21 @@ mod tests {
     }
 
     #[test]
-    fn single_spaces_are_no_pieces() {
-        assert_eq!(cut("a bc d"), ["a", "bc", "d"]);
-        assert_eq!(cut("a  b\nc "), ["a", "  ", "b", "\n", "c"]);
-        assert_eq!(cut("\ta\u{a0}b\u{3000}"), ["\t", "a", "\u{a0}", "b", "\u{3000}"]);
-        assert_eq!(cut("日本 語\u{2003}x"), ["日本", "語", "\u{2003}", "x"]);
-        assert_eq!(cut(" "), [""; 0]);
-        assert_eq!(cut(""), [""; 0]);
-        assert!(is_gap("\n") && !is_gap("a"));
+    fn single_spaces_are_no_tokens() {
+        assert_eq!(all_tokens("a bc d"), ["a", "bc", "d"]);
+        assert_eq!(all_tokens("a  b\nc "), ["a", "  ", "b", "\n", "c"]);
+        assert_eq!(all_tokens("\ta\u{a0}b\u{3000}"), ["\t", "a", "\u{a0}", "b", "\u{3000}"]);
+        assert_eq!(all_tokens("日本 語\u{2003}x"), ["日本", "語", "\u{2003}", "x"]);
+        assert_eq!(all_tokens(" "), [""; 0]);
+        assert_eq!(all_tokens(""), [""; 0]);
+        assert!(is_white_space("\n") && !is_white_space("a"));
     }
 
     #[test]
-    fn grams_are_all_parts_of_up_to_three_characters() {
+    fn ngrams_have_up_to_three_characters() {
         let texts = |word: &str| {
             let mut all = Vec::new();
-            grams(word, |gram| all.push(gram_text(gram)));
+            ngrams(word, |ngram| all.push(ngram_text(ngram)));
             all.sort();
             all
         };
@@ -162,15 +163,15 @@ mod tests {
     }
 
     #[test]
-    fn edges_are_what_words_start_and_end_with() {
-        let texts = |edges: fn(&str, &mut dyn FnMut(Gram)), word: &str| {
+    fn affixes_have_up_to_three_characters() {
+        let texts = |affixes: fn(&str, &mut dyn FnMut(Ngram)), word: &str| {
             let mut all = Vec::new();
-            edges(word, &mut |gram| all.push(gram_text(gram)));
+            affixes(word, &mut |ngram| all.push(ngram_text(ngram)));
             all
         };
-        assert_eq!(texts(|word, each| starts(word, each), "abcd"), ["a", "ab", "abc"]);
-        assert_eq!(texts(|word, each| ends(word, each), "abcd"), ["d", "cd", "bcd"]);
-        assert_eq!(texts(|word, each| ends(word, each), "語\u{10ffff}"), ["\u{10ffff}", "語\u{10ffff}"]);
-        assert_eq!(texts(|word, each| starts(word, each), ""), [""; 0]);
+        assert_eq!(texts(|word, each| prefixes(word, each), "abcd"), ["a", "ab", "abc"]);
+        assert_eq!(texts(|word, each| suffixes(word, each), "abcd"), ["d", "cd", "bcd"]);
+        assert_eq!(texts(|word, each| suffixes(word, each), "語\u{10ffff}"), ["\u{10ffff}", "語\u{10ffff}"]);
+        assert_eq!(texts(|word, each| prefixes(word, each), ""), [""; 0]);
     }
 }

@@ -1,104 +1,105 @@
-//! Which documents of a segment a caller may see, out of a group or everywhere.
+//! Which documents of a segment a caller may see, and which are in a group. Results are cached under the
+//! ids of all that they are made of.
 
-use crate::segment::{Part, Segment};
-use crate::set::{self, Bits};
-use crate::store::Store;
-use crate::term::{PROJECT, Term, project_of};
+use crate::authorization::AuthorizedCount;
+use crate::facet::{Facet, PROJECT_KIND, project_id_of};
+use crate::segment::{Segment, TableName};
+use crate::set::{self, Bitset};
+use crate::store::IndexStore;
 use directory::access::Role;
 use directory::catalog::Catalog;
-use directory::catalog::access_snapshot::AccessSnapshot;
 use kit::store::StoreError;
 use roaring::RoaringBitmap;
 use std::collections::HashSet;
 use std::rc::Rc;
 
-/// Who asks.
-pub struct Viewer {
-    pub user_id: u64,
-    pub catalog: Rc<Catalog>,
-    pub snapshot: Rc<AccessSnapshot>,
-}
-
-/// The documents that the viewer may see: those of projects whose issues they may read, without
-/// confidential ones, unless it is theirs or they plan in that project, and without those of banned
-/// authors, unless they are an administrator. `dead` are superseded.
+/// The documents without tombstone that the caller may see: those of projects whose issues they may
+/// read; a confidential issue only if they are its author or an assignee or plan in the project; an
+/// issue of a banned author only if they are an administrator.
 ///
-/// Made of the postings of all projects, once for each segment, viewer and revision of the catalog.
-pub fn visible(
-    store: &Store,
+/// Takes one pass over all projects of the segment, once for each segment, user and revision of the
+/// catalog.
+pub fn visible_documents(
+    store: &IndexStore,
     segment: &Segment,
-    dead: Option<&str>,
-    viewer: &Viewer,
+    tombstones: Option<&str>,
+    authorized: &AuthorizedCount,
 ) -> Result<Rc<RoaringBitmap>, StoreError> {
-    let until = viewer.snapshot.valid_until().map_or(0, |end| end.millis());
-    let key = format!(
-        "visible {} {} {} {} {until}",
-        segment.id,
-        dead.unwrap_or_default(),
-        viewer.user_id,
-        viewer.catalog.revision()
-    );
-    store.warm.set(key.as_bytes(), || {
-        let mut seen = Bits::new(segment.documents());
-        let mut planned = Bits::new(segment.documents());
-        each_project(segment, |id, stored| {
-            let Some(project) = viewer.catalog.project(id) else { return Some(()) };
-            if !viewer.snapshot.may_read_issues(project) {
+    let AuthorizedCount { user_id, catalog, snapshot, .. } = authorized;
+    let until = snapshot.valid_until().map_or(0, |end| end.millis());
+    let revision = catalog.revision();
+    let key = format!("visible {} {} {user_id} {revision} {until}", segment.id, tombstones.unwrap_or_default());
+    store.cache.set(key.as_bytes(), || {
+        let mut readable = Bitset::new(segment.document_count());
+        let mut planned = Bitset::new(segment.document_count());
+        for_each_project(segment, |id, documents| {
+            let Some(project) = catalog.project(id) else { return Some(()) };
+            if !snapshot.may_read_issues(project) {
                 return Some(());
             }
-            seen.unite(stored)?;
-            if viewer.snapshot.project_role(project) >= Role::Planner { planned.unite(stored) } else { Some(()) }
+            readable.union_encoded(documents)?;
+            if snapshot.project_role(project) >= Role::Planner { planned.union_encoded(documents) } else { Some(()) }
         })?;
-        let mut seen = seen.bitmap();
-        if !viewer.snapshot.is_admin() {
-            let mut hidden = (*term(store, segment, &Term::Confidential.key())?).clone();
-            hidden -= planned.bitmap();
-            hidden -= &*term(store, segment, &Term::Author(viewer.user_id).key())?;
-            hidden -= &*term(store, segment, &Term::Assignee(viewer.user_id).key())?;
-            hidden |= &*term(store, segment, &Term::Hidden.key())?;
-            seen -= hidden;
+        let mut visible = readable.to_bitmap();
+        if !snapshot.is_admin() {
+            let mut hidden = (*documents_with_facet(store, segment, &Facet::Confidential.key())?).clone();
+            hidden -= planned.to_bitmap();
+            hidden -= &*documents_with_facet(store, segment, &Facet::Author(*user_id).key())?;
+            hidden -= &*documents_with_facet(store, segment, &Facet::Assignee(*user_id).key())?;
+            hidden |= &*documents_with_facet(store, segment, &Facet::Hidden.key())?;
+            visible -= hidden;
         }
-        if let Some(dead) = dead {
-            seen -= &*store.dead(dead)?;
+        if let Some(tombstones) = tombstones {
+            visible -= &*store.tombstones(tombstones)?;
         }
-        Ok(seen)
+        Ok(visible)
     })
 }
 
-/// The documents of a group's projects, and of those of everything below it.
-pub fn of_group(
-    store: &Store,
+/// The documents of the projects of a group and of everything below it.
+pub fn documents_of_group(
+    store: &IndexStore,
     segment: &Segment,
     catalog: &Catalog,
     group: u64,
 ) -> Result<Rc<RoaringBitmap>, StoreError> {
     let key = format!("group {} {group} {}", segment.id, catalog.revision());
-    store.warm.set(key.as_bytes(), || {
-        let mut found = Bits::new(segment.documents());
+    store.cache.set(key.as_bytes(), || {
+        let mut found = Bitset::new(segment.document_count());
         if let Some(group) = catalog.namespace(group) {
-            let below: HashSet<u64> = group.projects_below().map(|project| project.id()).collect();
-            each_project(segment, |id, stored| if below.contains(&id) { found.unite(stored) } else { Some(()) })?;
+            let projects: HashSet<u64> = group.projects_below().map(|project| project.id()).collect();
+            for_each_project(
+                segment,
+                |id, documents| {
+                    if projects.contains(&id) { found.union_encoded(documents) } else { Some(()) }
+                },
+            )?;
         }
-        Ok(found.bitmap())
+        Ok(found.to_bitmap())
     })
 }
 
-/// Calls `each` for every project of the segment with its stored documents.
-fn each_project(segment: &Segment, mut each: impl FnMut(u64, &[u8]) -> Option<()>) -> Result<(), StoreError> {
-    let mut cursor = segment.table(Part::Terms).from(&[PROJECT])?;
+/// Calls `each` for every project of the segment with its encoded documents; it returns `None` if these
+/// are damaged.
+fn for_each_project(segment: &Segment, mut each: impl FnMut(u64, &[u8]) -> Option<()>) -> Result<(), StoreError> {
+    let mut cursor = segment.table(TableName::Facets).cursor_from(&[PROJECT_KIND])?;
     while let Some(entry) = cursor.next()? {
-        let Some(id) = project_of(&entry.key) else { break };
-        each(id, &entry.value).ok_or_else(|| segment.damaged(Part::Terms))?;
+        let Some(id) = project_id_of(&entry.key) else { break };
+        each(id, &entry.value).ok_or_else(|| segment.corrupt(TableName::Facets))?;
     }
     Ok(())
 }
 
-/// The documents with a term, by its key.
-pub fn term(store: &Store, segment: &Segment, key: &[u8]) -> Result<Rc<RoaringBitmap>, StoreError> {
-    let name = [b"term ", segment.id.as_bytes(), b" ", key].concat();
-    store.warm.set(&name, || {
-        let stored = segment.table(Part::Terms).get(key)?;
-        let set = stored.map(|stored| set::bitmap(&stored).ok_or_else(|| segment.damaged(Part::Terms)));
+/// `key` is a [`Facet::key`].
+pub fn documents_with_facet(
+    store: &IndexStore,
+    segment: &Segment,
+    key: &[u8],
+) -> Result<Rc<RoaringBitmap>, StoreError> {
+    let cache_key = [b"facet ", segment.id.as_bytes(), b" ", key].concat();
+    store.cache.set(&cache_key, || {
+        let encoded = segment.table(TableName::Facets).get(key)?;
+        let set = encoded.map(|encoded| set::decode(&encoded).ok_or_else(|| segment.corrupt(TableName::Facets)));
         set.unwrap_or_else(|| Ok(RoaringBitmap::new()))
     })
 }

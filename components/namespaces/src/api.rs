@@ -10,7 +10,7 @@ use directory::access::Role;
 use directory::caller::{self, AcceptedTokens, BOOTSTRAP_ADMIN_TOKEN, Caller};
 use directory::catalog::access_snapshot::AccessSnapshot;
 use directory::catalog::{self, Catalog, Namespace};
-use directory::feature::{self, Actor, Gates};
+use directory::feature::{self, Actor, FeatureGates};
 use directory::namespace;
 use directory::path::Identifier;
 use directory::setting::{self, License, Settings};
@@ -93,7 +93,7 @@ fn show(env: &Env, request: &Request, caller: &Caller, params: &Params, id: &str
     let id = match Identifier::parse(id) {
         Identifier::Id(id) => Some(id),
         Identifier::Path(path) => namespace::find(env, path)?.map(|found| found.id),
-        Identifier::Impossible => None,
+        Identifier::Invalid => None,
     };
     let catalog = catalog::read(env)?;
     let namespace = id.and_then(|id| catalog.namespace(id)).ok_or_else(not_found)?;
@@ -112,7 +112,7 @@ struct RenderContext<'a> {
     snapshot: AccessSnapshot,
     url: String,
     settings: Settings,
-    features: BTreeMap<String, Gates>,
+    features: BTreeMap<String, FeatureGates>,
     requested_plan: Option<&'a str>,
 }
 

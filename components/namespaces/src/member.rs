@@ -63,14 +63,14 @@ fn count(env: &Env, catalog: &Catalog, group: Namespace) -> Result<Counts, Store
     let mut members = HashSet::new();
     let mut billable: HashMap<u64, Role> = HashMap::new();
     let mut add_billable = |member: &Member, at_most: Role| {
-        if personal_namespace(member.user_id).is_some_and(Namespace::is_of_active_human) {
+        if personal_namespace(member.user_id).is_some_and(Namespace::has_active_human_owner) {
             let role = billable.entry(member.user_id).or_insert(Role::Guest);
             *role = (*role).max(member.role.min(at_most));
         }
     };
     catalog.members(env, &groups, |member| {
         if is_member(&member) {
-            if personal_namespace(member.user_id).is_some_and(Namespace::is_of_active_user) {
+            if personal_namespace(member.user_id).is_some_and(Namespace::has_active_owner) {
                 members.insert(member.user_id);
             }
             add_billable(&member, Role::Owner);

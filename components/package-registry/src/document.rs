@@ -3,10 +3,10 @@
 //! The document carries the package's file as a base64 string and may be hundreds of megabytes
 //! long, with its parts in any order. So it is scanned as it arrives: the file is decoded into a
 //! [`Sink`], and everything else is copied into a bounded *skeleton* in which that string is
-//! empty. The scanner only has to tell strings from structure. It does not judge the grammar:
-//! the skeleton is malformed exactly when the document is, and [`Skeleton`]'s reader finds out.
+//! empty. The scanner only distinguishes strings from structure and does not check the grammar:
+//! the skeleton is malformed exactly when the document is, and [`crate::submission`] parses it.
 
-use crate::decoder::{self, Decoder, Sink};
+use crate::base64_decoder::{self, Base64Decoder, Sink};
 use std::fmt;
 
 /// How much a document may hold.
@@ -20,7 +20,7 @@ pub struct Limits {
     pub depth: u32,
 }
 
-/// What is wrong with a document, as far as the scanner can tell.
+/// Why the scanner refuses a document.
 #[derive(Debug, PartialEq, Eq)]
 pub enum DocumentError {
     /// The limit in bytes.
@@ -53,16 +53,16 @@ impl fmt::Display for DocumentError {
     }
 }
 
-/// Why reading stopped: the document, or whatever takes the file.
+/// Why a document was not read to its end: its own error, or the sink's.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Stopped<E> {
+pub enum DocumentReadError<E> {
     Document(DocumentError),
     Sink(E),
 }
 
-impl<E> From<DocumentError> for Stopped<E> {
-    fn from(fault: DocumentError) -> Self {
-        Stopped::Document(fault)
+impl<E> From<DocumentError> for DocumentReadError<E> {
+    fn from(error: DocumentError) -> Self {
+        DocumentReadError::Document(error)
     }
 }
 
@@ -82,8 +82,8 @@ pub struct File {
     pub length: u64,
 }
 
-/// A document that is being read.
-pub struct Document {
+/// Scans a document piece by piece.
+pub struct DocumentReader {
     limits: Limits,
     skeleton: Vec<u8>,
     state: State,
@@ -92,11 +92,11 @@ pub struct Document {
     depth: u32,
     /// The last structural character was a colon: the next string is a value, not a name.
     value: bool,
-    /// How many names of the path `_attachments`, `*.tgz`, `data` lead here.
+    /// How many names of the path `_attachments`, `*.tgz`, `data` match at this point.
     matched: u32,
-    /// The attachment that `matched` goes through.
+    /// The attachment on that path.
     attachment: String,
-    decoder: Option<Decoder>,
+    decoder: Option<Base64Decoder>,
     file: Option<File>,
 }
 
@@ -118,9 +118,9 @@ enum Escape {
     Unicode(u32, u32),
 }
 
-impl Document {
+impl DocumentReader {
     pub fn new(limits: Limits) -> Self {
-        Document {
+        DocumentReader {
             limits: Limits { depth: limits.depth.min(u64::BITS), ..limits },
             skeleton: Vec::new(),
             state: State::Structure,
@@ -134,13 +134,13 @@ impl Document {
         }
     }
 
-    /// Reads on. The pieces may be cut anywhere.
-    pub fn feed<S: Sink>(&mut self, mut input: &[u8], sink: &mut S) -> Result<(), Stopped<S::Error>> {
+    /// Scans the next piece. Pieces may be cut anywhere.
+    pub fn feed<S: Sink>(&mut self, mut input: &[u8], sink: &mut S) -> Result<(), DocumentReadError<S::Error>> {
         while !input.is_empty() {
             let used = match self.state {
-                State::Structure => self.structure(input, sink)?,
-                State::Text { name, escaped } => self.text(input, name, escaped)?,
-                State::Data(escape) => self.data(input, escape, sink)?,
+                State::Structure => self.scan_structure(input, sink)?,
+                State::Text { name, escaped } => self.scan_text(input, name, escaped)?,
+                State::Data(escape) => self.scan_data(input, escape, sink)?,
             };
             input = input.get(used..).unwrap_or_default();
         }
@@ -152,7 +152,7 @@ impl Document {
         Skeleton { bytes: self.skeleton, file: self.file }
     }
 
-    fn structure<S: Sink>(&mut self, input: &[u8], sink: &mut S) -> Result<usize, DocumentError> {
+    fn scan_structure<S: Sink>(&mut self, input: &[u8], sink: &mut S) -> Result<usize, DocumentError> {
         for (at, byte) in input.iter().enumerate() {
             match byte {
                 b'{' | b'[' => {
@@ -172,7 +172,7 @@ impl Document {
                 b'"' => {
                     let (string, _) = input.split_at(at + 1);
                     self.copy(string)?;
-                    self.string_starts(sink)?;
+                    self.start_string(sink)?;
                     return Ok(at + 1);
                 }
                 _ => {}
@@ -182,14 +182,14 @@ impl Document {
         Ok(input.len())
     }
 
-    fn string_starts<S: Sink>(&mut self, sink: &mut S) -> Result<(), DocumentError> {
+    fn start_string<S: Sink>(&mut self, sink: &mut S) -> Result<(), DocumentError> {
         let in_object = self.nesting & 1 == 1;
         self.state = if in_object && self.value && self.depth == 3 && self.matched == 3 {
             if let Some(first) = &self.file {
                 return Err(DocumentError::SecondFile(first.name.clone(), self.attachment.clone()));
             }
             self.file = Some(File { name: self.attachment.clone(), length: 0 });
-            self.decoder = Some(Decoder::new(self.limits.file));
+            self.decoder = Some(Base64Decoder::new(self.limits.file));
             sink.begin(&self.skeleton);
             State::Data(Escape::No)
         } else {
@@ -199,7 +199,7 @@ impl Document {
         Ok(())
     }
 
-    fn text(&mut self, input: &[u8], name: Option<usize>, escaped: bool) -> Result<usize, DocumentError> {
+    fn scan_text(&mut self, input: &[u8], name: Option<usize>, escaped: bool) -> Result<usize, DocumentError> {
         let end = if escaped { Some(0) } else { memchr::memchr2(b'"', b'\\', input) };
         let used = end.map_or(input.len(), |end| end + 1);
         let (run, _) = input.split_at(used);
@@ -210,7 +210,7 @@ impl Document {
             Some(b'"') => {
                 self.state = State::Structure;
                 if let Some(start) = name {
-                    self.name_ends(start);
+                    self.end_name(start);
                 }
             }
             _ => {}
@@ -219,7 +219,7 @@ impl Document {
     }
 
     /// A member's name is complete; it starts at `start` in the skeleton.
-    fn name_ends(&mut self, start: usize) {
+    fn end_name(&mut self, start: usize) {
         if self.depth > 3 {
             return;
         }
@@ -229,7 +229,7 @@ impl Document {
         }
         let literal = self.skeleton.get(start..).unwrap_or_default();
         let Ok(name) = serde_json::from_slice::<String>(literal) else {
-            return; // the skeleton's reader finds it as well
+            return; // the parser of the skeleton reports it
         };
         match self.depth {
             1 if name == "_attachments" => self.matched = 1,
@@ -242,7 +242,12 @@ impl Document {
         }
     }
 
-    fn data<S: Sink>(&mut self, input: &[u8], escape: Escape, sink: &mut S) -> Result<usize, Stopped<S::Error>> {
+    fn scan_data<S: Sink>(
+        &mut self,
+        input: &[u8],
+        escape: Escape,
+        sink: &mut S,
+    ) -> Result<usize, DocumentReadError<S::Error>> {
         let Escape::No = escape else {
             let Some(byte) = input.first() else { return Ok(0) };
             self.state = match unescape(escape, *byte) {
@@ -264,21 +269,23 @@ impl Document {
         if rest.first() == Some(&b'\\') {
             self.state = State::Data(Escape::Backslash);
         } else {
-            self.data_ends()?;
+            self.end_data()?;
         }
         Ok(end + 1)
     }
 
-    fn decode<S: Sink>(&mut self, text: &[u8], sink: &mut S) -> Result<(), Stopped<S::Error>> {
+    fn decode<S: Sink>(&mut self, text: &[u8], sink: &mut S) -> Result<(), DocumentReadError<S::Error>> {
         let Some(decoder) = &mut self.decoder else { return Ok(()) };
-        decoder.push(text, sink).map_err(|stopped| match stopped {
-            decoder::Stopped::Sink(why) => Stopped::Sink(why),
-            decoder::Stopped::Malformed => DocumentError::Malformed(self.attachment.clone()).into(),
-            decoder::Stopped::TooLarge => DocumentError::FileTooLarge(self.attachment.clone(), self.limits.file).into(),
+        decoder.push(text, sink).map_err(|error| match error {
+            base64_decoder::DecodeError::Sink(why) => DocumentReadError::Sink(why),
+            base64_decoder::DecodeError::Malformed => DocumentError::Malformed(self.attachment.clone()).into(),
+            base64_decoder::DecodeError::TooLarge => {
+                DocumentError::FileTooLarge(self.attachment.clone(), self.limits.file).into()
+            }
         })
     }
 
-    fn data_ends(&mut self) -> Result<(), DocumentError> {
+    fn end_data(&mut self) -> Result<(), DocumentError> {
         if let (Some(decoder), Some(file)) = (self.decoder.take(), &mut self.file) {
             file.length = decoder.finish::<()>().map_err(|_| DocumentError::Malformed(file.name.clone()))?;
         }
@@ -300,7 +307,7 @@ enum Unescaped {
     Byte(u8),
 }
 
-/// The next character of an escape in base64 text, where only ASCII can be meant.
+/// The next character of an escape in base64 text, which can only stand for ASCII.
 fn unescape(escape: Escape, byte: u8) -> Option<Unescaped> {
     match (escape, byte) {
         (Escape::Backslash, b'/') => Some(Unescaped::Byte(b'/')),

@@ -1,10 +1,10 @@
-//! What must hold for any bytes whatever: the bodies of the targets in `fuzz/`. `cargo test` runs
-//! them over the corpus.
+//! Properties that hold for any bytes: the bodies of the targets in `fuzz/`. `cargo test` runs them
+//! over the corpus.
 
-use crate::decoder::Sink;
-use crate::document::{Document, Limits, Skeleton, Stopped};
+use crate::base64_decoder::Sink;
+use crate::document::{DocumentReadError, DocumentReader, Limits, Skeleton};
 use crate::submission::Submission;
-use crate::tarball::{Contents, Inspector, TarballError, Totals};
+use crate::tarball::{Contents, TarballError, TarballInspector, Totals};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use serde::de::IgnoredAny;
@@ -14,21 +14,21 @@ use tar::EntryType;
 
 const LIMIT: usize = 1 << 20;
 
-/// A file that is kept.
+/// Collects the file.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Kept(Vec<u8>);
+struct CollectedFile(Vec<u8>);
 
-impl Sink for Kept {
+impl Sink for CollectedFile {
     type Error = Infallible;
 
-    fn take(&mut self, piece: &[u8]) -> Result<(), Infallible> {
+    fn write(&mut self, piece: &[u8]) -> Result<(), Infallible> {
         self.0.extend_from_slice(piece);
         Ok(())
     }
 }
 
-/// However a document is cut into pieces, the same is read; and what is left of it without its
-/// file is JSON exactly if the document is.
+/// The result does not depend on how a document is cut into pieces, and the skeleton is JSON exactly if
+/// the document is.
 pub fn document(bytes: &[u8]) {
     let outcome = read(bytes, bytes.len().max(1));
     assert_eq!(read(bytes, bytes.len() % 7 + 1), outcome);
@@ -40,38 +40,38 @@ pub fn document(bytes: &[u8]) {
     }
 }
 
-fn read(bytes: &[u8], piece: usize) -> Result<(Skeleton, Kept), Stopped<Infallible>> {
-    let mut document = Document::new(Limits { skeleton: LIMIT, file: LIMIT as u64, depth: 64 });
-    let mut kept = Kept::default();
+fn read(bytes: &[u8], piece: usize) -> Result<(Skeleton, CollectedFile), DocumentReadError<Infallible>> {
+    let mut document = DocumentReader::new(Limits { skeleton: LIMIT, file: LIMIT as u64, depth: 64 });
+    let mut file = CollectedFile::default();
     for piece in bytes.chunks(piece) {
-        document.feed(piece, &mut kept)?;
+        document.feed(piece, &mut file)?;
     }
-    Ok((document.finish(), kept))
+    Ok((document.finish(), file))
 }
 
-/// However a tarball is cut into pieces, the verdict is the same. Of several faults, which one is
-/// found first may differ.
+/// Whether a tarball is accepted does not depend on how it is cut into pieces. Of several errors, the
+/// one that is found first may differ.
 pub fn tarball(bytes: &[u8]) {
     assert_eq!(inspect(bytes, bytes.len() % 7 + 1).ok(), inspect(bytes, bytes.len().max(1)).ok());
 }
 
-/// An archive that is found sound means the same to another reader. Checksums are put right first,
-/// and the compression around it is: no fuzzer gets past either.
+/// The `tar` crate reads an accepted archive in the same way. Checksums and the compression are made
+/// valid first, because a fuzzer does not find valid ones.
 pub fn archive(bytes: &[u8]) {
     let mut tar = bytes.to_vec();
     for block in tar.chunks_mut(512) {
-        sum(block);
+        write_checksum(block);
     }
     let mut encoder = GzEncoder::new(Vec::new(), Compression::none());
     let Ok(file) = encoder.write_all(&tar).and_then(|()| encoder.finish()) else { return };
     tarball(&file);
     if let Ok(contents) = inspect(&file, file.len()) {
-        assert_eq!(other_reader(&tar).as_ref(), Some(&contents));
+        assert_eq!(read_with_tar(&tar).as_ref(), Some(&contents));
     }
 }
 
-/// Writes the checksum of a block that looks like a header.
-fn sum(block: &mut [u8]) {
+/// Writes the checksum of a block that has the magic of a header.
+fn write_checksum(block: &mut [u8]) {
     if block.get(257..262) == Some(b"ustar") {
         let sum: u32 = block
             .iter()
@@ -85,13 +85,13 @@ fn sum(block: &mut [u8]) {
 }
 
 fn inspect(file: &[u8], piece: usize) -> Result<Contents, TarballError> {
-    let mut inspector = Inspector::new(LIMIT as u64);
+    let mut inspector = TarballInspector::new(LIMIT as u64);
     file.chunks(piece).for_each(|piece| inspector.feed(piece));
     inspector.finish()
 }
 
-/// The contents of an archive as the `tar` crate reads it; `None` if it does not.
-fn other_reader(tar: &[u8]) -> Option<Contents> {
+/// The contents of an archive as the `tar` crate reads it; `None` if it refuses it.
+fn read_with_tar(tar: &[u8]) -> Option<Contents> {
     let (mut manifest, mut totals) = (None, Totals::default());
     for entry in tar::Archive::new(tar).entries().ok()? {
         let mut entry = entry.ok()?;
@@ -127,9 +127,9 @@ mod tests {
         files
     }
 
-    /// Each target with what is in the corpus, whole, cut off, and with one byte changed.
+    /// Runs each target over the files of the corpus: whole, cut off, and with one byte changed.
     #[test]
-    fn the_corpus_holds() {
+    fn the_properties_hold_for_the_corpus() {
         for (name, target) in [("document", document as fn(&[u8])), ("tarball", tarball), ("archive", archive)] {
             for (_, mut bytes) in corpus(name) {
                 target(&bytes);
@@ -144,14 +144,14 @@ mod tests {
     }
 
     #[test]
-    fn the_packages_of_all_clients_are_sound() {
+    fn the_packages_of_all_clients_are_accepted() {
         let (name, version) = (PackageName::parse("thing").unwrap(), Version::parse("1.0.0").unwrap());
         for (path, file) in corpus("tarball") {
-            let contents = inspect(&file, file.len()).unwrap_or_else(|fault| panic!("{}: {fault}", path.display()));
+            let contents = inspect(&file, file.len()).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
             assert_eq!(contents.verify(&name, &version), Ok(()), "{}", path.display());
         }
         for (path, document) in corpus("document") {
-            let (_, Kept(file)) = read(&document, 100).unwrap();
+            let (_, CollectedFile(file)) = read(&document, 100).unwrap();
             let packed = path.to_str().unwrap().replace("document", "tarball").replace(".json", ".tgz");
             assert_eq!(file, fs::read(packed).unwrap());
         }

@@ -1,5 +1,5 @@
-//! What identifies the bytes of a package file: its digests and its length, computed here and
-//! compared with what the publisher declared. Only what was computed is ever served.
+//! The digests and the length of a package file, computed here and compared with those that the
+//! publisher declared. Only computed ones are served.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -7,7 +7,7 @@ use sha1::Sha1;
 use sha2::{Digest as _, Sha256, Sha384, Sha512};
 use std::fmt;
 
-/// Digests a file as it streams by.
+/// Computes the digests of a file that arrives in pieces.
 pub struct Hasher {
     sha512: Sha512,
     sha1: Sha1,
@@ -16,8 +16,8 @@ pub struct Hasher {
 }
 
 impl Hasher {
-    /// `weaker`: compute SHA-384 and SHA-256 as well, because a declaration may turn up that has
-    /// nothing stronger. They make hashing about twice as slow.
+    /// `weaker`: compute SHA-384 and SHA-256 as well, for a declaration that has nothing stronger. They
+    /// make hashing about twice as slow.
     pub fn new(weaker: bool) -> Self {
         let weaker = weaker.then(|| Box::new((Sha384::new(), Sha256::new())));
         Hasher { sha512: Sha512::new(), sha1: Sha1::new(), weaker, length: 0 }
@@ -33,9 +33,9 @@ impl Hasher {
         self.length += piece.len() as u64;
     }
 
-    pub fn finish(self) -> Computed {
+    pub fn finish(self) -> ComputedDigests {
         let weaker = self.weaker.map(|weaker| (weaker.0.finalize().into(), weaker.1.finalize().into()));
-        Computed {
+        ComputedDigests {
             integrity: Integrity { sha512: self.sha512.finalize().into(), sha1: self.sha1.finalize().into() },
             weaker,
             length: self.length,
@@ -92,16 +92,16 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Everything that was computed over one file.
-pub struct Computed {
+/// The digests and the length, in bytes, of one file.
+pub struct ComputedDigests {
     pub integrity: Integrity,
     weaker: Option<([u8; 48], [u8; 32])>,
     pub length: u64,
 }
 
-/// What a publisher says about the file; each part may be absent.
+/// The digests and the length that a publisher declares; each may be absent.
 #[derive(Debug, Default)]
-pub struct Declared {
+pub struct DeclaredDigests {
     /// `dist.integrity`: hashes separated by white space, `<algorithm>-<base64>[?options]`.
     pub integrity: Option<String>,
     /// `dist.shasum`: SHA-1 in hexadecimal.
@@ -110,7 +110,7 @@ pub struct Declared {
     pub length: Option<u64>,
 }
 
-/// Why a declaration does not fit the file.
+/// Why a declaration does not match the file.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Mismatch {
     /// The algorithm of the strongest hash that was declared.
@@ -118,7 +118,7 @@ pub enum Mismatch {
     /// `dist.integrity` has no hash of a known algorithm.
     Unverifiable,
     Shasum,
-    /// Declared and received, in bytes.
+    /// DeclaredDigests and received, in bytes.
     Length(u64, u64),
 }
 
@@ -159,7 +159,7 @@ impl Algorithm {
     }
 }
 
-impl Computed {
+impl ComputedDigests {
     fn digest(&self, algorithm: Algorithm) -> Option<&[u8]> {
         match algorithm {
             Algorithm::Sha1 => Some(&self.integrity.sha1),
@@ -169,10 +169,10 @@ impl Computed {
         }
     }
 
-    /// Whether everything that was declared is true. Of several hashes the strongest known
-    /// algorithm counts, and one hash of it must fit
+    /// Compares the declared values with the computed ones. Of several hashes the strongest known
+    /// algorithm counts, and one hash of it must match
     /// (<https://www.w3.org/TR/SRI/#does-response-match-metadatalist>).
-    pub fn verify(&self, declared: &Declared) -> Result<(), Mismatch> {
+    pub fn verify(&self, declared: &DeclaredDigests) -> Result<(), Mismatch> {
         if let Some(length) = declared.length
             && length != self.length
         {
@@ -196,8 +196,8 @@ impl Computed {
         let hashes: Vec<_> = hashes.collect();
         let strongest = hashes.iter().map(|(algorithm, _)| *algorithm).max().ok_or(Mismatch::Unverifiable)?;
         let digest = STANDARD.encode(self.digest(strongest).ok_or(Mismatch::Unverifiable)?);
-        let fits = hashes.iter().any(|(algorithm, value)| *algorithm == strongest && *value == digest);
-        if fits { Ok(()) } else { Err(Mismatch::Integrity(strongest)) }
+        let matches = hashes.iter().any(|(algorithm, value)| *algorithm == strongest && *value == digest);
+        if matches { Ok(()) } else { Err(Mismatch::Integrity(strongest)) }
     }
 }
 
@@ -213,7 +213,7 @@ mod tests {
     const SHA1: &str = "sha1-qvTGHdzF6KLavt4PO0gs2a6pQ00=";
     const SHASUM: &str = "aaf4c61ddcc5e8a2dabede0f3b482cd9aea9434d";
 
-    fn computed(weaker: bool) -> Computed {
+    fn computed(weaker: bool) -> ComputedDigests {
         let mut hasher = Hasher::new(weaker);
         hasher.update(b"he");
         hasher.update(b"llo");
@@ -222,12 +222,12 @@ mod tests {
 
     fn verify(integrity: &str, shasum: &str, length: u64) -> Result<(), Mismatch> {
         let declared =
-            Declared { integrity: Some(integrity.into()), shasum: Some(shasum.into()), length: Some(length) };
+            DeclaredDigests { integrity: Some(integrity.into()), shasum: Some(shasum.into()), length: Some(length) };
         computed(true).verify(&declared)
     }
 
     #[test]
-    fn computes_what_is_served() {
+    fn computes_digests_and_length() {
         let computed = computed(false);
         assert_eq!((computed.integrity.sri().as_str(), computed.length), (SHA512, 5));
         assert_eq!(computed.integrity.shasum(), SHASUM);
@@ -254,11 +254,11 @@ mod tests {
     }
 
     #[test]
-    fn a_declaration_that_cannot_be_verified_is_no_declaration_to_trust() {
+    fn a_declaration_that_cannot_be_verified_is_an_error() {
         for text in ["md5-AAAA", "sha512", "hello", "SHA512-AAAA"] {
             assert_eq!(verify(text, SHASUM, 5), Err(Mismatch::Unverifiable), "{text}");
         }
-        let declared = Declared { integrity: Some(SHA256.into()), ..Declared::default() };
+        let declared = DeclaredDigests { integrity: Some(SHA256.into()), ..DeclaredDigests::default() };
         assert_eq!(computed(false).verify(&declared), Err(Mismatch::Unverifiable));
     }
 
@@ -271,13 +271,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_declared_is_not_verified() {
-        assert_eq!(computed(false).verify(&Declared::default()), Ok(()));
+    fn absent_declarations_are_not_verified() {
+        assert_eq!(computed(false).verify(&DeclaredDigests::default()), Ok(()));
         assert_eq!(verify("", SHASUM, 5), Ok(()));
     }
 
     #[test]
-    fn bytes_that_are_no_digests_are_not_read() {
+    fn malformed_digests_are_not_read() {
         for (sri, shasum) in [
             (SHA1, SHASUM),
             (SHA512, ""),

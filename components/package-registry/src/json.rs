@@ -1,9 +1,10 @@
-//! JSON text that is kept as it came: the members of an object in their order, values untouched.
+//! JSON objects whose members keep their order and their text.
 //!
 //! Package manifests are written by many programs, with fields of varying types. They are stored
-//! and served again byte for byte, so that nothing is lost in a data model of ours.
+//! and served byte for byte, so that parsing them loses nothing.
 
-use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, Visitor};
+use serde::Deserialize;
+use serde::de::{Deserializer, Error as _, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -14,7 +15,7 @@ use std::fmt;
 pub struct Members<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
 
 impl<'a> Members<'a> {
-    /// Reads an object; the error says what it is instead, or which name it has twice.
+    /// Reads an object. The error is that of another type, or of a name that occurs twice.
     pub fn read(text: &'a str) -> Result<Self, serde_json::Error> {
         serde_json::from_str(text)
     }
@@ -32,6 +33,8 @@ impl<'a> Members<'a> {
     }
 }
 
+// Not derived, because no map of serde or serde_json keeps the order and refuses a second member of the
+// same name.
 impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Reader;
@@ -61,31 +64,9 @@ impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
 }
 
 /// A member's name, borrowed where the text has no escapes.
-struct Name<'a>(Cow<'a, str>);
-
-impl<'de: 'a, 'a> Deserialize<'de> for Name<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Reader;
-
-        impl<'de> Visitor<'de> for Reader {
-            type Value = Name<'de>;
-
-            fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
-                f.write_str("a name")
-            }
-
-            fn visit_borrowed_str<E>(self, name: &'de str) -> Result<Name<'de>, E> {
-                Ok(Name(Cow::Borrowed(name)))
-            }
-
-            fn visit_str<E>(self, name: &str) -> Result<Name<'de>, E> {
-                Ok(Name(Cow::Owned(name.to_owned())))
-            }
-        }
-
-        deserializer.deserialize_str(Reader)
-    }
-}
+#[derive(Deserialize)]
+#[serde(transparent)]
+struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
 
 /// The value as a string, if it is one.
 pub fn string(value: &RawValue) -> Option<String> {
@@ -152,13 +133,13 @@ mod tests {
     }
 
     #[test]
-    fn a_name_given_twice_is_refused_also_in_disguise() {
+    fn a_duplicate_name_is_refused_also_if_escaped() {
         let why = Members::read(r#"{"a":1,"\u0061":2}"#).unwrap_err().to_string();
         assert!(why.starts_with("`a` is given twice"), "{why}");
     }
 
     #[test]
-    fn what_is_no_object_is_refused() {
+    fn anything_but_an_object_is_refused() {
         for text in ["[]", "1", "\"a\"", "null", "", "{", "{}x", "{\"a\":}"] {
             assert!(Members::read(text).is_err(), "{text}");
         }

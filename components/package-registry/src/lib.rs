@@ -1,12 +1,12 @@
-//! The package registry: one area of the forge's HTTP interface, as a component.
+//! The package registry: one area of the forge's HTTP API, as a component.
 //!
 //! # Endpoints
 //!
 //! `<prefix>` is `/api/v4/projects/:id/packages/npm`, `/api/v4/groups/:id/-/packages/npm` or
-//! `/api/v4/packages/npm`; `pkgreg` is another word for `npm`, and answers repeat the word and the
-//! prefix of the request. A name is `lib`, `@scope/lib` or `@scope%2flib`.
+//! `/api/v4/packages/npm`; `pkgreg` is an alias of `npm`. URLs in responses repeat the prefix of the
+//! request. A name is `lib`, `@scope/lib` or `@scope%2flib`.
 //!
-//! | method and path | what | file |
+//! | method and path | purpose | file |
 //! |---|---|---|
 //! | `GET <prefix>/:name` | metadata, full or abbreviated | `api/metadata.rs` |
 //! | `GET <prefix>/:name/:version_or_tag` | the record of one version | `api/metadata.rs` |
@@ -15,83 +15,83 @@
 //! | `GET <prefix>/-/npm/v1/attestations/:name@:version` | provenance of a version | `api/attestation.rs` |
 //! | `GET <prefix>/-/package/:name/dist-tags` | tags | `api/tag.rs` |
 //! | `PUT`, `DELETE <prefix>/-/package/:name/dist-tags/:tag` | set, remove a tag | `api/tag.rs` |
-//! | `PUT` of nothing but `maintainers` or `users` to `…/:name` or `…/-rev/:revision` | accepted, changes nothing | `api/owner.rs` |
-//! | `GET <prefix>/-/user/org.couchdb.user:NAME` | is there such a user | `api/owner.rs` |
+//! | `PUT` of only `maintainers` or `users` to `…/:name` or `…/-rev/:revision` | accepted, changes nothing | `api/noop_update.rs` |
+//! | `GET <prefix>/-/user/org.couchdb.user:NAME` | whether the user exists | `api/user.rs` |
 //! | `PUT`, `DELETE projects/:id/packages/npm/:name/-rev/:revision` | unpublish versions, or all | `api/unpublish.rs` |
-//! | `DELETE projects/:id/packages/npm/:name/-/:file/-rev/:revision` | what clients send after that; nothing is left to do | `api/unpublish.rs` |
-//! | `GET <prefix>/-/ping`, `-/whoami` | is it there, who am I | `api.rs` |
+//! | `DELETE projects/:id/packages/npm/:name/-/:file/-rev/:revision` | what clients send after that; the file is already removed | `api/unpublish.rs` |
+//! | `GET <prefix>/-/ping`, `-/whoami` | liveness, the caller's username | `api.rs`, `api/user.rs` |
 //! | `GET <prefix>/-/v1/search` | packages that the caller may read, by text, `scope:` and `keywords:` | `api/search.rs` |
 //! | `POST <prefix>/-/npm/v1/security/advisories/bulk`, `…/audits/quick` | no advisories are known: `{}`, or 307 to the registry in `registry_forward_url` | `api/forward.rs` |
 //!
 //! Administrators only, below `/api/v4/maintenance/package-registry`:
 //!
-//! | method and path | what | file |
+//! | method and path | purpose | file |
 //! |---|---|---|
-//! | `POST gc` | a step of removing what no package reaches | `api/maintenance.rs` |
-//! | `POST fsck` | a step of checking everything | `api/maintenance/check.rs` |
+//! | `POST gc` | a step of removing unreachable blobs | `api/maintenance.rs` |
+//! | `POST fsck` | a step of checking all packages | `api/maintenance/check.rs` |
 //!
 //! # Keys
 //!
-//! Below `package-registry/v1/`. Blobs are written once; only the roots are ever replaced, by
-//! compare-and-swap, and always last. Uploads and segments have time-ordered ids, so the age of
-//! one that nothing names can be told from its key, and [`kit::gc`] removes it.
+//! Below `package-registry/v1/`. Blobs are written once; only roots are replaced, by compare-and-swap,
+//! and always last. Uploads and segments have time-ordered ids, so [`kit::gc`] sees the age of an
+//! unreachable one in its key, and removes it.
 //!
-//! | key | kind | what |
+//! | key | kind | contents |
 //! |---|---|---|
-//! | `package/<project id>/<name>` | root | a package: tags, segments, counters ([`package`]) |
+//! | `package/<project id>/<name>` | root | a package: tags, segments, revision ([`package`]) |
 //! | `name/<name>` | root | projects that may have a package of this name |
 //! | `project/<project id>` | root | names of the packages that a project may have |
 //! | `projects` | root | projects that may have packages |
 //! | `segment/<id>/index` | blob | sorted lines: version, upload, time, state ([`segment::Index`]) |
-//! | `segment/<id>/full`, `segment/<id>/abbreviated` | blob | records and times, ready to be copied ([`segment::Form`]) |
+//! | `segment/<id>/full`, `segment/<id>/abbreviated` | blob | records and times in the form of metadata ([`segment::FormRecords`]) |
 //! | `upload/<id>` | blob | a file's size, digests, publisher, and a checksum for each chunk |
-//! | `upload/<id>/about` | blob | readme and description of the version, members of full metadata |
+//! | `upload/<id>/about` | blob | latest fields: readme, description and other members that full metadata shows while the version is the latest |
 //! | `upload/<id>/attestations` | blob | provenance, if there is any, as it is served |
-//! | `gc/<run>/…` | blob | what a run of [`kit::gc`] has marked, while it goes on |
+//! | `gc/<run>/…` | blob | the marks of a run of [`kit::gc`] |
 //! | `rate/caller/<slot>`, `rate/address/<slot>` | root | counted requests, if a limit is set ([`kit::rate_limit`]) |
 //! | `upload/<id>/<n>` | blob | chunk `n` of the file, 1 MiB each but the last |
 //!
 //! # Cost
 //!
-//! Beside the caller and the project (see `directory`). An instance keeps blobs across requests, so
-//! most of their reads do not happen, and finished metadata, plain and in gzip, so that a repeated
-//! request costs no more than one for what the client knows (`api/metadata.rs`). *k* is the number
-//! of segments: at most about 4 for every fourfold growth of the metadata from 16 KiB to 1 MiB, then
-//! 1 for each MiB or more.
+//! In addition to reading the caller and the project (see `directory`). An instance caches blobs, which
+//! saves most of their reads, and rendered metadata, plain and in gzip, so that a repeated request costs
+//! no more than a 304 (`api/metadata.rs`). *k* is the number of segments: at most about 4 for every
+//! fourfold growth of the metadata from 16 KiB to 1 MiB, then 1 for each MiB or more.
 //!
 //! | request | operations |
 //! |---|---|
 //! | metadata known to the client (304) | get package |
-//! | metadata | get package, *k* forms, and for the full form `about` |
+//! | metadata | get package, *k* forms, and for the full form the latest fields |
 //! | file | get package, up to *k* indexes, upload, each chunk |
 //! | tags | get package |
 //! | attestations | get package, up to *k* indexes, the attestations |
 //! | set, remove a tag | get package, up to *k* indexes; swap package |
-//! | publish a new version | get settings, get package, *k* indexes, what is merged; set each chunk, upload, `about`, attestations if there are any, 3 blobs of a segment; swap package |
+//! | publish a new version | get settings, get package, *k* indexes, the merged segments; set each chunk, upload, latest fields, attestations if there are any, 3 blobs of a segment; swap package |
 //! | publish a new package | the same, and before the package swap `project`, `name`, and `projects` if it is the project's first; one counter for each root that is created |
 //! | deprecate | get package, *k* indexes, the segments that change; set these; swap package |
 //! | unpublish | get package, all segments; set those that change; swap package; delete chunks |
-//! | search | get `project`, each package, and each `about` that the instance does not know; at group and instance level before that `projects` and each project; for each result upload and publisher |
-//! | a step of gc | 200 packages and their indexes; or 5,000 keys, the run's marks, and what is removed |
+//! | search | get `project`, each package, and the latest fields that the instance has not cached; at group and instance level before that `projects` and each project; for each result upload and publisher |
+//! | a step of gc | 200 packages and their indexes; or 5,000 keys, the run's marks, and the removed blobs |
 //! | a step of fsck | up to 200 packages with all of their blobs, and 256 MiB of files |
 //! | at group or instance level | before that, get `name`, and each project and package that it names |
 //!
 //! # Life of a publication
 //!
-//! [`document`] tells the file from the rest while the body streams in, [`decoder`],
-//! [`integrity`] and [`tarball`] decode, hash and inspect it, [`store::Staging`] writes it in
-//! chunks. [`submission`] and
-//! [`manifest`] judge the rest and render the records, [`segment`] merges them with older ones,
-//! [`package`] takes the version in, and one swap makes it visible.
+//! `api/access.rs` checks the caller's rights before the body is read. While the body arrives,
+//! [`document`] separates the file from the rest, [`base64_decoder`], [`integrity`] and [`tarball`]
+//! decode, hash and inspect it, and [`store::Staging`] writes it in chunks. Then [`submission`] and
+//! [`manifest`] check the rest and render the records, [`segment`] merges them with older ones,
+//! [`package`] adds the version, and one swap makes it visible (`api/publish.rs`).
 
 pub mod api;
-mod decoder;
+mod base64_decoder;
+mod byte_range;
+mod consistency;
 mod document;
 #[cfg(target_family = "wasm")]
 mod entry;
 #[cfg(any(test, feature = "fuzz"))]
 pub mod fuzz;
-mod inspection;
 mod integrity;
 mod json;
 mod manifest;
@@ -100,7 +100,6 @@ mod name;
 mod negotiation;
 mod package;
 mod provenance;
-mod range;
 mod route;
 mod search;
 mod segment;

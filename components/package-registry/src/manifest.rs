@@ -1,10 +1,10 @@
-//! The manifest of one version, as it was published, and the two records that metadata lists it
-//! as: the full one for people and resolvers, and the abbreviated one for installers.
+//! The manifest of one version, as it was published, and the two records of it in metadata: the full
+//! one for people and resolvers, and the abbreviated one for installers.
 //!
-//! Fields keep their published text, whatever their type: programs write `author`, `bin` and
-//! `license` in several shapes. Only what installing depends on is checked.
+//! Fields keep their published text and type: programs write `author`, `bin` and `license` in several
+//! shapes. Only fields that an installation depends on are checked.
 
-use crate::integrity::{Declared, Integrity};
+use crate::integrity::{DeclaredDigests, Integrity};
 use crate::json::{self, Members};
 use crate::name::PackageName;
 use crate::tarball::Totals;
@@ -16,9 +16,9 @@ use std::fmt::{self, Write as _};
 /// Largest manifest, in bytes, without its readme.
 pub const MAX_SIZE: usize = 2 * 1024 * 1024;
 
-/// Stands in stored records where the URL of the registry goes, which depends on the request.
-/// JSON text cannot have this character, so it marks nothing else.
-pub const URL: char = '\u{1}';
+/// Stands in stored records for the URL of the registry, which depends on the request. JSON text
+/// cannot contain this character.
+pub const URL_PLACEHOLDER: char = '\u{1}';
 
 /// The fields of an abbreviated record: what an installer needs to build a tree
 /// (<https://github.com/npm/registry/blob/main/docs/responses/package-metadata.md#abbreviated-version-object>).
@@ -43,28 +43,29 @@ const ABBREVIATED: &[&str] = &[
     "funding",
 ];
 
-/// Fields that are left out unless they are objects, because clients read them as such.
-const MAPS: &[&str] =
+/// Fields that are left out unless they are objects, because clients fail on other types.
+const OBJECT_FIELDS: &[&str] =
     &["dependencies", "optionalDependencies", "devDependencies", "peerDependencies", "peerDependenciesMeta"];
 
-/// Fields of the registry's own making, which a publisher cannot give: its digests and address
-/// are computed, and a signature or attestation would vouch for what nobody checked.
-const OURS: &[&str] = &["integrity", "shasum", "tarball", "signatures", "npm-signature", "attestations"];
+/// Fields of `dist` that the registry writes, so a published value is dropped: digests and address are
+/// computed, and signatures and attestations would be served unchecked.
+const REGISTRY_FIELDS: &[&str] = &["integrity", "shasum", "tarball", "signatures", "npm-signature", "attestations"];
 
 /// Scripts that run on installation.
 const INSTALL_SCRIPTS: &[&str] = &["preinstall", "install", "postinstall"];
 
 /// Fields that the full metadata of a package repeats from its latest version.
-const ABOUT: &[&str] =
+const LATEST_FIELDS: &[&str] =
     &["description", "homepage", "keywords", "repository", "author", "contributors", "maintainers", "bugs", "license"];
 
-/// What is wrong with a manifest.
+/// Why a manifest is refused.
 #[derive(Debug, PartialEq, Eq)]
 pub enum ManifestError {
-    /// It is not an object with a name, a version, a tarball and a SHA-1.
+    /// Not an object with a name, a version, a tarball and a SHA-1.
     Schema,
-    /// It is of another package, or of another version.
+    /// The name of another package.
     Name(String),
+    /// Another version.
     Version(String),
     /// Its size in bytes.
     TooLarge(usize),
@@ -91,7 +92,7 @@ impl fmt::Display for ManifestError {
     }
 }
 
-/// What the registry knows of a version's file.
+/// The registry's own part of `dist`.
 pub struct Dist<'a> {
     pub integrity: &'a Integrity,
     pub totals: Totals,
@@ -128,10 +129,10 @@ impl<'a> Manifest<'a> {
         if size > MAX_SIZE { Err(ManifestError::TooLarge(size)) } else { Ok(manifest) }
     }
 
-    /// The digests that the publisher claims; the length is declared elsewhere.
-    pub fn declared(&self) -> Declared {
+    /// The digests that the publisher declares; the length is declared in `_attachments`.
+    pub fn declared(&self) -> DeclaredDigests {
         let text = |name| self.dist.get(name).and_then(json::string);
-        Declared { integrity: text("integrity"), shasum: text("shasum"), length: None }
+        DeclaredDigests { integrity: text("integrity"), shasum: text("shasum"), length: None }
     }
 
     /// The message with which the version was published as deprecated, if it was.
@@ -164,23 +165,23 @@ impl<'a> Manifest<'a> {
         let kept = self.members.iter().filter(|(name, value)| {
             !matches!(*name, "readme" | "deprecated" | "dist" | "hasInstallScript")
                 && keep(name)
-                && (!MAPS.contains(name) || json::is_object(value))
+                && (!OBJECT_FIELDS.contains(name) || json::is_object(value))
         });
         for (name, value) in kept {
             push_member(&mut record, name, value);
         }
         let _ = write!(
             record,
-            ",\"dist\":{{\"tarball\":\"{URL}/{}/-/{}\",\"shasum\":\"{}\",\"integrity\":\"{}\"",
+            ",\"dist\":{{\"tarball\":\"{URL_PLACEHOLDER}/{}/-/{}\",\"shasum\":\"{}\",\"integrity\":\"{}\"",
             self.name,
             self.name.file(self.version.as_str()),
             dist.integrity.shasum(),
             dist.integrity.sri()
         );
-        for (name, value) in self.dist.iter().filter(|(name, _)| !OURS.contains(name)) {
+        for (name, value) in self.dist.iter().filter(|(name, _)| !REGISTRY_FIELDS.contains(name)) {
             push_member(&mut record, name, value);
         }
-        // Some clients do not count.
+        // Some clients send no counts.
         for (name, count) in [("fileCount", dist.totals.files), ("unpackedSize", dist.totals.size)] {
             if self.dist.get(name).is_none() {
                 let _ = write!(record, ",\"{name}\":{count}");
@@ -191,7 +192,7 @@ impl<'a> Manifest<'a> {
             let kind = json::quoted(predicate_type);
             let _ = write!(
                 record,
-                ",\"attestations\":{{\"url\":\"{URL}/-/npm/v1/attestations/{name}@{version}\",\
+                ",\"attestations\":{{\"url\":\"{URL_PLACEHOLDER}/-/npm/v1/attestations/{name}@{version}\",\
                  \"provenance\":{{\"predicateType\":{kind}}}}}"
             );
         }
@@ -214,21 +215,21 @@ impl<'a> Manifest<'a> {
     /// The fields that full metadata shows for the whole package while this is its latest
     /// version, as members to append to an object: each starts with a comma. `readme` is the one
     /// beside the manifest; the manifest's own comes first.
-    pub fn about(&self, readme: Option<&RawValue>) -> String {
-        let mut about = String::new();
+    pub fn latest_fields(&self, readme: Option<&RawValue>) -> String {
+        let mut latest = String::new();
         let readme = self.members.get("readme").or(readme);
         let readme_file = self.members.get("readmeFilename");
-        let fields = self.members.iter().filter(|(name, _)| ABOUT.contains(name));
+        let fields = self.members.iter().filter(|(name, _)| LATEST_FIELDS.contains(name));
         let extra = [("readme", readme), ("readmeFilename", readme_file)];
         for (name, value) in fields.chain(extra.into_iter().filter_map(|(name, value)| Some((name, value?)))) {
-            about.push(',');
-            push_member(&mut about, name, value);
+            latest.push(',');
+            push_member(&mut latest, name, value);
         }
-        about
+        latest
     }
 }
 
-/// Appends a member, after a comma unless it is the first one or one was written.
+/// Appends a member, after a comma unless it is the first one or a comma is there.
 fn push_member(object: &mut String, name: &str, value: &RawValue) {
     if !object.is_empty() && !object.ends_with(['{', ',']) {
         object.push(',');
@@ -240,7 +241,7 @@ fn push_member(object: &mut String, name: &str, value: &RawValue) {
 
 const DEPRECATED: &str = "{\"deprecated\":";
 
-/// The record with another deprecation message; an empty one takes the deprecation back.
+/// The record with another deprecation message; an empty one removes the deprecation.
 pub fn set_deprecated(record: &str, message: &str) -> String {
     let rest = match record.strip_prefix(DEPRECATED) {
         Some(message) => message.split_at(json::string_length(message)).1.trim_start_matches(','),

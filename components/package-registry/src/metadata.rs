@@ -1,4 +1,4 @@
-//! Metadata of a package, copied together from what its segments hold ready.
+//! Renders the metadata of a package by copying the records that its segments hold.
 
 use crate::json;
 use crate::manifest;
@@ -9,39 +9,38 @@ use flate2::write::GzEncoder;
 use std::fmt::Write as _;
 use std::io::Write as _;
 
-/// Part of every entity tag, so that a build that renders differently does not confirm what an
-/// older one sent. To be raised with every change of the rendering.
-const RENDERING: &str = "1";
+/// Part of every entity tag, so that a new build does not confirm a document that an older one rendered
+/// differently. To be raised with every change of the rendering.
+const RENDERING_VERSION: &str = "1";
 
-/// Documents below this size, in bytes, are not compressed: they fit into one packet anyway.
-const WORTH_COMPRESSING: usize = 1024;
+/// Documents below this size, in bytes, are not compressed: they fit into one packet.
+const MIN_COMPRESSED_SIZE: usize = 1024;
 
 /// Measured in WebAssembly with metadata of 200 and 2,000 versions: half the time of level 6, and
 /// 2 % larger.
-const LEVEL: Compression = Compression::new(3);
+const GZIP_LEVEL: Compression = Compression::new(3);
 
-/// One of the documents that a package's metadata is answered as.
+/// A form, encoding and address of a package's metadata.
 #[derive(Debug, Clone, Copy)]
 pub struct Representation<'a> {
     pub abbreviated: bool,
-    /// Whether the client takes gzip. Small documents are not compressed nonetheless.
+    /// Whether the client accepts gzip. Documents below [`MIN_COMPRESSED_SIZE`] are not compressed.
     pub gzip: bool,
     /// Address of the registry without a trailing slash, as the request used it.
     pub url: &'a str,
 }
 
 impl Representation<'_> {
-    /// A strong entity tag: it differs for every state of the package, form, encoding and address.
+    /// A strong entity tag: it differs for every revision of the package, form, encoding and address.
     pub fn entity_tag(&self, package: &Package) -> String {
         let form = if self.abbreviated { "a" } else { "f" };
         let encoding = if self.gzip { "z" } else { "" };
         let address = xxhash_rust::xxh3::xxh3_64(self.url.as_bytes());
-        format!("\"{}-{form}{encoding}{RENDERING}-{address:016x}\"", package.state())
+        format!("\"{}-{form}{encoding}{RENDERING_VERSION}-{address:016x}\"", package.revision_id())
     }
 
-    /// The key under which an instance keeps the finished document. No state of any package has
-    /// the events of another, and a client who finds two addresses with one checksum still gets
-    /// their own document.
+    /// The key of the rendered document in the instance's cache. Event ids are unique across packages, and
+    /// the address is part of the key because its checksum in the entity tag may collide.
     pub fn cache_key(&self, entity_tag: &str) -> String {
         format!("metadata/{entity_tag}/{}", self.url)
     }
@@ -53,8 +52,8 @@ pub struct Metadata<'a> {
     pub package: &'a Package,
     /// The lines `versions` and `times` of each segment, oldest first, in the form asked for.
     pub forms: Vec<(&'a [u8], &'a [u8])>,
-    /// Members for the end of the full form; `None` makes the abbreviated one.
-    pub about: Option<&'a [u8]>,
+    /// The last members of the full form; `None` renders the abbreviated one.
+    pub latest_fields: Option<&'a [u8]>,
     /// Address of the registry without a trailing slash, as the request used it.
     pub url: &'a str,
 }
@@ -68,24 +67,25 @@ impl Metadata<'_> {
         let modified = package.modified.to_iso();
         let copied: usize = self.forms.iter().map(|(versions, times)| versions.len() + times.len()).sum();
         let listed = usize::try_from(package.listed()).unwrap_or_default();
-        let mut out = Vec::with_capacity(copied + listed * url.len() + self.about.map_or(0, <[u8]>::len) + 1024);
+        let mut out =
+            Vec::with_capacity(copied + listed * url.len() + self.latest_fields.map_or(0, <[u8]>::len) + 1024);
 
-        let mut head = String::from("{");
-        match self.about {
+        let mut opening = String::from("{");
+        match self.latest_fields {
             Some(_) => {
-                let revision = json::quoted(&package.state());
-                let _ = write!(head, "\"_id\":{name},\"_rev\":{revision},\"name\":{name}");
+                let revision = json::quoted(&package.revision_id());
+                let _ = write!(opening, "\"_id\":{name},\"_rev\":{revision},\"name\":{name}");
             }
             None => {
-                let _ = write!(head, "\"name\":{name},\"modified\":\"{modified}\"");
+                let _ = write!(opening, "\"name\":{name},\"modified\":\"{modified}\"");
             }
         }
-        head.push_str(",\"dist-tags\":");
-        head.push_str(&tags(package));
-        head.push_str(",\"versions\":{");
-        out.extend_from_slice(head.as_bytes());
+        opening.push_str(",\"dist-tags\":");
+        opening.push_str(&tags(package));
+        opening.push_str(",\"versions\":{");
+        out.extend_from_slice(opening.as_bytes());
         for (versions, _) in &self.forms {
-            fill(&mut out, versions, url.as_bytes());
+            copy_with_url(&mut out, versions, url.as_bytes());
         }
         end_members(&mut out);
         let created = package.created.to_iso();
@@ -96,7 +96,7 @@ impl Metadata<'_> {
         }
         end_members(&mut out);
         out.push(b'}');
-        out.extend_from_slice(self.about.unwrap_or_default());
+        out.extend_from_slice(self.latest_fields.unwrap_or_default());
         out.push(b'}');
         out
     }
@@ -112,16 +112,16 @@ pub fn tags(package: &Package) -> String {
 /// The record of one version, as JSON. `record` is as it is stored.
 pub fn version(record: &[u8], url: &str) -> Vec<u8> {
     let mut out = Vec::with_capacity(record.len() + url.len());
-    fill(&mut out, record, inside_string(url).as_bytes());
+    copy_with_url(&mut out, record, inside_string(url).as_bytes());
     out
 }
 
-/// The document in gzip, unless it is too small to gain by it.
+/// The document in gzip, unless it is smaller than [`MIN_COMPRESSED_SIZE`].
 pub fn compress(document: Vec<u8>) -> Vec<u8> {
-    if document.len() < WORTH_COMPRESSING {
+    if document.len() < MIN_COMPRESSED_SIZE {
         return document;
     }
-    let mut encoder = GzEncoder::new(Vec::with_capacity(document.len() / 4), LEVEL);
+    let mut encoder = GzEncoder::new(Vec::with_capacity(document.len() / 4), GZIP_LEVEL);
     match encoder.write_all(&document).and_then(|()| encoder.finish()) {
         Ok(compressed) => compressed,
         Err(_) => document,
@@ -134,16 +134,16 @@ pub fn is_compressed(document: &[u8]) -> bool {
     document.first() == Some(&0x1f)
 }
 
-/// `text` as it is written inside a JSON string.
+/// `text` escaped for a JSON string, without the quotes.
 fn inside_string(text: &str) -> String {
     let quoted = json::quoted(text);
     quoted.strip_prefix('"').and_then(|text| text.strip_suffix('"')).unwrap_or_default().to_owned()
 }
 
-/// Copies stored records and puts the address where it goes.
-fn fill(out: &mut Vec<u8>, records: &[u8], url: &[u8]) {
+/// Copies stored records and replaces the placeholder of the address.
+fn copy_with_url(out: &mut Vec<u8>, records: &[u8], url: &[u8]) {
     let mut rest = records;
-    while let Some(at) = memchr::memchr(manifest::URL as u8, rest) {
+    while let Some(at) = memchr::memchr(manifest::URL_PLACEHOLDER as u8, rest) {
         let (before, after) = rest.split_at(at);
         out.extend_from_slice(before);
         out.extend_from_slice(url);
@@ -152,7 +152,7 @@ fn fill(out: &mut Vec<u8>, records: &[u8], url: &[u8]) {
     out.extend_from_slice(rest);
 }
 
-/// Drops what separates members after the last one.
+/// Drops the separators after the last member.
 fn end_members(out: &mut Vec<u8>) {
     while let Some(b',' | b'\n') = out.last() {
         out.pop();
@@ -163,13 +163,13 @@ fn end_members(out: &mut Vec<u8>) {
 mod tests {
     use super::*;
     use crate::package::SegmentRef;
-    use crate::segment::{Entry, Segment, State};
+    use crate::segment::{IndexEntry, Segment, VersionState};
     use crate::version::Version;
     use kit::Timestamp;
     use serde_json::{Value, json};
 
-    fn entry(version: &str) -> Entry<'_> {
-        Entry { version, upload: "u", at: Timestamp::from_millis(0), state: State::Listed }
+    fn entry(version: &str) -> IndexEntry<'_> {
+        IndexEntry { version, upload: "u", at: Timestamp::from_millis(0), state: VersionState::Listed }
     }
 
     fn package(versions: &[&str]) -> Package {
@@ -179,24 +179,25 @@ mod tests {
             let version = Version::parse(version).unwrap();
             package.publish(&version, "latest", "u", 0, segment, Timestamp::from_millis(0)).unwrap();
         }
-        package.changed("e", Timestamp::from_millis(1000));
+        package.record_change("e", Timestamp::from_millis(1000));
         package
     }
 
-    fn render(versions: &[&[&str]], about: Option<&[u8]>) -> Value {
+    fn render(versions: &[&[&str]], latest_fields: Option<&[u8]>) -> Value {
         let name = PackageName::parse("@a/b").unwrap();
         let package = package(&versions.concat());
         let segments: Vec<Segment> = versions
             .iter()
             .map(|versions| {
                 Segment::merge(versions.iter().map(|version| {
-                    let record = format!("{{\"version\":\"{version}\",\"tarball\":\"{}/x\"}}", manifest::URL);
+                    let record =
+                        format!("{{\"version\":\"{version}\",\"tarball\":\"{}/x\"}}", manifest::URL_PLACEHOLDER);
                     Segment::of(&entry(version), &record, &record)
                 }))
             })
             .collect();
         let forms = segments.iter().map(|s| (s.full.versions.as_bytes(), s.full.times.as_bytes())).collect();
-        let metadata = Metadata { name: &name, package: &package, forms, about, url: "http://x/\"y" };
+        let metadata = Metadata { name: &name, package: &package, forms, latest_fields, url: "http://x/\"y" };
         serde_json::from_slice(&metadata.render()).unwrap()
     }
 
@@ -226,17 +227,17 @@ mod tests {
     }
 
     #[test]
-    fn segments_without_versions_leave_no_trace() {
+    fn segments_without_versions_render_nothing() {
         let document = render(&[&[], &["1.0.0"], &[]], None);
         assert_eq!(document["versions"].as_object().unwrap().len(), 1);
         assert_eq!(render(&[], None)["versions"], json!({}));
     }
 
     #[test]
-    fn entity_tags_differ_by_state_form_encoding_and_address() {
+    fn entity_tags_differ_by_revision_form_encoding_and_address() {
         let package = package(&["1.0.0"]);
         let mut changed = package.clone();
-        changed.changed("f", Timestamp::from_millis(0));
+        changed.record_change("f", Timestamp::from_millis(0));
         let plain = Representation { abbreviated: false, gzip: false, url: "http://x" };
         let tags = [
             plain.entity_tag(&package),
@@ -254,9 +255,9 @@ mod tests {
 
     #[test]
     fn small_documents_are_not_compressed() {
-        let small = vec![b' '; WORTH_COMPRESSING - 1];
+        let small = vec![b' '; MIN_COMPRESSED_SIZE - 1];
         assert_eq!(compress(small.clone()), small);
-        let large = vec![b' '; WORTH_COMPRESSING];
+        let large = vec![b' '; MIN_COMPRESSED_SIZE];
         let compressed = compress(large.clone());
         assert!(is_compressed(&compressed) && !is_compressed(&large) && !is_compressed(b""));
         assert_eq!(gunzip(&compressed), large);

@@ -6,13 +6,13 @@ use std::fmt;
 /// (<https://github.com/npm/validate-npm-package-name#naming-rules>).
 const MAX_LENGTH: usize = 214;
 
-/// The name of a package that can exist.
+/// A valid package name.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct PackageName(String);
 
 impl PackageName {
     /// Reads a name. Letter case matters and upper case is allowed, as in the reference service.
-    /// `None` if no package can be called so.
+    /// `None` if the name is invalid.
     pub fn parse(text: &str) -> Option<Self> {
         let base = match text.strip_prefix('@') {
             Some(scoped) => {
@@ -43,8 +43,8 @@ impl PackageName {
         format!("{}-{version}.tgz", self.base())
     }
 
-    /// The version whose file is called `file`, which may start with the scope as well. The
-    /// answer need not be a version that exists, or even can exist.
+    /// The version in the name of a file, which may start with the scope as well. It need not exist or be
+    /// a valid version.
     pub fn version_of_file<'a>(&self, file: &'a str) -> Option<&'a str> {
         let without_scope = match file.strip_prefix('@') {
             Some(_) => file.strip_prefix(self.0.strip_suffix(self.base())?)?,
@@ -60,8 +60,8 @@ impl fmt::Display for PackageName {
     }
 }
 
-/// Whether a URL may ask for a package called so, even if none can be: the reference service
-/// refuses what looks like a path that leads elsewhere.
+/// Whether a URL may name this text as a package. It need not be a valid name; the reference service
+/// refuses text that would be another path.
 pub fn is_file_path(text: &str) -> bool {
     let inner = text.strip_prefix('@').unwrap_or(text);
     !text.contains(char::is_control)
@@ -69,15 +69,15 @@ pub fn is_file_path(text: &str) -> bool {
         && !inner.split('/').any(|part| matches!(part, "" | "." | ".."))
 }
 
-/// A scope is a namespace path: it starts with a letter, a digit, `_` or `.`, and does not end in
-/// what the service gives a meaning of its own.
+/// A scope is a namespace path: it starts with a letter, a digit, `_` or `.`, and does not end in a
+/// suffix that the service reserves.
 fn is_scope(scope: &str) -> bool {
     scope.starts_with(|c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.'))
         && scope.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.'))
         && ![".git", ".atom", "."].iter().any(|ending| scope.ends_with(ending))
 }
 
-/// `-` is a word of the routes, `.` and `..` of paths.
+/// `-` is a segment of the routes; `.` and `..` are path segments.
 fn is_base(base: &str) -> bool {
     !matches!(base, "" | "-" | "." | "..")
         && base.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'+' | b'.' | b'_'))
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_is_no_name() {
+    fn refuses_other_text() {
         for text in [
             "",
             " ",
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn tells_scope_and_base_apart() {
+    fn splits_scope_and_base() {
         let name = PackageName::parse("@acme/lib").unwrap();
         assert_eq!((name.scope(), name.base()), (Some("acme"), "lib"));
         let name = PackageName::parse("lib").unwrap();
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_that_lead_elsewhere_are_told_from_unknown_names() {
+    fn text_that_would_be_another_path_is_no_file_path() {
         for text in ["a", "@a/b", "a b", "a/b", "~x"] {
             assert!(is_file_path(text), "{text}");
         }

@@ -1,4 +1,4 @@
-//! What a request's headers say about the answer that it wants.
+//! Content negotiation and conditional requests (RFC 9110 §12, §13).
 
 /// The media type of abbreviated metadata.
 pub const ABBREVIATED: &str = "application/vnd.npm.install-v1+json";
@@ -11,14 +11,14 @@ pub fn wants_abbreviated(accept: Option<&str>) -> bool {
     abbreviated > 0.0 && abbreviated >= quality(accept, "application/json").unwrap_or_default()
 }
 
-/// Whether `Accept-Encoding` takes gzip, and likes it no less than no encoding (RFC 9110 §12.5.3).
+/// Whether `Accept-Encoding` accepts gzip with at least the quality of no encoding (RFC 9110 §12.5.3).
 pub fn wants_gzip(accept_encoding: Option<&str>) -> bool {
     let accept = accept_encoding.unwrap_or_default();
     let gzip = ["gzip", "x-gzip", "*"].into_iter().find_map(|name| quality(accept, name)).unwrap_or_default();
     gzip > 0.0 && gzip >= quality(accept, "identity").unwrap_or_default()
 }
 
-/// The quality of what is listed by its full name (RFC 9110 §12.4.2).
+/// The quality of a value that is listed by its full name (RFC 9110 §12.4.2).
 fn quality(accept: &str, name: &str) -> Option<f32> {
     accept.split(',').find_map(|range| {
         let mut parts = range.split(';').map(str::trim);

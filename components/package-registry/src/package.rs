@@ -1,12 +1,12 @@
-//! A package: its tags, and where its versions are. What changes, changes here, as a value; the
-//! whole is small and replaced at once, so a change is seen entirely or not at all.
+//! A package: its tags and its segments. It is small and replaced as a whole, so a change is visible
+//! entirely or not at all.
 
 use crate::version::Version;
 use kit::Timestamp;
 use std::collections::BTreeMap;
 
-/// How many of the last changes a package remembers by their event ids. A change whose outcome
-/// was lost is recognised as long as fewer others came in between.
+/// Event ids that a package keeps. A change whose outcome was lost is recognised as long as fewer
+/// changes followed it.
 const REMEMBERED_EVENTS: usize = 32;
 
 /// Most tags a package can have, so that it stays small.
@@ -28,16 +28,16 @@ pub struct Package {
     pub published: Timestamp,
     /// Oldest first.
     pub segments: Vec<SegmentRef>,
-    /// Tags that were set; see [`Package::dist_tags`] for those that are shown.
+    /// Tags that were set; [`Package::dist_tags`] adds a computed `latest`.
     pub tags: BTreeMap<String, Tag>,
     /// The highest version that is listed.
     pub highest: Option<Version>,
-    /// The upload whose description and readme the package shows: that of the latest version.
-    pub about: Option<String>,
+    /// The upload of the latest version, whose description and readme metadata shows for the package.
+    pub latest_upload: Option<String>,
 }
 
-/// Ids of changes, oldest first, each after a line feed: one text, because every request reads a
-/// package and hardly any looks at more than the last of them.
+/// Ids of changes, oldest first, each after a line feed. One text, because every request reads a
+/// package and few requests need more than the last id.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Events(String);
 
@@ -65,7 +65,7 @@ impl Events {
     }
 }
 
-/// What a package knows of a segment without reading it.
+/// A segment as the package names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SegmentRef {
     pub id: String,
@@ -81,9 +81,9 @@ pub struct Tag {
     pub at: Timestamp,
 }
 
-/// A change that cannot be made.
+/// Why a tag cannot be set or removed.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Refused {
+pub enum TagError {
     /// The package has [`MAX_TAGS`] tags.
     TooManyTags,
     NoSuchTag,
@@ -101,18 +101,18 @@ impl Package {
             segments: Vec::new(),
             tags: BTreeMap::new(),
             highest: None,
-            about: None,
+            latest_upload: None,
         }
     }
 
     /// Whether the change with this event id was made.
-    pub fn has_seen(&self, event: &str) -> bool {
+    pub fn has_applied(&self, event: &str) -> bool {
         self.events.iter().any(|seen| seen == event)
     }
 
-    /// Distinguishes this state of the package from every other one, also from one of a package
-    /// of the same name that was removed before.
-    pub fn state(&self) -> String {
+    /// `_rev`: differs from every other revision, also of a package of the same name that was removed
+    /// before.
+    pub fn revision_id(&self) -> String {
         format!("{}-{}", self.revision, self.events.last())
     }
 
@@ -134,8 +134,8 @@ impl Package {
         set.or(self.highest.as_ref().map(Version::as_str))
     }
 
-    /// Records a change that happened now.
-    pub fn changed(&mut self, event: &str, now: Timestamp) {
+    /// Counts a change that is made now.
+    pub fn record_change(&mut self, event: &str, now: Timestamp) {
         self.revision += 1;
         self.modified = self.modified.max(now);
         self.events.push(event);
@@ -152,7 +152,7 @@ impl Package {
         merged: usize,
         segment: SegmentRef,
         now: Timestamp,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), TagError> {
         self.set_tag(tag, version.as_str(), upload, now)?;
         self.segments.truncate(self.segments.len().saturating_sub(merged));
         self.segments.push(segment);
@@ -160,47 +160,47 @@ impl Package {
             self.highest = Some(version.clone());
         }
         if self.latest() == Some(version.as_str()) {
-            self.about = Some(upload.to_owned());
+            self.latest_upload = Some(upload.to_owned());
         }
         self.published = self.published.max(now);
         Ok(())
     }
 
     /// Points `tag` at a version of this package, whose file is in `upload`.
-    pub fn set_tag(&mut self, tag: &str, version: &str, upload: &str, now: Timestamp) -> Result<(), Refused> {
+    pub fn set_tag(&mut self, tag: &str, version: &str, upload: &str, now: Timestamp) -> Result<(), TagError> {
         if self.tags.len() >= MAX_TAGS && !self.tags.contains_key(tag) {
-            return Err(Refused::TooManyTags);
+            return Err(TagError::TooManyTags);
         }
         self.tags.insert(tag.to_owned(), Tag { version: version.to_owned(), at: now });
         if tag == LATEST {
-            self.about = Some(upload.to_owned());
+            self.latest_upload = Some(upload.to_owned());
         }
         Ok(())
     }
 
     /// Removes a tag that was set. `highest_upload` has the file of the highest version, which
     /// `latest` falls back to.
-    pub fn remove_tag(&mut self, tag: &str, highest_upload: Option<&str>) -> Result<(), Refused> {
-        self.tags.remove(tag).ok_or(Refused::NoSuchTag)?;
+    pub fn remove_tag(&mut self, tag: &str, highest_upload: Option<&str>) -> Result<(), TagError> {
+        self.tags.remove(tag).ok_or(TagError::NoSuchTag)?;
         if tag == LATEST {
-            self.about = highest_upload.map(str::to_owned);
+            self.latest_upload = highest_upload.map(str::to_owned);
         }
         Ok(())
     }
 
-    /// Versions were taken out of the segments: `highest` is the highest of those that are left.
-    /// A tag of one that is gone moves to the version that `wanted` has for it, or goes as well.
-    pub fn withdraw(
+    /// Updates the tags after versions were removed from the segments. `highest` is the highest listed
+    /// version. A tag of an unpublished version moves to its version in `requested_tags`, or is removed.
+    pub fn remove_unpublished(
         &mut self,
         highest: Option<Version>,
         is_listed: impl Fn(&str) -> bool,
-        wanted: impl Fn(&str) -> Option<String>,
+        requested_tags: impl Fn(&str) -> Option<String>,
         now: Timestamp,
     ) {
         self.highest = highest;
         self.tags.retain(|tag, set| {
             if !is_listed(&set.version) {
-                let Some(version) = wanted(tag).filter(|version| is_listed(version)) else { return false };
+                let Some(version) = requested_tags(tag).filter(|version| is_listed(version)) else { return false };
                 *set = Tag { version, at: now };
             }
             true
@@ -235,14 +235,14 @@ mod tests {
             package.dist_tags(),
             BTreeMap::from([("latest", "1.10.0"), ("beta", "1.10.0"), ("next", "1.10.0-rc.1")])
         );
-        assert_eq!(package.about.as_deref(), Some("u1.10.0"));
+        assert_eq!(package.latest_upload.as_deref(), Some("u1.10.0"));
         package.set_tag(LATEST, "1.9.0", "u1.9.0", NOW).unwrap();
-        assert_eq!((package.latest(), package.about.as_deref()), (Some("1.9.0"), Some("u1.9.0")));
+        assert_eq!((package.latest(), package.latest_upload.as_deref()), (Some("1.9.0"), Some("u1.9.0")));
         publish(&mut package, "2.0.0", "beta");
-        assert_eq!((package.latest(), package.about.as_deref()), (Some("1.9.0"), Some("u1.9.0")));
+        assert_eq!((package.latest(), package.latest_upload.as_deref()), (Some("1.9.0"), Some("u1.9.0")));
         package.remove_tag(LATEST, Some("u2.0.0")).unwrap();
-        assert_eq!((package.latest(), package.about.as_deref()), (Some("2.0.0"), Some("u2.0.0")));
-        assert_eq!(package.remove_tag(LATEST, None), Err(Refused::NoSuchTag));
+        assert_eq!((package.latest(), package.latest_upload.as_deref()), (Some("2.0.0"), Some("u2.0.0")));
+        assert_eq!(package.remove_tag(LATEST, None), Err(TagError::NoSuchTag));
     }
 
     #[test]
@@ -250,7 +250,7 @@ mod tests {
         let mut package = Package::new(NOW);
         publish(&mut package, "2.0.0", "latest");
         publish(&mut package, "1.0.1", "latest");
-        assert_eq!((package.latest(), package.about.as_deref()), (Some("1.0.1"), Some("u1.0.1")));
+        assert_eq!((package.latest(), package.latest_upload.as_deref()), (Some("1.0.1"), Some("u1.0.1")));
     }
 
     #[test]
@@ -266,33 +266,33 @@ mod tests {
     }
 
     #[test]
-    fn a_change_is_recognised_and_forgotten_in_time() {
+    fn the_last_changes_are_recognised() {
         let mut package = Package::new(NOW);
         for event in 0..100 {
-            assert!(!package.has_seen(&event.to_string()));
-            package.changed(&event.to_string(), NOW);
+            assert!(!package.has_applied(&event.to_string()));
+            package.record_change(&event.to_string(), NOW);
         }
-        assert!(package.has_seen("99") && package.has_seen("68") && !package.has_seen("67"));
-        assert_eq!((package.revision, package.state().as_str()), (100, "100-99"));
+        assert!(package.has_applied("99") && package.has_applied("68") && !package.has_applied("67"));
+        assert_eq!((package.revision, package.revision_id().as_str()), (100, "100-99"));
     }
 
     #[test]
     fn time_never_runs_backwards() {
         let mut package = Package::new(NOW);
-        package.changed("a", Timestamp::from_millis(1));
+        package.record_change("a", Timestamp::from_millis(1));
         assert_eq!(package.modified, NOW);
     }
 
     #[test]
-    fn tags_of_versions_that_are_gone_move_or_go() {
+    fn tags_of_unpublished_versions_move_or_are_removed() {
         let mut package = Package::new(NOW);
         for (version, tag) in [("1.0.0", "old"), ("1.1.0", "beta"), ("2.0.0", "latest")] {
             publish(&mut package, version, tag);
         }
-        let wanted = |tag: &str| Some(if tag == "latest" { "1.0.0" } else { "3.0.0" }.to_owned());
-        package.withdraw(Version::parse("1.0.0"), |version| version == "1.0.0", wanted, NOW);
+        let requested_tags = |tag: &str| Some(if tag == "latest" { "1.0.0" } else { "3.0.0" }.to_owned());
+        package.remove_unpublished(Version::parse("1.0.0"), |version| version == "1.0.0", requested_tags, NOW);
         assert_eq!(package.dist_tags(), BTreeMap::from([("latest", "1.0.0"), ("old", "1.0.0")]));
-        package.withdraw(None, |_| false, |_| None, NOW);
+        package.remove_unpublished(None, |_| false, |_| None, NOW);
         assert_eq!((package.dist_tags(), package.latest()), (BTreeMap::new(), None));
     }
 
@@ -302,7 +302,7 @@ mod tests {
         for tag in 0..MAX_TAGS {
             package.set_tag(&tag.to_string(), "1.0.0", "u", NOW).unwrap();
         }
-        assert_eq!(package.set_tag("one more", "1.0.0", "u", NOW), Err(Refused::TooManyTags));
+        assert_eq!(package.set_tag("one more", "1.0.0", "u", NOW), Err(TagError::TooManyTags));
         assert_eq!(package.set_tag("0", "1.0.1", "u", NOW), Ok(()));
     }
 }

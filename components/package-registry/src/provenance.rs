@@ -1,8 +1,8 @@
-//! Provenance: a signed statement about where and from what a version was built, in a sigstore
-//! bundle (<https://docs.sigstore.dev/about/bundle/>) that comes beside the file.
+//! Provenance: a signed statement about how a version was built, in a sigstore bundle
+//! (<https://docs.sigstore.dev/about/bundle/>) that is published beside the file.
 //!
-//! That the statement is about this very file is checked here. Who signed it is for clients to
-//! verify, which have to do so anyway, with the bundle as it was published.
+//! Only that the statement is about this file is checked here. Clients verify the signature, with the
+//! bundle as it was published.
 
 use crate::integrity::Integrity;
 use crate::json;
@@ -15,22 +15,22 @@ use std::fmt;
 /// Largest bundle, in bytes. They have some ten thousand.
 const MAX_SIZE: usize = 1 << 20;
 
-/// What the media types of all versions of the bundle begin with.
+/// The prefix of the media types of all bundle versions.
 const MEDIA_TYPE: &str = "application/vnd.dev.sigstore.bundle";
 
 /// A bundle whose statement is about the file that it came with.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Provenance {
-    /// What kind of statement it is: a URL.
+    /// The kind of statement: a URL.
     pub predicate_type: String,
     /// The bundle's text.
     bundle: String,
 }
 
-/// Why an attachment is no provenance of the file.
+/// Why an attachment is refused as provenance of the file.
 #[derive(Debug, PartialEq, Eq)]
 pub enum ProvenanceError {
-    /// Declared and received, in UTF-16 code units.
+    /// DeclaredDigests and received, in UTF-16 code units.
     Length(u64, u64),
     /// Its size in bytes.
     TooLarge(usize),
@@ -111,7 +111,7 @@ impl Provenance {
         Ok(Provenance { predicate_type: statement.predicate_type, bundle: compact })
     }
 
-    /// The document in which clients look for a version's attestations.
+    /// The document that lists a version's attestations.
     pub fn document(&self) -> String {
         let kind = json::quoted(&self.predicate_type);
         format!("{{\"attestations\":[{{\"predicateType\":{kind},\"bundle\":{}}}]}}", self.bundle)
@@ -155,7 +155,7 @@ pub mod tests {
     }
 
     #[test]
-    fn what_proves_nothing_about_the_file_is_refused() {
+    fn other_bundles_are_refused() {
         let file = Integrity::of(b"file");
         let read = |change: fn(&mut Value)| {
             let mut bundle = bundle(&file);

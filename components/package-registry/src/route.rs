@@ -1,4 +1,4 @@
-//! Which URL means what: the only file that knows one.
+//! The routes. Only this file knows URLs.
 
 use http::Method;
 use kit::Error;
@@ -14,13 +14,13 @@ pub const NOT_A_PATH: &str = "package_name should be a valid file path";
 #[derive(Debug, PartialEq, Eq)]
 pub struct Route {
     pub level: Level,
-    /// The path up to and including the registry's word, as the request wrote it: what we return
-    /// repeats it, because clients find their token by the beginning of a URL.
+    /// The path up to and including `npm` or `pkgreg`, as the request wrote it. URLs in responses repeat
+    /// it, because clients choose their token by the beginning of a URL.
     pub prefix: String,
     pub endpoint: Endpoint,
 }
 
-/// Where packages are looked for. The text is an id or a full path.
+/// The scope in which packages are looked up. The text is an id or a full path.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Level {
     Project(String),
@@ -33,7 +33,7 @@ pub fn task(method: &Method, path: &str) -> Option<Result<Task, Error>> {
     Some(Task::named(method, path.strip_prefix(BASE)?.strip_prefix("/maintenance/package-registry/")?))
 }
 
-/// Names, versions, tags and files are as the request has them, decoded, and need not be any.
+/// An endpoint. Names, versions, tags and files are decoded and otherwise unchecked.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Endpoint {
     Metadata {
@@ -50,12 +50,12 @@ pub enum Endpoint {
         name: String,
         file: String,
     },
-    /// Puts the whole document back without the versions that are to go.
-    Withdraw {
+    /// Replaces the document by one without the versions to unpublish.
+    Unpublish {
         name: String,
         revision: String,
     },
-    WithdrawAll {
+    UnpublishAll {
         name: String,
         revision: String,
     },
@@ -104,9 +104,9 @@ pub fn route(method: &Method, path: &str) -> Result<Route, Error> {
         (Target::Package { .. }, _) if is_project => return Err(Error::method_not_allowed("GET, HEAD, PUT")),
         (Target::Version { name, version }, &Method::GET | &Method::HEAD) => Endpoint::Version { name, version },
         (Target::File { name, file }, &Method::GET | &Method::HEAD) => Endpoint::Download { name, file },
-        (Target::Revision { name, revision }, &Method::PUT) if is_project => Endpoint::Withdraw { name, revision },
+        (Target::Revision { name, revision }, &Method::PUT) if is_project => Endpoint::Unpublish { name, revision },
         (Target::Revision { name, revision }, &Method::DELETE) if is_project => {
-            Endpoint::WithdrawAll { name, revision }
+            Endpoint::UnpublishAll { name, revision }
         }
         (Target::Revision { .. }, _) if is_project => return Err(Error::method_not_allowed("DELETE, PUT")),
         (Target::FileRevision { name, file }, &Method::DELETE) if is_project => Endpoint::RemoveFile { name, file },
@@ -127,37 +127,30 @@ pub fn route(method: &Method, path: &str) -> Result<Route, Error> {
         (Target::Audit { .. }, _) => return Err(Error::method_not_allowed("POST")),
         _ => return Err(Error::method_not_allowed("GET, HEAD")),
     };
-    let beyond: usize = rest.iter().map(|segment| segment.0.len() + 1).sum();
-    let prefix = path.get(..path.len() - beyond).unwrap_or_default().to_owned();
+    let rest_length: usize = rest.iter().map(|segment| segment.0.len() + 1).sum();
+    let prefix = path.get(..path.len() - rest_length).unwrap_or_default().to_owned();
     Ok(Route { level, prefix, endpoint })
 }
 
 fn level<'a, 'b>(segments: &'b [Segment<'a>]) -> Option<(Level, &'b [Segment<'a>])> {
     let id = |segment: &Segment| segment.decode().map(|id| id.into_owned()).filter(|id| !id.is_empty());
     match segments {
-        [Segment("projects"), project, Segment("packages"), word, rest @ ..] if is_word(word) => {
+        [Segment("projects"), project, Segment("packages"), registry, rest @ ..] if is_registry(registry) => {
             Some((Level::Project(id(project)?), rest))
         }
-        [Segment("groups"), group, Segment("-"), Segment("packages"), word, rest @ ..] if is_word(word) => {
+        [Segment("groups"), group, Segment("-"), Segment("packages"), registry, rest @ ..] if is_registry(registry) => {
             Some((Level::Group(id(group)?), rest))
         }
-        [Segment("packages"), word, rest @ ..] if is_word(word) => Some((Level::Instance, rest)),
+        [Segment("packages"), registry, rest @ ..] if is_registry(registry) => Some((Level::Instance, rest)),
         _ => None,
     }
 }
 
-fn is_word(segment: &Segment) -> bool {
+fn is_registry(segment: &Segment) -> bool {
     matches!(segment.0, "pkgreg" | "npm")
 }
 
-/// The address of the same thing in the project with this id, for a request that named the project
-/// by an old path.
-pub fn in_project(id: u64, path: &str) -> String {
-    let below = path.strip_prefix(BASE).and_then(|rest| rest.splitn(4, '/').nth(3)).unwrap_or_default();
-    format!("{BASE}/projects/{id}/{below}")
-}
-
-/// What a path names, whatever is to be done with it.
+/// The resource that a path names, independent of the method.
 enum Target {
     /// `one_segment`: a scope's slash, if there is one, is encoded.
     Package {
@@ -172,7 +165,7 @@ enum Target {
         name: String,
         file: String,
     },
-    /// One revision of a package, or of a file, as a write names what it replaces.
+    /// The revision of a package, or of a file, that a write replaces.
     Revision {
         name: String,
         revision: String,
@@ -203,8 +196,8 @@ enum Target {
     },
 }
 
-/// What clients write before the name of a user.
-const USER: &str = "org.couchdb.user:";
+/// The prefix of a user's name in document ids.
+const USER_PREFIX: &str = "org.couchdb.user:";
 
 fn target(segments: &[Segment]) -> Result<Target, Error> {
     match segments {
@@ -217,7 +210,7 @@ fn service(segments: &[Segment]) -> Result<Target, Error> {
     match segments {
         [Segment("ping")] => Ok(Target::Ping),
         [Segment("whoami")] => Ok(Target::WhoAmI),
-        [Segment("user"), user] => match text(user)?.strip_prefix(USER) {
+        [Segment("user"), user] => match text(user)?.strip_prefix(USER_PREFIX) {
             Some(name) => Ok(Target::User { name: name.to_owned() }),
             None => Err(Error::unrouted()),
         },
@@ -245,7 +238,7 @@ fn service(segments: &[Segment]) -> Result<Target, Error> {
 }
 
 fn package(segments: &[Segment]) -> Result<Target, Error> {
-    // What does not even decode is refused as the reference service refuses it.
+    // The reference service answers a segment that does not decode with this text.
     if segments.iter().any(|segment| segment.decode().is_none()) {
         return Err(Error::validation(NOT_A_PATH));
     }

@@ -1,20 +1,20 @@
-//! What a search asks for, and how well a package fits.
+//! Search queries, and how well a package matches one.
 
 use crate::json::{self, Members};
 use crate::name::PackageName;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-/// Most words that a search is about; what is beyond them is ignored.
+/// Most words of a search; further ones are ignored.
 const MAX_WORDS: usize = 16;
 
-/// What a package shows of itself in results is cut to this many characters, and to this many
-/// keywords, so that a page of results is small whatever was published.
+/// Texts of a [`SearchSummary`] are cut to this many characters, and its keywords to this many, so that
+/// a page of results stays small.
 const MAX_TEXT: usize = 500;
 const MAX_KEYWORDS: usize = 50;
 
 /// The text of a search, in lower case: words, `scope:NAME`, and `keywords:A,B` (any of them).
-/// Whatever else looks like a qualifier is a word.
+/// Any other qualifier is a word.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Query {
     words: Vec<String>,
@@ -40,28 +40,28 @@ impl Query {
         query
     }
 
-    /// Whether a package of this name can fit at all.
-    pub fn admits(&self, name: &PackageName) -> bool {
+    /// Whether the name has one of the scopes, if there are any.
+    pub fn matches_scope(&self, name: &PackageName) -> bool {
         let scope = name.scope().unwrap_or_default();
-        self.scopes.is_empty() || self.scopes.iter().any(|wanted| wanted.eq_ignore_ascii_case(scope))
+        self.scopes.is_empty() || self.scopes.iter().any(|expected| expected.eq_ignore_ascii_case(scope))
     }
 
-    /// Whether the name alone has a word that is looked for.
-    pub fn is_in(&self, name: &PackageName) -> bool {
+    /// Whether the name contains one of the words.
+    pub fn matches_name(&self, name: &PackageName) -> bool {
         let name = name.as_str().to_lowercase();
         self.words.iter().any(|word| name.contains(word))
     }
 
-    /// How well a package fits, from 0 to 1; `None` if it does not. Every word must be found, in the
-    /// name, the keywords or the description; the name counts most.
-    pub fn score(&self, name: &PackageName, card: &Card) -> Option<f64> {
-        let keywords: Vec<String> = card.keywords.iter().map(|keyword| keyword.to_lowercase()).collect();
-        let has_any = |wanted: &Vec<String>| wanted.iter().any(|wanted| keywords.contains(wanted));
-        if !self.admits(name) || !self.keywords.iter().all(has_any) {
+    /// How well a package matches, from 0 to 1; `None` if it does not. Every word must occur in the name,
+    /// the keywords or the description; the name counts most.
+    pub fn score(&self, name: &PackageName, summary: &SearchSummary) -> Option<f64> {
+        let keywords: Vec<String> = summary.keywords.iter().map(|keyword| keyword.to_lowercase()).collect();
+        let has_any = |any_of: &Vec<String>| any_of.iter().any(|keyword| keywords.contains(keyword));
+        if !self.matches_scope(name) || !self.keywords.iter().all(has_any) {
             return None;
         }
         let (full, base) = (name.as_str().to_lowercase(), name.base().to_lowercase());
-        let description = card.description.to_lowercase();
+        let description = summary.description.to_lowercase();
         let score = |word: &String| {
             if *word == full || *word == base {
                 Some(1.0)
@@ -80,15 +80,15 @@ impl Query {
     }
 }
 
-/// What a package shows of itself in results.
+/// The fields of a package that results show.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Card {
+pub struct SearchSummary {
     pub description: String,
     pub keywords: Vec<String>,
     pub links: Links,
 }
 
-/// Addresses that are too long, or of another type, are left out.
+/// Addresses that are too long or no text are left out.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Links {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -99,14 +99,14 @@ pub struct Links {
     pub bugs: Option<String>,
 }
 
-impl Card {
-    /// Reads what [`crate::manifest::Manifest::about`] has made. Fields have the types that their
-    /// publishers gave them, so those of another type are as good as absent.
-    pub fn read(about: &[u8]) -> Option<Self> {
-        let text = format!("{{{}}}", std::str::from_utf8(about).ok()?.trim_start_matches(','));
+impl SearchSummary {
+    /// Reads the members that [`crate::manifest::Manifest::latest_fields`] wrote. Publishers choose their
+    /// types; a field of an unexpected type is treated as absent.
+    pub fn read(fields: &[u8]) -> Option<Self> {
+        let text = format!("{{{}}}", std::str::from_utf8(fields).ok()?.trim_start_matches(','));
         let members = Members::read(&text).ok()?;
         let address = |name| members.get(name).and_then(address);
-        Some(Card {
+        Some(SearchSummary {
             description: members.get("description").and_then(json::string).map(cut).unwrap_or_default(),
             keywords: members.get("keywords").map(keywords).unwrap_or_default(),
             links: Links { homepage: address("homepage"), repository: address("repository"), bugs: address("bugs") },
@@ -142,15 +142,15 @@ mod tests {
     use super::*;
     use serde_json::{Value, json};
 
-    fn card(about: &Value) -> Card {
-        let text = about.to_string();
+    fn summary(fields: &Value) -> SearchSummary {
+        let text = fields.to_string();
         let members = text.strip_prefix('{').unwrap().strip_suffix('}').unwrap();
-        Card::read(if members.is_empty() { String::new() } else { format!(",{members}") }.as_bytes()).unwrap()
+        SearchSummary::read(if members.is_empty() { String::new() } else { format!(",{members}") }.as_bytes()).unwrap()
     }
 
     fn score(text: &str, name: &str) -> Option<f64> {
-        let card = card(&json!({"description": "Paints the Bikeshed", "keywords": ["Color", "wood-work"]}));
-        Query::parse(text).score(&PackageName::parse(name).unwrap(), &card)
+        let summary = summary(&json!({"description": "Paints the Bikeshed", "keywords": ["Color", "wood-work"]}));
+        Query::parse(text).score(&PackageName::parse(name).unwrap(), &summary)
     }
 
     #[test]
@@ -186,20 +186,20 @@ mod tests {
     }
 
     #[test]
-    fn cards_take_every_type_and_stay_small() {
+    fn summaries_take_every_type_and_stay_small() {
         let links = json!({"homepage": "https://a.example", "repository": {"type": "git", "url": "git+https://r.example"},
             "bugs": {"email": "b@a.example"}, "keywords": "a, b  c", "description": ["no text"], "readme": "# long"});
-        let links = card(&links);
+        let links = summary(&links);
         assert_eq!(links.links.homepage.as_deref(), Some("https://a.example"));
         assert_eq!((links.links.repository.as_deref(), links.links.bugs), (Some("git+https://r.example"), None));
         assert_eq!((links.description.as_str(), links.keywords), ("", vec!["a".into(), "b".into(), "c".into()]));
         let long = "ä".repeat(5000);
         let many: Vec<&str> = vec![&long; 5000];
-        let cut = card(&json!({"description": long, "keywords": many, "homepage": long}));
+        let cut = summary(&json!({"description": long, "keywords": many, "homepage": long}));
         assert_eq!((cut.description.chars().count(), cut.keywords.len()), (MAX_TEXT, MAX_KEYWORDS));
         assert_eq!((cut.keywords[0].chars().count(), cut.links.homepage), (MAX_TEXT, None));
-        assert_eq!(card(&json!({"keywords": [1, null, "x", ""]})).keywords, ["x"]);
-        assert_eq!(card(&json!({})), Card::default());
-        assert_eq!(Card::read(b",\"a\":"), None);
+        assert_eq!(summary(&json!({"keywords": [1, null, "x", ""]})).keywords, ["x"]);
+        assert_eq!(summary(&json!({})), SearchSummary::default());
+        assert_eq!(SearchSummary::read(b",\"a\":"), None);
     }
 }

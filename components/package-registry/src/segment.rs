@@ -1,5 +1,5 @@
-//! A segment holds some versions of a package: where each one's file is, and its records, ready
-//! to be copied into metadata. Segments are disjoint and immutable.
+//! A segment holds some versions of a package: the upload of each and its records, in the form in which
+//! metadata lists them. Segments are disjoint and immutable.
 //!
 //! A package's segments are merged as it grows, so that metadata of thousands of versions is
 //! copied from a handful of blobs and publishing rewrites little (a log-structured merge with
@@ -14,72 +14,74 @@ use std::collections::BTreeMap;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Segment {
     pub index: Index,
-    pub full: Form,
-    pub abbreviated: Form,
+    pub full: FormRecords,
+    pub abbreviated: FormRecords,
 }
 
-/// Where the file of each version is: sorted lines `version TAB upload TAB milliseconds TAB
-/// state LF`. A version that was unpublished keeps its line, because its number stays taken.
+/// The upload of each version: sorted lines `version TAB upload TAB milliseconds TAB
+/// state LF`. An unpublished version keeps its line, because its number is not used again.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Index(pub String);
 
 /// A version's line in an index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Entry<'a> {
+pub struct IndexEntry<'a> {
     pub version: &'a str,
     /// The upload that holds the file.
     pub upload: &'a str,
     /// When the version was published.
     pub at: Timestamp,
-    pub state: State,
+    pub state: VersionState,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum State {
+pub enum VersionState {
     Listed,
-    /// Unpublished: the number cannot be used again.
-    Reserved,
+    /// The number is not used again.
+    Unpublished,
 }
 
-impl State {
-    const fn word(self) -> &'static str {
+impl VersionState {
+    /// Its name in the index.
+    const fn name(self) -> &'static str {
         match self {
-            State::Listed => "listed",
-            State::Reserved => "reserved",
+            VersionState::Listed => "listed",
+            VersionState::Unpublished => "reserved",
         }
     }
 }
 
-impl<'a> Entry<'a> {
+impl<'a> IndexEntry<'a> {
     fn read(line: &'a str) -> Option<Self> {
         let mut fields = line.split('\t');
         let (version, upload, at, state) = (fields.next()?, fields.next()?, fields.next()?, fields.next()?);
-        let state = [State::Listed, State::Reserved].into_iter().find(|known| known.word() == state)?;
-        Some(Entry { version, upload, at: Timestamp::from_millis(at.parse().ok()?), state })
+        let state =
+            [VersionState::Listed, VersionState::Unpublished].into_iter().find(|known| known.name() == state)?;
+        Some(IndexEntry { version, upload, at: Timestamp::from_millis(at.parse().ok()?), state })
     }
 
     fn line(&self) -> String {
-        format!("{}\t{}\t{}\t{}\n", self.version, self.upload, self.at.millis(), self.state.word())
+        format!("{}\t{}\t{}\t{}\n", self.version, self.upload, self.at.millis(), self.state.name())
     }
 }
 
 impl Index {
     /// Whether every line is an entry, and the lines are sorted.
-    pub fn is_sound(&self) -> bool {
-        let entries: Vec<Entry> = self.entries().collect();
+    pub fn is_valid(&self) -> bool {
+        let entries: Vec<IndexEntry> = self.entries().collect();
         let lines = self.0.lines().count();
         entries.len() == lines
             && entries.is_sorted_by(|a, b| a.version.as_bytes() < b.version.as_bytes())
             && (self.0.is_empty() || self.0.ends_with('\n'))
     }
 
-    pub fn entries(&self) -> impl Iterator<Item = Entry<'_>> {
-        self.0.lines().filter_map(Entry::read)
+    pub fn entries(&self) -> impl Iterator<Item = IndexEntry<'_>> {
+        self.0.lines().filter_map(IndexEntry::read)
     }
 }
 
 /// The entry of `version` in the text of an index, by binary search.
-pub fn find<'a>(index: &'a [u8], version: &str) -> Option<Entry<'a>> {
+pub fn find<'a>(index: &'a [u8], version: &str) -> Option<IndexEntry<'a>> {
     let mut range = index;
     while !range.is_empty() {
         let (before, after) = range.split_at(range.len() / 2);
@@ -88,7 +90,7 @@ pub fn find<'a>(index: &'a [u8], version: &str) -> Option<Entry<'a>> {
         let line = range.get(start..end)?;
         let key = line.get(..memchr::memchr(b'\t', line)?)?;
         match key.cmp(version.as_bytes()) {
-            std::cmp::Ordering::Equal => return Entry::read(std::str::from_utf8(line).ok()?.trim_end()),
+            std::cmp::Ordering::Equal => return IndexEntry::read(std::str::from_utf8(line).ok()?.trim_end()),
             std::cmp::Ordering::Less => range = range.get(end..)?,
             std::cmp::Ordering::Greater => range = range.get(..start)?,
         }
@@ -100,14 +102,14 @@ pub fn find<'a>(index: &'a [u8], version: &str) -> Option<Entry<'a>> {
 /// with a comma and a line feed, so that forms are joined by copying. Stored as the length of
 /// `versions` in decimal, a line feed, `versions`, `times`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Form {
-    /// Lines `"1.0.0":{…},`, in which [`manifest::URL`] stands for the address of the registry.
+pub struct FormRecords {
+    /// Lines `"1.0.0":{…},`, in which [`manifest::URL_PLACEHOLDER`] stands for the address of the registry.
     pub versions: String,
     /// Lines `"1.0.0":"2026-11-21T05:49:56.123Z",`.
     pub times: String,
 }
 
-impl Form {
+impl FormRecords {
     pub fn to_bytes(&self) -> Vec<u8> {
         format!("{}\n{}{}", self.versions.len(), self.versions, self.times).into_bytes()
     }
@@ -115,10 +117,10 @@ impl Form {
     pub fn read(bytes: &[u8]) -> Option<Self> {
         let (versions, times) = split(bytes)?;
         let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).ok();
-        Some(Form { versions: text(versions)?, times: text(times)? })
+        Some(FormRecords { versions: text(versions)?, times: text(times)? })
     }
 
-    fn append(&mut self, other: &Form) {
+    fn append(&mut self, other: &FormRecords) {
         self.versions.push_str(&other.versions);
         self.times.push_str(&other.times);
     }
@@ -134,7 +136,7 @@ impl Form {
                 times.push('\n');
             }
         }
-        *self = Form { versions, times };
+        *self = FormRecords { versions, times };
     }
 }
 
@@ -145,14 +147,14 @@ pub fn split(form: &[u8]) -> Option<(&[u8], &[u8])> {
     form.get(end + 1..)?.split_at_checked(length)
 }
 
-impl Form {
+impl FormRecords {
     /// The version and the record of each line, in the order of publication.
     pub fn records(&self) -> impl Iterator<Item = (&str, &str)> {
         self.versions.lines().filter_map(record)
     }
 }
 
-/// The version and the record of a line of [`Form::versions`].
+/// The version and the record of a line of [`FormRecords::versions`].
 fn record(line: &str) -> Option<(&str, &str)> {
     let (version, record) = line.strip_prefix('"')?.split_once("\":")?;
     Some((version, record.strip_suffix(',')?))
@@ -171,9 +173,9 @@ fn line_of(version: &str, record: &str) -> String {
 
 impl Segment {
     /// A segment of one version. The records are those of [`manifest::Manifest`].
-    pub fn of(entry: &Entry, full: &str, abbreviated: &str) -> Self {
+    pub fn of(entry: &IndexEntry, full: &str, abbreviated: &str) -> Self {
         let times = format!("{}:\"{}\",\n", json::quoted(entry.version), entry.at.to_iso());
-        let form = |record| Form { versions: line_of(entry.version, record), times: times.clone() };
+        let form = |record| FormRecords { versions: line_of(entry.version, record), times: times.clone() };
         Segment { index: Index(entry.line()), full: form(full), abbreviated: form(abbreviated) }
     }
 
@@ -192,8 +194,8 @@ impl Segment {
         merged
     }
 
-    /// Sets the deprecation message of each version in `messages`; an empty message takes the
-    /// deprecation back.
+    /// Sets the deprecation message of each version in `messages`; an empty message removes the
+    /// deprecation.
     pub fn deprecate(&mut self, messages: &BTreeMap<String, String>) {
         for form in [&mut self.full, &mut self.abbreviated] {
             form.retain(|version, record| {
@@ -205,14 +207,14 @@ impl Segment {
         }
     }
 
-    /// Removes versions from both forms and keeps their numbers taken.
-    pub fn unpublish(&mut self, is_meant: impl Fn(&str) -> bool) {
+    /// Removes the records of versions and marks them as unpublished in the index.
+    pub fn unpublish(&mut self, is_removed: impl Fn(&str) -> bool) {
         for form in [&mut self.full, &mut self.abbreviated] {
-            form.retain(|version, record| (!is_meant(version)).then(|| record.to_owned()));
+            form.retain(|version, record| (!is_removed(version)).then(|| record.to_owned()));
         }
         let lines = self.index.entries().map(|mut entry| {
-            if is_meant(entry.version) {
-                entry.state = State::Reserved;
+            if is_removed(entry.version) {
+                entry.state = VersionState::Unpublished;
             }
             entry.line()
         });
@@ -221,7 +223,7 @@ impl Segment {
 
     /// How many versions metadata lists.
     pub fn listed(&self) -> u64 {
-        self.index.entries().filter(|entry| entry.state == State::Listed).count() as u64
+        self.index.entries().filter(|entry| entry.state == VersionState::Listed).count() as u64
     }
 
     /// The size that decides about merging, in bytes.
@@ -232,18 +234,18 @@ impl Segment {
 
 /// Segments up to this size, in bytes, are merged with every publication: copying them costs less
 /// than reading one blob more.
-const SMALL: u64 = 16 * 1024;
+const SMALL_SEGMENT: u64 = 16 * 1024;
 
 /// A tier is this many times as large as the one below, and this many segments of a tier are
 /// merged into one of the next.
-const FACTOR: u64 = 4;
+const TIER_FACTOR: u64 = 4;
 
 /// Segments above this size, in bytes, are not merged further, so that no publication rewrites
-/// more than about [`FACTOR`] times as much.
-const LARGE: u64 = 1024 * 1024;
+/// more than about [`TIER_FACTOR`] times as much.
+const LARGE_SEGMENT: u64 = 1024 * 1024;
 
 fn tier(size: u64) -> u32 {
-    (size / SMALL).checked_ilog(FACTOR).map_or(0, |tier| tier + 1)
+    (size / SMALL_SEGMENT).checked_ilog(TIER_FACTOR).map_or(0, |tier| tier + 1)
 }
 
 /// How many of the newest segments to merge with a new one of `size`. `sizes` are those of the
@@ -252,13 +254,13 @@ pub fn to_merge(sizes: &[u64], size: u64) -> usize {
     let mut rest = sizes;
     let mut total = size;
     while let Some((last, before)) = rest.split_last() {
-        if last + total <= SMALL {
+        if last + total <= SMALL_SEGMENT {
             total += last;
             rest = before;
             continue;
         }
-        let peers = rest.iter().rev().take_while(|size| **size <= LARGE && tier(**size) <= tier(total)).count();
-        if total > LARGE || (peers as u64) < FACTOR - 1 {
+        let peers = rest.iter().rev().take_while(|size| **size <= LARGE_SEGMENT && tier(**size) <= tier(total)).count();
+        if total > LARGE_SEGMENT || (peers as u64) < TIER_FACTOR - 1 {
             break;
         }
         let (before, run) = rest.split_at(rest.len() - peers);

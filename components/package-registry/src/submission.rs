@@ -1,11 +1,11 @@
-//! What a client asks for with a document: to publish a version, or to change listed ones.
+//! The document of a request to publish a version or to change listed ones.
 
 use crate::document::{File, Skeleton};
 use crate::json::{self, Members};
 use serde_json::value::RawValue;
 use std::fmt;
 
-/// A document's parts, by their JSON names. Values are checked by whoever uses them.
+/// The members of a document. Their values are not checked yet.
 #[derive(Debug)]
 pub struct Submission<'a> {
     /// Empty if absent.
@@ -14,18 +14,18 @@ pub struct Submission<'a> {
     pub versions: Members<'a>,
     pub tags: Option<Members<'a>>,
     pub readme: Option<&'a RawValue>,
-    /// Whether there is any attachment. A document without one changes what is listed.
+    /// A document without an attachment changes listed versions.
     pub has_attachments: bool,
     pub file: Option<&'a File>,
     /// `length` of the file, as declared, in bytes.
     pub length: Option<u64>,
     /// Attachments called `*.sigstore`.
-    pub provenance: Vec<Text>,
+    pub provenance: Vec<TextAttachment>,
 }
 
-/// An attachment that is text, and was not decoded.
+/// An attachment that is text instead of base64.
 #[derive(Debug)]
-pub struct Text {
+pub struct TextAttachment {
     /// Its name in `_attachments`.
     pub name: String,
     pub data: String,
@@ -33,12 +33,12 @@ pub struct Text {
     pub length: Option<u64>,
 }
 
-/// Why a document asks for nothing that can be understood.
+/// Why a document is refused.
 #[derive(Debug, PartialEq, Eq)]
 pub enum SubmissionError {
     /// Not JSON; the parser's words.
     Syntax(String),
-    /// A member that must be there.
+    /// A required member.
     Missing(&'static str),
     /// A member of the wrong type.
     Invalid(&'static str),
@@ -75,7 +75,7 @@ impl<'a> Submission<'a> {
         let provenance = texts.map(|(name, value)| {
             let (members, length) = attachment(value)?;
             let data = members.get("data").and_then(json::string).ok_or(SubmissionError::Invalid("data"))?;
-            Ok(Text { name: name.to_owned(), data, length })
+            Ok(TextAttachment { name: name.to_owned(), data, length })
         });
         let provenance = provenance.collect::<Result<_, _>>()?;
         Ok(Submission {
@@ -100,7 +100,7 @@ fn attachment(value: &RawValue) -> Result<(Members<'_>, Option<u64>), Submission
     Ok((members, length))
 }
 
-/// The parser counts positions in the skeleton, which the sender has never seen.
+/// The parser counts positions in the skeleton, not in the document that the client sent.
 fn without_position(why: &serde_json::Error) -> String {
     let text = why.to_string();
     match text.rsplit_once(" at line ") {
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[track_caller]
-    fn fault(text: &str) -> SubmissionError {
+    fn rejection(text: &str) -> SubmissionError {
         Submission::read(&skeleton(text)).unwrap_err()
     }
 
@@ -143,31 +143,31 @@ mod tests {
     }
 
     #[test]
-    fn each_fault_is_named() {
-        assert_eq!(fault("{}"), SubmissionError::Missing("versions"));
-        assert_eq!(fault(r#"{"versions":null}"#), SubmissionError::Missing("versions"));
-        assert_eq!(fault(r#"{"versions":[]}"#), SubmissionError::Invalid("versions"));
-        assert_eq!(fault(r#"{"versions":"1"}"#), SubmissionError::Invalid("versions"));
-        assert_eq!(fault(r#"{"versions":{},"name":7}"#), SubmissionError::Invalid("name"));
-        assert_eq!(fault(r#"{"versions":{},"dist-tags":[]}"#), SubmissionError::Invalid("dist-tags"));
-        assert_eq!(fault(r#"{"versions":{},"_attachments":[]}"#), SubmissionError::Invalid("_attachments"));
+    fn each_error_is_named() {
+        assert_eq!(rejection("{}"), SubmissionError::Missing("versions"));
+        assert_eq!(rejection(r#"{"versions":null}"#), SubmissionError::Missing("versions"));
+        assert_eq!(rejection(r#"{"versions":[]}"#), SubmissionError::Invalid("versions"));
+        assert_eq!(rejection(r#"{"versions":"1"}"#), SubmissionError::Invalid("versions"));
+        assert_eq!(rejection(r#"{"versions":{},"name":7}"#), SubmissionError::Invalid("name"));
+        assert_eq!(rejection(r#"{"versions":{},"dist-tags":[]}"#), SubmissionError::Invalid("dist-tags"));
+        assert_eq!(rejection(r#"{"versions":{},"_attachments":[]}"#), SubmissionError::Invalid("_attachments"));
         assert_eq!(
-            fault(r#"{"versions":{},"_attachments":{"a-1.0.0.tgz":{"length":"5"}}}"#),
+            rejection(r#"{"versions":{},"_attachments":{"a-1.0.0.tgz":{"length":"5"}}}"#),
             SubmissionError::Invalid("length")
         );
         assert_eq!(
-            fault(r#"{"versions":{},"_attachments":{"a-1.0.0.tgz":{"length":-5}}}"#),
+            rejection(r#"{"versions":{},"_attachments":{"a-1.0.0.tgz":{"length":-5}}}"#),
             SubmissionError::Invalid("length")
         );
         for text in ["", "{", "[]", "null", "{}x", r#"{"versions":{}"#, r#"{"versions":{},"versions":{}}"#] {
-            assert!(matches!(fault(text), SubmissionError::Syntax(_)), "{text}");
+            assert!(matches!(rejection(text), SubmissionError::Syntax(_)), "{text}");
         }
         let bytes = b"{\"versions\":{},\"x\":\"\xff\"}".to_vec();
         assert!(Submission::read(&Skeleton { bytes, file: None }).is_err());
     }
 
     #[test]
-    fn the_message_has_no_position_that_nobody_can_find() {
-        assert_eq!(fault("{]").to_string(), "request body is not a JSON object: key must be a string");
+    fn the_message_has_no_position_in_the_skeleton() {
+        assert_eq!(rejection("{]").to_string(), "request body is not a JSON object: key must be a string");
     }
 }

@@ -27,9 +27,9 @@ impl Version {
         &self.text
     }
 
-    /// Whether a `package.json` with this version is of this one. Clients take a `v` or `=` before
-    /// it off, and build metadata, before they write it into the document.
-    pub fn is_meant_by(&self, text: &str) -> bool {
+    /// Whether the version in a `package.json` is this one. Clients drop a leading `v` or `=` and build
+    /// metadata when they write the document.
+    pub fn matches_manifest(&self, text: &str) -> bool {
         let text = text.trim().trim_start_matches(['v', '=']).trim_start();
         semver::Version::parse(text).is_ok_and(|other| self.parsed.cmp_precedence(&other).is_eq())
     }
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_is_no_version() {
+    fn refuses_other_text() {
         for text in [
             "",
             "1",

@@ -1,30 +1,30 @@
-//! Discussions: a comment on a merge request, at a place in its changes or on the whole.
+//! Discussions: comments on a merge request, at a position of its diff or on the whole.
 
-use crate::git::Id;
+use crate::git::ObjectId;
 use crate::suggestion::Suggestion;
 use kit::Timestamp;
 
-/// A thread of one note. It never changes: what becomes of its suggestions is recorded elsewhere.
+/// A thread of one note. It never changes; that a suggestion was applied is recorded elsewhere.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Discussion {
     /// 40 hex digits.
     pub id: String,
-    /// The merge request's.
+    /// The target project of the merge request.
     pub project_id: u64,
     pub merge_request_iid: u64,
     pub note_id: u64,
     pub author_id: u64,
     pub body: String,
     pub created: Timestamp,
-    pub position: Option<Position>,
-    /// The file whose lines the suggestions replace; there is one if there are any.
-    pub file: Option<File>,
+    pub position: Option<DiffPosition>,
+    /// The file that the suggestions change; `Some` if there are suggestions.
+    pub file: Option<CommentedFile>,
     pub suggestions: Vec<Suggestion>,
 }
 
-/// A place in the changes, in the words of the one who commented.
+/// A position in the diff, as the author of the comment gave it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Position {
+pub struct DiffPosition {
     /// `text`, `image` or `file`.
     pub kind: String,
     pub base_sha: String,
@@ -33,24 +33,25 @@ pub struct Position {
     pub head_sha: String,
     pub old_path: Option<String>,
     pub new_path: Option<String>,
-    /// From 1. A line that is only in the old file was removed.
+    /// From 1. A line without a number in the new file was removed.
     pub old_line: Option<u64>,
     pub new_line: Option<u64>,
 }
 
-/// The contents of a file as they were commented on.
+/// A file at the commit that was commented on.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct File {
-    /// Whose repository has it.
+pub struct CommentedFile {
+    /// The project whose repository has the commit.
     pub project_id: u64,
-    pub commit: Id,
+    pub commit: ObjectId,
     pub path: String,
-    pub blob: Id,
+    pub blob: ObjectId,
 }
 
-impl Position {
-    /// The path and the line that suggestions here would replace: a line of the new text.
-    pub fn suggestible(&self) -> Option<(&str, u64)> {
+impl DiffPosition {
+    /// The path and the line that suggestions at this position replace; `None` unless it is a line of the
+    /// new text.
+    pub fn suggestible_line(&self) -> Option<(&str, u64)> {
         let path = self.new_path.as_deref().or(self.old_path.as_deref())?;
         (self.kind == "text").then_some((path, self.new_line?))
     }

@@ -1,5 +1,5 @@
-//! git's object format: what its ids are made of. Every byte that git wrote is kept: a tree is
-//! edited where it lies, so that modes, order and names stay as they were.
+//! git's object format. A tree is edited in its serialized bytes, so that modes, order and names stay
+//! exactly as git wrote them.
 
 mod commit;
 mod id;
@@ -7,8 +7,8 @@ mod links;
 mod object;
 mod tree;
 
-pub use commit::{Commit, Signature, clean};
-pub use id::Id;
-pub use links::{Link, links};
-pub use object::{Kind, Object, finish, read_header};
+pub use commit::{Commit, Signature, strip_crud};
+pub use id::ObjectId;
+pub use links::{Link, parse_links};
+pub use object::{Object, ObjectKind, id_from_hasher, parse_header};
 pub use tree::Tree;

@@ -1,47 +1,47 @@
-//! Merge requests, as far as suggestions ask about them. They are imported.
+//! Merge requests: what suggestions depend on. They are imported.
 
-/// A merge request; its project and its number there are its key.
+/// A merge request, which is identified by its target project and its iid there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MergeRequest {
     /// Unique in the whole service.
     pub id: u64,
-    pub state: State,
-    /// Where the commits come from: the project itself, or a fork; none if the fork is gone.
+    pub state: MergeRequestState,
+    /// The target project itself or a fork; `None` if the fork was deleted.
     pub source_project_id: Option<u64>,
     pub source_branch: String,
     pub target_branch: String,
     pub title: String,
     pub author_id: Option<u64>,
-    /// Whether those who may push to the target project may push to the source branch.
+    /// Whether users who may push to the target branch may push to the source branch.
     pub allow_collaboration: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum State {
+pub enum MergeRequestState {
     Opened,
     Closed,
     Merged,
-    /// Being merged at this moment.
+    /// A merge is in progress.
     Locked,
 }
 
-impl State {
+impl MergeRequestState {
     pub fn parse(word: &str) -> Option<Self> {
         match word {
-            "opened" => Some(State::Opened),
-            "closed" => Some(State::Closed),
-            "merged" => Some(State::Merged),
-            "locked" => Some(State::Locked),
+            "opened" => Some(MergeRequestState::Opened),
+            "closed" => Some(MergeRequestState::Closed),
+            "merged" => Some(MergeRequestState::Merged),
+            "locked" => Some(MergeRequestState::Locked),
             _ => None,
         }
     }
 
     pub fn as_str(self) -> &'static str {
         match self {
-            State::Opened => "opened",
-            State::Closed => "closed",
-            State::Merged => "merged",
-            State::Locked => "locked",
+            MergeRequestState::Opened => "opened",
+            MergeRequestState::Closed => "closed",
+            MergeRequestState::Merged => "merged",
+            MergeRequestState::Locked => "locked",
         }
     }
 }

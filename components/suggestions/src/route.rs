@@ -1,4 +1,4 @@
-//! Which URL means what: the only file that knows one.
+//! URLs. No other file knows one.
 
 use http::Method;
 use kit::Error;
@@ -7,26 +7,26 @@ use kit::path::{self, Segment};
 
 const BASE: &str = "/api/v4";
 
-/// A project is named by its id or its full path. Numbers are as the request has them, decoded,
-/// and need not be any.
+/// An endpoint and the parameters of its path, decoded and not validated. A project is named by its id or
+/// its full path.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Route {
-    Show {
+    GetSuggestion {
         suggestion: String,
     },
-    Apply {
+    ApplySuggestion {
         suggestion: String,
     },
     ApplyBatch,
-    Discussions {
+    ListDiscussions {
         project: String,
         merge_request: String,
     },
-    Discuss {
+    CreateDiscussion {
         project: String,
         merge_request: String,
     },
-    Discussion {
+    GetDiscussion {
         project: String,
         merge_request: String,
         discussion: String,
@@ -42,64 +42,64 @@ pub enum Route {
     ImportRefs {
         project: String,
     },
-    /// What an administrator does for the store.
-    Maintain(Task),
+    /// Garbage collection or a check of the store.
+    Maintenance(Task),
 }
 
-/// What git's "dumb" protocol asks for.
+/// A file of git's "dumb" HTTP protocol (gitprotocol-http).
 #[derive(Debug, PartialEq, Eq)]
 pub enum RepositoryFile {
     Head,
     Refs,
     Packs,
-    /// 40 characters.
+    /// A loose object, by 2 and more digits of its id, joined and not validated.
     Object(String),
-    /// Files that a repository may have and this one has not.
+    /// FileCache that a repository may have and this one has not.
     Other,
 }
 
 const GET: &str = "GET, HEAD";
 
-/// The route of a request; the error is 404, or 405 with what would be allowed.
-pub fn route(method: &Method, path: &str) -> Result<Route, Error> {
+/// The route of a request; the error is 404, or 405 with the allowed methods.
+pub fn parse(method: &Method, path: &str) -> Result<Route, Error> {
     let segments = path::below(path, BASE).ok_or_else(Error::unrouted)?;
     let text = |segment: &Segment| -> Result<String, Error> {
         let decoded = segment.decode().filter(|text| !text.is_empty());
         decoded.map(|text| text.into_owned()).ok_or_else(Error::unrouted)
     };
-    let get = matches!(*method, Method::GET | Method::HEAD);
+    let is_get = matches!(*method, Method::GET | Method::HEAD);
     match segments.as_slice() {
         [Segment("suggestions"), Segment("batch_apply")] => match *method {
             Method::PUT => Ok(Route::ApplyBatch),
             _ => Err(Error::method_not_allowed("PUT")),
         },
-        [Segment("suggestions"), id] => match get {
-            true => Ok(Route::Show { suggestion: text(id)? }),
+        [Segment("suggestions"), id] => match is_get {
+            true => Ok(Route::GetSuggestion { suggestion: text(id)? }),
             false => Err(Error::method_not_allowed(GET)),
         },
         [Segment("suggestions"), id, Segment("apply")] => match *method {
-            Method::PUT => Ok(Route::Apply { suggestion: text(id)? }),
+            Method::PUT => Ok(Route::ApplySuggestion { suggestion: text(id)? }),
             _ => Err(Error::method_not_allowed("PUT")),
         },
         [Segment("projects"), project, Segment("merge_requests"), iid, Segment("discussions"), rest @ ..] => {
             let (project, merge_request) = (text(project)?, text(iid)?);
             match rest {
-                [] if get => Ok(Route::Discussions { project, merge_request }),
-                [] if *method == Method::POST => Ok(Route::Discuss { project, merge_request }),
+                [] if is_get => Ok(Route::ListDiscussions { project, merge_request }),
+                [] if *method == Method::POST => Ok(Route::CreateDiscussion { project, merge_request }),
                 [] => Err(Error::method_not_allowed("GET, HEAD, POST")),
-                [id] if get => Ok(Route::Discussion { project, merge_request, discussion: text(id)? }),
+                [id] if is_get => Ok(Route::GetDiscussion { project, merge_request, discussion: text(id)? }),
                 [_] => Err(Error::method_not_allowed(GET)),
                 _ => Err(Error::unrouted()),
             }
         }
         [Segment("projects"), project, Segment("repository.git"), rest @ ..] if !rest.is_empty() => {
-            if !get {
+            if !is_get {
                 return Err(Error::method_not_allowed(GET));
             }
             Ok(Route::Repository { project: text(project)?, file: repository_file(rest) })
         }
         [Segment("maintenance"), Segment("suggestions"), Segment(task)] => {
-            Task::named(method, task).map(Route::Maintain)
+            Task::named(method, task).map(Route::Maintenance)
         }
         [Segment("import"), Segment("suggestions"), rest @ ..] => {
             let route = match rest {
@@ -126,9 +126,8 @@ fn repository_file(segments: &[Segment]) -> RepositoryFile {
     }
 }
 
-/// The address of the same thing in the project with this id, for a request that named the project
-/// by an old path.
-pub fn in_project(id: u64, path: &str) -> String {
+/// `path`, which names a project by an old path, with the project's id instead.
+pub fn with_project_id(id: u64, path: &str) -> String {
     let below = path.strip_prefix(BASE).and_then(|rest| rest.splitn(4, '/').nth(3)).unwrap_or_default();
     format!("{BASE}/projects/{id}/{below}")
 }
@@ -138,7 +137,7 @@ mod tests {
     use super::*;
 
     fn answer(method: Method, path: &str) -> String {
-        match route(&method, &format!("/api/v4/{path}")) {
+        match parse(&method, &format!("/api/v4/{path}")) {
             Ok(route) => format!("{route:?}"),
             Err(error) => error.status.as_u16().to_string(),
         }
@@ -147,24 +146,24 @@ mod tests {
     #[test]
     fn paths() {
         for (method, path, expected) in [
-            (Method::PUT, "suggestions/5/apply", r#"Apply { suggestion: "5" }"#),
-            (Method::PUT, "suggestions/foo-123/apply", r#"Apply { suggestion: "foo-123" }"#),
+            (Method::PUT, "suggestions/5/apply", r#"ApplySuggestion { suggestion: "5" }"#),
+            (Method::PUT, "suggestions/foo-123/apply", r#"ApplySuggestion { suggestion: "foo-123" }"#),
             (Method::PUT, "suggestions/batch_apply", "ApplyBatch"),
-            (Method::HEAD, "suggestions/5", r#"Show { suggestion: "5" }"#),
+            (Method::HEAD, "suggestions/5", r#"GetSuggestion { suggestion: "5" }"#),
             (
                 Method::POST,
                 "projects/a%2Fb/merge_requests/3/discussions",
-                r#"Discuss { project: "a/b", merge_request: "3" }"#,
+                r#"CreateDiscussion { project: "a/b", merge_request: "3" }"#,
             ),
             (
                 Method::GET,
                 "projects/7/merge_requests/3/discussions",
-                r#"Discussions { project: "7", merge_request: "3" }"#,
+                r#"ListDiscussions { project: "7", merge_request: "3" }"#,
             ),
             (
                 Method::GET,
                 "projects/7/merge_requests/3/discussions/ab",
-                r#"Discussion { project: "7", merge_request: "3", discussion: "ab" }"#,
+                r#"GetDiscussion { project: "7", merge_request: "3", discussion: "ab" }"#,
             ),
             (Method::GET, "projects/7/repository.git/HEAD", r#"Repository { project: "7", file: Head }"#),
             (Method::GET, "projects/7/repository.git/info/refs", r#"Repository { project: "7", file: Refs }"#),
@@ -216,8 +215,8 @@ mod tests {
     }
 
     #[test]
-    fn a_moved_project_has_the_same_things_below_its_id() {
+    fn a_path_of_a_moved_project_gets_its_id() {
         let path = "/api/v4/projects/old%2Fpath/merge_requests/3/discussions";
-        assert_eq!(in_project(7, path), "/api/v4/projects/7/merge_requests/3/discussions");
+        assert_eq!(with_project_id(7, path), "/api/v4/projects/7/merge_requests/3/discussions");
     }
 }

@@ -112,7 +112,7 @@ impl Generation {
                     KeyValue::new(backend.clone(), read_only, Arc::default()),
                     component.variables.clone(),
                     OutboundHooks::default(),
-                    guest_log.log(),
+                    guest_log.output(),
                     &component.limits,
                     Arc::default(),
                 );

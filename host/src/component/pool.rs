@@ -153,7 +153,7 @@ impl Pool {
             KeyValue::new(backend.clone(), component.grants.clone(), counters.clone()),
             component.variables.clone(),
             outbound_hooks.clone(),
-            guest_log.log(),
+            guest_log.output(),
             limits,
             cpu_timer.clone(),
         );

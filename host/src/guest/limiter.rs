@@ -1,4 +1,4 @@
-//! The memory of one store, summed.
+//! The memory limit of one instance.
 
 use std::sync::Arc;
 
@@ -6,17 +6,17 @@ use wasmtime::ResourceLimiter;
 
 use crate::metrics::Counters;
 
-/// Entries of one table. Large guests have some ten thousand functions in theirs.
+/// Elements of one table. Large guests have some ten thousand functions in theirs.
 const MAX_TABLE_ELEMENTS: usize = 100_000;
 
-/// Bounds the linear memory of a store over all of its memories: a bound for each alone would be
-/// multiplied by their number.
+/// Bounds the linear memory of an instance, summed over all of its memories. A guest could exceed a
+/// limit per memory by having several.
 #[derive(Debug)]
 pub struct MemoryLimiter {
     counters: Arc<Counters>,
     limit: usize,
     used: usize,
-    /// The growth last permitted, to take back if the memory could not be had after all.
+    /// The last permitted growth, subtracted again if wasmtime cannot get the memory.
     permitted: usize,
     denied: u64,
 }
@@ -26,7 +26,7 @@ impl MemoryLimiter {
         Self { counters, limit, used: 0, permitted: 0, denied: 0 }
     }
 
-    /// How often the guest asked for more than it may have.
+    /// How often the limit refused more memory.
     pub fn denied(&self) -> u64 {
         self.denied
     }
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn growth_that_failed_is_given_back() {
+    fn failed_growth_does_not_count() {
         let mut limiter = MemoryLimiter::new(100, Arc::default());
         assert!(limiter.memory_growing(0, 90, None).unwrap());
         limiter.memory_grow_failed(wasmtime::format_err!("no pages")).unwrap();

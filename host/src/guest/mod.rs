@@ -1,8 +1,8 @@
-//! One instance's side of the host: the data in its store, and what it may reach.
+//! The state that the host has for one instance, and the interfaces that the instance can import.
 //!
 //! A guest has clocks, randomness, a log for its output, the key-value store within its grants,
-//! its variables, and HTTP to the hosts that it is granted. It has no files, no environment, no
-//! arguments, no input and no sockets.
+//! its variables, and HTTP to the allowed hosts. It has no files, environment, arguments, standard
+//! input or sockets.
 
 mod limiter;
 mod outbound;
@@ -28,14 +28,14 @@ use crate::metrics::{CpuTimer, OutOfCpuTime};
 use crate::request_context::RequestContext;
 use side_effects::SideEffects;
 
-/// Bytes that a guest may hand over in one call of the host: the largest value, its key and some
-/// slack. More is a trap, before the host has copied it.
+/// Bytes that a guest may pass in one call of the host: the largest value, its key, and some more for
+/// the other arguments. Wasmtime traps a larger call before it copies the arguments.
 const MAX_HOSTCALL_BYTES: usize = crate::store::MAX_VALUE_BYTES + 64 * 1024;
 
-/// Handles that an instance may have open. Each costs the host memory that no other limit sees.
+/// Handles that an instance may have open. No other limit counts the host memory that they take.
 const MAX_HANDLES: usize = 10_000;
 
-/// The data of one store.
+/// The state of one instance, as the data of its wasmtime store.
 pub struct Guest {
     table: ResourceTable,
     wasi: WasiCtx,
@@ -48,24 +48,24 @@ pub struct Guest {
 }
 
 impl Guest {
-    /// A store for one instance, within `limits`. `log` takes what the guest prints, `cpu_timer` the time
-    /// that it takes.
+    /// Makes the store of one instance within `limits`. `output` is the guest's standard output and
+    /// error; `cpu_timer` measures its processor time.
     pub fn store(
         engine: &Engine,
         key_value: KeyValue,
         variables: Arc<Variables>,
         outbound_hooks: OutboundHooks,
-        log: GuestOutput,
+        output: GuestOutput,
         limits: &Limits,
         cpu_timer: Arc<CpuTimer>,
     ) -> Store<Self> {
         let mut table = ResourceTable::new();
         table.set_max_capacity(MAX_HANDLES);
         let side_effects = SideEffects::default();
-        let log = log.tracked_by(side_effects.clone());
+        let output = output.tracked_by(side_effects.clone());
         let wasi = WasiCtx::builder()
-            .stdout(log.clone())
-            .stderr(log)
+            .stdout(output.clone())
+            .stderr(output)
             .secure_random(side_effects.rng())
             .insecure_random(side_effects.rng())
             .allow_tcp(false)
@@ -84,9 +84,9 @@ impl Guest {
         let mut store = Store::new(engine, guest);
         store.limiter(|guest| &mut guest.limiter);
         store.set_hostcall_fuel(MAX_HOSTCALL_BYTES);
-        // A busy guest goes to the back of its shard's queue at every tick of the epoch. Tokio's
-        // own yield lets the shard look at its sockets and timers first. One that computes without
-        // end is ended here; one that waits without end, by the clock of its request.
+        // A computing guest yields at every tick of the epoch. Tokio's `yield_now` lets the shard poll
+        // its sockets and timers first. This ends a guest that computes for too long; the deadline of
+        // the request ends one that waits for too long.
         let cpu_time = limits.cpu_time;
         store.set_epoch_deadline(1);
         store.epoch_deadline_callback(move |_| {
@@ -99,7 +99,7 @@ impl Guest {
         store
     }
 
-    /// The guest's actions from now on belong to another request.
+    /// Begins another request: the guest's calls from now on belong to it.
     pub fn enter(&mut self, context: &RequestContext) {
         let trace = context.trace();
         self.key_value.enter(context.writes.clone(), context.read_set().cloned(), trace.cloned());
@@ -112,11 +112,11 @@ impl Guest {
     }
 }
 
-/// Everything that a component may import.
+/// The linker with all interfaces that a component may import.
 pub fn linker(engine: &Engine) -> wasmtime::Result<Linker<Guest>> {
     let mut linker = Linker::new(engine);
-    // All of WASI 0.2: what reaches outside the sandbox (files, sockets) is there and empty,
-    // because the standard libraries of several languages link it whether they use it or not.
+    // All of WASI 0.2. Files and sockets are there without any access, because the standard libraries
+    // of several languages import them even if they are not used.
     wasmtime_wasi::p2::add_to_linker_async(&mut linker)?;
     wasmtime_wasi_http::p2::add_only_http_to_linker_async(&mut linker)?;
     wasmtime_wasi_http::p3::add_to_linker(&mut linker)?;

@@ -1,5 +1,5 @@
-//! What a guest prints: lines in the log, marked with the component's name, bounded in length
-//! and rate. It never reaches the terminal raw, where control characters would act.
+//! The output of guests: lines of the host's log with the component's name, bounded in length and
+//! rate. Control characters are escaped, so that they have no effect on a terminal.
 
 use std::io;
 use std::pin::Pin;
@@ -15,13 +15,13 @@ use super::side_effects::SideEffects;
 use crate::log_throttle::LogThrottle;
 use crate::metrics::Counter;
 
-/// The rest of a longer line is dropped.
+/// Bytes of a line. The rest of a longer line is dropped.
 const MAX_LINE_BYTES: usize = 4096;
 
-/// Lines at once, for each that a component may print in a second.
+/// A component may print the lines of this many seconds at once.
 const BURST_SECONDS: u32 = 5;
 
-/// Where the lines of one component go, from all of its instances.
+/// The log of one component, of all its instances.
 #[derive(Debug)]
 pub struct GuestLog {
     component: String,
@@ -29,28 +29,28 @@ pub struct GuestLog {
     dropped: Arc<Counter>,
 }
 
-/// The output of one instance. Its standard output and standard error share the line.
+/// The standard output and standard error of one instance, which share a line buffer.
 #[derive(Clone, Debug)]
 pub struct GuestOutput(Arc<LineBuffer>);
 
 #[derive(Debug)]
 struct LineBuffer {
-    guest_log: Arc<GuestLog>,
+    log: Arc<GuestLog>,
     side_effects: SideEffects,
     text: Mutex<Vec<u8>>,
 }
 
 impl GuestLog {
-    /// `rate` is in lines a second, over all instances; `dropped` counts those above it.
+    /// `rate` is in lines per second, over all instances. `dropped` counts the lines above it.
     pub fn new(component: &str, rate: u32, dropped: Arc<Counter>) -> Self {
         let throttle = LogThrottle::new(rate, rate.saturating_mul(BURST_SECONDS));
         Self { component: component.to_owned(), throttle, dropped }
     }
 
-    /// The log of a new instance.
-    pub fn log(self: &Arc<Self>) -> GuestOutput {
+    /// The output of a new instance.
+    pub fn output(self: &Arc<Self>) -> GuestOutput {
         GuestOutput(Arc::new(LineBuffer {
-            guest_log: self.clone(),
+            log: self.clone(),
             side_effects: SideEffects::default(),
             text: Mutex::default(),
         }))
@@ -72,23 +72,23 @@ impl GuestLog {
 }
 
 impl GuestOutput {
-    /// The same, empty, which records each write in `side_effects`.
+    /// An output to the same log, which records each write in `side_effects`.
     pub fn tracked_by(&self, side_effects: SideEffects) -> Self {
-        GuestOutput(Arc::new(LineBuffer { guest_log: self.0.guest_log.clone(), side_effects, text: Mutex::default() }))
+        GuestOutput(Arc::new(LineBuffer { log: self.0.log.clone(), side_effects, text: Mutex::default() }))
     }
 
     fn write(&self, bytes: &[u8]) {
         self.0.side_effects.record();
         let mut line = self.0.text.lock().unwrap_or_else(PoisonError::into_inner);
         for part in bytes.split_inclusive(|byte| *byte == b'\n') {
-            let (text, ended) = match part.split_last() {
+            let (text, is_complete) = match part.split_last() {
                 Some((b'\n', text)) => (text, true),
                 _ => (part, false),
             };
-            let room = MAX_LINE_BYTES.saturating_sub(line.len());
-            line.extend(text.iter().take(room));
-            if ended {
-                self.0.guest_log.print(&std::mem::take(&mut *line));
+            let remaining = MAX_LINE_BYTES.saturating_sub(line.len());
+            line.extend(text.iter().take(remaining));
+            if is_complete {
+                self.0.log.print(&std::mem::take(&mut *line));
             }
         }
     }
@@ -98,7 +98,7 @@ impl Drop for LineBuffer {
     fn drop(&mut self) {
         let rest = self.text.get_mut().unwrap_or_else(PoisonError::into_inner);
         if !rest.is_empty() {
-            self.guest_log.print(rest);
+            self.log.print(rest);
         }
     }
 }

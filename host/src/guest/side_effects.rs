@@ -1,5 +1,5 @@
-//! What a guest does beside reading the store: a response that depends on randomness, or that came
-//! with a line in the log, must not be cached.
+//! Side effects of a guest. A response is not cached if the guest used randomness or printed a line
+//! for it.
 
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,7 +14,7 @@ use crate::response_cache::ReadSet;
 pub struct SideEffects(Arc<Mutex<Option<Arc<ReadSet>>>>);
 
 impl SideEffects {
-    /// Side effects from now on belong to another request.
+    /// Begins another request: side effects from now on belong to it.
     pub fn enter(&self, read_set: Option<Arc<ReadSet>>) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = read_set;
     }
@@ -31,7 +31,7 @@ impl SideEffects {
     }
 }
 
-/// A source of randomness whose use is a side effect.
+/// A source of randomness that records each use as a side effect.
 pub struct TrackedRng {
     source: Box<dyn Rng + Send>,
     side_effects: SideEffects,

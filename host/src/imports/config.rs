@@ -1,5 +1,5 @@
-//! A component's variables under the other names that guests know them by:
-//! `fermyon:spin/variables@2.0.0`, and `wasi:config/store` in both drafts that hosts serve.
+//! A component's variables as `fermyon:spin/variables@2.0.0` and as two drafts of
+//! `wasi:config/store`.
 
 use std::sync::Arc;
 
@@ -8,8 +8,8 @@ use wasmtime::{Result, StoreContextMut};
 
 use crate::imports::variables::Variables;
 
-/// Spin's draft, and that of wasmtime. They differ in name only.
-const CONFIG: [&str; 2] = ["wasi:config/store@0.2.0-draft-2024-09-27", "wasi:config/store@0.2.0-rc.1"];
+/// Spin's draft and wasmtime's draft, which differ in name only.
+const CONFIG_STORES: [&str; 2] = ["wasi:config/store@0.2.0-draft-2024-09-27", "wasi:config/store@0.2.0-rc.1"];
 
 /// `error` of `wasi:config/store`.
 #[derive(Clone, Debug, ComponentType, Lift, Lower)]
@@ -35,21 +35,21 @@ enum VariableError {
     Other(String),
 }
 
-type Value = std::result::Result<Option<String>, ConfigError>;
-type Values = std::result::Result<Vec<(String, String)>, ConfigError>;
-type Variable = std::result::Result<String, VariableError>;
+type GetResult = std::result::Result<Option<String>, ConfigError>;
+type GetAllResult = std::result::Result<Vec<(String, String)>, ConfigError>;
+type VariableResult = std::result::Result<String, VariableError>;
 
-/// Supplies the interfaces to components.
+/// Adds the interfaces.
 pub fn add_to_linker<T: 'static>(linker: &mut Linker<T>, view: fn(&mut T) -> Arc<Variables>) -> Result<()> {
-    for name in CONFIG {
+    for name in CONFIG_STORES {
         let mut config = linker.instance(name)?;
         config.func_wrap("get", move |mut store: StoreContextMut<'_, T>, (key,): (String,)| {
-            let value: Value = Ok(view(store.data_mut()).get(&key).cloned());
+            let value: GetResult = Ok(view(store.data_mut()).get(&key).cloned());
             Ok((value,))
         })?;
         config.func_wrap("get-all", move |mut store: StoreContextMut<'_, T>, (): ()| {
             let variables = view(store.data_mut());
-            let values: Values = Ok(variables.iter().map(|(key, value)| (key.clone(), value.clone())).collect());
+            let values: GetAllResult = Ok(variables.iter().map(|(key, value)| (key.clone(), value.clone())).collect());
             Ok((values,))
         })?;
     }
@@ -57,7 +57,7 @@ pub fn add_to_linker<T: 'static>(linker: &mut Linker<T>, view: fn(&mut T) -> Arc
     variables.func_wrap("get", move |mut store: StoreContextMut<'_, T>, (name,): (String,)| {
         let value = view(store.data_mut()).get(&name).cloned();
         let undefined = || VariableError::Undefined(format!("the component has no variable `{name}`"));
-        let value: Variable = value.ok_or_else(undefined);
+        let value: VariableResult = value.ok_or_else(undefined);
         Ok((value,))
     })
 }

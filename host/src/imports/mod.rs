@@ -1,4 +1,4 @@
-//! What a guest can call: the key-value store, its variables, and HTTP to other services.
+//! The interfaces that guests import: key-value store, variables, outbound HTTP.
 
 pub(crate) mod config;
 pub(crate) mod keyvalue;

@@ -1,4 +1,4 @@
-//! `spin:variables@3.0.0`: the component's own variables, fixed at load.
+//! `spin:variables@3.0.0`: the component's variables, which are fixed when the component is loaded.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,11 +14,10 @@ wasmtime::component::bindgen!({
     imports: { default: trappable },
 });
 
-/// The values that one component may ask for, by name. They may be secrets, so this is not
-/// printable.
+/// The variables of one component, by name. They may be secrets.
 pub type Variables = BTreeMap<String, String>;
 
-/// A component's variables, as the interface needs them.
+/// The variables of an instance's component.
 pub struct VariablesView<'a>(pub &'a Arc<Variables>);
 
 struct HasVariables;
@@ -27,7 +26,7 @@ impl HasData for HasVariables {
     type Data<'a> = VariablesView<'a>;
 }
 
-/// Supplies the interface to components.
+/// Adds the interface.
 pub fn add_to_linker<T: Send + 'static>(linker: &mut Linker<T>, view: fn(&mut T) -> VariablesView<'_>) -> Result<()> {
     variables::add_to_linker::<_, HasVariables>(linker, view)
 }

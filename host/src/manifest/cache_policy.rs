@@ -9,12 +9,12 @@ use super::schema::HexadTool;
 use crate::imports::outbound::AllowedHosts;
 use crate::response_cache::CachePolicy;
 
-/// The longest time that a response is cached. A guest can read the clock, so its response may be that
-/// much out of date.
+/// The longest time that a response is cached. A guest can read the clock, which invalidates no cached
+/// response, so a response can be out of date by this much.
 const MAX_AGE: Duration = Duration::from_secs(60);
 
-/// `hosts` are the hosts that the component may reach. It must have none, because the host does not
-/// notice changes of their data.
+/// `hosts` are the component's `allowed_outbound_hosts`. They must be empty, because the host does not
+/// learn of changes in other services.
 pub fn from_tool(tool: &HexadTool, hosts: &AllowedHosts) -> Result<Option<CachePolicy>, String> {
     let (text, names) = match (&tool.cache_max_age, &tool.cache_headers) {
         (None, None) => return Ok(None),

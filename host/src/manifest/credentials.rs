@@ -1,4 +1,4 @@
-//! Where a component's clients put credentials, from its `tool.hexad` table.
+//! Which headers and query parameters have a component's credentials, from its `tool.hexad` table.
 
 use http::HeaderName;
 

@@ -1,4 +1,4 @@
-//! Errors in a manifest, as sentences for its author.
+//! Errors in a manifest. The texts are for its author.
 
 use std::io;
 use std::path::{Path, PathBuf};

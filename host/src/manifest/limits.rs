@@ -8,8 +8,8 @@ use jiff::SignedDuration;
 use super::schema::{HexadTool, OutboundTool};
 use crate::imports::outbound::OutboundLimits;
 
-/// The most memory that a manifest may grant to one instance: a bulk memory instruction checks
-/// for interruption only when it starts, so this bounds how long one can run.
+/// The most memory that a manifest may grant to one instance. A bulk memory instruction checks for
+/// interruption only when it starts, so this bounds how long one runs.
 pub const MEMORY_CEILING: u64 = 1024 * 1024 * 1024;
 
 /// The most instances that a manifest may grant to one component.
@@ -18,10 +18,10 @@ pub const INSTANCES_CEILING: usize = 1000;
 /// The most requests that a manifest may give to one instance.
 const REUSE_CEILING: usize = 1_000_000;
 
-/// The most lines that a manifest may let a component print in a second.
+/// The most lines per second that a manifest may let a component print.
 const LOG_LINES_CEILING: usize = 100_000;
 
-/// The most requests at the same moment that a manifest may grant to one component.
+/// The most concurrent outbound requests that a manifest may grant to one component.
 const OUTBOUND_CEILING: usize = 512;
 
 /// The bounds of one component.
@@ -33,20 +33,20 @@ pub struct Limits {
     pub request_timeout: Duration,
     /// Time for the transfer of the whole request, and again for the whole response body.
     pub transfer_timeout: Duration,
-    /// Processor time of a request, its response's body included. Waiting does not count.
+    /// Processor time of a request, including its response body. Waiting does not count.
     pub cpu_time: Duration,
     /// Bytes of a request body.
     pub max_body: u64,
     /// Bytes of a response body.
     pub max_response: u64,
-    /// Requests at the same moment; each has an instance to itself.
+    /// Concurrent requests. Each has an instance of its own.
     pub instances: usize,
     /// Time that a request waits when all instances are busy.
     pub queue_timeout: Duration,
-    /// Requests that an instance serves, one after the other, before it is dropped.
-    /// `None` leaves it to the generation of the component's interface.
+    /// Requests that an instance serves, one after the other, before it is dropped. `None`: the
+    /// default for the component's generation of `wasi:http`.
     pub reuse: Option<usize>,
-    /// Lines in a second that the component may print.
+    /// Lines per second that the component may print.
     pub log_lines: u32,
     pub outbound: OutboundLimits,
 }

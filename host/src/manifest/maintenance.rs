@@ -1,4 +1,5 @@
-//! Requests that the host sends to a component by itself, from the component's `tool.hexad` table.
+//! Maintenance requests, which the host sends to a component periodically, from the component's
+//! `tool.hexad` table.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,21 +10,21 @@ use super::limits::duration;
 use super::schema::{HexadTool, MaintenanceTool};
 use crate::random;
 
-/// Bytes of a token that the host makes.
+/// Bytes of a random token.
 const TOKEN_BYTES: usize = 16;
 
-/// A task of a component, as a `POST` that is repeated from time to time.
+/// A maintenance task of a component: a `POST` that the host sends periodically.
 #[derive(Clone)]
 pub struct Maintenance {
     pub path: PathAndQuery,
-    /// From the end of a task to the beginning of the next one.
+    /// Time from the end of one run to the beginning of the next.
     pub every: Duration,
     /// Sent as a bearer token.
     pub token: Option<String>,
 }
 
-/// Gives a random value to each variable that is a task's token and would be empty, so that only the
-/// host and the components know it.
+/// Sets each empty variable that is a maintenance token to a random value, which only the host and the
+/// components know.
 pub fn make_tokens<'a>(
     tools: impl Iterator<Item = &'a HexadTool>,
     values: &mut BTreeMap<String, String>,

@@ -1,7 +1,7 @@
 //! The application manifest: Spin's `spin.toml`, version 2.
 //!
-//! A manifest that Spin runs is either run here with the same meaning or refused with a sentence.
-//! Settings of this host alone are in `[component.<id>.tool.hexad]`, which Spin ignores.
+//! A manifest that Spin runs has the same meaning here, or is refused with an error that says why.
+//! Settings of this host only are in `[component.<id>.tool.hexad]`, which Spin ignores.
 
 mod cache_policy;
 mod credentials;
@@ -28,7 +28,7 @@ use crate::imports::variables::Variables;
 use crate::response_cache::CachePolicy;
 use schema::{RouteTable, TriggerComponent};
 
-/// Where `hexad up` looks by default.
+/// The manifest that the commands read by default.
 pub const FILE_NAME: &str = "spin.toml";
 
 /// The variable that `--external-url` sets.
@@ -56,21 +56,21 @@ pub struct Component {
     /// `None`: no response is cached.
     pub cache_policy: Option<CachePolicy>,
     pub credentials: Credentials,
-    /// The task that the host starts from time to time.
+    /// `None`: the host sends no maintenance requests.
     pub maintenance: Option<Maintenance>,
 }
 
-/// Values that a manifest takes from outside.
+/// Values that do not come from the manifest.
 pub struct LoadOptions<'a> {
-    /// Gives variables their values.
+    /// Values of application variables.
     pub environment: Environment<'a>,
     /// Given to every component that declares a variable `external_url`.
     pub external_url: Option<&'a str>,
-    /// In place of every `maintenance.every`; zero is never.
+    /// Overrides every `maintenance.every`. Zero turns maintenance off.
     pub maintenance_every: Option<Duration>,
 }
 
-/// A public route. Private triggers have none.
+/// A public route. Private triggers have no route.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Route {
     pub pattern: String,
@@ -104,13 +104,13 @@ impl Manifest {
             maintenance::make_tokens(tools, &mut values).map_err(invalid)?;
         }
 
-        let known: BTreeSet<String> =
+        let all_labels: BTreeSet<String> =
             declared.values().flat_map(|component| component.key_value_stores.iter().cloned()).collect();
-        let known = Arc::new(known);
+        let all_labels = Arc::new(all_labels);
         let folder = path.parent().unwrap_or(Path::new(""));
         let mut components = Vec::with_capacity(declared.len());
         for (id, declared) in declared {
-            let component = component(id, declared, folder, &values, &known, options);
+            let component = component(id, declared, folder, &values, &all_labels, options);
             components.push(component.map_err(invalid)?);
         }
         let routes = routes(trigger.http, &components).map_err(invalid)?;
@@ -123,7 +123,7 @@ fn component(
     declared: schema::Component,
     folder: &Path,
     values: &BTreeMap<String, String>,
-    known: &Arc<BTreeSet<String>>,
+    all_labels: &Arc<BTreeSet<String>>,
     options: &LoadOptions<'_>,
 ) -> Result<Component, String> {
     let at = |reason: String| format!("[component.{id}]: {reason}");
@@ -154,7 +154,7 @@ fn component(
     let cache_policy = cache_policy::from_tool(&tool, &allowed_hosts).map_err(at)?;
     let credentials = credentials::from_tool(&tool).map_err(at)?;
     let maintenance = maintenance::from_tool(&tool, options.maintenance_every, values).map_err(at)?;
-    let grants = Grants::new(&id, known.clone(), labels, prefixes);
+    let grants = Grants::new(&id, all_labels.clone(), labels, prefixes);
     Ok(Component {
         source,
         grants: Arc::new(grants),

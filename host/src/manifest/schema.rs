@@ -1,5 +1,5 @@
-//! The manifest as it is written. Every field that Spin knows is known here; fields that ask for
-//! capabilities that this host does not supply are refused unless they are empty.
+//! The TOML of the manifest. It has every field of Spin's manifest. A field for a capability that this
+//! host does not supply is refused unless it is empty.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,7 +10,7 @@ use serde::de::IgnoredAny;
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Manifest {
-    /// Only 2 is read.
+    /// Must be 2.
     #[serde(rename = "spin_manifest_version", deserialize_with = "version_2")]
     pub _version: (),
     pub application: Application,
@@ -41,7 +41,7 @@ pub struct Application {
 
 impl Application {
     pub fn check(&self) -> Result<(), String> {
-        // It held the HTTP base path in older manifests: to ignore it would move every route.
+        // Older manifests have the HTTP base path here. Ignoring it would change every route.
         unsupplied("[application] trigger", self.trigger.is_empty())
     }
 }
@@ -61,7 +61,7 @@ pub struct Variable {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Triggers {
-    /// Only HTTP: an application with other triggers would be served in part.
+    /// Other triggers are refused, because the host would serve only a part of the application.
     #[serde(default)]
     pub http: Vec<HttpTrigger>,
 }
@@ -173,7 +173,7 @@ impl Component {
 
 #[derive(Default, Deserialize)]
 pub struct Tools {
-    /// Other tools' tables are their own.
+    /// Tables of other tools are ignored.
     #[serde(default)]
     pub hexad: HexadTool,
 }
@@ -182,7 +182,7 @@ pub struct Tools {
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HexadTool {
-    /// Key prefixes that may be read; those that may be written may be read as well.
+    /// Key prefixes that may be read, in addition to those that may be written.
     pub read: Option<Vec<String>>,
     pub write: Option<Vec<String>>,
     pub memory: Option<String>,
@@ -207,18 +207,18 @@ pub struct HexadTool {
     pub outbound: OutboundTool,
 }
 
-/// Where clients put credentials, which tell callers apart while a new version is on trial.
+/// Where clients put credentials. The host tells callers apart by them during a canary.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CredentialsTool {
     #[serde(default)]
     pub headers: Vec<String>,
-    /// Of the query.
+    /// Of the query string.
     #[serde(default)]
     pub parameters: Vec<String>,
 }
 
-/// A request that the host sends by itself.
+/// A maintenance request, which the host sends periodically.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MaintenanceTool {
@@ -228,7 +228,7 @@ pub struct MaintenanceTool {
     pub token: Option<String>,
 }
 
-/// Bounds of a component's own requests.
+/// Bounds of a component's outbound requests.
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OutboundTool {

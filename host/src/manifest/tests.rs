@@ -19,7 +19,7 @@ fn parse(text: &str) -> Result<Manifest, ManifestError> {
 }
 
 #[track_caller]
-fn refused(text: &str, words: &[&str]) {
+fn assert_refused(text: &str, words: &[&str]) {
     let error = match parse(text) {
         Ok(_) => panic!("accepted: {text}"),
         Err(error) => error.to_string(),
@@ -103,13 +103,13 @@ fn without_grants_every_key_is_granted() {
 #[test]
 fn variables_need_a_value() {
     let required = "trigger = {}\nvariables.key = { required = true }";
-    refused(required, &["[variables] key", "SPIN_VARIABLE_KEY"]);
-    refused("trigger = {}\nvariables.key = {}", &["key", "default", "required"]);
-    refused("trigger = {}\nvariables.Key = { default = \"\" }", &["Key", "rename"]);
+    assert_refused(required, &["[variables] key", "SPIN_VARIABLE_KEY"]);
+    assert_refused("trigger = {}\nvariables.key = {}", &["key", "default", "required"]);
+    assert_refused("trigger = {}\nvariables.Key = { default = \"\" }", &["Key", "rename"]);
     let unknown = "trigger = {}\ncomponent.a = { source = \"a\", variables = { v = \"{{ w }}\" } }";
-    refused(unknown, &["[component.a]", "variables.v", "`w`"]);
+    assert_refused(unknown, &["[component.a]", "variables.v", "`w`"]);
     let open = "trigger = {}\ncomponent.a = { source = \"a\", variables = { v = \"{{ w\" } }";
-    refused(open, &["variables.v", "close it"]);
+    assert_refused(open, &["variables.v", "close it"]);
 }
 
 #[test]
@@ -123,19 +123,19 @@ fn capabilities_that_the_host_does_not_supply_are_refused() {
         ("dependencies", "{ \"a:b/c\" = \"1.0.0\" }"),
     ] {
         let text = format!("trigger = {{}}\n[component.a]\nsource = \"a\"\n{key} = {value}");
-        refused(&text, &["[component.a]", key]);
+        assert_refused(&text, &["[component.a]", key]);
         let empty = if value.starts_with('[') { "[]" } else { "{}" };
         let text = format!("trigger = {{}}\n[component.a]\nsource = \"a\"\n{key} = {empty}");
         parse(&text).unwrap();
     }
-    refused("trigger.redis = []", &["redis"]);
+    assert_refused("trigger.redis = []", &["redis"]);
     let source = "trigger = {}\ncomponent.a.source = { url = \"u\", digest = \"d\" }";
-    refused(source, &["[component.a]", "source", "path"]);
+    assert_refused(source, &["[component.a]", "source", "path"]);
 }
 
 #[test]
-fn mistakes_are_named() {
-    refused("trigger = {}\ncomponent.a = { source = \"a\", key_value_store = [] }", &["key_value_store"]);
+fn errors_name_the_mistake() {
+    assert_refused("trigger = {}\ncomponent.a = { source = \"a\", key_value_store = [] }", &["key_value_store"]);
     for (limit, word) in [
         ("memory = \"lots\"", "lots"),
         ("memory = \"2GiB\"", "1.0 GiB"),
@@ -148,10 +148,10 @@ fn mistakes_are_named() {
         ("wirte = []", "wirte"),
     ] {
         let text = format!("trigger = {{}}\ncomponent.a.source = \"a\"\n[component.a.tool.hexad]\n{limit}");
-        refused(&text, &[word]);
+        assert_refused(&text, &[word]);
     }
-    refused("[[trigger.http]]\nroute = \"/x\"\ncomponent = \"ghost\"", &["ghost", "/x"]);
-    refused(
+    assert_refused("[[trigger.http]]\nroute = \"/x\"\ncomponent = \"ghost\"", &["ghost", "/x"]);
+    assert_refused(
         "component.a.source = \"a\"\n[[trigger.http]]\nroute = { private = false }\ncomponent = \"a\"",
         &["private"],
     );
@@ -184,7 +184,7 @@ fn credentials_and_maintenance_are_read() {
 }
 
 #[test]
-fn mistakes_in_credentials_and_maintenance_are_named() {
+fn errors_name_mistakes_in_credentials_and_maintenance() {
     for (tool, word) in [
         ("credentials = { headers = [\"a b\"] }", "\"a b\" is not the name of a header"),
         ("credentials = { cookies = [] }", "cookies"),
@@ -194,6 +194,6 @@ fn mistakes_in_credentials_and_maintenance_are_named() {
         ("maintenance = { path = \"/tasks\", every = \"1h\", token = \"ghost\" }", "\"ghost\""),
     ] {
         let text = format!("trigger = {{}}\ncomponent.a.source = \"a\"\n[component.a.tool.hexad]\n{tool}");
-        refused(&text, &[word]);
+        assert_refused(&text, &[word]);
     }
 }

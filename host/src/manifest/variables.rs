@@ -10,7 +10,7 @@ pub type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
 /// Spin's prefix: the variable `api_url` is `SPIN_VARIABLE_API_URL` in the environment.
 const PREFIX: &str = "SPIN_VARIABLE_";
 
-/// The value of each application variable: the environment's, or else the default.
+/// The value of each application variable, from the environment or else its default.
 pub fn resolve(
     variables: &BTreeMap<String, Variable>,
     environment: Environment<'_>,
@@ -52,7 +52,7 @@ pub fn expand(template: &str, values: &BTreeMap<String, String>) -> Result<Strin
     Ok(expanded)
 }
 
-/// Spin's rule: lower-case words of letters and digits, joined by single underscores.
+/// Spin's rule for names: lower-case words of letters and digits, joined by single underscores.
 fn check_name(name: &str) -> Result<(), String> {
     let word = |word: &str| {
         word.starts_with(|c: char| c.is_ascii_lowercase())

@@ -4,9 +4,9 @@
 //! It is correct, because:
 //!
 //! - **The same request.** The key is a keyed hash of the component's code, the method, the whole
-//!   address, and the headers that the manifest says the component looks at. The host removes all
+//!   URI, and the headers that the manifest declares for the component. The host removes all
 //!   other headers before the guest sees the request, so a response cannot depend on them. The
-//!   caller's credential is in these headers or in the address: another caller has another key.
+//!   caller's credential is in these headers or in the URI: another caller has another key.
 //! - **The same state.** The guest only read keys of committed values, and none of them has changed
 //!   since (`store/change_clock.rs`). If the guest wrote, listed, printed or drew randomness, even
 //!   after its response, the response is not sent again.
@@ -46,7 +46,7 @@ pub use self::read_set::ReadSet;
 pub use self::recorder::{Miss, Recorder};
 pub use self::storage::CacheCounters;
 
-/// What the cache has for a request.
+/// The result of a look-up.
 pub enum Lookup {
     Hit(Response<ResponseBody>),
     Miss(Miss),

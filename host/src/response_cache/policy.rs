@@ -13,7 +13,7 @@ use crate::ingress::CLIENT_ADDRESS;
 pub struct CachePolicy {
     /// How long an entry may be used, although nothing has changed.
     pub max_age: Duration,
-    /// The request headers that the component looks at.
+    /// The request headers that the component reads.
     pub headers: Vec<HeaderName>,
 }
 
@@ -25,7 +25,7 @@ impl CachePolicy {
             && parts.headers.get(CONTENT_LENGTH).is_none_or(|length| length == "0")
     }
 
-    /// Removes the headers that the component does not look at, and the port of the client's address.
+    /// Removes the headers that the component does not read, and the port of the client's address.
     pub fn strip_headers(&self, headers: &mut HeaderMap) {
         let mut kept = HeaderMap::new();
         for name in &self.headers {
@@ -49,7 +49,7 @@ pub fn without_port(address: &HeaderValue) -> &[u8] {
     port.and_then(|colon| address.get(..colon)).unwrap_or(address)
 }
 
-/// Whether a response with this head may be given to another, equal request.
+/// Whether a response with this head may be sent to an equal request.
 pub fn is_storable(status: StatusCode, headers: &HeaderMap) -> bool {
     let has_word = |name: &HeaderName, word: &str| {
         let text = |value: &HeaderValue| value.to_str().map_or(true, |text| text.to_ascii_lowercase().contains(word));

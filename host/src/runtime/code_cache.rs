@@ -26,7 +26,7 @@ pub enum CodeCacheError {
     Io { path: PathBuf, source: io::Error },
     #[error(
         "the folder {path} holds compiled code and must be yours alone, but {finding}; \
-         remove it, and it will be made anew"
+         remove it, and the host makes a new one"
     )]
     NotPrivate { path: PathBuf, finding: String },
 }

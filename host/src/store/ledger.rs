@@ -39,7 +39,7 @@ impl Ledger {
     }
 
     /// Waits until every entry is closed. This does not make the engine commit; see
-    /// [`Backend::durable`](super::backend::Backend::durable).
+    /// [`Backend::durable`](super::Backend::durable).
     pub async fn settled(&self) -> Result<(), StoreError> {
         // Requests that only read take this way.
         if self.is_settled() {

@@ -7,7 +7,7 @@ use kit::Body;
 use kit::testing::{FailingStore, MemoryStore, env};
 use serde_json::json;
 
-const BOOT: &str = "boot-0123456789";
+const BOOTSTRAP_TOKEN: &str = "boot-0123456789";
 
 const FORGE: &str = r#"
 {"kind":"user","id":1,"username":"root","name":"Root","state":"active","is_admin":true,"external":false}
@@ -57,11 +57,11 @@ fn get(env: &Env, token: &str, path: &str) -> (u16, Value) {
 }
 
 fn send_lines(env: &Env, lines: impl Into<Body>) -> (u16, Value) {
-    call(env, BOOT, Method::POST, "import/directory", "application/x-ndjson", lines)
+    call(env, BOOTSTRAP_TOKEN, Method::POST, "import/directory", "application/x-ndjson", lines)
 }
 
 fn empty() -> Env {
-    env(MemoryStore::default(), &[("bootstrap_admin_token", BOOT)])
+    env(MemoryStore::default(), &[("bootstrap_admin_token", BOOTSTRAP_TOKEN)])
 }
 
 fn forge() -> Env {
@@ -96,12 +96,12 @@ fn every_endpoint_is_for_administrators() {
         }
     }
     let alice = user::find(&env, "alice").unwrap().unwrap();
-    assert!(!alice.is_admin && feature::all(&env).unwrap().contains_key("dark"), "nothing was done");
+    assert!(!alice.is_admin && feature::all(&env).unwrap().contains_key("dark"), "nothing was changed");
     assert_eq!(get(&env, "reader", "features").0, 200, "read_api is enough to read");
 }
 
 #[test]
-fn settings_are_merged_and_secrets_never_shown() {
+fn settings_are_merged_and_secrets_are_never_in_an_answer() {
     let env = forge();
     let (status, settings) = get(&env, "adm", "application/settings");
     assert_eq!(status, 200);
@@ -134,7 +134,7 @@ fn settings_are_merged_and_secrets_never_shown() {
 }
 
 #[test]
-fn bad_bodies() {
+fn invalid_bodies() {
     let env = forge();
     let put = |media_type: &str, body: &str| {
         call(&env, "adm", Method::PUT, "application/settings", media_type, body.to_owned())
@@ -203,17 +203,17 @@ fn features_are_switched_for_all_or_for_some() {
 }
 
 #[test]
-fn a_minted_token_works_and_is_shown_once() {
+fn a_new_token_works_and_is_shown_once() {
     let env = forge();
-    let wanted = json!({"username": "alice", "name": "ci", "scopes": ["read_api"], "expires_at": "2099-01-01"});
-    let (status, token) = json_call(&env, BOOT, Method::POST, "personal_access_tokens", wanted.clone());
+    let new_token = json!({"username": "alice", "name": "ci", "scopes": ["read_api"], "expires_at": "2099-01-01"});
+    let (status, token) = json_call(&env, BOOTSTRAP_TOKEN, Method::POST, "personal_access_tokens", new_token.clone());
     assert_eq!((status, &token["user_id"], &token["expires_at"]), (201, &json!(2), &json!("2099-01-01")));
     let secret = token["token"].as_str().unwrap();
     let mut request = Request::new(Method::GET, "/");
     request.headers.insert("private-token", secret.parse().unwrap());
     let Ok(Caller::User(session)) = caller::authenticate(&env, &request, AcceptedTokens::Api) else { panic!("let in") };
     assert_eq!((session.user.username.as_str(), session.scopes), ("Alice", vec!["read_api".to_owned()]));
-    let (_, other) = json_call(&env, BOOT, Method::POST, "personal_access_tokens", wanted);
+    let (_, other) = json_call(&env, BOOTSTRAP_TOKEN, Method::POST, "personal_access_tokens", new_token);
     assert_ne!(other["token"], token["token"]);
     let unknown = json!({"user_id": 99, "name": "n", "scopes": ["api"]});
     assert_eq!(
@@ -223,7 +223,7 @@ fn a_minted_token_works_and_is_shown_once() {
 }
 
 #[test]
-fn storage_that_fails_is_a_500_everywhere() {
+fn a_storage_failure_is_500_at_every_endpoint() {
     for (method, path, body) in [
         (Method::GET, "application/settings", Value::Null),
         (Method::PUT, "application/settings", json!({"hosted": true})),
@@ -235,7 +235,7 @@ fn storage_that_fails_is_a_500_everywhere() {
         let mut operations = 0;
         loop {
             let store = MemoryStore::default();
-            send_lines(&env(store.clone(), &[("bootstrap_admin_token", BOOT)]), FORGE);
+            send_lines(&env(store.clone(), &[("bootstrap_admin_token", BOOTSTRAP_TOKEN)]), FORGE);
             let failing = FailingStore::after(operations, store);
             let env = env(failing.clone(), &[]);
             let (status, answer) = json_call(&env, "adm", method.clone(), path, body.clone());

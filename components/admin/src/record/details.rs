@@ -1,34 +1,34 @@
-//! What a group or user may have beside: a picture, and what was bought.
+//! Further fields of groups and users: avatar, plan, trial, subscription, limits.
 
-use super::word;
+use super::deserialize;
 use directory::namespace::Details;
 use kit::Timestamp;
 use serde::Deserialize;
 
 #[derive(Deserialize)]
-pub struct Fields {
+pub struct DetailsFields {
     avatar_url: Option<String>,
     plan: Option<String>,
     trial: Option<bool>,
-    #[serde(default, deserialize_with = "word::moment")]
+    #[serde(default, deserialize_with = "deserialize::moment")]
     trial_ends_on: Option<Timestamp>,
-    #[serde(default, deserialize_with = "word::moment")]
+    #[serde(default, deserialize_with = "deserialize::moment")]
     end_date: Option<Timestamp>,
     seats_in_use: Option<u64>,
     max_seats_used: Option<u64>,
-    #[serde(default, deserialize_with = "word::moment")]
+    #[serde(default, deserialize_with = "deserialize::moment")]
     max_seats_used_changed_at: Option<Timestamp>,
     shared_runners_minutes_limit: Option<u64>,
     extra_shared_runners_minutes_limit: Option<u64>,
     additional_purchased_storage_size: Option<u64>,
-    #[serde(default, deserialize_with = "word::moment")]
+    #[serde(default, deserialize_with = "deserialize::moment")]
     additional_purchased_storage_ends_on: Option<Timestamp>,
     root_repository_size: Option<u64>,
     billable_members_count: Option<u64>,
 }
 
-impl From<Fields> for Details {
-    fn from(fields: Fields) -> Self {
+impl From<DetailsFields> for Details {
+    fn from(fields: DetailsFields) -> Self {
         let text = |text: Option<String>| text.filter(|text| !text.is_empty());
         Details {
             avatar_url: text(fields.avatar_url),

@@ -11,8 +11,8 @@ fn request(headers: &[(&str, &str)], query: &str) -> Request {
     request
 }
 
-/// Who it is, or the answer.
-fn who(env: &Env, accepted: AcceptedTokens, headers: &[(&str, &str)], query: &str) -> String {
+/// The caller in words, or the error.
+fn describe(env: &Env, accepted: AcceptedTokens, headers: &[(&str, &str)], query: &str) -> String {
     match authenticate(env, &request(headers, query), accepted) {
         Ok(Caller::Anonymous) => "anonymous".into(),
         Ok(Caller::User(session)) => session.user.username,
@@ -51,12 +51,12 @@ fn git_presents_a_token_as_a_password() {
         (vec![("authorization", "Basic ZGVw")], UNAUTHORIZED),
         (vec![("job-token", "run")], "anonymous"),
     ] {
-        assert_eq!(who(&env, AcceptedTokens::Repository, &headers, ""), expected, "{headers:?}");
+        assert_eq!(describe(&env, AcceptedTokens::Repository, &headers, ""), expected, "{headers:?}");
     }
 }
 
 #[test]
-fn each_form_counts_where_it_is_accepted() {
+fn each_kind_of_credential_counts_where_it_is_accepted() {
     let env = forge_with_tokens();
     let deploy = "deploy Group(10)";
     let job = "job of Alice in 100";
@@ -83,38 +83,38 @@ fn each_form_counts_where_it_is_accepted() {
         (vec![("deploy-token", "pat")], "", "anonymous", UNAUTHORIZED),
         (vec![("job-token", "fin")], "", "anonymous", UNAUTHORIZED),
     ] {
-        assert_eq!(who(&env, AcceptedTokens::Api, &headers, query), api, "{headers:?} {query}");
-        assert_eq!(who(&env, AcceptedTokens::Registry, &headers, query), registry, "{headers:?} {query}");
+        assert_eq!(describe(&env, AcceptedTokens::Api, &headers, query), api, "{headers:?} {query}");
+        assert_eq!(describe(&env, AcceptedTokens::Registry, &headers, query), registry, "{headers:?} {query}");
     }
 }
 
 #[test]
-fn the_first_credential_decides_even_if_it_is_bad() {
+fn the_first_credential_decides_even_if_it_is_invalid() {
     let env = forge_with_tokens();
     let both = [("private-token", "pat"), ("authorization", "Bearer bob")];
-    assert_eq!(who(&env, AcceptedTokens::Api, &both, ""), "Alice");
-    assert_eq!(who(&env, AcceptedTokens::Api, &both[1..], "private_token=pat"), "Alice");
-    assert_eq!(who(&env, AcceptedTokens::Api, &both[1..], "access_token=pat"), "bob");
+    assert_eq!(describe(&env, AcceptedTokens::Api, &both, ""), "Alice");
+    assert_eq!(describe(&env, AcceptedTokens::Api, &both[1..], "private_token=pat"), "Alice");
+    assert_eq!(describe(&env, AcceptedTokens::Api, &both[1..], "access_token=pat"), "bob");
     let bad_first = [("private-token", "nonsense"), ("authorization", "Bearer bob")];
-    assert_eq!(who(&env, AcceptedTokens::Api, &bad_first, ""), UNAUTHORIZED);
+    assert_eq!(describe(&env, AcceptedTokens::Api, &bad_first, ""), UNAUTHORIZED);
     assert_eq!(
-        who(&env, AcceptedTokens::Api, &[("private-token", "")], "access_token=pat"),
+        describe(&env, AcceptedTokens::Api, &[("private-token", "")], "access_token=pat"),
         "Alice",
         "empty is absent"
     );
     assert_eq!(
-        who(&env, AcceptedTokens::Registry, &[("job-token", "run"), ("deploy-token", "dep")], ""),
+        describe(&env, AcceptedTokens::Registry, &[("job-token", "run"), ("deploy-token", "dep")], ""),
         "job of Alice in 100"
     );
 }
 
 #[test]
-fn bytes_that_are_no_text_are_a_bad_token() {
+fn bytes_that_are_not_text_are_an_invalid_token() {
     let env = forge_with_tokens();
     let mut request = Request::new(Method::GET, "/");
     request.headers.insert("private-token", http::HeaderValue::from_bytes(b"\xff").unwrap());
     assert!(authenticate(&env, &request, AcceptedTokens::Api).is_err());
-    assert_eq!(who(&env, AcceptedTokens::Api, &[], "private_token=%ff"), UNAUTHORIZED);
+    assert_eq!(describe(&env, AcceptedTokens::Api, &[], "private_token=%ff"), UNAUTHORIZED);
 }
 
 #[test]
@@ -122,43 +122,44 @@ fn expired_and_revoked_tokens_say_so() {
     let env = forge_with_tokens();
     issue(&env, "t", Token { expires_at: Some(NOW), ..new_token(Subject::User(2), &["api"]) });
     assert_eq!(
-        who(&env, AcceptedTokens::Api, &[("private-token", "t")], ""),
+        describe(&env, AcceptedTokens::Api, &[("private-token", "t")], ""),
         r#"401 {"error":"invalid_token","error_description":"Token is expired. You can either do re-authorization or token refresh."}"#
     );
     issue(&env, "t", Token { revoked: true, ..new_token(Subject::User(2), &["api"]) });
     assert_eq!(
-        who(&env, AcceptedTokens::Api, &[("private-token", "t")], ""),
+        describe(&env, AcceptedTokens::Api, &[("private-token", "t")], ""),
         r#"401 {"error":"invalid_token","error_description":"Token was revoked. You have to re-authorize from the user."}"#
     );
     token::save(&env, &Fingerprint::of(b"t"), None).unwrap();
-    assert_eq!(who(&env, AcceptedTokens::Api, &[("private-token", "t")], ""), UNAUTHORIZED);
+    assert_eq!(describe(&env, AcceptedTokens::Api, &[("private-token", "t")], ""), UNAUTHORIZED);
 }
 
 #[test]
 fn a_user_who_is_not_active_is_told_why() {
     let env = forge_with_tokens();
     for (state, answer) in [
-        (State::Blocked, "403 Forbidden - Your account has been blocked."),
-        (State::Deactivated, "403 Forbidden - Your account has been deactivated by your administrator."),
+        (UserState::Blocked, "403 Forbidden - Your account has been blocked."),
+        (UserState::Deactivated, "403 Forbidden - Your account has been deactivated by your administrator."),
     ] {
         user::save(&env, NewUser { state, ..new_user(2, "alice") }).unwrap();
         let expected = format!("403 {{\"message\":\"{answer}\"}}");
-        assert_eq!(who(&env, AcceptedTokens::Api, &[("private-token", "pat")], ""), expected);
-        assert_eq!(who(&env, AcceptedTokens::Registry, &[("job-token", "run")], ""), expected);
-        assert_eq!(who(&env, AcceptedTokens::Api, &[("private-token", "adm"), ("sudo", "alice")], ""), expected);
+        assert_eq!(describe(&env, AcceptedTokens::Api, &[("private-token", "pat")], ""), expected);
+        assert_eq!(describe(&env, AcceptedTokens::Registry, &[("job-token", "run")], ""), expected);
+        assert_eq!(describe(&env, AcceptedTokens::Api, &[("private-token", "adm"), ("sudo", "alice")], ""), expected);
     }
     user::delete(&env, 2).unwrap();
-    assert_eq!(who(&env, AcceptedTokens::Api, &[("private-token", "pat")], ""), UNAUTHORIZED);
+    assert_eq!(describe(&env, AcceptedTokens::Api, &[("private-token", "pat")], ""), UNAUTHORIZED);
 }
 
 #[test]
-fn an_administrator_asks_as_somebody_else() {
+fn an_administrator_sends_requests_as_another_user() {
     let env = forge_with_tokens();
-    let sudo =
-        |token: &str, target: &str| who(&env, AcceptedTokens::Api, &[("private-token", token), ("sudo", target)], "");
+    let sudo = |token: &str, target: &str| {
+        describe(&env, AcceptedTokens::Api, &[("private-token", token), ("sudo", target)], "")
+    };
     assert_eq!(sudo("adm", "ALICE"), "Alice");
     assert_eq!(sudo("adm", "3"), "bob");
-    assert_eq!(who(&env, AcceptedTokens::Api, &[("private-token", "adm")], "sudo=bob"), "bob");
+    assert_eq!(describe(&env, AcceptedTokens::Api, &[("private-token", "adm")], "sudo=bob"), "bob");
     assert_eq!(sudo("pat", "bob"), r#"403 {"message":"403 Forbidden - Must be admin to use sudo"}"#);
     assert_eq!(
         sudo("weak", "bob"),
@@ -166,12 +167,12 @@ fn an_administrator_asks_as_somebody_else() {
     );
     assert_eq!(sudo("adm", "123"), r#"404 {"message":"404 User with ID or username '123' Not Found"}"#);
     assert_eq!(sudo("adm", ""), "root", "an empty target is none");
-    assert_eq!(who(&env, AcceptedTokens::Api, &[("sudo", "bob")], ""), UNAUTHORIZED);
-    assert_eq!(who(&env, AcceptedTokens::Registry, &[("deploy-token", "dep"), ("sudo", "bob")], ""), UNAUTHORIZED);
+    assert_eq!(describe(&env, AcceptedTokens::Api, &[("sudo", "bob")], ""), UNAUTHORIZED);
+    assert_eq!(describe(&env, AcceptedTokens::Registry, &[("deploy-token", "dep"), ("sudo", "bob")], ""), UNAUTHORIZED);
 }
 
 #[test]
-fn whoever_an_administrator_asks_as_has_no_administrators_rights() {
+fn a_user_for_whom_an_administrator_acts_has_no_administrators_rights() {
     let env = forge_with_tokens();
     for token in ["adm", "bootstrap-secret"] {
         let caller =
@@ -192,12 +193,12 @@ fn the_built_in_administrator_needs_no_record() {
 }
 
 #[test]
-fn no_bootstrap_token_lets_nobody_in() {
+fn without_a_bootstrap_token_there_is_no_built_in_administrator() {
     for variables in [&[][..], &[(BOOTSTRAP_ADMIN_TOKEN, "")][..]] {
         let env = kit::testing::env(MemoryStore::default(), variables);
         fill(&env);
-        assert_eq!(who(&env, AcceptedTokens::Api, &[("private-token", "x")], ""), UNAUTHORIZED);
-        assert_eq!(who(&env, AcceptedTokens::Api, &[("private-token", "")], ""), "anonymous");
+        assert_eq!(describe(&env, AcceptedTokens::Api, &[("private-token", "x")], ""), UNAUTHORIZED);
+        assert_eq!(describe(&env, AcceptedTokens::Api, &[("private-token", "")], ""), "anonymous");
     }
 }
 
@@ -232,7 +233,7 @@ fn failing_storage_is_an_error_and_never_anonymous() {
 }
 
 #[test]
-fn neither_a_token_nor_its_fingerprint_gets_into_an_error() {
+fn an_error_contains_neither_a_token_nor_its_fingerprint() {
     let store = MemoryStore::default();
     let env = kit::testing::env(store.clone(), &[]);
     issue(&env, "1", new_token(Subject::User(2), &["api"]));

@@ -1,66 +1,64 @@
-//! What one caller may do in every namespace and project at once, by the same rules as
-//! [`crate::access`].
+//! What one caller may do in all namespaces and projects, by the rules of [`crate::access`].
 
-use super::{Catalog, Namespace, Project};
+use super::snapshot::{Catalog, Namespace, Project};
 use crate::access::{self, Role};
 use crate::caller::{Caller, Session};
-use crate::member::{Memberships, Source, is_current};
+use crate::member::{Memberships, Share, Source, is_current};
 use crate::namespace::Visibility;
 use crate::project::FeatureAccess;
-use crate::store::Share;
-use crate::user::State;
+use crate::store::ShareRecord;
+use crate::user::UserState;
 use kit::store::StoreError;
 use kit::{Env, Timestamp};
 use std::collections::HashMap;
 
 /// A caller's roles.
 pub struct AccessSnapshot {
-    /// Whether they are an administrator, who owns everything.
-    all: bool,
-    /// Whether they may see what is internal.
-    internal: bool,
-    /// Of each position of the tree: the role; empty if there is none anywhere.
-    roles: Vec<Role>,
-    /// Of projects with members or invited groups of their own, by row: the role from those.
-    projects: HashMap<u32, Role>,
+    /// An administrator owns everything.
+    is_admin: bool,
+    sees_internal: bool,
+    /// The role in each namespace, by position in the tree; empty if there is no role in any.
+    namespace_roles: Vec<Role>,
+    /// The role in projects with members or invited groups of their own, by row.
+    project_roles: HashMap<u32, Role>,
     valid_until: Option<Timestamp>,
 }
 
 impl Catalog {
-    /// What `caller` may do. 1 read, and time for what is below the groups that they are in.
+    /// What `caller` may do. 1 read, and time linear in the namespaces below the caller's groups.
     ///
-    /// A deploy token or job has only what is open to everybody (or to its user): what they were
-    /// made for is not for lists.
+    /// A deploy token or job sees only public projects (a job also internal ones, if its user does):
+    /// its own project or group is not part of lists.
     pub fn access_snapshot(&self, env: &Env, caller: &Caller) -> Result<AccessSnapshot, StoreError> {
         let mut snapshot = AccessSnapshot {
-            all: false,
-            internal: access::is_open(caller, Visibility::Internal),
-            roles: Vec::new(),
-            projects: HashMap::new(),
+            is_admin: false,
+            sees_internal: access::is_open(caller, Visibility::Internal),
+            namespace_roles: Vec::new(),
+            project_roles: HashMap::new(),
             valid_until: None,
         };
         let Caller::User(session) = caller else { return Ok(snapshot) };
-        if session.user.state != State::Active {
+        if session.user.state != UserState::Active {
             return Ok(snapshot);
         }
         if session.user.is_admin {
-            snapshot.all = true;
+            snapshot.is_admin = true;
             return Ok(snapshot);
         }
-        snapshot.add(self, session, session.memberships(env)?, env.now);
+        snapshot.add_roles(self, session, session.memberships(env)?, env.now);
         Ok(snapshot)
     }
 }
 
 impl AccessSnapshot {
-    fn add(&mut self, catalog: &Catalog, session: &Session, memberships: &Memberships, now: Timestamp) {
+    fn add_roles(&mut self, catalog: &Catalog, session: &Session, memberships: &Memberships, now: Timestamp) {
         let personal = catalog.namespace_of_user(session.user.id);
         if memberships.0.is_empty() && personal.is_none() {
             return;
         }
         let tree = &catalog.tree;
         let mut roles = vec![Role::None; tree.namespaces().len()];
-        let mut until = Expiry { now, first: None };
+        let mut expiry = Expiry { now, first: None };
         let raise = |roles: &mut Vec<Role>, namespace: u32, role: Role| {
             for held in roles.get_mut(tree.range(namespace)).unwrap_or_default() {
                 *held = role.max(*held);
@@ -69,87 +67,86 @@ impl AccessSnapshot {
         let mut in_some_group = false;
         for (source, membership) in &memberships.0 {
             in_some_group |= matches!(source, Source::Group(_));
-            if !until.is_current(membership.expires_at) {
+            if !expiry.is_current(membership.expires_at) {
                 continue;
             }
             match *source {
                 Source::Group(id) => {
                     if let Some(group) = catalog.namespace(id) {
-                        raise(&mut roles, group.at, membership.role);
+                        raise(&mut roles, group.row, membership.role);
                     }
                 }
                 Source::Project(id) => {
                     if let Some(project) = catalog.project(id) {
-                        self.projects.insert(project.at, membership.role);
+                        self.project_roles.insert(project.row, membership.role);
                     }
                 }
             }
         }
         if in_some_group {
-            // What an invited group gives depends on the roles in it, those by invitation aside.
+            // An invitation passes on the roles in the invited group, except those by other invitations.
             let own = roles.clone();
-            let mut through = |share: &Share| {
-                let share = crate::member::Share::from(share.clone());
+            let mut role_by_share = |share: &ShareRecord| {
+                let share = Share::from(share.clone());
                 let group = catalog.namespace(share.group_id)?;
-                let held = tree.position(group.at).and_then(|at| own.get(at as usize)).copied()?;
+                let held = tree.position(group.row).and_then(|position| own.get(position as usize)).copied()?;
                 let role = held.min(share.role);
-                (role > Role::None && until.is_current(share.expires_at)).then_some(role)
+                (role > Role::None && expiry.is_current(share.expires_at)).then_some(role)
             };
             for (namespace, shares) in &catalog.namespaces.shares {
-                if let Some(role) = shares.iter().filter_map(&mut through).max() {
+                if let Some(role) = shares.iter().filter_map(&mut role_by_share).max() {
                     raise(&mut roles, *namespace, role);
                 }
             }
             for (project, shares) in &catalog.projects.shares {
-                if let Some(role) = shares.iter().filter_map(&mut through).max() {
-                    let held = self.projects.entry(*project).or_insert(Role::None);
+                if let Some(role) = shares.iter().filter_map(&mut role_by_share).max() {
+                    let held = self.project_roles.entry(*project).or_insert(Role::None);
                     *held = role.max(*held);
                 }
             }
         }
         if let Some(personal) = personal {
-            raise(&mut roles, personal.at, Role::Owner);
+            raise(&mut roles, personal.row, Role::Owner);
         }
-        self.roles = roles;
-        self.valid_until = until.first;
+        self.namespace_roles = roles;
+        self.valid_until = expiry.first;
     }
 
-    /// From this moment on a role may have ended, and this is to be asked anew.
+    /// The moment at which the first role ends, and the snapshot with it.
     pub fn valid_until(&self) -> Option<Timestamp> {
         self.valid_until
     }
 
     pub fn is_admin(&self) -> bool {
-        self.all
+        self.is_admin
     }
 
     /// As [`access::namespace_role`].
     pub fn namespace_role(&self, namespace: Namespace) -> Role {
-        if self.all {
+        if self.is_admin {
             return Role::Owner;
         }
-        let position = namespace.catalog.tree.position(namespace.at);
-        position.and_then(|at| self.roles.get(at as usize)).copied().unwrap_or(Role::None)
+        let position = namespace.catalog.tree.position(namespace.row);
+        position.and_then(|position| self.namespace_roles.get(position as usize)).copied().unwrap_or(Role::None)
     }
 
     /// As [`access::project_role`].
     pub fn project_role(&self, project: Project) -> Role {
         let inherited = self.namespace_role(project.namespace());
-        self.projects.get(&project.at).copied().unwrap_or(Role::None).max(inherited)
+        self.project_roles.get(&project.row).copied().unwrap_or(Role::None).max(inherited)
     }
 
     /// As [`access::may_read_project`].
     pub fn may_read(&self, project: Project) -> bool {
-        let open = match project.visibility() {
+        let is_open = match project.visibility() {
             Visibility::Public => true,
-            Visibility::Internal => self.internal,
+            Visibility::Internal => self.sees_internal,
             Visibility::Private => false,
         };
-        open || self.project_role(project) >= Role::Guest
+        is_open || self.project_role(project) >= Role::Guest
     }
 
-    /// Whether the caller may read the project and use its issues: they are on for everybody who
-    /// may, or for members and the caller is one.
+    /// Whether the caller may read the project and use its issues, which may be for members only.
     pub fn may_read_issues(&self, project: Project) -> bool {
         match project.issues() {
             FeatureAccess::Disabled => false,
@@ -159,7 +156,7 @@ impl AccessSnapshot {
     }
 }
 
-/// The first of all ends that are still to come.
+/// The earliest expiry that is still to come.
 struct Expiry {
     now: Timestamp,
     first: Option<Timestamp>,

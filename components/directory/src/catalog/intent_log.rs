@@ -1,19 +1,17 @@
 //! How the catalog follows the records.
 //!
-//! Whoever changes records says so first ([`announce`]), then changes them, and then has the
-//! catalog follow ([`IntentLog::settle`]), which reads the records anew. If that last step never
-//! comes, because the host was killed or storage failed, the intents stays, and the next one
-//! to settle has the catalog follow for both.
+//! A writer first logs which records it is about to change ([`IntentLog::begin`]), then changes them,
+//! and then updates the catalog ([`IntentLog::commit`]), which reads the records anew. If the last
+//! step does not happen, because the host was killed or storage failed, the intent stays in the log,
+//! and the next commit of any writer updates the catalog for both.
 //!
-//! Whose revision wins does not depend on who wrote a record last: every revision is made of the
-//! records as they were after its predecessor was read.
+//! The order in which concurrent writers commit does not matter: every revision is made of records
+//! that were read after its predecessor was.
 
-use super::load::{blob, manifest};
+use super::manifest::{Intent, Manifest, Part, RetiredBlobs, Root, RowKey, blob, manifest};
 use super::row;
+use super::table::{MemberRow, NamespaceRow, ProjectRow, Row};
 use crate::member::{self, Source};
-use crate::store::catalog::{
-    Intent, Key as RowKey, Manifest, MemberRow, NamespaceRow, Part, ProjectRow, Retired, Root, Row,
-};
 use crate::store::{self, Key};
 use crate::user;
 use kit::gc;
@@ -23,17 +21,17 @@ use kit::{Env, Timestamp};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A blob has at most this many rows, and half of them after it was divided.
+/// A blob has at most this many rows; a larger one is divided into blobs of half as many.
 const MAX_ROWS: usize = 4096;
 
-/// How long blobs of a former revision are kept for those who are reading them, in milliseconds.
-const KEEP: i64 = 60_000;
+/// How long blobs of a former revision are kept for slow readers, in milliseconds.
+const RETENTION: i64 = 60_000;
 
-/// An intents of which nothing was heard for so long, in milliseconds, will not be settled by
-/// whoever made it. A batch of changes takes seconds.
-const ABANDONED: i64 = 15 * 60_000;
+/// The age in milliseconds from which an intent counts as abandoned by its writer. A batch of changes
+/// takes seconds.
+const ABANDONED_AFTER: i64 = 15 * 60_000;
 
-/// What is changed, by id.
+/// The ids of changed records.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Changes {
     #[serde(default)]
@@ -42,13 +40,14 @@ pub struct Changes {
     namespaces: BTreeSet<u64>,
     #[serde(default)]
     projects: BTreeSet<u64>,
-    /// Source and user.
+    /// Source codes and users.
     #[serde(default)]
     members: BTreeSet<RowKey>,
 }
 
 impl Changes {
-    /// A user and their personal namespace, which is the one that they have or else this one.
+    /// A user and their personal namespace: this one, or the default one. [`Changes::resolve`] adds the
+    /// one that they have.
     pub fn user(&mut self, id: u64, namespace_id: Option<u64>) {
         self.users.insert(id);
         self.namespaces.insert(namespace_id.unwrap_or_else(|| user::default_namespace(id)));
@@ -86,53 +85,52 @@ impl Changes {
     }
 }
 
-/// Changes that were announced and are not settled yet.
-#[must_use = "the catalog follows when this is settled"]
+/// Logged changes for which the catalog is not updated yet.
+#[must_use = "the catalog is updated when this is committed"]
 pub struct IntentLog {
     changes: Changes,
-    /// The blob with them; `None` if there are none.
+    /// The id of the blob with them; `None` if there are no changes.
     blob: Option<String>,
 }
 
 impl IntentLog {
-    /// Says which records are about to change. 1 blob and a swap, and a read for each user.
+    /// Logs which records are about to change. 1 blob and a swap, and a read for each user.
     pub fn begin(env: &Env, mut changes: Changes) -> Result<IntentLog, StoreError> {
         if changes.is_empty() {
             return Ok(IntentLog { changes, blob: None });
         }
-        // A user who is to be deleted has a namespace now and none after.
+        // The namespace of a user who is about to be deleted is known only now.
         changes.resolve(env)?;
         let id = write_blob(env, &serde_json::to_vec(&changes).unwrap_or_default())?;
-        update_announced(env, |announced| {
-            if !announced.iter().any(|other| other.blob == id) {
-                announced.push(Intent { at: env.now, blob: id.clone() });
+        update_intents(env, |intents| {
+            if !intents.iter().any(|other| other.blob == id) {
+                intents.push(Intent { logged_at: env.now, blob: id.clone() });
             }
         })?;
         Ok(IntentLog { changes, blob: Some(id) })
     }
 
-    /// Has the catalog follow the records as they are now, these and those that others announced
-    /// and left.
+    /// Updates the catalog to the present records, those of other writers' intents included.
     pub fn commit(self, env: &Env) -> Result<(), StoreError> {
         let Some(own) = self.blob else { return Ok(()) };
         let mut changes = self.changes;
-        let announced = store::read::<Vec<Intent>>(env, &Key::CatalogChanges)?.unwrap_or_default();
-        let mut settled = vec![own];
-        for other in announced {
-            if settled.contains(&other.blob) {
+        let intents = store::read::<Vec<Intent>>(env, &Key::CatalogChanges)?.unwrap_or_default();
+        let mut done = vec![own];
+        for other in intents {
+            if done.contains(&other.blob) {
                 continue;
             }
-            // It is gone if they have settled in the meantime.
+            // It is gone if its writer has committed in the meantime.
             if let Some(blob) = env.store.get(&Key::CatalogBlob(&other.blob).to_string())? {
                 changes.extend(serde_json::from_slice(&blob).unwrap_or_default());
             }
-            if is_older(other.at, env.now, ABANDONED) {
-                settled.push(other.blob);
+            if is_older(other.logged_at, env.now, ABANDONED_AFTER) {
+                done.push(other.blob);
             }
         }
-        follow(env, &changes)?;
-        update_announced(env, |announced| announced.retain(|other| !settled.contains(&other.blob)))?;
-        settled.iter().try_for_each(|id| env.store.delete(&Key::CatalogBlob(id).to_string()))
+        update_catalog(env, &changes)?;
+        update_intents(env, |intents| intents.retain(|other| !done.contains(&other.blob)))?;
+        done.iter().try_for_each(|id| env.store.delete(&Key::CatalogBlob(id).to_string()))
     }
 }
 
@@ -140,11 +138,11 @@ fn is_older(at: Timestamp, now: Timestamp, millis: i64) -> bool {
     now.millis().saturating_sub(at.millis()) > millis
 }
 
-fn update_announced(env: &Env, change: impl Fn(&mut Vec<Intent>)) -> Result<(), StoreError> {
+fn update_intents(env: &Env, change: impl Fn(&mut Vec<Intent>)) -> Result<(), StoreError> {
     store::update(env, &Key::CatalogChanges, |current: Option<Vec<Intent>>| {
-        let mut announced = current.unwrap_or_default();
-        change(&mut announced);
-        announced
+        let mut intents = current.unwrap_or_default();
+        change(&mut intents);
+        intents
     })
 }
 
@@ -154,19 +152,19 @@ fn write_blob(env: &Env, content: &[u8]) -> Result<String, StoreError> {
     Ok(id)
 }
 
-/// Makes the next revision, unless it would be the same. What was written for one that was
-/// overtaken stays as garbage until it is collected: a swap that is reported lost may have taken place.
-fn follow(env: &Env, changes: &Changes) -> Result<(), StoreError> {
+/// Makes the next revision, unless it would be the same. Blobs of an attempt whose swap was lost stay
+/// until they are collected as garbage: a swap that is reported as lost may have taken place.
+fn update_catalog(env: &Env, changes: &Changes) -> Result<(), StoreError> {
     root::update(&*env.store, &Key::Catalog.to_string(), |current: Option<Root>| {
         let revision = current.map(|root| root.revision).unwrap_or_default();
         let old = manifest(env, &revision)?;
         let mut changes = changes.clone();
         changes.resolve(env)?;
-        let mut next = Update { env, removed: Vec::new() };
+        let mut update = TableUpdate { env, removed: Vec::new() };
         let mut new = Manifest {
-            namespaces: next.table(&old.namespaces, namespace_rows(env, &changes)?)?,
-            projects: next.table(&old.projects, project_rows(env, &changes)?)?,
-            members: next.table(&old.members, member_rows(env, &changes)?)?,
+            namespaces: update.table(&old.namespaces, namespace_rows(env, &changes)?)?,
+            projects: update.table(&old.projects, project_rows(env, &changes)?)?,
+            members: update.table(&old.members, member_rows(env, &changes)?)?,
             retired: old.retired.clone(),
         };
         if (&new.namespaces, &new.projects, &new.members) == (&old.namespaces, &old.projects, &old.members) {
@@ -175,11 +173,11 @@ fn follow(env: &Env, changes: &Changes) -> Result<(), StoreError> {
         if gc::is_too_late(env) {
             return Err(StoreError::TooLate);
         }
-        for done in new.retired.extract_if(.., |retired| is_older(retired.at, env.now, KEEP)) {
-            done.blobs.iter().try_for_each(|id| env.store.delete(&Key::CatalogBlob(id).to_string()))?;
+        for expired in new.retired.extract_if(.., |retired| is_older(retired.retired_at, env.now, RETENTION)) {
+            expired.blobs.iter().try_for_each(|id| env.store.delete(&Key::CatalogBlob(id).to_string()))?;
         }
-        next.removed.extend(Some(revision).filter(|revision| !revision.is_empty()));
-        new.retired.push(Retired { at: env.now, blobs: next.removed });
+        update.removed.extend(Some(revision).filter(|revision| !revision.is_empty()));
+        new.retired.push(RetiredBlobs { retired_at: env.now, blobs: update.removed });
         let revision = write_blob(env, &serde_json::to_vec(&new).unwrap_or_default())?;
         Ok(Decision::Write(Root { revision }, ()))
     })
@@ -190,7 +188,7 @@ type Rows<R> = BTreeMap<RowKey, Option<R>>;
 
 fn namespace_rows(env: &Env, changes: &Changes) -> Result<Rows<NamespaceRow>, StoreError> {
     let row = |id: &u64| -> Result<(RowKey, Option<NamespaceRow>), StoreError> {
-        let Some(record) = store::read::<store::Namespace>(env, &Key::Namespace(*id))? else {
+        let Some(record) = store::read::<store::NamespaceRecord>(env, &Key::Namespace(*id))? else {
             return Ok(((*id, 0), None));
         };
         let owner = record.owner_id.map(|owner| user::by_id(env, owner)).transpose()?.flatten();
@@ -201,7 +199,7 @@ fn namespace_rows(env: &Env, changes: &Changes) -> Result<Rows<NamespaceRow>, St
 
 fn project_rows(env: &Env, changes: &Changes) -> Result<Rows<ProjectRow>, StoreError> {
     let row = |id: &u64| -> Result<(RowKey, Option<ProjectRow>), StoreError> {
-        let record = store::read::<store::Project>(env, &Key::Project(*id))?;
+        let record = store::read::<store::ProjectRecord>(env, &Key::Project(*id))?;
         Ok(((*id, 0), record.map(|record| row::project(*id, record))))
     };
     changes.projects.iter().map(row).collect()
@@ -222,13 +220,13 @@ fn member_rows(env: &Env, changes: &Changes) -> Result<Rows<MemberRow>, StoreErr
     Ok(rows)
 }
 
-struct Update<'a> {
+struct TableUpdate<'a> {
     env: &'a Env,
-    /// Blobs that the next revision does not have any more.
+    /// Blobs that are not part of the next revision.
     removed: Vec<String>,
 }
 
-impl Update<'_> {
+impl TableUpdate<'_> {
     /// The parts of a table after a change; those without a changed row stay as they are.
     fn table<R: Row>(&mut self, parts: &[Part], mut rows: Rows<R>) -> Result<Vec<Part>, StoreError> {
         if parts.is_empty() {
@@ -245,8 +243,8 @@ impl Update<'_> {
                 new.push(part.clone());
                 continue;
             }
-            let damaged = || StoreError::corrupt(&Key::CatalogBlob(&part.blob).to_string(), "no such rows");
-            let before: Vec<R> = R::decode(&blob(self.env, &part.blob)?).ok_or_else(damaged)?;
+            let corrupt = || StoreError::corrupt(&Key::CatalogBlob(&part.blob).to_string(), "no such rows");
+            let before: Vec<R> = R::decode(&blob(self.env, &part.blob)?).ok_or_else(corrupt)?;
             let after = merge(&before, changed);
             if after == before {
                 new.push(part.clone());

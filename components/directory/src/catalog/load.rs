@@ -1,21 +1,21 @@
-//! The catalog as an instance keeps it: tables put together out of parts, of which only those that
-//! it does not have yet are read.
+//! Reads the catalog. An instance caches its tables and reads only the parts that it does not have.
 
-use super::{Catalog, tree::Tree};
-use crate::store::catalog::{Manifest, Namespaces, Part, Projects, Root, Table};
+use super::manifest::{Part, Root, blob, manifest};
+use super::snapshot::Catalog;
+use super::table::{Namespaces, Projects, Table};
+use super::tree::Tree;
 use crate::store::{self, Key};
 use kit::Env;
 use kit::store::StoreError;
 use std::rc::Rc;
 
-/// How often a reader starts over that was slower than the blobs of its revision were kept.
+/// How often a reader tries that is slower than [`super::intent_log`] keeps a revision's blobs.
 const ATTEMPTS: usize = 5;
 
-/// The catalog as it is. 1 read if it is that of the last time, and one for each part that changed
-/// since.
+/// The catalog. 1 read, and one for each part that changed since this instance last read it.
 pub fn read(env: &Env) -> Result<Rc<Catalog>, StoreError> {
     let known = env.instance_cache.get::<Catalog>();
-    let mut fault = None;
+    let mut last_error = None;
     for _ in 0..ATTEMPTS {
         let revision = store::read::<Root>(env, &Key::Catalog)?.map_or(String::new(), |root| root.revision);
         if let Some(known) = known.as_ref().filter(|known| *known.revision == *revision) {
@@ -27,10 +27,10 @@ pub fn read(env: &Env) -> Result<Rc<Catalog>, StoreError> {
                 env.instance_cache.put(catalog.clone());
                 return Ok(catalog);
             }
-            Err(why) => fault = Some(why),
+            Err(error) => last_error = Some(error),
         }
     }
-    Err(fault.unwrap_or_else(|| StoreError::Contended(Key::Catalog.to_string())))
+    Err(last_error.unwrap_or_else(|| StoreError::Contended(Key::Catalog.to_string())))
 }
 
 fn load(env: &Env, revision: &str, known: Option<&Catalog>) -> Result<Catalog, StoreError> {
@@ -49,21 +49,7 @@ fn load(env: &Env, revision: &str, known: Option<&Catalog>) -> Result<Catalog, S
     Ok(Catalog { revision: revision.into(), manifest: Rc::new(manifest), namespaces, projects, tree })
 }
 
-/// What a revision is made of; the empty one is made of nothing.
-pub(crate) fn manifest(env: &Env, revision: &str) -> Result<Manifest, StoreError> {
-    if revision.is_empty() {
-        return Ok(Manifest::default());
-    }
-    let blob = blob(env, revision)?;
-    serde_json::from_slice(&blob).map_err(|why| StoreError::corrupt(&Key::CatalogBlob(revision).to_string(), why))
-}
-
-pub(crate) fn blob(env: &Env, id: &str) -> Result<Vec<u8>, StoreError> {
-    let key = Key::CatalogBlob(id).to_string();
-    env.store.get(&key)?.ok_or_else(|| StoreError::corrupt(&key, "the blob is missing"))
-}
-
-/// A table of these parts. What the known one has is copied from there.
+/// A table of these parts. Parts that the known table has are copied from it.
 fn table<T: Table>(env: &Env, parts: &[Part], known: Option<(&Rc<T>, &Vec<Part>)>) -> Result<Rc<T>, StoreError> {
     if let Some((known, of)) = known
         && of == parts
@@ -84,8 +70,8 @@ fn table<T: Table>(env: &Env, parts: &[Part], known: Option<(&Rc<T>, &Vec<Part>)
         match copied {
             Some((known, rows)) => table.copy(known, rows),
             None => {
-                let damaged = || StoreError::corrupt(&Key::CatalogBlob(&part.blob).to_string(), "no such rows");
-                table.append(&blob(env, &part.blob)?).ok_or_else(damaged)?;
+                let corrupt = || StoreError::corrupt(&Key::CatalogBlob(&part.blob).to_string(), "no such rows");
+                table.append(&blob(env, &part.blob)?).ok_or_else(corrupt)?;
             }
         }
     }

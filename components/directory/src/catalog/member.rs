@@ -1,11 +1,12 @@
-//! Direct members of groups and projects, which the record of each user has by user, by group and
-//! project.
+//! Direct members by group and project; the records have them by user.
 
-use super::{Catalog, load, row};
-use crate::access::Role;
-use crate::member::Source;
+use super::manifest::{self, Part};
+use super::row;
+use super::snapshot::Catalog;
+use super::table::Members;
+use crate::member::{Source, is_current};
+use crate::model::role::Role;
 use crate::store::Key;
-use crate::store::catalog::{Members, Part};
 use kit::store::StoreError;
 use kit::{Env, Timestamp};
 
@@ -20,7 +21,7 @@ pub struct Member {
 impl Member {
     /// Whether the membership still counts at the moment `now`.
     pub fn is_current(&self, now: Timestamp) -> bool {
-        crate::member::is_current(self.expires_at, now)
+        is_current(self.expires_at, now)
     }
 }
 
@@ -41,8 +42,8 @@ impl Catalog {
                 continue;
             }
             let blob = self.member_blob(env, part)?;
-            let damaged = || StoreError::corrupt(&Key::CatalogBlob(&part.blob).to_string(), "no such rows");
-            let members = Members::parse(&blob).ok_or_else(damaged)?;
+            let corrupt = || StoreError::corrupt(&Key::CatalogBlob(&part.blob).to_string(), "no such rows");
+            let members = Members::parse(&blob).ok_or_else(corrupt)?;
             for code in inside {
                 for row in members.of(*code..code.saturating_add(1)) {
                     each(Member {
@@ -60,7 +61,7 @@ impl Catalog {
         let key = Key::CatalogBlob(&part.blob).to_string();
         match env.blob(&key)? {
             Some(blob) => Ok(blob),
-            None => load::blob(env, &part.blob).map(bytes::Bytes::from),
+            None => manifest::blob(env, &part.blob).map(bytes::Bytes::from),
         }
     }
 }

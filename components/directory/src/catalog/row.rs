@@ -1,12 +1,13 @@
-//! Records as rows of the catalog, and words as the numbers that stand for them there. A number
-//! that this build does not know means the least that it could allow.
+//! Records as rows of the catalog, with numbers for words. A number that this build does not know
+//! means the least that it could allow.
 
+use super::manifest::RowKey;
+use super::table::{ACTIVE, ADMIN, BOT, EXTERNAL, MemberRow, NamespaceRow, ProjectRow};
 use crate::member::{self, Membership, Source};
 use crate::namespace::Visibility;
 use crate::project::FeatureAccess;
-use crate::store::catalog::{ACTIVE, ADMIN, BOT, EXTERNAL, Key, MemberRow, NamespaceRow, ProjectRow};
-use crate::store::{self, Share};
-use crate::user::{State, User};
+use crate::store::{self, ShareRecord};
+use crate::user::{User, UserState};
 
 pub fn visibility(number: u8) -> Visibility {
     match number {
@@ -42,20 +43,20 @@ fn number_of_feature_access(access: FeatureAccess) -> u8 {
     }
 }
 
-pub fn shares(column: &[(u32, Vec<Share>)], row: u32) -> Vec<member::Share> {
+pub fn shares(column: &[(u32, Vec<ShareRecord>)], row: u32) -> Vec<member::Share> {
     let found = column.binary_search_by_key(&row, |(row, _)| *row).ok().and_then(|found| column.get(found));
     found.map(|(_, shares)| shares.iter().cloned().map(member::Share::from).collect()).unwrap_or_default()
 }
 
 /// `owner` is the user of a personal namespace.
-pub fn namespace(id: u64, record: store::Namespace, owner: Option<&User>) -> NamespaceRow {
+pub fn namespace(id: u64, record: store::NamespaceRecord, owner: Option<&User>) -> NamespaceRow {
     let bit = |bit: u8, is_set: bool| if is_set { bit } else { 0 };
     NamespaceRow {
         id,
         parent_id: record.parent_id.unwrap_or(0),
         owner_id: record.owner_id.unwrap_or(0),
         owner_flags: owner.map_or(0, |user| {
-            bit(ACTIVE, user.state == State::Active)
+            bit(ACTIVE, user.state == UserState::Active)
                 | bit(BOT, user.bot)
                 | bit(ADMIN, user.is_admin)
                 | bit(EXTERNAL, user.external)
@@ -68,7 +69,7 @@ pub fn namespace(id: u64, record: store::Namespace, owner: Option<&User>) -> Nam
     }
 }
 
-pub fn project(id: u64, record: store::Project) -> ProjectRow {
+pub fn project(id: u64, record: store::ProjectRecord) -> ProjectRow {
     ProjectRow {
         id,
         namespace_id: record.namespace_id,
@@ -90,7 +91,7 @@ pub fn source_code(source: Source) -> u64 {
     }
 }
 
-pub fn member((source, user_id): Key, membership: &Membership) -> MemberRow {
+pub fn member((source, user_id): RowKey, membership: &Membership) -> MemberRow {
     let expires_at = membership.expires_at.map_or(i64::MAX, |end| end.millis());
     MemberRow { source, user_id, role: membership.role.level() as u8, expires_at }
 }

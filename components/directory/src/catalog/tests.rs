@@ -1,13 +1,14 @@
-//! The catalog against the records: random forges, random changes, every answer compared with the
-//! one that the records give.
+//! The catalog against the records: after random changes of random forges, every answer of the catalog
+//! is compared with that of the records.
 
 use super::intent_log::{Changes, IntentLog};
 use super::*;
 use crate::access::{self, Role};
 use crate::caller::{AcceptedTokens, Caller, authenticate};
+use crate::member::Share;
 use crate::member::{self, Membership, Source};
-use crate::namespace::NewGroup;
-use crate::project::{self, NewProject};
+use crate::namespace::{NewGroup, Visibility};
+use crate::project::{self, FeatureAccess, NewProject};
 use crate::testing::{issue, new_group, new_project, new_token, new_user};
 use crate::token::Subject;
 use crate::user::{self, NewUser};
@@ -17,7 +18,7 @@ use kit::testing::{FailingStore, LostReplyStore, MemoryStore, NOW, env};
 use kit::{Env, Request, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A small generator of numbers, the same ones for the same seed.
+/// A pseudo-random number generator.
 struct Dice(u64);
 
 impl Dice {
@@ -57,7 +58,7 @@ fn visibility(dice: &mut Dice) -> Visibility {
     dice.one(&[Visibility::Private, Visibility::Private, Visibility::Internal, Visibility::Public])
 }
 
-/// One change of a random thing, announced and not settled.
+/// One random change, added to `changes` and carried out by the returned function.
 fn change(env: &Env, dice: &mut Dice, changes: &mut Changes) -> impl FnOnce() -> Result<(), SaveError> + use<> {
     let env = env.clone();
     let (kind, id) = (dice.below(7), 1 + dice.below(GROUPS));
@@ -102,18 +103,18 @@ fn change(env: &Env, dice: &mut Dice, changes: &mut Changes) -> impl FnOnce() ->
     }
 }
 
-/// Some changes together; those that are refused change nothing.
+/// Some changes in one commit; refused ones change nothing.
 fn batch(env: &Env, dice: &mut Dice, size: u64) {
     let mut changes = Changes::default();
     let steps: Vec<_> = (0..size).map(|_| change(env, dice, &mut changes)).collect();
-    let intents = IntentLog::begin(env, changes).unwrap();
+    let intent_log = IntentLog::begin(env, changes).unwrap();
     for step in steps {
         match step() {
-            Ok(()) | Err(SaveError::Rejected(_)) => {}
-            Err(SaveError::Store(fault)) => panic!("{fault}"),
+            Ok(()) | Err(SaveError::Invalid(_)) => {}
+            Err(SaveError::Store(error)) => panic!("{error}"),
         }
     }
-    intents.commit(env).unwrap();
+    intent_log.commit(env).unwrap();
 }
 
 fn callers(env: &Env) -> Vec<Caller> {
@@ -185,13 +186,13 @@ fn compare(env: &Env) {
         if let Some(user) = &truth {
             assert_eq!(found.map(|namespace| namespace.id()), Some(user.namespace_id));
         }
-        assert_eq!(found.is_some_and(Namespace::is_of_active_human), truth.is_some_and(|user| !user.bot));
+        assert_eq!(found.is_some_and(Namespace::has_active_human_owner), truth.is_some_and(|user| !user.bot));
     }
-    compare_sights(env, &catalog, &namespaces, &projects);
+    compare_access_snapshots(env, &catalog, &namespaces, &projects);
     compare_members(env, &catalog);
 }
 
-fn compare_sights(
+fn compare_access_snapshots(
     env: &Env,
     catalog: &Catalog,
     namespaces: &BTreeMap<u64, namespace::Namespace>,
@@ -236,7 +237,7 @@ fn compare_members(env: &Env, catalog: &Catalog) {
 }
 
 #[test]
-fn the_catalog_says_what_the_records_say() {
+fn the_catalog_agrees_with_the_records() {
     for seed in 0..60 {
         let (env, mut dice) = (env(MemoryStore::default(), &[]), Dice(seed));
         for size in [60, 1, 1, 1, 20, 1, 2, 1, 40, 1] {
@@ -247,7 +248,7 @@ fn the_catalog_says_what_the_records_say() {
 }
 
 #[test]
-fn the_same_on_hosts_that_report_every_swap_as_lost() {
+fn the_catalog_agrees_with_the_records_if_every_swap_is_reported_as_lost() {
     for seed in 100..110 {
         let (env, mut dice) = (env(LostReplyStore::over(MemoryStore::default()), &[]), Dice(seed));
         for size in [60, 1, 5] {
@@ -258,26 +259,26 @@ fn the_same_on_hosts_that_report_every_swap_as_lost() {
 }
 
 #[test]
-fn a_writer_that_died_anywhere_is_made_good_by_the_next() {
+fn the_next_commit_completes_that_of_a_writer_that_died() {
     for seed in 200..260 {
         let store = MemoryStore::default();
         let whole = env(store.clone(), &[]);
         let mut dice = Dice(seed);
         batch(&whole, &mut dice, 40);
-        // Dies at some operation of announcing, changing or settling.
+        // The writer dies at some operation of begin, changes or commit.
         let dying = env(FailingStore::after(dice.below(400), store.clone()), &[]);
         // The ids of a new process differ from those before.
         dying.entropy.fill(&mut [0; 1 << 16]);
         let mut changes = Changes::default();
         let steps: Vec<_> = (0..10).map(|_| change(&dying, &mut dice, &mut changes)).collect();
-        let outcome = IntentLog::begin(&dying, changes).map_err(SaveError::from).and_then(|intents| {
+        let outcome = IntentLog::begin(&dying, changes).map_err(SaveError::from).and_then(|intent_log| {
             for step in steps {
                 match step() {
-                    Err(SaveError::Store(fault)) => return Err(fault.into()),
-                    Ok(()) | Err(SaveError::Rejected(_)) => {}
+                    Err(SaveError::Store(error)) => return Err(error.into()),
+                    Ok(()) | Err(SaveError::Invalid(_)) => {}
                 }
             }
-            Ok(intents.commit(&dying)?)
+            Ok(intent_log.commit(&dying)?)
         });
         drop(outcome);
         let next = env(store.clone(), &[]);
@@ -294,12 +295,12 @@ fn a_change_of_one_group_rewrites_one_part_and_old_parts_go() {
     let save = |ids: std::ops::RangeInclusive<u64>, name: &str| {
         let mut changes = Changes::default();
         ids.clone().for_each(|id| changes.group(id));
-        let intents = IntentLog::begin(&env, changes).unwrap();
+        let intent_log = IntentLog::begin(&env, changes).unwrap();
         for id in ids {
             let group = NewGroup { name: name.into(), ..new_group(id, &format!("g{id}"), None) };
             namespace::save_group(&env, group).unwrap();
         }
-        intents.commit(&env).unwrap();
+        intent_log.commit(&env).unwrap();
     };
     let blobs = || store.keys().into_iter().filter(|key| key.starts_with("directory/v1/catalog/blob/")).count();
     save(1..=10_000, "A");
@@ -318,15 +319,15 @@ fn a_change_of_one_group_rewrites_one_part_and_old_parts_go() {
     later.now = Timestamp::from_millis(NOW.millis() + 3_600_000);
     let mut changes = Changes::default();
     changes.group(7);
-    let intents = IntentLog::begin(&later, changes).unwrap();
+    let intent_log = IntentLog::begin(&later, changes).unwrap();
     namespace::delete_group(&later, 7).unwrap();
-    intents.commit(&later).unwrap();
+    intent_log.commit(&later).unwrap();
     // Five parts and the manifest, and the part and manifest just replaced.
     assert_eq!((blobs(), read(&later).unwrap().namespaces().len()), (8, 9_999));
 }
 
 #[test]
-fn before_the_first_import_there_is_nothing() {
+fn before_the_first_import_the_catalog_is_empty() {
     let store = MemoryStore::default();
     let env = env(store, &[]);
     let catalog = read(&env).unwrap();
@@ -335,7 +336,7 @@ fn before_the_first_import_there_is_nothing() {
 }
 
 #[test]
-fn what_a_sight_has_ends_with_the_first_membership() {
+fn an_access_snapshot_is_valid_until_the_first_membership_expires() {
     let env = env(MemoryStore::default(), &[]);
     crate::testing::fill(&env);
     let mut changes = Changes::default();

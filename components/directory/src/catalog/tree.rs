@@ -1,28 +1,29 @@
-//! Who is below whom. Namespaces are numbered from parent to child (a subtree is a range of these
-//! positions), and projects are put in the order of their namespaces (so its projects are one, too).
+//! The tree of namespaces. Its positions number the namespaces depth first, so that a subtree is a
+//! range of positions, and projects are sorted by their namespaces' positions, so that the projects
+//! below a namespace are a range, too. A namespace is in the tree unless it is below a deleted one.
 
-use crate::store::catalog::{Namespaces, Projects, partition};
+use super::table::{Namespaces, Projects, partition};
 use std::ops::Range;
 
 /// No row.
 const NONE: u32 = u32::MAX;
 
 pub struct Tree {
-    /// Of each namespace that is there: its row, by id.
+    /// The rows of the namespaces in the tree, by id.
     namespaces: Vec<u32>,
-    /// Of each namespace's row: the row of its parent.
+    /// By namespace row: the row of its parent.
     parents: Vec<u32>,
-    /// Of each namespace's row: its position; `NONE` if it is not there.
+    /// By namespace row: its position; `NONE` if it is not in the tree.
     positions: Vec<u32>,
-    /// Of each position: the namespace's row.
+    /// By position: the namespace's row.
     order: Vec<u32>,
-    /// Of each position: the position after the last below it.
+    /// By position: the position after its subtree.
     ends: Vec<u32>,
-    /// Of each project's row: its namespace's row; `NONE` if that is not there.
-    homes: Vec<u32>,
+    /// By project row: its namespace's row; `NONE` if that is not in the tree.
+    project_namespaces: Vec<u32>,
     /// The rows of all projects, by their namespaces' positions, then by id.
     projects: Vec<u32>,
-    /// Of each position, and of the one after the last: its first project in `projects`.
+    /// By position, and one more: the index in `projects` of its first project.
     first_projects: Vec<u32>,
     /// Users and the rows of their namespaces, by user.
     personal: Vec<(u64, u32)>,
@@ -36,7 +37,7 @@ impl Tree {
         for (position, row) in order.iter().enumerate() {
             put(&mut positions, *row, position as u32);
         }
-        let alive: Vec<u32> = (0..parents.len() as u32).filter(|row| get(&positions, *row) != NONE).collect();
+        let present: Vec<u32> = (0..parents.len() as u32).filter(|row| get(&positions, *row) != NONE).collect();
         let found = rows_of(&namespaces.ids, projects.namespace_ids.iter().copied());
         let of_projects: Vec<u32> = found.map(|row| if get(&positions, row) == NONE { NONE } else { row }).collect();
         let (by_namespace, first_projects) =
@@ -46,12 +47,12 @@ impl Tree {
         let mut personal: Vec<(u64, u32)> = owners.map(|(owner, row)| (*owner, row)).collect();
         personal.sort_unstable();
         Tree {
-            namespaces: alive,
+            namespaces: present,
             parents,
             positions,
             order,
             ends,
-            homes: of_projects,
+            project_namespaces: of_projects,
             projects: by_namespace,
             first_projects,
             personal,
@@ -62,7 +63,7 @@ impl Tree {
         &self.namespaces
     }
 
-    /// The rows of all that are there, parents first.
+    /// The rows of all namespaces in the tree, parents first.
     pub fn order(&self) -> &[u32] {
         &self.order
     }
@@ -88,7 +89,7 @@ impl Tree {
     }
 
     pub fn namespace_of(&self, project: u32) -> Option<u32> {
-        Some(get(&self.homes, project)).filter(|row| *row != NONE)
+        Some(get(&self.project_namespaces, project)).filter(|row| *row != NONE)
     }
 
     pub fn projects_below(&self, row: u32) -> &[u32] {
@@ -124,8 +125,8 @@ fn put(column: &mut [u32], row: u32, value: u32) {
     }
 }
 
-/// The rows of `wanted` ids in the ascending `ids`; `NONE` for those that are not there. Neighbours
-/// mostly ask for the same id or for one nearby.
+/// The rows of `wanted` ids in the ascending `ids`; `NONE` for an id without a row. The last row is
+/// tried first, because neighbours mostly want the same id.
 fn rows_of(ids: &[u64], wanted: impl Iterator<Item = u64>) -> impl Iterator<Item = u32> {
     let mut last = 0;
     wanted.map(move |id| {
@@ -136,7 +137,8 @@ fn rows_of(ids: &[u64], wanted: impl Iterator<Item = u64>) -> impl Iterator<Item
     })
 }
 
-/// A parent that is not there is the row itself: who is its own ancestor is not there either.
+/// The row of each one's parent. A namespace whose parent has no row is its own parent, which keeps it
+/// out of the tree, as every cycle is.
 fn parents(namespaces: &Namespaces) -> Vec<u32> {
     let wanted = namespaces.parent_ids.iter().copied();
     let mut last = (0, NONE);
@@ -155,8 +157,8 @@ fn parents(namespaces: &Namespaces) -> Vec<u32> {
     parents
 }
 
-/// The rows that a top-level one leads to, each before those below it and siblings by row; and
-/// where each one's subtree ends.
+/// The rows that are reachable from the top level, parents before children and siblings by row; and the
+/// end of each one's subtree.
 fn depth_first(parents: &[u32]) -> (Vec<u32>, Vec<u32>) {
     let (children, first) = grouped(parents.len(), parents.iter().copied());
     let children_of = |row: u32| {
@@ -164,7 +166,7 @@ fn depth_first(parents: &[u32]) -> (Vec<u32>, Vec<u32>) {
         children.get(range).unwrap_or_default()
     };
     let (mut order, mut ends) = (Vec::with_capacity(parents.len()), vec![0; parents.len()]);
-    // A row to be entered, or a position whose subtree ends here.
+    // A row to be entered, or a position whose subtree is complete.
     enum Step {
         Enter(u32),
         Leave(u32),
@@ -187,8 +189,8 @@ fn depth_first(parents: &[u32]) -> (Vec<u32>, Vec<u32>) {
     (order, ends)
 }
 
-/// The rows that have a group, by their groups (below `count`), then by row; and where each group
-/// starts, one more than there are groups.
+/// The rows that have a group, sorted by group (below `count`), then by row; and the start of each
+/// group, and the end of the last.
 fn grouped(count: usize, groups: impl Iterator<Item = u32> + Clone) -> (Vec<u32>, Vec<u32>) {
     let mut starts = vec![0_u32; count + 1];
     for group in groups.clone() {
@@ -205,10 +207,10 @@ fn grouped(count: usize, groups: impl Iterator<Item = u32> + Clone) -> (Vec<u32>
     let mut rows = vec![0; total as usize];
     for (group, row) in groups.zip(0..) {
         if (group as usize) < count
-            && let Some(place) = next.get_mut(group as usize)
+            && let Some(index) = next.get_mut(group as usize)
         {
-            put(&mut rows, *place, row);
-            *place += 1;
+            put(&mut rows, *index, row);
+            *index += 1;
         }
     }
     (rows, starts)

@@ -2,13 +2,13 @@
 //! and writes the same bytes for the same rows.
 
 use crate::access::Role;
+use crate::catalog::manifest::{Intent, Manifest, Root};
+use crate::catalog::table::{ACTIVE, BOT, EXTERNAL, MemberRow, NamespaceRow, ProjectRow, Row};
 use crate::catalog::{self, Catalog};
 use crate::member::Source;
 use crate::namespace::{Details, Visibility};
 use crate::project::FeatureAccess;
 use crate::store::Key;
-use crate::store::catalog::{ACTIVE, BOT, EXTERNAL, MemberRow, NamespaceRow, ProjectRow, Row};
-use crate::store::catalog::{Intent, Manifest, Root};
 use kit::store::Store;
 use kit::testing::{MemoryStore, env};
 use kit::{Env, Timestamp};
@@ -41,11 +41,11 @@ fn forge() -> Env {
         store.set(&format!("directory/v1/catalog/blob/{id}"), &golden(name)).unwrap();
     }
     store.set("directory/v1/catalog", &golden("root.json")).unwrap();
-    store.set("directory/v1/catalog/changes", &golden("announced.json")).unwrap();
+    store.set("directory/v1/catalog/changes", &golden("intents.json")).unwrap();
     env(store, &[])
 }
 
-fn shares(json: &str) -> Vec<crate::store::Share> {
+fn shares(json: &str) -> Vec<crate::store::ShareRecord> {
     serde_json::from_str(json).unwrap()
 }
 
@@ -134,7 +134,7 @@ fn roots_and_lists_are_written_as_they_were() {
     }
     check::<Option<Root>>("root.json");
     check::<Manifest>("manifest.json");
-    check::<Option<Vec<Intent>>>("announced.json");
+    check::<Option<Vec<Intent>>>("intents.json");
     check::<catalog::intent_log::Changes>("changes.json");
 }
 
@@ -151,7 +151,7 @@ fn the_catalog_is_read() {
     let core = catalog.namespace(11).unwrap();
     assert_eq!((core.full_path(), core.visibility(), core.is_group()), ("Acme/core".into(), Visibility::Private, true));
     let alice = catalog.namespace_of_user(2).unwrap();
-    assert_eq!((alice.id(), alice.is_of_active_user(), alice.is_of_active_human()), (4_000_000_002, true, false));
+    assert_eq!((alice.id(), alice.has_active_owner(), alice.has_active_human_owner()), (4_000_000_002, true, false));
     let site = catalog.project(100).unwrap();
     assert_eq!(
         (site.full_path(), site.archived(), site.issues()),
@@ -173,16 +173,16 @@ fn of(env: &Env, catalog: &Catalog, source: Source) -> Vec<(u64, Role, Option<Ti
 }
 
 #[test]
-fn what_was_announced_is_settled_with_the_next_change() {
+fn a_logged_intent_is_committed_with_the_next_change() {
     let env = forge();
-    // Of what `changes.json` names no record is there, so their rows go.
+    // No record that `changes.json` names exists, so their rows are removed.
     let mut changes = catalog::intent_log::Changes::default();
     changes.group(12);
     catalog::intent_log::IntentLog::begin(&env, changes).unwrap().commit(&env).unwrap();
     let catalog = catalog::read(&env).unwrap();
-    assert!(catalog.namespace(11).is_none() && catalog.project(100).is_none(), "both were announced");
-    assert!(catalog.namespace(10).is_some(), "nobody announced it");
-    assert_eq!(of(&env, &catalog, Source::Group(10)), [(2, Role::Developer, None)], "user 3 was announced");
+    assert!(catalog.namespace(11).is_none() && catalog.project(100).is_none(), "both are in the intent");
+    assert!(catalog.namespace(10).is_some(), "it is not in the intent");
+    assert_eq!(of(&env, &catalog, Source::Group(10)), [(2, Role::Developer, None)], "user 3 is in the intent");
     let left = env.store.get(&Key::CatalogChanges.to_string()).unwrap().unwrap();
-    assert_eq!(left, golden("announced.json"), "whoever announced it may still be at it");
+    assert_eq!(left, golden("intents.json"), "its writer may still be running");
 }

@@ -2,7 +2,7 @@ use super::*;
 use directory::member::{self, Membership};
 use directory::namespace::{Details, NewGroup, Visibility};
 use directory::token::{self, Fingerprint, Subject, Token};
-use directory::user::{self, NewUser, State};
+use directory::user::{self, NewUser, UserState};
 use futures::executor::block_on;
 use http::Method;
 use kit::testing::{FailingStore, MemoryStore, env};
@@ -10,8 +10,8 @@ use serde_json::{Map, Value, json};
 
 const BOOT: &str = "bootstrap-secret";
 
-/// Users: 1 administrator, 2 member, 3 bot and member, 4 member of a subgroup, 5 whose membership
-/// ended; the token of each is `t` and the id.
+/// A forge with these users: 1 an administrator, 2 a member of the operator's group, 3 a member that is a
+/// bot, 4 a member of a subgroup, 5 a former member. The token of each is `t` and the id.
 fn forge(store: MemoryStore) -> Env {
     let env = env(store, &[("bootstrap_admin_token", BOOT)]);
     for id in 1..=5 {
@@ -19,7 +19,7 @@ fn forge(store: MemoryStore) -> Env {
             id,
             username: format!("u{id}"),
             name: format!("U{id}"),
-            state: State::Active,
+            state: UserState::Active,
             is_admin: id == 1,
             external: false,
             bot: id == 3,
@@ -93,7 +93,7 @@ fn import(env: &Env, token: &str, lines: &str) -> (u16, Value) {
 }
 
 #[test]
-fn humans_of_the_operators_team_see_experiments_and_nobody_else() {
+fn only_humans_of_the_operators_group_see_experiments() {
     let env = forge(MemoryStore::default());
     let message = |text: &str| json!({"message": text});
     assert_eq!(get(&env, "").1, message("401 Unauthorized"));
@@ -119,7 +119,7 @@ fn humans_of_the_operators_team_see_experiments_and_nobody_else() {
 }
 
 #[test]
-fn what_is_imported_is_listed_with_the_gates_of_its_feature() {
+fn imported_experiments_are_listed_with_the_gates_of_their_features() {
     let env = forge(MemoryStore::default());
     let lines = r#"
 {"kind":"experiment","name":"b_experiment_percentage","introduced_by_url":"https://forge.test/1","rollout_issue_url":"https://forge.test/2","milestone":"14.1","type":"experiment","group":"group::adoption","default_enabled":false}
@@ -202,7 +202,7 @@ fn an_unchanged_list_is_not_sent_again() {
 }
 
 #[test]
-fn a_storage_that_fails_anywhere_is_a_500() {
+fn a_failing_store_is_a_500() {
     let store = MemoryStore::default();
     forge(store.clone());
     for after in 0.. {

@@ -1,27 +1,26 @@
-//! Each route's answers, over a store in memory.
+//! The answers of each route, over a store in memory.
 
 mod access;
-mod faults;
 mod filters;
 mod imports;
 mod maintenance;
 mod oracle;
+mod storage_failures;
 
 use super::handle;
 use directory::access::Role;
 use directory::catalog::intent_log::{Changes, IntentLog};
 use directory::member::{self, Membership, Source};
 use directory::namespace::{self, Details, NewGroup, Visibility};
-use directory::project::{self, Analytics, FeatureAccess, JobTokens, NewProject};
+use directory::project::{self, Analytics, FeatureAccess, JobTokenScope, NewProject};
 use directory::token::{self, Fingerprint, Subject, Token};
-use directory::user::{self, NewUser, State};
+use directory::user::{self, NewUser, UserState};
 use futures::executor::block_on;
 use http::Method;
 use kit::testing::{MemoryStore, env};
 use kit::{Body, Env, Request};
 use serde_json::{Value, json};
 
-/// What was answered.
 #[derive(Debug, PartialEq)]
 pub struct Answer {
     pub status: u16,
@@ -47,7 +46,7 @@ pub fn get(env: &Env, token: &str, path: &str) -> Answer {
     send_body(env, Method::GET, &format!("/api/v4/{path}"), token, Body::Empty)
 }
 
-/// The counts (all, closed, opened) of a question.
+/// The counts: all, closed, opened.
 #[track_caller]
 pub fn counts(env: &Env, token: &str, path: &str) -> [u64; 3] {
     let answer = get(env, token, path);
@@ -56,7 +55,7 @@ pub fn counts(env: &Env, token: &str, path: &str) -> [u64; 3] {
     ["all", "closed", "opened"].map(|name| counts[name].as_u64().unwrap())
 }
 
-/// How many there are in all.
+/// The count of all issues.
 #[track_caller]
 pub fn all(env: &Env, token: &str, path: &str) -> u64 {
     let [all, closed, opened] = counts(env, token, path);
@@ -64,7 +63,7 @@ pub fn all(env: &Env, token: &str, path: &str) -> u64 {
     all
 }
 
-/// Imports lines; the report.
+/// Imports lines and returns the report.
 #[track_caller]
 pub fn import(env: &Env, lines: &[Value]) -> Value {
     let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
@@ -73,7 +72,7 @@ pub fn import(env: &Env, lines: &[Value]) -> Value {
     answer.body
 }
 
-/// An issue of project 100 with these fields beside.
+/// An issue of project 100, with `fields` added or replaced.
 pub fn issue(id: u64, fields: Value) -> Value {
     let mut issue = json!({
         "kind": "issue", "id": id, "iid": id, "project_id": 100, "title": "", "description": null, "state": "opened",
@@ -119,7 +118,7 @@ pub fn forge_on(store: MemoryStore) -> Env {
     env
 }
 
-/// Changes records, and has the catalog follow.
+/// Changes records, and updates the catalog.
 pub fn change(env: &Env, name: impl FnOnce(&mut Changes), records: impl FnOnce()) {
     let mut changes = Changes::default();
     name(&mut changes);
@@ -134,7 +133,7 @@ pub fn save_user(env: &Env, id: u64, username: &str) {
         username: username.into(),
         name: username.to_uppercase(),
         commit_email: None,
-        state: State::Active,
+        state: UserState::Active,
         is_admin: username == "root",
         external: username == "eve",
         bot: false,
@@ -167,7 +166,7 @@ pub fn save_project(env: &Env, id: u64, path: &str, namespace_id: u64, visibilit
         default_branch: None,
         creator_id: None,
         shares: vec![],
-        job_tokens: JobTokens { restricted: true, projects: vec![], groups: vec![] },
+        job_tokens: JobTokenScope { restricted: true, projects: vec![], groups: vec![] },
         protected_branches: vec![],
         suggestion_commit_message: None,
         analytics: Analytics::default(),

@@ -55,7 +55,7 @@ impl Store for KeyValue {
     fn list(&self, prefix: &str, after: &str, limit: usize) -> Result<Vec<String>, StoreError> {
         let bucket = self.bucket()?;
         // All keys with a prefix sort after the prefix without its last character.
-        let start = prefix.get(..prefix.len().saturating_sub(1)).unwrap_or_destore_error();
+        let start = prefix.get(..prefix.len().saturating_sub(1)).unwrap_or_default();
         let page = match bucket.list_keys(Some(start.max(after))) {
             Err(Error::Other(_)) => bucket.list_keys(None),
             page => page,

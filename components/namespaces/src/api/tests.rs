@@ -3,9 +3,9 @@ use directory::access::Role;
 use directory::catalog::intent_log::{Changes, IntentLog};
 use directory::member::{Membership, Share, Source};
 use directory::namespace::{Details, NewGroup, Visibility};
-use directory::project::{FeatureAccess, JobTokens, NewProject};
+use directory::project::{FeatureAccess, JobTokenScope, NewProject};
 use directory::token::{self, Fingerprint, Subject, Token};
-use directory::user::{self, NewUser, State};
+use directory::user::{self, NewUser, UserState};
 use directory::{member as membership, project};
 use futures::executor::block_on;
 use http::Method;
@@ -90,7 +90,7 @@ impl Forge {
             default_branch: None,
             creator_id: None,
             shares,
-            job_tokens: JobTokens { restricted: true, projects: vec![], groups: vec![] },
+            job_tokens: JobTokenScope { restricted: true, projects: vec![], groups: vec![] },
             protected_branches: vec![],
             suggestion_commit_message: None,
             analytics: Default::default(),
@@ -130,7 +130,7 @@ pub fn new_user(id: u64, username: &str) -> NewUser {
         id,
         username: username.into(),
         name: username.to_uppercase(),
-        state: State::Active,
+        state: UserState::Active,
         is_admin: false,
         external: false,
         bot: false,

@@ -1,251 +1,138 @@
-//! Which package a request means, and whether the caller may do that to it.
+//! Decides once per request which package it means and whether the caller may act on it. The endpoints
+//! work with the resulting value: [`Authorized`], or [`PublishGrant`] for a publication.
 
-use super::{Call, refused};
+mod action;
+mod denial;
+mod lookup;
+mod policy;
+
+pub use action::{Action, Download, Permission, Publish, Read, Unpublish};
+pub use lookup::PackageLookup;
+
+use super::error::same_text;
+use super::request::{RegistryRequest, caller_id};
 use crate::name::PackageName;
 use crate::package::Package;
-use crate::route::{self, Level};
-use crate::store;
-use directory::access::{self, Role};
-use directory::caller::{self, Caller};
-use directory::namespace::{self, Namespace, Visibility};
-use directory::project::{self, FeatureAccess, Lookup, Project};
-use directory::protection;
-use directory::setting;
-use http::header::LOCATION;
-use http::{HeaderValue, Method, StatusCode};
-use kit::Error;
+use crate::route::Level;
+use directory::access::Role;
+use directory::caller::Caller;
+use directory::namespace::Namespace;
+use directory::project::Project;
+use directory::{protection, setting};
+use http::StatusCode;
 use kit::store::StoreError;
+use kit::{Env, Error};
+use std::marker::PhantomData;
 
-/// What a request wants to do with a package.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Purpose {
-    /// Metadata and tags.
-    Read,
-    /// The file. Differs only in that an anonymous caller is told nothing.
-    Download,
-    /// A new version, or a tag for one.
-    Publish,
-    /// Taking something away, and deprecating.
-    Destroy,
-}
-
-impl Purpose {
-    fn is_write(self) -> bool {
-        matches!(self, Purpose::Publish | Purpose::Destroy)
-    }
-}
-
-/// A package that a request means, before the caller's rights are looked at.
-pub struct Found {
-    pub name: Option<PackageName>,
-    pub project: Option<Project>,
-    /// Only if it lists a version.
-    pub package: Option<Package>,
-}
-
-/// A package that exists, in a project where the caller may do what they want to.
-pub struct Located {
+/// A package that lists a version, in a project where the caller may do the action `P` to it.
+pub struct Authorized<P> {
     pub name: PackageName,
     pub project: Project,
     pub package: Package,
+    permission: PhantomData<P>,
 }
 
-impl Found {
-    /// Checks the caller's rights. `missing` is the error if there is no such package.
-    pub fn authorize(self, call: &Call, purpose: Purpose, missing: Error) -> Result<Located, Error> {
-        let Some(project) = self.project else {
-            return Err(no_project(call, purpose));
-        };
-        authorize(call, &project, purpose)?;
-        match (self.name, self.package) {
-            (Some(name), Some(package)) => Ok(Located { name, project, package }),
-            _ => Err(missing),
-        }
+/// Looks a package up and checks the caller's rights. `missing` is the error if there is no such
+/// package.
+pub fn authorize<P: Permission>(request: &RegistryRequest, name: &str, missing: Error) -> Result<Authorized<P>, Error> {
+    authorize_found(request, find(request, name, P::ACTION)?, missing)
+}
+
+/// Looks a package up for [`authorize_found`].
+pub fn find(request: &RegistryRequest, name: &str, action: Action) -> Result<PackageLookup, Error> {
+    lookup::package(request, name, action)
+}
+
+/// Checks the caller's rights to a package that was looked up for the action `P`. `missing` is the
+/// error if there is no such package.
+pub fn authorize_found<P: Permission>(
+    request: &RegistryRequest,
+    found: PackageLookup,
+    missing: Error,
+) -> Result<Authorized<P>, Error> {
+    let project = found.project.ok_or_else(|| denial::project_not_found(request, P::ACTION))?;
+    policy::check(request, &project, P::ACTION)?;
+    match (found.name, found.package) {
+        (Some(name), Some(package)) => Ok(Authorized { name, project, package, permission: PhantomData }),
+        _ => Err(missing),
     }
 }
 
-/// Looks a package up at the request's level. The project is not authorised yet; a group is.
-pub fn find(call: &Call, name: &str, purpose: Purpose) -> Result<Found, Error> {
-    if purpose.is_write() {
-        call.caller.known_or_401()?;
+/// The project of a request at project level, in which the caller may read packages.
+pub fn readable_project(request: &RegistryRequest) -> Result<Project, Error> {
+    Ok(project(request, Action::Read)?.0)
+}
+
+/// The group with this id or path, in which the caller may look for packages.
+pub fn readable_group(request: &RegistryRequest, id: &str) -> Result<Namespace, Error> {
+    lookup::group(request, id, Action::Read)
+}
+
+/// Whether the caller may read the packages of this project.
+pub fn may_read(request: &RegistryRequest, project: &Project) -> Result<bool, Error> {
+    match policy::check(request, project, Action::Read) {
+        Ok(_) => Ok(true),
+        Err(error) if error.status.is_server_error() => Err(error),
+        Err(_) => Ok(false),
     }
-    // A name that no package can have is looked up like one that no package has.
-    let name = PackageName::parse(name);
-    let found = match &call.level {
-        Level::Project(id) => {
-            let project = project(call, id, purpose)?;
-            let package = match (&project, &name) {
-                (Some(project), Some(name)) => store::package(&call.env, project.id, name)?,
-                _ => None,
-            };
-            Found { name, package, project }
-        }
-        Level::Group(id) => {
-            let group = group(call, id, purpose)?;
-            newest(call, name, |project| project.namespace.lineage().any(|above| above.id == group.id))?
-        }
-        // Only the path of a top-level namespace, as a scope, tells where to look.
-        Level::Instance => {
-            let scope = name.as_ref().and_then(PackageName::scope).map(str::to_owned);
-            newest(call, name, |project| {
-                scope.as_ref().is_some_and(|scope| scope.eq_ignore_ascii_case(&project.root_namespace().path))
-            })?
-        }
+}
+
+/// The request's project, in which the caller may do `action`, and the caller's role if the decision
+/// needed it.
+fn project(request: &RegistryRequest, action: Action) -> Result<(Project, Option<Role>), Error> {
+    let project = match &request.level {
+        Level::Project(id) => lookup::project(request, id, action)?,
+        Level::Group(_) | Level::Instance => None,
     };
-    Ok(Found { package: found.package.filter(|package| package.listed() > 0), ..found })
+    let project = project.ok_or_else(|| denial::project_not_found(request, action))?;
+    let role = policy::check(request, &project, action)?;
+    Ok((project, role))
 }
 
-/// Of the packages of this name in the projects that `is_meant` tells, the one that was published
-/// to last.
-fn newest(call: &Call, name: Option<PackageName>, is_meant: impl Fn(&Project) -> bool) -> Result<Found, Error> {
-    let mut newest: Option<(Project, Package)> = None;
-    if let Some(name) = &name {
-        for id in store::projects_with_name(&call.env, name)? {
-            let Some(project) = project::by_id(&call.env, id)?.filter(|project| is_meant(project)) else { continue };
-            let Some(package) = store::package(&call.env, id, name)?.filter(|package| package.listed() > 0) else {
-                continue;
-            };
-            if newest.as_ref().is_none_or(|(_, newest)| newest.published <= package.published) {
-                newest = Some((project, package));
+/// The caller may publish to this project. Which names is decided by [`ProjectGrant::authorize_name`],
+/// because the package's name comes with the body.
+pub struct ProjectGrant {
+    project: Project,
+    caller_id: String,
+    user: Option<u64>,
+    /// `None` for a deploy token.
+    role: Option<Role>,
+    is_admin: bool,
+}
+
+/// The caller may publish a package of the name that was checked to this project.
+pub struct PublishGrant {
+    pub project: Project,
+    /// The caller's id, which is stored with the upload.
+    pub publisher: String,
+    /// The caller's user id; a deploy token has none.
+    pub creator: Option<u64>,
+}
+
+/// Checks that the caller may publish to the request's project.
+pub fn authorize_publish(request: &RegistryRequest) -> Result<ProjectGrant, Error> {
+    let (project, role) = project(request, Action::Publish)?;
+    let caller = &request.caller;
+    Ok(ProjectGrant {
+        project,
+        caller_id: caller_id(caller),
+        user: caller.user().map(|user| user.id),
+        role: role.filter(|_| !matches!(caller, Caller::DeployToken(_))),
+        is_admin: caller.is_admin(),
+    })
+}
+
+impl ProjectGrant {
+    /// Checks the protection rules for a package of this name. Reads the settings.
+    pub fn authorize_name(self, env: &Env, name: &str) -> Result<PublishGrant, Error> {
+        let settings = setting::read(env)?;
+        let rules = protection::parse_rules(settings.all().get(protection::SETTING))
+            .map_err(|why| StoreError::corrupt(&format!("the setting `{}`", protection::SETTING), why))?;
+        match protection::required_access(&rules, self.project.id, name) {
+            Some(minimum) if !minimum.allows(self.role, self.is_admin) => {
+                Err(same_text(StatusCode::FORBIDDEN, "Package protected."))
             }
+            _ => Ok(PublishGrant { project: self.project, publisher: self.caller_id, creator: self.user }),
         }
     }
-    let (project, package) = newest.unzip();
-    Ok(Found { name, project, package })
-}
-
-/// The group that a request names, which the caller may read.
-pub fn group(call: &Call, id: &str, purpose: Purpose) -> Result<Namespace, Error> {
-    match namespace::find_group(&call.env, id)? {
-        Some(group) if access::may_read_group(&call.env, &call.caller, &group)? => Ok(group),
-        _ => Err(no_group(call, purpose)),
-    }
-}
-
-/// The project that a request names; an error if it moved away.
-pub fn project(call: &Call, id: &str, purpose: Purpose) -> Result<Option<Project>, Error> {
-    let project = match project::find(&call.env, id)? {
-        Lookup::Found(project) => return Ok(Some(project)),
-        Lookup::Missing => return Ok(None),
-        Lookup::Moved(project) => project,
-    };
-    if !access::may_read_project(&call.env, &call.caller, &project)? {
-        return Err(no_project(call, purpose));
-    }
-    if !matches!(call.request.method, Method::GET | Method::HEAD) {
-        let text = "Non GET methods are not allowed for moved projects";
-        return Err(Error::message(StatusCode::METHOD_NOT_ALLOWED, text));
-    }
-    let path = route::in_project(project.id, &call.request.path);
-    let url = format!("{}{path}", call.env.external_url(&call.request));
-    let text = format!("This resource has been moved permanently to {url}");
-    let url = if call.request.query.is_empty() { url } else { format!("{url}?{}", call.request.query) };
-    let moved = Error::message(StatusCode::MOVED_PERMANENTLY, text);
-    Err(match HeaderValue::from_str(&url) {
-        Ok(location) => moved.with_header(LOCATION, location),
-        Err(_) => moved,
-    })
-}
-
-/// Scopes of deploy tokens that allow reading and writing packages.
-const DEPLOY_READ: &[&str] = &["read_package_registry", "write_package_registry"];
-const DEPLOY_WRITE: &[&str] = &["write_package_registry"];
-
-/// Whether the caller may do that to packages of this project.
-pub fn authorize(call: &Call, project: &Project, purpose: Purpose) -> Result<(), Error> {
-    let Call { env, caller, .. } = call;
-    match caller {
-        Caller::DeployToken(_) if purpose.is_write() => caller.require_scope(DEPLOY_WRITE)?,
-        Caller::DeployToken(_) => caller.require_scope(DEPLOY_READ)?,
-        _ => caller.require_scope(caller::api_scopes(&call.request.method))?,
-    }
-    let is_open = project.registry == FeatureAccess::Public && !purpose.is_write();
-    if is_open {
-        return Ok(());
-    }
-    if !access::may_read_project(env, caller, project)? {
-        return Err(invisible(call, project, purpose));
-    }
-    if project.registry == FeatureAccess::Disabled {
-        return Err(Error::forbidden());
-    }
-    if let Caller::DeployToken(token) = caller
-        && token.covers(project)
-    {
-        return if purpose.is_write() && project.archived { Err(Error::forbidden()) } else { Ok(()) };
-    }
-    let minimum = match purpose {
-        Purpose::Publish => Role::Developer,
-        Purpose::Destroy => Role::Maintainer,
-        // Guests see that a private project is there, but not what it packages.
-        Purpose::Read | Purpose::Download if project.visibility == Visibility::Private => Role::Reporter,
-        Purpose::Read | Purpose::Download if project.registry == FeatureAccess::Private => Role::Guest,
-        Purpose::Read | Purpose::Download => return Ok(()),
-    };
-    if purpose.is_write() && project.archived || access::project_role(env, caller, project)? < minimum {
-        return Err(match caller {
-            Caller::Anonymous => invisible(call, project, purpose),
-            _ => job_refusal(call, project).unwrap_or_else(Error::forbidden),
-        });
-    }
-    Ok(())
-}
-
-/// Whether the caller may publish a package of this name to a project that they may publish to.
-/// Reads the settings.
-pub fn authorize_name(call: &Call, project: &Project, name: &str) -> Result<(), Error> {
-    let Call { env, caller, .. } = call;
-    let settings = setting::read(env)?;
-    let rules = protection::read(settings.all().get(protection::SETTING))
-        .map_err(|why| StoreError::corrupt(&format!("the setting `{}`", protection::SETTING), why))?;
-    let Some(minimum) = protection::minimum(&rules, project.id, name) else { return Ok(()) };
-    let role = match caller {
-        Caller::DeployToken(_) | Caller::Anonymous => None,
-        Caller::User(_) | Caller::Job(_) => Some(access::project_role(env, caller, project)?),
-    };
-    if minimum.allows(role, caller.is_admin()) {
-        return Ok(());
-    }
-    Err(refused(StatusCode::FORBIDDEN, "Package protected."))
-}
-
-/// The answer for a project that the caller cannot see, which is that for one that is not there.
-pub fn no_project(call: &Call, purpose: Purpose) -> Error {
-    let asks_for_credentials = match purpose {
-        Purpose::Read => matches!(call.level, Level::Project(_)),
-        Purpose::Download => false,
-        Purpose::Publish | Purpose::Destroy => true,
-    };
-    if call.caller.is_anonymous() && asks_for_credentials {
-        return Error::unauthorized();
-    }
-    Error::pair(StatusCode::NOT_FOUND, "404 Project Not Found", "Project not found")
-}
-
-fn no_group(call: &Call, purpose: Purpose) -> Error {
-    if call.caller.is_anonymous() && purpose != Purpose::Download {
-        return Error::unauthorized();
-    }
-    Error::pair(StatusCode::NOT_FOUND, "404 Group Not Found", "Group not found")
-}
-
-fn invisible(call: &Call, project: &Project, purpose: Purpose) -> Error {
-    job_refusal(call, project).unwrap_or_else(|| match (&call.caller, purpose) {
-        // The package was found in this project, so the project is there: a caller without
-        // credentials is asked for them at every level.
-        (Caller::Anonymous, Purpose::Read) => Error::unauthorized(),
-        _ => no_project(call, purpose),
-    })
-}
-
-/// Why a job may not, if it is because the project does not accept it.
-fn job_refusal(call: &Call, project: &Project) -> Option<Error> {
-    let Caller::Job(job) = &call.caller else { return None };
-    access::refuses_job(&call.caller, project).then(|| {
-        let from = job.project.full_path();
-        let id = project.id;
-        let text =
-            format!("403 Forbidden - Authentication by CI/CD job token not allowed from {from} to project #{id}.");
-        Error::message(StatusCode::FORBIDDEN, text)
-    })
 }

@@ -1,7 +1,9 @@
-//! What was attested about a version.
+//! Attestations of a version.
 
-use super::access::{self, Purpose};
-use super::{Call, download, no_package};
+use super::access::{self, Read};
+use super::caching;
+use super::error::package_not_found;
+use super::request::RegistryRequest;
 use crate::store;
 use http::StatusCode;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
@@ -9,14 +11,14 @@ use kit::{Error, Response};
 
 /// `GET <prefix>/-/npm/v1/attestations/:package_name@:version`. Reads: the package, an index for
 /// each segment until the version is found, and the attestations.
-pub fn list(call: &Call, name: &str, version: &str) -> Result<Response, Error> {
-    let located = access::find(call, name, Purpose::Read)?.authorize(call, Purpose::Read, no_package())?;
+pub fn list(request: &RegistryRequest, name: &str, version: &str) -> Result<Response, Error> {
+    let authorized = access::authorize::<Read>(request, name, package_not_found())?;
     let missing = || Error::pair(StatusCode::NOT_FOUND, "404 Attestations Not Found", "Attestations not found");
-    let entry = store::find_listed(&call.env, &located.package, version)?.ok_or_else(missing)?;
-    let document = store::attestations(&call.env, &entry.upload)?.ok_or_else(missing)?;
+    let entry = store::find_listed(&request.env, &authorized.package, version)?.ok_or_else(missing)?;
+    let document = store::attestations(&request.env, &entry.upload)?.ok_or_else(missing)?;
     let mut response = Response::new(StatusCode::OK);
     response.body = document.into();
     Ok(response
         .with_header(CONTENT_TYPE, HeaderValue::from_static("application/json"))
-        .with_header(CACHE_CONTROL, download::immutable(&located.project)))
+        .with_header(CACHE_CONTROL, caching::immutable(&authorized.project)))
 }

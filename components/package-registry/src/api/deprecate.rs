@@ -1,14 +1,15 @@
-//! Deprecation: a document without attachments sends the whole metadata back, changed. Only what
-//! it says about `deprecated` is taken from it, because the rest may be out of date.
+//! Deprecation: the client sends the whole metadata, changed, as a document without attachments. Only
+//! `deprecated` is read from it, because the rest may be out of date.
 
-use super::access::{self, Located, Purpose};
-use super::{Call, bad_request, no_package};
+use super::access::{self, Unpublish};
+use super::error::{bad_request, package_not_found};
+use super::request::RegistryRequest;
+use super::update::{Change, update};
 use crate::json::{self, Members};
 use crate::package::Package;
-use crate::segment::{self, State};
+use crate::segment::{self, VersionState};
 use crate::store;
 use crate::submission::Submission;
-use kit::root::Decision;
 use kit::store::StoreError;
 use kit::{Env, Error, Response};
 use serde_json::json;
@@ -17,15 +18,15 @@ use std::collections::BTreeMap;
 /// Longest message, in bytes. It is repeated in all metadata.
 const MAX_MESSAGE: usize = 64 * 1024;
 
-/// Sets the messages of the versions that the document gives one for; an empty one takes the
-/// deprecation back. Versions that are unknown or not mentioned are left as they are.
-pub fn deprecate(call: &Call, name: &str, submission: &Submission) -> Result<Response, Error> {
+/// Sets the messages in the document; an empty one removes the deprecation. Versions that are unknown or
+/// have no message in the document stay unchanged.
+pub fn deprecate(request: &RegistryRequest, name: &str, submission: &Submission) -> Result<Response, Error> {
     let messages = messages(submission)?;
     if messages.is_empty() {
         return Err(bad_request("\"package versions to deprecate\" not given"));
     }
-    let located = access::find(call, name, Purpose::Destroy)?.authorize(call, Purpose::Destroy, no_package())?;
-    apply(&call.env, &located, &messages)?;
+    let authorized = access::authorize::<Unpublish>(request, name, package_not_found())?;
+    update(&request.env, &authorized, |package| Ok(set_messages(&request.env, package, &messages)?))?;
     Ok(Response::ok(&json!({"ok": true, "success": true})))
 }
 
@@ -50,25 +51,13 @@ fn messages(submission: &Submission) -> Result<BTreeMap<String, String>, Error> 
     Ok(messages)
 }
 
-fn apply(env: &Env, located: &Located, messages: &BTreeMap<String, String>) -> Result<(), Error> {
-    let event = env.id();
-    store::update_package(env, located.project.id, &located.name, |package| {
-        let mut package = package.ok_or_else(no_package)?;
-        if package.has_seen(&event) || !rewrite(env, &mut package, messages)? {
-            return Ok(Decision::Done(()));
-        }
-        package.changed(&event, env.now);
-        Ok(Decision::Write(package, ()))
-    })
-}
-
-/// Replaces the segments in which a message changes. False if none does.
-fn rewrite(env: &Env, package: &mut Package, messages: &BTreeMap<String, String>) -> Result<bool, StoreError> {
-    let mut changed = false;
+/// Replaces the segments in which a message changes.
+fn set_messages(env: &Env, package: &mut Package, messages: &BTreeMap<String, String>) -> Result<Change, StoreError> {
+    let mut change = Change::None;
     for part in &mut package.segments {
         let index = store::index(env, &part.id)?;
         let is_listed =
-            |version: &String| segment::find(&index, version).is_some_and(|entry| entry.state == State::Listed);
+            |version: &String| segment::find(&index, version).is_some_and(|entry| entry.state == VersionState::Listed);
         if !messages.keys().any(is_listed) {
             continue;
         }
@@ -77,8 +66,8 @@ fn rewrite(env: &Env, package: &mut Package, messages: &BTreeMap<String, String>
         after.deprecate(messages);
         if after != before {
             *part = store::save_segment(env, &after)?;
-            changed = true;
+            change = Change::Made;
         }
     }
-    Ok(changed)
+    Ok(change)
 }

@@ -1,12 +1,12 @@
 //! The file of a version, whole or in part.
 
-use super::Call;
-use super::access::{self, Purpose};
-use super::metadata::{is_known, is_public};
-use crate::range::{self, Wanted};
+use super::access::{self, Download};
+use super::caching::{immutable, is_known};
+use super::error::same_text;
+use super::request::RegistryRequest;
+use crate::byte_range::{self, ByteRange};
 use crate::store::{self, CHUNK, Upload};
 use bytes::Bytes;
-use directory::project::Project;
 use http::header::{
     ACCEPT_RANGES, CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderName,
     HeaderValue,
@@ -17,41 +17,41 @@ use kit::store::StoreError;
 use kit::{Env, Error, Response, path};
 use std::ops::Range;
 
-/// What the reference service sends; a relic of mail (RFC 2045 §6) without a meaning in HTTP.
+/// The reference service sends it; it is a mail header (RFC 2045 §6) without a meaning in HTTP.
 const CONTENT_TRANSFER_ENCODING: HeaderName = HeaderName::from_static("content-transfer-encoding");
 
 /// `GET <prefix>/:package_name/-/:file_name`. Reads: the package, an index for each segment until
 /// the version is found, the upload, and its chunks one after the other.
-pub fn file(call: &Call, name: &str, file: &str) -> Result<Response, Error> {
-    let env = &call.env;
-    let located = access::find(call, name, Purpose::Download)?.authorize(call, Purpose::Download, no_file())?;
-    let version = located.name.version_of_file(file).ok_or_else(no_file)?;
-    let entry = store::find_listed(env, &located.package, version)?.ok_or_else(no_file)?;
+pub fn file(request: &RegistryRequest, name: &str, file: &str) -> Result<Response, Error> {
+    let env = &request.env;
+    let authorized = access::authorize::<Download>(request, name, file_not_found())?;
+    let version = authorized.name.version_of_file(file).ok_or_else(file_not_found)?;
+    let entry = store::find_listed(env, &authorized.package, version)?.ok_or_else(file_not_found)?;
     let upload = store::upload(env, &entry.upload)?;
 
     let entity_tag = format!("\"{}\"", upload.integrity.sri());
-    let described = |response: Response| {
+    let with_headers = |response: Response| {
         response
             .with_text(ETAG, &entity_tag)
-            .with_header(CACHE_CONTROL, immutable(&located.project))
+            .with_header(CACHE_CONTROL, immutable(&authorized.project))
             .with_header(ACCEPT_RANGES, HeaderValue::from_static("bytes"))
     };
-    if is_known(call, &entity_tag) {
-        return Ok(described(Response::new(StatusCode::NOT_MODIFIED)));
+    if is_known(request, &entity_tag) {
+        return Ok(with_headers(Response::new(StatusCode::NOT_MODIFIED)));
     }
 
     let size = upload.size;
-    let is_head = call.request.method == Method::HEAD;
-    let range = call.request.header("range").filter(|_| !is_head);
-    let (part, mut response) = match range::wanted(range, call.request.header("if-range"), &entity_tag, size) {
-        Wanted::Whole => (0..size, Response::new(StatusCode::OK)),
-        Wanted::Part(part) => {
+    let is_head = request.http.method == Method::HEAD;
+    let range = request.http.header("range").filter(|_| !is_head);
+    let (part, mut response) = match byte_range::requested(range, request.http.header("if-range"), &entity_tag, size) {
+        ByteRange::Whole => (0..size, Response::new(StatusCode::OK)),
+        ByteRange::Part(part) => {
             let text = format!("bytes {}-{}/{size}", part.start, part.end - 1);
             (part, Response::new(StatusCode::PARTIAL_CONTENT).with_text(CONTENT_RANGE, &text))
         }
-        Wanted::Unsatisfiable => {
+        ByteRange::Unsatisfiable => {
             let text = format!("the file has {size} bytes, which the range does not touch");
-            let error = super::refused(StatusCode::RANGE_NOT_SATISFIABLE, text);
+            let error = same_text(StatusCode::RANGE_NOT_SATISFIABLE, text);
             let value = HeaderValue::from_str(&format!("bytes */{size}"));
             return Err(value.into_iter().fold(error, |error, value| error.with_header(CONTENT_RANGE, value)));
         }
@@ -60,26 +60,16 @@ pub fn file(call: &Call, name: &str, file: &str) -> Result<Response, Error> {
     if !is_head {
         response.body = contents(env.clone(), entry.upload, upload, part)?;
     }
-    let file = located.name.file(version);
+    let file = authorized.name.file(version);
     let disposition = format!("attachment; filename=\"{file}\"; filename*=UTF-8''{}", path::encode(&file));
-    Ok(described(response)
+    Ok(with_headers(response)
         .with_header(CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"))
         .with_header(CONTENT_TRANSFER_ENCODING, HeaderValue::from_static("binary"))
         .with_text(CONTENT_DISPOSITION, &disposition))
 }
 
-/// How long an answer may be kept. What was published with a version never changes: its number is
-/// not used again.
-pub fn immutable(project: &Project) -> HeaderValue {
-    HeaderValue::from_static(match is_public(project) {
-        true => "public, max-age=31536000, immutable",
-        false => "private, max-age=31536000, immutable",
-    })
-}
-
-/// The bytes of `part`, each chunk verified as a whole. The first is read before the head is sent,
-/// so that a file of one chunk is sound or an error; a later one that is damaged breaks the body
-/// off.
+/// The bytes of `part`. Each chunk is verified. The first one is read before the response begins, so
+/// damage in it is answered with an error; damage in a later chunk aborts the body.
 fn contents(env: Env, id: String, upload: Upload, part: Range<u64>) -> Result<Body, Error> {
     let chunk = CHUNK as u64;
     let mut numbers = part.start / chunk..part.end.div_ceil(chunk);
@@ -96,10 +86,10 @@ fn contents(env: Env, id: String, upload: Upload, part: Range<u64>) -> Result<Bo
     if numbers.is_empty() {
         return Ok(first.into());
     }
-    let rest = numbers.map(move |number| read(number).map_err(|fault| BodyError::Storage(fault.to_string())));
+    let rest = numbers.map(move |number| read(number).map_err(|error| BodyError::Storage(error.to_string())));
     Ok(Body::pull(std::iter::once(Ok(first)).chain(rest)))
 }
 
-fn no_file() -> Error {
+fn file_not_found() -> Error {
     Error::message(StatusCode::NOT_FOUND, "404 Not found")
 }

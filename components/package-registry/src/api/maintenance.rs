@@ -1,4 +1,4 @@
-//! What an administrator does for the store (see [`kit::maintenance`]).
+//! Maintenance tasks of administrators (see [`kit::maintenance`]).
 
 mod check;
 
@@ -22,12 +22,12 @@ struct Registry<'a>(&'a Env);
 
 impl Roots for Registry<'_> {
     fn plan(&self) -> KeyLayout {
-        store::plan()
+        store::key_layout()
     }
 
-    fn visit(&self, place: Node, visit: &mut Tracer) -> Result<bool, StoreError> {
-        match place {
-            Node::Root(key) => store::reach(self.0, key, visit),
+    fn visit(&self, node: Node, tracer: &mut Tracer) -> Result<bool, StoreError> {
+        match node {
+            Node::Root(key) => store::trace(self.0, key, tracer),
             Node::Blob(_) => Ok(true),
         }
     }

@@ -1,49 +1,50 @@
 //! Metadata of a package, and of one version.
 
-use super::access::{self, Located, Purpose};
-use super::{Call, forward, no_package};
+use super::access::{self, Action, Authorized, Read};
+use super::caching::{is_known, revalidated};
+use super::error::package_not_found;
+use super::forward;
+use super::request::RegistryRequest;
 use crate::metadata::{self, Metadata, Representation};
 use crate::negotiation::{self, ABBREVIATED};
 use crate::route::{Level, NOT_A_PATH};
-use crate::store::{self, Detail};
+use crate::store::{self, MetadataForm};
 use crate::{name, segment};
 use bytes::Bytes;
-use directory::namespace::Visibility;
-use directory::project::{FeatureAccess, Project};
 use http::StatusCode;
-use http::header::{CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, ETAG, HeaderValue, IF_NONE_MATCH, VARY};
+use http::header::{CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, ETAG, HeaderValue, VARY};
 use kit::store::StoreError;
 use kit::{Env, Error, Response};
 
 /// `GET <prefix>/:package_name`. Reads: the package, then a blob for each segment and one more
 /// for the full form; none of the blobs if the client or this instance has the document already.
-pub fn package(call: &Call, name: &str) -> Result<Response, Error> {
+pub fn package(request: &RegistryRequest, name: &str) -> Result<Response, Error> {
     if !name::is_file_path(name) {
         return Err(Error::validation(NOT_A_PATH));
     }
-    let found = access::find(call, name, Purpose::Read)?;
-    // Whoever asks: whether we have a package is not known to the other registry either.
+    let found = access::find(request, name, Action::Read)?;
+    // Forwarding is decided before authorization, as in the reference service.
     if found.package.is_none()
-        && let Some(elsewhere) = forward::package(&call.env, name)
+        && let Some(elsewhere) = forward::package(&request.env, name)
     {
         return Ok(elsewhere);
     }
-    let missing = match call.level {
+    let missing = match request.level {
         Level::Project(_) => Error::pair(StatusCode::NOT_FOUND, "404 Packages Not Found", "Packages not found"),
-        _ => no_package(),
+        _ => package_not_found(),
     };
-    let located = found.authorize(call, Purpose::Read, missing)?;
+    let authorized = access::authorize_found::<Read>(request, found, missing)?;
 
     let representation = Representation {
-        abbreviated: negotiation::wants_abbreviated(call.request.header("accept")),
-        gzip: negotiation::wants_gzip(call.request.header("accept-encoding")),
-        url: &call.url,
+        abbreviated: negotiation::wants_abbreviated(request.http.header("accept")),
+        gzip: negotiation::wants_gzip(request.http.header("accept-encoding")),
+        url: &request.url,
     };
-    let entity_tag = representation.entity_tag(&located.package);
-    let mut response = if is_known(call, &entity_tag) {
+    let entity_tag = representation.entity_tag(&authorized.package);
+    let mut response = if is_known(request, &entity_tag) {
         Response::new(StatusCode::NOT_MODIFIED)
     } else {
-        let document = document(&call.env, &located, representation, &entity_tag)?;
+        let document = document(&request.env, &authorized, representation, &entity_tag)?;
         let mut response = Response::new(StatusCode::OK);
         if metadata::is_compressed(&document) {
             response.headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
@@ -53,14 +54,13 @@ pub fn package(call: &Call, name: &str) -> Result<Response, Error> {
         response.with_header(CONTENT_TYPE, HeaderValue::from_static(media_type))
     };
     response.headers.insert(VARY, HeaderValue::from_static("Accept, Accept-Encoding"));
-    Ok(response.with_text(ETAG, &entity_tag).with_header(CACHE_CONTROL, revalidated(&located.project)))
+    Ok(response.with_text(ETAG, &entity_tag).with_header(CACHE_CONTROL, revalidated(&authorized.project)))
 }
 
-/// The document as it goes out, made once for each state of the package as long as this instance
-/// remembers it.
+/// The encoded document, rendered once for each revision of the package while the instance caches it.
 fn document(
     env: &Env,
-    located: &Located,
+    authorized: &Authorized<Read>,
     representation: Representation,
     entity_tag: &str,
 ) -> Result<Bytes, StoreError> {
@@ -68,73 +68,53 @@ fn document(
     if let Some(document) = env.blobs.peek(&key) {
         return Ok(document);
     }
-    let document = render(env, located, representation)?;
+    let document = render(env, authorized, representation)?;
     let document = Bytes::from(if representation.gzip { metadata::compress(document) } else { document });
     env.blobs.put(&key, document.clone());
     Ok(document)
 }
 
-fn render(env: &Env, located: &Located, representation: Representation) -> Result<Vec<u8>, StoreError> {
-    let Located { name, package, .. } = located;
-    let detail = if representation.abbreviated { Detail::Abbreviated } else { Detail::Full };
+fn render(env: &Env, authorized: &Authorized<Read>, representation: Representation) -> Result<Vec<u8>, StoreError> {
+    let Authorized { name, package, .. } = authorized;
+    let detail = if representation.abbreviated { MetadataForm::Abbreviated } else { MetadataForm::Full };
     let blobs: Vec<_> = package
         .segments
         .iter()
         .filter(|segment| segment.listed > 0)
         .map(|segment| store::form(env, &segment.id, detail))
         .collect::<Result<_, _>>()?;
-    let about = match (detail, &package.about) {
-        (Detail::Abbreviated, _) => None,
-        (Detail::Full, None) => Some(Bytes::new()),
-        (Detail::Full, Some(upload)) => Some(store::about(env, upload)?),
+    let latest_fields = match (detail, &package.latest_upload) {
+        (MetadataForm::Abbreviated, _) => None,
+        (MetadataForm::Full, None) => Some(Bytes::new()),
+        (MetadataForm::Full, Some(upload)) => Some(store::latest_fields(env, upload)?),
     };
     let metadata = Metadata {
         name,
         package,
         forms: blobs.iter().filter_map(|blob| segment::split(blob)).collect(),
-        about: about.as_deref(),
+        latest_fields: latest_fields.as_deref(),
         url: representation.url,
     };
     Ok(metadata.render())
 }
 
 /// `GET <prefix>/:package_name/:version_or_tag`.
-pub fn version(call: &Call, name: &str, version: &str) -> Result<Response, Error> {
-    let located = access::find(call, name, Purpose::Read)?.authorize(call, Purpose::Read, no_package())?;
-    let env = &call.env;
-    let tags = located.package.dist_tags();
+pub fn version(request: &RegistryRequest, name: &str, version: &str) -> Result<Response, Error> {
+    let authorized = access::authorize::<Read>(request, name, package_not_found())?;
+    let env = &request.env;
+    let tags = authorized.package.dist_tags();
     let version = tags.get(version).copied().unwrap_or(version);
-    for part in located.package.segments.iter().rev() {
-        let form = store::form(env, &part.id, Detail::Full)?;
+    for part in authorized.package.segments.iter().rev() {
+        let form = store::form(env, &part.id, MetadataForm::Full)?;
         let versions = segment::split(&form).map(|(versions, _)| versions).unwrap_or_default();
         if let Some(record) = segment::record_of(versions, version) {
             let mut response = Response::new(StatusCode::OK);
-            response.body = metadata::version(record, &call.url).into();
+            response.body = metadata::version(record, &request.url).into();
             return Ok(response
                 .with_header(CONTENT_TYPE, HeaderValue::from_static("application/json"))
-                .with_header(CACHE_CONTROL, revalidated(&located.project)));
+                .with_header(CACHE_CONTROL, revalidated(&authorized.project)));
         }
     }
     let text = format!("version not found: {version}");
     Err(Error::pair(StatusCode::NOT_FOUND, "404 Package Not Found", text))
-}
-
-/// Whether the client has the representation with this entity tag.
-pub fn is_known(call: &Call, entity_tag: &str) -> bool {
-    let values = call.request.headers.get_all(IF_NONE_MATCH);
-    negotiation::is_known(values.iter().filter_map(|value| value.to_str().ok()), entity_tag)
-}
-
-/// Caches ask again every time, so that a new version is seen at once.
-fn revalidated(project: &Project) -> HeaderValue {
-    HeaderValue::from_static(if is_public(project) { "public, no-cache" } else { "private, no-cache" })
-}
-
-/// Whether anybody may read the project's packages, so that a shared cache may keep them.
-pub fn is_public(project: &Project) -> bool {
-    match project.registry {
-        FeatureAccess::Public => true,
-        FeatureAccess::Enabled => project.visibility == Visibility::Public,
-        FeatureAccess::Private | FeatureAccess::Disabled => false,
-    }
 }

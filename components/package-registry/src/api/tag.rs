@@ -1,14 +1,15 @@
 //! Distribution tags: list, set, remove.
 
-use super::access::{self, Located, Purpose};
-use super::{Call, bad_request, no_package, refused};
+use super::access::{self, Publish, Read, Unpublish};
+use super::error::{bad_request, package_not_found, same_text};
+use super::request::RegistryRequest;
+use super::update::{Change, update};
 use crate::metadata;
-use crate::package::{LATEST, MAX_TAGS, Package, Refused};
+use crate::package::{LATEST, MAX_TAGS, TagError};
 use crate::store;
 use http::StatusCode;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
-use kit::root::Decision;
-use kit::{Env, Error, Request, Response};
+use kit::{Error, Request, Response};
 
 /// Longest tag, in bytes: as long as names of the reference service can be.
 const MAX_TAG: usize = 255;
@@ -17,37 +18,38 @@ const MAX_TAG: usize = 255;
 const MAX_BODY: u64 = 4096;
 
 /// `GET <prefix>/-/package/:package_name/dist-tags`. Reads: the package.
-pub fn list(call: &Call, name: &str) -> Result<Response, Error> {
-    given(name, "Package Name")?;
-    let located = access::find(call, name, Purpose::Read)?.authorize(call, Purpose::Read, no_package())?;
+pub fn list(request: &RegistryRequest, name: &str) -> Result<Response, Error> {
+    require_text(name, "Package Name")?;
+    let authorized = access::authorize::<Read>(request, name, package_not_found())?;
     let mut response = Response::new(StatusCode::OK);
-    response.body = metadata::tags(&located.package).into();
+    response.body = metadata::tags(&authorized.package).into();
     Ok(response
         .with_header(CONTENT_TYPE, HeaderValue::from_static("application/json"))
         .with_header(CACHE_CONTROL, HeaderValue::from_static("no-cache")))
 }
 
 /// `PUT <prefix>/-/package/:package_name/dist-tags/:tag`.
-pub async fn set(mut call: Call, name: &str, tag: &str) -> Result<Response, Error> {
-    call.caller.known_or_401()?;
-    given(name, "Package Name")?;
-    given(tag, "Tag")?;
+pub async fn set(mut request: RegistryRequest, name: &str, tag: &str) -> Result<Response, Error> {
+    request.caller.known_or_401()?;
+    require_text(name, "Package Name")?;
+    require_text(tag, "Tag")?;
     check_length(tag)?;
-    let version = requested_version(&mut call.request).await?;
-    given(&version, "Version")?;
-    let located = access::find(&call, name, Purpose::Publish)?.authorize(&call, Purpose::Publish, no_package())?;
-    change(&call.env, &located, |package| {
-        let entry = store::find_listed(&call.env, package, &version)?.ok_or_else(no_package)?;
+    let version = requested_version(&mut request.http).await?;
+    require_text(&version, "Version")?;
+    let authorized = access::authorize::<Publish>(&request, name, package_not_found())?;
+    update(&request.env, &authorized, |package| {
+        let entry = store::find_listed(&request.env, package, &version)?.ok_or_else(package_not_found)?;
         if package.tags.get(tag).is_some_and(|set| set.version == version) {
             return Ok(Change::None);
         }
-        package.set_tag(tag, &version, &entry.upload, call.env.now).map_err(error)?;
+        package.set_tag(tag, &version, &entry.upload, request.env.now).map_err(tag_error)?;
         Ok(Change::Made)
-    })
+    })?;
+    Ok(Response::no_content())
 }
 
-/// The version that a request names: its body is a JSON string, as every client writes it, or an
-/// object with `version`; or it is a parameter.
+/// The version that a request names: the body as a JSON string, as clients write it, or as an object with
+/// `version`; or a parameter.
 async fn requested_version(request: &mut Request) -> Result<String, Error> {
     #[derive(serde::Deserialize)]
     #[serde(untagged)]
@@ -67,52 +69,24 @@ async fn requested_version(request: &mut Request) -> Result<String, Error> {
 }
 
 /// `DELETE <prefix>/-/package/:package_name/dist-tags/:tag`.
-pub fn remove(call: &Call, name: &str, tag: &str) -> Result<Response, Error> {
-    call.caller.known_or_401()?;
-    given(name, "Package Name")?;
-    given(tag, "Tag")?;
-    let located = access::find(call, name, Purpose::Destroy)?.authorize(call, Purpose::Destroy, no_package())?;
-    change(&call.env, &located, |package| {
+pub fn remove(request: &RegistryRequest, name: &str, tag: &str) -> Result<Response, Error> {
+    request.caller.known_or_401()?;
+    require_text(name, "Package Name")?;
+    require_text(tag, "Tag")?;
+    let authorized = access::authorize::<Unpublish>(request, name, package_not_found())?;
+    update(&request.env, &authorized, |package| {
         let highest = match &package.highest {
-            Some(highest) if tag == LATEST => store::find_listed(&call.env, package, highest.as_str())?,
+            Some(highest) if tag == LATEST => store::find_listed(&request.env, package, highest.as_str())?,
             _ => None,
         };
-        package.remove_tag(tag, highest.as_ref().map(|entry| entry.upload.as_str())).map_err(error)?;
+        package.remove_tag(tag, highest.as_ref().map(|entry| entry.upload.as_str())).map_err(tag_error)?;
         Ok(Change::Made)
-    })
-}
-
-enum Change {
-    Made,
-    /// It is so already.
-    None,
-}
-
-/// Changes a package and answers 204.
-fn change(
-    env: &Env,
-    located: &Located,
-    mut decide: impl FnMut(&mut Package) -> Result<Change, Error>,
-) -> Result<Response, Error> {
-    let event = env.id();
-    store::update_package(env, located.project.id, &located.name, |package| {
-        let mut package = package.ok_or_else(no_package)?;
-        if package.has_seen(&event) {
-            return Ok(Decision::Done(()));
-        }
-        match decide(&mut package)? {
-            Change::None => Ok(Decision::Done(())),
-            Change::Made => {
-                package.changed(&event, env.now);
-                Ok(Decision::Write(package, ()))
-            }
-        }
-    })
-    .map(|()| Response::no_content())
+    })?;
+    Ok(Response::no_content())
 }
 
 /// 400 if a part of the request is blank.
-fn given(text: &str, what: &str) -> Result<(), Error> {
+fn require_text(text: &str, what: &str) -> Result<(), Error> {
     if text.trim().is_empty() { Err(bad_request(&format!("\"{what}\" not given"))) } else { Ok(()) }
 }
 
@@ -124,13 +98,13 @@ pub fn check_length(tag: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// A refusal of the package itself as an answer.
-pub fn error(refusal: Refused) -> Error {
-    match refusal {
-        Refused::TooManyTags => refused(
+/// The answer to a tag that the package refuses.
+pub fn tag_error(error: TagError) -> Error {
+    match error {
+        TagError::TooManyTags => same_text(
             StatusCode::BAD_REQUEST,
             format!("the package has {MAX_TAGS} tags, which is the most that it can have"),
         ),
-        Refused::NoSuchTag => Error::pair(StatusCode::NOT_FOUND, "404 Package Tag Not Found", "Package tag not found"),
+        TagError::NoSuchTag => Error::pair(StatusCode::NOT_FOUND, "404 Package Tag Not Found", "Package tag not found"),
     }
 }

@@ -1,18 +1,18 @@
-//! Requests in, answers out, over a store in memory.
+//! Requests and responses over a store in memory.
 
 mod access;
 mod attestation;
 mod cost;
 mod deprecate;
-mod faults;
 mod golden;
-mod limit;
 mod maintenance;
-mod owner;
+mod noop_update;
 mod protection;
 mod publish;
+mod rate_limit;
 mod read;
 mod search;
+mod store_errors;
 mod tag;
 mod unpublish;
 
@@ -24,9 +24,9 @@ use bytes::Bytes;
 use directory::access::Role;
 use directory::member::{self, Membership, Source};
 use directory::namespace::{self, Details, NewGroup, Visibility};
-use directory::project::{self, FeatureAccess, JobTokens, NewProject};
+use directory::project::{self, FeatureAccess, JobTokenScope, NewProject};
 use directory::token::{self, Fingerprint, Subject, Token};
-use directory::user::{self, NewUser, State};
+use directory::user::{self, NewUser, UserState};
 use futures::FutureExt as _;
 use http::{HeaderName, HeaderValue, Method};
 use kit::body::{Body, BodyError, Chunk};
@@ -96,7 +96,7 @@ impl Forge {
                 username: username.into(),
                 name: username.into(),
                 commit_email: None,
-                state: State::Active,
+                state: UserState::Active,
                 is_admin: false,
                 external: false,
                 bot: false,
@@ -124,7 +124,7 @@ impl Forge {
         env
     }
 
-    /// A second passes.
+    /// Advances the clock by a second.
     fn later(&mut self) {
         self.now = Timestamp::from_millis(self.now.millis() + 1000);
     }
@@ -142,7 +142,7 @@ impl Forge {
             default_branch: None,
             creator_id: None,
             shares: Vec::new(),
-            job_tokens: JobTokens { restricted: true, projects: Vec::new(), groups: Vec::new() },
+            job_tokens: JobTokenScope { restricted: true, projects: Vec::new(), groups: Vec::new() },
             protected_branches: Vec::new(),
             suggestion_commit_message: None,
             analytics: Default::default(),
@@ -162,25 +162,25 @@ impl Forge {
         token::save(&self.env(), &Fingerprint::of(text.as_bytes()), Some(token)).unwrap();
     }
 
-    fn send(&self, request: Ask) -> Answer {
-        Answer::of(self.env(), request)
+    fn send(&self, request: TestRequest) -> TestResponse {
+        TestResponse::of(self.env(), request)
     }
 
-    fn get(&self, path: &str) -> Answer {
-        self.send(ask(Method::GET, path))
+    fn get(&self, path: &str) -> TestResponse {
+        self.send(request(Method::GET, path))
     }
 
-    /// Publishes as the developer, which must work.
+    /// Publishes as the developer, and asserts success.
     #[track_caller]
-    fn publish(&self, project: u64, name: &str, version: &str) -> Answer {
+    fn publish(&self, project: u64, name: &str, version: &str) -> TestResponse {
         let answer = self.send(publication(name, version).to(project));
         assert_eq!(answer.status, 200, "{}", answer.text());
         answer
     }
 }
 
-/// A request to be sent.
-struct Ask {
+/// A request of a test.
+struct TestRequest {
     method: Method,
     path: String,
     token: Option<String>,
@@ -189,12 +189,12 @@ struct Ask {
 }
 
 /// A request to a path below `/api/v4`, as the developer.
-fn ask(method: Method, path: &str) -> Ask {
+fn request(method: Method, path: &str) -> TestRequest {
     let (path, token) = (format!("/api/v4{path}"), Some("developer".into()));
-    Ask { method, path, token, headers: Vec::new(), body: Vec::new() }
+    TestRequest { method, path, token, headers: Vec::new(), body: Vec::new() }
 }
 
-impl Ask {
+impl TestRequest {
     /// As the user of this name, or anonymously if it is empty.
     fn by(mut self, user: &str) -> Self {
         self.token = (!user.is_empty()).then(|| user.to_owned());
@@ -211,7 +211,7 @@ impl Ask {
         self
     }
 
-    /// The peer hangs up after this much of the body.
+    /// The peer closes the connection after this much of the body.
     fn cut_off(mut self, chunks: usize) -> Self {
         self.body.truncate(chunks);
         self.body.push(Err(BodyError::Peer("reset".into())));
@@ -219,32 +219,32 @@ impl Ask {
     }
 }
 
-struct Answer {
+struct TestResponse {
     status: u16,
     headers: http::HeaderMap,
     body: Vec<u8>,
     cause: Option<String>,
 }
 
-impl Answer {
-    fn of(env: Env, ask: Ask) -> Self {
-        let mut request = Request::new(ask.method, &ask.path);
-        request.authority = "registry.example".into();
-        if let Some(token) = &ask.token {
+impl TestResponse {
+    fn of(env: Env, sent: TestRequest) -> Self {
+        let mut http = Request::new(sent.method, &sent.path);
+        http.authority = "registry.example".into();
+        if let Some(token) = &sent.token {
             let value = HeaderValue::from_str(&format!("Bearer {token}")).unwrap();
-            request.headers.insert("authorization", value);
+            http.headers.insert("authorization", value);
         }
-        for (name, value) in &ask.headers {
-            request.headers.append(HeaderName::from_static(name), HeaderValue::from_str(value).unwrap());
+        for (name, value) in &sent.headers {
+            http.headers.append(HeaderName::from_static(name), HeaderValue::from_str(value).unwrap());
         }
-        request.body = Body::pull(ask.body.into_iter());
-        // Nothing waits, and so a rival's request can be answered inside another one.
-        let response = handle(env, request).now_or_never().unwrap();
+        http.body = Body::pull(sent.body.into_iter());
+        // No future is pending, so a concurrent request can be answered inside another one.
+        let response = handle(env, http).now_or_never().unwrap();
         let status = response.status.as_u16();
         let (headers, cause) = (response.headers, response.cause);
         let body =
-            response.body.collect(1 << 30).now_or_never().unwrap().unwrap_or_else(|broken| broken.to_string().into());
-        Answer { status, headers, body, cause }
+            response.body.collect(1 << 30).now_or_never().unwrap().unwrap_or_else(|error| error.to_string().into());
+        TestResponse { status, headers, body, cause }
     }
 
     fn text(&self) -> String {
@@ -307,8 +307,8 @@ impl Publication {
     }
 
     /// The request that publishes it to a project.
-    fn to(&self, project: u64) -> Ask {
+    fn to(&self, project: u64) -> TestRequest {
         let name = self.document["name"].as_str().unwrap_or("unnamed").replace('/', "%2f");
-        ask(Method::PUT, &format!("/projects/{project}/packages/npm/{name}")).body(self.document.to_string())
+        request(Method::PUT, &format!("/projects/{project}/packages/npm/{name}")).body(self.document.to_string())
     }
 }

@@ -1,120 +1,112 @@
-//! Taking versions back.
+//! Unpublishing versions.
 //!
-//! A client sends the whole document without the versions that are to go. It is a copy from some
-//! moment, so it counts only if nothing changed since: else a version that somebody published in
-//! between would go as well. The number of a version that was taken back is not used again.
+//! A client sends the whole document without the versions to unpublish. Its copy must be of the current
+//! revision: otherwise a version that was published in between would be removed as well. The number of
+//! an unpublished version is not used again.
 
-use super::access::{self, Located, Purpose};
-use super::owner::{self, Wish};
-use super::{Call, no_package, refused};
+use super::access::{self, Authorized, Unpublish};
+use super::error::{package_not_found, same_text};
+use super::noop_update::NoopUpdate;
+use super::publish::MAX_SKELETON;
+use super::request::RegistryRequest;
+use super::update::{Change, update};
 use crate::document::Skeleton;
 use crate::json::{self, Members};
 use crate::package::Package;
-use crate::segment::{Segment, State};
+use crate::segment::{IndexEntry, Segment, VersionState};
 use crate::store;
 use crate::submission::Submission;
 use crate::version::Version;
 use http::StatusCode;
-use kit::root::Decision;
 use kit::store::StoreError;
 use kit::{Env, Error, Response};
 use serde_json::json;
 use std::collections::BTreeSet;
 
 /// `PUT projects/:id/packages/…/:package_name/-rev/:revision`.
-pub async fn versions(mut call: Call, name: &str, revision: &str) -> Result<Response, Error> {
-    call.caller.known_or_401()?;
-    let bytes = std::mem::take(&mut call.request.body).collect(super::publish::MAX_SKELETON as u64).await?;
-    if let Some(wish) = Wish::read(&bytes) {
-        return owner::acknowledge(&call, name, &wish);
+pub async fn versions(mut request: RegistryRequest, name: &str, revision: &str) -> Result<Response, Error> {
+    request.caller.known_or_401()?;
+    let bytes = std::mem::take(&mut request.http.body).collect(MAX_SKELETON as u64).await?;
+    if let Some(update) = NoopUpdate::read(&bytes) {
+        return update.acknowledge(&request, name);
     }
     let skeleton = Skeleton { bytes, file: None };
-    let invalid = |text: String| refused(StatusCode::BAD_REQUEST, text);
-    let document = Submission::read(&skeleton).map_err(|fault| invalid(fault.to_string()))?;
+    let invalid = |text: String| same_text(StatusCode::BAD_REQUEST, text);
+    let document = Submission::read(&skeleton).map_err(|error| invalid(error.to_string()))?;
     let kept: BTreeSet<&str> = document.versions.iter().map(|(version, _)| version).collect();
-    let located = locate(&call, name)?;
-    withdraw(&call.env, &located, revision, |version| kept.contains(version), document.tags.as_ref())
+    let authorized = authorize(&request, name)?;
+    unpublish(&request.env, &authorized, revision, |version| kept.contains(version), document.tags.as_ref())
 }
 
 /// `DELETE projects/:id/packages/…/:package_name/-rev/:revision`.
-pub fn package(call: &Call, name: &str, revision: &str) -> Result<Response, Error> {
-    withdraw(&call.env, &locate(call, name)?, revision, |_| false, None)
+pub fn package(request: &RegistryRequest, name: &str, revision: &str) -> Result<Response, Error> {
+    unpublish(&request.env, &authorize(request, name)?, revision, |_| false, None)
 }
 
 /// `DELETE projects/:id/packages/…/:package_name/-/:file_name/-rev/:revision`: what a client sends
-/// after its version is gone. The file went with the version.
-pub fn file(call: &Call, name: &str, file: &str) -> Result<Response, Error> {
-    let found = access::find(call, name, Purpose::Destroy)?;
-    let Located { name, package, .. } = match found.authorize(call, Purpose::Destroy, no_package()) {
-        Ok(located) => located,
-        Err(error) if error == no_package() => return Ok(done()),
+/// after it has unpublished the version, which removes the file.
+pub fn file(request: &RegistryRequest, name: &str, file: &str) -> Result<Response, Error> {
+    let Authorized { name, package, .. } = match authorize(request, name) {
+        Ok(authorized) => authorized,
+        Err(error) if error == package_not_found() => return Ok(ok()),
         Err(error) => return Err(error),
     };
     match name.version_of_file(file) {
-        Some(version) if store::find_listed(&call.env, &package, version)?.is_some() => {
+        Some(version) if store::find_listed(&request.env, &package, version)?.is_some() => {
             let text = format!("{name}@{version} is listed; its file goes when the version is unpublished");
-            Err(refused(StatusCode::CONFLICT, text))
+            Err(same_text(StatusCode::CONFLICT, text))
         }
-        _ => Ok(done()),
+        _ => Ok(ok()),
     }
 }
 
-fn locate(call: &Call, name: &str) -> Result<Located, Error> {
-    access::find(call, name, Purpose::Destroy)?.authorize(call, Purpose::Destroy, no_package())
+fn authorize(request: &RegistryRequest, name: &str) -> Result<Authorized<Unpublish>, Error> {
+    access::authorize::<Unpublish>(request, name, package_not_found())
 }
 
-fn done() -> Response {
+fn ok() -> Response {
     Response::ok(&json!({"ok": true}))
 }
 
-/// Takes back every listed version that `is_kept` does not tell. `tags` are those that the client
-/// wants afterwards.
-fn withdraw(
+/// Unpublishes every listed version that `is_kept` does not accept. `tags` are those in the client's
+/// document.
+fn unpublish(
     env: &Env,
-    located: &Located,
+    authorized: &Authorized<Unpublish>,
     revision: &str,
     is_kept: impl Fn(&str) -> bool,
     tags: Option<&Members>,
 ) -> Result<Response, Error> {
-    let event = env.id();
     let mut removed = Vec::new();
-    store::update_package(env, located.project.id, &located.name, |package| {
-        let mut package = package.ok_or_else(no_package)?;
-        if package.has_seen(&event) {
-            return Ok(Decision::Done(()));
-        }
-        if package.state() != revision {
+    update(env, authorized, |package| {
+        if package.revision_id() != revision {
             let text =
                 format!("revision {revision} is not the current one; somebody else changed the package, try again");
-            return Err(refused(StatusCode::CONFLICT, text));
+            return Err(same_text(StatusCode::CONFLICT, text));
         }
-        removed = remove(env, &mut package, &is_kept, tags)?;
-        if removed.is_empty() {
-            return Ok(Decision::Done(()));
-        }
-        package.changed(&event, env.now);
-        Ok(Decision::Write(package, ()))
+        removed = remove(env, package, &is_kept, tags)?;
+        Ok(if removed.is_empty() { Change::None } else { Change::Made })
     })?;
     for upload in removed {
         store::remove_chunks(env, &upload);
     }
-    Ok(done())
+    Ok(ok())
 }
 
-/// Rewrites the segments that lose a version. Returns the uploads of the versions that went.
+/// Rewrites the segments that lose a version. Returns the uploads of the unpublished versions.
 fn remove(
     env: &Env,
     package: &mut Package,
     is_kept: impl Fn(&str) -> bool,
     tags: Option<&Members>,
 ) -> Result<Vec<String>, StoreError> {
-    let (mut uploads, mut left) = (Vec::new(), BTreeSet::new());
+    let (mut uploads, mut kept) = (Vec::new(), BTreeSet::new());
     for part in package.segments.iter_mut().filter(|part| part.listed > 0) {
         let mut segment = store::segment(env, &part.id)?;
         let before = uploads.len();
         for entry in listed(&segment) {
             if is_kept(entry.version) {
-                left.insert(entry.version.to_owned());
+                kept.insert(entry.version.to_owned());
             } else {
                 uploads.push(entry.upload.to_owned());
             }
@@ -124,16 +116,16 @@ fn remove(
             *part = store::save_segment(env, &segment)?;
         }
     }
-    let highest = left.iter().filter_map(|version| Version::parse(version)).max();
-    let wanted = |tag: &str| tags.and_then(|tags| tags.get(tag)).and_then(json::string);
-    package.withdraw(highest, |version| left.contains(version), wanted, env.now);
-    package.about = match package.latest() {
+    let highest = kept.iter().filter_map(|version| Version::parse(version)).max();
+    let requested_tag = |tag: &str| tags.and_then(|tags| tags.get(tag)).and_then(json::string);
+    package.remove_unpublished(highest, |version| kept.contains(version), requested_tag, env.now);
+    package.latest_upload = match package.latest() {
         Some(latest) => store::find_listed(env, package, latest)?.map(|entry| entry.upload),
         None => None,
     };
     Ok(uploads)
 }
 
-fn listed(segment: &Segment) -> impl Iterator<Item = crate::segment::Entry<'_>> {
-    segment.index.entries().filter(|entry| entry.state == State::Listed)
+fn listed(segment: &Segment) -> impl Iterator<Item = IndexEntry<'_>> {
+    segment.index.entries().filter(|entry| entry.state == VersionState::Listed)
 }

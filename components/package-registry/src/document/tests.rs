@@ -6,12 +6,12 @@ use serde_json::{Value, json};
 const LIMITS: Limits = Limits { skeleton: 4096, file: 1000, depth: 8 };
 
 #[derive(Default)]
-struct Taken(Vec<u8>);
+struct Received(Vec<u8>);
 
-impl Sink for Taken {
+impl Sink for Received {
     type Error = &'static str;
 
-    fn take(&mut self, piece: &[u8]) -> Result<(), Self::Error> {
+    fn write(&mut self, piece: &[u8]) -> Result<(), Self::Error> {
         if piece.starts_with(b"full") {
             return Err("disk full");
         }
@@ -20,15 +20,15 @@ impl Sink for Taken {
     }
 }
 
-type Outcome = Result<(Skeleton, Vec<u8>), Stopped<&'static str>>;
+type Outcome = Result<(Skeleton, Vec<u8>), DocumentReadError<&'static str>>;
 
 /// Reads `text` in pieces of `size`.
 fn read(text: &[u8], size: usize, limits: Limits) -> Outcome {
-    let (mut document, mut taken) = (Document::new(limits), Taken::default());
+    let (mut document, mut received) = (DocumentReader::new(limits), Received::default());
     for piece in text.chunks(size) {
-        document.feed(piece, &mut taken)?;
+        document.feed(piece, &mut received)?;
     }
-    Ok((document.finish(), taken.0))
+    Ok((document.finish(), received.0))
 }
 
 /// Reads `text` cut in every possible way, which must not matter.
@@ -43,17 +43,17 @@ fn every_way(text: &str) -> Outcome {
 /// The file's name and bytes, and the skeleton.
 #[track_caller]
 fn accepted(text: &str) -> (Option<String>, Vec<u8>, String) {
-    let (skeleton, taken) = every_way(text).unwrap();
+    let (skeleton, received) = every_way(text).unwrap();
     if let Some(file) = &skeleton.file {
-        assert_eq!(file.length, taken.len() as u64);
+        assert_eq!(file.length, received.len() as u64);
     }
-    (skeleton.file.map(|file| file.name), taken, String::from_utf8(skeleton.bytes).unwrap())
+    (skeleton.file.map(|file| file.name), received, String::from_utf8(skeleton.bytes).unwrap())
 }
 
 #[track_caller]
 fn refused(text: &str) -> DocumentError {
     match every_way(text) {
-        Err(Stopped::Document(fault)) => fault,
+        Err(DocumentReadError::Document(error)) => error,
         other => panic!("{other:?}"),
     }
 }
@@ -137,35 +137,38 @@ fn every_limit_is_exact() {
     assert!(read(padded(4096).as_bytes(), 100, LIMITS).is_ok());
     assert_eq!(
         read(padded(4097).as_bytes(), 100, LIMITS),
-        Err(Stopped::Document(DocumentError::SkeletonTooLarge(4096)))
+        Err(DocumentReadError::Document(DocumentError::SkeletonTooLarge(4096)))
     );
 
     assert!(every_way(&format!("{}{}", "[".repeat(8), "]".repeat(8))).is_ok());
     assert_eq!(refused(&"[".repeat(9)), DocumentError::TooDeep(8));
     let deepest = Limits { depth: 1000, ..LIMITS };
-    assert_eq!(read("{\"a\":".repeat(1000).as_bytes(), 7, deepest), Err(Stopped::Document(DocumentError::TooDeep(64))));
+    assert_eq!(
+        read("{\"a\":".repeat(1000).as_bytes(), 7, deepest),
+        Err(DocumentReadError::Document(DocumentError::TooDeep(64)))
+    );
 }
 
 #[test]
 fn a_full_sink_stops_the_reading() {
     let data = STANDARD.encode("full!!");
     let text = format!(r#"{{"_attachments":{{"a.tgz":{{"data":"{data}"}}}}}}"#);
-    assert_eq!(read(text.as_bytes(), 1000, LIMITS), Err(Stopped::Sink("disk full")));
+    assert_eq!(read(text.as_bytes(), 1000, LIMITS), Err(DocumentReadError::Sink("disk full")));
 }
 
 #[test]
 fn the_skeleton_is_malformed_exactly_when_the_document_is() {
-    let sound = r#"{"_attachments":{"a.tgz":{"data":"aGVsbG8=","length":5}},"n":[1,{"x":"y\"z"}]}"#;
-    for at in 0..sound.len() {
+    let valid = r#"{"_attachments":{"a.tgz":{"data":"aGVsbG8=","length":5}},"n":[1,{"x":"y\"z"}]}"#;
+    for at in 0..valid.len() {
         for change in ["", "\"", "{", "}", "[", "]", ":", ",", "\\", "x", "0", " "] {
-            let mut text = sound.to_owned();
+            let mut text = valid.to_owned();
             text.replace_range(at..=at, change);
             let valid = serde_json::from_str::<Value>(&text).is_ok();
             match read(text.as_bytes(), 3, LIMITS) {
                 Ok((skeleton, _)) => {
                     assert_eq!(serde_json::from_slice::<Value>(&skeleton.bytes).is_ok(), valid, "{text}");
                 }
-                Err(Stopped::Document(DocumentError::Malformed(_))) => {}
+                Err(DocumentReadError::Document(DocumentError::Malformed(_))) => {}
                 Err(other) => assert!(!valid, "{text}: {other:?}"),
             }
         }
@@ -248,15 +251,15 @@ fn it_finds_what_a_whole_document_parser_finds() {
         let outcome = read(text.as_bytes(), size, LIMITS);
         match reference(&mut document) {
             Ok(expected) => {
-                let (skeleton, taken) = outcome.unwrap_or_else(|why| panic!("{text}: {why:?}"));
+                let (skeleton, received) = outcome.unwrap_or_else(|why| panic!("{text}: {why:?}"));
                 assert_eq!(serde_json::from_slice::<Value>(&skeleton.bytes).unwrap(), document, "{text}");
                 files += usize::from(expected.is_some());
                 let (name, bytes) = expected.map_or((None, Vec::new()), |(name, bytes)| (Some(name), bytes));
-                assert_eq!((skeleton.file.map(|file| file.name), taken), (name, bytes), "{text}");
+                assert_eq!((skeleton.file.map(|file| file.name), received), (name, bytes), "{text}");
             }
             Err(()) => {
                 refusals += 1;
-                assert!(matches!(outcome, Err(Stopped::Document(_))), "{text}");
+                assert!(matches!(outcome, Err(DocumentReadError::Document(_))), "{text}");
             }
         }
     }

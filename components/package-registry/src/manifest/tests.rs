@@ -32,7 +32,7 @@ fn records(manifest: &Value) -> Result<(String, String), ManifestError> {
 
 /// A record as a client sees it.
 fn served(record: &str) -> Value {
-    serde_json::from_str(&record.replace(URL, "https://r.example")).unwrap()
+    serde_json::from_str(&record.replace(URL_PLACEHOLDER, "https://r.example")).unwrap()
 }
 
 #[test]
@@ -48,11 +48,11 @@ fn the_full_record_has_everything_but_the_readme() {
     });
     assert_eq!(served(&full), expected);
     assert!(!full.contains('\n'), "one line: {full}");
-    assert_eq!(full.matches(URL).count(), 1);
+    assert_eq!(full.matches(URL_PLACEHOLDER).count(), 1);
 }
 
 #[test]
-fn provenance_is_announced() {
+fn provenance_is_listed() {
     let (name, version, integrity) = (name(), version(), Integrity::of(b"hello"));
     let text = RawValue::from_string(manifest().to_string()).unwrap();
     let manifest = Manifest::read(&text, &name, &version).unwrap();
@@ -156,11 +156,11 @@ fn a_version_may_be_published_as_deprecated() {
 }
 
 #[test]
-fn about_is_made_of_members_to_append() {
+fn latest_fields_are_members_to_append() {
     let (name, version) = (name(), version());
     let text = RawValue::from_string(manifest().to_string()).unwrap();
-    let about = Manifest::read(&text, &name, &version).unwrap().about(None);
-    let object: Value = serde_json::from_str(&format!("{{\"x\":0{about}}}")).unwrap();
+    let latest = Manifest::read(&text, &name, &version).unwrap().latest_fields(None);
+    let object: Value = serde_json::from_str(&format!("{{\"x\":0{latest}}}")).unwrap();
     assert_eq!(object, json!({"x": 0, "author": "", "license": {"type": "MIT"}, "readme": "# long"}));
 
     let mut manifest = manifest();
@@ -168,7 +168,7 @@ fn about_is_made_of_members_to_append() {
         manifest.as_object_mut().unwrap().remove(name);
     }
     let text = RawValue::from_string(manifest.to_string()).unwrap();
-    assert_eq!(Manifest::read(&text, &name, &version).unwrap().about(None), "");
+    assert_eq!(Manifest::read(&text, &name, &version).unwrap().latest_fields(None), "");
     let readme = RawValue::from_string("\"beside\"".into()).unwrap();
-    assert_eq!(Manifest::read(&text, &name, &version).unwrap().about(Some(&readme)), ",\"readme\":\"beside\"");
+    assert_eq!(Manifest::read(&text, &name, &version).unwrap().latest_fields(Some(&readme)), ",\"readme\":\"beside\"");
 }

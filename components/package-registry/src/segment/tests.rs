@@ -1,7 +1,7 @@
 use super::*;
 
-fn entry<'a>(version: &'a str, upload: &'a str, at: i64) -> Entry<'a> {
-    Entry { version, upload, at: Timestamp::from_millis(at), state: State::Listed }
+fn entry<'a>(version: &'a str, upload: &'a str, at: i64) -> IndexEntry<'a> {
+    IndexEntry { version, upload, at: Timestamp::from_millis(at), state: VersionState::Listed }
 }
 
 fn segment(version: &str, at: i64) -> Segment {
@@ -10,7 +10,7 @@ fn segment(version: &str, at: i64) -> Segment {
 }
 
 impl Segment {
-    fn find(&self, version: &str) -> Option<Entry<'_>> {
+    fn find(&self, version: &str) -> Option<IndexEntry<'_>> {
         find(self.index.0.as_bytes(), version)
     }
 }
@@ -26,13 +26,13 @@ fn a_segment_of_one() {
 
 #[test]
 fn a_stored_form_is_read_back() {
-    for form in [Form::default(), segment("1.0.0", 0).full] {
-        assert_eq!(Form::read(&form.to_bytes()), Some(form));
+    for form in [FormRecords::default(), segment("1.0.0", 0).full] {
+        assert_eq!(FormRecords::read(&form.to_bytes()), Some(form));
     }
     for bytes in ["", "x", "x\n", "5\nab", "-1\nab", "1", "\n"] {
-        assert_eq!(Form::read(bytes.as_bytes()), None, "{bytes:?}");
+        assert_eq!(FormRecords::read(bytes.as_bytes()), None, "{bytes:?}");
     }
-    assert_eq!(Form::read(b"1\n\xff"), None);
+    assert_eq!(FormRecords::read(b"1\n\xff"), None);
 }
 
 #[test]
@@ -92,8 +92,8 @@ fn an_unpublished_version_is_gone_but_its_number_is_taken() {
         assert_eq!((form.versions.lines().count(), form.times.lines().count()), (1, 1));
         assert_eq!(record_of(form.versions.as_bytes(), "1.0.0"), None);
     }
-    assert_eq!(merged.find("1.0.0").unwrap().state, State::Reserved);
-    assert_eq!(merged.find("1.0.1").unwrap().state, State::Listed);
+    assert_eq!(merged.find("1.0.0").unwrap().state, VersionState::Unpublished);
+    assert_eq!(merged.find("1.0.1").unwrap().state, VersionState::Listed);
     assert_eq!(merged.listed(), 1);
 }
 
@@ -124,13 +124,13 @@ fn segments_stay_few_and_writes_small() {
         let (sizes, written) = grow(count, size);
         assert!(sizes.len() <= most_segments, "{count} of {size}: {} segments {sizes:?}", sizes.len());
         assert!(written <= most_written, "{count} of {size}: {written} bytes written per version");
-        assert!(sizes.iter().all(|size| *size <= FACTOR * (LARGE + SMALL)), "{sizes:?}");
+        assert!(sizes.iter().all(|size| *size <= TIER_FACTOR * (LARGE_SEGMENT + SMALL_SEGMENT)), "{sizes:?}");
     }
 }
 
 #[test]
 fn a_large_segment_is_never_merged() {
-    assert_eq!(to_merge(&[LARGE + 1; 10], 10), 0);
-    assert_eq!(to_merge(&[LARGE; 10], LARGE + 1), 0);
+    assert_eq!(to_merge(&[LARGE_SEGMENT + 1; 10], 10), 0);
+    assert_eq!(to_merge(&[LARGE_SEGMENT; 10], LARGE_SEGMENT + 1), 0);
     assert_eq!(to_merge(&[], 10), 0);
 }

@@ -1,38 +1,42 @@
-//! Which projects have packages, and which: what a search goes through.
+//! The listings that searches and the other levels read: which projects have packages, and which
+//! packages.
 
-use super::record::{ListingRecord, ProjectsRecord};
-use super::{Key, PackageName};
+use super::key::Key;
+use super::record::{PackageNamesRecord, ProjectsRecord};
+use crate::name::PackageName;
 use kit::Env;
 use kit::root::{self, Decision};
 use kit::store::StoreError;
 
-/// The projects that may have packages, those that had one first first.
+/// The projects that may have packages, in the order in which they got their first one.
 pub fn projects(env: &Env) -> Result<Vec<u64>, StoreError> {
     members(env, &Key::Projects)
 }
 
-/// The projects that may have a package of this name, those that had it first first. Some may not
-/// have it (yet).
+/// The projects that may have a package of this name, in the order in which they got it. A publication
+/// that was not completed leaves a project that has none.
 pub fn projects_with_name(env: &Env, name: &PackageName) -> Result<Vec<u64>, StoreError> {
-    members(env, &Key::Holders(name))
+    members(env, &Key::ProjectsWithName(name))
 }
 
-/// The packages that a project may have, sorted. Some may not be there (yet).
+/// The packages that a project may have, sorted. A publication that was not completed leaves a name
+/// without a package.
 pub fn names(env: &Env, project: u64) -> Result<Vec<PackageName>, StoreError> {
-    let record = root::read::<ListingRecord>(&*env.store, &Key::Listing(project).to_string())?.unwrap_or_default();
+    let record =
+        root::read::<PackageNamesRecord>(&*env.store, &Key::ProjectPackages(project).to_string())?.unwrap_or_default();
     Ok(record.packages.iter().filter_map(|name| PackageName::parse(name)).collect())
 }
 
-/// Announces that a project is about to have a package of this name.
+/// Lists a package before it is written.
 pub fn add_project_with_name(env: &Env, name: &PackageName, project: u64) -> Result<(), StoreError> {
     add(env, &Key::Projects, project)?;
-    let key = Key::Listing(project).to_string();
-    root::update(&*env.store, &key, |record: Option<ListingRecord>| -> Result<_, StoreError> {
+    let key = Key::ProjectPackages(project).to_string();
+    root::update(&*env.store, &key, |record: Option<PackageNamesRecord>| -> Result<_, StoreError> {
         let mut record = record.unwrap_or_default();
         let is_new = record.packages.insert(name.as_str().to_owned());
         Ok(if is_new { Decision::Write(record, ()) } else { Decision::Done(()) })
     })?;
-    add(env, &Key::Holders(name), project)
+    add(env, &Key::ProjectsWithName(name), project)
 }
 
 /// Whether a search and the other levels find a project's package.

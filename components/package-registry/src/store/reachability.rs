@@ -1,14 +1,16 @@
-//! Going through everything that is stored, a page at a time: for maintenance only.
+//! Iterates over all packages and traces the blobs that they name, for maintenance.
 
-use super::{Key, PREFIX, blob_as_stored, package};
+use super::blob;
+use super::key::{Key, PREFIX};
+use super::packages::package;
 use crate::name::PackageName;
 use crate::package::Package;
-use crate::segment::{Index, State};
+use crate::segment::{Index, VersionState};
 use kit::Env;
 use kit::reachability::{KeyLayout, Tracer};
 use kit::store::StoreError;
 
-/// A package's key, and what it says.
+/// A package's key, and its parts.
 pub struct PackageKey {
     pub key: String,
     pub project: u64,
@@ -22,14 +24,14 @@ pub fn packages_after(env: &Env, after: &str, limit: usize) -> Result<(Vec<Packa
     let last = keys.last().filter(|_| keys.len() >= limit).cloned();
     let mut found = Vec::new();
     for key in keys {
-        found.extend(read_key(&key)?);
+        found.extend(parse_key(&key)?);
     }
     Ok((found, last))
 }
 
 /// The package that a key is of.
 pub fn package_key(key: &str) -> Option<PackageKey> {
-    read_key(key).ok().flatten()
+    parse_key(key).ok().flatten()
 }
 
 fn packages() -> String {
@@ -37,7 +39,7 @@ fn packages() -> String {
 }
 
 /// The package that a key is of; `None` for the counter beside it (see [`kit::root::update`]).
-fn read_key(key: &str) -> Result<Option<PackageKey>, StoreError> {
+fn parse_key(key: &str) -> Result<Option<PackageKey>, StoreError> {
     let read = |key: &str| {
         let (project, name) = key.strip_prefix(&packages())?.split_once('/')?;
         Some((project.parse().ok()?, PackageName::parse(name)?))
@@ -49,8 +51,8 @@ fn read_key(key: &str) -> Result<Option<PackageKey>, StoreError> {
     }
 }
 
-/// Where what is kept (see [`kit::reachability`]).
-pub fn plan() -> KeyLayout {
+/// The layout of the keys (see [`kit::reachability`]).
+pub fn key_layout() -> KeyLayout {
     let below = |kinds: &[&str]| kinds.iter().map(|kind| format!("{PREFIX}{kind}/")).collect();
     KeyLayout {
         roots: below(&["package"]),
@@ -60,33 +62,39 @@ pub fn plan() -> KeyLayout {
     }
 }
 
-/// Marks what a package names; false if the key is not one's.
-pub fn reach(env: &Env, key: &str, visit: &mut Tracer) -> Result<bool, StoreError> {
-    let Some(PackageKey { project, name, .. }) = read_key(key)? else { return Ok(false) };
-    // Between two reads a segment may be replaced, and removed by another run.
+/// Traces the blobs that a package names; false if the key is not a package's.
+pub fn trace(env: &Env, key: &str, tracer: &mut Tracer) -> Result<bool, StoreError> {
+    let Some(PackageKey { project, name, .. }) = parse_key(key)? else { return Ok(false) };
+    // A segment may be merged by a publication and removed by another run after the package was read.
     let mut seen = None;
     loop {
         let Some(package) = package(env, project, &name)? else { return Ok(true) };
-        match reach_from(env, &package, visit) {
-            Err(StoreError::Corrupt { .. }) if seen != Some(package.state()) => seen = Some(package.state()),
+        match trace_package(env, &package, tracer) {
+            Err(StoreError::Corrupt { .. }) if seen != Some(package.revision_id()) => {
+                seen = Some(package.revision_id())
+            }
             outcome => return outcome.map(|()| true),
         }
     }
 }
 
-/// Marks what a package names. A version that was taken back keeps its number, not its file.
-fn reach_from(env: &Env, package: &Package, visit: &mut Tracer) -> Result<(), StoreError> {
-    package.about.iter().for_each(|upload| visit.reach(upload));
+/// Traces the blobs that one revision of a package names. An unpublished version keeps its line in the
+/// index, but not its upload.
+fn trace_package(env: &Env, package: &Package, tracer: &mut Tracer) -> Result<(), StoreError> {
+    package.latest_upload.iter().for_each(|upload| tracer.reach(upload));
     for segment in &package.segments {
-        visit.reach(&segment.id);
+        tracer.reach(&segment.id);
         let key = Key::Index(&segment.id);
-        let text =
-            String::from_utf8(blob_as_stored(env, &key)?).map_err(|why| StoreError::corrupt(&key.to_string(), why))?;
+        let text = String::from_utf8(blob::read_uncached(env, &key)?)
+            .map_err(|why| StoreError::corrupt(&key.to_string(), why))?;
         let index = Index(text);
-        if !index.is_sound() {
+        if !index.is_valid() {
             return Err(StoreError::corrupt(&key.to_string(), "not an index of versions"));
         }
-        index.entries().filter(|entry| entry.state == State::Listed).for_each(|entry| visit.reach(entry.upload));
+        index
+            .entries()
+            .filter(|entry| entry.state == VersionState::Listed)
+            .for_each(|entry| tracer.reach(entry.upload));
     }
     Ok(())
 }

@@ -1,8 +1,6 @@
 //! The stored records. Their JSON names are a wire format: fields can be added as optional ones,
 //! and unknown ones are ignored; anything else is a new format below a new prefix.
 
-use super::Upload;
-use crate::integrity::Integrity;
 use crate::package::{Events, Package, SegmentRef, Tag};
 use crate::version::Version;
 use kit::Timestamp;
@@ -23,8 +21,8 @@ pub struct PackageRecord {
     tags: BTreeMap<String, TagRecord>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     highest: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    about: Option<String>,
+    #[serde(rename = "about", default, skip_serializing_if = "Option::is_none")]
+    latest_upload: Option<String>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -57,7 +55,7 @@ impl PackageRecord {
             segments: self.segments.into_iter().map(segment).collect(),
             tags: self.tags.into_iter().map(tag).collect(),
             highest: highest.transpose()?,
-            about: self.about,
+            latest_upload: self.latest_upload,
         })
     }
 }
@@ -76,14 +74,14 @@ impl From<&Package> for PackageRecord {
             segments: package.segments.iter().map(segment).collect(),
             tags: package.tags.iter().map(tag).collect(),
             highest: package.highest.as_ref().map(Version::to_string),
-            about: package.about.clone(),
+            latest_upload: package.latest_upload.clone(),
         }
     }
 }
 
 /// [`Events`] as a list of texts.
 mod events {
-    use super::Events;
+    use crate::package::Events;
     use serde::de::{DeserializeSeed, Error, SeqAccess, Visitor};
     use serde::{Deserializer, Serializer};
     use std::fmt;
@@ -140,7 +138,7 @@ mod events {
     }
 }
 
-/// The projects that hold a package, or one of a name.
+/// The projects that may have a package, or one of a name.
 #[derive(Default, Serialize, Deserialize)]
 pub struct ProjectsRecord {
     pub projects: Vec<u64>,
@@ -148,47 +146,8 @@ pub struct ProjectsRecord {
 
 /// The names of a project's packages.
 #[derive(Default, Serialize, Deserialize)]
-pub struct ListingRecord {
+pub struct PackageNamesRecord {
     pub packages: BTreeSet<String>,
-}
-
-#[derive(Serialize, Deserialize)]
-pub struct UploadRecord {
-    size: u64,
-    integrity: String,
-    shasum: String,
-    publisher: String,
-    created: Timestamp,
-    /// XXH3-64 of each chunk, as 16 hexadecimal digits.
-    checksums: Vec<String>,
-}
-
-impl UploadRecord {
-    /// `key` is where the record was, for the error.
-    pub fn read(self, key: &str) -> Result<Upload, StoreError> {
-        let integrity = Integrity::read(&self.integrity, &self.shasum);
-        let checksums = self.checksums.iter().map(|digits| u64::from_str_radix(digits, 16));
-        Ok(Upload {
-            size: self.size,
-            integrity: integrity.ok_or_else(|| StoreError::corrupt(key, "its digests are malformed"))?,
-            publisher: self.publisher,
-            created: self.created,
-            checksums: checksums.collect::<Result<_, _>>().map_err(|why| StoreError::corrupt(key, why))?,
-        })
-    }
-}
-
-impl From<&Upload> for UploadRecord {
-    fn from(upload: &Upload) -> Self {
-        UploadRecord {
-            size: upload.size,
-            integrity: upload.integrity.sri(),
-            shasum: upload.integrity.shasum(),
-            publisher: upload.publisher.clone(),
-            created: upload.created,
-            checksums: upload.checksums.iter().map(|checksum| format!("{checksum:016x}")).collect(),
-        }
-    }
 }
 
 #[cfg(test)]

@@ -1,13 +1,14 @@
-//! A file on its way in.
+//! A file that is being received.
 
-use super::record::UploadRecord;
-use super::{CHUNK, Key, Upload, checksum, put};
+use super::blob;
+use super::key::Key;
+use super::upload::{CHUNK, Upload, UploadRecord, checksum};
 use crate::integrity::Integrity;
 use kit::Env;
 use kit::store::StoreError;
 
-/// Cuts a file into chunks and writes each full one once more bytes follow it: a file of one
-/// chunk is not written before it is known to be wanted. Nothing names what was written until
+/// Cuts a file into chunks and writes a full chunk when more bytes follow it, so a file of one chunk is
+/// not written before the publication is accepted. Nothing names the chunks until
 /// [`Staging::commit`].
 pub struct Staging {
     env: Env,
@@ -27,7 +28,7 @@ impl Staging {
         &self.id
     }
 
-    pub fn take(&mut self, mut piece: &[u8]) -> Result<(), StoreError> {
+    pub fn write(&mut self, mut piece: &[u8]) -> Result<(), StoreError> {
         self.size += piece.len() as u64;
         while !piece.is_empty() {
             if self.pending.len() == CHUNK {
@@ -48,7 +49,7 @@ impl Staging {
         Ok(())
     }
 
-    /// Writes what is left, and the upload's record. Committing again writes nothing.
+    /// Writes the last chunk and the upload's record. Committing again writes nothing.
     pub fn commit(&mut self, integrity: Integrity, publisher: &str) -> Result<(), StoreError> {
         if self.pending.is_empty() {
             return Ok(());
@@ -64,11 +65,11 @@ impl Staging {
         let key = Key::Upload(&self.id);
         let record = serde_json::to_vec(&UploadRecord::from(&upload))
             .map_err(|why| StoreError::corrupt(&key.to_string(), why))?;
-        put(&self.env, &key, record.into())
+        blob::write(&self.env, &key, record.into())
     }
 
-    /// Removes what was written of a file that is not wanted. If that fails it stays as garbage,
-    /// which harms nobody and whose age its key tells.
+    /// Removes the chunks of a file that is not published. If that fails they stay as garbage, whose age
+    /// the key shows.
     pub fn discard(self) {
         for number in 0..self.checksums.len() {
             if self.env.store.delete(&Key::Chunk(&self.id, number).to_string()).is_err() {

@@ -1,7 +1,8 @@
-//! A tar archive that arrives in pieces of any length (POSIX.1-2017 pax §"pax Interchange Format";
+//! Reads a tar archive that arrives in pieces of any length (POSIX.1-2017 pax §"pax Interchange Format";
 //! GNU tar's long names).
 
-use super::{Contents, MAX_ENTRIES, MAX_MANIFEST, TarballError, Totals, excerpt};
+use super::contents::{Contents, Totals};
+use super::error::{MAX_ENTRIES, MAX_MANIFEST, TarballError, excerpt};
 use memchr::memmem;
 use std::io;
 use tar::{EntryType, Header, PaxExtensions};
@@ -12,21 +13,21 @@ const BLOCK: usize = 512;
 const MAX_EXTENSION: u64 = 1 << 20;
 
 pub struct Archive {
-    /// Bytes that may still be unpacked, and at most.
-    room: u64,
+    /// Bytes that may still be unpacked, of `limit`.
+    remaining: u64,
     limit: u64,
-    /// The header that arrives, up to a block.
+    /// The part of a header that has arrived, up to a block.
     header: Vec<u8>,
-    /// Bytes of the current entry that are still to come, then its padding.
-    left: u64,
+    /// Bytes of the current entry that have not arrived, and of its padding.
+    content_left: u64,
     padding: u64,
-    /// What the current entry's bytes are, if they are read.
-    reading: Option<(Kind, Vec<u8>)>,
-    /// What extensions say about the next entry.
+    /// The current entry's content, if it is read.
+    reading: Option<(Content, Vec<u8>)>,
+    /// Values of extended headers for the next entry.
     path: Option<Vec<u8>>,
     link: Option<Vec<u8>>,
     size: Option<u64>,
-    /// A block of zeros was seen, so nothing but zeros may follow.
+    /// A block of zeros arrived, so only zeros may follow.
     ended: bool,
     entries: u32,
     manifest: Option<Vec<u8>>,
@@ -34,7 +35,7 @@ pub struct Archive {
 }
 
 #[derive(Clone, Copy)]
-enum Kind {
+enum Content {
     /// GNU's long name of the next entry, or of what it links to.
     LongName,
     LongLink,
@@ -44,7 +45,7 @@ enum Kind {
     Manifest,
 }
 
-/// The decoder of the compression around it writes into an archive.
+/// The gzip decoder writes into the archive.
 impl io::Write for Archive {
     fn write(&mut self, piece: &[u8]) -> io::Result<usize> {
         self.feed(piece).map_err(io::Error::other)?;
@@ -60,10 +61,10 @@ impl Archive {
     /// An archive of at most `limit` bytes.
     pub fn new(limit: u64) -> Self {
         Archive {
-            room: limit,
+            remaining: limit,
             limit,
             header: Vec::with_capacity(BLOCK),
-            left: 0,
+            content_left: 0,
             padding: 0,
             reading: None,
             path: None,
@@ -77,40 +78,41 @@ impl Archive {
     }
 
     fn feed(&mut self, mut input: &[u8]) -> Result<(), TarballError> {
-        self.room = self.room.checked_sub(input.len() as u64).ok_or(TarballError::UnpackedTooLarge(self.limit))?;
+        self.remaining =
+            self.remaining.checked_sub(input.len() as u64).ok_or(TarballError::UnpackedTooLarge(self.limit))?;
         while !input.is_empty() {
-            let (piece, rest) = input.split_at(input.len().min(self.wanted()));
+            let (piece, rest) = input.split_at(input.len().min(self.bytes_of_part()));
             input = rest;
             let length = piece.len() as u64;
-            if self.left > 0 {
+            if self.content_left > 0 {
                 if let Some((_, bytes)) = &mut self.reading {
                     bytes.extend_from_slice(piece);
                 }
-                self.left -= length;
-                self.content_ends()?;
+                self.content_left -= length;
+                self.end_content()?;
             } else if self.padding > 0 {
                 self.padding -= length;
             } else {
                 self.header.extend_from_slice(piece);
-                self.header_ends()?;
+                self.end_header()?;
             }
         }
         Ok(())
     }
 
-    /// Bytes until something else begins; never 0.
-    fn wanted(&self) -> usize {
-        match (self.left, self.padding) {
+    /// Bytes until the end of the current part; never 0.
+    fn bytes_of_part(&self) -> usize {
+        match (self.content_left, self.padding) {
             (0, 0) => BLOCK - self.header.len(),
             (0, padding) => usize::try_from(padding).unwrap_or(usize::MAX),
             (left, _) => usize::try_from(left).unwrap_or(usize::MAX),
         }
     }
 
-    /// The end of the archive. That blocks of zeros mark it is a rule which not all packers keep.
+    /// The end of the archive. Blocks of zeros are not required, because some packers omit them.
     pub fn finish(self) -> Result<Contents, TarballError> {
-        let announced = self.path.is_some() || self.link.is_some() || self.size.is_some();
-        if self.left > 0 || self.padding > 0 || !self.header.is_empty() || announced {
+        let has_dangling_header = self.path.is_some() || self.link.is_some() || self.size.is_some();
+        if self.content_left > 0 || self.padding > 0 || !self.header.is_empty() || has_dangling_header {
             return Err(TarballError::Archive("it is cut off"));
         }
         if self.entries == 0 {
@@ -119,7 +121,7 @@ impl Archive {
         Ok(Contents::new(self.manifest, self.totals))
     }
 
-    fn header_ends(&mut self) -> Result<(), TarballError> {
+    fn end_header(&mut self) -> Result<(), TarballError> {
         let Ok(bytes) = <&[u8; BLOCK]>::try_from(self.header.as_slice()) else { return Ok(()) };
         if bytes.iter().all(|byte| *byte == 0) {
             self.ended = true;
@@ -142,10 +144,10 @@ impl Archive {
         let link = header.link_name_bytes().map(|link| link.into_owned());
         self.header.clear();
         match kind {
-            EntryType::GNULongName => self.extension(Kind::LongName, size),
-            EntryType::GNULongLink => self.extension(Kind::LongLink, size),
-            EntryType::XHeader => self.extension(Kind::Records, size),
-            EntryType::XGlobalHeader => self.extension(Kind::GlobalRecords, size),
+            EntryType::GNULongName => self.extension(Content::LongName, size),
+            EntryType::GNULongLink => self.extension(Content::LongLink, size),
+            EntryType::XHeader => self.extension(Content::Records, size),
+            EntryType::XGlobalHeader => self.extension(Content::GlobalRecords, size),
             kind => {
                 let (path, size) = (self.path.take().unwrap_or(path), self.size.take().unwrap_or(size));
                 let link = self.link.take().or(link).unwrap_or_default();
@@ -154,21 +156,21 @@ impl Archive {
         }
     }
 
-    fn extension(&mut self, kind: Kind, size: u64) -> Result<(), TarballError> {
+    fn extension(&mut self, kind: Content, size: u64) -> Result<(), TarballError> {
         if size > MAX_EXTENSION {
             return Err(TarballError::Archive("an extended header is larger than 1 MiB"));
         }
         self.reading = Some((kind, Vec::new()));
-        self.content_begins(size)
+        self.begin_content(size)
     }
 
     fn entry(&mut self, kind: EntryType, path: &[u8], link: &[u8], size: u64) -> Result<(), TarballError> {
         let refused = |why| Err(TarballError::Entry(excerpt(path), why));
-        if let Some(why) = misplaced(path) {
+        if let Some(why) = path_problem(path) {
             return refused(why);
         }
         match kind {
-            // Before folders had a type of their own, a slash told them from files.
+            // The oldest format marks folders only by a slash.
             EntryType::Directory | EntryType::Regular if kind.is_dir() || path.ends_with(b"/") => {
                 if size > 0 {
                     return refused("is a folder with contents of its own");
@@ -181,9 +183,9 @@ impl Archive {
                 if is_manifest(path) {
                     return refused("is a link");
                 }
-                // Whatever it goes through, a link that only leads down stays in the package. One
-                // with `..` may not, if another link is on the way.
-                if misplaced(link).is_some() {
+                // A link without `..` stays in the package, also through other links. One with `..`
+                // may leave it through another link.
+                if path_problem(link).is_some() {
                     return refused("is a link that is absolute or goes through `..`");
                 }
             }
@@ -194,31 +196,31 @@ impl Archive {
                     if size > MAX_MANIFEST {
                         return Err(TarballError::ManifestTooLarge(size));
                     }
-                    self.reading = Some((Kind::Manifest, Vec::new()));
+                    self.reading = Some((Content::Manifest, Vec::new()));
                 }
             }
             _ => return refused("is neither a file, a folder nor a link"),
         }
-        self.content_begins(size)
+        self.begin_content(size)
     }
 
-    fn content_begins(&mut self, size: u64) -> Result<(), TarballError> {
-        self.left = size;
+    fn begin_content(&mut self, size: u64) -> Result<(), TarballError> {
+        self.content_left = size;
         self.padding = (BLOCK as u64 - size % BLOCK as u64) % BLOCK as u64;
-        self.content_ends()
+        self.end_content()
     }
 
-    fn content_ends(&mut self) -> Result<(), TarballError> {
-        if self.left > 0 {
+    fn end_content(&mut self) -> Result<(), TarballError> {
+        if self.content_left > 0 {
             return Ok(());
         }
         match self.reading.take() {
-            Some((Kind::Manifest, bytes)) => self.manifest = Some(bytes),
-            Some((Kind::LongName, name)) => set(&mut self.path, terminated(name))?,
-            Some((Kind::LongLink, name)) => set(&mut self.link, terminated(name))?,
-            Some((Kind::Records, bytes)) => self.records(&bytes)?,
-            // Comments are harmless; git writes one.
-            Some((Kind::GlobalRecords, bytes)) => {
+            Some((Content::Manifest, bytes)) => self.manifest = Some(bytes),
+            Some((Content::LongName, name)) => set_once(&mut self.path, terminated(name))?,
+            Some((Content::LongLink, name)) => set_once(&mut self.link, terminated(name))?,
+            Some((Content::Records, bytes)) => self.records(&bytes)?,
+            // git writes a comment, which is allowed.
+            Some((Content::GlobalRecords, bytes)) => {
                 let before = (self.path.take(), self.link.take(), self.size.take());
                 self.records(&bytes)?;
                 if self.path.is_some() || self.link.is_some() || self.size.is_some() {
@@ -233,18 +235,18 @@ impl Archive {
 
     fn records(&mut self, bytes: &[u8]) -> Result<(), TarballError> {
         const MALFORMED: TarballError = TarballError::Archive("a record of an extended header is malformed");
-        // Here the reader would stop, but others go on.
+        // The `tar` crate stops reading here; other programs continue.
         if bytes.starts_with(b"\n") || memmem::find(bytes, b"\n\n").is_some() {
             return Err(MALFORMED);
         }
         for record in PaxExtensions::new(bytes) {
             let record = record.map_err(|_| MALFORMED)?;
             match record.key_bytes() {
-                b"path" => set(&mut self.path, record.value_bytes().to_owned())?,
-                b"linkpath" => set(&mut self.link, record.value_bytes().to_owned())?,
+                b"path" => set_once(&mut self.path, record.value_bytes().to_owned())?,
+                b"linkpath" => set_once(&mut self.link, record.value_bytes().to_owned())?,
                 b"size" => {
                     let size = record.value().ok().and_then(|size| size.parse().ok());
-                    set(&mut self.size, size.ok_or(MALFORMED)?)?;
+                    set_once(&mut self.size, size.ok_or(MALFORMED)?)?;
                 }
                 key if key.starts_with(b"GNU.sparse.") => return Err(TarballError::Archive("it has a sparse file")),
                 _ => {}
@@ -254,8 +256,9 @@ impl Archive {
     }
 }
 
-/// Notes what an extension says. Of two that say the same thing readers take the first, or the last.
-fn set<T>(slot: &mut Option<T>, value: T) -> Result<(), TarballError> {
+/// Sets a value of an extended header. A second one is an error, because some programs use the first
+/// and some the last.
+fn set_once<T>(slot: &mut Option<T>, value: T) -> Result<(), TarballError> {
     match slot.replace(value) {
         None => Ok(()),
         Some(_) => Err(TarballError::Archive("an entry is named or measured twice")),
@@ -276,9 +279,9 @@ fn checksum(header: &[u8; BLOCK]) -> u32 {
     header.iter().enumerate().map(|(at, byte)| if field.contains(&at) { 32 } else { u32::from(*byte) }).sum()
 }
 
-/// Why an entry of this name could be unpacked elsewhere than below its top-level folder, on any
-/// system: some take a backslash for a slash, or a letter with a colon for a drive.
-fn misplaced(path: &[u8]) -> Option<&'static str> {
+/// Why an entry of this name could be unpacked outside its top-level folder on some system: Windows
+/// reads a backslash as a slash, and a letter with a colon as a drive.
+fn path_problem(path: &[u8]) -> Option<&'static str> {
     let whole = path.strip_suffix(b"/").unwrap_or(path);
     if path.contains(&0) {
         return Some("has a NUL in its name");

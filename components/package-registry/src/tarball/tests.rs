@@ -1,4 +1,6 @@
 use super::*;
+use crate::name::PackageName;
+use crate::version::Version;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use tar::{EntryType, Header};
@@ -22,7 +24,7 @@ fn file(name: &str, content: &[u8]) -> Vec<u8> {
     entry(EntryType::Regular, name.as_bytes(), content)
 }
 
-/// An entry as hostile as wanted: nothing is checked.
+/// An entry with unchecked values.
 fn entry(kind: EntryType, name: &[u8], content: &[u8]) -> Vec<u8> {
     let mut header = Header::new_ustar();
     header.as_old_mut().name[..name.len()].copy_from_slice(name);
@@ -52,7 +54,7 @@ fn manifest() -> Vec<u8> {
 #[track_caller]
 fn inspect(file: &[u8]) -> Result<Contents, TarballError> {
     let in_pieces = |length: usize| {
-        let mut inspector = Inspector::new(1 << 24);
+        let mut inspector = TarballInspector::new(1 << 24);
         file.chunks(length).for_each(|piece| inspector.feed(piece));
         inspector.finish()
     };
@@ -63,7 +65,7 @@ fn inspect(file: &[u8]) -> Result<Contents, TarballError> {
     outcome
 }
 
-/// Inspects `parts`, one after the other, after a sound manifest and before the end.
+/// Inspects `parts`, one after the other, after a valid manifest and before the end.
 #[track_caller]
 fn with(parts: &[Vec<u8>]) -> Result<Contents, TarballError> {
     inspect(&gzip(&[manifest(), parts.concat(), END.into()].concat()))
@@ -75,7 +77,7 @@ fn is_coherent(contents: &Contents) -> Result<(), TarballError> {
 }
 
 #[test]
-fn a_sound_file_is_counted() {
+fn files_are_counted() {
     let contents = inspect(&tarball("lib", "1.0.0", &[7; 1000])).unwrap();
     assert_eq!(contents.totals, Totals { files: 2, size: 1032 });
     assert_eq!(is_coherent(&contents), Ok(()));
@@ -160,7 +162,7 @@ fn the_manifest_must_be_of_the_version() {
 }
 
 #[test]
-fn entries_that_lead_elsewhere_are_refused() {
+fn entries_outside_the_package_are_refused() {
     for (name, why) in [
         ("../x", "leads out of the package"),
         ("package/../../x", "leads out of the package"),
@@ -181,13 +183,13 @@ fn entries_that_lead_elsewhere_are_refused() {
     }
     let nul = with(&[records(&[("path", "package/a\0/../b")]), file("package/a", b"x")]);
     assert_eq!(nul, Err(TarballError::Entry("package/a\0/../b".into(), "has a NUL in its name")));
-    for sound in ["package/..x", "package/x..", "package/.../x", "package/ab:c", "package/é"] {
-        assert!(with(&[file(sound, b"x")]).is_ok(), "{sound}");
+    for valid in ["package/..x", "package/x..", "package/.../x", "package/ab:c", "package/é"] {
+        assert!(with(&[file(valid, b"x")]).is_ok(), "{valid}");
     }
 }
 
 #[test]
-fn what_is_neither_file_nor_folder_is_refused() {
+fn other_entry_types_are_refused() {
     for (kind, why) in [
         (EntryType::Char, "is neither a file, a folder nor a link"),
         (EntryType::Block, "is neither a file, a folder nor a link"),
@@ -208,7 +210,7 @@ fn what_is_neither_file_nor_folder_is_refused() {
 }
 
 #[test]
-fn links_lead_down() {
+fn links_stay_in_the_package() {
     let to = |kind, target: &str| with(&[records(&[("linkpath", target)]), entry(kind, b"package/a/link", b"")]);
     for kind in [EntryType::Symlink, EntryType::Link] {
         for target in ["index.js", "b/c", "./b", "b/"] {
@@ -230,7 +232,7 @@ fn links_lead_down() {
 }
 
 #[test]
-fn what_two_readers_could_read_in_two_ways_is_refused() {
+fn ambiguous_archives_are_refused() {
     let hidden = file("package/package.json", b"{}");
     let named = |text: &str| entry(EntryType::XHeader, b"x", text.as_bytes());
     let malformed = Err(TarballError::Archive("a record of an extended header is malformed"));
@@ -266,7 +268,7 @@ fn what_two_readers_could_read_in_two_ways_is_refused() {
 #[test]
 fn a_size_in_an_extended_header_overrides() {
     let mut shown = file("package/a", &[b'x'; 100]);
-    // The header says 0 bytes; whoever believes it reads the contents as another header.
+    // The header says 0 bytes; a reader that uses it reads the contents as another header.
     let empty = entry(EntryType::Regular, b"package/a", b"");
     shown.splice(..512, empty);
     assert_eq!(with(&[records(&[("size", "100")]), shown.clone()]).unwrap().totals.size, 132);
@@ -274,18 +276,18 @@ fn a_size_in_an_extended_header_overrides() {
 }
 
 #[test]
-fn what_is_no_archive_is_refused() {
+fn other_files_are_refused() {
     for bytes in [&b"x"[..], b"just text that is longer than a header", b"PK\x03\x04", &[0x1f, 0x8b, 7, 0]] {
         assert!(matches!(inspect(bytes), Err(TarballError::Gzip(_))), "{bytes:?}");
     }
-    let sound = tarball("lib", "1.0.0", b"x");
-    for length in 1..sound.len() {
-        assert!(matches!(inspect(&sound[..length]), Err(TarballError::Gzip(_))), "the first {length} bytes");
+    let valid = tarball("lib", "1.0.0", b"x");
+    for length in 1..valid.len() {
+        assert!(matches!(inspect(&valid[..length]), Err(TarballError::Gzip(_))), "the first {length} bytes");
     }
-    let mut damaged = sound.clone();
+    let mut damaged = valid.clone();
     damaged[900] ^= 1;
     assert!(inspect(&damaged).is_err());
-    assert!(matches!(inspect(&[&sound[..], b"more"].concat()), Err(TarballError::Gzip(_))));
+    assert!(matches!(inspect(&[&valid[..], b"more"].concat()), Err(TarballError::Gzip(_))));
     for (tar, why) in [
         (vec![], "it has no entries"),
         (END.to_vec(), "it has no entries"),
@@ -316,7 +318,7 @@ fn bombs_are_not_unpacked() {
     assert_eq!(inspect(&bomb), Err(TarballError::UnpackedTooLarge(1 << 24)));
 
     let many = file("package/a", b"").repeat(100_001);
-    let mut inspector = Inspector::new(u64::MAX);
+    let mut inspector = TarballInspector::new(u64::MAX);
     inspector.feed(&gzip(&many));
     assert_eq!(inspector.finish(), Err(TarballError::TooManyEntries));
 }

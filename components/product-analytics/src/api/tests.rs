@@ -10,9 +10,9 @@ use bytes::Bytes;
 use directory::access::Role;
 use directory::member::{self, Membership, Source};
 use directory::namespace::{self, NewGroup, Visibility};
-use directory::project::{self, Analytics, FeatureAccess, JobTokens, NewProject};
+use directory::project::{self, Analytics, FeatureAccess, JobTokenScope, NewProject};
 use directory::token::{self, Fingerprint, Subject, Token};
-use directory::user::{self, NewUser, State};
+use directory::user::{self, NewUser, UserState};
 use directory::{feature, setting};
 use futures::executor::block_on;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
@@ -87,7 +87,7 @@ impl Forge {
                 id,
                 username: name.into(),
                 name: name.into(),
-                state: State::Active,
+                state: UserState::Active,
                 is_admin: false,
                 external: false,
                 bot: false,
@@ -159,7 +159,7 @@ impl Forge {
             default_branch: None,
             creator_id: None,
             shares: Vec::new(),
-            job_tokens: JobTokens { restricted: true, projects: Vec::new(), groups: Vec::new() },
+            job_tokens: JobTokenScope { restricted: true, projects: Vec::new(), groups: Vec::new() },
             protected_branches: Vec::new(),
             suggestion_commit_message: None,
             analytics,

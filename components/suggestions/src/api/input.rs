@@ -1,4 +1,4 @@
-//! Parameters of a request, from its query and from a JSON or form body.
+//! Parameters of a request: from its path, its query and a JSON or form body.
 
 mod multipart;
 
@@ -9,7 +9,7 @@ use serde_json::Value;
 /// The largest body of parameters, in bytes: a comment of the longest text, escaped.
 const MAX_BODY: u64 = 8 << 20;
 
-/// The parameters of `request`; those of the body win over those of the query.
+/// The parameters of a query and a body; those of the body take precedence.
 pub async fn read(request: Request) -> Result<Params, Error> {
     let mut params = request.params();
     let media_type = request.media_type();
@@ -34,4 +34,23 @@ pub async fn read(request: Request) -> Result<Params, Error> {
         other => return Err(Error::unsupported_media_type(other.unwrap_or_default())),
     }
     Ok(params)
+}
+
+/// A suggestion's id in a path; 400 if it is not an integer.
+pub fn suggestion_id(text: &str) -> Result<u64, Error> {
+    if !is_integer(text) {
+        return Err(Error::validation("id is invalid"));
+    }
+    // A negative number, or one that does not fit, is the id of no suggestion; neither is 0.
+    Ok(text.parse().unwrap_or(0))
+}
+
+/// Checks a merge request's iid in a path; 400 if it is not an integer.
+pub fn check_iid(text: &str) -> Result<(), Error> {
+    if is_integer(text) { Ok(()) } else { Err(Error::validation("noteable_id is invalid")) }
+}
+
+fn is_integer(text: &str) -> bool {
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
 }

@@ -1,21 +1,21 @@
-//! What each route answers, with a store in memory and repositories made by git.
+//! The response of each route, with a store in memory and repositories made by git.
 
 mod apply;
-mod discuss;
-mod faults;
+mod discussions;
 mod golden;
 mod import;
 mod maintenance;
 mod random;
 mod repository;
+mod storage_failures;
 
 use crate::api;
 use directory::access::Role;
 use directory::member::{self, Membership, Source};
 use directory::namespace::{self, NewGroup, Visibility};
-use directory::project::{self, FeatureAccess, JobTokens, NewProject, ProtectedBranch};
+use directory::project::{self, FeatureAccess, JobTokenScope, NewProject, ProtectedBranch};
 use directory::token::{self, Fingerprint, Subject, Token};
-use directory::user::{self, NewUser, State};
+use directory::user::{self, NewUser, UserState};
 use futures::executor::block_on;
 use http::{HeaderMap, Method};
 use kit::testing::{self, CountingEntropy, MemoryStore};
@@ -30,8 +30,8 @@ pub const PUBLIC: u64 = 7;
 pub const PRIVATE: u64 = 9;
 pub const FORK: u64 = 17;
 
-/// A forge whose tokens are the names of their users: root, mia (Maintainer), dev (Developer), rep
-/// (Reporter), gus (Guest), otto (nobody).
+/// A forge in which each user's name is their token: root (administrator), mia (Maintainer), dev
+/// (Developer), rep (Reporter), gus (Guest), otto (no member).
 pub struct Forge {
     pub store: MemoryStore,
     entropy: Rc<CountingEntropy>,
@@ -53,7 +53,7 @@ impl Answer {
         String::from_utf8_lossy(&self.body).into_owned()
     }
 
-    /// The status and the error's words.
+    /// The status and the error message.
     pub fn refusal(&self) -> (u16, String) {
         let body = self.json();
         let words = body["message"].as_str().or(body["error"].as_str()).or(body["error_description"].as_str());
@@ -72,7 +72,7 @@ impl Forge {
                 username: name.into(),
                 name: format!("{name} of Acme"),
                 commit_email: (id == 2).then(|| "mia@acme.test".into()),
-                state: State::Active,
+                state: UserState::Active,
                 is_admin: id == 1,
                 external: false,
                 bot: false,
@@ -115,7 +115,7 @@ impl Forge {
             default_branch: Some("main".into()),
             creator_id: None,
             shares: vec![],
-            job_tokens: JobTokens { restricted: true, projects: vec![], groups: vec![] },
+            job_tokens: JobTokenScope { restricted: true, projects: vec![], groups: vec![] },
             protected_branches: vec![ProtectedBranch { name: "main".into(), push: Some(Role::Maintainer) }],
             suggestion_commit_message: None,
             analytics: Default::default(),
@@ -155,7 +155,7 @@ impl Forge {
         self.send(Method::GET, path, token, Value::Null)
     }
 
-    /// Imports everything that a repository has; its head is the default branch.
+    /// Imports all objects and refs of a repository, with `main` as its default branch.
     pub fn import(&self, project: u64, repository: &Repository) {
         let objects = repository.git(&["cat-file", "--batch", "--batch-all-objects"]);
         let path = format!("import/suggestions/{project}/objects");
@@ -183,7 +183,7 @@ impl Forge {
         assert_eq!(self.send(Method::POST, &path, "root", body).json()["moved"], 1);
     }
 
-    /// Where a branch stands.
+    /// The commit that a branch points to.
     pub fn head(&self, project: u64, branch: &str) -> String {
         let refs = self.get(&format!("projects/{project}/repository.git/info/refs"), "root").text();
         let suffix = format!("\trefs/heads/{branch}");
@@ -200,7 +200,7 @@ impl Forge {
         assert_eq!(answer.json()["failed"], 0, "{}", answer.text());
     }
 
-    /// Comments on a line of `topic` as `rep`; the ids of the suggestions.
+    /// Comments on a line of `topic` as `rep`. Returns the ids of the suggestions.
     pub fn suggest(&self, iid: u64, path: &str, line: u64, body: &str) -> Vec<u64> {
         let project = if iid == 3 { FORK } else { PUBLIC };
         let answer = self.comment(iid, "rep", comment(&self.head(project, "topic"), path, line, body));
@@ -221,14 +221,14 @@ impl Forge {
         self.send(Method::PUT, "suggestions/batch_apply", token, json!({"ids": ids}))
     }
 
-    /// The suggestion's flags: can it be applied, was it.
+    /// The flags `applicable` and `applied` of a suggestion.
     pub fn flags(&self, id: u64) -> (bool, bool) {
         let shown = self.get(&format!("suggestions/{id}"), "otto").json();
         assert_eq!(shown["applicable"], shown["appliable"]);
         (shown["applicable"].as_bool().unwrap(), shown["applied"].as_bool().unwrap())
     }
 
-    /// A local repository with all that the project's has, checked by git.
+    /// A local copy of a project's repository, checked by git.
     pub fn clone(&self, project: u64) -> Repository {
         let repository = Repository::empty();
         let prefixes = ["object", "object2"].map(|space| format!("suggestions/v1/{space}/{project}/"));
@@ -273,8 +273,8 @@ pub fn comment(head: &str, path: &str, line: u64, body: &str) -> Value {
         "old_path": path, "new_path": path, "new_line": line}})
 }
 
-/// A suggestion fence.
-pub fn fence(label: &str, text: &str) -> String {
+/// A comment with a suggestion block.
+pub fn block(label: &str, text: &str) -> String {
     format!("Better:\n\n```suggestion{label}\n{text}\n```\n")
 }
 
@@ -314,7 +314,7 @@ impl Repository {
         std::fs::write(self.file(path), contents).unwrap();
     }
 
-    /// Commits everything; its id.
+    /// Commits everything. Returns the commit's id.
     pub fn commit(&self, message: &str) -> String {
         self.git(&["add", "-A"]);
         self.git(&["commit", "-q", "--allow-empty", "-m", message]);

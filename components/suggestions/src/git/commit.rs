@@ -1,29 +1,29 @@
-//! Commits: which tree, after which commit, by whom and why.
+//! Commits: parsing the tree of one, writing a new one.
 
-use super::Id;
+use super::id::ObjectId;
 use std::fmt;
 
-/// What is read of a commit.
+/// The part of a commit that this component uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Commit {
-    pub tree: Id,
+    pub tree: ObjectId,
 }
 
 impl Commit {
     /// `None` if the bytes are not those of a commit.
     pub fn parse(bytes: &[u8]) -> Option<Self> {
         let line = bytes.strip_prefix(b"tree ")?.split(|byte| *byte == b'\n').next()?;
-        Some(Commit { tree: Id::parse(std::str::from_utf8(line).ok()?)? })
+        Some(Commit { tree: ObjectId::parse(std::str::from_utf8(line).ok()?)? })
     }
 
-    /// The contents of a commit after `parent`, whose author is also its committer.
-    pub fn contents(tree: Id, parent: Id, signature: &Signature, message: &str) -> Vec<u8> {
+    /// The contents of a commit on top of `parent`, whose author is also its committer.
+    pub fn render(tree: ObjectId, parent: ObjectId, signature: &Signature, message: &str) -> Vec<u8> {
         let text = format!("tree {tree}\nparent {parent}\nauthor {signature}\ncommitter {signature}\n\n{message}");
         text.into_bytes()
     }
 }
 
-/// A person and a moment.
+/// The author of a commit and when it was made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Signature {
     pub name: String,
@@ -34,13 +34,13 @@ pub struct Signature {
 
 impl fmt::Display for Signature {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} <{}> {} +0000", clean(&self.name), clean(&self.email), self.seconds.max(0))
+        write!(f, "{} <{}> {} +0000", strip_crud(&self.name), strip_crud(&self.email), self.seconds.max(0))
     }
 }
 
-/// `text` without what has a meaning in a signature: git drops `<`, `>` and line ends anywhere, and
-/// punctuation and control characters at both ends.
-pub fn clean(text: &str) -> String {
+/// `text` as it may stand in a signature. Like git, drops `<`, `>` and control characters anywhere, and
+/// punctuation at both ends (`strbuf_addstr_without_crud` in git's ident.c).
+pub fn strip_crud(text: &str) -> String {
     let crud = |c: char| c.is_control() || matches!(c, ' ' | '.' | ',' | ':' | ';' | '<' | '>' | '"' | '\\' | '\'');
     text.trim_matches(crud).chars().filter(|c| !matches!(c, '<' | '>') && !c.is_control()).collect()
 }
@@ -48,34 +48,33 @@ pub fn clean(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::git::{Kind, Object};
+    use crate::git::{Object, ObjectKind};
 
     #[test]
     fn a_commit_is_written_as_git_writes_it() {
-        let tree = Id::parse("4b825dc642cb6eb9a060e54bf8d69288fbee4904").unwrap();
-        let parent = Id::parse("e69de29bb2d1d6434b8b29ae775ad8c2e48c5391").unwrap();
+        let tree = ObjectId::parse("4b825dc642cb6eb9a060e54bf8d69288fbee4904").unwrap();
+        let parent = ObjectId::parse("e69de29bb2d1d6434b8b29ae775ad8c2e48c5391").unwrap();
         let signature = Signature { name: "A U Thor".into(), email: "a@example.com".into(), seconds: 1_700_000_000 };
-        let contents = Commit::contents(tree, parent, &signature, "one\n\ntwo");
+        let contents = Commit::render(tree, parent, &signature, "one\n\ntwo");
         let expected = "tree 4b825dc642cb6eb9a060e54bf8d69288fbee4904\n\
             parent e69de29bb2d1d6434b8b29ae775ad8c2e48c5391\n\
             author A U Thor <a@example.com> 1700000000 +0000\n\
             committer A U Thor <a@example.com> 1700000000 +0000\n\none\n\ntwo";
         assert_eq!(String::from_utf8(contents.clone()).unwrap(), expected);
         assert_eq!(Commit::parse(&contents), Some(Commit { tree }));
-        // What `git hash-object -t commit --literally` says.
-        assert_eq!(Object::new(Kind::Commit, contents).id.to_string().len(), 40);
+        assert_eq!(Object::new(ObjectKind::Commit, contents).id.to_string().len(), 40);
     }
 
     #[test]
     fn a_signature_cannot_be_broken_by_a_name() {
-        assert_eq!(clean(" Eve <root@x> \n"), "Eve root@x");
-        assert_eq!(clean("a\nauthor b"), "aauthor b");
-        assert_eq!(clean("J. R. \"Bob\" Dobbs, Jr."), "J. R. \"Bob\" Dobbs, Jr");
-        assert_eq!(clean("<>"), "");
+        assert_eq!(strip_crud(" Eve <root@x> \n"), "Eve root@x");
+        assert_eq!(strip_crud("a\nauthor b"), "aauthor b");
+        assert_eq!(strip_crud("J. R. \"Bob\" Dobbs, Jr."), "J. R. \"Bob\" Dobbs, Jr");
+        assert_eq!(strip_crud("<>"), "");
     }
 
     #[test]
-    fn what_is_no_commit_is_refused() {
+    fn malformed_commits_are_rejected() {
         for bad in [&b""[..], b"tree ", b"tree 4b825dc\n", b"parent 4b825dc642cb6eb9a060e54bf8d69288fbee4904\n"] {
             assert_eq!(Commit::parse(bad), None);
         }

@@ -1,30 +1,30 @@
-//! Trees: one folder each, as the bytes that git wrote.
+//! Trees: one directory each, as the bytes that git wrote.
 
-use super::Id;
+use super::id::ObjectId;
 use bytes::Bytes;
 
-/// A folder. An entry is `<mode> <name>` NUL and the 20 bytes of an id; entries follow one another.
+/// A directory: a sequence of entries, each `<mode> <name>` NUL and the 20 bytes of an id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tree(Bytes);
 
-/// What a name in a folder stands for.
+/// A named object in a tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry<'a> {
+pub struct TreeEntry<'a> {
     /// Octal digits.
     mode: &'a [u8],
     name: &'a [u8],
-    pub id: Id,
-    /// Where the id's bytes begin.
-    at: usize,
+    pub id: ObjectId,
+    /// Offset of the id's bytes in the tree.
+    id_offset: usize,
 }
 
-impl Entry<'_> {
+impl TreeEntry<'_> {
     pub fn is_tree(&self) -> bool {
         matches!(self.mode, b"40000" | b"040000")
     }
 
-    /// A file, executable or not, or a symbolic link, whose contents are where it leads. Not a
-    /// folder, and not the commit of another repository.
+    /// A file, executable or not, or a symbolic link, whose contents are its target. Neither a tree nor
+    /// a submodule.
     pub fn is_blob(&self) -> bool {
         self.mode.starts_with(b"100") || self.mode == b"120000"
     }
@@ -36,27 +36,28 @@ impl Tree {
         let tree = Tree(bytes);
         let mut entries = tree.entries();
         entries.by_ref().for_each(drop);
-        let whole = entries.at == tree.0.len();
+        let whole = entries.offset == tree.0.len();
         whole.then_some(tree)
     }
 
-    pub fn entries(&self) -> Entries<'_> {
-        Entries { bytes: &self.0, at: 0 }
+    pub fn entries(&self) -> TreeEntries<'_> {
+        TreeEntries { bytes: &self.0, offset: 0 }
     }
 
-    /// The entry of this name, in time linear in the folder's size: names are in an order of
-    /// git's own, and not every writer kept it.
-    pub fn find(&self, name: &[u8]) -> Option<Entry<'_>> {
+    /// The entry of this name, in time linear in the tree's size: the search relies on no order of names,
+    /// because not every writer kept git's.
+    pub fn find(&self, name: &[u8]) -> Option<TreeEntry<'_>> {
         self.entries().find(|entry| entry.name == name)
     }
 
-    /// The tree in which each of these names leads to another id. Names that are not there stay so.
-    pub fn replace<'a>(&self, changes: impl IntoIterator<Item = (&'a [u8], Id)>) -> Tree {
+    /// The tree in which each of these names has the given id. Names without an entry are ignored.
+    pub fn replace<'a>(&self, changes: impl IntoIterator<Item = (&'a [u8], ObjectId)>) -> Tree {
         let mut bytes = self.0.to_vec();
         for (name, id) in changes {
-            let place = self.find(name).and_then(|entry| bytes.get_mut(entry.at..entry.at + Id::LENGTH));
-            if let Some(place) = place {
-                place.copy_from_slice(id.bytes());
+            let old =
+                self.find(name).and_then(|entry| bytes.get_mut(entry.id_offset..entry.id_offset + ObjectId::LENGTH));
+            if let Some(old) = old {
+                old.copy_from_slice(id.bytes());
             }
         }
         Tree(bytes.into())
@@ -67,27 +68,29 @@ impl Tree {
     }
 }
 
-pub struct Entries<'a> {
+/// Iterates over a tree's entries; ends at the first malformed one.
+pub struct TreeEntries<'a> {
     bytes: &'a [u8],
-    at: usize,
+    /// Of the next entry.
+    offset: usize,
 }
 
-impl<'a> Iterator for Entries<'a> {
-    type Item = Entry<'a>;
+impl<'a> Iterator for TreeEntries<'a> {
+    type Item = TreeEntry<'a>;
 
-    fn next(&mut self) -> Option<Entry<'a>> {
-        let rest = self.bytes.get(self.at..)?;
+    fn next(&mut self) -> Option<TreeEntry<'a>> {
+        let rest = self.bytes.get(self.offset..)?;
         let space = rest.iter().position(|byte| *byte == b' ')?;
         let (mode, named) = (rest.get(..space)?, rest.get(space + 1..)?);
         let end = named.iter().position(|byte| *byte == 0)?;
         let name = named.get(..end)?;
-        let id: &[u8; Id::LENGTH] = named.get(end + 1..end + 1 + Id::LENGTH)?.try_into().ok()?;
+        let id: &[u8; ObjectId::LENGTH] = named.get(end + 1..end + 1 + ObjectId::LENGTH)?.try_into().ok()?;
         if mode.is_empty() || name.is_empty() || !mode.iter().all(u8::is_ascii_digit) {
             return None;
         }
-        let at = self.at + space + 1 + end + 1;
-        self.at = at + Id::LENGTH;
-        Some(Entry { mode, name, id: Id::new(*id), at })
+        let id_offset = self.offset + space + 1 + end + 1;
+        self.offset = id_offset + ObjectId::LENGTH;
+        Some(TreeEntry { mode, name, id: ObjectId::new(*id), id_offset })
     }
 }
 
@@ -95,8 +98,8 @@ impl<'a> Iterator for Entries<'a> {
 mod tests {
     use super::*;
 
-    fn id(byte: u8) -> Id {
-        Id::new([byte; Id::LENGTH])
+    fn id(byte: u8) -> ObjectId {
+        ObjectId::new([byte; ObjectId::LENGTH])
     }
 
     fn tree(entries: &[(&str, &str, u8)]) -> Bytes {
@@ -108,7 +111,7 @@ mod tests {
         bytes.into()
     }
 
-    /// 32 is a space and 48 a digit: an id's bytes are not text.
+    /// Ids of the bytes 32 (space) and 48 (digit), which must not be parsed as text.
     const ENTRIES: [(&str, &str, u8); 5] = [
         ("100644", "a b", 32),
         ("120000", "link", 48),
@@ -118,7 +121,7 @@ mod tests {
     ];
 
     #[test]
-    fn entries_are_found_by_name_and_known_by_mode() {
+    fn entries_are_found_by_name_and_classified_by_mode() {
         let tree = Tree::parse(tree(&ENTRIES)).unwrap();
         for (mode, name, number) in ENTRIES {
             let entry = tree.find(name.as_bytes()).unwrap();
@@ -137,14 +140,14 @@ mod tests {
         let mut expected = ENTRIES;
         expected[2].2 = 9;
         assert_eq!(after.bytes(), &tree(&expected));
-        // Modes that git no longer writes stay as they are.
+        // Modes that git no longer writes are kept.
         let old = Tree::parse(tree(&[("100664", "x", 1), ("040000", "y", 2)])).unwrap();
         assert!(old.find(b"x").unwrap().is_blob() && old.find(b"y").unwrap().is_tree());
         assert_eq!(old.replace([(&b"x"[..], id(3))]).bytes(), &tree(&[("100664", "x", 3), ("040000", "y", 2)]));
     }
 
     #[test]
-    fn what_is_no_tree_is_refused() {
+    fn malformed_trees_are_rejected() {
         assert!(Tree::parse(Bytes::new()).is_some());
         let good = tree(&ENTRIES);
         for end in 1..good.len() {

@@ -1,10 +1,15 @@
-//! What is reached from branches, discussions and former heads, for removing garbage and for checks.
+//! Everything that is reachable from refs, reflog entries and discussions, for garbage collection and
+//! checks.
 
-use super::record::{AppliedRecord, DiscussionRecord, HeadRecord, LeftRecord, ListRecord, LocatorRecord};
-use super::record::{MergeRequestRecord, NamesRecord};
-use super::space::{self, Space, Turn};
-use super::{Key, PREFIX, object};
-use crate::git::{self, Id, Link};
+use super::key::{Key, PREFIX};
+use super::objects;
+use super::record::{
+    AppliedRecord, DiscussionListRecord, DiscussionRecord, LocatorRecord, MergeRequestRecord, RefNamesRecord,
+    RefRecord, ReflogRecord,
+};
+use super::semispace::Semispace;
+use super::semispace_roles::{self, SemispaceRoles};
+use crate::git::{self, Link, ObjectId};
 use kit::gc::{self, GRACE, GcReport, GcRequest};
 use kit::maintenance::Maintain;
 use kit::reachability::{BlobId, KeyLayout, LONGEST_RUN, Node, Roots, StepError, Tracer};
@@ -13,71 +18,80 @@ use kit::store::StoreError;
 use kit::{Env, Timestamp};
 use serde::de::DeserializeOwned;
 
-/// Prefixes of blobs, below [`PREFIX`]. Objects and their chunks are in two spaces.
-const SPACES: [(&str, Space); 4] =
-    [("chunk/", Space::First), ("chunk2/", Space::Second), ("object/", Space::First), ("object2/", Space::Second)];
+/// Prefixes of blobs, below [`PREFIX`]. Each semispace has objects and their chunks.
+const SEMISPACES: [(&str, Semispace); 4] = [
+    ("chunk/", Semispace::First),
+    ("chunk2/", Semispace::Second),
+    ("object/", Semispace::First),
+    ("object2/", Semispace::Second),
+];
 const DISCUSSIONS: &str = "discussion/";
 const PAGES: &str = "page/";
-const LEFT: &str = "reflog/";
+const REFLOG: &str = "reflog/";
 const LOCATORS: &str = "suggestion/";
 
-/// How long, in milliseconds, a former head keeps its history: longer than whoever read where
-/// branches stand takes to build on it, and longer than any run.
-const KEEP_LEFT: i64 = LONGEST_RUN + GRACE;
+/// How long a reflog entry keeps its history, in milliseconds: longer than any run, and than a request
+/// that read a ref may take to build on its commit.
+const REFLOG_RETENTION: i64 = LONGEST_RUN + GRACE;
 
-/// The repositories and discussions as [`kit::maintenance`] sees them.
+/// What [`kit::maintenance`] collects and checks: repositories and discussions.
 pub struct Repositories<'a> {
     env: &'a Env,
-    turn: Option<Turn>,
+    roles: Option<SemispaceRoles>,
 }
 
 impl<'a> Repositories<'a> {
     pub fn new(env: &'a Env) -> Result<Self, StoreError> {
-        Ok(Repositories { env, turn: space::turn(env)? })
+        Ok(Repositories { env, roles: semispace_roles::read(env)? })
     }
 
-    fn sweeps(&self, began: Timestamp) -> bool {
-        self.turn.is_some_and(|turn| turn.sweeps(began))
+    fn is_sweep_due(&self, began: Timestamp) -> bool {
+        self.roles.is_some_and(|roles| roles.is_sweep_due(began))
     }
 
-    /// Whether objects are followed: only for a sweep of them, or for a check.
-    fn follows_objects(&self, visit: &Tracer) -> bool {
-        visit.check || self.sweeps(self.env.now)
+    /// Whether objects are traced: only for a sweep of objects, or for a check.
+    fn traces_objects(&self, tracer: &Tracer) -> bool {
+        tracer.check || self.is_sweep_due(self.env.now)
     }
 }
 
-/// What a mark is of.
-enum Marked {
-    Object(u64, Id),
-    Discussion(Id),
+/// Last bytes of a [`BlobId`].
+const OBJECT_TAG: u8 = 1;
+const DISCUSSION_TAG: u8 = 2;
+
+/// What a [`BlobId`] of this area identifies, unless it is a time-ordered id.
+enum TracedBlob {
+    Object(u64, ObjectId),
+    Discussion(ObjectId),
 }
 
-/// Project and id, and what kind of mark it is in the last byte: that of a time-ordered id has 0.
-fn mark_object(project: u64, id: Id) -> BlobId {
-    mark(project, id, 1)
+/// The [`BlobId`] of an object: project, object id and, in the last byte, a tag, which is 0 in that of a
+/// time-ordered id.
+fn object_blob_id(project: u64, id: ObjectId) -> BlobId {
+    tagged_blob_id(project, id, OBJECT_TAG)
 }
 
-/// The id of a discussion has as many bytes as that of an object.
-fn mark_discussion(id: Id) -> BlobId {
-    mark(0, id, 2)
+/// The [`BlobId`] of a discussion, whose id has the form of an object id.
+fn discussion_blob_id(id: ObjectId) -> BlobId {
+    tagged_blob_id(0, id, DISCUSSION_TAG)
 }
 
-fn mark(project: u64, id: Id, kind: u8) -> BlobId {
+fn tagged_blob_id(project: u64, id: ObjectId, tag: u8) -> BlobId {
     let mut bytes = [0; BlobId::LENGTH];
     let filled = project.to_be_bytes().into_iter().chain(*id.bytes());
     bytes.iter_mut().zip(filled).for_each(|(byte, filled)| *byte = filled);
     if let Some(last) = bytes.last_mut() {
-        *last = kind;
+        *last = tag;
     }
     BlobId(bytes)
 }
 
-fn read_mark(mark: &BlobId) -> Option<Marked> {
-    let (project, rest) = mark.0.split_first_chunk()?;
+fn parse_blob_id(blob: &BlobId) -> Option<TracedBlob> {
+    let (project, rest) = blob.0.split_first_chunk()?;
     let (id, rest) = rest.split_first_chunk()?;
-    match rest.last()? {
-        1 => Some(Marked::Object(u64::from_be_bytes(*project), Id::new(*id))),
-        2 => Some(Marked::Discussion(Id::new(*id))),
+    match *rest.last()? {
+        OBJECT_TAG => Some(TracedBlob::Object(u64::from_be_bytes(*project), ObjectId::new(*id))),
+        DISCUSSION_TAG => Some(TracedBlob::Discussion(ObjectId::new(*id))),
         _ => None,
     }
 }
@@ -85,28 +99,30 @@ fn read_mark(mark: &BlobId) -> Option<Marked> {
 impl Roots for Repositories<'_> {
     fn plan(&self) -> KeyLayout {
         let below = |kinds: &[&str]| kinds.iter().map(|kind| format!("{PREFIX}{kind}")).collect();
-        let mut blobs = SPACES.map(|(prefix, _)| prefix).to_vec();
-        blobs.extend([DISCUSSIONS, PAGES, LEFT, LOCATORS]);
+        let mut blobs = SEMISPACES.map(|(prefix, _)| prefix).to_vec();
+        blobs.extend([DISCUSSIONS, PAGES, REFLOG, LOCATORS]);
         blobs.sort_unstable();
         KeyLayout {
-            // Former heads last: a branch that is moved while roots are visited is seen where it was
-            // or in what it left.
-            roots: below(&["discussions/", "ref/", LEFT]),
+            // The reflog comes last: of a ref that is moved while roots are visited, either the old value
+            // or its reflog entry is seen.
+            roots: below(&["discussions/", "ref/", REFLOG]),
             records: below(&["applied/", "branches/", "merge_request/", LOCATORS]),
             blobs: below(&blobs),
             marks: format!("{PREFIX}gc/"),
         }
     }
 
-    fn visit(&self, place: Node, visit: &mut Tracer) -> Result<bool, StoreError> {
-        match place {
-            Node::Root(key) => self.root(key, visit),
-            Node::Blob(mark) => {
-                match read_mark(mark) {
-                    Some(Marked::Object(project, id)) if self.follows_objects(visit) => {
-                        self.object(project, id, visit)?;
+    fn visit(&self, node: Node, tracer: &mut Tracer) -> Result<bool, StoreError> {
+        match node {
+            Node::Root(key) => self.trace_root(key, tracer),
+            Node::Blob(blob) => {
+                match parse_blob_id(blob) {
+                    Some(TracedBlob::Object(project, id)) if self.traces_objects(tracer) => {
+                        self.trace_object(project, id, tracer)?;
                     }
-                    Some(Marked::Discussion(id)) if self.follows_objects(visit) => self.discussion(id, visit)?,
+                    Some(TracedBlob::Discussion(id)) if self.traces_objects(tracer) => {
+                        self.trace_discussion(id, tracer)?;
+                    }
                     _ => {}
                 }
                 Ok(true)
@@ -122,45 +138,45 @@ impl Roots for Repositories<'_> {
         match prefix.strip_prefix(PREFIX)? {
             "object/" | "object2/" => {
                 let (project, id) = rest.split_once('/')?;
-                Some(mark_object(project.parse().ok()?, Id::parse(id)?))
+                Some(object_blob_id(project.parse().ok()?, ObjectId::parse(id)?))
             }
-            DISCUSSIONS => Id::parse(rest).map(mark_discussion),
-            // It goes with its discussion.
+            DISCUSSIONS => ObjectId::parse(rest).map(discussion_blob_id),
+            // A locator is removed together with its discussion.
             LOCATORS => {
                 let locator: Option<LocatorRecord> = root::read(&*self.env.store, &format!("{prefix}{rest}")).ok()?;
-                Id::parse(&locator?.discussion).map(mark_discussion)
+                ObjectId::parse(&locator?.discussion).map(discussion_blob_id)
             }
             _ => BlobId::of_id(rest.split('/').next()?),
         }
     }
 
-    fn is_garbage(&self, prefix: &str, mark: &BlobId, began: Timestamp) -> bool {
+    fn is_garbage(&self, prefix: &str, blob: &BlobId, began: Timestamp) -> bool {
         let Some(kind) = prefix.strip_prefix(PREFIX) else { return false };
-        if let Some((_, space)) = SPACES.iter().find(|(prefix, _)| *prefix == kind) {
-            return self.turn.is_some_and(|turn| turn.sweeps(began) && turn.current != *space);
+        if let Some((_, semispace)) = SEMISPACES.iter().find(|(prefix, _)| *prefix == kind) {
+            return self.roles.is_some_and(|roles| roles.is_sweep_due(began) && roles.current != *semispace);
         }
         match kind {
-            LEFT => mark.is_older(began, KEEP_LEFT),
-            DISCUSSIONS | LOCATORS => self.is_old_discussion(mark, began),
-            _ => mark.is_older(began, GRACE),
+            REFLOG => blob.is_older(began, REFLOG_RETENTION),
+            DISCUSSIONS | LOCATORS => self.is_unlisted_discussion(blob, began),
+            _ => blob.is_older(began, GRACE),
         }
     }
 }
 
 impl Maintain for Repositories<'_> {
-    fn collect(&self, env: &Env, wanted: &GcRequest) -> Result<GcReport, StepError> {
-        if wanted.cursor.is_none() && !wanted.dry_run {
-            space::change_roles(env)?;
+    fn collect(&self, env: &Env, request: &GcRequest) -> Result<GcReport, StepError> {
+        if request.cursor.is_none() && !request.dry_run {
+            semispace_roles::flip(env)?;
         }
-        let step = gc::step(env, self, wanted)?;
-        if step.cursor.is_none()
-            && !wanted.dry_run
-            && let Some((turn, began)) = self.turn.zip(gc::began(wanted))
-            && turn.sweeps(began)
+        let report = gc::step(env, self, request)?;
+        if report.cursor.is_none()
+            && !request.dry_run
+            && let Some((roles, began)) = self.roles.zip(gc::began(request))
+            && roles.is_sweep_due(began)
         {
-            space::has_swept(env, &turn)?;
+            semispace_roles::record_sweep(env, &roles)?;
         }
-        Ok(step)
+        Ok(report)
     }
 }
 
@@ -169,11 +185,11 @@ impl Repositories<'_> {
         root::read(&*self.env.store, key)?.ok_or_else(|| StoreError::corrupt(key, "it is missing"))
     }
 
-    fn root(&self, key: &str, visit: &mut Tracer) -> Result<bool, StoreError> {
+    fn trace_root(&self, key: &str, tracer: &mut Tracer) -> Result<bool, StoreError> {
         let Some((kind, name)) = key.strip_prefix(PREFIX).and_then(|rest| rest.split_once('/')) else {
             return Ok(false);
         };
-        // The counter beside a root (see `kit::root::update`).
+        // The counter that decides who creates a root (see `kit::root::update`).
         if name.ends_with("/init") {
             return Ok(false);
         }
@@ -182,21 +198,21 @@ impl Repositories<'_> {
             number.ok_or_else(|| StoreError::corrupt(key, "no project has such a number"))
         };
         match kind {
-            "discussions" => self.list(key, visit)?,
-            // `reflog` has one more letter than `ref`, and is listed apart.
-            "ref" | "reflog" if !self.follows_objects(visit) => {}
+            "discussions" => self.trace_discussion_list(key, tracer)?,
+            "ref" | "reflog" if !self.traces_objects(tracer) => {}
             "ref" => {
-                let head: Option<HeadRecord> = self.read(key)?;
-                head.iter()
-                    .try_for_each(|head| project().map(|project| visit.mark(mark_object(project, head.commit))))?;
+                if let Some(record) = self.read::<Option<RefRecord>>(key)? {
+                    tracer.mark(object_blob_id(project()?, record.commit));
+                }
             }
             "reflog" => {
-                // It may be swept meanwhile.
-                let left: Option<LeftRecord> = root::read(&*self.env.store, key)?;
-                left.iter().for_each(|left| visit.mark(mark_object(left.project_id, left.commit)));
+                // It may have been removed since it was listed.
+                if let Some(entry) = root::read::<ReflogRecord>(&*self.env.store, key)? {
+                    tracer.mark(object_blob_id(entry.project_id, entry.commit));
+                }
             }
             "applied" => drop(self.read::<AppliedRecord>(key)?),
-            "branches" => drop(self.read::<NamesRecord>(key)?),
+            "branches" => drop(self.read::<RefNamesRecord>(key)?),
             "merge_request" => drop(self.read::<Option<MergeRequestRecord>>(key)?),
             "suggestion" => drop(self.read::<LocatorRecord>(key)?),
             _ => return Ok(false),
@@ -204,58 +220,59 @@ impl Repositories<'_> {
         Ok(true)
     }
 
-    /// The discussions of a merge request.
-    fn list(&self, key: &str, visit: &mut Tracer) -> Result<(), StoreError> {
-        let ListRecord { pages, last } = self.read(key)?;
-        let mut reach = |discussions: &[String]| {
-            discussions.iter().filter_map(|id| Id::parse(id)).for_each(|id| visit.mark(mark_discussion(id)));
+    /// Marks the discussions of a merge request, and the pages that name them.
+    fn trace_discussion_list(&self, key: &str, tracer: &mut Tracer) -> Result<(), StoreError> {
+        let DiscussionListRecord { pages, last } = self.read(key)?;
+        let mut mark = |discussions: &[String]| {
+            discussions.iter().filter_map(|id| ObjectId::parse(id)).for_each(|id| tracer.mark(discussion_blob_id(id)));
         };
-        reach(&last);
+        mark(&last);
         for page in &pages {
-            reach(&self.read::<Vec<String>>(&Key::Page(page).to_string())?);
+            mark(&self.read::<Vec<String>>(&Key::Page(page).to_string())?);
         }
-        pages.iter().for_each(|page| visit.reach(page));
+        pages.iter().for_each(|page| tracer.reach(page));
         Ok(())
     }
 
-    /// The file that was commented on, as it was then.
-    fn discussion(&self, id: Id, visit: &mut Tracer) -> Result<(), StoreError> {
+    /// Marks the blob that a discussion is on.
+    fn trace_discussion(&self, id: ObjectId, tracer: &mut Tracer) -> Result<(), StoreError> {
         let key = Key::Discussion(&id.to_string()).to_string();
         if let Some(file) = self.read::<DiscussionRecord>(&key)?.into_discussion(&id.to_string()).file {
-            visit.mark(mark_object(file.project_id, file.blob));
+            tracer.mark(object_blob_id(file.project_id, file.blob));
         }
         Ok(())
     }
 
-    /// A discussion that no list names was never listed if it was begun that long ago.
-    fn is_old_discussion(&self, mark: &BlobId, began: Timestamp) -> bool {
-        let Some(Marked::Discussion(id)) = read_mark(mark) else { return false };
+    /// Whether a discussion that no list names is so old that the request that wrote it will not list it.
+    fn is_unlisted_discussion(&self, blob: &BlobId, began: Timestamp) -> bool {
+        let Some(TracedBlob::Discussion(id)) = parse_blob_id(blob) else { return false };
         let key = Key::Discussion(&id.to_string()).to_string();
         match root::read::<DiscussionRecord>(&*self.env.store, &key) {
             Ok(Some(record)) => record.created().millis() < began.millis() - GRACE,
-            // Its suggestions are removed after it.
+            // The discussion was removed; its locators follow.
             Ok(None) => true,
             Err(_) => false,
         }
     }
 
-    /// What an object names. A parent that is not there ends a history that was cut short.
-    fn object(&self, project: u64, id: Id, visit: &mut Tracer) -> Result<(), StoreError> {
-        let scanned = object::scan(self.env, project, id, visit.check)?;
-        visit.read(scanned.size);
-        scanned.uploads.iter().for_each(|upload| visit.reach(upload));
+    /// Marks the objects that an object links to, and its chunks. A missing parent is the end of a shallow
+    /// history.
+    fn trace_object(&self, project: u64, id: ObjectId, tracer: &mut Tracer) -> Result<(), StoreError> {
+        let scanned = objects::scan(self.env, project, id, tracer.check)?;
+        tracer.read(scanned.size);
+        scanned.uploads.iter().for_each(|upload| tracer.reach(upload));
         let Some(contents) = scanned.contents else { return Ok(()) };
-        let corrupt = |why: String| StoreError::corrupt(&Key::Object(Space::First, project, id).to_string(), why);
-        let links = git::links(scanned.kind, contents);
+        let corrupt = |why: String| StoreError::corrupt(&Key::Object(Semispace::First, project, id).to_string(), why);
+        let links = git::parse_links(scanned.kind, contents);
         for link in links.ok_or_else(|| corrupt(format!("it is not a {}", scanned.kind.as_str())))? {
             match link {
-                Link::Part(id) => visit.mark(mark_object(project, id)),
-                Link::Parent(id) if object::is_anywhere(self.env, project, id)? => {
-                    visit.mark(mark_object(project, id));
+                Link::Part(id) => tracer.mark(object_blob_id(project, id)),
+                Link::Parent(id) if objects::exists_anywhere(self.env, project, id)? => {
+                    tracer.mark(object_blob_id(project, id));
                 }
-                Link::Parent(parent) if visit.check => {
-                    let key = Key::Object(Space::First, project, id);
-                    visit.found(key, format!("its parent {parent} is missing"));
+                Link::Parent(parent) if tracer.check => {
+                    let key = Key::Object(Semispace::First, project, id);
+                    tracer.found(key, format!("its parent {parent} is missing"));
                 }
                 Link::Parent(_) => {}
             }

@@ -1,10 +1,8 @@
-//! The stored form of each noun. Fields that a build does not know are ignored; a field that a
-//! record does not have has its default.
+//! The stored form of each record. Unknown fields are ignored; a missing field has its default.
 
-use super::Head;
-use crate::discussion::{Discussion, File, Position};
-use crate::git::Id;
-use crate::merge_request::{MergeRequest, State};
+use crate::discussion::{CommentedFile, DiffPosition, Discussion};
+use crate::git::ObjectId;
+use crate::merge_request::{MergeRequest, MergeRequestState};
 use crate::suggestion::Suggestion;
 use kit::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -34,8 +32,8 @@ impl From<MergeRequestRecord> for MergeRequest {
     fn from(record: MergeRequestRecord) -> Self {
         MergeRequest {
             id: record.id,
-            // A state that this build does not know allows nothing.
-            state: State::parse(&record.state).unwrap_or(State::Closed),
+            // In a state that this build does not know, nothing may be applied.
+            state: MergeRequestState::parse(&record.state).unwrap_or(MergeRequestState::Closed),
             source_project_id: record.source_project_id,
             source_branch: record.source_branch,
             target_branch: record.target_branch,
@@ -61,36 +59,24 @@ impl From<&MergeRequest> for MergeRequestRecord {
     }
 }
 
-/// A branch that is gone is kept as `null`, as is a merge request.
+/// A branch or tag. A deleted one is stored as `null`, as is a deleted merge request.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
-pub struct HeadRecord {
-    pub commit: Id,
+pub struct RefRecord {
+    pub commit: ObjectId,
     #[serde(default, skip_serializing_if = "is_default")]
-    applied: Vec<u64>,
-    operation: String,
+    pub applied: Vec<u64>,
+    pub operation: String,
 }
 
-impl From<HeadRecord> for Head {
-    fn from(record: HeadRecord) -> Self {
-        Head { commit: record.commit, applied: record.applied, operation: record.operation }
-    }
-}
-
-impl From<Head> for HeadRecord {
-    fn from(head: Head) -> Self {
-        HeadRecord { commit: head.commit, applied: head.applied, operation: head.operation }
-    }
-}
-
-/// Where a branch or tag stood.
+/// A former value of a branch or tag.
 #[derive(Serialize, Deserialize)]
-pub struct LeftRecord {
+pub struct ReflogRecord {
     pub project_id: u64,
-    pub commit: Id,
+    pub commit: ObjectId,
 }
 
 #[derive(Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct NamesRecord {
+pub struct RefNamesRecord {
     #[serde(default)]
     pub names: BTreeSet<String>,
     #[serde(default, skip_serializing_if = "is_default")]
@@ -99,22 +85,22 @@ pub struct NamesRecord {
 
 #[derive(Serialize, Deserialize)]
 pub struct AppliedRecord {
-    pub commit: Id,
+    pub commit: ObjectId,
     pub operation: String,
 }
 
 /// The discussions of a merge request, oldest first.
 #[derive(Clone, Default, Serialize, Deserialize)]
-pub struct ListRecord {
+pub struct DiscussionListRecord {
     /// Ids of full pages.
     #[serde(default, skip_serializing_if = "is_default")]
     pub pages: Vec<String>,
-    /// Ids of the discussions after those.
+    /// Ids of the discussions that follow, fewer than a full page has.
     #[serde(default)]
     pub last: Vec<String>,
 }
 
-/// Where a suggestion is.
+/// The discussion that a suggestion is in, and its index there.
 #[derive(Serialize, Deserialize)]
 pub struct LocatorRecord {
     pub discussion: String,
@@ -156,9 +142,9 @@ struct PositionRecord {
 #[derive(Serialize, Deserialize)]
 struct FileRecord {
     project_id: u64,
-    commit: Id,
+    commit: ObjectId,
     path: String,
-    blob: Id,
+    blob: ObjectId,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -177,7 +163,7 @@ impl DiscussionRecord {
     }
 
     pub fn into_discussion(self, id: &str) -> Discussion {
-        let position = |record: PositionRecord| Position {
+        let position = |record: PositionRecord| DiffPosition {
             kind: record.kind,
             base_sha: record.base_sha,
             start_sha: record.start_sha,
@@ -203,7 +189,7 @@ impl DiscussionRecord {
             body: self.body,
             created: self.created,
             position: self.position.map(position),
-            file: self.file.map(|FileRecord { project_id, commit, path, blob }| File {
+            file: self.file.map(|FileRecord { project_id, commit, path, blob }| CommentedFile {
                 project_id,
                 commit,
                 path,
@@ -216,7 +202,7 @@ impl DiscussionRecord {
 
 impl From<&Discussion> for DiscussionRecord {
     fn from(discussion: &Discussion) -> Self {
-        let position = |position: Position| PositionRecord {
+        let position = |position: DiffPosition| PositionRecord {
             kind: position.kind,
             base_sha: position.base_sha,
             start_sha: position.start_sha,
@@ -242,7 +228,12 @@ impl From<&Discussion> for DiscussionRecord {
             body: discussion.body.clone(),
             created: discussion.created,
             position: discussion.position.clone().map(position),
-            file: file.map(|File { project_id, commit, path, blob }| FileRecord { project_id, commit, path, blob }),
+            file: file.map(|CommentedFile { project_id, commit, path, blob }| FileRecord {
+                project_id,
+                commit,
+                path,
+                blob,
+            }),
             suggestions: suggestions.into_iter().map(suggestion).collect(),
         }
     }

@@ -11,7 +11,7 @@ use crate::log_throttle::LogThrottle;
 pub struct Grants {
     component: String,
     /// Every label in the manifest, of all components.
-    known: Arc<BTreeSet<String>>,
+    all_labels: Arc<BTreeSet<String>>,
     labels: BTreeSet<String>,
     /// Sorted, and none is a prefix of another, so that a listing visits each key once.
     read: Vec<String>,
@@ -33,7 +33,7 @@ impl Grants {
     /// key, as a manifest without `read` and `write` does.
     pub fn new(
         component: &str,
-        known: Arc<BTreeSet<String>>,
+        all_labels: Arc<BTreeSet<String>>,
         labels: impl IntoIterator<Item = String>,
         prefixes: Option<(&[String], &[String])>,
     ) -> Self {
@@ -41,7 +41,7 @@ impl Grants {
         let (read, write) = prefixes.unwrap_or((&all, &all));
         Self {
             component: component.to_owned(),
-            known,
+            all_labels,
             labels: labels.into_iter().collect(),
             read: outermost(read.iter().chain(write)),
             write: outermost(write),
@@ -54,7 +54,7 @@ impl Grants {
     pub fn read_only(&self) -> Self {
         Self {
             component: self.component.clone(),
-            known: self.known.clone(),
+            all_labels: self.all_labels.clone(),
             labels: self.labels.clone(),
             read: self.read.clone(),
             write: Vec::new(),
@@ -68,10 +68,10 @@ impl Grants {
         self.labels.iter().map(String::as_str)
     }
 
-    pub fn label(&self, label: &str) -> LabelAccess {
+    pub fn label_access(&self, label: &str) -> LabelAccess {
         if self.labels.contains(label) {
             LabelAccess::Granted
-        } else if self.known.contains(label) {
+        } else if self.all_labels.contains(label) {
             LabelAccess::NotGranted
         } else {
             LabelAccess::Unknown
@@ -132,17 +132,17 @@ mod tests {
 
     fn grants(read: &[&str], write: &[&str]) -> Grants {
         let owned = |list: &[&str]| list.iter().map(|p| p.to_string()).collect::<Vec<_>>();
-        let known = Arc::new(BTreeSet::from(["default".to_owned(), "cache".to_owned()]));
+        let all_labels = Arc::new(BTreeSet::from(["default".to_owned(), "cache".to_owned()]));
         let prefixes = (&*owned(read), &*owned(write));
-        Grants::new("area", known, ["default".to_owned()], Some(prefixes))
+        Grants::new("area", all_labels, ["default".to_owned()], Some(prefixes))
     }
 
     #[test]
-    fn a_label_is_granted_known_or_unknown() {
+    fn a_label_is_granted_not_granted_or_unknown() {
         let grants = grants(&[], &[]);
-        assert_eq!(grants.label("default"), LabelAccess::Granted);
-        assert_eq!(grants.label("cache"), LabelAccess::NotGranted);
-        assert_eq!(grants.label("nowhere"), LabelAccess::Unknown);
+        assert_eq!(grants.label_access("default"), LabelAccess::Granted);
+        assert_eq!(grants.label_access("cache"), LabelAccess::NotGranted);
+        assert_eq!(grants.label_access("nowhere"), LabelAccess::Unknown);
     }
 
     #[test]

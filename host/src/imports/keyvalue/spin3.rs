@@ -1,4 +1,4 @@
-//! `spin:key-value@3.0.0`, which guests of the present Spin SDK import: the same stores and grants,
+//! `spin:key-value@3.0.0`, which guests of the current Spin SDK import: the same stores and grants,
 //! in calls that can overlap. No call holds the instance while it waits for the store.
 
 use std::pin::Pin;
@@ -28,10 +28,10 @@ wasmtime::component::bindgen!({
     with: { "spin:key-value/key-value.store": super::wasi_draft2::Bucket },
 });
 
-/// Keys that a listing reads at once.
+/// Keys on one page of a listing.
 const PAGE_KEYS: usize = 1000;
 
-type Outcome<V> = Result<Result<V, Error>>;
+type GuestResult<V> = Result<Result<V, Error>>;
 
 /// The key, what a read must wait for, and where the key is read.
 type PreparedRead = (Key, Option<DurabilityWait>, Arc<dyn Backend>);
@@ -42,7 +42,7 @@ pub fn add_to_linker<T: Send + 'static>(linker: &mut Linker<T>, view: fn(&mut T)
     key_value::add_to_linker::<_, HasKeyValue>(linker, view)
 }
 
-fn to_guest_result<V>(outcome: Result<V, KeyValueError>) -> Outcome<V> {
+fn to_guest_result<V>(outcome: Result<V, KeyValueError>) -> GuestResult<V> {
     match outcome {
         Ok(value) => Ok(Ok(value)),
         Err(KeyValueError::Trap(error)) => Err(error),
@@ -80,11 +80,11 @@ impl key_value::HostStore for KeyValueView<'_> {
 }
 
 impl<T: Send> key_value::HostStoreWithStore<T> for HasKeyValue {
-    async fn open(accessor: &Accessor<T, Self>, identifier: String) -> Outcome<Resource<Bucket>> {
+    async fn open(accessor: &Accessor<T, Self>, identifier: String) -> GuestResult<Resource<Bucket>> {
         accessor.with(|mut access| to_guest_result(access.get().open_bucket(identifier)))
     }
 
-    async fn get(accessor: &Accessor<T, Self>, bucket: Resource<Bucket>, key: String) -> Outcome<Option<Vec<u8>>> {
+    async fn get(accessor: &Accessor<T, Self>, bucket: Resource<Bucket>, key: String) -> GuestResult<Option<Vec<u8>>> {
         let call = accessor.with(|mut access| access.get().begin(Operation::Get, &bucket));
         let outcome = async {
             let (key, wait, backend) = accessor.with(|mut access| access.get().prepare_read(&bucket, &key))?;
@@ -95,7 +95,7 @@ impl<T: Send> key_value::HostStoreWithStore<T> for HasKeyValue {
         to_guest_result(finish(call, outcome.await))
     }
 
-    async fn exists(accessor: &Accessor<T, Self>, bucket: Resource<Bucket>, key: String) -> Outcome<bool> {
+    async fn exists(accessor: &Accessor<T, Self>, bucket: Resource<Bucket>, key: String) -> GuestResult<bool> {
         let call = accessor.with(|mut access| access.get().begin(Operation::Exists, &bucket));
         let outcome = async {
             let (key, wait, backend) = accessor.with(|mut access| access.get().prepare_read(&bucket, &key))?;
@@ -106,7 +106,12 @@ impl<T: Send> key_value::HostStoreWithStore<T> for HasKeyValue {
         to_guest_result(finish(call, outcome.await))
     }
 
-    async fn set(accessor: &Accessor<T, Self>, bucket: Resource<Bucket>, key: String, value: Vec<u8>) -> Outcome<()> {
+    async fn set(
+        accessor: &Accessor<T, Self>,
+        bucket: Resource<Bucket>,
+        key: String,
+        value: Vec<u8>,
+    ) -> GuestResult<()> {
         let call = accessor.with(|mut access| access.get().begin(Operation::Set, &bucket));
         let outcome = async {
             check_value(&value)?;
@@ -123,7 +128,7 @@ impl<T: Send> key_value::HostStoreWithStore<T> for HasKeyValue {
         to_guest_result(finish(call, outcome.await))
     }
 
-    async fn delete(accessor: &Accessor<T, Self>, bucket: Resource<Bucket>, key: String) -> Outcome<()> {
+    async fn delete(accessor: &Accessor<T, Self>, bucket: Resource<Bucket>, key: String) -> GuestResult<()> {
         let call = accessor.with(|mut access| access.get().begin(Operation::Delete, &bucket));
         let outcome = async {
             let (key, scope, backend) = accessor.with(|mut access| {

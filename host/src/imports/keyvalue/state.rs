@@ -32,13 +32,13 @@ pub struct KeyValue {
     pub(super) scope: WriteScope,
     read_set: Option<Arc<ReadSet>>,
     pub(super) trace: Option<Arc<Trace>>,
-    /// Keys that the current request has written (or lost a swap for) since it last settled:
-    /// a committed read of them could be older than what the guest knows.
+    /// Keys that the current request has written, or lost a swap for, since its ledger was last
+    /// settled. A committed read of them could be older than what the guest knows.
     unsettled_keys: HashSet<Key>,
-    /// An answer rested on what others record_writes and have not committed. Any committed read could be
-    /// older than that: the keys that a root names may not be there yet.
+    /// Whether the guest has seen a value that another request wrote and that is not committed. Any
+    /// committed read could be older: keys that this value names may not be there yet.
     pub(super) saw_uncommitted: bool,
-    /// How often the two above have revision.
+    /// Counts the changes of the two fields above.
     revision: u64,
     pub(super) queue_budget: Arc<Semaphore>,
     pub(super) cas_bytes: usize,
@@ -144,7 +144,7 @@ impl KeyValue {
     }
 }
 
-/// A wait until every write up to some moment is durable.
+/// A wait until every earlier write of the request is durable.
 pub(super) struct DurabilityWait {
     scope: WriteScope,
     backend: Arc<dyn Backend>,

@@ -76,7 +76,7 @@ impl KeyValueError {
 
 impl From<StoreError> for KeyValueError {
     fn from(error: StoreError) -> Self {
-        refuse(error.to_string())
+        guest_error(error.to_string())
     }
 }
 
@@ -87,8 +87,7 @@ impl From<ResourceTableError> for KeyValueError {
 }
 
 impl KeyValueError {
-    /// The reason in a trace.
-    fn reason(&self) -> &'static str {
+    fn trace_reason(&self) -> &'static str {
         match self {
             KeyValueError::Guest(store::Error::NoSuchStore) => "no_such_store",
             KeyValueError::Guest(store::Error::AccessDenied) => "access_denied",
@@ -98,9 +97,9 @@ impl KeyValueError {
     }
 }
 
-/// Ends a call.
+/// Ends a call, and records its error in the trace.
 pub(super) fn finish<T>(mut call: MeasuredCall, outcome: Result<T, KeyValueError>) -> Result<T, KeyValueError> {
-    outcome.inspect_err(|error| call.fail(error.reason()))
+    outcome.inspect_err(|error| call.fail(error.trace_reason()))
 }
 
 impl KeyValueView<'_> {
@@ -140,7 +139,7 @@ impl KeyValueView<'_> {
         let store = label(self.table, bucket)?;
         if key.is_empty() || key.len() > MAX_KEY_BYTES || key.contains('\0') {
             let length = key.len();
-            return Err(refuse(format!(
+            return Err(guest_error(format!(
                 "a key has 1 to {MAX_KEY_BYTES} bytes, none of them zero; this one has {length}"
             )));
         }
@@ -153,7 +152,7 @@ impl KeyValueView<'_> {
     }
 
     pub(super) fn open_bucket(&mut self, identifier: String) -> Result<Resource<Bucket>, KeyValueError> {
-        match self.ctx.grants.label(&identifier) {
+        match self.ctx.grants.label_access(&identifier) {
             LabelAccess::Granted => Ok(self.table.push(Bucket { label: Arc::from(identifier) })?),
             LabelAccess::NotGranted => Err(self.deny("open", &identifier)),
             LabelAccess::Unknown => Err(KeyValueError::Guest(store::Error::NoSuchStore)),
@@ -163,7 +162,7 @@ impl KeyValueView<'_> {
     fn push_cas(&mut self, cas: Cas) -> Result<Resource<Cas>, KeyValueError> {
         let held = self.ctx.cas_bytes.saturating_add(cas.expected_bytes());
         if held > MAX_CAS_BYTES {
-            return Err(refuse(format!(
+            return Err(guest_error(format!(
                 "open compare-and-swap handles hold at most {MAX_CAS_BYTES} bytes; \
                  with this one it would be {held}"
             )));
@@ -187,21 +186,21 @@ pub(super) async fn reserve_queue_bytes(
 ) -> Result<OwnedSemaphorePermit, KeyValueError> {
     let permits = u32::try_from(bytes).unwrap_or(u32::MAX);
     let permit = budget.acquire_many_owned(permits.clamp(1, MAX_QUEUED_BYTES)).await;
-    permit.map_err(|error| refuse(error.to_string()))
+    permit.map_err(|error| guest_error(error.to_string()))
 }
 
 pub(super) fn label(table: &ResourceTable, bucket: &Resource<Bucket>) -> Result<Arc<str>, KeyValueError> {
     Ok(table.get(bucket)?.label.clone())
 }
 
-fn refuse(reason: String) -> KeyValueError {
+fn guest_error(reason: String) -> KeyValueError {
     KeyValueError::Guest(store::Error::Other(reason))
 }
 
 pub(super) fn check_value(value: &[u8]) -> Result<(), KeyValueError> {
     let length = value.len();
     match length > MAX_VALUE_BYTES {
-        true => Err(refuse(format!("a value has at most {MAX_VALUE_BYTES} bytes; this one has {length}"))),
+        true => Err(guest_error(format!("a value has at most {MAX_VALUE_BYTES} bytes; this one has {length}"))),
         false => Ok(()),
     }
 }
@@ -303,7 +302,7 @@ impl atomics::Host for KeyValueView<'_> {
             let key = self.writable(&bucket, &key)?;
             let ctx = &mut *self.ctx;
             let sum = ctx.backend.increment(ctx.scope.ledger(), key.clone(), delta).await?;
-            // A sum that differs from `delta` shows the guest an earlier value of the counter.
+            // A sum that differs from `delta` shows an earlier value, which may not be committed yet.
             ctx.saw_uncommitted |= sum != delta;
             ctx.settle_after_write([key]).await?;
             Ok(sum)

@@ -14,8 +14,8 @@ pub struct WriteScope {
 }
 
 impl WriteScope {
-    /// From now on a write waits until it is durable before the guest goes on: nobody else will
-    /// wait for it. Set before the last wait, so that no write slips between the two.
+    /// Makes the guest wait until each further write is durable. The host calls this before its own
+    /// wait for the ledger, after which it does not wait again.
     pub fn write_through(&self) {
         self.is_write_through.store(true, Ordering::SeqCst);
     }

@@ -11,7 +11,7 @@ const NON_PUBLIC_V4: [([u8; 4], u8); 16] = [
     ([10, 0, 0, 0], 8),      // private
     ([100, 64, 0, 0], 10),   // carrier-grade NAT; some clouds keep their metadata service here
     ([127, 0, 0, 0], 8),     // loopback
-    ([168, 63, 129, 16], 32), // a cloud's platform service, answered by the hypervisor
+    ([168, 63, 129, 16], 32), // a cloud's platform service, answered by the hypervisor host
     ([169, 254, 0, 0], 16),  // link-local: the metadata services of most clouds
     ([172, 16, 0, 0], 12),   // private
     ([192, 0, 0, 0], 24),    // protocol assignments; a metadata service at .192

@@ -27,7 +27,7 @@ use crate::metrics::Counter;
 /// one without a declared length, unless its method usually has no body.
 const MAX_COMPARED_BODY: u64 = 1 << 20;
 
-/// Everything that the server gets.
+/// A request as the server gets it.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct RequestKey {
     method: Method,
@@ -37,19 +37,19 @@ struct RequestKey {
 }
 
 /// The outcome of a request that followers wait for.
-type Outcome = Option<Result<Arc<SharedResponse>, Arc<WasiError>>>;
+type SharedOutcome = Option<Result<Arc<SharedResponse>, Arc<WasiError>>>;
 
 /// The requests of one component that have no response yet.
 #[derive(Default)]
 pub struct Coalescer {
-    in_flight: Mutex<HashMap<RequestKey, Weak<watch::Sender<Outcome>>>>,
+    in_flight: Mutex<HashMap<RequestKey, Weak<watch::Sender<SharedOutcome>>>>,
     /// Requests that waited for the response of a leader.
-    pub joined: Counter,
+    pub followers: Counter,
 }
 
 enum Role {
-    Leader(Arc<watch::Sender<Outcome>>),
-    Follower(watch::Receiver<Outcome>),
+    Leader(Arc<watch::Sender<SharedOutcome>>),
+    Follower(watch::Receiver<SharedOutcome>),
 }
 
 impl Coalescer {
@@ -77,9 +77,9 @@ impl Coalescer {
                 Role::Leader(sender) => {
                     let body = Full::new(key.body.clone()).map_err(|never| match never {}).boxed_unsync();
                     let registration = Registration { coalescer: self, key: &key };
-                    let sent = send(Request::from_parts(parts.clone(), body)).await;
+                    let response = send(Request::from_parts(parts.clone(), body)).await;
                     drop(registration);
-                    return publish(&sender, sent);
+                    return publish(&sender, response);
                 }
                 Role::Follower(mut receiver) => {
                     let outcome = receiver.wait_for(Option::is_some).await.map(|outcome| outcome.clone());
@@ -101,7 +101,7 @@ impl Coalescer {
             && let Some(sender) = sender.get().upgrade()
         {
             let receiver = sender.subscribe();
-            self.joined.add(1);
+            self.followers.add(1);
             return Role::Follower(receiver);
         }
         let sender = Arc::new(watch::Sender::new(None));
@@ -109,7 +109,7 @@ impl Coalescer {
         Role::Leader(sender)
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<RequestKey, Weak<watch::Sender<Outcome>>>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<RequestKey, Weak<watch::Sender<SharedOutcome>>>> {
         self.in_flight.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -135,13 +135,13 @@ impl Drop for Registration<'_> {
 
 /// Gives the outcome to the followers, and returns it to the leader.
 fn publish(
-    sender: &watch::Sender<Outcome>,
-    sent: Result<Response<WasiBody>, WasiError>,
+    sender: &watch::Sender<SharedOutcome>,
+    response: Result<Response<WasiBody>, WasiError>,
 ) -> Result<Response<WasiBody>, WasiError> {
     if sender.is_closed() {
-        return sent;
+        return response;
     }
-    match sent {
+    match response {
         Ok(response) => {
             let shared = Arc::new(SharedResponse::new(response));
             let own = shared.copy();

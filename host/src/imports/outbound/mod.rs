@@ -104,7 +104,7 @@ impl Outbound {
 
     /// Requests that got the response to an equal request.
     pub fn coalesced(&self) -> u64 {
-        self.coalescer.joined.get()
+        self.coalescer.followers.get()
     }
 
     /// Requests whose response has not ended.
@@ -126,11 +126,11 @@ impl Outbound {
         let span = trace.map(|trace| trace.begin_outbound(request.method(), request.uri()));
         let parent = span.as_ref();
         // Requests are compared before trace headers are added, so that those make no difference.
-        let sent = match self.egress.limits.coalesce {
+        let response = match self.egress.limits.coalesce {
             true => self.coalescer.send(request, |request| self.try_send(shard, request, options, parent)).await,
             false => self.try_send(shard, request, options, parent).await,
         };
-        let (counter, outcome) = match &sent {
+        let (counter, outcome) = match &response {
             Ok(response) => (&counters.answered, Ok(response.status().as_u16())),
             Err(WasiError::HttpRequestDenied) => (&counters.denied, Err("denied")),
             Err(WasiError::DestinationIpProhibited) => (&counters.prohibited, Err("prohibited")),
@@ -145,7 +145,7 @@ impl Outbound {
         if let Some(span) = span {
             span.end(outcome);
         }
-        sent
+        response
     }
 
     async fn try_send(

@@ -26,8 +26,8 @@ pub enum BackupError {
 ///
 /// The copy is a snapshot: it has every write that was durable when the copy began and no later one.
 /// It is compact, and it is a database like the original: to restore it, put it under the original's
-/// name into an empty folder. `target` appears when the copy is complete and on disk. The
-/// write-ahead log is not cut back while the copy is made.
+/// name into an empty folder. `target` appears when the copy is complete and on disk. While
+/// the copy is made, the write-ahead log grows with every write.
 pub fn backup(directory: &Path, target: &Path) -> Result<u64, BackupError> {
     let path = directory.join(FILE_NAME);
     if !path.is_file() {

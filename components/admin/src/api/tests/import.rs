@@ -19,12 +19,12 @@ fn an_import_fills_an_empty_store() {
     );
     let alice = user::find(&env, "alice").unwrap().unwrap();
     assert_eq!((alice.id, alice.name.as_str(), alice.is_admin), (2, "Alice", false));
-    let Lookup::Found(engine) = project::find(&env, "acme/core/engine").unwrap() else { panic!("found") };
+    let ProjectLookup::Found(engine) = project::find(&env, "acme/core/engine").unwrap() else { panic!("found") };
     assert_eq!((engine.id, engine.visibility), (101, Visibility::Private));
     assert_eq!(engine.registry, project::FeatureAccess::Public);
     assert_eq!(engine.issues, project::FeatureAccess::Disabled);
     assert_eq!(engine.namespace.shares[0].role, Role::Developer);
-    assert!(matches!(project::find(&env, "alice/notes").unwrap(), Lookup::Found(_)));
+    assert!(matches!(project::find(&env, "alice/notes").unwrap(), ProjectLookup::Found(_)));
     let memberships = directory::member::of_user(&env, 2).unwrap();
     let roles = [Source::Project(101), Source::Group(12), Source::Group(10)].map(|s| memberships.role(s, env.now));
     assert_eq!(roles, [Role::Reporter, Role::Maintainer, Role::None]);
@@ -35,7 +35,7 @@ fn an_import_fills_an_empty_store() {
 #[test]
 fn importing_again_changes_nothing() {
     let store = MemoryStore::default();
-    let env = env(store.clone(), &[("bootstrap_admin_token", BOOT)]);
+    let env = env(store.clone(), &[("bootstrap_admin_token", BOOTSTRAP_TOKEN)]);
     send_lines(&env, FORGE);
     let records = |store: &MemoryStore| -> Vec<_> {
         store.keys().into_iter().map(|key| (store.get(&key).unwrap(), key)).collect()
@@ -56,7 +56,7 @@ fn chunks_may_end_anywhere() {
 }
 
 #[test]
-fn bad_lines_are_told_with_their_number_and_the_others_are_applied() {
+fn invalid_lines_are_reported_with_their_number_and_the_others_are_applied() {
     let env = forge();
     for (line, error) in [
         ("{", "EOF while parsing an object (column 1)"),
@@ -108,7 +108,7 @@ fn bad_lines_are_told_with_their_number_and_the_others_are_applied() {
 }
 
 #[test]
-fn what_is_wrong_with_a_secret_is_told_without_it() {
+fn an_error_about_a_secret_does_not_quote_it() {
     let env = empty();
     for line in [
         r#"{"kind":"token","user_id":"glpat-secret","token":"x"}"#,
@@ -122,7 +122,7 @@ fn what_is_wrong_with_a_secret_is_told_without_it() {
 }
 
 #[test]
-fn a_line_has_a_bound_and_a_body_has_none() {
+fn a_line_has_a_maximum_length_and_a_body_has_none() {
     let env = empty();
     let long = format!("{{\"kind\":\"user\",\"id\":1,\"username\":\"{}\"}}\n", "x".repeat(1 << 20));
     let short = "{\"kind\":\"user\",\"id\":2,\"username\":\"alice\"}\n";
@@ -136,7 +136,7 @@ fn a_line_has_a_bound_and_a_body_has_none() {
 }
 
 #[test]
-fn only_the_first_bad_lines_are_listed_and_briefly() {
+fn only_the_first_invalid_lines_are_listed_and_shortened() {
     let env = empty();
     let line = format!("{{\"kind\":\"{}\"}}\n", "x".repeat(10_000));
     let (_, report) = send_lines(&env, line.repeat(150));
@@ -145,7 +145,7 @@ fn only_the_first_bad_lines_are_listed_and_briefly() {
 }
 
 #[test]
-fn deep_nesting_is_a_bad_line() {
+fn deep_nesting_makes_a_line_invalid() {
     let env = empty();
     let line = format!("{{\"kind\":\"user\",\"x\":{}", "[".repeat(100_000));
     assert_eq!(send_lines(&env, line).1["failed"], 1);
@@ -169,14 +169,14 @@ fn deleted_records_are_gone() {
     assert_eq!(report["failed"], 0, "{report}");
     assert_eq!(user::find(&env, "alice").unwrap(), None);
     assert_eq!(token::find(&env, &Fingerprint::of(b"dep")).unwrap(), None);
-    assert_eq!(project::find(&env, "100").unwrap(), Lookup::Missing);
-    assert_eq!(project::find(&env, "101").unwrap(), Lookup::Missing, "it was in a group that is gone");
+    assert_eq!(project::find(&env, "100").unwrap(), ProjectLookup::Missing);
+    assert_eq!(project::find(&env, "101").unwrap(), ProjectLookup::Missing, "it was in a group that is gone");
     assert_eq!(setting::read(&env).unwrap().license(), setting::License::Ultimate);
     assert!(!feature::all(&env).unwrap().contains_key("dark"));
 }
 
 #[test]
-fn a_body_that_breaks_off_leaves_whole_lines() {
+fn of_a_body_that_breaks_off_the_whole_lines_are_applied() {
     let env = empty();
     let text = r#"{"kind":"user","id":1,"username":"a"}
 {"kind":"member","source_type":"group","source_id":5,"user_id":1,"access_level":10}
@@ -204,7 +204,7 @@ fn the_last_of_several_lines_about_one_membership_counts() {
 }
 
 #[test]
-fn storage_that_fails_stops_an_import_which_can_be_repeated() {
+fn an_import_that_storage_failed_can_be_repeated() {
     let whole = {
         let env = forge();
         project::find(&env, "acme/core/engine").unwrap()
@@ -213,8 +213,8 @@ fn storage_that_fails_stops_an_import_which_can_be_repeated() {
     loop {
         let store = MemoryStore::default();
         let failing = FailingStore::after(operations, store.clone());
-        let (status, _) = send_lines(&env(failing.clone(), &[("bootstrap_admin_token", BOOT)]), FORGE);
-        let env = env(store, &[("bootstrap_admin_token", BOOT)]);
+        let (status, _) = send_lines(&env(failing.clone(), &[("bootstrap_admin_token", BOOTSTRAP_TOKEN)]), FORGE);
+        let env = env(store, &[("bootstrap_admin_token", BOOTSTRAP_TOKEN)]);
         assert_eq!(send_lines(&env, FORGE).1["failed"], 0, "after {operations}");
         assert_eq!(project::find(&env, "acme/core/engine").unwrap(), whole, "after {operations}");
         if !failing.failed() {
@@ -228,10 +228,10 @@ fn storage_that_fails_stops_an_import_which_can_be_repeated() {
 }
 
 #[test]
-fn lost_answers_of_storage_do_no_harm() {
-    let env = env(LostReplyStore::over(MemoryStore::default()), &[("bootstrap_admin_token", BOOT)]);
+fn lost_replies_of_storage_do_no_harm() {
+    let env = env(LostReplyStore::over(MemoryStore::default()), &[("bootstrap_admin_token", BOOTSTRAP_TOKEN)]);
     assert_eq!(send_lines(&env, FORGE).1["failed"], 0);
-    assert!(matches!(project::find(&env, "acme/core/engine").unwrap(), Lookup::Found(_)));
+    assert!(matches!(project::find(&env, "acme/core/engine").unwrap(), ProjectLookup::Found(_)));
 }
 
 #[test]
@@ -240,7 +240,7 @@ fn a_project_can_have_an_analytics_engine_of_its_own() {
     let line = |more: &str| format!("{{\"kind\":\"project\",\"id\":100,\"path\":\"site\",\"namespace_id\":10{more}}}");
     let both = line(r#","cube_api_base_url":"https://cube.example/","analytics_api_key":"hush3""#);
     assert_eq!(send_lines(&env, both).1["failed"], 0);
-    let Lookup::Found(site) = project::find(&env, "100").unwrap() else { panic!("found") };
+    let ProjectLookup::Found(site) = project::find(&env, "100").unwrap() else { panic!("found") };
     assert_eq!(site.analytics.base_url.as_deref(), Some("https://cube.example/"));
     assert_eq!(site.analytics.key.as_deref(), Some("hush3"));
     assert!(!format!("{site:?}").contains("hush3"));

@@ -1,13 +1,14 @@
 //! The stored form of all features.
 
-use super::is_default;
+use super::is_default::is_default;
+use crate::model::feature::FeatureGates;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
-pub(crate) type Features = BTreeMap<String, Feature>;
+pub(crate) type FeatureRecords = BTreeMap<String, FeatureRecord>;
 
 #[derive(Clone, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Feature {
+pub(crate) struct FeatureRecord {
     #[serde(default, skip_serializing_if = "is_default")]
     boolean: bool,
     #[serde(default, skip_serializing_if = "is_default")]
@@ -20,9 +21,9 @@ pub(crate) struct Feature {
     groups: BTreeSet<String>,
 }
 
-impl From<Feature> for crate::feature::Gates {
-    fn from(record: Feature) -> Self {
-        crate::feature::Gates {
+impl From<FeatureRecord> for FeatureGates {
+    fn from(record: FeatureRecord) -> Self {
+        FeatureGates {
             boolean: record.boolean,
             actors: record.actors,
             percentage_of_actors: record.percentage_of_actors,
@@ -32,9 +33,9 @@ impl From<Feature> for crate::feature::Gates {
     }
 }
 
-impl From<crate::feature::Gates> for Feature {
-    fn from(gates: crate::feature::Gates) -> Self {
-        Feature {
+impl From<FeatureGates> for FeatureRecord {
+    fn from(gates: FeatureGates) -> Self {
+        FeatureRecord {
             boolean: gates.boolean,
             actors: gates.actors,
             percentage_of_actors: gates.percentage_of_actors,

@@ -1,14 +1,15 @@
 //! The stored form of a project.
 
-use super::{Share, is_default};
-use crate::access::Role;
-use crate::namespace::Visibility;
-use crate::project::{self, FeatureAccess, NewProject};
-use crate::{member, namespace};
+use super::is_default::is_default;
+use super::membership::ShareRecord;
+use crate::model::membership::Share;
+use crate::model::namespace::{Namespace, Visibility};
+use crate::model::project::{Analytics, FeatureAccess, JobTokenScope, NewProject, Project, ProtectedBranch};
+use crate::model::role::Role;
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Project {
+pub(crate) struct ProjectRecord {
     pub name: String,
     pub path: String,
     pub namespace_id: u64,
@@ -22,29 +23,29 @@ pub(crate) struct Project {
     #[serde(default, skip_serializing_if = "is_default")]
     creator_id: Option<u64>,
     #[serde(default, skip_serializing_if = "is_default")]
-    pub shares: Vec<Share>,
+    pub shares: Vec<ShareRecord>,
     #[serde(default, skip_serializing_if = "is_default")]
-    job_tokens: JobTokens,
+    job_tokens: JobTokenScopeRecord,
     #[serde(default, skip_serializing_if = "is_default")]
-    protected_branches: Vec<ProtectedBranch>,
+    protected_branches: Vec<ProtectedBranchRecord>,
     #[serde(default, skip_serializing_if = "is_default")]
     suggestion_commit_message: Option<String>,
     #[serde(default, skip_serializing_if = "is_default")]
-    analytics: Analytics,
+    analytics: AnalyticsRecord,
     #[serde(default, skip_serializing_if = "is_default")]
     pub pages_unique_domain: Option<String>,
 }
 
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
-struct ProtectedBranch {
+struct ProtectedBranchRecord {
     name: String,
-    /// Absent: nobody pushes.
+    /// The least role that may push; absent: no role.
     #[serde(default, skip_serializing_if = "is_default")]
     push: Option<u64>,
 }
 
 #[derive(Clone, Default, PartialEq, Serialize, Deserialize)]
-struct Analytics {
+struct AnalyticsRecord {
     #[serde(default, skip_serializing_if = "is_default")]
     base_url: Option<String>,
     #[serde(default, skip_serializing_if = "is_default")]
@@ -52,7 +53,7 @@ struct Analytics {
 }
 
 #[derive(Clone, Default, PartialEq, Serialize, Deserialize)]
-struct JobTokens {
+struct JobTokenScopeRecord {
     /// Whether the jobs of every project are accepted.
     #[serde(default)]
     unrestricted: bool,
@@ -62,7 +63,7 @@ struct JobTokens {
     groups: Vec<u64>,
 }
 
-impl Project {
+impl ProjectRecord {
     pub fn visibility(&self) -> Visibility {
         Visibility::parse(&self.visibility).unwrap_or(Visibility::Private)
     }
@@ -71,8 +72,8 @@ impl Project {
         FeatureAccess::parse(&self.issues).unwrap_or(FeatureAccess::Disabled)
     }
 
-    pub fn into_project(self, id: u64, namespace: namespace::Namespace) -> project::Project {
-        project::Project {
+    pub fn into_project(self, id: u64, namespace: Namespace) -> Project {
+        Project {
             id,
             namespace,
             visibility: self.visibility(),
@@ -84,22 +85,22 @@ impl Project {
             archived: self.archived,
             default_branch: self.default_branch,
             creator_id: self.creator_id,
-            shares: self.shares.into_iter().map(member::Share::from).collect(),
-            job_tokens: project::JobTokens {
+            shares: self.shares.into_iter().map(Share::from).collect(),
+            job_tokens: JobTokenScope {
                 restricted: !self.job_tokens.unrestricted,
                 projects: self.job_tokens.projects,
                 groups: self.job_tokens.groups,
             },
-            protected_branches: self.protected_branches.into_iter().map(project::ProtectedBranch::from).collect(),
+            protected_branches: self.protected_branches.into_iter().map(ProtectedBranch::from).collect(),
             suggestion_commit_message: self.suggestion_commit_message,
-            analytics: project::Analytics { base_url: self.analytics.base_url, key: self.analytics.key },
+            analytics: Analytics { base_url: self.analytics.base_url, key: self.analytics.key },
         }
     }
 }
 
-impl From<NewProject> for Project {
+impl From<NewProject> for ProjectRecord {
     fn from(new: NewProject) -> Self {
-        Project {
+        ProjectRecord {
             name: new.name,
             path: new.path,
             namespace_id: new.namespace_id,
@@ -109,28 +110,28 @@ impl From<NewProject> for Project {
             archived: new.archived,
             default_branch: new.default_branch,
             creator_id: new.creator_id,
-            shares: new.shares.into_iter().map(Share::from).collect(),
-            job_tokens: JobTokens {
+            shares: new.shares.into_iter().map(ShareRecord::from).collect(),
+            job_tokens: JobTokenScopeRecord {
                 unrestricted: !new.job_tokens.restricted,
                 projects: new.job_tokens.projects,
                 groups: new.job_tokens.groups,
             },
-            protected_branches: new.protected_branches.into_iter().map(ProtectedBranch::from).collect(),
+            protected_branches: new.protected_branches.into_iter().map(ProtectedBranchRecord::from).collect(),
             suggestion_commit_message: new.suggestion_commit_message,
-            analytics: Analytics { base_url: new.analytics.base_url, key: new.analytics.key },
+            analytics: AnalyticsRecord { base_url: new.analytics.base_url, key: new.analytics.key },
             pages_unique_domain: new.pages_unique_domain,
         }
     }
 }
 
-impl From<ProtectedBranch> for project::ProtectedBranch {
-    fn from(record: ProtectedBranch) -> Self {
-        project::ProtectedBranch { name: record.name, push: record.push.and_then(Role::from_level) }
+impl From<ProtectedBranchRecord> for ProtectedBranch {
+    fn from(record: ProtectedBranchRecord) -> Self {
+        ProtectedBranch { name: record.name, push: record.push.and_then(Role::from_level) }
     }
 }
 
-impl From<project::ProtectedBranch> for ProtectedBranch {
-    fn from(branch: project::ProtectedBranch) -> Self {
-        ProtectedBranch { name: branch.name, push: branch.push.map(Role::level) }
+impl From<ProtectedBranch> for ProtectedBranchRecord {
+    fn from(branch: ProtectedBranch) -> Self {
+        ProtectedBranchRecord { name: branch.name, push: branch.push.map(Role::level) }
     }
 }

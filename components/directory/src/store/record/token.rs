@@ -1,15 +1,15 @@
 //! The stored form of a token.
 
-use super::is_default;
-use crate::member::Source;
-use crate::token;
+use super::is_default::is_default;
+use crate::model::membership::Source;
+use crate::model::token::{Subject, Token};
 use kit::Timestamp;
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Token {
+pub(crate) struct TokenRecord {
     #[serde(flatten)]
-    subject: Subject,
+    subject: SubjectRecord,
     name: String,
     scopes: Vec<String>,
     #[serde(default, skip_serializing_if = "is_default")]
@@ -20,22 +20,22 @@ pub(crate) struct Token {
 
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-enum Subject {
+enum SubjectRecord {
     Personal { user_id: u64 },
     GroupDeploy { group_id: u64 },
     ProjectDeploy { project_id: u64 },
     Job { user_id: u64, project_id: u64, running: bool },
 }
 
-impl From<Token> for token::Token {
-    fn from(record: Token) -> Self {
+impl From<TokenRecord> for Token {
+    fn from(record: TokenRecord) -> Self {
         let subject = match record.subject {
-            Subject::Personal { user_id } => token::Subject::User(user_id),
-            Subject::GroupDeploy { group_id } => token::Subject::Deployment(Source::Group(group_id)),
-            Subject::ProjectDeploy { project_id } => token::Subject::Deployment(Source::Project(project_id)),
-            Subject::Job { user_id, project_id, running } => token::Subject::Job { user_id, project_id, running },
+            SubjectRecord::Personal { user_id } => Subject::User(user_id),
+            SubjectRecord::GroupDeploy { group_id } => Subject::Deployment(Source::Group(group_id)),
+            SubjectRecord::ProjectDeploy { project_id } => Subject::Deployment(Source::Project(project_id)),
+            SubjectRecord::Job { user_id, project_id, running } => Subject::Job { user_id, project_id, running },
         };
-        token::Token {
+        Token {
             subject,
             name: record.name,
             scopes: record.scopes,
@@ -45,14 +45,20 @@ impl From<Token> for token::Token {
     }
 }
 
-impl From<token::Token> for Token {
-    fn from(token: token::Token) -> Self {
+impl From<Token> for TokenRecord {
+    fn from(token: Token) -> Self {
         let subject = match token.subject {
-            token::Subject::User(user_id) => Subject::Personal { user_id },
-            token::Subject::Deployment(Source::Group(group_id)) => Subject::GroupDeploy { group_id },
-            token::Subject::Deployment(Source::Project(project_id)) => Subject::ProjectDeploy { project_id },
-            token::Subject::Job { user_id, project_id, running } => Subject::Job { user_id, project_id, running },
+            Subject::User(user_id) => SubjectRecord::Personal { user_id },
+            Subject::Deployment(Source::Group(group_id)) => SubjectRecord::GroupDeploy { group_id },
+            Subject::Deployment(Source::Project(project_id)) => SubjectRecord::ProjectDeploy { project_id },
+            Subject::Job { user_id, project_id, running } => SubjectRecord::Job { user_id, project_id, running },
         };
-        Token { subject, name: token.name, scopes: token.scopes, expires_at: token.expires_at, revoked: token.revoked }
+        TokenRecord {
+            subject,
+            name: token.name,
+            scopes: token.scopes,
+            expires_at: token.expires_at,
+            revoked: token.revoked,
+        }
     }
 }

@@ -1,9 +1,9 @@
-//! Who may ask, and whose issues they see.
+//! Authentication, and which issues a caller sees.
 
 use super::*;
 
 #[test]
-fn nobody_asks_without_a_token() {
+fn a_count_needs_a_token() {
     let env = forge();
     for path in
         ["issues_statistics?scope=all", "groups/10/issues_statistics", "projects/100/issues_statistics?weight=x"]
@@ -14,14 +14,14 @@ fn nobody_asks_without_a_token() {
 }
 
 #[test]
-fn faults_come_before_what_is_not_there() {
+fn status_400_comes_before_404() {
     let env = forge();
     let answer = get(&env, "alice", "projects/999/issues_statistics?author_id=x");
     assert_eq!((answer.status, answer.body), (400, json!({"error": "author_id is invalid"})));
 }
 
 #[test]
-fn what_one_may_not_see_is_not_there() {
+fn unreadable_groups_and_projects_are_not_found() {
     let env = forge();
     for (path, kind) in [
         ("projects/101/issues_statistics", "Project"),
@@ -41,7 +41,7 @@ fn what_one_may_not_see_is_not_there() {
 }
 
 #[test]
-fn a_moved_project_is_somewhere_else() {
+fn a_former_path_of_a_project_redirects() {
     let env = forge();
     save_project(&env, 100, "place", 10, Visibility::Public, FeatureAccess::Enabled);
     let answer = get(&env, "alice", "projects/acme%2Fsite/issues_statistics?labels=a");
@@ -58,13 +58,13 @@ fn spread(env: &Env) {
 }
 
 #[test]
-fn projects_count_as_far_as_one_may_see_them() {
+fn only_issues_of_readable_projects_count() {
     let env = forge();
     spread(&env);
     let sees = |token: &str| all(&env, token, "issues_statistics?scope=all");
     assert_eq!(["root", "alice", "bob", "eve"].map(sees), [4, 2, 3, 1]);
     join(&env, 4, Source::Group(10), Role::Guest);
-    assert_eq!(sees("eve"), 3, "a role in a group is one in all below");
+    assert_eq!(sees("eve"), 3, "a role in a group is inherited below");
     save_project(&env, 100, "site", 10, Visibility::Public, FeatureAccess::Disabled);
     assert_eq!(["root", "alice", "eve"].map(sees), [3, 1, 2]);
     assert_eq!(all(&env, "root", "projects/100/issues_statistics"), 0);
@@ -73,7 +73,7 @@ fn projects_count_as_far_as_one_may_see_them() {
 }
 
 #[test]
-fn groups_count_all_below_and_follow_a_move() {
+fn groups_count_everything_below_and_follow_a_move() {
     let env = forge();
     spread(&env);
     let group = |path: &str| all(&env, "root", &format!("groups/{path}/issues_statistics"));
@@ -86,7 +86,7 @@ fn groups_count_all_below_and_follow_a_move() {
 }
 
 #[test]
-fn confidential_issues_are_for_those_who_are_part_of_them() {
+fn confidential_issues_are_for_participants_and_planners() {
     let env = forge();
     import(
         &env,
@@ -125,12 +125,12 @@ fn imports_are_for_administrators() {
 }
 
 #[test]
-fn searches_are_limited_if_that_is_wanted() {
+fn searches_are_limited_if_configured() {
     let store = MemoryStore::default();
     forge_on(store.clone());
     let env = kit::testing::env(store, &[("issues_search_rate_limit", "2")]);
     let status = |path: &str| get(&env, "alice", path).status;
     assert_eq!(["?search=a"; 3].map(|query| status(&format!("issues_statistics{query}"))), [200, 200, 429]);
     assert_eq!(status("issues_statistics"), 200);
-    assert_eq!(get(&env, "bob", "issues_statistics?search=a").status, 200, "each user by themselves");
+    assert_eq!(get(&env, "bob", "issues_statistics?search=a").status, 200, "each user has a limit of their own");
 }

@@ -1,8 +1,8 @@
-//! What each filter means.
+//! The meaning of each filter.
 
 use super::*;
 
-/// Counts of project 100 by each of some queries.
+/// Checks the count of project 100 for each query.
 #[track_caller]
 fn check(env: &Env, expected: &[(&str, u64)]) {
     for (query, count) in expected {
@@ -12,7 +12,7 @@ fn check(env: &Env, expected: &[(&str, u64)]) {
 }
 
 #[test]
-fn states_are_counted_whatever_is_asked() {
+fn all_states_are_counted_whatever_the_parameters() {
     let env = forge();
     import(&env, &[issue(1, json!({})), issue(2, json!({"state": "closed"})), issue(3, json!({"state": "closed"}))]);
     for query in ["", "?state=opened", "?state=nonsense", "?order_by=x&sort=y"] {
@@ -55,7 +55,7 @@ fn labels() {
 #[test]
 fn milestones() {
     let env = forge();
-    // The doubles' moment is in September 2026.
+    // The time of tests is in September 2026.
     let milestone = |title: &str, start: &str, due: &str| json!({"milestone": {"title": title, "state": "active", "start_date": start, "due_date": due}});
     import(
         &env,
@@ -88,7 +88,7 @@ fn milestones() {
             ("not[milestone_id]=Any", 1),
         ],
     );
-    // What was next is known no more, and something else is.
+    // Without the issue of the upcoming milestone, the next one is upcoming.
     import(&env, &[issue(2, json!({}))]);
     check(&env, &[("milestone_id=Upcoming", 1), ("milestone_id=Upcoming&iids[]=3", 1)]);
 }
@@ -171,7 +171,7 @@ fn planning() {
 }
 
 #[test]
-fn reactions_are_the_callers_own() {
+fn reactions_are_those_of_the_caller() {
     let env = forge();
     let reaction = |name: &str, user: u64| json!({"name": name, "user": {"id": user}});
     import(
@@ -263,7 +263,7 @@ fn texts() {
 }
 
 #[test]
-fn a_license_decides() {
+fn licensed_filters_need_their_license() {
     let env = forge();
     import(&env, &[issue(1, json!({"weight": 1})), issue(2, json!({}))]);
     directory::setting::save(&env, json!({"license": "free"}).as_object().unwrap()).unwrap();

@@ -1,7 +1,7 @@
-//! Imports: upserts, deletes, bad lines, many segments.
+//! Imports: upserts, deletes, invalid lines, many segments.
 
 use super::*;
-use crate::index::{Index, Retired};
+use crate::manifest::{Manifest, Retired};
 use bytes::Bytes;
 use kit::body::BodyError;
 use kit::store::Store as _;
@@ -31,7 +31,7 @@ fn an_import_can_be_repeated_and_later_lines_win() {
 }
 
 #[test]
-fn bad_lines_are_told_and_the_others_are_applied() {
+fn invalid_lines_are_reported_and_the_others_applied() {
     let env = forge();
     let lines = format!("{}\n\nnonsense\n{{\"id\":3}}\r\n{}", issue(1, json!({})), issue(2, json!({})));
     let answer = send_body(&env, Method::POST, "/api/v4/import/issues", "root", lines.into());
@@ -46,7 +46,7 @@ fn bad_lines_are_told_and_the_others_are_applied() {
 }
 
 #[test]
-fn lines_are_put_together_whatever_the_chunks() {
+fn lines_may_span_chunks() {
     let env = forge();
     let long = "x".repeat(5 << 20);
     let text = format!("{}\n{{\"id\":9,\"title\":\"{long}\"}}\n{}", issue(1, json!({})), issue(2, json!({})));
@@ -69,7 +69,7 @@ fn a_body_that_breaks_off_leaves_whole_batches() {
 }
 
 #[test]
-fn replaced_segments_leave_nothing_behind() {
+fn replaced_segments_are_deleted() {
     let store = MemoryStore::default();
     let env = forge_on(store.clone());
     for round in 0..50 {
@@ -79,34 +79,34 @@ fn replaced_segments_leave_nothing_behind() {
     }
     assert_eq!(total(&env), 21);
     import(&env, &[json!({"id": 1, "deleted": true})]);
-    let index: Index = serde_json::from_slice(&store.get("issue-statistics/v1/index").unwrap().unwrap()).unwrap();
+    let manifest: Manifest = serde_json::from_slice(&store.get("issue-statistics/v1/index").unwrap().unwrap()).unwrap();
     let count = |ending: &str| store.keys().iter().filter(|key| key.contains(ending)).count();
-    assert!(index.segments.len() < 10, "{index:?}");
-    assert!(!index.retired.iter().any(|retired| matches!(retired, Retired::Segment(_))), "{index:?}");
-    assert_eq!(count("/head"), index.segments.len());
-    let dead = index.segments.iter().filter(|entry| entry.dead.is_some()).count();
-    assert_eq!(count("/dead/"), dead + index.retired.len());
+    assert!(manifest.segments.len() < 10, "{manifest:?}");
+    assert!(!manifest.retired.iter().any(|retired| matches!(retired, Retired::Segment(_))), "{manifest:?}");
+    assert_eq!(count("/head"), manifest.segments.len());
+    let with_tombstones = manifest.segments.iter().filter(|info| info.tombstones.is_some()).count();
+    assert_eq!(count("/dead/"), with_tombstones + manifest.retired.len());
     for key in store.keys().iter().filter_map(|key| key.strip_prefix("issue-statistics/v1/segment/")) {
-        assert!(index.segments.iter().any(|entry| key.starts_with(&entry.id)), "{key}");
+        assert!(manifest.segments.iter().any(|info| key.starts_with(&info.id)), "{key}");
     }
 }
 
 #[test]
-fn two_writers_lose_nothing() {
+fn concurrent_writers_lose_nothing() {
     let store = MemoryStore::default();
     let env = forge_on(store.clone());
-    let lying = kit::testing::env(kit::testing::LostReplyStore::over(store), &[]);
-    // Their ids must differ.
-    lying.entropy.fill(&mut [0; 4096]);
+    let lossy = kit::testing::env(kit::testing::LostReplyStore::over(store), &[]);
+    // The ids of the two writers must differ.
+    lossy.entropy.fill(&mut [0; 4096]);
     for round in 0..20 {
         import(&env, &[issue(round * 2 + 1, json!({}))]);
-        import(&lying, &[issue(round * 2 + 2, json!({}))]);
+        import(&lossy, &[issue(round * 2 + 2, json!({}))]);
     }
-    assert_eq!((total(&env), total(&lying)), (40, 40));
+    assert_eq!((total(&env), total(&lossy)), (40, 40));
 }
 
 #[test]
-fn everything_deleted_is_an_empty_index() {
+fn an_index_can_become_empty() {
     let env = forge();
     import(&env, &(1..30).map(|id| issue(id, json!({"title": "x"}))).collect::<Vec<_>>());
     import(&env, &(1..30).map(|id| json!({"id": id, "deleted": true})).collect::<Vec<_>>());

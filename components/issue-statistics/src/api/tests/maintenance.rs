@@ -1,4 +1,4 @@
-//! Garbage and damage.
+//! Garbage collection and checks.
 
 use super::*;
 use kit::Timestamp;
@@ -12,7 +12,7 @@ fn step(env: &Env, token: &str, task: &str, body: Value) -> Answer {
     send_body(env, Method::POST, &path, token, body.to_string().into())
 }
 
-/// Every step of a task: the sum of one of its numbers, and its problems.
+/// Runs every step of a task. Returns the sum of the field `number`, and the problems.
 #[track_caller]
 fn run(env: &Env, task: &str, number: &str) -> (u64, Vec<String>) {
     let (mut body, mut sum, mut problems) = (json!({"no_wait": true}), 0, Vec::new());
@@ -34,7 +34,7 @@ fn later(env: &Env, millis: i64) -> Env {
     Env { now, clock: Rc::new(now), instance_cache: Rc::default(), ..env.clone() }
 }
 
-/// Some segments, of which two have superseded documents, and an import that died.
+/// Some segments, two of them with tombstones, and the blobs of failed imports.
 fn forge_with_garbage() -> (MemoryStore, Env) {
     let store = MemoryStore::default();
     let env = forge_on(store.clone());
@@ -54,61 +54,61 @@ fn forge_with_garbage() -> (MemoryStore, Env) {
     (store, env)
 }
 
-fn seen(env: &Env) -> Vec<u64> {
+fn sample_counts(env: &Env) -> Vec<u64> {
     ["", "&search=text", "&search=7", "&author_id=2"]
         .map(|filter| all(&later(env, 0), "root", &format!("issues_statistics?scope=all{filter}")))
         .to_vec()
 }
 
 #[test]
-fn garbage_goes_and_counts_stay() {
+fn garbage_is_removed_and_counts_stay() {
     let (store, env) = forge_with_garbage();
-    let before = seen(&env);
+    let before = sample_counts(&env);
     assert_eq!(before[0], 54, "{before:?}");
-    assert_eq!(run(&env, "gc", "removed").0, 0, "everything is young");
+    assert_eq!(run(&env, "gc", "removed").0, 0, "all blobs are too young");
     let env = later(&env, GRACE + 1000);
     let keys = store.keys().len() as u64;
     let removed = run(&env, "gc", "removed").0;
     assert!(removed > 20);
     assert_eq!(store.keys().len() as u64, keys - removed);
-    assert_eq!(seen(&env), before);
+    assert_eq!(sample_counts(&env), before);
     assert_eq!(run(&env, "gc", "removed").0, 0);
     assert_eq!(run(&env, "fsck", "failed"), (0, vec![]));
 }
 
 #[test]
-fn every_damaged_blob_is_told() {
+fn every_damaged_blob_is_reported() {
     let (store, env) = forge_with_garbage();
     let env = later(&env, GRACE + 1000);
     run(&env, "gc", "removed");
     assert!(run(&env, "fsck", "bytes").0 > 1000);
     let blobs = |key: &&String| key.contains("v1/segment/") || key.contains("v1/dead/");
-    let mut told = 0;
+    let mut damaged = 0;
     for key in store.keys().iter().filter(blobs) {
         let good = store.get(key).unwrap().unwrap();
         store.delete(key).unwrap();
         assert_eq!(run(&env, "fsck", "failed").0, 1, "{key} is missing");
-        // A set of bits ends where its last zeros may be left out.
+        // A cut bitmap would be a valid shorter set.
         let cut = if key.contains("/dead/") { &b"x"[..] } else { &good[..good.len() / 2] };
         store.set(key, cut).unwrap();
         assert_eq!(run(&env, "fsck", "failed").0, 1, "{key} is cut");
         store.set(key, &good).unwrap();
-        told += 1;
+        damaged += 1;
     }
-    assert!(told > 20);
+    assert!(damaged > 20);
     store.set("issue-statistics/v1/index", b"{").unwrap();
     assert_eq!(run(&env, "fsck", "failed").0, 1);
-    assert_eq!(step(&env, "root", "gc", json!({})).status, 409, "nobody knows what it reached");
+    assert_eq!(step(&env, "root", "gc", json!({})).status, 409, "without a manifest no blob is known to be garbage");
 }
 
 #[test]
-fn a_batch_that_took_too_long_is_not_taken_in() {
+fn a_batch_that_took_too_long_is_refused() {
     let store = MemoryStore::default();
     let env = forge_on(store.clone());
     let slow = Rc::new(Timestamp::from_millis(NOW.millis() + GRACE));
-    let store_of = |env: &Env| crate::store::Store::new(env);
-    let late = store_of(&Env { clock: slow, ..env.clone() }).update_index(|index| {
-        index.note("x");
+    let store_of = |env: &Env| crate::store::IndexStore::new(env);
+    let late = store_of(&Env { clock: slow, ..env.clone() }).update_manifest(|manifest| {
+        manifest.record_change("x");
         Ok((true, ()))
     });
     assert_eq!(late, Err(kit::store::StoreError::TooLate));

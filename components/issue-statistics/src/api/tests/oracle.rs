@@ -1,13 +1,13 @@
-//! Random issues, random callers and random questions, each compared with a plain count over all
-//! issues in memory.
+//! Random issues, callers and queries: each count is compared with a plain count over all issues in
+//! memory.
 
 mod issues;
-mod questions;
+mod queries;
 
 use super::*;
 use directory::access::Role;
 use issues::{Issues, USERS, random_issue};
-use questions::{Question, ask, is_assigned};
+use queries::{Query, is_assigned, random_query};
 
 /// xorshift64*: the same numbers in every run.
 struct Random(u64);
@@ -29,10 +29,10 @@ impl Random {
     }
 }
 
-/// What each user may do in projects 100 to 106, by hand: (may read issues, plans).
-fn rights(user: u64, project: u64) -> (bool, bool) {
+/// The access of each user to projects 100 to 106: may read issues, is a planner.
+fn access(user: u64, project: u64) -> (bool, bool) {
     if user == 1 {
-        // The issues of 105 are switched off, and 106 does not exist.
+        // The issues of 105 are disabled, and 106 does not exist.
         return (project <= 104, true);
     }
     match (user, project) {
@@ -51,7 +51,7 @@ fn rights(user: u64, project: u64) -> (bool, bool) {
     }
 }
 
-fn setting(store: &MemoryStore) -> Env {
+fn forge_with_roles(store: &MemoryStore) -> Env {
     let env = forge_on(store.clone());
     save_user(&env, 5, "zoe");
     save_project(&env, 104, "members", 10, Visibility::Public, FeatureAccess::Private);
@@ -62,14 +62,15 @@ fn setting(store: &MemoryStore) -> Env {
     env
 }
 
-fn expected(issues: &Issues, me: u64, question: &Question) -> [u64; 3] {
+fn expected(issues: &Issues, me: u64, query: &Query) -> [u64; 3] {
     let mut counts = [0; 3];
     for issue in issues.values() {
-        let (reads, plans) = rights(me, issue["project_id"].as_u64().unwrap());
-        let is_part = issue["author"]["id"] == me || is_assigned(issue, me);
-        let visible =
-            reads && (issue["confidential"] == false || plans || is_part) && (me == 1 || issue["hidden"].is_null());
-        if visible && question.tests.iter().all(|test| test(issue)) {
+        let (may_read, is_planner) = access(me, issue["project_id"].as_u64().unwrap());
+        let is_participant = issue["author"]["id"] == me || is_assigned(issue, me);
+        let visible = may_read
+            && (issue["confidential"] == false || is_planner || is_participant)
+            && (me == 1 || issue["hidden"].is_null());
+        if visible && query.tests.iter().all(|test| test(issue)) {
             counts[0] += 1;
             counts[if issue["state"] == "closed" { 1 } else { 2 }] += 1;
         }
@@ -77,11 +78,11 @@ fn expected(issues: &Issues, me: u64, question: &Question) -> [u64; 3] {
     counts
 }
 
-/// Some rounds of changes, each followed by questions.
-fn compare(seed: u64, rounds: u64, changes: u64, questions: u64) {
+/// Rounds of changes, each followed by queries.
+fn compare(seed: u64, rounds: u64, changes: u64, queries: u64) {
     let mut random = Random(seed);
     let store = MemoryStore::default();
-    let env = setting(&store);
+    let env = forge_with_roles(&store);
     let mut issues = Issues::new();
     let mut found = 0;
     for round in 0..rounds {
@@ -101,20 +102,20 @@ fn compare(seed: u64, rounds: u64, changes: u64, questions: u64) {
         }
         let report = import(&env, &lines);
         assert_eq!(report["failed"], 0, "{report}");
-        // An instance that has been there, and one that knows nothing.
+        // A warm instance, and one with an empty cache.
         let fresh = kit::testing::env(store.clone(), &[]);
-        for number in 0..questions {
+        for number in 0..queries {
             let (token, me) = USERS[random.below(5) as usize];
-            let (path, question) = ask(&mut random, me, &issues);
-            let path = format!("{path}?{}", question.query.join("&"));
+            let (path, query) = random_query(&mut random, me, &issues);
+            let path = format!("{path}?{}", query.parameters.join("&"));
             let env = if number % 8 == 0 { &fresh } else { &env };
             let counts = counts(env, token, &path);
-            let expected = expected(&issues, me, &question);
+            let expected = expected(&issues, me, &query);
             assert_eq!(counts, expected, "seed {seed}, round {round}, {token}: {path}");
             found += u64::from(counts[0] > 0);
         }
     }
-    assert!(found * 3 > rounds * questions, "most questions find nothing: {found}");
+    assert!(found * 3 > rounds * queries, "most queries find nothing: {found}");
 }
 
 #[test]

@@ -133,7 +133,7 @@ fn billing_can_be_kept_for_owners() {
 #[test]
 fn members_are_counted_once_and_by_what_they_may_do() {
     let forge = Forge::filled();
-    forge.save_user(NewUser { state: State::Blocked, ..new_user(6, "gone") });
+    forge.save_user(NewUser { state: UserState::Blocked, ..new_user(6, "gone") });
     forge.user(7, "guest");
     forge.user(8, "invited");
     let share = |role| vec![Share { group_id: 20, role, expires_at: None }];

@@ -1,6 +1,6 @@
-//! A step of checking everything that is stored: each package's records, segments and files.
+//! A step of `fsck`: checks each package's records, segments and files.
 
-use crate::inspection::{self, Listed};
+use crate::consistency::{self, ListedVersion};
 use crate::integrity::{Hasher, Integrity};
 use crate::package::Package;
 use crate::segment::Segment;
@@ -14,19 +14,19 @@ use kit::store::StoreError;
 const PACKAGES: usize = 200;
 const BYTES: u64 = 256 << 20;
 
-/// Checks what comes after `cursor`: `upload:key` is a package whose files are checked up to that
-/// one, `:key` a package that is done.
+/// Continues after `cursor`: `upload:key` is a package whose files are checked up to that upload, `:key`
+/// a package that is done.
 pub fn step(env: &Env, cursor: Option<&str>) -> Result<CheckReport, StepError> {
     let mut checked = CheckReport::default();
-    let (done, mut after) = match cursor {
+    let (after_upload, mut after) = match cursor {
         None => ("", String::new()),
         Some(cursor) => {
             cursor.split_once(':').map(|(upload, key)| (upload, key.to_owned())).ok_or(StepError::Cursor)?
         }
     };
-    if !done.is_empty() {
+    if !after_upload.is_empty() {
         let package = store::package_key(&after).ok_or(StepError::Cursor)?;
-        if !check_package(env, &package, done, &mut checked)? {
+        if !check_package(env, &package, after_upload, &mut checked)? {
             return Ok(checked);
         }
     }
@@ -49,78 +49,83 @@ pub fn step(env: &Env, cursor: Option<&str>) -> Result<CheckReport, StepError> {
     }
 }
 
-/// Checks a package, without the files up to `done`. False if the step is over before its end; the
-/// cursor is set then.
-fn check_package(env: &Env, package: &PackageKey, done: &str, checked: &mut CheckReport) -> Result<bool, StoreError> {
-    // What is missing may have been taken back, or merged and removed, since the package was read:
-    // only what is missing twice of the same state is a problem.
+/// Checks a package, from the file after `after_upload`. False if the step ends before
+/// the package does; the cursor is set then.
+fn check_package(
+    env: &Env,
+    package: &PackageKey,
+    after_upload: &str,
+    checked: &mut CheckReport,
+) -> Result<bool, StoreError> {
+    // A missing blob may belong to a version that was unpublished, or to a segment that was merged, since
+    // the package was read. It is a problem only if it is missing twice in the same revision.
     let mut seen = None;
     loop {
         let mut attempt = CheckReport { bytes: checked.bytes, ..CheckReport::default() };
-        let state = match check_state(env, package, done, &mut attempt) {
-            Ok(state) => state,
+        let revision = match check_revision(env, package, after_upload, &mut attempt) {
+            Ok(revision) => revision,
             Err(StoreError::Corrupt { key, why }) => {
                 checked.found(&package.key, format!("`{key}`: {why}"));
                 checked.roots += 1;
                 return Ok(true);
             }
-            Err(fault) => return Err(fault),
+            Err(error) => return Err(error),
         };
-        if attempt.failed > 0 && seen != state {
-            seen = state;
+        if attempt.failed > 0 && seen != revision {
+            seen = revision;
             continue;
         }
         let is_whole = attempt.cursor.is_none();
         checked.cursor = attempt.cursor.take();
         attempt.roots = u64::from(is_whole);
-        // It began with what was read before it.
+        // The count included the bytes that were read before this package.
         attempt.bytes -= checked.bytes;
         checked.extend(attempt);
         return Ok(is_whole);
     }
 }
 
-/// Checks one state of a package and tells which one it was.
-fn check_state(
+/// Checks one revision of a package and returns its id.
+fn check_revision(
     env: &Env,
     key: &PackageKey,
-    done: &str,
+    after_upload: &str,
     checked: &mut CheckReport,
 ) -> Result<Option<String>, StoreError> {
     let PackageKey { key, project, name } = key;
     let Some(package) = store::package(env, *project, name)? else { return Ok(None) };
-    let state = Some(package.state());
-    let segments = match segments(env, &package) {
+    let revision = Some(package.revision_id());
+    let segments = match read_segments(env, &package) {
         Ok(segments) => segments,
         Err(StoreError::Corrupt { key: blob, why }) => {
             checked.found(key, format!("`{blob}`: {why}"));
-            return Ok(state);
+            return Ok(revision);
         }
-        Err(fault) => return Err(fault),
+        Err(error) => return Err(error),
     };
-    let (listed, problems) = inspection::inspect(&package, &segments);
-    if done.is_empty() {
+    let (listed, problems) = consistency::check(&package, &segments);
+    if after_upload.is_empty() {
         for problem in problems {
             checked.found(key, problem);
         }
         if !listed.is_empty() && !store::is_listed(env, *project, name)? {
             checked.found(key, "searches and groups do not find it: no listing names it".to_owned());
         }
-        check_about(env, key, &package, checked)?;
+        check_latest_fields(env, key, &package, checked)?;
     }
-    for file in listed.iter().filter(|file| file.upload > done) {
+    for file in listed.iter().filter(|file| file.upload > after_upload) {
         match read_file(env, file.upload) {
             Ok((stored, size, found, length)) => {
-                for problem in inspection::file_faults(file, (&stored, size), (&found, length)) {
+                for problem in consistency::file_problems(file, (&stored, size), (&found, length)) {
                     checked.found(key, problem);
                 }
                 checked.bytes += length;
             }
             Err(StoreError::Corrupt { key: blob, why }) => {
-                let Listed { version, .. } = file;
+                let ListedVersion { version, .. } = file;
                 checked.found(key, format!("version {version}: `{blob}`: {why}"));
             }
-            Err(fault) => return Err(fault),
+            Err(error) => return Err(error),
         }
         checked.blobs += 1;
         if checked.bytes >= BYTES {
@@ -128,15 +133,15 @@ fn check_state(
             break;
         }
     }
-    Ok(state)
+    Ok(revision)
 }
 
-fn segments(env: &Env, package: &Package) -> Result<Vec<Segment>, StoreError> {
-    package.segments.iter().map(|part| store::segment_as_stored(env, &part.id)).collect()
+fn read_segments(env: &Env, package: &Package) -> Result<Vec<Segment>, StoreError> {
+    package.segments.iter().map(|part| store::segment_uncached(env, &part.id)).collect()
 }
 
-fn check_about(env: &Env, key: &str, package: &Package, checked: &mut CheckReport) -> Result<(), StoreError> {
-    match package.about.iter().try_for_each(|upload| store::check_about(env, upload)) {
+fn check_latest_fields(env: &Env, key: &str, package: &Package, checked: &mut CheckReport) -> Result<(), StoreError> {
+    match package.latest_upload.iter().try_for_each(|upload| store::check_latest_fields(env, upload)) {
         Err(StoreError::Corrupt { key: blob, why }) => checked.found(key, format!("`{blob}`: {why}")),
         outcome => outcome?,
     }
@@ -145,7 +150,7 @@ fn check_about(env: &Env, key: &str, package: &Package, checked: &mut CheckRepor
 
 /// The digests and the size that a file was published with, and those of its chunks.
 fn read_file(env: &Env, id: &str) -> Result<(Integrity, u64, Integrity, u64), StoreError> {
-    let upload = store::upload_as_stored(env, id)?;
+    let upload = store::upload_uncached(env, id)?;
     let mut hasher = Hasher::new(false);
     let mut length = 0;
     for number in 0..upload.chunks() {

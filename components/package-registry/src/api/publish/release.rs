@@ -1,7 +1,8 @@
-//! Whether what was received is fit to be published.
+//! Checks a received version and renders its records.
 
-use super::super::{refused, tag};
-use crate::integrity::{Computed, Declared, Integrity};
+use crate::api::error::same_text;
+use crate::api::tag;
+use crate::integrity::{ComputedDigests, DeclaredDigests, Integrity};
 use crate::manifest::{Dist, Manifest};
 use crate::name::PackageName;
 use crate::provenance::Provenance;
@@ -12,12 +13,12 @@ use http::StatusCode;
 use kit::Error;
 use serde_json::value::RawValue;
 
-/// A version that is fit to be published.
+/// The records of a version that passed every check.
 pub struct Release {
     pub tag: String,
     pub full: String,
     pub abbreviated: String,
-    pub about: String,
+    pub latest_fields: String,
     /// The attestations, as they are served.
     pub attestations: Option<String>,
 }
@@ -29,13 +30,13 @@ impl Release {
         name: &PackageName,
         version: &Version,
         manifest: &RawValue,
-        computed: &Computed,
+        computed: &ComputedDigests,
         contents: Result<Contents, TarballError>,
     ) -> Result<Self, Error> {
         if url_name != name.as_str() {
             return Err(invalid(format!("Validation failed: Name is {name}, but the URL names {url_name}")));
         }
-        let manifest = Manifest::read(manifest, name, version).map_err(|fault| invalid(fault.to_string()))?;
+        let manifest = Manifest::read(manifest, name, version).map_err(|error| invalid(error.to_string()))?;
         let file = submission.file.map(|file| file.name.as_str()).unwrap_or_default();
         if name.version_of_file(file) != Some(version.as_str()) {
             return Err(invalid(format!(
@@ -45,10 +46,10 @@ impl Release {
         let tag = submission.tags.as_ref().and_then(|tags| tags.iter().next().map(|(tag, _)| tag.to_owned()));
         let tag = tag.filter(|tag| !tag.trim().is_empty()).ok_or_else(|| invalid("dist-tags is missing".into()))?;
         tag::check_length(&tag)?;
-        let declared = Declared { length: submission.length, ..manifest.declared() };
+        let declared = DeclaredDigests { length: submission.length, ..manifest.declared() };
         computed.verify(&declared).map_err(|mismatch| invalid(format!("Validation failed: {mismatch}")))?;
-        let contents = contents.map_err(|fault| invalid(fault.to_string()))?;
-        contents.verify(name, version).map_err(|fault| invalid(fault.to_string()))?;
+        let contents = contents.map_err(|error| invalid(error.to_string()))?;
+        contents.verify(name, version).map_err(|error| invalid(error.to_string()))?;
         let provenance = provenance(submission, name, version, &computed.integrity)?;
         let dist = Dist {
             integrity: &computed.integrity,
@@ -59,7 +60,7 @@ impl Release {
             tag,
             full: manifest.full(&dist),
             abbreviated: manifest.abbreviated(&dist),
-            about: manifest.about(submission.readme),
+            latest_fields: manifest.latest_fields(submission.readme),
             attestations: provenance.map(|provenance| provenance.document()),
         })
     }
@@ -84,9 +85,9 @@ fn provenance(
         return Err(invalid(format!("Provenance is invalid: it is called {}, not {expected}", text.name)));
     }
     let read = Provenance::read(&text.data, text.length, file);
-    read.map(Some).map_err(|fault| invalid(fault.to_string()))
+    read.map(Some).map_err(|error| invalid(error.to_string()))
 }
 
 fn invalid(text: String) -> Error {
-    refused(StatusCode::BAD_REQUEST, text)
+    same_text(StatusCode::BAD_REQUEST, text)
 }

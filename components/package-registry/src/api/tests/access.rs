@@ -1,4 +1,4 @@
-//! Who may do what: the whole matrix, at all three levels.
+//! Rights of every kind of caller at each level.
 
 use super::*;
 
@@ -12,13 +12,13 @@ fn forge() -> Forge {
         let name = format!("@acme/{project}");
         forge.publish(project, &name, "1.0.0");
         let tag = format!("/projects/{project}/packages/npm/-/package/{name}/dist-tags/old");
-        assert_eq!(forge.send(ask(Method::PUT, &tag).body("\"1.0.0\"")).status, 204);
+        assert_eq!(forge.send(request(Method::PUT, &tag).body("\"1.0.0\"")).status, 204);
     }
     forge
 }
 
 #[track_caller]
-fn check(what: &str, expected: [u16; 6], send: impl Fn(&Forge, &str) -> Answer) {
+fn check(what: &str, expected: [u16; 6], send: impl Fn(&Forge, &str) -> TestResponse) {
     let found = CALLERS.map(|caller| send(&forge(), caller).status);
     assert_eq!(found, expected, "{what} by {CALLERS:?}");
 }
@@ -31,7 +31,7 @@ fn reading() {
         (PRIVATE, [401, 404, 403, 200, 200, 200], [404, 404, 403, 200, 200, 200]),
         (404, [401, 404, 404, 404, 404, 404], [404, 404, 404, 404, 404, 404]),
     ] {
-        let get = |path: String| move |forge: &Forge, caller: &str| forge.send(ask(Method::GET, &path).by(caller));
+        let get = |path: String| move |forge: &Forge, caller: &str| forge.send(request(Method::GET, &path).by(caller));
         let prefix = format!("/projects/{project}/packages/npm");
         check("metadata", document, get(format!("{prefix}/@acme%2f{project}")));
         check("a version", document, get(format!("{prefix}/@acme%2f{project}/latest")));
@@ -49,14 +49,15 @@ fn reading_at_group_and_instance_level() {
             (PRIVATE, [401, 404, 403, 200, 200, 200], [404, 404, 403, 200, 200, 200]),
             (404, [404; 6], [404; 6]),
         ] {
-            let get = |path: String| move |forge: &Forge, caller: &str| forge.send(ask(Method::GET, &path).by(caller));
+            let get =
+                |path: String| move |forge: &Forge, caller: &str| forge.send(request(Method::GET, &path).by(caller));
             check("metadata", document, get(format!("{prefix}/@acme%2f{project}")));
             check("tags", document, get(format!("{prefix}/-/package/@acme%2f{project}/dist-tags")));
             check("the file", file, get(format!("{prefix}/@acme/{project}/-/{project}-1.0.0.tgz")));
         }
     }
     let private = "/groups/acme%2Fsub/-/packages/npm";
-    let get = |path: String| move |forge: &Forge, caller: &str| forge.send(ask(Method::GET, &path).by(caller));
+    let get = |path: String| move |forge: &Forge, caller: &str| forge.send(request(Method::GET, &path).by(caller));
     check("metadata in a private group", [401, 404, 403, 200, 200, 200], get(format!("{private}/@acme%2f{PRIVATE}")));
     check(
         "the file in a private group",
@@ -80,15 +81,15 @@ fn writing() {
         });
         let tag = format!("/projects/{project}/packages/npm/-/package/{name}/dist-tags/old");
         check("setting a tag", without_body(by_developer), |forge, caller| {
-            forge.send(ask(Method::PUT, &tag).by(caller).body("\"1.0.0\""))
+            forge.send(request(Method::PUT, &tag).by(caller).body("\"1.0.0\""))
         });
         check("removing a tag", without_body(by_maintainer), |forge, caller| {
-            forge.send(ask(Method::DELETE, &tag).by(caller))
+            forge.send(request(Method::DELETE, &tag).by(caller))
         });
         check("deprecating", by_maintainer, |forge, caller| {
             let document = json!({"versions": {"1.0.0": {"deprecated": "old"}}}).to_string();
             let path = format!("/projects/{project}/packages/npm/{}", name.replace('/', "%2f"));
-            forge.send(ask(Method::PUT, &path).by(caller).body(document))
+            forge.send(request(Method::PUT, &path).by(caller).body(document))
         });
     }
 }
@@ -105,7 +106,7 @@ fn the_registry_of_a_project_can_be_open_closed_or_for_members() {
         let get = |path: &'static str| {
             move |forge: &Forge, caller: &str| {
                 forge.project(PUBLIC, "web", 100, visibility, registry);
-                forge.send(ask(Method::GET, path).by(caller))
+                forge.send(request(Method::GET, path).by(caller))
             }
         };
         check("metadata", expected, get("/projects/7/packages/npm/@acme%2f7"));
@@ -132,14 +133,14 @@ fn deploy_tokens() {
         ("group", 200, 200, 204),
         ("elsewhere", 404, 404, 404),
     ] {
-        let get = forge.send(ask(Method::GET, "/projects/9/packages/npm/@acme%2f9").by(token)).status;
+        let get = forge.send(request(Method::GET, "/projects/9/packages/npm/@acme%2f9").by(token)).status;
         let version = format!("1.0.1-{token}");
         let publish = forge.send(publication("@acme/9", &version).to(PRIVATE).by(token)).status;
         let tag = "/projects/9/packages/npm/-/package/@acme%2f9/dist-tags/old";
-        let removed = forge.send(ask(Method::DELETE, tag).by(token)).status;
+        let removed = forge.send(request(Method::DELETE, tag).by(token)).status;
         assert_eq!((get, publish, removed), (read, write, remove), "{token}");
         if removed == 204 {
-            assert_eq!(forge.send(ask(Method::PUT, tag).body("\"1.0.0\"").by(token)).status, 204);
+            assert_eq!(forge.send(request(Method::PUT, tag).body("\"1.0.0\"").by(token)).status, 204);
         }
     }
     let row = forge.send(publication("@acme/9", "2.0.0").to(PRIVATE).by("writes")).json();
@@ -154,7 +155,7 @@ fn jobs_act_as_their_user_where_their_project_is_accepted() {
     forge.token("foreign", job(4, PUBLIC, true), &[]);
     forge.token("over", job(4, PRIVATE, false), &[]);
     let get = |token: &str, project: u64| {
-        forge.send(ask(Method::GET, &format!("/projects/{project}/packages/npm/@acme%2f{project}")).by(token))
+        forge.send(request(Method::GET, &format!("/projects/{project}/packages/npm/@acme%2f{project}")).by(token))
     };
     assert_eq!((get("own", PRIVATE).status, get("own", PUBLIC).status, get("own", INTERNAL).status), (200, 200, 200));
     assert_eq!(forge.send(publication("@acme/9", "1.0.1").to(PRIVATE).by("own")).status, 200);
@@ -169,16 +170,16 @@ fn scopes_of_personal_tokens() {
     let forge = forge();
     forge.token("read_api", Subject::User(5), &["read_api"]);
     forge.token("read_user", Subject::User(5), &["read_user"]);
-    let get = |token: &str| forge.send(ask(Method::GET, "/projects/9/packages/npm/@acme%2f9").by(token)).status;
+    let get = |token: &str| forge.send(request(Method::GET, "/projects/9/packages/npm/@acme%2f9").by(token)).status;
     assert_eq!((get("read_api"), get("read_user")), (200, 403));
     let answer = forge.send(publication("@acme/9", "1.0.1").to(PRIVATE).by("read_api"));
     assert_eq!((answer.status, &answer.json()["error"]), (403, &json!("insufficient_scope")));
 }
 
 #[test]
-fn what_cannot_be_seen_is_named_as_if_it_were_not_there() {
+fn unreadable_projects_and_groups_are_answered_as_missing() {
     let forge = forge();
-    let outsider = |path: &str| forge.send(ask(Method::GET, path).by("outsider"));
+    let outsider = |path: &str| forge.send(request(Method::GET, path).by("outsider"));
     for project in [PRIVATE, 404] {
         outsider(&format!("/projects/{project}/packages/npm/@acme%2f9")).is(
             404,
@@ -189,18 +190,20 @@ fn what_cannot_be_seen_is_named_as_if_it_were_not_there() {
     for group in ["acme%2Fsub", "nobody"] {
         outsider(&format!("/groups/{group}/-/packages/npm/x")).is(404, "404 Group Not Found", "Group not found");
         forge
-            .send(ask(Method::GET, &format!("/groups/{group}/-/packages/npm/x")).by(""))
+            .send(request(Method::GET, &format!("/groups/{group}/-/packages/npm/x")).by(""))
             .is_refused(401, "401 Unauthorized");
     }
     // A member sees that the package is missing; an anonymous caller of a private project does not.
     forge.get("/projects/9/packages/npm/x").is(404, "404 Packages Not Found", "Packages not found");
-    forge.send(ask(Method::GET, "/projects/9/packages/npm/x").by("")).is_refused(401, "401 Unauthorized");
-    forge.send(ask(Method::GET, "/projects/7/packages/npm/x").by("")).is(
+    forge.send(request(Method::GET, "/projects/9/packages/npm/x").by("")).is_refused(401, "401 Unauthorized");
+    forge.send(request(Method::GET, "/projects/7/packages/npm/x").by("")).is(
         404,
         "404 Packages Not Found",
         "Packages not found",
     );
-    forge.send(ask(Method::GET, "/projects/7/packages/npm/@acme%2f7").by("wrong")).is_refused(401, "401 Unauthorized");
+    forge
+        .send(request(Method::GET, "/projects/7/packages/npm/@acme%2f7").by("wrong"))
+        .is_refused(401, "401 Unauthorized");
 }
 
 #[test]

@@ -32,7 +32,7 @@ fn provenance_is_listed_and_served() {
             assert_eq!(answer.json(), json!({"attestations": [expected]}));
             let shared = if project == PUBLIC { "public" } else { "private" };
             assert_eq!(answer.header("cache-control"), format!("{shared}, max-age=31536000, immutable"));
-            let hidden = forge.send(ask(Method::GET, path).by("outsider")).status;
+            let hidden = forge.send(request(Method::GET, path).by("outsider")).status;
             assert_eq!(hidden, if project == PUBLIC { 200 } else { 404 });
         }
         let path = format!("/projects/{project}/packages/npm/-/npm/v1/attestations/{name}@1.0.");
@@ -49,7 +49,7 @@ fn provenance_is_listed_and_served() {
 }
 
 #[test]
-fn provenance_of_something_else_is_refused() {
+fn provenance_of_another_file_is_refused() {
     let forge = Forge::new();
     const NAME: &str = "lib-1.0.0.sigstore";
     let length = attested("lib", "1.0.0").document["_attachments"][NAME]["length"].clone();
@@ -74,7 +74,7 @@ fn provenance_of_something_else_is_refused() {
     }
     let renamed = attested("lib", "1.0.0").document.to_string().replace(NAME, "lib-1.0.1.sigstore");
     forge
-        .send(ask(Method::PUT, "/projects/7/packages/npm/lib").body(renamed))
+        .send(request(Method::PUT, "/projects/7/packages/npm/lib").body(renamed))
         .is_refused(400, &format!("Provenance is invalid: it is called lib-1.0.1.sigstore, not {NAME}"));
     assert!(forge.store.keys().iter().all(|key| !key.starts_with("package-registry/")), "{:?}", forge.store.keys());
 }

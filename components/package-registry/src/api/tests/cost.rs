@@ -1,9 +1,9 @@
-//! What requests cost in operations of the store, at one version and at thousands.
+//! The cost of requests in store operations, with one version and with thousands.
 
 use super::*;
 use crate::name::PackageName;
 use crate::package::{Package, SegmentRef};
-use crate::segment::{self, Entry, Segment, State};
+use crate::segment::{self, IndexEntry, Segment, VersionState};
 use crate::store;
 use crate::version::Version;
 use kit::root::Decision;
@@ -85,7 +85,7 @@ fn forge(count: u64) -> Forge {
     let record = format!("{{\"name\":\"lib\",\"description\":\"{}\"}}", "x".repeat(1000));
     let grow = |package: &mut Package, number: u64| {
         let version = Version::parse(&format!("1.0.{number}")).unwrap();
-        let entry = Entry { version: version.as_str(), upload: &upload, at: env.now, state: State::Listed };
+        let entry = IndexEntry { version: version.as_str(), upload: &upload, at: env.now, state: VersionState::Listed };
         let new = Segment::of(&entry, &record, &record);
         let sizes: Vec<u64> = package.segments.iter().map(|segment| segment.size).collect();
         let merged = segment::to_merge(&sizes, new.size());
@@ -103,10 +103,10 @@ fn forge(count: u64) -> Forge {
     forge
 }
 
-/// What a request costs an instance that remembers nothing: its status, operations and bytes.
-fn cost(forge: &Forge, ask: Ask) -> (u16, u64, u64) {
+/// The status of a request, and its operations and bytes with an empty cache.
+fn cost(forge: &Forge, request: TestRequest) -> (u16, u64, u64) {
     let counting = Counting::over(forge.store.clone());
-    let status = Answer::of(forge.env_over(counting.clone()), ask).status;
+    let status = TestResponse::of(forge.env_over(counting.clone()), request).status;
     (status, counting.operations.get(), counting.bytes.get())
 }
 
@@ -116,7 +116,7 @@ fn thousands_of_versions_cost_a_publication_a_few_more_operations_and_a_revalida
     let [one, thousands] = [1, 5000].map(|count| {
         let forge = forge(count);
         let etag = forge.get(path).header("etag").to_owned();
-        let revalidated = cost(&forge, ask(Method::GET, path).with("if-none-match", &etag));
+        let revalidated = cost(&forge, request(Method::GET, path).with("if-none-match", &etag));
         let published = cost(&forge, publication("lib", "2.0.0").to(PUBLIC));
         assert_eq!((revalidated.0, published.0), (304, 200));
         assert_eq!(forge.get(path).json()["versions"].as_object().unwrap().len() as u64, count + 1);

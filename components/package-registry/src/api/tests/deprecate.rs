@@ -11,15 +11,15 @@ fn forge() -> Forge {
 }
 
 /// Sends the whole document back, changed, as clients do.
-fn send_back(forge: &Forge, change: impl FnOnce(&mut Value)) -> Answer {
+fn send_back(forge: &Forge, change: impl FnOnce(&mut Value)) -> TestResponse {
     let mut document = forge.get(PATH).json();
     change(&mut document);
-    forge.send(ask(Method::PUT, PATH).by("maintainer").body(document.to_string()))
+    forge.send(request(Method::PUT, PATH).by("maintainer").body(document.to_string()))
 }
 
 fn deprecations(forge: &Forge) -> Vec<(String, Value)> {
     let full = forge.get(PATH).json();
-    let abbreviated = ask(Method::GET, PATH).with("accept", "application/vnd.npm.install-v1+json");
+    let abbreviated = request(Method::GET, PATH).with("accept", "application/vnd.npm.install-v1+json");
     let abbreviated = forge.send(abbreviated).json();
     let listed = |document: &Value| -> Vec<(String, Value)> {
         let versions = document["versions"].as_object().unwrap().iter();
@@ -30,7 +30,7 @@ fn deprecations(forge: &Forge) -> Vec<(String, Value)> {
 }
 
 #[test]
-fn a_deprecation_is_set_and_taken_back() {
+fn a_deprecation_is_set_and_removed() {
     let forge = forge();
     let before = forge.get(PATH).json()["versions"].clone();
     let answer = send_back(&forge, |document| document["versions"]["1.0.0"]["deprecated"] = json!("use \"1.1\""));
@@ -47,7 +47,7 @@ fn only_the_messages_are_taken_from_the_document() {
     let forge = forge();
     let stale = forge.get(PATH).json();
     forge.publish(PUBLIC, "lib", "2.0.0");
-    let answer = forge.send(ask(Method::PUT, PATH).by("maintainer").body({
+    let answer = forge.send(request(Method::PUT, PATH).by("maintainer").body({
         let mut document = stale;
         document["versions"]["1.0.0"]["deprecated"] = json!("old");
         document["versions"]["1.0.1"]["description"] = json!("changed");
@@ -78,7 +78,7 @@ fn repeating_it_changes_nothing() {
 }
 
 #[test]
-fn each_fault_has_its_text() {
+fn each_error_has_its_text() {
     let forge = forge();
     let not_given = "\"package versions to deprecate\" not given";
     send_back(&forge, |_| ()).is(400, &format!("400 Bad request - {not_given}"), not_given);
@@ -90,8 +90,8 @@ fn each_fault_has_its_text() {
         "deprecation message of 1.0.0 has 65537 bytes; at most 65536 are allowed",
     );
     let document = json!({"versions": {"1.0.0": {"deprecated": "x"}}}).to_string();
-    forge.send(ask(Method::PUT, PATH).body(document.clone())).is_refused(403, "403 Forbidden");
-    forge.send(ask(Method::PUT, "/projects/7/packages/npm/other").by("maintainer").body(document)).is(
+    forge.send(request(Method::PUT, PATH).body(document.clone())).is_refused(403, "403 Forbidden");
+    forge.send(request(Method::PUT, "/projects/7/packages/npm/other").by("maintainer").body(document)).is(
         404,
         "404 Package Not Found",
         "Package not found",

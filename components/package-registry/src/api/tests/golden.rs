@@ -1,4 +1,4 @@
-//! What an earlier build stored, committed under `golden/`, is read by this one.
+//! Records that an earlier build stored, committed under `golden/`, are read by this one.
 
 use super::*;
 use kit::store::Store as _;
@@ -31,10 +31,10 @@ fn forge() -> Forge {
 
 /// The packages' files are no archives: that is judged when they are published, not when they are
 /// read. The records are what this history left: `@acme/lib` 1.0.0, 1.1.0-rc.1+build.7 and 1.0.1 were
-/// published to project 7, 1.0.0 was tagged `feat/x` and deprecated, and 1.0.1 was taken back. The
+/// published to project 7, 1.0.0 was tagged `feat/x` and deprecated, and 1.0.1 was unpublished. The
 /// attestations of 1.0.0 come from a later build.
 #[test]
-fn stored_records_are_read_for_ever() {
+fn records_of_earlier_builds_are_read() {
     let forge = forge();
     let document = forge.get("/packages/npm/@acme%2flib").json();
     let versions: Vec<&str> = document["versions"].as_object().unwrap().keys().map(String::as_str).collect();

@@ -1,4 +1,4 @@
-//! Garbage and damage.
+//! Garbage collection and consistency checks.
 
 use super::*;
 use crate::tarball::tests::tarball;
@@ -11,8 +11,8 @@ fn forge() -> Forge {
     forge
 }
 
-fn task(name: &str, body: &Value) -> Ask {
-    ask(Method::POST, &format!("/maintenance/package-registry/{name}")).by("boot").body(body.to_string())
+fn task(name: &str, body: &Value) -> TestRequest {
+    request(Method::POST, &format!("/maintenance/package-registry/{name}")).by("boot").body(body.to_string())
 }
 
 /// Every step of a task: the sums of its numbers, and its problems.
@@ -66,7 +66,7 @@ fn seen(forge: &Forge, names: &[&str]) -> Vec<Vec<u8>> {
             seen.push(file.body);
         }
         seen.push(document.body);
-        let abbreviated = ask(Method::GET, &path).with("accept", "application/vnd.npm.install-v1+json");
+        let abbreviated = request(Method::GET, &path).with("accept", "application/vnd.npm.install-v1+json");
         seen.push(forge.send(abbreviated).body);
     }
     seen
@@ -76,7 +76,7 @@ fn seen(forge: &Forge, names: &[&str]) -> Vec<Vec<u8>> {
 fn tasks_are_for_administrators() {
     let forge = forge();
     for name in ["gc", "fsck"] {
-        let status = |ask: Ask| forge.send(ask).status;
+        let status = |request: TestRequest| forge.send(request).status;
         assert_eq!(status(task(name, &json!({})).by("")), 401);
         assert_eq!(status(task(name, &json!({})).by("maintainer")), 403);
         assert_eq!(status(task(name, &json!({}))), 200);
@@ -88,7 +88,7 @@ fn tasks_are_for_administrators() {
 }
 
 #[test]
-fn garbage_goes_and_what_clients_see_stays() {
+fn garbage_is_removed_and_responses_stay_the_same() {
     let mut forge = forge();
     for n in 0..40 {
         forge.publish(PUBLIC, "lib", &format!("1.0.{n}"));
@@ -97,10 +97,10 @@ fn garbage_goes_and_what_clients_see_stays() {
     assert_eq!(forge.send(large.to(PUBLIC)).status, 200);
     forge.publish(PUBLIC, "big", "1.0.1");
     let revision = forge.get("/projects/7/packages/npm/big").json()["_rev"].as_str().unwrap().to_owned();
-    let withdrawn = json!({"versions": {"1.0.1": {}}}).to_string();
+    let unpublished = json!({"versions": {"1.0.1": {}}}).to_string();
     let path = format!("/projects/7/packages/npm/big/-rev/{revision}");
-    assert_eq!(forge.send(ask(Method::PUT, &path).by("maintainer").body(withdrawn)).status, 200);
-    // A publisher who hung up when two chunks were written.
+    assert_eq!(forge.send(request(Method::PUT, &path).by("maintainer").body(unpublished)).status, 200);
+    // A publication whose connection closed after two chunks were written.
     let broken = publication_of("big", "2.0.0", &tarball("big", "2.0.0", &vec![8; 3 << 20]));
     forge.send(broken.to(PUBLIC).cut_off(3500));
     let before = seen(&forge, &["lib", "big"]);
@@ -127,26 +127,26 @@ fn a_publication_that_began_long_before_a_run_is_whole_or_refused() {
         let mut forge = forge();
         forge.publish(PUBLIC, "lib", "1.0.0");
         let document = publication_of("lib", "2.0.0", &tarball("lib", "2.0.0", &vec![1; 2 << 20]));
-        // Its time is that of its beginning; a run passes while its body arrives.
+        // The request keeps the time of its beginning; a run happens while its body arrives.
         let mut env = forge.env();
         env.clock = Rc::new(Timestamp::from_millis(forge.now.millis() + took));
-        let mut sweeper = Forge {
+        let mut collector = Forge {
             store: forge.store.clone(),
             variables: forge.variables.clone(),
             entropy: forge.entropy.clone(),
             now: forge.now,
         };
-        pass(&mut sweeper, took);
-        let mut ask = document.to(PUBLIC);
-        let rest = ask.body.split_off(2500);
-        let mut request = Request::new(ask.method.clone(), &ask.path);
-        request.headers.insert("authorization", HeaderValue::from_static("Bearer developer"));
+        pass(&mut collector, took);
+        let mut sent = document.to(PUBLIC);
+        let rest = sent.body.split_off(2500);
+        let mut http = Request::new(sent.method.clone(), &sent.path);
+        http.headers.insert("authorization", HeaderValue::from_static("Bearer developer"));
         let during = std::iter::once_with(move || {
-            gc(&mut sweeper);
+            gc(&mut collector);
             rest.into_iter()
         });
-        request.body = Body::pull(ask.body.into_iter().chain(during.flatten()));
-        let answer = handle(env, request).now_or_never().unwrap();
+        http.body = Body::pull(sent.body.into_iter().chain(during.flatten()));
+        let answer = handle(env, http).now_or_never().unwrap();
         assert_eq!(answer.status.as_u16(), status);
         pass(&mut forge, took);
         assert_eq!(problems(&mut forge), [""; 0]);
@@ -184,14 +184,14 @@ fn a_damaged_package_stops_the_removal() {
 
 #[test]
 fn every_kind_of_damage_is_found_and_named() {
-    let mut sound = forge();
-    sound.publish(PUBLIC, "lib", "1.0.0");
-    sound.publish(PUBLIC, "@acme/init", "1.0.0");
-    let (sums, found) = run(&mut sound, "fsck", json!({}));
+    let mut intact = forge();
+    intact.publish(PUBLIC, "lib", "1.0.0");
+    intact.publish(PUBLIC, "@acme/init", "1.0.0");
+    let (sums, found) = run(&mut intact, "fsck", json!({}));
     assert_eq!((found.len(), &sums["roots"], &sums["blobs"]), (0, &json!(2), &json!(2)));
     assert!(sums["bytes"].as_u64() > Some(100), "{sums:?}");
 
-    let keys = sound.store.keys();
+    let keys = intact.store.keys();
     let of_package = |key: &&String| {
         ["/upload/", "/segment/", "/package/", "/projects", "v1/project/", "/name/"]
             .iter()
@@ -202,10 +202,10 @@ fn every_kind_of_damage_is_found_and_named() {
     };
     for key in keys.iter().filter(of_package) {
         let damaged = Forge {
-            store: sound.store.snapshot(),
-            variables: sound.variables.clone(),
-            entropy: sound.entropy.clone(),
-            now: sound.now,
+            store: intact.store.snapshot(),
+            variables: intact.variables.clone(),
+            entropy: intact.entropy.clone(),
+            now: intact.now,
         };
         let mut value = damaged.store.get(key).unwrap().unwrap();
         let middle = value.len() / 2;
@@ -213,7 +213,7 @@ fn every_kind_of_damage_is_found_and_named() {
         damaged.store.set(key, &value).unwrap();
         let mut damaged = damaged;
         let found = problems(&mut damaged);
-        // Some bytes of what is shown are nobody's to judge: a readme, a date.
+        // Free text, such as a readme, is not checked.
         let is_free_text =
             ["/about", "/full", "/abbreviated"].iter().any(|end| key.ends_with(end)) || key.contains("/package/");
         assert!(!found.is_empty() || is_free_text, "a changed byte in {key}");
@@ -225,7 +225,7 @@ fn every_kind_of_damage_is_found_and_named() {
 }
 
 #[test]
-fn a_step_goes_on_after_the_file_that_was_the_last() {
+fn a_step_continues_after_the_last_file() {
     let mut forge = forge();
     for n in 0..3 {
         forge.publish(PUBLIC, "lib", &format!("1.0.{n}"));

@@ -9,7 +9,7 @@ fn forge(rules: Value) -> Forge {
 }
 
 #[test]
-fn a_protected_name_is_published_by_those_who_may() {
+fn a_protected_name_needs_the_role_of_its_rule() {
     let forge = forge(json!([
         {"project_id": 7, "package_name_pattern": "@acme/*", "minimum_access_level_for_push": "maintainer"},
     ]));
@@ -23,18 +23,18 @@ fn a_protected_name_is_published_by_those_who_may() {
     }
     assert_eq!(publish("@acme/lib", "1.0.0", "maintainer").status, 200);
     forge.publish(INTERNAL, "@acme/other", "1.0.0");
-    // Whoever may not publish it is not told which versions there are, nor what else is wrong.
+    // The refusal comes before any other error, so that it does not reveal which versions exist.
     publish("@acme/lib", "1.0.0", "developer").is_refused(403, "Package protected.");
     let empty = publication("@acme/lib", "1.0.1").change(|document| document["versions"] = json!({}));
     forge.send(empty.to(PUBLIC)).is_refused(403, "Package protected.");
     // Tags and deprecations have roles of their own.
     let deprecate = json!({"versions": {"1.0.0": {"deprecated": "old"}}}).to_string();
-    let request = ask(Method::PUT, "/projects/7/packages/npm/@acme%2flib").by("maintainer").body(deprecate);
+    let request = request(Method::PUT, "/projects/7/packages/npm/@acme%2flib").by("maintainer").body(deprecate);
     assert_eq!(forge.send(request).status, 200);
 }
 
 #[test]
-fn rules_that_cannot_be_understood_protect_everything() {
+fn malformed_rules_refuse_every_publication() {
     let forge = forge(json!([{"package_name_pattern": "@acme/*", "minimum_access_level_for_push": "everybody"}]));
     let answer = forge.send(publication("lib", "1.0.0").to(PUBLIC).by("maintainer"));
     assert_eq!(answer.status, 500);

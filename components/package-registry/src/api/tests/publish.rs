@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn what_is_published_is_served() {
+fn a_published_version_is_served() {
     let forge = Forge::new();
     let answer = forge.publish(PUBLIC, "@acme/lib", "1.0.0");
     let row = answer.json();
@@ -35,7 +35,7 @@ fn the_order_of_the_document_does_not_matter() {
         "{{\"versions\":{},\"name\":\"lib\",\"dist-tags\":{{\"latest\":\"1.0.1\"}},\"_attachments\":{attachments}}}",
         document["versions"]
     );
-    let answer = forge.send(ask(Method::PUT, "/projects/7/packages/npm/lib").body(last));
+    let answer = forge.send(request(Method::PUT, "/projects/7/packages/npm/lib").body(last));
     assert_eq!(answer.status, 200, "{}", answer.text());
 }
 
@@ -100,11 +100,11 @@ fn a_refused_publication_leaves_nothing() {
 }
 
 #[test]
-fn each_fault_has_its_text() {
+fn each_error_has_its_text() {
     let forge = Forge::new();
     let name_rule = "Validation failed: Name should be a valid NPM package name: https://github.com/npm/validate-npm-package-name#naming-rules.";
     let schema = "Validation failed: Package json must be a valid json schema";
-    let sound = tarball("lib", "1.0.0", b"payload");
+    let valid = tarball("lib", "1.0.0", b"payload");
     type Change = fn(&mut Value);
     let cases: &[(Change, &str)] = &[
         (|d| drop(d.as_object_mut().unwrap().remove("versions")), "versions is missing"),
@@ -139,7 +139,7 @@ fn each_fault_has_its_text() {
         ),
         (
             |d| d["_attachments"]["lib-1.0.0.tgz"]["length"] = json!(7),
-            &format!("Validation failed: attachment has {} bytes, but its length is declared as 7", sound.len()),
+            &format!("Validation failed: attachment has {} bytes, but its length is declared as 7", valid.len()),
         ),
         (|d| d["_attachments"]["lib-1.0.0.tgz"]["length"] = json!("18"), "length is invalid"),
         (
@@ -155,9 +155,9 @@ fn each_fault_has_its_text() {
         ),
     ];
     for (change, text) in cases {
-        let request = publication("lib", "1.0.0").change(change);
-        let ask = ask(Method::PUT, "/projects/7/packages/npm/lib").body(request.document.to_string());
-        forge.send(ask).is_refused(400, text);
+        let publication = publication("lib", "1.0.0").change(change);
+        let request = request(Method::PUT, "/projects/7/packages/npm/lib").body(publication.document.to_string());
+        forge.send(request).is_refused(400, text);
     }
     let tag = publication("lib", "1.0.0").change(|d| d["dist-tags"] = json!({"x".repeat(256): "1.0.0"}));
     let text = "Tag has 256 bytes; at most 255 are allowed";
@@ -165,16 +165,19 @@ fn each_fault_has_its_text() {
     let as_another_file =
         publication("lib", "1.0.0").document.to_string().replace("\"lib-1.0.0.tgz\"", "\"other-1.0.0.tgz\"");
     forge
-        .send(ask(Method::PUT, "/projects/7/packages/npm/lib").body(as_another_file))
+        .send(request(Method::PUT, "/projects/7/packages/npm/lib").body(as_another_file))
         .is_refused(400, "Validation failed: Attachment is called other-1.0.0.tgz, which is not the file of lib@1.0.0");
     forge
-        .send(ask(Method::PUT, "/projects/7/packages/npm/other").body(publication("lib", "1.0.0").document.to_string()))
+        .send(
+            request(Method::PUT, "/projects/7/packages/npm/other")
+                .body(publication("lib", "1.0.0").document.to_string()),
+        )
         .is_refused(400, "Validation failed: Name is lib, but the URL names other");
     assert!(forge.store.keys().iter().all(|key| !key.starts_with("package-registry/")), "{:?}", forge.store.keys());
 }
 
 #[test]
-fn a_file_that_is_not_the_packages_is_refused() {
+fn a_file_of_another_package_is_refused() {
     let forge = Forge::new();
     let publish = |file: &[u8]| forge.send(publication_of("lib", "1.0.0", file).to(PUBLIC));
     publish(b"just some text").is_refused(400, "Attachment is not a gzip file: invalid gzip header");
@@ -187,18 +190,18 @@ fn a_file_that_is_not_the_packages_is_refused() {
 }
 
 #[test]
-fn what_is_no_json_is_refused() {
+fn malformed_json_is_refused() {
     let forge = Forge::new();
-    let sound = publication("lib", "1.0.0").document.to_string();
-    let put = |body: String| forge.send(ask(Method::PUT, "/projects/7/packages/npm/lib").body(body));
+    let valid = publication("lib", "1.0.0").document.to_string();
+    let put = |body: String| forge.send(request(Method::PUT, "/projects/7/packages/npm/lib").body(body));
     for body in [
         "".to_owned(),
         "null".into(),
         "[]".into(),
         "{".into(),
         "\u{feff}{}".into(),
-        sound.strip_suffix('}').unwrap().into(),
-        format!("{sound}x"),
+        valid.strip_suffix('}').unwrap().into(),
+        format!("{valid}x"),
     ] {
         let answer = put(body.clone());
         assert_eq!(answer.status, 400, "{body}");

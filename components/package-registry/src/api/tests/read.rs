@@ -7,7 +7,7 @@ fn both_forms_have_times_and_differ_in_their_tags() {
     let forge = Forge::new();
     forge.publish(PUBLIC, "lib", "1.0.0");
     let full = forge.get("/projects/7/packages/npm/lib");
-    let abbreviated = forge.send(ask(Method::GET, "/projects/7/packages/npm/lib").with("accept", ABBREVIATED));
+    let abbreviated = forge.send(request(Method::GET, "/projects/7/packages/npm/lib").with("accept", ABBREVIATED));
     assert_eq!(full.header("content-type"), "application/json");
     assert_eq!(abbreviated.header("content-type"), "application/vnd.npm.install-v1+json");
     for answer in [&full, &abbreviated] {
@@ -23,11 +23,11 @@ fn both_forms_have_times_and_differ_in_their_tags() {
 }
 
 #[test]
-fn a_known_document_is_not_sent_again_until_it_changes() {
+fn a_cached_document_is_sent_again_only_after_a_change() {
     let forge = Forge::new();
     forge.publish(PUBLIC, "lib", "1.0.0");
     let path = "/projects/7/packages/npm/lib";
-    let known = |tag: &str| forge.send(ask(Method::GET, path).with("if-none-match", tag));
+    let known = |tag: &str| forge.send(request(Method::GET, path).with("if-none-match", tag));
     let tag = forge.get(path).header("etag").to_owned();
     let answer = known(&tag);
     assert_eq!((answer.status, answer.body.len()), (304, 0));
@@ -39,12 +39,12 @@ fn a_known_document_is_not_sent_again_until_it_changes() {
     assert_ne!(forge.get(instance).header("etag"), forge.get(path).header("etag"));
 }
 
-/// What an instance answers with `env`, to a GET with this `Accept-Encoding`.
-fn encoded(env: &Env, path: &str, accept_encoding: &str) -> Answer {
-    Answer::of(env.clone(), ask(Method::GET, path).with("accept-encoding", accept_encoding))
+/// The response of an instance with `env` to a GET with this `Accept-Encoding`.
+fn encoded(env: &Env, path: &str, accept_encoding: &str) -> TestResponse {
+    TestResponse::of(env.clone(), request(Method::GET, path).with("accept-encoding", accept_encoding))
 }
 
-fn gunzip(answer: &Answer) -> Vec<u8> {
+fn gunzip(answer: &TestResponse) -> Vec<u8> {
     assert_eq!(answer.header("content-encoding"), "gzip");
     let mut document = Vec::new();
     std::io::Read::read_to_end(&mut flate2::read::GzDecoder::new(&*answer.body), &mut document).unwrap();
@@ -52,7 +52,7 @@ fn gunzip(answer: &Answer) -> Vec<u8> {
 }
 
 #[test]
-fn metadata_is_compressed_for_those_who_take_it() {
+fn metadata_is_compressed_for_clients_that_accept_it() {
     let forge = Forge::new();
     (0..5).for_each(|n| drop(forge.publish(PUBLIC, "lib", &format!("1.0.{n}"))));
     let env = forge.env();
@@ -69,7 +69,7 @@ fn metadata_is_compressed_for_those_who_take_it() {
     }
     assert_eq!(tags[1], tags[2]);
     let known = |encoding, tag: &str| {
-        let request = ask(Method::GET, path).with("accept-encoding", encoding).with("if-none-match", tag);
+        let request = request(Method::GET, path).with("accept-encoding", encoding).with("if-none-match", tag);
         forge.send(request).status
     };
     assert_eq!((known("gzip", &tags[1]), known("identity", &tags[0])), (304, 304));
@@ -80,7 +80,7 @@ fn metadata_is_compressed_for_those_who_take_it() {
 }
 
 #[test]
-fn an_instance_makes_a_document_once_and_never_serves_an_old_one() {
+fn an_instance_renders_a_document_once_and_never_serves_an_old_one() {
     let forge = Forge::new();
     (0..5).for_each(|n| drop(forge.publish(PUBLIC, "lib", &format!("1.0.{n}"))));
     let env = forge.env();
@@ -96,11 +96,11 @@ fn an_instance_makes_a_document_once_and_never_serves_an_old_one() {
 
         env.blobs.put(&key, Bytes::from_static(b"remembered"));
         assert_eq!(encoded(&env, &path, encoding).text(), "remembered");
-        // Another instance remembers nothing.
+        // Another instance has cached nothing.
         assert_eq!(Some(&encoded(&forge.env(), &path, encoding).body), bodies.last());
     }
-    let tag = ask(Method::PUT, "/projects/7/packages/npm/-/package/lib/dist-tags/x").body("\"1.0.0\"");
-    assert_eq!(Answer::of(env.clone(), tag).status, 204);
+    let tag = request(Method::PUT, "/projects/7/packages/npm/-/package/lib/dist-tags/x").body("\"1.0.0\"");
+    assert_eq!(TestResponse::of(env.clone(), tag).status, 204);
     for prefix in prefixes {
         let answer = encoded(&env, &format!("{prefix}/lib"), "identity");
         assert_eq!(answer.json()["dist-tags"], json!({"latest": "1.0.4", "x": "1.0.0"}));
@@ -176,9 +176,9 @@ fn a_file_has_every_header() {
         answer.header("content-disposition"),
         "attachment; filename=\"lib-1.0.0.tgz\"; filename*=UTF-8''lib-1.0.0.tgz"
     );
-    let head = forge.send(ask(Method::HEAD, path));
+    let head = forge.send(request(Method::HEAD, path));
     assert_eq!((head.status, head.body.len(), head.header("content-length")), (200, 0, size.as_str()));
-    let known = forge.send(ask(Method::GET, path).with("if-none-match", answer.header("etag")));
+    let known = forge.send(request(Method::GET, path).with("if-none-match", answer.header("etag")));
     assert_eq!((known.status, known.body.len()), (304, 0));
     forge.publish(PRIVATE, "lib", "1.0.0");
     let private = forge.get("/projects/9/packages/npm/lib/-/lib-1.0.0.tgz");
@@ -202,21 +202,21 @@ fn parts_of_a_file_across_chunks() {
         (2 * mib, 2 * mib + 99),
         (0, file.len() - 1),
     ] {
-        let answer = forge.send(ask(Method::GET, path).with("range", &format!("bytes={first}-{last}")));
+        let answer = forge.send(request(Method::GET, path).with("range", &format!("bytes={first}-{last}")));
         assert_eq!((answer.status, answer.header("content-length")), (206, (last - first + 1).to_string().as_str()));
         assert_eq!(answer.header("content-range"), format!("bytes {first}-{last}/{}", file.len()));
         assert!(answer.body == file[first..=last], "{first}-{last}");
     }
-    let beyond = forge.send(ask(Method::GET, path).with("range", &format!("bytes={}-", file.len())));
+    let beyond = forge.send(request(Method::GET, path).with("range", &format!("bytes={}-", file.len())));
     assert_eq!((beyond.status, beyond.header("content-range")), (416, format!("bytes */{}", file.len()).as_str()));
-    let other = ask(Method::GET, path).with("range", "bytes=0-0").with("if-range", "\"other\"");
+    let other = request(Method::GET, path).with("range", "bytes=0-0").with("if-range", "\"other\"");
     assert_eq!(forge.send(other).status, 200);
-    let head = forge.send(ask(Method::HEAD, path).with("range", "bytes=0-0"));
+    let head = forge.send(request(Method::HEAD, path).with("range", "bytes=0-0"));
     assert_eq!((head.status, head.header("accept-ranges")), (200, "bytes"));
 }
 
 #[test]
-fn files_that_are_not_there() {
+fn missing_files() {
     let forge = Forge::new();
     forge.publish(PUBLIC, "@acme/lib", "1.0.0");
     for file in [
@@ -262,7 +262,7 @@ fn damage_is_never_served() {
 }
 
 #[test]
-fn names_that_cannot_exist() {
+fn invalid_names() {
     let forge = Forge::new();
     for name in ["%0d%0ahttp:/%2fexample.com", "..%2f..%2fetc", "@a%2f..%2fb", "%2e%2e"] {
         forge.get(&format!("/projects/7/packages/npm/{name}")).json()["error"]
@@ -276,7 +276,7 @@ fn names_that_cannot_exist() {
 }
 
 #[test]
-fn unknown_packages_are_redirected_if_that_is_wanted() {
+fn unknown_packages_are_redirected_if_configured() {
     let mut forge = Forge::new();
     forge.publish(PRIVATE, "secret", "1.0.0");
     forge.variables.push(("registry_forward_url", "https://registry.example/"));
@@ -286,30 +286,30 @@ fn unknown_packages_are_redirected_if_that_is_wanted() {
         "/packages/npm/@a%2flib",
         "/projects/404/packages/npm/@a/lib",
     ] {
-        let answer = forge.send(ask(Method::GET, path).by(""));
+        let answer = forge.send(request(Method::GET, path).by(""));
         assert_eq!((answer.status, answer.header("location")), (302, "https://registry.example/@a/lib"), "{path}");
     }
     for report in ["advisories/bulk", "audits/quick"] {
         let path = format!("/groups/acme/-/packages/npm/-/npm/v1/security/{report}");
-        let answer = forge.send(ask(Method::POST, &path).body("{\"lib\":[\"1.0.0\"]}"));
+        let answer = forge.send(request(Method::POST, &path).body("{\"lib\":[\"1.0.0\"]}"));
         let elsewhere = format!("https://registry.example/-/npm/v1/security/{report}");
         assert_eq!((answer.status, answer.header("location")), (307, elsewhere.as_str()));
     }
-    assert_eq!(forge.send(ask(Method::GET, "/projects/9/packages/npm/secret").by("")).status, 401);
+    assert_eq!(forge.send(request(Method::GET, "/projects/9/packages/npm/secret").by("")).status, 401);
     forge.get("/projects/7/packages/npm/-/package/lib/dist-tags").is(404, "404 Package Not Found", "Package not found");
 }
 
 #[test]
 fn services() {
     let forge = Forge::new();
-    let get = |path: &str, user: &str| forge.send(ask(Method::GET, &format!("/packages/npm/-/{path}")).by(user));
+    let get = |path: &str, user: &str| forge.send(request(Method::GET, &format!("/packages/npm/-/{path}")).by(user));
     assert_eq!((get("ping", "").status, get("ping", "").json()), (200, json!({})));
     assert_eq!(get("whoami", "developer").json(), json!({"username": "developer"}));
     get("whoami", "").is_refused(401, "401 Unauthorized");
     get("ping", "no such token").is_refused(401, "401 Unauthorized");
     for path in ["advisories/bulk", "audits/quick"] {
         let path = format!("/projects/7/packages/npm/-/npm/v1/security/{path}");
-        let answer = forge.send(ask(Method::POST, &path).body("{\"lib\":[\"1.0.0\"]}"));
+        let answer = forge.send(request(Method::POST, &path).body("{\"lib\":[\"1.0.0\"]}"));
         assert_eq!((answer.status, answer.json()), (200, json!({})));
     }
     let unserved = forge.get("/packages/npm/-/v1/login");
@@ -324,6 +324,7 @@ fn a_project_that_moved() {
     let answer = forge.get("/projects/acme%2Fweb/packages/npm/@acme%2flib?write=true");
     let expected = "http://registry.example/api/v4/projects/7/packages/npm/@acme%2flib?write=true";
     assert_eq!((answer.status, answer.header("location")), (301, expected));
-    let put = ask(Method::PUT, "/projects/acme%2Fweb/packages/npm/-/package/@acme%2flib/dist-tags/x").body("\"1.0.0\"");
+    let put =
+        request(Method::PUT, "/projects/acme%2Fweb/packages/npm/-/package/@acme%2flib/dist-tags/x").body("\"1.0.0\"");
     assert_eq!(forge.send(put).status, 405);
 }

@@ -1,9 +1,9 @@
-//! Search: what is found, by whom, and in which order.
+//! Search: results, rights and order.
 
 use super::*;
 
 fn search_by(forge: &Forge, user: &str, prefix: &str, query: &str) -> Value {
-    let answer = forge.send(ask(Method::GET, &format!("{prefix}/packages/npm/-/v1/search?{query}")).by(user));
+    let answer = forge.send(request(Method::GET, &format!("{prefix}/packages/npm/-/v1/search?{query}")).by(user));
     assert_eq!(answer.status, 200, "{}", answer.text());
     answer.json()
 }
@@ -72,7 +72,7 @@ fn each_level_finds_what_the_caller_may_read_there() {
         ("wrong", "", 401),
     ] {
         let path = format!("{prefix}/packages/npm/-/v1/search?text=paint");
-        assert_eq!(forge.send(ask(Method::GET, &path).by(user)).status, status, "{user} at {prefix}");
+        assert_eq!(forge.send(request(Method::GET, &path).by(user)).status, status, "{user} at {prefix}");
     }
     forge.token("blind", Subject::User(5), &["read_user"]);
     assert_eq!(names(&search_by(&forge, "blind", "", "")), Vec::<&str>::new());
@@ -106,13 +106,13 @@ fn pages() {
         assert_eq!((names(&search(nothing)).len(), &search(nothing)["total"]), (0, &json!(30)), "{nothing}");
     }
     assert_eq!(names(&search("from=-1")).len(), 20);
-    for (query, fault) in [("size=many", "size is invalid"), ("from=1.5", "from is invalid")] {
-        forge.get(&format!("/projects/7/packages/npm/-/v1/search?{query}")).is_refused(400, fault);
+    for (query, error) in [("size=many", "size is invalid"), ("from=1.5", "from is invalid")] {
+        forge.get(&format!("/projects/7/packages/npm/-/v1/search?{query}")).is_refused(400, error);
     }
 }
 
 #[test]
-fn what_was_taken_back_is_not_found_and_the_newest_of_a_name_is() {
+fn unpublished_packages_are_not_found_and_the_newest_of_a_name_is() {
     let mut forge = Forge::new();
     forge.publish(PUBLIC, "lib", "1.0.0");
     forge.later();
@@ -125,12 +125,12 @@ fn what_was_taken_back_is_not_found_and_the_newest_of_a_name_is() {
     assert_eq!(group("")["objects"][0]["package"]["version"], "1.0.0");
     let path = "/projects/7/packages/npm/lib";
     let revision = forge.get(path).json()["_rev"].as_str().unwrap().to_owned();
-    assert_eq!(forge.send(ask(Method::DELETE, &format!("{path}/-rev/{revision}")).by("maintainer")).status, 200);
+    assert_eq!(forge.send(request(Method::DELETE, &format!("{path}/-rev/{revision}")).by("maintainer")).status, 200);
     assert_eq!(names(&search_by(&forge, "", "/groups/acme/-", "text=lib")), Vec::<&str>::new());
 }
 
 #[test]
-fn a_package_that_was_announced_and_never_came_is_not_found() {
+fn a_listed_package_that_was_never_written_is_not_found() {
     let forge = Forge::new();
     let name = crate::name::PackageName::parse("lib").unwrap();
     crate::store::add_project_with_name(&forge.env(), &name, PUBLIC).unwrap();
@@ -138,7 +138,7 @@ fn a_package_that_was_announced_and_never_came_is_not_found() {
 }
 
 #[test]
-fn of_more_packages_than_are_read_those_whose_name_is_asked_for_come_first() {
+fn packages_whose_name_matches_are_read_first() {
     let forge = Forge::new();
     forge.publish(PUBLIC, "zebra", "1.0.0");
     let mut packages: Vec<String> = (0..5000).map(|n| format!("lib-{n}")).collect();

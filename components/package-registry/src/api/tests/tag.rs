@@ -9,12 +9,12 @@ fn forge() -> Forge {
     forge
 }
 
-fn set(forge: &Forge, tag: &str, body: &str) -> Answer {
-    forge.send(ask(Method::PUT, &format!("{TAGS}/{tag}")).body(body))
+fn set(forge: &Forge, tag: &str, body: &str) -> TestResponse {
+    forge.send(request(Method::PUT, &format!("{TAGS}/{tag}")).body(body))
 }
 
-fn remove(forge: &Forge, tag: &str) -> Answer {
-    forge.send(ask(Method::DELETE, &format!("{TAGS}/{tag}")).by("maintainer"))
+fn remove(forge: &Forge, tag: &str) -> TestResponse {
+    forge.send(request(Method::DELETE, &format!("{TAGS}/{tag}")).by("maintainer"))
 }
 
 #[test]
@@ -45,7 +45,7 @@ fn a_version_is_named_in_three_ways() {
 }
 
 #[test]
-fn each_fault_has_its_text() {
+fn each_error_has_its_text() {
     let forge = forge();
     let not_given = |what: &str| (format!("400 Bad request - \"{what}\" not given"), format!("\"{what}\" not given"));
     for body in ["", " ", "\"\"", "\" \"", "{\"version\":\"\"}"] {
@@ -76,7 +76,7 @@ fn each_fault_has_its_text() {
 fn the_credentials_come_first() {
     let forge = forge();
     for (method, path) in [(Method::PUT, format!("{TAGS}/%20")), (Method::DELETE, format!("{TAGS}/x"))] {
-        forge.send(ask(method, &path).by("")).is_refused(401, "401 Unauthorized");
+        forge.send(request(method, &path).by("")).is_refused(401, "401 Unauthorized");
     }
 }
 
@@ -94,9 +94,9 @@ fn tags_at_every_level() {
     let forge = forge();
     for prefix in ["/groups/acme/-/packages/npm", "/packages/pkgreg"] {
         let path = format!("{prefix}/-/package/@acme%2flib/dist-tags");
-        assert_eq!(forge.send(ask(Method::PUT, &format!("{path}/x")).body("\"1.0.0\"")).status, 204);
+        assert_eq!(forge.send(request(Method::PUT, &format!("{path}/x")).body("\"1.0.0\"")).status, 204);
         assert_eq!(forge.get(&path).json(), json!({"latest": "1.1.0", "x": "1.0.0"}));
-        assert_eq!(forge.send(ask(Method::DELETE, &format!("{path}/x")).by("maintainer")).status, 204);
+        assert_eq!(forge.send(request(Method::DELETE, &format!("{path}/x")).by("maintainer")).status, 204);
     }
 }
 

@@ -15,12 +15,12 @@ fn revision(forge: &Forge) -> String {
 }
 
 /// Sends the document back without a version, as npm does.
-fn remove(forge: &Forge, version: &str, latest: &str) -> Answer {
+fn remove(forge: &Forge, version: &str, latest: &str) -> TestResponse {
     let mut document = forge.get(PATH).json();
     document["versions"].as_object_mut().unwrap().remove(version);
     document["dist-tags"]["latest"] = json!(latest);
     let path = format!("{PATH}/-rev/{}", document["_rev"].as_str().unwrap());
-    forge.send(ask(Method::PUT, &path).by("maintainer").body(document.to_string()))
+    forge.send(request(Method::PUT, &path).by("maintainer").body(document.to_string()))
 }
 
 fn chunks(forge: &Forge) -> usize {
@@ -28,7 +28,7 @@ fn chunks(forge: &Forge) -> usize {
 }
 
 #[test]
-fn a_version_goes_with_its_file_and_its_tags() {
+fn a_version_is_removed_with_its_file_and_its_tags() {
     let forge = forge();
     assert_eq!(chunks(&forge), 3);
     let answer = remove(&forge, "2.0.0", "1.0.0");
@@ -39,7 +39,7 @@ fn a_version_goes_with_its_file_and_its_tags() {
     assert_eq!((&document["readme"], document["time"].get("2.0.0")), (&json!("# 1.0.0"), None));
     assert_eq!((forge.get(&format!("{PATH}/-/lib-2.0.0.tgz")).status, chunks(&forge)), (404, 2));
     let file = format!("{PATH}/-/lib-2.0.0.tgz/-rev/{}", revision(&forge));
-    assert_eq!(forge.send(ask(Method::DELETE, &file).by("maintainer")).status, 200);
+    assert_eq!(forge.send(request(Method::DELETE, &file).by("maintainer")).status, 200);
 }
 
 #[test]
@@ -56,13 +56,13 @@ fn its_number_is_not_used_again() {
 }
 
 #[test]
-fn a_package_goes_and_can_come_back_with_other_versions() {
+fn an_unpublished_package_can_be_published_again_with_other_versions() {
     let forge = forge();
     let path = format!("{PATH}/-rev/{}", revision(&forge));
-    assert_eq!(forge.send(ask(Method::DELETE, &path).by("maintainer")).status, 200);
+    assert_eq!(forge.send(request(Method::DELETE, &path).by("maintainer")).status, 200);
     forge.get(PATH).is(404, "404 Packages Not Found", "Packages not found");
     assert_eq!((forge.get("/packages/npm/@acme%2flib").status, chunks(&forge)), (404, 0));
-    assert_eq!(forge.send(ask(Method::DELETE, &path).by("maintainer")).status, 404);
+    assert_eq!(forge.send(request(Method::DELETE, &path).by("maintainer")).status, 404);
     forge.send(publication("@acme/lib", "1.0.0").to(PUBLIC)).is_refused(403, "Package already exists.");
     forge.publish(PUBLIC, "@acme/lib", "1.0.1");
     let document = forge.get(PATH).json();
@@ -77,9 +77,9 @@ fn an_outdated_document_removes_nothing() {
     forge.publish(PUBLIC, "@acme/lib", "3.0.0");
     let path = format!("{PATH}/-rev/{}", stale["_rev"].as_str().unwrap());
     for request in [
-        ask(Method::PUT, &path).by("maintainer").body(stale.to_string()),
-        ask(Method::DELETE, &path).by("maintainer"),
-        ask(Method::DELETE, &format!("{PATH}/-rev/undefined")).by("maintainer"),
+        request(Method::PUT, &path).by("maintainer").body(stale.to_string()),
+        request(Method::DELETE, &path).by("maintainer"),
+        request(Method::DELETE, &format!("{PATH}/-rev/undefined")).by("maintainer"),
     ] {
         let answer = forge.send(request);
         assert_eq!(answer.status, 409);
@@ -89,22 +89,22 @@ fn an_outdated_document_removes_nothing() {
 }
 
 #[test]
-fn a_file_does_not_go_while_its_version_is_listed() {
+fn the_file_of_a_listed_version_is_not_removed() {
     let forge = forge();
     let path = format!("{PATH}/-/lib-1.0.0.tgz/-rev/{}", revision(&forge));
     let text = "@acme/lib@1.0.0 is listed; its file goes when the version is unpublished";
-    forge.send(ask(Method::DELETE, &path).by("maintainer")).is_refused(409, text);
+    forge.send(request(Method::DELETE, &path).by("maintainer")).is_refused(409, text);
 }
 
 #[test]
-fn only_maintainers_take_versions_back() {
+fn only_maintainers_unpublish() {
     let forge = forge();
     let revision = revision(&forge);
     for (caller, status) in [("", 401), ("guest", 403), ("developer", 403)] {
         for path in [format!("{PATH}/-rev/{revision}"), format!("{PATH}/-/lib-1.0.0.tgz/-rev/{revision}")] {
-            assert_eq!(forge.send(ask(Method::DELETE, &path).by(caller)).status, status, "{caller}");
+            assert_eq!(forge.send(request(Method::DELETE, &path).by(caller)).status, status, "{caller}");
         }
-        let put = ask(Method::PUT, &format!("{PATH}/-rev/{revision}")).by(caller).body("{\"versions\":{}}");
+        let put = request(Method::PUT, &format!("{PATH}/-rev/{revision}")).by(caller).body("{\"versions\":{}}");
         assert_eq!(forge.send(put).status, status, "{caller}");
     }
     assert_eq!(forge.get(PATH).json()["versions"].as_object().unwrap().len(), 3);

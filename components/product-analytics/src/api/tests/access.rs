@@ -60,7 +60,7 @@ fn each_thing_that_is_missing_switches_it_off() {
 
 /// Switches the feature on for this actor only.
 fn switch_on_for(forge: &Forge, actor: &str) {
-    let change = |gates: &mut feature::Gates| (gates.boolean, gates.actors) = (false, [actor.to_owned()].into());
+    let change = |gates: &mut feature::FeatureGates| (gates.boolean, gates.actors) = (false, [actor.to_owned()].into());
     feature::save(&forge.env(), super::super::FEATURE, change).unwrap();
 }
 

@@ -1,9 +1,9 @@
-//! Forms of several parts (RFC 7578), which `curl --form` sends: fields of text, and no files.
+//! Multipart forms (RFC 7578), which `curl --form` sends. Text fields only, no files.
 
 use kit::params::Params;
 use serde_json::{Map, Value};
 
-/// The boundary that a `Content-Type` names.
+/// The boundary parameter of a `Content-Type`.
 pub fn boundary(content_type: &str) -> Option<String> {
     let parameter = content_type.split(';').skip(1).find_map(|parameter| {
         let (name, value) = parameter.split_once('=')?;
@@ -13,9 +13,9 @@ pub fn boundary(content_type: &str) -> Option<String> {
     Some(unquoted.unwrap_or(parameter).to_owned()).filter(|boundary| !boundary.is_empty())
 }
 
-/// The fields of a form, in order; `None` if it is none, or not UTF-8.
+/// The fields of a form, in order; `None` if it is malformed, or not UTF-8.
 pub fn parse(body: &[u8], boundary: &str) -> Option<Params> {
-    // The first delimiter has no line before it.
+    // A delimiter includes the line break before it, which the first one lacks.
     let body = format!("\r\n{}", std::str::from_utf8(body).ok()?);
     let delimiter = format!("\r\n--{boundary}");
     let mut params = Params::default();
@@ -31,7 +31,7 @@ pub fn parse(body: &[u8], boundary: &str) -> Option<Params> {
     }
 }
 
-/// The field's name, if this header tells it.
+/// The field's name, if this is the header `Content-Disposition`.
 fn field_name(header: &str) -> Option<String> {
     let (name, value) = header.split_once(':')?;
     if !name.trim().eq_ignore_ascii_case("content-disposition") {

@@ -1,7 +1,7 @@
 //! Applying suggestions.
 
-use super::{FORK, Forge, PRIVATE, PUBLIC, Repository, comment, fence};
-use crate::suggestion::Reason;
+use super::{FORK, Forge, PRIVATE, PUBLIC, Repository, block, comment};
+use crate::applicability::InapplicableReason;
 use directory::access::Role;
 use directory::project::ProtectedBranch;
 use http::Method;
@@ -23,7 +23,7 @@ fn forge() -> Forge {
     forge
 }
 
-fn refusal(reason: Reason) -> (u16, String) {
+fn refusal(reason: InapplicableReason) -> (u16, String) {
     (400, reason.to_string())
 }
 
@@ -31,10 +31,10 @@ fn refusal(reason: Reason) -> (u16, String) {
 fn a_suggestion_becomes_a_commit() {
     let forge = forge();
     let before = forge.head(PUBLIC, "topic");
-    let [id] = forge.suggest(1, "a.txt", 3, &fence(":-1+1", "2\n3\n3.5\n4"))[..] else { panic!("one suggestion") };
+    let [id] = forge.suggest(1, "a.txt", 3, &block(":-1+1", "2\n3\n3.5\n4"))[..] else { panic!("one suggestion") };
     let answer = forge.apply(id, "mia", Value::Null);
     assert_eq!(answer.status, 200, "{}", answer.text());
-    // The snapshot from before the commit.
+    // The response shows the suggestion as it was before the commit.
     assert_eq!(
         answer.json(),
         json!({"id": id, "from_line": 2, "to_line": 4, "applicable": true, "appliable": true, "applied": false,
@@ -57,12 +57,12 @@ fn a_suggestion_becomes_a_commit() {
 #[test]
 fn a_batch_is_one_commit_and_the_answer_is_in_the_order_of_ids() {
     let forge = forge();
-    let a = forge.suggest(1, "a.txt", 1, &(fence("", "1\n1.5") + &fence(":+1", "x")));
+    let a = forge.suggest(1, "a.txt", 1, &(block("", "1\n1.5") + &block(":+1", "x")));
     let more = [
-        forge.suggest(1, "a.txt", 5, &fence("", "")),
-        forge.suggest(1, "src/deep/b.rs", 3, &fence(":-1", "fn bc() {}")),
-        forge.suggest(1, "src/c.rs", 2, &fence("", "see two")),
-        forge.suggest(1, "latin1.txt", 2, &fence("", "tea")),
+        forge.suggest(1, "a.txt", 5, &block("", "")),
+        forge.suggest(1, "src/deep/b.rs", 3, &block(":-1", "fn bc() {}")),
+        forge.suggest(1, "src/c.rs", 2, &block("", "see two")),
+        forge.suggest(1, "latin1.txt", 2, &block("", "tea")),
     ]
     .concat();
     let mut ids = vec![a[0]];
@@ -91,10 +91,10 @@ fn a_batch_is_one_commit_and_the_answer_is_in_the_order_of_ids() {
 }
 
 #[test]
-fn who_may_apply_and_what_is_checked_first() {
+fn permissions_and_the_order_of_checks() {
     let forge = forge();
     forge.token("readonly", 2, &["read_api"]);
-    let id = forge.suggest(1, "a.txt", 1, &fence("", "1"))[0];
+    let id = forge.suggest(1, "a.txt", 1, &block("", "1"))[0];
     let path = |id: &str| format!("suggestions/{id}/apply");
     let put = |id: &str, token: &str| forge.send(Method::PUT, &path(id), token, Value::Null).refusal();
     let id = id.to_string();
@@ -111,29 +111,29 @@ fn who_may_apply_and_what_is_checked_first() {
         assert_eq!(put(&id, token), (403, "403 Forbidden".into()), "{token}");
     }
     assert_eq!(put(&id, "dev").0, 200);
-    // Rights come before reasons.
+    // Permissions are checked before applicability.
     assert_eq!(put(&id, "otto").0, 403);
-    assert_eq!(put(&id, "mia"), refusal(Reason::Applied));
+    assert_eq!(put(&id, "mia"), refusal(InapplicableReason::AlreadyApplied));
 }
 
 #[test]
 fn a_protected_branch_an_archived_project_and_a_private_one() {
     let forge = forge();
-    let id = forge.suggest(1, "a.txt", 1, &fence("", "1"))[0];
+    let id = forge.suggest(1, "a.txt", 1, &block("", "1"))[0];
     let protect = |push| vec![ProtectedBranch { name: "top*".into(), push }];
     forge.project(PUBLIC, |project| project.protected_branches = protect(Some(Role::Maintainer)));
     assert_eq!(forge.apply(id, "dev", Value::Null).status, 403);
     forge.project(PUBLIC, |project| project.archived = true);
     assert_eq!(forge.apply(id, "root", Value::Null).status, 403);
     forge.project(PUBLIC, |project| project.visibility = directory::namespace::Visibility::Private);
-    assert_eq!(forge.apply(id, "otto", Value::Null).status, 403, "never 404 for one that is there");
+    assert_eq!(forge.apply(id, "otto", Value::Null).status, 403, "403 and not 404 for an existing suggestion");
     assert_eq!(forge.apply(id, "dev", Value::Null).status, 200);
 }
 
 #[test]
 fn ids_of_a_batch() {
     let forge = forge();
-    let ids = forge.suggest(1, "a.txt", 1, &(fence("", "1") + &fence("", "2")));
+    let ids = forge.suggest(1, "a.txt", 1, &(block("", "1") + &block("", "2")));
     let put = |body: Value| forge.send(Method::PUT, "suggestions/batch_apply", "dev", body).refusal();
     let missing = (400, "ids is missing".to_owned());
     let unknown = (404, "Suggestions are not applicable as one or more suggestions were not found.".to_owned());
@@ -151,7 +151,7 @@ fn ids_of_a_batch() {
         assert_eq!(put(body.clone()), unknown, "{body}");
     }
     assert_eq!(put(json!({"ids": (1..=1001).collect::<Vec<_>>()})).0, 400);
-    assert_eq!(put(json!({"ids": ids})), refusal(Reason::Overlap));
+    assert_eq!(put(json!({"ids": ids})), refusal(InapplicableReason::OverlappingLines));
     assert_eq!(forge.send(Method::PUT, "suggestions/batch_apply", "gus", json!({"ids": ids})).status, 403);
     assert_eq!(forge.head(PUBLIC, "topic"), forge.head(PUBLIC, "main"), "nothing was applied");
 }
@@ -167,8 +167,8 @@ fn ids_come_as_json_as_a_form_and_in_the_query() {
         ("suggestions/batch_apply?commit_message=m", "application/json", r#"{"ids":["1","2"]}"#),
     ] {
         let forge = forge();
-        assert_eq!(forge.suggest(1, "a.txt", 1, &fence("", "1")), [1]);
-        assert_eq!(forge.suggest(1, "a.txt", 2, &fence("", "2")), [2]);
+        assert_eq!(forge.suggest(1, "a.txt", 1, &block("", "1")), [1]);
+        assert_eq!(forge.suggest(1, "a.txt", 2, &block("", "2")), [2]);
         let answer = forge.send_bytes(Method::PUT, path, "dev", media_type, body.into());
         assert_eq!(answer.status, 200, "{path} {body}: {}", answer.text());
         assert_eq!(forge.clone(PUBLIC).text(&["log", "-1", "--format=%B", "topic"]), "m");
@@ -201,64 +201,64 @@ fn the_message_is_the_requests_or_the_target_projects_or_the_default() {
         let forge = forge();
         let project = project.map(str::to_owned);
         forge.project(PUBLIC, |new| new.suggestion_commit_message = project);
-        let id = forge.suggest(1, "a.txt", 1, &fence("", "1"))[0];
+        let id = forge.suggest(1, "a.txt", 1, &block("", "1"))[0];
         assert_eq!(forge.apply(id, "dev", json!({"commit_message": requested})).status, 200);
         assert_eq!(forge.clone(PUBLIC).text(&["log", "-1", "--format=%s", "topic"]), expected);
     }
 }
 
 #[test]
-fn each_reason_why_not() {
+fn each_reason_of_refusal() {
     // Applied.
     let forge = forge();
     let ids =
-        forge.suggest(1, "a.txt", 3, &(fence("", "3") + &fence("", "3b") + &fence(":-1", "23") + &fence("", "three")));
-    let far = forge.suggest(1, "a.txt", 5, &fence("", "5"))[0];
-    let notebook = forge.suggest(1, "book.ipynb", 1, &fence("", "["))[0];
-    assert_eq!(forge.apply(ids[3], "dev", Value::Null).refusal(), refusal(Reason::Same));
-    assert_eq!(forge.apply(notebook, "dev", Value::Null).refusal(), refusal(Reason::Unreadable));
+        forge.suggest(1, "a.txt", 3, &(block("", "3") + &block("", "3b") + &block(":-1", "23") + &block("", "three")));
+    let far = forge.suggest(1, "a.txt", 5, &block("", "5"))[0];
+    let notebook = forge.suggest(1, "book.ipynb", 1, &block("", "["))[0];
+    assert_eq!(forge.apply(ids[3], "dev", Value::Null).refusal(), refusal(InapplicableReason::NoChange));
+    assert_eq!(forge.apply(notebook, "dev", Value::Null).refusal(), refusal(InapplicableReason::RenderedNotebook));
     assert_eq!(forge.apply(ids[0], "dev", Value::Null).status, 200);
-    assert_eq!(forge.apply(ids[0], "dev", Value::Null).refusal(), refusal(Reason::Applied));
-    // Outdated by it; and moved away from.
-    assert_eq!(forge.apply(ids[1], "dev", Value::Null).refusal(), refusal(Reason::LineOutdated));
-    assert_eq!(forge.apply(ids[2], "dev", Value::Null).refusal(), refusal(Reason::LinesOutdated));
-    assert_eq!(forge.apply(far, "dev", Value::Null).refusal(), refusal(Reason::Moved));
-    assert_eq!(forge.flags(far), (true, false), "the flag does not know of moves");
+    assert_eq!(forge.apply(ids[0], "dev", Value::Null).refusal(), refusal(InapplicableReason::AlreadyApplied));
+    // The commit changed the lines of some suggestions, and moved the head for all.
+    assert_eq!(forge.apply(ids[1], "dev", Value::Null).refusal(), refusal(InapplicableReason::LineOutdated));
+    assert_eq!(forge.apply(ids[2], "dev", Value::Null).refusal(), refusal(InapplicableReason::LinesOutdated));
+    assert_eq!(forge.apply(far, "dev", Value::Null).refusal(), refusal(InapplicableReason::HeadMoved));
+    assert_eq!(forge.flags(far), (true, false), "the flag ignores that the head moved");
     // The merge request.
     forge.merge_request(1, json!({"state": "merged"}));
-    assert_eq!(forge.apply(far, "dev", Value::Null).refusal(), refusal(Reason::Merged));
+    assert_eq!(forge.apply(far, "dev", Value::Null).refusal(), refusal(InapplicableReason::Merged));
     forge.merge_request(1, json!({"state": "closed"}));
-    assert_eq!(forge.apply(far, "dev", Value::Null).refusal(), refusal(Reason::Closed));
-    assert_eq!(forge.apply(ids[0], "dev", Value::Null).refusal(), refusal(Reason::Applied));
+    assert_eq!(forge.apply(far, "dev", Value::Null).refusal(), refusal(InapplicableReason::Closed));
+    assert_eq!(forge.apply(ids[0], "dev", Value::Null).refusal(), refusal(InapplicableReason::AlreadyApplied));
     forge.merge_request(1, json!({"state": "opened"}));
     // The branch.
     forge.delete_branch(PUBLIC, "topic");
-    assert_eq!(forge.apply(far, "dev", Value::Null).refusal(), refusal(Reason::BranchDeleted));
+    assert_eq!(forge.apply(far, "dev", Value::Null).refusal(), refusal(InapplicableReason::BranchDeleted));
     assert_eq!(forge.flags(far), (false, false));
-    assert_eq!(forge.flags(ids[0]), (false, true), "what was applied stays so");
+    assert_eq!(forge.flags(ids[0]), (false, true), "an applied suggestion stays applied");
     forge.merge_request(1, json!({"deleted": true}));
     assert_eq!(forge.apply(far, "dev", Value::Null).status, 404);
 }
 
 #[test]
-fn a_file_that_is_gone_and_a_file_that_was_pushed() {
+fn deleted_and_changed_files_are_refused() {
     let forge = Forge::new();
     let repository = Repository::with(&FILES);
     forge.import(PUBLIC, &repository);
     forge.merge_request(1, Value::Null);
-    let gone = forge.suggest(1, "src/c.rs", 1, &fence("", "x"))[0];
-    let moved = forge.suggest(1, "a.txt", 1, &fence("", "x"))[0];
-    let changed = forge.suggest(1, "a.txt", 5, &fence("", "x"))[0];
+    let deleted = forge.suggest(1, "src/c.rs", 1, &block("", "x"))[0];
+    let moved = forge.suggest(1, "a.txt", 1, &block("", "x"))[0];
+    let changed = forge.suggest(1, "a.txt", 5, &block("", "x"))[0];
     repository.git(&["rm", "-q", "src/c.rs"]);
     repository.write("a.txt", b"one\ntwo\nthree\nfour\n5\n");
     repository.commit("push");
     forge.import(PUBLIC, &repository);
-    assert_eq!(forge.apply(gone, "dev", Value::Null).refusal(), refusal(Reason::FileNotFound));
-    assert_eq!(forge.flags(gone), (false, false));
-    assert_eq!(forge.apply(moved, "dev", Value::Null).refusal(), refusal(Reason::Moved));
-    assert_eq!(forge.apply(changed, "dev", Value::Null).refusal(), refusal(Reason::LineOutdated));
-    // One that cannot be applied is enough.
-    assert_eq!(forge.apply_all(&[moved, gone], "dev").refusal(), refusal(Reason::FileNotFound));
+    assert_eq!(forge.apply(deleted, "dev", Value::Null).refusal(), refusal(InapplicableReason::FileNotFound));
+    assert_eq!(forge.flags(deleted), (false, false));
+    assert_eq!(forge.apply(moved, "dev", Value::Null).refusal(), refusal(InapplicableReason::HeadMoved));
+    assert_eq!(forge.apply(changed, "dev", Value::Null).refusal(), refusal(InapplicableReason::LineOutdated));
+    // One suggestion that cannot be applied refuses the batch.
+    assert_eq!(forge.apply_all(&[moved, deleted], "dev").refusal(), refusal(InapplicableReason::FileNotFound));
 }
 
 #[test]
@@ -270,30 +270,30 @@ fn all_must_be_on_one_branch() {
     forge.import(PUBLIC, &repository);
     forge.merge_request(1, Value::Null);
     forge.merge_request(2, json!({"source_branch": "other"}));
-    let first = forge.suggest(1, "a.txt", 1, &fence("", "x"))[0];
-    let comment = comment(&forge.head(PUBLIC, "other"), "a.txt", 5, &fence("", "y"));
+    let first = forge.suggest(1, "a.txt", 1, &block("", "x"))[0];
+    let comment = comment(&forge.head(PUBLIC, "other"), "a.txt", 5, &block("", "y"));
     let second = forge.comment(2, "rep", comment).json()["notes"][0]["suggestions"][0]["id"].as_u64().unwrap();
-    assert_eq!(forge.apply_all(&[first, second], "dev").refusal(), refusal(Reason::OtherBranch));
-    // Two merge requests of one branch are fine.
+    assert_eq!(forge.apply_all(&[first, second], "dev").refusal(), refusal(InapplicableReason::OtherBranch));
+    // Two merge requests may have one source branch.
     forge.merge_request(4, Value::Null);
-    let third = forge.suggest(4, "src/c.rs", 1, &fence("", "z"))[0];
+    let third = forge.suggest(4, "src/c.rs", 1, &block("", "z"))[0];
     assert_eq!(forge.apply_all(&[first, third], "dev").status, 200);
     assert_eq!(forge.apply(second, "dev", Value::Null).status, 200);
 }
 
 #[test]
-fn a_fork_gets_the_commit_and_its_owner_decides_who_may() {
+fn a_fork_gets_the_commit_if_the_caller_may_push_to_it() {
     let forge = forge();
     let repository = Repository::with(&FILES);
     repository.write("a.txt", b"fork\n");
     repository.commit("in the fork");
     forge.import(FORK, &repository);
     forge.merge_request(3, json!({"source_project_id": FORK}));
-    let id = forge.suggest(3, "a.txt", 1, &fence("", "spoon"))[0];
+    let id = forge.suggest(3, "a.txt", 1, &block("", "spoon"))[0];
     let before = forge.head(PUBLIC, "topic");
     assert_eq!(forge.apply(id, "mia", Value::Null).status, 403, "not a member of the fork");
     forge.merge_request(3, json!({"source_project_id": null}));
-    assert_eq!(forge.apply(id, "dev", Value::Null).status, 403, "the fork is gone");
+    assert_eq!(forge.apply(id, "dev", Value::Null).status, 403, "the fork was deleted");
     forge.merge_request(3, json!({"source_project_id": FORK, "allow_collaboration": true}));
     let answer = forge.apply(id, "mia", json!({"commit_message": "%{project_path}"}));
     assert_eq!(answer.status, 200, "{}", answer.text());
@@ -314,17 +314,17 @@ fn executable_bits_and_links_are_kept() {
     repository.git(&["commit", "-q", "-m", "modes"]);
     forge.import(PUBLIC, &repository);
     forge.merge_request(1, Value::Null);
-    let script = forge.suggest(1, "run.sh", 2, &fence("", "exit 0"))[0];
-    let link = forge.suggest(1, "link", 1, &fence("", "d/x"))[0];
+    let script = forge.suggest(1, "run.sh", 2, &block("", "exit 0"))[0];
+    let link = forge.suggest(1, "link", 1, &block("", "d/x"))[0];
     assert_eq!(forge.apply_all(&[script, link], "dev").status, 200);
     let clone = forge.clone(PUBLIC);
     let modes =
         |repository: &Repository| repository.text(&["ls-tree", "-r", "--format=%(objectmode) %(path)", "topic"]);
     assert_eq!(modes(&clone), modes(&repository));
     assert_eq!(clone.text(&["show", "topic:link"]), "d/x");
-    for nowhere in ["module", "d", "link/x"] {
-        let answer = forge.comment(1, "rep", comment(&forge.head(PUBLIC, "topic"), nowhere, 1, &fence("", "x")));
-        assert_eq!(answer.status, 400, "{nowhere}");
+    for no_file in ["module", "d", "link/x"] {
+        let answer = forge.comment(1, "rep", comment(&forge.head(PUBLIC, "topic"), no_file, 1, &block("", "x")));
+        assert_eq!(answer.status, 400, "{no_file}");
     }
 }
 
@@ -334,16 +334,16 @@ fn a_line_of_ten_megabytes() {
     let long = [&b"short\n"[..], &vec![b'x'; 10_000_000], b"\nend\n"].concat();
     forge.import(PUBLIC, &Repository::with(&[("long.txt", &long)]));
     forge.merge_request(1, Value::Null);
-    let ids = forge.suggest(1, "long.txt", 2, &fence("", "now short"));
+    let ids = forge.suggest(1, "long.txt", 2, &block("", "now short"));
     let answer = forge.apply(ids[0], "dev", Value::Null);
     assert_eq!(answer.status, 200);
     assert_eq!(answer.json()["from_content"].as_str().unwrap().len(), 10_000_001);
     assert_eq!(forge.clone(PUBLIC).text(&["show", "topic:long.txt"]), "short\nnow short\nend");
-    // What would show it too often is refused.
+    // Suggestions that would repeat the line too often are refused.
     let forge = Forge::new();
     forge.import(PUBLIC, &Repository::with(&[("long.txt", &long)]));
     forge.merge_request(1, Value::Null);
-    let thrice = comment(&forge.head(PUBLIC, "topic"), "long.txt", 2, &fence("", "a").repeat(3));
+    let thrice = comment(&forge.head(PUBLIC, "topic"), "long.txt", 2, &block("", "a").repeat(3));
     assert_eq!(forge.comment(1, "rep", thrice).status, 400);
 }
 
@@ -354,7 +354,7 @@ fn a_thousand_suggestions_in_one_commit() {
     forge.import(PUBLIC, &Repository::with(&[("many.txt", file.as_bytes())]));
     forge.merge_request(1, Value::Null);
     let ids: Vec<u64> =
-        (1..=1000).flat_map(|line| forge.suggest(1, "many.txt", line, &fence("", &format!("{line}\n.")))).collect();
+        (1..=1000).flat_map(|line| forge.suggest(1, "many.txt", line, &block("", &format!("{line}\n.")))).collect();
     let answer = forge.apply_all(&ids, "dev");
     assert_eq!(answer.status, 200, "{}", answer.text());
     let expected: String = (1..=1000).map(|line| format!("{line}\n.\n")).collect();
@@ -362,11 +362,11 @@ fn a_thousand_suggestions_in_one_commit() {
 }
 
 #[test]
-fn nobody_is_told_of_a_private_suggestion() {
+fn suggestions_of_a_private_project_are_hidden() {
     let forge = Forge::new();
     forge.import(PRIVATE, &Repository::with(&FILES));
     forge.merge_request(1, json!({"project_id": PRIVATE}));
-    let comment = comment(&forge.head(PRIVATE, "topic"), "a.txt", 1, &fence("", "x"));
+    let comment = comment(&forge.head(PRIVATE, "topic"), "a.txt", 1, &block("", "x"));
     let path = format!("projects/{PRIVATE}/merge_requests/1/discussions");
     assert_eq!(
         forge.send(Method::POST, &path, "otto", comment.clone()).refusal(),

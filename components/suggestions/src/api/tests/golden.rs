@@ -1,6 +1,6 @@
-//! What an earlier build stored, committed under `golden/`, is read by this one.
+//! Records that an earlier build stored, committed under `golden/`, are read by this build.
 
-use super::{Forge, PUBLIC, comment, fence};
+use super::{Forge, PUBLIC, block, comment};
 use kit::store::Store as _;
 use serde_json::{Value, json};
 use std::fs;
@@ -24,8 +24,8 @@ fn forge() -> Forge {
             forge.store.set(&format!("suggestions/v1/{key}"), &fs::read(&path).unwrap()).unwrap();
         }
     }
-    // Counters are the host's own affair and are not among the files; neither are the ids that
-    // were given out before.
+    // Counters are stored in a host's own form, so they are not among the files. The earlier build also
+    // used up ids.
     let env = forge.env();
     env.store.increment("suggestions/v1/counter/suggestion", 100).unwrap();
     env.store.increment("suggestions/v1/counter/note", 100).unwrap();
@@ -33,11 +33,10 @@ fn forge() -> Forge {
     forge
 }
 
-/// What this history left: a repository with `a.txt` and `dir/b` on `main` and `topic`; merge
-/// request 1; a comment on `a.txt` with two suggestions, the first of which was applied; a comment
-/// without a place.
+/// The stored forge: a repository with `a.txt` and `dir/b` on `main` and `topic`; merge request 1; a
+/// comment on `a.txt` with two suggestions, the first of which was applied; a comment without a position.
 #[test]
-fn stored_records_are_read_for_ever() {
+fn records_of_format_1_are_read() {
     let forge = forge();
     let list = forge.get(&format!("projects/{PUBLIC}/merge_requests/1/discussions"), "").json();
     assert_eq!(list[0]["notes"][0]["author"]["username"], "rep");
@@ -55,7 +54,7 @@ fn stored_records_are_read_for_ever() {
     let clone = forge.clone(PUBLIC);
     assert_eq!(clone.text(&["show", "topic:a.txt"]), "one\nzwei\nthree");
     assert_eq!(clone.text(&["rev-parse", "topic^"]), clone.text(&["rev-parse", "main"]));
-    let id = forge.suggest(1, "dir/b", 1, &fence("", "bee"))[0];
+    let id = forge.suggest(1, "dir/b", 1, &block("", "bee"))[0];
     assert_eq!((id, forge.apply(id, "dev", Value::Null).status), (101, 200));
     let more = comment(&forge.head(PUBLIC, "topic"), "a.txt", 1, "more");
     assert_eq!(forge.comment(1, "rep", more).status, 201);
@@ -63,7 +62,7 @@ fn stored_records_are_read_for_ever() {
     assert_eq!(list.headers["x-total"], "4");
 }
 
-/// Writes the files anew. Only for a new format, whose files come beside the old ones.
+/// Writes the files. Only for a new format, whose files are added beside the old ones.
 #[test]
 #[ignore = "it writes into the sources"]
 fn write() {
@@ -71,7 +70,7 @@ fn write() {
     let files: [(&str, &[u8]); 2] = [("a.txt", b"one\ntwo\nthree\n"), ("dir/b", b"b\n")];
     forge.import(PUBLIC, &super::Repository::with(&files));
     forge.merge_request(1, Value::Null);
-    let ids = forge.suggest(1, "a.txt", 2, &(fence("", "zwei") + &fence(":-1+1", "")));
+    let ids = forge.suggest(1, "a.txt", 2, &(block("", "zwei") + &block(":-1+1", "")));
     assert_eq!(forge.comment(1, "gus", json!({"body": "Thanks"})).status, 201);
     assert_eq!(forge.apply(ids[0], "dev", Value::Null).status, 200);
     for key in forge.store.keys() {

@@ -23,7 +23,7 @@ fn imports_are_for_administrators() {
 }
 
 #[test]
-fn good_lines_stay_and_bad_lines_are_named() {
+fn good_lines_are_applied_and_bad_lines_are_reported() {
     let forge = Forge::new();
     let good = |iid: u64| {
         json!({"kind": "merge_request", "id": iid, "iid": iid, "target_project_id": PUBLIC, "source_branch": "s",
@@ -82,7 +82,7 @@ fn objects_are_stored_once_and_only_under_their_own_id() {
 #[test]
 fn a_large_object_lies_in_chunks_and_comes_out_whole() {
     let forge = Forge::new();
-    // Does not compress: a chunk is a MiB of what is stored.
+    // Does not compress, so that it needs as many chunks as it has MiB.
     let mut state = 1_u64;
     let noise: Vec<u8> = (0..20_000_000)
         .map(|_| {
@@ -95,18 +95,18 @@ fn a_large_object_lies_in_chunks_and_comes_out_whole() {
     assert!(forge.store.keys().iter().filter(|key| key.starts_with("suggestions/v1/chunk/")).count() >= 19);
     let clone = forge.clone(PUBLIC);
     assert!(clone.git(&["show", "main:noise"]) == noise);
-    // It is too large to be edited, which is said; other files are not.
+    // A file of this size cannot be edited; others can.
     forge.merge_request(1, Value::Null);
     let head = forge.head(PUBLIC, "topic");
-    let answer = forge.comment(1, "rep", super::comment(&head, "noise", 1, &super::fence("", "x")));
+    let answer = forge.comment(1, "rep", super::comment(&head, "noise", 1, &super::block("", "x")));
     assert_eq!(answer.status, 400, "{}", answer.text());
     assert!(answer.text().contains("16777216 bytes"), "{}", answer.text());
-    let id = forge.suggest(1, "small", 1, &super::fence("", "t"))[0];
+    let id = forge.suggest(1, "small", 1, &super::block("", "t"))[0];
     assert_eq!(forge.apply(id, "dev", Value::Null).status, 200);
 }
 
 #[test]
-fn branches_move_from_where_they_were_believed_to_stand() {
+fn a_ref_is_updated_if_it_has_the_expected_value() {
     let forge = Forge::new();
     let repository = Repository::with(&[("a.txt", b"one\n")]);
     let first = repository.text(&["rev-parse", "HEAD"]);

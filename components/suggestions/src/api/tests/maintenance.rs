@@ -1,4 +1,4 @@
-//! Garbage and damage.
+//! Garbage collection and checks.
 
 use super::*;
 use kit::Timestamp;
@@ -13,21 +13,21 @@ fn example() -> Repository {
 
 const HOUR: i64 = 60 * 60 * 1000;
 
-/// A forge whose time passes.
-struct Upkeep {
+/// A forge with a clock that tests move.
+struct TimedForge {
     forge: Forge,
     now: Cell<i64>,
 }
 
-impl Upkeep {
+impl TimedForge {
     fn new() -> Self {
         let forge = Forge::new();
         forge.import(PUBLIC, &example());
         forge.merge_request(1, json!({}));
-        Upkeep { forge, now: Cell::new(NOW.millis()) }
+        TimedForge { forge, now: Cell::new(NOW.millis()) }
     }
 
-    fn pass(&self, millis: i64) {
+    fn advance(&self, millis: i64) {
         self.now.set(self.now.get() + millis);
     }
 
@@ -45,7 +45,7 @@ impl Upkeep {
         self.send(Method::POST, &format!("maintenance/suggestions/{task}"), "root", body.clone())
     }
 
-    /// A whole run: the sum of one of its numbers, and the problems.
+    /// Does a whole run. Returns the sum of one of its numbers, and the problems.
     #[track_caller]
     fn run(&self, task: &str, number: &str) -> (u64, Vec<String>) {
         let (mut body, mut sum, mut problems) = (json!({}), 0, Vec::new());
@@ -56,7 +56,7 @@ impl Upkeep {
             sum += answer[number].as_u64().unwrap();
             let found = answer["problems"].as_array().cloned().unwrap_or_default();
             problems.extend(found.iter().map(|found| format!("{}: {}", found["key"], found["problem"])));
-            self.pass(answer["wait_seconds"].as_i64().unwrap_or_default() * 1000);
+            self.advance(answer["wait_seconds"].as_i64().unwrap_or_default() * 1000);
             if answer["cursor"].is_null() {
                 return (sum, problems);
             }
@@ -73,11 +73,11 @@ impl Upkeep {
         assert_eq!(self.run("fsck", "failed"), (0, vec![]));
     }
 
-    /// Runs, and days, until both spaces were swept and no former head is kept any more.
+    /// Runs once a day until both semispaces were swept and no reflog entry is left.
     fn sweep_both(&self) -> u64 {
         (0..8)
             .map(|_| {
-                self.pass(25 * HOUR);
+                self.advance(25 * HOUR);
                 self.gc()
             })
             .sum()
@@ -105,44 +105,44 @@ impl Upkeep {
 }
 
 #[test]
-fn what_branches_and_comments_need_stays() {
-    let upkeep = Upkeep::new();
-    let forge = &upkeep.forge;
-    let ids = forge.suggest(1, "a.txt", 2, &fence("", "zwei"));
+fn objects_of_refs_and_comments_stay() {
+    let timed = TimedForge::new();
+    let forge = &timed.forge;
+    let ids = forge.suggest(1, "a.txt", 2, &block("", "zwei"));
     assert_eq!(forge.apply(ids[0], "dev", Value::Null).status, 200);
-    let left = forge.suggest(1, "a.txt", 1, &fence("", "uno"));
-    let before = upkeep.objects();
+    let open = forge.suggest(1, "a.txt", 1, &block("", "uno"));
+    let before = timed.objects();
     let commit = forge.head(PUBLIC, "topic");
     let seen = || {
         ["", &format!("/{}", 0)]
             .map(|_| forge.get(&format!("projects/{PUBLIC}/merge_requests/1/discussions"), "").text())
     };
     let shown = seen();
-    assert_eq!(upkeep.sweep_both(), 0);
-    assert_eq!((upkeep.objects(), seen() == shown), (before, true));
-    upkeep.is_sound();
-    // A branch that was deleted leaves only what the comments show.
+    assert_eq!(timed.sweep_both(), 0);
+    assert_eq!((timed.objects(), seen() == shown), (before, true));
+    timed.is_sound();
+    // After the branch is deleted, only the files that comments show are reachable.
     forge.delete_branch(PUBLIC, "topic");
-    assert_eq!(upkeep.sweep_both(), 3, "the commit, its folder, and where the branch stood");
-    assert!(!upkeep.has(&commit));
-    upkeep.is_sound();
-    let suggestion = forge.get(&format!("suggestions/{}", left[0]), "dev").json();
+    assert_eq!(timed.sweep_both(), 3, "the commit, its tree and the reflog entry");
+    assert!(!timed.has(&commit));
+    timed.is_sound();
+    let suggestion = forge.get(&format!("suggestions/{}", open[0]), "dev").json();
     assert_eq!(suggestion["from_content"], "one\n");
     forge.clone(PUBLIC);
 }
 
 #[test]
-fn commits_that_failed_go_after_a_day_whichever_space_they_are_in() {
-    for turns in 0..3 {
-        let upkeep = Upkeep::new();
-        for _ in 0..turns {
-            upkeep.gc();
-            upkeep.pass(25 * HOUR);
+fn objects_of_failed_commits_are_removed_after_a_day_from_either_semispace() {
+    for flips in 0..3 {
+        let timed = TimedForge::new();
+        for _ in 0..flips {
+            timed.gc();
+            timed.advance(25 * HOUR);
         }
-        let id = upkeep.forge.suggest(1, "a.txt", 2, &fence("", "zwei"))[0];
-        let before = upkeep.objects();
+        let id = timed.forge.suggest(1, "a.txt", 2, &block("", "zwei"))[0];
+        let before = timed.objects();
         for operations in 10..60 {
-            let env = upkeep.env_over(FailingStore::after(operations, upkeep.forge.store.clone()));
+            let env = timed.env_over(FailingStore::after(operations, timed.forge.store.clone()));
             let path = format!("suggestions/{id}/apply");
             // Another message makes another commit.
             let body = json!({"commit_message": format!("{operations}")}).to_string().into_bytes();
@@ -150,166 +150,166 @@ fn commits_that_failed_go_after_a_day_whichever_space_they_are_in() {
                 break;
             }
         }
-        let after = upkeep.objects();
+        let after = timed.objects();
         assert!(after > before + 3, "{before} {after}");
-        upkeep.gc();
-        upkeep.pass(23 * HOUR);
-        upkeep.gc();
-        assert_eq!(upkeep.objects(), after, "they are young");
-        assert!(upkeep.sweep_both() > 0);
-        // Of all commits one is on the branch: three objects beside those that were there.
-        assert!(upkeep.objects() <= before + 3, "{} of {after}", upkeep.objects());
-        upkeep.is_sound();
-        let clone = upkeep.forge.clone(PUBLIC);
+        timed.gc();
+        timed.advance(23 * HOUR);
+        timed.gc();
+        assert_eq!(timed.objects(), after, "they are young");
+        assert!(timed.sweep_both() > 0);
+        // One of the commits is on the branch, with three objects.
+        assert!(timed.objects() <= before + 3, "{} of {after}", timed.objects());
+        timed.is_sound();
+        let clone = timed.forge.clone(PUBLIC);
         clone.git(&["fsck", "--strict"]);
     }
 }
 
 #[test]
-fn an_import_whose_objects_were_there_already_is_whole_at_any_moment() {
-    // Objects are sent, wait, and a branch is put there, while runs go by; before, they were garbage.
+fn an_import_of_existing_unreachable_objects_stays_complete() {
+    // Objects that were garbage are sent again, and some time later a branch is created, while runs go on.
     for waiting in [0, 3, 11, 30] {
         for steps in 0..6 {
-            let upkeep = Upkeep::new();
+            let timed = TimedForge::new();
             let more = example();
             more.write("dir/new", b"new\n");
             more.commit("more");
             let tip = more.text(&["rev-parse", "HEAD"]);
-            upkeep.objects_of(&more);
-            // In the middle of a run, or between two.
+            timed.objects_of(&more);
+            // The objects are sent in the middle of a run, or between two.
             let mut body = json!({});
-            upkeep.gc();
-            upkeep.pass(25 * HOUR);
+            timed.gc();
+            timed.advance(25 * HOUR);
             for _ in 0..steps {
-                let answer = upkeep.step("gc", &body).json();
-                upkeep.pass(answer["wait_seconds"].as_i64().unwrap_or_default() * 1000);
+                let answer = timed.step("gc", &body).json();
+                timed.advance(answer["wait_seconds"].as_i64().unwrap_or_default() * 1000);
                 body = json!({"cursor": answer["cursor"]});
             }
-            upkeep.objects_of(&more);
+            timed.objects_of(&more);
             if !body["cursor"].is_null() {
-                let mut answer = upkeep.step("gc", &body).json();
+                let mut answer = timed.step("gc", &body).json();
                 while !answer["cursor"].is_null() {
-                    upkeep.pass(answer["wait_seconds"].as_i64().unwrap_or_default() * 1000);
-                    answer = upkeep.step("gc", &json!({"cursor": answer["cursor"]})).json();
+                    timed.advance(answer["wait_seconds"].as_i64().unwrap_or_default() * 1000);
+                    answer = timed.step("gc", &json!({"cursor": answer["cursor"]})).json();
                 }
             }
             for _ in 0..waiting {
-                upkeep.pass(HOUR);
-                upkeep.gc();
+                timed.advance(HOUR);
+                timed.gc();
             }
-            let report = upkeep.refs(json!([{"name": "heads/more", "new": tip}]));
+            let report = timed.refs(json!([{"name": "heads/more", "new": tip}]));
             if report["moved"] == 0 {
                 assert!(waiting > 11, "{report}");
-                upkeep.objects_of(&more);
-                assert_eq!(upkeep.refs(json!([{"name": "heads/more", "new": tip}]))["moved"], 1);
+                timed.objects_of(&more);
+                assert_eq!(timed.refs(json!([{"name": "heads/more", "new": tip}]))["moved"], 1);
             }
-            upkeep.sweep_both();
-            upkeep.is_sound();
-            assert_eq!(upkeep.forge.clone(PUBLIC).text(&["show", "more:dir/new"]), "new");
+            timed.sweep_both();
+            timed.is_sound();
+            assert_eq!(timed.forge.clone(PUBLIC).text(&["show", "more:dir/new"]), "new");
         }
     }
 }
 
 #[test]
-fn a_head_that_goes_from_one_branch_to_another_during_a_run_stays() {
-    let upkeep = Upkeep::new();
-    upkeep.gc();
-    upkeep.pass(25 * HOUR);
-    let tip = upkeep.forge.head(PUBLIC, "topic");
-    // Roots are visited in one step, so another branch stands for those that are visited later.
-    upkeep.refs(json!([{"name": "heads/a", "new": tip}]));
-    upkeep.refs(json!([{"name": "heads/topic", "old": tip}]));
-    upkeep.refs(json!([{"name": "heads/a", "old": tip}]));
-    upkeep.gc();
-    assert!(upkeep.has(&tip), "where a branch stood a moment ago");
-    upkeep.pass(3 * HOUR);
-    assert_eq!(upkeep.refs(json!([{"name": "heads/b", "new": tip}]))["moved"], 1, "sent a moment before the turn");
-    upkeep.is_sound();
+fn a_commit_that_moves_from_one_branch_to_another_during_a_run_stays() {
+    let timed = TimedForge::new();
+    timed.gc();
+    timed.advance(25 * HOUR);
+    let tip = timed.forge.head(PUBLIC, "topic");
+    // A step visits all these roots at once. Another branch simulates roots that are visited later.
+    timed.refs(json!([{"name": "heads/a", "new": tip}]));
+    timed.refs(json!([{"name": "heads/topic", "old": tip}]));
+    timed.refs(json!([{"name": "heads/a", "old": tip}]));
+    timed.gc();
+    assert!(timed.has(&tip), "a recent value of a branch");
+    timed.advance(3 * HOUR);
+    assert_eq!(timed.refs(json!([{"name": "heads/b", "new": tip}]))["moved"], 1, "sent shortly before the flip");
+    timed.is_sound();
 }
 
 #[test]
-fn large_objects_go_with_their_chunks_and_stay_with_them() {
-    let upkeep = Upkeep::new();
+fn chunks_stay_and_go_with_their_object() {
+    let timed = TimedForge::new();
     let large = example();
     let noise: String = (0..400_000_u64).map(|n| format!("{:x}", n.wrapping_mul(0x9e37_79b9_7f4a_7c15))).collect();
     large.write("noise", noise.as_bytes());
     large.commit("noise");
     let tip = large.text(&["rev-parse", "HEAD"]);
-    upkeep.objects_of(&large);
-    let chunks = || upkeep.forge.store.keys().iter().filter(|key| key.contains("/chunk")).count();
+    timed.objects_of(&large);
+    let chunks = || timed.forge.store.keys().iter().filter(|key| key.contains("/chunk")).count();
     assert!(chunks() > 1);
-    upkeep.refs(json!([{"name": "heads/noise", "new": tip}]));
-    upkeep.sweep_both();
+    timed.refs(json!([{"name": "heads/noise", "new": tip}]));
+    timed.sweep_both();
     assert!(chunks() > 1);
-    upkeep.is_sound();
-    let key = upkeep.forge.store.keys().into_iter().find(|key| key.contains("/chunk")).unwrap();
-    let good = upkeep.forge.store.get(&key).unwrap().unwrap();
-    upkeep.forge.store.set(&key, &good[1..]).unwrap();
-    assert_eq!(upkeep.run("fsck", "failed").0, 1);
-    upkeep.forge.store.set(&key, &good).unwrap();
-    upkeep.refs(json!([{"name": "heads/noise", "old": tip}]));
-    upkeep.sweep_both();
+    timed.is_sound();
+    let key = timed.forge.store.keys().into_iter().find(|key| key.contains("/chunk")).unwrap();
+    let good = timed.forge.store.get(&key).unwrap().unwrap();
+    timed.forge.store.set(&key, &good[1..]).unwrap();
+    assert_eq!(timed.run("fsck", "failed").0, 1);
+    timed.forge.store.set(&key, &good).unwrap();
+    timed.refs(json!([{"name": "heads/noise", "old": tip}]));
+    timed.sweep_both();
     assert_eq!(chunks(), 0);
-    upkeep.is_sound();
+    timed.is_sound();
 }
 
 #[test]
-fn every_damaged_object_and_record_is_told_and_then_nothing_is_removed() {
-    let upkeep = Upkeep::new();
-    let id = upkeep.forge.suggest(1, "a.txt", 2, &fence("", "zwei"))[0];
-    assert_eq!(upkeep.forge.apply(id, "dev", Value::Null).status, 200);
-    let store = &upkeep.forge.store;
-    let mut told = 0;
+fn all_damage_is_reported_and_prevents_garbage_collection() {
+    let timed = TimedForge::new();
+    let id = timed.forge.suggest(1, "a.txt", 2, &block("", "zwei"))[0];
+    assert_eq!(timed.forge.apply(id, "dev", Value::Null).status, 200);
+    let store = &timed.forge.store;
+    let mut reported = 0;
     for key in store.keys().iter().filter(|key| key.starts_with("suggestions/") && !key.contains("counter/")) {
         if key.ends_with("/init") || key.contains("reflog") {
             continue;
         }
         let good = store.get(key).unwrap().unwrap();
         store.set(key, &good[..good.len() / 2]).unwrap();
-        assert!(upkeep.run("fsck", "failed").0 > 0, "{key} is cut");
+        assert!(timed.run("fsck", "failed").0 > 0, "{key} is cut");
         store.set(key, &good).unwrap();
-        told += 1;
+        reported += 1;
     }
-    assert!(told > 15);
-    upkeep.gc();
-    upkeep.pass(25 * HOUR);
-    let head = upkeep.forge.head(PUBLIC, "topic");
+    assert!(reported > 15);
+    timed.gc();
+    timed.advance(25 * HOUR);
+    let head = timed.forge.head(PUBLIC, "topic");
     store.delete(&format!("suggestions/v1/object/{PUBLIC}/{head}")).unwrap();
     store.delete(&format!("suggestions/v1/object2/{PUBLIC}/{head}")).unwrap();
-    let mut answer = upkeep.step("gc", &json!({}));
+    let mut answer = timed.step("gc", &json!({}));
     while answer.status == 200 && !answer.json()["cursor"].is_null() {
-        answer = upkeep.step("gc", &json!({"cursor": answer.json()["cursor"]}));
+        answer = timed.step("gc", &json!({"cursor": answer.json()["cursor"]}));
     }
     assert_eq!(answer.status, 409, "{}", answer.text());
 }
 
 #[test]
-fn a_comment_that_was_never_listed_goes() {
-    let upkeep = Upkeep::new();
-    let head = upkeep.forge.head(PUBLIC, "topic");
-    let before = upkeep.forge.store.keys().len();
+fn an_unlisted_comment_is_removed() {
+    let timed = TimedForge::new();
+    let head = timed.forge.head(PUBLIC, "topic");
+    let before = timed.forge.store.keys().len();
     for operations in 10..40 {
-        let env = upkeep.env_over(FailingStore::after(operations, upkeep.forge.store.clone()));
+        let env = timed.env_over(FailingStore::after(operations, timed.forge.store.clone()));
         let path = format!("projects/{PUBLIC}/merge_requests/1/discussions");
-        let body = comment(&head, "a.txt", 2, &fence("", "zwei")).to_string().into_bytes();
+        let body = comment(&head, "a.txt", 2, &block("", "zwei")).to_string().into_bytes();
         send(env, Method::POST, &path, "dev", "application/json", body);
     }
     let listed = || {
-        let text = upkeep.forge.get(&format!("projects/{PUBLIC}/merge_requests/1/discussions"), "").text();
+        let text = timed.forge.get(&format!("projects/{PUBLIC}/merge_requests/1/discussions"), "").text();
         (text.matches("\"individual_note\"").count(), text)
     };
     let shown = listed();
-    let kinds = |kind: &str| upkeep.forge.store.keys().iter().filter(|key| key.contains(kind)).count();
+    let kinds = |kind: &str| timed.forge.store.keys().iter().filter(|key| key.contains(kind)).count();
     assert!(kinds("v1/discussion/") > shown.0, "{} comments of {}", kinds("v1/discussion/"), before);
-    upkeep.pass(GRACE + 1000);
-    assert!(upkeep.gc() > 0);
+    timed.advance(GRACE + 1000);
+    assert!(timed.gc() > 0);
     assert_eq!((kinds("v1/discussion/"), kinds("v1/suggestion/")), (shown.0, shown.0));
     assert_eq!(listed(), shown);
-    upkeep.is_sound();
+    timed.is_sound();
 }
 
 #[test]
-fn tasks_are_for_administrators() {
+fn maintenance_is_for_administrators() {
     let forge = Forge::new();
     for task in ["gc", "fsck"] {
         let path = format!("maintenance/suggestions/{task}");

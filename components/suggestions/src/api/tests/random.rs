@@ -1,9 +1,9 @@
-//! Random edits, beside the same edits made by git: the same trees come out.
+//! Random edits, which must yield the same trees as the same edits made with git.
 
 use super::{Forge, PUBLIC, Repository, comment};
 use serde_json::Value;
 
-/// Numbers that look random and are always the same.
+/// A deterministic pseudo-random number generator.
 struct Dice(u64);
 
 impl Dice {
@@ -13,7 +13,7 @@ impl Dice {
     }
 }
 
-/// Names that git's order of entries treats in different ways.
+/// Names that exercise git's order of tree entries.
 const FILES: [&str; 9] =
     ["a", "a.b", "a-b/c", "a0/d e", "dir/x", "dir/x.y", "dir/sub/deep/ü", "dir-/f", "zz/zz/zz/zz/z"];
 
@@ -30,7 +30,7 @@ fn file(dice: &mut Dice) -> Vec<u8> {
     file
 }
 
-/// Lines with their ends, as an editor would see them.
+/// Lines with their line endings.
 fn lines(file: &[u8]) -> Vec<Vec<u8>> {
     file.split_inclusive(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect()
 }
@@ -50,7 +50,7 @@ fn the_same_edits_by_git_give_the_same_trees() {
             for path in FILES.iter().filter(|_| dice.roll(2) == 0).copied().collect::<Vec<_>>() {
                 let mut edited = lines(&std::fs::read(repository.file(path)).unwrap());
                 let count = edited.len() as u64;
-                // From the end, so that the numbers of the lines above stay.
+                // From the end, so that the numbers of the lines above stay valid.
                 let mut below = count + 1;
                 while below > 1 && dice.roll(3) > 0 {
                     let line = 1 + dice.roll(below - 1);

@@ -1,4 +1,4 @@
-//! The repository as git reads it. That git is content is for the client ring to show.
+//! The repository over git's protocol. The tests in `tests/clients` clone it with git.
 
 use super::{Forge, PRIVATE, PUBLIC, Repository};
 use directory::member::Source;
@@ -53,7 +53,7 @@ fn who_may_read() {
             assert_eq!(headers.contains_key("www-authenticate"), status == 401);
         }
     }
-    // A project that is not there looks like one that may not be seen.
+    // A missing project and one that the caller may not see get the same response.
     assert_eq!(git(&forge, "999/repository.git/HEAD", None).0, 401);
     assert_eq!(git(&forge, "999/repository.git/HEAD", Some("dTpvdHRv")).0, 404);
     assert_eq!(git(&forge, "acme%2Fp7/repository.git/HEAD", None).0, 200);

@@ -1,4 +1,4 @@
-//! Random issues: few words, labels, dates and people, so that questions find some.
+//! Random issues: few words, labels, dates and users, so that queries find some.
 
 use super::Random;
 use serde_json::{Value, json};
@@ -30,12 +30,13 @@ pub const WORDS: [&str; 24] = [
     "#42",
     "i\u{307}",
 ];
-pub const GAPS: [&str; 6] = [" ", " ", " ", "  ", "\n", "\t"];
+pub const WHITE_SPACE: [&str; 6] = [" ", " ", " ", "  ", "\n", "\t"];
 pub const LABELS: [&str; 6] = ["bug", "Bug", "feature", "ux", "None", "a b"];
 pub const EMOJI: [&str; 3] = ["tada", "heart", "eyes"];
 pub const TITLES: [&str; 4] = ["1.0", "2.0", "none", "3.0"];
-/// Around the day of the doubles' moment, 2026-09-21.
+/// Around [`TODAY`].
 pub const DATES: [&str; 6] = ["2026-01-01", "2026-09-20", "2026-09-21", "2026-09-22", "2026-10-01", "2027-01-01"];
+/// The date of tests.
 pub const TODAY: &str = "2026-09-21";
 pub const USERS: [(&str, u64); 5] = [("root", 1), ("alice", 2), ("bob", 3), ("eve", 4), ("zoe", 5)];
 
@@ -43,12 +44,12 @@ pub fn text(random: &mut Random, most: u64) -> String {
     let mut text = String::new();
     for _ in 0..random.below(most) {
         text.push_str(random.pick(&WORDS.each_ref().map(|word| *word)));
-        text.push_str(random.pick(&GAPS.each_ref().map(|gap| *gap)));
+        text.push_str(random.pick(&WHITE_SPACE.each_ref().map(|space| *space)));
     }
     if random.chance(50) { text.trim().to_owned() } else { text }
 }
 
-pub fn moment(random: &mut Random) -> String {
+pub fn timestamp(random: &mut Random) -> String {
     format!(
         "2026-0{}-{:02}T0{}:00:00.{:03}Z",
         1 + random.below(3),
@@ -63,7 +64,7 @@ pub fn random_issue(random: &mut Random, id: u64) -> Value {
         "kind": "issue", "id": id, "iid": 1 + random.below(60), "project_id": 100 + random.below(7),
         "title": text(random, 4), "description": text(random, 12),
         "state": if random.chance(60) { "closed" } else { "opened" },
-        "created_at": moment(random), "updated_at": moment(random),
+        "created_at": timestamp(random), "updated_at": timestamp(random),
         "labels": (0..random.below(4)).map(|_| random.pick(&LABELS)).collect::<BTreeSet<_>>(),
         "author": {"id": 1 + random.below(6)},
         "assignees": (0..random.below(3)).map(|_| 1 + random.below(6)).collect::<BTreeSet<_>>().into_iter()

@@ -1,0 +1,90 @@
+//! Errors of single lines of an import.
+
+use directory::{InvalidRecord, SaveError};
+use kit::ndjson::LineTooLong;
+use kit::store::StoreError;
+use serde_json::Value;
+use std::fmt;
+
+/// Why a line cannot be imported. The text is for the client that sent it.
+#[derive(Debug)]
+pub enum InvalidLine {
+    TooLong(LineTooLong),
+    NotAnObject,
+    Json(serde_json::Error),
+    /// As [`InvalidLine::Json`], without the parser's text, which could quote a secret.
+    SecretJson {
+        column: usize,
+    },
+    UnknownKind {
+        kind: String,
+        known: &'static [&'static str],
+    },
+    /// Fields that contradict each other, or of which one is missing.
+    Fields(&'static str),
+    Settings(kit::Error),
+    UnknownNamespace(String),
+    UnknownUser(String),
+    Record(InvalidRecord),
+}
+
+impl fmt::Display for InvalidLine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            InvalidLine::TooLong(why) => why.fmt(f),
+            InvalidLine::NotAnObject => f.write_str("the line is not a JSON object"),
+            InvalidLine::Json(why) => {
+                let text = why.to_string();
+                // The parser gets one line at a time, so its line number is always 1.
+                let position = format!(" at line {} column {}", why.line(), why.column());
+                write!(f, "{} (column {})", text.strip_suffix(&position).unwrap_or(&text), why.column())
+            }
+            InvalidLine::SecretJson { column } => {
+                write!(f, "a field is missing or has a value of another type, before column {column}")
+            }
+            InvalidLine::UnknownKind { kind, known } => write!(f, "kind `{kind}` is not one of {}", known.join(", ")),
+            InvalidLine::Fields(why) => f.write_str(why),
+            InvalidLine::Settings(error) => {
+                f.write_str(error.to_json().get("error").and_then(Value::as_str).unwrap_or("the settings are invalid"))
+            }
+            InvalidLine::UnknownNamespace(path) => {
+                write!(f, "namespace `{path}` is not known; groups and users come before what is in them")
+            }
+            InvalidLine::UnknownUser(name) => write!(f, "user `{name}` is not known"),
+            InvalidLine::Record(why) => write!(f, "{why}"),
+        }
+    }
+}
+
+impl From<LineTooLong> for InvalidLine {
+    fn from(why: LineTooLong) -> Self {
+        InvalidLine::TooLong(why)
+    }
+}
+
+/// A line was not applied: it is invalid, or storage failed.
+pub enum LineError {
+    Invalid(InvalidLine),
+    Store(StoreError),
+}
+
+impl From<InvalidLine> for LineError {
+    fn from(invalid: InvalidLine) -> Self {
+        LineError::Invalid(invalid)
+    }
+}
+
+impl From<StoreError> for LineError {
+    fn from(error: StoreError) -> Self {
+        LineError::Store(error)
+    }
+}
+
+impl From<SaveError> for LineError {
+    fn from(error: SaveError) -> Self {
+        match error {
+            SaveError::Invalid(why) => LineError::Invalid(InvalidLine::Record(why)),
+            SaveError::Store(error) => LineError::Store(error),
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! Fields of records whose words, numbers and times must be known ones.
+
+use directory::access::Role;
+use directory::namespace::Visibility;
+use directory::project::FeatureAccess;
+use directory::user::UserState;
+use kit::Timestamp;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
+
+/// A text that `read` knows; `null` counts as absent. `what` names it in the error.
+fn known<'de, D: Deserializer<'de>, T>(
+    from: D,
+    what: &str,
+    read: impl FnOnce(&str) -> Option<T>,
+) -> Result<Option<T>, D::Error> {
+    let Some(text) = Option::<String>::deserialize(from)? else { return Ok(None) };
+    match read(&text) {
+        Some(value) => Ok(Some(value)),
+        None => Err(D::Error::custom(format_args!("{what} `{text}` is not known"))),
+    }
+}
+
+pub fn state<'de, D: Deserializer<'de>>(from: D) -> Result<Option<UserState>, D::Error> {
+    known(from, "state", UserState::parse)
+}
+
+pub fn visibility<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Visibility>, D::Error> {
+    known(from, "visibility", Visibility::parse)
+}
+
+pub fn feature_access<'de, D: Deserializer<'de>>(from: D) -> Result<Option<FeatureAccess>, D::Error> {
+    known(from, "access level", FeatureAccess::parse)
+}
+
+/// A date, which stands for its beginning, or a moment.
+pub fn moment<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Timestamp>, D::Error> {
+    known(from, "time", Timestamp::parse)
+}
+
+pub fn lower_case<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
+    known(from, "word", |text| Some(text.to_ascii_lowercase()))
+}
+
+/// A text that no error may quote, nor another value in its place.
+pub fn secret<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
+    match Value::deserialize(from)? {
+        Value::Null => Ok(None),
+        Value::String(text) => Ok(Some(text)),
+        _ => Err(D::Error::custom("a secret is no text")),
+    }
+}
+
+pub fn role<'de, D: Deserializer<'de>>(from: D) -> Result<Role, D::Error> {
+    let level = u64::deserialize(from)?;
+    Role::from_level(level).ok_or_else(|| D::Error::custom(format_args!("access level {level} is not known")))
+}
+
+pub fn some_role<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Role>, D::Error> {
+    role(from).map(Some)
+}

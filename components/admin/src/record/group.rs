@@ -1,0 +1,45 @@
+//! Groups.
+
+use super::deserialize;
+use super::reference::{SharedWith, namespace_at, split};
+use crate::line_error::{InvalidLine, LineError};
+use directory::member::Share;
+use directory::namespace::{self, Details, NewGroup, Visibility};
+use kit::Env;
+use serde::Deserialize;
+use std::num::NonZeroU64;
+
+#[derive(Deserialize)]
+pub struct Group {
+    pub id: NonZeroU64,
+    name: Option<String>,
+    path: Option<String>,
+    full_path: Option<String>,
+    parent_id: Option<NonZeroU64>,
+    #[serde(default, deserialize_with = "deserialize::visibility")]
+    visibility: Option<Visibility>,
+    #[serde(default)]
+    shared_with_groups: Vec<SharedWith>,
+}
+
+impl Group {
+    pub fn save(self, env: &Env, details: Details) -> Result<(), LineError> {
+        let (above, last) = split(self.full_path.as_deref());
+        let path = self.path.as_deref().or(last).ok_or(InvalidLine::Fields("path or full_path is missing"))?;
+        let parent_id = match (self.parent_id, above) {
+            (Some(id), _) => Some(id.get()),
+            (None, Some(above)) => Some(namespace_at(env, above)?),
+            (None, None) => None,
+        };
+        let new = NewGroup {
+            id: self.id.get(),
+            name: self.name.unwrap_or_else(|| path.to_owned()),
+            path: path.to_owned(),
+            parent_id,
+            visibility: self.visibility.unwrap_or(Visibility::Private),
+            shares: self.shared_with_groups.into_iter().map(Share::from).collect(),
+            details,
+        };
+        Ok(namespace::save_group(env, new)?)
+    }
+}

@@ -1,0 +1,133 @@
+//! Projects.
+
+use super::deserialize;
+use super::reference::{ById, SharedWith, namespace_at, split};
+use crate::line_error::{InvalidLine, LineError};
+use crate::settings;
+use directory::access::Role;
+use directory::member::Share;
+use directory::namespace::Visibility;
+use directory::project::{self, Analytics, FeatureAccess, NewProject};
+use kit::Env;
+use serde::Deserialize;
+use std::num::NonZeroU64;
+
+#[derive(Deserialize)]
+pub struct Project {
+    pub id: NonZeroU64,
+    name: Option<String>,
+    path: Option<String>,
+    path_with_namespace: Option<String>,
+    namespace_id: Option<NonZeroU64>,
+    namespace: Option<ById>,
+    #[serde(default, deserialize_with = "deserialize::visibility")]
+    visibility: Option<Visibility>,
+    #[serde(default, deserialize_with = "deserialize::feature_access")]
+    package_registry_access_level: Option<FeatureAccess>,
+    packages_enabled: Option<bool>,
+    #[serde(default, deserialize_with = "deserialize::feature_access")]
+    issues_access_level: Option<FeatureAccess>,
+    issues_enabled: Option<bool>,
+    #[serde(default)]
+    archived: bool,
+    default_branch: Option<String>,
+    creator_id: Option<u64>,
+    #[serde(default)]
+    shared_with_groups: Vec<SharedWith>,
+    #[serde(default)]
+    job_token_scope: JobTokenScope,
+    #[serde(default)]
+    protected_branches: Vec<ProtectedBranch>,
+    suggestion_commit_message: Option<String>,
+    #[serde(alias = "cube_api_base_url")]
+    analytics_api_base_url: Option<String>,
+    #[serde(default, alias = "cube_api_key", deserialize_with = "deserialize::secret")]
+    analytics_api_key: Option<String>,
+    pages_unique_domain: Option<String>,
+}
+
+/// As the reference service lists them.
+#[derive(Deserialize)]
+struct ProtectedBranch {
+    name: String,
+    #[serde(default)]
+    push_access_levels: Vec<PushAccess>,
+}
+
+/// Who may push: a role. Entries for single users, groups and deploy keys are not supported and
+/// allow no push.
+#[derive(Deserialize)]
+struct PushAccess {
+    access_level: Option<u64>,
+    user_id: Option<u64>,
+    group_id: Option<u64>,
+    deploy_key_id: Option<u64>,
+}
+
+impl From<ProtectedBranch> for project::ProtectedBranch {
+    fn from(branch: ProtectedBranch) -> Self {
+        let roles = branch.push_access_levels.iter().filter_map(|access| {
+            let is_single = access.user_id.or(access.group_id).or(access.deploy_key_id).is_some();
+            access.access_level.filter(|_| !is_single).and_then(Role::from_level).filter(|role| *role > Role::None)
+        });
+        project::ProtectedBranch { push: roles.min(), name: branch.name }
+    }
+}
+
+/// The projects and groups whose job tokens a project accepts.
+#[derive(Deserialize)]
+#[serde(default)]
+struct JobTokenScope {
+    inbound_enabled: bool,
+    projects: Vec<u64>,
+    groups: Vec<u64>,
+}
+
+impl Default for JobTokenScope {
+    fn default() -> Self {
+        JobTokenScope { inbound_enabled: true, projects: Vec::new(), groups: Vec::new() }
+    }
+}
+
+impl Project {
+    pub fn save(self, env: &Env) -> Result<(), LineError> {
+        let (above, last) = split(self.path_with_namespace.as_deref());
+        let path =
+            self.path.as_deref().or(last).ok_or(InvalidLine::Fields("path or path_with_namespace is missing"))?;
+        let namespace_id = match (self.namespace_id.or(self.namespace.map(|namespace| namespace.id)), above) {
+            (Some(id), _) => id.get(),
+            (None, Some(above)) => namespace_at(env, above)?,
+            (None, None) => return Err(InvalidLine::Fields("namespace_id is missing").into()),
+        };
+        let access = |level: Option<FeatureAccess>, enabled: Option<bool>| {
+            level.unwrap_or(if enabled == Some(false) { FeatureAccess::Disabled } else { FeatureAccess::Enabled })
+        };
+        let base_url = self.analytics_api_base_url.filter(|url| !url.is_empty());
+        if base_url.as_deref().is_some_and(|url| !settings::is_http(url)) {
+            return Err(InvalidLine::Fields("analytics_api_base_url is not an http or https URL").into());
+        }
+        let new = NewProject {
+            id: self.id.get(),
+            name: self.name.unwrap_or_else(|| path.to_owned()),
+            path: path.to_owned(),
+            namespace_id,
+            visibility: self.visibility.unwrap_or(Visibility::Private),
+            registry: access(self.package_registry_access_level, self.packages_enabled),
+            issues: access(self.issues_access_level, self.issues_enabled),
+            archived: self.archived,
+            default_branch: self.default_branch,
+            creator_id: self.creator_id,
+            shares: self.shared_with_groups.into_iter().map(Share::from).collect(),
+            job_tokens: project::JobTokenScope {
+                restricted: self.job_token_scope.inbound_enabled,
+                projects: self.job_token_scope.projects,
+                groups: self.job_token_scope.groups,
+            },
+            protected_branches: self.protected_branches.into_iter().map(project::ProtectedBranch::from).collect(),
+            suggestion_commit_message: self.suggestion_commit_message,
+            analytics: Analytics { base_url, key: self.analytics_api_key.filter(|key| !key.is_empty()) },
+            pages_unique_domain: self.pages_unique_domain.filter(|domain| !domain.is_empty()),
+        };
+        Ok(project::save(env, new)?)
+    }
+}

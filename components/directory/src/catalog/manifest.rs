@@ -1,0 +1,69 @@
+//! The stored form of the catalog's root, of the manifest of a revision, and of intents.
+
+use crate::store::Key;
+use kit::store::StoreError;
+use kit::{Env, Timestamp};
+use serde::{Deserialize, Serialize};
+
+/// The root.
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Root {
+    /// The id of the blob with the [`Manifest`].
+    pub revision: String,
+}
+
+/// The parts of a revision.
+#[derive(Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Manifest {
+    #[serde(default)]
+    pub namespaces: Vec<Part>,
+    #[serde(default)]
+    pub projects: Vec<Part>,
+    #[serde(default)]
+    pub members: Vec<Part>,
+    /// Blobs of former revisions that slow readers may still read.
+    #[serde(default)]
+    pub retired: Vec<RetiredBlobs>,
+}
+
+/// A blob of a table: its first key and the number of its rows.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Part {
+    pub first: RowKey,
+    pub rows: usize,
+    pub blob: String,
+}
+
+/// Blobs that were replaced at the same time.
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct RetiredBlobs {
+    #[serde(rename = "at")]
+    pub retired_at: Timestamp,
+    pub blobs: Vec<String>,
+}
+
+/// A writer's intent to change records, whose ids are in a blob ([`super::intent_log::Changes`]).
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Intent {
+    #[serde(rename = "at")]
+    pub logged_at: Timestamp,
+    pub blob: String,
+}
+
+/// A row's key in its table: an id and 0, or for a member the code of its source
+/// ([`super::row::source_code`]) and the user's id.
+pub(crate) type RowKey = (u64, u64);
+
+/// The manifest of a revision; that of the empty revision, before the first import, is empty.
+pub(crate) fn manifest(env: &Env, revision: &str) -> Result<Manifest, StoreError> {
+    if revision.is_empty() {
+        return Ok(Manifest::default());
+    }
+    let blob = blob(env, revision)?;
+    serde_json::from_slice(&blob).map_err(|error| StoreError::corrupt(&Key::CatalogBlob(revision).to_string(), error))
+}
+
+pub(crate) fn blob(env: &Env, id: &str) -> Result<Vec<u8>, StoreError> {
+    let key = Key::CatalogBlob(id).to_string();
+    env.store.get(&key)?.ok_or_else(|| StoreError::corrupt(&key, "the blob is missing"))
+}

@@ -1,0 +1,279 @@
+//! A snapshot of all namespaces and projects and its views of single ones.
+
+use super::columns::Texts;
+use super::manifest::Manifest;
+use super::table;
+use super::{row, tree::Tree};
+use crate::member::Share;
+use crate::namespace::{Details, Visibility};
+use crate::project::FeatureAccess;
+use std::rc::Rc;
+
+/// A snapshot of all namespaces and projects. Cheap to clone.
+#[derive(Clone)]
+pub struct Catalog {
+    pub(super) revision: Rc<str>,
+    pub(super) manifest: Rc<Manifest>,
+    pub(super) namespaces: Rc<table::Namespaces>,
+    pub(super) projects: Rc<table::Projects>,
+    pub(super) tree: Rc<Tree>,
+}
+
+impl Catalog {
+    /// Empty before the first import.
+    pub fn revision(&self) -> &str {
+        &self.revision
+    }
+
+    /// The same for every revision with the same namespaces and projects; memberships may differ.
+    pub fn tree_version(&self) -> TreeVersion {
+        TreeVersion(self.tree.clone())
+    }
+
+    /// All namespaces, by id.
+    pub fn namespaces(&self) -> impl ExactSizeIterator<Item = Namespace<'_>> + DoubleEndedIterator + Clone {
+        self.tree.namespaces().iter().map(|row| self.namespace_at(*row))
+    }
+
+    /// The `n`th of [`Catalog::namespaces`].
+    pub fn nth_namespace(&self, n: usize) -> Option<Namespace<'_>> {
+        self.tree.namespaces().get(n).map(|row| self.namespace_at(*row))
+    }
+
+    pub fn namespace(&self, id: u64) -> Option<Namespace<'_>> {
+        let row = self.namespaces.ids.binary_search(&id).ok()? as u32;
+        self.tree.position(row).map(|_| self.namespace_at(row))
+    }
+
+    /// The personal namespace of a user.
+    pub fn namespace_of_user(&self, user_id: u64) -> Option<Namespace<'_>> {
+        self.tree.personal(user_id).map(|row| self.namespace_at(row))
+    }
+
+    /// All projects, by id.
+    pub fn projects(&self) -> impl Iterator<Item = Project<'_>> {
+        let rows = 0..self.projects.ids.len() as u32;
+        rows.filter(|row| self.tree.namespace_of(*row).is_some()).map(|row| self.project_at(row))
+    }
+
+    pub fn project(&self, id: u64) -> Option<Project<'_>> {
+        let row = self.projects.ids.binary_search(&id).ok()? as u32;
+        self.tree.namespace_of(row).map(|_| self.project_at(row))
+    }
+
+    /// The projects whose pages have a domain of their own, and the domain.
+    pub fn pages_domains(&self) -> impl Iterator<Item = (Project<'_>, &str)> {
+        let present = self.projects.pages_domains.iter().filter(|(row, _)| self.tree.namespace_of(*row).is_some());
+        present.map(|(row, domain)| (self.project_at(*row), domain.as_str()))
+    }
+
+    /// The columns of texts, by [`Namespace::row`]. They also have rows of namespaces below a deleted
+    /// one.
+    pub fn columns(&self) -> Columns<'_> {
+        Columns { paths: &self.namespaces.paths, names: &self.namespaces.names, rows: self.namespaces.ids.len() }
+    }
+
+    /// The namespace in a row of [`Catalog::columns`]; `None` if it is below a deleted one.
+    pub fn namespace_in_row(&self, row: usize) -> Option<Namespace<'_>> {
+        let row = u32::try_from(row).ok()?;
+        self.tree.position(row).map(|_| self.namespace_at(row))
+    }
+
+    /// The rows of all namespaces with those of their parents, parents first.
+    pub fn top_down(&self) -> impl Iterator<Item = (usize, Option<usize>)> {
+        let order = self.tree.order().iter();
+        order.map(|row| (*row as usize, self.tree.parent(*row).map(|parent| parent as usize)))
+    }
+
+    fn namespace_at(&self, row: u32) -> Namespace<'_> {
+        Namespace { catalog: self, row }
+    }
+
+    fn project_at(&self, row: u32) -> Project<'_> {
+        Project { catalog: self, row }
+    }
+}
+
+/// A version of a catalog's namespaces and projects, to compare with another catalog's.
+#[derive(Clone)]
+pub struct TreeVersion(Rc<Tree>);
+
+impl PartialEq for TreeVersion {
+    fn eq(&self, other: &Self) -> bool {
+        Rc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+/// Texts of all namespaces.
+pub struct Columns<'a> {
+    pub paths: &'a Texts,
+    pub names: &'a Texts,
+    pub rows: usize,
+}
+
+/// A group or a personal namespace.
+#[derive(Clone, Copy)]
+pub struct Namespace<'a> {
+    pub(super) catalog: &'a Catalog,
+    pub(super) row: u32,
+}
+
+impl<'a> Namespace<'a> {
+    fn table(self) -> &'a table::Namespaces {
+        &self.catalog.namespaces
+    }
+
+    /// Its row in [`Catalog::columns`]. Rows are in the order of ids.
+    pub fn row(self) -> usize {
+        self.row as usize
+    }
+
+    pub fn id(self) -> u64 {
+        cell(&self.table().ids, self.row)
+    }
+
+    /// The last segment of its full path.
+    pub fn path(self) -> &'a str {
+        self.table().paths.get(self.row())
+    }
+
+    pub fn name(self) -> &'a str {
+        self.table().names.get(self.row())
+    }
+
+    pub fn visibility(self) -> Visibility {
+        row::visibility(cell(&self.table().visibilities, self.row))
+    }
+
+    /// The user whose personal namespace this is.
+    pub fn owner(self) -> Option<u64> {
+        Some(cell(&self.table().owner_ids, self.row)).filter(|owner| *owner != 0)
+    }
+
+    pub fn is_group(self) -> bool {
+        self.owner().is_none()
+    }
+
+    /// Whether the owner of this personal namespace is active, and no bot.
+    pub fn has_active_human_owner(self) -> bool {
+        cell(&self.table().owner_flags, self.row) & (table::ACTIVE | table::BOT) == table::ACTIVE
+    }
+
+    /// Whether the owner of this personal namespace is active.
+    pub fn has_active_owner(self) -> bool {
+        cell(&self.table().owner_flags, self.row) & table::ACTIVE != 0
+    }
+
+    /// Groups whose members have a role here.
+    pub fn shares(self) -> Vec<Share> {
+        row::shares(&self.table().shares, self.row)
+    }
+
+    /// Avatar, plan, trial, subscription, limits.
+    pub fn details(self) -> Details {
+        let details = &self.table().details;
+        let found = details.binary_search_by_key(&self.row, |(row, _)| *row).ok().and_then(|found| details.get(found));
+        found.and_then(|(_, json)| serde_json::from_str(json).ok()).unwrap_or_default()
+    }
+
+    pub fn parent(self) -> Option<Namespace<'a>> {
+        self.catalog.tree.parent(self.row).map(|parent| self.catalog.namespace_at(parent))
+    }
+
+    /// This namespace, its parent, and so on up to the top level.
+    pub fn lineage(self) -> impl Iterator<Item = Namespace<'a>> {
+        std::iter::successors(Some(self), |namespace| namespace.parent())
+    }
+
+    pub fn full_path(self) -> String {
+        self.joined("/", Namespace::path)
+    }
+
+    /// The names from the top level down, with ` / ` between them.
+    pub fn full_name(self) -> String {
+        self.joined(" / ", Namespace::name)
+    }
+
+    fn joined(self, separator: &str, text: fn(Namespace<'a>) -> &'a str) -> String {
+        let mut texts: Vec<&str> = self.lineage().map(text).collect();
+        texts.reverse();
+        texts.join(separator)
+    }
+
+    /// This namespace and all below it, parents before their children.
+    pub fn descendants(self) -> impl ExactSizeIterator<Item = Namespace<'a>> {
+        self.catalog.tree.below(self.row).iter().map(move |row| self.catalog.namespace_at(*row))
+    }
+
+    /// The namespaces right below this one, by id.
+    pub fn children(self) -> impl Iterator<Item = Namespace<'a>> {
+        self.descendants().filter(move |below| below.parent().is_some_and(|parent| parent.row == self.row))
+    }
+
+    /// The projects in this namespace and in all below it.
+    pub fn projects_below(self) -> impl ExactSizeIterator<Item = Project<'a>> {
+        self.catalog.tree.projects_below(self.row).iter().map(move |row| self.catalog.project_at(*row))
+    }
+
+    /// The projects right in this namespace, by id.
+    pub fn projects(self) -> impl ExactSizeIterator<Item = Project<'a>> {
+        self.catalog.tree.projects_in(self.row).iter().map(move |row| self.catalog.project_at(*row))
+    }
+}
+
+#[derive(Clone, Copy)]
+pub struct Project<'a> {
+    pub(super) catalog: &'a Catalog,
+    pub(super) row: u32,
+}
+
+impl<'a> Project<'a> {
+    fn table(self) -> &'a table::Projects {
+        &self.catalog.projects
+    }
+
+    pub fn id(self) -> u64 {
+        cell(&self.table().ids, self.row)
+    }
+
+    /// The last segment of its full path.
+    pub fn path(self) -> &'a str {
+        self.table().paths.get(self.row as usize)
+    }
+
+    pub fn name(self) -> &'a str {
+        self.table().names.get(self.row as usize)
+    }
+
+    pub fn visibility(self) -> Visibility {
+        row::visibility(cell(&self.table().visibilities, self.row))
+    }
+
+    /// Who may use its issues.
+    pub fn issues(self) -> FeatureAccess {
+        row::feature_access(cell(&self.table().issues, self.row))
+    }
+
+    pub fn archived(self) -> bool {
+        cell(&self.table().archived, self.row) != 0
+    }
+
+    /// Groups whose members have a role here.
+    pub fn shares(self) -> Vec<Share> {
+        row::shares(&self.table().shares, self.row)
+    }
+
+    pub fn namespace(self) -> Namespace<'a> {
+        // Every project of the catalog is in a namespace of it.
+        let row = self.catalog.tree.namespace_of(self.row).unwrap_or_default();
+        self.catalog.namespace_at(row)
+    }
+
+    pub fn full_path(self) -> String {
+        format!("{}/{}", self.namespace().full_path(), self.path())
+    }
+}
+
+fn cell<T: Copy + Default>(column: &[T], row: u32) -> T {
+    column.get(row as usize).copied().unwrap_or_default()
+}

@@ -1,0 +1,10 @@
+//! Plain values: what the directory is about, without storage.
+
+pub mod address;
+pub mod feature;
+pub mod membership;
+pub mod namespace;
+pub mod project;
+pub mod role;
+pub mod token;
+pub mod user;

@@ -1,0 +1,185 @@
+//! Projects.
+
+use super::membership::Share;
+use super::namespace::{Namespace, Visibility};
+use super::role::Role;
+use crate::glob;
+use std::fmt;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Project {
+    pub id: u64,
+    /// The display name.
+    pub name: String,
+    /// The last segment of the full path.
+    pub path: String,
+    /// The group or personal namespace that it lives in, with everything above.
+    pub namespace: Namespace,
+    pub visibility: Visibility,
+    pub registry: FeatureAccess,
+    pub issues: FeatureAccess,
+    pub archived: bool,
+    pub default_branch: Option<String>,
+    pub creator_id: Option<u64>,
+    /// Groups whose members have a role in this project.
+    pub shares: Vec<Share>,
+    pub job_tokens: JobTokenScope,
+    pub protected_branches: Vec<ProtectedBranch>,
+    /// The template of the message of a commit that applies suggestions.
+    pub suggestion_commit_message: Option<String>,
+    pub analytics: Analytics,
+    /// The first label of the address of its pages, if they have one of their own.
+    pub pages_unique_domain: Option<String>,
+}
+
+impl Project {
+    /// Whether a caller with this role may push to `branch`: a developer, unless the branch is
+    /// protected. Of several protections that cover it, the most permissive counts, as in the
+    /// reference service.
+    pub fn may_push(&self, role: Role, branch: &str) -> bool {
+        let mut protections = self.protected_branches.iter().filter(|protected| protected.covers(branch)).peekable();
+        let allowed = match protections.peek() {
+            None => true,
+            Some(_) => protections.any(|protected| protected.push.is_some_and(|least| role >= least)),
+        };
+        role >= Role::Developer && !self.archived && allowed
+    }
+
+    pub fn full_path(&self) -> String {
+        format!("{}/{}", self.namespace.full_path(), self.path)
+    }
+
+    /// The top-level namespace above the project.
+    pub fn root_namespace(&self) -> &Namespace {
+        self.namespace.root()
+    }
+}
+
+/// Who may use a feature of a project.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FeatureAccess {
+    /// No caller.
+    Disabled,
+    /// The project's members.
+    Private,
+    /// Every caller who may see the project.
+    Enabled,
+    /// Every caller, even if the project is private.
+    Public,
+}
+
+impl FeatureAccess {
+    pub fn parse(text: &str) -> Option<Self> {
+        match text {
+            "disabled" => Some(FeatureAccess::Disabled),
+            "private" => Some(FeatureAccess::Private),
+            "enabled" => Some(FeatureAccess::Enabled),
+            "public" => Some(FeatureAccess::Public),
+            _ => None,
+        }
+    }
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            FeatureAccess::Disabled => "disabled",
+            FeatureAccess::Private => "private",
+            FeatureAccess::Enabled => "enabled",
+            FeatureAccess::Public => "public",
+        }
+    }
+}
+
+/// The projects whose job tokens a project accepts beside its own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JobTokenScope {
+    /// Whether only the listed ones are accepted; the default.
+    pub restricted: bool,
+    pub projects: Vec<u64>,
+    pub groups: Vec<u64>,
+}
+
+/// A rule about who may push to some branches.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProtectedBranch {
+    /// A branch's name, in which `*` stands for any text.
+    pub name: String,
+    /// The least role that may push; `None`: no role.
+    pub push: Option<Role>,
+}
+
+impl ProtectedBranch {
+    /// Whether `branch` is one of these branches.
+    pub fn covers(&self, branch: &str) -> bool {
+        glob::matches(&self.name, branch)
+    }
+}
+
+/// An analytics engine of a project's own, in place of the one in the service's settings.
+#[derive(Clone, PartialEq, Eq, Default)]
+pub struct Analytics {
+    pub base_url: Option<String>,
+    /// Signs the requests to the engine; never part of an answer. Sealed as it is stored
+    /// ([`Project::analytics_key`]); in a [`NewProject`] as the client sent it.
+    pub key: Option<String>,
+}
+
+impl fmt::Debug for Analytics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let key = self.key.as_ref().map(|_| "hidden");
+        f.debug_struct("Analytics").field("base_url", &self.base_url).field("key", &key).finish()
+    }
+}
+
+/// The project that an identifier names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ProjectLookup {
+    Found(Project),
+    /// The identifier is a former path of this project ([`crate::redirect::Redirect`]).
+    Moved(Project),
+    Missing,
+}
+
+/// A project to be saved.
+pub struct NewProject {
+    pub id: u64,
+    pub name: String,
+    pub path: String,
+    pub namespace_id: u64,
+    pub visibility: Visibility,
+    pub registry: FeatureAccess,
+    pub issues: FeatureAccess,
+    pub archived: bool,
+    pub default_branch: Option<String>,
+    pub creator_id: Option<u64>,
+    pub shares: Vec<Share>,
+    pub job_tokens: JobTokenScope,
+    pub protected_branches: Vec<ProtectedBranch>,
+    pub suggestion_commit_message: Option<String>,
+    pub analytics: Analytics,
+    pub pages_unique_domain: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_star_stands_for_anything() {
+        let covers = |name: &str, branch: &str| ProtectedBranch { name: name.into(), push: None }.covers(branch);
+        for (name, branch) in [
+            ("main", "main"),
+            ("*", "x"),
+            ("*", ""),
+            ("rel/*", "rel/1"),
+            ("*-stable", "1-stable"),
+            ("a*b*c", "a.b.b.c"),
+        ] {
+            assert!(covers(name, branch), "{name} {branch}");
+        }
+        for (name, branch) in
+            [("main", "mainly"), ("main", "Main"), ("rel/*", "rel"), ("*-stable", "stable"), ("a*b*c", "a.c.b")]
+        {
+            assert!(!covers(name, branch), "{name} {branch}");
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! People and bots.
+
+use super::namespace::Details;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct User {
+    /// From 1; 0 is the built-in administrator (see [`crate::caller`]).
+    pub id: u64,
+    pub username: String,
+    pub name: String,
+    /// The author's address in commits on behalf of the user; without one, a no-reply address is used.
+    pub commit_email: Option<String>,
+    pub state: UserState,
+    pub is_admin: bool,
+    /// Sees internal groups and projects only as a member of them.
+    pub external: bool,
+    /// A service account, or the user behind a project's or group's access token.
+    pub bot: bool,
+    /// The personal namespace, whose path is the username.
+    pub namespace_id: u64,
+}
+
+/// Whether a user may use the service.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UserState {
+    Active,
+    Blocked,
+    Deactivated,
+    PendingApproval,
+}
+
+impl UserState {
+    /// A state as the reference service writes it.
+    pub fn parse(text: &str) -> Option<Self> {
+        match text {
+            "active" => Some(UserState::Active),
+            "blocked" | "banned" | "ldap_blocked" => Some(UserState::Blocked),
+            "deactivated" => Some(UserState::Deactivated),
+            "blocked_pending_approval" => Some(UserState::PendingApproval),
+            _ => None,
+        }
+    }
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            UserState::Active => "active",
+            UserState::Blocked => "blocked",
+            UserState::Deactivated => "deactivated",
+            UserState::PendingApproval => "blocked_pending_approval",
+        }
+    }
+}
+
+/// A user to be saved. Without `namespace_id`, a known user keeps theirs.
+pub struct NewUser {
+    pub id: u64,
+    pub username: String,
+    pub name: String,
+    pub commit_email: Option<String>,
+    pub state: UserState,
+    pub is_admin: bool,
+    pub external: bool,
+    pub bot: bool,
+    pub namespace_id: Option<u64>,
+    /// Of their personal namespace.
+    pub details: Details,
+}

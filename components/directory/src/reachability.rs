@@ -1,0 +1,247 @@
+//! The blobs that the catalog reaches, for garbage collection, and checks of every record.
+
+use crate::catalog::manifest::{Intent, Part, Root, RowKey, blob, manifest};
+use crate::catalog::table::{MemberRow, NamespaceRow, ProjectRow, Row};
+use crate::store::{self, Key};
+use kit::Env;
+use kit::maintenance::Maintain;
+use kit::reachability::{KeyLayout, Node, Roots, Tracer};
+use kit::root;
+use kit::store::StoreError;
+use serde::de::DeserializeOwned;
+
+const PREFIX: &str = "directory/v1/";
+
+/// The directory's roots, records and blobs for [`kit::maintenance`].
+pub struct DirectoryRoots<'a>(pub &'a Env);
+
+impl Maintain for DirectoryRoots<'_> {}
+
+impl Roots for DirectoryRoots<'_> {
+    fn plan(&self) -> KeyLayout {
+        let below = |kinds: &[&str]| kinds.iter().map(|kind| format!("{PREFIX}{kind}")).collect();
+        KeyLayout {
+            roots: below(&["catalog"]),
+            records: below(&["access/", "features", "namespace/", "path/", "project/", "settings", "token/", "user/"]),
+            blobs: below(&["catalog/blob/"]),
+            marks: format!("{PREFIX}gc/"),
+        }
+    }
+
+    fn visit(&self, node: Node, tracer: &mut Tracer) -> Result<bool, StoreError> {
+        let Node::Root(key) = node else { return Ok(true) };
+        match key.strip_prefix(PREFIX) {
+            Some("catalog") => self.visit_revision(tracer)?,
+            Some("catalog/changes") => self.visit_intents(tracer)?,
+            Some(name) if tracer.check && !name.ends_with("/init") => return self.check_record(key, name),
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+}
+
+impl DirectoryRoots<'_> {
+    /// Marks the blobs of the present revision. Its retired blobs are garbage: a request that still
+    /// reads them began before the run.
+    fn visit_revision(&self, tracer: &mut Tracer) -> Result<(), StoreError> {
+        let Some(Root { revision }) = store::read(self.0, &Key::Catalog)? else { return Ok(()) };
+        tracer.reach(&revision);
+        let manifest = manifest(self.0, &revision)?;
+        for part in manifest.namespaces.iter().chain(&manifest.projects).chain(&manifest.members) {
+            tracer.reach(&part.blob);
+        }
+        if tracer.check {
+            self.check_table::<NamespaceRow>(&manifest.namespaces, tracer)?;
+            self.check_table::<ProjectRow>(&manifest.projects, tracer)?;
+            self.check_table::<MemberRow>(&manifest.members, tracer)?;
+        }
+        Ok(())
+    }
+
+    fn check_table<R: Row>(&self, parts: &[Part], tracer: &mut Tracer) -> Result<(), StoreError> {
+        let mut last = None;
+        for part in parts {
+            let outcome = self.check_part::<R>(part, &mut last, tracer);
+            tracer.note(outcome)?;
+        }
+        Ok(())
+    }
+
+    /// `last` is the last key of the parts before.
+    fn check_part<R: Row>(
+        &self,
+        part: &Part,
+        last: &mut Option<RowKey>,
+        tracer: &mut Tracer,
+    ) -> Result<(), StoreError> {
+        let corrupt = |why| StoreError::corrupt(&Key::CatalogBlob(&part.blob).to_string(), why);
+        let bytes = blob(self.0, &part.blob)?;
+        tracer.read(bytes.len());
+        let rows = R::decode(&bytes).ok_or_else(|| corrupt("no such rows"))?;
+        if rows.len() != part.rows || rows.first().is_some_and(|row| row.key() != part.first) {
+            return Err(corrupt("not the rows that the catalog says"));
+        }
+        for key in rows.iter().map(Row::key) {
+            if last.is_some_and(|last| last >= key) {
+                return Err(corrupt("its rows are not in order"));
+            }
+            *last = Some(key);
+        }
+        Ok(())
+    }
+
+    fn visit_intents(&self, tracer: &mut Tracer) -> Result<(), StoreError> {
+        let intents = store::read::<Vec<Intent>>(self.0, &Key::CatalogChanges)?.unwrap_or_default();
+        intents.iter().for_each(|intent| tracer.reach(&intent.blob));
+        Ok(())
+    }
+
+    /// Reads a record; false if it is deleted or of no kind.
+    fn check_record(&self, key: &str, name: &str) -> Result<bool, StoreError> {
+        match name.split('/').next() {
+            Some("access") => self.read::<store::MembershipsRecord>(key),
+            Some("features") => self.read::<store::FeatureRecords>(key),
+            Some("namespace") => self.read::<store::NamespaceRecord>(key),
+            Some("path") => self.read::<store::PathRecord>(key),
+            Some("project") => self.read::<store::ProjectRecord>(key),
+            Some("settings") => self.read::<serde_json::Map<String, serde_json::Value>>(key),
+            Some("token") => self.read::<store::TokenRecord>(key).map_err(|error| match error {
+                StoreError::Corrupt { .. } => StoreError::corrupt(&format!("{PREFIX}token/(hidden)"), "no token"),
+                error => error,
+            }),
+            Some("user") => self.read::<store::UserRecord>(key),
+            _ => Ok(false),
+        }
+    }
+
+    /// A deleted record is null.
+    fn read<R: DeserializeOwned>(&self, key: &str) -> Result<bool, StoreError> {
+        root::read::<Option<R>>(&*self.0.store, key).map(|record| record.is_some())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalog;
+    use crate::catalog::intent_log::{Changes, IntentLog};
+    use crate::namespace;
+    use crate::testing::{fill, issue, new_group, new_token};
+    use crate::token::Subject;
+    use kit::Timestamp;
+    use kit::gc::{self, GRACE, GcRequest};
+    use kit::reachability::StepError;
+    use kit::store::Store as _;
+    use kit::testing::{FailingStore, MemoryStore, env};
+    use std::rc::Rc;
+
+    /// The same store, so many milliseconds later.
+    fn later(env: &Env, after: i64) -> Env {
+        let now = Timestamp::from_millis(env.now.millis() + after);
+        Env { now, clock: Rc::new(now), instance_cache: Rc::default(), ..env.clone() }
+    }
+
+    fn rename(env: &Env, id: u64, path: &str) -> Result<(), crate::SaveError> {
+        let mut changes = Changes::default();
+        changes.group(id);
+        let intent_log = IntentLog::begin(env, changes)?;
+        namespace::save_group(env, new_group(id, path, None))?;
+        Ok(intent_log.commit(env)?)
+    }
+
+    fn forge() -> (MemoryStore, Env) {
+        let store = MemoryStore::default();
+        let env = env(store.clone(), &[]);
+        fill(&env);
+        issue(&env, "t", new_token(Subject::User(1), &["api"]));
+        for number in 0..10 {
+            rename(&env, 10, &format!("acme{number}")).unwrap();
+        }
+        (store, env)
+    }
+
+    fn sweep(env: &Env) -> Result<u64, StepError> {
+        let (mut request, mut removed) = (GcRequest { no_wait: true, ..GcRequest::default() }, 0);
+        loop {
+            let step = gc::step(env, &DirectoryRoots(env), &request)?;
+            removed += step.removed;
+            request.cursor = step.cursor;
+            if request.cursor.is_none() {
+                return Ok(removed);
+            }
+        }
+    }
+
+    fn problems(env: &Env) -> Vec<String> {
+        let (mut cursor, mut found) = (None, Vec::new());
+        loop {
+            let checked = DirectoryRoots(env).check(env, cursor.as_deref()).unwrap();
+            found.extend(checked.problems.into_iter().map(|problem| problem.key));
+            cursor = checked.cursor;
+            if cursor.is_none() {
+                return found;
+            }
+        }
+    }
+
+    fn blobs(store: &MemoryStore) -> usize {
+        store.keys().iter().filter(|key| key.contains("/catalog/blob/")).count()
+    }
+
+    #[test]
+    fn blobs_of_former_revisions_are_removed() {
+        let (store, env) = forge();
+        for operations in 5..15 {
+            let failing = FailingStore::after(operations, store.clone());
+            assert!(rename(&Env { store: Rc::new(failing), ..env.clone() }, 10, "other").is_err());
+        }
+        assert_eq!(sweep(&env), Ok(0), "everything is young");
+        let late = later(&env, GRACE + 1000);
+        let before = blobs(&store);
+        let removed = sweep(&late).unwrap();
+        assert!(removed >= 18, "two for each change but the last: {removed}");
+        assert_eq!(blobs(&store) as u64, before as u64 - removed);
+        assert_eq!(problems(&late), [""; 0]);
+        rename(&late, 10, "late").unwrap();
+        let group = namespace::find_group(&late, "late").unwrap().unwrap();
+        assert_eq!(group.id, 10);
+        assert!(catalog::read(&late).is_ok());
+        assert_eq!(sweep(&late), Ok(2), "those that the last revision replaced");
+    }
+
+    #[test]
+    fn the_blob_of_an_abandoned_intent_is_kept() {
+        let (store, env) = forge();
+        let mut changes = Changes::default();
+        changes.group(11);
+        drop(IntentLog::begin(&env, changes).unwrap());
+        sweep(&later(&env, GRACE + 1000)).unwrap();
+        let before = blobs(&store);
+        rename(&later(&env, GRACE + 1000), 10, "next").unwrap();
+        assert!(blobs(&store) >= before, "the intent's blob was there to be committed");
+        assert_eq!(problems(&env), [""; 0]);
+    }
+
+    #[test]
+    fn every_damaged_record_and_blob_is_reported() {
+        let (store, env) = forge();
+        let env = later(&env, GRACE + 1000);
+        sweep(&env).unwrap();
+        for key in store.keys().iter().filter(|key| !key.ends_with("/init")) {
+            let good = store.get(key).unwrap().unwrap();
+            store.set(key, &good[..good.len() / 2]).unwrap();
+            let expected = if key.contains("/token/") { "directory/v1/token/(hidden)" } else { key };
+            assert_eq!(problems(&env), [expected]);
+            store.set(key, &good).unwrap();
+        }
+        store.set("directory/v1/catalog", b"x").unwrap();
+        assert!(matches!(sweep(&env), Err(StepError::Store(StoreError::Corrupt { .. }))));
+    }
+
+    #[test]
+    fn a_batch_that_took_too_long_makes_no_revision() {
+        let (_, env) = forge();
+        let slow = Env { clock: later(&env, GRACE).clock, ..env };
+        assert!(matches!(rename(&slow, 10, "slow"), Err(crate::SaveError::Store(StoreError::TooLate))));
+    }
+}

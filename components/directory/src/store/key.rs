@@ -1,0 +1,64 @@
+//! Storage keys. The table of keys is in the documentation of the crate.
+
+use crate::model::token::Fingerprint;
+use kit::store::StoreError;
+use std::fmt;
+
+pub(crate) enum Key<'a> {
+    User(u64),
+    Token(&'a Fingerprint),
+    Namespace(u64),
+    Project(u64),
+    /// A path segment, in lower case, below a namespace (0 is the top).
+    Path(u64, String),
+    /// A user's memberships.
+    Memberships(u64),
+    Settings,
+    Features,
+    Catalog,
+    /// A blob of the catalog, by its id.
+    CatalogBlob(&'a str),
+    CatalogChanges,
+}
+
+impl Key<'_> {
+    pub fn path(parent_id: Option<u64>, segment: &str) -> Self {
+        Key::Path(parent_id.unwrap_or(0), segment.to_ascii_lowercase())
+    }
+
+    /// An error as it may be logged: without the fingerprint of a token.
+    pub fn redact(&self, error: StoreError) -> StoreError {
+        let hidden = || "directory/v1/token/(hidden)".to_owned();
+        match (self, error) {
+            (Key::Token(_), StoreError::Corrupt { why, .. }) => StoreError::Corrupt { key: hidden(), why },
+            (Key::Token(_), StoreError::Contended(_)) => StoreError::Contended(hidden()),
+            (Key::Token(_), StoreError::Denied(_)) => StoreError::Denied(hidden()),
+            (_, error) => error,
+        }
+    }
+}
+
+impl fmt::Display for Key<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("directory/v1/")?;
+        match self {
+            Key::User(id) => write!(f, "user/{id}"),
+            Key::Token(fingerprint) => {
+                // Faster than the formatter of numbers; every request with a token does this.
+                let digit = |value: u8| char::from(if value < 10 { b'0' + value } else { b'a' + value - 10 });
+                let digits = fingerprint.bytes().iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]);
+                f.write_str("token/")?;
+                f.write_str(&digits.collect::<String>())
+            }
+            Key::Namespace(id) => write!(f, "namespace/{id}"),
+            Key::Project(id) => write!(f, "project/{id}"),
+            Key::Path(parent_id, segment) => write!(f, "path/{parent_id}/{segment}"),
+            Key::Memberships(user_id) => write!(f, "access/{user_id}"),
+            Key::Settings => f.write_str("settings"),
+            Key::Features => f.write_str("features"),
+            Key::Catalog => f.write_str("catalog"),
+            Key::CatalogBlob(id) => write!(f, "catalog/blob/{id}"),
+            Key::CatalogChanges => f.write_str("catalog/changes"),
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! Requests while storage fails at any point.
+
+use super::*;
+use kit::testing::FailingStore;
+
+/// Imports some lines with each operation failing in turn. Afterwards either all lines are applied or
+/// none, and the import can be repeated.
+#[test]
+fn an_import_is_applied_as_a_whole_or_not_at_all() {
+    let mut operations = 0;
+    loop {
+        let store = MemoryStore::default();
+        let env = forge_on(store.clone());
+        for id in 1..4 {
+            import(&env, &[issue(id, json!({"title": "old"}))]);
+        }
+        let failing = FailingStore::after(operations, store.clone());
+        let lines: String = (1..6).map(|id| format!("{}\n", issue(id, json!({"title": "new"})))).collect();
+        let fails = kit::testing::env(failing.clone(), &[]);
+        fails.entropy.fill(&mut [0; 4096]);
+        let answer = send_body(&fails, Method::POST, "/api/v4/import/issues", "root", lines.clone().into());
+        let fresh = kit::testing::env(store, &[]);
+        fresh.entropy.fill(&mut [0; 8192]);
+        let found =
+            ["old", "new"].map(|text| all(&fresh, "root", &format!("issues_statistics?scope=all&search={text}")));
+        assert!([[3, 0], [0, 5]].contains(&found), "{found:?} after {operations}");
+        if !failing.failed() {
+            assert_eq!((answer.status, found), (200, [0, 5]));
+            break;
+        }
+        assert_eq!(answer.status, 500, "after {operations}");
+        let again = send_body(&fresh, Method::POST, "/api/v4/import/issues", "root", lines.into());
+        assert_eq!(again.status, 200);
+        assert_eq!(all(&fresh, "root", "issues_statistics?scope=all&search=new"), 5);
+        operations += 1;
+    }
+    assert!(operations > 20, "every operation was made to fail once");
+}
+
+#[test]
+fn a_count_without_storage_is_an_error() {
+    let store = MemoryStore::default();
+    let env = forge_on(store.clone());
+    import(&env, &[issue(1, json!({"title": "a b"}))]);
+    let mut operations = 0;
+    loop {
+        let failing = FailingStore::after(operations, store.clone());
+        let path = "groups/10/issues_statistics?search=a&not[labels]=y&created_after=2020-01-01";
+        let answer = get(&kit::testing::env(failing.clone(), &[]), "alice", path);
+        if !failing.failed() {
+            assert_eq!(answer.status, 200);
+            break;
+        }
+        assert_eq!((answer.status, answer.body), (500, json!({"message": "500 Internal Server Error"})));
+        operations += 1;
+    }
+    assert!(operations > 8);
+}

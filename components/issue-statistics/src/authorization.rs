@@ -1,0 +1,79 @@
+//! The decision whose issues a caller may count: taken once, before the index is read, and carried as
+//! an [`AuthorizedCount`] from there on.
+
+use crate::route::Level;
+use crate::store::{IndexStore, SEARCH_RATE_KEYS};
+use directory::caller::Caller;
+use directory::catalog::Catalog;
+use directory::catalog::access_snapshot::AccessSnapshot;
+use directory::project::{Project, ProjectLookup};
+use directory::{access, catalog, namespace, project};
+use kit::rate_limit::{self, RateLimit};
+use kit::{Env, Error};
+use std::rc::Rc;
+
+/// The variable with how many searches a user may do in a minute; empty: any number.
+pub const SEARCH_RATE_LIMIT: &str = "issues_search_rate_limit";
+
+/// The issues that a request is about: all, or those of a group and everything below it, or those of
+/// a project.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Target {
+    Instance,
+    Group(u64),
+    Project(u64),
+}
+
+/// A caller, what they may read, and the target that they may count.
+pub struct AuthorizedCount {
+    pub user_id: u64,
+    pub target: Target,
+    pub catalog: Rc<Catalog>,
+    pub snapshot: Rc<AccessSnapshot>,
+}
+
+pub enum Decision {
+    Authorized(AuthorizedCount),
+    /// The request names a former path of this project, which the caller may read.
+    Moved(Box<Project>),
+}
+
+/// 404 if the caller may not read the group or project, 429 if they searched too often.
+pub fn authorize(
+    env: &Env,
+    store: &IndexStore,
+    caller: &Caller,
+    level: &Level,
+    is_search: bool,
+) -> Result<Decision, Error> {
+    let target = match level {
+        Level::Instance => Target::Instance,
+        Level::Group(name) => match namespace::find_group(env, name)? {
+            Some(group) if access::may_read_group(env, caller, &group)? => Target::Group(group.id),
+            _ => return Err(Error::not_found("Group")),
+        },
+        Level::Project(name) => {
+            let (project, is_moved) = match project::find(env, name)? {
+                ProjectLookup::Found(project) => (project, false),
+                ProjectLookup::Moved(project) => (project, true),
+                ProjectLookup::Missing => return Err(Error::not_found("Project")),
+            };
+            if !access::may_read_project(env, caller, &project)? {
+                return Err(Error::not_found("Project"));
+            }
+            if is_moved {
+                return Ok(Decision::Moved(Box::new(project)));
+            }
+            Target::Project(project.id)
+        }
+    };
+    let user_id = caller.user_or_401()?.id;
+    if is_search {
+        let limit = RateLimit { variable: SEARCH_RATE_LIMIT, seconds: 60, keys: SEARCH_RATE_KEYS };
+        rate_limit::check(env, &limit, &user_id.to_string())?;
+    }
+    let catalog = catalog::read(env)?;
+    let snapshot =
+        store.cache.access_snapshot(user_id, catalog.revision(), env.now, || catalog.access_snapshot(env, caller))?;
+    Ok(Decision::Authorized(AuthorizedCount { user_id, target, catalog, snapshot }))
+}

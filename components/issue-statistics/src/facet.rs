@@ -1,0 +1,196 @@
+//! Facets: the values that issues are filtered by. The key of a facet is a byte for the kind and then the
+//! value. Numbers are big-endian, so that the keys of one kind sort by number.
+
+use serde::{Deserialize, Serialize};
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Facet<'a> {
+    Project(u64),
+    Opened,
+    Confidential,
+    /// The author of the issue was banned.
+    Hidden,
+    Author(u64),
+    Assignee(u64),
+    HasAssignee,
+    Label(&'a str),
+    HasLabel,
+    /// By title.
+    Milestone(&'a str),
+    HasMilestone,
+    /// Of a milestone with a start or due date.
+    MilestoneDates(&'a MilestoneDates),
+    Iid(u64),
+    Epic(u64),
+    HasEpic,
+    Weight(i64),
+    HasWeight,
+    Health(&'a str),
+    HasHealth,
+    Iteration(u64),
+    /// By title.
+    IterationTitle(&'a str),
+    HasIteration,
+    IterationDates(&'a IterationDates),
+    /// The user who reacted, and the name of the reaction.
+    Reaction(u64, &'a str),
+    /// The user who reacted.
+    HasReaction(u64),
+}
+
+/// A milestone as it was in the import of an issue.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct MilestoneDates {
+    pub owner: MilestoneOwner,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<u64>,
+    pub title: String,
+    pub active: bool,
+    /// `YYYY-MM-DD`, as are all dates here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub due: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum MilestoneOwner {
+    Group(u64),
+    Project(u64),
+}
+
+/// An iteration as it was in the import of an issue.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct IterationDates {
+    pub id: u64,
+    pub start: String,
+    pub due: String,
+}
+
+/// The kinds whose facets are enumerated.
+pub const PROJECT_KIND: u8 = 1;
+pub const MILESTONE_DATES_KIND: u8 = 12;
+pub const ITERATION_DATES_KIND: u8 = 23;
+
+impl Facet<'_> {
+    /// Replaces the content of `key`.
+    pub fn write_key(&self, key: &mut Vec<u8>) {
+        key.clear();
+        let (kind, number, text): (u8, Option<u64>, &str) = match self {
+            Facet::Project(id) => (PROJECT_KIND, Some(*id), ""),
+            Facet::Opened => (2, None, ""),
+            Facet::Confidential => (3, None, ""),
+            Facet::Hidden => (4, None, ""),
+            Facet::Author(id) => (5, Some(*id), ""),
+            Facet::Assignee(id) => (6, Some(*id), ""),
+            Facet::HasAssignee => (7, None, ""),
+            Facet::Label(name) => (8, None, name),
+            Facet::HasLabel => (9, None, ""),
+            Facet::Milestone(title) => (10, None, title),
+            Facet::HasMilestone => (11, None, ""),
+            Facet::MilestoneDates(dates) => return write_json_key(key, MILESTONE_DATES_KIND, dates),
+            Facet::Iid(iid) => (13, Some(*iid), ""),
+            Facet::Epic(id) => (14, Some(*id), ""),
+            Facet::HasEpic => (15, None, ""),
+            Facet::Weight(weight) => (16, Some(*weight as u64), ""),
+            Facet::HasWeight => (17, None, ""),
+            Facet::Health(status) => (18, None, status),
+            Facet::HasHealth => (19, None, ""),
+            Facet::Iteration(id) => (20, Some(*id), ""),
+            Facet::IterationTitle(title) => (21, None, title),
+            Facet::HasIteration => (22, None, ""),
+            Facet::IterationDates(dates) => return write_json_key(key, ITERATION_DATES_KIND, dates),
+            Facet::Reaction(user, name) => (24, Some(*user), name),
+            Facet::HasReaction(user) => (25, Some(*user), ""),
+        };
+        key.push(kind);
+        if let Some(number) = number {
+            key.extend_from_slice(&number.to_be_bytes());
+        }
+        key.extend_from_slice(text.as_bytes());
+    }
+
+    pub fn key(&self) -> Vec<u8> {
+        let mut key = Vec::new();
+        self.write_key(&mut key);
+        key
+    }
+}
+
+fn write_json_key(key: &mut Vec<u8>, kind: u8, value: &impl Serialize) {
+    key.push(kind);
+    // Writing texts and numbers to memory cannot fail.
+    let _ = serde_json::to_writer(key, value);
+}
+
+/// The project if this is the key of a [`Facet::Project`].
+pub fn project_id_of(key: &[u8]) -> Option<u64> {
+    let number = key.strip_prefix(&[PROJECT_KIND])?;
+    Some(u64::from_be_bytes(number.try_into().ok()?))
+}
+
+/// The value if this is a key of the JSON kind `kind`.
+pub fn json_value<'a, T: Deserialize<'a>>(key: &'a [u8], kind: u8) -> Option<T> {
+    serde_json::from_slice(key.strip_prefix(&[kind])?).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn keys_differ() {
+        let milestone = MilestoneDates {
+            owner: MilestoneOwner::Group(1),
+            id: None,
+            title: "a".into(),
+            active: true,
+            start: None,
+            due: Some("2026-01-01".into()),
+        };
+        let iteration = IterationDates { id: 1, start: "2026-01-01".into(), due: "2026-01-14".into() };
+        let facets = [
+            Facet::Project(1),
+            Facet::Opened,
+            Facet::Confidential,
+            Facet::Hidden,
+            Facet::Author(1),
+            Facet::Assignee(1),
+            Facet::HasAssignee,
+            Facet::Label("a"),
+            Facet::Label("b"),
+            Facet::HasLabel,
+            Facet::Milestone("a"),
+            Facet::HasMilestone,
+            Facet::MilestoneDates(&milestone),
+            Facet::Iid(1),
+            Facet::Epic(1),
+            Facet::HasEpic,
+            Facet::Weight(-1),
+            Facet::Weight(1),
+            Facet::HasWeight,
+            Facet::Health("a"),
+            Facet::HasHealth,
+            Facet::Iteration(1),
+            Facet::IterationTitle("a"),
+            Facet::HasIteration,
+            Facet::IterationDates(&iteration),
+            Facet::Reaction(1, "a"),
+            Facet::Reaction(1, "b"),
+            Facet::HasReaction(1),
+        ];
+        let keys: BTreeSet<Vec<u8>> = facets.iter().map(Facet::key).collect();
+        assert_eq!(keys.len(), facets.len());
+        assert_eq!(json_value(&Facet::MilestoneDates(&milestone).key(), MILESTONE_DATES_KIND), Some(milestone));
+        assert_eq!(json_value(&Facet::IterationDates(&iteration).key(), ITERATION_DATES_KIND), Some(iteration));
+        assert_eq!(project_id_of(&Facet::Project(77).key()), Some(77));
+        assert_eq!(project_id_of(&Facet::Author(77).key()), None);
+    }
+
+    #[test]
+    fn project_keys_sort_by_number() {
+        assert!(Facet::Project(255).key() < Facet::Project(256).key());
+    }
+}

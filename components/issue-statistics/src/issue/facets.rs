@@ -1,0 +1,96 @@
+//! The facets of an issue.
+
+use super::{Issue, User};
+use crate::facet::{Facet, IterationDates, MilestoneDates, MilestoneOwner};
+
+impl Issue<'_> {
+    /// Calls `each` for every facet of this issue. A facet may come twice.
+    pub fn facets(&self, mut each: impl FnMut(Facet)) {
+        let record = &self.record;
+        let project_id = record.project_id.unwrap_or_default();
+        each(Facet::Project(project_id));
+        if record.state.as_deref() != Some("closed") {
+            each(Facet::Opened);
+        }
+        if record.confidential == Some(true) {
+            each(Facet::Confidential);
+        }
+        let is_banned = |user: &User| user.state.as_deref() == Some("banned");
+        if record.hidden == Some(true) || record.author.as_ref().is_some_and(is_banned) {
+            each(Facet::Hidden);
+        }
+        if let Some(author) = record.author.as_ref().map(|author| author.id).or(record.author_id) {
+            each(Facet::Author(author));
+        }
+        // The API returns both; the list is the newer form.
+        match &record.assignees {
+            Some(assignees) => assignee_facets(assignees, &mut each),
+            None => assignee_facets(record.assignee.as_slice(), &mut each),
+        }
+        for label in record.labels.iter().flatten() {
+            each(Facet::Label(&label.0));
+            each(Facet::HasLabel);
+        }
+        if let Some(iid) = record.iid {
+            each(Facet::Iid(iid));
+        }
+        if let Some(epic) = record.epic.as_ref().map(|epic| epic.id).or(record.epic_id) {
+            each(Facet::Epic(epic));
+            each(Facet::HasEpic);
+        }
+        if let Some(weight) = record.weight {
+            each(Facet::Weight(weight));
+            each(Facet::HasWeight);
+        }
+        if let Some(status) = record.health_status.as_deref() {
+            each(Facet::Health(&status.to_ascii_lowercase()));
+            each(Facet::HasHealth);
+        }
+        for reaction in record.reactions.iter().flatten() {
+            each(Facet::Reaction(reaction.user.id, &reaction.name));
+            each(Facet::HasReaction(reaction.user.id));
+        }
+        self.milestone_facets(project_id, &mut each);
+        self.iteration_facets(&mut each);
+    }
+
+    fn milestone_facets(&self, project_id: u64, each: &mut impl FnMut(Facet)) {
+        let Some(milestone) = &self.record.milestone else { return };
+        each(Facet::Milestone(&milestone.title));
+        each(Facet::HasMilestone);
+        if milestone.start_date.is_none() && milestone.due_date.is_none() {
+            return;
+        }
+        let owner = match (milestone.group_id, milestone.project_id) {
+            (Some(id), _) => MilestoneOwner::Group(id),
+            (None, id) => MilestoneOwner::Project(id.unwrap_or(project_id)),
+        };
+        each(Facet::MilestoneDates(&MilestoneDates {
+            owner,
+            id: milestone.id,
+            title: milestone.title.clone().into_owned(),
+            active: milestone.state.as_deref() != Some("closed"),
+            start: milestone.start_date.as_deref().map(str::to_owned),
+            due: milestone.due_date.as_deref().map(str::to_owned),
+        }));
+    }
+
+    fn iteration_facets(&self, each: &mut impl FnMut(Facet)) {
+        let Some(iteration) = &self.record.iteration else { return };
+        each(Facet::Iteration(iteration.id));
+        each(Facet::HasIteration);
+        if let Some(title) = iteration.title.as_deref() {
+            each(Facet::IterationTitle(title));
+        }
+        if let (Some(start), Some(due)) = (iteration.start_date.as_deref(), iteration.due_date.as_deref()) {
+            each(Facet::IterationDates(&IterationDates { id: iteration.id, start: start.into(), due: due.into() }));
+        }
+    }
+}
+
+fn assignee_facets(users: &[User], each: &mut impl FnMut(Facet)) {
+    for user in users {
+        each(Facet::Assignee(user.id));
+        each(Facet::HasAssignee);
+    }
+}

@@ -1,0 +1,119 @@
+//! The dictionary: all terms of a segment, sorted, in blocks. A term is a [token](crate::text) of a
+//! title or a description.
+//!
+//! A block is a value of the table: the number of its terms, the length of their bytes, the terms with
+//! a [`SEPARATOR`] before each and one at the end, and for each term its [`PostingsRef`]. That is `0`
+//! (description) or `1` (title), a document and a position, if the term occurs once; else its document
+//! frequency in titles, with 2 added, and that in descriptions.
+
+use super::FIELDS;
+use super::postings::{PostingList, PostingsRef};
+use crate::set;
+use crate::table::{Cursor, Entry, PageSource};
+use crate::varint::Reader;
+use bytes::Bytes;
+use kit::store::StoreError;
+
+/// No UTF-8 has this byte, so that one search finds a substring in all terms of a block.
+pub const SEPARATOR: u8 = 0xff;
+
+pub struct DictionaryBlock {
+    term_count: u32,
+    /// With their separators.
+    pub terms: Bytes,
+    references: Bytes,
+}
+
+impl DictionaryBlock {
+    /// `None` if the entry is damaged.
+    pub fn parse(entry: &Entry) -> Option<Self> {
+        let mut rest = Reader(&entry.value);
+        let term_count = rest.u32()?;
+        let terms = rest.bytes()?;
+        let references = entry.value.slice_ref(rest.0);
+        Some(DictionaryBlock { term_count, terms: entry.value.slice_ref(terms), references })
+    }
+
+    /// Calls `each` for every term; `None` if the block is damaged.
+    pub fn for_each<'a>(&'a self, mut each: impl FnMut(&'a [u8], PostingsRef)) -> Option<()> {
+        let mut references = Reader(&self.references);
+        let terms = self.terms.get(1..self.terms.len().checked_sub(1)?)?;
+        let mut count = 0;
+        for term in terms.split(|byte| *byte == SEPARATOR) {
+            each(term, PostingsRef::read(&mut references)?);
+            count += 1;
+        }
+        (count == self.term_count).then_some(())
+    }
+
+    /// Calls `each` for the references of the terms with these ordinals, which ascend; `None` if the
+    /// block is damaged.
+    pub fn references(&self, ordinals: &[usize], mut each: impl FnMut(PostingsRef)) -> Option<()> {
+        let mut references = Reader(&self.references);
+        let mut next = 0;
+        for ordinal in ordinals {
+            while next < *ordinal {
+                PostingsRef::read(&mut references)?;
+                next += 1;
+            }
+            each(PostingsRef::read(&mut references)?);
+            next += 1;
+        }
+        Some(())
+    }
+}
+
+/// Reads all terms of a segment in order, with their posting lists.
+pub struct DictionaryCursor<'a, P> {
+    blocks: Cursor<'a, P>,
+    postings: [Cursor<'a, P>; 2],
+    positions: [Cursor<'a, P>; 2],
+    block: Vec<(Bytes, PostingsRef)>,
+    next: usize,
+}
+
+pub struct Term {
+    pub text: Bytes,
+    /// By [`FIELDS`].
+    pub lists: [PostingList; 2],
+}
+
+impl<'a, P: PageSource> DictionaryCursor<'a, P> {
+    /// Arrays are by [`FIELDS`].
+    pub fn new(blocks: Cursor<'a, P>, postings: [Cursor<'a, P>; 2], positions: [Cursor<'a, P>; 2]) -> Self {
+        DictionaryCursor { blocks, postings, positions, block: Vec::new(), next: 0 }
+    }
+
+    /// `corrupt` makes the error for damaged bytes.
+    pub fn next(&mut self, corrupt: impl Fn() -> StoreError) -> Result<Option<Term>, StoreError> {
+        if self.next == self.block.len() {
+            let Some(entry) = self.blocks.next()? else { return Ok(None) };
+            let block = DictionaryBlock::parse(&entry).ok_or_else(&corrupt)?;
+            self.block.clear();
+            self.next = 0;
+            let terms = &mut self.block;
+            block
+                .for_each(|term, reference| terms.push((block.terms.slice_ref(term), reference)))
+                .ok_or_else(&corrupt)?;
+        }
+        let Some((text, reference)) = self.block.get(self.next).cloned() else { return Ok(None) };
+        self.next += 1;
+        let mut lists = [PostingList::default(), PostingList::default()];
+        let cursors = self.postings.iter_mut().zip(&mut self.positions);
+        for ((field, list), (postings, positions)) in FIELDS.into_iter().zip(&mut lists).zip(cursors) {
+            match reference {
+                PostingsRef::Inline { field: its, document, position } if its == field => {
+                    list.push(document, position);
+                }
+                PostingsRef::Lists(_) if reference.document_frequency(field) > 0 => {
+                    let entry = postings.next()?.filter(|entry| entry.key == text).ok_or_else(&corrupt)?;
+                    set::for_each(&entry.value, |document| list.documents.push(document)).ok_or_else(&corrupt)?;
+                    let entry = positions.next()?.filter(|entry| entry.key == text).ok_or_else(&corrupt)?;
+                    list.positions.extend_from_slice(&entry.value);
+                }
+                _ => {}
+            }
+        }
+        Ok(Some(Term { text, lists }))
+    }
+}

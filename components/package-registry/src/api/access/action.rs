@@ -1,0 +1,46 @@
+//! The actions that rights are checked for.
+
+/// What a request does with a package.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Action {
+    /// Reads metadata or tags.
+    Read,
+    /// Reads the file. Unlike for [`Action::Read`], an anonymous caller is never asked for credentials.
+    Download,
+    /// Adds a version or sets a tag. Needs a developer.
+    Publish,
+    /// Removes a version or a tag, or deprecates a version. Needs a maintainer.
+    Unpublish,
+}
+
+impl Action {
+    pub fn is_write(self) -> bool {
+        matches!(self, Action::Publish | Action::Unpublish)
+    }
+}
+
+/// An action as a type, so that a right to one action does not serve for another.
+pub trait Permission {
+    const ACTION: Action;
+}
+
+pub struct Read;
+pub struct Download;
+pub struct Publish;
+pub struct Unpublish;
+
+impl Permission for Read {
+    const ACTION: Action = Action::Read;
+}
+
+impl Permission for Download {
+    const ACTION: Action = Action::Download;
+}
+
+impl Permission for Publish {
+    const ACTION: Action = Action::Publish;
+}
+
+impl Permission for Unpublish {
+    const ACTION: Action = Action::Unpublish;
+}

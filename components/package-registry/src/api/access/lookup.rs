@@ -1,0 +1,100 @@
+//! Finds the project, group or package that a request names.
+
+use super::action::Action;
+use super::denial;
+use crate::api::request::RegistryRequest;
+use crate::name::PackageName;
+use crate::package::Package;
+use crate::route::Level;
+use crate::store;
+use directory::access;
+use directory::namespace::{self, Namespace};
+use directory::project::{self, Project, ProjectLookup};
+use directory::redirect::Redirect;
+use kit::Error;
+
+/// The result of a lookup. The caller's rights in the project are not checked yet.
+pub struct PackageLookup {
+    /// `None` if no package can have the name.
+    pub name: Option<PackageName>,
+    pub project: Option<Project>,
+    /// `None` also if every version is unpublished.
+    pub package: Option<Package>,
+}
+
+/// Looks a package up at the request's level. At group level the caller must be able to read the group;
+/// a write needs a caller who is not anonymous.
+pub fn package(request: &RegistryRequest, name: &str, action: Action) -> Result<PackageLookup, Error> {
+    if action.is_write() {
+        request.caller.known_or_401()?;
+    }
+    let name = PackageName::parse(name);
+    let found = match &request.level {
+        Level::Project(id) => {
+            let project = project(request, id, action)?;
+            let package = match (&project, &name) {
+                (Some(project), Some(name)) => store::package(&request.env, project.id, name)?,
+                _ => None,
+            };
+            PackageLookup { name, package, project }
+        }
+        Level::Group(id) => {
+            let group = group(request, id, action)?;
+            last_published(request, name, |project| project.namespace.lineage().any(|above| above.id == group.id))?
+        }
+        // At instance level the scope must be the path of the top-level namespace.
+        Level::Instance => {
+            let scope = name.as_ref().and_then(PackageName::scope).map(str::to_owned);
+            last_published(request, name, |project| {
+                scope.as_ref().is_some_and(|scope| scope.eq_ignore_ascii_case(&project.root_namespace().path))
+            })?
+        }
+    };
+    Ok(PackageLookup { package: found.package.filter(|package| package.listed() > 0), ..found })
+}
+
+/// The package of this name that was published to last, among the projects that `includes` accepts.
+fn last_published(
+    request: &RegistryRequest,
+    name: Option<PackageName>,
+    includes: impl Fn(&Project) -> bool,
+) -> Result<PackageLookup, Error> {
+    let env = &request.env;
+    let mut newest: Option<(Project, Package)> = None;
+    if let Some(name) = &name {
+        for id in store::projects_with_name(env, name)? {
+            let Some(project) = project::by_id(env, id)?.filter(|project| includes(project)) else { continue };
+            let Some(package) = store::package(env, id, name)?.filter(|package| package.listed() > 0) else {
+                continue;
+            };
+            if newest.as_ref().is_none_or(|(_, newest)| newest.published <= package.published) {
+                newest = Some((project, package));
+            }
+        }
+    }
+    let (project, package) = newest.unzip();
+    Ok(PackageLookup { name, project, package })
+}
+
+/// The group with this id or path, which the caller must be able to read.
+pub fn group(request: &RegistryRequest, id: &str, action: Action) -> Result<Namespace, Error> {
+    match namespace::find_group(&request.env, id)? {
+        Some(group) if access::may_read_group(&request.env, &request.caller, &group)? => Ok(group),
+        _ => Err(denial::group_not_found(request, action)),
+    }
+}
+
+/// The project with this id or path. The error is 301, or 405 for a write, if the project has moved.
+pub fn project(request: &RegistryRequest, id: &str, action: Action) -> Result<Option<Project>, Error> {
+    let project = match project::find(&request.env, id)? {
+        ProjectLookup::Found(project) => return Ok(Some(project)),
+        ProjectLookup::Missing => return Ok(None),
+        ProjectLookup::Moved(project) => project,
+    };
+    if !access::may_read_project(&request.env, &request.caller, &project)? {
+        return Err(denial::project_not_found(request, action));
+    }
+    let base_url = request.env.external_url(&request.http);
+    let redirect = Redirect::to_project(project.id, &base_url, &request.http.path, &request.http.query);
+    Err(redirect.into_error(&request.http.method))
+}

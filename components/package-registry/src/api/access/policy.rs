@@ -1,0 +1,57 @@
+//! The rules: which scope and which role an action needs.
+
+use super::action::Action;
+use super::denial;
+use crate::api::request::RegistryRequest;
+use directory::access::{self, Role};
+use directory::caller::{self, Caller};
+use directory::namespace::Visibility;
+use directory::project::{FeatureAccess, Project};
+use kit::Error;
+
+/// Scopes of deploy tokens that allow reading and writing packages.
+const DEPLOY_READ: &[&str] = &["read_package_registry", "write_package_registry"];
+const DEPLOY_WRITE: &[&str] = &["write_package_registry"];
+
+/// Checks that the caller may do `action` to packages of this project. Returns the caller's role if
+/// the decision needed it.
+pub fn check(request: &RegistryRequest, project: &Project, action: Action) -> Result<Option<Role>, Error> {
+    let RegistryRequest { env, caller, .. } = request;
+    match caller {
+        Caller::DeployToken(_) if action.is_write() => caller.require_scope(DEPLOY_WRITE)?,
+        Caller::DeployToken(_) => caller.require_scope(DEPLOY_READ)?,
+        _ => caller.require_scope(caller::api_scopes(&request.http.method))?,
+    }
+    let is_open = project.registry == FeatureAccess::Public && !action.is_write();
+    if is_open {
+        return Ok(None);
+    }
+    if !access::may_read_project(env, caller, project)? {
+        return Err(denial::project_unreadable(request, project, action));
+    }
+    if project.registry == FeatureAccess::Disabled {
+        return Err(Error::forbidden());
+    }
+    if let Caller::DeployToken(token) = caller
+        && token.covers(project)
+    {
+        return if action.is_write() && project.archived { Err(Error::forbidden()) } else { Ok(None) };
+    }
+    let minimum = match action {
+        Action::Publish => Role::Developer,
+        Action::Unpublish => Role::Maintainer,
+        // Guests see that a private project exists, but not its packages.
+        Action::Read | Action::Download if project.visibility == Visibility::Private => Role::Reporter,
+        Action::Read | Action::Download if project.registry == FeatureAccess::Private => Role::Guest,
+        Action::Read | Action::Download => return Ok(None),
+    };
+    let refuse = || match caller {
+        Caller::Anonymous => denial::project_unreadable(request, project, action),
+        _ => denial::job_not_accepted(request, project).unwrap_or_else(Error::forbidden),
+    };
+    if action.is_write() && project.archived {
+        return Err(refuse());
+    }
+    let role = access::project_role(env, caller, project)?;
+    if role < minimum { Err(refuse()) } else { Ok(Some(role)) }
+}

@@ -1,0 +1,36 @@
+//! What clients and shared caches may keep, and whether a client has the current representation.
+
+use super::request::RegistryRequest;
+use crate::negotiation;
+use directory::namespace::Visibility;
+use directory::project::{FeatureAccess, Project};
+use http::header::{HeaderValue, IF_NONE_MATCH};
+
+/// Whether the client has the representation with this entity tag.
+pub fn is_known(request: &RegistryRequest, entity_tag: &str) -> bool {
+    let values = request.http.headers.get_all(IF_NONE_MATCH);
+    negotiation::is_known(values.iter().filter_map(|value| value.to_str().ok()), entity_tag)
+}
+
+/// `Cache-Control` of metadata: caches revalidate it each time, so a new version is seen at once.
+pub fn revalidated(project: &Project) -> HeaderValue {
+    HeaderValue::from_static(if is_public(project) { "public, no-cache" } else { "private, no-cache" })
+}
+
+/// `Cache-Control` of a published file or attestation. It never changes, because the number of an
+/// unpublished version is not used again.
+pub fn immutable(project: &Project) -> HeaderValue {
+    HeaderValue::from_static(match is_public(project) {
+        true => "public, max-age=31536000, immutable",
+        false => "private, max-age=31536000, immutable",
+    })
+}
+
+/// Whether an anonymous caller may read the project's packages, so that a shared cache may keep them.
+fn is_public(project: &Project) -> bool {
+    match project.registry {
+        FeatureAccess::Public => true,
+        FeatureAccess::Enabled => project.visibility == Visibility::Public,
+        FeatureAccess::Private | FeatureAccess::Disabled => false,
+    }
+}

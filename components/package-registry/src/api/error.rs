@@ -1,0 +1,20 @@
+//! Errors that several endpoints answer with.
+
+use http::StatusCode;
+use kit::Error;
+
+/// 400 in the reference service's form: the text follows "400 Bad request" under `message` and stands
+/// alone under `error`.
+pub fn bad_request(reason: &str) -> Error {
+    Error::pair(StatusCode::BAD_REQUEST, format!("400 Bad request - {reason}"), reason)
+}
+
+/// An error with the same text under `message` and `error`.
+pub fn same_text(status: StatusCode, text: impl Into<String>) -> Error {
+    let text = text.into();
+    Error::pair(status, text.clone(), text)
+}
+
+pub fn package_not_found() -> Error {
+    Error::pair(StatusCode::NOT_FOUND, "404 Package Not Found", "Package not found")
+}

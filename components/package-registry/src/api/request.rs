@@ -1,0 +1,26 @@
+//! A request, with everything that is known about it before its endpoint is called.
+
+use crate::route::Level;
+use directory::caller::Caller;
+use kit::{Env, Request};
+
+/// A request and its caller, without the endpoint.
+pub struct RegistryRequest {
+    pub env: Env,
+    pub caller: Caller,
+    pub http: Request,
+    pub level: Level,
+    /// The registry's address as the request used it, without a trailing slash.
+    pub url: String,
+}
+
+/// The id under which a caller publishes and is counted: the same for all tokens of a user, and empty
+/// for an anonymous caller. It is stored with each upload.
+pub fn caller_id(caller: &Caller) -> String {
+    match caller {
+        Caller::DeployToken(token) => format!("deploy-token:{:?}", token.source),
+        Caller::User(session) => format!("user:{}", session.user.id),
+        Caller::Job(job) => format!("user:{}", job.session.user.id),
+        Caller::Anonymous => String::new(),
+    }
+}

@@ -1,0 +1,70 @@
+//! Owners and stars: documents that must not be read as the whole package.
+
+use super::*;
+
+const PATH: &str = "/projects/7/packages/npm/lib";
+
+fn put(path: &str, document: &str) -> TestRequest {
+    request(Method::PUT, path).with("content-length", &document.len().to_string()).body(document)
+}
+
+#[test]
+fn owners_and_stars_are_accepted_without_effect() {
+    let forge = Forge::new();
+    forge.publish(PUBLIC, "lib", "1.0.0");
+    let before = forge.get(PATH).body;
+    let owners = r#"{"_id":"lib","_rev":"old","maintainers":[{"name":"mia","email":""}]}"#;
+    let star = r#"{"_id":"lib","_rev":"old","users":{"guest":true}}"#;
+    for path in [PATH.to_owned(), format!("{PATH}/-rev/1-old")] {
+        let answer = forge.send(put(&path, owners).by("maintainer"));
+        assert_eq!((answer.status, answer.json()), (200, json!({"ok": true})));
+        assert!(answer.header("npm-notice").contains("nothing was changed"));
+        let answer = forge.send(put(&path, star).by("guest"));
+        assert_eq!((answer.status, answer.json(), answer.header("npm-notice")), (200, json!({"ok": true}), ""));
+    }
+    assert_eq!(forge.get(PATH).body, before);
+}
+
+#[test]
+fn rights_are_those_of_reading_and_of_maintaining() {
+    let forge = Forge::new();
+    forge.publish(PUBLIC, "lib", "1.0.0");
+    forge.publish(PRIVATE, "lib", "1.0.0");
+    let (owners, star) = (r#"{"maintainers":[]}"#, r#"{"users":{}}"#);
+    for suffix in ["", "/-rev/1-x"] {
+        let send = |project: u64, name: &str, document: &str, user: &str| {
+            let path = format!("/projects/{project}/packages/npm/{name}{suffix}");
+            forge.send(put(&path, document).by(user)).status
+        };
+        assert_eq!(send(PUBLIC, "lib", star, ""), 401);
+        assert_eq!(send(PUBLIC, "lib", owners, ""), 401);
+        assert_eq!(send(PUBLIC, "lib", owners, "developer"), 403);
+        assert_eq!(send(PUBLIC, "lib", owners, "maintainer"), 200);
+        assert_eq!(send(PUBLIC, "lib", star, "outsider"), 200);
+        assert_eq!(send(PRIVATE, "lib", star, "outsider"), 404);
+        assert_eq!(send(PUBLIC, "other", star, "guest"), 404);
+    }
+}
+
+#[test]
+fn a_small_publication_is_still_one() {
+    let forge = Forge::new();
+    let publication = publication("lib", "1.0.0").change(|document| document["users"] = json!({"x": true}));
+    let length = publication.document.to_string().len().to_string();
+    assert_eq!(forge.send(publication.to(PUBLIC).with("content-length", &length)).status, 200);
+    assert_eq!(forge.get(PATH).json()["versions"].as_object().unwrap().len(), 1);
+}
+
+#[test]
+fn a_user_is_found_by_name_with_credentials() {
+    let forge = Forge::new();
+    let path = |name| format!("/projects/7/packages/npm/-/user/org.couchdb.user:{name}");
+    let user = json!({"_id": "org.couchdb.user:guest", "name": "guest", "email": ""});
+    assert_eq!(forge.get(&path("guest")).json(), user);
+    assert_eq!(forge.get(&path("GUEST")).json(), user);
+    assert_eq!(forge.send(request(Method::GET, &path("guest")).by("")).status, 401);
+    for missing in ["missing", "2", "%20"] {
+        assert_eq!(forge.get(&path(missing)).status, 404, "{missing}");
+    }
+    assert_eq!(forge.get("/projects/7/packages/npm/-/user/guest").json(), json!({"error": "404 Not Found"}));
+}

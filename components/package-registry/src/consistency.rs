@@ -1,0 +1,183 @@
+//! The consistency rules of a stored package, for `fsck`.
+
+use crate::integrity::Integrity;
+use crate::package::{Package, SegmentRef};
+use crate::segment::{Segment, VersionState};
+use crate::version::Version;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A listed version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ListedVersion<'a> {
+    pub upload: &'a str,
+    pub version: &'a str,
+    /// Its record in full metadata.
+    pub record: &'a str,
+}
+
+/// Checks a package and its segments. Returns the listed versions, sorted by upload, and the problems.
+pub fn check<'a>(package: &Package, segments: &'a [Segment]) -> (Vec<ListedVersion<'a>>, Vec<String>) {
+    let mut problems = Vec::new();
+    let mut listed: Vec<ListedVersion> = Vec::new();
+    let mut taken = BTreeSet::new();
+    for (part, segment) in package.segments.iter().zip(segments) {
+        problems.extend(segment_problems(part, segment));
+        let records: BTreeMap<&str, &str> = segment.full.records().collect();
+        for entry in segment.index.entries() {
+            if !taken.insert(entry.version) {
+                problems.push(format!("version {} is in two segments", entry.version));
+            }
+            if entry.state == VersionState::Listed
+                && let Some(record) = records.get(entry.version)
+            {
+                listed.push(ListedVersion { upload: entry.upload, version: entry.version, record });
+            }
+        }
+    }
+    let versions: BTreeSet<&str> = listed.iter().map(|listed| listed.version).collect();
+    for (tag, version) in package.dist_tags().into_iter().filter(|(_, version)| !versions.contains(version)) {
+        problems.push(format!("tag {tag} is of version {version}, which is not listed"));
+    }
+    let highest = versions.iter().filter_map(|version| Version::parse(version)).max();
+    if package.highest != highest {
+        let text = |version: &Option<Version>| version.as_ref().map_or("none".to_owned(), Version::to_string);
+        problems.push(format!("its highest version is {}, not {}", text(&highest), text(&package.highest)));
+    }
+    listed.sort_unstable_by_key(|listed| listed.upload);
+    (listed, problems)
+}
+
+/// The problems of one segment.
+fn segment_problems(part: &SegmentRef, segment: &Segment) -> Vec<String> {
+    let mut problems = Vec::new();
+    let mut report = |text: &str| problems.push(format!("segment {}: {text}", part.id));
+    if !segment.index.is_valid() {
+        report("its index is damaged");
+    }
+    if segment.listed() != part.listed {
+        report(&format!("it lists {} versions, not {}", segment.listed(), part.listed));
+    }
+    let indexed: BTreeSet<&str> = segment
+        .index
+        .entries()
+        .filter(|entry| entry.state == VersionState::Listed)
+        .map(|entry| entry.version)
+        .collect();
+    for (name, form) in [("full", &segment.full), ("abbreviated", &segment.abbreviated)] {
+        let recorded: BTreeSet<&str> = form.records().map(|(version, _)| version).collect();
+        if recorded != indexed || form.versions.lines().count() != indexed.len() {
+            report(&format!("its {name} records are not of the versions that its index lists"));
+        }
+        if form.times.lines().count() != indexed.len() {
+            report(&format!("its {name} times are not those of its versions"));
+        }
+    }
+    problems
+}
+
+/// The problems of the file of a listed version: `stored` are the digests and the size in bytes in the
+/// upload's record, `found` those of its chunks.
+pub fn file_problems(listed: &ListedVersion, stored: (&Integrity, u64), found: (&Integrity, u64)) -> Vec<String> {
+    let mut problems = Vec::new();
+    if !listed.record.contains(&stored.0.sri()) || !listed.record.contains(&stored.0.shasum()) {
+        problems
+            .push(format!("version {}: its record has other digests than its file was published with", listed.version));
+    }
+    if stored.1 != found.1 {
+        problems.push(format!("version {}: its file has {} bytes, not {}", listed.version, found.1, stored.1));
+    } else if stored.0 != found.0 {
+        problems.push(format!("version {}: its file has other bytes than were published", listed.version));
+    }
+    problems
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::segment::IndexEntry;
+    use kit::Timestamp;
+
+    const NOW: Timestamp = Timestamp::from_millis(1000);
+
+    fn segment(version: &str) -> Segment {
+        let entry = IndexEntry { version, upload: &format!("u{version}"), at: NOW, state: VersionState::Listed };
+        Segment::of(&entry, "{\"full\":1}", "{}")
+    }
+
+    fn package(versions: &[&str]) -> (Package, Vec<Segment>) {
+        let mut package = Package::new(NOW);
+        for text in versions {
+            let version = Version::parse(text).unwrap();
+            let part = SegmentRef { id: format!("s{text}"), listed: 1, size: 1 };
+            package.publish(&version, "latest", &format!("u{text}"), 0, part, NOW).unwrap();
+        }
+        (package, versions.iter().map(|version| segment(version)).collect())
+    }
+
+    #[track_caller]
+    fn check_finds(change: impl FnOnce(&mut Package, &mut Vec<Segment>), expected: &[&str]) {
+        let (mut package, mut segments) = package(&["1.0.0", "1.1.0"]);
+        change(&mut package, &mut segments);
+        assert_eq!(check(&package, &segments).1, expected);
+    }
+
+    #[test]
+    fn a_consistent_package_has_no_problem() {
+        let (package, segments) = package(&["1.1.0", "1.0.0"]);
+        let listed = |upload, version| ListedVersion { upload, version, record: "{\"full\":1}" };
+        let expected = vec![listed("u1.0.0", "1.0.0"), listed("u1.1.0", "1.1.0")];
+        assert_eq!(check(&package, &segments), (expected, vec![]));
+        check_finds(
+            |package, segments| {
+                segments[0].unpublish(|_| true);
+                package.segments[0].listed = 0;
+            },
+            &[],
+        );
+    }
+
+    #[test]
+    fn inconsistencies_are_found() {
+        check_finds(|package, _| package.segments[0].listed = 7, &["segment s1.0.0: it lists 1 versions, not 7"]);
+        check_finds(|_, segments| segments[0].index.0.insert(0, '\n'), &["segment s1.0.0: its index is damaged"]);
+        check_finds(
+            |_, segments| segments[0].full.versions.clear(),
+            &["segment s1.0.0: its full records are not of the versions that its index lists"],
+        );
+        check_finds(
+            |_, segments| segments[0].abbreviated.versions.push_str("\"9.0.0\":{},\n"),
+            &["segment s1.0.0: its abbreviated records are not of the versions that its index lists"],
+        );
+        check_finds(
+            |_, segments| segments[0].full.times.clear(),
+            &["segment s1.0.0: its full times are not those of its versions"],
+        );
+        check_finds(
+            |package, _| package.tags.get_mut("latest").unwrap().version = "3.0.0".into(),
+            &["tag latest is of version 3.0.0, which is not listed"],
+        );
+        check_finds(|package, _| package.highest = None, &["its highest version is 1.1.0, not none"]);
+        check_finds(
+            |package, segments| {
+                segments.push(segment("1.0.0"));
+                package.segments.push(SegmentRef { id: "s".into(), listed: 1, size: 1 });
+            },
+            &["version 1.0.0 is in two segments"],
+        );
+    }
+
+    #[test]
+    fn a_changed_file_is_found() {
+        let (ours, other) = (Integrity::of(b"ours"), Integrity::of(b"other"));
+        let record = format!("{{\"integrity\":\"{}\",\"shasum\":\"{}\"}}", ours.sri(), ours.shasum());
+        let listed = ListedVersion { upload: "u", version: "1.0.0", record: &record };
+        assert!(file_problems(&listed, (&ours, 4), (&ours, 4)).is_empty());
+        for (stored, found, expected) in [
+            ((&ours, 4), (&ours, 5), "version 1.0.0: its file has 5 bytes, not 4"),
+            ((&ours, 4), (&other, 4), "version 1.0.0: its file has other bytes than were published"),
+            ((&other, 5), (&other, 5), "version 1.0.0: its record has other digests than its file was published with"),
+        ] {
+            assert_eq!(file_problems(&listed, stored, found), [expected]);
+        }
+    }
+}

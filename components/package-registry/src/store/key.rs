@@ -1,0 +1,45 @@
+//! The keys. The crate's documentation has the table.
+
+use crate::name::PackageName;
+use std::fmt;
+
+/// Everything this component writes is below this prefix; the number is the format's.
+pub const PREFIX: &str = "package-registry/v1/";
+
+/// Where requests are counted, by caller and by address.
+pub const CALLER_RATES: &str = "package-registry/v1/rate/caller/";
+pub const ADDRESS_RATES: &str = "package-registry/v1/rate/address/";
+
+/// A key below [`PREFIX`].
+pub enum Key<'a> {
+    Package(u64, &'a PackageName),
+    ProjectsWithName(&'a PackageName),
+    ProjectPackages(u64),
+    Projects,
+    Index(&'a str),
+    Full(&'a str),
+    Abbreviated(&'a str),
+    Upload(&'a str),
+    LatestFields(&'a str),
+    Attestations(&'a str),
+    Chunk(&'a str, usize),
+}
+
+impl fmt::Display for Key<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str(PREFIX)?;
+        match self {
+            Key::Package(project, name) => write!(f, "package/{project}/{name}"),
+            Key::ProjectsWithName(name) => write!(f, "name/{name}"),
+            Key::ProjectPackages(project) => write!(f, "project/{project}"),
+            Key::Projects => f.write_str("projects"),
+            Key::Index(segment) => write!(f, "segment/{segment}/index"),
+            Key::Full(segment) => write!(f, "segment/{segment}/full"),
+            Key::Abbreviated(segment) => write!(f, "segment/{segment}/abbreviated"),
+            Key::Upload(upload) => write!(f, "upload/{upload}"),
+            Key::LatestFields(upload) => write!(f, "upload/{upload}/about"),
+            Key::Attestations(upload) => write!(f, "upload/{upload}/attestations"),
+            Key::Chunk(upload, number) => write!(f, "upload/{upload}/{number}"),
+        }
+    }
+}

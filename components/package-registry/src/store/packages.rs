@@ -1,0 +1,34 @@
+//! Packages: the roots that name everything else.
+
+use super::key::Key;
+use super::record::PackageRecord;
+use crate::name::PackageName;
+use crate::package::Package;
+use kit::root::{self, Decision};
+use kit::store::StoreError;
+use kit::{Env, gc};
+
+/// The package of this name in a project. A package whose versions are all unpublished is still
+/// there, and lists none.
+pub fn package(env: &Env, project: u64, name: &PackageName) -> Result<Option<Package>, StoreError> {
+    let key = Key::Package(project, name).to_string();
+    root::read::<PackageRecord>(&*env.store, &key)?.map(|record| record.read(&key)).transpose()
+}
+
+/// Changes a package as [`root::update`] does. A package that does not exist yet must have been
+/// added to the listings with [`super::add_project_with_name`] before it is written.
+pub fn update_package<T, E: From<StoreError>>(
+    env: &Env,
+    project: u64,
+    name: &PackageName,
+    mut decide: impl FnMut(Option<Package>) -> Result<Decision<Package, T>, E>,
+) -> Result<T, E> {
+    let key = Key::Package(project, name).to_string();
+    root::update(&*env.store, &key, |record: Option<PackageRecord>| {
+        Ok(match decide(record.map(|record| record.read(&key)).transpose()?)? {
+            Decision::Done(answer) => Decision::Done(answer),
+            Decision::Write(..) if gc::is_too_late(env) => return Err(StoreError::TooLate.into()),
+            Decision::Write(package, answer) => Decision::Write(PackageRecord::from(&package), answer),
+        })
+    })
+}

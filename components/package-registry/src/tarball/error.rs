@@ -1,0 +1,57 @@
+//! Errors of the inspection.
+
+use std::{error, fmt};
+
+/// Largest `package.json`, in bytes: the reference service's limit.
+pub const MAX_MANIFEST: u64 = 4 << 20;
+
+/// Most entries. The largest published packages have some ten thousand files.
+pub const MAX_ENTRIES: u32 = 100_000;
+
+/// Why a file is refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TarballError {
+    /// The decoder's words.
+    Gzip(String),
+    /// The problem of the archive as a whole.
+    Archive(&'static str),
+    /// The entry's name, and its problem.
+    Entry(String, &'static str),
+    TooManyEntries,
+    /// The limit in bytes.
+    UnpackedTooLarge(u64),
+    ManifestMissing,
+    /// Its size in bytes.
+    ManifestTooLarge(u64),
+    ManifestUnreadable,
+    /// Its name and version, as JSON, and what they should be.
+    Incoherent(String, String),
+}
+
+impl fmt::Display for TarballError {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            TarballError::Gzip(why) => write!(f, "Attachment is not a gzip file: {why}"),
+            TarballError::Archive(why) => write!(f, "Attachment is not a tar archive: {why}"),
+            TarballError::Entry(name, why) => write!(f, "Attachment has an entry `{name}` that {why}"),
+            TarballError::TooManyEntries => write!(f, "Attachment has more than {MAX_ENTRIES} entries"),
+            TarballError::UnpackedTooLarge(limit) => write!(f, "Attachment unpacks to more than {limit} bytes"),
+            TarballError::ManifestMissing => f.write_str("package.json not found"),
+            TarballError::ManifestTooLarge(size) => {
+                write!(f, "package.json is too large. Maximum size is {MAX_MANIFEST} bytes, this one has {size}")
+            }
+            TarballError::ManifestUnreadable => f.write_str("package.json is not a JSON object"),
+            TarballError::Incoherent(found, expected) => write!(
+                f,
+                "Package manifest is not coherent: package.json in the attachment has {found}, published is {expected}"
+            ),
+        }
+    }
+}
+
+impl error::Error for TarballError {}
+
+/// The first 200 characters of a text from the client, for an error.
+pub fn excerpt(text: &[u8]) -> String {
+    String::from_utf8_lossy(text).chars().take(200).collect()
+}

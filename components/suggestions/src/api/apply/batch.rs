@@ -1,0 +1,263 @@
+//! Suggestions that are applied together: one commit with every one of them, or none.
+
+use crate::api::access;
+use crate::api::applicability::assess;
+use crate::api::context::RequestContext;
+use crate::api::file_cache::FileCache;
+use crate::api::source_branch::{BranchHead, SourceBranch};
+use crate::api::text_budget::TextBudget;
+use crate::applicability::InapplicableReason;
+use crate::commit_message::{self, PlaceholderValues};
+use crate::discussion::{CommentedFile, Discussion};
+use crate::git::{Commit, Object, ObjectId, ObjectKind, Signature};
+use crate::lines::{self, Replacement};
+use crate::merge_request::MergeRequest;
+use crate::store::applied::{self, AppliedCommit};
+use crate::store::refs::{self, RefValue};
+use crate::store::{discussions, merge_requests, objects, semispace_roles};
+use crate::suggestion::Suggestion;
+use directory::project::{self, Project};
+use directory::user;
+use http::StatusCode;
+use kit::Error;
+use kit::gc;
+use kit::root::Decision;
+use kit::store::StoreError;
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A suggestion with its discussion.
+struct BatchItem {
+    suggestion: Suggestion,
+    discussion: Discussion,
+    file: CommentedFile,
+}
+
+/// The commented blob of each file, by path, and the replacements of its lines.
+type Edits<'a> = BTreeMap<&'a str, (ObjectId, Vec<Replacement<'a>>)>;
+
+/// Suggestions that the caller may apply: the caller may push to the source branch of each.
+pub struct SuggestionBatch<'a> {
+    context: &'a RequestContext,
+    /// By id.
+    items: Vec<BatchItem>,
+    /// By target project and iid.
+    merge_requests: BTreeMap<(u64, u64), MergeRequest>,
+    /// The source project of the first suggestion's merge request.
+    source: Project,
+    /// The source branch of the first suggestion's merge request.
+    branch: String,
+    /// The target project of the first suggestion's merge request.
+    target: Project,
+    /// The id of this request, by which it recognises its own commit.
+    operation: String,
+}
+
+impl<'a> SuggestionBatch<'a> {
+    /// Loads the suggestions and authorizes the caller: 404 with `not_found` unless each of the suggestions
+    /// exists and each is given once; 403 if the caller may not push to the source branch of one of them.
+    pub fn load(context: &'a RequestContext, ids: &[u64], not_found: &str) -> Result<Self, Error> {
+        let env = &context.env;
+        let not_found = || Error::message(StatusCode::NOT_FOUND, not_found);
+        let unique: BTreeSet<u64> = ids.iter().copied().collect();
+        if unique.len() != ids.len() {
+            return Err(not_found());
+        }
+        let (mut items, mut merge_requests) = (Vec::new(), BTreeMap::new());
+        for id in unique {
+            let (discussion, suggestion) = discussions::find_suggestion(env, id)?.ok_or_else(not_found)?;
+            let key = merge_request_key(&discussion);
+            if let Entry::Vacant(entry) = merge_requests.entry(key) {
+                entry.insert(merge_requests::read(env, key.0, key.1)?.ok_or_else(not_found)?);
+            }
+            let file = discussion.file.clone().ok_or_else(not_found)?;
+            items.push(BatchItem { suggestion, discussion, file });
+        }
+        let mut sources = BTreeMap::new();
+        for (key, merge_request) in &merge_requests {
+            sources.insert(*key, access::pushable_source(context, key.0, merge_request)?);
+        }
+        let key = items.first().map(|item| merge_request_key(&item.discussion)).ok_or_else(not_found)?;
+        let branch = merge_requests.get(&key).ok_or_else(not_found)?.source_branch.clone();
+        let source = sources.remove(&key).ok_or_else(Error::forbidden)?;
+        let target = project::by_id(env, key.0)?.ok_or_else(not_found)?;
+        Ok(SuggestionBatch { context, items, merge_requests, source, branch, target, operation: env.id() })
+    }
+
+    fn is_on_branch(&self, merge_request: &MergeRequest) -> bool {
+        merge_request.source_branch == self.branch && merge_request.source_project_id == Some(self.source.id)
+    }
+
+    /// Makes the commit. Returns the JSON of the suggestions as they were before it, by id.
+    pub fn apply(&self, message: Option<&str>) -> Result<Vec<serde_json::Value>, Error> {
+        let env = &self.context.env;
+        let files = FileCache::new(env);
+        let mut shown = Vec::new();
+        let mut budget = TextBudget::new();
+        for item in &self.items {
+            let from_content = files.read_commented_lines(&item.file, &item.suggestion)?;
+            budget.spend(from_content.len() + item.suggestion.to_content.len())?;
+            shown.push(item.suggestion.to_json(&from_content, true, false));
+        }
+        let message = self.render_message(message)?;
+        let name = format!("heads/{}", self.branch);
+        let commit = refs::update(env, self.source.id, &name, |head| self.commit_on(head, &files, &message))?;
+        let ids: Vec<u64> = self.items.iter().map(|item| item.suggestion.id).collect();
+        applied::save(env, &ids, &AppliedCommit { commit, operation: self.operation.clone() })?;
+        Ok(shown)
+    }
+
+    /// Makes the commit on top of `head` and writes its objects. Called again if the branch moves before
+    /// the ref is swapped.
+    fn commit_on(
+        &self,
+        head: Option<RefValue>,
+        files: &FileCache,
+        message: &str,
+    ) -> Result<Decision<Option<RefValue>, ObjectId>, Error> {
+        let env = &self.context.env;
+        if let Some(commit) = self.own_commit(head.as_ref())? {
+            return Ok(Decision::Done(commit));
+        }
+        let is_on_branch = |item: &&BatchItem| {
+            let merge_request = self.merge_requests.get(&merge_request_key(&item.discussion));
+            merge_request.is_some_and(|merge_request| self.is_on_branch(merge_request))
+        };
+        let files_on_branch = self.items.iter().filter(is_on_branch).map(|item| &item.file);
+        let branch = SourceBranch::load(env, self.source.id, head, files_on_branch, true)?;
+        let edits = self.collect_edits(files, &branch)?;
+        let Some(BranchHead { value: head, tree: Some(tree) }) = &branch.head else {
+            return Err(refusal(InapplicableReason::BranchDeleted));
+        };
+        let semispace = semispace_roles::read_current(env)?;
+        let mut changed = BTreeMap::new();
+        for (path, (blob, replacements)) in &edits {
+            let before = files.read(self.source.id, *blob)?;
+            let before = before.ok_or_else(|| refusal(InapplicableReason::FileNotFound))?;
+            let after = Object::new(ObjectKind::Blob, lines::replace(&before, replacements));
+            objects::save(env, semispace, self.source.id, &after)?;
+            changed.insert(*path, after.id);
+        }
+        let trees = tree.replace_blobs(&changed);
+        trees.iter().try_for_each(|tree| objects::save(env, semispace, self.source.id, tree))?;
+        let root = trees.last().map(|tree| tree.id).ok_or_else(|| Error::internal("a commit without a tree"))?;
+        let contents = Commit::render(root, head.commit, &self.signature()?, message);
+        let commit = Object::new(ObjectKind::Commit, contents);
+        objects::save(env, semispace, self.source.id, &commit)?;
+        if gc::is_too_late(env) {
+            return Err(StoreError::TooLate.into());
+        }
+        let applied = self.items.iter().map(|item| item.suggestion.id).collect();
+        let value = RefValue { commit: commit.id, applied, operation: self.operation.clone() };
+        Ok(Decision::Write(Some(value), commit.id))
+    }
+
+    /// The commit that an earlier attempt of this request made, if its swap took place but was reported as
+    /// lost.
+    fn own_commit(&self, head: Option<&RefValue>) -> Result<Option<ObjectId>, StoreError> {
+        if let Some(head) = head.filter(|head| head.operation == self.operation) {
+            return Ok(Some(head.commit));
+        }
+        // If another request has moved the branch on since, it has recorded what this one applied.
+        let Some(first) = self.items.first() else { return Ok(None) };
+        let applied = applied::read(&self.context.env, first.suggestion.id)?;
+        Ok(applied.filter(|applied| applied.operation == self.operation).map(|applied| applied.commit))
+    }
+
+    /// The replacements that the suggestions make; 400 with the first reason why one cannot be applied.
+    fn collect_edits(&self, files: &FileCache, batch_branch: &SourceBranch) -> Result<Edits<'_>, Error> {
+        let mut edits = Edits::new();
+        let mut other_branches = BTreeMap::new();
+        // Read again, because a merge request may have been merged since the last attempt.
+        let mut merge_requests = BTreeMap::new();
+        for key in self.merge_requests.keys() {
+            let current = merge_requests::read(&self.context.env, key.0, key.1)?;
+            merge_requests.insert(*key, current.ok_or_else(|| refusal(InapplicableReason::AlreadyApplied))?);
+        }
+        for item in &self.items {
+            let key = merge_request_key(&item.discussion);
+            let merge_request = merge_requests.get(&key);
+            let merge_request = merge_request.ok_or_else(|| Error::internal("a merge request was not read"))?;
+            let same_branch = self.is_on_branch(merge_request);
+            if !same_branch && !other_branches.contains_key(&key) {
+                other_branches.insert(key, self.load_other_branch(merge_request, &item.file)?);
+            }
+            let branch = if same_branch { Some(batch_branch) } else { other_branches.get(&key) };
+            let branch = branch.ok_or_else(|| Error::internal("a branch was not read"))?;
+            let (env, file) = (&self.context.env, &item.file);
+            let applicability = assess(env, files, branch, merge_request, file, &item.suggestion, same_branch)?;
+            if let Some(reason) = applicability.refusal_reason {
+                return Err(refusal(reason));
+            }
+            let text = item.suggestion.to_content.as_bytes();
+            let replacement = Replacement { lines: item.suggestion.lines(), text };
+            edits.entry(&item.file.path).or_insert((item.file.blob, Vec::new())).1.push(replacement);
+        }
+        for (_, replacements) in edits.values_mut() {
+            replacements.sort_by_key(|replacement| *replacement.lines.start());
+            if lines::have_overlap(replacements) {
+                return Err(refusal(InapplicableReason::OverlappingLines));
+            }
+        }
+        Ok(edits)
+    }
+
+    /// The source branch of a merge request that is not on the batch's branch.
+    fn load_other_branch(
+        &self,
+        merge_request: &MergeRequest,
+        file: &CommentedFile,
+    ) -> Result<SourceBranch, StoreError> {
+        let env = &self.context.env;
+        let source = merge_request.source_project_id.unwrap_or(0);
+        let head = refs::read(env, source, &format!("heads/{}", merge_request.source_branch))?;
+        SourceBranch::load(env, source, head, std::iter::once(file), true)
+    }
+
+    fn signature(&self) -> Result<Signature, Error> {
+        let user = self.context.caller.user_or_401()?;
+        Ok(Signature {
+            name: user.name.clone(),
+            email: self.context.commit_email(user),
+            seconds: self.context.env.now.millis().div_euclid(1000),
+        })
+    }
+
+    fn render_message(&self, requested: Option<&str>) -> Result<String, Error> {
+        let user = self.context.caller.user_or_401()?;
+        let mut authors: Vec<u64> = Vec::new();
+        for item in &self.items {
+            let author = item.discussion.author_id;
+            if author != user.id && !authors.contains(&author) {
+                authors.push(author);
+            }
+        }
+        let mut co_authors = Vec::new();
+        for author in authors {
+            if let Some(author) = user::by_id(&self.context.env, author)? {
+                co_authors.push((author.name.clone(), self.context.commit_email(&author)));
+            }
+        }
+        let paths: BTreeSet<&str> = self.items.iter().map(|item| item.file.path.as_str()).collect();
+        let values = PlaceholderValues {
+            branch_name: &self.branch,
+            file_paths: paths.into_iter().collect(),
+            project_name: &self.target.name,
+            project_path: &self.target.path,
+            user_full_name: &user.name,
+            username: &user.username,
+            suggestions_count: self.items.len(),
+            co_authors,
+        };
+        Ok(commit_message::render(requested, self.target.suggestion_commit_message.as_deref(), &values))
+    }
+}
+
+/// The target project and the iid of a discussion's merge request.
+fn merge_request_key(discussion: &Discussion) -> (u64, u64) {
+    (discussion.project_id, discussion.merge_request_iid)
+}
+
+fn refusal(reason: InapplicableReason) -> Error {
+    Error::message(StatusCode::BAD_REQUEST, reason.to_string())
+}

@@ -1,0 +1,121 @@
+//! Import of merge requests as NDJSON: entities of the reference service with `"kind":"merge_request"`.
+//! Unknown fields are ignored, so that whole entities can be sent; `"deleted":true` deletes one.
+
+use crate::api::access;
+use crate::api::context::RequestContext;
+use crate::merge_request::{MergeRequest, MergeRequestState};
+use crate::store::merge_requests as store;
+use kit::ndjson::{ImportReport, LineReader};
+use kit::store::StoreError;
+use kit::{Env, Error, Request, Response};
+use serde::{Deserialize, Deserializer};
+use std::borrow::Cow;
+use std::num::NonZeroU64;
+
+const KIND: &str = "merge_request";
+
+/// The longest line, in bytes. It bounds the memory of an import of any size.
+const MAX_LINE: usize = 4 << 20;
+
+/// `POST /import/suggestions`. A bad line changes nothing, and the others are applied.
+pub async fn merge_requests(context: &RequestContext, request: Request) -> Result<Response, Error> {
+    access::require_admin(context)?;
+    let mut report = ImportReport::default();
+    let mut lines = LineReader::new(request.body, MAX_LINE);
+    while let Some(line) = lines.next().await? {
+        let outcome = match line.text {
+            Ok(text) => apply(&context.env, &text)?,
+            Err(too_long) => Err(too_long.to_string()),
+        };
+        match outcome {
+            Ok(()) => report.imported(KIND),
+            Err(error) => report.failed(line.number, error),
+        }
+    }
+    Ok(Response::ok(&report))
+}
+
+/// The fields of every line.
+#[derive(Deserialize)]
+struct Header<'a> {
+    #[serde(borrow)]
+    kind: Cow<'a, str>,
+    iid: NonZeroU64,
+    /// The target project; the two fields mean the same.
+    project_id: Option<NonZeroU64>,
+    target_project_id: Option<NonZeroU64>,
+    #[serde(default)]
+    deleted: bool,
+}
+
+/// The fields of a line that does not delete.
+#[derive(Deserialize)]
+struct Fields {
+    id: NonZeroU64,
+    /// Absent: the target project. Null: a fork that was deleted.
+    #[serde(default, deserialize_with = "deserialize_present")]
+    source_project_id: Option<Option<u64>>,
+    source_branch: String,
+    target_branch: String,
+    state: Option<String>,
+    title: Option<String>,
+    author_id: Option<u64>,
+    author: Option<Author>,
+    allow_collaboration: Option<bool>,
+}
+
+#[derive(Deserialize)]
+struct Author {
+    id: u64,
+}
+
+/// Distinguishes null (`Some(None)`) from absence.
+fn deserialize_present<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Option<u64>>, D::Error> {
+    Option::deserialize(from).map(Some)
+}
+
+/// Applies a line. The inner error says what is wrong with it.
+fn apply(env: &Env, line: &[u8]) -> Result<Result<(), String>, StoreError> {
+    let (project, iid, merge_request) = match parse(line.trim_ascii()) {
+        Ok(parsed) => parsed,
+        Err(why) => return Ok(Err(why)),
+    };
+    store::save(env, project, iid, merge_request.as_ref())?;
+    Ok(Ok(()))
+}
+
+/// Target project and iid of a merge request, and its new value; `None` if it is deleted.
+fn parse(line: &[u8]) -> Result<(u64, u64, Option<MergeRequest>), String> {
+    // serde would accept an array, too, as the fields of a struct in order.
+    if !line.starts_with(b"{") {
+        return Err("the line is not a JSON object".into());
+    }
+    let json_error = |why: serde_json::Error| {
+        let text = why.to_string();
+        // The parser counts lines from the beginning of this one.
+        let place = format!(" at line {} column {}", why.line(), why.column());
+        format!("{} (column {})", text.strip_suffix(&place).unwrap_or(&text), why.column())
+    };
+    let header: Header = serde_json::from_slice(line).map_err(json_error)?;
+    if header.kind != KIND {
+        return Err(format!("kind `{}` is not {KIND}", header.kind));
+    }
+    let project = header.target_project_id.or(header.project_id).ok_or("project_id is missing")?.get();
+    if header.deleted {
+        return Ok((project, header.iid.get(), None));
+    }
+    let fields: Fields = serde_json::from_slice(line).map_err(json_error)?;
+    let state = fields.state.as_deref().unwrap_or("opened");
+    let state = MergeRequestState::parse(state).ok_or_else(|| format!("state `{state}` is not known"))?;
+    let merge_request = MergeRequest {
+        id: fields.id.get(),
+        state,
+        source_project_id: fields.source_project_id.unwrap_or(Some(project)),
+        source_branch: fields.source_branch,
+        target_branch: fields.target_branch,
+        title: fields.title.unwrap_or_default(),
+        author_id: fields.author_id.or(fields.author.map(|author| author.id)),
+        allow_collaboration: fields.allow_collaboration.unwrap_or(false),
+    };
+    Ok((project, header.iid.get(), Some(merge_request)))
+}

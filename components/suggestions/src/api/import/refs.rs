@@ -1,0 +1,170 @@
+//! Import of branches and tags.
+
+use crate::api::access;
+use crate::api::context::RequestContext;
+use crate::git::ObjectId;
+use crate::store::objects;
+use crate::store::refs::{self as store, RefNames, RefValue};
+use kit::root::Decision;
+use kit::store::StoreError;
+use kit::{Env, Error, Request, Response};
+use serde::{Deserialize, Serialize};
+
+/// The longest name of a branch or tag, in bytes.
+const MAX_NAME: usize = 255;
+
+/// The most branches and tags that one request updates.
+const MAX_REFS: usize = 10_000;
+
+/// The largest body, in bytes.
+const MAX_BODY: u64 = 8 << 20;
+
+/// The body of a request.
+#[derive(Deserialize)]
+struct RefUpdates {
+    refs: Vec<RefUpdate>,
+    /// The branch that the repository has checked out: `heads/main`.
+    head: Option<String>,
+}
+
+/// An update of a branch or tag.
+#[derive(Deserialize)]
+struct RefUpdate {
+    /// `heads/main`, `tags/v1`.
+    name: String,
+    /// The value that the client expects the ref to have; absent or null: the ref does not exist.
+    old: Option<ObjectId>,
+    /// The new value; absent or null: delete the ref.
+    new: Option<ObjectId>,
+}
+
+/// The body of the response.
+#[derive(Default, Serialize)]
+struct RefUpdateReport {
+    moved: u64,
+    /// Refs that had the new value already.
+    unchanged: u64,
+    failed: Vec<RejectedRefUpdate>,
+}
+
+#[derive(Serialize)]
+struct RejectedRefUpdate {
+    name: String,
+    error: String,
+}
+
+/// `POST /import/suggestions/:project/refs`: updates each branch or tag that has the value that the client
+/// expects. Unreachable objects are removed after a day, so the new value must be that of an existing ref,
+/// or a commit or tag object that was uploaded within the last twelve hours, together with everything that
+/// it reaches and no ref does.
+pub async fn refs(context: &RequestContext, project: &str, request: Request) -> Result<Response, Error> {
+    let (env, project) = (&context.env, access::importable_project(context, project)?);
+    let body = request.body.collect(MAX_BODY).await?;
+    let updates: RefUpdates =
+        serde_json::from_slice(&body).map_err(|why| Error::validation(format!("the body is invalid: {why}")))?;
+    if updates.refs.len() > MAX_REFS {
+        return Err(Error::validation(format!("refs has more than {MAX_REFS} elements")));
+    }
+    let names = updates.refs.iter().filter(|update| update.new.is_some()).map(|update| &update.name);
+    let names = names.filter(|name| is_ref_name(name)).cloned().collect();
+    let default = updates.head.filter(|name| is_ref_name(name));
+    store::add_names(env, project, &RefNames { names, default })?;
+    let mut report = RefUpdateReport::default();
+    for update in updates.refs {
+        match apply(env, project, &update)? {
+            Ok(true) => report.moved += 1,
+            Ok(false) => report.unchanged += 1,
+            Err(error) => report.failed.push(RejectedRefUpdate { name: update.name, error }),
+        }
+    }
+    Ok(Response::ok(&report))
+}
+
+/// Updates a ref. Returns whether its value changed, or why the update is rejected.
+fn apply(env: &Env, project: u64, update: &RefUpdate) -> Result<Result<bool, String>, StoreError> {
+    if !is_ref_name(&update.name) {
+        return Ok(Err("not a name of a branch (`heads/…`) or tag (`tags/…`)".into()));
+    }
+    if let Some(new) = update.new
+        && !objects::is_recent(env, project, new)?
+        && !is_ref_value(env, project, new)?
+    {
+        return Ok(Err(format!("object {new} is not there, or was sent too long ago; send it first")));
+    }
+    let operation = env.id();
+    store::update(env, project, &update.name, |value| {
+        let current = value.as_ref().map(|head| head.commit);
+        if value.is_some_and(|value| value.operation == operation) {
+            return Ok(Decision::Done(Ok(true)));
+        }
+        if current == update.new {
+            return Ok(Decision::Done(Ok(false)));
+        }
+        if current != update.old {
+            let stands = current.map_or("it is not there".to_owned(), |id| format!("it stands at {id}"));
+            return Ok(Decision::Done(Err(format!("{stands}, not where it was believed to"))));
+        }
+        current.map_or(Ok(()), |old| store::save_reflog_entry(env, project, old))?;
+        let value = |commit| RefValue { commit, applied: Vec::new(), operation: operation.clone() };
+        Ok(Decision::Write(update.new.map(value), Ok(true)))
+    })
+}
+
+/// Whether an existing branch or tag has this value.
+fn is_ref_value(env: &Env, project: u64, id: ObjectId) -> Result<bool, StoreError> {
+    for name in store::read_names(env, project)?.names {
+        if store::read(env, project, &name)?.is_some_and(|value| value.commit == id) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Whether git accepts this as the name of a branch or tag below `refs/` (git-check-ref-format).
+fn is_ref_name(name: &str) -> bool {
+    let is_part = |part: &str| !part.is_empty() && !part.starts_with('.') && !part.ends_with(".lock");
+    let forbidden = |c: char| c.is_control() || matches!(c, ' ' | '~' | '^' | ':' | '?' | '*' | '[' | '\\');
+    let rest = name.strip_prefix("heads/").or_else(|| name.strip_prefix("tags/"));
+    name.len() <= MAX_NAME
+        && rest.is_some_and(|rest| rest.split('/').all(is_part))
+        && !name.contains(forbidden)
+        && !name.contains("..")
+        && !name.contains("@{")
+        && !name.ends_with('.')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_those_that_git_accepts() {
+        for good in ["heads/main", "heads/a/b-c_d.e", "tags/v1.0", "heads/ünïcode", "heads/@", "heads/%2f"] {
+            assert!(is_ref_name(good), "{good}");
+        }
+        for bad in [
+            "main",
+            "heads/",
+            "heads//a",
+            "heads/a/",
+            "heads/.a",
+            "heads/a.lock",
+            "heads/a..b",
+            "heads/a b",
+            "heads/a~1",
+            "heads/a^",
+            "heads/a:b",
+            "heads/a*",
+            "heads/a[",
+            "heads/a\\b",
+            "heads/a\n",
+            "heads/a@{1}",
+            "heads/a.",
+            "notes/x",
+            "",
+        ] {
+            assert!(!is_ref_name(bad), "{bad}");
+        }
+        assert!(!is_ref_name(&format!("heads/{}", "x".repeat(MAX_NAME))));
+    }
+}

@@ -1,0 +1,62 @@
+//! The source branch of a merge request, with the trees on the paths to some files.
+
+use crate::discussion::{CommentedFile, Discussion};
+use crate::merge_request::MergeRequest;
+use crate::sparse_tree::SparseTree;
+use crate::store::objects;
+use crate::store::refs::{self, RefValue};
+use kit::Env;
+use kit::store::StoreError;
+
+/// A branch at one moment.
+pub struct SourceBranch {
+    pub project: u64,
+    /// `None` if the branch was deleted.
+    pub head: Option<BranchHead>,
+}
+
+pub struct BranchHead {
+    pub value: RefValue,
+    /// The trees on the paths to the files; `None` if they were not needed.
+    pub tree: Option<SparseTree>,
+}
+
+impl SourceBranch {
+    /// Reads the trees on the paths to `files`. Without `needs_trees`, they are not read if every file was
+    /// commented on at the head.
+    pub fn load<'a>(
+        env: &Env,
+        project: u64,
+        head: Option<RefValue>,
+        files: impl Iterator<Item = &'a CommentedFile> + Clone,
+        needs_trees: bool,
+    ) -> Result<Self, StoreError> {
+        let Some(value) = head else { return Ok(SourceBranch { project, head: None }) };
+        let is_at_head = |file: &CommentedFile| file.commit == value.commit && file.project_id == project;
+        if !needs_trees && files.clone().all(is_at_head) {
+            return Ok(SourceBranch { project, head: Some(BranchHead { value, tree: None }) });
+        }
+        let missing = || StoreError::Other(format!("commit {} of project {project} is missing", value.commit));
+        let commit = objects::read_commit(env, project, value.commit)?.ok_or_else(missing)?;
+        let read = |id| objects::read_tree(env, project, id);
+        let tree = SparseTree::load(commit.tree, files.map(|file| file.path.as_str()), read)?;
+        Ok(SourceBranch { project, head: Some(BranchHead { value, tree: Some(tree) }) })
+    }
+
+    /// Loads the source branch of a merge request for the files of these discussions of it.
+    pub fn load_for_discussions(
+        env: &Env,
+        merge_request: &MergeRequest,
+        discussions: &[Discussion],
+    ) -> Result<Self, StoreError> {
+        let files = discussions.iter().filter_map(|discussion| discussion.file.as_ref());
+        let Some(source) = merge_request.source_project_id else {
+            return SourceBranch::load(env, 0, None, files, false);
+        };
+        let head = match files.clone().next() {
+            Some(_) => refs::read(env, source, &format!("heads/{}", merge_request.source_branch))?,
+            None => None,
+        };
+        SourceBranch::load(env, source, head, files, false)
+    }
+}

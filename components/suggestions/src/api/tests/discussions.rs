@@ -1,0 +1,174 @@
+//! Commenting, and reading comments.
+
+use super::{Forge, PUBLIC, Repository, block, comment};
+use http::Method;
+use serde_json::{Value, json};
+
+fn forge() -> Forge {
+    let forge = Forge::new();
+    forge.import(PUBLIC, &Repository::with(&[("a.txt", b"one\ntwo\nthree"), ("d/b.txt", b"b\n")]));
+    forge.merge_request(1, Value::Null);
+    forge
+}
+
+#[test]
+fn a_comment_is_answered_with_its_suggestions() {
+    let forge = forge();
+    let head = forge.head(PUBLIC, "topic");
+    let body = block(":-5+1", "x") + "```rust\nno\n```\n" + &block("", " ");
+    let answer = forge.comment(1, "otto", comment(&head, "a.txt", 2, &body));
+    assert_eq!(answer.status, 201, "{}", answer.text());
+    let mut made = answer.json();
+    let note = &mut made["notes"][0];
+    assert_eq!(
+        note["suggestions"],
+        json!([
+            {"id": 1, "from_line": 1, "to_line": 3, "applicable": true, "appliable": true, "applied": false,
+                "from_content": "one\ntwo\nthree", "to_content": "x"},
+            {"id": 2, "from_line": 2, "to_line": 2, "applicable": true, "appliable": true, "applied": false,
+                "from_content": "two\n", "to_content": ""},
+        ])
+    );
+    assert_eq!(
+        note["position"],
+        json!({"base_sha": head, "start_sha": head, "head_sha": head, "old_path": "a.txt", "new_path": "a.txt",
+            "position_type": "text", "old_line": null, "new_line": 2, "line_range": null})
+    );
+    assert_eq!(
+        note["author"],
+        json!({"id": 6, "username": "otto", "name": "otto of Acme", "state": "active", "avatar_url": null,
+            "web_url": "https://forge.test:8443/otto"})
+    );
+    assert_eq!((&note["type"], &note["body"], &note["noteable_iid"]), (&json!("DiffNote"), &json!(body), &json!(1)));
+    assert_eq!(note["created_at"], "2026-09-21T14:13:20.000Z");
+    // The list and the single discussion show the same.
+    let id = made["id"].as_str().unwrap().to_owned();
+    assert_eq!(id.len(), 40);
+    let list = format!("projects/{PUBLIC}/merge_requests/1/discussions");
+    assert_eq!(forge.get(&list, "").json(), json!([made]));
+    assert_eq!(forge.get(&format!("{list}/{id}"), "").json(), made);
+    assert_eq!(forge.get("suggestions/2", "gus").json(), made["notes"][0]["suggestions"][1]);
+    assert_eq!(forge.get(&format!("{list}/{}", "0".repeat(40)), "").status, 404);
+    assert_eq!(forge.get(&format!("{list}/x"), "").status, 404);
+}
+
+#[test]
+fn a_comment_as_a_form() {
+    let forge = forge();
+    let head = forge.head(PUBLIC, "topic");
+    let form = format!(
+        "body=%60%60%60suggestion%0Ax%0A%60%60%60&position[position_type]=text&position[base_sha]={head}&\
+         position[start_sha]={head}&position[head_sha]={head}&position[new_path]=d/b.txt&position%5Bnew_line%5D=1"
+    );
+    let path = "projects/acme%2Fp7/merge_requests/1/discussions";
+    let answer = forge.send_bytes(Method::POST, path, "rep", "application/x-www-form-urlencoded", form.into());
+    assert_eq!(answer.status, 201, "{}", answer.text());
+    assert_eq!(answer.json()["notes"][0]["suggestions"][0]["to_content"], "x\n");
+}
+
+#[test]
+fn a_comment_as_a_multipart_form() {
+    let forge = forge();
+    let head = forge.head(PUBLIC, "topic");
+    let fields = [
+        ("body", block("", "x")),
+        ("position[position_type]", "text".into()),
+        ("position[base_sha]", head.clone()),
+        ("position[start_sha]", head.clone()),
+        ("position[head_sha]", head),
+        ("position[new_path]", "d/b.txt".into()),
+        ("position[new_line]", "1".into()),
+    ];
+    let part = |(name, value): &(&str, String)| {
+        format!("--XX\r\nContent-Disposition: form-data; name=\"{name}\"\r\n\r\n{value}\r\n")
+    };
+    let form = fields.iter().map(part).collect::<String>() + "--XX--\r\n";
+    let path = "projects/7/merge_requests/1/discussions";
+    let answer = forge.send_bytes(Method::POST, path, "rep", "multipart/form-data; boundary=XX", form.into());
+    assert_eq!(answer.status, 201, "{}", answer.text());
+    assert_eq!(answer.json()["notes"][0]["suggestions"][0]["to_content"], "x\n");
+    let broken = forge.send_bytes(Method::POST, path, "rep", "multipart/form-data; boundary=XX", "--XX".into());
+    assert_eq!(broken.status, 400);
+}
+
+#[test]
+fn all_errors_in_the_parameters_are_reported_together() {
+    let forge = forge();
+    let post = |body: Value| forge.comment(1, "rep", body).refusal();
+    assert_eq!(forge.comment(1, "", json!({})).status, 401);
+    assert_eq!(post(json!({})), (400, "body is missing".into()));
+    let expected = "position[base_sha] is missing, position[start_sha] is missing, position[head_sha] is missing, \
+        position[new_line] is invalid, position[position_type] does not have a valid value";
+    let position = json!({"position_type": "word", "new_line": "x"});
+    assert_eq!(post(json!({"body": "b", "position": position})), (400, expected.into()));
+    let path = |project: &str, iid: &str| format!("projects/{project}/merge_requests/{iid}/discussions");
+    let to = |project: &str, iid: &str| forge.send(Method::POST, &path(project, iid), "rep", json!({"body": "b"}));
+    assert_eq!(to("7", "x").refusal(), (400, "noteable_id is invalid".into()));
+    assert_eq!(to("7", "99").refusal(), (404, "404 Not found".into()));
+    assert_eq!(to("99", "1").refusal(), (404, "404 Project Not Found".into()));
+    assert_eq!(to("7", "99999999999999999999").status, 404);
+    assert_eq!(to("7", "1").status, 201);
+    forge.project(PUBLIC, |project| project.archived = true);
+    assert_eq!(to("7", "1").status, 403);
+}
+
+#[test]
+fn a_position_outside_the_repository_is_refused() {
+    let forge = forge();
+    let head = forge.head(PUBLIC, "topic");
+    let not_found =
+        (400, "400 Bad request - Note {:line_code=>[\"can't be blank\", \"must be a valid line code\"]}".to_owned());
+    for (head, path, line) in [
+        (head.as_str(), "a.txt", 4),
+        (&head, "a.txt", 0),
+        (&head, "b.txt", 1),
+        (&head, "d", 1),
+        (&head, "/a.txt", 1),
+        (&head, "d//b.txt", 1),
+        (&head, "d/../a.txt", 1),
+        ("0000000000000000000000000000000000000000", "a.txt", 1),
+        ("topic", "a.txt", 1),
+    ] {
+        let answer = forge.comment(1, "rep", comment(head, path, line, &block("", "x")));
+        assert_eq!(answer.refusal(), not_found, "{path}:{line}");
+    }
+    let list = format!("projects/{PUBLIC}/merge_requests/1/discussions");
+    assert_eq!(forge.get(&list, "").json(), json!([]));
+}
+
+#[test]
+fn only_a_line_of_the_new_text_makes_suggestions() {
+    let forge = forge();
+    let head = forge.head(PUBLIC, "topic");
+    let mut removed = comment(&head, "a.txt", 1, &block("", "x"));
+    removed["position"]["new_line"] = Value::Null;
+    removed["position"]["old_line"] = json!(1);
+    let mut image = comment(&head, "a.txt", 1, &block("", "x"));
+    image["position"]["position_type"] = json!("image");
+    let general = json!({"body": block("", "x")});
+    for body in [removed, image, general] {
+        let answer = forge.comment(1, "rep", body.clone());
+        assert_eq!((answer.status, &answer.json()["notes"][0]["suggestions"]), (201, &json!([])), "{body}");
+    }
+    let plain = forge.comment(1, "rep", comment(&head, "a.txt", 1, "no suggestion"));
+    assert_eq!((plain.status, &plain.json()["notes"][0]["suggestions"]), (201, &json!([])));
+}
+
+#[test]
+fn a_long_list_comes_in_pages() {
+    let forge = forge();
+    for number in 0..250 {
+        assert_eq!(forge.comment(1, "rep", json!({"body": number.to_string()})).status, 201);
+    }
+    let list = format!("projects/{PUBLIC}/merge_requests/1/discussions");
+    let mut seen = Vec::new();
+    for page in 1..=4 {
+        let answer = forge.get(&format!("{list}?per_page=70&page={page}"), "");
+        assert_eq!(answer.headers["x-total"], "250");
+        let page = answer.json();
+        seen.extend(page.as_array().unwrap().iter().map(|one| one["notes"][0]["body"].as_str().unwrap().to_owned()));
+    }
+    assert_eq!(seen, (0..250).map(|number| number.to_string()).collect::<Vec<_>>());
+    assert_eq!(forge.get(&format!("{list}?page=99"), "").json(), json!([]));
+    assert_eq!(forge.get(&format!("{list}?per_page=0"), "").status, 400);
+}

@@ -1,0 +1,119 @@
+//! The message of a commit of applied suggestions.
+
+use crate::git::strip_crud;
+
+/// The template of last resort.
+const DEFAULT_TEMPLATE: &str =
+    "Apply %{suggestions_count} suggestion(s) to %{files_count} file(s)\n\n%{co_authored_by}";
+
+/// The values of a template's placeholders, each of which is named `%{like_this}`.
+#[derive(Debug, Clone, Default)]
+pub struct PlaceholderValues<'a> {
+    pub branch_name: &'a str,
+    /// Without duplicates.
+    pub file_paths: Vec<&'a str>,
+    pub project_name: &'a str,
+    /// The last segment of the target project's path.
+    pub project_path: &'a str,
+    /// Of the user who applies the suggestions.
+    pub user_full_name: &'a str,
+    pub username: &'a str,
+    pub suggestions_count: usize,
+    /// Name and e-mail address of each author of a suggestion who is not that user.
+    pub co_authors: Vec<(String, String)>,
+}
+
+/// Renders the first of these templates that is not blank, or else the default. Unknown placeholders are
+/// kept as they are.
+pub fn render(requested: Option<&str>, project: Option<&str>, values: &PlaceholderValues) -> String {
+    let template = [requested, project].into_iter().flatten().find(|template| !template.trim().is_empty());
+    let mut message = String::new();
+    let mut rest = template.unwrap_or(DEFAULT_TEMPLATE);
+    while let Some((before, after)) = rest.split_once("%{") {
+        message.push_str(before);
+        let known = after.split_once('}').and_then(|(name, after)| Some((values.get(name)?, after)));
+        match known {
+            Some((value, after)) => {
+                message.push_str(&value);
+                rest = after;
+            }
+            None => {
+                message.push_str("%{");
+                rest = after;
+            }
+        }
+    }
+    message.push_str(rest);
+    message.truncate(message.trim_end().len());
+    message
+}
+
+impl PlaceholderValues<'_> {
+    fn get(&self, name: &str) -> Option<String> {
+        Some(match name {
+            "branch_name" => self.branch_name.to_owned(),
+            "files_count" => self.file_paths.len().to_string(),
+            "file_paths" => {
+                let mut paths = self.file_paths.clone();
+                paths.sort_unstable();
+                paths.join(", ")
+            }
+            "project_name" => self.project_name.to_owned(),
+            "project_path" => self.project_path.to_owned(),
+            "user_full_name" => self.user_full_name.to_owned(),
+            "username" => self.username.to_owned(),
+            "suggestions_count" => self.suggestions_count.to_string(),
+            "co_authored_by" => {
+                let line = |(name, email): &(String, String)| {
+                    format!("Co-authored-by: {} <{}>", strip_crud(name), strip_crud(email))
+                };
+                self.co_authors.iter().map(line).collect::<Vec<_>>().join("\n")
+            }
+            _ => return None,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn values() -> PlaceholderValues<'static> {
+        PlaceholderValues {
+            branch_name: "topic",
+            file_paths: vec!["b.rs", "a.rs"],
+            project_name: "My Site",
+            project_path: "site",
+            user_full_name: "Mia M",
+            username: "mia",
+            suggestions_count: 3,
+            co_authors: vec![("Dev".into(), "d@x".into()), ("E <v>il\n".into(), "e@x".into())],
+        }
+    }
+
+    #[test]
+    fn the_default_names_the_other_authors() {
+        let expected = "Apply 3 suggestion(s) to 2 file(s)\n\nCo-authored-by: Dev <d@x>\nCo-authored-by: E vil <e@x>";
+        assert_eq!(render(None, None, &values()), expected);
+        let alone = PlaceholderValues { co_authors: vec![], ..values() };
+        assert_eq!(render(Some(" \n"), Some(""), &alone), "Apply 3 suggestion(s) to 2 file(s)");
+    }
+
+    #[test]
+    fn placeholders_are_replaced_in_every_template() {
+        let all = "%{branch_name}|%{files_count}|%{file_paths}|%{project_name}|%{project_path}|%{user_full_name}|%{username}|%{suggestions_count}";
+        let expected = "topic|2|a.rs, b.rs|My Site|site|Mia M|mia|3";
+        assert_eq!(render(Some(all), Some("other"), &values()), expected);
+        assert_eq!(render(None, Some(all), &values()), expected);
+    }
+
+    #[test]
+    fn unknown_placeholders_are_kept() {
+        for typed in ["%{unknown}", "%{", "%{branch_name", "100% {x}", "%%{", "{branch_name}"] {
+            assert_eq!(render(Some(typed), None, &values()), typed);
+        }
+        // A placeholder within a value is not replaced.
+        let nested = PlaceholderValues { branch_name: "%{username}", ..values() };
+        assert_eq!(render(Some("%{branch_name}"), None, &nested), "%{username}");
+    }
+}

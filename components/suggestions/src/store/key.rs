@@ -1,0 +1,55 @@
+//! Keys; the crate's documentation has the table.
+
+use super::semispace::Semispace;
+use crate::git::ObjectId;
+use std::fmt;
+
+/// The prefix of every key that this component writes; the number is the format's version.
+pub const PREFIX: &str = "suggestions/v1/";
+
+/// A key below [`PREFIX`]. The numbers are a project's id and a merge request's iid.
+pub enum Key<'a> {
+    Object(Semispace, u64, ObjectId),
+    /// A chunk of a stored object, by the id of the upload that wrote it.
+    Chunk(Semispace, &'a str, usize),
+    SemispaceRoles,
+    /// A branch or tag, by its name below `refs/`.
+    Ref(u64, &'a str),
+    RefNames(u64),
+    ReflogEntry(&'a str),
+    MergeRequest(u64, u64),
+    Discussions(u64, u64),
+    /// A full page of a list of discussions.
+    Page(&'a str),
+    Discussion(&'a str),
+    Suggestion(u64),
+    Applied(u64),
+    NoteCounter,
+    SuggestionCounter,
+}
+
+impl fmt::Display for Key<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str(PREFIX)?;
+        match self {
+            Key::Object(Semispace::First, project, id) => write!(f, "object/{project}/{id}"),
+            Key::Object(Semispace::Second, project, id) => write!(f, "object2/{project}/{id}"),
+            Key::Chunk(Semispace::First, upload, number) => write!(f, "chunk/{upload}/{number}"),
+            Key::Chunk(Semispace::Second, upload, number) => write!(f, "chunk2/{upload}/{number}"),
+            Key::SemispaceRoles => f.write_str("space"),
+            // Percent-encoded, because names contain slashes, and keys below a root's key belong to
+            // that root.
+            Key::Ref(project, name) => write!(f, "ref/{project}/{}", kit::path::encode(name)),
+            Key::RefNames(project) => write!(f, "branches/{project}"),
+            Key::ReflogEntry(id) => write!(f, "reflog/{id}"),
+            Key::MergeRequest(project, iid) => write!(f, "merge_request/{project}/{iid}"),
+            Key::Discussions(project, iid) => write!(f, "discussions/{project}/{iid}"),
+            Key::Page(id) => write!(f, "page/{id}"),
+            Key::Discussion(id) => write!(f, "discussion/{id}"),
+            Key::Suggestion(id) => write!(f, "suggestion/{id}"),
+            Key::Applied(id) => write!(f, "applied/{id}"),
+            Key::NoteCounter => f.write_str("counter/note"),
+            Key::SuggestionCounter => f.write_str("counter/suggestion"),
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! Git objects, stored as loose ones: header and contents in zlib. So they are compressed once and
+//! served to git as they are. A large one lies in chunks, which the record under its key lists.
+
+mod inflate;
+mod loose;
+mod scan;
+mod writer;
+
+pub use loose::LooseObject;
+pub use scan::scan;
+pub use writer::ObjectWriter;
+
+use super::key::Key;
+use super::semispace::Semispace;
+use super::semispace_roles;
+use crate::git::{Commit, Object, ObjectId, ObjectKind, Tree};
+use bytes::Bytes;
+use inflate::ObjectInflater;
+use kit::Env;
+use kit::store::StoreError;
+
+/// The largest object that is read as a whole, in bytes.
+pub const MAX_WHOLE: u64 = 16 << 20;
+
+/// An object as git stores it; `None` if the repository lacks it. 1 read, or 2.
+pub fn read_loose(env: &Env, project: u64, id: ObjectId) -> Result<Option<LooseObject>, StoreError> {
+    let keys = Semispace::BOTH.map(|semispace| (semispace, Key::Object(semispace, project, id).to_string()));
+    // A cached object of either semispace costs no read of the other one.
+    let cached = keys.iter().find_map(|(semispace, key)| Some((*semispace, key, env.blobs.peek(key)?)));
+    if let Some((semispace, key, bytes)) = cached {
+        return LooseObject::parse(semispace, key, bytes).map(Some);
+    }
+    for (semispace, key) in &keys {
+        if let Some(bytes) = env.blob(key)? {
+            return LooseObject::parse(*semispace, key, bytes).map(Some);
+        }
+    }
+    Ok(None)
+}
+
+/// Whether a semispace has an object. 1 read.
+pub fn exists(env: &Env, semispace: Semispace, project: u64, id: ObjectId) -> Result<bool, StoreError> {
+    env.store.exists(&Key::Object(semispace, project, id).to_string())
+}
+
+/// Whether either semispace has an object. 1 read, or 2.
+pub fn exists_anywhere(env: &Env, project: u64, id: ObjectId) -> Result<bool, StoreError> {
+    let [first, second] = Semispace::BOTH.map(|semispace| exists(env, semispace, project, id));
+    Ok(first? || second?)
+}
+
+/// Whether an object was uploaded so recently that no object that was uploaded with it can have been
+/// swept. 2 reads, rarely 3.
+pub fn is_recent(env: &Env, project: u64, id: ObjectId) -> Result<bool, StoreError> {
+    let Some(roles) = semispace_roles::read(env)? else { return exists(env, Semispace::First, project, id) };
+    Ok(exists(env, roles.current, project, id)?
+        || roles.is_recent(env.now) && exists(env, roles.current.other(), project, id)?)
+}
+
+/// Copies a blob to the current semispace unless that has it, so that the blob is not swept before a
+/// discussion names it.
+pub fn copy_to_current(env: &Env, project: u64, id: ObjectId, contents: &Bytes) -> Result<(), StoreError> {
+    let semispace = semispace_roles::read_current(env)?;
+    if exists(env, semispace, project, id)? {
+        return Ok(());
+    }
+    save(env, semispace, project, &Object { id, kind: ObjectKind::Blob, contents: contents.to_vec() })
+}
+
+/// The result of a look-up of an object's contents.
+enum ObjectLookup {
+    Missing,
+    /// The object's size; see [`MAX_WHOLE`].
+    TooLarge(u64),
+    Object(ObjectKind, Bytes),
+}
+
+/// An object's contents. 1 read, and 1 for each chunk.
+fn find(env: &Env, project: u64, id: ObjectId) -> Result<ObjectLookup, StoreError> {
+    let mut inflater = ObjectInflater::new(MAX_WHOLE);
+    match read_loose(env, project, id)? {
+        None => return Ok(ObjectLookup::Missing),
+        Some(LooseObject::Whole(bytes)) => inflater.feed(&bytes).map_err(|why| corrupt(project, id, why))?,
+        Some(LooseObject::Chunks(keys)) => {
+            for key in keys {
+                let bytes = env.store.get(&key)?.ok_or_else(|| StoreError::corrupt(&key, "it is missing"))?;
+                inflater.feed(&bytes).map_err(|why| corrupt(project, id, why))?;
+                if inflater.excess_size().is_some() {
+                    break;
+                }
+            }
+        }
+    }
+    if let Some(size) = inflater.excess_size() {
+        return Ok(ObjectLookup::TooLarge(size));
+    }
+    let (kind, contents) = inflater.finish().ok_or_else(|| corrupt(project, id, "it is not a whole object"))?;
+    Ok(ObjectLookup::Object(kind, contents))
+}
+
+/// The contents of an object that another one names, so that its absence is damage.
+fn expect_kind(lookup: ObjectLookup, project: u64, id: ObjectId, kind: ObjectKind) -> Result<Bytes, StoreError> {
+    match lookup {
+        ObjectLookup::Object(found, contents) if found == kind => Ok(contents),
+        ObjectLookup::Object(found, _) => {
+            Err(corrupt(project, id, &format!("a {} and not a {}", found.as_str(), kind.as_str())))
+        }
+        ObjectLookup::TooLarge(size) => Err(corrupt(project, id, &format!("a {} of {size} bytes", kind.as_str()))),
+        ObjectLookup::Missing => Err(corrupt(project, id, "it is missing")),
+    }
+}
+
+fn corrupt(project: u64, id: ObjectId, why: &str) -> StoreError {
+    StoreError::corrupt(&Key::Object(Semispace::First, project, id).to_string(), why)
+}
+
+/// The contents of a blob; `None` if it is larger than [`MAX_WHOLE`].
+pub fn read_blob(env: &Env, project: u64, id: ObjectId) -> Result<Option<Bytes>, StoreError> {
+    match find(env, project, id)? {
+        ObjectLookup::TooLarge(_) => Ok(None),
+        lookup => expect_kind(lookup, project, id, ObjectKind::Blob).map(Some),
+    }
+}
+
+pub fn read_tree(env: &Env, project: u64, id: ObjectId) -> Result<Tree, StoreError> {
+    let contents = expect_kind(find(env, project, id)?, project, id, ObjectKind::Tree)?;
+    Tree::parse(contents).ok_or_else(|| corrupt(project, id, "it is not a tree"))
+}
+
+/// A commit; `None` if there is no such object, or it is no commit.
+pub fn read_commit(env: &Env, project: u64, id: ObjectId) -> Result<Option<Commit>, StoreError> {
+    Ok(match find(env, project, id)? {
+        ObjectLookup::Object(ObjectKind::Commit, contents) => Commit::parse(&contents),
+        _ => None,
+    })
+}
+
+/// Writes an object.
+pub fn save(env: &Env, semispace: Semispace, project: u64, object: &Object) -> Result<(), StoreError> {
+    let mut writer = ObjectWriter::new(env, semispace, project);
+    writer.begin(object.id, object.kind, object.contents.len() as u64)?;
+    writer.write(&object.contents)?;
+    writer.finish().map(drop)
+}

@@ -1,0 +1,39 @@
+//! The stored form of an object: as a loose one of git, or as a list of chunks.
+
+use crate::store::key::Key;
+use crate::store::semispace::Semispace;
+use bytes::Bytes;
+use kit::store::StoreError;
+use serde::{Deserialize, Serialize};
+
+/// The most that is stored under one key, in bytes.
+pub const CHUNK: usize = 1 << 20;
+
+/// The record under the key of an object that lies in chunks. It is distinguished from a loose object by
+/// its first byte: no zlib stream begins with a brace.
+#[derive(Serialize, Deserialize)]
+pub struct ChunkList {
+    /// The id of the upload that wrote the chunks.
+    pub upload: String,
+    pub chunks: usize,
+}
+
+/// An object as git stores it.
+pub enum LooseObject {
+    Whole(Bytes),
+    /// The keys of its chunks, in order.
+    Chunks(Vec<String>),
+}
+
+impl LooseObject {
+    /// The object whose key has this value.
+    pub fn parse(semispace: Semispace, key: &str, bytes: Bytes) -> Result<Self, StoreError> {
+        if !bytes.starts_with(b"{") {
+            return Ok(LooseObject::Whole(bytes));
+        }
+        let ChunkList { upload, chunks } =
+            serde_json::from_slice(&bytes).map_err(|why| StoreError::corrupt(key, why))?;
+        let key = |number| Key::Chunk(semispace, &upload, number).to_string();
+        Ok(LooseObject::Chunks((0..chunks).map(key).collect()))
+    }
+}

@@ -1,0 +1,127 @@
+//! Objects as garbage collection and checks read them: for their links, or to verify them.
+
+use super::loose::{ChunkList, LooseObject};
+use crate::git::{ObjectId, ObjectKind, id_from_hasher, parse_header};
+use crate::store::key::Key;
+use crate::store::semispace::Semispace;
+use bytes::Bytes;
+use flate2::{Decompress, FlushDecompress, Status};
+use kit::Env;
+use kit::store::StoreError;
+use sha1::{Digest, Sha1};
+
+/// The largest tree, commit or tag whose links are read, in bytes.
+const MAX_LINKING: usize = 256 << 20;
+
+/// An object that was scanned.
+pub struct ScannedObject {
+    pub kind: ObjectKind,
+    /// `None` of a blob, which has no links.
+    pub contents: Option<Bytes>,
+    /// The uploads of its chunks, in each semispace that has the object.
+    pub uploads: Vec<String>,
+    /// The stored bytes that were read.
+    pub size: usize,
+}
+
+/// Scans an object, without the instance's cache, in each semispace that has it; with `check` to its
+/// end, to verify its id. Fails if the object is missing or damaged.
+pub fn scan(env: &Env, project: u64, id: ObjectId, check: bool) -> Result<ScannedObject, StoreError> {
+    let mut scanned: Option<ScannedObject> = None;
+    for semispace in Semispace::BOTH {
+        let key = Key::Object(semispace, project, id).to_string();
+        let Some(bytes) = env.store.get(&key)? else { continue };
+        let mut scanner = ObjectScanner::new(check);
+        let mut next = ScannedObject { kind: ObjectKind::Blob, contents: None, uploads: Vec::new(), size: bytes.len() };
+        match LooseObject::parse(semispace, &key, bytes.clone().into())? {
+            LooseObject::Whole(bytes) => drop(scanner.feed(&bytes).map_err(|why| StoreError::corrupt(&key, why))?),
+            LooseObject::Chunks(keys) => {
+                let list: ChunkList = serde_json::from_slice(&bytes).map_err(|why| StoreError::corrupt(&key, why))?;
+                next.uploads.push(list.upload);
+                for chunk in keys {
+                    let bytes = env.store.get(&chunk)?.ok_or_else(|| StoreError::corrupt(&chunk, "it is missing"))?;
+                    next.size += bytes.len();
+                    if scanner.feed(&bytes).map_err(|why| StoreError::corrupt(&chunk, why))? {
+                        break;
+                    }
+                }
+            }
+        }
+        (next.kind, next.contents) = scanner.finish(id).map_err(|why| StoreError::corrupt(&key, why))?;
+        if let Some(other) = scanned.take() {
+            next.uploads.extend(other.uploads);
+            next.size += other.size;
+        }
+        scanned = Some(next);
+    }
+    let missing = || StoreError::corrupt(&Key::Object(Semispace::First, project, id).to_string(), "it is missing");
+    scanned.ok_or_else(missing)
+}
+
+/// Decompresses an object, and keeps no more of it than is needed.
+struct ObjectScanner {
+    zlib: Decompress,
+    check: bool,
+    /// Header and contents; of a blob only the header and what was decompressed together with it.
+    bytes: Vec<u8>,
+    header: Option<(ObjectKind, u64, usize)>,
+    hasher: Sha1,
+    /// Decompressed bytes so far.
+    size: u64,
+    ended: bool,
+}
+
+impl ObjectScanner {
+    fn new(check: bool) -> Self {
+        let (zlib, hasher) = (Decompress::new(true), Sha1::new());
+        ObjectScanner { zlib, check, bytes: Vec::new(), header: None, hasher, size: 0, ended: false }
+    }
+
+    /// Returns true if no more input is needed.
+    fn feed(&mut self, mut input: &[u8]) -> Result<bool, &'static str> {
+        let mut part = Vec::with_capacity(64 << 10);
+        while !self.ended {
+            part.clear();
+            let before = self.zlib.total_in();
+            let status = self.zlib.decompress_vec(input, &mut part, FlushDecompress::None);
+            self.ended = status.map_err(|_| "it is not zlib")? == Status::StreamEnd;
+            let consumed = usize::try_from(self.zlib.total_in() - before).unwrap_or(usize::MAX);
+            input = input.get(consumed..).unwrap_or_default();
+            self.size += part.len() as u64;
+            if self.check {
+                self.hasher.update(&part);
+            }
+            let is_blob = self.header.is_some_and(|(kind, ..)| kind == ObjectKind::Blob);
+            if !is_blob {
+                self.bytes.extend_from_slice(&part);
+            }
+            if self.bytes.len() > MAX_LINKING {
+                return Err("it is too large to be followed");
+            }
+            self.header = self.header.or_else(|| parse_header(&self.bytes));
+            if !self.check && self.header.is_some_and(|(kind, ..)| kind == ObjectKind::Blob) {
+                return Ok(true);
+            }
+            if part.is_empty() || input.is_empty() && part.len() < part.capacity() {
+                break;
+            }
+        }
+        Ok(self.ended)
+    }
+
+    /// The kind, and the contents unless it is a blob. Fails if the input was not a whole object, or, with
+    /// `check`, has another id.
+    fn finish(self, id: ObjectId) -> Result<(ObjectKind, Option<Bytes>), &'static str> {
+        let (kind, size, header) = self.header.ok_or("it is not an object")?;
+        if !self.check && kind == ObjectKind::Blob {
+            return Ok((kind, None));
+        }
+        if !self.ended || self.size != size + header as u64 {
+            return Err("it is not a whole object");
+        }
+        if self.check && id_from_hasher(self.hasher) != id {
+            return Err("its contents have another id");
+        }
+        Ok((kind, (kind != ObjectKind::Blob).then(|| Bytes::from(self.bytes).slice(header..))))
+    }
+}

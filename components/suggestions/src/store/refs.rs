@@ -1,0 +1,112 @@
+//! Refs: the branches and tags of a repository.
+//!
+//! A commit of suggestions and the fact that they are applied must become visible together. Only one
+//! root can be swapped at once, so the ref of the branch names the suggestions that its last commit
+//! applied, and the next request that moves the ref first writes a record for each of them. A
+//! suggestion is therefore applied if it has a record or if the head of its branch names it, at every
+//! moment and after every crash.
+
+use super::applied::{self, AppliedCommit};
+use super::json_blob;
+use super::key::Key;
+use super::record::{RefNamesRecord, RefRecord, ReflogRecord};
+use crate::git::ObjectId;
+use kit::Env;
+use kit::root::{self, Decision};
+use kit::store::StoreError;
+use std::collections::BTreeSet;
+
+/// Where a ref points, and how it got there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RefValue {
+    pub commit: ObjectId,
+    /// The suggestions that the commit applied.
+    pub applied: Vec<u64>,
+    /// The id of the request that moved the ref, by which that request recognises its own write.
+    pub operation: String,
+}
+
+impl From<RefRecord> for RefValue {
+    fn from(record: RefRecord) -> Self {
+        RefValue { commit: record.commit, applied: record.applied, operation: record.operation }
+    }
+}
+
+impl From<RefValue> for RefRecord {
+    fn from(value: RefValue) -> Self {
+        RefRecord { commit: value.commit, applied: value.applied, operation: value.operation }
+    }
+}
+
+/// The value of a branch (`heads/main`) or tag (`tags/v1`); `None` if there is no such ref. 1 read.
+pub fn read(env: &Env, project: u64, name: &str) -> Result<Option<RefValue>, StoreError> {
+    let key = Key::Ref(project, name).to_string();
+    let record = root::read::<Option<RefRecord>>(&*env.store, &key)?.flatten();
+    Ok(record.map(RefValue::from))
+}
+
+/// Updates a ref as [`root::update`] does; writing `None` deletes it. The name of a new ref must have
+/// been added with [`add_names`] before.
+pub fn update<T, E: From<StoreError>>(
+    env: &Env,
+    project: u64,
+    name: &str,
+    mut decide: impl FnMut(Option<RefValue>) -> Result<Decision<Option<RefValue>, T>, E>,
+) -> Result<T, E> {
+    let key = Key::Ref(project, name).to_string();
+    root::update(&*env.store, &key, |record: Option<Option<RefRecord>>| {
+        let current = record.flatten().map(RefValue::from);
+        Ok(match decide(current.clone())? {
+            Decision::Done(answer) => Decision::Done(answer),
+            Decision::Write(new, answer) => {
+                current.map_or(Ok(()), |old| record_applied_suggestions(env, &old))?;
+                Decision::Write(new.map(RefRecord::from), answer)
+            }
+        })
+    })
+}
+
+/// Writes the records of the suggestions that a ref names, where they are missing: the request that
+/// made the commit may have died before it wrote them.
+fn record_applied_suggestions(env: &Env, value: &RefValue) -> Result<(), StoreError> {
+    let commit = AppliedCommit { commit: value.commit, operation: value.operation.clone() };
+    for id in &value.applied {
+        if applied::read(env, *id)?.is_none() {
+            applied::save(env, &[*id], &commit)?;
+        }
+    }
+    Ok(())
+}
+
+/// Records the value of a ref before it is moved to a commit whose history may not contain that value.
+/// Garbage collection keeps what reflog entries reach, so it misses no commit that moves from one ref
+/// to another meanwhile, and removes nothing below a commit that a concurrent request builds on.
+pub fn save_reflog_entry(env: &Env, project: u64, commit: ObjectId) -> Result<(), StoreError> {
+    json_blob::write(env, &Key::ReflogEntry(&env.later().id()), &ReflogRecord { project_id: project, commit })
+}
+
+/// The refs that a project may have: each existing ref has its name here, but a name may have no ref.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RefNames {
+    pub names: BTreeSet<String>,
+    /// The branch that the imported repository had checked out.
+    pub default: Option<String>,
+}
+
+/// 1 read.
+pub fn read_names(env: &Env, project: u64) -> Result<RefNames, StoreError> {
+    let key = Key::RefNames(project).to_string();
+    let record = root::read::<RefNamesRecord>(&*env.store, &key)?.unwrap_or_default();
+    Ok(RefNames { names: record.names, default: record.default })
+}
+
+/// Adds names, and replaces the default if there is a new one.
+pub fn add_names(env: &Env, project: u64, new: &RefNames) -> Result<(), StoreError> {
+    let key = Key::RefNames(project).to_string();
+    root::update(&*env.store, &key, |current: Option<RefNamesRecord>| {
+        let mut record = current.clone().unwrap_or_default();
+        record.names.extend(new.names.iter().cloned());
+        record.default = new.default.clone().or(record.default);
+        Ok(if current.as_ref() == Some(&record) { Decision::Done(()) } else { Decision::Write(record, ()) })
+    })
+}

@@ -1,0 +1,60 @@
+//! Why a request does not get a response of its component.
+
+use std::time::Duration;
+
+use crate::metrics::Refusal;
+use crate::request_context::RequestContext;
+
+/// The host responds to the client instead, and counts the error.
+#[derive(Clone, Copy, Debug)]
+pub enum RequestError {
+    /// HTTP does not allow the request; a sentence for the client.
+    Malformed(&'static str),
+    /// The request's body passes this limit, in bytes.
+    BodyTooLarge(u64),
+    /// The client stopped sending in the middle of its request.
+    SlowClient,
+    /// Every instance is busy, and the queue is full or the wait was too long.
+    Saturated,
+    /// wasmtime cannot make another instance.
+    NoInstance,
+    /// The component's circuit breaker is open for this long.
+    Failing(Duration),
+    /// The component trapped, returned an error or was ended. The cause is in the log.
+    Failed,
+    /// The component used up the processor time of a request.
+    OutOfCpuTime,
+    /// The component did not respond in time.
+    TimedOut,
+    /// The component's writes could not be made durable.
+    NotDurable,
+    /// The component's response passes this limit, in bytes.
+    ResponseTooLarge(u64),
+}
+
+impl RequestError {
+    /// The counter that it belongs to.
+    pub fn refusal(&self) -> Refusal {
+        match self {
+            Self::Malformed(_) => Refusal::Malformed,
+            Self::BodyTooLarge(_) => Refusal::TooLarge,
+            Self::SlowClient => Refusal::SlowClient,
+            Self::Saturated => Refusal::Saturated,
+            Self::NoInstance => Refusal::NoInstance,
+            Self::Failing(_) => Refusal::Failing,
+            Self::Failed => Refusal::Failed,
+            Self::OutOfCpuTime => Refusal::CpuTime,
+            Self::TimedOut => Refusal::TimedOut,
+            Self::NotDurable => Refusal::NotDurable,
+            Self::ResponseTooLarge(_) => Refusal::ResponseTooLarge,
+        }
+    }
+
+    /// The error of a request whose time is over.
+    pub fn of_timeout(context: &RequestContext) -> Self {
+        match context.is_waiting_for_client() {
+            true => Self::SlowClient,
+            false => Self::TimedOut,
+        }
+    }
+}
