@@ -2,7 +2,7 @@
 
 use wasmtime::Trap;
 
-use super::name;
+use super::names::name_of;
 
 /// Why an instance ended early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +40,7 @@ impl InstanceFailure {
     ];
 
     pub fn name(self) -> &'static str {
-        name(&Self::ALL, self)
+        name_of(&Self::ALL, self)
     }
 
     /// Classifies the error of an instance that ended on the current thread.

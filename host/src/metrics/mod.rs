@@ -4,6 +4,7 @@
 mod cpu_timer;
 mod histogram;
 mod instance_failure;
+mod names;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,6 +13,7 @@ use std::time::Duration;
 pub use cpu_timer::CpuTimer;
 pub use histogram::{Histogram, Summary};
 pub use instance_failure::{InstanceEnd, InstanceFailure, OutOfCpuTime};
+use names::name_of;
 
 /// HTTP statuses are below this.
 const STATUS_LIMIT: usize = 600;
@@ -78,13 +80,8 @@ impl Refusal {
     ];
 
     pub fn name(self) -> &'static str {
-        name(&Self::ALL, self)
+        name_of(&Self::ALL, self)
     }
-}
-
-/// The name of `value` in a list of all values.
-fn name<T: PartialEq>(all: &[(T, &'static str)], value: T) -> &'static str {
-    all.iter().find(|(one, _)| *one == value).map_or("", |(_, name)| name)
 }
 
 /// An operation on the key-value store.
@@ -116,7 +113,7 @@ impl Operation {
     ];
 
     pub fn name(self) -> &'static str {
-        name(&Self::ALL, self)
+        name_of(&Self::ALL, self)
     }
 }
 

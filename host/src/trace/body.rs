@@ -5,21 +5,34 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
+use http::Response;
 use http_body::{Body, Frame, SizeHint};
+use http_body_util::BodyExt;
 
-use super::Trace;
+use super::request::Trace;
 use crate::body::{BodyError, ResponseBody};
 
 /// Ends the trace when the body is complete, fails, or is dropped.
-pub struct TracedBody {
+struct TracedBody {
     inner: ResponseBody,
     trace: Arc<Trace>,
     /// Bytes sent so far.
     sent_bytes: u64,
 }
 
+impl Trace {
+    /// Records the head of the response, and ends the trace at the end of the response's body.
+    pub fn follow_response(self: Arc<Self>, response: Response<ResponseBody>) -> Response<ResponseBody> {
+        if !self.is_sampled() {
+            return response;
+        }
+        self.record_status(response.status());
+        response.map(|body| TracedBody::new(body, self).boxed_unsync())
+    }
+}
+
 impl TracedBody {
-    pub fn new(inner: ResponseBody, trace: Arc<Trace>) -> Self {
+    fn new(inner: ResponseBody, trace: Arc<Trace>) -> Self {
         Self { inner, trace, sent_bytes: 0 }
     }
 }

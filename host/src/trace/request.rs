@@ -3,23 +3,38 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use http::{HeaderMap, Method, Request, Response, Uri, Version};
-use http_body_util::BodyExt;
-use opentelemetry::propagation::{Injector, TextMapPropagator};
+use http::{HeaderMap, Method, Request, StatusCode, Uri, Version};
+use opentelemetry::propagation::Injector;
 use opentelemetry::trace::{Span as _, SpanContext, SpanKind, Status, TraceContextExt};
 use opentelemetry::{Context, KeyValue};
 use opentelemetry_http::HeaderInjector;
 use opentelemetry_sdk::trace::Span;
 
-use super::body::TracedBody;
-use super::{Destination, ServingComponent, Tracer};
-use crate::body::ResponseBody;
+use super::tracer::Tracer;
+use crate::digest::Digest;
 use crate::ingress::RequestOrigin;
 use crate::request_id::X_REQUEST_ID;
 
 /// Child spans of one component call. A component that loops must not push the spans of other requests
 /// out of the queue.
 const MAX_CHILD_SPANS: u32 = 500;
+
+/// The generation that serves a request.
+pub struct ServingComponent<'a> {
+    pub id: &'a str,
+    /// The generation's number in its slot.
+    pub generation: u64,
+    pub digest: Digest,
+    /// Name and version, for a component that is an area.
+    pub area: Option<(&'a str, &'a str)>,
+}
+
+/// The route and the component of a request.
+#[derive(Clone, Copy)]
+pub struct Destination<'a> {
+    pub route: &'a str,
+    pub component: &'a str,
+}
 
 /// The trace of one request, from its head to the end of its response.
 pub struct Trace {
@@ -54,13 +69,19 @@ pub struct OutboundSpan {
     context: Context,
 }
 
+impl Tracer {
+    /// Begins a request's trace, below the parent in its `traceparent`. The sampler decides whether it is
+    /// recorded.
+    pub fn begin<B>(self: &Arc<Self>, request: &Request<B>, destination: Option<Destination<'_>>) -> Arc<Trace> {
+        let parent = self.parent(request.headers());
+        // A sampled request gets its own name and its attributes in `Trace::new`.
+        let span = self.span("request", SpanKind::Server, &parent);
+        Arc::new(Trace::new(self.clone(), span, request, destination))
+    }
+}
+
 impl Trace {
-    pub(super) fn new<B>(
-        tracer: Arc<Tracer>,
-        mut span: Span,
-        request: &Request<B>,
-        destination: Option<Destination<'_>>,
-    ) -> Self {
+    fn new<B>(tracer: Arc<Tracer>, mut span: Span, request: &Request<B>, destination: Option<Destination<'_>>) -> Self {
         let context = parent_context(span.span_context());
         let sampled = span.is_recording().then(|| {
             set_attributes(&mut span, request, destination);
@@ -95,7 +116,7 @@ impl Trace {
         }
         let context = parent_context(span.span_context());
         if let Some(headers) = headers {
-            self.tracer.propagator.inject_context(&context, &mut TraceHeaders(headers));
+            self.tracer.inject(&context, &mut TraceHeaders(headers));
         }
         let _ = sampled.component.set(context);
         if let Some(mut spans) = self.open_spans() {
@@ -162,10 +183,13 @@ impl Trace {
         }
     }
 
-    /// Records the head of the response, and ends the trace at the end of the response's body.
-    pub fn follow_response(self: Arc<Self>, response: Response<ResponseBody>) -> Response<ResponseBody> {
+    pub(super) fn is_sampled(&self) -> bool {
+        self.sampled.is_some()
+    }
+
+    /// Records the status of the response.
+    pub(super) fn record_status(&self, status: StatusCode) {
         if let Some(mut spans) = self.open_spans() {
-            let status = response.status();
             let failure = spans.failure;
             if let Some(request) = &mut spans.request {
                 request.set_attribute(KeyValue::new("http.response.status_code", i64::from(status.as_u16())));
@@ -174,10 +198,7 @@ impl Trace {
                     request.set_status(Status::error(""));
                 }
             }
-        } else {
-            return response;
         }
-        response.map(|body| TracedBody::new(body, self).boxed_unsync())
     }
 
     /// Ends the trace, after this many bytes of the response's body.
@@ -211,7 +232,7 @@ impl Trace {
 impl OutboundSpan {
     /// Sets the trace headers of the outbound request.
     pub fn inject(&self, headers: &mut HeaderMap) {
-        self.tracer.propagator.inject_context(&self.context, &mut TraceHeaders(headers));
+        self.tracer.inject(&self.context, &mut TraceHeaders(headers));
     }
 
     /// Ends the span with the status of the response, or with the reason why there is none.
