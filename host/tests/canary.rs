@@ -7,7 +7,7 @@ use hexad::component::CanaryPolicy;
 use hexad::deploy::{DeployError, DeployReport, SwapRequest};
 
 use crate::fixture::Server;
-use crate::versions::{audit, digest, order, swap, trapping, variant};
+use crate::versions::{audit, digest, swap, swap_request, trapping, variant};
 
 /// The status of a request of the given caller to the component on trial.
 async fn call(server: &Server, caller: usize) -> u16 {
@@ -18,8 +18,8 @@ async fn call(server: &Server, caller: usize) -> u16 {
 }
 
 fn canary(server: &Server, wasm: Vec<u8>, policy: CanaryPolicy) -> DeployReport {
-    let order = SwapRequest { canary: Some(policy), ..order("incoming", wasm) };
-    server.host.deployer().swap(&order).unwrap()
+    let request = SwapRequest { canary: Some(policy), ..swap_request("incoming", wasm) };
+    server.host.deployer().swap(&request).unwrap()
 }
 
 #[tokio::test]

@@ -9,7 +9,7 @@ use hexad::{Digest, Host, Options, StartError};
 use tempfile::TempDir;
 
 use crate::fixture::{self, Server, guest, manifest, store};
-use crate::versions::{audit, digest, incoming, order, swap, variant};
+use crate::versions::{audit, digest, incoming, swap, swap_request, variant};
 
 /// A folder with the sources of a manifest, a list of trusted digests and a trusted key.
 struct TrustFixture {
@@ -134,7 +134,7 @@ fn untrusted_components_stop_the_start() {
     let new = variant("incoming", 1);
     fixture.write_digests(&[built_digest("probe"), built_digest("incoming"), Digest::of(&new)]);
     let host = fixture.start(false).unwrap();
-    host.deployer().swap(&order("incoming", new.clone())).unwrap();
+    host.deployer().swap(&swap_request("incoming", new.clone())).unwrap();
     drop(host);
     fixture.write_digests(&[built_digest("probe"), built_digest("incoming")]);
     let error = fixture.start(false).err().unwrap().to_string();
@@ -156,7 +156,7 @@ fn a_signed_component_is_trusted_after_a_restart_as_well() {
     let fixture = TrustFixture::with_key();
     let host = fixture.start(false).unwrap();
     let (new, other) = (variant("incoming", 1), variant("incoming", 2));
-    let signed = |signature| SwapRequest { signature, ..order("incoming", new.clone()) };
+    let signed = |signature| SwapRequest { signature, ..swap_request("incoming", new.clone()) };
     for signature in [None, fixture.signature(&other)] {
         let error = host.deployer().swap(&signed(signature)).unwrap_err();
         assert!(matches!(error, DeployError::Untrusted { .. }), "{error}");

@@ -15,7 +15,7 @@ use http_body::Frame;
 use http_body_util::{BodyExt, StreamBody};
 
 use crate::fixture::{self, Server, get};
-use crate::versions::{audit, digest, incoming, order, swap, variant};
+use crate::versions::{audit, digest, incoming, swap, swap_request, variant};
 
 /// A keep-alive client that counts responses with status 200, and all other results, until `stop`.
 fn client(address: SocketAddr, path: &str, stop: &AtomicBool, good: &AtomicU64, bad: &AtomicU64) {
@@ -176,7 +176,7 @@ fn a_stopping_host_refuses_swaps() {
     while deployer.is_open() {
         std::thread::yield_now();
     }
-    let error = deployer.swap(&order("probe", variant("probe", 1))).unwrap_err();
+    let error = deployer.swap(&swap_request("probe", variant("probe", 1))).unwrap_err();
     assert!(matches!(error, DeployError::Stopping), "{error}");
     drop(deployer);
     slow.read_to_end(&mut Vec::new()).unwrap();
