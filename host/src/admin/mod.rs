@@ -5,11 +5,11 @@
 //! |---|---|
 //! | GET `/healthz` | 200 while the process lives; without a token |
 //! | GET `/readyz` | 200 while it takes requests, 503 while it stops; without a token |
-//! | GET `/metrics` | Prometheus text: OpenMetrics, or the older form if `Accept` asks for `text/plain` |
+//! | GET `/metrics` | the metrics as OpenMetrics text, or the Prometheus text format if `Accept` has `text/plain` |
 //! | GET `/status` | `host`, a [`HostStatus`], and `components`, as the next |
 //! | GET `/components`, `/components/<id>` | [`component_status::ComponentStatus`] |
 //! | PUT `/components/<id>` | swap in the component that is the body; with `?percent=5` as a canary |
-//! | POST `/components/<id>/rollback`, `/promote` | end a canary; go back to what served before |
+//! | POST `/components/<id>/rollback`, `/promote` | end the trial of a canary; without one, a rollback restores the previous generation |
 //!
 //! It has a thread and a runtime of its own, so that it responds while the shards are busy.
 

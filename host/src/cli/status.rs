@@ -85,8 +85,9 @@ impl Status {
                     false => writeln!(out, "{response:#}")?,
                 }
             } else {
-                let status: StatusResponse = serde_json::from_value(response)
-                    .context("the host's answer cannot be read; is it of another version than this program?")?;
+                let status: StatusResponse = serde_json::from_value(response).context(
+                    "the host's response cannot be read; does the host have another version than this program?",
+                )?;
                 if self.watch && out.is_terminal() {
                     // Moves the cursor to the top left and clears the screen below it.
                     write!(out, "\x1b[H\x1b[J")?;
