@@ -135,7 +135,7 @@ impl Application {
         );
         response.headers_mut().insert(X_REQUEST_ID, id);
         match trace {
-            Some(trace) => trace.answered(response),
+            Some(trace) => trace.follow_response(response),
             None => response,
         }
     }
@@ -154,13 +154,13 @@ impl Application {
         let response = result.unwrap_or_else(error_response);
         let latency = started.elapsed();
         if let Some(counters) = slot.metrics().shard(steps.shard) {
-            counters.answered(response.status().as_u16(), latency);
+            counters.record_response(response.status().as_u16(), latency);
             if let Some(refusal) = refusal {
-                counters.refused(refusal);
+                counters.record_refusal(refusal);
             }
         }
         if let (Some(trace), Some(refusal)) = (steps.trace, refusal) {
-            trace.failed(refusal.name());
+            trace.record_failure(refusal.name());
         }
         if let Some(trial) = trial {
             self.end_failed_trial(slot, &trial, response.status(), latency);
@@ -283,7 +283,7 @@ impl Steps<'_> {
         let lookup = self.cache.look_up((&component.id, code), policy, parts, clock, Instant::now());
         match (&lookup, self.trace) {
             (Lookup::Miss(_), _) => policy.strip_headers(&mut parts.headers),
-            (Lookup::Hit(_), Some(trace)) => trace.cached(),
+            (Lookup::Hit(_), Some(trace)) => trace.mark_cached(),
             (Lookup::Hit(_), None) => {}
         }
         Some(lookup)
@@ -308,7 +308,7 @@ impl Steps<'_> {
                 digest: generation.digest,
                 area: generation.description.as_ref().map(|area| (&*area.area, &*area.version)),
             };
-            trace.enter(&component, headers);
+            trace.begin_component(&component, headers);
         }
     }
 

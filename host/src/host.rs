@@ -19,7 +19,7 @@ use crate::admin::{Access, Admin, HostState};
 use crate::application::{Application, RouteTarget};
 use crate::body::ResponseBody;
 use crate::component::{Artifact, Generation, LoadError, Slot};
-use crate::deploy::{Chosen, Deployer, Deployments, Policy, RecordError, Supervisor};
+use crate::deploy::{Deployer, Deployments, InitialComponent, Policy, RecordError, Supervisor};
 use crate::imports::outbound::{self, Network, Outbound, TlsError};
 use crate::ingress::{Ingress, IngressOptions};
 use crate::maintenance::{Maintainer, MaintenanceError, Task};
@@ -283,7 +283,7 @@ impl Host {
 /// Loads and checks the chosen code of every component, and makes its slot.
 fn load_slots(
     runtime: &Arc<Runtime>,
-    chosen: Vec<(Arc<Component>, Chosen)>,
+    chosen: Vec<(Arc<Component>, InitialComponent)>,
     backends: &[Arc<dyn Backend>],
     options: &Options,
 ) -> Result<Vec<Slot>, StartError> {

@@ -11,7 +11,7 @@ use http::Uri;
 
 use crate::imports::keyvalue::WriteScope;
 use crate::manifest::Limits;
-use crate::metrics::Failure;
+use crate::metrics::InstanceFailure;
 use crate::response_cache::ReadSet;
 use crate::trace::Trace;
 
@@ -139,8 +139,8 @@ impl RequestContext {
     }
 
     /// Records that the guest has trapped or was ended.
-    pub fn mark_failed(&self, failure: Failure) {
-        self.out_of_cpu_time.store(failure == Failure::CpuTime, Ordering::SeqCst);
+    pub fn mark_failed(&self, failure: InstanceFailure) {
+        self.out_of_cpu_time.store(failure == InstanceFailure::CpuTime, Ordering::SeqCst);
         self.failed.store(true, Ordering::SeqCst);
     }
 

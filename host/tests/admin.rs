@@ -1,4 +1,4 @@
-//! The operator's listener: who gets in, and what it does.
+//! The admin listener.
 
 use hexad::Digest;
 use hexad::admin::Access;
@@ -44,7 +44,7 @@ impl Operator {
             .header("x-hexad-actor", "mia")
     }
 
-    /// The metrics for a reader that accepts this, and what they are.
+    /// The media type and the text of the metrics, for this `Accept` header.
     fn metrics(&self, accept: &str) -> (String, String) {
         let request = self.request(&self.access.token, "GET", "/metrics").header("accept", accept).body(());
         let mut response: ureq::http::Response<Body> = self.agent.run(request.unwrap()).unwrap();
@@ -60,7 +60,7 @@ impl Operator {
 }
 
 #[test]
-fn only_who_has_the_token_gets_in() {
+fn requests_without_the_token_are_refused() {
     let operator = Operator::new();
     for path in ["/components", "/status", "/metrics", "/components/probe", "/nothing", "/"] {
         let (status, text) = operator.send_as("wrong", "GET", path, Vec::new());
@@ -82,7 +82,7 @@ fn the_running_host_is_found_through_its_data_folder() {
 }
 
 #[test]
-fn components_are_shown_with_their_grants_and_limits() {
+fn components_are_listed_with_their_grants_and_limits() {
     let operator = Operator::new();
     let all = operator.json("GET", "/components", Vec::new());
     assert_eq!(all.as_array().unwrap().len(), 2);
@@ -123,13 +123,13 @@ fn a_component_is_swapped_and_rolled_back() {
         ("POST", "/components/probe/rollback", Vec::new(), 409, "nothing to go back to"),
         ("DELETE", "/components/probe", Vec::new(), 405, "GET, PUT"),
     ] {
-        let (got, text) = operator.send(method, path, body);
-        assert!(got == status && text.contains(words), "{method} {path}: {got} {text}");
+        let (actual, text) = operator.send(method, path, body);
+        assert!(actual == status && text.contains(words), "{method} {path}: {actual} {text}");
     }
 }
 
 #[test]
-fn a_canary_is_shown() {
+fn the_status_has_the_canary() {
     let operator = Operator::new();
     let report = operator.json("PUT", "/components/incoming?percent=10&window=1h", variant("incoming", 1));
     assert_eq!(report["canary"], true);
@@ -138,9 +138,9 @@ fn a_canary_is_shown() {
     assert_eq!((&shown["canary"]["generation"], &shown["canary"]["percent"]), (&2.into(), &10.0.into()));
 }
 
-/// The samples of a text in the form that Prometheus reads, checked line by line: every sample
-/// belongs to a declared family, and no series is there twice.
-fn parse(text: &str) -> std::collections::BTreeMap<String, f64> {
+/// The samples of an OpenMetrics text. Every sample must belong to a declared family, and no series may
+/// be there twice.
+fn parse_openmetrics(text: &str) -> std::collections::BTreeMap<String, f64> {
     let (mut kinds, mut samples) = (std::collections::BTreeMap::new(), std::collections::BTreeMap::new());
     let mut lines = text.lines().peekable();
     while let Some(line) = lines.next() {
@@ -148,18 +148,18 @@ fn parse(text: &str) -> std::collections::BTreeMap<String, f64> {
             let (name, kind) = declared.split_once(' ').unwrap();
             assert!(kinds.insert(name, kind).is_none(), "{name} is declared twice");
         } else if line == "# EOF" {
-            assert_eq!(lines.peek(), None, "the end is the end");
+            assert_eq!(lines.peek(), None, "nothing follows the end mark");
         } else if !line.starts_with("# HELP ") {
             let (series, value) = line.rsplit_once(' ').unwrap_or_else(|| panic!("{line}"));
             let name = series.split('{').next().unwrap();
-            let known = |(family, kind): (&&str, &&str)| match *kind {
+            let is_of_family = |(family, kind): (&&str, &&str)| match *kind {
                 "counter" => name == format!("{family}_total"),
                 "histogram" => ["_bucket", "_sum", "_count"].iter().any(|end| name == format!("{family}{end}")),
                 _ => name == *family,
             };
-            assert!(kinds.iter().any(known), "{name} is not declared");
-            let rest = series.strip_prefix(name).unwrap();
-            assert!(rest.is_empty() || (rest.starts_with('{') && rest.ends_with("\"}")), "{line}");
+            assert!(kinds.iter().any(is_of_family), "{name} is not declared");
+            let labels = series.strip_prefix(name).unwrap();
+            assert!(labels.is_empty() || (labels.starts_with('{') && labels.ends_with("\"}")), "{line}");
             let value = value.parse::<f64>().unwrap_or_else(|error| panic!("{line}: {error}"));
             assert!(samples.insert(series.to_owned(), value).is_none(), "{series} is there twice");
         }
@@ -169,15 +169,15 @@ fn parse(text: &str) -> std::collections::BTreeMap<String, f64> {
 }
 
 #[tokio::test]
-async fn the_metrics_say_what_happened() {
+async fn the_metrics_count_requests_failures_and_operations() {
     let operator = Operator::with("memory = \"64MiB\"");
     let server = &operator.server;
     for path in ["hello", "kv/set?key=probe/v1/a&value=1", "kv/get?key=probe/v1/a", "kv/get?key=probe/v1/b", "hog"] {
         server.ok(path).await;
     }
     assert_eq!(server.get("trap").await.0, 500);
-    let nowhere = http::Request::get("/nowhere").body(http_body_util::Full::<bytes::Bytes>::default()).unwrap();
-    assert_eq!(server.send(nowhere).await.status(), 404);
+    let unrouted = http::Request::get("/nowhere").body(http_body_util::Full::<bytes::Bytes>::default()).unwrap();
+    assert_eq!(server.send(unrouted).await.status(), 404);
     operator.json("PUT", "/components/incoming", trapping());
     for expected in [vec![500; 20], vec![503]].concat() {
         assert_eq!(incoming(server).await.0, expected);
@@ -185,7 +185,7 @@ async fn the_metrics_say_what_happened() {
     assert_eq!(operator.json("GET", "/components/incoming", Vec::new())["state"], "failing");
     let (status, text) = operator.send("GET", "/metrics", Vec::new());
     assert_eq!(status, 200);
-    let samples = parse(&text);
+    let samples = parse_openmetrics(&text);
     let sample = |series: &str| *samples.get(series).unwrap_or_else(|| panic!("{series} is not in\n{text}"));
     for (series, value) in [
         ("hexad_requests_total{component=\"probe\",status=\"200\"}", 5.0),
@@ -224,7 +224,7 @@ async fn the_metrics_say_what_happened() {
         assert_eq!(sample(series), value, "{series}");
     }
     assert!(samples.keys().any(|series| series.starts_with("hexad_component_info{component=\"probe\",area=\"probe\"")));
-    assert!(!text.contains("operation=\"swap\",le"), "operations that nobody has made have no buckets");
+    assert!(!text.contains("operation=\"swap\",le"), "operations without a call have no buckets");
     assert!(sample("hexad_store_bytes") > 0.0);
     assert!(sample("hexad_open_descriptors") > 3.0);
     assert!(sample("hexad_store_commits_total") >= 1.0);
@@ -232,12 +232,12 @@ async fn the_metrics_say_what_happened() {
 }
 
 #[tokio::test]
-async fn the_metrics_have_an_older_form() {
+async fn the_metrics_have_the_prometheus_format_as_well() {
     let operator = Operator::new();
     operator.server.ok("hello").await;
-    let open = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    let openmetrics = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     for accept in ["*/*", "application/openmetrics-text;version=1.0.0,text/plain;q=0.5"] {
-        assert_eq!(operator.metrics(accept).0, open);
+        assert_eq!(operator.metrics(accept).0, openmetrics);
     }
     let (media_type, text) = operator.metrics("text/plain;version=0.0.4;q=0.5,*/*;q=0.1");
     assert_eq!(media_type, "text/plain; version=0.0.4; charset=utf-8");
@@ -247,7 +247,7 @@ async fn the_metrics_have_an_older_form() {
 }
 
 #[tokio::test]
-async fn the_status_has_the_same_figures() {
+async fn the_status_has_the_same_statistics() {
     let operator = Operator::new();
     operator.server.ok("kv/set?key=a&value=1").await;
     assert_eq!(operator.server.get("trap").await.0, 500);
@@ -255,13 +255,16 @@ async fn the_status_has_the_same_figures() {
     let components = status["components"].as_array().unwrap();
     let probe = components.iter().find(|component| component["id"] == "probe").unwrap();
     assert_eq!(probe["digest"], operator.json("GET", "/components/probe", Vec::new())["digest"]);
-    let figures = &probe["figures"];
+    let statistics = &probe["figures"];
     for (field, value) in
         [("requests", 2), ("failed", 1), ("instance_failures", 1), ("instantiations", 1), ("key_value_operations", 2)]
     {
-        assert_eq!(figures[field], value, "{field} of {figures}");
+        assert_eq!(statistics[field], value, "{field} of {statistics}");
     }
-    assert!(figures["p50"].as_f64().unwrap() > 0.0 && figures["p99"].as_f64() >= figures["p50"].as_f64(), "{figures}");
+    assert!(
+        statistics["p50"].as_f64().unwrap() > 0.0 && statistics["p99"].as_f64() >= statistics["p50"].as_f64(),
+        "{statistics}"
+    );
     let host = &status["host"];
     assert_eq!((&host["version"], &host["store_commits"]), (&"0.1.0".into(), &1.into()));
     assert_eq!(host["spans"], Value::Null);

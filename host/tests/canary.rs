@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use hexad::Digest;
 use hexad::component::CanaryPolicy;
-use hexad::deploy::{Order, Refusal, Report};
+use hexad::deploy::{DeployError, DeployReport, SwapRequest};
 
 use crate::fixture::Server;
-use crate::versions::{audit, digest, order, swap, trapping, variant};
+use crate::versions::{audit, digest, swap, swap_request, trapping, variant};
 
 /// The status of a request of the given caller to the component on trial.
 async fn call(server: &Server, caller: usize) -> u16 {
@@ -17,9 +17,9 @@ async fn call(server: &Server, caller: usize) -> u16 {
     server.host.handle(request.body(http_body_util::Empty::new()).unwrap()).await.status().as_u16()
 }
 
-fn canary(server: &Server, wasm: Vec<u8>, policy: CanaryPolicy) -> Report {
-    let order = Order { canary: Some(policy), ..order("incoming", wasm) };
-    server.host.deployer().swap(&order).unwrap()
+fn canary(server: &Server, wasm: Vec<u8>, policy: CanaryPolicy) -> DeployReport {
+    let request = SwapRequest { canary: Some(policy), ..swap_request("incoming", wasm) };
+    server.host.deployer().swap(&request).unwrap()
 }
 
 #[tokio::test]
@@ -31,7 +31,7 @@ async fn a_canary_that_fails_is_removed_after_few_responses() {
         canary(&server, trapping(), CanaryPolicy { percent: 20.0, window: hour, ..CanaryPolicy::default() }).canary
     );
     let refusal = swap(&server, "incoming", variant("incoming", 1)).unwrap_err();
-    assert!(matches!(refusal, Refusal::CanaryUnderWay(_)), "{refusal}");
+    assert!(matches!(refusal, DeployError::CanaryUnderWay(_)), "{refusal}");
     let mut failed = 0;
     for n in 0..400 {
         let statuses = [call(&server, n).await, call(&server, n).await];
@@ -81,5 +81,5 @@ async fn an_operator_can_roll_back_or_promote_a_canary() {
     server.host.deployer().promote("incoming", "the tests").unwrap();
     assert_eq!(digest(&server, "incoming"), Digest::of(&wasm));
     let refusal = server.host.deployer().promote("incoming", "the tests").unwrap_err();
-    assert!(matches!(refusal, Refusal::NoCanary(_)), "{refusal}");
+    assert!(matches!(refusal, DeployError::NoCanary(_)), "{refusal}");
 }

@@ -1,4 +1,4 @@
-//! A collector of traces, on this machine.
+//! A collector of traces for the tests.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -10,20 +10,20 @@ use opentelemetry_proto::tonic::common::v1::{KeyValue, any_value};
 use opentelemetry_proto::tonic::trace::v1::status::StatusCode;
 use prost::Message;
 
-/// Takes what is sent to it by OTLP over HTTP.
+/// Accepts spans by OTLP over HTTP.
 pub struct Collector {
     pub url: String,
     requests: Arc<Mutex<Vec<ExportTraceServiceRequest>>>,
 }
 
-/// A span as a test asks for it.
+/// A span, decoded.
 #[derive(Debug)]
 pub struct Span {
     pub name: String,
     pub kind: i32,
     pub trace: String,
     pub id: String,
-    /// Empty for none.
+    /// Empty for a root span.
     pub parent: String,
     pub attributes: BTreeMap<String, String>,
     pub failed: bool,
@@ -34,17 +34,17 @@ impl Collector {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}/v1/traces", listener.local_addr().unwrap());
         let requests = Arc::new(Mutex::new(Vec::new()));
-        let taken = requests.clone();
+        let received = requests.clone();
         std::thread::spawn(move || {
             for stream in listener.incoming() {
-                let taken = taken.clone();
-                std::thread::spawn(move || serve(stream.unwrap(), &taken));
+                let received = received.clone();
+                std::thread::spawn(move || serve(stream.unwrap(), &received));
             }
         });
         Self { url, requests }
     }
 
-    /// Everything that was sent, the resource's attributes first.
+    /// The attributes of each resource.
     pub fn resources(&self) -> Vec<BTreeMap<String, String>> {
         let requests = self.requests.lock().unwrap();
         let resources = requests.iter().flat_map(|request| &request.resource_spans);
@@ -73,13 +73,13 @@ impl Collector {
     #[track_caller]
     pub fn span(&self, name: &str) -> Span {
         let mut spans = self.spans();
-        let places: Vec<usize> = (0..spans.len()).filter(|at| spans[*at].name == name).collect();
-        assert_eq!(places.len(), 1, "{name} in {spans:#?}");
-        spans.swap_remove(places[0])
+        let indexes: Vec<usize> = (0..spans.len()).filter(|index| spans[*index].name == name).collect();
+        assert_eq!(indexes.len(), 1, "{name} in {spans:#?}");
+        spans.swap_remove(indexes[0])
     }
 }
 
-fn serve(mut stream: TcpStream, taken: &Mutex<Vec<ExportTraceServiceRequest>>) {
+fn serve(mut stream: TcpStream, received: &Mutex<Vec<ExportTraceServiceRequest>>) {
     let mut reader = BufReader::new(stream.try_clone().unwrap());
     loop {
         let mut head = String::new();
@@ -94,9 +94,9 @@ fn serve(mut stream: TcpStream, taken: &Mutex<Vec<ExportTraceServiceRequest>>) {
         let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")?.parse().ok());
         let mut body = vec![0; length.unwrap()];
         reader.read_exact(&mut body).unwrap();
-        taken.lock().unwrap().push(ExportTraceServiceRequest::decode(&*body).unwrap());
-        let answer = b"HTTP/1.1 200 OK\r\ncontent-type: application/x-protobuf\r\ncontent-length: 0\r\n\r\n";
-        stream.write_all(answer).unwrap();
+        received.lock().unwrap().push(ExportTraceServiceRequest::decode(&*body).unwrap());
+        let response = b"HTTP/1.1 200 OK\r\ncontent-type: application/x-protobuf\r\ncontent-length: 0\r\n\r\n";
+        stream.write_all(response).unwrap();
     }
 }
 

@@ -1,4 +1,4 @@
-//! Requests that the host sends by itself: those that a manifest asks for, and no others.
+//! The maintenance requests of the host, which only a manifest can ask for.
 
 use std::time::Duration;
 
@@ -8,19 +8,19 @@ use ureq::Agent;
 
 use crate::fixture::{self, Server, guest};
 
-/// A task of the probe, in its `tool.hexad` table.
+/// Maintenance of the probe, in its `tool.hexad` table.
 const MAINTENANCE: &str = r#"maintenance = { path = "/probe/maintain", every = "1ms", token = "check" }"#;
 
-/// The probe, maintained as `tool` and `every` say.
-fn probe(tool: &str, environment: &[(&str, &str)], every: Option<Duration>) -> Server {
+/// A server with the probe. `every` overrides the period of its maintenance.
+fn maintained_probe(tool: &str, environment: &[(&str, &str)], every: Option<Duration>) -> Server {
     let folder = tempfile::tempdir().unwrap();
     let manifest = fixture::load(&folder, &fixture::manifest(tool), environment, every).unwrap();
     let host = fixture::maintained(&folder, manifest).unwrap();
     Server { host, folder }
 }
 
-/// The requests that the probe has recorded, once there are `count`.
-async fn recorded(server: &Server, count: usize) -> Vec<String> {
+/// The maintenance requests that the probe has recorded, once there are `count`.
+async fn recorded_requests(server: &Server, count: usize) -> Vec<String> {
     loop {
         let record = server.ok("kv/get?key=probe/v1/maintenance").await;
         let lines: Vec<_> = record.trim_start_matches("some ").lines().map(str::to_owned).collect();
@@ -30,8 +30,8 @@ async fn recorded(server: &Server, count: usize) -> Vec<String> {
     }
 }
 
-/// How many requests each component has answered, and how many had no route.
-fn answered(server: &mut Server) -> (Vec<u64>, u64) {
+/// The number of requests of each component, and of those without a route.
+fn request_counts(server: &mut Server) -> (Vec<u64>, u64) {
     let access = server.host.administer("127.0.0.1:0".parse().unwrap(), None).unwrap();
     let authorization = format!("Bearer {}", access.token);
     let request =
@@ -43,20 +43,20 @@ fn answered(server: &mut Server) -> (Vec<u64>, u64) {
 }
 
 #[tokio::test]
-async fn a_component_gets_the_maintenance_that_its_manifest_asks_for_and_others_get_none() {
-    let mut server = probe(MAINTENANCE, &[("SPIN_VARIABLE_CHECK", "secret")], None);
-    let lines = recorded(&server, 6).await;
+async fn only_components_that_ask_for_maintenance_get_it() {
+    let mut server = maintained_probe(MAINTENANCE, &[("SPIN_VARIABLE_CHECK", "secret")], None);
+    let lines = recorded_requests(&server, 6).await;
     let task =
         ["{}", r#"{"cursor":"one"}"#, r#"{"cursor":"two"}"#].map(|body| format!("Method::Post Bearer secret {body}"));
     assert_eq!(lines[..3], task);
-    assert_eq!(lines[3..6], task, "it begins anew after its period");
-    let (requests, unrouted) = answered(&mut server);
+    assert_eq!(lines[3..6], task, "the task starts again after its period");
+    let (requests, unrouted) = request_counts(&mut server);
     // In the order of their ids: `incoming` asks for nothing.
     assert_eq!((requests[0], unrouted), (0, 0));
 }
 
 #[tokio::test]
-async fn an_application_that_asks_for_no_maintenance_gets_no_request_of_the_host() {
+async fn a_manifest_without_maintenance_gets_no_request_of_the_host() {
     let folder = tempfile::tempdir().unwrap();
     let hello = guest("hello");
     let manifest = format!(
@@ -74,32 +74,32 @@ async fn an_application_that_asks_for_no_maintenance_gets_no_request_of_the_host
     let manifest = fixture::load(&folder, &manifest, &[], every).unwrap();
     let host = fixture::maintained(&folder, manifest).unwrap();
     let mut server = Server { host, folder };
-    // A tenth of a second on the fastest machine, in which a host would maintain it many times.
+    // On a fast machine this takes a tenth of a second, which is many periods.
     for _ in 0..1000 {
         let request = http::Request::get("/").header("host", "app.test").body(Empty::new()).unwrap();
         assert_eq!(fixture::text(server.host.handle(request).await).await, (200, "hello\n".to_owned()));
     }
-    assert_eq!(answered(&mut server), (vec![1000], 0));
+    assert_eq!(request_counts(&mut server), (vec![1000], 0));
 }
 
 #[tokio::test]
-async fn the_operator_can_have_maintenance_more_often_or_never() {
+async fn the_operator_overrides_the_period() {
     let rare = MAINTENANCE.replace("1ms", "1h");
-    let often = probe(&rare, &[("SPIN_VARIABLE_CHECK", "secret")], Some(Duration::from_millis(1)));
-    recorded(&often, 3).await;
-    let never = probe(MAINTENANCE, &[], Some(Duration::ZERO));
-    assert_eq!(never.ok("variable?name=check").await, "", "no token is made that is not used");
+    let often = maintained_probe(&rare, &[("SPIN_VARIABLE_CHECK", "secret")], Some(Duration::from_millis(1)));
+    recorded_requests(&often, 3).await;
+    let never = maintained_probe(MAINTENANCE, &[], Some(Duration::ZERO));
+    assert_eq!(never.ok("variable?name=check").await, "", "no token is generated");
     assert_eq!(never.ok("kv/get?key=probe/v1/maintenance").await, "none");
 }
 
 #[tokio::test]
-async fn without_a_token_the_host_makes_one_that_only_the_component_knows() {
-    let server = probe(MAINTENANCE, &[("SPIN_VARIABLE_CHECK", "")], None);
-    let lines = recorded(&server, 1).await;
+async fn without_a_token_the_host_generates_one_for_each_process() {
+    let server = maintained_probe(MAINTENANCE, &[("SPIN_VARIABLE_CHECK", "")], None);
+    let lines = recorded_requests(&server, 1).await;
     let token = server.ok("variable?name=check").await;
     assert_eq!(token.len(), 32);
     assert_eq!(lines[0], format!("Method::Post Bearer {token} {{}}"));
-    let other = probe(MAINTENANCE, &[], None);
+    let other = maintained_probe(MAINTENANCE, &[], None);
     assert_ne!(other.ok("variable?name=check").await, token);
 }
 

@@ -1,23 +1,23 @@
-//! Only what the operator trusts is served. openssl signs, so that keys and signatures are as
-//! others make them.
+//! Which components the policy trusts. openssl makes the keys and signatures, to check that the host
+//! reads its formats.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use hexad::deploy::{Order, Policy, Refusal, Signature};
+use hexad::deploy::{DeployError, Policy, Signature, SwapRequest};
 use hexad::{Digest, Host, Options, StartError};
 use tempfile::TempDir;
 
 use crate::fixture::{self, Server, guest, manifest, store};
-use crate::versions::{audit, digest, incoming, order, swap, variant};
+use crate::versions::{audit, digest, incoming, swap, swap_request, variant};
 
 /// A folder with the sources of a manifest, a list of trusted digests and a trusted key.
-struct Place {
+struct TrustFixture {
     folder: TempDir,
     policy: Policy,
 }
 
-impl Place {
+impl TrustFixture {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         for name in ["probe", "incoming"] {
@@ -26,32 +26,32 @@ impl Place {
         Self { folder, policy: Policy::default() }
     }
 
-    /// With a list that has these digests.
-    fn listing(digests: &[Digest]) -> Self {
-        let mut place = Self::new();
-        place.policy.digests = Some(place.path("digests"));
-        place.list(digests);
-        place
+    /// The policy trusts these digests.
+    fn with_digests(digests: &[Digest]) -> Self {
+        let mut fixture = Self::new();
+        fixture.policy.digests = Some(fixture.path("digests"));
+        fixture.write_digests(digests);
+        fixture
     }
 
-    /// With the key of a pair, and the sources signed by it.
-    fn signing() -> Self {
-        let mut place = Self::new();
-        let (pair, public) = (place.path("pair.pem"), place.path("public.pem"));
+    /// The policy trusts a new key, which has signed the sources.
+    fn with_key() -> Self {
+        let mut fixture = Self::new();
+        let (pair, public) = (fixture.path("pair.pem"), fixture.path("public.pem"));
         openssl(&[&"genpkey", &"-algorithm", &"ed25519", &"-out", &pair]);
         openssl(&[&"pkey", &"-in", &pair, &"-pubout", &"-out", &public]);
-        place.policy.keys = vec![public];
+        fixture.policy.keys = vec![public];
         for source in ["probe.wasm", "incoming.wasm"] {
-            place.sign(&place.path(source));
+            fixture.sign(&fixture.path(source));
         }
-        place
+        fixture
     }
 
     fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
-    fn list(&self, digests: &[Digest]) {
+    fn write_digests(&self, digests: &[Digest]) {
         let lines: Vec<_> = digests.iter().map(|digest| format!("{digest}\n")).collect();
         std::fs::write(self.path("digests"), lines.concat()).unwrap();
     }
@@ -86,117 +86,117 @@ fn openssl(arguments: &[&dyn AsRef<std::ffi::OsStr>]) {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
-fn built(name: &str) -> Digest {
+fn built_digest(name: &str) -> Digest {
     Digest::of(&std::fs::read(guest(name)).unwrap())
 }
 
 #[tokio::test]
-async fn what_is_not_listed_does_not_get_in_and_changes_nothing() {
-    let place = Place::listing(&[built("probe"), built("incoming")]);
-    let host = place.start(false).unwrap();
-    let server = Server { host, folder: place.folder };
+async fn a_component_that_is_not_listed_is_refused() {
+    let fixture = TrustFixture::with_digests(&[built_digest("probe"), built_digest("incoming")]);
+    let host = fixture.start(false).unwrap();
+    let server = Server { host, folder: fixture.folder };
     let new = variant("incoming", 1);
-    let refusal = swap(&server, "incoming", new.clone()).unwrap_err();
-    assert!(matches!(refusal, Refusal::Untrusted { .. }), "{refusal}");
+    let error = swap(&server, "incoming", new.clone()).unwrap_err();
+    assert!(matches!(error, DeployError::Untrusted { .. }), "{error}");
     let expected = format!("its digest {} is not listed", Digest::of(&new));
-    assert!(refusal.to_string().contains(&expected), "{refusal}");
-    assert_eq!(digest(&server, "incoming"), built("incoming"));
+    assert!(error.to_string().contains(&expected), "{error}");
+    assert_eq!(digest(&server, "incoming"), built_digest("incoming"));
     assert_eq!(incoming(&server).await.0, 200);
     let line = audit(&server.folder).pop().unwrap();
     assert_eq!((&line["outcome"], &line["digest"]), (&"refused".into(), &Digest::of(&new).to_string().into()));
     assert!(line["reason"].as_str().unwrap().contains(&expected));
 
-    // The list counts as it is at that moment, in both directions.
-    let list = |digests: &[Digest]| {
+    // Every swap and every rollback reads the present list.
+    let write_digests = |digests: &[Digest]| {
         let lines: Vec<_> = digests.iter().map(|digest| format!("{digest}\n")).collect();
         std::fs::write(server.folder.path().join("digests"), lines.concat()).unwrap();
     };
-    list(&[built("probe"), Digest::of(&new)]);
+    write_digests(&[built_digest("probe"), Digest::of(&new)]);
     swap(&server, "incoming", new.clone()).unwrap();
     assert_eq!(audit(&server.folder).pop().unwrap()["trust"], "digest");
-    let refusal = server.host.deployer().roll_back("incoming", "the tests").unwrap_err();
-    assert!(matches!(refusal, Refusal::Untrusted { .. }), "{refusal}");
+    let error = server.host.deployer().roll_back("incoming", "the tests").unwrap_err();
+    assert!(matches!(error, DeployError::Untrusted { .. }), "{error}");
     assert_eq!(digest(&server, "incoming"), Digest::of(&new));
-    list(&[built("probe"), built("incoming")]);
+    write_digests(&[built_digest("probe"), built_digest("incoming")]);
     server.host.deployer().roll_back("incoming", "the tests").unwrap();
-    assert_eq!(digest(&server, "incoming"), built("incoming"));
+    assert_eq!(digest(&server, "incoming"), built_digest("incoming"));
 }
 
 #[test]
-fn a_start_asks_for_trust_too() {
-    let place = Place::listing(&[built("probe")]);
-    let error = place.start(false).err().unwrap().to_string();
+fn untrusted_components_stop_the_start() {
+    let fixture = TrustFixture::with_digests(&[built_digest("probe")]);
+    let error = fixture.start(false).err().unwrap().to_string();
     assert!(error.contains("`incoming`") && error.contains("incoming.wasm") && error.contains("not listed"), "{error}");
-    let line = audit(&place.folder).pop().unwrap();
+    let line = audit(&fixture.folder).pop().unwrap();
     assert_eq!((&line["action"], &line["outcome"]), (&"start".into(), &"refused".into()));
 
-    // What was swapped in and is no longer trusted is not served after a restart either.
+    // After a restart, a swapped component must still be trusted.
     let new = variant("incoming", 1);
-    place.list(&[built("probe"), built("incoming"), Digest::of(&new)]);
-    let host = place.start(false).unwrap();
-    host.deployer().swap(&order("incoming", new.clone())).unwrap();
+    fixture.write_digests(&[built_digest("probe"), built_digest("incoming"), Digest::of(&new)]);
+    let host = fixture.start(false).unwrap();
+    host.deployer().swap(&swap_request("incoming", new.clone())).unwrap();
     drop(host);
-    place.list(&[built("probe"), built("incoming")]);
-    let error = place.start(false).err().unwrap().to_string();
+    fixture.write_digests(&[built_digest("probe"), built_digest("incoming")]);
+    let error = fixture.start(false).err().unwrap().to_string();
     assert!(error.contains(&Digest::of(&new).to_string()), "{error}");
-    place.list(&[built("probe"), Digest::of(&new)]);
-    assert_eq!(place.start(false).unwrap().slots()[0].current().digest, Digest::of(&new));
+    fixture.write_digests(&[built_digest("probe"), Digest::of(&new)]);
+    assert_eq!(fixture.start(false).unwrap().slots()[0].current().digest, Digest::of(&new));
 }
 
 #[test]
 fn a_policy_that_cannot_be_read_stops_the_start() {
-    let mut place = Place::new();
-    place.policy.keys = vec![place.path("spin.toml")];
-    let error = place.start(false).err().unwrap().to_string();
+    let mut fixture = TrustFixture::new();
+    fixture.policy.keys = vec![fixture.path("spin.toml")];
+    let error = fixture.start(false).err().unwrap().to_string();
     assert!(error.contains("spin.toml") && error.contains("Ed25519"), "{error}");
 }
 
 #[test]
-fn what_openssl_signed_gets_in_and_is_still_trusted_after_a_restart() {
-    let place = Place::signing();
-    let host = place.start(false).unwrap();
+fn a_signed_component_is_trusted_after_a_restart_as_well() {
+    let fixture = TrustFixture::with_key();
+    let host = fixture.start(false).unwrap();
     let (new, other) = (variant("incoming", 1), variant("incoming", 2));
-    let signed = |signature| Order { signature, ..order("incoming", new.clone()) };
-    for signature in [None, place.signature(&other)] {
-        let refusal = host.deployer().swap(&signed(signature)).unwrap_err();
-        assert!(matches!(refusal, Refusal::Untrusted { .. }), "{refusal}");
+    let signed = |signature| SwapRequest { signature, ..swap_request("incoming", new.clone()) };
+    for signature in [None, fixture.signature(&other)] {
+        let error = host.deployer().swap(&signed(signature)).unwrap_err();
+        assert!(matches!(error, DeployError::Untrusted { .. }), "{error}");
     }
-    host.deployer().swap(&signed(place.signature(&new))).unwrap();
-    let trust = audit(&place.folder).pop().unwrap()["trust"].as_str().unwrap().to_owned();
+    host.deployer().swap(&signed(fixture.signature(&new))).unwrap();
+    let trust = audit(&fixture.folder).pop().unwrap()["trust"].as_str().unwrap().to_owned();
     assert!(trust.starts_with("key ") && trust.ends_with("public.pem"), "{trust}");
     drop(host);
 
-    let host = place.start(false).unwrap();
+    let host = fixture.start(false).unwrap();
     assert_eq!(host.slots()[0].current().digest, Digest::of(&new));
-    // And so is what served before, whose source is overwritten by now.
-    std::fs::write(place.path("incoming.wasm"), &new).unwrap();
-    assert_eq!(host.deployer().roll_back("incoming", "the tests").unwrap().digest, built("incoming"));
+    // The previous component is trusted as well, although its source has been overwritten.
+    std::fs::write(fixture.path("incoming.wasm"), &new).unwrap();
+    assert_eq!(host.deployer().roll_back("incoming", "the tests").unwrap().digest, built_digest("incoming"));
 }
 
 #[test]
-fn a_build_that_is_watched_gets_in_when_its_signature_is_there() {
-    let place = Place::signing();
-    let host = place.start(true).unwrap();
-    let (new, source) = (variant("incoming", 1), place.path("incoming.wasm"));
+fn a_watched_source_is_swapped_in_once_it_is_signed() {
+    let fixture = TrustFixture::with_key();
+    let host = fixture.start(true).unwrap();
+    let (new, source) = (variant("incoming", 1), fixture.path("incoming.wasm"));
     std::fs::write(&source, &new).unwrap();
-    while audit(&place.folder).is_empty() {
+    while audit(&fixture.folder).is_empty() {
         std::thread::yield_now();
     }
-    assert_eq!(audit(&place.folder)[0]["outcome"], "refused");
-    assert_eq!(host.slots()[0].current().digest, built("incoming"));
-    place.sign(&source);
+    assert_eq!(audit(&fixture.folder)[0]["outcome"], "refused");
+    assert_eq!(host.slots()[0].current().digest, built_digest("incoming"));
+    fixture.sign(&source);
     while host.slots()[0].current().digest != Digest::of(&new) {
         std::thread::yield_now();
     }
 }
 
 #[test]
-fn the_signature_comes_in_a_header() {
-    let place = Place::signing();
+fn a_swap_request_has_its_signature_in_a_header() {
+    let fixture = TrustFixture::with_key();
     let new = variant("incoming", 1);
-    let signature = place.signature(&new).unwrap().to_string();
-    let host = place.start(false).unwrap();
-    let mut server = Server { host, folder: place.folder };
+    let signature = fixture.signature(&new).unwrap().to_string();
+    let host = fixture.start(false).unwrap();
+    let mut server = Server { host, folder: fixture.folder };
     let access = server.host.administer("127.0.0.1:0".parse().unwrap(), None).unwrap();
     let agent: ureq::Agent = ureq::Agent::config_builder().http_status_as_error(false).build().into();
     let put = |signature: &str| {

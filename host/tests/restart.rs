@@ -3,7 +3,7 @@
 use hexad::Digest;
 
 use crate::fixture::{self, guest, manifest, store};
-use crate::versions::{audit, order, variant};
+use crate::versions::{audit, swap_request, variant};
 
 #[tokio::test]
 async fn a_restart_serves_what_was_swapped_in() {
@@ -12,7 +12,7 @@ async fn a_restart_serves_what_was_swapped_in() {
     let host = start();
     let wasm = variant("incoming", 1);
     let (old, new) = (host.slots()[0].current().digest, Digest::of(&wasm));
-    host.deployer().swap(&order("incoming", wasm)).unwrap();
+    host.deployer().swap(&swap_request("incoming", wasm)).unwrap();
     drop(host);
 
     let host = start();
@@ -31,7 +31,7 @@ fn a_source_that_changed_after_the_swap_is_served_again() {
     let text = manifest("").replace(&format!("{:?}", guest("incoming")), &format!("{source:?}"));
     let start = || fixture::start(&folder, &text, &[], store()).unwrap();
     let host = start();
-    host.deployer().swap(&order("incoming", variant("incoming", 1))).unwrap();
+    host.deployer().swap(&swap_request("incoming", variant("incoming", 1))).unwrap();
     drop(host);
     std::fs::write(&source, variant("incoming", 2)).unwrap();
     let host = start();
@@ -41,7 +41,7 @@ fn a_source_that_changed_after_the_swap_is_served_again() {
     drop(host);
     // A missing source counts as unchanged.
     let host = start();
-    host.deployer().swap(&order("incoming", variant("incoming", 1))).unwrap();
+    host.deployer().swap(&swap_request("incoming", variant("incoming", 1))).unwrap();
     drop(host);
     std::fs::remove_file(&source).unwrap();
     assert_eq!(start().slots()[0].current().digest, Digest::of(&variant("incoming", 1)));
@@ -52,7 +52,7 @@ fn a_damaged_component_is_not_served_after_a_restart() {
     let folder = tempfile::tempdir().unwrap();
     let host = fixture::start(&folder, &manifest(""), &[], store()).unwrap();
     let wasm = variant("incoming", 1);
-    host.deployer().swap(&order("incoming", wasm.clone())).unwrap();
+    host.deployer().swap(&swap_request("incoming", wasm.clone())).unwrap();
     drop(host);
     let kept = folder.path().join(format!("data/components/{}.wasm", Digest::of(&wasm)));
     std::fs::write(kept, variant("incoming", 2)).unwrap();

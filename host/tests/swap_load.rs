@@ -1,4 +1,4 @@
-//! One component is replaced while everything else goes on.
+//! Swaps under load, and requests under way during a swap.
 
 use std::convert::Infallible;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -10,19 +10,19 @@ use bytes::Bytes;
 use futures::future::{Either, select};
 use futures::{SinkExt, StreamExt};
 use hexad::Digest;
-use hexad::deploy::Refusal;
+use hexad::deploy::DeployError;
 use http_body::Frame;
 use http_body_util::{BodyExt, StreamBody};
 
 use crate::fixture::{self, Server, get};
-use crate::versions::{audit, digest, incoming, order, swap, variant};
+use crate::versions::{audit, digest, incoming, swap, swap_request, variant};
 
-/// One keep-alive client that counts answers of 200 and everything else until told to stop.
+/// A keep-alive client that counts responses with status 200, and all other results, until `stop`.
 fn client(address: SocketAddr, path: &str, stop: &AtomicBool, good: &AtomicU64, bad: &AtomicU64) {
     let mut stream = BufReader::new(TcpStream::connect(address).unwrap());
     let request = format!("GET {path} HTTP/1.1\r\nhost: a\r\n\r\n");
     while !stop.load(Ordering::Relaxed) {
-        let answered = || -> std::io::Result<bool> {
+        let exchange = || -> std::io::Result<bool> {
             stream.get_mut().write_all(request.as_bytes())?;
             let (mut status, mut length, mut chunked, mut line) = (String::new(), 0, false, String::new());
             loop {
@@ -48,22 +48,22 @@ fn client(address: SocketAddr, path: &str, stop: &AtomicBool, good: &AtomicU64, 
             stream.read_exact(&mut vec![0; length])?;
             Ok(status.starts_with("HTTP/1.1 200"))
         };
-        match { answered }() {
+        match { exchange }() {
             Ok(true) => good.fetch_add(1, Ordering::Relaxed),
             Ok(false) | Err(_) => bad.fetch_add(1, Ordering::Relaxed),
         };
     }
 }
 
-/// Runs `work` while this many clients send all they can; how many requests were answered, and
-/// how many were not.
+/// Runs `work` while this many clients send requests without a pause. Returns how many requests got
+/// status 200, and how many did not.
 fn under_load(address: SocketAddr, clients: usize, work: impl FnOnce()) -> (u64, u64) {
     let (stop, good, bad) = (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
     std::thread::scope(|scope| {
         for _ in 0..clients {
             scope.spawn(|| client(address, "/probe/hello", &stop, &good, &bad));
         }
-        // Every client has been answered before it begins.
+        // `work` begins after the clients have got a response each, on average.
         while good.load(Ordering::Relaxed) + bad.load(Ordering::Relaxed) < clients as u64 {
             std::thread::yield_now();
         }
@@ -81,29 +81,29 @@ fn no_request_fails_while_a_component_is_swapped_a_hundred_times_under_load() {
     let (good, bad) = under_load(address, 64, || {
         for n in 0..100 {
             let wasm = variants[n % 2].clone();
-            let wanted = Digest::of(&wasm);
+            let expected = Digest::of(&wasm);
             swap(&server, "probe", wasm).unwrap();
-            assert_eq!(digest(&server, "probe"), wanted);
+            assert_eq!(digest(&server, "probe"), expected);
         }
     });
     assert_eq!(bad, 0, "of {good} requests");
     assert_eq!(server.host.slots().iter().map(|slot| slot.current().number).max(), Some(101));
 }
 
-/// Lines of a file in `/proc/self`, as a number.
-fn status(field: &str) -> u64 {
+/// The number in a line of `/proc/self/status`.
+fn process_status(field: &str) -> u64 {
     let text = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = text.lines().find(|line| line.starts_with(field)).unwrap();
     line.split_whitespace().nth(1).unwrap().parse().unwrap()
 }
 
-/// In a process of its own, because other tests have descriptors and memory as well.
+/// Runs in a process of its own, because other tests use descriptors and memory as well.
 #[test]
-fn a_thousand_swaps_leave_nothing_behind() {
+fn a_thousand_swaps_leak_no_memory_descriptors_or_threads() {
     const MARK: &str = "HEXAD_TEST_A_THOUSAND_SWAPS";
     if std::env::var_os(MARK).is_none() {
         let alone = std::process::Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "swap::a_thousand_swaps_leave_nothing_behind", "--nocapture"])
+            .args(["--exact", "swap_load::a_thousand_swaps_leak_no_memory_descriptors_or_threads", "--nocapture"])
             .env(MARK, "")
             .status();
         assert!(alone.unwrap().success());
@@ -119,12 +119,12 @@ fn a_thousand_swaps_leave_nothing_behind() {
         }
         let descriptors = std::fs::read_dir("/proc/self/fd").unwrap().count();
         let mappings = std::fs::read_to_string("/proc/self/maps").unwrap().lines().count();
-        (status("VmRSS:"), descriptors, mappings, status("Threads:"))
+        (process_status("VmRSS:"), descriptors, mappings, process_status("Threads:"))
     };
     let before = swaps(50);
     let after = swaps(1000);
     println!("resident KiB, descriptors, mappings, threads: {before:?} before, {after:?} after");
-    // A copy of the code alone would be some 200 MiB.
+    // Leaked code alone would take some 200 MiB.
     assert!(after.0 < before.0 + 8 * 1024, "{before:?} {after:?}");
     assert!(after.1 <= before.1 + 2, "{before:?} {after:?}");
     assert!(after.2 <= before.2 + 64, "{before:?} {after:?}");
@@ -147,24 +147,24 @@ async fn an_upload_under_way_ends_on_the_old_generation() {
     let (mut sender, parts) = futures::channel::mpsc::channel(0);
     let body = StreamBody::new(parts.map(|part| Ok::<_, Infallible>(Frame::data(part))));
     let request = http::Request::post("/probe/count").header("host", "forge.test").body(body).unwrap();
-    let mut answer = std::pin::pin!(server.host.handle(request));
+    let mut response = std::pin::pin!(server.host.handle(request));
     // More than the channel holds, so the guest has begun to read.
     for _ in 0..3 {
-        let sent = select(answer.as_mut(), sender.send(Bytes::from_static(b"12345")));
+        let sent = select(response.as_mut(), sender.send(Bytes::from_static(b"12345")));
         assert!(matches!(sent.await, Either::Right((Ok(()), _))));
     }
     swap(&server, "probe", variant("probe", 1)).unwrap();
-    assert_eq!(server.ok("served").await, "1", "a fresh instance of the new one");
+    assert_eq!(server.ok("served").await, "1", "a new instance of the new generation");
     let send_rest = async {
         sender.send(Bytes::from_static(b"67890")).await.unwrap();
         drop(sender);
     };
-    let (answer, ()) = futures::join!(answer, send_rest);
-    assert_eq!(fixture::text(answer).await, (200, "20".to_owned()));
+    let (response, ()) = futures::join!(response, send_rest);
+    assert_eq!(fixture::text(response).await, (200, "20".to_owned()));
 }
 
 #[test]
-fn a_host_that_stops_takes_no_swap() {
+fn a_stopping_host_refuses_swaps() {
     let mut server = Server::with("");
     let address = server.listen();
     let deployer = server.host.deployer().clone();
@@ -176,8 +176,8 @@ fn a_host_that_stops_takes_no_swap() {
     while deployer.is_open() {
         std::thread::yield_now();
     }
-    let refusal = deployer.swap(&order("probe", variant("probe", 1))).unwrap_err();
-    assert!(matches!(refusal, Refusal::Stopping), "{refusal}");
+    let error = deployer.swap(&swap_request("probe", variant("probe", 1))).unwrap_err();
+    assert!(matches!(error, DeployError::Stopping), "{error}");
     drop(deployer);
     slow.read_to_end(&mut Vec::new()).unwrap();
     stopping.join().unwrap();

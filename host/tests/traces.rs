@@ -1,4 +1,4 @@
-//! What a trace tells of a request, and what it must not.
+//! The spans of requests, and the secrets that they must not have.
 
 use std::time::Duration;
 
@@ -20,12 +20,12 @@ const SERVER: i32 = 2;
 const CLIENT: i32 = 3;
 const INTERNAL: i32 = 1;
 
-/// What stopping has to wait for is only the last batch.
+/// Stops the host, which exports the last spans.
 fn stop(server: Server) {
     server.host.stop(Duration::from_secs(10));
 }
 
-fn child(path: &str, sampled: bool) -> Request<Full<Bytes>> {
+fn request_with_parent(path: &str, sampled: bool) -> Request<Full<Bytes>> {
     let mut request = get(path);
     let parent = format!("00-{TRACE}-{PARENT}-0{}", u8::from(sampled));
     request.headers_mut().insert("traceparent", parent.parse().unwrap());
@@ -41,7 +41,7 @@ fn assert_attributes(span: &Span, expected: &[(&str, &str)]) {
 }
 
 #[tokio::test]
-async fn a_request_is_told_with_what_it_causes_and_without_secrets() {
+async fn spans_have_the_operations_of_a_request_and_no_secrets() {
     let (collector, upstream) = (Collector::start(), Upstream::start());
     let server = Server::traced(&collector.url, THIS_MACHINE, "");
     server.ok("kv/set?key=probe/v1/hidden&value=hidden").await;
@@ -66,24 +66,24 @@ async fn a_request_is_told_with_what_it_causes_and_without_secrets() {
             ("hexad.component", "probe"),
         ],
     );
-    let within = |parent: &Span, name: &str| {
+    let child_of = |parent: &Span, name: &str| {
         let spans = collector.spans().into_iter();
         let mut spans: Vec<_> = spans.filter(|span| span.parent == parent.id && span.name == name).collect();
-        assert_eq!(spans.len(), 1, "{name} within {parent:?}");
+        assert_eq!(spans.len(), 1, "{name} below {parent:?}");
         assert_eq!(spans[0].trace, parent.trace);
         spans.remove(0)
     };
-    let component = within(&request, "probe");
+    let component = child_of(&request, "probe");
     assert_eq!(component.kind, INTERNAL);
     let digest = Digest::of(&std::fs::read(guest("probe")).unwrap()).to_string();
     assert_attributes(
         &component,
         &[("hexad.area", "probe"), ("hexad.version", "0.1.0"), ("hexad.generation", "1"), ("hexad.digest", &digest)],
     );
-    let set = within(&component, "set default");
+    let set = child_of(&component, "set default");
     assert_eq!((set.kind, set.failed), (CLIENT, false));
     assert_attributes(&set, &[("db.operation.name", "set"), ("db.namespace", "default"), ("db.system.name", "sqlite")]);
-    within(&component, "commit");
+    child_of(&component, "commit");
 
     let outgoing = collector.span("GET");
     assert_eq!(outgoing.kind, CLIENT);
@@ -108,14 +108,16 @@ async fn a_request_is_told_with_what_it_causes_and_without_secrets() {
 }
 
 #[tokio::test]
-async fn a_trace_goes_on_from_its_parent_to_whom_is_asked() {
+async fn trace_headers_are_read_and_passed_on() {
     let (collector, upstream) = (Collector::start(), Upstream::start());
     let server = Server::traced(&collector.url, THIS_MACHINE, "");
-    let (status, seen) = text(server.send(child(&format!("outbound?url={}", upstream.url("head")), true)).await).await;
+    let (status, seen) =
+        text(server.send(request_with_parent(&format!("outbound?url={}", upstream.url("head")), true)).await).await;
     assert_eq!(status, 200, "{seen}");
-    let (_, guests) = text(server.send(child("headers", true)).await).await;
-    // Not sampled: nothing is sent, and the next one is told so.
-    let (_, unsampled) = text(server.send(child(&format!("outbound?url={}", upstream.url("head")), false)).await).await;
+    let (_, guests) = text(server.send(request_with_parent("headers", true)).await).await;
+    // A parent that is not sampled: no span is exported, and outbound requests say so.
+    let (_, unsampled) =
+        text(server.send(request_with_parent(&format!("outbound?url={}", upstream.url("head")), false)).await).await;
     stop(server);
 
     let outgoing = collector.span("GET");
@@ -133,7 +135,7 @@ async fn a_trace_goes_on_from_its_parent_to_whom_is_asked() {
 }
 
 #[tokio::test]
-async fn failures_are_named() {
+async fn failed_spans_have_a_reason() {
     let collector = Collector::start();
     let server =
         Server::traced(&collector.url, &[], "request_timeout = \"100ms\"\nread = [\"probe/\"]\nwrite = [\"probe/\"]");
@@ -142,8 +144,8 @@ async fn failures_are_named() {
     }
     let broken = server.send(get("trap-in-body")).await;
     broken.into_body().collect().await.unwrap_err();
-    let nowhere = Request::get("/nowhere").header("host", "forge.test").body(Full::<Bytes>::default()).unwrap();
-    assert_eq!(server.send(nowhere).await.status(), 404);
+    let unrouted = Request::get("/nowhere").header("host", "forge.test").body(Full::<Bytes>::default()).unwrap();
+    assert_eq!(server.send(unrouted).await.status(), 404);
     stop(server);
 
     let spans = collector.spans();
@@ -164,8 +166,8 @@ async fn failures_are_named() {
     let denied = collector.span("get default");
     assert!(denied.failed);
     assert_attributes(&denied, &[("error.type", "access_denied")]);
-    let nowhere = request("/nowhere");
-    assert_eq!((nowhere.name.as_str(), nowhere.failed), ("GET", false));
+    let unrouted = request("/nowhere");
+    assert_eq!((unrouted.name.as_str(), unrouted.failed), ("GET", false));
 }
 
 #[tokio::test]
@@ -180,15 +182,15 @@ async fn a_cached_response_is_traced_without_a_component() {
     let spans = collector.spans();
     let recalls =
         spans.iter().filter(|span| span.attributes.get("url.path").is_some_and(|path| path == "/probe/recall"));
-    let (cached, asked): (Vec<_>, Vec<_>) = recalls.partition(|span| span.attributes.contains_key("hexad.remembered"));
-    assert_eq!((cached.len(), asked.len()), (1, 1), "{spans:#?}");
-    let causes = |parent: &Span| spans.iter().filter(|span| span.parent == parent.id).count();
-    assert_eq!((causes(cached[0]), causes(asked[0])), (0, 1));
+    let (cached, called): (Vec<_>, Vec<_>) = recalls.partition(|span| span.attributes.contains_key("hexad.remembered"));
+    assert_eq!((cached.len(), called.len()), (1, 1), "{spans:#?}");
+    let children = |parent: &Span| spans.iter().filter(|span| span.parent == parent.id).count();
+    assert_eq!((children(cached[0]), children(called[0])), (0, 1));
 }
 
 #[tokio::test]
-async fn a_collector_that_is_away_harms_nobody() {
-    // Bound and closed again, so that nobody listens there.
+async fn requests_succeed_without_the_collector() {
+    // The port is free again, so that connections to it are refused.
     let address = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let server = Server::traced(&format!("http://{address}/v1/traces"), &[], "");
     assert_eq!(server.ok("hello").await, "hello");
@@ -196,10 +198,10 @@ async fn a_collector_that_is_away_harms_nobody() {
 }
 
 #[tokio::test]
-async fn without_a_collector_nothing_is_added() {
+async fn without_tracing_trace_headers_are_passed_through() {
     let upstream = Upstream::start();
     let server = Server::reaching(THIS_MACHINE, "", hexad::imports::outbound::Options::default());
-    let (_, guests) = text(server.send(child("headers", true)).await).await;
+    let (_, guests) = text(server.send(request_with_parent("headers", true)).await).await;
     assert!(guests.contains(&format!("traceparent: 00-{TRACE}-{PARENT}-01")), "{guests}");
     let seen = server.ok(&format!("outbound?url={}", upstream.url("head"))).await;
     assert!(!seen.contains("traceparent"), "{seen}");

@@ -1,7 +1,7 @@
-//! Components to swap in, and the traces that a swap leaves.
+//! Components to swap in, and the audit log of swaps.
 
 use hexad::Digest;
-use hexad::deploy::{Order, Refusal, Report};
+use hexad::deploy::{DeployError, DeployReport, SwapRequest};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -34,12 +34,19 @@ pub fn trapping() -> Vec<u8> {
     .unwrap()
 }
 
-pub fn order(component: &str, wasm: Vec<u8>) -> Order {
-    Order { component: component.into(), wasm: wasm.into(), signature: None, by: "the tests".into(), canary: None }
+/// A request to swap in a component, without a signature and a canary.
+pub fn swap_request(component: &str, wasm: Vec<u8>) -> SwapRequest {
+    SwapRequest {
+        component: component.into(),
+        wasm: wasm.into(),
+        signature: None,
+        by: "the tests".into(),
+        canary: None,
+    }
 }
 
-pub fn swap(server: &Server, component: &str, wasm: Vec<u8>) -> Result<Report, Refusal> {
-    server.host.deployer().swap(&order(component, wasm))
+pub fn swap(server: &Server, component: &str, wasm: Vec<u8>) -> Result<DeployReport, DeployError> {
+    server.host.deployer().swap(&swap_request(component, wasm))
 }
 
 pub fn digest(server: &Server, component: &str) -> Digest {
@@ -47,7 +54,7 @@ pub fn digest(server: &Server, component: &str) -> Digest {
     slot.current().digest
 }
 
-/// The audit log, one value a line.
+/// The audit log, one value per line.
 pub fn audit(folder: &TempDir) -> Vec<Value> {
     let text = std::fs::read_to_string(folder.path().join("data/audit.ndjson")).unwrap();
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()

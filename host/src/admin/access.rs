@@ -1,5 +1,5 @@
-//! Who may use the admin listener: who has the token. A program on the same machine finds
-//! address and token in the data folder, in a file that only the host's own user can read.
+//! The token of the admin listener. A program on the same machine finds address and token in a file of
+//! the data folder that only the host's user can read.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -12,7 +12,7 @@ use sha2::{Digest as _, Sha256};
 /// The file in the data folder.
 const FILE_NAME: &str = "admin.json";
 
-/// Where a running host's admin listener is, and what it asks for.
+/// The address and the token of a running host's admin listener.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct Access {
     /// For example `http://127.0.0.1:40123`.
@@ -42,45 +42,45 @@ impl Access {
         serde_json::from_slice(&bytes).map_err(|source| AccessError::Invalid { path, source })
     }
 
-    /// Tells others; until [`Announced`] is dropped.
-    pub fn announce(&self, data: &Path) -> io::Result<Announced> {
+    /// Writes the file. [`AccessFile`] removes it when it is dropped.
+    pub fn publish(&self, data: &Path) -> io::Result<AccessFile> {
         let path = data.join(FILE_NAME);
-        let unfinished = data.join(format!("{FILE_NAME}.new"));
-        // A file that is there may have another mode.
-        match fs::remove_file(&unfinished) {
+        let temporary = data.join(format!("{FILE_NAME}.new"));
+        // A file left by a crash may have another mode.
+        match fs::remove_file(&temporary) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
-        let mut file = OpenOptions::new().create_new(true).write(true).mode(0o600).open(&unfinished)?;
+        let mut file = OpenOptions::new().create_new(true).write(true).mode(0o600).open(&temporary)?;
         file.write_all(&serde_json::to_vec(self)?)?;
         drop(file);
-        fs::rename(unfinished, &path)?;
-        Ok(Announced(path))
+        fs::rename(temporary, &path)?;
+        Ok(AccessFile(path))
     }
 }
 
-/// The announcement; dropping it takes it back.
-pub struct Announced(PathBuf);
+/// The file. Dropping it removes it.
+pub struct AccessFile(PathBuf);
 
-impl Drop for Announced {
+impl Drop for AccessFile {
     fn drop(&mut self) {
         if let Err(error) = fs::remove_file(&self.0) {
-            tracing::debug!(path = %self.0.display(), %error, "cannot be removed");
+            tracing::debug!(path = %self.0.display(), %error, "the file of the admin listener cannot be removed");
         }
     }
 }
 
-/// The token, as the listener keeps it.
-pub struct Guard([u8; 32]);
+/// Checks tokens. It keeps the digest of the right one.
+pub struct TokenVerifier([u8; 32]);
 
-impl Guard {
+impl TokenVerifier {
     pub fn new(token: &str) -> Self {
         Self(Sha256::digest(token).into())
     }
 
-    /// Whether an `Authorization` header has the token. The digests are compared, so that the
-    /// time it takes says nothing about the token.
-    pub fn admits(&self, authorization: Option<&http::HeaderValue>) -> bool {
+    /// Whether an `Authorization` header has the token. The duration of the comparison reveals nothing
+    /// about the token, because digests are compared.
+    pub fn accepts(&self, authorization: Option<&http::HeaderValue>) -> bool {
         let token = authorization.and_then(|value| value.to_str().ok()?.strip_prefix("Bearer "));
         token.is_some_and(|token| <[u8; 32]>::from(Sha256::digest(token.trim())) == self.0)
     }
@@ -93,24 +93,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_announcement_is_private_and_taken_back() {
+    fn the_access_file_is_private_and_removed() {
         let folder = tempfile::tempdir().unwrap();
         let access = Access { url: "http://h".into(), token: "t".to_owned() };
-        let announced = access.announce(folder.path()).unwrap();
+        let file = access.publish(folder.path()).unwrap();
         let mode = fs::metadata(folder.path().join(FILE_NAME)).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
         assert_eq!(Access::find(folder.path()).unwrap().token, access.token);
-        drop(announced);
+        drop(file);
         let error = Access::find(folder.path()).err().unwrap().to_string();
         assert!(error.starts_with("no host is running"), "{error}");
     }
 
     #[test]
-    fn only_the_token_opens() {
-        let guard = Guard::new("secret");
-        let admits = |value: &str| guard.admits(Some(&value.parse().unwrap()));
-        assert!(admits("Bearer secret"));
-        assert!(!admits("Bearer secre") && !admits("secret") && !admits("Bearer ") && !admits("Basic secret"));
-        assert!(!guard.admits(None));
+    fn only_the_token_is_accepted() {
+        let verifier = TokenVerifier::new("secret");
+        let accepts = |value: &str| verifier.accepts(Some(&value.parse().unwrap()));
+        assert!(accepts("Bearer secret"));
+        assert!(!accepts("Bearer secre") && !accepts("secret") && !accepts("Bearer ") && !accepts("Basic secret"));
+        assert!(!verifier.accepts(None));
     }
 }

@@ -1,4 +1,4 @@
-//! What the admin listener answers.
+//! The responses of the admin listener.
 
 use std::sync::Arc;
 
@@ -9,60 +9,60 @@ use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use serde::Serialize;
 use serde_json::json;
 
-use super::access::Guard;
+use super::access::TokenVerifier;
+use super::component_status::ComponentStatus;
 use super::exposition;
-use super::figures;
 use super::host_state::HostState;
+use super::host_status::HostStatus;
 use super::route::{Route, RouteError};
-use super::view;
-use crate::deploy::{Deployer, Order, Refusal, Report, Signature};
+use crate::deploy::{DeployError, DeployReport, Deployer, Signature, SwapRequest};
 
 /// The largest component that is accepted, in bytes.
 const MAX_COMPONENT: usize = 256 * 1024 * 1024;
 
-/// How much of a body that nobody wants is read and thrown away: a client that is still sending
-/// when the connection closes may never see the answer.
-const DRAIN: usize = 16 * 1024 * 1024;
+/// How many bytes of an unused body are read and discarded. A client that is still sending when the
+/// connection closes may not read the response.
+const MAX_DRAIN: usize = 16 * 1024 * 1024;
 
-/// Says who asks, for the audit log. It is a claim: whoever has the token may write anything.
+/// The actor, for the audit log. It is not verified.
 const ACTOR: HeaderName = HeaderName::from_static("x-hexad-actor");
 
 /// The component's signature, in base64.
 const SIGNATURE: HeaderName = HeaderName::from_static("x-hexad-signature");
 
-/// What is noted of it, in bytes.
+/// Characters of the actor that are logged.
 const MAX_ACTOR: usize = 200;
 
-/// What is known of the host as a whole, at this moment.
-pub type Figures = Box<dyn Fn() -> HostState + Send + Sync>;
+/// Reads the present state of the host.
+pub type HostStateReader = Box<dyn Fn() -> HostState + Send + Sync>;
 
-pub type Answer = Response<Full<Bytes>>;
+pub type AdminResponse = Response<Full<Bytes>>;
 
-/// What the answers are made from.
-pub struct Api {
-    pub guard: Guard,
+/// The handler of all requests.
+pub struct AdminApi {
+    pub verifier: TokenVerifier,
     pub deployer: Arc<Deployer>,
-    pub figures: Figures,
+    pub host_state: HostStateReader,
 }
 
-impl Api {
-    pub async fn answer<B>(self: Arc<Self>, request: Request<B>) -> Answer
+impl AdminApi {
+    pub async fn handle<B>(self: Arc<Self>, request: Request<B>) -> AdminResponse
     where
         B: http_body::Body<Data = Bytes>,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        let (parts, content) = request.into_parts();
-        let route = match Route::of(&parts.method, parts.uri.path(), parts.uri.query()) {
+        let (parts, request_body) = request.into_parts();
+        let route = match Route::parse(&parts.method, parts.uri.path(), parts.uri.query()) {
             Ok(route) if route.is_public() => Ok(route),
-            // Strangers are not told what there is.
-            _ if !self.guard.admits(parts.headers.get(AUTHORIZATION)) => Err(unauthorized()),
-            route => route.map_err(|error| astray(&error)),
+            // Without the token, a path that exists and one that does not get the same response.
+            _ if !self.verifier.accepts(parts.headers.get(AUTHORIZATION)) => Err(unauthorized()),
+            route => route.map_err(|error| route_error_response(&error)),
         };
         let route = match route {
             Ok(route) => route,
-            Err(answer) => {
-                drain(content).await;
-                return answer;
+            Err(response) => {
+                drain(request_body).await;
+                return response;
             }
         };
         let by = actor(parts.headers.get(ACTOR));
@@ -72,46 +72,46 @@ impl Api {
                 true => text(StatusCode::OK, "ready\n"),
                 false => text(StatusCode::SERVICE_UNAVAILABLE, "stopping\n"),
             },
-            Route::Metrics => match exposition::exposition(self.deployer.application().clone(), (self.figures)()) {
+            Route::Metrics => match exposition::openmetrics(self.deployer.application().clone(), (self.host_state)()) {
                 Ok(text) => {
-                    let (media_type, text) = exposition::negotiated(text, &parts.headers);
+                    let (media_type, text) = exposition::negotiate(text, &parts.headers);
                     body(StatusCode::OK, media_type, text)
                 }
-                Err(_) => error(StatusCode::INTERNAL_SERVER_ERROR, "the metrics cannot be written"),
+                Err(_) => error_response(StatusCode::INTERNAL_SERVER_ERROR, "the metrics cannot be written"),
             },
             Route::Status => {
-                let host = figures::Host::new(self.deployer.application(), &(self.figures)());
+                let host = HostStatus::new(self.deployer.application(), &(self.host_state)());
                 json_body(StatusCode::OK, &json!({ "host": host, "components": self.components() }))
             }
             Route::Components => json_body(StatusCode::OK, &self.components()),
             Route::Component(id) => {
                 let mut slots = self.deployer.application().slots().iter();
                 match slots.find(|slot| slot.component().id == id) {
-                    Some(slot) => json_body(StatusCode::OK, &view::Component::from(slot)),
-                    None => refused(&Refusal::Unknown(id)),
+                    Some(slot) => json_body(StatusCode::OK, &ComponentStatus::from(slot)),
+                    None => deploy_error_response(&DeployError::Unknown(id)),
                 }
             }
             Route::Swap { component, canary } => match signature(parts.headers.get(SIGNATURE)) {
                 Ok(signature) => {
-                    let order = Order { component, wasm: Bytes::new(), signature, by, canary };
-                    self.swap(order, content).await
+                    let swap = SwapRequest { component, wasm: Bytes::new(), signature, by, canary };
+                    self.swap(swap, request_body).await
                 }
                 Err(reason) => {
-                    drain(content).await;
-                    error(StatusCode::BAD_REQUEST, &reason)
+                    drain(request_body).await;
+                    error_response(StatusCode::BAD_REQUEST, &reason)
                 }
             },
-            Route::Promote(id) => self.act(move |deployer| deployer.promote(&id, &by)).await,
-            Route::RollBack(id) => self.act(move |deployer| deployer.roll_back(&id, &by)).await,
+            Route::Promote(id) => self.deploy(move |deployer| deployer.promote(&id, &by)).await,
+            Route::RollBack(id) => self.deploy(move |deployer| deployer.roll_back(&id, &by)).await,
         }
     }
 
-    fn components(&self) -> Vec<view::Component> {
-        self.deployer.application().slots().iter().map(view::Component::from).collect()
+    fn components(&self) -> Vec<ComponentStatus> {
+        self.deployer.application().slots().iter().map(ComponentStatus::from).collect()
     }
 
-    /// `body` is the component.
-    async fn swap<B>(&self, order: Order, body: B) -> Answer
+    /// Swaps in the component that is the request's body.
+    async fn swap<B>(&self, request: SwapRequest, body: B) -> AdminResponse
     where
         B: http_body::Body<Data = Bytes>,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
@@ -120,23 +120,26 @@ impl Api {
             Ok(body) => body.to_bytes(),
             Err(cause) if cause.is::<LengthLimitError>() => {
                 let reason = format!("a component has at most {MAX_COMPONENT} bytes");
-                return error(StatusCode::PAYLOAD_TOO_LARGE, &reason);
+                return error_response(StatusCode::PAYLOAD_TOO_LARGE, &reason);
             }
-            Err(cause) => return error(StatusCode::BAD_REQUEST, &format!("the component broke off: {cause}")),
+            Err(cause) => return error_response(StatusCode::BAD_REQUEST, &format!("the component broke off: {cause}")),
         };
-        let order = Order { wasm, ..order };
-        self.act(move |deployer| deployer.swap(&order)).await
+        let request = SwapRequest { wasm, ..request };
+        self.deploy(move |deployer| deployer.swap(&request)).await
     }
 
-    /// What blocks must not hold up the listener.
-    async fn act(&self, act: impl FnOnce(&Deployer) -> Result<Report, Refusal> + Send + 'static) -> Answer {
+    /// Runs a deployment on another thread, because it blocks.
+    async fn deploy(
+        &self,
+        deployment: impl FnOnce(&Deployer) -> Result<DeployReport, DeployError> + Send + 'static,
+    ) -> AdminResponse {
         let deployer = self.deployer.clone();
-        match tokio::task::spawn_blocking(move || act(&deployer)).await {
+        match tokio::task::spawn_blocking(move || deployment(&deployer)).await {
             Ok(Ok(report)) => json_body(StatusCode::OK, &report),
-            Ok(Err(refusal)) => refused(&refusal),
+            Ok(Err(error)) => deploy_error_response(&error),
             Err(panic) => {
-                tracing::error!(%panic, "a change of what is served panicked");
-                error(StatusCode::INTERNAL_SERVER_ERROR, "the host failed; its log says why")
+                tracing::error!(%panic, "a deployment panicked");
+                error_response(StatusCode::INTERNAL_SERVER_ERROR, "the host failed; its log says why")
             }
         }
     }
@@ -144,23 +147,23 @@ impl Api {
 
 async fn drain<B: http_body::Body<Data = Bytes>>(body: B) {
     let mut body = std::pin::pin!(body);
-    let mut room = DRAIN;
+    let mut remaining = MAX_DRAIN;
     while let Some(Ok(frame)) = body.frame().await {
-        match room.checked_sub(frame.data_ref().map_or(0, Bytes::len)) {
-            Some(rest) => room = rest,
+        match remaining.checked_sub(frame.data_ref().map_or(0, Bytes::len)) {
+            Some(rest) => remaining = rest,
             None => return,
         }
     }
 }
 
-fn astray(cause: &RouteError) -> Answer {
+fn route_error_response(cause: &RouteError) -> AdminResponse {
     match cause {
-        RouteError::NotFound => error(StatusCode::NOT_FOUND, "there is nothing at this path"),
-        RouteError::Parameter(reason) => error(StatusCode::BAD_REQUEST, reason),
-        RouteError::Method(allowed) => {
-            let mut answer = error(StatusCode::METHOD_NOT_ALLOWED, &format!("the path takes {allowed}"));
-            answer.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed));
-            answer
+        RouteError::NotFound => error_response(StatusCode::NOT_FOUND, "there is nothing at this path"),
+        RouteError::Parameter(reason) => error_response(StatusCode::BAD_REQUEST, reason),
+        RouteError::MethodNotAllowed(allowed) => {
+            let mut response = error_response(StatusCode::METHOD_NOT_ALLOWED, &format!("the path takes {allowed}"));
+            response.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed));
+            response
         }
     }
 }
@@ -177,43 +180,43 @@ fn signature(header: Option<&HeaderValue>) -> Result<Option<Signature>, String> 
     text.parse().map(Some).map_err(|_| format!("the header {SIGNATURE} is not the base64 of an Ed25519 signature"))
 }
 
-fn refused(refusal: &Refusal) -> Answer {
-    let status = match refusal {
-        Refusal::Unknown(_) => StatusCode::NOT_FOUND,
-        Refusal::CanaryUnderWay(_) | Refusal::NoCanary(_) | Refusal::NoPrevious(_) => StatusCode::CONFLICT,
-        Refusal::Untrusted { .. } => StatusCode::FORBIDDEN,
-        Refusal::Load(_) => StatusCode::UNPROCESSABLE_ENTITY,
-        Refusal::Stopping => StatusCode::SERVICE_UNAVAILABLE,
-        Refusal::Io { .. } => StatusCode::INTERNAL_SERVER_ERROR,
+fn deploy_error_response(error: &DeployError) -> AdminResponse {
+    let status = match error {
+        DeployError::Unknown(_) => StatusCode::NOT_FOUND,
+        DeployError::CanaryUnderWay(_) | DeployError::NoCanary(_) | DeployError::NoPrevious(_) => StatusCode::CONFLICT,
+        DeployError::Untrusted { .. } => StatusCode::FORBIDDEN,
+        DeployError::Load(_) => StatusCode::UNPROCESSABLE_ENTITY,
+        DeployError::Stopping => StatusCode::SERVICE_UNAVAILABLE,
+        DeployError::Io { .. } => StatusCode::INTERNAL_SERVER_ERROR,
     };
-    error(status, &refusal.to_string())
+    error_response(status, &error.to_string())
 }
 
-fn unauthorized() -> Answer {
-    let mut answer = error(StatusCode::UNAUTHORIZED, "the admin token is missing or wrong");
-    answer.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
-    answer
+fn unauthorized() -> AdminResponse {
+    let mut response = error_response(StatusCode::UNAUTHORIZED, "the admin token is missing or wrong");
+    response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+    response
 }
 
-fn error(status: StatusCode, reason: &str) -> Answer {
+fn error_response(status: StatusCode, reason: &str) -> AdminResponse {
     json_body(status, &json!({ "error": reason }))
 }
 
-fn json_body(status: StatusCode, value: &impl Serialize) -> Answer {
-    // Values of our own; none has a map with keys that are no strings.
+fn json_body(status: StatusCode, value: &impl Serialize) -> AdminResponse {
+    // Serialization fails only for maps whose keys are not strings, and no value has one.
     let mut text = serde_json::to_vec(value).unwrap_or_default();
     text.push(b'\n');
     body(status, "application/json", text)
 }
 
-fn text(status: StatusCode, content: &'static str) -> Answer {
+fn text(status: StatusCode, content: &'static str) -> AdminResponse {
     body(status, "text/plain; charset=utf-8", content)
 }
 
-fn body(status: StatusCode, media_type: &'static str, content: impl Into<Bytes>) -> Answer {
-    let mut answer = Response::new(Full::new(content.into()));
-    *answer.status_mut() = status;
-    answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
-    answer.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    answer
+fn body(status: StatusCode, media_type: &'static str, content: impl Into<Bytes>) -> AdminResponse {
+    let mut response = Response::new(Full::new(content.into()));
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
+    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
 }

@@ -1,5 +1,5 @@
-//! The counts as Prometheus and OpenMetrics read them. The names are an interface: what is
-//! charted must not be renamed.
+//! The metrics as OpenMetrics or Prometheus text. The names of metrics are an interface: dashboards and
+//! alerts use them.
 
 use std::fmt;
 use std::sync::Arc;
@@ -19,48 +19,48 @@ use crate::component::{Health, Slot};
 use crate::imports::outbound::Outbound;
 use crate::metrics::{Histogram, Summary};
 
-/// What the text is, in the form of OpenMetrics.
+/// The media type of OpenMetrics text.
 const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// Everything that the host counts, as text.
-pub fn exposition(application: Arc<Application>, figures: HostState) -> Result<String, fmt::Error> {
+/// All metrics, as OpenMetrics text.
+pub fn openmetrics(application: Arc<Application>, host_state: HostState) -> Result<String, fmt::Error> {
     let mut registry = Registry::with_prefix("hexad");
-    registry.register_collector(Box::new(Scrape { application, figures }));
+    registry.register_collector(Box::new(MetricsCollector { application, host_state }));
     let mut text = String::new();
     text::encode(&mut text, &registry)?;
     Ok(text)
 }
 
-/// The text and its media type, in the form that the reader asks for.
-pub fn negotiated(open: String, headers: &HeaderMap) -> (&'static str, String) {
+/// The media type that the client accepts, and the text in it.
+pub fn negotiate(openmetrics: String, headers: &HeaderMap) -> (&'static str, String) {
     let accepts = |name: &str| {
         let mut values = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
         values.any(|value| value.contains(name))
     };
     match accepts("text/plain") && !accepts("application/openmetrics-text") {
-        true => (prometheus_text::MEDIA_TYPE, prometheus_text::text(&open)),
-        false => (MEDIA_TYPE, open),
+        true => (prometheus_text::MEDIA_TYPE, prometheus_text::from_openmetrics(&openmetrics)),
+        false => (MEDIA_TYPE, openmetrics),
     }
 }
 
-struct Scrape {
+struct MetricsCollector {
     application: Arc<Application>,
-    figures: HostState,
+    host_state: HostState,
 }
 
-impl fmt::Debug for Scrape {
+impl fmt::Debug for MetricsCollector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Scrape")
+        f.write_str("MetricsCollector")
     }
 }
 
-/// A family of one type, written slot by slot.
-struct Family<'a, 'b> {
+/// Writes families of metrics, slot by slot.
+struct FamilyEncoder<'a, 'b> {
     encoder: DescriptorEncoder<'a>,
     slots: &'b [Slot],
 }
 
-impl Family<'_, '_> {
+impl FamilyEncoder<'_, '_> {
     fn each(
         &mut self,
         name: &str,
@@ -83,7 +83,7 @@ impl Family<'_, '_> {
         })
     }
 
-    /// Several values for each component, told apart by a second label.
+    /// Several values for each component, with a second label.
     fn counters<L: ToString>(
         &mut self,
         name: &str,
@@ -127,54 +127,60 @@ fn count(family: &mut MetricEncoder<'_>, labels: &impl EncodeLabelSet, value: f6
     family.encode_family(labels)?.encode_counter::<NoLabelSet, f64, f64>(&value, None)
 }
 
-impl Collector for Scrape {
+impl Collector for MetricsCollector {
     fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let mut out = Family { encoder, slots: self.application.slots() };
-        out.counters("requests", "Answers, by status", "status", |slot| slot.metrics().statuses())?;
+        let mut out = FamilyEncoder { encoder, slots: self.application.slots() };
+        out.counters("requests", "Responses, by status", "status", |slot| slot.metrics().statuses())?;
         out.histogram("request_duration_seconds", "From a request's head to its response's", |slot| {
             slot.metrics().histogram(|shard| &shard.latency)
         })?;
-        out.counters("request_refusals", "Answers of the host in a component's place, by reason", "reason", |slot| {
-            slot.metrics().refusals().collect()
-        })?;
+        out.counters(
+            "request_refusals",
+            "Responses of the host in a component's place, by reason",
+            "reason",
+            |slot| slot.metrics().refusals().collect(),
+        )?;
         out.gauge("requests_in_flight", "Requests being served", |slot| slot.load().0 as f64)?;
-        out.gauge("requests_waiting", "Requests waiting for a place", |slot| slot.load().1 as f64)?;
-        out.histogram("queue_wait_seconds", "How long requests waited that had to", |slot| {
-            slot.metrics().histogram(|shard| &shard.queue_wait)
-        })?;
+        out.gauge("requests_waiting", "Requests waiting for an instance", |slot| slot.load().1 as f64)?;
+        out.histogram(
+            "queue_wait_seconds",
+            "How long requests waited for an instance, without those that did not wait",
+            |slot| slot.metrics().histogram(|shard| &shard.queue_wait),
+        )?;
         out.counter("instantiations", "Instances made", |slot| {
             slot.metrics().total(|shard| shard.instantiations.get()) as f64
         })?;
         out.counter("instantiation_failures", "Instances that could not be made", |slot| {
-            slot.metrics().total(|shard| shard.unmade.get()) as f64
+            slot.metrics().total(|shard| shard.failed_instantiations.get()) as f64
         })?;
-        out.counters("instance_failures", "Instances that ended before their time, by reason", "reason", |slot| {
+        out.counters("instance_failures", "Instances that ended early, by reason", "reason", |slot| {
             slot.metrics().failures().collect()
         })?;
-        out.counter("responses_cut_off", "Responses that turned out to be larger than they may be", |slot| {
+        out.counter("responses_cut_off", "Responses that were truncated at the size limit", |slot| {
             slot.metrics().total(|shard| shard.cut_off.get()) as f64
         })?;
-        out.counter("breaker_tripped", "How often the component was left alone because it kept failing", |slot| {
-            slot.metrics().total(|shard| shard.tripped.get()) as f64
+        out.counter("breaker_tripped", "How often a circuit breaker opened", |slot| {
+            slot.metrics().total(|shard| shard.breaker_trips.get()) as f64
         })?;
-        out.gauge("breaker_open", "1 while it is not asked, 0.5 while some requests try whether it works", |slot| {
-            match slot.current().health() {
-                Health::Healthy => 0.0,
-                Health::Recovering => 0.5,
-                Health::Failing => 1.0,
-            }
+        out.gauge("breaker_open", "1 while a circuit breaker is open, 0.5 while one is half-open", |slot| match slot
+            .current()
+            .health()
+        {
+            Health::Healthy => 0.0,
+            Health::Recovering => 0.5,
+            Health::Failing => 1.0,
         })?;
         out.counter("log_lines_dropped", "Lines that the component printed above its rate", |slot| {
             slot.metrics().log_lines_dropped.get() as f64
         })?;
         out.gauge("instance_memory_peak_bytes", "The most memory that one instance had", |slot| {
-            slot.metrics().peak() as f64
+            slot.metrics().memory_peak() as f64
         })?;
-        out.counter("memory_denied", "Growth of memory that was refused", |slot| {
-            slot.metrics().total(|shard| shard.memory_denied.get()) as f64
+        out.counter("memory_denied", "Requests for more memory that were denied", |slot| {
+            slot.metrics().total(|shard| shard.memory_denials.get()) as f64
         })?;
-        out.counter("guest_busy_seconds", "Processor time of guests and of calls that they made", |slot| {
-            slot.metrics().total(|shard| shard.busy_nanos.get()) as f64 / 1e9
+        out.counter("guest_busy_seconds", "Processor time of guests and of their calls of the host", |slot| {
+            slot.metrics().total(|shard| shard.cpu_nanos.get()) as f64 / 1e9
         })?;
         out.counters("key_value_operations", "Operations on the key-value store", "operation", |slot| {
             slot.metrics().operations().map(|(operation, durations)| (operation, durations.count)).collect()
@@ -193,10 +199,10 @@ impl Collector for Scrape {
         out.counter("key_value_swaps_lost", "Compare-and-swaps that found another value", |slot| {
             slot.metrics().total(|shard| shard.swaps_lost.get()) as f64
         })?;
-        out.counter("key_value_denied", "Accesses outside of the grants", |slot| {
+        out.counter("key_value_denied", "Accesses that the grants do not cover", |slot| {
             slot.component().grants.denied() as f64
         })?;
-        out.counters("outbound_requests", "Requests to others, by what came of them", "outcome", |slot| {
+        out.counters("outbound_requests", "Outbound requests, by outcome", "outcome", |slot| {
             let Some(counters) = slot.outbound().map(|outbound| outbound.counters()) else { return Vec::new() };
             vec![
                 ("answered", counters.answered.get()),
@@ -209,7 +215,7 @@ impl Collector for Scrape {
         })?;
         out.each(
             "outbound_duration_seconds",
-            "From a request to another to the head of its response, or to what came instead",
+            "From an outbound request to the head of its response, or to its error",
             MetricType::Histogram,
             |slot, family| match slot.outbound() {
                 Some(outbound) => {
@@ -221,19 +227,19 @@ impl Collector for Scrape {
         let outbound = |slot: &Slot, value: fn(&Outbound) -> u64| slot.outbound().map_or(0.0, |out| value(out) as f64);
         out.counter(
             "outbound_requests_shared",
-            "Requests to others that waited for the same one of another",
+            "Outbound requests that got the response of an identical one",
             |slot| outbound(slot, Outbound::coalesced),
         )?;
-        out.counter("outbound_connections", "Connections opened to others", |slot| {
+        out.counter("outbound_connections", "Outbound connections that were opened", |slot| {
             outbound(slot, |outbound| outbound.counters().connections.get())
         })?;
-        out.counter("outbound_received_bytes", "Bytes of others' responses", |slot| {
+        out.counter("outbound_received_bytes", "Bytes of responses to outbound requests", |slot| {
             outbound(slot, |outbound| outbound.counters().received.get())
         })?;
-        out.gauge("outbound_requests_in_flight", "Requests to others under way", |slot| {
+        out.gauge("outbound_requests_in_flight", "Outbound requests under way", |slot| {
             outbound(slot, |outbound| outbound.in_flight() as u64)
         })?;
-        out.each("component_info", "What serves; always 1", MetricType::Gauge, |slot, family| {
+        out.each("component_info", "The active component; always 1", MetricType::Gauge, |slot, family| {
             let current = slot.current();
             let area = current.description.as_ref();
             let labels = [
@@ -244,10 +250,8 @@ impl Collector for Scrape {
             ];
             family.encode_family(&labels)?.encode_gauge(&1.0)
         })?;
-        out.gauge("generation", "The generation that serves; a swap makes it another", |slot| {
-            slot.current().number as f64
-        })?;
-        out.gauge("canary", "Whether a new generation is on trial", |slot| {
+        out.gauge("generation", "The number of the active generation", |slot| slot.current().number as f64)?;
+        out.gauge("canary", "1 during the trial of a canary", |slot| {
             f64::from(u8::from(slot.deployment().canary.is_some()))
         })?;
 
@@ -257,42 +261,42 @@ impl Collector for Scrape {
     }
 }
 
-impl Scrape {
-    fn response_cache(&self, out: &mut Family<'_, '_>) -> fmt::Result {
+impl MetricsCollector {
+    fn response_cache(&self, out: &mut FamilyEncoder<'_, '_>) -> fmt::Result {
         let cache = self.application.response_cache();
         let counters = cache.counters();
         for (name, help, count) in [
-            ("memo_hits", "Requests that a remembered answer was given to", &counters.hits),
-            ("memo_misses", "Requests that may have a remembered answer and got a new one", &counters.misses),
-            ("memo_remembered", "New answers that were remembered", &counters.stored),
+            ("memo_hits", "Requests that got a cached response", &counters.hits),
+            ("memo_misses", "Cacheable requests that got a new response", &counters.misses),
+            ("memo_remembered", "Responses that were stored in the cache", &counters.stored),
         ] {
             out.host(name, help, MetricType::Counter, count.load(Ordering::Relaxed) as f64)?;
         }
-        let (answers, bytes) = cache.size();
-        out.host("memo_answers", "Answers that are remembered", MetricType::Gauge, answers as f64)?;
-        out.host("memo_bytes", "Memory of remembered answers", MetricType::Gauge, bytes as f64)
+        let (entries, bytes) = cache.size();
+        out.host("memo_answers", "Responses in the cache", MetricType::Gauge, entries as f64)?;
+        out.host("memo_bytes", "Memory of the cached responses", MetricType::Gauge, bytes as f64)
     }
 
-    fn spans(&self, out: &mut Family<'_, '_>) -> fmt::Result {
-        let Some(counts) = self.application.tracer().map(|tracer| tracer.counts()) else {
+    fn spans(&self, out: &mut FamilyEncoder<'_, '_>) -> fmt::Result {
+        let Some(counters) = self.application.tracer().map(|tracer| tracer.counters()) else {
             return Ok(());
         };
         for (name, help, count) in [
-            ("spans_exported", "Spans that the collector has", &counts.exported),
-            ("spans_failed", "Spans that could not be sent", &counts.failed),
-            ("spans_dropped", "Spans for which there was no room in the queue", &counts.dropped),
+            ("spans_exported", "Spans that the collector accepted", &counters.exported),
+            ("spans_failed", "Spans that could not be sent", &counters.failed),
+            ("spans_dropped", "Spans that the full queue dropped", &counters.dropped),
         ] {
             out.host(name, help, MetricType::Counter, count.get() as f64)?;
         }
-        out.host("spans_queued", "Spans that wait to be sent", MetricType::Gauge, counts.queued() as f64)
+        out.host("spans_queued", "Spans that wait to be sent", MetricType::Gauge, counters.queued() as f64)
     }
 
-    fn host(&self, out: &mut Family<'_, '_>) -> fmt::Result {
-        let HostState { commits, started, connections, pool, store_bytes } = &self.figures;
+    fn host(&self, out: &mut FamilyEncoder<'_, '_>) -> fmt::Result {
+        let HostState { commits, started, connections, pool, store_bytes } = &self.host_state;
         let mut build = out.encoder.encode_descriptor("build_info", "This host; always 1", None, MetricType::Gauge)?;
         build.encode_family(&[("version", env!("CARGO_PKG_VERSION"))])?.encode_gauge(&1.0)?;
         let unrouted = self.application.unrouted() as f64;
-        out.host("unrouted_requests", "Requests for paths that nobody serves", MetricType::Counter, unrouted)?;
+        out.host("unrouted_requests", "Requests without a route", MetricType::Counter, unrouted)?;
         out.host("store_bytes", "Size of the store's files", MetricType::Gauge, *store_bytes as f64)?;
         out.host("store_commits", "Transactions that were flushed to disk", MetricType::Counter, *commits as f64)?;
         out.host(
@@ -318,11 +322,11 @@ impl Scrape {
 }
 
 fn open_descriptors() -> Option<usize> {
-    // Without the one that reads the folder.
+    // Without the descriptor of the folder itself.
     Some(std::fs::read_dir("/proc/self/fd").ok()?.count().saturating_sub(1))
 }
 
-/// From procfs: the second field is the resident pages.
+/// The resident memory, from procfs: the second field has its pages.
 pub fn resident_bytes() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/self/statm").ok()?;
     let pages: u64 = text.split_whitespace().nth(1)?.parse().ok()?;

@@ -1,27 +1,27 @@
-//! The operator's own listener, apart from the one that clients reach: what is served, how it
-//! does, and a way to change it. On the loopback interface and behind a token.
+//! The operator's listener: status, metrics, and deployments of components. It is meant for the
+//! loopback interface, and all but the health checks need a token.
 //!
 //! | method and path | what |
 //! |---|---|
 //! | GET `/healthz` | 200 while the process lives; without a token |
 //! | GET `/readyz` | 200 while it takes requests, 503 while it stops; without a token |
-//! | GET `/metrics` | Prometheus text: OpenMetrics, or the older form if `Accept` asks for `text/plain` |
-//! | GET `/status` | `host`, its [`figures::Host`], and `components`, as the next |
-//! | GET `/components`, `/components/<id>` | what is served: [`view::Component`] |
+//! | GET `/metrics` | the metrics as OpenMetrics text, or the Prometheus text format if `Accept` has `text/plain` |
+//! | GET `/status` | `host`, a [`HostStatus`], and `components`, as the next |
+//! | GET `/components`, `/components/<id>` | [`component_status::ComponentStatus`] |
 //! | PUT `/components/<id>` | swap in the component that is the body; with `?percent=5` as a canary |
-//! | POST `/components/<id>/rollback`, `/promote` | end a canary; go back to what served before |
+//! | POST `/components/<id>/rollback`, `/promote` | end the trial of a canary; without one, a rollback restores the previous generation |
 //!
-//! A thread and a runtime of its own: it answers while the shards are busy, and takes nothing
-//! from them.
+//! It has a thread and a runtime of its own, so that it responds while the shards are busy.
 
 mod access;
 mod api;
+mod component_status;
 mod exposition;
-mod figures;
 mod host_state;
+mod host_status;
 mod prometheus_text;
 mod route;
-mod view;
+mod statistics;
 
 use std::convert::Infallible;
 use std::io;
@@ -40,48 +40,49 @@ use tokio::sync::{Semaphore, oneshot};
 use crate::deploy::Deployer;
 use crate::random;
 pub use access::{Access, AccessError};
-use access::{Announced, Guard};
-use api::{Api, Figures};
-pub use figures::{Figures as ComponentFigures, Host as HostFigures};
+use access::{AccessFile, TokenVerifier};
+use api::{AdminApi, HostStateReader};
 pub use host_state::HostState;
+pub use host_status::HostStatus;
+pub use statistics::ComponentStatistics;
 
-/// Connections at once. An operator and a scraper need a few.
-const CONNECTIONS: usize = 64;
+/// Concurrent connections. An operator and a scraper need a few.
+const MAX_CONNECTIONS: usize = 64;
 
-/// Changes at once; they wait for each other anyway.
-const CHANGES: usize = 8;
+/// Threads for deployments. The deployer serializes most of their work.
+const MAX_DEPLOYMENTS: usize = 8;
 
-/// A request's head must be there within this time.
+/// The timeout of a request's head.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Bytes of a token that the host makes.
+/// Bytes of a generated token.
 const TOKEN_BYTES: usize = 32;
 
 /// The listener and its thread.
 pub struct Admin {
     access: Access,
-    _announced: Announced,
+    _access_file: AccessFile,
     stop: oneshot::Sender<()>,
     thread: JoinHandle<()>,
 }
 
 impl Admin {
-    /// Binds `address` (port 0: any free one) and tells of it in the data folder. Without a
-    /// `token` one is made. `figures` is asked at each look.
+    /// Listens on `address` (port 0: any free one), and publishes the address in the data folder. Without
+    /// a `token` one is generated. Every request for status or metrics calls `host_state`.
     pub fn start(
         address: SocketAddr,
         token: Option<String>,
         data: &Path,
         deployer: Arc<Deployer>,
-        figures: Figures,
+        host_state: HostStateReader,
     ) -> io::Result<Self> {
         let token = token.map_or_else(|| random::token(TOKEN_BYTES), Ok)?;
         let listener = std::net::TcpListener::bind(address)?;
         listener.set_nonblocking(true)?;
         let access = Access { url: format!("http://{}", listener.local_addr()?), token };
-        let api = Arc::new(Api { guard: Guard::new(&access.token), deployer, figures });
+        let api = Arc::new(AdminApi { verifier: TokenVerifier::new(&access.token), deployer, host_state });
         let runtime =
-            tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(CHANGES).build()?;
+            tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(MAX_DEPLOYMENTS).build()?;
         let (stop, stopped) = oneshot::channel();
         let thread = std::thread::Builder::new().name("admin".to_owned()).spawn(move || {
             runtime.block_on(async {
@@ -92,19 +93,19 @@ impl Admin {
                     _ = stopped => {}
                 }
             });
-            // Waits for changes under way.
+            // Waits for deployments under way.
             drop(runtime);
         })?;
-        let announced = access.announce(data)?;
-        Ok(Self { access, _announced: announced, stop, thread })
+        let access_file = access.publish(data)?;
+        Ok(Self { access, _access_file: access_file, stop, thread })
     }
 
-    /// Where it is, and its token.
+    /// Its address and token.
     pub fn access(&self) -> &Access {
         &self.access
     }
 
-    /// Ends the listener and waits for changes under way.
+    /// Ends the listener, and waits for deployments under way.
     pub fn join(self) {
         let _ = self.stop.send(());
         if self.thread.join().is_err() {
@@ -113,18 +114,18 @@ impl Admin {
     }
 }
 
-async fn accept(listener: std::net::TcpListener, api: Arc<Api>) -> io::Result<()> {
-    /// How long it waits when no connection can be taken.
+async fn accept(listener: std::net::TcpListener, api: Arc<AdminApi>) -> io::Result<()> {
+    /// The wait after a failed accept, for example because there are no descriptors left.
     const BACK_OFF: Duration = Duration::from_millis(100);
     let listener = TcpListener::from_std(listener)?;
-    let permits = Arc::new(Semaphore::new(CONNECTIONS));
+    let permits = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     loop {
-        // Never closed, so there is always one in the end.
+        // The semaphore is never closed.
         let permit = permits.clone().acquire_owned().await.map_err(io::Error::other)?;
         let stream = match listener.accept().await {
             Ok((stream, _)) => stream,
             Err(error) => {
-                tracing::debug!(%error, "the admin listener cannot take a connection");
+                tracing::debug!(%error, "the admin listener cannot accept a connection");
                 tokio::time::sleep(BACK_OFF).await;
                 continue;
             }
@@ -133,7 +134,7 @@ async fn accept(listener: std::net::TcpListener, api: Arc<Api>) -> io::Result<()
         tokio::spawn(async move {
             let service = service_fn(move |request| {
                 let api = api.clone();
-                async move { Ok::<_, Infallible>(api.answer(request).await) }
+                async move { Ok::<_, Infallible>(api.handle(request).await) }
             });
             let served = http1::Builder::new()
                 .timer(TokioTimer::new())

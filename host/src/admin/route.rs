@@ -7,7 +7,7 @@ use jiff::SignedDuration;
 
 use crate::component::CanaryPolicy;
 
-/// What is asked for.
+/// The operation that a request asks for.
 #[derive(Debug, PartialEq)]
 pub enum Route {
     Health,
@@ -21,22 +21,22 @@ pub enum Route {
     RollBack(String),
 }
 
-/// Why nothing is.
+/// Why a request has no route.
 #[derive(Debug, PartialEq)]
 pub enum RouteError {
     NotFound,
-    /// The methods that there are.
-    Method(&'static str),
-    /// A sentence.
+    /// The allowed methods.
+    MethodNotAllowed(&'static str),
+    /// A sentence for the operator.
     Parameter(String),
 }
 
 impl Route {
-    pub fn of(method: &Method, path: &str, query: Option<&str>) -> Result<Self, RouteError> {
+    pub fn parse(method: &Method, path: &str, query: Option<&str>) -> Result<Self, RouteError> {
         let segments: Vec<&str> = path.trim_start_matches('/').split('/').collect();
         let only = |allowed: Method, name: &'static str, route: Route| match *method == allowed {
             true => Ok(route),
-            false => Err(RouteError::Method(name)),
+            false => Err(RouteError::MethodNotAllowed(name)),
         };
         match *segments {
             ["healthz"] => only(Method::GET, "GET", Route::Health),
@@ -45,7 +45,7 @@ impl Route {
             ["status"] => only(Method::GET, "GET", Route::Status),
             ["components"] => only(Method::GET, "GET", Route::Components),
             ["components", id] if *method == Method::PUT => {
-                Ok(Route::Swap { component: id.to_owned(), canary: terms(query.unwrap_or_default())? })
+                Ok(Route::Swap { component: id.to_owned(), canary: canary_policy(query.unwrap_or_default())? })
             }
             ["components", id] => only(Method::GET, "GET, PUT", Route::Component(id.to_owned())),
             ["components", id, "promote"] => only(Method::POST, "POST", Route::Promote(id.to_owned())),
@@ -54,16 +54,16 @@ impl Route {
         }
     }
 
-    /// Whether anybody may ask: it gives nothing away.
+    /// Whether it needs no token.
     pub fn is_public(&self) -> bool {
         matches!(self, Route::Health | Route::Ready)
     }
 }
 
-/// The terms of a canary, which `percent` asks for; durations as in `60s`, errors in percent.
-fn terms(query: &str) -> Result<Option<CanaryPolicy>, RouteError> {
-    let mut terms = CanaryPolicy::default();
-    let mut canary = false;
+/// The policy of a canary; `None` without `percent`. Durations are like `60s`, errors are in percent.
+fn canary_policy(query: &str) -> Result<Option<CanaryPolicy>, RouteError> {
+    let mut policy = CanaryPolicy::default();
+    let mut is_canary = false;
     for (name, value) in query.split('&').filter_map(|pair| pair.split_once('=')) {
         let wrong = |what: &str| RouteError::Parameter(format!("{name}={value} is not {what}"));
         let percent = || value.parse::<f64>().ok().filter(|percent| (0.0..=100.0).contains(percent));
@@ -73,17 +73,17 @@ fn terms(query: &str) -> Result<Option<CanaryPolicy>, RouteError> {
         };
         match name {
             "percent" => {
-                canary = true;
+                is_canary = true;
                 let above_zero = percent().filter(|percent| *percent > 0.0);
-                terms.percent = above_zero.ok_or_else(|| wrong("a percentage, above 0 and at most 100"))?;
+                policy.percent = above_zero.ok_or_else(|| wrong("a percentage, above 0 and at most 100"))?;
             }
-            "window" => terms.window = duration()?,
-            "max_latency" => terms.max_latency = duration()?,
-            "max_errors" => terms.max_errors = percent().ok_or_else(|| wrong("a percentage"))? / 100.0,
+            "window" => policy.window = duration()?,
+            "max_latency" => policy.max_latency = duration()?,
+            "max_errors" => policy.max_errors = percent().ok_or_else(|| wrong("a percentage"))? / 100.0,
             _ => return Err(RouteError::Parameter(format!("there is no parameter `{}`", name.escape_debug()))),
         }
     }
-    Ok(canary.then_some(terms))
+    Ok(is_canary.then_some(policy))
 }
 
 #[cfg(test)]
@@ -92,23 +92,23 @@ mod tests {
 
     fn of(method: &str, target: &str) -> Result<Route, RouteError> {
         let (path, query) = target.split_once('?').map_or((target, None), |(path, query)| (path, Some(query)));
-        Route::of(&method.parse().unwrap(), path, query)
+        Route::parse(&method.parse().unwrap(), path, query)
     }
 
     #[test]
-    fn paths_lead_somewhere_or_nowhere() {
+    fn paths_and_methods_have_routes() {
         assert_eq!(of("GET", "/healthz"), Ok(Route::Health));
         assert_eq!(of("GET", "/components/a"), Ok(Route::Component("a".into())));
         assert_eq!(of("PUT", "/components/a"), Ok(Route::Swap { component: "a".into(), canary: None }));
         assert_eq!(of("POST", "/components/a/rollback"), Ok(Route::RollBack("a".into())));
-        assert_eq!(of("DELETE", "/components/a"), Err(RouteError::Method("GET, PUT")));
-        assert_eq!(of("GET", "/components/a/rollback"), Err(RouteError::Method("POST")));
+        assert_eq!(of("DELETE", "/components/a"), Err(RouteError::MethodNotAllowed("GET, PUT")));
+        assert_eq!(of("GET", "/components/a/rollback"), Err(RouteError::MethodNotAllowed("POST")));
         assert_eq!(of("GET", "/"), Err(RouteError::NotFound));
         assert_eq!(of("GET", "/components/a/b/c"), Err(RouteError::NotFound));
     }
 
     #[test]
-    fn a_percentage_makes_a_canary() {
+    fn a_percentage_asks_for_a_canary() {
         let expected = CanaryPolicy {
             percent: 2.5,
             window: Duration::from_secs(300),

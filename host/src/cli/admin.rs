@@ -13,10 +13,10 @@ use crate::admin::Access;
 
 /// The environment variable with the token of the admin listener. A host that starts with it uses it
 /// instead of a random one; a command needs it with `--admin`.
-pub const TOKEN: &str = "HEXAD_ADMIN_TOKEN";
+pub const TOKEN_VARIABLE: &str = "HEXAD_ADMIN_TOKEN";
 
-/// The largest answer that is read, in bytes.
-const MAX_ANSWER: u64 = 16 << 20;
+/// The largest response, in bytes.
+const MAX_RESPONSE: u64 = 16 << 20;
 
 /// Where the admin listener of a host is.
 #[derive(Args)]
@@ -42,15 +42,15 @@ impl HostArgs {
         match &self.admin {
             None => Ok(Access::find(&self.data)?),
             Some(url) => {
-                let token = std::env::var(TOKEN)
+                let token = std::env::var(TOKEN_VARIABLE)
                     .ok()
-                    .with_context(|| format!("--admin needs the listener's token in {TOKEN}"))?;
+                    .with_context(|| format!("--admin needs the listener's token in {TOKEN_VARIABLE}"))?;
                 Ok(Access { url: url.trim_end_matches('/').to_owned(), token })
             }
         }
     }
 
-    /// Sends a request to the host; a refusal is an error with the host's reason.
+    /// Sends a request to the host. A response with an error status is an error with the host's reason.
     pub fn send<A: DeserializeOwned>(&self, request: &AdminRequest<'_>, path: &str) -> Result<A> {
         let Access { url, token } = self.access()?;
         let agent = agent();
@@ -66,18 +66,18 @@ impl HostArgs {
                     Some(signature) => request.header("x-hexad-signature", signature),
                     None => request,
                 };
-                // A host that refuses says so before the component is on its way.
+                // With it, the host can refuse the request before the component is sent.
                 request.header("expect", "100-continue").content_type("application/wasm").send(*component)
             }
         };
         let mut response = sent.map_err(|error| anyhow!("cannot reach the host at {url}: {error}; is it running?"))?;
-        let text = response.body_mut().with_config().limit(MAX_ANSWER).read_to_string();
-        let text = text.with_context(|| format!("cannot read the answer of the host at {url}"))?;
+        let text = response.body_mut().with_config().limit(MAX_RESPONSE).read_to_string();
+        let text = text.with_context(|| format!("cannot read the response of the host at {url}"))?;
         match response.status().is_success() {
-            true => serde_json::from_str(&text).with_context(|| format!("{url} gave an answer that no host gives")),
+            true => serde_json::from_str(&text).with_context(|| format!("the response of {url} is not that of a host")),
             false => {
-                let answer: Value = serde_json::from_str(&text).unwrap_or(Value::Null);
-                let reason = answer.get("error").and_then(Value::as_str).unwrap_or("the host gave no reason");
+                let response: Value = serde_json::from_str(&text).unwrap_or(Value::Null);
+                let reason = response.get("error").and_then(Value::as_str).unwrap_or("the host gave no reason");
                 Err(anyhow!(printable(reason)))
             }
         }

@@ -5,11 +5,11 @@ use std::time::Duration;
 use ureq::Agent;
 use ureq::tls::{RootCerts, TlsConfig};
 
-/// How long making a connection may take.
+/// The timeout of a connection attempt.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A client that trusts the system's certificate authorities. An answer may take any time, and one
-/// with an error status is an answer.
+/// A client that trusts the system's certificate authorities. A response has no timeout, and an error
+/// status is not an error.
 pub fn agent() -> Agent {
     let tls = TlsConfig::builder().root_certs(RootCerts::PlatformVerifier).build();
     Agent::config_builder()

@@ -1,4 +1,4 @@
-//! The log: on standard error, for people or for machines.
+//! The log, on standard error, as text or as JSON.
 
 use anyhow::{Result, anyhow};
 use clap::{Args, ValueEnum};

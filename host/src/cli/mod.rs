@@ -1,5 +1,5 @@
-//! The commands of a program that serves an application and looks after it. Each is a `clap`
-//! argument group; the program puts together the ones that it has.
+//! The generic commands of a program that serves an application. Each is a `clap` argument struct; the
+//! program combines them with its own.
 
 mod admin;
 mod backup;
@@ -19,7 +19,7 @@ pub use swap::{Promote, Rollback, Swap};
 pub use terminal::{one_line, printable};
 pub use up::{Serving, Up};
 
-/// The folder of compiled code in a data folder.
+/// The cache of compiled code in a data folder.
 pub fn code_folder(data: &Path) -> PathBuf {
     data.join("code")
 }

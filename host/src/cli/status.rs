@@ -1,4 +1,4 @@
-//! `hexad status`: the components of a running host, and their figures.
+//! `hexad status`: the components of a running host, and their statistics.
 
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
@@ -11,9 +11,9 @@ use serde_json::Value;
 
 use super::admin::{AdminRequest, HostArgs};
 use super::terminal::printable;
-use crate::admin::{ComponentFigures, HostFigures};
+use crate::admin::{ComponentStatistics, HostStatus};
 
-/// How often `--watch` asks.
+/// How often `--watch` requests the status.
 const REFRESH: Duration = Duration::from_secs(1);
 
 /// Characters of a version and of a digest that are printed.
@@ -36,8 +36,8 @@ pub struct Status {
 }
 
 #[derive(Deserialize)]
-struct HostStatus {
-    host: HostFigures,
+struct StatusResponse {
+    host: HostStatus,
     components: Vec<ComponentStatus>,
 }
 
@@ -50,7 +50,8 @@ struct ComponentStatus {
     canary: Option<Canary>,
     in_flight: u64,
     waiting: u64,
-    figures: ComponentFigures,
+    #[serde(rename = "figures")]
+    statistics: ComponentStatistics,
 }
 
 #[derive(Deserialize)]
@@ -65,7 +66,8 @@ struct Canary {
     #[serde(flatten)]
     served: ServedVersion,
     percent: f64,
-    answers: u64,
+    #[serde(rename = "answers")]
+    responses: u64,
     failed: u64,
     seconds_left: f64,
 }
@@ -73,25 +75,26 @@ struct Canary {
 impl Status {
     pub fn run(self) -> Result<()> {
         let mut out = io::stdout();
-        let mut previous_answer: Option<(Instant, HostStatus)> = None;
+        let mut previous_response: Option<(Instant, StatusResponse)> = None;
         loop {
             let asked = Instant::now();
-            let answer: Value = self.host.send(&AdminRequest::Get, "/status")?;
+            let response: Value = self.host.send(&AdminRequest::Get, "/status")?;
             if self.json {
                 match self.watch {
-                    true => writeln!(out, "{answer}")?,
-                    false => writeln!(out, "{answer:#}")?,
+                    true => writeln!(out, "{response}")?,
+                    false => writeln!(out, "{response:#}")?,
                 }
             } else {
-                let status: HostStatus = serde_json::from_value(answer)
-                    .context("the host's answer cannot be read; is it of another version than this program?")?;
+                let status: StatusResponse = serde_json::from_value(response).context(
+                    "the host's response cannot be read; does the host have another version than this program?",
+                )?;
                 if self.watch && out.is_terminal() {
                     // Moves the cursor to the top left and clears the screen below it.
                     write!(out, "\x1b[H\x1b[J")?;
                 }
-                let previous = previous_answer.as_ref().map(|(then, status)| (status, asked - *then));
+                let previous = previous_response.as_ref().map(|(then, status)| (status, asked - *then));
                 write!(out, "{}{}", summary(&status.host), table(&status.components, previous))?;
-                previous_answer = Some((asked, status));
+                previous_response = Some((asked, status));
             }
             out.flush()?;
             if !self.watch {
@@ -102,17 +105,18 @@ impl Status {
     }
 }
 
-fn summary(host: &HostFigures) -> String {
-    let HostFigures { version, uptime, connections, store_size, store_commits, unrouted, memo, spans, .. } = host;
+fn summary(host: &HostStatus) -> String {
+    let HostStatus { version, uptime, connections, store_size, store_commits, unrouted, response_cache, spans, .. } =
+        host;
     let resident = host.resident_memory.map_or_else(|| "?".to_owned(), size);
     let mut text = format!("hexad {version}, up {}; {connections} connections, {resident} of memory\n", age(*uptime));
-    let lookups = memo.hits + memo.misses;
-    let share = if lookups == 0 { 0.0 } else { memo.hits as f64 * 100.0 / lookups as f64 };
+    let lookups = response_cache.hits + response_cache.misses;
+    let share = if lookups == 0 { 0.0 } else { response_cache.hits as f64 * 100.0 / lookups as f64 };
     text += &format!("store: {}, {store_commits} commits; {unrouted} requests without a route\n", size(*store_size));
     text += &format!(
         "response cache: {} answers, {}; hits: {share:.0} % of {lookups} lookups\n",
-        memo.answers,
-        size(memo.size as u64)
+        response_cache.entries,
+        size(response_cache.size as u64)
     );
     if let Some(spans) = spans {
         text += &format!("spans: {} exported, {} failed, {} dropped\n", spans.exported, spans.failed, spans.dropped);
@@ -122,16 +126,16 @@ fn summary(host: &HostFigures) -> String {
 }
 
 /// A line for each component, with the rate of requests since `previous`, if there is one, or else the
-/// digest. `previous` has the age of its answer.
-fn table(components: &[ComponentStatus], previous: Option<(&HostStatus, Duration)>) -> String {
+/// digest. `previous` has its age.
+fn table(components: &[ComponentStatus], previous: Option<(&StatusResponse, Duration)>) -> String {
     const COLUMNS: usize = 8;
     let third = if previous.is_some() { "REQ/S" } else { "DIGEST" };
     let head = ["COMPONENT", "VERSION", third, "BUSY", "REQUESTS", "FAILED", "P50", "P99"];
     let mut rows = vec![(head.map(str::to_owned), None)];
     for component in components {
-        let ComponentStatus { id, current, figures, .. } = component;
+        let ComponentStatus { id, current, statistics, .. } = component;
         let third = match previous {
-            Some((status, age)) => rate(id, figures.requests, status, age),
+            Some((status, age)) => rate(id, statistics.requests, status, age),
             None => current.short_digest(),
         };
         // `64+1024`: requests that are served, and requests that wait.
@@ -144,10 +148,10 @@ fn table(components: &[ComponentStatus], previous: Option<(&HostStatus, Duration
             current.short_version(),
             third,
             busy,
-            count(figures.requests),
-            count(figures.failed),
-            figures.p50.map_or_else(String::new, duration),
-            figures.p99.map_or_else(String::new, duration),
+            count(statistics.requests),
+            count(statistics.failed),
+            statistics.p50.map_or_else(String::new, duration),
+            statistics.p99.map_or_else(String::new, duration),
         ];
         rows.push((row, component.remark()));
     }
@@ -176,11 +180,11 @@ impl ComponentStatus {
     /// The canary, or a state other than serving.
     fn remark(&self) -> Option<String> {
         match &self.canary {
-            Some(Canary { served, percent, answers, failed, seconds_left }) => Some(format!(
+            Some(Canary { served, percent, responses, failed, seconds_left }) => Some(format!(
                 "canary {} {}: {percent} %, {} answers, {} failed, {seconds_left:.0} s left",
                 served.short_version(),
                 served.short_digest(),
-                count(*answers),
+                count(*responses),
                 count(*failed),
             )),
             None => (self.state != "serving").then(|| printable(&self.state)),
@@ -200,10 +204,10 @@ impl ServedVersion {
     }
 }
 
-/// Requests in a second since `previous`.
-fn rate(id: &str, requests: u64, previous: &HostStatus, age: Duration) -> String {
+/// Requests per second since `previous`.
+fn rate(id: &str, requests: u64, previous: &StatusResponse, age: Duration) -> String {
     let component = previous.components.iter().find(|component| component.id == id);
-    let before = component.map_or(requests, |component| component.figures.requests);
+    let before = component.map_or(requests, |component| component.statistics.requests);
     count((requests.saturating_sub(before) as f64 / age.as_secs_f64().max(0.001)).round() as u64)
 }
 
@@ -276,9 +280,9 @@ x                  1\u{fffd}[2J #1   00              0         0       0
     fn watched_it_shows_the_rate_of_requests() {
         let host = r#"{"version":"0.1.0","uptime":3725.0,"connections":3,"resident_memory":62914560,"store_size":4096,
             "store_commits":12,"unrouted":1,"memo":{"hits":3,"misses":1,"answers":1,"size":2048},"spans":null}"#;
-        let previous = HostStatus { host: serde_json::from_str(host).unwrap(), components: components() };
+        let previous = StatusResponse { host: serde_json::from_str(host).unwrap(), components: components() };
         let mut now = components();
-        now[0].figures.requests += 3000;
+        now[0].statistics.requests += 3000;
         let table = table(&now, Some((&previous, Duration::from_secs(2))));
         let words: Vec<&str> = table.lines().nth(1).unwrap().split_whitespace().collect();
         assert_eq!(words[3], "1500", "{table}");

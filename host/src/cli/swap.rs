@@ -1,4 +1,4 @@
-//! `hexad swap`, `hexad promote`, `hexad rollback`: change which component serves.
+//! `hexad swap`, `hexad promote`, `hexad rollback`: deployments of components.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -66,7 +66,7 @@ pub struct Rollback {
 }
 
 #[derive(Deserialize)]
-struct Report {
+struct SwapReport {
     component: String,
     digest: String,
     version: Option<String>,
@@ -79,7 +79,7 @@ struct Report {
 impl Swap {
     pub fn run(self) -> Result<()> {
         let wasm = std::fs::read(&self.file).with_context(|| format!("cannot read {}", self.file.display()))?;
-        let mut path = segment(&self.component)?;
+        let mut path = component_path(&self.component)?;
         if let Some(percent) = self.percent {
             let (window, errors, latency) = (&self.window, self.max_errors, &self.max_latency);
             path += &format!("?percent={percent}&window={window}&max_errors={errors}&max_latency={latency}");
@@ -89,26 +89,26 @@ impl Swap {
             None => Signature::read(&Signature::beside(&self.file))?,
         };
         let signature = signature.map(|signature| signature.to_string());
-        let report: Report = self.host.send(&AdminRequest::Put { component: &wasm, signature }, &path)?;
+        let report: SwapReport = self.host.send(&AdminRequest::Put { component: &wasm, signature }, &path)?;
         report.print(if report.canary { "on trial" } else { "serving" })
     }
 }
 
 impl Promote {
     pub fn run(self) -> Result<()> {
-        let path = segment(&self.component)? + "/promote";
-        self.host.send::<Report>(&AdminRequest::Post, &path)?.print("serving")
+        let path = component_path(&self.component)? + "/promote";
+        self.host.send::<SwapReport>(&AdminRequest::Post, &path)?.print("serving")
     }
 }
 
 impl Rollback {
     pub fn run(self) -> Result<()> {
-        let path = segment(&self.component)? + "/rollback";
-        self.host.send::<Report>(&AdminRequest::Post, &path)?.print("serving")
+        let path = component_path(&self.component)? + "/rollback";
+        self.host.send::<SwapReport>(&AdminRequest::Post, &path)?.print("serving")
     }
 }
 
-impl Report {
+impl SwapReport {
     fn print(&self, state: &str) -> Result<()> {
         let Self { component, digest, generation, milliseconds, .. } = self;
         let version = self.version.as_ref().map(|version| format!(" {version}")).unwrap_or_default();
@@ -122,8 +122,8 @@ impl Report {
     }
 }
 
-/// The path of a component on the admin listener. Ids need no escaping.
-fn segment(component: &str) -> Result<String> {
+/// The path of a component on the admin listener. The characters of ids need no escaping.
+fn component_path(component: &str) -> Result<String> {
     match component.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte)) {
         true => Ok(format!("/components/{component}")),
         false => bail!("`{}` is not the id of a component", component.escape_debug()),

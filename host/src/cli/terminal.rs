@@ -1,4 +1,4 @@
-//! Texts for a person at a terminal.
+//! Text for a terminal.
 
 use anyhow::Error;
 

@@ -26,7 +26,7 @@ use crate::runtime::Runtime;
 use crate::trace::Export;
 
 /// How long requests under way may take when the host stops.
-const GRACE: Duration = Duration::from_secs(30);
+const SHUTDOWN_GRACE: Duration = Duration::from_secs(30);
 
 /// Serve the application of a manifest.
 #[derive(Args)]
@@ -51,7 +51,7 @@ pub struct Up {
 
     /// The address or network of a proxy whose `Forwarded` or `X-Forwarded-For`, `-Proto` and `-Host`
     /// headers are used; can be repeated.
-    #[arg(long = "trusted-proxy", value_name = "NETWORK", value_parser = network)]
+    #[arg(long = "trusted-proxy", value_name = "NETWORK", value_parser = parse_network)]
     trusted_proxies: Vec<IpNet>,
 
     /// How many connections there may be at once; more wait.
@@ -100,14 +100,14 @@ pub struct Up {
 
     /// How often the maintenance that the manifest asks for is done, such as the removal of stored
     /// data that is no longer reachable; 0 is never [default: the periods of the manifest].
-    #[arg(long, value_name = "TIME", value_parser = period)]
+    #[arg(long, value_name = "TIME", value_parser = parse_period)]
     gc_every: Option<Duration>,
 
     #[command(flatten)]
     log: LogOptions,
 }
 
-/// An application that is being served, as a program sees it right after the start.
+/// A started application.
 pub struct Serving<'a> {
     host: &'a mut Host,
     address: SocketAddr,
@@ -120,7 +120,7 @@ impl Serving<'_> {
     /// A URL under which this process reaches the application without TLS.
     pub fn plain_url(&mut self) -> Result<String> {
         let address = match self.is_tls {
-            // The certificate is not for this address.
+            // No certificate is valid for the loopback address.
             true => self.host.listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))?,
             false => self.address,
         };
@@ -129,8 +129,8 @@ impl Serving<'_> {
 }
 
 impl Up {
-    /// Serves until a signal ends it. Variables take their values from `environment`; `started` is
-    /// called once clients are served, and an error of it ends the host.
+    /// Serves until a signal stops it. `environment` has the values of variables. `started` is called once
+    /// the host serves clients, and its error stops the host.
     pub fn run(self, environment: Environment<'_>, started: impl FnOnce(&mut Serving<'_>) -> Result<()>) -> Result<()> {
         let began = Instant::now();
         self.log.init()?;
@@ -141,7 +141,7 @@ impl Up {
         let options = self.options();
         let ingress = Arc::new(Ingress::new(self.ingress())?);
         let signals = Signals::catch()?;
-        // Before the store is opened, so that a mistake in the address is found at once.
+        // Before the store is opened, so that an address in use is found at once.
         let listeners = listeners(self.listen)?;
         let mut host = Host::start(&runtime, manifest, &options)?;
         let mut addresses = Vec::with_capacity(listeners.len());
@@ -150,14 +150,14 @@ impl Up {
         }
         let address = *addresses.first().context("no socket to listen on was passed on")?;
         host.maintain()?;
-        let token = std::env::var(admin::TOKEN).ok().filter(|token| !token.is_empty());
+        let token = std::env::var(admin::TOKEN_VARIABLE).ok().filter(|token| !token.is_empty());
         let admin = host.administer(self.admin, token).map_err(|error| {
             anyhow!("cannot listen on {}: {error}; choose another address with --admin", self.admin)
         })?;
         let milliseconds = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
         tracing::info!(%address, admin = admin.url, threads = options.threads, milliseconds, "serving");
         memory::release_free_memory();
-        // For people and for programs that start this one: the real address, on one line.
+        // Programs that start this one read the address from this line.
         for address in &addresses {
             writeln!(std::io::stdout(), "listening on {}://{address}", ingress.scheme())?;
         }
@@ -166,7 +166,7 @@ impl Up {
 
         let name = signals.wait(&ingress);
         tracing::info!(signal = name, "stopping; requests under way may finish");
-        host.stop(GRACE);
+        host.stop(SHUTDOWN_GRACE);
         tracing::info!("stopped");
         Ok(())
     }
@@ -196,7 +196,7 @@ impl Up {
     }
 }
 
-fn period(text: &str) -> Result<Duration, String> {
+fn parse_period(text: &str) -> Result<Duration, String> {
     if text == "0" {
         return Ok(Duration::ZERO);
     }
@@ -204,37 +204,36 @@ fn period(text: &str) -> Result<Duration, String> {
     parsed.ok_or_else(|| "write a number and a unit, such as 6h, or 0".to_owned())
 }
 
-/// The sockets that a supervisor holds open for this process and the one after it, or else a new
-/// one.
+/// The sockets that the service manager passes on, or else a new one.
 fn listeners(address: SocketAddr) -> Result<Vec<TcpListener>> {
-    let mut passed = ListenFd::from_env();
-    if passed.len() == 0 {
-        let own = acceptor::bind(address)
+    let mut passed_on = ListenFd::from_env();
+    if passed_on.len() == 0 {
+        let listener = acceptor::bind(address)
             .map_err(|error| anyhow!("cannot listen on {address}: {error}; choose another address with --listen"))?;
-        return Ok(vec![own]);
+        return Ok(vec![listener]);
     }
-    let mut listeners = Vec::with_capacity(passed.len());
-    for index in 0..passed.len() {
-        let taken = passed.take_tcp_listener(index);
+    let mut listeners = Vec::with_capacity(passed_on.len());
+    for index in 0..passed_on.len() {
+        let taken = passed_on.take_tcp_listener(index);
         listeners.extend(taken.with_context(|| format!("the socket {index} of LISTEN_FDS is no TCP listener"))?);
     }
     Ok(listeners)
 }
 
-fn reload(ingress: &Ingress) {
+fn reload_certificates(ingress: &Ingress) {
     match ingress.certificates.as_ref().map(|certificates| certificates.reload()) {
-        Some(Ok(())) => tracing::info!("the certificates were read again"),
-        Some(Err(error)) => tracing::error!(%error, "the certificates stay as they were"),
+        Some(Ok(())) => tracing::info!("the certificates were reloaded"),
+        Some(Err(error)) => tracing::error!(%error, "the certificates cannot be reloaded; the old ones stay in use"),
         None => {}
     }
 }
 
-fn network(text: &str) -> Result<IpNet, String> {
+fn parse_network(text: &str) -> Result<IpNet, String> {
     let address = text.parse::<IpAddr>().map(IpNet::from);
     address.or_else(|_| text.parse()).map_err(|_| "write an address or a network, such as 10.0.0.0/8".to_owned())
 }
 
-/// The signals that stop the host or reload certificates, caught from before it starts.
+/// The signals that stop the host or reload certificates. They are caught before the host starts.
 struct Signals {
     runtime: tokio::runtime::Runtime,
     terminate: Signal,
@@ -253,14 +252,14 @@ impl Signals {
         Ok(Self { runtime, terminate, interrupt, hangup })
     }
 
-    /// Waits for a signal that stops the host; SIGHUP reads the certificates again.
+    /// Waits for a signal that stops the host, and returns its name. SIGHUP reloads the certificates.
     fn wait(mut self, ingress: &Ingress) -> &'static str {
         self.runtime.block_on(async {
             loop {
                 tokio::select! {
                     _ = self.terminate.recv() => return "SIGTERM",
                     _ = self.interrupt.recv() => return "SIGINT",
-                    _ = self.hangup.recv() => reload(ingress),
+                    _ = self.hangup.recv() => reload_certificates(ingress),
                 }
             }
         })

@@ -22,7 +22,7 @@ use wasmtime_wasi_http::{WasiBody, WasiHttpView};
 use super::lease::Lease;
 use super::pool::{Instance, Pool};
 use crate::guest::Guest;
-use crate::metrics::{Busy, Ended, Failure};
+use crate::metrics::{CpuTimer, InstanceEnd, InstanceFailure};
 use crate::request_context::RequestContext;
 
 /// Why a guest call has no response.
@@ -196,7 +196,7 @@ async fn run_guest(
     let InUse { instance: Some(instance), context, .. } = &mut in_use else {
         return;
     };
-    instance.busy.begin_request();
+    instance.cpu_timer.begin_request();
     instance.store.data_mut().enter(context);
     let ended = serve(instance, context, request, head).await;
     in_use.end(ended);
@@ -210,7 +210,7 @@ async fn serve(
     head: oneshot::Sender<wasmtime::Result<Response<WasiBody>>>,
 ) -> wasmtime::Result<bool> {
     let handler = instance.handler();
-    let Instance { store, proxy, busy, .. } = instance;
+    let Instance { store, proxy, cpu_timer, .. } = instance;
     let run = pin!(store.run_concurrent(async |accessor| {
         let prepared =
             accessor.with(|mut store| Prepared::new(store.as_context_mut(), proxy, request, Guest::http, head))?;
@@ -225,14 +225,14 @@ async fn serve(
         let mut cx = Context::from_waker(Waker::noop());
         wasmtime::error::Ok(accessor.poll_ready_for_concurrent_call(handler, &mut cx).is_ready())
     }));
-    Timed { run, context, busy }.await.flatten()
+    Timed { run, context, cpu_timer }.await.flatten()
 }
 
 /// Measures the processor time of a guest, and ends it when the request has expired.
 struct Timed<'a, R> {
     run: Pin<&'a mut R>,
     context: &'a RequestContext,
-    busy: &'a Busy,
+    cpu_timer: &'a CpuTimer,
 }
 
 impl<T, R: Future<Output = wasmtime::Result<T>>> Future for Timed<'_, R> {
@@ -240,14 +240,14 @@ impl<T, R: Future<Output = wasmtime::Result<T>>> Future for Timed<'_, R> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<wasmtime::Result<T>> {
         if self.context.is_expired() {
-            return Poll::Ready(Err(Ended::TimedOut.into()));
+            return Poll::Ready(Err(InstanceEnd::TimedOut.into()));
         }
-        self.busy.begin();
+        self.cpu_timer.start();
         // A panic of the host ends the request and its instance, which are not used again, and not the
         // connection.
         let polled = catch_unwind(AssertUnwindSafe(|| self.run.as_mut().poll(cx)));
-        self.busy.end();
-        polled.unwrap_or_else(|_| Poll::Ready(Err(Ended::Panicked.into())))
+        self.cpu_timer.stop();
+        polled.unwrap_or_else(|_| Poll::Ready(Err(InstanceEnd::Panicked.into())))
     }
 }
 
@@ -271,25 +271,25 @@ impl InUse {
 
     fn failed(&self, instance: Instance, error: &wasmtime::Error) {
         let Self { pool, context, lease, .. } = self;
-        let failure = Failure::of(error);
+        let failure = InstanceFailure::from_error(error);
         let counters = &pool.template.counters;
-        counters.failed(failure);
+        counters.record_failure(failure);
         // Before the store is dropped: that ends the response's body, which then looks for a failure.
         context.mark_failed(failure);
         match failure {
             // The cause may be a slow client, another service or the host itself.
-            Failure::TimedOut | Failure::Cancelled | Failure::Panicked => {}
-            _ if pool.template.breakers.record_failure(Some(context.path())) => counters.tripped.add(1),
+            InstanceFailure::TimedOut | InstanceFailure::Cancelled | InstanceFailure::Panicked => {}
+            _ if pool.template.breakers.record_failure(Some(context.path())) => counters.breaker_trips.add(1),
             _ => {}
         }
         if let Some(trace) = context.trace() {
-            trace.failed(failure.name());
+            trace.record_failure(failure.name());
         }
         let component = &pool.template.component.id;
         match failure {
             // The host stops and its grace period is over, which the shard logs.
-            Failure::Cancelled => {}
-            Failure::Panicked => tracing::error!(component, "the host panicked; this is a defect of the host"),
+            InstanceFailure::Cancelled => {}
+            InstanceFailure::Panicked => tracing::error!(component, "the host panicked; this is a defect of the host"),
             _ => {
                 if let Some(suppressed) = pool.failure_throttle.pass() {
                     let memory_denied = instance.store.data().limiter().denied();
@@ -313,7 +313,7 @@ impl InUse {
 impl Drop for InUse {
     fn drop(&mut self) {
         if let Some(instance) = self.instance.take() {
-            self.failed(instance, &Ended::Dropped.into());
+            self.failed(instance, &InstanceEnd::Dropped.into());
         }
     }
 }
@@ -324,7 +324,7 @@ mod tests {
     use crate::manifest::Limits;
 
     async fn timed<T>(context: &RequestContext, run: impl Future<Output = wasmtime::Result<T>>) -> wasmtime::Result<T> {
-        Timed { run: pin!(run), context, busy: &Busy::default() }.await
+        Timed { run: pin!(run), context, cpu_timer: &CpuTimer::default() }.await
     }
 
     #[tokio::test]
@@ -332,7 +332,7 @@ mod tests {
         let context = RequestContext::new(&Limits::default(), "/".parse().unwrap(), None);
         let panics = async { panic!("on purpose") };
         let error = timed::<()>(&context, panics).await.unwrap_err();
-        assert_eq!(Failure::of(&error), Failure::Panicked);
+        assert_eq!(InstanceFailure::from_error(&error), InstanceFailure::Panicked);
     }
 
     #[tokio::test]
@@ -341,6 +341,6 @@ mod tests {
         assert_eq!(timed(&context, async { Ok(1) }).await.unwrap(), 1);
         context.expire();
         let error = timed(&context, async { Ok(1) }).await.unwrap_err();
-        assert_eq!(Failure::of(&error), Failure::TimedOut);
+        assert_eq!(InstanceFailure::from_error(&error), InstanceFailure::TimedOut);
     }
 }

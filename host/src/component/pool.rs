@@ -16,7 +16,7 @@ use crate::guest::{Guest, GuestLog, OutboundHooks};
 use crate::imports::keyvalue::KeyValue;
 use crate::log_throttle::LogThrottle;
 use crate::manifest::Component;
-use crate::metrics::{Busy, Counters};
+use crate::metrics::{Counters, CpuTimer};
 use crate::runtime::Runtime;
 use crate::store::Backend;
 use crate::trace::Trace;
@@ -39,7 +39,7 @@ const FAILURES_PER_SECOND: u32 = 5;
 pub struct Instance {
     pub store: Store<Guest>,
     pub proxy: Proxy,
-    pub busy: Arc<Busy>,
+    pub cpu_timer: Arc<CpuTimer>,
     /// Requests that it has served, with the current one.
     served: usize,
 }
@@ -103,7 +103,7 @@ impl Pool {
         let mut instance = match idle {
             Some((instance, _)) => instance,
             None => {
-                let _span = trace.and_then(|trace| trace.instantiation());
+                let _span = trace.and_then(|trace| trace.begin_instantiation());
                 self.instantiate().await?
             }
         };
@@ -147,7 +147,7 @@ impl Pool {
         let InstanceTemplate { runtime, pre, component, guest_log, backend, outbound_hooks, breakers, counters } =
             &self.template;
         let limits = &component.limits;
-        let busy = Arc::new(Busy::new(counters.clone()));
+        let cpu_timer = Arc::new(CpuTimer::new(counters.clone()));
         let mut store = Guest::store(
             runtime.engine(),
             KeyValue::new(backend.clone(), component.grants.clone(), counters.clone()),
@@ -155,20 +155,20 @@ impl Pool {
             outbound_hooks.clone(),
             guest_log.output(),
             limits,
-            busy.clone(),
+            cpu_timer.clone(),
         );
         // A component may run code before its first request, and may not end.
         let instantiated = pre.instantiate_async(&mut store);
         let made = tokio::time::timeout(limits.request_timeout, instantiated).await;
         let proxy = made.map_err(wasmtime::Error::from).flatten().inspect_err(|error| {
-            counters.unmade.add(1);
+            counters.failed_instantiations.add(1);
             // A full pool of wasmtime is not a failure of the component.
             if error.is::<Trap>() && breakers.record_failure(None) {
-                counters.tripped.add(1);
+                counters.breaker_trips.add(1);
             }
         })?;
         counters.instantiations.add(1);
-        Ok(Instance { store, proxy, busy, served: 0 })
+        Ok(Instance { store, proxy, cpu_timer, served: 0 })
     }
 
     /// Starts the task that ends instances that were idle for too long, until none is left. It does not

@@ -1,4 +1,4 @@
-//! The components that were swapped in, as files named by their digest.
+//! The files of deployed components, named by their digests.
 
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Write};
@@ -25,7 +25,7 @@ impl Artifacts {
         self.folder.join(format!("{digest}.{EXTENSION}"))
     }
 
-    /// The component's bytes, if they are the ones that the name promises.
+    /// Reads a component. An error if its bytes do not have the digest.
     pub fn read(&self, digest: &Digest) -> io::Result<Vec<u8>> {
         let wasm = fs::read(self.path(digest))?;
         match Digest::of(&wasm) == *digest {
@@ -40,7 +40,7 @@ impl Artifacts {
         self.path(digest).exists()
     }
 
-    /// Keeps a component; it is on disk when this returns.
+    /// Writes a component. It is on disk when this returns.
     pub fn keep(&self, digest: &Digest, wasm: &[u8], signature: Option<&Signature>) -> io::Result<()> {
         let path = self.path(digest);
         if let Some(signature) = signature {
@@ -52,7 +52,7 @@ impl Artifacts {
         replace_file(&path, wasm)
     }
 
-    /// Removes what belongs to any digest but those of `wanted`.
+    /// Removes the files of all digests except `wanted`.
     pub fn prune(&self, wanted: &[Digest]) -> io::Result<()> {
         for entry in fs::read_dir(&self.folder)? {
             let entry = entry?;
@@ -67,7 +67,7 @@ impl Artifacts {
     }
 }
 
-/// Puts `bytes` in the place of the file at `path`: after a crash it is the old file or the new.
+/// Atomically replaces the file at `path`: after a crash it has the old bytes or the new ones.
 pub fn replace_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let unfinished = path.with_extension("new");
     let mut file = File::create(&unfinished)?;

@@ -1,5 +1,5 @@
-//! Who changed what, when, and what came of it: one JSON line for each attempt, appended and on
-//! disk before the change takes effect.
+//! The audit log: a JSON line for each attempt to change a component, on disk before the change takes
+//! effect.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::digest::Digest;
 
-/// What somebody wanted.
+/// An attempted action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Action {
@@ -19,13 +19,13 @@ pub enum Action {
     Canary,
     Promote,
     Rollback,
-    /// A start found the manifest's source changed and served that again.
+    /// At a start, the manifest's source had changed and replaced the swapped-in component.
     Supersede,
-    /// A start found something to serve.
+    /// A component was loaded at a start.
     Start,
 }
 
-/// What came of it.
+/// The outcome of an action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
@@ -33,16 +33,16 @@ pub enum Outcome {
     Refused,
 }
 
-/// One line.
+/// An entry of the log.
 #[derive(Debug, Serialize)]
-pub struct Line<'a> {
+pub struct AuditEntry<'a> {
     pub by: &'a str,
     pub action: Action,
     pub component: &'a str,
     pub digest: Option<Digest>,
     pub previous: Option<Digest>,
     pub outcome: Outcome,
-    /// Why it is trusted, where there is a policy.
+    /// The reason for trusting the component, if there is a policy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trust: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -53,7 +53,7 @@ pub struct Line<'a> {
 struct Stamped<'a> {
     at: String,
     #[serde(flatten)]
-    line: &'a Line<'a>,
+    line: &'a AuditEntry<'a>,
 }
 
 /// The open log.
@@ -64,10 +64,10 @@ impl Audit {
         OpenOptions::new().create(true).append(true).mode(0o600).open(path).map(Self)
     }
 
-    pub fn append(&mut self, line: &Line<'_>) -> io::Result<()> {
+    pub fn append(&mut self, line: &AuditEntry<'_>) -> io::Result<()> {
         let mut bytes = serde_json::to_vec(&Stamped { at: Timestamp::now().to_string(), line })?;
         bytes.push(b'\n');
-        // One write: a line is whole or, after a crash, the last one is not.
+        // In one write, so that a crash can cut only the last line.
         self.0.write_all(&bytes)?;
         self.0.sync_data()
     }
@@ -85,7 +85,7 @@ mod tests {
             let outcome = if reason.is_some() { Outcome::Refused } else { Outcome::Done };
             let digest = Some(Digest::of(b"x"));
             let (by, action, component, trust) = ("mia", Action::Swap, "a", None);
-            let line = Line { by, action, component, digest, previous: None, outcome, trust, reason };
+            let line = AuditEntry { by, action, component, digest, previous: None, outcome, trust, reason };
             Audit::open(&path).unwrap().append(&line).unwrap();
         }
         let text = std::fs::read_to_string(&path).unwrap();

@@ -1,28 +1,28 @@
-//! One change of what is served, from the order to the pointer.
+//! Swaps and rollbacks, from the request to the pointer.
 
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use super::audit::{Action, Line, Outcome};
+use super::audit::{Action, AuditEntry, Outcome};
 use super::background;
-use super::files::{Deployments, done, keeping};
+use super::files::{Deployments, completed, io_error};
 use super::policy::Trust;
 use super::record::Entry;
-use super::{Order, Refusal, Report};
+use super::{DeployError, DeployReport, SwapRequest};
 use crate::application::Application;
 use crate::component::{AreaError, Artifact, Generation, LoadError, Slot};
 use crate::deployment_event::DeploymentEvent;
 use crate::digest::Digest;
 use crate::runtime::Runtime;
 
-/// Changes what is served.
+/// Deploys components to the slots of an application.
 pub struct Deployer {
     runtime: Arc<Runtime>,
     application: Arc<Application>,
     events: Sender<DeploymentEvent>,
-    /// Held while a component is compiled and checked.
-    gate: Mutex<()>,
+    /// Held while a component is compiled and checked, so that one is at a time.
+    compiling: Mutex<()>,
     state: Mutex<State>,
 }
 
@@ -39,24 +39,24 @@ impl Deployer {
         events: Sender<DeploymentEvent>,
     ) -> Arc<Self> {
         let state = Mutex::new(State { files, open: true });
-        Arc::new(Self { runtime, application, events, gate: Mutex::new(()), state })
+        Arc::new(Self { runtime, application, events, compiling: Mutex::new(()), state })
     }
 
     pub fn application(&self) -> &Arc<Application> {
         &self.application
     }
 
-    /// Refuses everything from now on.
+    /// Refuses all deployments from now on.
     pub fn close(&self) {
         self.state().open = false;
         let _ = self.events.send(DeploymentEvent::Stop);
     }
 
-    /// Keeps what serves since the start, for a rollback.
-    pub(super) fn keep_serving(&self) {
+    /// Copies the active components into the data folder, for a rollback.
+    pub(super) fn preserve_active(&self) {
         for slot in self.application.slots() {
-            if let Err(error) = self.state().files.keep_serving(slot) {
-                tracing::warn!(component = slot.component().id, %error, "what serves cannot be kept for a rollback");
+            if let Err(error) = self.state().files.preserve_active(slot) {
+                tracing::warn!(component = slot.component().id, %error, "the active component cannot be kept for a rollback");
             }
         }
     }
@@ -65,97 +65,98 @@ impl Deployer {
         self.state().open
     }
 
-    /// Compiles, checks and serves a component. It blocks, for seconds, and must not be called
-    /// from within an asynchronous runtime.
-    pub fn swap(&self, order: &Order) -> Result<Report, Refusal> {
-        let digest = Digest::of(&order.wasm);
-        let action = if order.canary.is_some() { Action::Canary } else { Action::Swap };
-        let outcome = self.try_swap(order, digest, action);
-        self.log_refusal(&outcome, &order.by, action, &order.component, Some(digest));
+    /// Compiles, checks and deploys a component. Blocks for seconds; must not be called from an
+    /// asynchronous runtime.
+    pub fn swap(&self, request: &SwapRequest) -> Result<DeployReport, DeployError> {
+        let digest = Digest::of(&request.wasm);
+        let action = if request.canary.is_some() { Action::Canary } else { Action::Swap };
+        let outcome = self.try_swap(request, digest, action);
+        self.log_refusal(&outcome, &request.by, action, &request.component, Some(digest));
         outcome
     }
 
-    fn try_swap(&self, order: &Order, digest: Digest, action: Action) -> Result<Report, Refusal> {
-        let slot = self.slot(&order.component)?;
-        let admitted = || self.admitted(slot);
-        let trust = admitted()?.files.trust(&order.component, &order.wasm, &digest, order.signature.as_ref())?;
-        let one_at_a_time = self.gate.lock().unwrap_or_else(PoisonError::into_inner);
-        drop(admitted()?);
-        // Whoever waits for a turn does not count as the time of this one.
+    fn try_swap(&self, request: &SwapRequest, digest: Digest, action: Action) -> Result<DeployReport, DeployError> {
+        let slot = self.slot(&request.component)?;
+        let lock_for_change = || self.lock_for_change(slot);
+        let trust =
+            lock_for_change()?.files.trust(&request.component, &request.wasm, &digest, request.signature.as_ref())?;
+        let compiling = self.compiling.lock().unwrap_or_else(PoisonError::into_inner);
+        drop(lock_for_change()?);
+        // Waiting for another compilation does not count.
         let started = Instant::now();
-        let generation = self.load(slot, &order.wasm, "the component that was sent")?;
-        let mut state = admitted()?;
+        let generation = self.load(slot, &request.wasm, "the component that was sent")?;
+        let mut state = lock_for_change()?;
         let files = &mut state.files;
-        files.keep(&digest, &order.wasm, order.signature.as_ref()).map_err(keeping("the component"))?;
-        let report = |previous: Option<Digest>| Report {
+        files.store(&digest, &request.wasm, request.signature.as_ref()).map_err(io_error("the component"))?;
+        let report = |previous: Option<Digest>| DeployReport {
             previous,
-            canary: order.canary.is_some(),
+            canary: request.canary.is_some(),
             ..self.report(slot, &generation, started)
         };
-        let report = match &order.canary {
+        let report = match &request.canary {
             Some(terms) => {
                 let current = slot.current().digest;
-                let trust = (trust != Trust::Unasked).then(|| trust.to_string());
-                let line = done(&order.by, action, &order.component, digest, Some(current));
-                files.log(&Line { trust: trust.as_deref(), ..line })?;
+                let trust = (trust != Trust::NoPolicy).then(|| trust.to_string());
+                let line = completed(&request.by, action, &request.component, digest, Some(current));
+                files.log(&AuditEntry { trust: trust.as_deref(), ..line })?;
                 slot.begin_trial(generation.clone(), terms.clone());
                 let _ = self.events.send(DeploymentEvent::CanaryBegan);
                 report(Some(current))
             }
             None => {
-                self.install(files, slot, &generation, &order.by, action)?;
+                self.install(files, slot, &generation, &request.by, action)?;
                 report(slot.deployment().previous.as_ref().map(|previous| previous.digest))
             }
         };
         drop(state);
-        drop(one_at_a_time);
+        drop(compiling);
         Ok(report)
     }
 
-    /// Ends the trial of a canary, if there is one; otherwise serves again what served before.
-    pub fn roll_back(&self, component: &str, by: &str) -> Result<Report, Refusal> {
+    /// Ends the trial of a canary, if there is one; otherwise restores the previous component.
+    pub fn roll_back(&self, component: &str, by: &str) -> Result<DeployReport, DeployError> {
         let outcome = self.try_roll_back(component, by);
         self.log_refusal(&outcome, by, Action::Rollback, component, None);
         outcome
     }
 
-    fn try_roll_back(&self, component: &str, by: &str) -> Result<Report, Refusal> {
+    fn try_roll_back(&self, component: &str, by: &str) -> Result<DeployReport, DeployError> {
         let started = Instant::now();
         let slot = self.slot(component)?;
         let mut state = self.state();
         if !state.open {
-            return Err(Refusal::Stopping);
+            return Err(DeployError::Stopping);
         }
         let deployment = slot.deployment();
         if let Some(canary) = &deployment.canary {
             canary.conclude();
             let (current, digest) = (deployment.current.digest, canary.generation.digest);
-            let line = done(by, Action::Rollback, component, current, Some(digest));
-            state.files.log(&Line { reason: Some("the canary"), ..line })?;
+            let line = completed(by, Action::Rollback, component, current, Some(digest));
+            state.files.log(&AuditEntry { reason: Some("the canary"), ..line })?;
             slot.end_trial(&digest);
             state.files.prune(self.application.slots());
             return Ok(self.report(slot, &deployment.current, started));
         }
         let previous = match &deployment.previous {
             Some(previous) => previous.clone(),
-            // After a restart the code of the one before is not loaded yet.
+            // After a restart the previous component is not loaded yet.
             None => {
-                let none = || Refusal::NoPrevious(component.to_owned());
+                let none = || DeployError::NoPrevious(component.to_owned());
                 let digest = state.files.records.get(component).and_then(|entry| entry.previous).ok_or_else(none)?;
                 let wasm = state.files.read(&digest)?;
-                state.files.trust_in_kept(component, &digest)?;
+                state.files.trust_stored(component, &digest)?;
                 drop(state);
                 let generation = self.load(slot, &wasm, "the component that served before")?;
-                state = self.admitted(slot)?;
+                state = self.lock_for_change(slot)?;
                 generation
             }
         };
         self.install(&mut state.files, slot, &previous, by, Action::Rollback)?;
         let before = slot.deployment().previous.as_ref().map(|previous| previous.digest);
-        Ok(Report { previous: before, ..self.report(slot, &previous, started) })
+        Ok(DeployReport { previous: before, ..self.report(slot, &previous, started) })
     }
 
-    /// Makes a checked generation the slot's, on disk and then in memory.
+    /// Makes a checked generation the active one of the slot, on disk and then in memory.
     pub(super) fn install(
         &self,
         files: &mut Deployments,
@@ -163,36 +164,36 @@ impl Deployer {
         generation: &Arc<Generation>,
         by: &str,
         action: Action,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), DeployError> {
         let component = slot.component();
         let current = slot.current();
-        let trust = files.trust_in_kept(&component.id, &generation.digest)?;
-        let trust = (trust != Trust::Unasked).then(|| trust.to_string());
-        // A rollback after a restart needs what serves now.
-        files.keep_serving(slot).map_err(keeping("the component that serves now"))?;
+        let trust = files.trust_stored(&component.id, &generation.digest)?;
+        let trust = (trust != Trust::NoPolicy).then(|| trust.to_string());
+        // A rollback after a restart needs the present component's bytes.
+        files.preserve_active(slot).map_err(io_error("the component that serves now"))?;
         let source = std::fs::read(&component.source).ok().as_deref().map(Digest::of);
         let previous = match current.digest == generation.digest {
             true => files.records.get(&component.id).and_then(|entry| entry.previous),
             false => Some(current.digest),
         };
         let entry = Entry { digest: generation.digest, previous, source };
-        let line = done(by, action, &component.id, generation.digest, Some(current.digest));
-        files.log(&Line { trust: trust.as_deref(), ..line })?;
-        files.records.set(&component.id, Some(entry)).map_err(keeping("the record of what serves"))?;
+        let line = completed(by, action, &component.id, generation.digest, Some(current.digest));
+        files.log(&AuditEntry { trust: trust.as_deref(), ..line })?;
+        files.records.set(&component.id, Some(entry)).map_err(io_error("the record of what serves"))?;
         slot.replace(generation.clone());
         files.prune(self.application.slots());
         Ok(())
     }
 
-    fn load(&self, slot: &Slot, wasm: &[u8], origin: &str) -> Result<Arc<Generation>, Refusal> {
+    fn load(&self, slot: &Slot, wasm: &[u8], origin: &str) -> Result<Arc<Generation>, DeployError> {
         let artifact = Artifact { wasm, origin };
         let number = slot.next_number();
         let loaded = background::run(|| {
             let (backends, outbound) = (self.application.backends(), slot.outbound());
             Generation::load(&self.runtime, slot.component(), &artifact, number, backends, outbound, slot.metrics())
         });
-        let loaded = loaded.map_err(|source| Refusal::Io { what: "a thread to compile on", source })??;
-        // Another area is refused by its own word; what says nothing could be anything.
+        let loaded = loaded.map_err(|source| DeployError::Io { what: "a thread to compile on", source })??;
+        // `Generation::load` refuses another area; a component that describes none is refused here.
         if let (Some(area), None) = (&slot.current().description, &loaded.description) {
             let (id, source) = (slot.component().id.clone(), AreaError::NoArea(area.area.clone()));
             return Err(LoadError::Area { id, source }.into());
@@ -200,8 +201,8 @@ impl Deployer {
         Ok(Arc::new(loaded))
     }
 
-    pub(super) fn report(&self, slot: &Slot, generation: &Generation, started: Instant) -> Report {
-        Report {
+    pub(super) fn report(&self, slot: &Slot, generation: &Generation, started: Instant) -> DeployReport {
+        DeployReport {
             component: slot.component().id.clone(),
             digest: generation.digest,
             version: generation.description.as_ref().map(|area| area.version.clone()),
@@ -212,19 +213,19 @@ impl Deployer {
         }
     }
 
-    pub(super) fn slot(&self, component: &str) -> Result<&Slot, Refusal> {
+    pub(super) fn slot(&self, component: &str) -> Result<&Slot, DeployError> {
         let mut slots = self.application.slots().iter();
-        slots.find(|slot| slot.component().id == component).ok_or_else(|| Refusal::Unknown(component.to_owned()))
+        slots.find(|slot| slot.component().id == component).ok_or_else(|| DeployError::Unknown(component.to_owned()))
     }
 
-    /// The state, if a new generation may take the slot now.
-    pub(super) fn admitted(&self, slot: &Slot) -> Result<MutexGuard<'_, State>, Refusal> {
+    /// The state, if the slot may be changed now.
+    pub(super) fn lock_for_change(&self, slot: &Slot) -> Result<MutexGuard<'_, State>, DeployError> {
         let state = self.state();
         if !state.open {
-            return Err(Refusal::Stopping);
+            return Err(DeployError::Stopping);
         }
         match slot.deployment().canary {
-            Some(_) => Err(Refusal::CanaryUnderWay(slot.component().id.clone())),
+            Some(_) => Err(DeployError::CanaryUnderWay(slot.component().id.clone())),
             None => Ok(state),
         }
     }
@@ -235,16 +236,16 @@ impl Deployer {
 
     pub(super) fn log_refusal(
         &self,
-        ended: &Result<Report, Refusal>,
+        outcome: &Result<DeployReport, DeployError>,
         by: &str,
         action: Action,
         component: &str,
         digest: Option<Digest>,
     ) {
-        let Err(refusal) = ended else { return };
-        let reason = refusal.to_string();
+        let Err(error) = outcome else { return };
+        let reason = error.to_string();
         tracing::warn!(component, by, reason, "refused");
-        let line = Line {
+        let line = AuditEntry {
             by,
             action,
             component,

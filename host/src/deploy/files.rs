@@ -1,18 +1,18 @@
-//! The deployer's files in a data folder.
+//! The deployer's files in the data folder.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use super::artifacts::Artifacts;
-use super::audit::{Action, Audit, Line, Outcome};
+use super::audit::{Action, Audit, AuditEntry, Outcome};
 use super::policy::{Policy, PolicyError, Signature, Trust, Untrusted};
 use super::record::{Choice, Entry, Records};
-use super::{HOST, Refusal};
+use super::{DeployError, HOST};
 use crate::component::Slot;
 use crate::digest::Digest;
 use crate::manifest::Component;
 
-/// Why what a data folder says cannot be served.
+/// Why the deployment state of a data folder cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
     #[error("cannot use {path}: {source}; restore it, or remove it to serve what the manifest names")]
@@ -28,7 +28,7 @@ pub enum RecordError {
     Policy(#[from] PolicyError),
 }
 
-/// What was swapped in, what serves, and what was done, on disk; and what may be.
+/// The deployment state on disk: components, active records and the audit log; and the policy.
 pub struct Deployments {
     policy: Policy,
     artifacts: Artifacts,
@@ -36,8 +36,8 @@ pub struct Deployments {
     pub(super) audit: Audit,
 }
 
-/// What a slot starts with.
-pub struct Chosen {
+/// The component that a slot starts with.
+pub struct InitialComponent {
     pub wasm: Vec<u8>,
     pub origin: PathBuf,
 }
@@ -55,10 +55,10 @@ impl Deployments {
         Ok(Self { policy, artifacts, records, audit })
     }
 
-    /// What a component starts with: what was swapped in, unless the manifest's source was
-    /// changed since. The inner error if that source is wanted and cannot be read. Trust is asked
-    /// for anew: it may have been withdrawn since the swap.
-    pub fn choose(&mut self, component: &Component) -> Result<Result<Chosen, io::Error>, RecordError> {
+    /// Chooses the component that a slot starts with: the swapped-in one, unless the manifest's source
+    /// has changed since. The inner error means that the source is needed and cannot be read. The
+    /// policy is applied again, because trust may have been withdrawn since the swap.
+    pub fn choose(&mut self, component: &Component) -> Result<Result<InitialComponent, io::Error>, RecordError> {
         let source = std::fs::read(&component.source);
         let digest = source.as_deref().ok().map(Digest::of);
         let choice = self.records.choose(&component.id, digest);
@@ -70,7 +70,7 @@ impl Deployments {
                 source,
             })?;
             self.admit_at_start(&component.id, &path, &wasm, &entry.digest)?;
-            return Ok(Ok(Chosen { wasm, origin: path }));
+            return Ok(Ok(InitialComponent { wasm, origin: path }));
         }
         let (wasm, digest) = match (source, digest) {
             (Ok(wasm), Some(digest)) => (wasm, digest),
@@ -81,89 +81,89 @@ impl Deployments {
         if let Choice::Superseded(entry) = choice {
             let reason = "the manifest's source was changed after the swap";
             tracing::warn!(component = component.id, swapped = %entry.digest, "not serving what was swapped in: {reason}");
-            let line = done(HOST, Action::Supersede, &component.id, digest, Some(entry.digest));
+            let line = completed(HOST, Action::Supersede, &component.id, digest, Some(entry.digest));
             let next = Entry { digest, previous: Some(entry.digest), source: Some(digest) };
             let path = self.records.path().to_owned();
-            self.keep_source(&component.source, &digest, &wasm)
-                .and_then(|()| self.audit.append(&Line { reason: Some(reason), ..line }))
+            self.store_source(&component.source, &digest, &wasm)
+                .and_then(|()| self.audit.append(&AuditEntry { reason: Some(reason), ..line }))
                 .and_then(|()| self.records.set(&component.id, Some(next)))
                 .map_err(|source| RecordError::Record { path, source })?;
         }
-        Ok(Ok(Chosen { wasm, origin: component.source.clone() }))
+        Ok(Ok(InitialComponent { wasm, origin: component.source.clone() }))
     }
 
     fn admit_at_start(&mut self, id: &str, path: &Path, wasm: &[u8], digest: &Digest) -> Result<(), RecordError> {
-        let Err(untrusted) = self.trust_in_file(path, wasm, digest) else { return Ok(()) };
+        let Err(untrusted) = self.trust_file(path, wasm, digest) else { return Ok(()) };
         let reason = untrusted.to_string();
-        let line = Line { outcome: Outcome::Refused, ..done(HOST, Action::Start, id, *digest, None) };
-        if let Err(error) = self.audit.append(&Line { reason: Some(&reason), ..line }) {
+        let line = AuditEntry { outcome: Outcome::Refused, ..completed(HOST, Action::Start, id, *digest, None) };
+        if let Err(error) = self.audit.append(&AuditEntry { reason: Some(&reason), ..line }) {
             tracing::error!(%error, "the audit log cannot be written");
         }
         Err(RecordError::Untrusted { component: id.to_owned(), path: path.to_owned(), source: Box::new(untrusted) })
     }
 
-    /// What trust in these bytes rests on.
+    /// Applies the policy to a component that was sent.
     pub(super) fn trust(
         &self,
         component: &str,
         wasm: &[u8],
         digest: &Digest,
         signature: Option<&Signature>,
-    ) -> Result<Trust, Refusal> {
+    ) -> Result<Trust, DeployError> {
         let trust = self.policy.admit(wasm, digest, signature);
         trust.map_err(|source| untrusted(component, source))
     }
 
-    /// The same of a component that was kept: trust may have been withdrawn since.
-    pub(super) fn trust_in_kept(&self, component: &str, digest: &Digest) -> Result<Trust, Refusal> {
+    /// Applies the policy to a stored component, because trust may have been withdrawn since.
+    pub(super) fn trust_stored(&self, component: &str, digest: &Digest) -> Result<Trust, DeployError> {
         if !self.policy.is_set() {
-            return Ok(Trust::Unasked);
+            return Ok(Trust::NoPolicy);
         }
         let wasm = self.read(digest)?;
-        let trust = self.trust_in_file(&self.artifacts.path(digest), &wasm, digest);
+        let trust = self.trust_file(&self.artifacts.path(digest), &wasm, digest);
         trust.map_err(|source| untrusted(component, source))
     }
 
-    /// The same of a file with its signature beside it.
-    fn trust_in_file(&self, path: &Path, wasm: &[u8], digest: &Digest) -> Result<Trust, Untrusted> {
+    /// Applies the policy to a file with its signature beside it.
+    fn trust_file(&self, path: &Path, wasm: &[u8], digest: &Digest) -> Result<Trust, Untrusted> {
         if !self.policy.is_set() {
-            return Ok(Trust::Unasked);
+            return Ok(Trust::NoPolicy);
         }
         let signature = Signature::read(&Signature::beside(path))?;
         self.policy.admit(wasm, digest, signature.as_ref())
     }
 
-    /// The bytes of a component that was kept.
-    pub(super) fn read(&self, digest: &Digest) -> Result<Vec<u8>, Refusal> {
-        self.artifacts.read(digest).map_err(keeping("the component that served before"))
+    /// Reads a stored component.
+    pub(super) fn read(&self, digest: &Digest) -> Result<Vec<u8>, DeployError> {
+        self.artifacts.read(digest).map_err(io_error("the component that served before"))
     }
 
-    /// Keeps a component, and the signature that it came with.
-    pub(super) fn keep(&self, digest: &Digest, wasm: &[u8], signature: Option<&Signature>) -> io::Result<()> {
+    /// Stores a component and its signature.
+    pub(super) fn store(&self, digest: &Digest, wasm: &[u8], signature: Option<&Signature>) -> io::Result<()> {
         self.artifacts.keep(digest, wasm, signature)
     }
 
-    fn keep_source(&self, path: &Path, digest: &Digest, wasm: &[u8]) -> io::Result<()> {
-        // A signature that cannot be read is none; where it is needed, that is said.
+    fn store_source(&self, path: &Path, digest: &Digest, wasm: &[u8]) -> io::Result<()> {
+        // An unreadable signature counts as absent; the policy reports it if it needs one.
         let signature = Signature::read(&Signature::beside(path)).ok().flatten();
-        self.keep(digest, wasm, signature.as_ref())
+        self.store(digest, wasm, signature.as_ref())
     }
 
-    /// Keeps what serves, if its only copy is still the manifest's source: the next build may
-    /// overwrite that before there is a rollback.
-    pub(super) fn keep_serving(&self, slot: &Slot) -> io::Result<()> {
+    /// Stores the active component if its only copy is the manifest's source, because the next build
+    /// may overwrite that before a rollback.
+    pub(super) fn preserve_active(&self, slot: &Slot) -> io::Result<()> {
         let (digest, source) = (slot.current().digest, &slot.component().source);
         if self.artifacts.has(&digest) {
             return Ok(());
         }
         match std::fs::read(source) {
-            Ok(wasm) if Digest::of(&wasm) == digest => self.keep_source(source, &digest, &wasm),
+            Ok(wasm) if Digest::of(&wasm) == digest => self.store_source(source, &digest, &wasm),
             _ => Ok(()),
         }
     }
 
-    pub(super) fn log(&mut self, line: &Line<'_>) -> Result<(), Refusal> {
-        let Line { component, by, action, reason, .. } = line;
+    pub(super) fn log(&mut self, line: &AuditEntry<'_>) -> Result<(), DeployError> {
+        let AuditEntry { component, by, action, reason, .. } = line;
         tracing::info!(
             component,
             by,
@@ -172,10 +172,10 @@ impl Deployments {
             reason,
             "changing what is served"
         );
-        self.audit.append(line).map_err(keeping("the audit log"))
+        self.audit.append(line).map_err(io_error("the audit log"))
     }
 
-    /// Files that no restart and no rollback asks for are only in the way of a clean folder.
+    /// Removes components that neither a restart nor a rollback needs.
     pub(super) fn prune(&self, slots: &[Slot]) {
         let mut wanted = self.records.digests();
         for slot in slots {
@@ -190,21 +190,30 @@ impl Deployments {
     }
 }
 
-/// The line of a change that was made.
-pub(super) fn done<'a>(
+/// The audit entry of a completed change.
+pub(super) fn completed<'a>(
     by: &'a str,
     action: Action,
     component: &'a str,
     digest: Digest,
     previous: Option<Digest>,
-) -> Line<'a> {
-    Line { by, action, component, digest: Some(digest), previous, outcome: Outcome::Done, trust: None, reason: None }
+) -> AuditEntry<'a> {
+    AuditEntry {
+        by,
+        action,
+        component,
+        digest: Some(digest),
+        previous,
+        outcome: Outcome::Done,
+        trust: None,
+        reason: None,
+    }
 }
 
-pub(super) fn keeping(what: &'static str) -> impl FnOnce(io::Error) -> Refusal {
-    move |source| Refusal::Io { what, source }
+pub(super) fn io_error(what: &'static str) -> impl FnOnce(io::Error) -> DeployError {
+    move |source| DeployError::Io { what, source }
 }
 
-fn untrusted(component: &str, source: Untrusted) -> Refusal {
-    Refusal::Untrusted { component: component.to_owned(), source: Box::new(source) }
+fn untrusted(component: &str, source: Untrusted) -> DeployError {
+    DeployError::Untrusted { component: component.to_owned(), source: Box::new(source) }
 }

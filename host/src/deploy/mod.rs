@@ -1,18 +1,18 @@
-//! Which generation may take a slot: the one way in which what is served changes.
+//! Deployment: the only way in which the component of a slot changes.
 //!
-//! A swap is compiled and checked off the request path, one at a time and at low priority, by
-//! the same gate as at the start: what it imports, what it exports, which area it is, which
-//! stored formats it reads, its own check; and, if there is a [`Policy`], whether it is trusted. Then its bytes, a line in the audit log and the record
-//! of what serves are on disk, in this order, and then one pointer changes. Whatever refuses it
-//! changes nothing.
+//! A new component is compiled and checked off the request path, one at a time and at low priority,
+//! by the same checks as at the start: its imports and exports, its area, the stored formats that it
+//! reads, its own `check`, and, if there is a [`Policy`], whether it is trusted. Then the host writes
+//! its bytes, an entry of the audit log, and the record of active components to disk, in this order,
+//! and replaces one pointer. A refused component changes nothing.
 //!
 //! In the data folder:
 //!
 //! | file | what |
 //! |---|---|
-//! | `components/<digest>.wasm` | the components that serve, or served before, by a swap; beside them `.sig`, their signatures |
-//! | `components/active.json` | which those are: see [`record`] |
-//! | `audit.ndjson` | every attempt: see [`audit`] |
+//! | `components/<digest>.wasm` | components that are or were deployed by a swap; `.sig` beside them are their signatures |
+//! | `components/active.json` | which component is active in each slot ([`record`]) |
+//! | `audit.ndjson` | every attempt ([`audit`]) |
 
 mod artifacts;
 mod audit;
@@ -33,45 +33,45 @@ use crate::component::{CanaryPolicy, LoadError};
 use crate::digest::Digest;
 
 pub use deployer::Deployer;
-pub use files::{Chosen, Deployments, RecordError};
+pub use files::{Deployments, InitialComponent, RecordError};
 pub use policy::{Policy, PolicyError, Signature, Untrusted};
 pub use supervisor::Supervisor;
 
-/// The name under which the host itself acts.
+/// The actor in the audit log when the host itself acts.
 const HOST: &str = "hexad";
 
-/// A component that is to serve.
+/// A request to deploy a component.
 #[derive(Clone, Debug)]
-pub struct Order {
+pub struct SwapRequest {
     /// The slot.
     pub component: String,
     pub wasm: Bytes,
-    /// Whoever answers for it, where the [`Policy`] asks.
+    /// The component's signature, if it has one.
     pub signature: Option<Signature>,
-    /// Who asks for it, for the audit log.
+    /// The actor, for the audit log.
     pub by: String,
-    /// For some callers first.
+    /// The policy of a canary, if only some callers get the component at first.
     pub canary: Option<CanaryPolicy>,
 }
 
-/// What was done.
+/// The result of a deployment.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Report {
+pub struct DeployReport {
     pub component: String,
-    /// What the action was about.
+    /// The component that was deployed.
     pub digest: Digest,
     pub version: Option<String>,
     pub generation: u64,
-    /// What a rollback leads to.
+    /// The component that a rollback would restore.
     pub previous: Option<Digest>,
     /// Whether it is on trial.
     pub canary: bool,
     pub milliseconds: u64,
 }
 
-/// Why nothing was changed.
+/// Why a deployment was refused. Nothing was changed.
 #[derive(Debug, thiserror::Error)]
-pub enum Refusal {
+pub enum DeployError {
     #[error("there is no component `{0}` in the manifest")]
     Unknown(String),
     #[error("component `{0}` has a canary; promote it or roll it back first")]

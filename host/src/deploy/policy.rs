@@ -1,8 +1,8 @@
-//! Which components an operator trusts: none but those whose digest is listed, or that somebody
-//! signed whose key is trusted. Without a list and without keys, all.
+//! The operator's policy of trusted components: those with a listed digest, and those signed with a
+//! trusted key. Without a list and without keys, all components are trusted.
 //!
-//! The files are read at every decision, so that a line added to the list, or taken from it,
-//! counts from then on. A file that cannot be read or understood trusts nothing.
+//! The files are read for every decision, so a change of the list applies from then on. A file that
+//! cannot be read or parsed trusts nothing.
 
 use std::fmt;
 use std::fs;
@@ -15,13 +15,13 @@ use ed25519_dalek::{SIGNATURE_LENGTH, VerifyingKey};
 
 use crate::digest::Digest;
 
-/// The end of the name of a file with the signature of the file that is named before it.
+/// The extension of signature files: `a.wasm.sig` has the signature of `a.wasm`.
 const EXTENSION: &str = "sig";
 
-/// What a component is held to before it is compiled.
+/// The policy. It is applied before a component is compiled.
 #[derive(Clone, Debug, Default)]
 pub struct Policy {
-    /// A file with one SHA-256 a line; what follows it after a space, and `#`, is comment.
+    /// A file with a SHA-256 per line; text after a space or `#` is a comment.
     pub digests: Option<PathBuf>,
     /// Files with one Ed25519 public key each, PEM (SPKI).
     pub keys: Vec<PathBuf>,
@@ -31,7 +31,7 @@ pub struct Policy {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Signature([u8; SIGNATURE_LENGTH]);
 
-/// A file that is not what it should be.
+/// A file of the policy, or a signature file, that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum PolicyError {
     #[error("cannot read {path}: {source}")]
@@ -55,18 +55,18 @@ pub enum Untrusted {
     Policy(#[from] PolicyError),
 }
 
-/// What trust in a component rests on, for the audit log.
+/// The reason for trusting a component, for the audit log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Trust {
     /// There is no policy.
-    Unasked,
+    NoPolicy,
     Listed,
     /// By the key in this file.
     Signed(PathBuf),
 }
 
 impl Policy {
-    /// Whether anything is asked at all.
+    /// Whether there is a list or a key.
     pub fn is_set(&self) -> bool {
         self.digests.is_some() || !self.keys.is_empty()
     }
@@ -81,7 +81,7 @@ impl Policy {
 
     pub fn admit(&self, wasm: &[u8], digest: &Digest, signature: Option<&Signature>) -> Result<Trust, Untrusted> {
         if !self.is_set() {
-            return Ok(Trust::Unasked);
+            return Ok(Trust::NoPolicy);
         }
         if let Some(path) = &self.digests
             && listed(path)?.contains(digest)
@@ -94,7 +94,7 @@ impl Policy {
         };
         let signature = ed25519_dalek::Signature::from_bytes(&signature.0);
         for path in &self.keys {
-            // Strict: none of the keys and signatures that fit more than one message.
+            // Strict verification rejects weak keys and malleable signatures.
             if key(path)?.verify_strict(wasm, &signature).is_ok() {
                 return Ok(Trust::Signed(path.clone()));
             }
@@ -107,7 +107,7 @@ fn listed(path: &Path) -> Result<Vec<Digest>, PolicyError> {
     let mut digests = Vec::new();
     for (index, line) in read_text(path)?.lines().enumerate() {
         let line = line.split_once('#').map_or(line, |(line, _)| line);
-        // As `sha256sum` prints them, too: the file's name follows.
+        // The format of `sha256sum` is accepted: the file's name follows.
         let Some(word) = line.split_whitespace().next() else { continue };
         let digest = word.to_lowercase().parse();
         digests.push(digest.map_err(|reason| PolicyError::Digest { path: path.into(), line: index + 1, reason })?);
@@ -125,7 +125,7 @@ fn read_text(path: &Path) -> Result<String, PolicyError> {
 }
 
 impl Signature {
-    /// Where the signature of the file at `path` is: `a.wasm.sig` beside `a.wasm`.
+    /// The path of the signature of the file at `path`: `a.wasm.sig` beside `a.wasm`.
     pub fn beside(path: &Path) -> PathBuf {
         let mut name = path.as_os_str().to_owned();
         name.push(".");
@@ -159,7 +159,7 @@ impl FromStr for Signature {
     fn from_str(text: &str) -> Result<Self, String> {
         let wrong = || "it is neither 64 bytes nor their base64".to_owned();
         let text: String = text.split_whitespace().collect();
-        // Two lines of a PEM document, which the library of the keys reads.
+        // Decoded as a PEM document by the key library, which has no plain base64.
         let (first, second) = text.split_at_checked(64).ok_or_else(wrong)?;
         let document = format!("-----BEGIN SIGNATURE-----\n{first}\n{second}\n-----END SIGNATURE-----\n");
         let (_, bytes) = pem::decode_vec(document.as_bytes()).map_err(|_| wrong())?;
@@ -178,7 +178,7 @@ impl fmt::Display for Signature {
 impl fmt::Display for Trust {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Unasked => f.write_str("no policy"),
+            Self::NoPolicy => f.write_str("no policy"),
             Self::Listed => f.write_str("digest"),
             Self::Signed(path) => write!(f, "key {}", path.display()),
         }
@@ -202,7 +202,7 @@ mod tests {
 
     #[test]
     fn without_a_policy_everything_is_trusted() {
-        assert_eq!(Policy::default().admit(b"x", &Digest::of(b"x"), None).unwrap(), Trust::Unasked);
+        assert_eq!(Policy::default().admit(b"x", &Digest::of(b"x"), None).unwrap(), Trust::NoPolicy);
     }
 
     #[test]
@@ -214,12 +214,12 @@ mod tests {
         assert!(matches!(admitted(b"x"), Err(Untrusted::Policy(PolicyError::Unreadable { .. }))));
         fs::write(&path, format!("# ours\n\n{}  x.wasm\n", Digest::of(b"x").to_string().to_uppercase())).unwrap();
         assert_eq!(admitted(b"x").unwrap(), Trust::Listed);
-        let refusal = admitted(b"y").unwrap_err().to_string();
+        let error = admitted(b"y").unwrap_err().to_string();
         // A signature means nothing where no key is trusted.
         let signature = Signature([0; SIGNATURE_LENGTH]);
         let signed = policy.admit(b"y", &Digest::of(b"y"), Some(&signature)).unwrap_err();
-        assert_eq!(signed.to_string(), refusal);
-        assert_eq!(refusal, format!("its digest {} is not listed", Digest::of(b"y")));
+        assert_eq!(signed.to_string(), error);
+        assert_eq!(error, format!("its digest {} is not listed", Digest::of(b"y")));
         fs::write(&path, "ab12\n").unwrap();
         assert!(admitted(b"x").unwrap_err().to_string().contains("line 1"));
     }

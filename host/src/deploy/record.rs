@@ -1,4 +1,4 @@
-//! What serves each slot, on disk: a restart serves what was swapped in.
+//! The record of active components, so that a restart serves the swapped-in ones.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,35 +10,35 @@ use serde::{Deserialize, Serialize};
 use super::artifacts::replace_file;
 use crate::digest::Digest;
 
-/// The version of the file's form.
+/// The version of the file format.
 const FORMAT: u32 = 1;
 
-/// One slot's entry. A wire form: unknown fields are ignored, new ones are optional.
+/// The entry of a slot. This is a stored format: unknown fields are ignored, new ones are optional.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Entry {
-    /// What serves.
+    /// The active component.
     pub digest: Digest,
-    /// What served before.
+    /// The previous component.
     #[serde(default)]
     pub previous: Option<Digest>,
-    /// What the manifest's source was when this was decided.
+    /// The digest of the manifest's source at that time.
     #[serde(default)]
     pub source: Option<Digest>,
 }
 
-/// What a start finds to serve.
+/// What a slot starts with.
 #[derive(Debug, PartialEq)]
 pub enum Choice {
     /// The manifest's source.
     Source,
-    /// What was swapped in.
+    /// The swapped-in component.
     Recorded(Entry),
-    /// The manifest's source: it was changed after the swap, so it is what the operator wants now.
+    /// The manifest's source, because it was changed after the swap.
     Superseded(Entry),
 }
 
 #[derive(Default, Serialize, Deserialize)]
-struct Form {
+struct RecordFile {
     format: u32,
     components: BTreeMap<String, Entry>,
 }
@@ -55,7 +55,7 @@ impl Records {
         let invalid = |reason: String| io::Error::new(io::ErrorKind::InvalidData, reason);
         let entries = match fs::read(&path) {
             Ok(bytes) => {
-                let form: Form = serde_json::from_slice(&bytes).map_err(|error| invalid(error.to_string()))?;
+                let form: RecordFile = serde_json::from_slice(&bytes).map_err(|error| invalid(error.to_string()))?;
                 if form.format != FORMAT {
                     return Err(invalid(format!("it has format {}, and this program reads {FORMAT}", form.format)));
                 }
@@ -75,8 +75,8 @@ impl Records {
         self.entries.get(component)
     }
 
-    /// What to serve, where the manifest's source has the digest `source` now; none if it cannot
-    /// be read.
+    /// Decides between the entry and the manifest's source, whose present digest is `source`; `None`
+    /// if it cannot be read.
     pub fn choose(&self, component: &str, source: Option<Digest>) -> Choice {
         match self.entries.get(component) {
             None => Choice::Source,
@@ -86,21 +86,22 @@ impl Records {
         }
     }
 
-    /// Makes `entry` the component's, on disk before it returns. If that fails, nothing changed.
+    /// Sets or removes the entry of a component. It is on disk when this returns; on an error nothing
+    /// has changed.
     pub fn set(&mut self, component: &str, entry: Option<Entry>) -> io::Result<()> {
         let mut entries = self.entries.clone();
         match entry {
             Some(entry) => entries.insert(component.to_owned(), entry),
             None => entries.remove(component),
         };
-        let form = Form { format: FORMAT, components: entries };
+        let form = RecordFile { format: FORMAT, components: entries };
         let bytes = serde_json::to_vec_pretty(&form)?;
         replace_file(&self.path, &bytes)?;
         self.entries = form.components;
         Ok(())
     }
 
-    /// Every digest that a restart or a rollback may ask for.
+    /// Every digest that a restart or a rollback may need.
     pub fn digests(&self) -> Vec<Digest> {
         self.entries.values().flat_map(|entry| [Some(entry.digest), entry.previous]).flatten().collect()
     }

@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime};
 
-use super::{Deployer, Order, Signature};
+use super::{Deployer, Signature, SwapRequest};
 use crate::deployment_event::DeploymentEvent;
 
 /// How often the sources are checked.
@@ -31,8 +31,8 @@ impl Supervisor {
     pub fn start(deployer: Arc<Deployer>, events: Receiver<DeploymentEvent>, watch: bool) -> io::Result<Self> {
         let mut watcher = watch.then(|| Watcher::new(&deployer));
         let supervise = move || {
-            // Not before the first requests: nothing can be rolled back yet.
-            deployer.keep_serving();
+            // Done here and not at the start, because it reads files, and no rollback needs it yet.
+            deployer.preserve_active();
             let mut wait = None;
             loop {
                 let wait_now = match (&watcher, wait) {
@@ -96,13 +96,13 @@ impl Watcher {
             *served = now;
             let Ok(wasm) = std::fs::read(&component.source) else { continue };
             let signature = Signature::read(&Signature::beside(&component.source)).unwrap_or_else(|error| {
-                tracing::warn!(component = component.id, %error, "taken for no signature");
+                tracing::warn!(component = component.id, %error, "the signature is ignored");
                 None
             });
             let (id, by) = (component.id.clone(), ACTOR.to_owned());
-            let order = Order { component: id, wasm: wasm.into(), signature, by, canary: None };
-            // A refusal is in the log; the next build may be better.
-            let _ = deployer.swap(&order);
+            let request = SwapRequest { component: id, wasm: wasm.into(), signature, by, canary: None };
+            // `swap` logs a refusal; the next build may succeed.
+            let _ = deployer.swap(&request);
         }
     }
 }

@@ -38,12 +38,12 @@ impl ResourceLimiter for MemoryLimiter {
         let used = self.used.saturating_add(growth);
         if used > self.limit {
             self.denied += 1;
-            self.counters.memory_denied.add(1);
+            self.counters.memory_denials.add(1);
             self.permitted = 0;
             return Ok(false);
         }
         self.used = used;
-        self.counters.memory_peak.at_least(used as u64);
+        self.counters.memory_peak.raise_to(used as u64);
         self.permitted = growth;
         Ok(true)
     }

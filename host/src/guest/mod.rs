@@ -24,7 +24,7 @@ use crate::imports::config;
 use crate::imports::keyvalue::{self, KeyValue, KeyValueView};
 use crate::imports::variables::{self, Variables, VariablesView};
 use crate::manifest::Limits;
-use crate::metrics::{Busy, OutOfCpuTime};
+use crate::metrics::{CpuTimer, OutOfCpuTime};
 use crate::request_context::RequestContext;
 use side_effects::SideEffects;
 
@@ -49,7 +49,7 @@ pub struct Guest {
 
 impl Guest {
     /// Makes the store of one instance within `limits`. `output` is the guest's standard output and
-    /// error; `busy` measures its processor time.
+    /// error; `cpu_timer` measures its processor time.
     pub fn store(
         engine: &Engine,
         key_value: KeyValue,
@@ -57,7 +57,7 @@ impl Guest {
         outbound_hooks: OutboundHooks,
         output: GuestOutput,
         limits: &Limits,
-        busy: Arc<Busy>,
+        cpu_timer: Arc<CpuTimer>,
     ) -> Store<Self> {
         let mut table = ResourceTable::new();
         table.set_max_capacity(MAX_HANDLES);
@@ -76,7 +76,7 @@ impl Guest {
             wasi,
             http: WasiHttpCtx::new(),
             outbound_hooks,
-            limiter: MemoryLimiter::new(limits.memory, busy.counters().clone()),
+            limiter: MemoryLimiter::new(limits.memory, cpu_timer.counters().clone()),
             key_value,
             variables,
             side_effects,
@@ -90,8 +90,8 @@ impl Guest {
         let cpu_time = limits.cpu_time;
         store.set_epoch_deadline(1);
         store.epoch_deadline_callback(move |_| {
-            busy.end();
-            if busy.spent() > cpu_time {
+            cpu_timer.stop();
+            if cpu_timer.request_time() > cpu_time {
                 return Err(OutOfCpuTime.into());
             }
             Ok(UpdateDeadline::YieldCustom(1, Box::pin(tokio::task::yield_now())))

@@ -1,33 +1,33 @@
-//! Durations, counted by size.
+//! Histograms of durations.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Upper bounds in microseconds: 10 µs doubled until 10 s, and beyond that everything else.
+/// Upper bounds: 10 µs, doubled up to 10 s. One more bucket takes longer durations.
 const BOUNDS: usize = 21;
 const FIRST_MICROS: u64 = 10;
 
-/// How many durations fell between which bounds, and their sum.
+/// Counts durations by bucket, and adds them up.
 #[derive(Debug, Default)]
 pub struct Histogram {
     buckets: [AtomicU64; BOUNDS + 1],
     sum_nanos: AtomicU64,
 }
 
-/// Several histograms, added up.
+/// The sum of several histograms.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Summary {
     pub count: u64,
     /// Seconds.
     pub sum: f64,
-    /// Upper bound in seconds, and how many are up to it and above the one before.
+    /// The upper bound of each bucket in seconds, and the durations in this bucket alone.
     pub buckets: Vec<(f64, u64)>,
 }
 
 impl Histogram {
     pub fn observe(&self, duration: Duration) {
         let nanos = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
-        if let Some(bucket) = self.buckets.get(index(nanos.div_ceil(1000))) {
+        if let Some(bucket) = self.buckets.get(bucket_index(nanos.div_ceil(1000))) {
             bucket.fetch_add(1, Ordering::Relaxed);
         }
         self.sum_nanos.fetch_add(nanos, Ordering::Relaxed);
@@ -48,22 +48,22 @@ impl Histogram {
 }
 
 impl Summary {
-    /// An upper bound of the given part (0.5 for the median) of the durations, in seconds.
-    pub fn quantile(&self, part: f64) -> Option<f64> {
-        let wanted = (self.count as f64 * part).ceil() as u64;
+    /// The upper bound, in seconds, of the bucket that has this quantile (0.5 is the median).
+    pub fn quantile(&self, quantile: f64) -> Option<f64> {
+        let rank = (self.count as f64 * quantile).ceil() as u64;
         let mut seen = 0;
         let mut buckets = self.buckets.iter();
         buckets
             .find(|(_, count)| {
                 seen += count;
-                seen >= wanted && seen > 0
+                seen >= rank && seen > 0
             })
             .map(|(bound, _)| *bound)
     }
 }
 
-/// The bucket of a duration: the first whose bound is not below it.
-fn index(micros: u64) -> usize {
+/// The index of a duration's bucket: the first whose bound is not below it.
+fn bucket_index(micros: u64) -> usize {
     let units = micros.div_ceil(FIRST_MICROS).max(1);
     let log = u64::BITS - (units - 1).leading_zeros();
     (log as usize).min(BOUNDS)
@@ -74,13 +74,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_bucket_holds_what_is_up_to_its_bound() {
+    fn a_bucket_includes_its_upper_bound() {
         for (micros, expected) in [(0, 0), (1, 0), (10, 0), (11, 1), (20, 1), (21, 2), (40, 2), (41, 3)] {
-            assert_eq!(index(micros), expected, "{micros}");
+            assert_eq!(bucket_index(micros), expected, "{micros}");
         }
-        assert_eq!(index(FIRST_MICROS << (BOUNDS - 1)), BOUNDS - 1);
-        assert_eq!(index((FIRST_MICROS << (BOUNDS - 1)) + 1), BOUNDS);
-        assert_eq!(index(u64::MAX), BOUNDS);
+        assert_eq!(bucket_index(FIRST_MICROS << (BOUNDS - 1)), BOUNDS - 1);
+        assert_eq!(bucket_index((FIRST_MICROS << (BOUNDS - 1)) + 1), BOUNDS);
+        assert_eq!(bucket_index(u64::MAX), BOUNDS);
     }
 
     #[test]

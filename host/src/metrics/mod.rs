@@ -1,22 +1,24 @@
-//! What the host counts: per component and shard, so that no two processors write the same line
-//! of memory, and added up when somebody asks.
+//! Counters of each component. Every shard has its own, so that processors do not share cache lines;
+//! a reader adds them up.
 
-mod busy;
-mod failure;
+mod cpu_timer;
 mod histogram;
+mod instance_failure;
+mod names;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-pub use busy::Busy;
-pub use failure::{Ended, Failure, OutOfCpuTime};
+pub use cpu_timer::CpuTimer;
 pub use histogram::{Histogram, Summary};
+pub use instance_failure::{InstanceEnd, InstanceFailure, OutOfCpuTime};
+use names::name_of;
 
-/// Statuses that HTTP can have.
-const STATUSES: usize = 600;
+/// HTTP statuses are below this.
+const STATUS_LIMIT: usize = 600;
 
-/// A counter that only goes up.
+/// A number that only goes up.
 #[derive(Debug, Default)]
 pub struct Counter(AtomicU64);
 
@@ -25,7 +27,8 @@ impl Counter {
         self.0.fetch_add(count, Ordering::Relaxed);
     }
 
-    pub fn at_least(&self, value: u64) {
+    /// Sets it to `value` if it is below.
+    pub fn raise_to(&self, value: u64) {
         self.0.fetch_max(value, Ordering::Relaxed);
     }
 
@@ -34,30 +37,30 @@ impl Counter {
     }
 }
 
-/// Why the host answers in a component's place.
+/// Why the host responds in a component's place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// The request is not one that HTTP allows.
+    /// HTTP does not allow the request.
     Malformed,
-    /// Its body passes the limit.
+    /// The request's body passes the limit.
     TooLarge,
-    /// No permit was free in time.
+    /// The request did not get a permit in time.
     Saturated,
-    /// No instance could be made.
+    /// The instantiation failed.
     NoInstance,
-    /// The client stopped sending.
+    /// The client stopped sending its request.
     SlowClient,
-    /// The component's time was over.
+    /// The component did not respond in time.
     TimedOut,
     /// The component used up its processor time.
     CpuTime,
     /// The component ended without a response.
     Failed,
-    /// It keeps doing so, and is left alone for a while.
+    /// The component's circuit breaker is open.
     Failing,
     /// The component's response passes the limit.
     ResponseTooLarge,
-    /// What the component wrote could not be made durable.
+    /// The component's writes could not be made durable.
     NotDurable,
 }
 
@@ -77,15 +80,11 @@ impl Refusal {
     ];
 
     pub fn name(self) -> &'static str {
-        name(&Self::ALL, self)
+        name_of(&Self::ALL, self)
     }
 }
 
-fn name<T: PartialEq>(all: &[(T, &'static str)], wanted: T) -> &'static str {
-    all.iter().find(|(one, _)| *one == wanted).map_or("", |(_, name)| name)
-}
-
-/// What a guest asks of the key-value store.
+/// An operation on the key-value store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
     Get,
@@ -96,7 +95,7 @@ pub enum Operation {
     Increment,
     Swap,
     Batch,
-    /// The wait for the disk, before the head of the response.
+    /// The wait before a response until the request's writes are durable.
     Commit,
 }
 
@@ -114,37 +113,36 @@ impl Operation {
     ];
 
     pub fn name(self) -> &'static str {
-        name(&Self::ALL, self)
+        name_of(&Self::ALL, self)
     }
 }
 
-/// The counts of one component on one shard.
+/// The counters of one component on one shard.
 #[derive(Debug)]
 #[repr(align(128))]
 pub struct Counters {
-    statuses: [Counter; STATUSES],
-    /// From the request's head to the response's.
+    statuses: [Counter; STATUS_LIMIT],
+    /// The time from a request's head to its response's.
     pub latency: Histogram,
-    /// Of the requests that had to wait for a permit.
+    /// The time of waits for a permit; requests that do not wait are not counted.
     pub queue_wait: Histogram,
     pub instantiations: Counter,
-    /// Instances that could not be made.
-    pub unmade: Counter,
-    failures: [Counter; Failure::ALL.len()],
+    pub failed_instantiations: Counter,
+    failures: [Counter; InstanceFailure::ALL.len()],
     refusals: [Counter; Refusal::ALL.len()],
     operations: [Histogram; Operation::ALL.len()],
     /// Compare-and-swaps that found another value.
     pub swaps_lost: Counter,
-    /// How often the component was left alone because it kept failing.
-    pub tripped: Counter,
-    /// Responses that were cut off because of their size.
+    /// How often a circuit breaker opened.
+    pub breaker_trips: Counter,
+    /// Responses that were truncated at the size limit.
     pub cut_off: Counter,
-    /// Bytes; the most that one instance had.
+    /// The most memory that one instance had, in bytes.
     pub memory_peak: Counter,
-    /// Growth of memory that was refused.
-    pub memory_denied: Counter,
-    /// The time that guests, and the host on their behalf, kept the processor.
-    pub busy_nanos: Counter,
+    /// Requests for more memory that the host denied.
+    pub memory_denials: Counter,
+    /// Processor time of guests and of their calls of the host.
+    pub cpu_nanos: Counter,
 }
 
 impl Default for Counters {
@@ -154,53 +152,53 @@ impl Default for Counters {
             latency: Histogram::default(),
             queue_wait: Histogram::default(),
             instantiations: Counter::default(),
-            unmade: Counter::default(),
+            failed_instantiations: Counter::default(),
             failures: Default::default(),
             refusals: Default::default(),
             operations: Default::default(),
             swaps_lost: Counter::default(),
-            tripped: Counter::default(),
+            breaker_trips: Counter::default(),
             cut_off: Counter::default(),
             memory_peak: Counter::default(),
-            memory_denied: Counter::default(),
-            busy_nanos: Counter::default(),
+            memory_denials: Counter::default(),
+            cpu_nanos: Counter::default(),
         }
     }
 }
 
 impl Counters {
-    /// An answer, of the guest or of the host in its place.
-    pub fn answered(&self, status: u16, latency: Duration) {
+    /// Counts a response of the guest, or of the host in its place.
+    pub fn record_response(&self, status: u16, latency: Duration) {
         if let Some(count) = self.statuses.get(usize::from(status)) {
             count.add(1);
         }
         self.latency.observe(latency);
     }
 
-    pub fn failed(&self, failure: Failure) {
+    pub fn record_failure(&self, failure: InstanceFailure) {
         if let Some(count) = self.failures.get(failure as usize) {
             count.add(1);
         }
     }
 
-    pub fn refused(&self, refusal: Refusal) {
+    pub fn record_refusal(&self, refusal: Refusal) {
         if let Some(count) = self.refusals.get(refusal as usize) {
             count.add(1);
         }
     }
 
-    pub fn operated(&self, operation: Operation, duration: Duration) {
+    pub fn record_operation(&self, operation: Operation, duration: Duration) {
         if let Some(durations) = self.operations.get(operation as usize) {
             durations.observe(duration);
         }
     }
 }
 
-/// The counts of one component.
+/// The counters of one component on all shards.
 #[derive(Debug)]
 pub struct Metrics {
     shards: Vec<Arc<Counters>>,
-    /// What a component printed and nobody will read.
+    /// Lines of a component that are not in the log, because of their rate.
     pub log_lines_dropped: Arc<Counter>,
 }
 
@@ -213,9 +211,9 @@ impl Metrics {
         self.shards.get(index)
     }
 
-    /// How many answers there were of each status that there was.
+    /// The number of responses by status, without zeros.
     pub fn statuses(&self) -> Vec<(u16, u64)> {
-        let counts = (0..STATUSES).map(|status| {
+        let counts = (0..STATUS_LIMIT).map(|status| {
             let count = self.total(|shard| shard.statuses.get(status).map_or(0, Counter::get));
             (u16::try_from(status).unwrap_or(u16::MAX), count)
         });
@@ -223,7 +221,7 @@ impl Metrics {
     }
 
     pub fn failures(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        Failure::ALL.into_iter().map(|(failure, name)| {
+        InstanceFailure::ALL.into_iter().map(|(failure, name)| {
             (name, self.total(|shard| shard.failures.get(failure as usize).map_or(0, Counter::get)))
         })
     }
@@ -241,16 +239,16 @@ impl Metrics {
         })
     }
 
-    pub fn total(&self, of: impl Fn(&Counters) -> u64) -> u64 {
-        self.shards.iter().map(|shard| of(shard)).sum()
+    pub fn total(&self, value: impl Fn(&Counters) -> u64) -> u64 {
+        self.shards.iter().map(|shard| value(shard)).sum()
     }
 
-    pub fn peak(&self) -> u64 {
+    pub fn memory_peak(&self) -> u64 {
         self.shards.iter().map(|shard| shard.memory_peak.get()).max().unwrap_or(0)
     }
 
-    pub fn histogram(&self, of: impl Fn(&Counters) -> &Histogram) -> Summary {
-        Histogram::sum(self.shards.iter().map(|shard| of(shard)))
+    pub fn histogram(&self, select: impl Fn(&Counters) -> &Histogram) -> Summary {
+        Histogram::sum(self.shards.iter().map(|shard| select(shard)))
     }
 }
 
@@ -264,51 +262,57 @@ mod tests {
     fn shards_add_up() {
         let metrics = Metrics::new(2);
         for (shard, status) in [(0, 200), (1, 200), (1, 503)] {
-            metrics.shard(shard).unwrap().answered(status, Duration::from_millis(1));
+            metrics.shard(shard).unwrap().record_response(status, Duration::from_millis(1));
         }
-        metrics.shard(0).unwrap().operated(Operation::Swap, Duration::ZERO);
-        metrics.shard(1).unwrap().refused(Refusal::Saturated);
-        metrics.shard(0).unwrap().memory_peak.at_least(7);
-        metrics.shard(1).unwrap().memory_peak.at_least(5);
+        metrics.shard(0).unwrap().record_operation(Operation::Swap, Duration::ZERO);
+        metrics.shard(1).unwrap().record_refusal(Refusal::Saturated);
+        metrics.shard(0).unwrap().memory_peak.raise_to(7);
+        metrics.shard(1).unwrap().memory_peak.raise_to(5);
         assert_eq!(metrics.statuses(), [(200, 2), (503, 1)]);
         assert_eq!(metrics.histogram(|shard| &shard.latency).count, 3);
         let operations = metrics.operations().map(|(name, durations)| (name, durations.count));
         assert_eq!(operations.filter(|(_, count)| *count > 0).collect::<Vec<_>>(), [("swap", 1)]);
         assert_eq!(metrics.refusals().filter(|(_, count)| *count > 0).collect::<Vec<_>>(), [("busy", 1)]);
-        assert_eq!(metrics.peak(), 7);
+        assert_eq!(metrics.memory_peak(), 7);
     }
 
-    /// What the end of a run is taken for, on a thread that unwinds.
     #[test]
-    fn a_panic_is_not_taken_for_the_end_of_the_host() {
-        struct Run(std::sync::mpsc::Sender<Failure>);
-        impl Drop for Run {
+    fn an_instance_dropped_by_a_panic_counts_as_panicked() {
+        /// Classifies its own drop.
+        struct Instance(std::sync::mpsc::Sender<InstanceFailure>);
+        impl Drop for Instance {
             fn drop(&mut self) {
-                let _ = self.0.send(Failure::of(&Ended::Dropped.into()));
+                let _ = self.0.send(InstanceFailure::from_error(&InstanceEnd::Dropped.into()));
             }
         }
-        let (told, heard) = std::sync::mpsc::channel();
-        let (panics, ends) = (Run(told.clone()), Run(told));
-        drop(ends);
+        let (sender, failures) = std::sync::mpsc::channel();
+        let (panicking, cancelled) = (Instance(sender.clone()), Instance(sender));
+        drop(cancelled);
         let panicked = std::thread::spawn(move || {
-            let _run = panics;
+            let _instance = panicking;
             panic!("on purpose");
         });
         panicked.join().unwrap_err();
-        assert_eq!(heard.into_iter().collect::<Vec<_>>(), [Failure::Cancelled, Failure::Panicked]);
+        assert_eq!(failures.into_iter().collect::<Vec<_>>(), [InstanceFailure::Cancelled, InstanceFailure::Panicked]);
     }
 
     #[test]
-    fn a_failure_has_a_kind() {
-        assert_eq!(Failure::of(&Trap::UnreachableCodeReached.into()), Failure::Unreachable);
-        assert_eq!(Failure::of(&wasmtime::Error::from(Trap::StackOverflow).context("in x")), Failure::StackOverflow);
-        assert_eq!(Failure::of(&Ended::TimedOut.into()), Failure::TimedOut);
-        assert_eq!(Failure::of(&Ended::Dropped.into()), Failure::Cancelled);
-        assert_eq!(Failure::of(&wasmtime::format_err!("too many handles")), Failure::Refused);
-        for (index, (failure, _)) in Failure::ALL.into_iter().enumerate() {
+    fn errors_are_classified() {
+        assert_eq!(InstanceFailure::from_error(&Trap::UnreachableCodeReached.into()), InstanceFailure::Unreachable);
+        assert_eq!(
+            InstanceFailure::from_error(&wasmtime::Error::from(Trap::StackOverflow).context("in x")),
+            InstanceFailure::StackOverflow
+        );
+        assert_eq!(InstanceFailure::from_error(&InstanceEnd::TimedOut.into()), InstanceFailure::TimedOut);
+        assert_eq!(InstanceFailure::from_error(&InstanceEnd::Dropped.into()), InstanceFailure::Cancelled);
+        assert_eq!(InstanceFailure::from_error(&wasmtime::format_err!("too many handles")), InstanceFailure::Refused);
+        for (index, (failure, _)) in InstanceFailure::ALL.into_iter().enumerate() {
             assert_eq!(failure as usize, index);
         }
-        assert_eq!(Failure::of(&wasmtime::Error::from(OutOfCpuTime).context("in x")), Failure::CpuTime);
+        assert_eq!(
+            InstanceFailure::from_error(&wasmtime::Error::from(OutOfCpuTime).context("in x")),
+            InstanceFailure::CpuTime
+        );
         for (index, (operation, _)) in Operation::ALL.into_iter().enumerate() {
             assert_eq!(operation as usize, index);
         }

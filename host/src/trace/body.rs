@@ -1,26 +1,39 @@
-//! A response's body on its way to the client: its end is the end of the request.
+//! A response's body that ends the trace of its request.
 
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
+use http::Response;
 use http_body::{Body, Frame, SizeHint};
+use http_body_util::BodyExt;
 
-use super::Trace;
+use super::request::Trace;
 use crate::body::{BodyError, ResponseBody};
 
-/// Ends the trace when the body is complete, fails, or is not wanted any more.
-pub struct TracedBody {
+/// Ends the trace when the body is complete, fails, or is dropped.
+struct TracedBody {
     inner: ResponseBody,
     trace: Arc<Trace>,
     /// Bytes sent so far.
-    sent: u64,
+    sent_bytes: u64,
+}
+
+impl Trace {
+    /// Records the head of the response, and ends the trace at the end of the response's body.
+    pub fn follow_response(self: Arc<Self>, response: Response<ResponseBody>) -> Response<ResponseBody> {
+        if !self.is_sampled() {
+            return response;
+        }
+        self.record_status(response.status());
+        response.map(|body| TracedBody::new(body, self).boxed_unsync())
+    }
 }
 
 impl TracedBody {
-    pub fn new(inner: ResponseBody, trace: Arc<Trace>) -> Self {
-        Self { inner, trace, sent: 0 }
+    fn new(inner: ResponseBody, trace: Arc<Trace>) -> Self {
+        Self { inner, trace, sent_bytes: 0 }
     }
 }
 
@@ -32,16 +45,16 @@ impl Body for TracedBody {
         let polled = Pin::new(&mut self.inner).poll_frame(cx);
         match &polled {
             Poll::Ready(Some(Ok(frame))) => {
-                self.sent += frame.data_ref().map_or(0, |data| data.len() as u64);
+                self.sent_bytes += frame.data_ref().map_or(0, |data| data.len() as u64);
             }
-            Poll::Ready(Some(Err(error))) => self.trace.failed(match error {
+            Poll::Ready(Some(Err(error))) => self.trace.record_failure(match error {
                 BodyError::Broken => "broken",
                 BodyError::Short { .. } => "short",
                 BodyError::Timeout => "timed_out",
                 BodyError::TooLarge { .. } => "response_too_large",
                 BodyError::Guest(_) => "failed",
             }),
-            Poll::Ready(None) => self.trace.end(self.sent),
+            Poll::Ready(None) => self.trace.end(self.sent_bytes),
             Poll::Pending => {}
         }
         polled
@@ -58,6 +71,6 @@ impl Body for TracedBody {
 
 impl Drop for TracedBody {
     fn drop(&mut self) {
-        self.trace.end(self.sent);
+        self.trace.end(self.sent_bytes);
     }
 }

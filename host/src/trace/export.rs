@@ -1,4 +1,4 @@
-//! The way of spans to the collector: a bounded queue, and a thread that sends what is in it.
+//! Export of spans to a collector: a bounded queue, and a thread that sends its spans.
 
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,22 +19,22 @@ use ureq::tls::{RootCerts, TlsConfig};
 
 use crate::metrics::Counter;
 
-/// Spans that wait to be sent, unless `OTEL_BSP_MAX_QUEUE_SIZE` says otherwise.
-const QUEUE: usize = 8192;
+/// Spans in the queue; `OTEL_BSP_MAX_QUEUE_SIZE` overrides it.
+const DEFAULT_QUEUE_SIZE: usize = 8192;
 
-/// How long the collector may take, unless `OTEL_EXPORTER_OTLP_TIMEOUT` says otherwise.
-const TIMEOUT: Duration = Duration::from_secs(10);
+/// The timeout of a request to the collector; `OTEL_EXPORTER_OTLP_TIMEOUT` overrides it.
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The largest answer of a collector that is read, in bytes.
-const MAX_ANSWER: u64 = 64 * 1024;
+/// The largest response of a collector, in bytes.
+const MAX_RESPONSE: u64 = 64 * 1024;
 
-/// A collector that is away for long is spoken of this often.
-const REMINDER: Duration = Duration::from_secs(60);
+/// How often the host logs that the collector is still unavailable.
+const REMINDER_INTERVAL: Duration = Duration::from_secs(60);
 
-/// Where traces go.
+/// The destination of traces.
 #[derive(Clone, Debug)]
 pub struct Export {
-    /// None for what the environment says.
+    /// The collector; `None` if the variables of OpenTelemetry name it.
     endpoint: Option<String>,
 }
 
@@ -46,17 +46,18 @@ pub enum TraceError {
 }
 
 impl Export {
-    /// As OpenTelemetry's variables say; `None` if they name no collector.
+    /// The destination in OpenTelemetry's variables; `None` if they name no collector.
     pub fn from_environment() -> Option<Self> {
-        let given = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
-        let is = |name: &str, wanted: &str| given(name).is_some_and(|value| value.eq_ignore_ascii_case(wanted));
-        if is("OTEL_SDK_DISABLED", "true") || is("OTEL_TRACES_EXPORTER", "none") {
+        let value = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+        let has_value =
+            |name: &str, expected: &str| value(name).is_some_and(|value| value.eq_ignore_ascii_case(expected));
+        if has_value("OTEL_SDK_DISABLED", "true") || has_value("OTEL_TRACES_EXPORTER", "none") {
             return None;
         }
-        given("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT").or_else(|| given("OTEL_EXPORTER_OTLP_ENDPOINT"))?;
-        let protocol = given("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL").or_else(|| given("OTEL_EXPORTER_OTLP_PROTOCOL"));
+        value("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT").or_else(|| value("OTEL_EXPORTER_OTLP_ENDPOINT"))?;
+        let protocol = value("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL").or_else(|| value("OTEL_EXPORTER_OTLP_PROTOCOL"));
         if let Some(protocol) = protocol.filter(|protocol| protocol != "http/protobuf") {
-            tracing::warn!(protocol, "traces are sent by http/protobuf, the only protocol there is");
+            tracing::warn!(protocol, "traces are sent by http/protobuf, the only protocol that the host supports");
         }
         Some(Self { endpoint: None })
     }
@@ -67,57 +68,57 @@ impl Export {
     }
 }
 
-/// What became of spans since the start.
+/// Counters of exported and lost spans.
 #[derive(Debug, Default)]
-pub struct Counts {
-    /// Those that the collector has.
+pub struct SpanCounters {
+    /// Spans that the collector accepted.
     pub exported: Counter,
-    /// Those that it would not take, or that could not be sent.
+    /// Spans that the collector rejected, or that could not be sent.
     pub failed: Counter,
-    /// Those for which there was no room in the queue.
+    /// Spans that the full queue did not take.
     pub dropped: Counter,
     queued: AtomicUsize,
 }
 
-impl Counts {
+impl SpanCounters {
     pub fn queued(&self) -> usize {
         self.queued.load(Ordering::Relaxed)
     }
 }
 
-/// What takes spans when they end.
-pub fn processor(export: &Export) -> Result<(impl SpanProcessor + 'static, Arc<Counts>), TraceError> {
-    let mut builder = Otlp::builder().with_http().with_http_client(Client::new());
+/// The processor of ended spans, and its counters.
+pub fn processor(export: &Export) -> Result<(impl SpanProcessor + 'static, Arc<SpanCounters>), TraceError> {
+    let mut builder = Otlp::builder().with_http().with_http_client(CollectorClient::new());
     if let Some(endpoint) = &export.endpoint {
         builder = builder.with_endpoint(endpoint);
     }
-    let counts = Arc::new(Counts::default());
-    let exporter = Reporting { inner: builder.build()?, counts: counts.clone(), trouble: Mutex::default() };
-    let room = number("OTEL_BSP_MAX_QUEUE_SIZE").filter(|size| *size > 0).unwrap_or(QUEUE);
-    let config = BatchConfigBuilder::default().with_max_queue_size(room).build();
+    let counters = Arc::new(SpanCounters::default());
+    let exporter = CountingExporter { inner: builder.build()?, counters: counters.clone(), outage: Mutex::default() };
+    let queue_size = parsed_variable("OTEL_BSP_MAX_QUEUE_SIZE").filter(|size| *size > 0).unwrap_or(DEFAULT_QUEUE_SIZE);
+    let config = BatchConfigBuilder::default().with_max_queue_size(queue_size).build();
     let inner = BatchSpanProcessor::builder(exporter).with_batch_config(config).build();
-    Ok((Bounded { inner, counts: counts.clone(), room }, counts))
+    Ok((BoundedProcessor { inner, counters: counters.clone(), queue_size }, counters))
 }
 
-fn number<N: std::str::FromStr>(variable: &str) -> Option<N> {
+fn parsed_variable<N: std::str::FromStr>(variable: &str) -> Option<N> {
     std::env::var(variable).ok()?.trim().parse().ok()
 }
 
-/// Counts what the queue has no room for, which the SDK's own does not tell.
+/// Counts the spans that the full queue drops. The SDK's processor does not report them.
 #[derive(Debug)]
-struct Bounded {
+struct BoundedProcessor {
     inner: BatchSpanProcessor,
-    counts: Arc<Counts>,
-    room: usize,
+    counters: Arc<SpanCounters>,
+    queue_size: usize,
 }
 
-impl SpanProcessor for Bounded {
+impl SpanProcessor for BoundedProcessor {
     fn on_start(&self, _: &mut Span, _: &Context) {}
 
     fn on_end(&self, span: SpanData) {
-        if self.counts.queued.fetch_add(1, Ordering::Relaxed) >= self.room {
-            self.counts.queued.fetch_sub(1, Ordering::Relaxed);
-            self.counts.dropped.add(1);
+        if self.counters.queued.fetch_add(1, Ordering::Relaxed) >= self.queue_size {
+            self.counters.queued.fetch_sub(1, Ordering::Relaxed);
+            self.counters.dropped.add(1);
             return;
         }
         self.inner.on_end(span);
@@ -136,29 +137,30 @@ impl SpanProcessor for Bounded {
     }
 }
 
-/// Counts what was sent, and says when that begins to fail and when it goes well again.
-struct Reporting {
+/// Counts exported spans, and logs the begin and the end of an outage of the collector.
+struct CountingExporter {
     inner: Otlp,
-    counts: Arc<Counts>,
-    trouble: Mutex<Option<Trouble>>,
+    counters: Arc<SpanCounters>,
+    outage: Mutex<Option<Outage>>,
 }
 
-struct Trouble {
-    spoken_of: Instant,
-    lost: u64,
+struct Outage {
+    /// When the host last logged it.
+    logged_at: Instant,
+    lost_spans: u64,
 }
 
-impl fmt::Debug for Reporting {
+impl fmt::Debug for CountingExporter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The exporter's headers can hold the collector's token.
-        f.write_str("Reporting")
+        // The exporter's headers can contain the collector's token.
+        f.write_str("CountingExporter")
     }
 }
 
-impl SpanExporter for Reporting {
+impl SpanExporter for CountingExporter {
     async fn export(&self, batch: Vec<SpanData>) -> OTelSdkResult {
         let spans = batch.len();
-        self.counts.queued.fetch_sub(spans, Ordering::Relaxed);
+        self.counters.queued.fetch_sub(spans, Ordering::Relaxed);
         let exported = self.inner.export(batch).await;
         self.report(spans as u64, &exported);
         exported
@@ -173,52 +175,53 @@ impl SpanExporter for Reporting {
     }
 }
 
-impl Reporting {
+impl CountingExporter {
     fn report(&self, spans: u64, exported: &OTelSdkResult) {
-        let mut trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut outage = self.outage.lock().unwrap_or_else(PoisonError::into_inner);
         match exported {
             Ok(()) => {
-                self.counts.exported.add(spans);
-                if let Some(Trouble { lost, .. }) = trouble.take() {
-                    tracing::info!(lost, "the collector takes spans again");
+                self.counters.exported.add(spans);
+                if let Some(Outage { lost_spans: lost, .. }) = outage.take() {
+                    tracing::info!(lost, "the collector accepts spans again");
                 }
             }
             Err(error) => {
-                self.counts.failed.add(spans);
+                self.counters.failed.add(spans);
                 let now = Instant::now();
-                let lost = trouble.as_ref().map_or(0, |trouble| trouble.lost) + spans;
-                let due = trouble.as_ref().is_none_or(|trouble| now - trouble.spoken_of >= REMINDER);
-                if due {
+                let lost = outage.as_ref().map_or(0, |outage| outage.lost_spans) + spans;
+                let is_due = outage.as_ref().is_none_or(|outage| now - outage.logged_at >= REMINDER_INTERVAL);
+                if is_due {
                     tracing::warn!(%error, lost, "spans could not be sent to the collector");
                 }
-                let spoken_of = trouble.as_ref().filter(|_| !due).map_or(now, |trouble| trouble.spoken_of);
-                *trouble = Some(Trouble { spoken_of, lost });
+                let logged_at = outage.as_ref().filter(|_| !is_due).map_or(now, |outage| outage.logged_at);
+                *outage = Some(Outage { logged_at, lost_spans: lost });
             }
         }
     }
 }
 
-/// It blocks, as it may: the processor has a thread of its own for the exporter.
+/// The HTTP client of the exporter. It may block: the processor runs the exporter on its own thread.
 #[derive(Debug)]
-struct Client(Agent);
+struct CollectorClient(Agent);
 
-impl Client {
+impl CollectorClient {
     fn new() -> Self {
-        let given = number("OTEL_EXPORTER_OTLP_TRACES_TIMEOUT").or_else(|| number("OTEL_EXPORTER_OTLP_TIMEOUT"));
-        let timeout = given.map_or(TIMEOUT, Duration::from_millis);
+        let millis = parsed_variable("OTEL_EXPORTER_OTLP_TRACES_TIMEOUT")
+            .or_else(|| parsed_variable("OTEL_EXPORTER_OTLP_TIMEOUT"));
+        let timeout = millis.map_or(DEFAULT_TIMEOUT, Duration::from_millis);
         let tls = TlsConfig::builder().root_certs(RootCerts::PlatformVerifier).build();
         let config = Agent::config_builder().tls_config(tls).timeout_global(Some(timeout));
-        // The headers are for this collector and no other.
+        // A redirect would send the headers, with the token, to another server.
         Self(config.http_status_as_error(false).max_redirects(0).build().into())
     }
 }
 
 #[async_trait]
-impl HttpClient for Client {
+impl HttpClient for CollectorClient {
     async fn send_bytes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
         let (parts, body) = request.into_parts();
         let (parts, mut body) = self.0.run(Request::from_parts(parts, &*body))?.into_parts();
-        let body = body.with_config().limit(MAX_ANSWER).read_to_vec()?;
+        let body = body.with_config().limit(MAX_RESPONSE).read_to_vec()?;
         Ok(Response::from_parts(parts, body.into()))
     }
 }

@@ -3,109 +3,131 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use http::{HeaderMap, Method, Request, Response, Uri, Version};
-use http_body_util::BodyExt;
-use opentelemetry::propagation::{Injector, TextMapPropagator};
+use http::{HeaderMap, Method, Request, StatusCode, Uri, Version};
+use opentelemetry::propagation::Injector;
 use opentelemetry::trace::{Span as _, SpanContext, SpanKind, Status, TraceContextExt};
 use opentelemetry::{Context, KeyValue};
 use opentelemetry_http::HeaderInjector;
 use opentelemetry_sdk::trace::Span;
 
-use super::body::TracedBody;
-use super::{Destination, ServingComponent, Tracer};
-use crate::body::ResponseBody;
+use super::tracer::Tracer;
+use crate::digest::Digest;
 use crate::ingress::RequestOrigin;
 use crate::request_id::X_REQUEST_ID;
 
-/// Operations and outbound requests of one request that have spans: a component in a loop must
-/// not push everybody else's out of the queue.
-const MOST: u32 = 500;
+/// Child spans of one component call. A component that loops must not push the spans of other requests
+/// out of the queue.
+const MAX_CHILD_SPANS: u32 = 500;
 
-/// One request, from its arrival to the end of its response. It is shared by all who do a part.
+/// The generation that serves a request.
+pub struct ServingComponent<'a> {
+    pub id: &'a str,
+    /// The generation's number in its slot.
+    pub generation: u64,
+    pub digest: Digest,
+    /// Name and version, for a component that is an area.
+    pub area: Option<(&'a str, &'a str)>,
+}
+
+/// The route and the component of a request.
+#[derive(Clone, Copy)]
+pub struct Destination<'a> {
+    pub route: &'a str,
+    pub component: &'a str,
+}
+
+/// The trace of one request, from its head to the end of its response.
 pub struct Trace {
     tracer: Arc<Tracer>,
-    /// The request's span as a parent.
+    /// The parent of the component's span.
     request: Context,
     /// None if the request is not sampled.
-    recorded: Option<Recorded>,
+    sampled: Option<Sampled>,
 }
 
-struct Recorded {
-    spans: Mutex<Spans>,
-    /// The component's span as a parent.
+struct Sampled {
+    open: Mutex<OpenSpans>,
+    /// The parent of the component's child spans.
     component: OnceLock<Context>,
-    /// How many spans the component has caused.
-    caused: AtomicU32,
+    /// Child spans of the component, those above the limit included.
+    child_spans: AtomicU32,
 }
 
-/// Those that have not ended.
-struct Spans {
+/// The spans that have not ended.
+struct OpenSpans {
     request: Option<Span>,
     component: Option<Span>,
-    /// The first one is the cause of all others.
+    /// The first failure, which usually causes the others.
     failure: Option<&'static str>,
 }
 
-/// A request to another service.
-pub struct Outgoing {
+/// The span of a request to another service.
+pub struct OutboundSpan {
     tracer: Arc<Tracer>,
     span: Option<Span>,
-    /// Whose child the other service's part is.
+    /// The parent of the other service's spans.
     context: Context,
 }
 
+impl Tracer {
+    /// Begins a request's trace, below the parent in its `traceparent`. The sampler decides whether it is
+    /// recorded.
+    pub fn begin<B>(self: &Arc<Self>, request: &Request<B>, destination: Option<Destination<'_>>) -> Arc<Trace> {
+        let parent = self.parent(request.headers());
+        // A sampled request gets its own name and its attributes in `Trace::new`.
+        let span = self.span("request", SpanKind::Server, &parent);
+        Arc::new(Trace::new(self.clone(), span, request, destination))
+    }
+}
+
 impl Trace {
-    pub(super) fn new<B>(
-        tracer: Arc<Tracer>,
-        mut span: Span,
-        request: &Request<B>,
-        destination: Option<Destination<'_>>,
-    ) -> Self {
-        let context = within(span.span_context());
-        let recorded = span.is_recording().then(|| {
-            describe(&mut span, request, destination);
-            let spans = Spans { request: Some(span), component: None, failure: None };
-            Recorded { spans: Mutex::new(spans), component: OnceLock::new(), caused: AtomicU32::new(0) }
+    fn new<B>(tracer: Arc<Tracer>, mut span: Span, request: &Request<B>, destination: Option<Destination<'_>>) -> Self {
+        let context = parent_context(span.span_context());
+        let sampled = span.is_recording().then(|| {
+            set_attributes(&mut span, request, destination);
+            let spans = OpenSpans { request: Some(span), component: None, failure: None };
+            Sampled { open: Mutex::new(spans), component: OnceLock::new(), child_spans: AtomicU32::new(0) }
         });
-        Self { tracer, request: context, recorded }
+        Self { tracer, request: context, sampled }
     }
 
-    /// The response comes from the cache.
-    pub fn cached(&self) {
-        if let Some(mut spans) = self.spans()
+    /// Marks the response as one from the cache.
+    pub fn mark_cached(&self) {
+        if let Some(mut spans) = self.open_spans()
             && let Some(request) = &mut spans.request
         {
             request.set_attribute(KeyValue::new("hexad.remembered", true));
         }
     }
 
-    /// The component's part begins. What it passes on of the request's headers names it.
-    pub fn enter(&self, component: &ServingComponent<'_>, headers: Option<&mut HeaderMap>) {
-        let Some(recorded) = &self.recorded else {
+    /// Begins the component's span, and names it in `headers` as the parent of outbound requests.
+    pub fn begin_component(&self, component: &ServingComponent<'_>, headers: Option<&mut HeaderMap>) {
+        let Some(sampled) = &self.sampled else {
             return;
         };
         let mut span = self.tracer.span("component", SpanKind::Internal, &self.request);
         span.update_name(component.id.to_owned());
         span.set_attribute(KeyValue::new("hexad.component", component.id.to_owned()));
-        span.set_attribute(KeyValue::new("hexad.generation", number(component.generation)));
+        span.set_attribute(KeyValue::new("hexad.generation", int_value(component.generation)));
         span.set_attribute(KeyValue::new("hexad.digest", component.digest.to_string()));
         if let Some((area, version)) = component.area {
             span.set_attribute(KeyValue::new("hexad.area", area.to_owned()));
             span.set_attribute(KeyValue::new("hexad.version", version.to_owned()));
         }
-        let context = within(span.span_context());
+        let context = parent_context(span.span_context());
         if let Some(headers) = headers {
-            self.tracer.propagator.inject_context(&context, &mut Headers(headers));
+            self.tracer.inject(&context, &mut TraceHeaders(headers));
         }
-        let _ = recorded.component.set(context);
-        if let Some(mut spans) = self.spans() {
+        let _ = sampled.component.set(context);
+        if let Some(mut spans) = self.open_spans() {
             spans.component = Some(span);
         }
     }
 
-    /// An operation on the key-value store; no key, because keys can hold hashes of tokens.
-    pub fn operation(&self, operation: &'static str, store: &str) -> Option<Span> {
-        let parent = self.parent()?;
+    /// Begins the span of an operation on the key-value store. It does not have the key, because keys can
+    /// contain hashes of tokens.
+    pub fn begin_operation(&self, operation: &'static str, store: &str) -> Option<Span> {
+        let parent = self.child_parent()?;
         let mut span = self.tracer.span(operation, SpanKind::Client, parent);
         span.set_attribute(KeyValue::new("db.system.name", "sqlite"));
         span.set_attribute(KeyValue::new("db.operation.name", operation));
@@ -116,17 +138,17 @@ impl Trace {
         Some(span)
     }
 
-    /// An instance is made for the request.
-    pub fn instantiation(&self) -> Option<Span> {
-        let parent = self.parent()?;
+    /// Begins the span of an instantiation.
+    pub fn begin_instantiation(&self) -> Option<Span> {
+        let parent = self.child_parent()?;
         Some(self.tracer.span("instantiate", SpanKind::Internal, parent))
     }
 
-    /// A request of the component to another service.
-    pub fn outgoing(&self, method: &Method, uri: &Uri) -> Outgoing {
-        let span = self.parent().map(|parent| {
+    /// Begins the span of an outbound request.
+    pub fn begin_outbound(&self, method: &Method, uri: &Uri) -> OutboundSpan {
+        let span = self.child_parent().map(|parent| {
             let mut span = self.tracer.span("request", SpanKind::Client, parent);
-            let (method, original) = known(method);
+            let (method, original) = method_name(method);
             span.update_name(method);
             span.set_attribute(KeyValue::new("http.request.method", method));
             if let Some(original) = original {
@@ -137,34 +159,37 @@ impl Trace {
             let port = uri.port_u16().unwrap_or(if scheme == "https" { 443 } else { 80 });
             span.set_attribute(KeyValue::new("server.address", host.to_owned()));
             span.set_attribute(KeyValue::new("server.port", i64::from(port)));
-            // Neither the query nor what comes before an `@`.
+            // Without the query and the user information, which can contain secrets.
             span.set_attribute(KeyValue::new("url.full", format!("{scheme}://{host}:{port}{}", uri.path())));
             span
         });
-        let context = span.as_ref().map_or_else(|| self.request.clone(), |span| within(span.span_context()));
-        Outgoing { tracer: self.tracer.clone(), span, context }
+        let context = span.as_ref().map_or_else(|| self.request.clone(), |span| parent_context(span.span_context()));
+        OutboundSpan { tracer: self.tracer.clone(), span, context }
     }
 
-    /// Something went wrong. Only the first reason is kept.
-    pub fn failed(&self, reason: &'static str) {
-        let Some(mut spans) = self.spans() else {
+    /// Marks the open spans as failed. Only the first reason is kept.
+    pub fn record_failure(&self, reason: &'static str) {
+        let Some(mut spans) = self.open_spans() else {
             return;
         };
         if spans.request.is_some() && spans.failure.is_none() {
             spans.failure = Some(reason);
-            for span in [&mut spans.request].into_iter().flatten() {
-                fail(span, reason);
+            if let Some(request) = &mut spans.request {
+                mark_failed(request, reason);
             }
             if let Some(component) = &mut spans.component {
-                fail(component, reason);
+                mark_failed(component, reason);
             }
         }
     }
 
-    /// The head of the response is there; the trace ends with its body.
-    pub fn answered(self: Arc<Self>, response: Response<ResponseBody>) -> Response<ResponseBody> {
-        if let Some(mut spans) = self.spans() {
-            let status = response.status();
+    pub(super) fn is_sampled(&self) -> bool {
+        self.sampled.is_some()
+    }
+
+    /// Records the status of the response.
+    pub(super) fn record_status(&self, status: StatusCode) {
+        if let Some(mut spans) = self.open_spans() {
             let failure = spans.failure;
             if let Some(request) = &mut spans.request {
                 request.set_attribute(KeyValue::new("http.response.status_code", i64::from(status.as_u16())));
@@ -173,47 +198,44 @@ impl Trace {
                     request.set_status(Status::error(""));
                 }
             }
-        } else {
-            return response;
         }
-        response.map(|body| TracedBody::new(body, self).boxed_unsync())
     }
 
-    /// The response is over, with so many bytes of its body sent.
-    pub(super) fn end(&self, sent: u64) {
-        let Some(mut spans) = self.spans() else {
+    /// Ends the trace, after this many bytes of the response's body.
+    pub(super) fn end(&self, sent_bytes: u64) {
+        let Some(mut spans) = self.open_spans() else {
             return;
         };
         drop(spans.component.take());
         if let Some(mut request) = spans.request.take() {
-            request.set_attribute(KeyValue::new("http.response.body.size", number(sent)));
-            let caused = self.recorded.as_ref().map_or(0, |recorded| recorded.caused.load(Ordering::Relaxed));
-            if caused > MOST {
-                request.set_attribute(KeyValue::new("hexad.spans_left_out", i64::from(caused - MOST)));
+            request.set_attribute(KeyValue::new("http.response.body.size", int_value(sent_bytes)));
+            let child_spans = self.sampled.as_ref().map_or(0, |sampled| sampled.child_spans.load(Ordering::Relaxed));
+            if child_spans > MAX_CHILD_SPANS {
+                request.set_attribute(KeyValue::new("hexad.spans_left_out", i64::from(child_spans - MAX_CHILD_SPANS)));
             }
         }
     }
 
-    /// The parent of what the component does, while there is room for it.
-    fn parent(&self) -> Option<&Context> {
-        let recorded = self.recorded.as_ref()?;
-        let caused = recorded.caused.fetch_add(1, Ordering::Relaxed);
-        (caused < MOST).then(|| recorded.component.get().unwrap_or(&self.request))
+    /// The parent of the component's next child span, below the limit.
+    fn child_parent(&self) -> Option<&Context> {
+        let sampled = self.sampled.as_ref()?;
+        let child_spans = sampled.child_spans.fetch_add(1, Ordering::Relaxed);
+        (child_spans < MAX_CHILD_SPANS).then(|| sampled.component.get().unwrap_or(&self.request))
     }
 
-    fn spans(&self) -> Option<MutexGuard<'_, Spans>> {
-        let recorded = self.recorded.as_ref()?;
-        Some(recorded.spans.lock().unwrap_or_else(PoisonError::into_inner))
+    fn open_spans(&self) -> Option<MutexGuard<'_, OpenSpans>> {
+        let sampled = self.sampled.as_ref()?;
+        Some(sampled.open.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-impl Outgoing {
-    /// Names the parent to the other service.
+impl OutboundSpan {
+    /// Sets the trace headers of the outbound request.
     pub fn inject(&self, headers: &mut HeaderMap) {
-        self.tracer.propagator.inject_context(&self.context, &mut Headers(headers));
+        self.tracer.inject(&self.context, &mut TraceHeaders(headers));
     }
 
-    /// The head of the response is there, or there is none for this reason.
+    /// Ends the span with the status of the response, or with the reason why there is none.
     pub fn end(self, outcome: Result<u16, &'static str>) {
         let Some(mut span) = self.span else {
             return;
@@ -226,19 +248,19 @@ impl Outgoing {
                     span.set_status(Status::error(""));
                 }
             }
-            Err(reason) => fail(&mut span, reason),
+            Err(reason) => mark_failed(&mut span, reason),
         }
     }
 }
 
 /// Marks a span as failed.
-pub fn fail(span: &mut Span, reason: &'static str) {
+pub fn mark_failed(span: &mut Span, reason: &'static str) {
     span.set_attribute(KeyValue::new("error.type", reason));
     span.set_status(Status::error(reason));
 }
 
-fn describe<B>(span: &mut Span, request: &Request<B>, destination: Option<Destination<'_>>) {
-    let (method, original) = known(request.method());
+fn set_attributes<B>(span: &mut Span, request: &Request<B>, destination: Option<Destination<'_>>) {
+    let (method, original) = method_name(request.method());
     span.update_name(match destination {
         Some(Destination { route, .. }) => format!("{method} {route}"),
         None => method.to_owned(),
@@ -268,9 +290,9 @@ fn describe<B>(span: &mut Span, request: &Request<B>, destination: Option<Destin
     }
 }
 
-/// The method if it is one of HTTP's: anybody can make up others, and names are counted.
-fn known(method: &Method) -> (&'static str, Option<String>) {
-    let known = match *method {
+/// The name of a standard method, or `_OTHER` and the client's own: span names must be a bounded set.
+fn method_name(method: &Method) -> (&'static str, Option<String>) {
+    let name = match *method {
         Method::GET => "GET",
         Method::HEAD => "HEAD",
         Method::POST => "POST",
@@ -282,21 +304,21 @@ fn known(method: &Method) -> (&'static str, Option<String>) {
         Method::TRACE => "TRACE",
         _ => return ("_OTHER", Some(method.as_str().to_owned())),
     };
-    (known, None)
+    (name, None)
 }
 
-fn within(parent: &SpanContext) -> Context {
+fn parent_context(parent: &SpanContext) -> Context {
     Context::new().with_remote_span_context(parent.clone())
 }
 
-fn number(count: u64) -> i64 {
+fn int_value(count: u64) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
 
-/// Headers that are set, or taken away where there is nothing to say.
-struct Headers<'a>(&'a mut HeaderMap);
+/// Headers of an outbound request. An empty value removes the header.
+struct TraceHeaders<'a>(&'a mut HeaderMap);
 
-impl Injector for Headers<'_> {
+impl Injector for TraceHeaders<'_> {
     fn set(&mut self, key: &str, value: String) {
         match value.is_empty() {
             true => drop(self.0.remove(key)),
@@ -311,17 +333,17 @@ mod tests {
     use crate::trace::Export;
 
     #[test]
-    fn a_component_in_a_loop_leaves_room_for_others() {
-        // Nobody listens there.
+    fn child_spans_of_one_request_are_limited() {
+        // Nothing listens on this port.
         let tracer = Arc::new(Tracer::new(&Export::to("http://127.0.0.1:1/v1/traces")).unwrap());
         let trace = tracer.begin(&Request::new(()), None);
-        let told = (0..MOST + 5).filter(|_| trace.operation("get", "default").is_some()).count();
-        assert_eq!(told, MOST as usize);
+        let begun = (0..MAX_CHILD_SPANS + 5).filter(|_| trace.begin_operation("get", "default").is_some()).count();
+        assert_eq!(begun, MAX_CHILD_SPANS as usize);
     }
 
     #[test]
-    fn methods_that_anybody_can_make_up_are_one() {
-        assert_eq!(known(&Method::PUT), ("PUT", None));
-        assert_eq!(known(&Method::from_bytes(b"PURGE").unwrap()), ("_OTHER", Some("PURGE".to_owned())));
+    fn unknown_methods_have_one_name() {
+        assert_eq!(method_name(&Method::PUT), ("PUT", None));
+        assert_eq!(method_name(&Method::from_bytes(b"PURGE").unwrap()), ("_OTHER", Some("PURGE".to_owned())));
     }
 }

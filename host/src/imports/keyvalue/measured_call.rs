@@ -20,20 +20,20 @@ pub struct MeasuredCall {
 impl MeasuredCall {
     /// `store` is the label, empty if the operation is on no store.
     pub fn begin(operation: Operation, counters: &Arc<Counters>, trace: Option<&Arc<Trace>>, store: &str) -> Self {
-        let span = trace.and_then(|trace| trace.operation(operation.name(), store));
+        let span = trace.and_then(|trace| trace.begin_operation(operation.name(), store));
         Self { operation, started: Instant::now(), counters: counters.clone(), span }
     }
 
     /// Marks the operation as failed in the trace.
     pub fn fail(&mut self, reason: &'static str) {
         if let Some(span) = &mut self.span {
-            trace::fail(span, reason);
+            trace::mark_failed(span, reason);
         }
     }
 }
 
 impl Drop for MeasuredCall {
     fn drop(&mut self) {
-        self.counters.operated(self.operation, self.started.elapsed());
+        self.counters.record_operation(self.operation, self.started.elapsed());
     }
 }

@@ -52,7 +52,7 @@ pub use network::{Network, Options};
 pub use resolver::{Resolve, SystemResolver};
 pub use tls::TlsError;
 
-use crate::trace::{Outgoing, Trace};
+use crate::trace::{OutboundSpan, Trace};
 use body::OutboundBody;
 use coalesce::Coalescer;
 use connector::{CONNECT_TIMEOUT, Connector};
@@ -123,8 +123,8 @@ impl Outbound {
         let counters = &self.egress.counters;
         counters.requests.add(1);
         let started = Instant::now();
-        let outgoing = trace.map(|trace| trace.outgoing(request.method(), request.uri()));
-        let parent = outgoing.as_ref();
+        let span = trace.map(|trace| trace.begin_outbound(request.method(), request.uri()));
+        let parent = span.as_ref();
         // Requests are compared before trace headers are added, so that those make no difference.
         let response = match self.egress.limits.coalesce {
             true => self.coalescer.send(request, |request| self.try_send(shard, request, options, parent)).await,
@@ -142,8 +142,8 @@ impl Outbound {
         };
         counter.add(1);
         counters.duration.observe(started.elapsed());
-        if let Some(outgoing) = outgoing {
-            outgoing.end(outcome);
+        if let Some(span) = span {
+            span.end(outcome);
         }
         response
     }
@@ -153,7 +153,7 @@ impl Outbound {
         shard: usize,
         request: Request<WasiBody>,
         options: RequestOptions,
-        parent: Option<&Outgoing>,
+        parent: Option<&OutboundSpan>,
     ) -> Result<Response<WasiBody>, WasiError> {
         let (egress, limits) = (&self.egress, &self.egress.limits);
         let deadline = Instant::now() + limits.timeout;

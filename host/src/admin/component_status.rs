@@ -1,38 +1,38 @@
-//! What the admin listener shows of components, as JSON.
+//! The components in `/status` and `/components`.
 
 use std::time::{Duration, Instant, SystemTime};
 
 use jiff::Timestamp;
 use serde::Serialize;
 
-use super::figures::Figures;
+use super::statistics::ComponentStatistics;
 use crate::component::{Canary, Generation, Health, Slot};
 use crate::digest::Digest;
 
-/// A component as it is served now.
+/// A component of the manifest.
 #[derive(Debug, Serialize)]
-pub struct Component {
+pub struct ComponentStatus {
     pub id: String,
-    /// `serving`; `canary` while a new generation is on trial; `failing` while the present one is
-    /// not asked because it failed too often.
+    /// `serving`; `canary` during a trial; `failing` while a circuit breaker is open or half-open.
     pub state: &'static str,
     #[serde(flatten)]
-    pub current: Served,
-    /// What a rollback leads to.
+    pub current: GenerationStatus,
+    /// The generation that a rollback restores.
     pub previous: Option<Digest>,
-    pub canary: Option<Trial>,
+    pub canary: Option<CanaryStatus>,
     pub source: String,
-    pub grants: Grants,
-    pub limits: Limits,
+    pub grants: GrantsStatus,
+    pub limits: LimitsStatus,
     pub in_flight: usize,
     pub waiting: usize,
-    pub figures: Figures,
+    #[serde(rename = "figures")]
+    pub statistics: ComponentStatistics,
 }
 
 /// A generation.
 #[derive(Debug, Serialize)]
-pub struct Served {
-    /// None for a component that is no area.
+pub struct GenerationStatus {
+    /// None for a component that is not an area.
     pub area: Option<String>,
     pub version: Option<String>,
     pub digest: Digest,
@@ -40,30 +40,31 @@ pub struct Served {
     pub loaded_at: Option<String>,
 }
 
-/// A canary, and how it does.
+/// A canary and its results so far.
 #[derive(Debug, Serialize)]
-pub struct Trial {
+pub struct CanaryStatus {
     #[serde(flatten)]
-    pub served: Served,
+    pub served: GenerationStatus,
     pub percent: f64,
-    pub answers: u64,
+    #[serde(rename = "answers")]
+    pub responses: u64,
     pub failed: u64,
     pub seconds_left: f64,
 }
 
-/// What the manifest allows.
+/// The access to key-value stores that the manifest grants.
 #[derive(Debug, Serialize)]
-pub struct Grants {
+pub struct GrantsStatus {
     pub key_value_stores: Vec<String>,
     pub read: Vec<String>,
     pub write: Vec<String>,
-    /// Accesses that were refused since the start.
+    /// Denied accesses since the start.
     pub denied: u64,
 }
 
-/// The bounds in force; times in seconds, sizes in bytes.
+/// The limits. Times in seconds, sizes in bytes.
 #[derive(Debug, Serialize)]
-pub struct Limits {
+pub struct LimitsStatus {
     pub memory: usize,
     pub request_timeout: f64,
     pub transfer_timeout: f64,
@@ -72,11 +73,11 @@ pub struct Limits {
     pub max_response: u64,
     pub instances: usize,
     pub queue_timeout: f64,
-    /// Lines in a second.
+    /// Lines per second.
     pub log_lines: u32,
 }
 
-impl From<&Slot> for Component {
+impl From<&Slot> for ComponentStatus {
     fn from(slot: &Slot) -> Self {
         let component = slot.component();
         let deployment = slot.deployment();
@@ -89,17 +90,17 @@ impl From<&Slot> for Component {
                 Health::Healthy => "serving",
                 Health::Recovering | Health::Failing => "failing",
             },
-            current: Served::from(&*deployment.current),
+            current: GenerationStatus::from(&*deployment.current),
             previous: deployment.previous.as_ref().map(|previous| previous.digest),
-            canary: deployment.canary.as_deref().map(Trial::from),
+            canary: deployment.canary.as_deref().map(CanaryStatus::from),
             source: component.source.display().to_string(),
-            grants: Grants {
+            grants: GrantsStatus {
                 key_value_stores: grants.labels().map(str::to_owned).collect(),
                 read: grants.readable().to_vec(),
                 write: grants.writable().to_vec(),
                 denied: grants.denied(),
             },
-            limits: Limits {
+            limits: LimitsStatus {
                 memory: limits.memory,
                 request_timeout: limits.request_timeout.as_secs_f64(),
                 transfer_timeout: limits.transfer_timeout.as_secs_f64(),
@@ -112,12 +113,12 @@ impl From<&Slot> for Component {
             },
             in_flight,
             waiting,
-            figures: Figures::from(slot),
+            statistics: ComponentStatistics::from(slot),
         }
     }
 }
 
-impl From<&Generation> for Served {
+impl From<&Generation> for GenerationStatus {
     fn from(generation: &Generation) -> Self {
         let description = generation.description.as_ref();
         Self {
@@ -130,13 +131,13 @@ impl From<&Generation> for Served {
     }
 }
 
-impl From<&Canary> for Trial {
+impl From<&Canary> for CanaryStatus {
     fn from(canary: &Canary) -> Self {
         let left: Duration = canary.ends_at().saturating_duration_since(Instant::now());
         Self {
-            served: Served::from(&*canary.generation),
+            served: GenerationStatus::from(&*canary.generation),
             percent: canary.policy.percent,
-            answers: canary.tally.responses(),
+            responses: canary.tally.responses(),
             failed: canary.tally.failed(),
             seconds_left: left.as_secs_f64(),
         }

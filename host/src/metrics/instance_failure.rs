@@ -1,12 +1,12 @@
-//! Why instances end before their time.
+//! Why an instance ended early.
 
 use wasmtime::Trap;
 
-use super::name;
+use super::names::name_of;
 
-/// Why an instance ended before its time.
+/// Why an instance ended early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Failure {
+pub enum InstanceFailure {
     /// It executed an `unreachable`, which is what a panic or an abort becomes.
     Unreachable,
     /// It read or wrote outside its memory.
@@ -16,17 +16,17 @@ pub enum Failure {
     OtherTrap,
     /// It used up its processor time.
     CpuTime,
-    /// Its time was over.
+    /// Its request timed out.
     TimedOut,
-    /// The host refused to go on: too many handles or too much in one call.
+    /// The host ended it: too many handles, or too large a call.
     Refused,
     /// The host itself failed while it drove the instance.
     Panicked,
-    /// The host stopped and had no more time for it.
+    /// The host stopped before the instance was done.
     Cancelled,
 }
 
-impl Failure {
+impl InstanceFailure {
     pub const ALL: [(Self, &'static str); 9] = [
         (Self::Unreachable, "unreachable"),
         (Self::Memory, "memory"),
@@ -40,41 +40,41 @@ impl Failure {
     ];
 
     pub fn name(self) -> &'static str {
-        name(&Self::ALL, self)
+        name_of(&Self::ALL, self)
     }
 
-    /// Of an instance that ends on this thread.
-    pub fn of(error: &wasmtime::Error) -> Self {
+    /// Classifies the error of an instance that ended on the current thread.
+    pub fn from_error(error: &wasmtime::Error) -> Self {
         match error.downcast_ref::<Trap>() {
             Some(Trap::UnreachableCodeReached) => Self::Unreachable,
             Some(Trap::MemoryOutOfBounds | Trap::HeapMisaligned) => Self::Memory,
             Some(Trap::StackOverflow) => Self::StackOverflow,
             Some(_) => Self::OtherTrap,
             None if error.is::<OutOfCpuTime>() => Self::CpuTime,
-            // What takes an instance away is a panic around it, or the end of the thread's runtime.
-            None => match error.downcast_ref::<Ended>() {
-                Some(Ended::TimedOut) => Self::TimedOut,
-                Some(Ended::Panicked) => Self::Panicked,
-                Some(Ended::Dropped) if std::thread::panicking() => Self::Panicked,
-                Some(Ended::Dropped) => Self::Cancelled,
+            // An instance is dropped by a panic around it, or at the end of the thread's runtime.
+            None => match error.downcast_ref::<InstanceEnd>() {
+                Some(InstanceEnd::TimedOut) => Self::TimedOut,
+                Some(InstanceEnd::Panicked) => Self::Panicked,
+                Some(InstanceEnd::Dropped) if std::thread::panicking() => Self::Panicked,
+                Some(InstanceEnd::Dropped) => Self::Cancelled,
                 None => Self::Refused,
             },
         }
     }
 }
 
-/// A guest used more processor time for one request than its component may.
+/// A guest used more processor time for one request than the limit of its component.
 #[derive(Debug, thiserror::Error)]
 #[error("the guest used up its processor time")]
 pub struct OutOfCpuTime;
 
-/// An instance ended through no fault of its code.
+/// The host ended an instance.
 #[derive(Debug, thiserror::Error)]
-pub enum Ended {
-    #[error("the guest's time was over")]
+pub enum InstanceEnd {
+    #[error("the guest timed out")]
     TimedOut,
     #[error("the host panicked")]
     Panicked,
-    #[error("the host went away")]
+    #[error("the host stopped")]
     Dropped,
 }

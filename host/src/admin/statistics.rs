@@ -1,0 +1,56 @@
+//! The statistics of a component in `/status`: a selection of `/metrics`, added up.
+
+use serde::{Deserialize, Serialize};
+
+use crate::component::Slot;
+use crate::metrics::Summary;
+
+/// The statistics of a component since the host started.
+#[derive(Debug, Default, Deserialize, Serialize)]
+pub struct ComponentStatistics {
+    /// Responses, of the component or of the host in its place.
+    pub requests: u64,
+    /// Responses with a status of 500 or more.
+    pub failed: u64,
+    /// Upper bound of the median latency, from a request's head to its response's, in seconds. None
+    /// without a request; the largest bound of the histogram is the maximum.
+    pub p50: Option<f64>,
+    /// The same of the 99th percentile.
+    pub p99: Option<f64>,
+    pub instantiations: u64,
+    /// Instances that ended early.
+    pub instance_failures: u64,
+    /// The most memory that one instance had, in bytes.
+    pub memory_peak: u64,
+    /// Processor time in seconds.
+    pub guest_busy: f64,
+    pub key_value_operations: u64,
+    pub outbound_requests: u64,
+}
+
+impl From<&Slot> for ComponentStatistics {
+    fn from(slot: &Slot) -> Self {
+        let metrics = slot.metrics();
+        let latency = metrics.histogram(|shard| &shard.latency);
+        let statuses = metrics.statuses();
+        let failed = statuses.iter().filter(|(status, _)| *status >= 500);
+        Self {
+            requests: statuses.iter().map(|(_, count)| count).sum(),
+            failed: failed.map(|(_, count)| count).sum(),
+            p50: finite_quantile(&latency, 0.5),
+            p99: finite_quantile(&latency, 0.99),
+            instantiations: metrics.total(|shard| shard.instantiations.get()),
+            instance_failures: metrics.failures().map(|(_, count)| count).sum(),
+            memory_peak: metrics.memory_peak(),
+            guest_busy: metrics.total(|shard| shard.cpu_nanos.get()) as f64 / 1e9,
+            key_value_operations: metrics.operations().map(|(_, durations)| durations.count).sum(),
+            outbound_requests: slot.outbound().map_or(0, |outbound| outbound.counters().requests.get()),
+        }
+    }
+}
+
+/// JSON has no infinity, so the result is at most the largest finite bound.
+fn finite_quantile(durations: &Summary, quantile: f64) -> Option<f64> {
+    let largest = durations.buckets.iter().map(|(bound, _)| *bound).rfind(|bound| bound.is_finite())?;
+    durations.quantile(quantile).map(|bound| bound.min(largest))
+}
