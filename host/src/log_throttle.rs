@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 pub struct LogThrottle {
     burst: u32,
     interval: Duration,
-    state: Mutex<State>,
+    state: Mutex<ThrottleState>,
 }
 
 #[derive(Debug)]
-struct State {
+struct ThrottleState {
     /// When the bucket will be full again.
     full_at: Instant,
     suppressed: u64,
@@ -23,7 +23,7 @@ impl LogThrottle {
         Self {
             burst,
             interval: Duration::from_secs(1) / per_second.max(1),
-            state: Mutex::new(State { full_at: Instant::now(), suppressed: 0 }),
+            state: Mutex::new(ThrottleState { full_at: Instant::now(), suppressed: 0 }),
         }
     }
 

@@ -86,7 +86,7 @@ pub struct File {
 pub struct DocumentReader {
     limits: Limits,
     skeleton: Vec<u8>,
-    state: State,
+    state: ScanState,
     /// One bit for each open object (1) or array (0), the innermost lowest.
     nesting: u64,
     depth: u32,
@@ -101,7 +101,7 @@ pub struct DocumentReader {
 }
 
 #[derive(Debug, Clone, Copy)]
-enum State {
+enum ScanState {
     /// Between strings.
     Structure,
     /// In a string that is copied. `name`: where it starts in the skeleton, if it names a member.
@@ -123,7 +123,7 @@ impl DocumentReader {
         DocumentReader {
             limits: Limits { depth: limits.depth.min(u64::BITS), ..limits },
             skeleton: Vec::new(),
-            state: State::Structure,
+            state: ScanState::Structure,
             nesting: 0,
             depth: 0,
             value: false,
@@ -138,9 +138,9 @@ impl DocumentReader {
     pub fn feed<S: Sink>(&mut self, mut input: &[u8], sink: &mut S) -> Result<(), DocumentReadError<S::Error>> {
         while !input.is_empty() {
             let used = match self.state {
-                State::Structure => self.scan_structure(input, sink)?,
-                State::Text { name, escaped } => self.scan_text(input, name, escaped)?,
-                State::Data(escape) => self.scan_data(input, escape, sink)?,
+                ScanState::Structure => self.scan_structure(input, sink)?,
+                ScanState::Text { name, escaped } => self.scan_text(input, name, escaped)?,
+                ScanState::Data(escape) => self.scan_data(input, escape, sink)?,
             };
             input = input.get(used..).unwrap_or_default();
         }
@@ -191,10 +191,10 @@ impl DocumentReader {
             self.file = Some(File { name: self.attachment.clone(), length: 0 });
             self.decoder = Some(Base64Decoder::new(self.limits.file));
             sink.begin(&self.skeleton);
-            State::Data(Escape::No)
+            ScanState::Data(Escape::No)
         } else {
             let name = (in_object && !self.value).then(|| self.skeleton.len() - 1);
-            State::Text { name, escaped: false }
+            ScanState::Text { name, escaped: false }
         };
         Ok(())
     }
@@ -205,10 +205,10 @@ impl DocumentReader {
         let (run, _) = input.split_at(used);
         self.copy(run)?;
         match run.last() {
-            _ if escaped => self.state = State::Text { name, escaped: false },
-            Some(b'\\') => self.state = State::Text { name, escaped: true },
+            _ if escaped => self.state = ScanState::Text { name, escaped: false },
+            Some(b'\\') => self.state = ScanState::Text { name, escaped: true },
             Some(b'"') => {
-                self.state = State::Structure;
+                self.state = ScanState::Structure;
                 if let Some(start) = name {
                     self.end_name(start);
                 }
@@ -251,10 +251,10 @@ impl DocumentReader {
         let Escape::No = escape else {
             let Some(byte) = input.first() else { return Ok(0) };
             self.state = match unescape(escape, *byte) {
-                Some(Unescaped::More(escape)) => State::Data(escape),
+                Some(Unescaped::More(escape)) => ScanState::Data(escape),
                 Some(Unescaped::Byte(byte)) => {
                     self.decode(&[byte], sink)?;
-                    State::Data(Escape::No)
+                    ScanState::Data(Escape::No)
                 }
                 None => return Err(DocumentError::Malformed(self.attachment.clone()).into()),
             };
@@ -267,7 +267,7 @@ impl DocumentReader {
         let (run, rest) = input.split_at(end);
         self.decode(run, sink)?;
         if rest.first() == Some(&b'\\') {
-            self.state = State::Data(Escape::Backslash);
+            self.state = ScanState::Data(Escape::Backslash);
         } else {
             self.end_data()?;
         }
@@ -289,7 +289,7 @@ impl DocumentReader {
         if let (Some(decoder), Some(file)) = (self.decoder.take(), &mut self.file) {
             file.length = decoder.finish::<()>().map_err(|_| DocumentError::Malformed(file.name.clone()))?;
         }
-        self.state = State::Structure;
+        self.state = ScanState::Structure;
         self.copy(b"\"")
     }
 

@@ -47,7 +47,7 @@ enum Change {
 }
 
 #[derive(Debug)]
-enum State {
+enum BreakerState {
     /// The failures in a row, and when the first of them was.
     Closed {
         failures: u32,
@@ -150,7 +150,7 @@ impl Breakers {
 struct Breaker {
     /// The kind of `detail`, so that a request without failures takes no lock.
     state: AtomicU8,
-    detail: Mutex<State>,
+    detail: Mutex<BreakerState>,
 }
 
 /// Closed, without failures.
@@ -162,16 +162,16 @@ const HALF_OPEN: u8 = 3;
 
 impl Breaker {
     fn new() -> Self {
-        let detail = State::Closed { failures: 0, first: Instant::now() };
+        let detail = BreakerState::Closed { failures: 0, first: Instant::now() };
         Self { state: AtomicU8::new(CLOSED), detail: Mutex::new(detail) }
     }
 
     fn health(&self) -> Health {
         match &*self.detail() {
-            State::Closed { .. } => Health::Healthy,
-            State::HalfOpen { .. } => Health::Recovering,
-            State::Open { until, .. } if *until <= Instant::now() => Health::Recovering,
-            State::Open { .. } => Health::Failing,
+            BreakerState::Closed { .. } => Health::Healthy,
+            BreakerState::HalfOpen { .. } => Health::Recovering,
+            BreakerState::Open { until, .. } if *until <= Instant::now() => Health::Recovering,
+            BreakerState::Open { .. } => Health::Failing,
         }
     }
 
@@ -191,8 +191,8 @@ impl Breaker {
 
     fn close(&self) -> Change {
         let mut detail = self.detail();
-        let closed = matches!(*detail, State::Closed { .. });
-        *detail = State::Closed { failures: 0, first: Instant::now() };
+        let closed = matches!(*detail, BreakerState::Closed { .. });
+        *detail = BreakerState::Closed { failures: 0, first: Instant::now() };
         self.state.store(CLOSED, Ordering::Relaxed);
         if closed { Change::None } else { Change::Closed }
     }
@@ -200,14 +200,14 @@ impl Breaker {
     fn admit_at(&self, now: Instant) -> Result<(), Duration> {
         let mut detail = self.detail();
         match &mut *detail {
-            State::Closed { .. } => Ok(()),
-            State::Open { until, .. } if now < *until => Err(*until - now),
-            State::Open { back_off, .. } => {
-                *detail = State::HalfOpen { since: now, probes: 1, back_off: *back_off };
+            BreakerState::Closed { .. } => Ok(()),
+            BreakerState::Open { until, .. } if now < *until => Err(*until - now),
+            BreakerState::Open { back_off, .. } => {
+                *detail = BreakerState::HalfOpen { since: now, probes: 1, back_off: *back_off };
                 self.state.store(HALF_OPEN, Ordering::Relaxed);
                 Ok(())
             }
-            State::HalfOpen { since, probes, .. } => {
+            BreakerState::HalfOpen { since, probes, .. } => {
                 if now.saturating_duration_since(*since) >= PROBE_TIMEOUT {
                     (*since, *probes) = (now, 0);
                 }
@@ -224,9 +224,9 @@ impl Breaker {
         let mut detail = self.detail();
         let back_off = match &mut *detail {
             // Of a request that was admitted before the breaker opened.
-            State::Open { .. } => return Change::None,
-            State::HalfOpen { back_off, .. } => MAX_BACK_OFF.min(*back_off * 2),
-            State::Closed { failures, first } => {
+            BreakerState::Open { .. } => return Change::None,
+            BreakerState::HalfOpen { back_off, .. } => MAX_BACK_OFF.min(*back_off * 2),
+            BreakerState::Closed { failures, first } => {
                 if *failures == 0 || now.saturating_duration_since(*first) > WINDOW {
                     (*failures, *first) = (0, now);
                 }
@@ -238,12 +238,12 @@ impl Breaker {
                 MIN_BACK_OFF
             }
         };
-        *detail = State::Open { until: now + back_off, back_off };
+        *detail = BreakerState::Open { until: now + back_off, back_off };
         self.state.store(OPEN, Ordering::Relaxed);
         Change::Opened(back_off)
     }
 
-    fn detail(&self) -> MutexGuard<'_, State> {
+    fn detail(&self) -> MutexGuard<'_, BreakerState> {
         self.detail.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

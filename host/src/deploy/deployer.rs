@@ -23,10 +23,10 @@ pub struct Deployer {
     events: Sender<DeploymentEvent>,
     /// Held while a component is compiled and checked, so that one is at a time.
     compiling: Mutex<()>,
-    state: Mutex<State>,
+    state: Mutex<DeployerState>,
 }
 
-pub(super) struct State {
+pub(super) struct DeployerState {
     pub(super) files: Deployments,
     pub(super) open: bool,
 }
@@ -38,7 +38,7 @@ impl Deployer {
         files: Deployments,
         events: Sender<DeploymentEvent>,
     ) -> Arc<Self> {
-        let state = Mutex::new(State { files, open: true });
+        let state = Mutex::new(DeployerState { files, open: true });
         Arc::new(Self { runtime, application, events, compiling: Mutex::new(()), state })
     }
 
@@ -219,7 +219,7 @@ impl Deployer {
     }
 
     /// The state, if the slot may be changed now.
-    pub(super) fn lock_for_change(&self, slot: &Slot) -> Result<MutexGuard<'_, State>, DeployError> {
+    pub(super) fn lock_for_change(&self, slot: &Slot) -> Result<MutexGuard<'_, DeployerState>, DeployError> {
         let state = self.state();
         if !state.open {
             return Err(DeployError::Stopping);
@@ -230,7 +230,7 @@ impl Deployer {
         }
     }
 
-    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+    pub(super) fn state(&self) -> MutexGuard<'_, DeployerState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -9,10 +9,10 @@ use super::error::StoreError;
 
 /// The writes of one request that are not durable yet. Clones share one ledger.
 #[derive(Clone, Debug, Default)]
-pub struct Ledger(Arc<State>);
+pub struct Ledger(Arc<LedgerState>);
 
 #[derive(Debug, Default)]
-struct State {
+struct LedgerState {
     open: AtomicUsize,
     failure: OnceLock<StoreError>,
     settled: Notify,

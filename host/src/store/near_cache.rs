@@ -26,9 +26,9 @@ const CAPACITY: usize = 4 * 1024 * 1024;
 const OVERHEAD: usize = 256;
 
 /// The cached values of one shard. The mutex is never contended; it makes the type `Sync`.
-pub struct NearCache(Mutex<State>);
+pub struct NearCache(Mutex<CacheState>);
 
-struct State {
+struct CacheState {
     entries: LruCache<Key, CachedValue>,
     bytes: usize,
 }
@@ -43,7 +43,7 @@ struct CachedValue {
 
 impl Default for NearCache {
     fn default() -> Self {
-        Self(Mutex::new(State { entries: LruCache::unbounded(), bytes: 0 }))
+        Self(Mutex::new(CacheState { entries: LruCache::unbounded(), bytes: 0 }))
     }
 }
 
@@ -76,7 +76,7 @@ impl NearCache {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, CacheState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -22,13 +22,13 @@ use kit::{Body, Env, Request};
 use serde_json::{Value, json};
 
 #[derive(Debug, PartialEq)]
-pub struct Answer {
+pub struct TestResponse {
     pub status: u16,
     pub body: Value,
     pub location: Option<String>,
 }
 
-pub fn send_body(env: &Env, method: Method, target: &str, token: &str, body: Body) -> Answer {
+pub fn send_body(env: &Env, method: Method, target: &str, token: &str, body: Body) -> TestResponse {
     let mut request = Request::new(method, target);
     request.body = body;
     if !token.is_empty() {
@@ -39,10 +39,10 @@ pub fn send_body(env: &Env, method: Method, target: &str, token: &str, body: Bod
     let status = response.status.as_u16();
     let bytes = block_on(response.body.collect(1 << 20)).unwrap();
     let text = || Value::String(String::from_utf8_lossy(&bytes).into_owned());
-    Answer { status, body: serde_json::from_slice(&bytes).unwrap_or_else(|_| text()), location }
+    TestResponse { status, body: serde_json::from_slice(&bytes).unwrap_or_else(|_| text()), location }
 }
 
-pub fn get(env: &Env, token: &str, path: &str) -> Answer {
+pub fn get(env: &Env, token: &str, path: &str) -> TestResponse {
     send_body(env, Method::GET, &format!("/api/v4/{path}"), token, Body::Empty)
 }
 

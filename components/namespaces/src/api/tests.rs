@@ -114,7 +114,7 @@ impl Forge {
         setting::save(&self.0, &settings).unwrap();
     }
 
-    pub fn get(&self, token: &str, path: &str) -> Answer {
+    pub fn get(&self, token: &str, path: &str) -> TestResponse {
         get(&self.0, token, path)
     }
 
@@ -152,13 +152,13 @@ pub fn new_group(id: u64, path: &str, parent_id: Option<u64>) -> NewGroup {
     }
 }
 
-pub struct Answer {
+pub struct TestResponse {
     pub status: u16,
     pub body: Value,
     pub headers: http::HeaderMap,
 }
 
-impl Answer {
+impl TestResponse {
     pub fn ids(&self) -> Vec<u64> {
         self.body
             .as_array()
@@ -173,7 +173,7 @@ impl Answer {
     }
 }
 
-fn get(env: &Env, token: &str, path: &str) -> Answer {
+fn get(env: &Env, token: &str, path: &str) -> TestResponse {
     let mut request = Request::new(Method::GET, &format!("/api/v4/{path}"));
     if !token.is_empty() {
         request.headers.insert("private-token", token.parse().unwrap());
@@ -181,7 +181,7 @@ fn get(env: &Env, token: &str, path: &str) -> Answer {
     let response = block_on(handle(env.clone(), request));
     let status = response.status.as_u16();
     let body = block_on(response.body.collect(1 << 20)).unwrap();
-    Answer { status, body: serde_json::from_slice(&body).unwrap_or(Value::Null), headers: response.headers }
+    TestResponse { status, body: serde_json::from_slice(&body).unwrap_or(Value::Null), headers: response.headers }
 }
 
 const PERSONAL: u64 = 4_000_000_000;

@@ -40,7 +40,7 @@ struct Forge {
 }
 
 /// What was answered.
-struct Answer {
+struct TestResponse {
     status: u16,
     headers: HeaderMap,
     /// The body, and whether it was broken off.
@@ -48,7 +48,7 @@ struct Answer {
     broken: Option<BodyError>,
 }
 
-impl Answer {
+impl TestResponse {
     #[track_caller]
     fn json(&self) -> Value {
         assert_eq!(self.broken, None);
@@ -171,17 +171,17 @@ impl Forge {
         setting::save(&self.env(), settings.as_object().unwrap()).unwrap();
     }
 
-    fn ask(&self, token: &str, method: Method, path: &str, body: impl Into<Body>) -> Answer {
+    fn ask(&self, token: &str, method: Method, path: &str, body: impl Into<Body>) -> TestResponse {
         ask(self.env(), token, method, path, body)
     }
 
     /// A query for project 7, by `dev`.
-    fn load(&self, body: impl Into<Body>) -> Answer {
+    fn load(&self, body: impl Into<Body>) -> TestResponse {
         self.ask("dev", Method::POST, "7/product_analytics/request/load", body)
     }
 }
 
-fn ask(env: Env, token: &str, method: Method, path: &str, body: impl Into<Body>) -> Answer {
+fn ask(env: Env, token: &str, method: Method, path: &str, body: impl Into<Body>) -> TestResponse {
     let mut request = Request::new(method, &format!("/api/v4/projects/{path}"));
     request.authority = "forge.test:8080".into();
     request.body = body.into();
@@ -198,7 +198,7 @@ fn ask(env: Env, token: &str, method: Method, path: &str, body: impl Into<Body>)
                 Err(why) => broken = Some(why),
             }
         }
-        Answer { status: response.status.as_u16(), headers: response.headers, body, broken }
+        TestResponse { status: response.status.as_u16(), headers: response.headers, body, broken }
     })
 }
 

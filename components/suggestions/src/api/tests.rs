@@ -37,13 +37,13 @@ pub struct Forge {
     entropy: Rc<CountingEntropy>,
 }
 
-pub struct Answer {
+pub struct TestResponse {
     pub status: u16,
     pub headers: HeaderMap,
     pub body: Vec<u8>,
 }
 
-impl Answer {
+impl TestResponse {
     #[track_caller]
     pub fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or_else(|why| panic!("{why}: {}", self.text()))
@@ -142,16 +142,16 @@ impl Forge {
         env
     }
 
-    pub fn send(&self, method: Method, path: &str, token: &str, body: Value) -> Answer {
+    pub fn send(&self, method: Method, path: &str, token: &str, body: Value) -> TestResponse {
         let body = if body.is_null() { Vec::new() } else { body.to_string().into_bytes() };
         self.send_bytes(method, path, token, "application/json", body)
     }
 
-    pub fn send_bytes(&self, method: Method, path: &str, token: &str, media_type: &str, body: Vec<u8>) -> Answer {
+    pub fn send_bytes(&self, method: Method, path: &str, token: &str, media_type: &str, body: Vec<u8>) -> TestResponse {
         send(self.env(), method, path, token, media_type, body)
     }
 
-    pub fn get(&self, path: &str, token: &str) -> Answer {
+    pub fn get(&self, path: &str, token: &str) -> TestResponse {
         self.send(Method::GET, path, token, Value::Null)
     }
 
@@ -209,15 +209,15 @@ impl Forge {
         suggestions.as_array().unwrap().iter().map(|suggestion| suggestion["id"].as_u64().unwrap()).collect()
     }
 
-    pub fn comment(&self, iid: u64, token: &str, body: Value) -> Answer {
+    pub fn comment(&self, iid: u64, token: &str, body: Value) -> TestResponse {
         self.send(Method::POST, &format!("projects/{PUBLIC}/merge_requests/{iid}/discussions"), token, body)
     }
 
-    pub fn apply(&self, id: u64, token: &str, body: Value) -> Answer {
+    pub fn apply(&self, id: u64, token: &str, body: Value) -> TestResponse {
         self.send(Method::PUT, &format!("suggestions/{id}/apply"), token, body)
     }
 
-    pub fn apply_all(&self, ids: &[u64], token: &str) -> Answer {
+    pub fn apply_all(&self, ids: &[u64], token: &str) -> TestResponse {
         self.send(Method::PUT, "suggestions/batch_apply", token, json!({"ids": ids}))
     }
 
@@ -250,7 +250,7 @@ impl Forge {
     }
 }
 
-pub fn send(env: Env, method: Method, path: &str, token: &str, media_type: &str, body: Vec<u8>) -> Answer {
+pub fn send(env: Env, method: Method, path: &str, token: &str, media_type: &str, body: Vec<u8>) -> TestResponse {
     let mut request = Request::new(method, &format!("/api/v4/{path}"));
     if !token.is_empty() {
         request.headers.insert("private-token", token.parse().unwrap());
@@ -264,7 +264,7 @@ pub fn send(env: Env, method: Method, path: &str, token: &str, media_type: &str,
     if let Some(cause) = response.cause {
         eprintln!("cause: {cause}");
     }
-    Answer { status: response.status.as_u16(), headers: response.headers, body }
+    TestResponse { status: response.status.as_u16(), headers: response.headers, body }
 }
 
 /// A comment on a line of a file at `head`.

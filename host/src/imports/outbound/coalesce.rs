@@ -183,11 +183,11 @@ fn clone_error(error: &WasiError) -> WasiError {
 /// A response with several readers. A reader that has read all chunks so far polls the source.
 struct SharedResponse {
     head: http::response::Parts,
-    state: Mutex<State>,
+    state: Mutex<SharedState>,
     wakers: Arc<Wakers>,
 }
 
-struct State {
+struct SharedState {
     source: Option<WasiBody>,
     chunks: Vec<Bytes>,
     failed: Option<Arc<WasiError>>,
@@ -216,7 +216,7 @@ impl Wake for Wakers {
 impl SharedResponse {
     fn new(response: Response<WasiBody>) -> Self {
         let (head, source) = response.into_parts();
-        let state = State { source: Some(source), chunks: Vec::new(), failed: None };
+        let state = SharedState { source: Some(source), chunks: Vec::new(), failed: None };
         Self { head, state: Mutex::new(state), wakers: Arc::default() }
     }
 

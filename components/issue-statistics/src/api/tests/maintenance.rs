@@ -7,7 +7,7 @@ use kit::store::Store as _;
 use kit::testing::{CountingEntropy, FailingStore, NOW};
 use std::rc::Rc;
 
-fn step(env: &Env, token: &str, task: &str, body: Value) -> Answer {
+fn step(env: &Env, token: &str, task: &str, body: Value) -> TestResponse {
     let path = format!("/api/v4/maintenance/issue-statistics/{task}");
     send_body(env, Method::POST, &path, token, body.to_string().into())
 }

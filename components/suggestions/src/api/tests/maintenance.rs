@@ -36,12 +36,12 @@ impl TimedForge {
         Env { now, clock: Rc::new(now), ..self.forge.env_over(store) }
     }
 
-    fn send(&self, method: Method, path: &str, token: &str, body: Value) -> Answer {
+    fn send(&self, method: Method, path: &str, token: &str, body: Value) -> TestResponse {
         let env = self.env_over(self.forge.store.clone());
         send(env, method, path, token, "application/json", body.to_string().into_bytes())
     }
 
-    fn step(&self, task: &str, body: &Value) -> Answer {
+    fn step(&self, task: &str, body: &Value) -> TestResponse {
         self.send(Method::POST, &format!("maintenance/suggestions/{task}"), "root", body.clone())
     }
 

@@ -1,6 +1,6 @@
 //! Storage that fails, reports a lost swap that took place, or has lost or damaged data.
 
-use super::{Answer, Forge, PUBLIC, Repository, block, send};
+use super::{Forge, PUBLIC, Repository, TestResponse, block, send};
 use http::Method;
 use kit::store::Store;
 use kit::testing::{FailingStore, LostReplyStore, MemoryStore};
@@ -14,7 +14,7 @@ fn forge() -> (Forge, Vec<u64>) {
     (forge, ids)
 }
 
-fn apply(forge: &Forge, store: impl Store + 'static, ids: &[u64]) -> Answer {
+fn apply(forge: &Forge, store: impl Store + 'static, ids: &[u64]) -> TestResponse {
     let body = json!({"ids": ids}).to_string().into_bytes();
     send(forge.env_over(store), Method::PUT, "suggestions/batch_apply", "dev", "application/json", body)
 }
