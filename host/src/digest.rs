@@ -23,7 +23,7 @@ impl Digest {
 /// Lower-case hexadecimal.
 impl fmt::Display for Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        f.write_str(&hex::encode(self.0))
     }
 }
 
@@ -32,15 +32,9 @@ impl FromStr for Digest {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let digits = || format!("`{}` is not a SHA-256 digest of 64 hexadecimal digits", text.escape_debug());
         let mut bytes = [0; 32];
-        if text.len() != 64 || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-            return Err(digits());
-        }
-        for (byte, pair) in bytes.iter_mut().zip(text.as_bytes().chunks_exact(2)) {
-            let pair = std::str::from_utf8(pair).map_err(|_| digits())?;
-            *byte = u8::from_str_radix(pair, 16).map_err(|_| digits())?;
-        }
+        hex::decode_to_slice(text, &mut bytes)
+            .map_err(|_| format!("`{}` is not a SHA-256 digest of 64 hexadecimal digits", text.escape_debug()))?;
         Ok(Self(bytes))
     }
 }

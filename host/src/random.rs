@@ -1,18 +1,12 @@
 //! Random tokens.
 
-use std::fmt::Write as _;
 use std::io;
 
 /// `bytes` bytes from the system's source of randomness, in lower-case hex.
 pub fn token(bytes: usize) -> io::Result<String> {
     let mut random = vec![0; bytes];
     getrandom::fill(&mut random).map_err(io::Error::other)?;
-    let mut token = String::with_capacity(2 * bytes);
-    for byte in random {
-        // Writing to a string does not fail.
-        let _ = write!(token, "{byte:02x}");
-    }
-    Ok(token)
+    Ok(hex::encode(random))
 }
 
 #[cfg(test)]

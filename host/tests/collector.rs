@@ -59,9 +59,9 @@ impl Collector {
             Span {
                 name: span.name.clone(),
                 kind: span.kind,
-                trace: hex(&span.trace_id),
-                id: hex(&span.span_id),
-                parent: hex(&span.parent_span_id),
+                trace: hex::encode(&span.trace_id),
+                id: hex::encode(&span.span_id),
+                parent: hex::encode(&span.parent_span_id),
                 attributes: attributes(&span.attributes),
                 failed: span.status.as_ref().is_some_and(|status| status.code == StatusCode::Error as i32),
             }
@@ -108,8 +108,4 @@ fn attributes(pairs: &[KeyValue]) -> BTreeMap<String, String> {
         other => panic!("{other:?}"),
     };
     pairs.iter().map(|pair| (pair.key.clone(), text(pair))).collect()
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

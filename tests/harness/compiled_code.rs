@@ -44,7 +44,7 @@ impl Cache {
     fn open(folder: PathBuf) -> Self {
         let built = [root().join("dist"), root().join("dist/fixtures")];
         let components = built.iter().flat_map(|folder| files(folder)).filter(|path| path.extension().is_some());
-        let digests = components.filter_map(|path| fs::read(path).ok()).map(|wasm| hex(&Sha256::digest(wasm)));
+        let digests = components.filter_map(|path| fs::read(path).ok()).map(|wasm| hex::encode(Sha256::digest(wasm)));
         let cache = Cache { folder, digests: digests.collect() };
         // The code of earlier builds.
         let outdated = files(&cache.folder).into_iter().filter(|path| !cache.is_current(path));
@@ -90,8 +90,4 @@ impl Cache {
 fn files(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     entries.map(|entry| entry.path()).filter(|path| path.is_file()).collect()
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

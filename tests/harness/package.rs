@@ -37,10 +37,15 @@ fn noise(size: usize, seed: u64) -> Vec<u8> {
     bytes
 }
 
+/// The SHA-1 of a tarball in hexadecimal, as registries have it in `dist.shasum`.
+pub fn shasum(tarball: &[u8]) -> String {
+    hex::encode(Sha1::digest(tarball))
+}
+
 /// The publish document of npm 11 for `tarball`.
 pub fn document(name: &str, version: &str, tag: &str, tarball: &[u8]) -> Vec<u8> {
     let file = format!("{name}-{version}.tgz");
-    let shasum: String = Sha1::digest(tarball).iter().map(|byte| format!("{byte:02x}")).collect();
+    let shasum = shasum(tarball);
     let integrity = format!("sha512-{}", STANDARD.encode(Sha512::digest(tarball)));
     json!({
         "_id": name,

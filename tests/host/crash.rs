@@ -5,7 +5,6 @@ use hexad_tests::forge::{self, DEVELOPER, PUBLIC};
 use hexad_tests::package;
 use hexad_tests::registry::Registry;
 use hexad_tests::server::Server;
-use sha1::{Digest, Sha1};
 use std::collections::BTreeMap;
 use std::sync::mpsc;
 
@@ -47,7 +46,7 @@ fn publish_until_killed(server: Server, round: u64, acknowledged: &mut Acknowled
                     let tarball = package::tarball(&name, &version, SIZE, round * 1000 + publisher * 100 + serial);
                     let Ok(answer) = registry.publish(&name, &version, &tarball) else { return };
                     assert_eq!(answer.status, 200, "{}", String::from_utf8_lossy(&answer.body));
-                    if done.send(((name.clone(), version), hex(&tarball))).is_err() {
+                    if done.send(((name.clone(), version), package::shasum(&tarball))).is_err() {
                         return;
                     }
                 }
@@ -70,7 +69,7 @@ fn verify(registry: &Registry, acknowledged: &Acknowledged) {
         for (version, record) in metadata["versions"].as_object().expect("versions") {
             let tarball = registry.fetch(record["dist"]["tarball"].as_str().expect("a URL")).expect("an answer");
             assert_eq!(tarball.status, 200, "{name} {version} is listed and cannot be downloaded");
-            let shasum = hex(&tarball.body);
+            let shasum = package::shasum(&tarball.body);
             assert_eq!(record["dist"]["shasum"], shasum, "{name} {version} has other bytes than its record says");
             listed.insert((name.clone(), version.clone()), shasum);
         }
@@ -78,8 +77,4 @@ fn verify(registry: &Registry, acknowledged: &Acknowledged) {
     for (version, shasum) in acknowledged {
         assert_eq!(listed.get(version), Some(shasum), "{version:?} was acknowledged");
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    Sha1::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }

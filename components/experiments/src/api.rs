@@ -95,8 +95,8 @@ impl RenderedList {
         let entity = |definition| definition::entity(definition, features.get(&definition.name));
         let entities: Vec<ExperimentEntity> = definitions.iter().map(entity).collect();
         let body = serde_json::to_vec(&entities).map_err(|why| Error::internal(why.to_string()))?;
-        let digest = Sha256::digest(&body);
-        let tag: String = digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
+        let mut tag = hex::encode(Sha256::digest(&body));
+        tag.truncate(32);
         let list = Rc::new(RenderedList { definitions, features, body, tag: format!("\"{tag}\"") });
         env.instance_cache.put(list.clone());
         Ok(list)

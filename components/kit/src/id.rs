@@ -2,7 +2,6 @@
 //! lower-case hex digits. They sort by time, and the key of a blob tells its age.
 
 use crate::clock::Timestamp;
-use std::fmt::Write as _;
 
 /// A source of unpredictable bytes.
 pub trait Entropy {
@@ -13,11 +12,7 @@ pub trait Entropy {
 pub fn new(now: Timestamp, entropy: &dyn Entropy) -> String {
     let mut random = [0; 10];
     entropy.fill(&mut random);
-    let mut id = format!("{:012x}", now.millis() & 0xffff_ffff_ffff);
-    for byte in random {
-        let _ = write!(id, "{byte:02x}");
-    }
-    id
+    format!("{:012x}{}", now.millis() & 0xffff_ffff_ffff, hex::encode(random))
 }
 
 /// Parses an id; `None` if the text is not one.

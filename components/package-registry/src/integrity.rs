@@ -63,12 +63,7 @@ impl Integrity {
     pub fn read(sri: &str, shasum: &str) -> Option<Self> {
         let sha512 = STANDARD.decode(sri.strip_prefix("sha512-")?).ok()?.try_into().ok()?;
         let mut sha1 = [0; 20];
-        if shasum.len() != 40 || !shasum.bytes().all(|b| b.is_ascii_hexdigit()) {
-            return None;
-        }
-        for (byte, digits) in sha1.iter_mut().zip(shasum.as_bytes().chunks(2)) {
-            *byte = u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?;
-        }
+        hex::decode_to_slice(shasum, &mut sha1).ok()?;
         Some(Integrity { sha512, sha1 })
     }
 
@@ -79,17 +74,13 @@ impl Integrity {
 
     /// The SHA-1 in lower-case hexadecimal: `dist.shasum`.
     pub fn shasum(&self) -> String {
-        hex(&self.sha1)
+        hex::encode(self.sha1)
     }
 
     /// The SHA-512 in lower-case hexadecimal, as attestations have it.
     pub fn sha512_hex(&self) -> String {
-        hex(&self.sha512)
+        hex::encode(self.sha512)
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// The digests and the length, in bytes, of one file.

@@ -284,7 +284,7 @@ fn publication(name: &str, version: &str) -> Publication {
 
 fn publication_of(name: &str, version: &str, file: &[u8]) -> Publication {
     let integrity = format!("sha512-{}", STANDARD.encode(Sha512::digest(file)));
-    let shasum: String = sha1::Sha1::digest(file).iter().map(|byte| format!("{byte:02x}")).collect();
+    let shasum = hex::encode(sha1::Sha1::digest(file));
     let file_name = format!("{name}-{version}.tgz");
     let mut document = json!({
         "_id": name, "name": name, "description": "d", "dist-tags": {"latest": version}, "versions": {}, "access": null,
