@@ -203,8 +203,8 @@ mod tests {
     #[test]
     fn strings_end_at_a_quote_wherever_it_is() {
         for length in 0..40 {
-            let plain = &"\u{80}x\u{1}!#[]".repeat(8)[..length / 8 * 8];
-            for string in [format!("{plain}\\\""), format!("{plain}\\\\"), plain.to_owned()] {
+            let plain = format!("{}\u{80}\u{1}!#[]", "x".repeat(length));
+            for string in [format!("{plain}\\\""), format!("{plain}\\\\"), plain.clone()] {
                 let text = format!("{{\"a\":\"{string}\",\"error\":\"{string}\"}}");
                 let (scanner, end) = read(&text, 1000).unwrap();
                 assert!(scanner.has_error && end == Some(text.len() - 1), "{text}");
