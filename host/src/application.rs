@@ -212,8 +212,8 @@ impl Steps<'_> {
         request: Request<WasiBody>,
         trial: &mut Option<Trial>,
     ) -> Result<Response<ResponseBody>, RequestError> {
-        let limits = &self.slot.component().limits;
         let (mut parts, body) = request.into_parts();
+        let limits = self.slot.component().request_limits(parts.uri.path());
         let origin = parts.extensions.get::<RequestOrigin>();
         let target = absolute_uri(&parts.uri, &parts.headers, parts.version, origin);
         let target = target.map(|uri| parts.uri = uri).map_err(RequestError::Malformed);
@@ -329,7 +329,7 @@ impl Steps<'_> {
         match head.await {
             Some(Ok(response)) => Ok(response),
             Some(Err(error)) => Err(self.call_error(context, &error)),
-            None => Err(RequestError::BodyTooLarge(self.slot.component().limits.max_body)),
+            None => Err(RequestError::BodyTooLarge(self.slot.component().request_limits(context.path()).max_body)),
         }
     }
 

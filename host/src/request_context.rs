@@ -10,7 +10,7 @@ use futures::task::AtomicWaker;
 use http::Uri;
 
 use crate::imports::keyvalue::WriteScope;
-use crate::manifest::Limits;
+use crate::manifest::RequestLimits;
 use crate::metrics::InstanceFailure;
 use crate::response_cache::ReadSet;
 use crate::trace::Trace;
@@ -24,6 +24,7 @@ pub struct RequestContext {
     started: Instant,
     request_timeout: Duration,
     transfer_timeout: Duration,
+    cpu_time: Duration,
     /// Microseconds from the start to the last byte received from the client.
     progress: AtomicU64,
     waiting_for_client: AtomicBool,
@@ -41,7 +42,7 @@ pub struct RequestContext {
 }
 
 impl RequestContext {
-    pub fn new(limits: &Limits, uri: Uri, trace: Option<Arc<Trace>>) -> Self {
+    pub fn new(limits: &RequestLimits, uri: Uri, trace: Option<Arc<Trace>>) -> Self {
         Self {
             writes: WriteScope::default(),
             uri,
@@ -50,6 +51,7 @@ impl RequestContext {
             started: Instant::now(),
             request_timeout: limits.request_timeout,
             transfer_timeout: limits.transfer_timeout,
+            cpu_time: limits.cpu_time,
             progress: AtomicU64::new(0),
             waiting_for_client: AtomicBool::new(false),
             slow_client: AtomicBool::new(false),
@@ -67,6 +69,11 @@ impl RequestContext {
     /// The path of the request, without its query.
     pub fn path(&self) -> &str {
         self.uri.path()
+    }
+
+    /// The processor time that the guest may use.
+    pub fn cpu_time(&self) -> Duration {
+        self.cpu_time
     }
 
     /// `None` if no traces are exported.

@@ -10,7 +10,11 @@ use std::cmp::Ordering;
 /// The targets of all routes, in a tree with a level for each segment: a path is read once, however
 /// many routes there are.
 #[derive(Debug)]
-pub struct Router<T>(Node<T>);
+pub struct Router<T> {
+    tree: Node<T>,
+    /// As written.
+    patterns: Vec<String>,
+}
 
 #[derive(Debug)]
 struct Node<T> {
@@ -65,15 +69,22 @@ impl<T> Router<T> {
             }
         }
         let mut tree = Node::default();
+        let mut patterns = Vec::with_capacity(parsed.len());
         for (pattern, target) in parsed {
             tree.add(&pattern.segments, target);
+            patterns.push(pattern.source);
         }
-        Ok(Self(tree))
+        Ok(Self { tree, patterns })
     }
 
     /// The target of the most specific route that matches the raw `path`.
     pub fn find(&self, path: &str) -> Option<&T> {
-        self.0.find(path)
+        self.tree.find(path)
+    }
+
+    /// The routes as written, the more specific ones first.
+    pub fn patterns(&self) -> &[String] {
+        &self.patterns
     }
 }
 

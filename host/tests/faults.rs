@@ -67,6 +67,22 @@ async fn processor_time_is_bounded_and_waiting_does_not_count() {
 }
 
 #[tokio::test]
+async fn a_route_has_bounds_of_its_own() {
+    let routes = r#"
+        cpu_time = "50ms"
+        max_response = "1MiB"
+        routes = { "/spin" = { cpu_time = "1h" }, "/flood/..." = { max_response = "3MiB" } }
+    "#;
+    let server = Server::with(routes);
+    // One instance serves both, one after the other.
+    assert_eq!(server.get("loop").await.0, 504);
+    assert_eq!(server.ok("spin?ms=200").await, "spun");
+    assert_eq!(server.get("loop").await.0, 504);
+    let whole = server.send(get("flood?mib=2")).await.into_body().collect().await.unwrap();
+    assert_eq!(whole.to_bytes().len(), 2 << 20);
+}
+
+#[tokio::test]
 async fn a_response_is_bounded() {
     let server = Server::with("max_response = \"1MiB\"");
     let whole = server.send(get("flood?mib=1")).await.into_body().collect().await.unwrap();

@@ -159,7 +159,7 @@ impl Pool {
         );
         // A component may run code before its first request, and may not end.
         let instantiated = pre.instantiate_async(&mut store);
-        let made = tokio::time::timeout(limits.request_timeout, instantiated).await;
+        let made = tokio::time::timeout(limits.request.request_timeout, instantiated).await;
         let proxy = made.map_err(wasmtime::Error::from).flatten().inspect_err(|error| {
             counters.failed_instantiations.add(1);
             // A full pool of wasmtime is not a failure of the component.

@@ -10,6 +10,7 @@ mod output;
 mod side_effects;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use wasmtime::component::{Linker, ResourceTable};
 use wasmtime::{Engine, Store, UpdateDeadline};
@@ -42,6 +43,8 @@ pub struct Guest {
     http: WasiHttpCtx,
     outbound_hooks: OutboundHooks,
     limiter: MemoryLimiter,
+    /// The processor time of the current request.
+    cpu_time: Duration,
     key_value: KeyValue,
     variables: Arc<Variables>,
     side_effects: SideEffects,
@@ -77,6 +80,7 @@ impl Guest {
             http: WasiHttpCtx::new(),
             outbound_hooks,
             limiter: MemoryLimiter::new(limits.memory, cpu_timer.counters().clone()),
+            cpu_time: limits.request.cpu_time,
             key_value,
             variables,
             side_effects,
@@ -87,11 +91,10 @@ impl Guest {
         // A computing guest yields at every tick of the epoch. Tokio's `yield_now` lets the shard poll
         // its sockets and timers first. This ends a guest that computes for too long; the deadline of
         // the request ends one that waits for too long.
-        let cpu_time = limits.cpu_time;
         store.set_epoch_deadline(1);
-        store.epoch_deadline_callback(move |_| {
+        store.epoch_deadline_callback(move |store| {
             cpu_timer.stop();
-            if cpu_timer.request_time() > cpu_time {
+            if cpu_timer.request_time() > store.data().cpu_time {
                 return Err(OutOfCpuTime.into());
             }
             Ok(UpdateDeadline::YieldCustom(1, Box::pin(tokio::task::yield_now())))
@@ -101,6 +104,7 @@ impl Guest {
 
     /// Begins another request: the guest's calls from now on belong to it.
     pub fn enter(&mut self, context: &RequestContext) {
+        self.cpu_time = context.cpu_time();
         let trace = context.trace();
         self.key_value.enter(context.writes.clone(), context.read_set().cloned(), trace.cloned());
         self.outbound_hooks.enter(trace.cloned());

@@ -5,8 +5,9 @@ use std::time::Duration;
 use bytesize::ByteSize;
 use jiff::SignedDuration;
 
-use super::schema::{HexadTool, OutboundTool};
+use super::schema::{HexadTool, OutboundTool, RouteTool};
 use crate::imports::outbound::OutboundLimits;
+use crate::router::Router;
 
 /// The most memory that a manifest may grant to one instance. A bulk memory instruction checks for
 /// interruption only when it starts, so this bounds how long one runs.
@@ -29,16 +30,6 @@ const OUTBOUND_CEILING: usize = 512;
 pub struct Limits {
     /// Bytes of linear memory per instance, summed over all of its memories.
     pub memory: usize,
-    /// Time from the last received byte of the request to the head of the response.
-    pub request_timeout: Duration,
-    /// Time for the transfer of the whole request, and again for the whole response body.
-    pub transfer_timeout: Duration,
-    /// Processor time of a request, including its response body. Waiting does not count.
-    pub cpu_time: Duration,
-    /// Bytes of a request body.
-    pub max_body: u64,
-    /// Bytes of a response body.
-    pub max_response: u64,
     /// Concurrent requests. Each has an instance of its own.
     pub instances: usize,
     /// Time that a request waits when all instances are busy.
@@ -49,22 +40,50 @@ pub struct Limits {
     /// Lines per second that the component may print.
     pub log_lines: u32,
     pub outbound: OutboundLimits,
+    /// Of each request whose route has no limits of its own.
+    pub request: RequestLimits,
+}
+
+/// The bounds of one request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RequestLimits {
+    /// Time from the last received byte of the request to the head of the response.
+    pub request_timeout: Duration,
+    /// Time for the transfer of the whole request, and again for the whole response body.
+    pub transfer_timeout: Duration,
+    /// Processor time, including that of the response body. Waiting does not count.
+    pub cpu_time: Duration,
+    /// Bytes of a request body.
+    pub max_body: u64,
+    /// Bytes of a response body.
+    pub max_response: u64,
+}
+
+/// The limits of the routes that have their own.
+pub type RouteLimits = Router<RequestLimits>;
+
+impl Default for RequestLimits {
+    fn default() -> Self {
+        Self {
+            request_timeout: Duration::from_secs(60),
+            transfer_timeout: Duration::from_secs(600),
+            cpu_time: Duration::from_secs(30),
+            max_body: 64 * 1024 * 1024,
+            max_response: 1024 * 1024 * 1024,
+        }
+    }
 }
 
 impl Default for Limits {
     fn default() -> Self {
         Self {
             memory: 256 * 1024 * 1024,
-            request_timeout: Duration::from_secs(60),
-            transfer_timeout: Duration::from_secs(600),
-            cpu_time: Duration::from_secs(30),
-            max_body: 64 * 1024 * 1024,
-            max_response: 1024 * 1024 * 1024,
             instances: 64,
             queue_timeout: Duration::from_secs(5),
             reuse: None,
             log_lines: 100,
             outbound: OutboundLimits::default(),
+            request: RequestLimits::default(),
         }
     }
 }
@@ -78,26 +97,6 @@ impl Limits {
         };
         Ok(Self {
             memory,
-            request_timeout: match &tool.request_timeout {
-                None => default.request_timeout,
-                Some(text) => duration("request_timeout", text)?,
-            },
-            transfer_timeout: match &tool.transfer_timeout {
-                None => default.transfer_timeout,
-                Some(text) => duration("transfer_timeout", text)?,
-            },
-            cpu_time: match &tool.cpu_time {
-                None => default.cpu_time,
-                Some(text) => duration("cpu_time", text)?,
-            },
-            max_body: match &tool.max_body {
-                None => default.max_body,
-                Some(text) => bytes("max_body", text)?,
-            },
-            max_response: match &tool.max_response {
-                None => default.max_response,
-                Some(text) => bytes("max_response", text)?,
-            },
             instances: match tool.instances {
                 None => default.instances,
                 Some(value) => count("instances", value, INSTANCES_CEILING)?,
@@ -112,7 +111,39 @@ impl Limits {
                 Some(value) => u32::try_from(count("log_lines", value, LOG_LINES_CEILING)?).unwrap_or(u32::MAX),
             },
             outbound: outbound(&tool.outbound).map_err(|reason| format!("outbound.{reason}"))?,
+            request: default.request.overridden_by(&tool.request_limits())?,
         })
+    }
+}
+
+impl RequestLimits {
+    /// These limits, with those that `tool` sets in their place.
+    fn overridden_by(&self, tool: &RouteTool) -> Result<Self, String> {
+        let time = |key: &str, text: &Option<String>, default: Duration| match text {
+            None => Ok(default),
+            Some(text) => duration(key, text),
+        };
+        let size = |key: &str, text: &Option<String>, default: u64| match text {
+            None => Ok(default),
+            Some(text) => bytes(key, text),
+        };
+        Ok(Self {
+            request_timeout: time("request_timeout", &tool.request_timeout, self.request_timeout)?,
+            transfer_timeout: time("transfer_timeout", &tool.transfer_timeout, self.transfer_timeout)?,
+            cpu_time: time("cpu_time", &tool.cpu_time, self.cpu_time)?,
+            max_body: size("max_body", &tool.max_body, self.max_body)?,
+            max_response: size("max_response", &tool.max_response, self.max_response)?,
+        })
+    }
+
+    /// The limits of the routes in the table `routes`. What a route does not set is as in `self`.
+    pub(super) fn of_routes(&self, tool: &HexadTool) -> Result<RouteLimits, String> {
+        let limits = |(pattern, route): (&String, &RouteTool)| {
+            let limits = self.overridden_by(route).map_err(|reason| format!("routes.\"{pattern}\".{reason}"))?;
+            Ok((pattern.clone(), limits))
+        };
+        let limits: Vec<_> = tool.routes.iter().map(limits).collect::<Result<_, String>>()?;
+        Router::new(limits).map_err(|error| format!("routes: {error}"))
     }
 }
 

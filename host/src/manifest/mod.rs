@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use error::ManifestError;
-pub use limits::{INSTANCES_CEILING, Limits, MEMORY_CEILING};
+pub use limits::{INSTANCES_CEILING, Limits, MEMORY_CEILING, RequestLimits, RouteLimits};
 pub use maintenance::Maintenance;
 pub use variables::Environment;
 
@@ -26,6 +26,7 @@ use crate::imports::keyvalue::Grants;
 use crate::imports::outbound::AllowedHosts;
 use crate::imports::variables::Variables;
 use crate::response_cache::CachePolicy;
+use crate::router::Router;
 use schema::{RouteTable, TriggerComponent};
 
 /// The manifest that the commands read by default.
@@ -53,11 +54,19 @@ pub struct Component {
     /// Whether the manifest has `allowed_outbound_hosts`, even if the list is empty.
     pub declares_outbound: bool,
     pub limits: Limits,
+    pub route_limits: RouteLimits,
     /// `None`: no response is cached.
     pub cache_policy: Option<CachePolicy>,
     pub credentials: Credentials,
     /// `None`: the host sends no maintenance requests.
     pub maintenance: Option<Maintenance>,
+}
+
+impl Component {
+    /// The limits of a request to `path`.
+    pub fn request_limits(&self, path: &str) -> &RequestLimits {
+        self.route_limits.find(path).unwrap_or(&self.limits.request)
+    }
 }
 
 /// Values that do not come from the manifest.
@@ -114,6 +123,7 @@ impl Manifest {
             components.push(component.map_err(invalid)?);
         }
         let routes = routes(trigger.http, &components).map_err(invalid)?;
+        check_route_limits(&components, &routes).map_err(invalid)?;
         Ok(Self { path: path.to_owned(), name: application.name, components, routes })
     }
 }
@@ -151,6 +161,7 @@ fn component(
     };
     let at = |reason: String| format!("[component.{id}.tool.hexad]: {reason}");
     let limits = Limits::from_tool(&tool).map_err(at)?;
+    let route_limits = limits.request.of_routes(&tool).map_err(at)?;
     let cache_policy = cache_policy::from_tool(&tool, &allowed_hosts).map_err(at)?;
     let credentials = credentials::from_tool(&tool).map_err(at)?;
     let maintenance = maintenance::from_tool(&tool, options.maintenance_every, values).map_err(at)?;
@@ -162,6 +173,7 @@ fn component(
         allowed_hosts: Arc::new(allowed_hosts),
         declares_outbound,
         limits,
+        route_limits,
         cache_policy,
         credentials,
         maintenance,
@@ -202,6 +214,25 @@ fn routes(triggers: Vec<schema::HttpTrigger>, components: &[Component]) -> Resul
         }
     }
     Ok(routes)
+}
+
+/// A limit for a route that leads elsewhere would bound nothing: the path is probably misspelt.
+fn check_route_limits(components: &[Component], routes: &[Route]) -> Result<(), String> {
+    let targets = routes.iter().map(|route| (route.pattern.clone(), route.component.as_str()));
+    let router = Router::new(targets).map_err(|error| error.to_string())?;
+    for component in components {
+        for pattern in component.route_limits.patterns() {
+            let leads_to = router.find(&pattern.replace("...", "*"));
+            if leads_to != Some(&component.id.as_str()) {
+                return Err(format!(
+                    "[component.{}.tool.hexad.routes]: \"{pattern}\" is not a part of a route to this component; correct it, \
+                     or add the route",
+                    component.id
+                ));
+            }
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]

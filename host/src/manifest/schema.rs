@@ -205,6 +205,33 @@ pub struct HexadTool {
     pub maintenance: Option<MaintenanceTool>,
     #[serde(default)]
     pub outbound: OutboundTool,
+    /// Limits of the requests to some routes, by the route's pattern.
+    #[serde(default)]
+    pub routes: BTreeMap<String, RouteTool>,
+}
+
+/// Limits of a request to one route, in place of the component's.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RouteTool {
+    pub request_timeout: Option<String>,
+    pub transfer_timeout: Option<String>,
+    pub cpu_time: Option<String>,
+    pub max_body: Option<String>,
+    pub max_response: Option<String>,
+}
+
+impl HexadTool {
+    /// The limits of requests to all routes.
+    pub fn request_limits(&self) -> RouteTool {
+        RouteTool {
+            request_timeout: self.request_timeout.clone(),
+            transfer_timeout: self.transfer_timeout.clone(),
+            cpu_time: self.cpu_time.clone(),
+            max_body: self.max_body.clone(),
+            max_response: self.max_response.clone(),
+        }
+    }
 }
 
 /// Where clients put credentials. The host tells callers apart by them during a canary.

@@ -83,15 +83,52 @@ fn a_full_manifest_is_read() {
     assert!(area.grants.may_write("area/x") && !area.grants.may_read("other/x"));
     let expected = Limits {
         memory: 64 << 20,
-        request_timeout: Duration::from_secs(90),
-        max_body: 2 << 30,
         instances: 3,
         reuse: Some(4096),
+        request: RequestLimits {
+            request_timeout: Duration::from_secs(90),
+            max_body: 2 << 30,
+            ..RequestLimits::default()
+        },
         ..Limits::default()
     };
     assert_eq!(area.limits, expected);
     let route = Route { pattern: "/api/...".to_owned(), component: "area".to_owned() };
     assert_eq!(manifest.routes, [route]);
+}
+
+#[test]
+fn a_route_has_limits_of_its_own() {
+    let component = r#"
+        trigger.http = [{ route = "/api/...", component = "a" }]
+        [component.a]
+        source = "a.wasm"
+        [component.a.tool.hexad]
+        cpu_time = "2s"
+        max_body = "1MiB"
+        [component.a.tool.hexad.routes]
+        "/api/import/:kind" = { cpu_time = "6h" }
+    "#;
+    let manifest = parse(component).unwrap();
+    let limits = |path| manifest.components[0].request_limits(path);
+    assert_eq!(limits("/api/import/issues").cpu_time, Duration::from_secs(6 * 3600));
+    assert_eq!(limits("/api/import/issues").max_body, 1 << 20);
+    assert_eq!(limits("/api/issues").cpu_time, Duration::from_secs(2));
+}
+
+#[test]
+fn a_limit_of_a_route_that_is_not_served_is_refused() {
+    let with = |routes: &str| {
+        format!(
+            "trigger.http = [{{ route = \"/api/...\", component = \"a\" }}, {{ route = \"/b\", component = \"b\" }}]\n\
+             component.b.source = \"b\"\n[component.a]\nsource = \"a\"\n[component.a.tool.hexad.routes]\n{routes}"
+        )
+    };
+    assert_refused(&with("\"/b\" = { cpu_time = \"1s\" }"), &["[component.a.tool.hexad.routes]", "\"/b\""]);
+    assert_refused(&with("\"/c/...\" = { cpu_time = \"1s\" }"), &["\"/c/...\""]);
+    assert_refused(&with("\"api\" = { cpu_time = \"1s\" }"), &["routes", "\"api\""]);
+    assert_refused(&with("\"/api/x\" = { cpu_time = \"soon\" }"), &["routes.\"/api/x\".cpu_time", "soon"]);
+    assert_refused(&with("\"/api/x\" = { memory = \"1MiB\" }"), &["memory"]);
 }
 
 #[test]
