@@ -6,8 +6,13 @@ use std::process::{Child, Command, Stdio};
 
 use hexad_tests::server::{Server, root};
 
-/// The manifest of the hexad beside it has one route, to the guest.
+/// A server of the smallest guest.
 pub fn hexad(data: &Path, memoize: bool) -> Server {
+    Server::start_manifest(&hello_manifest(data, memoize), data, &[])
+}
+
+/// A manifest with one route, to the smallest guest.
+pub fn hello_manifest(folder: &Path, memoize: bool) -> PathBuf {
     let memo = if memoize { "[component.hello.tool.hexad]\nmemoize = \"1s\"\nheaders = []" } else { "" };
     let text = format!(
         "spin_manifest_version = 2\napplication = {{ name = \"hello\" }}\n\
@@ -15,9 +20,9 @@ pub fn hexad(data: &Path, memoize: bool) -> Server {
          [component.hello]\nsource = {:?}\n{memo}\n",
         guest()
     );
-    let manifest = data.join("hello.toml");
+    let manifest = folder.join("hello.toml");
     std::fs::write(&manifest, text).expect("a file");
-    Server::start_manifest(&manifest, data, &[])
+    manifest
 }
 
 pub fn guest() -> PathBuf {

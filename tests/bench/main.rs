@@ -3,12 +3,13 @@
 //! the ratios are more stable than the numbers. Only that every request is answered is asserted.
 //!
 //! `make bench ONLY="tarball swap"` measures the rows whose group or name has one of these words.
-//! Groups: calls, experiments, tail, registry reads, registry publishes, registry memory, analytics,
-//! swaps, start, suggestions.
+//! Groups: calls, experiments, tail, registry reads, registry mix, registry publishes, registry memory,
+//! analytics, swaps, start, idle connections, slow readers, suggestions.
 
 mod analytics;
 mod calls;
 mod component;
+mod connections;
 mod hello;
 mod load;
 mod proxy;
@@ -51,6 +52,7 @@ fn main() {
     }
     swap::run(&bench);
     start::run(&bench);
+    connections::run(&bench);
     if bench.selection.has("suggestions", "") {
         suggestions::run();
     }

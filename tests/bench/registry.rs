@@ -14,8 +14,14 @@ const MB: usize = 1000 * KB;
 
 /// Groups of rows.
 const READS: &str = "registry reads";
+const MIX: &str = "registry mix";
 const PUBLISHES: &str = "registry publishes";
 const MEMORY: &str = "registry memory";
+
+/// Packages of the mix, and how often one of them is asked for.
+const MIX_PACKAGES: usize = 2000;
+const MIX_REQUESTS: usize = 20_000;
+const MIX_CONNECTIONS: usize = 16;
 
 const ROWS: [&str; 8] = [
     "metadata, 1 version",
@@ -83,11 +89,45 @@ impl Registry {
     }
 }
 
+/// What clients ask for when they install projects that share many of their packages. The nth package
+/// is asked for 1/n as often as the first (Zipf's law): half of the requests revalidate its metadata, a
+/// quarter reads it, and a quarter downloads the file of 1 kB.
+fn mix(registry: &Registry) -> Load {
+    let name = |n: usize| format!("mixed-{n}");
+    let packages = (0..MIX_PACKAGES).map(|n| registry.put(&name(n), "1.0.0", KB, n as u64)).collect();
+    load::each_once(&registry.url, packages, 1);
+    let etags: Vec<String> = (0..MIX_PACKAGES)
+        .map(|n| load::header(&registry.url, &registry.get(&name(n), &[]), "etag").expect("metadata has an ETag"))
+        .collect();
+    let weights = (1..=MIX_PACKAGES).scan(0.0, |sum, n| {
+        *sum += 1.0 / n as f64;
+        Some(*sum)
+    });
+    let weights: Vec<f64> = weights.collect();
+    let total = weights.last().copied().unwrap_or_default();
+    // A linear congruential generator (Knuth, MMIX): both registries get the same requests.
+    let mut state = 1u64;
+    let mut random = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 11) as f64 / (1u64 << 53) as f64
+    };
+    let requests = (0..MIX_REQUESTS).map(|position| {
+        let drawn = random() * total;
+        let n = weights.partition_point(|sum| *sum < drawn).min(MIX_PACKAGES - 1);
+        match position % 4 {
+            0 | 2 => registry.get(&name(n), &[("if-none-match", &etags[n])]),
+            1 => registry.get(&name(n), &[]),
+            _ => registry.get(&format!("{0}/-/{0}-1.0.0.tgz", name(n)), &[]),
+        }
+    });
+    load::each_once(&registry.url, requests.collect(), MIX_CONNECTIONS)
+}
+
 pub fn run(bench: &Bench) {
     let (selection, hello_load) = (&bench.selection, &bench.load);
     let is_read = selection.has_any(READS, &ROWS);
-    let others = [PUBLISHES, MEMORY].map(|group| selection.has(group, ""));
-    if !is_read && others == [false; 2] {
+    let others = [MIX, PUBLISHES, MEMORY].map(|group| selection.has(group, ""));
+    if !is_read && others == [false; 3] {
         return;
     }
     let data = tempfile::tempdir().expect("a temporary folder");
@@ -135,7 +175,19 @@ pub fn run(bench: &Bench) {
         table.print();
     }
 
-    let [is_publishes, is_memory] = others;
+    let [is_mix, is_publishes, is_memory] = others;
+    if is_mix {
+        eprintln!("a mix of {MIX_PACKAGES} packages…");
+        let mut table = Table::new("Requests for 2,000 packages, half of them 304, 16 connections", hello_load);
+        let peer = theirs.as_ref().map(mix);
+        table.row("answers cached", &mix(&ours), peer.as_ref());
+        server = Server::start_manifest(&component::uncached_manifest(data.path()), &server.kill(), &[]);
+        ours.url.clone_from(&server.url);
+        table.row("each answered by the component", &mix(&ours), peer.as_ref());
+        table.print();
+        server = Server::start(&server.kill());
+        ours.url.clone_from(&server.url);
+    }
     if is_publishes {
         publishes(&ours, theirs.as_ref(), hello_load);
     }

@@ -1,0 +1,93 @@
+//! Clients that hold connections: idle ones, and those that do not take their answers.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::path::Path;
+
+use hexad_tests::forge::{self, DEVELOPER, PUBLIC};
+use hexad_tests::package;
+use hexad_tests::server::{self, Server};
+
+use crate::component::{hello_manifest, uncached_manifest};
+use crate::load::{self, Load, Request};
+use crate::{Bench, get};
+
+/// Idle connections, each after one answer.
+const IDLE: usize = 10_000;
+/// Connections whose client takes nothing of a large answer.
+const STALLED: usize = 70;
+const MB: usize = 1_000_000;
+
+pub fn run(bench: &Bench) {
+    if bench.selection.has("idle connections", "") {
+        idle();
+    }
+    if bench.selection.has("slow readers", "") {
+        slow_readers();
+    }
+}
+
+/// A server that takes all connections of one address.
+fn start(manifest: &Path, data: &Path) -> Server {
+    let mut command = server::up(manifest, data);
+    let most = (2 * IDLE).to_string();
+    command.args(["--max-connections", &most, "--max-connections-per-address", &most]);
+    command.env("SPIN_VARIABLE_BOOTSTRAP_ADMIN_TOKEN", server::BOOTSTRAP_TOKEN);
+    Server::spawn(command, data)
+}
+
+/// Sends a request without a body.
+fn send(server: &Server, path: &str) -> TcpStream {
+    let mut stream = TcpStream::connect(server.address()).expect("a connection");
+    write!(stream, "GET {path} HTTP/1.1\r\nhost: {}\r\n\r\n", server.address()).expect("the server reads");
+    stream
+}
+
+fn idle() {
+    eprintln!("idle connections…");
+    let data = tempfile::tempdir().expect("a temporary folder");
+    let server = start(&hello_manifest(data.path(), false), data.path());
+    // What the first requests allocate stays.
+    Load::run(&server.url, &get("/", &[]));
+    let before = server.memory().0;
+    let connections: Vec<TcpStream> = (0..IDLE)
+        .map(|_| {
+            let mut stream = send(&server, "/");
+            let read = stream.read(&mut [0; 1024]).expect("an answer");
+            assert!(read > 0, "the server closed the connection");
+            stream
+        })
+        .collect();
+    let memory = server.memory().0.saturating_sub(before) as f64 / MB as f64;
+    println!("{} idle connections", connections.len());
+    println!("  memory above that without them {memory:>11.0} MB\n");
+}
+
+/// Metadata for other clients, while some take nothing of a tarball of 5 MB.
+fn slow_readers() {
+    eprintln!("slow readers…");
+    let data = tempfile::tempdir().expect("a temporary folder");
+    let server = start(&uncached_manifest(data.path()), data.path());
+    forge::seed(&server);
+    let base = format!("/api/v4/projects/{PUBLIC}/packages/npm");
+    let publish = Request {
+        method: "PUT",
+        path: format!("{base}/big"),
+        headers: vec![("authorization", format!("Bearer {DEVELOPER}")), ("content-type", "application/json".into())],
+        body: package::document("big", "1.0.0", "latest", &package::tarball("big", "1.0.0", 5 * MB, 1)),
+    };
+    load::each_once(&server.url, vec![publish], 1);
+    let metadata = get(&format!("{base}/big"), &[]);
+    let quiet = Load::run(&server.url, &metadata);
+    let before = server.memory().0;
+    let stalled: Vec<TcpStream> = (0..STALLED).map(|_| send(&server, &format!("{base}/big/-/big-1.0.0.tgz"))).collect();
+    let attacked = Load::run(&server.url, &metadata);
+    let memory = server.memory().0.saturating_sub(before) as f64 / MB as f64;
+    println!("Metadata for 16 connections, while {} others take nothing of a tarball of 5 MB", stalled.len());
+    println!("  {:<38} {:>9} {:>9} {:>9}", "", "req/s", "p50 ms", "p99 ms");
+    for (name, load) in [("without them", &quiet), ("with them", &attacked)] {
+        let (median, tail) = (load.percentile(0.5), load.percentile(0.99));
+        println!("  {name:<38} {:>9.0} {median:>9.2} {tail:>9.2}", load.per_second());
+    }
+    println!("  memory above that without them {memory:>11.0} MB\n");
+}
