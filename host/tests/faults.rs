@@ -71,7 +71,7 @@ async fn a_route_has_bounds_of_its_own() {
     let routes = r#"
         cpu_time = "50ms"
         max_response = "1MiB"
-        routes = { "/spin" = { cpu_time = "1h" }, "/flood/..." = { max_response = "3MiB" } }
+        routes = { "/probe/spin" = { cpu_time = "1h" }, "/probe/flood/..." = { max_response = "3MiB" } }
     "#;
     let server = Server::with(routes);
     // One instance serves both, one after the other.
