@@ -2,6 +2,7 @@
 
 use super::access::{self, Publish, Read, Unpublish};
 use super::error::{bad_request, package_not_found, same_text};
+use super::forward::Resource;
 use super::request::RegistryRequest;
 use super::update::{Change, update};
 use crate::metadata;
@@ -20,7 +21,7 @@ const MAX_BODY: u64 = 4096;
 /// `GET <prefix>/-/package/:package_name/dist-tags`. Reads: the package.
 pub fn list(request: &RegistryRequest, name: &str) -> Result<Response, Error> {
     require_text(name, "Package Name")?;
-    let authorized = access::authorize::<Read>(request, name, package_not_found())?;
+    let authorized = access::authorize_or_forward::<Read>(request, name, Resource::Tags, package_not_found())?;
     let mut response = Response::new(StatusCode::OK);
     response.body = metadata::tags(&authorized.package).into();
     Ok(response
