@@ -18,7 +18,10 @@ const CAPACITY: usize = 8 * 1024 * 1024;
 /// What an entry takes beyond its key and value, in bytes, so that many small ones are bounded too.
 const OVERHEAD: usize = 128;
 
-/// The keys whose changes move the catalog's root, below `directory/v1/`.
+/// The prefix of all keys of the directory.
+const PREFIX: &str = "directory/v1/";
+
+/// The keys below it whose changes move the catalog's root.
 const FOLLOWED: [&str; 5] = ["user/", "access/", "namespace/", "project/", "path/"];
 
 /// The same environment, in which such records are read at most once while the catalog's root stays the
@@ -80,18 +83,13 @@ struct CachedStore {
     records: Rc<Records>,
 }
 
-fn is_followed(key: &str) -> bool {
-    let below = key.strip_prefix("directory/v1/");
-    below.is_some_and(|below| FOLLOWED.iter().any(|prefix| below.starts_with(prefix)))
-}
 
 impl Store for CachedStore {
     fn get(&self, key: &str) -> Result<Option<Vec<u8>>, StoreError> {
-        if key == Key::Catalog.to_string() {
-            return Ok(Some(self.records.root.clone()));
-        }
-        if !is_followed(key) {
-            return self.inner.get(key);
+        match key.strip_prefix(PREFIX) {
+            Some("catalog") => return Ok(Some(self.records.root.clone())),
+            Some(below) if FOLLOWED.iter().any(|prefix| below.starts_with(prefix)) => {}
+            _ => return self.inner.get(key),
         }
         if let Some(known) = self.records.cached.borrow_mut().values.get(key) {
             return Ok(known.clone());
