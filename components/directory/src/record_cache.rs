@@ -9,7 +9,7 @@ use crate::store::Key;
 use kit::Env;
 use kit::store::{CompareAndSwap, Store, StoreError};
 use lru::LruCache;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 /// Upper bound of the cached records of an instance, in bytes.
@@ -35,7 +35,10 @@ pub fn attach(env: &Env) -> Result<Env, StoreError> {
         env.instance_cache.put(records.clone());
         records
     });
-    Ok(Env { store: Rc::new(CachedStore { inner: env.store.clone(), records }), ..env.clone() })
+    Ok(Env {
+        store: Rc::new(CachedStore { inner: env.store.clone(), records, is_outdated: Cell::new(false) }),
+        ..env.clone()
+    })
 }
 
 /// The catalog's root as it is stored. As long as it is the same, so are the records, and what is derived
@@ -81,13 +84,20 @@ impl Cached {
 struct CachedStore {
     inner: Rc<dyn Store>,
     records: Rc<Records>,
+    /// Whether a blob that the root leads to is gone, so that the present root has to be read.
+    is_outdated: Cell<bool>,
 }
-
 
 impl Store for CachedStore {
     fn get(&self, key: &str) -> Result<Option<Vec<u8>>, StoreError> {
         match key.strip_prefix(PREFIX) {
-            Some("catalog") => return Ok(Some(self.records.root.clone())),
+            Some("catalog") if !self.is_outdated.get() => return Ok(Some(self.records.root.clone())),
+            Some(below) if below.starts_with("catalog/blob/") => {
+                let blob = self.inner.get(key)?;
+                // The root's blobs are kept for a minute after it was replaced; some requests take longer.
+                self.is_outdated.set(self.is_outdated.get() || blob.is_none());
+                return Ok(blob);
+            }
             Some(below) if FOLLOWED.iter().any(|prefix| below.starts_with(prefix)) => {}
             _ => return self.inner.get(key),
         }
@@ -129,6 +139,7 @@ mod tests {
     use super::*;
     use crate::access::{self, Role};
     use crate::caller::{AcceptedTokens, authenticate};
+    use crate::catalog;
     use crate::catalog::intent_log::{Changes, IntentLog};
     use crate::member::Source;
     use crate::project::{self, FeatureAccess, NewProject};
@@ -136,8 +147,9 @@ mod tests {
     use crate::token::Subject;
     use crate::user::{self, NewUser, UserState};
     use http::Method;
-    use kit::Request;
-    use kit::testing::{FailingStore, MemoryStore, env};
+    use kit::blob::BlobCache;
+    use kit::testing::{FailingStore, MemoryStore, NOW, env};
+    use kit::{Request, Timestamp};
 
     /// Changes records as an import does.
     fn import(env: &Env, changes: impl FnOnce(&mut Changes), write: impl FnOnce()) {
@@ -210,6 +222,21 @@ mod tests {
         let closed = NewProject { registry: FeatureAccess::Disabled, ..new_project(101, "Engine", 11) };
         import(&env, |changes| changes.project(101), || project::save(&env, closed).unwrap());
         assert_eq!(registry(), FeatureAccess::Disabled);
+    }
+
+    #[test]
+    fn a_request_that_outlives_its_revision_reads_the_present_one() {
+        let (_, env) = forge();
+        let slow = attach(&env).unwrap();
+        let rename = |path: &str, after: i64| {
+            let env = Env { now: Timestamp::from_millis(NOW.millis() + after), ..env.clone() };
+            let write = || project::save(&env, new_project(100, path, 10)).unwrap();
+            import(&env, |changes| changes.project(100), write);
+        };
+        rename("one", 0);
+        rename("two", 100_000);
+        let slow = Env { instance_cache: Rc::default(), blobs: Rc::new(BlobCache::new(1 << 20)), ..slow };
+        assert_eq!(catalog::read(&slow).unwrap().project(100).unwrap().path(), "two");
     }
 
     #[test]

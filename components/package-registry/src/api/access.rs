@@ -8,6 +8,7 @@ mod lookup;
 mod policy;
 
 pub use action::{Action, Download, Permission, Publish, Read, Unpublish};
+pub use holders::projects_with_name_below;
 
 use super::error::same_text;
 use super::forward::{self, Resource};

@@ -19,7 +19,7 @@ pub fn projects(env: &Env) -> Result<Vec<u64>, StoreError> {
 
 /// The projects that may have a package of this name; the last publisher is the last ([`Holders`]). A
 /// publication that was not completed leaves a project that has none.
-pub fn projects_with_name(env: &Env, name: &PackageName) -> Result<Vec<u64>, StoreError> {
+fn projects_with_name(env: &Env, name: &PackageName) -> Result<Vec<u64>, StoreError> {
     members(env, &Key::ProjectsWithName(name))
 }
 

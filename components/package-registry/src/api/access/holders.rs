@@ -31,7 +31,7 @@ struct Filtered {
 
 /// The projects with this name below the namespace `above`. Reads: the list; and for a short one each
 /// project, for a long one the catalog.
-pub fn below(env: &Env, name: &PackageName, above: u64) -> Result<Rc<Holders>, StoreError> {
+pub fn projects_with_name_below(env: &Env, name: &PackageName, above: u64) -> Result<Rc<Holders>, StoreError> {
     let all = store::holders(env, name)?;
     if all.projects.len() <= FEW {
         let mut projects = Vec::with_capacity(all.projects.len());

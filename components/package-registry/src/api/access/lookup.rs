@@ -63,7 +63,7 @@ fn last_published(
     let env = &request.env;
     let mut newest: Option<(u64, Package)> = None;
     if let (Some(name), Some(above)) = (&name, above) {
-        let holders = holders::below(env, name, above)?;
+        let holders = holders::projects_with_name_below(env, name, above)?;
         for id in holders.projects.iter().rev() {
             let Some(package) = store::package(env, *id, name)?.filter(|package| package.listed() > 0) else {
                 continue;
