@@ -166,7 +166,11 @@ mod tests {
         fill(&env);
         join(&env, 3, Source::Group(10), Role::Developer);
         issue(&env, "t", new_token(Subject::User(3), &["api"]));
-        import(&env, |changes| changes.project(100), || ());
+        let all = |changes: &mut Changes| {
+            changes.group(10);
+            changes.project(100);
+        };
+        import(&env, all, || ());
         (store, env)
     }
 

@@ -2,6 +2,7 @@
 //! packages.
 
 use super::key::Key;
+use super::packages;
 use super::record::{PackageNamesRecord, ProjectsRecord};
 use crate::name::PackageName;
 use kit::Env;
@@ -72,8 +73,8 @@ pub fn holders(env: &Env, name: &PackageName) -> Result<Rc<Holders>, StoreError>
     Ok(holders)
 }
 
-/// Makes `project` the last of those with a package of this name, because it is about to publish one. The
-/// other levels find the package of the project that published last. 1 read, and a swap if another project
+/// Makes `project` the last of those with a package of this name, because it is about to publish another
+/// version. The other levels find the package of the project that published last. 1 read, and a swap if another project
 /// published the name since.
 pub fn record_publication(env: &Env, name: &PackageName, project: u64) -> Result<(), StoreError> {
     root::update(&*env.store, &Key::ProjectsWithName(name).to_string(), |record: Option<ProjectsRecord>| {
@@ -84,7 +85,7 @@ pub fn record_publication(env: &Env, name: &PackageName, project: u64) -> Result
         if !by_publication {
             let mut dated = Vec::with_capacity(projects.len());
             for id in projects {
-                dated.push((super::package(env, id, name)?.map(|package| package.published), id));
+                dated.push((packages::package(env, id, name)?.map(|package| package.published), id));
             }
             // The sort is stable, and no package is before every package.
             dated.sort_by_key(|(published, _)| *published);
@@ -113,7 +114,7 @@ pub fn add_project_with_name(env: &Env, name: &PackageName, project: u64) -> Res
         let is_new = record.packages.insert(name.as_str().to_owned());
         Ok(if is_new { Decision::Write(record, ()) } else { Decision::Done(()) })
     })?;
-    add(env, &Key::ProjectsWithName(name), project)
+    record_publication(env, name, project)
 }
 
 /// Whether a search and the other levels find a project's package.

@@ -95,10 +95,10 @@ impl Publication<'_> {
         if self.exists_in_sibling()? {
             return Err(PublishError::invalid("Validation failed: Package already exists"));
         }
-        if current.is_none() {
-            store::add_project_with_name(env, self.name, self.grant.project.id)?;
+        match &current {
+            None => store::add_project_with_name(env, self.name, self.grant.project.id)?,
+            Some(_) => store::record_publication(env, self.name, self.grant.project.id)?,
         }
-        store::record_publication(env, self.name, self.grant.project.id)?;
         staging.commit(self.computed.integrity, &self.grant.publisher)?;
         store::save_latest_fields(env, staging.id(), &release.latest_fields)?;
         if let Some(document) = &release.attestations {
