@@ -3,6 +3,7 @@
 use super::{Answer, Forge};
 use hexad_tests::forge::{ADMIN, DEVELOPER, GUEST, INTERNAL, MAINTAINER, OUTSIDER, PRIVATE, PUBLIC};
 use hexad_tests::package;
+use hexad_tests::server::BOOTSTRAP_TOKEN;
 use serde_json::json;
 
 const JSON: [(&str, &str); 1] = [("content-type", "application/json")];
@@ -202,4 +203,35 @@ fn a_publish_costs_one_flush_however_many_versions_there_are() {
         assert_eq!(publish(&forge, PUBLIC, DEVELOPER, "many", &version, &tarball).status, 200);
         assert_eq!(forge.commits() - before, 1, "version {n}");
     }
+}
+
+#[test]
+fn what_the_component_knows_of_users_is_never_out_of_date() {
+    let (forge, _) = with_package(PRIVATE);
+    let path = format!("{}/@acme%2flib", registry(PRIVATE));
+    let status = |token: &str| forge.get(&path, token).status;
+    let import = |line: &str| {
+        let answer = forge.send("POST", "/api/v4/import/directory", BOOTSTRAP_TOKEN, line);
+        assert_eq!((answer.status, &answer.json()["failed"]), (200, &0.into()), "{}", answer.text());
+    };
+    assert_eq!((status(DEVELOPER), status(MAINTAINER), status("")), (200, 200, 401));
+    import(r#"{"kind":"member","source_type":"group","source_id":10,"user_id":3,"deleted":true}"#);
+    assert_eq!((status(DEVELOPER), status(MAINTAINER)), (404, 200), "a removed member");
+    import(r#"{"kind":"user","id":2,"username":"mia","name":"Mia Maintainer","state":"blocked"}"#);
+    assert_eq!(status(MAINTAINER), 403, "a blocked user");
+    import(
+        r#"{"kind":"project","id":9,"name":"Secret","path":"secret","path_with_namespace":"acme/labs/secret","namespace_id":11,"visibility":"private","package_registry_access_level":"public"}"#,
+    );
+    assert_eq!(status(""), 200, "a field that no table of the catalog has");
+}
+
+#[test]
+fn strangers_are_bounded_by_default() {
+    let (forge, _) = with_package(PUBLIC);
+    let first_refusal = |path: &str, token: &str| (0..200).position(|_| forge.get(path, token).status == 429);
+    assert_eq!(first_refusal("/api/v4/groups/acme/-/packages/npm/-/v1/search?text=lib", ""), Some(120));
+    let path = format!("{}/@acme%2flib", registry(PUBLIC));
+    assert_eq!(first_refusal(&path, ""), None);
+    assert_eq!(first_refusal(&path, "glpat-unknown-token-00000000001"), Some(100));
+    assert_eq!(forge.get(&path, DEVELOPER).status, 429, "no token is looked up any more");
 }

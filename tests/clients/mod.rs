@@ -2,6 +2,7 @@
 
 mod bun;
 mod engine;
+mod forward;
 mod git;
 mod namespaces;
 mod npm;

@@ -2,6 +2,8 @@
 
 use super::workflow::{self, Client, application, exported, package};
 use super::{Machine, ProgramOutput, are_enabled, program};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use hexad_tests::forge::{self, DEVELOPER, GUEST, MAINTAINER, PUBLIC};
 use hexad_tests::server::Server;
 use std::path::Path;
@@ -172,4 +174,48 @@ fn versions_are_deprecated_and_undeprecated() {
     assert_eq!((deprecated("@acme/old@1.0.0").as_str(), deprecated("@acme/old@2.0.0").as_str()), ("use 2", ""));
     user.npm(&["deprecate", "@acme/old@1.0.0", ""]).ok();
     assert_eq!(deprecated("@acme/old@1.0.0"), "");
+}
+
+#[test]
+fn owners_are_the_maintainers_of_the_project() {
+    if !are_enabled() {
+        return;
+    }
+    let (server, _data) = server();
+    let user = User::new(&server, DEVELOPER);
+    user.publish("@acme/lib", "1.0.0", "").ok();
+    assert_eq!(user.npm(&["owner", "ls", "@acme/lib"]).ok().trim(), "mia <>");
+    assert_eq!(user.npm(&["access", "get", "status", "@acme/lib"]).ok().trim(), "@acme/lib: public");
+}
+
+#[test]
+fn a_publication_to_a_group_or_to_the_instance_is_told_where_to_publish() {
+    if !are_enabled() {
+        return;
+    }
+    let (server, _data) = server();
+    let user = User::new(&server, DEVELOPER);
+    user.publish("@acme/lib", "1.0.0", "").ok();
+    for level in ["groups/acme/-/packages/npm/", "packages/npm/"] {
+        Npm::OnPath.sign_in(&user.machine, &format!("{}/api/v4/{level}", server.url), DEVELOPER);
+        let printed = user.publish("@acme/lib", "1.1.0", "").refused();
+        assert!(printed.contains(&format!("/api/v4/projects/{PUBLIC}/packages/npm/")), "{printed}");
+        let printed = user.publish("@acme/new", "1.0.0", "").refused();
+        assert!(printed.contains("/api/v4/projects/:id/packages/npm/"), "{printed}");
+    }
+}
+
+#[test]
+fn a_personal_token_is_the_password_of_basic_authentication() {
+    if !are_enabled() {
+        return;
+    }
+    let (server, _data) = server();
+    let user = User::new(&server, DEVELOPER);
+    let registry = format!("{}/api/v4/projects/{PUBLIC}/packages/npm/", server.url);
+    let credential = STANDARD.encode(format!("anyone:{DEVELOPER}"));
+    let host = registry.trim_start_matches("http:");
+    user.machine.write("home/.npmrc", &format!("registry={registry}\n{host}:_auth={credential}\nfetch-retries=0\n"));
+    user.publish("@acme/lib", "1.0.0", "").ok();
+    assert_eq!(user.npm(&["whoami"]).ok().trim(), "dev");
 }

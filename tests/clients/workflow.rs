@@ -71,7 +71,7 @@ pub fn run(client: &dyn Client) {
         client.add(&machine, &app, name).ok();
         assert_eq!(exported(&machine, &app, name), format!("{name} 1.1.0"));
 
-        client.tag(&machine, &format!("{name}@1.0.0"), "stable");
+        client.tag(&machine, &format!("{name}@1.0.0"), "stable").ok();
         client.add(&machine, &app, &format!("{name}@stable")).ok();
         assert_eq!(exported(&machine, &app, name), format!("{name} 1.0.0"));
 

@@ -50,7 +50,6 @@ impl Client for Classic {
         self.cold(machine, folder, &["install", "--frozen-lockfile"])
     }
 
-    /// Classic expects a JSON answer and reports a failure, although the tag is set.
     fn tag(&self, machine: &Machine, spec: &str, tag: &str) -> ProgramOutput {
         self.run(machine, &machine.folder("here"), &["tag", "add", spec, tag])
     }

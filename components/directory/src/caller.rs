@@ -2,11 +2,11 @@
 //!
 //! The first credential of a request decides, in this order: `PRIVATE-TOKEN` header,
 //! `private_token` parameter, `Authorization: Bearer`, `access_token` parameter; and for the
-//! package registry also `JOB-TOKEN` header, `job_token` parameter, `Deploy-Token` header, and
-//! `Authorization: Basic` with a deploy token as the password. An invalid credential is an
-//! error even where none is needed. For a git repository, HTTP Basic with a personal or a deploy
-//! token as the password comes last. Parameters are those of the query: a body is not read before
-//! the caller is authenticated.
+//! package registry also `JOB-TOKEN` header, `job_token` parameter and `Deploy-Token` header. For the
+//! package registry and for git repositories, `Authorization: Basic` with a personal or a deploy token as
+//! the password comes last; the username does not matter. An invalid credential is an error even where
+//! none is needed. Parameters are those of the query: a body is not read before the caller is
+//! authenticated.
 //!
 //! The variable `bootstrap_admin_token` holds the token of the built-in administrator, who needs
 //! no record and can therefore fill an empty store. If it is empty, there is no such administrator.
@@ -70,6 +70,11 @@ pub fn authenticate(env: &Env, request: &Request, accepted: AcceptedTokens) -> R
         Some(target) => caller.sudo(env, &target),
         None => Ok(caller),
     }
+}
+
+/// Whether the request has a credential, valid or not. Reads nothing.
+pub fn has_credential(request: &Request, accepted: AcceptedTokens) -> bool {
+    !matches!(credential::first(request, accepted), Ok(None))
 }
 
 fn identify(env: &Env, credential: &Credential, accepted: AcceptedTokens) -> Result<Caller, Error> {

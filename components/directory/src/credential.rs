@@ -10,7 +10,7 @@ use kit::{Error, Request};
 pub enum AcceptedTokens {
     /// Personal tokens. Other forms are ignored.
     Api,
-    /// Also job tokens and deploy tokens, and those in HTTP Basic.
+    /// Also job tokens and deploy tokens, and personal and deploy tokens as the password of HTTP Basic.
     Registry,
     /// What git can present: also personal and deploy tokens as the password of HTTP Basic.
     Repository,
@@ -30,9 +30,9 @@ pub(crate) enum CredentialKind {
     Bearer,
     /// `JOB-TOKEN`, `job_token`.
     Job,
-    /// `Deploy-Token`, and the password of HTTP Basic.
+    /// `Deploy-Token`.
     Deployment,
-    /// The password of HTTP Basic where git asks.
+    /// The password of HTTP Basic.
     Password,
 }
 
@@ -74,7 +74,7 @@ pub(crate) fn first(request: &Request, accepted: AcceptedTokens) -> Result<Optio
     if machine.is_some() {
         return Ok(machine);
     }
-    basic(request, CredentialKind::Deployment)
+    basic(request, CredentialKind::Password)
 }
 
 /// The password of HTTP Basic; 401 if the header cannot be read.

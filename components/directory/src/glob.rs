@@ -1,7 +1,7 @@
 //! Patterns in which `*` stands for any text, of protected branches and of protected packages.
 
 /// Whether `pattern` matches all of `text`. Letter case matters.
-pub(crate) fn matches(pattern: &str, text: &str) -> bool {
+pub fn matches(pattern: &str, text: &str) -> bool {
     let Some((start, rest)) = pattern.split_once('*') else { return pattern == text };
     let (middle, end) = rest.rsplit_once('*').unwrap_or(("", rest));
     let Some(mut text) = text.strip_prefix(start).and_then(|text| text.strip_suffix(end)) else { return false };

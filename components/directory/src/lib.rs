@@ -25,6 +25,7 @@
 //! | which project has this path? | 2 for each segment |
 //! | what is the caller's role here? | 1 for all questions of a request; more only for invited groups |
 //! | settings; is this feature on? | 1 |
+//! | users, projects, namespaces and roles, by an instance that read the same records before ([`record_cache`]) | 1 for all questions of a request |
 //! | everything about all namespaces and projects, their tree, what a caller may see | 1, and the parts that changed since this instance last asked |
 //!
 //! Each record is a root of its own, so an import can be repeated and interrupted anywhere. No fact
@@ -37,14 +38,14 @@
 //! Each layer uses only those before it: plain values (`model`, `glob`); keys and stored records
 //! (`store`); look-ups and changes ([`path`], [`namespace`], [`project`], [`user`], [`member`],
 //! [`token`], [`feature`], [`setting`]); authentication ([`caller`]); authorization ([`access`],
-//! [`protection`]); and the [`catalog`] with what a caller may do in all of it.
+//! [`protection`]); the [`catalog`] with what a caller may do in all of it; and the [`record_cache`].
 
 pub mod access;
 pub mod caller;
 pub mod catalog;
 mod credential;
 pub mod feature;
-mod glob;
+pub mod glob;
 #[cfg(test)]
 mod golden;
 pub mod member;
@@ -54,6 +55,7 @@ pub mod path;
 pub mod project;
 pub mod protection;
 mod reachability;
+pub mod record_cache;
 pub mod redirect;
 mod save_error;
 pub mod seal;

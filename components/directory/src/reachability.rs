@@ -44,7 +44,7 @@ impl DirectoryRoots<'_> {
     /// Marks the blobs of the present revision. Its retired blobs are garbage: a request that still
     /// reads them began before the run.
     fn visit_revision(&self, tracer: &mut Tracer) -> Result<(), StoreError> {
-        let Some(Root { revision }) = store::read(self.0, &Key::Catalog)? else { return Ok(()) };
+        let Some(Root { revision, .. }) = store::read(self.0, &Key::Catalog)? else { return Ok(()) };
         tracer.reach(&revision);
         let manifest = manifest(self.0, &revision)?;
         for part in manifest.namespaces.iter().chain(&manifest.projects).chain(&manifest.members) {

@@ -13,20 +13,28 @@
 //! stored size does not grow with the number of callers ever seen.
 //!
 //! A counted request costs one read and one swap, whose flush is shared with concurrent writers; a
-//! refused request costs the read alone.
+//! refused request costs the read alone. Limits that are on by default must cost less: [`check_leased`]
+//! takes several permits at once, and an instance counts those in its memory.
 
 use crate::clock::Timestamp;
 use crate::env::Env;
 use crate::error::Error;
 use crate::root::{self, Decision};
+use lru::LruCache;
 use serde::{Deserialize, Serialize};
+use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
+use std::rc::Rc;
 
 /// The number of roots. Callers in one root wait for each other's swaps.
 const SLOTS: u64 = 1024;
 
 /// The most callers of one root in one window, so that a flood of addresses cannot grow it.
 const MAX_CALLERS: usize = 1000;
+
+/// The most callers whose leases an instance remembers.
+const MAX_LEASES: NonZeroUsize = NonZeroUsize::MIN.saturating_add(4095);
 
 /// A rate limit.
 pub struct RateLimit<'a> {
@@ -52,24 +60,102 @@ struct Window {
 
 /// Counts a request of `caller`, or refuses it with 429. A window begins with its first request.
 pub fn check(env: &Env, limit: &RateLimit, caller: &str) -> Result<(), Error> {
-    let allowed = env.variables.number(limit.variable, 0);
+    match env.variables.number(limit.variable, 0) {
+        0 => Ok(()),
+        allowed => match take(env, limit, allowed, caller, 1)?.permits {
+            0 => Err(Error::too_many_requests()),
+            _ => Ok(()),
+        },
+    }
+}
+
+/// The same with a `default` for a variable that is unset, where 0 disables the limit too. The instance
+/// takes the permits of up to `lease` requests at once, so that most requests cost nothing. What it has
+/// taken and does not use is lost to the caller, so with several instances a caller may be refused after
+/// fewer requests than are allowed, and never after more.
+pub fn check_leased(env: &Env, limit: &RateLimit, default: u64, lease: u64, caller: &str) -> Result<(), Error> {
+    let allowed = env.variables.number(limit.variable, default);
     if allowed == 0 {
         return Ok(());
     }
+    let leases = leases(env);
+    let key = format!("{}{caller}", limit.keys);
+    if let Some(lease) = leases.0.borrow_mut().get_mut(&key).filter(|lease| lease.is_current(env, limit)) {
+        if lease.permits == 0 && lease.is_last {
+            return Err(Error::too_many_requests());
+        }
+        if lease.permits > 0 {
+            lease.permits -= 1;
+            return Ok(());
+        }
+    }
+    let mut taken = take(env, limit, allowed, caller, lease.max(1))?;
+    let outcome = match taken.permits.checked_sub(1) {
+        None => Err(Error::too_many_requests()),
+        Some(left) => {
+            taken.permits = left;
+            Ok(())
+        }
+    };
+    leases.0.borrow_mut().put(key, taken);
+    outcome
+}
+
+/// Whether this instance knows that [`check_leased`] refuses the caller. Reads nothing.
+pub fn is_refused(env: &Env, limit: &RateLimit, caller: &str) -> bool {
+    let key = format!("{}{caller}", limit.keys);
+    let known = leases(env).0.borrow().peek(&key).copied();
+    known.is_some_and(|lease| lease.permits == 0 && lease.is_last && lease.is_current(env, limit))
+}
+
+/// The leases of an instance by limit and caller.
+struct Leases(RefCell<LruCache<String, Lease>>);
+
+/// Permits that were taken from the store and not used yet.
+#[derive(Clone, Copy)]
+struct Lease {
+    /// When the window began.
+    began: Timestamp,
+    permits: u64,
+    /// Whether the window has no more permits in the store.
+    is_last: bool,
+}
+
+impl Lease {
+    fn is_current(&self, env: &Env, limit: &RateLimit) -> bool {
+        (env.now.millis() - self.began.millis()).abs() < length(limit)
+    }
+}
+
+fn leases(env: &Env) -> Rc<Leases> {
+    env.instance_cache.get().unwrap_or_else(|| {
+        let leases = Rc::new(Leases(RefCell::new(LruCache::new(MAX_LEASES))));
+        env.instance_cache.put(leases.clone());
+        leases
+    })
+}
+
+/// The length of a window, in milliseconds.
+fn length(limit: &RateLimit) -> i64 {
+    limit.seconds.saturating_mul(1000)
+}
+
+/// Takes up to `wanted` of the caller's permits.
+fn take(env: &Env, limit: &RateLimit, allowed: u64, caller: &str, wanted: u64) -> Result<Lease, Error> {
     let key = format!("{}{}", limit.keys, slot(caller));
-    let length = limit.seconds.saturating_mul(1000);
     // A swap that took place but was reported lost is counted twice. That is within the precision of
     // a rate limit, and cheaper than recording every request.
     root::update(&*env.store, &key, |slot: Option<Slot>| {
         let mut slot = slot.unwrap_or_default();
-        slot.callers.retain(|_, window| (env.now.millis() - window.began.millis()).abs() < length);
-        let is_full = slot.callers.len() >= MAX_CALLERS && !slot.callers.contains_key(caller);
-        let window = slot.callers.entry(caller.to_owned()).or_insert(Window { began: env.now, count: 0 });
-        if is_full || window.count >= allowed {
+        slot.callers.retain(|_, window| (env.now.millis() - window.began.millis()).abs() < length(limit));
+        if slot.callers.len() >= MAX_CALLERS && !slot.callers.contains_key(caller) {
             return Err(Error::too_many_requests());
         }
-        window.count += 1;
-        Ok(Decision::Write(slot, ()))
+        let window = slot.callers.entry(caller.to_owned()).or_insert(Window { began: env.now, count: 0 });
+        let permits = wanted.min(allowed.saturating_sub(window.count));
+        window.count += permits;
+        let lease = Lease { began: window.began, permits, is_last: window.count >= allowed };
+        Ok(if permits == 0 { Decision::Done(lease) } else { Decision::Write(slot, lease) })
     })
 }
 
@@ -132,6 +218,33 @@ mod tests {
         for limit in ["", "0", "many"] {
             let env = testing::env(FailingStore::after(0, MemoryStore::default()), &[("limit", limit)]);
             assert_eq!(check(&env, &LIMIT, "u"), Ok(()), "{limit}");
+        }
+    }
+
+    #[test]
+    fn leased_permits_cost_no_operation_and_are_never_more_than_allowed() {
+        let store = MemoryStore::default();
+        let ask = |env: &Env| check_leased(env, &LIMIT, 10, 4, "u").is_ok();
+        let [one, other] = [(), ()].map(|()| testing::env(store.clone(), &[]));
+        // One instance takes 4, the other 4, then the first the last 2.
+        assert_eq!([(); 5].map(|()| ask(&one)), [true, true, true, true, true]);
+        assert_eq!([(); 3].map(|()| ask(&other)), [true, true, true]);
+        let offline = Env { store: Rc::new(FailingStore::after(0, store.clone())), ..one.clone() };
+        assert!(ask(&offline), "leased");
+        assert_eq!([(); 4].map(|()| ask(&one)), [true, true, false, false]);
+        assert_eq!([(); 2].map(|()| ask(&other)), [true, false]);
+        assert!(is_refused(&one, &LIMIT, "u") && !is_refused(&one, &LIMIT, "v"));
+        assert!(!ask(&offline), "a refusal is remembered");
+        let later = Env { now: Timestamp::from_millis(NOW.millis() + 15_000), ..one.clone() };
+        assert!(!is_refused(&later, &LIMIT, "u") && ask(&later));
+    }
+
+    #[test]
+    fn a_default_holds_until_the_variable_is_set() {
+        for (variable, allowed) in [("", 2), ("0", 20), ("5", 5)] {
+            let env = testing::env(MemoryStore::default(), &[("limit", variable)]);
+            let passed = (0..20).filter(|_| check_leased(&env, &LIMIT, 2, 3, "u").is_ok()).count();
+            assert_eq!(passed, allowed, "{variable}");
         }
     }
 

@@ -8,8 +8,10 @@ mod deprecate;
 mod download;
 mod error;
 mod forward;
+mod maintainers;
 mod maintenance;
 mod metadata;
+mod misdirected;
 mod noop_update;
 mod publish;
 mod rate_limit;
@@ -19,9 +21,11 @@ mod tag;
 mod unpublish;
 mod update;
 mod user;
+mod visibility;
 
 use crate::route::{self, Endpoint, Route};
-use directory::caller::{self, AcceptedTokens, BOOTSTRAP_ADMIN_TOKEN};
+use directory::caller::BOOTSTRAP_ADMIN_TOKEN;
+use directory::record_cache;
 use kit::env::EXTERNAL_URL;
 use kit::{Env, Error, Request, Response};
 use request::RegistryRequest;
@@ -31,11 +35,15 @@ use serde_json::json;
 pub const VARIABLES: &[&str] = &[
     BOOTSTRAP_ADMIN_TOKEN,
     EXTERNAL_URL,
+    forward::FORWARD_DENY,
     forward::FORWARD_URL,
     publish::MAX_FILE,
     publish::MAX_UNPACKED,
     rate_limit::AUTHENTICATED,
     rate_limit::UNAUTHENTICATED,
+    rate_limit::INVALID_TOKENS,
+    rate_limit::LOOKUPS,
+    rate_limit::SEARCHES,
 ];
 
 /// Answers a request.
@@ -54,8 +62,9 @@ pub async fn handle(env: Env, http: Request) -> Response {
 }
 
 async fn answer(env: Env, http: Request, route: Route) -> Result<Response, Error> {
-    let caller = caller::authenticate(&env, &http, AcceptedTokens::Registry)?;
-    rate_limit::check(&env, &http, &caller)?;
+    let env = record_cache::attach(&env)?;
+    let caller = rate_limit::authenticate(&env, &http)?;
+    rate_limit::check(&env, &http, &caller, &route)?;
     let url = format!("{}{}", env.external_url(&http), route.prefix);
     let request = RegistryRequest { env, caller, http, level: route.level, url };
     match route.endpoint {
@@ -74,7 +83,9 @@ async fn answer(env: Env, http: Request, route: Route) -> Result<Response, Error
         Endpoint::WhoAmI => user::who_am_i(&request),
         Endpoint::User { name } => user::find(&request, &name),
         Endpoint::Search => search::search(&request),
-        Endpoint::Audit { report } => Ok(forward::audit(&request, report)),
+        Endpoint::Audit(audit) => Ok(forward::audit(&request, audit)),
+        Endpoint::PublishElsewhere { name } => Err(misdirected::publish(&request, &name)?),
+        Endpoint::Visibility { name } => visibility::get(&request, &name),
     }
 }
 

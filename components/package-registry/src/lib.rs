@@ -21,7 +21,11 @@
 //! | `DELETE projects/:id/packages/npm/:name/-/:file/-rev/:revision` | what clients send after that; the file is already removed | `api/unpublish.rs` |
 //! | `GET <prefix>/-/ping`, `-/whoami` | liveness, the caller's username | `api.rs`, `api/user.rs` |
 //! | `GET <prefix>/-/v1/search` | packages that the caller may read, by text, `scope:` and `keywords:` | `api/search.rs` |
-//! | `POST <prefix>/-/npm/v1/security/advisories/bulk`, `…/audits/quick` | no advisories are known: `{}`, or 307 to the registry in `registry_forward_url` | `api/forward.rs` |
+//! | `GET <prefix>/-/package/:name/visibility` | whether anyone may read the package | `api/visibility.rs` |
+//! | `POST <prefix>/-/npm/v1/security/advisories/bulk`, `…/audits/quick`, `…/audits` | no advisories are known, or 307 to the registry in `registry_forward_url` | `api/forward.rs` |
+//! | `PUT` of a package at group or instance level | 405 with the project's address | `api/misdirected.rs` |
+//!
+//! A read of a name that is not here goes to the registry in `registry_forward_url` (`api/forward.rs`).
 //!
 //! Administrators only, below `/api/v4/maintenance/package-registry`:
 //!
@@ -39,7 +43,7 @@
 //! | key | kind | contents |
 //! |---|---|---|
 //! | `package/<project id>/<name>` | root | a package: tags, segments, revision ([`package`]) |
-//! | `name/<name>` | root | projects that may have a package of this name |
+//! | `name/<name>` | root | projects that may have a package of this name, the one that published last at the end |
 //! | `project/<project id>` | root | names of the packages that a project may have |
 //! | `projects` | root | projects that may have packages |
 //! | `segment/<id>/index` | blob | sorted lines: version, upload, time, state ([`segment::Index`]) |
@@ -49,11 +53,13 @@
 //! | `upload/<id>/attestations` | blob | provenance, if there is any, as it is served |
 //! | `gc/<run>/…` | blob | the marks of a run of [`kit::gc`] |
 //! | `rate/caller/<slot>`, `rate/address/<slot>` | root | counted requests, if a limit is set ([`kit::rate_limit`]) |
+//! | `rate/lookup/<slot>`, `rate/search/<slot>`, `rate/invalid-token/<slot>` | root | the same for limits that are on by default |
 //! | `upload/<id>/<n>` | blob | chunk `n` of the file, 1 MiB each but the last |
 //!
 //! # Cost
 //!
-//! In addition to reading the caller and the project (see `directory`). An instance caches blobs, which
+//! In addition to reading the caller and the project: the token and the catalog's root, and what has
+//! changed since the instance read it (`directory::record_cache`). An instance caches blobs, which
 //! saves most of their reads, and rendered metadata, plain and in gzip, so that a repeated request costs
 //! no more than a 304 (`api/metadata.rs`). *k* is the number of segments: at most about 4 for every
 //! fourfold growth of the metadata from 16 KiB to 1 MiB, then 1 for each MiB or more.
@@ -62,18 +68,19 @@
 //! |---|---|
 //! | metadata known to the client (304) | get package |
 //! | metadata | get package, *k* forms, and for the full form the latest fields |
+//! | one version | get package, up to *k* indexes, one form |
 //! | file | get package, up to *k* indexes, upload, each chunk |
 //! | tags | get package |
 //! | attestations | get package, up to *k* indexes, the attestations |
 //! | set, remove a tag | get package, up to *k* indexes; swap package |
-//! | publish a new version | get settings, get package, *k* indexes, the merged segments; set each chunk, upload, latest fields, attestations if there are any, 3 blobs of a segment; swap package |
+//! | publish a new version | get settings, get `name`, get package, *k* indexes, the merged segments; set each chunk, upload, latest fields, attestations if there are any, 3 blobs of a segment; swap package |
 //! | publish a new package | the same, and before the package swap `project`, `name`, and `projects` if it is the project's first; one counter for each root that is created |
 //! | deprecate | get package, *k* indexes, the segments that change; set these; swap package |
 //! | unpublish | get package, all segments; set those that change; swap package; delete chunks |
-//! | search | get `project`, each package, and the latest fields that the instance has not cached; at group and instance level before that `projects` and each project; for each result upload and publisher |
+//! | search | get `project`, up to 4,000 packages, and the latest fields that the instance has not cached; at group and instance level before that `projects`, and `project` of up to 20,000; for each result upload and publisher |
 //! | a step of gc | 200 packages and their indexes; or 5,000 keys, the run's marks, and the removed blobs |
 //! | a step of fsck | up to 200 packages with all of their blobs, and 256 MiB of files |
-//! | at group or instance level | before that, get `name`, and each project and package that it names |
+//! | at group or instance level | before that, get `name`; a list of an earlier build also each package that it names |
 //!
 //! # Life of a publication
 //!

@@ -6,12 +6,14 @@ use crate::name::PackageName;
 use crate::package::Package;
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::io::Write as _;
+use xxhash_rust::xxh3::Xxh3;
 
 /// Part of every entity tag, so that a new build does not confirm a document that an older one rendered
 /// differently. To be raised with every change of the rendering.
-const RENDERING_VERSION: &str = "1";
+const RENDERING_VERSION: &str = "2";
 
 /// Documents below this size, in bytes, are not compressed: they fit into one packet.
 const MIN_COMPRESSED_SIZE: usize = 1024;
@@ -28,21 +30,26 @@ pub struct Representation<'a> {
     pub gzip: bool,
     /// Address of the registry without a trailing slash, as the request used it.
     pub url: &'a str,
+    /// The list that the full form shows, as JSON; empty for the abbreviated form.
+    pub maintainers: &'a str,
 }
 
 impl Representation<'_> {
-    /// A strong entity tag: it differs for every revision of the package, form, encoding and address.
+    /// A strong entity tag: it differs for every revision of the package, form, encoding, address and list of
+    /// maintainers.
     pub fn entity_tag(&self, package: &Package) -> String {
         let form = if self.abbreviated { "a" } else { "f" };
         let encoding = if self.gzip { "z" } else { "" };
-        let address = xxhash_rust::xxh3::xxh3_64(self.url.as_bytes());
-        format!("\"{}-{form}{encoding}{RENDERING_VERSION}-{address:016x}\"", package.revision_id())
+        let mut hash = Xxh3::new();
+        hash.update(self.url.as_bytes());
+        hash.update(self.maintainers.as_bytes());
+        format!("\"{}-{form}{encoding}{RENDERING_VERSION}-{:016x}\"", package.revision_id(), hash.digest())
     }
 
     /// The key of the rendered document in the instance's cache. Event ids are unique across packages, and
-    /// the address is part of the key because its checksum in the entity tag may collide.
+    /// the address and the maintainers are part of the key because their checksum in the entity tag may collide.
     pub fn cache_key(&self, entity_tag: &str) -> String {
-        format!("metadata/{entity_tag}/{}", self.url)
+        format!("metadata/{entity_tag}/{}/{}", self.url, self.maintainers)
     }
 }
 
@@ -56,6 +63,8 @@ pub struct Metadata<'a> {
     pub latest_fields: Option<&'a [u8]>,
     /// Address of the registry without a trailing slash, as the request used it.
     pub url: &'a str,
+    /// The maintainers in the full form, as JSON.
+    pub maintainers: &'a str,
 }
 
 impl Metadata<'_> {
@@ -96,10 +105,27 @@ impl Metadata<'_> {
         }
         end_members(&mut out);
         out.push(b'}');
-        out.extend_from_slice(self.latest_fields.unwrap_or_default());
+        if let Some(fields) = self.latest_fields {
+            out.extend_from_slice(b",\"maintainers\":");
+            out.extend_from_slice(self.maintainers.as_bytes());
+            out.extend_from_slice(&without_maintainers(fields));
+        }
         out.push(b'}');
         out
     }
+}
+
+/// The latest fields without the maintainers that the publisher wrote, who need not be those of the project.
+fn without_maintainers(fields: &[u8]) -> Cow<'_, [u8]> {
+    const MEMBER: &str = "maintainers";
+    if memchr::memmem::find(fields, MEMBER.as_bytes()).is_none() {
+        return Cow::Borrowed(fields);
+    }
+    let text = format!("{{{}}}", String::from_utf8_lossy(fields).trim_start_matches(','));
+    let Ok(members) = json::Members::read(&text) else { return Cow::Borrowed(fields) };
+    let kept = members.iter().filter(|(name, _)| *name != MEMBER);
+    let kept: String = kept.map(|(name, value)| format!(",{}:{}", json::quoted(name), value.get())).collect();
+    Cow::Owned(kept.into_bytes())
 }
 
 /// The dist-tags of a package as a JSON object.
@@ -197,7 +223,8 @@ mod tests {
             })
             .collect();
         let forms = segments.iter().map(|s| (s.full.versions.as_bytes(), s.full.times.as_bytes())).collect();
-        let metadata = Metadata { name: &name, package: &package, forms, latest_fields, url: "http://x/\"y" };
+        let metadata =
+            Metadata { name: &name, package: &package, forms, latest_fields, url: "http://x/\"y", maintainers: "[]" };
         serde_json::from_slice(&metadata.render()).unwrap()
     }
 
@@ -207,7 +234,7 @@ mod tests {
         assert_eq!(
             render(&[&["1.0.0", "1.0.1"], &["2.0.0"]], Some(b",\"readme\":\"r\"")),
             json!({
-                "_id": "@a/b", "_rev": "1-e", "name": "@a/b", "dist-tags": {"latest": "2.0.0"}, "readme": "r",
+                "_id": "@a/b", "_rev": "1-e", "name": "@a/b", "dist-tags": {"latest": "2.0.0"}, "readme": "r", "maintainers": [],
                 "versions": {"1.0.0": record("1.0.0"), "1.0.1": record("1.0.1"), "2.0.0": record("2.0.0")},
                 "time": {
                     "created": "1970-01-01T00:00:00.000Z", "modified": "1970-01-01T00:00:01.000Z",
@@ -227,6 +254,14 @@ mod tests {
     }
 
     #[test]
+    fn maintainers_are_those_of_the_project() {
+        let published = br#","readme":"maintainers","maintainers":[{"name":"x"}],"bugs":{"maintainers":1}"#;
+        let document = render(&[&["1.0.0"]], Some(published));
+        assert_eq!(document["maintainers"], json!([]));
+        assert_eq!((&document["readme"], &document["bugs"]), (&json!("maintainers"), &json!({"maintainers": 1})));
+    }
+
+    #[test]
     fn segments_without_versions_render_nothing() {
         let document = render(&[&[], &["1.0.0"], &[]], None);
         assert_eq!(document["versions"].as_object().unwrap().len(), 1);
@@ -238,13 +273,14 @@ mod tests {
         let package = package(&["1.0.0"]);
         let mut changed = package.clone();
         changed.record_change("f", Timestamp::from_millis(0));
-        let plain = Representation { abbreviated: false, gzip: false, url: "http://x" };
+        let plain = Representation { abbreviated: false, gzip: false, url: "http://x", maintainers: "" };
         let tags = [
             plain.entity_tag(&package),
             Representation { abbreviated: true, ..plain }.entity_tag(&package),
             Representation { gzip: true, ..plain }.entity_tag(&package),
             Representation { abbreviated: true, gzip: true, ..plain }.entity_tag(&package),
             Representation { url: "http://y", ..plain }.entity_tag(&package),
+            Representation { maintainers: "[]", ..plain }.entity_tag(&package),
             plain.entity_tag(&changed),
         ];
         for (at, tag) in tags.iter().enumerate() {

@@ -11,6 +11,11 @@ pub fn wants_abbreviated(accept: Option<&str>) -> bool {
     abbreviated > 0.0 && abbreviated >= quality(accept, "application/json").unwrap_or_default()
 }
 
+/// Whether `Accept` asks for JSON by name, and not only for anything.
+pub fn wants_json(accept: Option<&str>) -> bool {
+    quality(accept.unwrap_or_default(), "application/json").is_some_and(|quality| quality > 0.0)
+}
+
 /// Whether `Accept-Encoding` accepts gzip with at least the quality of no encoding (RFC 9110 §12.5.3).
 pub fn wants_gzip(accept_encoding: Option<&str>) -> bool {
     let accept = accept_encoding.unwrap_or_default();

@@ -84,10 +84,36 @@ pub enum Endpoint {
         name: String,
     },
     Search,
-    Audit {
-        /// The end of its path: `advisories/bulk` or `audits/quick`.
-        report: &'static str,
+    Audit(Audit),
+    /// A publication to a group or to the instance, which only a project can take.
+    PublishElsewhere {
+        name: String,
     },
+    Visibility {
+        name: String,
+    },
+}
+
+/// What clients ask to be told of known vulnerabilities.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Audit {
+    /// Lists of advisories by package name.
+    Bulk,
+    /// A report about the tree of dependencies in the body.
+    Quick,
+    /// The same with all details: yarn classic.
+    Full,
+}
+
+impl Audit {
+    /// Its path below a registry's address.
+    pub fn path(self) -> &'static str {
+        match self {
+            Audit::Bulk => "-/npm/v1/security/advisories/bulk",
+            Audit::Quick => "-/npm/v1/security/audits/quick",
+            Audit::Full => "-/npm/v1/security/audits",
+        }
+    }
 }
 
 /// The route of a request; the error is 404, or 405 with what would be allowed.
@@ -102,6 +128,7 @@ pub fn route(method: &Method, path: &str) -> Result<Route, Error> {
         // The reference service publishes only where the scope's slash is encoded.
         (Target::Package { one_segment: false, .. }, &Method::PUT) if is_project => return Err(Error::unrouted()),
         (Target::Package { .. }, _) if is_project => return Err(Error::method_not_allowed("GET, HEAD, PUT")),
+        (Target::Package { name, .. }, &Method::PUT) => Endpoint::PublishElsewhere { name },
         (Target::Version { name, version }, &Method::GET | &Method::HEAD) => Endpoint::Version { name, version },
         (Target::File { name, file }, &Method::GET | &Method::HEAD) => Endpoint::Download { name, file },
         (Target::Revision { name, revision }, &Method::PUT) if is_project => Endpoint::Unpublish { name, revision },
@@ -123,8 +150,9 @@ pub fn route(method: &Method, path: &str) -> Result<Route, Error> {
         (Target::WhoAmI, &Method::GET | &Method::HEAD) => Endpoint::WhoAmI,
         (Target::User { name }, &Method::GET | &Method::HEAD) => Endpoint::User { name },
         (Target::Search, &Method::GET | &Method::HEAD) => Endpoint::Search,
-        (Target::Audit { report }, &Method::POST) => Endpoint::Audit { report },
-        (Target::Audit { .. }, _) => return Err(Error::method_not_allowed("POST")),
+        (Target::Visibility { name }, &Method::GET | &Method::HEAD) => Endpoint::Visibility { name },
+        (Target::Audit(audit), &Method::POST) => Endpoint::Audit(audit),
+        (Target::Audit(_), _) => return Err(Error::method_not_allowed("POST")),
         _ => return Err(Error::method_not_allowed("GET, HEAD")),
     };
     let rest_length: usize = rest.iter().map(|segment| segment.0.len() + 1).sum();
@@ -191,9 +219,10 @@ enum Target {
         name: String,
     },
     Search,
-    Audit {
-        report: &'static str,
+    Visibility {
+        name: String,
     },
+    Audit(Audit),
 }
 
 /// The prefix of a user's name in document ids.
@@ -215,12 +244,12 @@ fn service(segments: &[Segment]) -> Result<Target, Error> {
             None => Err(Error::unrouted()),
         },
         [Segment("v1"), Segment("search")] => Ok(Target::Search),
-        [Segment("npm"), Segment("v1"), Segment("security"), Segment("advisories"), Segment("bulk")] => {
-            Ok(Target::Audit { report: "advisories/bulk" })
-        }
-        [Segment("npm"), Segment("v1"), Segment("security"), Segment("audits"), Segment("quick")] => {
-            Ok(Target::Audit { report: "audits/quick" })
-        }
+        [Segment("npm"), Segment("v1"), Segment("security"), rest @ ..] => match rest {
+            [Segment("advisories"), Segment("bulk")] => Ok(Target::Audit(Audit::Bulk)),
+            [Segment("audits"), Segment("quick")] => Ok(Target::Audit(Audit::Quick)),
+            [Segment("audits")] => Ok(Target::Audit(Audit::Full)),
+            _ => Err(Error::unrouted()),
+        },
         [Segment("npm"), Segment("v1"), Segment("attestations"), rest @ ..] => match name(rest)? {
             (subject, []) => subject
                 .rsplit_once('@')
@@ -229,6 +258,7 @@ fn service(segments: &[Segment]) -> Result<Target, Error> {
             _ => Err(Error::unrouted()),
         },
         [Segment("package"), rest @ ..] => match name(rest)? {
+            (name, [Segment("visibility")]) => Ok(Target::Visibility { name }),
             (name, [Segment("dist-tags")]) => Ok(Target::Tags { name }),
             (name, [Segment("dist-tags"), tag]) => Ok(Target::Tag { name, tag: text(tag)? }),
             _ => Err(Error::unrouted()),

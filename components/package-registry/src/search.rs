@@ -60,14 +60,9 @@ impl Query {
         if !self.matches_scope(name) || !self.keywords.iter().all(has_any) {
             return None;
         }
-        let (full, base) = (name.as_str().to_lowercase(), name.base().to_lowercase());
         let description = summary.description.to_lowercase();
-        let score = |word: &String| {
-            if *word == full || *word == base {
-                Some(1.0)
-            } else if full.contains(word) {
-                Some(0.8)
-            } else if keywords.contains(word) {
+        let in_content = |word: &String| {
+            if keywords.contains(word) {
                 Some(0.6)
             } else if description.contains(word) || keywords.iter().any(|keyword| keyword.contains(word)) {
                 Some(0.4)
@@ -75,8 +70,30 @@ impl Query {
                 None
             }
         };
+        let in_name = in_name(name);
+        self.average(|word| in_name(word).or_else(|| in_content(word)))
+    }
+
+    /// The score if the name alone decides it: every word occurs there, and no keyword is asked for.
+    pub fn score_of_name(&self, name: &PackageName) -> Option<f64> {
+        if !self.keywords.is_empty() || !self.matches_scope(name) {
+            return None;
+        }
+        self.average(in_name(name))
+    }
+
+    /// The average score of the words; `None` if one has none.
+    fn average(&self, score: impl Fn(&String) -> Option<f64>) -> Option<f64> {
         let scores: Vec<f64> = self.words.iter().map(score).collect::<Option<_>>()?;
         Some(if scores.is_empty() { 1.0 } else { scores.iter().sum::<f64>() / scores.len() as f64 })
+    }
+}
+
+/// The score of a word by its occurrence in a name.
+fn in_name(name: &PackageName) -> impl Fn(&String) -> Option<f64> {
+    let (full, base) = (name.as_str().to_lowercase(), name.base().to_lowercase());
+    move |word| {
+        if *word == full || *word == base { Some(1.0) } else { full.contains(word).then_some(0.8) }
     }
 }
 

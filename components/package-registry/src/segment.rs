@@ -162,9 +162,14 @@ fn record(line: &str) -> Option<(&str, &str)> {
 
 /// The record of `version` among the lines `versions` of a form.
 pub fn record_of<'a>(versions: &'a [u8], version: &str) -> Option<&'a [u8]> {
-    let start = format!("\"{version}\":");
-    let lines = versions.split(|byte| *byte == b'\n');
-    lines.filter_map(|line| line.strip_prefix(start.as_bytes())?.strip_suffix(b",")).next()
+    // A record has no line feed, so a key after one is the beginning of a line.
+    let start = format!("\n\"{version}\":");
+    let first = start.get(1..)?.as_bytes();
+    let record = match versions.strip_prefix(first) {
+        Some(record) => record,
+        None => versions.get(memchr::memmem::find(versions, start.as_bytes())? + start.len()..)?,
+    };
+    record.get(..memchr::memchr(b'\n', record)?)?.strip_suffix(b",")
 }
 
 fn line_of(version: &str, record: &str) -> String {

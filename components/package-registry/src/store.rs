@@ -10,12 +10,13 @@ mod segments;
 mod staging;
 mod upload;
 
-pub use key::{ADDRESS_RATES, CALLER_RATES};
-pub use listing::{add_project_with_name, is_listed, names, projects, projects_with_name};
+pub use key::{ADDRESS_RATES, CALLER_RATES, INVALID_TOKEN_RATES, LOOKUP_RATES, SEARCH_RATES};
+pub use listing::{Holders, add_project_with_name, holders, is_listed, names, projects, record_publication};
 pub use packages::{package, update_package};
 pub use reachability::{PackageKey, key_layout, package_key, packages_after, trace};
 pub use segments::{
-    MetadataForm, StoredVersion, find, find_listed, form, index, save_segment, segment, segment_uncached,
+    MetadataForm, StoredVersion, find, find_listed, form, index, record, save_segment, segment, segment_uncached,
+    segment_with,
 };
 pub use staging::Staging;
 pub use upload::{

@@ -74,7 +74,7 @@ fn each_kind_of_credential_counts_where_it_is_accepted() {
         (vec![("authorization", "Bearer dep")], "", UNAUTHORIZED, deploy),
         (vec![("deploy-token", "dep")], "", "anonymous", deploy),
         (vec![("authorization", "Basic YW55OmRlcA==")], "", "anonymous", deploy),
-        (vec![("authorization", "Basic YW55OnBhdA==")], "", "anonymous", UNAUTHORIZED),
+        (vec![("authorization", "Basic YW55OnBhdA==")], "", "anonymous", "Alice"),
         (vec![("authorization", "Basic ZGVw")], "", "anonymous", UNAUTHORIZED),
         (vec![("authorization", "Basic !")], "", "anonymous", UNAUTHORIZED),
         (vec![("private-token", "dep")], "", UNAUTHORIZED, UNAUTHORIZED),

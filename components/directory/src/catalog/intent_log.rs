@@ -152,10 +152,15 @@ fn write_blob(env: &Env, content: &[u8]) -> Result<String, StoreError> {
     Ok(id)
 }
 
-/// Makes the next revision, unless it would be the same. Blobs of an attempt whose swap was lost stay
-/// until they are collected as garbage: a swap that is reported as lost may have taken place.
+/// Makes the next revision, unless it would be the same; the root changes also then. Blobs of an attempt
+/// whose swap was lost stay until they are collected as garbage: a swap that is reported as lost may have
+/// taken place.
 fn update_catalog(env: &Env, changes: &Changes) -> Result<(), StoreError> {
+    let batch = env.id();
     root::update(&*env.store, &Key::Catalog.to_string(), |current: Option<Root>| {
+        if current.as_ref().is_some_and(|root| root.batch == batch) {
+            return Ok(Decision::Done(()));
+        }
         let revision = current.map(|root| root.revision).unwrap_or_default();
         let old = manifest(env, &revision)?;
         let mut changes = changes.clone();
@@ -168,7 +173,9 @@ fn update_catalog(env: &Env, changes: &Changes) -> Result<(), StoreError> {
             retired: old.retired.clone(),
         };
         if (&new.namespaces, &new.projects, &new.members) == (&old.namespaces, &old.projects, &old.members) {
-            return Ok(Decision::Done(()));
+            let is_unmade = revision.is_empty();
+            let root = Root { revision, batch: batch.clone() };
+            return Ok(if is_unmade { Decision::Done(()) } else { Decision::Write(root, ()) });
         }
         if gc::is_too_late(env) {
             return Err(StoreError::TooLate);
@@ -179,7 +186,7 @@ fn update_catalog(env: &Env, changes: &Changes) -> Result<(), StoreError> {
         update.removed.extend(Some(revision).filter(|revision| !revision.is_empty()));
         new.retired.push(RetiredBlobs { retired_at: env.now, blobs: update.removed });
         let revision = write_blob(env, &serde_json::to_vec(&new).unwrap_or_default())?;
-        Ok(Decision::Write(Root { revision }, ()))
+        Ok(Decision::Write(Root { revision, batch: batch.clone() }, ()))
     })
 }
 

@@ -10,6 +10,10 @@ use serde::{Deserialize, Serialize};
 pub(crate) struct Root {
     /// The id of the blob with the [`Manifest`].
     pub revision: String,
+    /// The id of the last batch of changes. It also differs after changes of fields that no table has, so
+    /// that records can be cached under the root ([`crate::record_cache`]).
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub batch: String,
 }
 
 /// The parts of a revision.

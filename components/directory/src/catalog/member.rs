@@ -1,14 +1,17 @@
 //! Direct members by group and project; the records have them by user.
 
-use super::manifest::{self, Part};
+use super::manifest::{self, Part, Root};
 use super::row;
 use super::snapshot::Catalog;
 use super::table::Members;
 use crate::member::{Source, is_current};
 use crate::model::role::Role;
-use crate::store::Key;
+use crate::store::{self, Key};
 use kit::store::StoreError;
 use kit::{Env, Timestamp};
+
+/// How often a reader tries that is slower than the blobs of a former revision are kept.
+const ATTEMPTS: usize = 5;
 
 /// A direct member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,43 +28,64 @@ impl Member {
     }
 }
 
+/// The direct members of all `sources` at present, without the tables of namespaces and projects. Reads: the
+/// root, and what this instance does not have of the manifest and of the parts of the table with the members.
+pub fn of_sources(env: &Env, sources: &[Source]) -> Result<Vec<Member>, StoreError> {
+    let mut last_error = None;
+    for _ in 0..ATTEMPTS {
+        let revision = store::read::<Root>(env, &Key::Catalog)?.map_or(String::new(), |root| root.revision);
+        let mut members = Vec::new();
+        let read = manifest::manifest(env, &revision)
+            .and_then(|manifest| members_in(env, &manifest.members, sources, |member| members.push(member)));
+        match read {
+            Ok(()) => return Ok(members),
+            // The revision's blobs were deleted meanwhile.
+            Err(error) => last_error = Some(error),
+        }
+    }
+    Err(last_error.unwrap_or_else(|| StoreError::Contended(Key::Catalog.to_string())))
+}
+
 impl Catalog {
     /// Calls `each` for every direct member of every one of `sources`, in no particular order.
     /// 1 read for each part of the table with one of them, unless this instance has it.
-    pub fn members(&self, env: &Env, sources: &[Source], mut each: impl FnMut(Member)) -> Result<(), StoreError> {
-        let mut codes: Vec<u64> = sources.iter().map(|source| row::source_code(*source)).collect();
-        codes.sort_unstable();
-        let mut next = codes.as_slice();
-        let parts = &self.manifest.members;
-        for (at, part) in parts.iter().enumerate() {
-            let end = parts.get(at + 1).map_or(u64::MAX, |after| after.first.0);
-            let before = next.partition_point(|code| *code < part.first.0);
-            next = next.get(before..).unwrap_or_default();
-            let (inside, _) = next.split_at(next.partition_point(|code| *code <= end));
-            if inside.is_empty() {
-                continue;
-            }
-            let blob = self.member_blob(env, part)?;
-            let corrupt = || StoreError::corrupt(&Key::CatalogBlob(&part.blob).to_string(), "no such rows");
-            let members = Members::parse(&blob).ok_or_else(corrupt)?;
-            for code in inside {
-                for row in members.of(*code..code.saturating_add(1)) {
-                    each(Member {
-                        user_id: row.user_id,
-                        role: Role::from_level(row.role.into()).unwrap_or(Role::None),
-                        expires_at: (row.expires_at != i64::MAX).then(|| Timestamp::from_millis(row.expires_at)),
-                    });
-                }
-            }
-        }
-        Ok(())
+    pub fn members(&self, env: &Env, sources: &[Source], each: impl FnMut(Member)) -> Result<(), StoreError> {
+        members_in(env, &self.manifest.members, sources, each)
     }
+}
 
-    fn member_blob(&self, env: &Env, part: &Part) -> Result<bytes::Bytes, StoreError> {
-        let key = Key::CatalogBlob(&part.blob).to_string();
-        match env.blob(&key)? {
-            Some(blob) => Ok(blob),
-            None => manifest::blob(env, &part.blob).map(bytes::Bytes::from),
+fn members_in(env: &Env, parts: &[Part], sources: &[Source], mut each: impl FnMut(Member)) -> Result<(), StoreError> {
+    let mut codes: Vec<u64> = sources.iter().map(|source| row::source_code(*source)).collect();
+    codes.sort_unstable();
+    let mut next = codes.as_slice();
+    for (at, part) in parts.iter().enumerate() {
+        let end = parts.get(at + 1).map_or(u64::MAX, |after| after.first.0);
+        let before = next.partition_point(|code| *code < part.first.0);
+        next = next.get(before..).unwrap_or_default();
+        let (inside, _) = next.split_at(next.partition_point(|code| *code <= end));
+        if inside.is_empty() {
+            continue;
         }
+        let blob = member_blob(env, part)?;
+        let corrupt = || StoreError::corrupt(&Key::CatalogBlob(&part.blob).to_string(), "no such rows");
+        let members = Members::parse(&blob).ok_or_else(corrupt)?;
+        for code in inside {
+            for row in members.of(*code..code.saturating_add(1)) {
+                each(Member {
+                    user_id: row.user_id,
+                    role: Role::from_level(row.role.into()).unwrap_or(Role::None),
+                    expires_at: (row.expires_at != i64::MAX).then(|| Timestamp::from_millis(row.expires_at)),
+                });
+            }
+        }
+    }
+    Ok(())
+}
+
+fn member_blob(env: &Env, part: &Part) -> Result<bytes::Bytes, StoreError> {
+    let key = Key::CatalogBlob(&part.blob).to_string();
+    match env.blob(&key)? {
+        Some(blob) => Ok(blob),
+        None => manifest::blob(env, &part.blob).map(bytes::Bytes::from),
     }
 }

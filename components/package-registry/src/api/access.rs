@@ -3,13 +3,15 @@
 
 mod action;
 mod denial;
+mod holders;
 mod lookup;
 mod policy;
 
 pub use action::{Action, Download, Permission, Publish, Read, Unpublish};
-pub use lookup::PackageLookup;
+pub use holders::projects_with_name_below;
 
 use super::error::same_text;
+use super::forward::{self, Resource};
 use super::request::{RegistryRequest, caller_id};
 use crate::name::PackageName;
 use crate::package::Package;
@@ -35,19 +37,29 @@ pub struct Authorized<P> {
 /// Looks a package up and checks the caller's rights. `missing` is the error if there is no such
 /// package.
 pub fn authorize<P: Permission>(request: &RegistryRequest, name: &str, missing: Error) -> Result<Authorized<P>, Error> {
-    authorize_found(request, find(request, name, P::ACTION)?, missing)
+    authorize_found(request, lookup::package(request, name, P::ACTION)?, missing)
 }
 
-/// Looks a package up for [`authorize_found`].
-pub fn find(request: &RegistryRequest, name: &str, action: Action) -> Result<PackageLookup, Error> {
-    lookup::package(request, name, action)
+/// The same for a read of `resource`, which is redirected if the package is in another registry.
+pub fn authorize_or_forward<P: Permission>(
+    request: &RegistryRequest,
+    name: &str,
+    resource: Resource,
+    missing: Error,
+) -> Result<Authorized<P>, Error> {
+    let found = lookup::package(request, name, P::ACTION)?;
+    // Forwarding is decided before authorization, as in the reference service.
+    if found.package.is_none() {
+        forward::package(request, name, resource)?;
+    }
+    authorize_found(request, found, missing)
 }
 
 /// Checks the caller's rights to a package that was looked up for the action `P`. `missing` is the
 /// error if there is no such package.
-pub fn authorize_found<P: Permission>(
+fn authorize_found<P: Permission>(
     request: &RegistryRequest,
-    found: PackageLookup,
+    found: lookup::PackageLookup,
     missing: Error,
 ) -> Result<Authorized<P>, Error> {
     let project = found.project.ok_or_else(|| denial::project_not_found(request, P::ACTION))?;

@@ -3,6 +3,7 @@
 use super::access::{self, Read};
 use super::caching;
 use super::error::package_not_found;
+use super::forward::Resource;
 use super::request::RegistryRequest;
 use crate::store;
 use http::StatusCode;
@@ -12,7 +13,8 @@ use kit::{Error, Response};
 /// `GET <prefix>/-/npm/v1/attestations/:package_name@:version`. Reads: the package, an index for
 /// each segment until the version is found, and the attestations.
 pub fn list(request: &RegistryRequest, name: &str, version: &str) -> Result<Response, Error> {
-    let authorized = access::authorize::<Read>(request, name, package_not_found())?;
+    let authorized =
+        access::authorize_or_forward::<Read>(request, name, Resource::Attestations(version), package_not_found())?;
     let missing = || Error::pair(StatusCode::NOT_FOUND, "404 Attestations Not Found", "Attestations not found");
     let entry = store::find_listed(&request.env, &authorized.package, version)?.ok_or_else(missing)?;
     let document = store::attestations(&request.env, &entry.upload)?.ok_or_else(missing)?;

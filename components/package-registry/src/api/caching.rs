@@ -27,7 +27,7 @@ pub fn immutable(project: &Project) -> HeaderValue {
 }
 
 /// Whether an anonymous caller may read the project's packages, so that a shared cache may keep them.
-fn is_public(project: &Project) -> bool {
+pub fn is_public(project: &Project) -> bool {
     match project.registry {
         FeatureAccess::Public => true,
         FeatureAccess::Enabled => project.visibility == Visibility::Public,

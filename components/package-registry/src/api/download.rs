@@ -3,6 +3,7 @@
 use super::access::{self, Download};
 use super::caching::{immutable, is_known};
 use super::error::same_text;
+use super::forward::Resource;
 use super::request::RegistryRequest;
 use crate::byte_range::{self, ByteRange};
 use crate::store::{self, CHUNK, Upload};
@@ -24,7 +25,7 @@ const CONTENT_TRANSFER_ENCODING: HeaderName = HeaderName::from_static("content-t
 /// the version is found, the upload, and its chunks one after the other.
 pub fn file(request: &RegistryRequest, name: &str, file: &str) -> Result<Response, Error> {
     let env = &request.env;
-    let authorized = access::authorize::<Download>(request, name, file_not_found())?;
+    let authorized = access::authorize_or_forward::<Download>(request, name, Resource::File(file), file_not_found())?;
     let version = authorized.name.version_of_file(file).ok_or_else(file_not_found)?;
     let entry = store::find_listed(env, &authorized.package, version)?.ok_or_else(file_not_found)?;
     let upload = store::upload(env, &entry.upload)?;

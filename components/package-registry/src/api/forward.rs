@@ -1,28 +1,120 @@
 //! Redirects to another registry, if the operator has named one. Nothing is fetched on behalf of
 //! clients.
+//!
+//! A name that this registry does not have at the request's level is in the other one as a whole:
+//! metadata, versions, tags, files and attestations. Two kinds of names never leave, because a stranger
+//! could publish a package under the name of an internal one there: those whose scope is the present or
+//! former path of a top-level group, and those that a pattern of the operator denies.
 
 use super::request::RegistryRequest;
+use crate::name;
+use crate::route::Audit;
+use directory::{glob, namespace};
 use http::StatusCode;
-use http::header::LOCATION;
-use kit::{Env, Response};
-use serde_json::json;
+use http::header::{HeaderValue, LOCATION};
+use kit::store::StoreError;
+use kit::{Env, Error, Response, path};
+use serde_json::{Value, json};
 
 /// The variable with the address of the other registry.
 pub const FORWARD_URL: &str = "registry_forward_url";
 
-/// 302 for a package that this registry does not have; `None` without another registry.
-pub fn package(env: &Env, name: &str) -> Option<Response> {
-    redirect(env, StatusCode::FOUND, name)
+/// The variable with patterns of names that are not forwarded, separated by commas or spaces. `*` stands
+/// for any text; letter case does not matter.
+pub const FORWARD_DENY: &str = "registry_forward_deny";
+
+/// What a request reads of a package.
+#[derive(Debug, Clone, Copy)]
+pub enum Resource<'a> {
+    Metadata,
+    /// A version or a tag.
+    Version(&'a str),
+    File(&'a str),
+    Tags,
+    /// Of a version.
+    Attestations(&'a str),
+    Visibility,
+}
+
+impl Resource<'_> {
+    /// Its path below a registry's address, as clients spell it: the slash of a scope is encoded unless
+    /// the name is the beginning of the path.
+    fn path(self, name: &str) -> String {
+        let encoded = |text: &str| path::encode(text).replace("%40", "@");
+        let package = name.split('/').map(encoded).collect::<Vec<_>>().join("/");
+        let segment = encoded(name);
+        match self {
+            Resource::Metadata => package,
+            Resource::Version(version) => format!("{package}/{}", encoded(version)),
+            Resource::File(file) => {
+                // Files are listed without the scope; clients may ask for them with it.
+                let file = file.rsplit_once('/').map_or(file, |(_, base)| base);
+                format!("{package}/-/{}", encoded(file))
+            }
+            Resource::Tags => format!("-/package/{segment}/dist-tags"),
+            Resource::Attestations(version) => format!("-/npm/v1/attestations/{segment}@{}", encoded(version)),
+            Resource::Visibility => format!("-/package/{segment}/visibility"),
+        }
+    }
+}
+
+/// Redirects a read of a package that this registry does not have: the error is 302. `Ok` if the name is
+/// not forwarded. Reads: for a name with a scope the top-level group of that path, up to 2.
+pub fn package(request: &RegistryRequest, name: &str, resource: Resource) -> Result<(), Error> {
+    let env = &request.env;
+    let Some(registry) = registry(env) else { return Ok(()) };
+    let may_leave = name::is_file_path(name) && !is_denied(env, name) && !has_local_scope(env, name)?;
+    match HeaderValue::from_str(&format!("{registry}/{}", resource.path(name))) {
+        Ok(location) if may_leave => {
+            Err(Error::message(StatusCode::FOUND, "302 Found").with_header(LOCATION, location))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn registry(env: &Env) -> Option<&str> {
+    env.variables.get(FORWARD_URL).map(|url| url.trim_end_matches('/'))
+}
+
+fn is_denied(env: &Env, name: &str) -> bool {
+    let patterns = env.variables.get(FORWARD_DENY).unwrap_or_default().to_ascii_lowercase();
+    let name = name.to_ascii_lowercase();
+    patterns.split([',', ' ', '\n']).any(|pattern| !pattern.is_empty() && glob::matches(pattern, &name))
+}
+
+/// Whether the name's scope is the present or former path of a top-level group.
+fn has_local_scope(env: &Env, name: &str) -> Result<bool, StoreError> {
+    let Some((scope, _)) = name.strip_prefix('@').and_then(|name| name.split_once('/')) else { return Ok(false) };
+    let found = namespace::by_present_or_former_path(env, scope)?;
+    Ok(found.is_some_and(|(namespace, _)| namespace.is_group()))
+}
+
+/// The report without any advisory, with the members that clients require.
+fn nothing_known(audit: Audit) -> Value {
+    match audit {
+        Audit::Bulk => json!({}),
+        Audit::Quick | Audit::Full => json!({
+            "actions": [],
+            "advisories": {},
+            "muted": [],
+            "metadata": {
+                "vulnerabilities": {"info": 0, "low": 0, "moderate": 0, "high": 0, "critical": 0},
+                "dependencies": 0,
+                "devDependencies": 0,
+                "optionalDependencies": 0,
+                "totalDependencies": 0,
+            },
+        }),
+    }
 }
 
 /// Advisories about the packages in the body: none, or 307 to the other registry, which keeps the method
 /// and the body.
-pub fn audit(request: &RegistryRequest, report: &str) -> Response {
-    let path = format!("-/npm/v1/security/{report}");
-    redirect(&request.env, StatusCode::TEMPORARY_REDIRECT, &path).unwrap_or_else(|| Response::ok(&json!({})))
-}
-
-fn redirect(env: &Env, status: StatusCode, path: &str) -> Option<Response> {
-    let registry = env.variables.get(FORWARD_URL)?;
-    Some(Response::new(status).with_text(LOCATION, &format!("{}/{path}", registry.trim_end_matches('/'))))
+pub fn audit(request: &RegistryRequest, audit: Audit) -> Response {
+    match registry(&request.env) {
+        Some(registry) => {
+            Response::new(StatusCode::TEMPORARY_REDIRECT).with_text(LOCATION, &format!("{registry}/{}", audit.path()))
+        }
+        None => Response::ok(&nothing_known(audit)),
+    }
 }

@@ -1,9 +1,10 @@
 //! Metadata of a package, and of one version.
 
-use super::access::{self, Action, Authorized, Read};
+use super::access::{self, Authorized, Read};
 use super::caching::{is_known, revalidated};
 use super::error::package_not_found;
-use super::forward;
+use super::forward::Resource;
+use super::maintainers;
 use super::request::RegistryRequest;
 use crate::metadata::{self, Metadata, Representation};
 use crate::negotiation::{self, ABBREVIATED};
@@ -15,6 +16,7 @@ use http::StatusCode;
 use http::header::{CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, ETAG, HeaderValue, VARY};
 use kit::store::StoreError;
 use kit::{Env, Error, Response};
+use std::rc::Rc;
 
 /// `GET <prefix>/:package_name`. Reads: the package, then a blob for each segment and one more
 /// for the full form; none of the blobs if the client or this instance has the document already.
@@ -22,23 +24,22 @@ pub fn package(request: &RegistryRequest, name: &str) -> Result<Response, Error>
     if !name::is_file_path(name) {
         return Err(Error::validation(NOT_A_PATH));
     }
-    let found = access::find(request, name, Action::Read)?;
-    // Forwarding is decided before authorization, as in the reference service.
-    if found.package.is_none()
-        && let Some(elsewhere) = forward::package(&request.env, name)
-    {
-        return Ok(elsewhere);
-    }
     let missing = match request.level {
         Level::Project(_) => Error::pair(StatusCode::NOT_FOUND, "404 Packages Not Found", "Packages not found"),
         _ => package_not_found(),
     };
-    let authorized = access::authorize_found::<Read>(request, found, missing)?;
+    let authorized = access::authorize_or_forward::<Read>(request, name, Resource::Metadata, missing)?;
 
+    let abbreviated = negotiation::wants_abbreviated(request.http.header("accept"));
+    let maintainers = match abbreviated {
+        true => Rc::from(""),
+        false => maintainers::list(&request.env, &authorized.project)?,
+    };
     let representation = Representation {
-        abbreviated: negotiation::wants_abbreviated(request.http.header("accept")),
+        abbreviated,
         gzip: negotiation::wants_gzip(request.http.header("accept-encoding")),
         url: &request.url,
+        maintainers: &maintainers,
     };
     let entity_tag = representation.entity_tag(&authorized.package);
     let mut response = if is_known(request, &entity_tag) {
@@ -94,26 +95,27 @@ fn render(env: &Env, authorized: &Authorized<Read>, representation: Representati
         forms: blobs.iter().filter_map(|blob| segment::split(blob)).collect(),
         latest_fields: latest_fields.as_deref(),
         url: representation.url,
+        maintainers: representation.maintainers,
     };
     Ok(metadata.render())
 }
 
-/// `GET <prefix>/:package_name/:version_or_tag`.
+/// `GET <prefix>/:package_name/:version_or_tag`. Reads: the package, an index for each segment until the
+/// version is found, and one segment, unless this instance has them already.
 pub fn version(request: &RegistryRequest, name: &str, version: &str) -> Result<Response, Error> {
-    let authorized = access::authorize::<Read>(request, name, package_not_found())?;
+    let resource = Resource::Version(version);
+    let authorized = access::authorize_or_forward::<Read>(request, name, resource, package_not_found())?;
     let env = &request.env;
     let tags = authorized.package.dist_tags();
     let version = tags.get(version).copied().unwrap_or(version);
-    for part in authorized.package.segments.iter().rev() {
-        let form = store::form(env, &part.id, MetadataForm::Full)?;
-        let versions = segment::split(&form).map(|(versions, _)| versions).unwrap_or_default();
-        if let Some(record) = segment::record_of(versions, version) {
-            let mut response = Response::new(StatusCode::OK);
-            response.body = metadata::version(record, &request.url).into();
-            return Ok(response
-                .with_header(CONTENT_TYPE, HeaderValue::from_static("application/json"))
-                .with_header(CACHE_CONTROL, revalidated(&authorized.project)));
-        }
+    if let Some(segment) = store::segment_with(env, &authorized.package, version)?
+        && let Some(record) = store::record(env, segment, version)?
+    {
+        let mut response = Response::new(StatusCode::OK);
+        response.body = metadata::version(&record, &request.url).into();
+        return Ok(response
+            .with_header(CONTENT_TYPE, HeaderValue::from_static("application/json"))
+            .with_header(CACHE_CONTROL, revalidated(&authorized.project)));
     }
     let text = format!("version not found: {version}");
     Err(Error::pair(StatusCode::NOT_FOUND, "404 Package Not Found", text))

@@ -2,8 +2,8 @@
 //! only `maintainers`, or only `users`.
 //!
 //! Neither is stored. The roles in the project decide who may publish, so a list of owners in a package
-//! could only contradict them; metadata shows the `maintainers` that the latest version was published
-//! with. Such a document must not be read as the whole package: it has no versions, and every version
+//! could only contradict them; the `maintainers` in metadata are members of the project
+//! ([`super::maintainers`]). Such a document must not be read as the whole package: it has no versions, and every version
 //! would be unpublished.
 
 use super::access::{self, Read, Unpublish};

@@ -2,15 +2,20 @@
 //!
 //! There is no full-text index: a search reads the package names of each project in scope, and then each
 //! package that may match. Results are current after every publication, publications pay nothing, and it
-//! is fast for the thousands of packages of one organisation. Beyond the bounds below, packages whose
-//! names contain a word of the search come first.
+//! is fast for the thousands of packages of one organisation.
+//!
+//! Packages whose names alone match come first. If they are more than [`MAX_PACKAGES`], only those of the
+//! requested page are read, so that every one of them is found however many there are. Of the others, whose
+//! descriptions and keywords have to be compared, at most as many are read.
 
 use super::access;
 use super::request::RegistryRequest;
 use crate::name::PackageName;
+use crate::package::Package;
 use crate::route::Level;
 use crate::search::{Query, SearchSummary};
 use crate::store;
+use directory::catalog;
 use directory::project::{self, Project};
 use directory::user;
 use http::header::{CACHE_CONTROL, HeaderValue};
@@ -18,21 +23,28 @@ use kit::params::Validation;
 use kit::store::StoreError;
 use kit::{Env, Error, Response, Timestamp};
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 /// Results of one answer. The default and the bound are those of the public registry
 /// (<https://github.com/npm/registry/blob/main/docs/REGISTRY-API.md#get-v1search>).
 const DEFAULT_SIZE: i64 = 20;
 const MAX_SIZE: i64 = 250;
 
-/// Most projects that a search reads: those that got their first package last.
-const MAX_PROJECTS: usize = 1000;
+/// Most projects whose lists of packages a search reads: those that got their first package last.
+const MAX_PROJECTS: usize = 20_000;
 
-/// Most packages that a search reads.
+/// Most packages that a search reads of those whose names match, and of the others.
 const MAX_PACKAGES: usize = 2000;
+
+/// A name that may match, and the projects that have a package of it.
+struct Candidate {
+    name: PackageName,
+    projects: Vec<u64>,
+}
 
 /// A package that matches.
 struct Hit {
+    name: PackageName,
     score: f64,
     version: String,
     published: Timestamp,
@@ -41,12 +53,38 @@ struct Hit {
     summary: SearchSummary,
 }
 
+/// The packages whose names match, the best first.
+enum Matches {
+    Read(Vec<Hit>),
+    /// There are too many to read. One that has no listed version counts, and is left out of its page.
+    Unread(Vec<Candidate>),
+}
+
+impl Matches {
+    fn len(&self) -> usize {
+        match self {
+            Matches::Read(hits) => hits.len(),
+            Matches::Unread(candidates) => candidates.len(),
+        }
+    }
+
+    fn page(self, env: &Env, query: &Query, from: usize, size: usize) -> Result<Vec<Hit>, StoreError> {
+        match self {
+            Matches::Read(hits) => Ok(hits.into_iter().skip(from).take(size).collect()),
+            Matches::Unread(candidates) => {
+                let page: Vec<Candidate> = candidates.into_iter().skip(from).take(size).collect();
+                hits(env, &page, query)
+            }
+        }
+    }
+}
+
 /// `GET <prefix>/-/v1/search?text=&size=&from=`. Parameters that weigh the score are
 /// ignored.
 ///
-/// Reads: at project level the list of its packages, and each package that may match, and its
-/// latest fields if they are not cached; at group and instance level also the list of projects, and each of those
-/// with its namespaces; for each result that is shown, its upload and its publisher.
+/// Reads: the list of packages of each project in scope; up to twice [`MAX_PACKAGES`] packages, and of those
+/// their latest fields that are not cached; for each result that is shown, its upload and its publisher. At
+/// group and instance level before that the list of projects, and each of those that is not cached.
 pub fn search(request: &RegistryRequest) -> Result<Response, Error> {
     let params = request.http.params();
     let checks = Validation::new(&params);
@@ -57,47 +95,75 @@ pub fn search(request: &RegistryRequest) -> Result<Response, Error> {
     let query = Query::parse(params.last("text").unwrap_or_default());
 
     let env = &request.env;
-    let mut hits: Vec<(String, Hit)> = hits(env, &candidates(request, &query)?, &query)?.into_iter().collect();
+    let (by_name, others) = candidates(request, &query)?;
+    let by_name = match by_name.len() <= MAX_PACKAGES {
+        true => Matches::Read(hits(env, &by_name, &query)?),
+        false => Matches::Unread(by_name),
+    };
+    let mut others = hits(env, &others, &query)?;
     // The sort is stable: equal scores stay sorted by name.
-    hits.sort_by(|(_, one), (_, other)| other.score.total_cmp(&one.score));
-    let page = hits.iter().skip(from).take(size);
-    let objects: Vec<Value> = page.map(|(name, hit)| object(env, name, hit)).collect::<Result<_, _>>()?;
-    let body = json!({"objects": objects, "total": hits.len(), "time": env.now.to_iso()});
-    Ok(Response::ok(&body).with_header(CACHE_CONTROL, HeaderValue::from_static("private, no-cache")))
+    others.sort_by(|one, other| other.score.total_cmp(&one.score));
+
+    let (before, total) = (by_name.len(), by_name.len() + others.len());
+    let mut page = by_name.page(env, &query, from, size)?;
+    let shown = before.saturating_sub(from).min(size);
+    page.extend(others.into_iter().skip(from.saturating_sub(before)).take(size - shown));
+    let objects: Vec<Value> = page.iter().map(|hit| object(env, hit)).collect::<Result<_, _>>()?;
+    let body = json!({"objects": objects, "total": total, "time": env.now.to_iso()});
+    // Not even the host answers an equal search from its cache, so that each one is counted.
+    Ok(Response::ok(&body).with_header(CACHE_CONTROL, HeaderValue::from_static("private, no-store")))
 }
 
-/// The packages that may match, in projects that the caller may read.
-fn candidates(request: &RegistryRequest, query: &Query) -> Result<Vec<(u64, PackageName)>, Error> {
-    let mut candidates = Vec::new();
+/// The names whose text alone matches, the best first; and at most [`MAX_PACKAGES`] others that may match,
+/// in projects that the caller may read.
+fn candidates(request: &RegistryRequest, query: &Query) -> Result<(Vec<Candidate>, Vec<Candidate>), Error> {
+    let mut names: BTreeMap<String, Candidate> = BTreeMap::new();
     for project in projects(request)? {
         let root = project.root_namespace().path.as_str();
         // At instance level a package is found only by its conventional name.
         let is_in_scope = |name: &PackageName| {
             request.level != Level::Instance || name.scope().is_some_and(|scope| scope.eq_ignore_ascii_case(root))
         };
-        let names = store::names(&request.env, project.id)?;
-        let matching = names.into_iter().filter(|name| is_in_scope(name) && query.matches_scope(name));
-        candidates.extend(matching.map(|name| (project.id, name)));
+        for name in store::names(&request.env, project.id)? {
+            if is_in_scope(&name) && query.matches_scope(&name) {
+                let empty = || Candidate { name: name.clone(), projects: Vec::new() };
+                names.entry(name.as_str().to_owned()).or_insert_with(empty).projects.push(project.id);
+            }
+        }
     }
-    candidates.sort_by_cached_key(|(_, name)| !query.matches_name(name));
-    candidates.truncate(MAX_PACKAGES);
-    Ok(candidates)
+    let mut by_name: Vec<(f64, Candidate)> = Vec::new();
+    let mut others: Vec<Candidate> = Vec::new();
+    for candidate in names.into_values() {
+        match query.score_of_name(&candidate.name) {
+            Some(score) => by_name.push((score, candidate)),
+            None => others.push(candidate),
+        }
+    }
+    by_name.sort_by(|(one, _), (other, _)| other.total_cmp(one));
+    others.sort_by_cached_key(|candidate| !query.matches_name(&candidate.name));
+    others.truncate(MAX_PACKAGES);
+    Ok((by_name.into_iter().map(|(_, candidate)| candidate).collect(), others))
 }
 
-/// The projects in scope that the caller may read.
+/// The projects in scope that have packages and that the caller may read.
 fn projects(request: &RegistryRequest) -> Result<Vec<Project>, Error> {
     let env = &request.env;
-    let group = match &request.level {
+    let mut ids = match &request.level {
         Level::Project(_) => return Ok(vec![access::readable_project(request)?]),
-        Level::Group(id) => Some(access::readable_group(request, id)?),
-        Level::Instance => None,
+        Level::Instance => store::projects(env)?,
+        Level::Group(id) => {
+            let group = access::readable_group(request, id)?;
+            let catalog = catalog::read(env)?;
+            let below = catalog.namespace(group.id).map(|group| group.projects_below().map(|project| project.id()));
+            let below: HashSet<u64> = below.into_iter().flatten().collect();
+            store::projects(env)?.into_iter().filter(|id| below.contains(id)).collect()
+        }
     };
+    let excess = ids.len().saturating_sub(MAX_PROJECTS);
+    ids.drain(..excess);
     let mut projects = Vec::new();
-    for id in store::projects(env)?.into_iter().rev().take(MAX_PROJECTS) {
-        let is_in_scope = |project: &Project| {
-            group.as_ref().is_none_or(|group| project.namespace.lineage().any(|n| n.id == group.id))
-        };
-        let Some(project) = project::by_id(env, id)?.filter(is_in_scope) else { continue };
+    for id in ids {
+        let Some(project) = project::by_id(env, id)? else { continue };
         if access::may_read(request, &project)? {
             projects.push(project);
         }
@@ -105,25 +171,33 @@ fn projects(request: &RegistryRequest) -> Result<Vec<Project>, Error> {
     Ok(projects)
 }
 
-/// The candidates that match, by name. Of several of one name, the one that was published to last.
-fn hits(env: &Env, candidates: &[(u64, PackageName)], query: &Query) -> Result<BTreeMap<String, Hit>, StoreError> {
-    let mut hits: BTreeMap<String, Hit> = BTreeMap::new();
-    for (project, name) in candidates {
-        let Some(package) = store::package(env, *project, name)?.filter(|package| package.listed() > 0) else {
-            continue;
-        };
-        let summary = match &package.latest_upload {
-            Some(upload) => summary(env, upload)?,
-            None => SearchSummary::default(),
-        };
-        let (Some(score), Some(version)) = (query.score(name, &summary), package.latest()) else { continue };
-        let version = version.to_owned();
-        let hit = Hit { score, version, published: package.published, upload: package.latest_upload, summary };
-        if hits.get(name.as_str()).is_none_or(|other| other.published < hit.published) {
-            hits.insert(name.as_str().to_owned(), hit);
+/// The candidates that match, in the same order.
+fn hits(env: &Env, candidates: &[Candidate], query: &Query) -> Result<Vec<Hit>, StoreError> {
+    let hits = candidates.iter().map(|candidate| hit(env, candidate, query).transpose());
+    hits.flatten().collect()
+}
+
+/// The package of this name that was published to last, if it matches.
+fn hit(env: &Env, candidate: &Candidate, query: &Query) -> Result<Option<Hit>, StoreError> {
+    let Candidate { name, projects } = candidate;
+    let mut newest: Option<Package> = None;
+    for project in projects {
+        let package = store::package(env, *project, name)?.filter(|package| package.listed() > 0);
+        if let Some(package) = package
+            && newest.as_ref().is_none_or(|newest| newest.published <= package.published)
+        {
+            newest = Some(package);
         }
     }
-    Ok(hits)
+    let Some(package) = newest else { return Ok(None) };
+    let summary = match &package.latest_upload {
+        Some(upload) => summary(env, upload)?,
+        None => SearchSummary::default(),
+    };
+    let (Some(score), Some(version)) = (query.score(name, &summary), package.latest()) else { return Ok(None) };
+    let version = version.to_owned();
+    let (name, published) = (name.clone(), package.published);
+    Ok(Some(Hit { name, score, version, published, upload: package.latest_upload, summary }))
 }
 
 /// The summary of a version, which the instance caches without the readme beside it.
@@ -139,11 +213,11 @@ fn summary(env: &Env, upload: &str) -> Result<SearchSummary, StoreError> {
     Ok(summary)
 }
 
-fn object(env: &Env, name: &str, hit: &Hit) -> Result<Value, StoreError> {
+fn object(env: &Env, hit: &Hit) -> Result<Value, StoreError> {
     let people: Vec<Value> =
         publisher(env, hit)?.iter().map(|username| json!({"username": username, "email": ""})).collect();
     let package = json!({
-        "name": name,
+        "name": hit.name.as_str(),
         "version": hit.version,
         "description": hit.summary.description,
         "keywords": hit.summary.keywords,

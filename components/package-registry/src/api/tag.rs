@@ -2,14 +2,17 @@
 
 use super::access::{self, Publish, Read, Unpublish};
 use super::error::{bad_request, package_not_found, same_text};
+use super::forward::Resource;
 use super::request::RegistryRequest;
 use super::update::{Change, update};
 use crate::metadata;
+use crate::negotiation;
 use crate::package::{LATEST, MAX_TAGS, TagError};
 use crate::store;
 use http::StatusCode;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
 use kit::{Error, Request, Response};
+use serde_json::json;
 
 /// Longest tag, in bytes: as long as names of the reference service can be.
 const MAX_TAG: usize = 255;
@@ -20,7 +23,7 @@ const MAX_BODY: u64 = 4096;
 /// `GET <prefix>/-/package/:package_name/dist-tags`. Reads: the package.
 pub fn list(request: &RegistryRequest, name: &str) -> Result<Response, Error> {
     require_text(name, "Package Name")?;
-    let authorized = access::authorize::<Read>(request, name, package_not_found())?;
+    let authorized = access::authorize_or_forward::<Read>(request, name, Resource::Tags, package_not_found())?;
     let mut response = Response::new(StatusCode::OK);
     response.body = metadata::tags(&authorized.package).into();
     Ok(response
@@ -28,7 +31,7 @@ pub fn list(request: &RegistryRequest, name: &str) -> Result<Response, Error> {
         .with_header(CACHE_CONTROL, HeaderValue::from_static("no-cache")))
 }
 
-/// `PUT <prefix>/-/package/:package_name/dist-tags/:tag`.
+/// `PUT <prefix>/-/package/:package_name/dist-tags/:tag`. 204, or `{"ok": true}` if the client asks for JSON.
 pub async fn set(mut request: RegistryRequest, name: &str, tag: &str) -> Result<Response, Error> {
     request.caller.known_or_401()?;
     require_text(name, "Package Name")?;
@@ -45,7 +48,11 @@ pub async fn set(mut request: RegistryRequest, name: &str, tag: &str) -> Result<
         package.set_tag(tag, &version, &entry.upload, request.env.now).map_err(tag_error)?;
         Ok(Change::Made)
     })?;
-    Ok(Response::no_content())
+    // yarn classic takes an answer without this member for a failure.
+    Ok(match negotiation::wants_json(request.http.header("accept")) {
+        true => Response::ok(&json!({"ok": true})),
+        false => Response::no_content(),
+    })
 }
 
 /// The version that a request names: the body as a JSON string, as clients write it, or as an object with

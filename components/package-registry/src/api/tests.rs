@@ -4,7 +4,10 @@ mod access;
 mod attestation;
 mod cost;
 mod deprecate;
+mod forward;
 mod golden;
+mod holders;
+mod maintainers;
 mod maintenance;
 mod noop_update;
 mod protection;
@@ -15,6 +18,7 @@ mod search;
 mod store_errors;
 mod tag;
 mod unpublish;
+mod visibility;
 
 use super::handle;
 use crate::tarball::tests::tarball;
@@ -22,7 +26,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use directory::access::Role;
-use directory::member::{self, Membership, Source};
+use directory::catalog::intent_log::{Changes, IntentLog};
+use directory::member::{self, Membership, Share, Source};
 use directory::namespace::{self, Details, NewGroup, Visibility};
 use directory::project::{self, FeatureAccess, JobTokenScope, NewProject};
 use directory::token::{self, Fingerprint, Subject, Token};
@@ -63,26 +68,6 @@ impl Forge {
     fn new() -> Self {
         let forge =
             Forge { store: MemoryStore::default(), variables: Vec::new(), entropy: Rc::default(), now: testing::NOW };
-        let env = forge.env();
-        let group = |id, path: &str, parent_id, visibility| {
-            let group = NewGroup {
-                id,
-                name: path.into(),
-                path: path.into(),
-                parent_id,
-                visibility,
-                shares: Vec::new(),
-                details: Details::default(),
-            };
-            namespace::save_group(&env, group).unwrap();
-        };
-        group(100, "acme", None, Visibility::Public);
-        group(101, "sub", Some(100), Visibility::Private);
-        group(200, "other", None, Visibility::Public);
-        forge.project(PUBLIC, "web", 100, Visibility::Public, FeatureAccess::Enabled);
-        forge.project(INTERNAL, "tools", 100, Visibility::Internal, FeatureAccess::Enabled);
-        forge.project(PRIVATE, "core", 101, Visibility::Private, FeatureAccess::Enabled);
-        forge.project(17, "web", 200, Visibility::Public, FeatureAccess::Enabled);
         let users = [
             (2, "guest", Some(Role::Guest)),
             (3, "reporter", Some(Role::Reporter)),
@@ -90,25 +75,40 @@ impl Forge {
             (5, "maintainer", Some(Role::Maintainer)),
             (6, "outsider", None),
         ];
-        for (id, username, role) in users {
-            let user = NewUser {
-                id,
-                username: username.into(),
-                name: username.into(),
-                commit_email: None,
-                state: UserState::Active,
-                is_admin: false,
-                external: false,
-                bot: false,
-                namespace_id: None,
-                details: Details::default(),
-            };
-            user::save(&env, user).unwrap();
-            let membership = role.map(|role| Membership { role, expires_at: None });
-            let changes = [100, 200].map(|group| (Source::Group(group), membership)).into();
-            member::save(&env, id, &changes).unwrap();
-            forge.token(username, Subject::User(id), &["api"]);
-        }
+        let groups = [
+            (100, "acme", None, Visibility::Public),
+            (101, "sub", Some(100), Visibility::Private),
+            (200, "other", None, Visibility::Public),
+        ];
+        let projects = [
+            (PUBLIC, "web", 100, Visibility::Public),
+            (INTERNAL, "tools", 100, Visibility::Internal),
+            (PRIVATE, "core", 101, Visibility::Private),
+            (17, "web", 200, Visibility::Public),
+        ];
+        let changes = |changes: &mut Changes| {
+            groups.iter().for_each(|(id, ..)| changes.group(*id));
+            projects.iter().for_each(|(id, ..)| changes.project(*id));
+            for (id, ..) in users {
+                changes.user(id, None);
+                [100, 200].into_iter().for_each(|group| changes.member(Source::Group(group), id));
+            }
+        };
+        forge.import(changes, || {
+            for (id, path, parent_id, visibility) in groups {
+                forge.save_group(id, path, parent_id, visibility, Vec::new());
+            }
+            for (id, path, group, visibility) in projects {
+                forge.save_project(id, path, group, visibility, FeatureAccess::Enabled);
+            }
+            for (id, username, role) in users {
+                forge.save_user(id, username, UserState::Active);
+                let membership = role.map(|role| Membership { role, expires_at: None });
+                let changes = [100, 200].map(|group| (Source::Group(group), membership)).into();
+                member::save(&forge.env(), id, &changes).unwrap();
+                forge.token(username, Subject::User(id), &["api"]);
+            }
+        });
         forge
     }
 
@@ -130,6 +130,10 @@ impl Forge {
     }
 
     fn project(&self, id: u64, path: &str, group: u64, visibility: Visibility, registry: FeatureAccess) {
+        self.import(|changes| changes.project(id), || self.save_project(id, path, group, visibility, registry));
+    }
+
+    fn save_project(&self, id: u64, path: &str, group: u64, visibility: Visibility, registry: FeatureAccess) {
         let project = NewProject {
             id,
             name: path.into(),
@@ -149,6 +153,52 @@ impl Forge {
             pages_unique_domain: None,
         };
         project::save(&self.env(), project).unwrap();
+    }
+
+    fn group(&self, id: u64, path: &str, shares: Vec<Share>) {
+        self.import(|changes| changes.group(id), || self.save_group(id, path, None, Visibility::Public, shares));
+    }
+
+    fn save_group(&self, id: u64, path: &str, parent_id: Option<u64>, visibility: Visibility, shares: Vec<Share>) {
+        let (name, path, details) = (path.into(), path.into(), Details::default());
+        let group = NewGroup { id, name, path, parent_id, visibility, shares, details };
+        namespace::save_group(&self.env(), group).unwrap();
+    }
+
+    fn user(&self, id: u64, username: &str, state: UserState) {
+        self.import(|changes| changes.user(id, None), || self.save_user(id, username, state));
+    }
+
+    fn save_user(&self, id: u64, username: &str, state: UserState) {
+        let user = NewUser {
+            id,
+            username: username.into(),
+            name: username.into(),
+            commit_email: None,
+            state,
+            is_admin: false,
+            external: false,
+            bot: false,
+            namespace_id: None,
+            details: Details::default(),
+        };
+        user::save(&self.env(), user).unwrap();
+    }
+
+    /// Changes records as an import does: the catalog follows.
+    fn import(&self, changes: impl FnOnce(&mut Changes), write: impl FnOnce()) {
+        let mut changed = Changes::default();
+        changes(&mut changed);
+        let log = IntentLog::begin(&self.env(), changed).unwrap();
+        write();
+        log.commit(&self.env()).unwrap();
+    }
+
+    /// Gives a user a role, or ends their membership.
+    fn join(&self, user: u64, source: Source, role: Option<Role>) {
+        let membership = role.map(|role| Membership { role, expires_at: None });
+        let write = || member::save(&self.env(), user, &[(source, membership)].into()).unwrap();
+        self.import(|changes| changes.member(source, user), write);
     }
 
     fn token(&self, text: &str, subject: Subject, scopes: &[&str]) {

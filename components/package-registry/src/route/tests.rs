@@ -90,8 +90,10 @@ fn publishing_is_at_project_level_with_the_slash_encoded() {
     assert_eq!(at(&Method::PUT, "/lib"), Endpoint::Publish { name: "lib".into() });
     assert_eq!(at(&Method::PUT, "/@acme%2flib"), Endpoint::Publish { name: "@acme/lib".into() });
     assert_eq!(refused(&Method::PUT, &format!("{P}/@acme/lib")), 404);
-    assert_eq!(refused(&Method::PUT, "/api/v4/packages/npm/lib"), 405);
-    assert_eq!(refused(&Method::PUT, "/api/v4/groups/1/-/packages/npm/@acme%2flib"), 405);
+    for path in ["/api/v4/packages/npm/@acme%2flib", "/api/v4/groups/1/-/packages/npm/@acme/lib"] {
+        let elsewhere = Endpoint::PublishElsewhere { name: "@acme/lib".into() };
+        assert_eq!(route(&Method::PUT, path).unwrap().endpoint, elsewhere, "{path}");
+    }
 }
 
 #[test]
@@ -122,8 +124,11 @@ fn tags_and_services() {
     );
     assert_eq!(at(&Method::GET, "/-/ping"), Endpoint::Ping);
     assert_eq!(at(&Method::GET, "/-/whoami"), Endpoint::WhoAmI);
-    assert_eq!(at(&Method::POST, "/-/npm/v1/security/advisories/bulk"), Endpoint::Audit { report: "advisories/bulk" });
-    assert_eq!(at(&Method::POST, "/-/npm/v1/security/audits/quick"), Endpoint::Audit { report: "audits/quick" });
+    assert_eq!(at(&Method::POST, "/-/npm/v1/security/advisories/bulk"), Endpoint::Audit(Audit::Bulk));
+    assert_eq!(at(&Method::POST, "/-/npm/v1/security/audits/quick"), Endpoint::Audit(Audit::Quick));
+    assert_eq!(at(&Method::POST, "/-/npm/v1/security/audits"), Endpoint::Audit(Audit::Full));
+    let visibility = Endpoint::Visibility { name: "@acme/lib".into() };
+    assert_eq!(at(&Method::GET, "/-/package/@acme%2flib/visibility"), visibility);
 }
 
 #[test]

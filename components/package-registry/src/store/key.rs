@@ -9,6 +9,9 @@ pub const PREFIX: &str = "package-registry/v1/";
 /// Where requests are counted, by caller and by address.
 pub const CALLER_RATES: &str = "package-registry/v1/rate/caller/";
 pub const ADDRESS_RATES: &str = "package-registry/v1/rate/address/";
+pub const LOOKUP_RATES: &str = "package-registry/v1/rate/lookup/";
+pub const SEARCH_RATES: &str = "package-registry/v1/rate/search/";
+pub const INVALID_TOKEN_RATES: &str = "package-registry/v1/rate/invalid-token/";
 
 /// A key below [`PREFIX`].
 pub enum Key<'a> {

@@ -2,21 +2,99 @@
 //! packages.
 
 use super::key::Key;
+use super::packages;
 use super::record::{PackageNamesRecord, ProjectsRecord};
 use crate::name::PackageName;
 use kit::Env;
 use kit::root::{self, Decision};
 use kit::store::StoreError;
+use lru::LruCache;
+use std::cell::RefCell;
+use std::num::NonZeroUsize;
+use std::rc::Rc;
 
 /// The projects that may have packages, in the order in which they got their first one.
 pub fn projects(env: &Env) -> Result<Vec<u64>, StoreError> {
     members(env, &Key::Projects)
 }
 
-/// The projects that may have a package of this name, in the order in which they got it. A publication
-/// that was not completed leaves a project that has none.
-pub fn projects_with_name(env: &Env, name: &PackageName) -> Result<Vec<u64>, StoreError> {
+/// The projects that may have a package of this name; the last publisher is the last ([`Holders`]). A
+/// publication that was not completed leaves a project that has none.
+fn projects_with_name(env: &Env, name: &PackageName) -> Result<Vec<u64>, StoreError> {
     members(env, &Key::ProjectsWithName(name))
+}
+
+/// The projects that may have a package of a name.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Holders {
+    pub projects: Vec<u64>,
+    /// Whether they are in the order of their last publications.
+    pub by_publication: bool,
+}
+
+impl From<ProjectsRecord> for Holders {
+    fn from(record: ProjectsRecord) -> Self {
+        // One project is in every order.
+        let by_publication = record.by_publication || record.projects.len() <= 1;
+        Holders { projects: record.projects, by_publication }
+    }
+}
+
+/// Stored lists above this size, in bytes, are parsed once for all requests of an instance.
+const LARGE_LIST: usize = 1024;
+
+/// The large lists that an instance keeps, with their stored form.
+struct ParsedHolders(RefCell<LruCache<String, (Vec<u8>, Rc<Holders>)>>);
+
+const MAX_PARSED: NonZeroUsize = NonZeroUsize::MIN.saturating_add(31);
+
+/// The projects that may have a package of this name, as [`projects_with_name`] has them. 1 read.
+pub fn holders(env: &Env, name: &PackageName) -> Result<Rc<Holders>, StoreError> {
+    let key = Key::ProjectsWithName(name).to_string();
+    let Some(stored) = env.store.get(&key)? else { return Ok(Rc::default()) };
+    let parse = |stored: &[u8]| -> Result<Rc<Holders>, StoreError> {
+        let record: ProjectsRecord = serde_json::from_slice(stored).map_err(|why| StoreError::corrupt(&key, why))?;
+        Ok(Rc::new(Holders::from(record)))
+    };
+    if stored.len() < LARGE_LIST {
+        return parse(&stored);
+    }
+    let parsed = env.instance_cache.get::<ParsedHolders>().unwrap_or_else(|| {
+        let parsed = Rc::new(ParsedHolders(RefCell::new(LruCache::new(MAX_PARSED))));
+        env.instance_cache.put(parsed.clone());
+        parsed
+    });
+    let mut parsed = parsed.0.borrow_mut();
+    if let Some((_, holders)) = parsed.get(&key).filter(|(known, _)| *known == stored) {
+        return Ok(holders.clone());
+    }
+    let holders = parse(&stored)?;
+    parsed.put(key.clone(), (stored, holders.clone()));
+    Ok(holders)
+}
+
+/// Makes `project` the last of those with a package of this name, because it is about to publish another
+/// version. The other levels find the package of the project that published last. 1 read, and a swap if another project
+/// published the name since.
+pub fn record_publication(env: &Env, name: &PackageName, project: u64) -> Result<(), StoreError> {
+    root::update(&*env.store, &Key::ProjectsWithName(name).to_string(), |record: Option<ProjectsRecord>| {
+        let Holders { mut projects, by_publication } = Holders::from(record.unwrap_or_default());
+        if by_publication && projects.last() == Some(&project) {
+            return Ok(Decision::Done(()));
+        }
+        if !by_publication {
+            let mut dated = Vec::with_capacity(projects.len());
+            for id in projects {
+                dated.push((packages::package(env, id, name)?.map(|package| package.published), id));
+            }
+            // The sort is stable, and no package is before every package.
+            dated.sort_by_key(|(published, _)| *published);
+            projects = dated.into_iter().map(|(_, id)| id).collect();
+        }
+        projects.retain(|id| *id != project);
+        projects.push(project);
+        Ok(Decision::Write(ProjectsRecord { projects, by_publication: true }, ()))
+    })
 }
 
 /// The packages that a project may have, sorted. A publication that was not completed leaves a name
@@ -36,7 +114,7 @@ pub fn add_project_with_name(env: &Env, name: &PackageName, project: u64) -> Res
         let is_new = record.packages.insert(name.as_str().to_owned());
         Ok(if is_new { Decision::Write(record, ()) } else { Decision::Done(()) })
     })?;
-    add(env, &Key::ProjectsWithName(name), project)
+    record_publication(env, name, project)
 }
 
 /// Whether a search and the other levels find a project's package.

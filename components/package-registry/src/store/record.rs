@@ -142,6 +142,9 @@ mod events {
 #[derive(Default, Serialize, Deserialize)]
 pub struct ProjectsRecord {
     pub projects: Vec<u64>,
+    /// Whether the projects are in the order of their last publications. Earlier builds did not reorder.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub by_publication: bool,
 }
 
 /// The names of a project's packages.

@@ -31,6 +31,32 @@ pub fn find_listed(env: &Env, package: &Package, version: &str) -> Result<Option
     Ok(find(env, package, version)?.filter(|entry| entry.state == VersionState::Listed))
 }
 
+/// The id of the segment that lists a version.
+pub fn segment_with<'a>(env: &Env, package: &'a Package, version: &str) -> Result<Option<&'a str>, StoreError> {
+    for segment in package.segments.iter().rev() {
+        if let Some(entry) = segment::find(&index(env, &segment.id)?, version) {
+            return Ok((entry.state == VersionState::Listed).then_some(segment.id.as_str()));
+        }
+    }
+    Ok(None)
+}
+
+/// The full record of a version in this segment, as it is stored. The instance caches it by itself, because
+/// it is small beside the segment.
+pub fn record(env: &Env, segment: &str, version: &str) -> Result<Option<Bytes>, StoreError> {
+    let key = format!("record/{segment}/{version}");
+    if let Some(record) = env.blobs.peek(&key) {
+        return Ok(Some(record));
+    }
+    let form = form(env, segment, MetadataForm::Full)?;
+    let versions = segment::split(&form).map(|(versions, _)| versions).unwrap_or_default();
+    let record = segment::record_of(versions, version).map(Bytes::copy_from_slice);
+    if let Some(record) = &record {
+        env.blobs.put(&key, record.clone());
+    }
+    Ok(record)
+}
+
 /// The text of a segment's index; [`segment::find`] searches it.
 pub fn index(env: &Env, segment: &str) -> Result<Bytes, StoreError> {
     blob::read(env, &Key::Index(segment))

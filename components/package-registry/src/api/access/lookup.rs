@@ -1,7 +1,7 @@
 //! Finds the project, group or package that a request names.
 
 use super::action::Action;
-use super::denial;
+use super::{denial, holders};
 use crate::api::request::RegistryRequest;
 use crate::name::PackageName;
 use crate::package::Package;
@@ -40,40 +40,45 @@ pub fn package(request: &RegistryRequest, name: &str, action: Action) -> Result<
         }
         Level::Group(id) => {
             let group = group(request, id, action)?;
-            last_published(request, name, |project| project.namespace.lineage().any(|above| above.id == group.id))?
+            last_published(request, name, Some(group.id))?
         }
         // At instance level the scope must be the path of the top-level namespace.
         Level::Instance => {
-            let scope = name.as_ref().and_then(PackageName::scope).map(str::to_owned);
-            last_published(request, name, |project| {
-                scope.as_ref().is_some_and(|scope| scope.eq_ignore_ascii_case(&project.root_namespace().path))
-            })?
+            let scope = name.as_ref().and_then(PackageName::scope);
+            let root = scope.map(|scope| namespace::child(&request.env, None, scope)).transpose()?.flatten();
+            last_published(request, name, root)?
         }
     };
     Ok(PackageLookup { package: found.package.filter(|package| package.listed() > 0), ..found })
 }
 
-/// The package of this name that was published to last, among the projects that `includes` accepts.
+/// The package of this name that was published to last, among the projects below the namespace `above`.
+/// Reads: the projects with this name, and of those below `above` the last, or each if an earlier build
+/// listed them.
 fn last_published(
     request: &RegistryRequest,
     name: Option<PackageName>,
-    includes: impl Fn(&Project) -> bool,
+    above: Option<u64>,
 ) -> Result<PackageLookup, Error> {
     let env = &request.env;
-    let mut newest: Option<(Project, Package)> = None;
-    if let Some(name) = &name {
-        for id in store::projects_with_name(env, name)? {
-            let Some(project) = project::by_id(env, id)?.filter(|project| includes(project)) else { continue };
-            let Some(package) = store::package(env, id, name)?.filter(|package| package.listed() > 0) else {
+    let mut newest: Option<(u64, Package)> = None;
+    if let (Some(name), Some(above)) = (&name, above) {
+        let holders = holders::projects_with_name_below(env, name, above)?;
+        for id in holders.projects.iter().rev() {
+            let Some(package) = store::package(env, *id, name)?.filter(|package| package.listed() > 0) else {
                 continue;
             };
-            if newest.as_ref().is_none_or(|(_, newest)| newest.published <= package.published) {
-                newest = Some((project, package));
+            if newest.as_ref().is_none_or(|(_, newest)| newest.published < package.published) {
+                newest = Some((*id, package));
+            }
+            if holders.by_publication {
+                break;
             }
         }
     }
     let (project, package) = newest.unzip();
-    Ok(PackageLookup { name, project, package })
+    let project = project.map(|id| project::by_id(env, id)).transpose()?.flatten();
+    Ok(PackageLookup { name, package: package.filter(|_| project.is_some()), project })
 }
 
 /// The group with this id or path, which the caller must be able to read.

@@ -2,7 +2,7 @@
 
 use super::error::PublishError;
 use super::release::Release;
-use crate::api::access::PublishGrant;
+use crate::api::access::{self, PublishGrant};
 use crate::api::error::same_text;
 use crate::api::tag;
 use crate::integrity::ComputedDigests;
@@ -11,7 +11,6 @@ use crate::package::Package;
 use crate::segment::{self, IndexEntry, Segment, VersionState};
 use crate::store::{self, Staging, StoredVersion};
 use crate::version::Version;
-use directory::project;
 use http::StatusCode;
 use kit::root::Decision;
 use kit::store::StoreError;
@@ -96,8 +95,9 @@ impl Publication<'_> {
         if self.exists_in_sibling()? {
             return Err(PublishError::invalid("Validation failed: Package already exists"));
         }
-        if current.is_none() {
-            store::add_project_with_name(env, self.name, self.grant.project.id)?;
+        match &current {
+            None => store::add_project_with_name(env, self.name, self.grant.project.id)?,
+            Some(_) => store::record_publication(env, self.name, self.grant.project.id)?,
         }
         staging.commit(self.computed.integrity, &self.grant.publisher)?;
         store::save_latest_fields(env, staging.id(), &release.latest_fields)?;
@@ -133,10 +133,9 @@ impl Publication<'_> {
         if name.scope() != Some(root) {
             return Ok(false);
         }
-        for id in store::projects_with_name(env, name)?.into_iter().filter(|id| *id != project.id) {
-            let is_sibling = project::by_id(env, id)?.is_some_and(|other| other.root_namespace().path == root);
-            if is_sibling
-                && let Some(package) = store::package(env, id, name)?
+        let siblings = access::projects_with_name_below(env, name, project.root_namespace().id)?;
+        for id in siblings.projects.iter().filter(|id| **id != project.id) {
+            if let Some(package) = store::package(env, *id, name)?
                 && store::find_listed(env, &package, version.as_str())?.is_some()
             {
                 return Ok(true);

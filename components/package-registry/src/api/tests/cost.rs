@@ -12,15 +12,19 @@ use std::cell::Cell;
 
 /// Counts operations and the bytes that they move.
 #[derive(Clone)]
-struct Counting {
+pub(super) struct Counting {
     inner: MemoryStore,
     operations: Rc<Cell<u64>>,
     bytes: Rc<Cell<u64>>,
 }
 
 impl Counting {
-    fn over(inner: MemoryStore) -> Self {
+    pub(super) fn over(inner: MemoryStore) -> Self {
         Counting { inner, operations: Rc::default(), bytes: Rc::default() }
+    }
+
+    pub(super) fn operations(&self) -> u64 {
+        self.operations.get()
     }
 
     fn count(&self, bytes: usize) -> &MemoryStore {
@@ -126,4 +130,68 @@ fn thousands_of_versions_cost_a_publication_a_few_more_operations_and_a_revalida
     assert!(thousands.0.2 < one.0.2 + 4000, "bytes of a revalidation: {} and {}", one.0.2, thousands.0.2);
     assert!(thousands.1.1 <= one.1.1 + 20, "operations of a publication: {} and {}", one.1.1, thousands.1.1);
     assert!(thousands.1.2 < 2_000_000, "bytes of a publication: {}, of 15 MB of metadata", thousands.1.2);
+}
+
+/// The statuses and operations of the same request to one instance, until it has cached what it can.
+fn warm(forge: &Forge, request: impl Fn() -> TestRequest) -> (u16, u64) {
+    let counting = Counting::over(forge.store.clone());
+    let env = forge.env_over(counting.clone());
+    for _ in 0..2 {
+        TestResponse::of(env.clone(), request());
+    }
+    let before = counting.operations();
+    let status = TestResponse::of(env, request()).status;
+    (status, counting.operations() - before)
+}
+
+#[test]
+fn a_revalidation_with_a_token_reads_three_keys() {
+    let forge = Forge::new();
+    forge.publish(PRIVATE, "@acme/lib", "1.0.0");
+    for id in ["9", "acme%2fsub%2fcore"] {
+        for accept in ["application/json", "application/vnd.npm.install-v1+json"] {
+            let get =
+                || request(Method::GET, &format!("/projects/{id}/packages/npm/@acme%2flib")).with("accept", accept);
+            let etag = forge.send(get()).header("etag").to_owned();
+            let known = || get().with("if-none-match", &etag);
+            assert_eq!(warm(&forge, known), (304, 3), "the token, the catalog's root, the package");
+            assert_eq!(warm(&forge, || known().by("reporter")), (304, 3));
+        }
+    }
+    for prefix in ["", "/groups/acme/-"] {
+        let get = || request(Method::GET, &format!("{prefix}/packages/npm/@acme%2flib"));
+        let etag = forge.send(get()).header("etag").to_owned();
+        assert_eq!(warm(&forge, || get().with("if-none-match", &etag)), (304, 4), "and the projects with the name");
+    }
+}
+
+#[test]
+fn what_an_instance_knows_of_users_and_projects_is_never_out_of_date() {
+    let forge = Forge::new();
+    forge.publish(PRIVATE, "lib", "1.0.0");
+    let env = forge.env();
+    let status = |user: &str| {
+        TestResponse::of(env.clone(), request(Method::GET, "/projects/9/packages/npm/lib").by(user)).status
+    };
+    assert_eq!((status("developer"), status("reporter"), status("")), (200, 200, 401));
+    forge.join(4, Source::Group(100), None);
+    assert_eq!((status("developer"), status("reporter")), (404, 200));
+    forge.project(PRIVATE, "core", 101, Visibility::Private, FeatureAccess::Disabled);
+    assert_eq!(status("reporter"), 403);
+    forge.project(PRIVATE, "core", 101, Visibility::Private, FeatureAccess::Public);
+    assert_eq!((status("reporter"), status("")), (200, 200));
+    forge.user(3, "reporter", UserState::Blocked);
+    assert_eq!(status("reporter"), 403);
+    token::save(&forge.env(), &Fingerprint::of(b"maintainer"), None).unwrap();
+    assert_eq!(status("maintainer"), 401);
+}
+
+#[test]
+fn one_version_of_thousands_costs_as_much_as_one_of_one() {
+    let get = || request(Method::GET, "/projects/7/packages/npm/lib/0.0.0");
+    let [one, thousands] = [1, 5000].map(|count| {
+        let forge = forge(count);
+        (warm(&forge, get), warm(&forge, || request(Method::GET, "/projects/7/packages/npm/lib/latest")))
+    });
+    assert_eq!((one.0.0, one), (200, thousands));
 }

@@ -41,9 +41,74 @@ fn the_refusal_has_retry_after() {
 }
 
 #[test]
-fn without_variables_nothing_is_counted() {
-    let forge = Forge::new();
+fn without_variables_cheap_requests_are_not_counted() {
+    let mut forge = Forge::new();
+    forge.publish(PUBLIC, "lib", "1.0.0");
+    forge.variables.push(("registry_rate_limit_lookups", "1"));
     let keys = forge.store.keys();
     assert_eq!(statuses(&forge, (0..50).map(|_| from("192.0.2.1:1"))), [200; 50]);
+    let by = |user: &str| {
+        let path = "/projects/7/packages/npm/lib";
+        request(Method::GET, path).by(user).with("spin-client-addr", "192.0.2.1:1")
+    };
+    assert_eq!(statuses(&forge, ["", "guest"].into_iter().cycle().take(50).map(by)), [200; 50]);
     assert_eq!(forge.store.keys(), keys);
+}
+
+/// How many requests to one instance pass before those that are refused.
+fn first_refusal(forge: &Forge, count: usize, request: impl Fn() -> TestRequest) -> Option<usize> {
+    let env = forge.env();
+    let statuses: Vec<u16> = (0..count).map(|_| TestResponse::of(env.clone(), request()).status).collect();
+    let first = statuses.iter().position(|status| *status == 429)?;
+    assert!(statuses.iter().skip(first).all(|status| *status == 429), "{statuses:?}");
+    Some(first)
+}
+
+#[test]
+fn searches_and_lookups_without_a_token_are_bounded_by_default() {
+    let forge = Forge::new();
+    forge.publish(PUBLIC, "@acme/lib", "1.0.0");
+    let get = |path: &str, user: &str, address: &str| {
+        request(Method::GET, &format!("{path}/packages/npm/{}", "-/v1/search?text=lib"))
+            .by(user)
+            .with("spin-client-addr", address)
+    };
+    for (path, address) in [("/projects/7", "192.0.2.1:1"), ("/groups/acme/-", "192.0.2.2:1"), ("", "192.0.2.3:1")] {
+        assert_eq!(first_refusal(&forge, 130, || get(path, "", address)), Some(120), "{path}");
+        assert_eq!(first_refusal(&forge, 1, || get(path, "", address)), Some(0), "another instance knows: {path}");
+        assert_eq!(first_refusal(&forge, 130, || get(path, "guest", address)), None, "{path}");
+    }
+    let name = |path: &str, address: &str| {
+        let path = format!("{path}/packages/npm/@acme%2flib");
+        request(Method::GET, &path).by("").with("spin-client-addr", address)
+    };
+    assert_eq!(first_refusal(&forge, 2010, || name("", "192.0.2.1:1")), Some(2000));
+    assert_eq!(first_refusal(&forge, 1, || name("/groups/acme/-", "192.0.2.1:1")), Some(0), "both levels together");
+    assert_eq!(first_refusal(&forge, 1, || name("/projects/7", "192.0.2.1:1")), None);
+    let mut forge = forge;
+    forge.variables.extend([("registry_rate_limit_lookups", "0"), ("registry_rate_limit_searches", "3")]);
+    assert_eq!(first_refusal(&forge, 1, || name("", "192.0.2.1:1")), None, "0 disables the limit");
+    assert_eq!(first_refusal(&forge, 9, || get("", "", "192.0.2.9:1")), Some(3));
+}
+
+#[test]
+fn invalid_tokens_count_against_the_address() {
+    let forge = Forge::new();
+    forge.publish(PUBLIC, "lib", "1.0.0");
+    let env = forge.env();
+    let send = |env: &Env, user: &str, address: &str| {
+        let request = request(Method::GET, "/projects/7/packages/npm/lib").by(user);
+        TestResponse::of(env.clone(), request.with("spin-client-addr", address)).status
+    };
+    for n in 0..100 {
+        assert_eq!(send(&env, &format!("guess-{n}"), "192.0.2.1:1"), 401, "{n}");
+    }
+    assert_eq!(send(&env, "guess", "192.0.2.1:1"), 429);
+    assert_eq!(send(&env, "developer", "192.0.2.1:2"), 429, "nor can a right guess be told from a wrong one");
+    assert_eq!(send(&env, "", "192.0.2.1:1"), 200, "without a token");
+    assert_eq!((send(&env, "developer", "192.0.2.2:1"), send(&env, "guess", "192.0.2.2:1")), (200, 401));
+    let other = forge.env();
+    assert_eq!((send(&other, "guess", "192.0.2.1:1"), send(&other, "developer", "192.0.2.1:1")), (429, 429));
+    let later = Env { now: Timestamp::from_millis(forge.now.millis() + 60_000), ..env };
+    assert_eq!((send(&later, "developer", "192.0.2.1:1"), send(&later, "guess", "192.0.2.1:1")), (200, 401));
 }

@@ -137,14 +137,43 @@ fn a_listed_package_that_was_never_written_is_not_found() {
     assert_eq!(search_by(&forge, "guest", "/projects/7", "")["total"], 0);
 }
 
-#[test]
-fn packages_whose_name_matches_are_read_first() {
+/// A forge whose project 7 has a listed package of each name, of which only the last is there.
+fn crowded(names: impl Iterator<Item = String>) -> Forge {
     let forge = Forge::new();
-    forge.publish(PUBLIC, "zebra", "1.0.0");
-    let mut packages: Vec<String> = (0..5000).map(|n| format!("lib-{n}")).collect();
-    packages.push("zebra".into());
+    let packages: Vec<String> = names.collect();
+    forge.publish(PUBLIC, packages.last().unwrap(), "1.0.0");
     let listing = json!({"packages": packages}).to_string();
     kit::store::Store::set(&forge.store, "package-registry/v1/project/7", listing.as_bytes()).unwrap();
+    forge
+}
+
+#[test]
+fn packages_whose_name_matches_are_read_first() {
+    let forge = crowded((0..5000).map(|n| format!("lib-{n}")).chain(["zebra".into()]));
     assert_eq!(names(&search_by(&forge, "guest", "/projects/7", "text=zebra")), ["zebra"]);
-    assert_eq!(search_by(&forge, "guest", "/projects/7", "")["total"], 0, "there are too many to read them all");
+    assert_eq!(search_by(&forge, "guest", "/projects/7", "text=payload")["total"], 0, "there are too many to read all");
+}
+
+#[test]
+fn every_package_whose_name_matches_is_on_some_page_however_many_there_are() {
+    let forge = crowded((0..5000).map(|n| format!("lib-{n:04}")).chain(["lib-zebra".into()]));
+    for query in ["", "text=lib", "text=LIB-"] {
+        let page = |from: usize| search_by(&forge, "guest", "/projects/7", &format!("{query}&size=250&from={from}"));
+        assert_eq!((names(&page(4750)), &page(0)["total"]), (vec![], &json!(5001)), "{query}");
+        assert_eq!(names(&page(5000)), ["lib-zebra"], "{query}");
+    }
+}
+
+#[test]
+fn a_package_of_a_group_is_found_however_many_projects_elsewhere_got_packages_later() {
+    let forge = Forge::new();
+    forge.publish(PRIVATE, "@acme/secret", "1.0.0");
+    let listed: Vec<u64> = [PRIVATE].into_iter().chain(10_000..13_000).collect();
+    let listing = json!({"projects": listed}).to_string();
+    kit::store::Store::set(&forge.store, "package-registry/v1/projects", listing.as_bytes()).unwrap();
+    for prefix in ["/groups/acme/-", "/groups/acme%2fsub/-", ""] {
+        assert_eq!(names(&search_by(&forge, "developer", prefix, "text=secret")), ["@acme/secret"], "{prefix}");
+        assert!(forge.send(request(Method::GET, &format!("{prefix}/packages/npm/-/v1/search")).by("")).status != 500);
+    }
+    assert_eq!(names(&search_by(&forge, "outsider", "/groups/acme/-", "text=secret")), Vec::<&str>::new());
 }

@@ -33,6 +33,24 @@ fn tags_are_set_moved_and_removed() {
     assert_eq!(forge.get("/projects/7/packages/npm/@acme/lib").json()["readme"], "# 1.1.0");
 }
 
+/// The header of yarn classic, of yarn berry, and of npm, pnpm and bun.
+#[test]
+fn a_client_that_asks_for_json_gets_it() {
+    let forge = forge();
+    for (accept, status) in [
+        ("application/vnd.npm.install-v1+json; q=1.0, application/json; q=0.8, */*", 200),
+        ("application/json", 200),
+        ("*/*", 204),
+        ("application/json;q=0", 204),
+    ] {
+        let answer = forge.send(request(Method::PUT, &format!("{TAGS}/x")).body("\"1.0.0\"").with("accept", accept));
+        assert_eq!(answer.status, status, "{accept}");
+        if status == 200 {
+            assert_eq!(answer.json(), json!({"ok": true}));
+        }
+    }
+}
+
 #[test]
 fn a_version_is_named_in_three_ways() {
     for (body, query) in

@@ -1,0 +1,270 @@
+//! Records that an instance has read, for as long as the catalog's root stays the same.
+//!
+//! Every change of a user, a membership, a namespace, a project or a path moves that root before it is
+//! acknowledged ([`crate::catalog::intent_log`]). A request that finds the root unchanged may therefore
+//! decide by what its instance read before, and costs one read in place of one for each record. Tokens,
+//! settings and features are always read from the store: their changes do not move the root.
+
+use crate::store::Key;
+use kit::Env;
+use kit::store::{CompareAndSwap, Store, StoreError};
+use lru::LruCache;
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+/// Upper bound of the cached records of an instance, in bytes.
+const CAPACITY: usize = 8 * 1024 * 1024;
+
+/// What an entry takes beyond its key and value, in bytes, so that many small ones are bounded too.
+const OVERHEAD: usize = 128;
+
+/// The prefix of all keys of the directory.
+const PREFIX: &str = "directory/v1/";
+
+/// The keys below it whose changes move the catalog's root.
+const FOLLOWED: [&str; 5] = ["user/", "access/", "namespace/", "project/", "path/"];
+
+/// The same environment, in which such records are read at most once while the catalog's root stays the
+/// same. 1 read. For requests that do not change the directory.
+pub fn attach(env: &Env) -> Result<Env, StoreError> {
+    // Without a catalog, the records were not written by an import, and nothing tells of their changes.
+    let Some(root) = root(env)? else { return Ok(env.clone()) };
+    let known = env.instance_cache.get::<Records>().filter(|known| known.root == root);
+    let records = known.unwrap_or_else(|| {
+        let records = Rc::new(Records { root, cached: RefCell::new(Cached::default()) });
+        env.instance_cache.put(records.clone());
+        records
+    });
+    Ok(Env {
+        store: Rc::new(CachedStore { inner: env.store.clone(), records, is_outdated: Cell::new(false) }),
+        ..env.clone()
+    })
+}
+
+/// The catalog's root as it is stored. As long as it is the same, so are the records, and what is derived
+/// from them. Reads nothing after [`attach`].
+pub fn root(env: &Env) -> Result<Option<Vec<u8>>, StoreError> {
+    env.store.get(&Key::Catalog.to_string())
+}
+
+/// Records that were read while the root had this value.
+struct Records {
+    root: Vec<u8>,
+    cached: RefCell<Cached>,
+}
+
+/// The least recently used records are evicted beyond [`CAPACITY`].
+struct Cached {
+    bytes: usize,
+    /// `None`: the key is absent.
+    values: LruCache<String, Option<Vec<u8>>>,
+}
+
+impl Default for Cached {
+    fn default() -> Self {
+        Cached { bytes: 0, values: LruCache::unbounded() }
+    }
+}
+
+impl Cached {
+    fn put(&mut self, key: &str, value: Option<Vec<u8>>) {
+        let size = |key: &str, value: &Option<Vec<u8>>| key.len() + value.as_ref().map_or(0, Vec::len) + OVERHEAD;
+        self.bytes += size(key, &value);
+        if let Some((replaced, value)) = self.values.push(key.to_owned(), value) {
+            self.bytes -= size(&replaced, &value);
+        }
+        while self.bytes > CAPACITY {
+            let Some((oldest, value)) = self.values.pop_lru() else { break };
+            self.bytes -= size(&oldest, &value);
+        }
+    }
+}
+
+/// A store that answers reads of followed records from the cache.
+struct CachedStore {
+    inner: Rc<dyn Store>,
+    records: Rc<Records>,
+    /// Whether a blob that the root leads to is gone, so that the present root has to be read.
+    is_outdated: Cell<bool>,
+}
+
+impl Store for CachedStore {
+    fn get(&self, key: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        match key.strip_prefix(PREFIX) {
+            Some("catalog") if !self.is_outdated.get() => return Ok(Some(self.records.root.clone())),
+            Some(below) if below.starts_with("catalog/blob/") => {
+                let blob = self.inner.get(key)?;
+                // The root's blobs are kept for a minute after it was replaced; some requests take longer.
+                self.is_outdated.set(self.is_outdated.get() || blob.is_none());
+                return Ok(blob);
+            }
+            Some(below) if FOLLOWED.iter().any(|prefix| below.starts_with(prefix)) => {}
+            _ => return self.inner.get(key),
+        }
+        if let Some(known) = self.records.cached.borrow_mut().values.get(key) {
+            return Ok(known.clone());
+        }
+        let value = self.inner.get(key)?;
+        self.records.cached.borrow_mut().put(key, value.clone());
+        Ok(value)
+    }
+
+    fn set(&self, key: &str, value: &[u8]) -> Result<(), StoreError> {
+        self.inner.set(key, value)
+    }
+
+    fn delete(&self, key: &str) -> Result<(), StoreError> {
+        self.inner.delete(key)
+    }
+
+    fn exists(&self, key: &str) -> Result<bool, StoreError> {
+        self.inner.exists(key)
+    }
+
+    fn increment(&self, key: &str, delta: i64) -> Result<i64, StoreError> {
+        self.inner.increment(key, delta)
+    }
+
+    fn compare(&self, key: &str) -> Result<Box<dyn CompareAndSwap>, StoreError> {
+        self.inner.compare(key)
+    }
+
+    fn list(&self, prefix: &str, after: &str, limit: usize) -> Result<Vec<String>, StoreError> {
+        self.inner.list(prefix, after, limit)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::access::{self, Role};
+    use crate::caller::{AcceptedTokens, authenticate};
+    use crate::catalog;
+    use crate::catalog::intent_log::{Changes, IntentLog};
+    use crate::member::Source;
+    use crate::project::{self, FeatureAccess, NewProject};
+    use crate::testing::{fill, issue, join, new_project, new_token, new_user, set_membership};
+    use crate::token::Subject;
+    use crate::user::{self, NewUser, UserState};
+    use http::Method;
+    use kit::blob::BlobCache;
+    use kit::testing::{FailingStore, MemoryStore, NOW, env};
+    use kit::{Request, Timestamp};
+
+    /// Changes records as an import does.
+    fn import(env: &Env, changes: impl FnOnce(&mut Changes), write: impl FnOnce()) {
+        let mut changed = Changes::default();
+        changes(&mut changed);
+        let log = IntentLog::begin(env, changed).unwrap();
+        write();
+        log.commit(env).unwrap();
+    }
+
+    fn forge() -> (MemoryStore, Env) {
+        let store = MemoryStore::default();
+        let env = env(store.clone(), &[]);
+        fill(&env);
+        join(&env, 3, Source::Group(10), Role::Developer);
+        issue(&env, "t", new_token(Subject::User(3), &["api"]));
+        let all = |changes: &mut Changes| {
+            changes.group(10);
+            changes.project(100);
+        };
+        import(&env, all, || ());
+        (store, env)
+    }
+
+    /// The status and the role in project 101 of the user whose token is `t`, after at most `reads` reads.
+    fn role(env: &Env, reads: u64, store: &MemoryStore) -> Result<Role, u16> {
+        let counted = Env { store: Rc::new(FailingStore::after(reads, store.clone())), ..env.clone() };
+        let cached = attach(&counted).unwrap();
+        let mut request = Request::new(Method::GET, "/");
+        request.headers.insert("authorization", "Bearer t".parse().unwrap());
+        let caller = authenticate(&cached, &request, AcceptedTokens::Registry).map_err(|e| e.status.as_u16())?;
+        let project = project::by_id(&cached, 101).unwrap().unwrap();
+        Ok(access::project_role(&cached, &caller, &project).unwrap())
+    }
+
+    #[test]
+    fn a_second_request_reads_the_root_and_the_token() {
+        let (store, env) = forge();
+        assert_eq!(role(&env, 100, &store), Ok(Role::Developer));
+        assert_eq!(role(&env, 2, &store), Ok(Role::Developer));
+    }
+
+    #[test]
+    fn every_change_is_seen_by_the_next_request() {
+        let (store, env) = forge();
+        let now = |env: &Env| role(env, 100, &store);
+        assert_eq!(now(&env), Ok(Role::Developer));
+        import(
+            &env,
+            |changes| changes.member(Source::Group(10), 3),
+            || set_membership(&env, 3, Source::Group(10), None),
+        );
+        assert_eq!(now(&env), Ok(Role::None), "a removed member");
+        import(
+            &env,
+            |changes| changes.user(3, None),
+            || user::save(&env, NewUser { state: UserState::Blocked, ..new_user(3, "bob") }).unwrap(),
+        );
+        assert_eq!(now(&env), Err(403), "a blocked user");
+        import(&env, |changes| changes.user(3, None), || user::save(&env, new_user(3, "bob")).unwrap());
+        assert_eq!(now(&env), Ok(Role::None));
+        let mut revoked = new_token(Subject::User(3), &["api"]);
+        revoked.revoked = true;
+        issue(&env, "t", revoked);
+        assert_eq!(now(&env), Err(401), "a revoked token, without an import");
+    }
+
+    /// The catalog has no column for these fields.
+    #[test]
+    fn a_change_that_no_table_of_the_catalog_shows_is_seen_too() {
+        let (_, env) = forge();
+        let registry = || project::by_id(&attach(&env).unwrap(), 101).unwrap().unwrap().registry;
+        assert_eq!(registry(), FeatureAccess::Enabled);
+        let closed = NewProject { registry: FeatureAccess::Disabled, ..new_project(101, "Engine", 11) };
+        import(&env, |changes| changes.project(101), || project::save(&env, closed).unwrap());
+        assert_eq!(registry(), FeatureAccess::Disabled);
+    }
+
+    #[test]
+    fn a_request_that_outlives_its_revision_reads_the_present_one() {
+        let (_, env) = forge();
+        let slow = attach(&env).unwrap();
+        let rename = |path: &str, after: i64| {
+            let env = Env { now: Timestamp::from_millis(NOW.millis() + after), ..env.clone() };
+            let write = || project::save(&env, new_project(100, path, 10)).unwrap();
+            import(&env, |changes| changes.project(100), write);
+        };
+        rename("one", 0);
+        rename("two", 100_000);
+        let slow = Env { instance_cache: Rc::default(), blobs: Rc::new(BlobCache::new(1 << 20)), ..slow };
+        assert_eq!(catalog::read(&slow).unwrap().project(100).unwrap().path(), "two");
+    }
+
+    #[test]
+    fn without_a_catalog_nothing_is_cached() {
+        let store = MemoryStore::default();
+        let env = env(store.clone(), &[]);
+        fill(&env);
+        let name = |env: &Env| user::by_id(&attach(env).unwrap(), 3).unwrap().unwrap().username;
+        assert_eq!(name(&env), "bob");
+        user::save(&env, new_user(3, "rob")).unwrap();
+        assert_eq!(name(&env), "rob");
+    }
+
+    #[test]
+    fn what_is_cached_is_bounded() {
+        let mut cached = Cached::default();
+        for n in 0..200_000 {
+            cached.put(&format!("directory/v1/path/0/{n}"), None);
+        }
+        assert!(cached.bytes <= CAPACITY && cached.values.len() < CAPACITY / OVERHEAD, "{}", cached.values.len());
+        for _ in 0..100 {
+            cached.put("directory/v1/user/1", Some(vec![0; 1024]));
+        }
+        let sum: usize = cached.values.iter().map(|(k, v)| k.len() + v.as_ref().map_or(0, Vec::len) + OVERHEAD).sum();
+        assert_eq!(cached.bytes, sum);
+    }
+}

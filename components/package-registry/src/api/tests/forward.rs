@@ -1,0 +1,124 @@
+//! Redirects to another registry.
+
+use super::*;
+
+const ELSEWHERE: &str = "https://registry.example";
+
+fn forge() -> Forge {
+    let mut forge = Forge::new();
+    forge.variables.push(("registry_forward_url", "https://registry.example/"));
+    forge
+}
+
+/// Everything that clients read of `lib` or of `@far/lib`, and where it is elsewhere.
+const READS: [(&str, &str); 14] = [
+    ("lib", "lib"),
+    ("@far%2flib", "@far/lib"),
+    ("@far/lib", "@far/lib"),
+    ("lib/latest", "lib/latest"),
+    ("@far%2flib/1.0.0", "@far/lib/1.0.0"),
+    ("lib/1.0.0+a%20b", "lib/1.0.0%2Ba%20b"),
+    ("lib/-/lib-1.0.0.tgz", "lib/-/lib-1.0.0.tgz"),
+    ("@far/lib/-/lib-1.0.0.tgz", "@far/lib/-/lib-1.0.0.tgz"),
+    ("@far%2Flib/-/@far%2flib-1.0.0.tgz", "@far/lib/-/lib-1.0.0.tgz"),
+    ("-/package/lib/dist-tags", "-/package/lib/dist-tags"),
+    ("-/package/@far%2flib/dist-tags", "-/package/@far%2Flib/dist-tags"),
+    ("-/npm/v1/attestations/lib@1.0.0", "-/npm/v1/attestations/lib@1.0.0"),
+    ("-/npm/v1/attestations/@far%2flib@1.0.0", "-/npm/v1/attestations/@far%2Flib@1.0.0"),
+    ("@far%2flib?write=true", "@far/lib"),
+];
+
+#[test]
+fn everything_of_a_name_goes_where_the_name_goes() {
+    let forge = forge();
+    for prefix in ["/projects/7", "/groups/acme/-", "", "/projects/404"] {
+        for user in ["", "developer"] {
+            for (path, expected) in READS {
+                let answer = forge.send(request(Method::GET, &format!("{prefix}/packages/npm/{path}")).by(user));
+                let location = format!("{ELSEWHERE}/{expected}");
+                assert_eq!((answer.status, answer.header("location")), (302, location.as_str()), "{prefix} {path}");
+            }
+        }
+    }
+}
+
+#[test]
+fn nothing_is_forwarded_of_a_name_that_is_here_or_without_the_variable() {
+    let forge = forge();
+    forge.publish(PRIVATE, "lib", "1.0.0");
+    for path in ["lib", "lib/2.0.0", "lib/-/lib-2.0.0.tgz", "-/package/lib/dist-tags"] {
+        for (user, expected) in [("developer", [200, 404]), ("", [401, 404]), ("outsider", [404, 404])] {
+            let status = forge.send(request(Method::GET, &format!("/projects/9/packages/npm/{path}")).by(user)).status;
+            assert!(expected.contains(&status), "{path} {user}: {status}");
+        }
+    }
+    let here = Forge::new();
+    for (path, _) in READS {
+        assert_eq!(here.get(&format!("/projects/7/packages/npm/{path}")).status, 404, "{path}");
+    }
+}
+
+#[test]
+fn writes_stay() {
+    let forge = forge();
+    let tag = "/projects/7/packages/npm/-/package/lib/dist-tags/next";
+    assert_eq!(forge.send(request(Method::PUT, tag).body("\"1.0.0\"")).status, 404);
+    assert_eq!(forge.send(request(Method::DELETE, tag).by("maintainer")).status, 404);
+    forge.publish(PUBLIC, "lib", "1.0.0");
+}
+
+#[test]
+fn a_scope_of_a_local_top_level_group_never_leaves() {
+    let mut forge = forge();
+    forge.group(300, "before", Vec::new());
+    forge.group(300, "after", Vec::new());
+    for name in ["@acme%2fmissing", "@ACME/missing", "@other/x", "@before/x", "@after/x"] {
+        for prefix in ["/projects/7", "/groups/acme/-", "", "/projects/404"] {
+            let answer = forge.get(&format!("{prefix}/packages/npm/{name}"));
+            assert_eq!((answer.status, answer.header("location")), (404, ""), "{prefix} {name}");
+            for path in
+                [format!("{name}/latest"), format!("{name}/-/x-1.0.0.tgz"), format!("-/package/{name}/dist-tags")]
+            {
+                assert_eq!(forge.get(&format!("{prefix}/packages/npm/{path}")).status, 404, "{prefix} {path}");
+            }
+        }
+    }
+    // A subgroup, a user, and a beginning of a group's path are none.
+    for name in ["@sub/x", "@guest/x", "@acm/x", "acme"] {
+        assert_eq!(forge.get(&format!("/packages/npm/{name}")).status, 302, "{name}");
+    }
+    forge.variables.push(("registry_forward_deny", "@secret-*/*, internal-* ,Exact"));
+    for (name, status) in [
+        ("@secret-x/lib", 404),
+        ("@SECRET-x%2flib", 404),
+        ("internal-tool", 404),
+        ("exact", 404),
+        ("exactly", 302),
+        ("@x/internal-tool", 302),
+    ] {
+        assert_eq!(forge.get(&format!("/packages/npm/{name}")).status, status, "{name}");
+        assert_eq!(forge.get(&format!("/packages/npm/{name}/latest")).status, status, "{name}");
+    }
+}
+
+#[test]
+fn paths_that_could_lead_elsewhere_do_not_leave() {
+    let forge = forge();
+    for path in ["%2e%2e", "..%2f..%2fx", "a%5cb", "%2e%2e/x", "%2e%2e/-/x-1.0.0.tgz", "-/package/..%2fx/dist-tags"] {
+        let answer = forge.get(&format!("/packages/npm/{path}"));
+        assert!(answer.header("location").is_empty() && answer.status >= 400, "{path}: {}", answer.status);
+    }
+    let answer = forge.get("/packages/npm/a%3fb%23c/1.0.0");
+    assert_eq!(answer.header("location"), "https://registry.example/a%3Fb%23c/1.0.0");
+}
+
+#[test]
+fn audits_go_to_the_other_registry_with_their_bodies() {
+    let forge = forge();
+    for report in ["advisories/bulk", "audits/quick", "audits"] {
+        let path = format!("/groups/acme/-/packages/npm/-/npm/v1/security/{report}");
+        let answer = forge.send(request(Method::POST, &path).body("{\"lib\":[\"1.0.0\"]}"));
+        let elsewhere = format!("{ELSEWHERE}/-/npm/v1/security/{report}");
+        assert_eq!((answer.status, answer.header("location")), (307, elsewhere.as_str()));
+    }
+}

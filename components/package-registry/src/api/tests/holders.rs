@@ -1,0 +1,74 @@
+//! One name in several projects.
+
+use super::*;
+use kit::store::Store;
+
+const NAME_KEY: &str = "package-registry/v1/name/@acme/lib";
+
+fn holders(forge: &Forge) -> Value {
+    serde_json::from_slice(&forge.store.get(NAME_KEY).unwrap().unwrap()).unwrap()
+}
+
+fn latest(forge: &Forge, prefix: &str) -> Value {
+    forge.get(&format!("{prefix}/packages/npm/@acme%2flib")).json()["dist-tags"]["latest"].clone()
+}
+
+#[test]
+fn the_project_that_published_last_is_the_last() {
+    let mut forge = Forge::new();
+    for (project, version) in [(PUBLIC, "1.0.0"), (INTERNAL, "2.0.0"), (17, "7.0.0"), (PUBLIC, "3.0.0")] {
+        forge.publish(project, "@acme/lib", version);
+        forge.later();
+    }
+    assert_eq!(holders(&forge), json!({"projects": [INTERNAL, 17, PUBLIC], "by_publication": true}));
+    assert_eq!((latest(&forge, "/groups/acme/-"), latest(&forge, "")), (json!("3.0.0"), json!("3.0.0")));
+    forge.publish(INTERNAL, "@acme/lib", "4.0.0");
+    assert_eq!((latest(&forge, "/groups/acme/-"), latest(&forge, "")), (json!("4.0.0"), json!("4.0.0")));
+    assert_eq!(latest(&forge, "/groups/other/-"), "7.0.0");
+    let revision = forge.get("/projects/8/packages/npm/@acme%2flib").json()["_rev"].as_str().unwrap().to_owned();
+    let path = format!("/projects/8/packages/npm/@acme%2flib/-rev/{revision}");
+    assert_eq!(forge.send(request(Method::DELETE, &path).by("maintainer")).status, 200);
+    assert_eq!(latest(&forge, "/groups/acme/-"), "3.0.0", "a package without versions is passed over");
+}
+
+/// Earlier builds listed the projects in the order of their first publications.
+#[test]
+fn a_list_of_an_earlier_build_is_read_and_put_in_order_by_the_next_publication() {
+    let mut forge = Forge::new();
+    for (project, version) in [(PUBLIC, "1.0.0"), (INTERNAL, "2.0.0"), (PUBLIC, "3.0.0")] {
+        forge.publish(project, "@acme/lib", version);
+        forge.later();
+    }
+    forge.store.set(NAME_KEY, format!("{{\"projects\":[{PUBLIC},{INTERNAL}]}}").as_bytes()).unwrap();
+    assert_eq!(latest(&forge, "/groups/acme/-"), "3.0.0");
+    forge.publish(17, "@acme/lib", "9.0.0");
+    assert_eq!(holders(&forge), json!({"projects": [INTERNAL, PUBLIC, 17], "by_publication": true}));
+    assert_eq!(latest(&forge, ""), "3.0.0");
+}
+
+#[test]
+fn five_thousand_projects_elsewhere_cost_nothing() {
+    let forge = Forge::new();
+    forge.publish(PUBLIC, "@acme/lib", "1.0.0");
+    let count = |forge: &Forge, prefix: &str| {
+        let counting = super::cost::Counting::over(forge.store.clone());
+        let env = forge.env_over(counting.clone());
+        let get = || TestResponse::of(env.clone(), request(Method::GET, &format!("{prefix}/packages/npm/@acme%2flib")));
+        assert_eq!(get().status, 200);
+        let cold = counting.operations();
+        assert_eq!(get().json()["dist-tags"]["latest"], "1.0.0");
+        (cold, counting.operations() - cold)
+    };
+    let alone = ["", "/groups/acme/-"].map(|prefix| count(&forge, prefix));
+    let projects: Vec<u64> = [PUBLIC].into_iter().chain(20_000..25_000).collect();
+    for id in [20_000, 24_999] {
+        forge.project(id, &format!("p{id}"), 200, Visibility::Private, FeatureAccess::Enabled);
+    }
+    let record = json!({"projects": projects, "by_publication": true});
+    forge.store.set(NAME_KEY, record.to_string().as_bytes()).unwrap();
+    let crowded = ["", "/groups/acme/-"].map(|prefix| count(&forge, prefix));
+    for (alone, crowded) in alone.iter().zip(&crowded) {
+        assert!(crowded.0 <= alone.0 + 6, "a new instance loads the catalog: {alone:?} {crowded:?}");
+        assert_eq!(crowded.1, alone.1, "then there is no difference");
+    }
+}

@@ -1,0 +1,23 @@
+//! Whether a package is public. npm asks before it publishes with provenance, which it does without
+//! further options only for public packages.
+
+use super::access::{self, Read};
+use super::caching;
+use super::error::package_not_found;
+use super::forward::Resource;
+use super::request::RegistryRequest;
+use crate::route::Level;
+use kit::{Error, Response};
+use serde_json::json;
+
+/// `GET <prefix>/-/package/:package_name/visibility`. At project level it is that of the project, also
+/// before the first version is published. Reads: at the other levels the package.
+pub fn get(request: &RegistryRequest, name: &str) -> Result<Response, Error> {
+    let project = match request.level {
+        Level::Project(_) => access::readable_project(request)?,
+        Level::Group(_) | Level::Instance => {
+            access::authorize_or_forward::<Read>(request, name, Resource::Visibility, package_not_found())?.project
+        }
+    };
+    Ok(Response::ok(&json!({"public": caching::is_public(&project)})))
+}
