@@ -12,6 +12,9 @@ use directory::project;
 use kit::page::Pagination;
 use kit::{Error, Request, Response};
 use serde_json::Value;
+/// The most suggestions on a page of discussions. Each of them costs a read.
+const MAX_SUGGESTIONS: usize = 5000;
+
 
 /// `GET /suggestions/:id`. Reads: 2 for the suggestion, the project, the merge request, the branch,
 /// the file, and if the branch has moved on, its commit and the trees on the path to the file.
@@ -34,9 +37,18 @@ pub fn suggestion(context: &RequestContext, id: &str) -> Result<Response, Error>
     Ok(Response::ok(&suggestion.to_json(&applicability.from_content, is_applicable, applicability.applied)))
 }
 
+    let suggestions: usize = discussions.iter().map(|discussion| discussion.suggestions.len()).sum();
+    if discussions.len() > 1 && suggestions > MAX_SUGGESTIONS {
+        let text = format!(
+            "the page has {suggestions} suggestions, and at most {MAX_SUGGESTIONS} are shown: ask for fewer \
+             discussions with per_page"
+        );
+        return Err(Error::bad_request(&text));
+    }
 /// `GET /projects/:id/merge_requests/:iid/discussions`, oldest first, in pages. Beside the project
 /// and the merge request 2 reads for the list, 1 for the branch, and for each discussion 1, with
-/// suggestions 2, and 1 for each author and for each suggestion.
+/// suggestions 2, and 1 for each author and for each suggestion. 400 if several discussions have more
+/// suggestions together than a page may have.
 pub fn discussions(context: &RequestContext, project: &str, iid: &str, request: &Request) -> Result<Response, Error> {
     input::check_iid(iid)?;
     let page = Pagination::read(&request.params())?;

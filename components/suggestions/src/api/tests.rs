@@ -5,6 +5,7 @@ mod discussions;
 mod golden;
 mod import;
 mod maintenance;
+mod line_endings;
 mod random;
 mod repository;
 mod storage_failures;

@@ -134,7 +134,7 @@ impl<'a> SuggestionBatch<'a> {
         for (path, (blob, replacements)) in &edits {
             let before = files.read(self.source.id, *blob)?;
             let before = before.ok_or_else(|| refusal(InapplicableReason::FileNotFound))?;
-            let after = Object::new(ObjectKind::Blob, lines::replace(&before, replacements));
+            let after = Object::new(ObjectKind::Blob, lines::replace(before.contents(), replacements));
             objects::save(env, semispace, self.source.id, &after)?;
             changed.insert(*path, after.id);
         }
