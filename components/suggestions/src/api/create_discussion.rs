@@ -131,8 +131,11 @@ fn find_line(
         return if is_removed { Ok(None) } else { Err(not_found()) };
     };
     let env = &context.env;
-    let project_id = readable.merge_request.source_project_id.unwrap_or(readable.project.id);
+    let project_id = readable.source_project_id();
     let id = ObjectId::parse(&position.head_sha).ok_or_else(not_found)?;
+    if !readable.may_read_commit(context, id)? {
+        return Err(not_found());
+    }
     let commit = objects::read_commit(env, project_id, id)?.ok_or_else(not_found)?;
     let tree = SparseTree::load(commit.tree, [path], |id| objects::read_tree(env, project_id, id))?;
     let blob = tree.blob(path).ok_or_else(not_found)?;
