@@ -95,6 +95,11 @@ impl Default for JobTokenScope {
 }
 
 impl Project {
+    /// Whether its engine's key is too short.
+    pub fn warning(&self) -> Option<String> {
+        settings::key_warning(settings::ANALYTICS_KEY, self.analytics_api_key.as_deref()?)
+    }
+
     pub fn save(self, env: &Env) -> Result<(), LineError> {
         let (above, last) = split(self.path_with_namespace.as_deref());
         let path =
@@ -119,13 +124,13 @@ impl Project {
             visibility: self.visibility.unwrap_or(Visibility::Private),
             registry: access(self.package_registry_access_level, self.packages_enabled),
             issues: access(self.issues_access_level, self.issues_enabled),
+            repository: access(self.repository_access_level, None),
+            merge_requests: access(self.merge_requests_access_level, self.merge_requests_enabled),
             archived: self.archived,
             default_branch: self.default_branch,
             creator_id: self.creator_id,
             shares: self.shared_with_groups.into_iter().map(Share::from).collect(),
             job_tokens: project::JobTokenScope {
-            repository: access(self.repository_access_level, None),
-            merge_requests: access(self.merge_requests_access_level, self.merge_requests_enabled),
                 restricted: self.job_token_scope.inbound_enabled,
                 projects: self.job_token_scope.projects,
                 groups: self.job_token_scope.groups,
