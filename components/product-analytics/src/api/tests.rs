@@ -204,6 +204,11 @@ fn ask(env: Env, token: &str, method: Method, path: &str, body: impl Into<Body>)
     })
 }
 
+/// The body of an error: its text for clients of the API, and for the engine's own.
+fn refusal(text: &str) -> Value {
+    json!({"message": text, "error": text})
+}
+
 /// A query that the engine may be asked.
 const QUERY: &str = r#"{"query":{"measures":["TrackedEvents.count"]}}"#;
 
