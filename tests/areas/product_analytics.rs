@@ -51,6 +51,7 @@ fn load(forge: &Forge) -> Answer {
 fn is_bad_gateway(answer: &Answer) {
     assert_eq!(answer.status, 502, "{}", answer.text());
     assert!(answer.json()["message"].as_str().is_some_and(|text| text.starts_with("the analytics engine")));
+    assert_eq!(answer.json()["error"], answer.json()["message"], "the engine's client shows this one");
     assert!(!answer.text().contains(KEY) && !answer.text().contains("127.0.0.1") && !answer.text().contains("eyJ"));
 }
 
@@ -77,6 +78,28 @@ fn the_engine_gets_the_query_with_a_token_and_the_caller_gets_its_answer() {
     assert_eq!(forge.get(&path(PRIVATE, "meta"), OUTSIDER).status, 404);
     assert_eq!(forge.get(&path(PUBLIC, "meta"), "").status, 401);
     assert_eq!(upstream.requests().len(), 2);
+}
+
+/// As the engine's client asks: a short query in the query string. The project can be named by its path.
+#[test]
+fn a_query_comes_by_get_too_and_a_moved_project_is_redirected() {
+    let upstream = Upstream::with_json(r#"{"results":[]}"#);
+    let forge = forge(&upstream);
+    let query = "query=%5B%7B%22limit%22%3A1%7D%2C%7B%7D%5D&queryType=multi";
+    let by_path = |path: &str| format!("/api/v4/projects/{path}/product_analytics/request/load?{query}");
+    assert_eq!(forge.get(&by_path("acme%2Fopen"), DEVELOPER).status, 200);
+    let requests = upstream.requests();
+    assert!(requests[0].head.starts_with("POST /cubejs-api/v1/load HTTP/1.1\r\n"), "{}", requests[0].head);
+    assert_eq!(requests[0].body, r#"{"query":[{"limit":1},{}],"queryType":"multi"}"#);
+    for name in ["sql", "subscribe"] {
+        let refused = forge.get(&format!("{}?{query}", path(PUBLIC, name)), DEVELOPER);
+        assert!(refused.status == 404 && refused.json()["error"].as_str().is_some_and(|text| text.contains(name)));
+    }
+    let moved = json!({"kind": "project", "id": PUBLIC, "path_with_namespace": "acme/opened", "visibility": "public"});
+    forge.send("POST", "/api/v4/import/directory", ADMIN, moved.to_string());
+    let redirected = forge.get(&by_path("acme%2Fopen"), DEVELOPER);
+    let location = format!("https://forge.test/api/v4/projects/{PUBLIC}/product_analytics/request/load?{query}");
+    assert_eq!((redirected.status, redirected.header("location")), (301, location.as_str()));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Suggestions: from a comment to a commit that git reads.
 
 use super::Forge;
-use hexad_tests::forge::{ADMIN, DEVELOPER, GUEST, OUTSIDER, PRIVATE};
+use hexad_tests::forge::{ADMIN, DEVELOPER, GUEST, MAINTAINER, OUTSIDER, PRIVATE, PUBLIC};
 use hexad_tests::repository::Repository;
 use serde_json::{Value, json};
 
@@ -12,18 +12,26 @@ const JSON: [(&str, &str); 1] = [("content-type", "application/json")];
 fn forge() -> (Forge, String) {
     let forge = Forge::seeded();
     let repository = Repository::with(&[("a.txt", b"one\ntwo\n"), ("src/b.rs", b"fn b() {}\r\n")]);
+    let (head, stored) = import(&forge, PRIVATE, &repository);
+    assert_eq!(stored, json!({"stored": 5, "known": 0}));
+    (forge, head)
+}
+
+/// Imports a repository, and merge request 1 from its branch `topic`. Returns that branch's head, and what
+/// was stored.
+fn import(forge: &Forge, project: u64, repository: &Repository) -> (String, Value) {
     let objects = repository.git(&["cat-file", "--batch", "--batch-all-objects"]);
-    let base = format!("/api/v4/import/suggestions/{PRIVATE}");
+    let base = format!("/api/v4/import/suggestions/{project}");
     let stored = forge.send("POST", &format!("{base}/objects"), ADMIN, objects);
-    assert_eq!((stored.status, stored.json()), (200, json!({"stored": 5, "known": 0})), "{}", stored.text());
+    assert_eq!(stored.status, 200, "{}", stored.text());
     let head = repository.text(&["rev-parse", "topic"]);
     let refs = json!({"refs": [{"name": "heads/main", "new": head}, {"name": "heads/topic", "new": head}]});
     assert_eq!(forge.send("POST", &format!("{base}/refs"), ADMIN, refs.to_string()).json()["moved"], 2);
-    let record = json!({"kind": "merge_request", "id": 1, "iid": 1, "project_id": PRIVATE, "source_branch": "topic",
-        "target_branch": "main", "state": "opened"});
+    let record = json!({"kind": "merge_request", "id": project, "iid": 1, "project_id": project,
+        "source_branch": "topic", "target_branch": "main", "state": "opened"});
     let imported = forge.send("POST", "/api/v4/import/suggestions", ADMIN, record.to_string());
     assert_eq!(imported.json()["imported"], json!({"merge_request": 1}), "{}", imported.text());
-    (forge, head)
+    (head, stored.json())
 }
 
 fn suggest(forge: &Forge, token: &str, head: &str, path: &str, line: u64, text: &str) -> super::Answer {
@@ -41,8 +49,8 @@ fn id(made: &super::Answer) -> u64 {
 #[test]
 fn a_comment_becomes_a_commit_durably() {
     let (forge, head) = forge();
-    let one = id(&suggest(&forge, GUEST, &head, "a.txt", 2, "zwei"));
-    let two = id(&suggest(&forge, GUEST, &head, "src/b.rs", 1, "fn bee() {}"));
+    let one = id(&suggest(&forge, MAINTAINER, &head, "a.txt", 2, "zwei"));
+    let two = id(&suggest(&forge, MAINTAINER, &head, "src/b.rs", 1, "fn bee() {}\n// bees"));
     let before = forge.commits();
     let body = json!({"ids": [two, one], "commit_message": "Both"}).to_string();
     let applied = forge.send_with("PUT", "/api/v4/suggestions/batch_apply", DEVELOPER, &JSON, body);
@@ -54,10 +62,10 @@ fn a_comment_becomes_a_commit_durably() {
             {"id": one, "from_line": 2, "to_line": 2, "applicable": true, "appliable": true, "applied": false,
                 "from_content": "two\n", "to_content": "zwei\n"},
             {"id": two, "from_line": 1, "to_line": 1, "applicable": true, "appliable": true, "applied": false,
-                "from_content": "fn b() {}\r\n", "to_content": "fn bee() {}\r\n"},
+                "from_content": "fn b() {}\r\n", "to_content": "fn bee() {}\r\n// bees\r\n"},
         ])
     );
-    let later = forge.get(&format!("/api/v4/suggestions/{one}"), GUEST).json();
+    let later = forge.get(&format!("/api/v4/suggestions/{one}"), DEVELOPER).json();
     assert_eq!((&later["applied"], &later["applicable"]), (&json!(true), &json!(false)));
     let again = forge.send("PUT", &format!("/api/v4/suggestions/{one}/apply"), DEVELOPER, "");
     assert_eq!((again.status, again.json()["message"].as_str()), (400, Some("Can't apply this suggestion.")));
@@ -67,8 +75,16 @@ fn a_comment_becomes_a_commit_durably() {
 fn suggesting_and_applying_need_a_role() {
     let (forge, head) = forge();
     assert_eq!(suggest(&forge, OUTSIDER, &head, "a.txt", 1, "x").status, 404);
+    assert_eq!(suggest(&forge, GUEST, &head, "a.txt", 1, "x").status, 404);
     assert_eq!(suggest(&forge, "", &head, "a.txt", 1, "x").status, 401);
-    let id = id(&suggest(&forge, GUEST, &head, "a.txt", 1, "x"));
+    let id = id(&suggest(&forge, DEVELOPER, &head, "a.txt", 1, "x"));
+    let shows = |token: &str| {
+        let list = format!("/api/v4/projects/{PRIVATE}/merge_requests/1/discussions");
+        let head = format!("/api/v4/projects/{PRIVATE}/repository.git/HEAD");
+        [list, format!("/api/v4/suggestions/{id}"), head].map(|path| forge.get(&path, token).status)
+    };
+    assert_eq!(shows(GUEST), [404, 404, 403], "a guest of a private project sees no code");
+    assert_eq!(shows(MAINTAINER), [200; 3]);
     for (token, status) in [("", 401), (OUTSIDER, 403), (GUEST, 403), (DEVELOPER, 200)] {
         let answer = forge.send("PUT", &format!("/api/v4/suggestions/{id}/apply"), token, "");
         assert_eq!(answer.status, status, "{token}: {}", answer.text());
@@ -80,13 +96,64 @@ fn suggesting_and_applying_need_a_role() {
 }
 
 #[test]
+fn access_levels_come_with_an_import_and_hide_a_public_projects_code() {
+    let forge = Forge::seeded();
+    import(&forge, PUBLIC, &Repository::with(&[("a.txt", b"one\n")]));
+    let statuses = |levels: Value, token: &str| {
+        let mut record = json!({"kind": "project", "id": PUBLIC, "path_with_namespace": "acme/open",
+            "visibility": "public"});
+        record.as_object_mut().expect("an object").extend(levels.as_object().expect("an object").clone());
+        let imported = forge.send("POST", "/api/v4/import/directory", ADMIN, record.to_string());
+        assert_eq!(imported.json()["failed"], 0, "{}", imported.text());
+        let list = format!("/api/v4/projects/{PUBLIC}/merge_requests/1/discussions");
+        let refs = format!("/api/v4/projects/{PUBLIC}/repository.git/info/refs");
+        [list, refs].map(|path| forge.get(&path, token).status)
+    };
+    assert_eq!(statuses(json!({}), ""), [200, 200]);
+    let private = json!({"repository_access_level": "private"});
+    assert_eq!(statuses(private.clone(), ""), [404, 401]);
+    assert_eq!(statuses(private.clone(), OUTSIDER), [404, 403]);
+    assert_eq!(statuses(private, GUEST), [200, 200]);
+    let members = json!({"merge_requests_access_level": "private"});
+    assert_eq!(statuses(members.clone(), GUEST), [404, 200]);
+    assert_eq!(statuses(members, DEVELOPER), [200, 200]);
+    assert_eq!(statuses(json!({"repository_access_level": "disabled"}), ADMIN), [404, 403]);
+    assert_eq!(statuses(json!({"merge_requests_access_level": "disabled"}), ADMIN), [404, 200]);
+}
+
+/// An instance serves a thousand requests. What each of them frees must be of use to the next ones, as its
+/// memory never shrinks.
+#[test]
+fn an_instance_needs_no_more_memory_after_hundreds_of_commits() {
+    const FILES: usize = 300;
+    let forge = Forge::seeded();
+    let contents = |file: usize| -> String { (0..40 + file).map(|line| format!("line {line} of {file}\n")).collect() };
+    let paths: Vec<String> = (0..FILES).map(|file| format!("part-{}/folder-{}/{file}", file % 10, file % 7)).collect();
+    let repository = Repository::empty();
+    paths.iter().enumerate().for_each(|(file, path)| repository.write(path, contents(file).as_bytes()));
+    repository.commit("first");
+    repository.git(&["branch", "topic"]);
+    let (mut head, _) = import(&forge, PRIVATE, &repository);
+    for (number, path) in paths.iter().enumerate() {
+        let id = id(&suggest(&forge, DEVELOPER, &head, path, 20, "new"));
+        let applied = forge.send("PUT", &format!("/api/v4/suggestions/{id}/apply"), DEVELOPER, "");
+        assert_eq!(applied.status, 200, "{number}: {}", applied.text());
+        let refs = forge.get(&format!("/api/v4/projects/{PRIVATE}/repository.git/info/refs"), DEVELOPER).text();
+        let moved = refs.lines().find_map(|line| line.strip_suffix("\trefs/heads/topic"));
+        head = moved.expect("the branch is there").to_owned();
+    }
+    let peak = forge.operator().metric("hexad_instance_memory_peak_bytes{component=\"suggestions\"}");
+    assert!(peak < 32 << 20, "an instance had {peak} bytes");
+}
+
+#[test]
 fn every_route_of_the_manifest_leads_to_the_component() {
     let (forge, _) = forge();
-    let list: Value = forge.get(&format!("/api/v4/projects/{PRIVATE}/merge_requests/1/discussions"), GUEST).json();
+    let list: Value = forge.get(&format!("/api/v4/projects/{PRIVATE}/merge_requests/1/discussions"), DEVELOPER).json();
     assert_eq!(list, json!([]));
     let head = forge.get(&format!("/api/v4/projects/{PRIVATE}/repository.git/HEAD"), DEVELOPER);
     assert_eq!(head.text(), "ref: refs/heads/main\n");
     let refused = forge.get(&format!("/api/v4/projects/{PRIVATE}/repository.git/HEAD"), "");
     assert_eq!((refused.status, refused.header("www-authenticate")), (401, "Basic realm=\"hexad\""));
-    assert_eq!(forge.get("/api/v4/suggestions/1", GUEST).json()["message"], "404 Suggestion Not Found");
+    assert_eq!(forge.get("/api/v4/suggestions/1", DEVELOPER).json()["message"], "404 Suggestion Not Found");
 }

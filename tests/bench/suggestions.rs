@@ -18,6 +18,11 @@ const BRANCHES: u64 = 600;
 const ONE_BY_ONE: usize = 200;
 /// The line that is replaced.
 const LINE: u64 = 20;
+/// A file with many suggestions on it, in the comments of one page.
+const LARGE: &str = "large.txt";
+const LARGE_LINES: u64 = 40_000;
+const COMMENTS: u64 = 20;
+const SUGGESTIONS_EACH: u64 = 50;
 
 fn path(file: u64) -> String {
     let folder = file / FILES;
@@ -28,7 +33,7 @@ fn contents(file: u64, version: u64) -> String {
     (0..40).map(|line| format!("line {line} of file {file}, version {version}\n")).collect()
 }
 
-/// 50,000 files in 5,000 folders; then a commit for each of 10,000 changes of one file.
+/// 50,000 files in 5,000 folders, and one of 2 MB; then a commit for each of 10,000 changes of one file.
 fn repository() -> Repository {
     let repository = Repository::empty();
     let mut fast_import = Command::new("git")
@@ -53,6 +58,11 @@ fn repository() -> Repository {
         for file in files {
             let contents = contents(file, number);
             let _ = write!(stream, "M 100644 inline {}\ndata {}\n{contents}\n", path(file), contents.len());
+        }
+        if number == 0 {
+            let lines = (0..LARGE_LINES).map(|line| format!("line {line:05} of a large file, with fifty bytes each\n"));
+            let contents: String = lines.collect();
+            let _ = write!(stream, "M 100644 inline {LARGE}\ndata {}\n{contents}\n", contents.len());
         }
     };
     commit(0, &mut (0..FOLDERS * FILES));
@@ -99,8 +109,27 @@ pub fn run() {
     let at_once = requests.split_off(ONE_BY_ONE);
     row("apply, one after the other", &load::each_once(&server.url, requests, 1));
     row("apply, 8 at once on different branches", &load::each_once(&server.url, at_once, 8));
+    row("discussions, 1,000 suggestions a page", &discussions(&server, &client, &head));
     git(&repository);
     println!();
+}
+
+/// The first page of a merge request's discussions: comments all over a file, made before its branch moved.
+fn discussions(server: &Server, client: &Suggestions, head: &str) -> Load {
+    let iid = BRANCHES + 1;
+    client.import_merge_request(iid, "topic-1");
+    let body = "```suggestion:-2+2\nbetter\n```\n".repeat(SUGGESTIONS_EACH as usize);
+    for comment in 0..COMMENTS {
+        let line = (comment + 1) * LARGE_LINES / (COMMENTS + 1);
+        client.comment(iid, head, LARGE, line, &body).expect("an answer");
+    }
+    let request = Request {
+        method: "GET",
+        path: format!("/api/v4/projects/{PRIVATE}/merge_requests/{iid}/discussions"),
+        headers: vec![("private-token", DEVELOPER.into())],
+        body: Vec::new(),
+    };
+    load::each_once(&server.url, vec![request; 100], 1)
 }
 
 fn row(name: &str, load: &Load) {

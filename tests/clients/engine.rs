@@ -147,6 +147,11 @@ fn query(name: &str) -> String {
     std::fs::read_to_string(&path).unwrap_or_else(|why| panic!("{}: {why}", path.display()))
 }
 
+/// The body of an error.
+fn refusal(text: &str) -> Value {
+    json!({"message": text, "error": text})
+}
+
 /// An answer without the fields that differ each time.
 fn comparable(mut answer: Value) -> Value {
     fn remove(value: &mut Value) {
@@ -172,7 +177,13 @@ fn every_query_gets_the_engines_own_answer() {
     }
     let forge = Forge::start();
     let token = forge.token(MANY);
-    for name in ["sessions-multi", "tracked-events-multi", "tracked-events-dated-multi", "compare-date-range-multi"] {
+    for name in [
+        "sessions-multi",
+        "tracked-events-multi",
+        "tracked-events-dated-multi",
+        "compare-date-range-multi",
+        "blending-multi",
+    ] {
         for endpoint in ["load", "dry-run"] {
             let (status, mut answer) = forge.request(MANY, endpoint, &query(name));
             let engines = forge.request_engine(endpoint, &token, &query(name));
@@ -231,23 +242,21 @@ fn an_error_of_the_engine_is_passed_on_without_its_stack() {
         let query = query(&format!("err-{name}"));
         let engines = forge.request_engine("load", &token, &query);
         let message = engines["error"].as_str().expect("an error");
-        assert_eq!(forge.request(MANY, "load", &query), (400, json!({"message": message})), "{name}");
+        assert_eq!(forge.request(MANY, "load", &query), (400, refusal(message)), "{name}");
     }
     let limit = forge.request(MANY, "load", &query("err-limit-too-big"));
     assert_eq!(limit.1["message"], "Error: The query limit has been exceeded.");
-    for (name, why) in [
-        ("err-no-query", "query is missing"),
-        ("err-regular-array", "query is invalid"),
-        ("blending-multi", "query is invalid"),
-    ] {
-        assert_eq!(forge.request(MANY, "load", &query(name)), (400, json!({"error": why})), "{name}");
-    }
+    let missing = forge.request(MANY, "load", &query("err-no-query"));
+    assert_eq!(missing, (400, json!({"error": "query is missing"})));
+    // The engine itself refuses a list without a granularity.
+    let (status, refused) = forge.request(MANY, "load", &query("err-regular-array"));
+    assert!(status == 400 && refused["error"].as_str().is_some_and(|text| text.contains("granularity")), "{refused}");
     let none = forge.request(NONE, "load", &query("sessions-multi"));
-    assert_eq!(none, (404, json!({"message": "404 Clickhouse Database Not Found"})));
+    assert_eq!(none, (404, refusal("404 Clickhouse Database Not Found")));
     let one = forge.request(ONE, "load", &query("sessions-multi")).1;
     assert_eq!(one["results"][0]["data"].as_array().map(Vec::len), Some(1), "a project sees its own data");
     forge.admin("application/settings", "PUT", json!({"analytics_api_key": "another-key"}));
-    assert_eq!(forge.request(MANY, "load", &query("sessions-multi")), (400, json!({"message": "Invalid token"})));
+    assert_eq!(forge.request(MANY, "load", &query("sessions-multi")), (400, refusal("Invalid token")));
 }
 
 #[test]
@@ -256,12 +265,23 @@ fn the_engines_own_client_works_through_the_server() {
         return;
     }
     let forge = Forge::start();
-    let output = node().arg("client.js").args([forge.address(MANY).as_str(), DEVELOPER]).output().expect("node runs");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let got: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    assert_eq!(got["cubes"], json!(["Sessions", "SlowReport", "TrackedEvents"]));
-    assert_eq!(got["sessions"].as_array().map(Vec::len), Some(5), "{got}");
-    assert_eq!(got["slow"], json!([{"SlowReport.total": 20_000_000}]));
-    assert!(got["polls"].as_u64().is_some_and(|polls| polls > 0), "it had to repeat the request: {got}");
-    assert!(got["refused"].as_str().is_some_and(|text| text.contains("'nope' not found")), "{got}");
+    let by_path = format!("{}/api/v4/projects/acme%2Fp{MANY}/product_analytics/request", forge.server.url);
+    // By default the client sends a query in the URL as long as it is short.
+    let runs = [(forge.address(MANY), ""), (forge.address(MANY), "POST"), (by_path, "")];
+    for (run, (address, method)) in runs.into_iter().enumerate() {
+        let output = node().arg("client.js").args([&address, DEVELOPER, method]).output().expect("node runs");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let got: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        assert_eq!(got["cubes"], json!(["Sessions", "SlowReport", "TrackedEvents"]));
+        assert_eq!(got["sessions"].as_array().map(Vec::len), Some(5), "{got}");
+        assert_eq!(got["slow"], json!([{"SlowReport.total": 20_000_000}]));
+        assert_eq!(got["analyzed"], "blendingQuery", "{got}");
+        assert_eq!(got["blended"], json!(["Sessions.count", "TrackedEvents.count"]), "{got}");
+        assert!(got["refused"].as_str().is_some_and(|text| text.contains("'nope' not found")), "{got}");
+        assert!(got["sql"].as_str().is_some_and(|text| text.contains("`sql` is not supported")), "{got}");
+        assert!(got["subscribed"].as_str().is_some_and(|text| text.contains("`subscribe` is not supported")), "{got}");
+        assert!(got["denied"].as_str().is_some_and(|text| text.contains("401")), "{got}");
+        // Later runs get the result that the engine has by then.
+        assert!(run > 0 || got["polls"].as_u64().is_some_and(|polls| polls > 0), "it had to ask again: {got}");
+    }
 }

@@ -59,7 +59,13 @@ impl Suggestions {
 
     /// Proposes `text` in place of a line of a file at `head`; the suggestion's id.
     pub fn suggest(&self, iid: u64, head: &str, path: &str, line: u64, text: &str) -> Result<u64, ureq::Error> {
-        let body = json!({"body": format!("```suggestion\n{text}\n```"), "position": {"position_type": "text",
+        let answer = self.comment(iid, head, path, line, &format!("```suggestion\n{text}\n```"))?;
+        Ok(answer.json()["notes"][0]["suggestions"][0]["id"].as_u64().expect("an id"))
+    }
+
+    /// Comments on a line of a file at `head`.
+    pub fn comment(&self, iid: u64, head: &str, path: &str, line: u64, body: &str) -> Result<Answer, ureq::Error> {
+        let body = json!({"body": body, "position": {"position_type": "text",
             "base_sha": head, "start_sha": head, "head_sha": head, "old_path": path, "new_path": path, "new_line": line}});
         let answer = self
             .agent
@@ -69,7 +75,7 @@ impl Suggestions {
             .send(body.to_string())?;
         let answer = http::read(answer)?;
         assert_eq!(answer.status, 201, "{}", String::from_utf8_lossy(&answer.body));
-        Ok(answer.json()["notes"][0]["suggestions"][0]["id"].as_u64().expect("an id"))
+        Ok(answer)
     }
 
     pub fn apply(&self, id: u64, message: &str) -> Result<Answer, ureq::Error> {

@@ -74,7 +74,12 @@ async fn write_settings(env: &Env, caller: &Caller, request: Request) -> Result<
     let changes = settings::parse_changes(parameters::read(request).await?)?;
     require_admin(caller)?;
     let settings = setting::save(env, &changes).map_err(save_error)?;
-    Ok(Response::ok(&settings::to_json(&settings)))
+    let mut json = settings::to_json(&settings);
+    let warnings = settings::warnings(&changes);
+    if let Some(fields) = json.as_object_mut().filter(|_| !warnings.is_empty()) {
+        fields.insert("warnings".into(), warnings.into());
+    }
+    Ok(Response::ok(&json))
 }
 
 async fn set_feature(env: &Env, caller: &Caller, name: &str, request: Request) -> Result<Response, Error> {

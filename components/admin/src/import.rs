@@ -69,11 +69,14 @@ impl Batch {
         let mut pending = PendingMemberships::default();
         for (number, line) in self.lines {
             let outcome = line.map_err(LineError::from).and_then(|record| {
-                let kind = record.kind();
-                record.apply(env, &mut pending).map(|()| kind)
+                let (kind, warning) = (record.kind(), record.warning());
+                record.apply(env, &mut pending).map(|()| (kind, warning))
             });
             match outcome {
-                Ok(kind) => report.imported(kind),
+                Ok((kind, warning)) => {
+                    report.imported(kind);
+                    warning.into_iter().for_each(|warning| report.warn(number, warning));
+                }
                 Err(LineError::Store(error)) => return Err(error.into()),
                 Err(LineError::Invalid(invalid)) => report.failed(number, invalid),
             }

@@ -108,6 +108,15 @@ impl Record {
         }
     }
 
+    /// What the operator should know about the record, although it is valid.
+    pub fn warning(&self) -> Option<String> {
+        match self {
+            Record::Project(project) => project.warning(),
+            Record::Setting(fields, false) => setting::warning(fields),
+            _ => None,
+        }
+    }
+
     /// Writes the record; a membership only goes into `pending`.
     pub fn apply(self, env: &Env, pending: &mut PendingMemberships) -> Result<(), LineError> {
         match self {

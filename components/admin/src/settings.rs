@@ -10,19 +10,21 @@ use serde_json::{Map, Value, json};
 const ALIASES: [(&str, &str); 2] =
     [("cube_api_base_url", "analytics_api_base_url"), ("cube_api_key", "analytics_api_key")];
 
+/// The setting with the key that signs the requests to analytics engines.
+pub const ANALYTICS_KEY: &str = "analytics_api_key";
+
+/// The least bytes of a key for HS256 (RFC 7518, section 3.2).
+const MIN_KEY: usize = 32;
+
 /// The longest name of a setting, in bytes; the longest of the reference service has 65.
 const MAX_NAME: usize = 100;
 
 /// The changes in a request, validated: `null` restores the default. Settings that this component
 /// does not know are kept as they are given.
 pub fn parse_changes(fields: Map<String, Value>) -> Result<Map<String, Value>, Error> {
-    let mut changes = Map::new();
-    for (name, value) in fields {
-        let alias = ALIASES.iter().find(|(alias, _)| *alias == name);
-        let name = alias.map_or(name, |(_, stored)| (*stored).to_owned());
-        // A form has no null: an empty field stands for it.
-        changes.insert(name, if value == "" { Value::Null } else { value });
-    }
+    let mut changes = with_stored_names(fields);
+    // A form has no null: an empty field stands for it.
+    changes.values_mut().filter(|value| **value == "").for_each(|value| *value = Value::Null);
     let params = Params::from_json(&changes);
     let checks = Validation::new(&params);
     if changes.is_empty() {
@@ -54,6 +56,32 @@ pub fn parse_changes(fields: Map<String, Value>) -> Result<Map<String, Value>, E
     }
     checks.finish()?;
     Ok(changes)
+}
+
+/// The same fields, each under the name that the setting is stored with.
+pub fn with_stored_names(fields: Map<String, Value>) -> Map<String, Value> {
+    let stored_name = |name: String| {
+        let alias = ALIASES.iter().find(|(alias, _)| *alias == name);
+        alias.map_or(name, |(_, stored)| (*stored).to_owned())
+    };
+    fields.into_iter().map(|(name, value)| (stored_name(name), value)).collect()
+}
+
+/// What the operator should know about changes that are valid all the same.
+pub fn warnings(changes: &Map<String, Value>) -> Vec<String> {
+    let key = changes.get(ANALYTICS_KEY).and_then(Value::as_str);
+    key.and_then(|key| key_warning(ANALYTICS_KEY, key)).into_iter().collect()
+}
+
+/// A warning if a signing key is so short that it can be guessed.
+pub fn key_warning(name: &str, key: &str) -> Option<String> {
+    let text = || {
+        format!(
+            "{name} is shorter than {MIN_KEY} bytes, the least for HS256: a client that sees a token signed with it \
+             (include_token) can find a short key by trying. Use a random key of at least {MIN_KEY} bytes"
+        )
+    };
+    (!key.is_empty() && key.len() < MIN_KEY).then(text)
 }
 
 fn is_name(name: &str) -> bool {
@@ -116,6 +144,14 @@ mod tests {
             check(json!({})),
             Err(json!({"error": "settings are missing, at least one parameter must be provided"}))
         );
+    }
+
+    #[test]
+    fn a_short_signing_key_is_warned_about() {
+        let warned = |key: &str| !warnings(json!({"analytics_api_key": key}).as_object().unwrap()).is_empty();
+        assert!(warned("k") && warned(&"k".repeat(31)));
+        assert!(!warned(&"k".repeat(32)) && !warned(""));
+        assert_eq!(warnings(json!({"analytics_api_key": null, "license": "free"}).as_object().unwrap()), [""; 0]);
     }
 
     #[test]

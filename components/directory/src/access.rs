@@ -5,7 +5,7 @@ pub use crate::model::role::Role;
 use crate::caller::{Caller, Session};
 use crate::member::{Memberships, Share, Source, is_current};
 use crate::namespace::{self, MAX_DEPTH, Namespace, NamespaceKind, Visibility};
-use crate::project::{self, Project};
+use crate::project::{self, FeatureAccess, Project};
 use crate::user::UserState;
 use kit::store::StoreError;
 use kit::{Env, Timestamp};
@@ -43,6 +43,41 @@ pub fn may_read_project(env: &Env, caller: &Caller, project: &Project) -> Result
         return Ok(true);
     }
     Ok(is_open(caller, project.visibility) || project_role(env, caller, project)? >= Role::Guest)
+}
+
+/// Whether the caller may read the project's code: its repository, and what quotes it. In a private
+/// project that takes a Reporter, as in the reference service; in others, the access level `private`
+/// asks for a member.
+pub fn may_read_code(env: &Env, caller: &Caller, project: &Project) -> Result<bool, StoreError> {
+    may_use(env, caller, project, project.repository, Role::Guest)
+}
+
+/// Whether the caller may read the project's merge requests and their discussions. They show code, so
+/// that is a condition; the access level `private` asks for a Reporter, as in the reference service.
+pub fn may_read_merge_requests(env: &Env, caller: &Caller, project: &Project) -> Result<bool, StoreError> {
+    Ok(may_read_code(env, caller, project)? && may_use(env, caller, project, project.merge_requests, Role::Reporter)?)
+}
+
+/// Whether the caller may use a feature whose users see code. `member` is the least role that the access
+/// level `private` asks for. `public` is the same as `enabled`: it opens nothing of a private project.
+/// A deploy token uses what it covers.
+fn may_use(
+    env: &Env,
+    caller: &Caller,
+    project: &Project,
+    level: FeatureAccess,
+    member: Role,
+) -> Result<bool, StoreError> {
+    let least = match (level, project.visibility) {
+        (FeatureAccess::Disabled, _) => return Ok(false),
+        (_, Visibility::Private) => Role::Reporter,
+        (FeatureAccess::Private, _) => member,
+        (FeatureAccess::Enabled | FeatureAccess::Public, _) => return may_read_project(env, caller, project),
+    };
+    if let Caller::DeployToken(token) = caller {
+        return Ok(token.covers(project));
+    }
+    Ok(project_role(env, caller, project)? >= least)
 }
 
 /// Whether the caller may see a group: it is open to them, or they are a member of it, of a group
@@ -156,188 +191,4 @@ fn is_below(env: &Env, id: u64, known: &mut BTreeMap<u64, bool>) -> Result<bool,
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::caller::{AcceptedTokens, authenticate};
-    use crate::member::Membership;
-    use crate::namespace::NewGroup;
-    use crate::project::{JobTokenScope, NewProject};
-    use crate::testing::{fill, forge, issue, join, new_group, new_project, new_token, new_user, set_membership};
-    use crate::token::Subject;
-    use crate::user::NewUser;
-    use http::Method;
-    use kit::Request;
-    use kit::testing::{MemoryStore, NOW};
-
-    fn caller(env: &Env, subject: Subject) -> Caller {
-        issue(env, "t", new_token(subject, &["api"]));
-        let mut request = Request::new(Method::GET, "/");
-        request.headers.insert("authorization", "Bearer t".parse().unwrap());
-        authenticate(env, &request, AcceptedTokens::Registry).unwrap()
-    }
-
-    fn user(env: &Env, id: u64) -> Caller {
-        caller(env, Subject::User(id))
-    }
-
-    fn project(env: &Env, id: u64) -> Project {
-        project::by_id(env, id).unwrap().unwrap()
-    }
-
-    fn role_in(env: &Env, caller: &Caller, project_id: u64) -> Role {
-        project_role(env, caller, &project(env, project_id)).unwrap()
-    }
-
-    fn reads(env: &Env, caller: &Caller) -> Vec<u64> {
-        let readable = |id: &u64| may_read_project(env, caller, &project(env, *id)).unwrap();
-        [100, 101, 102, 103].into_iter().filter(readable).collect()
-    }
-
-    fn reads_groups(env: &Env, caller: &Caller) -> Vec<u64> {
-        let group = |id: u64| namespace::by_id(env, id).unwrap().unwrap();
-        [10, 11, 12].into_iter().filter(|id| may_read_group(env, caller, &group(*id)).unwrap()).collect()
-    }
-
-    #[test]
-    fn visibility_decides_for_callers_without_a_role() {
-        let env = forge();
-        assert_eq!(reads(&env, &Caller::Anonymous), [100]);
-        assert_eq!(reads(&env, &user(&env, 2)), [100, 102]);
-        assert_eq!(reads(&env, &user(&env, 4)), [100], "external users do not see internal projects");
-        assert_eq!(reads(&env, &user(&env, 3)), [100, 102, 103], "an owner sees their personal projects");
-        assert_eq!(reads(&env, &user(&env, 1)), [100, 101, 102, 103], "an administrator sees everything");
-        assert_eq!(role_in(&env, &user(&env, 1), 101), Role::Owner);
-        assert_eq!(role_in(&env, &user(&env, 3), 103), Role::Owner);
-        assert_eq!(role_in(&env, &Caller::Anonymous, 100), Role::None);
-    }
-
-    #[test]
-    fn the_highest_of_direct_and_inherited_roles_counts() {
-        let env = forge();
-        join(&env, 2, Source::Group(10), Role::Developer);
-        join(&env, 2, Source::Group(11), Role::Guest);
-        join(&env, 2, Source::Project(100), Role::Maintainer);
-        let alice = user(&env, 2);
-        assert_eq!(role_in(&env, &alice, 100), Role::Maintainer);
-        assert_eq!(role_in(&env, &alice, 101), Role::Developer);
-        assert_eq!(role_in(&env, &alice, 103), Role::None);
-        assert_eq!(reads(&env, &alice), [100, 101, 102]);
-    }
-
-    #[test]
-    fn a_membership_of_a_subgroup_does_not_reach_upwards() {
-        let env = forge();
-        join(&env, 4, Source::Group(11), Role::Owner);
-        assert_eq!(role_in(&env, &user(&env, 4), 102), Role::None);
-        assert_eq!(reads(&env, &user(&env, 4)), [100, 101]);
-    }
-
-    #[test]
-    fn expired_and_minimal_memberships_give_no_rights() {
-        let env = forge();
-        let ended = Membership { role: Role::Owner, expires_at: Some(NOW) };
-        set_membership(&env, 2, Source::Project(101), Some(ended));
-        assert_eq!(role_in(&env, &user(&env, 2), 101), Role::None);
-        let lasts = Membership { expires_at: Some(Timestamp::from_millis(NOW.millis() + 1)), ..ended };
-        set_membership(&env, 2, Source::Project(101), Some(lasts));
-        assert_eq!(role_in(&env, &user(&env, 2), 101), Role::Owner);
-        set_membership(&env, 2, Source::Project(101), None);
-        assert_eq!(role_in(&env, &user(&env, 2), 101), Role::None);
-        join(&env, 2, Source::Group(11), Role::MinimalAccess);
-        assert_eq!(role_in(&env, &user(&env, 2), 101), Role::MinimalAccess);
-        assert_eq!(reads(&env, &user(&env, 2)), [100, 102]);
-        assert_eq!(reads_groups(&env, &user(&env, 2)), [10]);
-    }
-
-    #[test]
-    fn an_invited_group_gives_its_members_at_most_the_role_of_the_invitation() {
-        let env = forge();
-        let share = |role| Share { group_id: 12, role, expires_at: None };
-        let share_core = |shares| {
-            let core = NewGroup { shares, ..new_group(11, "core", Some(10)) };
-            namespace::save_group(&env, core).unwrap();
-        };
-        join(&env, 2, Source::Group(12), Role::Developer);
-        share_core(vec![share(Role::Reporter)]);
-        assert_eq!(role_in(&env, &user(&env, 2), 101), Role::Reporter, "through a group above the project");
-        share_core(vec![share(Role::Owner)]);
-        assert_eq!(role_in(&env, &user(&env, 2), 101), Role::Developer, "never more than their own role");
-        share_core(vec![Share { expires_at: Some(NOW), ..share(Role::Owner) }]);
-        assert_eq!(role_in(&env, &user(&env, 2), 101), Role::None, "not after it expired");
-        let engine = NewProject { shares: vec![share(Role::Guest)], ..new_project(101, "engine", 11) };
-        project::save(&env, engine).unwrap();
-        assert_eq!(role_in(&env, &user(&env, 2), 101), Role::Guest, "through the project itself");
-        assert_eq!(role_in(&env, &user(&env, 3), 101), Role::None);
-    }
-
-    #[test]
-    fn a_private_group_is_seen_by_members_of_its_descendants() {
-        let env = forge();
-        assert_eq!(reads_groups(&env, &Caller::Anonymous), [10]);
-        assert_eq!(reads_groups(&env, &user(&env, 2)), [10]);
-        assert_eq!(reads_groups(&env, &user(&env, 1)), [10, 11, 12]);
-        join(&env, 2, Source::Project(101), Role::Guest);
-        assert_eq!(reads_groups(&env, &user(&env, 2)), [10, 11]);
-        namespace::save_group(&env, new_group(13, "inner", Some(12))).unwrap();
-        join(&env, 3, Source::Group(13), Role::Guest);
-        assert_eq!(reads_groups(&env, &user(&env, 3)), [10, 12]);
-        join(&env, 4, Source::Group(99), Role::Owner);
-        assert_eq!(reads_groups(&env, &user(&env, 4)), [10]);
-    }
-
-    #[test]
-    fn a_deploy_token_reads_its_group_or_project_and_public_ones() {
-        let env = forge();
-        let of_group = caller(&env, Subject::Deployment(Source::Group(11)));
-        assert_eq!(reads(&env, &of_group), [100, 101]);
-        assert_eq!(reads_groups(&env, &of_group), [10, 11]);
-        let of_project = caller(&env, Subject::Deployment(Source::Project(102)));
-        assert_eq!(reads(&env, &of_project), [100, 102]);
-        assert_eq!(role_in(&env, &of_project, 102), Role::None);
-    }
-
-    #[test]
-    fn a_job_has_its_users_role_where_its_project_is_accepted() {
-        let env = forge();
-        join(&env, 2, Source::Group(10), Role::Developer);
-        let job = caller(&env, Subject::Job { user_id: 2, project_id: 100, running: true });
-        assert_eq!(role_in(&env, &job, 100), Role::Developer);
-        assert!(refuses_job(&job, &project(&env, 101)));
-        assert_eq!((role_in(&env, &job, 101), reads(&env, &job)), (Role::None, vec![100, 102]));
-        for (restricted, projects, groups) in
-            [(true, vec![100], vec![]), (true, vec![], vec![10]), (false, vec![], vec![])]
-        {
-            let job_tokens = JobTokenScope { restricted, projects, groups };
-            project::save(&env, NewProject { job_tokens, ..new_project(101, "engine", 11) }).unwrap();
-            assert_eq!(role_in(&env, &job, 101), Role::Developer);
-        }
-    }
-
-    #[test]
-    fn a_caller_who_is_blocked_has_no_rights() {
-        let env = forge();
-        join(&env, 3, Source::Project(101), Role::Owner);
-        let Caller::User(mut session) = user(&env, 3) else { panic!("a user") };
-        session.user.state = UserState::Blocked;
-        let bob = Caller::User(session);
-        assert_eq!((role_in(&env, &bob, 101), reads(&env, &bob)), (Role::None, vec![100]));
-    }
-
-    #[test]
-    fn unknown_roles_and_visibilities_give_no_rights() {
-        let store = MemoryStore::default();
-        let env = kit::testing::env(store.clone(), &[]);
-        fill(&env);
-        crate::user::save(&env, NewUser { ..new_user(2, "alice") }).unwrap();
-        let set = |key: &str, value: &str| kit::store::Store::set(&store, key, value.as_bytes()).unwrap();
-        set("directory/v1/access/2", r#"{"projects":{"101":{"role":99}}}"#);
-        set(
-            "directory/v1/project/100",
-            r#"{"name":"","path":"site","namespace_id":10,"visibility":"new","registry":"new","issues":"new"}"#,
-        );
-        let alice = user(&env, 2);
-        assert_eq!(role_in(&env, &alice, 101), Role::None);
-        assert_eq!(reads(&env, &alice), [102]);
-        assert_eq!(project(&env, 100).registry, project::FeatureAccess::Disabled);
-    }
-}
+mod tests;

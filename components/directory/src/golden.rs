@@ -26,7 +26,7 @@ fn golden(name: &str) -> String {
 }
 
 /// The key of each file.
-const KEYS: [(&str, &str); 15] = [
+const KEYS: [(&str, &str); 16] = [
     ("user", "directory/v1/user/2"),
     ("deleted", "directory/v1/user/3"),
     // SHA-256 of `1`, `2`, `3` and `4`.
@@ -38,6 +38,7 @@ const KEYS: [(&str, &str); 15] = [
     ("top-group", "directory/v1/namespace/10"),
     ("subgroup", "directory/v1/namespace/11"),
     ("project", "directory/v1/project/100"),
+    ("project-levels", "directory/v1/project/104"),
     ("path-of-namespace", "directory/v1/path/10/core"),
     ("path-of-project", "directory/v1/path/11/site"),
     ("access", "directory/v1/access/2"),
@@ -76,7 +77,7 @@ fn every_record_is_written_as_it_was() {
     check::<store::UserRecord>(&["user", "deleted"]);
     check::<store::TokenRecord>(&["personal-token", "group-deploy-token", "project-deploy-token", "job-token"]);
     check::<store::NamespaceRecord>(&["personal-namespace", "top-group", "subgroup"]);
-    check::<store::ProjectRecord>(&["project"]);
+    check::<store::ProjectRecord>(&["project", "project-levels"]);
     check::<store::PathRecord>(&["path-of-namespace", "path-of-project"]);
     check::<store::MembershipsRecord>(&["access"]);
     check::<store::FeatureRecords>(&["features"]);
@@ -120,6 +121,8 @@ fn projects_and_groups_are_read() {
     assert_eq!(project.visibility, namespace::Visibility::Public);
     assert_eq!(project.registry, project::FeatureAccess::Disabled);
     assert_eq!(project.issues, project::FeatureAccess::Private);
+    let enabled = project::FeatureAccess::Enabled;
+    assert_eq!((project.repository, project.merge_requests, &project.protected_branches), (enabled, enabled, &None));
     assert_eq!(
         (project.archived, project.default_branch.as_deref(), project.creator_id),
         (true, Some("main"), Some(2))
@@ -130,6 +133,14 @@ fn projects_and_groups_are_read() {
     assert_eq!(project.analytics.key.as_deref(), Some("hush"));
     assert_eq!(project.namespace.shares.len(), 2);
     assert_eq!(project.root_namespace().visibility, namespace::Visibility::Internal);
+}
+
+#[test]
+fn access_levels_and_removed_protections_are_read() {
+    let project = project::by_id(&forge(), 104).unwrap().unwrap();
+    assert_eq!(project.repository, project::FeatureAccess::Private);
+    assert_eq!(project.merge_requests, project::FeatureAccess::Disabled);
+    assert_eq!(project.protected_branches, Some(vec![]));
 }
 
 #[test]

@@ -96,14 +96,25 @@ mod tests {
     fn a_protected_branch_asks_for_more_and_the_most_permissive_protection_counts() {
         let env = crate::testing::forge();
         let mut project = by_id(&env, 100).unwrap().unwrap();
-        assert!(project.may_push(Role::Developer, "main") && !project.may_push(Role::Reporter, "main"));
+        let may_push = |project: &Project, role, branch| project.may_push(role, branch, Some("main"));
+        assert!(may_push(&project, Role::Developer, "topic") && !may_push(&project, Role::Reporter, "topic"));
+        assert!(!may_push(&project, Role::Developer, "main") && may_push(&project, Role::Maintainer, "main"));
+        assert!(project.may_push(Role::Developer, "main", None), "the repository has no default branch");
+        project.protected_branches = Some(vec![]);
+        assert!(may_push(&project, Role::Developer, "main"), "its protection was removed");
         let protect = |name: &str, push| ProtectedBranch { name: name.into(), push };
-        project.protected_branches = vec![protect("main", Some(Role::Maintainer)), protect("frozen", None)];
-        assert!(!project.may_push(Role::Developer, "main") && project.may_push(Role::Maintainer, "main"));
-        assert!(!project.may_push(Role::Owner, "frozen") && project.may_push(Role::Developer, "topic"));
-        project.protected_branches.push(protect("*", Some(Role::Developer)));
-        assert!(project.may_push(Role::Developer, "main"));
+        let mut protected = vec![protect("main", Some(Role::Maintainer)), protect("frozen", None)];
+        project.protected_branches = Some(protected.clone());
+        assert!(!may_push(&project, Role::Developer, "main") && may_push(&project, Role::Maintainer, "main"));
+        assert!(!may_push(&project, Role::Owner, "frozen") && may_push(&project, Role::Developer, "topic"));
+        protected.push(protect("*", Some(Role::Developer)));
+        project.protected_branches = Some(protected);
+        assert!(may_push(&project, Role::Developer, "main"));
+        project.repository = FeatureAccess::Disabled;
+        assert!(!may_push(&project, Role::Owner, "topic"));
+        project.repository = FeatureAccess::Private;
+        assert!(may_push(&project, Role::Developer, "topic"));
         project.archived = true;
-        assert!(!project.may_push(Role::Owner, "topic"));
+        assert!(!may_push(&project, Role::Owner, "topic"));
     }
 }

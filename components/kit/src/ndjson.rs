@@ -133,6 +133,15 @@ pub struct ImportReport {
     failed: u64,
     /// The first failed lines.
     errors: Vec<FailedLine>,
+    /// The first imported lines that the operator should look at.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    warnings: Vec<DoubtfulLine>,
+}
+
+#[derive(Debug, PartialEq, Eq, Serialize)]
+struct DoubtfulLine {
+    line: u64,
+    warning: String,
 }
 
 #[derive(Debug, PartialEq, Eq, Serialize)]
@@ -145,6 +154,13 @@ impl ImportReport {
     /// Counts an imported record.
     pub fn imported(&mut self, kind: &'static str) {
         *self.imported.entry(kind).or_default() += 1;
+    }
+
+    /// Records a warning about an imported line.
+    pub fn warn(&mut self, line: u64, warning: String) {
+        if self.warnings.len() < MAX_ERRORS {
+            self.warnings.push(DoubtfulLine { line, warning });
+        }
     }
 
     /// Records a failed line.

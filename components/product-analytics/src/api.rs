@@ -6,11 +6,12 @@ use crate::gap_filling::{self, Gap};
 use crate::pass_through::{self, Additions, Received};
 use crate::query::Query;
 use crate::response::{self, ResponseError, Verdict};
-use crate::route::{self, Endpoint};
+use crate::route::{self, Endpoint, Target};
 use crate::token;
 use directory::caller::{self, AcceptedTokens, BOOTSTRAP_ADMIN_TOKEN, Caller};
 use directory::feature::{self, Actor};
-use directory::project::{self, Project};
+use directory::project::{self, Project, ProjectLookup};
+use directory::redirect::Redirect;
 use directory::{access, seal, setting};
 use http::header::{AUTHORIZATION, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
@@ -38,26 +39,40 @@ pub const VARIABLES: &[&str] =
 
 /// Handles a request.
 pub async fn handle(env: Env, request: Request) -> Response {
-    respond(&env, request).await.unwrap_or_else(Response::from)
+    respond(&env, request).await.unwrap_or_else(|error| Response::from(with_error_text(error)))
+}
+
+/// The same error with its text as `error` too: the engine's client shows that and not `message`.
+fn with_error_text(error: Error) -> Error {
+    let is_complete = error.status.is_redirection() || error.to_json().get("error").is_some();
+    if is_complete { error } else { error.paired() }
 }
 
 async fn respond(env: &Env, request: Request) -> Result<Response, Error> {
-    let (id, endpoint) = route::parse(&request.method, &request.path)?;
+    let (id, target) = route::parse(&request.method, &request.path)?;
     let caller = caller::authenticate(env, &request, AcceptedTokens::Api)?;
     caller.user_or_401()?;
     caller.require_scope(caller::api_scopes(&request.method))?;
-    if !id.strip_prefix('-').unwrap_or(&id).bytes().all(|byte| byte.is_ascii_digit()) {
-        return Err(Error::validation("project_id is invalid"));
-    }
-    let issuer = url::host(&env.external_url(&request)).to_owned();
+    let endpoint = match target {
+        Target::Endpoint(endpoint) => endpoint,
+        Target::Unsupported(name) => {
+            let text = format!("404 The engine's endpoint `{name}` is not supported; `load`, `dry-run` and `meta` are");
+            return Err(Error::message(StatusCode::NOT_FOUND, text));
+        }
+    };
+    let base_url = env.external_url(&request);
+    let (method, path, query_string) = (request.method.clone(), request.path.clone(), request.query.clone());
     let query = match endpoint {
         Endpoint::Load | Endpoint::DryRun => Some(Query::read(request).await?),
         Endpoint::Meta => None,
     };
-    let project = readable_project(env, &caller, &id)?.ok_or_else(|| Error::not_found("Project"))?;
+    let (project, is_moved) = readable_project(env, &caller, &id)?.ok_or_else(|| Error::not_found("Project"))?;
+    if is_moved {
+        return Err(Redirect::to_project(project.id, &base_url, &path, &query_string).into_error(&method));
+    }
     let engine = engine(env, &project)?
         .ok_or_else(|| Error::message(StatusCode::NOT_FOUND, "Product Analytics is not enabled"))?;
-    let token = token::mint(&engine.key, project.id, &issuer, env.now).map_err(internal)?;
+    let token = token::mint(&engine.key, project.id, url::host(&base_url), env.now).map_err(internal)?;
 
     let request = engine_request(env, &engine, endpoint, query.as_ref(), &token)?;
     let response = env.outbound.send(request).await.map_err(unreachable)?;
@@ -73,12 +88,14 @@ async fn respond(env: &Env, request: Request) -> Result<Response, Error> {
     convert(response, &gaps, additions, limit).await
 }
 
-/// The project, if the caller may read it.
-fn readable_project(env: &Env, caller: &Caller, id: &str) -> Result<Option<Project>, Error> {
-    // A number that is no valid id is the id of no project.
-    let Ok(id) = id.parse() else { return Ok(None) };
-    let Some(project) = project::by_id(env, id)? else { return Ok(None) };
-    Ok(access::may_read_project(env, caller, &project)?.then_some(project))
+/// The project with this id or path, if the caller may read it, and whether the path is a former one.
+fn readable_project(env: &Env, caller: &Caller, id: &str) -> Result<Option<(Project, bool)>, Error> {
+    let (project, is_moved) = match project::find(env, id)? {
+        ProjectLookup::Found(project) => (project, false),
+        ProjectLookup::Moved(project) => (project, true),
+        ProjectLookup::Missing => return Ok(None),
+    };
+    Ok(access::may_read_project(env, caller, &project)?.then_some((project, is_moved)))
 }
 
 fn engine(env: &Env, project: &Project) -> Result<Option<Engine>, Error> {

@@ -3,9 +3,12 @@
 //!
 //! | endpoint, below `/api/v4/projects/:id/product_analytics/request` | |
 //! |---|---|
-//! | `POST /load` | runs a query and returns its result |
-//! | `POST /dry-run` | checks a query and returns the engine's analysis |
+//! | `GET, POST /load` | runs a query, or several to be blended, and returns the result |
+//! | `GET, POST /dry-run` | checks a query and returns the engine's analysis |
 //! | `GET, POST /meta` | the measures and dimensions that queries can use |
+//!
+//! The project is named by its id or its full path. Errors have their text as `message` and as `error`,
+//! which the engine's client shows.
 //!
 //! Checks come in this order: 401, the token's scope, the parameters (400), whether the caller may
 //! read the project (404), whether analytics is enabled for it (404). Then the engine is called once,

@@ -1,5 +1,6 @@
 //! A query: the client's request, and the engine's.
 
+use http::Method;
 use kit::params::{Params, Validation};
 use kit::{Error, Request};
 use serde::{Deserialize, Serialize};
@@ -13,9 +14,9 @@ const MAX_BODY: u64 = 4 << 20;
 const DEFAULT_TYPE: &str = "multi";
 
 /// A validated query. The engine validates the inside of `text`.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Query {
-    /// A JSON object, in the client's own spelling.
+    /// A JSON object, or a list of objects to be blended, in the client's own spelling.
     pub text: Box<RawValue>,
     pub query_type: String,
     /// Whether the response includes the engine's token.
@@ -40,10 +41,14 @@ struct EngineBody<'a> {
 }
 
 impl Query {
-    /// Reads a request. Parameters of the body win over those of the query string; `query` itself must
-    /// be in the body.
+    /// Reads a request. A GET has `query` as JSON text in the query string, as the engine's client sends
+    /// it; any other method has it in the body, whose parameters win over those of the query string.
     pub async fn read(request: Request) -> Result<Self, Error> {
         let mut params = request.params();
+        if matches!(request.method, Method::GET | Method::HEAD) {
+            let query = params.text("query").and_then(|text| serde_json::from_str(text).ok());
+            return Query::check(query, &params);
+        }
         let media_type = request.media_type();
         let body = request.body.collect(MAX_BODY).await?;
         let mut query = None;
@@ -70,7 +75,7 @@ impl Query {
         let checks = Validation::new(params);
         let query = query.filter(|query| query.get() != "null");
         match &query {
-            Some(query) if query.get().starts_with('{') => {}
+            Some(query) if is_query(query) => {}
             None if !params.has("query") => checks.reject("query is missing"),
             _ => checks.reject("query is invalid"),
         }
@@ -91,12 +96,20 @@ impl Query {
     }
 }
 
+/// Whether a value is an object, or a list of at least one object and of nothing else.
+fn is_query(value: &RawValue) -> bool {
+    let is_object = |text: &str| text.starts_with('{');
+    let list = || serde_json::from_str::<Vec<&RawValue>>(value.get());
+    let is_list = || list().is_ok_and(|list| !list.is_empty() && list.iter().all(|query| is_object(query.get())));
+    is_object(value.get()) || is_list()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use futures::executor::block_on;
+    use http::HeaderValue;
     use http::header::CONTENT_TYPE;
-    use http::{HeaderValue, Method};
     use serde_json::json;
 
     fn read(target: &str, body: &str) -> Result<Query, Value> {
@@ -122,6 +135,36 @@ mod tests {
         let read = read("/", &format!(r#"{{"query": {query}, "other": [1], "include_token": null}}"#)).unwrap();
         assert!(!read.include_token);
         assert_eq!(put(read), format!(r#"{{"query":{query},"queryType":"multi"}}"#));
+    }
+
+    #[test]
+    fn queries_to_be_blended_are_a_list() {
+        let list = r#"[ {"limit": 1.50}, {} ]"#;
+        assert_eq!(
+            put(read("/", &format!(r#"{{"query":{list}}}"#)).unwrap()),
+            format!(r#"{{"query":{list},"queryType":"multi"}}"#)
+        );
+    }
+
+    #[test]
+    fn a_get_has_its_query_in_the_query_string() {
+        let get = |target: &str| {
+            let read = block_on(Query::read(Request::new(Method::GET, target)));
+            read.map(|query| (put(query.clone()), query.include_token)).map_err(|error| error.to_json())
+        };
+        let encoded = "%7B%20%22limit%22%3A%201.50%7D";
+        assert_eq!(
+            get(&format!("/?query={encoded}&queryType=a&include_token=1")),
+            Ok((r#"{"query":{ "limit": 1.50},"queryType":"a"}"#.to_owned(), true))
+        );
+        assert_eq!(
+            get(&format!("/?query=%5B{encoded}%5D")),
+            Ok((r#"{"query":[{ "limit": 1.50}],"queryType":"multi"}"#.to_owned(), false))
+        );
+        assert_eq!(get("/?queryType=multi"), Err(json!({"error": "query is missing"})));
+        for bad in ["x", "%7B", "5", "%5B%5D", "", "%7B%7D%7B%7D"] {
+            assert_eq!(get(&format!("/?query={bad}")), Err(json!({"error": "query is invalid"})), "{bad}");
+        }
     }
 
     #[test]
@@ -157,7 +200,7 @@ mod tests {
         for body in ["", " ", "{}", r#"{"query":null}"#, r#"{"queryType":"multi"}"#] {
             assert_eq!(error("/", body), json!({"error": "query is missing"}), "{body}");
         }
-        for query in ["[]", "[{}]", "\"{}\"", "5", "true"] {
+        for query in ["[]", "[5]", "[{}, null]", "\"{}\"", "5", "true"] {
             assert_eq!(error("/", &format!(r#"{{"query":{query}}}"#)), json!({"error": "query is invalid"}), "{query}");
         }
         assert_eq!(error("/?query=%7B%7D", ""), json!({"error": "query is invalid"}));

@@ -25,8 +25,19 @@ impl Endpoint {
     }
 }
 
-/// Parses a request's path: the project's id as given, and the endpoint.
-pub fn parse(method: &Method, path: &str) -> Result<(String, Endpoint), Error> {
+/// Endpoints of the engine that its client also asks for, and that have no counterpart here.
+const UNSUPPORTED: [&str; 3] = ["sql", "subscribe", "cubesql"];
+
+/// What a request asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Target {
+    Endpoint(Endpoint),
+    /// One of the engine's endpoints, by name.
+    Unsupported(&'static str),
+}
+
+/// Parses a request's path: the project's id or full path, and what is asked for.
+pub fn parse(method: &Method, path: &str) -> Result<(String, Target), Error> {
     let segments = path::below(path, BASE).ok_or_else(Error::unrouted)?;
     let [Segment("projects"), id, Segment("product_analytics"), Segment("request"), Segment(name)] =
         segments.as_slice()
@@ -34,15 +45,13 @@ pub fn parse(method: &Method, path: &str) -> Result<(String, Endpoint), Error> {
         return Err(Error::unrouted());
     };
     let id = id.decode().filter(|id| !id.is_empty()).ok_or_else(Error::unrouted)?.into_owned();
-    let get = matches!(*method, Method::GET | Method::HEAD);
-    match (*name, method) {
-        ("load", &Method::POST) => Ok((id, Endpoint::Load)),
-        ("dry-run", &Method::POST) => Ok((id, Endpoint::DryRun)),
-        ("meta", &Method::POST) => Ok((id, Endpoint::Meta)),
-        ("meta", _) if get => Ok((id, Endpoint::Meta)),
-        ("load" | "dry-run", _) => Err(Error::method_not_allowed("POST")),
-        ("meta", _) => Err(Error::method_not_allowed("GET, HEAD, POST")),
-        _ => Err(Error::unrouted()),
+    let endpoints = [Endpoint::Load, Endpoint::DryRun, Endpoint::Meta];
+    let endpoint = endpoints.into_iter().find(|endpoint| endpoint.name() == *name).map(Target::Endpoint);
+    let unsupported = || UNSUPPORTED.into_iter().find(|unsupported| unsupported == name).map(Target::Unsupported);
+    let target = endpoint.or_else(unsupported).ok_or_else(Error::unrouted)?;
+    match *method {
+        Method::GET | Method::HEAD | Method::POST => Ok((id, target)),
+        _ => Err(Error::method_not_allowed("GET, HEAD, POST")),
     }
 }
 
@@ -52,17 +61,22 @@ mod tests {
 
     fn answer(method: Method, path: &str) -> String {
         match parse(&method, &format!("/api/v4/projects/{path}")) {
-            Ok((id, endpoint)) => format!("{id} {}", endpoint.name()),
+            Ok((id, Target::Endpoint(endpoint))) => format!("{id} {}", endpoint.name()),
+            Ok((id, Target::Unsupported(name))) => format!("{id} no {name}"),
             Err(error) => format!("{} {}", error.status.as_u16(), error.to_json()),
         }
     }
 
     #[test]
     fn paths() {
-        assert_eq!(answer(Method::POST, "7/product_analytics/request/load"), "7 load");
         assert_eq!(answer(Method::POST, "a%2Fb/product_analytics/request/dry-run"), "a/b dry-run");
         for method in [Method::GET, Method::HEAD, Method::POST] {
-            assert_eq!(answer(method, "7/product_analytics/request/meta"), "7 meta");
+            for name in ["load", "dry-run", "meta"] {
+                let path = format!("7/product_analytics/request/{name}");
+                assert_eq!(answer(method.clone(), &path), format!("7 {name}"));
+            }
+            assert_eq!(answer(method.clone(), "7/product_analytics/request/sql"), "7 no sql");
+            assert_eq!(answer(method, "7/product_analytics/request/subscribe"), "7 no subscribe");
         }
         for path in [
             "7/product_analytics/request",
@@ -79,7 +93,9 @@ mod tests {
 
     #[test]
     fn methods() {
-        for (method, name) in [(Method::GET, "load"), (Method::PUT, "dry-run"), (Method::DELETE, "meta")] {
+        for (method, name) in
+            [(Method::PATCH, "load"), (Method::PUT, "dry-run"), (Method::DELETE, "meta"), (Method::PUT, "sql")]
+        {
             let refused = answer(method, &format!("7/product_analytics/request/{name}"));
             assert_eq!(refused, r#"405 {"error":"405 Not Allowed"}"#, "{name}");
         }

@@ -1,7 +1,6 @@
 //! Whether a suggestion can be applied, and why not.
 
 use crate::git::ObjectId;
-use crate::lines;
 use crate::merge_request::MergeRequestState;
 use crate::suggestion::Suggestion;
 use std::fmt;
@@ -35,8 +34,8 @@ pub struct BranchState<'a> {
 pub enum FileAtHead<'a> {
     /// The same blob.
     Unchanged,
-    /// The contents at the head.
-    Changed(&'a [u8]),
+    /// The suggestion's lines at the head; `None` if the file does not reach that far.
+    Changed(Option<&'a [u8]>),
 }
 
 /// Why a suggestion cannot be applied. The texts are the reference service's.
@@ -85,11 +84,11 @@ impl fmt::Display for InapplicableReason {
 impl ApplicabilityInputs<'_> {
     /// Why this suggestion alone cannot be applied; the flag `applicable` is true if there is no reason.
     pub fn inapplicable_reason(&self) -> Option<InapplicableReason> {
-        let ApplicabilityInputs { suggestion, from_content, .. } = self;
+        let ApplicabilityInputs { suggestion, from_content, .. } = *self;
         let is_outdated = |branch: BranchState| match branch.file {
             None => true,
             Some(FileAtHead::Unchanged) => false,
-            Some(FileAtHead::Changed(file)) => lines::slice(file, &suggestion.lines()) != Some(from_content),
+            Some(FileAtHead::Changed(lines)) => lines != Some(from_content),
         };
         match (self.applied, self.state, self.branch) {
             (true, ..) => Some(InapplicableReason::AlreadyApplied),
@@ -101,7 +100,7 @@ impl ApplicabilityInputs<'_> {
             } else {
                 InapplicableReason::LinesOutdated
             }),
-            _ if suggestion.to_content.as_bytes() == *from_content => Some(InapplicableReason::NoChange),
+            _ if suggestion.to_content.as_bytes() == from_content => Some(InapplicableReason::NoChange),
             _ if self.path.ends_with("ipynb") => Some(InapplicableReason::RenderedNotebook),
             _ => None,
         }
@@ -124,11 +123,12 @@ impl ApplicabilityInputs<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::lines::IndexedFile;
     use crate::suggestion_block::SuggestionBlock;
 
     fn suggestion(text: &str) -> Suggestion {
         let block = SuggestionBlock { above: 0, below: 0, text: Some(text.to_owned()) };
-        Suggestion::new(1, block, 2, b"one\ntwo\r\nthree\nfour")
+        Suggestion::new(1, block, 2, &IndexedFile::new("one\ntwo\r\nthree\nfour".into()))
     }
 
     fn id(byte: u8) -> ObjectId {
@@ -157,7 +157,7 @@ mod tests {
 
         // From the weakest reason to the strongest; each adds to those before.
         let mut case = applicable;
-        case.branch = Some(BranchState { head: id(2), file: Some(FileAtHead::Changed(b"0\ntwo\r\nmore")) });
+        case.branch = Some(BranchState { head: id(2), file: Some(FileAtHead::Changed(Some(b"two\r\n"))) });
         assert_eq!(
             (case.inapplicable_reason(), case.refusal_reason(true)),
             (None, Some(InapplicableReason::HeadMoved))
@@ -166,7 +166,7 @@ mod tests {
         assert_eq!(case.refusal_reason(true), Some(InapplicableReason::RenderedNotebook));
         case.suggestion = &same;
         assert_eq!(case.refusal_reason(true), Some(InapplicableReason::NoChange));
-        case.branch = Some(BranchState { head: id(2), file: Some(FileAtHead::Changed(b"two\r\n")) });
+        case.branch = Some(BranchState { head: id(2), file: Some(FileAtHead::Changed(Some(b"to\r\n"))) });
         assert_eq!(case.refusal_reason(true), Some(InapplicableReason::LineOutdated));
         case.suggestion = &many;
         assert_eq!(case.refusal_reason(true), Some(InapplicableReason::LinesOutdated));

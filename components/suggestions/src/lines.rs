@@ -1,5 +1,6 @@
 //! Lines of a file, as bytes in any encoding whose line feed is the byte 10.
 
+use bytes::Bytes;
 use std::ops::RangeInclusive;
 
 /// A replacement of lines, which are numbered as in the file before any replacement.
@@ -15,32 +16,49 @@ fn split(file: &[u8]) -> impl Iterator<Item = &[u8]> {
     file.split_inclusive(|byte| *byte == b'\n')
 }
 
-/// The byte range of a range of lines; `None` if the file does not have the first of them.
-fn byte_range(file: &[u8], lines: &RangeInclusive<u64>) -> Option<std::ops::Range<usize>> {
-    let (mut at, mut number) = (0, 0);
-    let mut start = None;
-    for line in split(file) {
-        number += 1;
-        if number == *lines.start() {
-            start = Some(at);
+/// A file of at most 4 GiB with a table of its lines, so that any range of them is found at once.
+pub struct IndexedFile {
+    contents: Bytes,
+    /// The offset of each line, and of the end.
+    offsets: Vec<u32>,
+}
+
+impl IndexedFile {
+    pub fn new(contents: Bytes) -> Self {
+        // A number that does not fit is beyond the end, so that no slice has it.
+        let offset = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
+        let mut offsets = Vec::with_capacity(memchr::memchr_iter(b'\n', &contents).count() + 2);
+        offsets.push(0);
+        offsets.extend(memchr::memchr_iter(b'\n', &contents).map(|at| offset(at + 1)));
+        if !contents.is_empty() && !contents.ends_with(b"\n") {
+            offsets.push(offset(contents.len()));
         }
-        at += line.len();
-        if number == *lines.end() {
-            break;
-        }
+        IndexedFile { contents, offsets }
     }
-    start.map(|start| start..at)
-}
 
-/// The bytes of a range of lines, which may reach beyond the end of the file; `None` if the file does not
-/// have the first of them.
-pub fn slice<'a>(file: &'a [u8], lines: &RangeInclusive<u64>) -> Option<&'a [u8]> {
-    file.get(byte_range(file, lines)?)
-}
+    pub fn contents(&self) -> &Bytes {
+        &self.contents
+    }
 
-/// Whether the file has a line of this number, from 1.
-pub fn has_line(file: &[u8], line: u64) -> bool {
-    slice(file, &(line..=line)).is_some()
+    /// The memory that it takes, in bytes.
+    pub fn size(&self) -> usize {
+        self.contents.len() + self.offsets.len() * size_of::<u32>()
+    }
+
+    /// The bytes of a range of lines, which may reach beyond the end of the file; `None` if the file does
+    /// not have the first of them.
+    pub fn slice(&self, lines: &RangeInclusive<u64>) -> Option<Bytes> {
+        let offset = |line: u64| self.offsets.get(usize::try_from(line).ok()?).copied();
+        let last = self.offsets.len() as u64 - 1;
+        let first = lines.start().checked_sub(1).filter(|first| *first < last)?;
+        let range = offset(first)? as usize..offset(*lines.end().min(&last))? as usize;
+        self.contents.get(range).map(|slice| self.contents.slice_ref(slice))
+    }
+
+    /// Whether the file has a line of this number, from 1.
+    pub fn has_line(&self, line: u64) -> bool {
+        self.slice(&(line..=line)).is_some()
+    }
 }
 
 /// The line ending of the last of these lines: `\n`, `\r\n`, or none at the end of a file.
@@ -50,6 +68,23 @@ pub fn line_ending(lines: &[u8]) -> &'static str {
         [.., b'\n'] => "\n",
         _ => "",
     }
+}
+
+/// `text`, whose lines end with LF, with the line endings of the lines that it replaces: each line gets
+/// that of the line in its place, those beyond them that of the last one, and the last line that of the
+/// last replaced one, which has none at the end of a file. Where no replaced line has one, lines within the
+/// text get `other`.
+pub fn with_line_endings(text: &str, replaced: &[u8], other: &'static str) -> String {
+    let mut endings = split(replaced).map(line_ending).filter(|ending| !ending.is_empty());
+    let mut ending = other;
+    let mut lines = text.split('\n').peekable();
+    let mut converted = String::with_capacity(text.len() + 2);
+    while let Some(line) = lines.next() {
+        converted.push_str(line);
+        ending = endings.next().unwrap_or(ending);
+        converted.push_str(if lines.peek().is_some() { ending } else { line_ending(replaced) });
+    }
+    converted
 }
 
 /// Whether any two of these replacements, sorted by their first line, have a line in common.
@@ -92,17 +127,39 @@ mod tests {
 
     #[test]
     fn lines_keep_their_line_endings() {
-        assert_eq!(slice(FILE, &(1..=1)), Some(&b"one\n"[..]));
-        assert_eq!(slice(FILE, &(2..=3)), Some(&b"two\r\nthree\n"[..]));
-        assert_eq!(slice(FILE, &(4..=9)), Some(&b"\xff\xfe\nlast"[..]));
-        assert_eq!(slice(FILE, &(6..=6)), None);
-        assert_eq!(slice(b"", &(1..=1)), None);
-        assert_eq!(slice(b"\n", &(1..=1)), Some(&b"\n"[..]));
+        let slice = |file: &'static [u8], lines| IndexedFile::new(Bytes::from_static(file)).slice(&lines);
+        assert_eq!(slice(FILE, 1..=1).as_deref(), Some(&b"one\n"[..]));
+        assert_eq!(slice(FILE, 2..=3).as_deref(), Some(&b"two\r\nthree\n"[..]));
+        assert_eq!(slice(FILE, 4..=9).as_deref(), Some(&b"\xff\xfe\nlast"[..]));
+        assert_eq!(slice(FILE, 5..=u64::MAX).as_deref(), Some(&b"last"[..]));
+        assert_eq!((slice(FILE, 6..=6), slice(FILE, 0..=1), slice(FILE, u64::MAX..=u64::MAX)), (None, None, None));
+        assert_eq!(slice(b"", 1..=1), None);
+        assert_eq!(slice(b"\n", 1..=1).as_deref(), Some(&b"\n"[..]));
+        let has_line = |file: &'static [u8], line| IndexedFile::new(Bytes::from_static(file)).has_line(line);
         assert!(has_line(FILE, 5) && !has_line(FILE, 6) && !has_line(b"a\n", 2));
         assert_eq!(
             [line_ending(b"a\n"), line_ending(b"a\r\n"), line_ending(b"a"), line_ending(b"\r"), line_ending(b"")],
             ["\n", "\r\n", "", "", ""]
         );
+    }
+
+    #[test]
+    fn a_text_gets_the_line_endings_of_the_lines_that_it_replaces() {
+        for (text, replaced, other, expected) in [
+            ("x", "a\n", "\n", "x\n"),
+            ("x\ny", "a\n", "\r\n", "x\ny\n"),
+            ("x\ny\nz", "a\r\n", "\n", "x\r\ny\r\nz\r\n"),
+            ("x\ny\nz", "a\nb\r\n", "\n", "x\ny\r\nz\r\n"),
+            ("x\ny", "a\r\nb\nc\n", "\n", "x\r\ny\n"),
+            ("x\ny\n", "a\r\n", "\n", "x\r\ny\r\n\r\n"),
+            // At the end of a file without a last line ending.
+            ("x\ny", "a\r\nb", "\n", "x\r\ny"),
+            ("x\ny", "b", "\r\n", "x\r\ny"),
+            ("x", "b", "\r\n", "x"),
+            ("x\ny", "", "\n", "x\ny"),
+        ] {
+            assert_eq!(with_line_endings(text, replaced.as_bytes(), other), expected, "{text:?} {replaced:?}");
+        }
     }
 
     fn edit(file: &[u8], edits: &[(u64, u64, &str)]) -> String {

@@ -1,6 +1,6 @@
 //! Suggestions: which lines are replaced by what.
 
-use crate::lines;
+use crate::lines::{self, IndexedFile};
 use crate::suggestion_block::SuggestionBlock;
 use serde_json::{Value, json};
 use std::ops::RangeInclusive;
@@ -20,18 +20,20 @@ pub struct Suggestion {
 }
 
 impl Suggestion {
-    /// The suggestion that a block makes in a comment on this line of `file`. The last line keeps the line
-    /// ending of the last replaced line; lines within the text keep theirs.
-    pub fn new(id: u64, block: SuggestionBlock, line: u64, file: &[u8]) -> Self {
+    /// The suggestion that a block makes in a comment on this line of `file`. Its lines get the line endings
+    /// of those that they replace ([`lines::with_line_endings`]).
+    pub fn new(id: u64, block: SuggestionBlock, line: u64, file: &IndexedFile) -> Self {
         let from_line = line.saturating_sub(block.above.into()).max(1);
         let to_line = line.saturating_add(block.below.into());
-        let replaced = lines::slice(file, &(from_line..=to_line)).unwrap_or_default();
+        let replaced = file.slice(&(from_line..=to_line)).unwrap_or_default();
+        let above = file.slice(&(from_line - 1..=from_line - 1)).unwrap_or_default();
+        let other = if lines::line_ending(&above) == "\r\n" { "\r\n" } else { "\n" };
         Suggestion {
             id,
             from_line,
             to_line,
             single_line: block.above == 0 && block.below == 0,
-            to_content: block.text.map_or(String::new(), |text| text + lines::line_ending(replaced)),
+            to_content: block.text.map_or(String::new(), |text| lines::with_line_endings(&text, &replaced, other)),
         }
     }
 
@@ -58,11 +60,13 @@ impl Suggestion {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use bytes::Bytes;
 
     const FILE: &[u8] = b"one\ntwo\r\nthree\nfour";
 
     fn made(above: u32, below: u32, text: Option<&str>, line: u64) -> Suggestion {
-        Suggestion::new(1, SuggestionBlock { above, below, text: text.map(str::to_owned) }, line, FILE)
+        let file = IndexedFile::new(Bytes::from_static(FILE));
+        Suggestion::new(1, SuggestionBlock { above, below, text: text.map(str::to_owned) }, line, &file)
     }
 
     #[test]
@@ -80,7 +84,8 @@ mod tests {
             assert_eq!(made.single_line, above + below == 0);
         }
         assert_eq!(made(0, 0, None, 2).to_content, "");
-        assert_eq!(made(0, 0, Some("a\nb"), 2).to_content, "a\nb\r\n");
+        assert_eq!(made(0, 0, Some("a\nb"), 2).to_content, "a\r\nb\r\n");
+        assert_eq!(made(0, 0, Some("a\nb"), 4).to_content, "a\nb", "as the line above, and none at the end");
     }
 
     #[test]

@@ -39,6 +39,15 @@ struct Report {
     imported: BTreeMap<String, u64>,
     failed: u64,
     errors: Vec<BadLine>,
+    #[serde(default)]
+    warnings: Vec<DoubtfulLine>,
+}
+
+#[derive(Deserialize)]
+struct DoubtfulLine {
+    /// As [`BadLine::line`].
+    line: u64,
+    warning: String,
 }
 
 #[derive(Deserialize)]
@@ -91,6 +100,12 @@ impl Import {
             eprintln!("line {number}: {}", printable(&bad.error));
         }
         print_unlisted(report.failed, report.errors.len());
+        report.warnings.sort_by_key(|doubtful| doubtful.line);
+        let sent_numbers: Vec<u64> = report.warnings.iter().map(|doubtful| doubtful.line).collect();
+        let numbers = reader(file, index, lines)?.file_numbers(&sent_numbers)?;
+        for (number, doubtful) in numbers.iter().zip(&report.warnings) {
+            eprintln!("line {number}: warning: {}", printable(&doubtful.warning));
+        }
 
         let kinds: Vec<String> = report.imported.iter().map(|(kind, count)| counted(*count, kind)).collect();
         let imported = if kinds.is_empty() { "nothing".to_owned() } else { kinds.join(", ") };

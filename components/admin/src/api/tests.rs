@@ -28,7 +28,7 @@ const FORGE: &str = r#"
 {"kind":"member","source_type":"group","source_id":12,"user_id":2,"access_level":40,"expires_at":"2099-12-31"}
 {"kind":"member","source_type":"group","source_id":10,"user_id":2,"access_level":50,"state":"awaiting"}
 {"kind":"setting","name":"license","value":"premium"}
-{"kind":"setting","hosted":false,"analytics_api_key":"hush"}
+{"kind":"setting","hosted":false,"analytics_api_key":"hush-hush-hush-hush-hush-hush-hush"}
 {"kind":"feature","name":"dark","gates":[{"key":"actors","value":["User:2"]}]}
 {"kind":"feature","name":"bright","value":true}
 "#;
@@ -248,4 +248,27 @@ fn a_storage_failure_is_500_at_every_endpoint() {
         }
         assert!(operations > 2, "{path}");
     }
+}
+
+#[test]
+fn a_short_signing_key_is_kept_and_warned_about_by_name() {
+    let env = forge();
+    let put = |body: Value| json_call(&env, "adm", Method::PUT, "application/settings", body).1;
+    let warnings = put(json!({"cube_api_key": "guess me"}))["warnings"].clone();
+    let text = warnings[0].as_str().unwrap();
+    assert!(text.starts_with("analytics_api_key is shorter than 32 bytes") && !text.contains("guess me"), "{text}");
+    assert_eq!(setting::read(&env).unwrap().text("analytics_api_key"), Some("guess me"));
+    assert_eq!(put(json!({"analytics_api_key": "k".repeat(32)})).get("warnings"), None);
+    assert_eq!(put(json!({"license": "free"})).get("warnings"), None);
+    let lines = r#"{"kind":"setting","name":"cube_api_key","value":"guess me"}
+{"kind":"setting","analytics_api_key":"guess me","hosted":true}
+{"kind":"setting","name":"hosted","value":true}
+{"kind":"project","id":100,"path_with_namespace":"acme/site","cube_api_key":"guess me"}
+{"kind":"project","id":999,"path_with_namespace":"none/site","cube_api_key":"guess me"}
+{"kind":"setting","name":"cube_api_key","deleted":true}"#;
+    let report = send_lines(&env, lines).1;
+    assert_eq!(report["failed"], 1);
+    let warned: Vec<_> = report["warnings"].as_array().unwrap().iter().map(|warning| &warning["line"]).collect();
+    assert_eq!(warned, [1, 2, 4]);
+    assert_eq!(report["warnings"][2]["warning"], text);
 }

@@ -28,6 +28,11 @@ pub struct Project {
     #[serde(default, deserialize_with = "deserialize::feature_access")]
     issues_access_level: Option<FeatureAccess>,
     issues_enabled: Option<bool>,
+    #[serde(default, deserialize_with = "deserialize::feature_access")]
+    repository_access_level: Option<FeatureAccess>,
+    #[serde(default, deserialize_with = "deserialize::feature_access")]
+    merge_requests_access_level: Option<FeatureAccess>,
+    merge_requests_enabled: Option<bool>,
     #[serde(default)]
     archived: bool,
     default_branch: Option<String>,
@@ -36,8 +41,8 @@ pub struct Project {
     shared_with_groups: Vec<SharedWith>,
     #[serde(default)]
     job_token_scope: JobTokenScope,
-    #[serde(default)]
-    protected_branches: Vec<ProtectedBranch>,
+    /// Absent: the default protection. An empty list: no branch is protected.
+    protected_branches: Option<Vec<ProtectedBranch>>,
     suggestion_commit_message: Option<String>,
     #[serde(alias = "cube_api_base_url")]
     analytics_api_base_url: Option<String>,
@@ -90,6 +95,11 @@ impl Default for JobTokenScope {
 }
 
 impl Project {
+    /// Whether its engine's key is too short.
+    pub fn warning(&self) -> Option<String> {
+        settings::key_warning(settings::ANALYTICS_KEY, self.analytics_api_key.as_deref()?)
+    }
+
     pub fn save(self, env: &Env) -> Result<(), LineError> {
         let (above, last) = split(self.path_with_namespace.as_deref());
         let path =
@@ -114,6 +124,8 @@ impl Project {
             visibility: self.visibility.unwrap_or(Visibility::Private),
             registry: access(self.package_registry_access_level, self.packages_enabled),
             issues: access(self.issues_access_level, self.issues_enabled),
+            repository: access(self.repository_access_level, None),
+            merge_requests: access(self.merge_requests_access_level, self.merge_requests_enabled),
             archived: self.archived,
             default_branch: self.default_branch,
             creator_id: self.creator_id,
@@ -123,7 +135,9 @@ impl Project {
                 projects: self.job_token_scope.projects,
                 groups: self.job_token_scope.groups,
             },
-            protected_branches: self.protected_branches.into_iter().map(project::ProtectedBranch::from).collect(),
+            protected_branches: self
+                .protected_branches
+                .map(|branches| branches.into_iter().map(project::ProtectedBranch::from).collect()),
             suggestion_commit_message: self.suggestion_commit_message,
             analytics: Analytics { base_url, key: self.analytics_api_key.filter(|key| !key.is_empty()) },
             pages_unique_domain: self.pages_unique_domain.filter(|domain| !domain.is_empty()),

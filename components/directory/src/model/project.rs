@@ -18,13 +18,18 @@ pub struct Project {
     pub visibility: Visibility,
     pub registry: FeatureAccess,
     pub issues: FeatureAccess,
+    /// Who may read the code and its history ([`crate::access::may_read_code`]).
+    pub repository: FeatureAccess,
+    /// Who may read merge requests ([`crate::access::may_read_merge_requests`]).
+    pub merge_requests: FeatureAccess,
     pub archived: bool,
     pub default_branch: Option<String>,
     pub creator_id: Option<u64>,
     /// Groups whose members have a role in this project.
     pub shares: Vec<Share>,
     pub job_tokens: JobTokenScope,
-    pub protected_branches: Vec<ProtectedBranch>,
+    /// `None`: the default protection, that of the default branch.
+    pub protected_branches: Option<Vec<ProtectedBranch>>,
     /// The template of the message of a commit that applies suggestions.
     pub suggestion_commit_message: Option<String>,
     pub analytics: Analytics,
@@ -33,16 +38,27 @@ pub struct Project {
 }
 
 impl Project {
+    /// Whether the repository takes pushes at all.
+    pub fn accepts_pushes(&self) -> bool {
+        !self.archived && self.repository != FeatureAccess::Disabled
+    }
+
     /// Whether a caller with this role may push to `branch`: a developer, unless the branch is
     /// protected. Of several protections that cover it, the most permissive counts, as in the
-    /// reference service.
-    pub fn may_push(&self, role: Role, branch: &str) -> bool {
-        let mut protections = self.protected_branches.iter().filter(|protected| protected.covers(branch)).peekable();
-        let allowed = match protections.peek() {
+    /// reference service. `default_branch` is the one that the repository has; without a record of
+    /// protected branches, only a maintainer may push to it.
+    pub fn may_push(&self, role: Role, branch: &str, default_branch: Option<&str>) -> bool {
+        if role < Role::Developer || !self.accepts_pushes() {
+            return false;
+        }
+        let Some(protected) = &self.protected_branches else {
+            return role >= Role::Maintainer || default_branch != Some(branch);
+        };
+        let mut protections = protected.iter().filter(|protected| protected.covers(branch)).peekable();
+        match protections.peek() {
             None => true,
             Some(_) => protections.any(|protected| protected.push.is_some_and(|least| role >= least)),
-        };
-        role >= Role::Developer && !self.archived && allowed
+        }
     }
 
     pub fn full_path(&self) -> String {
@@ -148,12 +164,14 @@ pub struct NewProject {
     pub visibility: Visibility,
     pub registry: FeatureAccess,
     pub issues: FeatureAccess,
+    pub repository: FeatureAccess,
+    pub merge_requests: FeatureAccess,
     pub archived: bool,
     pub default_branch: Option<String>,
     pub creator_id: Option<u64>,
     pub shares: Vec<Share>,
     pub job_tokens: JobTokenScope,
-    pub protected_branches: Vec<ProtectedBranch>,
+    pub protected_branches: Option<Vec<ProtectedBranch>>,
     pub suggestion_commit_message: Option<String>,
     pub analytics: Analytics,
     pub pages_unique_domain: Option<String>,

@@ -155,12 +155,14 @@ impl Forge {
             visibility,
             registry: FeatureAccess::Enabled,
             issues: FeatureAccess::Enabled,
+            repository: FeatureAccess::Enabled,
+            merge_requests: FeatureAccess::Enabled,
             archived: false,
             default_branch: None,
             creator_id: None,
             shares: Vec::new(),
             job_tokens: JobTokenScope { restricted: true, projects: Vec::new(), groups: Vec::new() },
-            protected_branches: Vec::new(),
+            protected_branches: None,
             suggestion_commit_message: None,
             analytics,
         };
@@ -200,6 +202,11 @@ fn ask(env: Env, token: &str, method: Method, path: &str, body: impl Into<Body>)
         }
         TestResponse { status: response.status.as_u16(), headers: response.headers, body, broken }
     })
+}
+
+/// The body of an error: its text for clients of the API, and for the engine's own.
+fn refusal(text: &str) -> Value {
+    json!({"message": text, "error": text})
 }
 
 /// A query that the engine may be asked.

@@ -1,13 +1,22 @@
-//! Authorization: what the caller may read, push to and import. Each function returns what it grants
-//! access to, or the error response.
+//! Authorization: what the caller may read, push to and import. Each function decides once, and returns
+//! what it grants access to, or the error response.
 
 use super::context::RequestContext;
+use super::input;
+use crate::discussion::{CommentedFile, Discussion};
+use crate::git::ObjectId;
 use crate::merge_request::MergeRequest;
-use crate::store::merge_requests;
+use crate::store::{discussions, merge_requests, refs};
+use crate::suggestion::Suggestion;
 use directory::access;
+use directory::caller::{self, AcceptedTokens, Caller};
 use directory::project::{self, Project, ProjectLookup};
 use http::StatusCode;
-use kit::Error;
+use kit::store::StoreError;
+use kit::{Env, Error, Request};
+
+/// The scopes of which a token needs one to read a repository.
+const REPOSITORY_SCOPES: &[&str] = &["api", "read_api", "read_repository", "write_repository"];
 
 /// A merge request that the caller may read.
 pub struct ReadableMergeRequest {
@@ -17,7 +26,7 @@ pub struct ReadableMergeRequest {
 }
 
 /// The merge request with this iid; 404 if the caller may not read the project, which 301 says to have
-/// moved.
+/// moved, or not its merge requests.
 pub fn readable_merge_request(
     context: &RequestContext,
     project: &str,
@@ -27,6 +36,9 @@ pub fn readable_merge_request(
     // A number that does not fit is the iid of no merge request.
     let iid = iid.parse().unwrap_or(0);
     let not_found = || Error::message(StatusCode::NOT_FOUND, "404 Not found");
+    if !access::may_read_merge_requests(&context.env, &context.caller, &project)? {
+        return Err(not_found());
+    }
     let merge_request = merge_requests::read(&context.env, project.id, iid)?.ok_or_else(not_found)?;
     Ok(ReadableMergeRequest { project, iid, merge_request })
 }
@@ -44,22 +56,112 @@ fn readable_project(context: &RequestContext, id: &str) -> Result<Project, Error
     if is_moved { Err(context.moved(&project)) } else { Ok(project) }
 }
 
-/// The source project of a merge request with target project `target`; 403 unless the caller may push to
-/// the source branch.
-pub fn pushable_source(context: &RequestContext, target: u64, merge_request: &MergeRequest) -> Result<Project, Error> {
-    let env = &context.env;
-    let source = merge_request.source_project_id.map(|id| project::by_id(env, id)).transpose()?.flatten();
-    let source = source.ok_or_else(Error::forbidden)?;
-    let role = access::project_role(env, &context.caller, &source)?;
-    if source.may_push(role, &merge_request.source_branch) {
-        return Ok(source);
+impl ReadableMergeRequest {
+    /// Whether the caller may read files at this commit of the source project, which they name. The diff
+    /// shows all who may read the merge request how its source branch differs from the target, so they
+    /// may read the branch as it is; other commits take the right to read the source project's code.
+    pub fn may_read_commit(&self, context: &RequestContext, commit: ObjectId) -> Result<bool, StoreError> {
+        let source_id = self.source_project_id();
+        if source_id == self.project.id {
+            return Ok(true);
+        }
+        let branch = format!("heads/{}", self.merge_request.source_branch);
+        if refs::read(&context.env, source_id, &branch)?.is_some_and(|head| head.commit == commit) {
+            return Ok(true);
+        }
+        match project::by_id(&context.env, source_id)? {
+            Some(source) => access::may_read_code(&context.env, &context.caller, &source),
+            None => Ok(false),
+        }
     }
-    if !merge_request.allow_collaboration || source.archived {
+
+    /// The project whose repository has the source branch.
+    pub fn source_project_id(&self) -> u64 {
+        self.merge_request.source_project_id.unwrap_or(self.project.id)
+    }
+}
+
+/// A suggestion of a merge request that the caller may read.
+pub struct ReadableSuggestion {
+    pub suggestion: Suggestion,
+    pub discussion: Discussion,
+    pub file: CommentedFile,
+    pub merge_request: MergeRequest,
+}
+
+/// The suggestion with this id; 401 for anonymous callers, 404 if the caller may not read the merge
+/// request.
+pub fn readable_suggestion(context: &RequestContext, id: &str) -> Result<ReadableSuggestion, Error> {
+    let env = &context.env;
+    context.caller.user_or_401()?;
+    let id = input::suggestion_id(id)?;
+    let not_found = || Error::not_found("Suggestion");
+    let (discussion, suggestion) = discussions::find_suggestion(env, id)?.ok_or_else(not_found)?;
+    let project = project::by_id(env, discussion.project_id)?.ok_or_else(not_found)?;
+    if !access::may_read_merge_requests(env, &context.caller, &project)? {
+        return Err(not_found());
+    }
+    let merge_request = merge_requests::read(env, project.id, discussion.merge_request_iid)?;
+    let merge_request = merge_request.ok_or_else(not_found)?;
+    let file = discussion.file.clone().ok_or_else(not_found)?;
+    Ok(ReadableSuggestion { suggestion, discussion, file, merge_request })
+}
+
+/// The projects of a merge request that the caller may read, and to whose source branch they may push.
+pub struct PushableMergeRequest {
+    pub source: Project,
+    pub target: Project,
+}
+
+/// 403 unless the caller may read the merge request in the project `target`, and may push to its source
+/// branch.
+pub fn pushable_merge_request(
+    context: &RequestContext,
+    target: u64,
+    merge_request: &MergeRequest,
+) -> Result<PushableMergeRequest, Error> {
+    let (env, caller) = (&context.env, &context.caller);
+    let load = |id| -> Result<Project, Error> { project::by_id(env, id)?.ok_or_else(Error::forbidden) };
+    let target = load(target)?;
+    if !access::may_read_merge_requests(env, caller, &target)? {
         return Err(Error::forbidden());
     }
-    let target = project::by_id(env, target)?.ok_or_else(Error::forbidden)?;
-    let role = access::project_role(env, &context.caller, &target)?;
-    if target.may_push(role, &merge_request.target_branch) { Ok(source) } else { Err(Error::forbidden()) }
+    let source = load(merge_request.source_project_id.ok_or_else(Error::forbidden)?)?;
+    if may_push(env, caller, &source, &merge_request.source_branch)? {
+        return Ok(PushableMergeRequest { source, target });
+    }
+    let may_collaborate = merge_request.allow_collaboration && source.accepts_pushes();
+    match may_collaborate && may_push(env, caller, &target, &merge_request.target_branch)? {
+        true => Ok(PushableMergeRequest { source, target }),
+        false => Err(Error::forbidden()),
+    }
+}
+
+fn may_push(env: &Env, caller: &Caller, project: &Project, branch: &str) -> Result<bool, StoreError> {
+    let role = access::project_role(env, caller, project)?;
+    let default_branch = match project.protected_branches {
+        None => refs::read_default_branch(env, project.id, project.default_branch.as_deref())?,
+        Some(_) => None,
+    };
+    Ok(project.may_push(role, branch, default_branch.as_deref()))
+}
+
+/// The project, if the caller may read its repository with git. 401 for an anonymous caller; for one with
+/// credentials 404 if they may not see the project, and 403 if they may not read its code.
+pub fn readable_repository(env: &Env, request: &Request, id: &str) -> Result<Project, Error> {
+    let caller = caller::authenticate(env, request, AcceptedTokens::Repository)?;
+    caller.require_scope(REPOSITORY_SCOPES)?;
+    let refused = |error: Error| if caller.is_anonymous() { Error::unauthorized() } else { error };
+    let project = match project::find(env, id)? {
+        // git sends all requests to the address that it was given, so an old path is served, not redirected.
+        ProjectLookup::Found(project) | ProjectLookup::Moved(project) => project,
+        ProjectLookup::Missing => return Err(refused(Error::not_found("Project"))),
+    };
+    if access::may_read_code(env, &caller, &project)? {
+        return Ok(project);
+    }
+    let is_visible = access::may_read_project(env, &caller, &project)?;
+    Err(refused(if is_visible { Error::forbidden() } else { Error::not_found("Project") }))
 }
 
 /// 401 for anonymous callers, 403 for all others but administrators.

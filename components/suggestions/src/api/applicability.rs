@@ -35,7 +35,7 @@ pub fn assess(
     let from_content = files.read_commented_lines(file, suggestion)?;
     let is_named = branch.head.as_ref().is_some_and(|head| head.value.applied.contains(&suggestion.id));
     let applied = is_named || applied::read(env, suggestion.id)?.is_some();
-    let contents;
+    let lines_at_head;
     let branch = match &branch.head {
         None => None,
         Some(head) => {
@@ -46,8 +46,9 @@ pub fn assess(
                     Some(blob) if blob == file.blob => Some(FileAtHead::Unchanged),
                     Some(blob) => {
                         // Suggestions are on files of bounded size, so the lines of a larger one differ.
-                        contents = files.read(branch.project, blob)?.unwrap_or_default();
-                        Some(FileAtHead::Changed(&contents))
+                        let file = files.read(branch.project, blob)?;
+                        lines_at_head = file.and_then(|file| file.slice(&suggestion.lines()));
+                        Some(FileAtHead::Changed(lines_at_head.as_deref()))
                     }
                 },
             };

@@ -7,12 +7,11 @@ use super::render::DiscussionRenderer;
 use super::text_budget::TextBudget;
 use crate::discussion::{CommentedFile, DiffPosition, Discussion};
 use crate::git::ObjectId;
-use crate::lines;
+use crate::lines::IndexedFile;
 use crate::sparse_tree::SparseTree;
 use crate::store::{discussions, objects};
 use crate::suggestion::Suggestion;
 use crate::suggestion_block;
-use bytes::Bytes;
 use http::StatusCode;
 use kit::params::{Params, Validation};
 use kit::{Error, Request, Response};
@@ -21,8 +20,8 @@ use sha1::{Digest, Sha1};
 /// The longest comment, in characters, as in the reference service.
 const MAX_BODY: usize = 1_000_000;
 
-/// The most suggestions in one comment.
-const MAX_SUGGESTIONS: usize = 1000;
+/// The most suggestions in one comment. Earlier builds accepted 1,000.
+const MAX_SUGGESTIONS: usize = 100;
 
 /// `POST /projects/:id/merge_requests/:iid/discussions`. For a comment with suggestions: reads the
 /// commit, the trees on the path to the file, and the file; 2 counters; writes the discussion and
@@ -112,7 +111,7 @@ struct CommentedLine {
     file: CommentedFile,
     line: u64,
     /// `None` if the file is larger than [`objects::MAX_WHOLE`].
-    contents: Option<Bytes>,
+    contents: Option<IndexedFile>,
 }
 
 /// The line that suggestions at this position replace, if there is one; 400 if the repository does not
@@ -132,13 +131,16 @@ fn find_line(
         return if is_removed { Ok(None) } else { Err(not_found()) };
     };
     let env = &context.env;
-    let project_id = readable.merge_request.source_project_id.unwrap_or(readable.project.id);
+    let project_id = readable.source_project_id();
     let id = ObjectId::parse(&position.head_sha).ok_or_else(not_found)?;
+    if !readable.may_read_commit(context, id)? {
+        return Err(not_found());
+    }
     let commit = objects::read_commit(env, project_id, id)?.ok_or_else(not_found)?;
     let tree = SparseTree::load(commit.tree, [path], |id| objects::read_tree(env, project_id, id))?;
     let blob = tree.blob(path).ok_or_else(not_found)?;
-    let contents = objects::read_blob(env, project_id, blob)?;
-    if line == 0 || contents.as_ref().is_some_and(|contents| !lines::has_line(contents, line)) {
+    let contents = objects::read_blob(env, project_id, blob)?.map(IndexedFile::new);
+    if line == 0 || contents.as_ref().is_some_and(|file| !file.has_line(line)) {
         return Err(not_found());
     }
     let file = CommentedFile { project_id, commit: id, path: path.to_owned(), blob };
@@ -163,13 +165,13 @@ fn make_suggestions(
         let text = format!("suggestions can be made for files of at most {} bytes", objects::MAX_WHOLE);
         return Err(Error::bad_request(&text));
     };
-    objects::copy_to_current(&context.env, line.file.project_id, line.file.blob, &contents)?;
+    objects::copy_to_current(&context.env, line.file.project_id, line.file.blob, contents.contents())?;
     let first = discussions::allocate_suggestion_ids(&context.env, blocks.len())?;
     let suggestions: Vec<Suggestion> =
         (first..).zip(blocks).map(|(id, block)| Suggestion::new(id, block, line.line, &contents)).collect();
     let mut budget = TextBudget::new();
     for suggestion in &suggestions {
-        let replaced = lines::slice(&contents, &suggestion.lines()).map_or(0, <[u8]>::len);
+        let replaced = contents.slice(&suggestion.lines()).map_or(0, |lines| lines.len());
         budget.spend(replaced + suggestion.to_content.len())?;
     }
     Ok((Some(line.file), suggestions))

@@ -1,26 +1,21 @@
 //! The repository over git's "dumb" HTTP protocol: `git clone` and `git fetch` work, `git push` does not.
 //! Objects are served as they are stored.
 
+use super::access;
 use crate::git::ObjectId;
 use crate::route::RepositoryFile;
 use crate::store::objects::{self, LooseObject};
 use crate::store::refs;
-use directory::access::{self, Role};
-use directory::caller::{self, AcceptedTokens, Caller};
-use directory::namespace::Visibility;
-use directory::project::{self, Project, ProjectLookup};
+use directory::project::Project;
 use http::StatusCode;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE};
 use kit::body::{Body, BodyError};
 use kit::store::StoreError;
 use kit::{Env, Error, Request, Response};
 
-/// The scopes of which a token needs one.
-const SCOPES: &[&str] = &["api", "read_api", "read_repository", "write_repository"];
-
 /// Serves a file of the protocol.
 pub fn answer(env: Env, request: &Request, project: &str, file: RepositoryFile) -> Result<Response, Error> {
-    let project = authorize(&env, request, project).map_err(|error| match error.status {
+    let project = access::readable_repository(&env, request, project).map_err(|error| match error.status {
         // git sends credentials only after a challenge.
         StatusCode::UNAUTHORIZED => {
             error.with_header(WWW_AUTHENTICATE, HeaderValue::from_static("Basic realm=\"hexad\""))
@@ -28,7 +23,7 @@ pub fn answer(env: Env, request: &Request, project: &str, file: RepositoryFile) 
         _ => error,
     })?;
     match file {
-        RepositoryFile::Head => Ok(text_response(format!("ref: refs/{}\n", default_branch(&env, &project)?))),
+        RepositoryFile::Head => Ok(text_response(format!("ref: refs/{}\n", head(&env, &project)?))),
         RepositoryFile::Refs => list_refs(&env, &project),
         RepositoryFile::Packs => Ok(text_response(String::new())),
         RepositoryFile::Object(id) => serve_object(&env, &project, &id),
@@ -36,37 +31,13 @@ pub fn answer(env: Env, request: &Request, project: &str, file: RepositoryFile) 
     }
 }
 
-/// The project, if the caller may read its code. If the caller may not see that the project exists: 401 for
-/// an anonymous one, 404 for one with credentials.
-fn authorize(env: &Env, request: &Request, id: &str) -> Result<Project, Error> {
-    let caller = caller::authenticate(env, request, AcceptedTokens::Repository)?;
-    caller.require_scope(SCOPES)?;
-    let hidden = || if caller.is_anonymous() { Error::unauthorized() } else { Error::not_found("Project") };
-    let project = match project::find(env, id)? {
-        // git sends all requests to the address that it was given, so an old path is served, not redirected.
-        ProjectLookup::Found(project) | ProjectLookup::Moved(project) => project,
-        ProjectLookup::Missing => return Err(hidden()),
-    };
-    if !access::may_read_project(env, &caller, &project)? {
-        return Err(hidden());
+/// The ref that a clone checks out: the default branch, or else any branch.
+fn head(env: &Env, project: &Project) -> Result<String, StoreError> {
+    if let Some(branch) = refs::read_default_branch(env, project.id, project.default_branch.as_deref())? {
+        return Ok(format!("heads/{branch}"));
     }
-    let by_role = !matches!(caller, Caller::DeployToken(_)) && project.visibility == Visibility::Private;
-    // A guest may see a private project, but not its code.
-    if by_role && access::project_role(env, &caller, &project)? < Role::Reporter {
-        return Err(Error::forbidden());
-    }
-    Ok(project)
-}
-
-/// The branch that a clone checks out: the project's default, or the one that the imported repository had
-/// checked out, or any.
-fn default_branch(env: &Env, project: &Project) -> Result<String, StoreError> {
-    let names = refs::read_names(env, project.id)?;
-    let branch = |name: &String| format!("heads/{name}");
-    let candidates = [project.default_branch.as_ref().map(branch), names.default];
-    let branches = names.names.into_iter().filter(|name| name.starts_with("heads/"));
-    for name in candidates.into_iter().flatten().chain(branches) {
-        if refs::read(env, project.id, &name)?.is_some() {
+    for name in refs::read_names(env, project.id)?.names {
+        if name.starts_with("heads/") && refs::read(env, project.id, &name)?.is_some() {
             return Ok(name);
         }
     }

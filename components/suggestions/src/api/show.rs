@@ -1,48 +1,50 @@
 //! Reading discussions and suggestions.
 
-use super::access::{self, ReadableMergeRequest};
+use super::access::{self, ReadableMergeRequest, ReadableSuggestion};
 use super::applicability::assess;
 use super::context::RequestContext;
 use super::file_cache::FileCache;
 use super::input;
 use super::render::DiscussionRenderer;
 use super::source_branch::SourceBranch;
-use crate::store::{discussions as store, merge_requests};
-use directory::project;
+use crate::store::discussions as store;
 use kit::page::Pagination;
 use kit::{Error, Request, Response};
 use serde_json::Value;
+
+/// The most suggestions on a page of discussions. Each of them costs a read.
+const MAX_SUGGESTIONS: usize = 5000;
 
 /// `GET /suggestions/:id`. Reads: 2 for the suggestion, the project, the merge request, the branch,
 /// the file, and if the branch has moved on, its commit and the trees on the path to the file.
 pub fn suggestion(context: &RequestContext, id: &str) -> Result<Response, Error> {
     let env = &context.env;
-    context.caller.user_or_401()?;
-    let id = input::suggestion_id(id)?;
-    let not_found = || Error::not_found("Suggestion");
-    let (discussion, suggestion) = store::find_suggestion(env, id)?.ok_or_else(not_found)?;
-    let project = project::by_id(env, discussion.project_id)?.ok_or_else(not_found)?;
-    if !directory::access::may_read_project(env, &context.caller, &project)? {
-        return Err(not_found());
-    }
-    let merge_request = merge_requests::read(env, project.id, discussion.merge_request_iid)?;
-    let merge_request = merge_request.ok_or_else(not_found)?;
-    let branch = SourceBranch::load_for_discussions(env, &merge_request, std::slice::from_ref(&discussion))?;
-    let Some(file) = &discussion.file else { return Err(not_found()) };
-    let applicability = assess(env, &FileCache::new(env), &branch, &merge_request, file, &suggestion, true)?;
+    let readable = access::readable_suggestion(context, id)?;
+    let ReadableSuggestion { suggestion, discussion, file, merge_request } = &readable;
+    let branch = SourceBranch::load_for_discussions(env, merge_request, std::slice::from_ref(discussion))?;
+    let applicability = assess(env, &FileCache::new(env), &branch, merge_request, file, suggestion, true)?;
     let is_applicable = applicability.inapplicable_reason.is_none();
     Ok(Response::ok(&suggestion.to_json(&applicability.from_content, is_applicable, applicability.applied)))
 }
 
 /// `GET /projects/:id/merge_requests/:iid/discussions`, oldest first, in pages. Beside the project
 /// and the merge request 2 reads for the list, 1 for the branch, and for each discussion 1, with
-/// suggestions 2, and 1 for each author and for each suggestion.
+/// suggestions 2, and 1 for each author and for each suggestion. 400 if several discussions have more
+/// suggestions together than a page may have.
 pub fn discussions(context: &RequestContext, project: &str, iid: &str, request: &Request) -> Result<Response, Error> {
     input::check_iid(iid)?;
     let page = Pagination::read(&request.params())?;
     let readable = access::readable_merge_request(context, project, iid)?;
     let (skip, count) = (usize::try_from(page.offset()).unwrap_or(usize::MAX), page.per_page as usize);
     let (total, discussions) = store::list(&context.env, readable.project.id, readable.iid, skip, count)?;
+    let suggestions: usize = discussions.iter().map(|discussion| discussion.suggestions.len()).sum();
+    if discussions.len() > 1 && suggestions > MAX_SUGGESTIONS {
+        let text = format!(
+            "the page has {suggestions} suggestions, and at most {MAX_SUGGESTIONS} are shown: ask for fewer \
+             discussions with per_page"
+        );
+        return Err(Error::bad_request(&text));
+    }
     let mut renderer = DiscussionRenderer::new(context, &readable, &discussions)?;
     let json: Vec<Value> =
         discussions.iter().map(|discussion| renderer.render(discussion)).collect::<Result<_, _>>()?;

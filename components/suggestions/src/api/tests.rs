@@ -1,9 +1,11 @@
 //! The response of each route, with a store in memory and repositories made by git.
 
+mod access;
 mod apply;
 mod discussions;
 mod golden;
 mod import;
+mod line_endings;
 mod maintenance;
 mod random;
 mod repository;
@@ -13,7 +15,7 @@ use crate::api;
 use directory::access::Role;
 use directory::member::{self, Membership, Source};
 use directory::namespace::{self, NewGroup, Visibility};
-use directory::project::{self, FeatureAccess, JobTokenScope, NewProject, ProtectedBranch};
+use directory::project::{self, FeatureAccess, JobTokenScope, NewProject};
 use directory::token::{self, Fingerprint, Subject, Token};
 use directory::user::{self, NewUser, UserState};
 use futures::executor::block_on;
@@ -111,12 +113,14 @@ impl Forge {
             visibility: Visibility::Public,
             registry: FeatureAccess::Enabled,
             issues: FeatureAccess::Enabled,
+            repository: FeatureAccess::Enabled,
+            merge_requests: FeatureAccess::Enabled,
             archived: false,
             default_branch: Some("main".into()),
             creator_id: None,
             shares: vec![],
             job_tokens: JobTokenScope { restricted: true, projects: vec![], groups: vec![] },
-            protected_branches: vec![ProtectedBranch { name: "main".into(), push: Some(Role::Maintainer) }],
+            protected_branches: None,
             suggestion_commit_message: None,
             analytics: Default::default(),
             pages_unique_domain: None,

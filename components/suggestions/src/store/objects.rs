@@ -5,6 +5,7 @@ mod inflate;
 mod loose;
 mod scan;
 mod writer;
+mod zlib;
 
 pub use loose::LooseObject;
 pub use scan::scan;
@@ -77,7 +78,7 @@ enum ObjectLookup {
 
 /// An object's contents. 1 read, and 1 for each chunk.
 fn find(env: &Env, project: u64, id: ObjectId) -> Result<ObjectLookup, StoreError> {
-    let mut inflater = ObjectInflater::new(MAX_WHOLE);
+    let mut inflater = ObjectInflater::new(env, MAX_WHOLE);
     match read_loose(env, project, id)? {
         None => return Ok(ObjectLookup::Missing),
         Some(LooseObject::Whole(bytes)) => inflater.feed(&bytes).map_err(|why| corrupt(project, id, why))?,

@@ -100,6 +100,18 @@ pub fn read_names(env: &Env, project: u64) -> Result<RefNames, StoreError> {
     Ok(RefNames { names: record.names, default: record.default })
 }
 
+/// The default branch: the one that the project names (`configured`), or that the imported repository had
+/// checked out, or `main`, whichever is there first. 2 reads, or more if a candidate is missing.
+pub fn read_default_branch(env: &Env, project: u64, configured: Option<&str>) -> Result<Option<String>, StoreError> {
+    let configured = configured.map(|branch| format!("heads/{branch}"));
+    for name in [configured, read_names(env, project)?.default, Some("heads/main".into())].into_iter().flatten() {
+        if read(env, project, &name)?.is_some() {
+            return Ok(name.strip_prefix("heads/").map(str::to_owned));
+        }
+    }
+    Ok(None)
+}
+
 /// Adds names, and replaces the default if there is a new one.
 pub fn add_names(env: &Env, project: u64, new: &RefNames) -> Result<(), StoreError> {
     let key = Key::RefNames(project).to_string();

@@ -252,3 +252,34 @@ fn a_project_can_have_an_analytics_engine_of_its_own() {
         assert!(errors.contains(why) && !errors.contains("123456"), "{errors}");
     }
 }
+
+#[test]
+fn access_levels_and_protections_of_a_project_are_kept() {
+    use project::FeatureAccess::{Disabled, Enabled, Private, Public};
+    let env = forge();
+    let imported = |fields: &str| {
+        let line = format!(r#"{{"kind":"project","id":100,"path_with_namespace":"acme/site"{fields}}}"#);
+        assert_eq!(send_lines(&env, line).1["failed"], 0, "{fields}");
+        let ProjectLookup::Found(site) = project::find(&env, "acme/site").unwrap() else { panic!("found") };
+        (site.repository, site.merge_requests, site.protected_branches)
+    };
+    assert_eq!(imported(""), (Enabled, Enabled, None));
+    assert_eq!(
+        imported(
+            r#","repository_access_level":"private","merge_requests_access_level":"disabled","protected_branches":[]"#
+        ),
+        (Private, Disabled, Some(vec![]))
+    );
+    assert_eq!(
+        imported(r#","repository_access_level":"public","merge_requests_enabled":false"#),
+        (Public, Disabled, None)
+    );
+    assert_eq!(
+        imported(
+            r#","merge_requests_access_level":"enabled","merge_requests_enabled":false,"repository_access_level":null"#
+        ),
+        (Enabled, Enabled, None)
+    );
+    let unknown = r#"{"kind":"project","id":100,"path_with_namespace":"acme/site","repository_access_level":"some"}"#;
+    assert_eq!(send_lines(&env, unknown).1["errors"][0]["error"], "access level `some` is not known (column 94)");
+}

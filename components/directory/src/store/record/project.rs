@@ -16,6 +16,11 @@ pub(crate) struct ProjectRecord {
     visibility: String,
     registry: String,
     issues: String,
+    /// Absent: enabled, as are merge requests.
+    #[serde(default, skip_serializing_if = "is_default")]
+    repository: Option<String>,
+    #[serde(default, skip_serializing_if = "is_default")]
+    merge_requests: Option<String>,
     #[serde(default, skip_serializing_if = "is_default")]
     pub archived: bool,
     #[serde(default, skip_serializing_if = "is_default")]
@@ -27,7 +32,7 @@ pub(crate) struct ProjectRecord {
     #[serde(default, skip_serializing_if = "is_default")]
     job_tokens: JobTokenScopeRecord,
     #[serde(default, skip_serializing_if = "is_default")]
-    protected_branches: Vec<ProtectedBranchRecord>,
+    protected_branches: Option<Vec<ProtectedBranchRecord>>,
     #[serde(default, skip_serializing_if = "is_default")]
     suggestion_commit_message: Option<String>,
     #[serde(default, skip_serializing_if = "is_default")]
@@ -78,6 +83,8 @@ impl ProjectRecord {
             namespace,
             visibility: self.visibility(),
             issues: self.issues(),
+            repository: level(self.repository.as_deref()),
+            merge_requests: level(self.merge_requests.as_deref()),
             registry: FeatureAccess::parse(&self.registry).unwrap_or(FeatureAccess::Disabled),
             pages_unique_domain: self.pages_unique_domain,
             name: self.name,
@@ -91,7 +98,9 @@ impl ProjectRecord {
                 projects: self.job_tokens.projects,
                 groups: self.job_tokens.groups,
             },
-            protected_branches: self.protected_branches.into_iter().map(ProtectedBranch::from).collect(),
+            protected_branches: self
+                .protected_branches
+                .map(|branches| branches.into_iter().map(ProtectedBranch::from).collect()),
             suggestion_commit_message: self.suggestion_commit_message,
             analytics: Analytics { base_url: self.analytics.base_url, key: self.analytics.key },
         }
@@ -107,6 +116,8 @@ impl From<NewProject> for ProjectRecord {
             visibility: new.visibility.as_str().to_owned(),
             registry: new.registry.as_str().to_owned(),
             issues: new.issues.as_str().to_owned(),
+            repository: unless_enabled(new.repository),
+            merge_requests: unless_enabled(new.merge_requests),
             archived: new.archived,
             default_branch: new.default_branch,
             creator_id: new.creator_id,
@@ -116,12 +127,23 @@ impl From<NewProject> for ProjectRecord {
                 projects: new.job_tokens.projects,
                 groups: new.job_tokens.groups,
             },
-            protected_branches: new.protected_branches.into_iter().map(ProtectedBranchRecord::from).collect(),
+            protected_branches: new
+                .protected_branches
+                .map(|branches| branches.into_iter().map(ProtectedBranchRecord::from).collect()),
             suggestion_commit_message: new.suggestion_commit_message,
             analytics: AnalyticsRecord { base_url: new.analytics.base_url, key: new.analytics.key },
             pages_unique_domain: new.pages_unique_domain,
         }
     }
+}
+
+/// The access level that a record has; a word that this build does not know allows nothing.
+fn level(stored: Option<&str>) -> FeatureAccess {
+    stored.map_or(FeatureAccess::Enabled, |word| FeatureAccess::parse(word).unwrap_or(FeatureAccess::Disabled))
+}
+
+fn unless_enabled(level: FeatureAccess) -> Option<String> {
+    (level != FeatureAccess::Enabled).then(|| level.as_str().to_owned())
 }
 
 impl From<ProtectedBranchRecord> for ProtectedBranch {

@@ -11,16 +11,15 @@ fn what_is_wrong_is_told_in_order() {
     let load = |token: &str, project: &str, body: &'static str| {
         forge.ask(token, Method::POST, &format!("{project}/product_analytics/request/load"), body)
     };
-    load("", "x", "{").is(401, json!({"message": "401 Unauthorized"}));
-    load("unknown", "7", QUERY).is(401, json!({"message": "401 Unauthorized"}));
+    load("", "x", "{").is(401, refusal("401 Unauthorized"));
+    load("unknown", "7", QUERY).is(401, refusal("401 Unauthorized"));
     assert_eq!(load("reader", "x", "{").json()["error"], "insufficient_scope");
-    load("dev", "acme%2Fopen", "{").is(400, json!({"error": "project_id is invalid"}));
     load("dev", "999", "{}").is(400, json!({"error": "query is missing"}));
-    load("outsider", "9", QUERY).is(404, json!({"message": "404 Project Not Found"}));
-    for id in ["999", "-1", "99999999999999999999999"] {
-        load("dev", id, QUERY).is(404, json!({"message": "404 Project Not Found"}));
+    load("outsider", "9", QUERY).is(404, refusal("404 Project Not Found"));
+    for id in ["999", "-1", "99999999999999999999999", "open", "acme%2Fnone"] {
+        load("dev", id, QUERY).is(404, refusal("404 Project Not Found"));
     }
-    load("dev", "7", QUERY).is(404, json!({"message": "Product Analytics is not enabled"}));
+    load("dev", "7", QUERY).is(404, refusal("Product Analytics is not enabled"));
     assert_eq!(forge.engine.take_calls(), [], "nobody was asked");
 }
 
@@ -39,12 +38,43 @@ fn whoever_may_read_the_project_may_ask() {
 }
 
 #[test]
+fn a_project_is_named_by_its_path_too_and_a_moved_one_is_redirected() {
+    let forge = Forge::answering(r#"{"results":[]}"#);
+    let send = |token, method, project: &str| {
+        forge.ask(token, method, &format!("{project}/product_analytics/request/load?query=%7B%7D"), "")
+    };
+    assert_eq!(send("dev", Method::GET, "acme%2Fopen").status, 200);
+    assert_eq!(claims(&forge.engine.take_calls()[0])["appId"], "gitlab_project_7");
+    send("outsider", Method::GET, "acme%2Flabs%2Fsecret").is(404, refusal("404 Project Not Found"));
+    forge.project(PUBLIC, "opened", 10, Visibility::Public, Analytics::default());
+    let moved = send("dev", Method::GET, "acme%2Fopen");
+    let url = "http://forge.test:8080/api/v4/projects/7/product_analytics/request/load";
+    moved.is(301, json!({"message": format!("This resource has been moved permanently to {url}")}));
+    assert_eq!(moved.headers["location"], format!("{url}?query=%7B%7D"));
+    let posted = forge.ask("dev", Method::POST, "acme%2Fopen/product_analytics/request/load", QUERY);
+    posted.is(405, refusal("Non GET methods are not allowed for moved projects"));
+    assert_eq!(forge.engine.take_calls(), []);
+}
+
+#[test]
+fn what_the_engine_has_and_this_area_has_not_is_named() {
+    let forge = Forge::answering("{}");
+    for name in ["sql", "subscribe"] {
+        let path = format!("7/product_analytics/request/{name}?query=%7B%7D");
+        forge.ask("", Method::GET, &path, "").is(401, refusal("401 Unauthorized"));
+        let text = format!("404 The engine's endpoint `{name}` is not supported; `load`, `dry-run` and `meta` are");
+        forge.ask("dev", Method::GET, &path, "").is(404, refusal(&text));
+    }
+    assert_eq!(forge.engine.take_calls(), []);
+}
+
+#[test]
 fn each_thing_that_is_missing_switches_it_off() {
     let off = |change: &dyn Fn(&Forge)| {
         let forge = Forge::answering("{}");
         change(&forge);
         let answer = forge.ask("dev", Method::POST, LOAD, QUERY);
-        answer.is(404, json!({"message": "Product Analytics is not enabled"}));
+        answer.is(404, refusal("Product Analytics is not enabled"));
         assert_eq!(forge.engine.take_calls(), []);
     };
     off(&|forge| forge.set(json!({"product_analytics_enabled": false})));
@@ -55,7 +85,7 @@ fn each_thing_that_is_missing_switches_it_off() {
     off(&|forge| switch_on_for(forge, "Project:9"));
     let forge = Forge::answering("{}");
     let personal = forge.ask("dev", Method::POST, "20/product_analytics/request/load", QUERY);
-    personal.is(404, json!({"message": "Product Analytics is not enabled"}));
+    personal.is(404, refusal("Product Analytics is not enabled"));
 }
 
 /// Switches the feature on for this actor only.
@@ -107,7 +137,7 @@ fn when_storage_fails_the_engine_is_not_asked() {
             assert_eq!(operations, 8, "reads: token, user, project, two groups, memberships, settings, features");
             break;
         }
-        answer.is(500, json!({"message": "500 Internal Server Error"}));
+        answer.is(500, refusal("500 Internal Server Error"));
         assert_eq!(forge.engine.take_calls(), [], "{operations}");
     }
 }

@@ -50,6 +50,20 @@ fn the_engine_is_asked_for_this_and_nothing_else() {
     }
 }
 
+/// The engine's client sends a short query in the query string.
+#[test]
+fn a_query_by_get_is_the_same_query() {
+    let forge = Forge::answering(r#"{"results":[]}"#);
+    for endpoint in ["load", "dry-run"] {
+        let path = format!("7/product_analytics/request/{endpoint}?query=%7B%22limit%22%3A1%7D&queryType=multi");
+        assert_eq!(forge.ask("reader", Method::GET, &path, "").status, 200, "{endpoint}");
+    }
+    let calls = forge.engine.take_calls();
+    assert!(calls.iter().all(|call| call.method == Method::POST));
+    assert!(calls.iter().all(|call| *call.body == *br#"{"query":{"limit":1},"queryType":"multi"}"#));
+    assert_eq!(calls.len(), 2);
+}
+
 #[test]
 fn the_issuer_is_the_public_host_and_times_are_variables() {
     let mut forge = Forge::answering("{}");
@@ -85,15 +99,16 @@ fn keys_are_sealed_where_they_are_stored_and_sign_the_same_tokens() {
 
 #[test]
 fn what_the_engine_says_decides_and_not_its_status() {
-    let unusable = |why: &str| format!(r#"{{"message":"the analytics engine's answer cannot be used: {why}"}}"#);
+    let refusal = |text: &str| format!(r#"{{"error":"{text}","message":"{text}"}}"#);
+    let unusable = |why: &str| refusal(&format!("the analytics engine's answer cannot be used: {why}"));
     let database = r#"{"error":"Error: Code: 81. DB::Exception: gone (UNKNOWN_DATABASE)"}"#;
     for (status, body, expected, answer) in [
         (200, r#"{"results": [1.50]}"#, 200, r#"{"results": [1.50]}"#.to_owned()),
         (500, r#"{"results":null}"#, 200, r#"{"results":null}"#.into()),
         (200, r#"{"error":"Continue wait"}"#, 200, r#"{"error":"Continue wait"}"#.into()),
-        (200, r#"{"error":"no","stack":"at /srv"}"#, 400, r#"{"message":"no"}"#.into()),
-        (403, r#"{"error":"Invalid token"}"#, 400, r#"{"message":"Invalid token"}"#.into()),
-        (400, database, 404, r#"{"message":"404 Clickhouse Database Not Found"}"#.into()),
+        (200, r#"{"error":"no","stack":"at /srv"}"#, 400, refusal("no")),
+        (403, r#"{"error":"Invalid token"}"#, 400, refusal("Invalid token")),
+        (400, database, 404, refusal("404 Clickhouse Database Not Found")),
         (404, "<html>", 502, unusable("it is not a JSON object")),
         (302, "", 502, unusable("it is not JSON: EOF while parsing a value at line 1 column 0")),
     ] {
@@ -257,7 +272,7 @@ fn an_answer_has_a_bound() {
         forge.variables = vec![("analytics_max_answer_bytes", "25")];
         assert_eq!(forge.load(QUERY).status, 200);
         forge.variables = vec![("analytics_max_answer_bytes", "24")];
-        forge.load(QUERY).is(502, json!({"message": message}));
+        forge.load(QUERY).is(502, refusal(message));
     }
 }
 
@@ -272,7 +287,7 @@ fn an_engine_that_cannot_be_asked_is_a_bad_gateway_without_an_address() {
         (OutboundError::Other("engine.test".into()), "the connection failed"),
     ] {
         let forge = Forge::with(move |_| Err(failure.clone()));
-        forge.load(QUERY).is(502, json!({"message": format!("the analytics engine cannot be asked: {text}")}));
+        forge.load(QUERY).is(502, refusal(&format!("the analytics engine cannot be asked: {text}")));
     }
     let busy = Forge::with(|_| Err(OutboundError::Busy)).load(QUERY);
     assert_eq!((busy.status, busy.headers["retry-after"].to_str().unwrap()), (503, "1"));

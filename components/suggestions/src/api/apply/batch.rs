@@ -1,6 +1,6 @@
 //! Suggestions that are applied together: one commit with every one of them, or none.
 
-use crate::api::access;
+use crate::api::access::{self, PushableMergeRequest};
 use crate::api::applicability::assess;
 use crate::api::context::RequestContext;
 use crate::api::file_cache::FileCache;
@@ -16,7 +16,7 @@ use crate::store::applied::{self, AppliedCommit};
 use crate::store::refs::{self, RefValue};
 use crate::store::{discussions, merge_requests, objects, semispace_roles};
 use crate::suggestion::Suggestion;
-use directory::project::{self, Project};
+use directory::project::Project;
 use directory::user;
 use http::StatusCode;
 use kit::Error;
@@ -55,7 +55,8 @@ pub struct SuggestionBatch<'a> {
 
 impl<'a> SuggestionBatch<'a> {
     /// Loads the suggestions and authorizes the caller: 404 with `not_found` unless each of the suggestions
-    /// exists and each is given once; 403 if the caller may not push to the source branch of one of them.
+    /// exists and each is given once; 403 if the caller may not read the merge request of one of them, or not
+    /// push to its source branch.
     pub fn load(context: &'a RequestContext, ids: &[u64], not_found: &str) -> Result<Self, Error> {
         let env = &context.env;
         let not_found = || Error::message(StatusCode::NOT_FOUND, not_found);
@@ -73,14 +74,13 @@ impl<'a> SuggestionBatch<'a> {
             let file = discussion.file.clone().ok_or_else(not_found)?;
             items.push(BatchItem { suggestion, discussion, file });
         }
-        let mut sources = BTreeMap::new();
+        let mut pushable = BTreeMap::new();
         for (key, merge_request) in &merge_requests {
-            sources.insert(*key, access::pushable_source(context, key.0, merge_request)?);
+            pushable.insert(*key, access::pushable_merge_request(context, key.0, merge_request)?);
         }
         let key = items.first().map(|item| merge_request_key(&item.discussion)).ok_or_else(not_found)?;
         let branch = merge_requests.get(&key).ok_or_else(not_found)?.source_branch.clone();
-        let source = sources.remove(&key).ok_or_else(Error::forbidden)?;
-        let target = project::by_id(env, key.0)?.ok_or_else(not_found)?;
+        let PushableMergeRequest { source, target } = pushable.remove(&key).ok_or_else(Error::forbidden)?;
         Ok(SuggestionBatch { context, items, merge_requests, source, branch, target, operation: env.id() })
     }
 
@@ -134,7 +134,7 @@ impl<'a> SuggestionBatch<'a> {
         for (path, (blob, replacements)) in &edits {
             let before = files.read(self.source.id, *blob)?;
             let before = before.ok_or_else(|| refusal(InapplicableReason::FileNotFound))?;
-            let after = Object::new(ObjectKind::Blob, lines::replace(&before, replacements));
+            let after = Object::new(ObjectKind::Blob, lines::replace(before.contents(), replacements));
             objects::save(env, semispace, self.source.id, &after)?;
             changed.insert(*path, after.id);
         }

@@ -120,7 +120,7 @@ fn permissions_and_the_order_of_checks() {
 fn a_protected_branch_an_archived_project_and_a_private_one() {
     let forge = forge();
     let id = forge.suggest(1, "a.txt", 1, &block("", "1"))[0];
-    let protect = |push| vec![ProtectedBranch { name: "top*".into(), push }];
+    let protect = |push| Some(vec![ProtectedBranch { name: "top*".into(), push }]);
     forge.project(PUBLIC, |project| project.protected_branches = protect(Some(Role::Maintainer)));
     assert_eq!(forge.apply(id, "dev", Value::Null).status, 403);
     forge.project(PUBLIC, |project| project.archived = true);
@@ -372,11 +372,11 @@ fn suggestions_of_a_private_project_are_hidden() {
         forge.send(Method::POST, &path, "otto", comment.clone()).refusal(),
         (404, "404 Project Not Found".into())
     );
-    let made = forge.send(Method::POST, &path, "gus", comment).json();
+    let made = forge.send(Method::POST, &path, "rep", comment).json();
     let id = made["notes"][0]["suggestions"][0]["id"].as_u64().unwrap();
     assert_eq!(forge.get(&format!("suggestions/{id}"), "").status, 401);
     assert_eq!(forge.get(&format!("suggestions/{id}"), "otto").status, 404);
-    assert_eq!(forge.get(&format!("suggestions/{id}"), "gus").status, 200);
+    assert_eq!(forge.get(&format!("suggestions/{id}"), "rep").status, 200);
     assert_eq!(forge.get(&path, "").status, 404);
     assert_eq!(forge.get("suggestions/x", "gus").refusal(), (400, "id is invalid".into()));
 }

@@ -155,6 +155,26 @@ fn only_a_line_of_the_new_text_makes_suggestions() {
 }
 
 #[test]
+fn the_suggestions_of_a_comment_and_of_a_page_have_a_bound() {
+    let forge = forge();
+    let head = forge.head(PUBLIC, "topic");
+    let post = |count| forge.comment(1, "rep", comment(&head, "a.txt", 1, &block("", "x").repeat(count)));
+    assert_eq!(
+        post(101).refusal(),
+        (400, "400 Bad request - the note has 101 suggestions, and at most 100 are allowed".into())
+    );
+    (0..51).for_each(|_| assert_eq!(post(100).status, 201));
+    let list = format!("projects/{PUBLIC}/merge_requests/1/discussions");
+    let text = "400 Bad request - the page has 5100 suggestions, and at most 5000 are shown: ask for fewer discussions \
+        with per_page";
+    assert_eq!(forge.get(&format!("{list}?per_page=100"), "rep").refusal(), (400, text.into()));
+    let page = forge.get(&format!("{list}?per_page=50"), "rep").json();
+    let suggestions =
+        page.as_array().unwrap().iter().map(|one| one["notes"][0]["suggestions"].as_array().unwrap().len());
+    assert_eq!(suggestions.sum::<usize>(), 5000);
+}
+
+#[test]
 fn a_long_list_comes_in_pages() {
     let forge = forge();
     for number in 0..250 {

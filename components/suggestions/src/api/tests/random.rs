@@ -35,6 +35,27 @@ fn lines(file: &[u8]) -> Vec<Vec<u8>> {
     file.split_inclusive(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect()
 }
 
+fn ending(line: &[u8]) -> &'static [u8] {
+    match line {
+        [.., b'\r', b'\n'] => b"\r\n",
+        [.., b'\n'] => b"\n",
+        _ => b"",
+    }
+}
+
+/// `text` in place of the lines of a file from index `from` on, with the endings of these lines.
+fn replacement(text: &str, file: &[Vec<u8>], from: usize) -> Vec<u8> {
+    let ends: Vec<&[u8]> = file[from..].iter().map(|line| ending(line)).filter(|end| !end.is_empty()).collect();
+    let above: &[u8] = if from > 0 { ending(&file[from - 1]) } else { b"\n" };
+    let count = text.lines().count();
+    let with_ending = |(index, line): (usize, &str)| {
+        let inner = ends.get(index).or(ends.last()).copied().unwrap_or(above);
+        let end = if index + 1 < count { inner } else { ending(&file[file.len() - 1]) };
+        [line.as_bytes(), end].concat()
+    };
+    text.lines().enumerate().flat_map(with_ending).collect()
+}
+
 #[test]
 fn the_same_edits_by_git_give_the_same_trees() {
     let mut dice = Dice(7);
@@ -60,17 +81,7 @@ fn the_same_edits_by_git_give_the_same_trees() {
                     let body = format!("````suggestion:-{above}+{under}\n{text}````");
                     let (from, to) = ((line - above - 1) as usize, (line + under) as usize);
                     let replaced = edited[from..to].concat();
-                    let end: &[u8] = if replaced.ends_with(b"\r\n") {
-                        b"\r\n"
-                    } else if replaced.ends_with(b"\n") {
-                        b"\n"
-                    } else {
-                        b""
-                    };
-                    let new = match text.strip_suffix('\n') {
-                        None => Vec::new(),
-                        Some(text) => [text.as_bytes(), end].concat(),
-                    };
+                    let new = replacement(&text, &edited[..to], from);
                     below = line - above;
                     if new == replaced {
                         continue;

@@ -1,12 +1,16 @@
 //! Decompression of an object of bounded size.
 
+use super::zlib;
 use crate::git::{ObjectKind, parse_header};
 use bytes::Bytes;
 use flate2::{Decompress, FlushDecompress, Status};
+use kit::Env;
+use std::cell::RefCell;
+use std::rc::Rc;
 
 /// Decompresses an object, fed in parts.
 pub struct ObjectInflater {
-    zlib: Decompress,
+    zlib: Rc<RefCell<Decompress>>,
     /// The largest size of an object, in bytes.
     max_size: u64,
     /// Decompressed header and contents.
@@ -15,11 +19,14 @@ pub struct ObjectInflater {
 }
 
 impl ObjectInflater {
-    pub fn new(max_size: u64) -> Self {
-        ObjectInflater { zlib: Decompress::new(true), max_size, bytes: Vec::new(), ended: false }
+    pub fn new(env: &Env, max_size: u64) -> Self {
+        let zlib = zlib::decompressor(env);
+        zlib.borrow_mut().reset(true);
+        ObjectInflater { zlib, max_size, bytes: Vec::new(), ended: false }
     }
 
     pub fn feed(&mut self, input: &[u8]) -> Result<(), &'static str> {
+        let mut zlib = self.zlib.borrow_mut();
         let mut rest = input;
         while !self.ended && self.excess_size().is_none() {
             // Until the header tells the size, four times the input is a first guess.
@@ -28,10 +35,10 @@ impl ObjectInflater {
             let missing =
                 usize::try_from(expected.min(self.max_size + 32)).unwrap_or_default().saturating_sub(self.bytes.len());
             self.bytes.reserve(missing.max(64));
-            let (before_in, before_out) = (self.zlib.total_in(), self.bytes.len());
-            let status = self.zlib.decompress_vec(rest, &mut self.bytes, FlushDecompress::None);
+            let (before_in, before_out) = (zlib.total_in(), self.bytes.len());
+            let status = zlib.decompress_vec(rest, &mut self.bytes, FlushDecompress::None);
             let status = status.map_err(|_| "it is not zlib")?;
-            let consumed = usize::try_from(self.zlib.total_in() - before_in).unwrap_or(usize::MAX);
+            let consumed = usize::try_from(zlib.total_in() - before_in).unwrap_or(usize::MAX);
             rest = rest.get(consumed..).unwrap_or_default();
             self.ended = status == Status::StreamEnd;
             if rest.is_empty() && self.bytes.len() < self.bytes.capacity()

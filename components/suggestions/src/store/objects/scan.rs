@@ -1,6 +1,7 @@
 //! Objects as garbage collection and checks read them: for their links, or to verify them.
 
 use super::loose::{ChunkList, LooseObject};
+use super::zlib;
 use crate::git::{ObjectId, ObjectKind, id_from_hasher, parse_header};
 use crate::store::key::Key;
 use crate::store::semispace::Semispace;
@@ -9,6 +10,8 @@ use flate2::{Decompress, FlushDecompress, Status};
 use kit::Env;
 use kit::store::StoreError;
 use sha1::{Digest, Sha1};
+use std::cell::RefCell;
+use std::rc::Rc;
 
 /// The largest tree, commit or tag whose links are read, in bytes.
 const MAX_LINKING: usize = 256 << 20;
@@ -31,7 +34,7 @@ pub fn scan(env: &Env, project: u64, id: ObjectId, check: bool) -> Result<Scanne
     for semispace in Semispace::BOTH {
         let key = Key::Object(semispace, project, id).to_string();
         let Some(bytes) = env.store.get(&key)? else { continue };
-        let mut scanner = ObjectScanner::new(check);
+        let mut scanner = ObjectScanner::new(env, check);
         let mut next = ScannedObject { kind: ObjectKind::Blob, contents: None, uploads: Vec::new(), size: bytes.len() };
         match LooseObject::parse(semispace, &key, bytes.clone().into())? {
             LooseObject::Whole(bytes) => drop(scanner.feed(&bytes).map_err(|why| StoreError::corrupt(&key, why))?),
@@ -60,7 +63,7 @@ pub fn scan(env: &Env, project: u64, id: ObjectId, check: bool) -> Result<Scanne
 
 /// Decompresses an object, and keeps no more of it than is needed.
 struct ObjectScanner {
-    zlib: Decompress,
+    zlib: Rc<RefCell<Decompress>>,
     check: bool,
     /// Header and contents; of a blob only the header and what was decompressed together with it.
     bytes: Vec<u8>,
@@ -72,20 +75,22 @@ struct ObjectScanner {
 }
 
 impl ObjectScanner {
-    fn new(check: bool) -> Self {
-        let (zlib, hasher) = (Decompress::new(true), Sha1::new());
-        ObjectScanner { zlib, check, bytes: Vec::new(), header: None, hasher, size: 0, ended: false }
+    fn new(env: &Env, check: bool) -> Self {
+        let zlib = zlib::decompressor(env);
+        zlib.borrow_mut().reset(true);
+        ObjectScanner { zlib, check, bytes: Vec::new(), header: None, hasher: Sha1::new(), size: 0, ended: false }
     }
 
     /// Returns true if no more input is needed.
     fn feed(&mut self, mut input: &[u8]) -> Result<bool, &'static str> {
+        let mut zlib = self.zlib.borrow_mut();
         let mut part = Vec::with_capacity(64 << 10);
         while !self.ended {
             part.clear();
-            let before = self.zlib.total_in();
-            let status = self.zlib.decompress_vec(input, &mut part, FlushDecompress::None);
+            let before = zlib.total_in();
+            let status = zlib.decompress_vec(input, &mut part, FlushDecompress::None);
             self.ended = status.map_err(|_| "it is not zlib")? == Status::StreamEnd;
-            let consumed = usize::try_from(self.zlib.total_in() - before).unwrap_or(usize::MAX);
+            let consumed = usize::try_from(zlib.total_in() - before).unwrap_or(usize::MAX);
             input = input.get(consumed..).unwrap_or_default();
             self.size += part.len() as u64;
             if self.check {

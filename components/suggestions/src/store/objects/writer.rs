@@ -1,19 +1,17 @@
 //! Writing of objects of any size in bounded memory.
 
 use super::loose::{CHUNK, ChunkList};
+use super::zlib::{self, Compressors};
 use crate::git::{ObjectId, ObjectKind, id_from_hasher};
 use crate::store::key::Key;
 use crate::store::semispace::Semispace;
-use flate2::{Compress, Compression, FlushCompress, Status};
+use bytes::Bytes;
+use flate2::{FlushCompress, Status};
 use kit::Env;
 use kit::store::StoreError;
 use sha1::{Digest, Sha1};
-
-/// The fastest level, which yields most of what the slower ones do.
-const LEVEL: Compression = Compression::new(1);
-
-/// Trees are mostly ids, which do not compress.
-const TREE_LEVEL: Compression = Compression::none();
+use std::cell::RefCell;
+use std::rc::Rc;
 
 /// Writes objects, one after the other. An object becomes visible only after its contents were found
 /// to have its id.
@@ -21,9 +19,7 @@ pub struct ObjectWriter<'a> {
     env: &'a Env,
     semispace: Semispace,
     project: u64,
-    /// For trees, and for all other objects.
-    tree_zlib: Compress,
-    zlib: Compress,
+    compressors: Rc<RefCell<Compressors>>,
     open: Option<OpenObject>,
 }
 
@@ -45,8 +41,7 @@ pub struct IdMismatch;
 
 impl<'a> ObjectWriter<'a> {
     pub fn new(env: &'a Env, semispace: Semispace, project: u64) -> Self {
-        let (tree_zlib, zlib) = (Compress::new(TREE_LEVEL, true), Compress::new(LEVEL, true));
-        ObjectWriter { env, semispace, project, tree_zlib, zlib, open: None }
+        ObjectWriter { env, semispace, project, compressors: zlib::compressors(env), open: None }
     }
 
     /// Begins an object of `size` bytes.
@@ -54,8 +49,7 @@ impl<'a> ObjectWriter<'a> {
         let compressed = Vec::with_capacity(usize::try_from(size).unwrap_or(CHUNK).min(CHUNK) / 2 + 64);
         let hasher = kind.hasher(size);
         self.open = Some(OpenObject { id, kind, hasher, compressed, upload: None, chunks: 0 });
-        self.tree_zlib.reset();
-        self.zlib.reset();
+        self.compressors.borrow_mut().of(kind).reset();
         self.deflate(kind.header(size).as_bytes(), FlushCompress::None)
     }
 
@@ -69,7 +63,8 @@ impl<'a> ObjectWriter<'a> {
 
     fn deflate(&mut self, mut input: &[u8], flush: FlushCompress) -> Result<(), StoreError> {
         let Some(open) = &mut self.open else { return Ok(()) };
-        let zlib = if open.kind == ObjectKind::Tree { &mut self.tree_zlib } else { &mut self.zlib };
+        let mut compressors = self.compressors.borrow_mut();
+        let zlib = compressors.of(open.kind);
         loop {
             open.compressed.reserve((input.len() / 2).clamp(64, CHUNK));
             let before = zlib.total_in();
@@ -97,7 +92,8 @@ impl<'a> ObjectWriter<'a> {
         if open.upload.is_none() {
             self.env.store.set(&key, &open.compressed)?;
             if open.kind != ObjectKind::Blob {
-                self.env.blobs.put(&key, open.compressed.into());
+                // A copy has no unused capacity, which the cache does not count.
+                self.env.blobs.put(&key, Bytes::copy_from_slice(&open.compressed));
             }
             return Ok(Ok(()));
         }

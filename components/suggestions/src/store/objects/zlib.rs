@@ -1,0 +1,68 @@
+//! The compressors and the decompressor of an instance. Each has several blocks of memory, of up to 128 KiB.
+//! If every object had new ones, what is cached between two objects would lie in the gaps that they leave,
+//! and the next ones would not fit there: a component's memory never shrinks, so it would grow with each
+//! object until it is full.
+
+use crate::git::ObjectKind;
+use flate2::{Compress, Compression, Decompress};
+use kit::Env;
+use std::cell::RefCell;
+use std::rc::Rc;
+
+/// The fastest level, which yields most of what the slower ones do.
+const LEVEL: Compression = Compression::new(1);
+
+/// Trees are mostly ids, which do not compress.
+const TREE_LEVEL: Compression = Compression::none();
+
+/// Compressors for zlib streams.
+pub struct Compressors {
+    trees: Compress,
+    others: Compress,
+}
+
+impl Compressors {
+    pub fn of(&mut self, kind: ObjectKind) -> &mut Compress {
+        if kind == ObjectKind::Tree { &mut self.trees } else { &mut self.others }
+    }
+}
+
+/// The instance's compressors, in any state. While another writer has them, new ones take their place.
+pub fn compressors(env: &Env) -> Rc<RefCell<Compressors>> {
+    take(env, || Compressors { trees: Compress::new(TREE_LEVEL, true), others: Compress::new(LEVEL, true) })
+}
+
+/// The instance's decompressor of zlib streams, in any state. While another reader has it, a new one takes
+/// its place.
+pub fn decompressor(env: &Env) -> Rc<RefCell<Decompress>> {
+    take(env, || Decompress::new(true))
+}
+
+fn take<T: 'static>(env: &Env, new: impl FnOnce() -> T) -> Rc<RefCell<T>> {
+    // One reference is the cache's.
+    if let Some(unused) = env.instance_cache.get::<RefCell<T>>().filter(|cached| Rc::strong_count(cached) == 2) {
+        return unused;
+    }
+    let taken = Rc::new(RefCell::new(new()));
+    env.instance_cache.put(taken.clone());
+    taken
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kit::testing::{self, MemoryStore};
+
+    #[test]
+    fn a_compressor_is_used_again_but_never_by_two_at_once() {
+        let env = testing::env(MemoryStore::default(), &[]);
+        let first = compressors(&env);
+        let second = compressors(&env);
+        assert!(!Rc::ptr_eq(&first, &second), "the first is in use");
+        let known = [Rc::downgrade(&first), Rc::downgrade(&second)];
+        drop((first, second));
+        let third = compressors(&env);
+        assert!(known.iter().filter_map(|known| known.upgrade()).any(|known| Rc::ptr_eq(&known, &third)));
+        assert!(known.iter().any(|known| known.upgrade().is_none()), "at most one stays");
+    }
+}
