@@ -163,7 +163,7 @@ mod tests {
         let mut some = candidates(&segments);
         some.iter_mut().for_each(|candidate| candidate.memory = MAX_MEMORY / 3);
         assert_eq!(selected_of(&some), Some(vec![1000; 3]));
-        some.iter_mut().for_each(|candidate| candidate.memory = MAX_MEMORY - 1);
+        some.iter_mut().for_each(|candidate| candidate.memory = MAX_MEMORY);
         assert_eq!(selected_of(&some), None);
         // Large ones do not keep their neighbours from being merged.
         some[4..].iter_mut().for_each(|candidate| candidate.memory = 1);

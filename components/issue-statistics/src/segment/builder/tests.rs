@@ -41,7 +41,7 @@ fn a_batch_is_bounded_by_the_memory_of_its_tables() {
 fn a_batch_is_bounded_by_its_ngrams() {
     let mut state = 1;
     // Letters of many alphabets in one word each.
-    let letters = |_| (0..60).map(|_| char::from_u32(0x250 + (random(&mut state) % 0x700) as u32).unwrap()).collect();
+    let letters = |_| (0..40).map(|_| char::from_u32(0x250 + (random(&mut state) % 0x700) as u32).unwrap()).collect();
     let (batch, documents) = filled(letters);
     assert!(documents < 3000 && batch.ngrams.count() < MAX_NGRAMS + 1000, "{documents}");
     let store = IndexStore::new(&env(MemoryStore::default(), &[]));
