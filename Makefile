@@ -81,7 +81,7 @@ bench: peers wasmtime components fixtures host ## Measure, beside a native hyper
 bench-namespaces: components fixtures host ## Measure lists and searches of 200,000 namespaces, beside PostgreSQL 15
 	cargo bench --locked $(TESTS) --bench namespaces
 
-bench-issues: components host ## Count a million issues, beside PostgreSQL; ISSUES=1000000 DATA=folder ONLY=load
+bench-issues: components host ## Count a million issues, beside PostgreSQL; ISSUES=1000000 DATA=folder ONLY=load or texts
 	cargo bench --locked $(TESTS) --bench issues
 
 clean: ## Remove what was built; data stays

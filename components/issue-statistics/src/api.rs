@@ -3,29 +3,28 @@
 mod user_resolver;
 
 use crate::authorization::{self, Decision, SEARCH_RATE_LIMIT, Target};
-use crate::count::{self, Counts};
+use crate::count::{self, CountError, Counts};
 use crate::filter;
 use crate::import;
 use crate::parameters;
 use crate::route::{self, Level, Route};
 use crate::store::IndexStore;
+use crate::work::{DEFAULT_MAX_WORK, MAX_WORK, WorkBudget};
 use directory::caller::{self, AcceptedTokens, BOOTSTRAP_ADMIN_TOKEN, Caller};
-use directory::project::Project;
 use directory::redirect::Redirect;
 use directory::setting;
-use http::header::LOCATION;
-use http::{HeaderValue, StatusCode};
 use kit::env::EXTERNAL_URL;
 use kit::maintenance;
 use kit::ndjson;
+use kit::store::StoreError;
 use kit::{Env, Error, Request, Response};
 use serde_json::json;
 use user_resolver::DirectoryUsers;
 
 /// The variables that this component reads.
-pub const VARIABLES: &[&str] = &[BOOTSTRAP_ADMIN_TOKEN, EXTERNAL_URL, SEARCH_RATE_LIMIT];
+pub const VARIABLES: &[&str] = &[BOOTSTRAP_ADMIN_TOKEN, EXTERNAL_URL, SEARCH_RATE_LIMIT, MAX_WORK];
 
-/// How often a count is tried while merges delete the segments that it reads.
+/// How often a count is tried if segments that it reads are deleted.
 const ATTEMPTS: usize = 4;
 
 /// Answers one request.
@@ -52,7 +51,9 @@ async fn import_issues(env: &Env, caller: &Caller, request: Request) -> Result<R
     if !caller.is_admin() {
         return Err(Error::forbidden());
     }
-    Ok(Response::ok(&import::run(env, request.body).await?))
+    let imported = import::run(env, request.body).await?;
+    let cause = imported.compaction.map(|error| format!("the index was not compacted: {error}"));
+    Ok(Response { cause, ..Response::ok(&imported.report) })
 }
 
 fn count_issues(env: &Env, caller: &Caller, level: &Level, request: &Request) -> Result<Response, Error> {
@@ -62,33 +63,50 @@ fn count_issues(env: &Env, caller: &Caller, level: &Level, request: &Request) ->
     let is_search = !parameters.search.is_empty();
     let authorized = match authorization::authorize(env, &store, caller, level, is_search)? {
         Decision::Authorized(authorized) => authorized,
-        Decision::Moved(project) => return Ok(moved_permanently(env, request, &project)),
+        Decision::Moved(project) => {
+            let base_url = env.external_url(request);
+            let redirect = Redirect::to_project(project.id, &base_url, &request.path, &request.query);
+            return Err(redirect.into_error(&request.method));
+        }
     };
     let in_namespace = authorized.target != Target::Instance;
     let users = DirectoryUsers { env, caller, catalog: &authorized.catalog };
     let filters = filter::resolve(&parameters, authorized.user_id, in_namespace, &users)?;
+    let max_work = env.variables.number(MAX_WORK, DEFAULT_MAX_WORK);
     let mut attempt = 1;
     let counts = loop {
         let manifest = store.manifest()?;
-        match count::count(&store, &authorized, &filters) {
+        match count::count(&store, &authorized, &filters, &WorkBudget::new(max_work)) {
             Ok(counts) => break counts,
-            // A merge may have deleted segments of this manifest.
-            Err(_) if attempt < ATTEMPTS && store.manifest()?.revision != manifest.revision => attempt += 1,
-            Err(error) => return Err(error.into()),
+            Err(CountError::TooMuchWork(text)) => return Err(too_much_work(text.as_deref())),
+            // The request took so long that replaced segments were deleted.
+            Err(CountError::Store(StoreError::Corrupt { .. }))
+                if attempt < ATTEMPTS && store.manifest()?.revision != manifest.revision =>
+            {
+                attempt += 1;
+            }
+            Err(CountError::Store(error)) => return Err(error.into()),
         }
     };
     Ok(Response::ok(&to_json(counts)))
 }
 
-fn to_json(Counts { all, opened }: Counts) -> serde_json::Value {
-    json!({"statistics": {"counts": {"all": all, "closed": all - opened, "opened": opened}}})
+/// How much of a text an error quotes, in characters.
+const QUOTED: usize = 80;
+
+fn too_much_work(text: Option<&str>) -> Error {
+    let Some(text) = text else {
+        return Error::bad_request("the filters have too many values; ask with fewer of them");
+    };
+    let mut quoted: String = text.chars().take(QUOTED).collect();
+    if quoted.len() < text.len() {
+        quoted.push('…');
+    }
+    Error::bad_request(&format!("the search for `{quoted}` takes too long; search for fewer or rarer words"))
 }
 
-fn moved_permanently(env: &Env, request: &Request, project: &Project) -> Response {
-    let redirect = Redirect::to_project(project.id, &env.external_url(request), &request.path, &request.query);
-    let mut response = Response::new(StatusCode::MOVED_PERMANENTLY).with_text(LOCATION, redirect.location());
-    response.headers.insert(http::header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
-    Response { body: redirect.text().into(), ..response }
+fn to_json(Counts { all, opened }: Counts) -> serde_json::Value {
+    json!({"statistics": {"counts": {"all": all, "closed": all - opened, "opened": opened}}})
 }
 
 #[cfg(test)]

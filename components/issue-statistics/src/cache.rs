@@ -1,15 +1,18 @@
 //! The cache of an instance, across requests: pages, and values made of them. The key of a value has the
 //! ids of all immutable blobs and revisions that it was made of, so that no entry is ever stale.
 
-use crate::manifest::Manifest;
+use crate::manifest::{Manifest, Retired};
 use crate::segment::SegmentHeader;
+use crate::work::{SearchError, WorkBudget};
 use directory::catalog::access_snapshot::AccessSnapshot;
 use kit::blob::BlobCache;
+use kit::lru::ByteLru;
 use kit::store::StoreError;
 use kit::{Env, Timestamp};
 use lru::LruCache;
 use roaring::RoaringBitmap;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
 use std::num::NonZeroUsize;
 use std::rc::Rc;
 
@@ -24,33 +27,54 @@ const SNAPSHOTS: NonZeroUsize = NonZeroUsize::new(64).unwrap();
 
 pub struct Cache {
     pub pages: BlobCache,
-    sets: RefCell<SetCache>,
+    /// Each with the work of making it.
+    sets: ByteLru<Vec<u8>, (Rc<RoaringBitmap>, u64)>,
     headers: RefCell<LruCache<String, Rc<SegmentHeader>>>,
     /// The latest manifest with its bytes.
     manifest: RefCell<(Vec<u8>, Rc<Manifest>)>,
     /// By user, with the revision of the catalog.
     snapshots: RefCell<LruCache<u64, (String, Rc<AccessSnapshot>)>>,
+    /// The blobs that this instance replaced, and when, the earliest first: they are deleted when no
+    /// request reads them any more. Those that an instance leaves behind are for the garbage collector.
+    retired: RefCell<VecDeque<(Timestamp, Retired)>>,
+    /// Whether the store says that it has segments of format 2.
+    pub is_marked: Cell<bool>,
 }
 
-/// An LRU that is bounded by the bytes of its entries.
-struct SetCache {
-    bytes: usize,
-    entries: LruCache<Vec<u8>, (usize, Rc<RoaringBitmap>)>,
-}
+/// How long replaced blobs are kept for requests that read them, in milliseconds.
+pub const RETIREMENT: i64 = 60_000;
+
+/// The most blobs that wait to be deleted; with more, the earliest are deleted before their time.
+const MAX_RETIRED: usize = 1 << 16;
 
 impl Cache {
     pub fn of_instance(env: &Env) -> Rc<Self> {
         env.instance_cache.get().unwrap_or_else(|| {
             let cache = Rc::new(Cache {
                 pages: BlobCache::new(PAGE_BYTES),
-                sets: RefCell::new(SetCache { bytes: 0, entries: LruCache::unbounded() }),
+                sets: ByteLru::new(SET_BYTES),
                 headers: RefCell::new(LruCache::new(HEADERS)),
                 manifest: RefCell::default(),
                 snapshots: RefCell::new(LruCache::new(SNAPSHOTS)),
+                retired: RefCell::default(),
+                is_marked: Cell::default(),
             });
             env.instance_cache.put(cache.clone());
             cache
         })
+    }
+
+    /// Has a replaced blob deleted later.
+    pub fn retire(&self, blob: Retired, now: Timestamp) {
+        self.retired.borrow_mut().push_back((now, blob));
+    }
+
+    /// Takes a replaced blob that may be deleted now.
+    pub fn take_retired(&self, now: Timestamp) -> Option<Retired> {
+        let mut retired = self.retired.borrow_mut();
+        let is_full = retired.len() > MAX_RETIRED;
+        let (_, blob) = retired.pop_front_if(|(at, _)| is_full || now.millis() - at.millis() >= RETIREMENT)?;
+        Some(blob)
     }
 
     /// The manifest of these bytes; `read` parses it if it is not the cached one.
@@ -86,22 +110,34 @@ impl Cache {
         key: &[u8],
         make: impl FnOnce() -> Result<RoaringBitmap, StoreError>,
     ) -> Result<Rc<RoaringBitmap>, StoreError> {
-        if let Some((_, set)) = self.sets.borrow_mut().entries.get(key) {
-            return Ok(set.clone());
+        match self.sets.get(key) {
+            Some((set, _)) => Ok(set),
+            None => Ok(self.put_set(key, make()?, 0)),
         }
-        let set = Rc::new(make()?);
+    }
+
+    /// The same for the result of a search; a cached one takes the work that it took then.
+    pub fn found(
+        &self,
+        key: &[u8],
+        work: &WorkBudget,
+        search: impl FnOnce() -> Result<RoaringBitmap, SearchError>,
+    ) -> Result<Rc<RoaringBitmap>, SearchError> {
+        if let Some((set, steps)) = self.sets.get(key) {
+            work.spend(steps)?;
+            return Ok(set);
+        }
+        let before = work.spent();
+        let found = search()?;
+        Ok(self.put_set(key, found, work.spent() - before))
+    }
+
+    fn put_set(&self, key: &[u8], set: RoaringBitmap, steps: u64) -> Rc<RoaringBitmap> {
+        let set = Rc::new(set);
         // Roughly 100 bytes for the map's entry.
         let size = set.serialized_size() + key.len() + 100;
-        let mut cache = self.sets.borrow_mut();
-        cache.bytes += size;
-        if let Some((_, (replaced, _))) = cache.entries.push(key.to_owned(), (size, set.clone())) {
-            cache.bytes -= replaced;
-        }
-        while cache.bytes > SET_BYTES {
-            let Some((_, (size, _))) = cache.entries.pop_lru() else { break };
-            cache.bytes -= size;
-        }
-        Ok(set)
+        self.sets.put(key.to_owned(), size, (set.clone(), steps));
+        set
     }
 
     /// The access of a user in a revision of the catalog at the time `now`; `make` makes it if it is not

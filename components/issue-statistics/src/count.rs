@@ -6,10 +6,11 @@ use crate::filter::Filter;
 use crate::manifest::SegmentInfo;
 use crate::milestone;
 use crate::parameters::{MilestoneFilter, TimeRange};
-use crate::segment::{Segment, TableName, substring_search, time_index};
+use crate::segment::{Field, Segment, TableName, substring_search, time_index};
 use crate::set;
 use crate::store::IndexStore;
 use crate::visibility::{self, documents_with_facet};
+use crate::work::{LOOK_UP, SearchError, WorkBudget};
 use kit::store::StoreError;
 use roaring::RoaringBitmap;
 use serde::de::DeserializeOwned;
@@ -22,17 +23,45 @@ pub struct Counts {
     pub opened: u64,
 }
 
+/// Why there is no count.
+#[derive(Debug)]
+pub enum CountError {
+    Store(StoreError),
+    /// The request needs more work than is allowed. The text whose search was too much, if it was one.
+    TooMuchWork(Option<String>),
+}
+
+impl From<StoreError> for CountError {
+    fn from(error: StoreError) -> Self {
+        CountError::Store(error)
+    }
+}
+
+impl From<SearchError> for CountError {
+    fn from(error: SearchError) -> Self {
+        match error {
+            SearchError::Store(error) => CountError::Store(error),
+            SearchError::TooMuchWork => CountError::TooMuchWork(None),
+        }
+    }
+}
+
 /// How many issues match all filters, among those that the caller may see.
-pub fn count(store: &IndexStore, authorized: &AuthorizedCount, filters: &[Filter]) -> Result<Counts, StoreError> {
+pub fn count(
+    store: &IndexStore,
+    authorized: &AuthorizedCount,
+    filters: &[Filter],
+    work: &WorkBudget,
+) -> Result<Counts, CountError> {
     let mut counts = Counts::default();
     if filters.contains(&Filter::MatchNone) {
         return Ok(counts);
     }
     let manifest = store.manifest()?;
-    let filters = resolve_dates(store, &manifest.segments, filters)?;
+    let filters = resolve_dates(store, &manifest.segments, filters, work)?;
     for info in &manifest.segments {
         let segment = store.segment(&info.id)?;
-        let found = matching_documents(store, &segment, info, authorized, &filters)?;
+        let found = matching_documents(store, &segment, info, authorized, &filters, work)?;
         let opened = documents_with_facet(store, &segment, &Facet::Opened.key())?;
         counts.all += found.len();
         counts.opened += found.intersection_len(&opened);
@@ -48,12 +77,13 @@ fn matching_documents(
     info: &SegmentInfo,
     authorized: &AuthorizedCount,
     filters: &[Filter],
-) -> Result<RoaringBitmap, StoreError> {
+    work: &WorkBudget,
+) -> Result<RoaringBitmap, CountError> {
     let tombstones = info.tombstones.as_ref().map(|tombstones| tombstones.id.as_str());
     let mut sets: Vec<Rc<RoaringBitmap>> = Vec::new();
     for filter in filters {
         if let Filter::AnyOf(keys) = filter {
-            let set = union_of_facets(store, segment, keys)?;
+            let set = union_of_facets(store, segment, keys, work)?;
             if set.is_empty() {
                 return Ok(RoaringBitmap::new());
             }
@@ -86,6 +116,7 @@ fn matching_documents(
         }
         if let Filter::NoneOf(keys) = filter {
             for key in keys {
+                work.spend(LOOK_UP)?;
                 found -= &*documents_with_facet(store, segment, key)?;
             }
         }
@@ -95,16 +126,37 @@ fn matching_documents(
             break;
         }
         if let Filter::Contains { text, fields } = filter {
-            let key = [b"text ", segment.id.as_bytes(), format!(" {fields:?} ").as_bytes(), text.as_bytes()].concat();
-            found &= &*store.cache.set(&key, || substring_search::documents(segment, text, fields))?;
+            let error = |error| match error {
+                SearchError::Store(error) => CountError::Store(error),
+                SearchError::TooMuchWork => CountError::TooMuchWork(Some(text.clone())),
+            };
+            found &= &*documents_with_text(store, segment, text, fields, work).map_err(error)?;
         }
     }
     Ok(found)
 }
 
-fn union_of_facets(store: &IndexStore, segment: &Segment, keys: &[Vec<u8>]) -> Result<Rc<RoaringBitmap>, StoreError> {
+/// The documents that contain a text. A result from the cache counts as the work that it was.
+fn documents_with_text(
+    store: &IndexStore,
+    segment: &Segment,
+    text: &str,
+    fields: &[Field],
+    work: &WorkBudget,
+) -> Result<Rc<RoaringBitmap>, SearchError> {
+    let key = [b"text ", segment.id.as_bytes(), format!(" {fields:?} ").as_bytes(), text.as_bytes()].concat();
+    store.cache.found(&key, work, || substring_search::documents(segment, text, fields, work))
+}
+
+fn union_of_facets(
+    store: &IndexStore,
+    segment: &Segment,
+    keys: &[Vec<u8>],
+    work: &WorkBudget,
+) -> Result<Rc<RoaringBitmap>, CountError> {
+    work.spend(LOOK_UP * keys.len() as u64)?;
     match keys {
-        [key] => documents_with_facet(store, segment, key),
+        [key] => Ok(documents_with_facet(store, segment, key)?),
         keys => {
             let mut all = RoaringBitmap::new();
             for key in keys {
@@ -134,16 +186,21 @@ fn documents_in_range(
 
 /// Replaces filters by today's date with filters by the facets of the milestones and iterations that
 /// match today. Those of all segments are compared, because only one of all is the next.
-fn resolve_dates(store: &IndexStore, segments: &[SegmentInfo], filters: &[Filter]) -> Result<Vec<Filter>, StoreError> {
+fn resolve_dates(
+    store: &IndexStore,
+    segments: &[SegmentInfo],
+    filters: &[Filter],
+    work: &WorkBudget,
+) -> Result<Vec<Filter>, CountError> {
     let today = store.env.now.to_date();
-    let resolved = |filter: &Filter| -> Result<Filter, StoreError> {
+    let resolved = |filter: &Filter| -> Result<Filter, CountError> {
         match filter {
             Filter::MilestoneDates { milestone, negated } => {
-                let all: Vec<MilestoneDates> = live_values(store, segments, MILESTONE_DATES_KIND)?;
+                let all: Vec<MilestoneDates> = live_values(store, segments, MILESTONE_DATES_KIND, work)?;
                 Ok(any_of_milestones(&all, milestone, *negated, &today))
             }
             Filter::CurrentIteration { negated } => {
-                let all: Vec<IterationDates> = live_values(store, segments, ITERATION_DATES_KIND)?;
+                let all: Vec<IterationDates> = live_values(store, segments, ITERATION_DATES_KIND, work)?;
                 let current = all.iter().filter(|iteration| milestone::is_current(iteration, &today));
                 let keys = current.map(|iteration| Facet::IterationDates(iteration).key()).collect();
                 Ok(if *negated { Filter::NoneOf(keys) } else { Filter::AnyOf(keys) })
@@ -165,13 +222,15 @@ fn live_values<T: DeserializeOwned>(
     store: &IndexStore,
     segments: &[SegmentInfo],
     kind: u8,
-) -> Result<Vec<T>, StoreError> {
+    work: &WorkBudget,
+) -> Result<Vec<T>, CountError> {
     let mut keys = BTreeSet::new();
     for info in segments {
         let segment = store.segment(&info.id)?;
         let tombstones = info.tombstones.as_ref().map(|tombstones| store.tombstones(&tombstones.id)).transpose()?;
         let mut cursor = segment.table(TableName::Facets).cursor_from(&[kind])?;
         while let Some(facet) = cursor.next()?.filter(|facet| facet.key.first() == Some(&kind)) {
+            work.spend(LOOK_UP + facet.value.len() as u64)?;
             let is_live = match &tombstones {
                 None => true,
                 Some(tombstones) => {

@@ -2,6 +2,8 @@
 //! value. Numbers are big-endian, so that the keys of one kind sort by number.
 
 use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+use std::borrow::Cow;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Facet<'a> {
@@ -124,6 +126,40 @@ fn write_json_key(key: &mut Vec<u8>, kind: u8, value: &impl Serialize) {
     let _ = serde_json::to_writer(key, value);
 }
 
+/// The longest title of a milestone with dates, in bytes.
+const MAX_TITLE: usize = 128;
+
+/// The longest key that is stored as it is, in bytes.
+const MAX_KEY: usize = 160;
+
+/// The bytes of a longer key that are stored, before its digest.
+const KEY_PREFIX: usize = 40;
+
+/// No text has this byte, so that a shortened key is no other key.
+const DIGEST_MARK: u8 = 0xff;
+
+/// The key under which a facet is stored: a long one is its beginning and a digest, because each page of
+/// a table has its first key in the head of the segment. JSON kinds are never long ([`short_title`]).
+pub fn stored_key(key: &[u8]) -> Cow<'_, [u8]> {
+    match key {
+        [MILESTONE_DATES_KIND | ITERATION_DATES_KIND, ..] => Cow::Borrowed(key),
+        _ if key.len() <= MAX_KEY => Cow::Borrowed(key),
+        _ => {
+            let beginning = key.get(..KEY_PREFIX).unwrap_or_default();
+            Cow::Owned([beginning, &[DIGEST_MARK], &Sha256::digest(key)].concat())
+        }
+    }
+}
+
+/// A title of bounded length: itself, or its beginning and a digest.
+pub fn short_title(title: &str) -> String {
+    if title.len() <= MAX_TITLE {
+        return title.to_owned();
+    }
+    let beginning = title.get(..title.floor_char_boundary(MAX_TITLE / 4)).unwrap_or_default();
+    format!("{beginning} {}", hex::encode(Sha256::digest(title)))
+}
+
 /// The project if this is the key of a [`Facet::Project`].
 pub fn project_id_of(key: &[u8]) -> Option<u64> {
     let number = key.strip_prefix(&[PROJECT_KIND])?;
@@ -187,6 +223,18 @@ mod tests {
         assert_eq!(json_value(&Facet::IterationDates(&iteration).key(), ITERATION_DATES_KIND), Some(iteration));
         assert_eq!(project_id_of(&Facet::Project(77).key()), Some(77));
         assert_eq!(project_id_of(&Facet::Author(77).key()), None);
+    }
+
+    #[test]
+    fn long_keys_are_shortened_and_still_differ() {
+        let key = |label: &str| stored_key(&Facet::Label(label).key()).into_owned();
+        let long = "ä".repeat(1000);
+        assert!(key(&long).len() < MAX_KEY && short_title(&long).len() < MAX_TITLE);
+        assert_eq!(key("bug"), Facet::Label("bug").key());
+        let keys: BTreeSet<Vec<u8>> = ["x", "y", ""].iter().map(|end| key(&format!("{long}{end}"))).collect();
+        let reactions = [1, 2].map(|user| stored_key(&Facet::Reaction(user, &long).key()).into_owned());
+        assert_eq!((keys.len(), reactions[0] == reactions[1]), (3, false));
+        assert_ne!(short_title(&long), short_title(&format!("{long}x")));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use crate::facet::Facet;
 use crate::parameters::{MilestoneFilter, NegatableFilters, Parameters, Scope, TimeRange, UserSelector, ValueFilter};
 use crate::segment::Field;
+use std::collections::HashSet;
 
 /// A condition. An issue has to match all filters of a query.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,9 +55,7 @@ pub fn resolve<P: UserResolver>(
         Scope::CreatedByMe => all.push(with(Facet::Author(me))),
         Scope::AssignedToMe => all.push(with(Facet::Assignee(me))),
     }
-    let has_duplicate = |labels: &[String]| {
-        labels.iter().enumerate().any(|(index, label)| labels.iter().skip(index + 1).any(|other| other == label))
-    };
+    let has_duplicate = |labels: &[String]| labels.iter().collect::<HashSet<_>>().len() < labels.len();
     let has_wildcard = |name: &str| parameters.include.labels.iter().any(|label| label.eq_ignore_ascii_case(name));
     match () {
         () if has_wildcard("none") => all.push(without(Facet::HasLabel)),

@@ -1,6 +1,6 @@
-//! The golden index of format 1: every stored blob and the manifest, by key. Every build reads it, and
-//! writes the same bytes for the same issues. `GOLDEN=write` replaces the golden file; use it only for a
-//! format that has not been released.
+//! The golden indexes of formats 1 and 2: every stored blob and the manifest, by key. Every build reads both,
+//! and writes the bytes of format 2 for the same issues. `GOLDEN=write` replaces the golden file of format 2;
+//! use it only for a format that has not been released.
 
 use crate::facet::Facet;
 use crate::manifest::SegmentInfo;
@@ -8,6 +8,8 @@ use crate::segment::builder::SegmentBuilder;
 use crate::segment::{FIELDS, substring_search};
 use crate::serde_base64;
 use crate::store::IndexStore;
+use crate::text::Analyzer;
+use crate::work::WorkBudget;
 use crate::{index_writer, issue, visibility};
 use kit::store::Store as _;
 use kit::testing::{MemoryStore, env};
@@ -31,8 +33,8 @@ const ISSUES: [&str; 4] = [
 #[serde(transparent)]
 struct Value(#[serde(with = "serde_base64")] Vec<u8>);
 
-fn path() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("golden/v1/index.json")
+fn path(format: u32) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("golden/v{format}/index.json"))
 }
 
 fn build() -> BTreeMap<String, Value> {
@@ -40,7 +42,7 @@ fn build() -> BTreeMap<String, Value> {
     let env = env(memory.clone(), &[]);
     for lines in [&ISSUES[..3], &ISSUES[3..]] {
         let mut batch = SegmentBuilder::default();
-        lines.iter().for_each(|line| batch.add(&issue::parse(line.as_bytes()).unwrap(), line.len()));
+        lines.iter().for_each(|line| batch.add(&issue::parse(line.as_bytes()).unwrap()));
         index_writer::commit(&IndexStore::new(&env), batch).unwrap();
     }
     let value = |key: &String| Value(memory.get(key).unwrap().unwrap());
@@ -48,37 +50,78 @@ fn build() -> BTreeMap<String, Value> {
     memory.keys().iter().filter(|key| !key.ends_with("/init")).map(|key| (key.clone(), value(key))).collect()
 }
 
-fn golden() -> BTreeMap<String, Value> {
-    serde_json::from_str(&std::fs::read_to_string(path()).unwrap()).unwrap()
+fn golden(format: u32) -> BTreeMap<String, Value> {
+    serde_json::from_str(&std::fs::read_to_string(path(format)).unwrap()).unwrap()
 }
 
 #[test]
 fn the_same_issues_make_the_same_bytes() {
     if std::env::var_os("GOLDEN").is_some() {
-        std::fs::create_dir_all(path().parent().unwrap()).unwrap();
-        std::fs::write(path(), serde_json::to_string_pretty(&build()).unwrap() + "\n").unwrap();
+        std::fs::create_dir_all(path(2).parent().unwrap()).unwrap();
+        std::fs::write(path(2), serde_json::to_string_pretty(&build()).unwrap() + "\n").unwrap();
     }
-    assert_eq!(build(), golden());
+    assert_eq!(build(), golden(2));
+}
+
+/// The store of a golden index.
+fn stored(format: u32) -> MemoryStore {
+    let memory = MemoryStore::default();
+    golden(format).iter().for_each(|(key, value)| memory.set(key, &value.0).unwrap());
+    memory
 }
 
 #[test]
-fn the_golden_index_is_read() {
-    let memory = MemoryStore::default();
-    golden().iter().for_each(|(key, value)| memory.set(key, &value.0).unwrap());
-    let store = IndexStore::new(&env(memory, &[]));
+fn golden_indexes_are_read() {
+    for format in [1, 2] {
+        let store = IndexStore::new(&env(stored(format), &[]));
+        let manifest = store.manifest().unwrap();
+        let live: Vec<u32> = manifest.segments.iter().map(SegmentInfo::live_documents).collect();
+        assert_eq!(live, [2, 1]);
+        let segment = store.segment(&manifest.segments[0].id).unwrap();
+        let with_facet = |facet: Facet| {
+            let documents = visibility::documents_with_facet(&store, &segment, &facet.key()).unwrap();
+            documents.iter().collect::<Vec<u32>>()
+        };
+        assert_eq!(with_facet(Facet::Project(7)), [0, 1]);
+        assert_eq!(with_facet(Facet::Hidden), [2]);
+        let containing = |text: &str| {
+            let documents = substring_search::documents(&segment, text, &FIELDS, &WorkBudget::unlimited()).unwrap();
+            documents.iter().collect::<Vec<u32>>()
+        };
+        let found = (containing("login"), containing("the  upgrade\nal"), containing("as"));
+        assert_eq!(found, (vec![0, 2], vec![0], vec![1]), "format {format}");
+    }
+}
+
+#[test]
+fn segments_of_both_formats_are_beside_one_another() {
+    let memory = stored(1);
+    let env = env(memory.clone(), &[]);
+    env.entropy.fill(&mut [0; 1000]);
+    for number in 0..6_u64 {
+        let mut batch = SegmentBuilder::default();
+        let line = format!(r#"{{"id":{},"project_id":7,"title":"Login 日本語"}}"#, 10 + number % 5);
+        batch.add(&issue::parse(line.as_bytes()).unwrap());
+        let store = IndexStore::new(&env);
+        index_writer::commit(&store, batch).unwrap();
+        index_writer::compact(&store).unwrap();
+    }
+    let store = IndexStore::new(&env);
     let manifest = store.manifest().unwrap();
-    let live: Vec<u32> = manifest.segments.iter().map(SegmentInfo::live_documents).collect();
-    assert_eq!(live, [2, 1]);
-    let segment = store.segment(&manifest.segments[0].id).unwrap();
-    let with_facet = |facet: Facet| {
-        let documents = visibility::documents_with_facet(&store, &segment, &facet.key()).unwrap();
-        documents.iter().collect::<Vec<u32>>()
+    let analyzers: Vec<Analyzer> = manifest.segments.iter().map(|info| info.analyzer).collect();
+    assert!(analyzers.starts_with(&[Analyzer::Words, Analyzer::Words]), "{manifest:?}");
+    assert!(analyzers.len() < 6 && analyzers[2..].iter().all(|analyzer| *analyzer == Analyzer::Runs));
+    let containing = |text: &str| -> u64 {
+        let of_segment = |info: &SegmentInfo| {
+            let segment = store.segment(&info.id).unwrap();
+            let mut found = substring_search::documents(&segment, text, &FIELDS, &WorkBudget::unlimited()).unwrap();
+            if let Some(tombstones) = &info.tombstones {
+                found -= &*store.tombstones(&tombstones.id).unwrap();
+            }
+            found.len()
+        };
+        manifest.segments.iter().map(of_segment).sum()
     };
-    assert_eq!(with_facet(Facet::Project(7)), [0, 1]);
-    assert_eq!(with_facet(Facet::Hidden), [2]);
-    let containing = |text: &str| {
-        let documents = substring_search::documents(&segment, text, &FIELDS).unwrap();
-        documents.iter().collect::<Vec<u32>>()
-    };
-    assert_eq!((containing("login"), containing("the  upgrade\nal"), containing("as")), (vec![0, 2], vec![0], vec![1]));
+    assert_eq!((containing("login"), containing("本語"), containing("ogin 日")), (7, 5, 5));
+    assert!(memory.keys().iter().any(|key| key.starts_with("issue-statistics/v2/")), "marked for hosts");
 }

@@ -5,6 +5,7 @@ use crate::issue;
 use crate::segment::builder::SegmentBuilder;
 use crate::store::IndexStore;
 use kit::ndjson::{ImportReport, LineReader};
+use kit::store::StoreError;
 use kit::{Body, Env, Error};
 
 /// The longest line that is accepted, in bytes.
@@ -12,22 +13,32 @@ const MAX_LINE: usize = 4 << 20;
 
 /// Applies every line of `body`, batch by batch. An invalid line is reported and skipped. If the body
 /// breaks off or storage fails, earlier batches stay applied, and the client repeats the import.
-pub async fn run(env: &Env, body: Body) -> Result<ImportReport, Error> {
-    let mut import = Import { env: env.clone(), report: ImportReport::default(), batch: SegmentBuilder::default() };
+pub async fn run(env: &Env, body: Body) -> Result<Imported, Error> {
+    let mut import =
+        Import { env: env.clone(), imported: Imported::default(), batch: SegmentBuilder::default() };
     let mut lines = LineReader::new(body, MAX_LINE);
     while let Some(line) = lines.next().await? {
         match line.text {
             Ok(text) => import.add_line(line.number, &text)?,
-            Err(too_long) => import.report.failed(line.number, too_long),
+            Err(too_long) => import.imported.report.failed(line.number, too_long),
         }
     }
     import.commit()?;
-    Ok(import.report)
+    Ok(import.imported)
+}
+
+/// What became of the lines.
+#[derive(Default)]
+pub struct Imported {
+    pub report: ImportReport,
+    /// Why segments could not be merged, or replaced ones not deleted, for the log. The lines are applied all
+    /// the same, and the next import tries again.
+    pub compaction: Option<StoreError>,
 }
 
 struct Import {
     env: Env,
-    report: ImportReport,
+    imported: Imported,
     batch: SegmentBuilder,
 }
 
@@ -36,12 +47,12 @@ impl Import {
         let change = match issue::parse(line) {
             Ok(change) => change,
             Err(error) => {
-                self.report.failed(number, error);
+                self.imported.report.failed(number, error);
                 return Ok(());
             }
         };
-        self.batch.add(&change, line.len());
-        self.report.imported("issue");
+        self.batch.add(&change);
+        self.imported.report.imported("issue");
         if self.batch.is_full() { self.commit() } else { Ok(()) }
     }
 
@@ -49,7 +60,7 @@ impl Import {
         if !self.batch.is_empty() {
             let store = IndexStore::new(&self.env.later());
             index_writer::commit(&store, std::mem::take(&mut self.batch))?;
-            index_writer::compact(&store)?;
+            self.imported.compaction = index_writer::compact(&store).err();
         }
         Ok(())
     }

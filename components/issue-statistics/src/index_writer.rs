@@ -1,11 +1,12 @@
 //! Changes of the index: a batch becomes a segment, segments are merged, replaced blobs are deleted.
-//! Each change writes its blobs first and then swaps the manifest once.
+//! Each change writes its blobs first and then swaps the manifest once. Replaced blobs are kept for a while,
+//! for requests that read them.
 
 use crate::manifest::{Manifest, Retired, SegmentInfo, TombstonesRef};
-use crate::merge_policy;
+use crate::merge_policy::{self, Candidate};
 use crate::segment::builder::SegmentBuilder;
 use crate::segment::merge::{self, MergeInput};
-use crate::segment::{PageStore, TableName, id_index};
+use crate::segment::{PageStore, SegmentHeader, TableName, id_index};
 use crate::store::IndexStore;
 use kit::store::StoreError;
 use roaring::RoaringBitmap;
@@ -13,29 +14,44 @@ use roaring::RoaringBitmap;
 /// Adds a batch as a whole or not at all.
 pub fn commit(store: &IndexStore, batch: SegmentBuilder) -> Result<(), StoreError> {
     let document_count = batch.document_count();
+    if batch.memory() > LARGE {
+        store.cache.pages.clear();
+    }
     let id = store.env.id();
     let built = batch.finish(store, &id)?;
     if document_count > 0 {
         store.save_header(&id, &built.header)?;
     }
     let superseded: RoaringBitmap = built.superseded.iter().collect();
+    let mut retired = Vec::new();
     store.update_manifest(|manifest| {
         if manifest.has_change(&id) {
             return Ok((false, ()));
         }
         let mut changed = false;
+        retired.clear();
         for index in 0..manifest.segments.len() {
-            changed |= supersede(store, manifest, index, &built.issue_ids)?;
+            let replaced = supersede(store, manifest, index, &built.issue_ids)?;
+            changed |= replaced.is_some();
+            retired.extend(replaced.flatten());
         }
         if document_count > 0 {
             let tombstones = (!superseded.is_empty()).then(|| save_tombstones(store, &superseded)).transpose()?;
-            let position_count = built.header.position_count;
-            manifest.segments.push(SegmentInfo { id: id.clone(), document_count, position_count, tombstones });
+            manifest.segments.push(SegmentInfo::new(&id, &built.header, tombstones));
             changed = true;
         }
         manifest.record_change(&id);
         Ok((changed, ()))
-    })
+    })?;
+    retire(store, retired);
+    Ok(())
+}
+
+/// What takes more memory than this, in bytes, is preceded by an empty cache of pages.
+const LARGE: usize = 8 << 20;
+
+fn retire(store: &IndexStore, blobs: Vec<Retired>) {
+    blobs.into_iter().for_each(|blob| store.cache.retire(blob, store.env.now));
 }
 
 fn save_tombstones(store: &IndexStore, tombstones: &RoaringBitmap) -> Result<TombstonesRef, StoreError> {
@@ -51,28 +67,32 @@ fn tombstones_of(store: &IndexStore, info: &SegmentInfo) -> Result<RoaringBitmap
     }
 }
 
-/// Adds tombstones for these issues (ids ascending) to the segment at `index`. True if the segment
-/// has any of them that was not superseded yet.
-fn supersede(store: &IndexStore, manifest: &mut Manifest, index: usize, ids: &[u64]) -> Result<bool, StoreError> {
-    let Some(info) = manifest.segments.get_mut(index) else { return Ok(false) };
+/// Adds tombstones for these issues (ids ascending) to the segment at `index`, if it has any of them that was
+/// not superseded yet. Returns the tombstones that were replaced, if there were any.
+fn supersede(
+    store: &IndexStore,
+    manifest: &mut Manifest,
+    index: usize,
+    ids: &[u64],
+) -> Result<Option<Option<Retired>>, StoreError> {
+    let Some(info) = manifest.segments.get_mut(index) else { return Ok(None) };
     let segment = store.segment(&info.id)?;
     let (lowest, highest) = segment.header.issue_ids;
     let ids = ids.get(ids.partition_point(|id| *id < lowest)..ids.partition_point(|id| *id <= highest));
-    let Some(ids) = ids.filter(|ids| !ids.is_empty()) else { return Ok(false) };
+    let Some(ids) = ids.filter(|ids| !ids.is_empty()) else { return Ok(None) };
     let found = id_index::documents(&segment.table(TableName::Ids), ids)?;
     let before = tombstones_of(store, info)?;
     let mut tombstones = before.clone();
     tombstones.extend(found);
     if tombstones.len() == before.len() {
-        return Ok(false);
+        return Ok(None);
     }
     let replaced = info.tombstones.replace(save_tombstones(store, &tombstones)?);
-    manifest.retired.extend(replaced.map(|replaced| Retired::Tombstones(replaced.id)));
-    Ok(true)
+    Ok(Some(replaced.map(|replaced| Retired::Tombstones(replaced.id))))
 }
 
-/// Merges until the merge policy selects nothing, and deletes replaced blobs. Each merge is bounded
-/// by the policy, and each leaves fewer or smaller segments, so this ends.
+/// Merges until the merge policy selects nothing, and deletes blobs that were replaced a while ago. Each merge
+/// is bounded by the policy, and each leaves fewer or smaller segments, so this ends.
 pub fn compact(store: &IndexStore) -> Result<(), StoreError> {
     delete_retired(store)?;
     while merge_once(store)? {
@@ -84,27 +104,74 @@ pub fn compact(store: &IndexStore) -> Result<(), StoreError> {
 /// One merge; false if there is nothing to merge.
 fn merge_once(store: &IndexStore) -> Result<bool, StoreError> {
     let manifest = store.manifest()?;
-    let Some(selected) = merge_policy::select(&manifest.segments) else { return Ok(false) };
+    let Some(Selected { segments: selected, memory }) = select(store, &manifest)? else { return Ok(false) };
+    let ids: Vec<String> = selected.iter().map(|info| info.id.clone()).collect();
+    let id = store.env.id();
+    let document_count: u32 = selected.iter().map(SegmentInfo::live_documents).sum();
+    let is_claimed = memory > LARGE as u64 || document_count > CLAIMED_DOCUMENTS;
+    if is_claimed {
+        let claimed = store.update_manifest(|manifest| {
+            let claimed = manifest.find_run(&ids).is_some() && manifest.claim(&id, &ids, store.env.now);
+            Ok((claimed, claimed))
+        })?;
+        if !claimed {
+            // Another writer was first; the next selection sees its claim or its merge.
+            return Ok(store.manifest()?.revision != manifest.revision);
+        }
+        store.cache.pages.clear();
+    }
+    let merged = merge(store, &selected, &id, &ids);
+    if merged.is_err() && is_claimed {
+        store.update_manifest(|manifest| Ok((manifest.release(&id), ())))?;
+    }
+    merged
+}
+
+/// Merges of more documents are claimed. Two writers may do a smaller one at the same time.
+const CLAIMED_DOCUMENTS: u32 = 4096;
+
+struct Selected {
+    segments: Vec<SegmentInfo>,
+    /// What the merge takes, in bytes.
+    memory: u64,
+}
+
+fn select(store: &IndexStore, manifest: &Manifest) -> Result<Option<Selected>, StoreError> {
+    let mut candidates = Vec::new();
+    for info in &manifest.segments {
+        let memory = match info.merge_memory {
+            Some(memory) => memory,
+            None => store.segment(&info.id)?.header.memory_in_merge(),
+        };
+        candidates.push(Candidate { info, memory, is_claimed: manifest.is_claimed(&info.id, store.env.now) });
+    }
+    Ok(merge_policy::select(&candidates).map(|selected| Selected {
+        segments: selected.iter().map(|candidate| candidate.info.clone()).collect(),
+        memory: selected.iter().map(|candidate| candidate.memory).sum(),
+    }))
+}
+
+/// Replaces the segments `ids` by the segment `id`, unless another writer replaced them first.
+fn merge(store: &IndexStore, selected: &[SegmentInfo], id: &str, ids: &[String]) -> Result<bool, StoreError> {
     let uncached = store.without_page_cache();
     let mut inputs = Vec::new();
-    let (mut document_count, mut position_count) = (0, 0);
+    let mut document_count = 0;
     for info in selected.iter().filter(|info| info.live_documents() > 0) {
         inputs.push(MergeInput::new(uncached.segment(&info.id)?, tombstones_of(store, info)?, document_count));
         document_count += info.live_documents();
     }
-    let id = store.env.id();
+    let mut header = SegmentHeader::default();
     if document_count > 0 {
         let page_store: &dyn PageStore = store;
-        let header = merge::merge(&inputs, document_count, page_store, &id)?;
-        position_count = header.position_count;
-        store.save_header(&id, &header)?;
+        header = merge::merge(&inputs, document_count, page_store, id)?;
+        store.save_header(id, &header)?;
     }
-    let ids: Vec<String> = selected.iter().map(|info| info.id.clone()).collect();
+    let mut retired = Vec::new();
     let is_used = store.update_manifest(|manifest| {
-        if manifest.has_change(&id) {
+        if manifest.has_change(id) {
             return Ok((false, true));
         }
-        let Some(first) = manifest.find_run(&ids) else { return Ok((false, false)) };
+        let Some(first) = manifest.find_run(ids) else { return Ok((manifest.release(id), false)) };
         let mut tombstones = RoaringBitmap::new();
         for info in manifest.segments.iter().skip(first).take(ids.len()) {
             // Imports may have superseded more documents during the merge.
@@ -113,32 +180,36 @@ fn merge_once(store: &IndexStore) -> Result<bool, StoreError> {
             }
         }
         let tombstones = (!tombstones.is_empty()).then(|| save_tombstones(store, &tombstones)).transpose()?;
-        let merged =
-            (document_count > 0).then(|| SegmentInfo { id: id.clone(), document_count, position_count, tombstones });
+        let merged = (document_count > 0).then(|| SegmentInfo::new(id, &header, tombstones));
         let replaced: Vec<SegmentInfo> = manifest.segments.splice(first..first + ids.len(), merged).collect();
+        retired.clear();
         for info in replaced {
-            manifest.retired.push(Retired::Segment(info.id));
-            manifest.retired.extend(info.tombstones.map(|tombstones| Retired::Tombstones(tombstones.id)));
+            retired.push(Retired::Segment(info.id));
+            retired.extend(info.tombstones.map(|tombstones| Retired::Tombstones(tombstones.id)));
         }
-        manifest.record_change(&id);
+        manifest.release(id);
+        manifest.record_change(id);
         Ok((true, true))
     })?;
     if !is_used {
-        // Another writer merged these segments first.
-        store.delete(&Retired::Segment(id))?;
+        // No manifest ever named it.
+        store.delete(&Retired::Segment(id.to_owned()))?;
     }
+    retire(store, retired);
     Ok(true)
 }
 
+/// Deletes the blobs that were replaced a while ago.
 fn delete_retired(store: &IndexStore) -> Result<(), StoreError> {
-    let manifest = store.manifest()?;
-    if manifest.retired.is_empty() {
-        return Ok(());
+    if !store.manifest()?.retired.is_empty() {
+        let of_earlier_build = store.update_manifest(|manifest| Ok((true, std::mem::take(&mut manifest.retired))))?;
+        retire(store, of_earlier_build);
     }
-    manifest.retired.iter().try_for_each(|retired| store.delete(retired))?;
-    store.update_manifest(|current| {
-        let before = current.retired.len();
-        current.retired.retain(|retired| !manifest.retired.contains(retired));
-        Ok((current.retired.len() < before, ()))
-    })
+    while let Some(blob) = store.cache.take_retired(store.env.now) {
+        if let Err(error) = store.delete(&blob) {
+            store.cache.retire(blob, store.env.now);
+            return Err(error);
+        }
+    }
+    Ok(())
 }

@@ -34,7 +34,12 @@ pub enum IssueError {
     Kind(String),
     Missing(&'static str),
     Value { field: &'static str, value: String },
+    /// A list with more than [`MAX_VALUES`].
+    TooMany(&'static str),
 }
+
+/// The most labels, assignees or reactions of an issue. Each takes some 100 bytes of memory in a batch.
+const MAX_VALUES: usize = 10_000;
 
 impl std::fmt::Display for IssueError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -44,6 +49,7 @@ impl std::fmt::Display for IssueError {
             IssueError::Kind(kind) => write!(f, "kind `{kind}` is not issue"),
             IssueError::Missing(field) => write!(f, "{field} is missing"),
             IssueError::Value { field, value } => write!(f, "{field} cannot be `{value}`"),
+            IssueError::TooMany(field) => write!(f, "{field} has more than {MAX_VALUES} values"),
         }
     }
 }
@@ -175,6 +181,15 @@ pub fn parse(line: &[u8]) -> Result<Change<'_>, IssueError> {
     record.project_id.ok_or(IssueError::Missing("project_id"))?;
     if let Some(state) = record.state.as_deref().filter(|state| !["opened", "closed", "reopened"].contains(state)) {
         return Err(invalid("state", state));
+    }
+    for (field, count) in [
+        ("labels", record.labels.as_ref().map_or(0, Vec::len)),
+        ("assignees", record.assignees.as_ref().map_or(0, Vec::len)),
+        ("reactions", record.reactions.as_ref().map_or(0, Vec::len)),
+    ] {
+        if count > MAX_VALUES {
+            return Err(IssueError::TooMany(field));
+        }
     }
     let created_at = parse_timestamp("created_at", record.created_at.as_deref())?;
     let updated_at = parse_timestamp("updated_at", record.updated_at.as_deref())?;

@@ -56,3 +56,4 @@ mod table;
 mod text;
 mod varint;
 mod visibility;
+mod work;

@@ -15,51 +15,89 @@ const MAX_DOCUMENTS: u32 = 1 << 20;
 /// The most positions of a merged segment: a phrase search takes two bits of memory for each.
 const MAX_POSITIONS: u64 = 1 << 28;
 
+/// The most memory of a merge, in bytes, by the estimates of its segments. Larger segments stay as they are.
+const MAX_MEMORY: u64 = 64 << 20;
+
+/// A segment that the policy decides on.
+#[derive(Debug, Clone, Copy)]
+pub struct Candidate<'a> {
+    pub info: &'a SegmentInfo,
+    /// What a merge takes for it, in bytes.
+    pub memory: u64,
+    /// Another writer merges it.
+    pub is_claimed: bool,
+}
+
 /// The segments that should be merged next: neighbours of about the same size or smaller, or one of
 /// whose documents more than half are superseded.
-pub fn select(segments: &[SegmentInfo]) -> Option<&[SegmentInfo]> {
-    let is_mostly_superseded = |info: &&SegmentInfo| info.live_documents() < info.document_count.div_ceil(2);
-    if let Some(info) = segments.iter().find(is_mostly_superseded) {
-        return Some(std::slice::from_ref(info));
+pub fn select<'a>(segments: &'a [Candidate<'a>]) -> Option<&'a [Candidate<'a>]> {
+    let is_mostly_superseded = |candidate: &&Candidate| {
+        let Candidate { info, memory, is_claimed } = candidate;
+        let may_be_merged = !is_claimed && *memory <= MAX_MEMORY;
+        may_be_merged && info.live_documents() < info.document_count.div_ceil(2)
+    };
+    if let Some(candidate) = segments.iter().find(is_mostly_superseded) {
+        return Some(std::slice::from_ref(candidate));
     }
     let highest = segments.iter().map(tier).max()?;
+    let are_mergeable = |one: &Candidate, other: &Candidate| {
+        one.info.analyzer == other.info.analyzer && !one.is_claimed && !other.is_claimed
+    };
     (0..=highest).find_map(|highest| {
-        segments.chunk_by(|_, next| tier(next) <= highest).find_map(|run| mergeable_prefix(run, highest))
+        segments
+            .chunk_by(|one, next| tier(next) <= highest && are_mergeable(one, next))
+            .find_map(|run| mergeable_part(run, highest))
     })
 }
 
-fn tier(info: &SegmentInfo) -> u32 {
-    (info.live_documents() / 16).max(1).ilog(MERGE_FACTOR as u32)
+fn tier(candidate: &Candidate) -> u32 {
+    (candidate.info.live_documents() / 16).max(1).ilog(MERGE_FACTOR as u32)
 }
 
 /// The first neighbours of a tier that may be merged, if they are enough.
-fn mergeable_prefix(run: &[SegmentInfo], highest: u32) -> Option<&[SegmentInfo]> {
+fn mergeable_part<'a>(run: &'a [Candidate<'a>], highest: u32) -> Option<&'a [Candidate<'a>]> {
     let run = match run.split_first() {
         Some((first, rest)) if tier(first) > highest => rest,
         _ => run,
     };
-    if run.iter().filter(|info| tier(info) == highest).count() < MERGE_FACTOR {
+    if run.iter().filter(|candidate| tier(candidate) == highest).count() < MERGE_FACTOR {
         return None;
     }
-    let (mut documents, mut positions) = (0_u32, 0_u64);
-    let fits = |info: &&SegmentInfo| {
-        documents = documents.saturating_add(info.live_documents());
-        positions = positions.saturating_add(info.position_count);
-        documents <= MAX_DOCUMENTS && positions <= MAX_POSITIONS
-    };
-    let count = run.iter().take(MAX_MERGED).take_while(fits).count();
     // Segments that are too large together stay as they are.
-    if count >= 2 { run.get(..count) } else { None }
+    (0..run.len()).find_map(|first| {
+        let rest = run.get(first..)?;
+        let (mut documents, mut positions, mut memory) = (0_u32, 0_u64, 0_u64);
+        let fits = |candidate: &&Candidate| {
+            documents = documents.saturating_add(candidate.info.live_documents());
+            positions = positions.saturating_add(candidate.info.position_count);
+            memory = memory.saturating_add(candidate.memory);
+            documents <= MAX_DOCUMENTS && positions <= MAX_POSITIONS && memory <= MAX_MEMORY
+        };
+        let count = rest.iter().take(MAX_MERGED).take_while(fits).count();
+        if count >= 2 { rest.get(..count) } else { None }
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::manifest::{Manifest, TombstonesRef};
+    use crate::text::Analyzer;
 
     fn info(number: u32, documents: u32) -> SegmentInfo {
         let position_count = 60 * u64::from(documents);
-        SegmentInfo { id: format!("s{number}"), document_count: documents, position_count, tombstones: None }
+        let analyzer = Analyzer::Runs;
+        let id = format!("s{number}");
+        SegmentInfo { id, document_count: documents, position_count, tombstones: None, analyzer, merge_memory: None }
+    }
+
+    fn candidates(segments: &[SegmentInfo]) -> Vec<Candidate<'_>> {
+        segments.iter().map(|info| Candidate { info, memory: 1 << 20, is_claimed: false }).collect()
+    }
+
+    /// The document counts of the selected segments.
+    fn selected_of(candidates: &[Candidate]) -> Option<Vec<u32>> {
+        select(candidates).map(|run| run.iter().map(|candidate| candidate.info.document_count).collect())
     }
 
     fn segments(sizes: &[u32]) -> Vec<SegmentInfo> {
@@ -67,7 +105,7 @@ mod tests {
     }
 
     fn selected(sizes: &[u32]) -> Option<Vec<u32>> {
-        select(&segments(sizes)).map(|run| run.iter().map(|info| info.document_count).collect())
+        selected_of(&candidates(&segments(sizes)))
     }
 
     #[test]
@@ -82,9 +120,9 @@ mod tests {
         assert_eq!(selected(&[1 << 20, 1 << 20, 1 << 20, 1 << 20, 1 << 20]), None);
         let mut long = segments(&[1000; 5]);
         long.iter_mut().for_each(|info| info.position_count = MAX_POSITIONS / 3);
-        assert_eq!(select(&long).map(<[SegmentInfo]>::len), Some(3));
+        assert_eq!(selected_of(&candidates(&long)), Some(vec![1000; 3]));
         long.iter_mut().for_each(|info| info.position_count = MAX_POSITIONS);
-        assert_eq!(select(&long), None);
+        assert_eq!(selected_of(&candidates(&long)), None);
     }
 
     #[test]
@@ -93,9 +131,9 @@ mod tests {
         let (mut rewritten, mut most) = (0_u64, 0);
         for number in 0..20_000 {
             manifest.segments.push(info(number, 1));
-            while let Some(run) = select(&manifest.segments) {
-                let ids: Vec<String> = run.iter().map(|info| info.id.clone()).collect();
-                let document_count: u32 = run.iter().map(|info| info.document_count).sum();
+            while let Some(run) = select(&candidates(&manifest.segments)) {
+                let ids: Vec<String> = run.iter().map(|candidate| candidate.info.id.clone()).collect();
+                let document_count: u32 = run.iter().map(|candidate| candidate.info.document_count).sum();
                 rewritten += u64::from(document_count);
                 let first = manifest.find_run(&ids).unwrap();
                 let merged = SegmentInfo { document_count, ..manifest.segments[first].clone() };
@@ -111,8 +149,34 @@ mod tests {
     fn a_mostly_superseded_segment_is_rewritten() {
         let mut segments = segments(&[100, 1000]);
         segments[0].tombstones = Some(TombstonesRef { id: "d".into(), count: 50 });
-        assert_eq!(select(&segments), None);
+        assert_eq!(selected_of(&candidates(&segments)), None);
         segments[0].tombstones = Some(TombstonesRef { id: "d".into(), count: 51 });
-        assert_eq!(select(&segments).map(<[SegmentInfo]>::len), Some(1));
+        assert_eq!(selected_of(&candidates(&segments)), Some(vec![100]));
+        let mut large = candidates(&segments);
+        large[0].memory = MAX_MEMORY + 1;
+        assert_eq!(selected_of(&large), None);
+    }
+
+    #[test]
+    fn a_merge_is_bounded_in_memory() {
+        let segments = segments(&[1000; 6]);
+        let mut some = candidates(&segments);
+        some.iter_mut().for_each(|candidate| candidate.memory = MAX_MEMORY / 3);
+        assert_eq!(selected_of(&some), Some(vec![1000; 3]));
+        some.iter_mut().for_each(|candidate| candidate.memory = MAX_MEMORY);
+        assert_eq!(selected_of(&some), None);
+        // Large ones do not keep their neighbours from being merged.
+        some[4..].iter_mut().for_each(|candidate| candidate.memory = 1);
+        assert_eq!(select(&some).map(|run| (run.len(), run[0].info.id.as_str())), Some((2, "s4")));
+    }
+
+    #[test]
+    fn segments_of_other_analyzers_and_claimed_ones_are_left_alone() {
+        let mut all = segments(&[100; 7]);
+        all[..3].iter_mut().for_each(|info| info.analyzer = Analyzer::Words);
+        assert_eq!(select(&candidates(&all)).map(|run| (run.len(), run[0].info.id.clone())), Some((4, "s3".into())));
+        let mut some = candidates(&all);
+        some[5].is_claimed = true;
+        assert_eq!(selected_of(&some), None);
     }
 }

@@ -26,11 +26,13 @@ pub mod ngrams;
 pub mod phrase_search;
 pub mod positions;
 pub mod postings;
+pub mod query_tokens;
 pub mod substring_search;
 pub mod term_search;
 pub mod time_index;
 
 use crate::table::{PageIndex, PageSource, Table};
+use crate::text::Analyzer;
 use bytes::Bytes;
 use kit::store::StoreError;
 use serde::{Deserialize, Serialize};
@@ -48,6 +50,12 @@ pub struct SegmentHeader {
     /// Of titles and descriptions together.
     #[serde(default, rename = "places")]
     pub position_count: u64,
+    /// How its texts became tokens.
+    #[serde(default)]
+    pub analyzer: Analyzer,
+    /// About the bytes that a merge keeps in memory for it; 0 in segments of earlier builds.
+    #[serde(default, rename = "memory")]
+    pub merge_memory: u64,
     /// By [`TableName::as_str`].
     pub tables: BTreeMap<String, PageIndex>,
 }
@@ -56,6 +64,17 @@ impl SegmentHeader {
     pub fn table(&self, table: TableName) -> &PageIndex {
         const EMPTY: &PageIndex = &PageIndex { pages: Vec::new(), entry_count: 0 };
         self.tables.get(table.as_str()).unwrap_or(EMPTY)
+    }
+
+    /// About the bytes that a merge keeps in memory for this segment.
+    pub fn memory_in_merge(&self) -> u64 {
+        match self.merge_memory {
+            0 => {
+                let ngrams = self.table(TableName::Ngrams);
+                u64::from(ngrams.entry_count) * ngrams::ENTRY_MEMORY + ngrams.bytes_at_most()
+            }
+            known => known,
+        }
     }
 }
 

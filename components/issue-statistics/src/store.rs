@@ -7,6 +7,7 @@ use crate::cache::Cache;
 use crate::manifest::{Manifest, Retired};
 use crate::segment::{PageStore, Segment, SegmentHeader, TableName};
 use crate::set;
+use crate::text::Analyzer;
 use bytes::Bytes;
 use kit::Env;
 use kit::gc;
@@ -16,6 +17,10 @@ use roaring::RoaringBitmap;
 use std::rc::Rc;
 
 const MANIFEST: &str = "issue-statistics/v1/index";
+
+/// Exists if there are segments that builds of format 1 would read wrongly ([`crate::text::Analyzer::Runs`]): a
+/// host does not let a component serve that does not read format 2.
+const FORMAT_2: &str = "issue-statistics/v2/segments";
 
 /// The prefix of the counters of the rate limit of searches.
 pub const SEARCH_RATE_KEYS: &str = "issue-statistics/v1/rate/";
@@ -90,6 +95,12 @@ impl IndexStore {
     }
 
     pub fn save_header(&self, segment: &str, header: &SegmentHeader) -> Result<(), StoreError> {
+        if header.analyzer != Analyzer::Words && !self.cache.is_marked.get() {
+            if !self.env.store.exists(FORMAT_2)? {
+                self.env.store.set(FORMAT_2, b"{}")?;
+            }
+            self.cache.is_marked.set(true);
+        }
         let key = header_key(segment);
         let bytes = serde_json::to_vec(header).map_err(|error| StoreError::corrupt(&key, error))?;
         self.env.store.set(&key, &bytes)
@@ -121,7 +132,7 @@ impl IndexStore {
         let header: SegmentHeader =
             serde_json::from_slice(&bytes).map_err(|error| StoreError::corrupt(&header_key(id), error))?;
         for (table, pages) in &header.tables {
-            for number in 0..pages.pages.len() {
+            for number in 0..pages.blob_count() {
                 self.env.store.delete(&page_key(id, table, number))?;
             }
         }

@@ -6,6 +6,8 @@
 //! | directory | the offset of each entry: 4 bytes, little-endian |
 //! | count | of entries: 4 bytes, little-endian |
 //!
+//! A page is a blob; one of more than [`MAX_BLOB`] bytes, because of one long value, is several.
+//!
 //! A look-up is a binary search among the first keys of the pages, which the [`PageIndex`] has, a read
 //! of one page, and a binary search in the directory of that page.
 
@@ -18,7 +20,10 @@ use serde::{Deserialize, Serialize};
 /// value has a page of its own.
 const PAGE_BYTES: usize = 64 << 10;
 
-/// The pages of one table.
+/// The most bytes of a blob.
+const MAX_BLOB: usize = 1 << 20;
+
+/// The blobs of one table.
 pub trait PageSource {
     fn page(&self, number: usize) -> Result<Bytes, StoreError>;
 
@@ -41,6 +46,30 @@ pub struct PageInfo {
     /// How many entries the pages before this one have.
     #[serde(default, rename = "before")]
     pub entries_before: u32,
+    /// How many blobs more than one each those pages have.
+    #[serde(default, rename = "shift", skip_serializing_if = "is_zero")]
+    blobs_before: u32,
+    /// How many blobs more than one this page has.
+    #[serde(default, rename = "more", skip_serializing_if = "is_zero")]
+    more_blobs: u32,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(number: &u32) -> bool {
+    *number == 0
+}
+
+impl PageIndex {
+    /// How many blobs all pages are; they are numbered from 0.
+    pub fn blob_count(&self) -> usize {
+        let more = self.pages.last().map_or(0, |last| last.blobs_before + last.more_blobs);
+        self.pages.len() + more as usize
+    }
+
+    /// An upper bound of the bytes of all pages with short values.
+    pub fn bytes_at_most(&self) -> u64 {
+        (self.pages.len() * PAGE_BYTES) as u64
+    }
 }
 
 /// Writes a table. Keys come in ascending order.
@@ -52,7 +81,7 @@ pub struct TableWriter<S> {
 }
 
 impl<S: FnMut(usize, &[u8]) -> Result<(), StoreError>> TableWriter<S> {
-    /// `sink` takes each page with its number.
+    /// `sink` takes each blob with its number.
     pub fn new(sink: S) -> Self {
         TableWriter { sink, index: PageIndex::default(), page: Vec::new(), offsets: Vec::new() }
     }
@@ -62,7 +91,9 @@ impl<S: FnMut(usize, &[u8]) -> Result<(), StoreError>> TableWriter<S> {
             self.end_page()?;
         }
         if self.offsets.is_empty() {
-            self.index.pages.push(PageInfo { first_key: key.to_vec(), entries_before: self.index.entry_count });
+            let blobs_before = self.index.pages.last().map_or(0, |last| last.blobs_before + last.more_blobs);
+            let (first_key, entries_before) = (key.to_vec(), self.index.entry_count);
+            self.index.pages.push(PageInfo { first_key, entries_before, blobs_before, more_blobs: 0 });
         }
         self.offsets.push(self.page.len() as u32);
         varint::write(&mut self.page, key.len() as u64);
@@ -79,7 +110,14 @@ impl<S: FnMut(usize, &[u8]) -> Result<(), StoreError>> TableWriter<S> {
             self.page.extend_from_slice(&offset.to_le_bytes());
         }
         self.page.extend_from_slice(&count.to_le_bytes());
-        (self.sink)(self.index.pages.len() - 1, &self.page)?;
+        let first = self.index.blob_count() - 1;
+        let blobs = self.page.chunks(MAX_BLOB);
+        if let Some(info) = self.index.pages.last_mut() {
+            info.more_blobs = blobs.len() as u32 - 1;
+        }
+        for (number, blob) in (first..).zip(blobs) {
+            (self.sink)(number, blob)?;
+        }
         self.page.clear();
         Ok(())
     }
@@ -170,7 +208,17 @@ impl<'a, P: PageSource> Table<'a, P> {
     }
 
     fn page(&self, number: usize) -> Result<Page, StoreError> {
-        Page::parse(self.pages.page(number)?).ok_or_else(|| self.pages.corrupt())
+        let info = self.index.pages.get(number).ok_or_else(|| self.pages.corrupt())?;
+        let first = number + info.blobs_before as usize;
+        let mut bytes = self.pages.page(first)?;
+        if info.more_blobs > 0 {
+            let mut all = bytes.to_vec();
+            for number in first + 1..=first + info.more_blobs as usize {
+                all.extend_from_slice(&self.pages.page(number)?);
+            }
+            bytes = all.into();
+        }
+        Page::parse(bytes).ok_or_else(|| self.pages.corrupt())
     }
 }
 
@@ -363,6 +411,27 @@ mod tests {
             assert_eq!(cursor.seek(b"z").unwrap(), None);
         }
         assert_eq!(table().cursor_from(&[]).unwrap().seek(b"a").unwrap(), None);
+    }
+
+    #[test]
+    fn a_long_value_is_several_blobs() {
+        let mut pages = Vec::new();
+        let mut writer = TableWriter::new(|number, blob: &[u8]| {
+            assert!(number == pages.len() && blob.len() <= MAX_BLOB);
+            pages.push(blob.to_vec());
+            Ok(())
+        });
+        let long = |number: u32| vec![number as u8; 3 * MAX_BLOB + number as usize];
+        for number in 0..6 {
+            writer.push(&key(number), &if number % 2 == 1 { long(number) } else { vec![1] }).unwrap();
+        }
+        let index = writer.finish().unwrap();
+        assert_eq!(pages.len(), index.blob_count());
+        assert!(index.pages.len() < 7 && pages.len() > 9);
+        let memory = MemoryPages(pages);
+        let table = Table { index: &index, pages: &memory };
+        assert_eq!(table.get(&key(3)).unwrap().unwrap(), long(3));
+        assert_eq!((table.get(&key(4)).unwrap().unwrap().len(), table.nth(5).unwrap().value.len()), (1, long(5).len()));
     }
 
     #[test]

@@ -1,11 +1,14 @@
-//! Text analysis: case folding, tokens and n-grams.
+//! Text analysis: case folding, [tokens] and n-grams.
 //!
 //! Case is folded character by character with Unicode's full lower-case mapping, and the final sigma
 //! counts as a sigma, so that a match does not depend on where it is in a word: `İ` is `i` with a dot
-//! above, `ß` stays `ß`.
-//!
-//! White space is Unicode's. Words and runs of white space are both tokens, except that a single space
-//! is no token: two neighbouring words have one space between them.
+//! above, `ß` stays `ß`. White space is Unicode's.
+
+mod tokens;
+
+pub use tokens::{
+    Analyzer, PIECE_PREFIX, Run, RunKind, is_searched_by_part, is_space_or_piece, pieces, runs, tokens,
+};
 
 /// Appends the folded `text`.
 pub fn fold(text: &str, into: &mut String) {
@@ -30,44 +33,6 @@ pub fn folded(text: &str) -> String {
     let mut folded = String::with_capacity(text.len());
     fold(text, &mut folded);
     folded
-}
-
-/// Calls `each` for every token of a folded text, in order.
-pub fn tokens<'a>(text: &'a str, mut each: impl FnMut(&'a str)) {
-    let mut rest = text;
-    while !rest.is_empty() {
-        let (word, after) = split_before(rest, |char| char.is_whitespace());
-        if !word.is_empty() {
-            each(word);
-        }
-        let (space, after) = split_before(after, |char| !char.is_whitespace());
-        if !space.is_empty() && space != " " {
-            each(space);
-        }
-        rest = after;
-    }
-}
-
-/// Splits before the first character for which `is_end` holds.
-fn split_before(text: &str, is_end: impl Fn(char) -> bool) -> (&str, &str) {
-    let mut end = 0;
-    let bytes = text.as_bytes();
-    while let Some(byte) = bytes.get(end).filter(|byte| byte.is_ascii()) {
-        if is_end(char::from(*byte)) {
-            return text.split_at_checked(end).unwrap_or((text, ""));
-        }
-        end += 1;
-    }
-    let Some((before, rest)) = text.split_at_checked(end) else { return (text, "") };
-    match rest.find(is_end) {
-        Some(at) => text.split_at_checked(before.len() + at).unwrap_or((text, "")),
-        None => (text, ""),
-    }
-}
-
-/// Whether a token is white space.
-pub fn is_white_space(token: &str) -> bool {
-    token.starts_with(char::is_whitespace)
 }
 
 /// 1 to [`MAX_NGRAM`] characters of a term, 21 bits each.
@@ -123,12 +88,6 @@ pub fn ngram_text(ngram: Ngram) -> String {
 mod tests {
     use super::*;
 
-    fn all_tokens(text: &str) -> Vec<&str> {
-        let mut all = Vec::new();
-        tokens(text, |token| all.push(token));
-        all
-    }
-
     #[test]
     fn case_is_folded() {
         assert_eq!(folded("Hello WORLD 1"), "hello world 1");
@@ -136,17 +95,6 @@ mod tests {
         assert_eq!(folded("ΟΔΟΣ"), folded("οδος"));
         assert_eq!(folded("İ"), "i\u{307}");
         assert_eq!(folded("日本語"), "日本語");
-    }
-
-    #[test]
-    fn single_spaces_are_no_tokens() {
-        assert_eq!(all_tokens("a bc d"), ["a", "bc", "d"]);
-        assert_eq!(all_tokens("a  b\nc "), ["a", "  ", "b", "\n", "c"]);
-        assert_eq!(all_tokens("\ta\u{a0}b\u{3000}"), ["\t", "a", "\u{a0}", "b", "\u{3000}"]);
-        assert_eq!(all_tokens("日本 語\u{2003}x"), ["日本", "語", "\u{2003}", "x"]);
-        assert_eq!(all_tokens(" "), [""; 0]);
-        assert_eq!(all_tokens(""), [""; 0]);
-        assert!(is_white_space("\n") && !is_white_space("a"));
     }
 
     #[test]

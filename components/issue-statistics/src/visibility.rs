@@ -2,14 +2,16 @@
 //! ids of all that they are made of.
 
 use crate::authorization::AuthorizedCount;
-use crate::facet::{Facet, PROJECT_KIND, project_id_of};
+use crate::facet::{self, Facet, PROJECT_KIND, project_id_of};
 use crate::segment::{Segment, TableName};
 use crate::set::{self, Bitset};
 use crate::store::IndexStore;
+use crate::text::Analyzer;
 use directory::access::Role;
 use directory::catalog::Catalog;
 use kit::store::StoreError;
 use roaring::RoaringBitmap;
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::rc::Rc;
 
@@ -96,9 +98,14 @@ pub fn documents_with_facet(
     segment: &Segment,
     key: &[u8],
 ) -> Result<Rc<RoaringBitmap>, StoreError> {
-    let cache_key = [b"facet ", segment.id.as_bytes(), b" ", key].concat();
+    let key = match segment.header.analyzer {
+        // Earlier builds stored keys of any length.
+        Analyzer::Words => Cow::Borrowed(key),
+        Analyzer::Runs => facet::stored_key(key),
+    };
+    let cache_key = [b"facet ", segment.id.as_bytes(), b" ", &*key].concat();
     store.cache.set(&cache_key, || {
-        let encoded = segment.table(TableName::Facets).get(key)?;
+        let encoded = segment.table(TableName::Facets).get(&key)?;
         let set = encoded.map(|encoded| set::decode(&encoded).ok_or_else(|| segment.corrupt(TableName::Facets)));
         set.unwrap_or_else(|| Ok(RoaringBitmap::new()))
     })

@@ -2,27 +2,17 @@
 //! other bytes, so a cached blob is never stale. The cache also holds values derived from blobs,
 //! under keys that name all their inputs and lie outside every prefix of the store.
 
+use crate::lru::ByteLru;
 use crate::store::{Store, StoreError};
 use bytes::Bytes;
-use lru::LruCache;
-use std::cell::RefCell;
 
 /// An LRU cache of blobs, bounded by their total size.
-pub struct BlobCache {
-    /// Upper bound of `size`, in bytes.
-    capacity: usize,
-    inner: RefCell<Inner>,
-}
-
-struct Inner {
-    size: usize,
-    blobs: LruCache<String, Bytes>,
-}
+pub struct BlobCache(ByteLru<String, Bytes>);
 
 impl BlobCache {
-    /// A cache that holds at most `capacity` bytes of values.
+    /// A cache that holds at most `capacity` bytes of values, and none larger than half of that.
     pub fn new(capacity: usize) -> Self {
-        BlobCache { capacity, inner: RefCell::new(Inner { size: 0, blobs: LruCache::unbounded() }) }
+        BlobCache(ByteLru::new(capacity))
     }
 
     /// The blob under `key`, from the cache or else from `store`. Absence is not cached, because the
@@ -40,24 +30,17 @@ impl BlobCache {
 
     /// The blob under `key`, if it is cached.
     pub fn peek(&self, key: &str) -> Option<Bytes> {
-        self.inner.borrow_mut().blobs.get(key).cloned()
+        self.0.get(key)
     }
 
-    /// Caches a blob and evicts the least recently used ones beyond the capacity. A blob larger than
-    /// half of the capacity is not cached, so that it cannot evict all the others.
+    /// Caches a blob.
     pub fn put(&self, key: &str, blob: Bytes) {
-        if blob.len() > self.capacity / 2 {
-            return;
-        }
-        let mut inner = self.inner.borrow_mut();
-        inner.size += blob.len();
-        if let Some((_, replaced)) = inner.blobs.push(key.to_owned(), blob) {
-            inner.size -= replaced.len();
-        }
-        while inner.size > self.capacity {
-            let Some((_, oldest)) = inner.blobs.pop_lru() else { break };
-            inner.size -= oldest.len();
-        }
+        self.0.put(key.to_owned(), blob.len(), blob);
+    }
+
+    /// Drops every blob, to make room for a task that needs much memory.
+    pub fn clear(&self) {
+        self.0.clear();
     }
 }
 
@@ -86,32 +69,10 @@ mod tests {
     }
 
     #[test]
-    fn stays_within_its_capacity_and_keeps_the_recently_used() {
+    fn the_size_of_a_blob_is_that_of_its_bytes() {
         let cache = BlobCache::new(40);
-        for key in ["a", "b", "c", "d"] {
-            cache.put(key, Bytes::from_static(&[0; 10]));
-        }
-        assert!(cache.peek("a").is_some());
-        cache.put("e", Bytes::from_static(&[0; 10]));
-        assert!(cache.peek("a").is_some(), "recently used");
-        assert!(cache.peek("b").is_none(), "least recently used");
-    }
-
-    #[test]
-    fn a_blob_that_would_evict_everything_is_not_kept() {
-        let cache = BlobCache::new(40);
-        cache.put("small", Bytes::from_static(&[0; 10]));
+        cache.put("small", Bytes::from_static(&[0; 20]));
         cache.put("large", Bytes::from_static(&[0; 21]));
         assert!(cache.peek("small").is_some() && cache.peek("large").is_none());
-    }
-
-    #[test]
-    fn replacing_a_blob_does_not_count_it_twice() {
-        let cache = BlobCache::new(40);
-        for _ in 0..10 {
-            cache.put("a", Bytes::from_static(&[0; 10]));
-        }
-        cache.put("b", Bytes::from_static(&[0; 10]));
-        assert!(cache.peek("a").is_some() && cache.peek("b").is_some());
     }
 }

@@ -8,7 +8,7 @@
 //! | [`store`], [`root`], [`blob`] | the key-value port, roots that compare-and-swap updates, cached immutable blobs |
 //! | [`ndjson`] | NDJSON imports and their reports |
 //! | [`outbound`] | the port for outbound HTTP requests |
-//! | [`instance_cache`] | derived values, cached across the requests of an instance |
+//! | [`instance_cache`], [`lru`] | derived values, cached across the requests of an instance; a cache that is bounded by bytes |
 //! | [`reachability`], [`gc`], [`fsck`], [`maintenance`] | which blobs roots reach, garbage collection, checks, and the requests for both |
 //! | [`rate_limit`] | rate limits |
 //! | [`clock`], [`id`], [`variables`], [`env`] | time, randomness, configuration and storage as values and ports |
@@ -26,6 +26,7 @@ pub mod fsck;
 pub mod gc;
 pub mod id;
 pub mod instance_cache;
+pub mod lru;
 pub mod maintenance;
 pub mod ndjson;
 pub mod outbound;

@@ -85,6 +85,11 @@ pub fn owns(prefix: &str, format: u32) -> Storage {
     Storage { prefix: prefix.to_owned(), reads: vec![format], writes: Some(format) }
 }
 
+/// The same with records of earlier formats, which the area still reads. It writes the last of `formats`.
+pub fn owns_formats(prefix: &str, formats: &[u32]) -> Storage {
+    Storage { prefix: prefix.to_owned(), reads: formats.to_vec(), writes: formats.last().copied() }
+}
+
 /// Storage of another owner that an area reads, in this format.
 pub fn reads(prefix: &str, format: u32) -> Storage {
     Storage { prefix: prefix.to_owned(), reads: vec![format], writes: None }

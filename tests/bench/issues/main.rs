@@ -4,11 +4,14 @@
 //!
 //! `ISSUES=100000` takes fewer. `DATA=folder` keeps what was generated, PostgreSQL's tables and the
 //! index (`folder/index`) for the next time, and `ONLY=load` ends when they are there: so that the
-//! queries can be measured alone.
+//! queries can be measured alone. `ONLY=texts` measures imports of other texts, without PostgreSQL. Last come
+//! counts while issues change, beside quiet ones.
 
+mod live;
 mod postgres;
 mod queries;
 mod table;
+mod texts;
 
 use hexad_tests::http::agent;
 use hexad_tests::server::{BOOTSTRAP_TOKEN, Server, program, root};
@@ -26,6 +29,13 @@ const TIMES: usize = 201;
 const TIME_LIMIT: Duration = Duration::from_secs(1);
 
 fn main() {
+    let only = std::env::var("ONLY").unwrap_or_default();
+    if only != "load" {
+        texts::measure();
+    }
+    if only == "texts" {
+        return;
+    }
     let issues = std::env::var("ISSUES").unwrap_or_else(|_| "1000000".into());
     let temporary = tempfile::tempdir().expect("a temporary folder");
     let data = std::env::var_os("DATA").map_or(temporary.path().to_owned(), PathBuf::from);
@@ -35,7 +45,7 @@ fn main() {
     if !store.join("sqlite_key_value.db").exists() {
         import(&forge, &store, count(&issues));
     }
-    if std::env::var("ONLY").is_ok_and(|only| only == "load") {
+    if only == "load" {
         return;
     }
     let server = Server::start(&store);
@@ -43,6 +53,15 @@ fn main() {
     println!("first query after a start: {:.1} ms\n", millis(first));
     Table::measure(&server, &postgres).print();
     println!("the process had {} MiB at most", server.memory().1 >> 20);
+    server.stop();
+    // Updates go to a copy, because the index is compared with PostgreSQL's the next time, too.
+    let copy = tempfile::tempdir().expect("a temporary folder");
+    for file in std::fs::read_dir(&store).expect("the index").flatten() {
+        if file.path().is_file() {
+            std::fs::copy(file.path(), copy.path().join(file.file_name())).expect("copied");
+        }
+    }
+    live::compare(&Server::start(copy.path()), count(&issues) as u64);
 }
 
 /// Imports into an empty store, and prints how long that took and how large the index is.

@@ -2,7 +2,9 @@
 
 mod access;
 mod filters;
+mod hostile;
 mod imports;
+mod interleaving;
 mod maintenance;
 mod oracle;
 mod storage_failures;
@@ -15,7 +17,7 @@ use directory::namespace::{self, Details, NewGroup, Visibility};
 use directory::project::{self, Analytics, FeatureAccess, JobTokenScope, NewProject};
 use directory::token::{self, Fingerprint, Subject, Token};
 use directory::user::{self, NewUser, UserState};
-use futures::executor::block_on;
+use futures::FutureExt as _;
 use http::Method;
 use kit::testing::{MemoryStore, env};
 use kit::{Body, Env, Request};
@@ -34,10 +36,11 @@ pub fn send_body(env: &Env, method: Method, target: &str, token: &str, body: Bod
     if !token.is_empty() {
         request.headers.insert("private-token", token.parse().unwrap());
     }
-    let response = block_on(handle(env.clone(), request));
+    // Nothing waits, and a request may come in the middle of another.
+    let response = handle(env.clone(), request).now_or_never().expect("an answer");
     let location = response.headers.get("location").map(|value| value.to_str().unwrap().to_owned());
     let status = response.status.as_u16();
-    let bytes = block_on(response.body.collect(1 << 20)).unwrap();
+    let bytes = response.body.collect(1 << 20).now_or_never().expect("a body").unwrap();
     let text = || Value::String(String::from_utf8_lossy(&bytes).into_owned());
     TestResponse { status, body: serde_json::from_slice(&bytes).unwrap_or_else(|_| text()), location }
 }

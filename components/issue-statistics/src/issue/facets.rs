@@ -1,7 +1,7 @@
 //! The facets of an issue.
 
 use super::{Issue, User};
-use crate::facet::{Facet, IterationDates, MilestoneDates, MilestoneOwner};
+use crate::facet::{self, Facet, IterationDates, MilestoneDates, MilestoneOwner};
 
 impl Issue<'_> {
     /// Calls `each` for every facet of this issue. A facet may come twice.
@@ -68,7 +68,7 @@ impl Issue<'_> {
         each(Facet::MilestoneDates(&MilestoneDates {
             owner,
             id: milestone.id,
-            title: milestone.title.clone().into_owned(),
+            title: facet::short_title(&milestone.title),
             active: milestone.state.as_deref() != Some("closed"),
             start: milestone.start_date.as_deref().map(str::to_owned),
             due: milestone.due_date.as_deref().map(str::to_owned),

@@ -10,7 +10,8 @@ use super::{Field, Segment, TableName, positions};
 use crate::hash::FxHashMap;
 use crate::set::Bitset;
 use crate::table::{PageIndex, TableWriter};
-use crate::text::{self, Ngram};
+use crate::text::{self, Analyzer, Ngram};
+use crate::work::{LOOK_UP, SearchError, WorkBudget};
 use bytes::Bytes;
 use kit::store::StoreError;
 
@@ -47,19 +48,23 @@ impl Affix {
 }
 
 /// Counts the positions of the terms with each affix. Arrays are by [`super::FIELDS`].
-#[derive(Default)]
 pub struct AffixCounts {
+    analyzer: Analyzer,
     counts: FxHashMap<(Affix, Ngram), [u64; 2]>,
     total: [u64; 2],
 }
 
 impl AffixCounts {
+    pub fn new(analyzer: Analyzer) -> Self {
+        AffixCounts { analyzer, counts: FxHashMap::default(), total: [0; 2] }
+    }
+
     pub fn add_term(&mut self, term: &str, position_counts: [u32; 2]) {
         let add = |counts: &mut [u64; 2]| {
             counts.iter_mut().zip(position_counts).for_each(|(count, more)| *count += u64::from(more));
         };
         add(&mut self.total);
-        if !text::is_white_space(term) {
+        if text::is_searched_by_part(term, self.analyzer) {
             text::prefixes(term, |ngram| add(self.counts.entry((Affix::Prefix, ngram)).or_default()));
             text::suffixes(term, |ngram| add(self.counts.entry((Affix::Suffix, ngram)).or_default()));
         }
@@ -109,7 +114,8 @@ pub fn insert_stored(
     text: &str,
     found: &mut Bitset,
     by: u32,
-) -> Result<bool, StoreError> {
+    work: &WorkBudget,
+) -> Result<bool, SearchError> {
     let table = TableName::Affixes(field);
     let corrupt = || segment.corrupt(table);
     let key = affix.key(text);
@@ -119,6 +125,7 @@ pub fn insert_stored(
         && let Some(number) = entry.key.strip_prefix(key.as_slice())
     {
         is_stored = true;
+        work.spend(entry.value.len() as u64)?;
         let number = number.try_into().map(u32::from_be_bytes).map_err(|_| corrupt())?;
         let start = number.checked_mul(CHUNK).and_then(|start| start.checked_add(by)).ok_or_else(corrupt)?;
         found.union_encoded_shifted(&entry.value, start).ok_or_else(corrupt)?;
@@ -139,7 +146,8 @@ pub fn insert_terms(
     terms: &[(Bytes, PostingsRef)],
     found: &mut Bitset,
     by: u32,
-) -> Result<(), StoreError> {
+    work: &WorkBudget,
+) -> Result<(), SearchError> {
     let table = TableName::Positions(field);
     let corrupt = || segment.corrupt(table);
     let mut lists = segment.table(table).cursor_from(&[])?;
@@ -150,6 +158,7 @@ pub fn insert_terms(
             }
             PostingsRef::Lists(_) if reference.document_frequency(field) > 0 => {
                 let encoded = lists.seek(term)?.ok_or_else(corrupt)?;
+                work.spend(LOOK_UP + encoded.len() as u64)?;
                 positions::for_each(&encoded, |position| found.insert(position.saturating_add(by)))
                     .ok_or_else(corrupt)?;
             }

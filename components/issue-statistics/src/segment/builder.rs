@@ -1,41 +1,56 @@
 //! Builds a segment in memory out of a batch of changes, and writes it.
 
+mod byte_pool;
+mod distinct_ngrams;
+mod term_table;
+
 use super::affixes::Affix;
-use super::dictionary_writer::{DictionarySinks, DictionaryWriter};
+use super::dictionary_writer::{DictionarySinks, DictionaryWriter, WrittenDictionary};
 use super::id_index::IdIndexWriter;
-use super::lengths::LengthsWriter;
+use super::lengths::{DocumentLocator, LengthsWriter};
 use super::ngrams::{self, FrequentNgrams};
 use super::postings::PostingList;
 use super::time_index::TimeIndexWriter;
 use super::{FIELDS, Field, PageStore, SegmentHeader, TableName, page_sink, positions};
+use crate::facet;
 use crate::hash::FxHashMap;
 use crate::issue::{Change, Issue};
 use crate::set::{self, Bitset};
-use crate::table::TableWriter;
-use crate::text::{self, Ngram};
+use crate::table::{PageIndex, TableWriter};
+use crate::text::{self, Analyzer, Ngram};
+use distinct_ngrams::DistinctNgrams;
 use kit::store::StoreError;
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
+use term_table::TermTable;
 
-/// A batch is full with so many documents, or with so many bytes of lines. Both bound the memory of an
-/// import.
+/// A batch is full with so many documents.
 const MAX_DOCUMENTS: u32 = 1 << 15;
-const MAX_BYTES: usize = 32 << 20;
+
+/// A batch is full when its tables take so many bytes of memory. One issue more, with a line of the
+/// greatest length, takes up to twelve times its length.
+const MAX_MEMORY: usize = 32 << 20;
+
+/// A batch is full with so many different n-grams: each takes some 100 bytes when the segment is written.
+const MAX_NGRAMS: u32 = 200_000;
+
+/// How new segments are made.
+const ANALYZER: Analyzer = Analyzer::Runs;
 
 /// A batch of changes, in the order in which they came. Arrays are by [`FIELDS`].
 #[derive(Default)]
 pub struct SegmentBuilder {
     document_count: u32,
-    bytes: usize,
     /// Every upserted or deleted issue with its latest document; `None` if it was deleted last.
     issues: FxHashMap<u64, Option<u32>>,
     superseded: Vec<u32>,
-    facets: FxHashMap<Box<[u8]>, Vec<u32>>,
-    /// Indices into `postings`.
-    terms: FxHashMap<Box<str>, u32>,
-    postings: Vec<[PostingList; 2]>,
-    /// Of each document.
-    lengths: [Vec<u32>; 2],
-    next_position: [u32; 2],
+    /// With the documents of each.
+    facets: TermTable,
+    /// With the positions of each.
+    terms: [TermTable; 2],
+    ngrams: DistinctNgrams,
+    /// The first position of each document but the first, and of the one that comes next.
+    ends: [Vec<u32>; 2],
     created: Vec<(i64, u32)>,
     updated: Vec<(i64, u32)>,
     /// Reused for every facet, and for every text.
@@ -55,8 +70,14 @@ pub struct BuiltSegment {
 impl SegmentBuilder {
     pub fn is_full(&self) -> bool {
         self.document_count >= MAX_DOCUMENTS
-            || self.bytes >= MAX_BYTES
+            || self.memory() >= MAX_MEMORY
+            || self.ngrams.count() >= MAX_NGRAMS
             || self.issues.len() >= 4 * MAX_DOCUMENTS as usize
+    }
+
+    /// The bytes of its largest tables.
+    pub fn memory(&self) -> usize {
+        self.facets.memory() + self.terms.iter().map(TermTable::memory).sum::<usize>()
     }
 
     pub fn is_empty(&self) -> bool {
@@ -67,9 +88,7 @@ impl SegmentBuilder {
         self.document_count
     }
 
-    /// `length` is that of the line, in bytes.
-    pub fn add(&mut self, change: &Change, length: usize) {
-        self.bytes += length;
+    pub fn add(&mut self, change: &Change) {
         match change {
             Change::Upsert(issue) => self.add_document(issue),
             Change::Delete(id) => self.superseded.extend(self.issues.insert(*id, None).flatten()),
@@ -83,11 +102,7 @@ impl SegmentBuilder {
         let SegmentBuilder { facets, key, .. } = self;
         issue.facets(|facet| {
             facet.write_key(key);
-            match facets.get_mut(key.as_slice()) {
-                Some(documents) if documents.last() == Some(&document) => {}
-                Some(documents) => documents.push(document),
-                None => drop(facets.insert(key.as_slice().into(), vec![document])),
-            }
+            facets.push_once(&facet::stored_key(key), document);
         });
         if let Some(created) = issue.created_at.or(issue.updated_at) {
             self.created.push((created.millis(), document));
@@ -96,51 +111,47 @@ impl SegmentBuilder {
             self.updated.push((updated.millis(), document));
         }
         for (field, text) in [&issue.title, &issue.description].into_iter().enumerate() {
-            self.add_text(document, field, text);
+            self.add_text(field, text);
         }
     }
 
     /// `field` is an index into [`FIELDS`].
-    fn add_text(&mut self, document: u32, field: usize, text: &str) {
-        let SegmentBuilder { terms, postings, folded, lengths, next_position, .. } = self;
+    fn add_text(&mut self, field: usize, text: &str) {
+        let SegmentBuilder { terms, ngrams, folded, ends, .. } = self;
         folded.clear();
         text::fold(text, folded);
-        let (Some(lengths), Some(next)) = (lengths.get_mut(field), next_position.get_mut(field)) else { return };
-        let start = *next;
-        text::tokens(folded, |token| {
-            let number = match terms.get(token) {
-                Some(number) => *number,
-                None => {
-                    let number = postings.len() as u32;
-                    terms.insert(token.into(), number);
-                    postings.push(Default::default());
-                    number
-                }
-            };
-            if let Some(list) = postings.get_mut(number as usize).and_then(|lists| lists.get_mut(field)) {
-                list.push(document, *next);
+        let (Some(terms), Some(ends)) = (terms.get_mut(field), ends.get_mut(field)) else { return };
+        let mut next = ends.last().copied().unwrap_or_default();
+        text::tokens(folded, ANALYZER, |token| {
+            if terms.push(token.as_bytes(), next) {
+                ngrams::of_term(token, ANALYZER, |ngram| ngrams.add(ngram));
             }
-            *next += 1;
+            next += 1;
         });
-        lengths.push(*next - start);
-        *next += 1;
+        ends.push(next + 1);
+        if folded.capacity() > MAX_KEPT_TEXT {
+            *folded = String::new();
+        }
     }
 
     /// Writes the pages of the segment. The caller saves the header.
     pub fn finish(mut self, page_store: &dyn PageStore, segment: &str) -> Result<BuiltSegment, StoreError> {
         let mut tables = BTreeMap::new();
-        let mut keep = |table: TableName, index| tables.insert(table.as_str().to_owned(), index);
+        let mut keep = |table: TableName, index: PageIndex| tables.insert(table.as_str().to_owned(), index);
         let sink = |table| page_sink(page_store, segment, table);
 
-        let mut facets: Vec<(Box<[u8]>, Vec<u32>)> = self.facets.drain().collect();
-        facets.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
+        let facets = std::mem::take(&mut self.facets);
         let mut table = TableWriter::new(sink(TableName::Facets));
-        let mut value = Vec::new();
-        for (key, documents) in facets {
+        let (mut value, mut encoded, mut documents) = (Vec::new(), Vec::new(), Vec::new());
+        for number in facets.sorted() {
+            facets.read(number, &mut encoded);
+            documents.clear();
+            decode(&encoded, &mut documents);
             value.clear();
             set::encode(&mut value, &documents);
-            table.push(&key, &value)?;
+            table.push(facets.text(number), &value)?;
         }
+        drop(facets);
         keep(TableName::Facets, table.finish()?);
 
         let mut issues: Vec<(u64, Option<u32>)> = self.issues.drain().collect();
@@ -153,90 +164,182 @@ impl SegmentBuilder {
         }
         keep(TableName::Ids, table.finish()?);
 
-        for (name, mut timestamps) in [(TableName::Created, self.created), (TableName::Updated, self.updated)] {
+        for (name, timestamps) in [(TableName::Created, &mut self.created), (TableName::Updated, &mut self.updated)] {
             timestamps.sort_unstable();
             let mut table = TimeIndexWriter::new(sink(name), self.document_count);
-            timestamps.into_iter().try_for_each(|(millis, document)| table.push(millis, document))?;
+            timestamps.drain(..).try_for_each(|(millis, document)| table.push(millis, document))?;
             keep(name, table.finish()?);
         }
 
-        let mut terms: Vec<(Box<str>, u32)> = self.terms.drain().collect();
-        terms.sort_unstable();
-        let lists_of = |number: u32| self.postings.get(number as usize).map(|lists| lists.each_ref());
-        let mut table = DictionaryWriter::new(DictionarySinks {
-            dictionary: sink(TableName::Dictionary),
-            postings: FIELDS.map(|field| sink(TableName::Postings(field))),
-            positions: FIELDS.map(|field| sink(TableName::Positions(field))),
-        });
-        for (term, number) in &terms {
-            if let Some(lists) = lists_of(*number) {
-                table.push(term, lists)?;
-            }
+        for (field, ends) in FIELDS.into_iter().zip(&mut self.ends) {
+            // From now on also the first document is there.
+            ends.insert(0, 0);
+            let mut table = LengthsWriter::new(sink(TableName::Lengths(field)));
+            let starts = ends.windows(2);
+            starts.filter_map(|pair| Some(pair.last()? - pair.first()? - 1)).try_for_each(|length| table.push(length))?;
+            keep(TableName::Lengths(field), table.finish()?);
         }
-        let written = table.finish()?;
-        keep(TableName::Dictionary, written.dictionary);
-        let indexes = written.postings.into_iter().zip(written.positions);
-        for (field, (postings, positions)) in FIELDS.into_iter().zip(indexes) {
+
+        let sorted = self.terms.each_ref().map(TermTable::sorted);
+        let mut table = DictionaryWriter::new(
+            ANALYZER,
+            DictionarySinks {
+                dictionary: sink(TableName::Dictionary),
+                postings: FIELDS.map(|field| sink(TableName::Postings(field))),
+                positions: FIELDS.map(|field| sink(TableName::Positions(field))),
+            },
+        );
+        self.for_each_term(&sorted, |term, [titles, descriptions]| table.push(term, [titles, descriptions]))?;
+        let WrittenDictionary { dictionary, postings, positions, ngrams, affixes, merge_memory } = table.finish()?;
+        keep(TableName::Dictionary, dictionary);
+        for (field, (postings, positions)) in FIELDS.into_iter().zip(postings.into_iter().zip(positions)) {
             keep(TableName::Postings(field), postings);
             keep(TableName::Positions(field), positions);
         }
 
-        for (field, lengths) in FIELDS.into_iter().zip(&self.lengths) {
-            let mut table = LengthsWriter::new(sink(TableName::Lengths(field)));
-            lengths.iter().try_for_each(|length| table.push(*length))?;
-            keep(TableName::Lengths(field), table.finish()?);
-        }
-
-        for (index, field) in FIELDS.into_iter().enumerate() {
-            let end = self.next_position.get(index).copied().unwrap_or_default();
-            let positions = |affix: Affix, text: &str| {
-                let mut found = Bitset::new(end);
-                for (_, number) in
-                    terms.iter().filter(|(term, _)| !text::is_white_space(term) && affix.is_of(term, text))
-                {
-                    let list = self.postings.get(*number as usize).and_then(|lists| lists.get(index));
-                    // `None` is for damaged positions; these were encoded here.
-                    list.and_then(|list| positions::for_each(&list.positions, |position| found.insert(position)));
-                }
-                Ok(found)
-            };
+        for ((field, terms), sorted) in FIELDS.into_iter().zip(&self.terms).zip(&sorted) {
             let table = TableName::Affixes(field);
-            keep(table, written.affixes.write(field, sink(table), positions)?);
+            let positions = |affix, text: &str| Ok(self.positions_with_affix(field, terms, sorted, (affix, text)));
+            keep(table, affixes.write(field, sink(table), positions)?);
         }
+        let frequent = self.frequent_ngrams(&sorted, ngrams.frequent(u64::from(self.document_count)))?;
+        keep(TableName::Ngrams, ngrams.finish(&frequent, sink(TableName::Ngrams))?);
 
-        let mut frequent: FxHashMap<Ngram, [Option<Bitset>; 2]> = FxHashMap::default();
-        for (field, ngram) in written.ngrams.frequent(u64::from(self.document_count)) {
-            let [titles, descriptions] = frequent.entry(ngram).or_default();
-            let documents = if field == Field::Title { titles } else { descriptions };
-            *documents = Some(Bitset::new(self.document_count));
+        let issue_ids: Vec<u64> = issues.into_iter().map(|(id, _)| id).collect();
+        let ends = self.ends.iter().map(|ends| u64::from(ends.last().copied().unwrap_or_default()));
+        let header = SegmentHeader {
+            document_count: self.document_count,
+            issue_ids: (issue_ids.first().copied().unwrap_or_default(), issue_ids.last().copied().unwrap_or_default()),
+            position_count: ends.sum(),
+            analyzer: ANALYZER,
+            merge_memory,
+            tables,
+        };
+        Ok(BuiltSegment { header, superseded: self.superseded, issue_ids })
+    }
+
+    /// Calls `each` for every term in order, with its posting lists. `sorted` are the numbers of the terms of
+    /// each field, in order.
+    fn for_each_term(
+        &self,
+        sorted: &[Vec<u32>; 2],
+        mut each: impl FnMut(&str, [&PostingList; 2]) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        let [title_terms, description_terms] = &self.terms;
+        let [titles, descriptions] = sorted;
+        let (mut titles, mut descriptions) = (titles.iter().peekable(), descriptions.iter().peekable());
+        let mut lists = [PostingList::default(), PostingList::default()];
+        loop {
+            let order = match (titles.peek(), descriptions.peek()) {
+                (None, None) => return Ok(()),
+                (Some(_), None) => Ordering::Less,
+                (None, Some(_)) => Ordering::Greater,
+                (Some(title), Some(description)) => {
+                    title_terms.text(**title).cmp(description_terms.text(**description))
+                }
+            };
+            let title = if order.is_le() { titles.next() } else { None };
+            let description = if order.is_ge() { descriptions.next() } else { None };
+            for (((list, terms), number), starts) in
+                lists.iter_mut().zip(&self.terms).zip([title, description]).zip(&self.ends)
+            {
+                list.clear();
+                if let Some(number) = number {
+                    read_list(terms, *number, starts, list);
+                }
+            }
+            let text = match (title, description) {
+                (Some(title), _) => title_terms.text(*title),
+                (None, number) => description_terms.text(number.copied().unwrap_or_default()),
+            };
+            // Terms are parts of texts, so they are UTF-8.
+            if let Ok(text) = std::str::from_utf8(text) {
+                each(text, lists.each_ref())?;
+            }
         }
-        for (term, number) in &terms {
-            let Some(lists) = lists_of(*number) else { continue };
-            ngrams::of_term(term, |ngram| {
-                for (documents, list) in frequent.get_mut(&ngram).into_iter().flatten().zip(lists) {
-                    if let Some(documents) = documents {
-                        list.documents.iter().for_each(|document| documents.insert(*document));
+    }
+
+    fn positions_with_affix(
+        &self,
+        field: Field,
+        terms: &TermTable,
+        sorted: &[u32],
+        (affix, text): (Affix, &str),
+    ) -> Bitset {
+        let end = FIELDS.iter().position(|other| *other == field).and_then(|index| self.ends.get(index)?.last());
+        let mut found = Bitset::new(end.copied().unwrap_or_default());
+        let mut encoded = Vec::new();
+        for number in sorted {
+            let is_match = std::str::from_utf8(terms.text(*number))
+                .is_ok_and(|term| affix.is_of(term, text) && text::is_searched_by_part(term, ANALYZER));
+            if is_match {
+                terms.read(*number, &mut encoded);
+                // `None` is for damaged positions; these were encoded here.
+                let _ = positions::for_each(&encoded, |position| found.insert(position));
+            }
+        }
+        found
+    }
+
+    fn frequent_ngrams(
+        &self,
+        sorted: &[Vec<u32>; 2],
+        frequent: Vec<(Field, Ngram)>,
+    ) -> Result<FrequentNgrams, StoreError> {
+        let mut documents: FxHashMap<Ngram, [Option<Bitset>; 2]> = FxHashMap::default();
+        for (field, ngram) in frequent {
+            let [titles, descriptions] = documents.entry(ngram).or_default();
+            let of_field = if field == Field::Title { titles } else { descriptions };
+            *of_field = Some(Bitset::new(self.document_count));
+        }
+        if documents.is_empty() {
+            return Ok(FrequentNgrams::new());
+        }
+        self.for_each_term(sorted, |term, lists| {
+            ngrams::of_term(term, ANALYZER, |ngram| {
+                for (found, list) in documents.get_mut(&ngram).into_iter().flatten().zip(lists) {
+                    if let Some(found) = found {
+                        list.documents.iter().for_each(|document| found.insert(*document));
                     }
                 }
             });
-        }
+            Ok(())
+        })?;
         let mut encoded = FrequentNgrams::new();
-        for (ngram, by_field) in frequent {
+        for (ngram, by_field) in documents {
             for (field, documents) in FIELDS.into_iter().zip(by_field) {
                 if let Some(documents) = documents {
                     documents.encode_bits(encoded.entry((field, ngram)).or_default());
                 }
             }
         }
-        keep(TableName::Ngrams, written.ngrams.finish(&encoded, sink(TableName::Ngrams))?);
-
-        let issue_ids: Vec<u64> = issues.into_iter().map(|(id, _)| id).collect();
-        let header = SegmentHeader {
-            document_count: self.document_count,
-            issue_ids: (issue_ids.first().copied().unwrap_or_default(), issue_ids.last().copied().unwrap_or_default()),
-            position_count: self.next_position.iter().copied().map(u64::from).sum(),
-            tables,
-        };
-        Ok(BuiltSegment { header, superseded: self.superseded, issue_ids })
+        Ok(encoded)
     }
 }
+
+/// The longest text for which memory is kept, in bytes.
+const MAX_KEPT_TEXT: usize = 1 << 20;
+
+/// Replaces `list` by the occurrences of a term. `starts` are the first positions of the documents.
+fn read_list(terms: &TermTable, number: u32, starts: &[u32], list: &mut PostingList) {
+    terms.read(number, &mut list.positions);
+    list.position_count = terms.count(number);
+    let mut locator = DocumentLocator::new(starts);
+    let PostingList { documents, positions, last_position, .. } = list;
+    // `None` is for damaged positions; these were encoded here.
+    let _ = positions::for_each(positions, |position| {
+        let document = locator.document_of(position);
+        if documents.last() != Some(&document) {
+            documents.push(document);
+        }
+        *last_position = position;
+    });
+}
+
+fn decode(encoded: &[u8], into: &mut Vec<u32>) {
+    // `None` is for damaged numbers; these were encoded here.
+    let _ = positions::for_each(encoded, |number| into.push(number));
+}
+
+#[cfg(test)]
+mod tests;

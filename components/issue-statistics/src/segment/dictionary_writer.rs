@@ -7,6 +7,7 @@ use super::ngrams::NgramWriter;
 use super::postings::PostingList;
 use crate::set;
 use crate::table::{PageIndex, TableWriter};
+use crate::text::Analyzer;
 use crate::varint::{self, Reader};
 use kit::store::StoreError;
 
@@ -35,6 +36,8 @@ pub struct DictionaryWriter<S> {
     references: Vec<u8>,
     term_count: u32,
     scratch: Vec<u8>,
+    /// The bytes of the longest position list.
+    longest_list: usize,
 }
 
 /// The result of [`DictionaryWriter::finish`].
@@ -44,21 +47,27 @@ pub struct WrittenDictionary {
     pub positions: [PageIndex; 2],
     pub ngrams: NgramWriter,
     pub affixes: AffixCounts,
+    /// See [`super::SegmentHeader::merge_memory`].
+    pub merge_memory: u64,
 }
 
+/// How many copies of a position list a merge holds.
+const LIST_COPIES: u64 = 4;
+
 impl<S: FnMut(usize, &[u8]) -> Result<(), StoreError>> DictionaryWriter<S> {
-    pub fn new(sinks: DictionarySinks<S>) -> Self {
+    pub fn new(analyzer: Analyzer, sinks: DictionarySinks<S>) -> Self {
         DictionaryWriter {
             dictionary: TableWriter::new(sinks.dictionary),
             postings: sinks.postings.map(TableWriter::new),
             positions: sinks.positions.map(TableWriter::new),
-            ngrams: NgramWriter::default(),
-            affixes: AffixCounts::default(),
+            ngrams: NgramWriter::new(analyzer),
+            affixes: AffixCounts::new(analyzer),
             first_term: Vec::new(),
             terms: Vec::new(),
             references: Vec::new(),
             term_count: 0,
             scratch: Vec::new(),
+            longest_list: 0,
         }
     }
 
@@ -94,6 +103,7 @@ impl<S: FnMut(usize, &[u8]) -> Result<(), StoreError>> DictionaryWriter<S> {
                 set::encode(&mut self.scratch, &list.documents);
                 postings.push(term.as_bytes(), &self.scratch)?;
                 positions.push(term.as_bytes(), &list.positions)?;
+                self.longest_list = self.longest_list.max(list.positions.len());
             }
         }
         Ok(())
@@ -118,12 +128,14 @@ impl<S: FnMut(usize, &[u8]) -> Result<(), StoreError>> DictionaryWriter<S> {
         self.end_block()?;
         let [title_postings, description_postings] = self.postings;
         let [title_positions, description_positions] = self.positions;
+        let merge_memory = self.ngrams.memory() + LIST_COPIES * self.longest_list as u64;
         Ok(WrittenDictionary {
             dictionary: self.dictionary.finish()?,
             postings: [title_postings.finish()?, description_postings.finish()?],
             positions: [title_positions.finish()?, description_positions.finish()?],
             ngrams: self.ngrams,
             affixes: self.affixes,
+            merge_memory,
         })
     }
 }

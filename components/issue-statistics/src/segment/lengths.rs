@@ -61,3 +61,60 @@ pub fn document_starts(segment: &Segment, field: Field) -> Result<Vec<u32>, Stor
     }
     if starts.len() == segment.document_count() as usize + 1 { Ok(starts) } else { Err(corrupt()) }
 }
+
+/// Finds the documents of positions that ascend.
+pub struct DocumentLocator<'a> {
+    starts: &'a [u32],
+    document: usize,
+    /// The first position after the document.
+    end: u32,
+}
+
+impl<'a> DocumentLocator<'a> {
+    /// `starts` is the first position of each document, and of the one that would come next.
+    pub fn new(starts: &'a [u32]) -> Self {
+        DocumentLocator { starts, document: 0, end: starts.get(1).copied().unwrap_or(u32::MAX) }
+    }
+
+    #[inline]
+    pub fn document_of(&mut self, position: u32) -> u32 {
+        if position >= self.end {
+            self.advance(position);
+        }
+        self.document as u32
+    }
+
+    /// Exponential search: positions that follow one another are often near one another.
+    fn advance(&mut self, position: u32) {
+        let is_at_or_before = |document: usize| self.starts.get(document).is_some_and(|start| *start <= position);
+        let mut step = 1;
+        while is_at_or_before(self.document + step) {
+            self.document += step;
+            step *= 2;
+        }
+        let rest = self.starts.get(self.document..).unwrap_or_default();
+        let within = rest.get(..step).unwrap_or(rest);
+        self.document += within.partition_point(|start| *start <= position).saturating_sub(1);
+        self.end = self.starts.get(self.document + 1).copied().unwrap_or(u32::MAX);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_position_is_in_its_document() {
+        let lengths = [0, 5, 0, 0, 1, 70, 3];
+        let mut starts = vec![0];
+        lengths.iter().for_each(|length| starts.push(starts.last().unwrap() + length + 1));
+        let expected = |position: u32| starts.partition_point(|start| *start <= position) as u32 - 1;
+        let end = *starts.last().unwrap();
+        for step in [1, 2, 7, 30, 80] {
+            let mut locator = DocumentLocator::new(&starts);
+            for position in (0..end).step_by(step) {
+                assert_eq!(locator.document_of(position), expected(position), "{position} by {step}");
+            }
+        }
+    }
+}

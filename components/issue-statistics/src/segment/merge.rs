@@ -1,6 +1,6 @@
 //! Merges several neighbouring segments into one, without superseded documents. All tables are read and
 //! written in order, a page of each at a time, so that memory does not grow with the segments; only the
-//! blocks of each n-gram are kept whole.
+//! blocks of each n-gram and the position lists of one term are kept whole, and the merge policy bounds both.
 
 mod blocks;
 mod input;
@@ -19,7 +19,7 @@ use kit::store::StoreError;
 use std::collections::BTreeMap;
 use texts::{merge_affix, merge_dictionaries, merge_frequent_ngrams, merge_lengths};
 
-/// Writes the pages of the segment `id` out of `inputs`, which have `document_count` documents without
+/// Writes the pages of the segment `id` out of `inputs`, which have one analyzer and `document_count` documents without
 /// tombstones. The caller saves the header.
 pub fn merge(
     inputs: &[MergeInput],
@@ -45,11 +45,15 @@ pub fn merge(
         keep(table, index);
         *end = next_position;
     }
-    let table = DictionaryWriter::new(DictionarySinks {
-        dictionary: sink(TableName::Dictionary),
-        postings: FIELDS.map(|field| sink(TableName::Postings(field))),
-        positions: FIELDS.map(|field| sink(TableName::Positions(field))),
-    });
+    let analyzer = inputs.first().map(|input| input.segment.header.analyzer).unwrap_or_default();
+    let table = DictionaryWriter::new(
+        analyzer,
+        DictionarySinks {
+            dictionary: sink(TableName::Dictionary),
+            postings: FIELDS.map(|field| sink(TableName::Postings(field))),
+            positions: FIELDS.map(|field| sink(TableName::Positions(field))),
+        },
+    );
     let written = merge_dictionaries(inputs, &maps, table)?.finish()?;
     keep(TableName::Dictionary, written.dictionary);
     let indexes = written.postings.into_iter().zip(written.positions);
@@ -66,5 +70,6 @@ pub fn merge(
     let frequent = merge_frequent_ngrams(inputs, frequent, document_count)?;
     keep(TableName::Ngrams, written.ngrams.finish(&frequent, sink(TableName::Ngrams))?);
     let position_count = ends.into_iter().map(u64::from).sum();
-    Ok(SegmentHeader { document_count, issue_ids, position_count, tables })
+    let merge_memory = written.merge_memory;
+    Ok(SegmentHeader { document_count, issue_ids, position_count, analyzer, merge_memory, tables })
 }

@@ -5,7 +5,7 @@ use super::{FIELDS, Field};
 use crate::hash::FxHashMap;
 use crate::set;
 use crate::table::{PageIndex, TableWriter};
-use crate::text::{self, Ngram};
+use crate::text::{self, Analyzer, Ngram};
 use crate::varint;
 use kit::store::StoreError;
 use std::collections::BTreeMap;
@@ -15,11 +15,14 @@ use std::collections::BTreeMap;
 const FREQUENT_FACTOR: u64 = 4;
 const MIN_FREQUENT: u64 = 4096;
 
+/// About the bytes that an n-gram takes in memory beside its list.
+pub const ENTRY_MEMORY: u64 = 100;
+
 /// The encoded documents of frequent n-grams.
 pub type FrequentNgrams = BTreeMap<(Field, Ngram), Vec<u8>>;
 
-#[derive(Default)]
 pub struct NgramWriter {
+    analyzer: Analyzer,
     blocks: FxHashMap<Ngram, Blocks>,
 }
 
@@ -35,9 +38,13 @@ struct Blocks {
 }
 
 impl NgramWriter {
+    pub fn new(analyzer: Analyzer) -> Self {
+        NgramWriter { analyzer, blocks: FxHashMap::default() }
+    }
+
     /// Terms come in the order of the dictionary. `document_frequencies` are by [`FIELDS`].
     pub fn add_term(&mut self, term: &str, block: u32, document_frequencies: [u32; 2]) {
-        of_term(term, |ngram| {
+        of_term(term, self.analyzer, |ngram| {
             let blocks = self.blocks.entry(ngram).or_default();
             let sums = blocks.document_frequencies.iter_mut().zip(document_frequencies);
             sums.for_each(|(sum, more)| *sum += u64::from(more));
@@ -46,6 +53,11 @@ impl NgramWriter {
                 blocks.next = block + 1;
             }
         });
+    }
+
+    /// About the bytes that it takes.
+    pub fn memory(&self) -> u64 {
+        self.blocks.values().map(|blocks| ENTRY_MEMORY + blocks.deltas.len() as u64).sum()
     }
 
     /// The frequent n-grams of a segment with so many documents.
@@ -95,9 +107,9 @@ impl NgramWriter {
     }
 }
 
-/// Calls `each` for the n-grams of a term; white space has none.
-pub fn of_term(term: &str, each: impl FnMut(Ngram)) {
-    if !text::is_white_space(term) {
+/// Calls `each` for the n-grams of a term, if it is searched by its parts.
+pub fn of_term(term: &str, analyzer: Analyzer, each: impl FnMut(Ngram)) {
+    if text::is_searched_by_part(term, analyzer) {
         text::ngrams(term, each);
     }
 }

@@ -1,5 +1,5 @@
-//! The documents that contain a phrase: a text with white space in it, whose tokens have consecutive
-//! positions. The first token may be the end of a longer term, the last one the beginning of one.
+//! The documents that contain a phrase: tokens at consecutive positions. The first token may be the end
+//! of a longer term, the last one the beginning of one ([`super::query_tokens`]).
 //!
 //! Each token gives the positions where the phrase would end, as a bitset over the positions of the
 //! segment; the intersection of all is the matches. That takes one pass over the stored positions of
@@ -7,16 +7,21 @@
 
 use super::affixes::{self, Affix};
 use super::postings::PostingsRef;
+use super::query_tokens::{QueryToken, Reading};
 use super::term_search::{MatchKind, for_each_match};
 use super::{Field, Segment, lengths};
 use crate::set::Bitset;
 use crate::text;
+use crate::work::{SearchError, WorkBudget};
 use bytes::Bytes;
 use kit::store::StoreError;
 use roaring::RoaringBitmap;
 
-struct PhraseToken<'a> {
-    text: &'a str,
+/// Positions of a bitset that are made and intersected in one step.
+const BITS_IN_A_STEP: u32 = 64;
+
+struct PhraseToken {
+    text: String,
     /// How many tokens come after it in the phrase.
     distance_to_end: u32,
     kind: MatchKind,
@@ -24,24 +29,21 @@ struct PhraseToken<'a> {
     terms: Vec<(Bytes, PostingsRef)>,
 }
 
-/// The documents that have the folded `text`, which has white space inside and none around, in one
-/// of `fields`.
-pub fn documents(segment: &Segment, text: &str, fields: &[Field]) -> Result<RoaringBitmap, StoreError> {
-    let mut texts = Vec::new();
-    text::tokens(text, |token| texts.push(token));
+/// The documents that have the tokens one after the other in one of `fields`.
+pub fn documents(
+    segment: &Segment,
+    reading: Reading,
+    fields: &[Field],
+    work: &WorkBudget,
+) -> Result<RoaringBitmap, SearchError> {
     let mut tokens = Vec::new();
-    for (distance_to_end, text) in (0..).zip(texts.iter().rev()) {
-        let kind = match distance_to_end {
-            0 => MatchKind::StartsWith,
-            _ if distance_to_end + 1 == texts.len() as u32 => MatchKind::EndsWith,
-            _ => MatchKind::Equals,
-        };
+    for (distance_to_end, QueryToken { text, kind }) in (0..).zip(reading.into_iter().rev()) {
         tokens.push(PhraseToken { text, distance_to_end, kind, terms: Vec::new() });
     }
     for token in &mut tokens {
         if !token.is_stored(segment, fields)? {
             let terms = &mut token.terms;
-            for_each_match(segment, token.text, token.kind, |term, reference| {
+            for_each_match(segment, &token.text, token.kind, work, |term, reference| {
                 terms.push((term, reference));
                 Ok(())
             })?;
@@ -52,7 +54,7 @@ pub fn documents(segment: &Segment, text: &str, fields: &[Field]) -> Result<Roar
     }
     let mut all = RoaringBitmap::new();
     for field in fields {
-        all |= documents_in_field(segment, &mut tokens, *field)?;
+        all |= documents_in_field(segment, &mut tokens, *field, work)?;
     }
     Ok(all)
 }
@@ -61,7 +63,8 @@ fn documents_in_field(
     segment: &Segment,
     tokens: &mut [PhraseToken],
     field: Field,
-) -> Result<RoaringBitmap, StoreError> {
+    work: &WorkBudget,
+) -> Result<RoaringBitmap, SearchError> {
     // The rarest token comes first: it may be in no document at all.
     tokens.sort_by_cached_key(|token| token.document_frequency(field));
     if tokens.first().is_none_or(|rarest| rarest.document_frequency(field) == 0) {
@@ -71,8 +74,9 @@ fn documents_in_field(
     let end = starts.last().copied().unwrap_or_default();
     let mut matches: Option<Bitset> = None;
     for token in tokens {
+        work.spend(u64::from(end / BITS_IN_A_STEP))?;
         let mut found = Bitset::new(end);
-        token.insert_phrase_ends(segment, field, &mut found)?;
+        token.insert_phrase_ends(segment, field, &mut found, work)?;
         if let Some(before) = &matches {
             found.intersect(before);
         }
@@ -84,7 +88,7 @@ fn documents_in_field(
     Ok(matches.map(|matches| documents_with(&matches, &starts)).unwrap_or_default())
 }
 
-impl PhraseToken<'_> {
+impl PhraseToken {
     /// The kind of affix that the token is, if it is short enough for one.
     fn affix(&self) -> Option<Affix> {
         let affix = match self.kind {
@@ -99,7 +103,7 @@ impl PhraseToken<'_> {
     fn is_stored(&self, segment: &Segment, fields: &[Field]) -> Result<bool, StoreError> {
         let Some(affix) = self.affix() else { return Ok(false) };
         for field in fields {
-            if !affixes::is_stored(segment, *field, affix, self.text)? {
+            if !affixes::is_stored(segment, *field, affix, &self.text)? {
                 return Ok(false);
             }
         }
@@ -115,27 +119,30 @@ impl PhraseToken<'_> {
     }
 
     /// Adds the positions where the phrase ends if it has this token.
-    fn insert_phrase_ends(&self, segment: &Segment, field: Field, found: &mut Bitset) -> Result<(), StoreError> {
+    fn insert_phrase_ends(
+        &self,
+        segment: &Segment,
+        field: Field,
+        found: &mut Bitset,
+        work: &WorkBudget,
+    ) -> Result<(), SearchError> {
         if let Some(affix) = self.affix()
-            && affixes::insert_stored(segment, field, affix, self.text, found, self.distance_to_end)?
+            && affixes::insert_stored(segment, field, affix, &self.text, found, self.distance_to_end, work)?
         {
             return Ok(());
         }
-        affixes::insert_terms(segment, field, &self.terms, found, self.distance_to_end)
+        affixes::insert_terms(segment, field, &self.terms, found, self.distance_to_end, work)
     }
 }
 
 /// The documents that have one of the positions.
 fn documents_with(positions: &Bitset, starts: &[u32]) -> RoaringBitmap {
     let mut documents = Vec::new();
-    let mut document = 0;
-    let mut end = 0;
+    let mut locator = lengths::DocumentLocator::new(starts);
     positions.for_each(|position| {
-        if position >= end {
-            let rest = starts.get(document..).unwrap_or_default();
-            document += rest.iter().take_while(|start| **start <= position).count();
-            end = starts.get(document).copied().unwrap_or(u32::MAX);
-            documents.extend(document.checked_sub(1).map(|document| document as u32));
+        let document = locator.document_of(position);
+        if documents.last() != Some(&document) {
+            documents.push(document);
         }
     });
     RoaringBitmap::from_sorted_iter(documents.iter().copied()).unwrap_or_default()

@@ -15,6 +15,13 @@ pub struct PostingList {
 }
 
 impl PostingList {
+    /// Empties it, and keeps its memory.
+    pub fn clear(&mut self) {
+        self.documents.clear();
+        self.positions.clear();
+        (self.position_count, self.last_position) = (0, 0);
+    }
+
     /// Adds an occurrence. Positions come in ascending order.
     #[inline]
     pub fn push(&mut self, document: u32, position: u32) {

@@ -1,44 +1,79 @@
-//! The documents that contain a text.
+//! The documents that contain a text, in any of its [readings](super::query_tokens).
 //!
-//! A text without white space is a substring of a term: the result is the union of the documents of
-//! all [matching terms](super::term_search). The documents with a frequent [n-gram](super::ngrams) are
-//! stored. A text with white space is a [phrase](super::phrase_search).
+//! One token is a part of terms: the result is the union of the documents of all
+//! [matching terms](super::term_search). The documents with a frequent [n-gram](super::ngrams) are
+//! stored. Several tokens are a [phrase](super::phrase_search).
 
 use super::postings::PostingsRef;
+use super::query_tokens::{QueryToken, readings};
 use super::term_search::{MatchKind, for_each_match};
 use super::{Field, Segment, TableName, ngrams, phrase_search};
 use crate::set::{self, Bitset};
 use crate::text;
-use kit::store::StoreError;
+use crate::work::{LOOK_UP, SearchError, WorkBudget};
 use roaring::RoaringBitmap;
 
-/// The documents that have the folded `text` in one of `fields`.
-pub fn documents(segment: &Segment, text: &str, fields: &[Field]) -> Result<RoaringBitmap, StoreError> {
-    if text.chars().any(char::is_whitespace) {
-        return phrase_search::documents(segment, text, fields);
+/// The documents that have the folded `text`, which has no white space around, in one of `fields`.
+pub fn documents(
+    segment: &Segment,
+    text: &str,
+    fields: &[Field],
+    work: &WorkBudget,
+) -> Result<RoaringBitmap, SearchError> {
+    let mut found = RoaringBitmap::new();
+    for reading in readings(text, segment.header.analyzer) {
+        found |= match reading.as_slice() {
+            [token] => documents_with_token(segment, token, fields, work)?,
+            _ => phrase_search::documents(segment, reading, fields, work)?,
+        };
     }
+    Ok(found)
+}
+
+/// The documents that have a term with this part in one of `fields`.
+pub fn documents_with_part(
+    segment: &Segment,
+    part: &str,
+    fields: &[Field],
+    work: &WorkBudget,
+) -> Result<RoaringBitmap, SearchError> {
+    let token = QueryToken { text: part.to_owned(), kind: MatchKind::Contains };
+    documents_with_token(segment, &token, fields, work)
+}
+
+fn documents_with_token(
+    segment: &Segment,
+    token: &QueryToken,
+    fields: &[Field],
+    work: &WorkBudget,
+) -> Result<RoaringBitmap, SearchError> {
     let mut found = RoaringBitmap::new();
     let mut remaining = fields.to_vec();
-    if text.chars().count() <= text::MAX_NGRAM {
+    if token.kind == MatchKind::Contains && token.text.chars().count() <= text::MAX_NGRAM {
         let table = segment.table(TableName::Ngrams);
         for field in fields {
-            if let Some(encoded) = table.get(&ngrams::documents_key(*field, text))? {
+            if let Some(encoded) = table.get(&ngrams::documents_key(*field, &token.text))? {
                 found |= set::decode(&encoded).ok_or_else(|| segment.corrupt(TableName::Ngrams))?;
                 remaining.retain(|other| other != field);
             }
         }
     }
     if !remaining.is_empty() {
-        found |= union_of_matches(segment, text, &remaining)?;
+        found |= union_of_matches(segment, token, &remaining, work)?;
     }
     Ok(found)
 }
 
-/// The documents of all terms that contain `text`.
-fn union_of_matches(segment: &Segment, text: &str, fields: &[Field]) -> Result<RoaringBitmap, StoreError> {
+/// The documents of all terms that match.
+fn union_of_matches(
+    segment: &Segment,
+    token: &QueryToken,
+    fields: &[Field],
+    work: &WorkBudget,
+) -> Result<RoaringBitmap, SearchError> {
     let mut found = DocumentCollector::new(segment.document_count());
     let tables = fields.iter().map(|field| (*field, segment.table(TableName::Postings(*field)))).collect::<Vec<_>>();
-    for_each_match(segment, text, MatchKind::Contains, |term, reference| match reference {
+    for_each_match(segment, &token.text, token.kind, work, |term, reference| match reference {
         PostingsRef::Inline { field, document, .. } => {
             if fields.contains(&field) {
                 found.insert(document);
@@ -49,6 +84,7 @@ fn union_of_matches(segment: &Segment, text: &str, fields: &[Field]) -> Result<R
             for (field, table) in tables.iter().filter(|(field, _)| reference.document_frequency(*field) > 0) {
                 let corrupt = || segment.corrupt(TableName::Postings(*field));
                 let encoded = table.get(&term)?.ok_or_else(corrupt)?;
+                work.spend(LOOK_UP + encoded.len() as u64)?;
                 found.union_encoded(&encoded, reference.document_frequency(*field)).ok_or_else(corrupt)?;
             }
             Ok(())

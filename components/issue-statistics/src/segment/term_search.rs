@@ -8,8 +8,8 @@ use super::{Segment, TableName};
 use crate::set;
 use crate::table::Entry;
 use crate::text;
+use crate::work::{LOOK_UP, SearchError, WorkBudget};
 use bytes::Bytes;
-use kit::store::StoreError;
 use memchr::{memchr, memchr_iter, memmem};
 
 /// How a term has to match a text.
@@ -29,10 +29,13 @@ pub fn for_each_match(
     segment: &Segment,
     text: &str,
     kind: MatchKind,
-    mut each: impl FnMut(Bytes, PostingsRef) -> Result<(), StoreError>,
-) -> Result<(), StoreError> {
+    work: &WorkBudget,
+    mut each: impl FnMut(Bytes, PostingsRef) -> Result<(), SearchError>,
+) -> Result<(), SearchError> {
     let table = segment.table(TableName::Dictionary);
     let corrupt = || segment.corrupt(TableName::Dictionary);
+    // A part of a word is no part of white space or of a piece.
+    let is_part = matches!(kind, MatchKind::Contains | MatchKind::EndsWith);
     let separator = &[SEPARATOR][..];
     let pattern = match kind {
         MatchKind::Contains => text.as_bytes().to_vec(),
@@ -42,14 +45,18 @@ pub fn for_each_match(
     };
     let finder = memmem::Finder::new(&pattern);
     let lead = usize::from(matches!(kind, MatchKind::StartsWith | MatchKind::Equals));
-    let mut search_block = |entry: Entry| -> Result<(), StoreError> {
+    let mut search_block = |entry: Entry| -> Result<(), SearchError> {
         let block = DictionaryBlock::parse(&entry).ok_or_else(corrupt)?;
+        work.spend(LOOK_UP)?;
+        work.spend_search(block.terms.len())?;
         let found = matches_in_block(&block.terms, &finder, lead);
         let ordinals: Vec<usize> = found.iter().map(|(ordinal, _)| *ordinal).collect();
         let mut references = Vec::with_capacity(ordinals.len());
         block.references(&ordinals, |reference| references.push(reference)).ok_or_else(corrupt)?;
         for ((_, term), reference) in found.into_iter().zip(references) {
-            each(term, reference)?;
+            if !is_part || !std::str::from_utf8(&term).is_ok_and(text::is_space_or_piece) {
+                each(term, reference)?;
+            }
         }
         Ok(())
     };
@@ -67,7 +74,7 @@ pub fn for_each_match(
         }
         return Ok(());
     }
-    for block in candidate_blocks(segment, text)? {
+    for block in candidate_blocks(segment, text, work)? {
         search_block(table.nth(block)?)?;
     }
     Ok(())
@@ -95,7 +102,7 @@ fn matches_in_block(terms: &Bytes, finder: &memmem::Finder, lead: usize) -> Vec<
 }
 
 /// The numbers of the blocks in which a term may contain `text`, ascending.
-fn candidate_blocks(segment: &Segment, text: &str) -> Result<Vec<u32>, StoreError> {
+fn candidate_blocks(segment: &Segment, text: &str, work: &WorkBudget) -> Result<Vec<u32>, SearchError> {
     let table = segment.table(TableName::Ngrams);
     let chars: Vec<char> = text.chars().collect();
     let windows: Vec<String> = match chars.len() {
@@ -107,6 +114,7 @@ fn candidate_blocks(segment: &Segment, text: &str) -> Result<Vec<u32>, StoreErro
     let mut common: Option<Vec<u32>> = None;
     for ngram in windows.iter().step_by(step) {
         let Some(encoded) = table.get(&ngrams::blocks_key(ngram))? else { return Ok(Vec::new()) };
+        work.spend(LOOK_UP + encoded.len() as u64)?;
         let mut numbers = Vec::new();
         set::for_each(&encoded, |number| numbers.push(number)).ok_or_else(|| segment.corrupt(TableName::Ngrams))?;
         let both = match common {

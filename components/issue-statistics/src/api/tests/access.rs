@@ -48,7 +48,7 @@ fn a_former_path_of_a_project_redirects() {
     assert_eq!(answer.status, 301);
     let url = "http://localhost/api/v4/projects/100/issues_statistics";
     assert_eq!(answer.location, Some(format!("{url}?labels=a")));
-    assert_eq!(answer.body, format!("This resource has been moved permanently to {url}"));
+    assert_eq!(answer.body, json!({"message": format!("This resource has been moved permanently to {url}")}));
 }
 
 /// An issue in each project.

@@ -44,7 +44,7 @@ fn forge_with_garbage() -> (MemoryStore, Env) {
     import(&env, &many(45..55).collect::<Vec<_>>());
     let keys = store.keys().len();
     let lines: String = many(40..55).map(|line| format!("{line}\n")).collect();
-    for operations in 20..30 {
+    for operations in 15..25 {
         let failing = FailingStore::after(operations, store.clone());
         let env = Env { entropy: Rc::new(CountingEntropy::default()), ..kit::testing::env(failing, &[]) };
         env.entropy.fill(&mut vec![0; 10_000 * operations as usize]);

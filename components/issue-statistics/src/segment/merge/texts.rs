@@ -12,6 +12,7 @@ use crate::segment::{Field, PageSink, TableName, positions, substring_search};
 use crate::set::Bitset;
 use crate::table::{Cursor, PageIndex};
 use crate::text::{self, Ngram};
+use crate::work::{SearchError, WorkBudget};
 use kit::store::StoreError;
 
 /// Also returns the position after the last one, and adds the map of each input to `maps`.
@@ -124,16 +125,20 @@ pub fn merge_affix(
     (affix, text): (Affix, &str),
 ) -> Result<Bitset, StoreError> {
     let kind = if affix == Affix::Prefix { MatchKind::StartsWith } else { MatchKind::EndsWith };
-    let insert = |input: &MergeInput, found: &mut Bitset, by: u32| -> Result<(), StoreError> {
-        if !affixes::insert_stored(&input.segment, field, affix, text, found, by)? {
+    let work = WorkBudget::unlimited();
+    let search = |input: &MergeInput, found: &mut Bitset, by: u32| -> Result<(), SearchError> {
+        if !affixes::insert_stored(&input.segment, field, affix, text, found, by, &work)? {
             let mut terms = Vec::new();
-            for_each_match(&input.segment, text, kind, |term, reference| {
+            for_each_match(&input.segment, text, kind, &work, |term, reference| {
                 terms.push((term, reference));
                 Ok(())
             })?;
-            affixes::insert_terms(&input.segment, field, &terms, found, by)?;
+            affixes::insert_terms(&input.segment, field, &terms, found, by, &work)?;
         }
         Ok(())
+    };
+    let insert = |input: &MergeInput, found: &mut Bitset, by: u32| {
+        search(input, found, by).map_err(SearchError::into_store_error)
     };
     let mut all = Bitset::new(end);
     for (input, map) in inputs.iter().zip(maps) {
@@ -175,7 +180,8 @@ pub fn merge_frequent_ngrams(
                 shifted.ok_or_else(|| input.segment.corrupt(TableName::Ngrams))?;
                 continue;
             }
-            let found = substring_search::documents(&input.segment, &text, &[field])?;
+            let found = substring_search::documents_with_part(&input.segment, &text, &[field], &WorkBudget::unlimited());
+            let found = found.map_err(SearchError::into_store_error)?;
             let kept = found.iter().filter_map(|document| input.new_number(document));
             kept.for_each(|document| documents.insert(document));
         }

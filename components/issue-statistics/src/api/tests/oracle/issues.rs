@@ -40,11 +40,34 @@ pub const DATES: [&str; 6] = ["2026-01-01", "2026-09-20", "2026-09-21", "2026-09
 pub const TODAY: &str = "2026-09-21";
 pub const USERS: [(&str, u64); 5] = [("root", 1), ("alice", 2), ("bob", 3), ("eve", 4), ("zoe", 5)];
 
+/// Texts without spaces, of other scripts, and of any length.
+fn run(random: &mut Random) -> String {
+    let many = |random: &mut Random, from: &[&str], most: u64| -> String {
+        (0..1 + random.below(most)).map(|_| random.pick(from)).collect()
+    };
+    match random.below(9) {
+        0 | 1 => many(random, &["日", "本", "語", "的", "问", "题", "カ", "한"], 14),
+        2 => many(random, &["0", "1", "a", "b", "c", "f", "7"], 40),
+        3 => many(random, &["😀", "👩\u{200d}💻", "🇩🇪", "✅", "❤\u{fe0f}", "x"], 5),
+        4 => many(random, &["שלום", "مرحبا", "עולם", "عالم", "-"], 3),
+        5 => many(random, &["ภาษา", "ไทย", "ab", "don’t", "việt"], 4),
+        // Around the length at which a run becomes pieces.
+        6 => many(random, &["a", "b", "ab"], 300),
+        7 => "data:".to_owned() + &many(random, &["A", "q", "é", "/", "+"], 200),
+        _ => random.pick(&["\n", " ", "\t "]).repeat(random.below(200) as usize),
+    }
+}
+
 pub fn text(random: &mut Random, most: u64) -> String {
     let mut text = String::new();
     for _ in 0..random.below(most) {
-        text.push_str(random.pick(&WORDS.each_ref().map(|word| *word)));
-        text.push_str(random.pick(&WHITE_SPACE.each_ref().map(|space| *space)));
+        match random.chance(25) {
+            true => text.push_str(&run(random)),
+            false => text.push_str(random.pick(&WORDS.each_ref().map(|word| *word))),
+        }
+        if random.chance(85) {
+            text.push_str(random.pick(&WHITE_SPACE.each_ref().map(|space| *space)));
+        }
     }
     if random.chance(50) { text.trim().to_owned() } else { text }
 }

@@ -255,7 +255,7 @@ fn add_search(random: &mut Random, issues: &Issues, added: &mut Query) {
 /// Some characters of a text.
 fn part(random: &mut Random, source: &str) -> String {
     let from = random.below(source.chars().count() as u64 + 1) as usize;
-    let most = [1, 2, 3, 8, 24][random.below(5) as usize];
+    let most = [1, 2, 3, 8, 24, 200][random.below(6) as usize];
     source.chars().skip(from).take(1 + random.below(most) as usize).collect()
 }
 
@@ -282,7 +282,7 @@ fn random_phrase(random: &mut Random) -> String {
         if !phrase.is_empty() {
             phrase.push_str(random.pick(&[" ", " ", " ", "  ", "\n"]));
         }
-        phrase.push_str(random.pick(&["a", "b", "ab", "n", "in", "e", "error", "l", "to", "x-", "2", "語", "σ", ")"]));
+        phrase.push_str(random.pick(&["a", "b", "ab", "n", "in", "e", "error", "l", "to", "x-", "2", "語", "σ", ")", "日本", "aaa"]));
     }
     phrase
 }

@@ -1,0 +1,139 @@
+//! Texts and questions that nobody writes by hand.
+
+use super::*;
+use kit::path::encode;
+
+/// xorshift64: the same numbers in every run.
+fn random(state: &mut u64) -> u64 {
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    *state ^= *state << 17;
+    *state
+}
+
+fn searched(env: &Env, text: &str) -> u64 {
+    all(env, "root", &format!("projects/100/issues_statistics?search={}", encode(&format!("\"{text}\""))))
+}
+
+/// Characters of a text, `length` from `start` on.
+fn part(chars: &[char], start: usize, length: usize) -> String {
+    chars[start..(start + length).min(chars.len())].iter().collect()
+}
+
+#[test]
+fn a_line_of_four_mebibytes_is_found_by_every_part() {
+    let mut state = 7;
+    let texts: [Box<dyn Fn(u64) -> char>; 4] = [
+        Box::new(|number| char::from_digit((number % 16) as u32, 16).unwrap()),
+        Box::new(|number| char::from_u32(0x4e00 + (number % 3000) as u32).unwrap()),
+        Box::new(|number| if number % 9 == 0 { ' ' } else { char::from(b'a' + (number % 26) as u8) }),
+        Box::new(|number| if number % 1000 == 0 { 'b' } else { 'a' }),
+    ];
+    for make in texts {
+        let mut text = String::new();
+        while text.len() < (4 << 20) - 300 {
+            text.push(make(random(&mut state) >> 20));
+        }
+        let env = forge();
+        assert_eq!(import(&env, &[issue(1, json!({"description": text})), issue(2, json!({}))])["failed"], 0);
+        let chars: Vec<char> = text.chars().collect();
+        for length in [1, 2, 7, 100] {
+            for start in [0, random(&mut state) as usize % (chars.len() - length), chars.len() - length] {
+                let part = part(&chars, start, length);
+                if !part.trim().is_empty() {
+                    assert_eq!(searched(&env, &part), 1, "{length} characters at {start}: {part}");
+                }
+            }
+        }
+        let absent = format!("{}\u{1f600}", part(&chars, 0, 3));
+        assert_eq!(searched(&env, &absent), 0);
+    }
+}
+
+#[test]
+fn words_of_a_mebibyte_are_counted_and_merged() {
+    let env = forge();
+    for round in 0..5 {
+        let word = |id: u64| issue(id, json!({"title": format!("data:{}{id}", "iVBORw0KGgo".repeat(90_000))}));
+        import(&env, &(1..9).map(|number| word(round * 8 + number)).collect::<Vec<_>>());
+    }
+    assert_eq!((searched(&env, "ORw0KGgoiVB"), searched(&env, "GgoiVBORw0KGgo17"), searched(&env, "data:iV")), (40, 1, 40));
+}
+
+#[test]
+fn long_labels_and_milestones_are_told_apart() {
+    let env = forge();
+    let long = "ü".repeat(100_000);
+    let labelled = |id: u64| issue(id, json!({"labels": [format!("{long}{id}")], "milestone": {"title": long.clone()}}));
+    import(&env, &(1..5).map(labelled).collect::<Vec<_>>());
+    let count = |query: &str| all(&env, "root", &format!("projects/100/issues_statistics?{query}"));
+    assert_eq!(count(&format!("labels={}", encode(&format!("{long}3")))), 1);
+    assert_eq!(count(&format!("labels={}", encode(&long))), 0);
+    assert_eq!(count(&format!("milestone={}", encode(&long))), 4);
+}
+
+#[test]
+fn too_many_values_of_an_issue_are_refused() {
+    let env = forge();
+    let labels = |count: u64| (0..count).map(|number| format!("l{number}")).collect::<Vec<_>>();
+    let report = import(&env, &[issue(1, json!({"labels": labels(10_000)})), issue(2, json!({"labels": labels(10_001)}))]);
+    assert_eq!(report["imported"]["issue"], 1);
+    assert_eq!(report["errors"][0]["error"], "labels has more than 10000 values");
+}
+
+/// The answer to a count with at most `max_work` steps; the default if it is 0.
+fn limited(store: &MemoryStore, max_work: u64, query: &str) -> TestResponse {
+    let limit = if max_work == 0 { String::new() } else { max_work.to_string() };
+    let env = kit::testing::env(store.clone(), &[("issues_max_work", &limit)]);
+    get(&env, "root", &format!("issues_statistics?scope=all&{query}"))
+}
+
+#[test]
+fn a_question_has_a_bound_on_its_work() {
+    let store = MemoryStore::default();
+    let env = forge_on(store.clone());
+    let text = "echo ".repeat(5000);
+    import(&env, &(1..200).map(|id| issue(id, json!({"description": text}))).collect::<Vec<_>>());
+    let phrase = format!("search={}", encode(&format!("\"{}\"", "echo ".repeat(2000))));
+    let answer = limited(&store, 0, &phrase);
+    assert_eq!(answer.status, 400, "{}", answer.body);
+    let message = answer.body["message"].as_str().unwrap();
+    assert!(message.starts_with("400 Bad request - the search for `echo echo ") && message.len() < 250, "{message}");
+    assert_eq!(limited(&store, 0, "search=%22echo+echo+echo%22").body["statistics"]["counts"]["all"], 199);
+    assert_eq!(limited(&store, 5000, "search=%22echo+echo%22").status, 400);
+    assert_eq!(limited(&store, 5000, "search=echo").status, 200);
+}
+
+#[test]
+fn a_repetition_does_the_same_work() {
+    let store = MemoryStore::default();
+    let env = forge_on(store.clone());
+    import(&env, &(1..300).map(|id| issue(id, json!({"title": format!("w{id} common text")}))).collect::<Vec<_>>());
+    let outcomes = |limit: u64| {
+        let env = kit::testing::env(store.clone(), &[("issues_max_work", &limit.to_string())]);
+        let ask = || get(&env, "root", "issues_statistics?scope=all&search=w1+%22common+text%22+w12").status;
+        [ask(), ask(), ask()]
+    };
+    let mut seen = [false; 2];
+    for limit in (500..40_000).step_by(500) {
+        let [first, rest @ ..] = outcomes(limit);
+        assert_eq!(rest, [first; 2], "with {limit} steps");
+        seen[usize::from(first == 200)] = true;
+    }
+    assert_eq!(seen, [true; 2]);
+}
+
+#[test]
+fn filters_with_thousands_of_values_are_bounded() {
+    let store = MemoryStore::default();
+    let env = forge_on(store.clone());
+    import(&env, &[issue(1, json!({"labels": ["l7"]}))]);
+    let iids = (1..3000).map(|iid| format!("iids[]={iid}")).collect::<Vec<_>>().join("&");
+    let labels = format!("not[labels]={}", (8..3000).map(|number| format!("l{number}")).collect::<Vec<_>>().join(","));
+    for query in [&iids, &labels] {
+        assert_eq!(limited(&store, 0, query).body["statistics"]["counts"]["all"], 1);
+        let answer = limited(&store, 1000, query);
+        let message = "400 Bad request - the filters have too many values; ask with fewer of them";
+        assert_eq!((answer.status, answer.body), (400, json!({ "message": message })));
+    }
+}

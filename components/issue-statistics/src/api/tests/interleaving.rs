@@ -1,0 +1,169 @@
+//! Requests that are interrupted by others, at every operation of the store.
+
+use super::*;
+use crate::cache::RETIREMENT;
+use kit::Timestamp;
+use kit::store::{CompareAndSwap, Store, StoreError, SwapOutcome};
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+/// A store that has something else done once, before one of its operations.
+#[derive(Clone)]
+struct InterruptedStore {
+    inner: MemoryStore,
+    remaining: Rc<Cell<u64>>,
+    interrupt: Rc<RefCell<Option<Box<dyn FnOnce()>>>>,
+}
+
+impl InterruptedStore {
+    fn new(inner: MemoryStore, operations: u64, interrupt: impl FnOnce() + 'static) -> Self {
+        let interrupt: Box<dyn FnOnce()> = Box::new(interrupt);
+        InterruptedStore {
+            inner,
+            remaining: Rc::new(Cell::new(operations)),
+            interrupt: Rc::new(RefCell::new(Some(interrupt))),
+        }
+    }
+
+    fn is_done(&self) -> bool {
+        self.interrupt.borrow().is_none()
+    }
+
+    fn pass(&self) -> &MemoryStore {
+        match self.remaining.get().checked_sub(1) {
+            Some(remaining) => self.remaining.set(remaining),
+            None => {
+                let interrupt = self.interrupt.take();
+                interrupt.into_iter().for_each(|interrupt| interrupt());
+            }
+        }
+        &self.inner
+    }
+}
+
+impl Store for InterruptedStore {
+    fn get(&self, key: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        self.pass().get(key)
+    }
+
+    fn set(&self, key: &str, value: &[u8]) -> Result<(), StoreError> {
+        self.pass().set(key, value)
+    }
+
+    fn delete(&self, key: &str) -> Result<(), StoreError> {
+        self.pass().delete(key)
+    }
+
+    fn exists(&self, key: &str) -> Result<bool, StoreError> {
+        self.pass().exists(key)
+    }
+
+    fn increment(&self, key: &str, delta: i64) -> Result<i64, StoreError> {
+        self.pass().increment(key, delta)
+    }
+
+    fn compare(&self, key: &str) -> Result<Box<dyn CompareAndSwap>, StoreError> {
+        Ok(Box::new(InterruptedSwap { inner: self.pass().compare(key)?, store: self.clone() }))
+    }
+
+    fn list(&self, prefix: &str, after: &str, limit: usize) -> Result<Vec<String>, StoreError> {
+        self.pass().list(prefix, after, limit)
+    }
+}
+
+struct InterruptedSwap {
+    inner: Box<dyn CompareAndSwap>,
+    store: InterruptedStore,
+}
+
+impl CompareAndSwap for InterruptedSwap {
+    fn current(&self) -> Result<Option<Vec<u8>>, StoreError> {
+        self.inner.current()
+    }
+
+    fn swap(self: Box<Self>, value: &[u8]) -> Result<SwapOutcome, StoreError> {
+        self.store.pass();
+        match self.inner.swap(value)? {
+            SwapOutcome::No(inner) => Ok(SwapOutcome::No(Box::new(InterruptedSwap { inner, store: self.store }))),
+            SwapOutcome::Yes => Ok(SwapOutcome::Yes),
+        }
+    }
+}
+
+/// An environment of another instance: its cache is empty and its ids are its own.
+fn instance(store: impl Store + 'static, number: usize) -> Env {
+    let env = kit::testing::env(store, &[]);
+    env.entropy.fill(&mut vec![0; 8 + 80_000 * number]);
+    env
+}
+
+fn lines(ids: std::ops::Range<u64>, title: &str) -> Vec<Value> {
+    ids.map(|id| issue(id, json!({"title": format!("{title} {id}")}))).collect()
+}
+
+/// Three segments; one more has them merged.
+fn forge_before_a_merge() -> MemoryStore {
+    let store = MemoryStore::default();
+    let env = forge_on(store.clone());
+    (0..3).for_each(|number| _ = import(&env, &lines(number * 5 + 1..number * 5 + 6, "old text")));
+    store
+}
+
+/// Calls `check` with an interruption at each operation of what it does, until it ends before the interruption.
+fn at_every_operation(interrupt: fn(&MemoryStore), check: impl Fn(&InterruptedStore, &MemoryStore)) {
+    let mut operations = 0;
+    loop {
+        let store = forge_before_a_merge();
+        let other = store.clone();
+        let interrupted = InterruptedStore::new(store.clone(), operations, move || interrupt(&other));
+        check(&interrupted, &store);
+        if !interrupted.is_done() {
+            break;
+        }
+        operations += 1;
+    }
+    assert!(operations > 10, "interrupted {operations} times");
+}
+
+const SEARCH: &str = "issues_statistics?scope=all&search=%22text+1%22&labels=None";
+
+/// An import that replaces the segments of all before, twice.
+fn replace_segments(store: &MemoryStore) {
+    let env = instance(store.clone(), 1);
+    import(&env, &lines(1..6, "new text"));
+    import(&env, &lines(3..6, "new text"));
+}
+
+/// The same, and the replaced segments are gone.
+fn replace_and_delete_segments(store: &MemoryStore) {
+    let env = instance(store.clone(), 1);
+    import(&env, &lines(1..6, "new text"));
+    let now = Timestamp::from_millis(env.now.millis() + RETIREMENT);
+    import(&Env { now, clock: Rc::new(now), ..env }, &lines(3..6, "new text"));
+}
+
+#[test]
+fn a_count_is_right_whenever_segments_are_replaced() {
+    for interrupt in [replace_segments, replace_and_delete_segments] {
+        at_every_operation(interrupt, |interrupted, _| {
+            let answer = get(&instance(interrupted.clone(), 2), "root", SEARCH);
+            assert_eq!(answer.status, 200, "{}", answer.body);
+            // Issues 1 and 10 to 15, whichever of their texts.
+            assert_eq!(answer.body["statistics"]["counts"]["all"], 7);
+        });
+    }
+}
+
+#[test]
+fn imports_at_the_same_time_lose_nothing() {
+    at_every_operation(replace_segments, |interrupted, store| {
+        let env = instance(interrupted.clone(), 2);
+        let report = import(&env, &lines(20..25, "third text"));
+        assert_eq!(report["imported"]["issue"], 5);
+        if interrupted.is_done() {
+            let fresh = instance(store.clone(), 3);
+            let count = |query: &str| all(&fresh, "root", &format!("issues_statistics?scope=all&search={query}"));
+            assert_eq!(["text", "old", "new", "third"].map(count), [20, 10, 5, 5]);
+        }
+    });
+}

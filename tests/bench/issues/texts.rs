@@ -1,0 +1,74 @@
+//! Imports of texts that are not words: how many issues a second, into an empty store. The instance has the
+//! memory that the manifest gives it, so an import that needs more fails here.
+
+use hexad_tests::http::agent;
+use hexad_tests::server::{BOOTSTRAP_TOKEN, Server};
+use std::fmt::Write as _;
+use std::time::Instant;
+
+const ISSUES: u64 = 40_000;
+
+/// Han characters of a description: 1.4 KB.
+const CHARACTERS: u64 = 467;
+
+/// Lines of a log in a description, each with an address and a digest.
+const LOG_LINES: u64 = 8;
+
+pub fn measure() {
+    println!("import of {ISSUES} issues of other texts:");
+    row("Chinese, without spaces", |random, text| {
+        (0..CHARACTERS).for_each(|_| text.extend(char::from_u32(0x4e00 + (random.next() % 8000) as u32)));
+    });
+    row("logs with addresses and digests", |random, text| {
+        for _ in 0..LOG_LINES {
+            let _ = write!(text, "at 0x{:012x} in {:016x}\\n", random.next() >> 16, random.next());
+        }
+    });
+    row("pasted images, without spaces", |random, text| {
+        text.push_str("data:image/png;base64,");
+        (0..40).for_each(|_| _ = write!(text, "{:016x}", random.next()));
+    });
+    println!();
+}
+
+/// xorshift64: the same numbers in every run.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+}
+
+/// `write` appends a description, as it stands in JSON.
+fn row(name: &str, write: impl Fn(&mut Random, &mut String)) {
+    let mut random = Random(88_172_645_463_325_252);
+    let mut lines = String::new();
+    for id in 1..=ISSUES {
+        let _ = write!(lines, r#"{{"kind":"issue","id":{id},"iid":{id},"project_id":1,"title":"{id}","description":""#);
+        write(&mut random, &mut lines);
+        lines.push_str("\"}\n");
+    }
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let server = Server::start(folder.path());
+    let bytes = lines.len() as f64;
+    let started = Instant::now();
+    let answer = agent()
+        .post(format!("{}/api/v4/import/issues", server.url))
+        .header("private-token", BOOTSTRAP_TOKEN)
+        .header("content-type", "application/x-ndjson")
+        .send(lines.into_bytes())
+        .and_then(|mut answer| answer.body_mut().read_to_string())
+        .expect("an answer");
+    let seconds = started.elapsed().as_secs_f64();
+    assert!(answer.contains(&format!("\"issue\":{ISSUES}")), "{name}: {answer}");
+    println!(
+        "  {name:<34} {:>8.0} issues/s, {:>5.1} MB/s; the process had {} MiB at most",
+        ISSUES as f64 / seconds,
+        bytes / 1e6 / seconds,
+        server.memory().1 >> 20
+    );
+}
