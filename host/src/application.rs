@@ -14,10 +14,11 @@ use http::request::Parts;
 use http::{HeaderMap, Method, Request, Response, StatusCode, Version};
 use http_body::Body;
 use http_body_util::BodyExt;
+use tokio_util::task::TaskTracker;
 use wasmtime_wasi_http::WasiBody;
 
 use crate::body::ResponseBody;
-use crate::component::{CallError, Generation, GuestBody, GuestCall, LeaseError, Slot, Trial};
+use crate::component::{CallError, Generation, GuestBody, GuestCall, LeaseError, ResponseEnd, Slot, Trial};
 use crate::deployment_event::DeploymentEvent;
 use crate::digest::Digest;
 use crate::imports::keyvalue::MeasuredCall;
@@ -31,7 +32,7 @@ use crate::request_id::{RequestIds, X_REQUEST_ID};
 use crate::request_target::absolute_uri;
 use crate::response_cache::{Lookup, ResponseCache};
 use crate::router::Router;
-use crate::store::Backend;
+use crate::store::{Backend, ErrorKind, StoreError};
 use crate::trace::{Destination, ServingComponent, Trace, Tracer};
 
 /// The target of a route.
@@ -54,6 +55,8 @@ pub struct Application {
     unrouted: Counter,
     ids: RequestIds,
     events: Sender<DeploymentEvent>,
+    /// One for each shard: guests that work on after their calls.
+    guest_tasks: Vec<TaskTracker>,
 }
 
 impl Application {
@@ -66,8 +69,9 @@ impl Application {
         tracer: Option<Arc<Tracer>>,
         events: Sender<DeploymentEvent>,
     ) -> Self {
-        let ids = RequestIds::new();
-        Self { router, slots, backends, cache, tracer, unrouted: Counter::default(), ids, events }
+        let (ids, unrouted) = (RequestIds::new(), Counter::default());
+        let guest_tasks = backends.iter().map(|_| TaskTracker::new()).collect();
+        Self { router, slots, backends, cache, tracer, unrouted, ids, events, guest_tasks }
     }
 
     pub fn slots(&self) -> &[Slot] {
@@ -98,6 +102,11 @@ impl Application {
         &self.backends
     }
 
+    /// The guests of a shard that work on after their calls.
+    pub fn guest_tasks(&self, shard: usize) -> TaskTracker {
+        self.guest_tasks.get(shard).cloned().unwrap_or_default()
+    }
+
     /// Handles a request on the given shard. There is a response whatever the component does.
     pub async fn handle(&self, shard: usize, mut request: Request<WasiBody>) -> Response<ResponseBody> {
         let started = Instant::now();
@@ -115,8 +124,8 @@ impl Application {
         });
         let mut response = match (slot, self.backends.get(shard)) {
             (Some(slot), Some(backend)) => {
-                let steps = Steps { slot, shard, backend: &**backend, cache: &self.cache, trace: trace.as_ref() };
-                self.serve(&steps, request, started).await
+                let (backend, trace) = (&**backend, trace.as_ref());
+                self.serve(&Steps { application: self, slot, shard, backend, trace, started }, request).await
             }
             _ => {
                 self.unrouted.add(1);
@@ -146,13 +155,13 @@ impl Application {
     }
 
     /// Serves a request that has a route, and counts its response.
-    async fn serve(&self, steps: &Steps<'_>, request: Request<WasiBody>, started: Instant) -> Response<ResponseBody> {
+    async fn serve(&self, steps: &Steps<'_>, request: Request<WasiBody>) -> Response<ResponseBody> {
         let slot = steps.slot;
         let mut trial = None;
         let result = steps.run(request, &mut trial).await;
         let refusal = result.as_ref().err().map(RequestError::refusal);
         let response = result.unwrap_or_else(error_response);
-        let latency = started.elapsed();
+        let latency = steps.started.elapsed();
         if let Some(counters) = slot.metrics().shard(steps.shard) {
             counters.record_response(response.status().as_u16(), latency);
             if let Some(refusal) = refusal {
@@ -162,21 +171,30 @@ impl Application {
         if let (Some(trace), Some(refusal)) = (steps.trace, refusal) {
             trace.record_failure(refusal.name());
         }
+        // A response of the component is judged when it ends.
         if let Some(trial) = trial {
-            self.end_failed_trial(slot, &trial, response.status(), latency);
+            self.judge(slot, trial, response.status(), latency)(ResponseEnd::Complete);
         }
         response
     }
 
-    /// Counts a response of a trial. If it decides against the canary, the canary is removed at once,
-    /// and the supervisor records that.
-    fn end_failed_trial(&self, slot: &Slot, trial: &Trial, status: StatusCode, latency: Duration) {
-        if let Some(reason) = trial.record(status.as_u16(), latency) {
-            let digest = trial.digest();
-            slot.end_trial(&digest);
-            let component = slot.component().id.clone();
-            // The supervisor is gone only while the host stops.
-            let _ = self.events.send(DeploymentEvent::CanaryFailed { component, digest, reason });
+    /// Counts a response of a trial once it has ended. If it decides against the canary, that serves
+    /// nobody from then on, and the supervisor ends the trial and records that.
+    fn judge(
+        &self,
+        slot: &Slot,
+        trial: Trial,
+        status: StatusCode,
+        latency: Duration,
+    ) -> impl FnOnce(ResponseEnd) + Send + 'static {
+        let (events, component) = (self.events.clone(), slot.component().id.clone());
+        move |end| {
+            let failed = status.is_server_error() || end == ResponseEnd::Broken;
+            if let Some(reason) = trial.record(failed, latency) {
+                let digest = trial.digest();
+                // The supervisor is gone only while the host stops.
+                let _ = events.send(DeploymentEvent::CanaryFailed { component, digest, reason });
+            }
         }
     }
 }
@@ -190,6 +208,8 @@ fn error_response(error: RequestError) -> Response<ResponseBody> {
         RequestError::Saturated | RequestError::NoInstance => reply::unavailable(),
         RequestError::Failing(retry_after) => reply::failing(retry_after),
         RequestError::Failed | RequestError::NotDurable => reply::internal_error(),
+        RequestError::StoreUnavailable { maybe_stored } => reply::store_unavailable(maybe_stored),
+        RequestError::Broken => reply::broken_response(),
         RequestError::OutOfCpuTime => reply::out_of_cpu_time(),
         RequestError::TimedOut => reply::gateway_timeout(),
         RequestError::ResponseTooLarge(limit) => reply::response_too_large(limit),
@@ -198,11 +218,12 @@ fn error_response(error: RequestError) -> Response<ResponseBody> {
 
 /// The steps of a request that has a route, and what they share.
 struct Steps<'a> {
+    application: &'a Application,
     slot: &'a Slot,
     shard: usize,
     backend: &'a dyn Backend,
-    cache: &'a ResponseCache,
     trace: Option<&'a Arc<Trace>>,
+    started: Instant,
 }
 
 impl Steps<'_> {
@@ -251,9 +272,14 @@ impl Steps<'_> {
         self.trace_call(&generation, miss.is_none().then_some(&mut parts.headers));
 
         let request = Request::from_parts(parts, body.boxed_unsync());
-        let mut call = GuestCall::new(pool.clone(), context.clone(), lease.clone(), request);
+        let tasks = self.application.guest_tasks(self.shard);
+        let mut call = GuestCall::new(pool.clone(), context.clone(), lease.clone(), request, tasks);
         let response = self.wait_for_head(&mut call, &context).await?;
         self.wait_until_durable(&mut call, &context).await?;
+        // The guest does not know whether its request is worth trying again.
+        if let Some(error) = context.writes.outage().filter(|_| response.status().is_server_error()) {
+            return Err(self.store_error(&context, error));
+        }
 
         // These have no body, whatever length they declare (RFC 9110, section 8.6).
         let bodiless = method == Method::HEAD || response.status() == StatusCode::NOT_MODIFIED;
@@ -264,11 +290,18 @@ impl Steps<'_> {
         // While the request waited for its permit, the code may have been replaced.
         let recorder = miss.filter(|_| code == Some(generation.digest)).and_then(|miss| {
             let declared = bodiless.then(|| response.body().size_hint());
-            self.cache.record(miss, response.status(), response.headers(), declared)
+            self.application.cache.record(miss, response.status(), response.headers(), declared)
         });
+        if let Some(trial) = trial.take() {
+            lease.when_ended(self.application.judge(self.slot, trial, response.status(), self.started.elapsed()));
+        }
         let (head, body) = response.into_parts();
-        let body = GuestBody::new(body, bodiless, limits.max_response, recorder, context, lease);
-        Ok(Response::from_parts(head, if bodiless { body.skip(call) } else { body.buffer_small_body(call) }))
+        let body = GuestBody::new(body, bodiless, limits.max_response, recorder, context, lease.clone());
+        let body = if bodiless { body.skip(call) } else { body.buffer_small_body(call) };
+        match lease.mark_sent() {
+            true => Ok(Response::from_parts(head, body)),
+            false => Err(RequestError::Broken),
+        }
     }
 
     /// Looks the request up in the response cache. `None` if its response may not be cached. After a
@@ -280,7 +313,7 @@ impl Steps<'_> {
             return None;
         }
         let clock = self.backend.change_clock()?;
-        let lookup = self.cache.look_up((&component.id, code), policy, parts, clock, Instant::now());
+        let lookup = self.application.cache.look_up((&component.id, code), policy, parts, clock, Instant::now());
         match (&lookup, self.trace) {
             (Lookup::Miss(_), _) => policy.strip_headers(&mut parts.headers),
             (Lookup::Hit(_), Some(trace)) => trace.mark_cached(),
@@ -365,13 +398,22 @@ impl Steps<'_> {
             () = call.wait_until_done() => pending().await,
         };
         drop(commit);
-        durable.map_err(|error| {
-            if let Some(suppressed) = self.slot.log_throttle().pass() {
-                let component = &self.slot.component().id;
-                tracing::error!(component, %error, suppressed, "a response was withheld: its writes are not durable");
+        durable.map_err(|error| self.store_error(context, &error))
+    }
+
+    /// The error of a request of which a read or write has failed.
+    fn store_error(&self, context: &RequestContext, error: &StoreError) -> RequestError {
+        if let Some(suppressed) = self.slot.log_throttle().pass() {
+            let component = &self.slot.component().id;
+            tracing::error!(component, %error, suppressed, "a response was withheld: the store failed");
+        }
+        match error.kind() {
+            ErrorKind::Fault => RequestError::NotDurable,
+            ErrorKind::Unavailable(_) => {
+                RequestError::StoreUnavailable { maybe_stored: context.writes.has_committed() }
             }
-            RequestError::NotDurable
-        })
+            ErrorKind::Unknown(_) => RequestError::StoreUnavailable { maybe_stored: true },
+        }
     }
 }
 

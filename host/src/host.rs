@@ -19,7 +19,7 @@ use crate::admin::{Access, Admin, HostState};
 use crate::application::{Application, RouteTarget};
 use crate::body::ResponseBody;
 use crate::component::{Artifact, Generation, LoadError, Slot};
-use crate::deploy::{Deployer, Deployments, InitialComponent, Policy, RecordError, Supervisor};
+use crate::deploy::{self, Deployer, Deployments, InitialComponent, Policy, RecordError, Supervisor};
 use crate::imports::outbound::{self, Network, Outbound, TlsError};
 use crate::ingress::{Ingress, IngressOptions};
 use crate::maintenance::{Maintainer, MaintenanceError, Task};
@@ -77,6 +77,8 @@ pub enum StartError {
     Routes { manifest: PathBuf, source: RouteError },
     #[error(transparent)]
     Store(#[from] OpenError),
+    #[error("cannot restore what was swapped in from the backup: {0}; free space in the data folder, and start again")]
+    Restore(io::Error),
     #[error(transparent)]
     Record(#[from] RecordError),
     #[error(transparent)]
@@ -123,6 +125,9 @@ impl Host {
         let store = Sqlite::open(&options.data, &options.store)?;
         let backends: Vec<Arc<dyn Backend>> =
             (0..options.threads.get()).map(|_| store.backend()).collect::<Result<_, _>>()?;
+        store
+            .restore_attachments(|files| deploy::restore_deployed(&options.data, files))?
+            .map_err(StartError::Restore)?;
         let mut files = Deployments::open(&options.data, options.policy.clone())?;
         let mut chosen = Vec::with_capacity(components.len());
         for component in components {
@@ -130,7 +135,9 @@ impl Host {
             let wasm = files.choose(&component)?.map_err(|source| LoadError::Unreadable { id, path, source })?;
             chosen.push((Arc::new(component), wasm));
         }
-        let slots = load_slots(runtime, chosen, &backends, options)?;
+        // A component's check may have read a damaged page. Its error does not name the file.
+        let slots = load_slots(runtime, chosen, &backends, options)
+            .map_err(|error| store.damage().map_or(error, StartError::Store))?;
 
         let (events, receiver) = mpsc::channel();
         let tracer = options.traces.as_ref().map(Tracer::new).transpose()?.map(Arc::new);
@@ -191,7 +198,11 @@ impl Host {
         let loads: Vec<_> = self.shards.iter().map(Shard::load_counter).collect();
         let runtime = self.runtime.clone();
         let data = self.data.clone();
+        let store_health = self.store.health().clone();
+        let health = store_health.clone();
         let state = move || HostState {
+            store_failure: health.failure(),
+            failed_transactions: health.failed_transactions(),
             commits: commits.load(Ordering::Relaxed),
             started,
             store_bytes: sqlite::size(&data),
@@ -201,7 +212,8 @@ impl Host {
                 (pool.component_instances(), count(pool.memories()), count(pool.stacks()))
             }),
         };
-        let admin = Admin::start(address, token, &self.data, self.deployer.clone(), Box::new(state))?;
+        let (deployer, state) = (self.deployer.clone(), Box::new(state));
+        let admin = Admin::start(address, token, &self.data, deployer, state, store_health)?;
         let access = admin.access().clone();
         self.admin = Some(admin);
         Ok(access)
@@ -245,8 +257,14 @@ impl Host {
         self.store.commits()
     }
 
-    /// Stops accepting, lets requests under way finish for at most `grace`, and flushes the
-    /// store. It blocks.
+    /// Says that the host is about to stop, and goes on serving: `/readyz` is false from now on, and
+    /// components are not swapped any more.
+    pub fn drain(&self) {
+        self.deployer.close();
+    }
+
+    /// Stops accepting, lets requests under way and the guests that work on after their responses finish
+    /// for at most `grace`, and flushes the store. It blocks.
     pub fn stop(mut self, grace: Duration) {
         self.stop_within(grace);
     }

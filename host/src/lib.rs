@@ -37,13 +37,15 @@
 //! | `metrics`, `trace` | counters, and the spans of single requests |
 //! | `cli` | the commands of a program that serves an application |
 //! | `credentials` | the credentials that tell callers apart |
-//! | `concurrency_limit`, `log_throttle` | bounds on concurrent work and on log lines |
+//! | `concurrency_limit`, `log_throttle`, `byte_lru` | bounds on concurrent work, on log lines, and on the bytes of a cache |
+//! | `private_files` | files that only the host's user may read |
 //! | `digest`, `memory`, `random`, `stop` | digests of components, the allocator, random tokens, the stop signal |
 
 mod acceptor;
 pub mod admin;
 mod application;
 mod body;
+mod byte_lru;
 pub mod cli;
 pub mod component;
 mod concurrency_limit;
@@ -61,6 +63,7 @@ mod maintenance;
 pub mod manifest;
 mod memory;
 mod metrics;
+pub mod private_files;
 pub mod random;
 mod reply;
 mod request_body;

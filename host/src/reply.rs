@@ -52,6 +52,20 @@ fn retry_later(body: &serde_json::Value, after: Duration) -> Response<ResponseBo
     response
 }
 
+/// The store cannot be used now. The cause is in the log.
+pub fn store_unavailable(maybe_stored: bool) -> Response<ResponseBody> {
+    let error = match maybe_stored {
+        true => "the store cannot be used now; a part of the request may have been stored",
+        false => "the store cannot be used now; nothing of the request was stored",
+    };
+    retry_later(&json!({ "message": "503 Service Unavailable", "error": error }), Duration::from_secs(5))
+}
+
+/// The component's response broke before any of it was sent.
+pub fn broken_response() -> Response<ResponseBody> {
+    json(StatusCode::BAD_GATEWAY, &json!({ "message": "502 Bad Gateway" }))
+}
+
 /// `limit` is in bytes.
 pub fn response_too_large(limit: u64) -> Response<ResponseBody> {
     let error = format!("the component's response is larger than the limit of {limit} bytes");

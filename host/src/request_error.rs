@@ -26,8 +26,12 @@ pub enum RequestError {
     OutOfCpuTime,
     /// The component did not respond in time.
     TimedOut,
-    /// The component's writes could not be made durable.
+    /// The component's writes could not be made durable, and would not be if they were sent again.
     NotDurable,
+    /// The store cannot be used now. Whether a part of the request may have been stored.
+    StoreUnavailable { maybe_stored: bool },
+    /// The component's response broke before any of it was sent.
+    Broken,
     /// The component's response passes this limit, in bytes.
     ResponseTooLarge(u64),
 }
@@ -46,6 +50,8 @@ impl RequestError {
             Self::OutOfCpuTime => Refusal::CpuTime,
             Self::TimedOut => Refusal::TimedOut,
             Self::NotDurable => Refusal::NotDurable,
+            Self::StoreUnavailable { .. } => Refusal::StoreUnavailable,
+            Self::Broken => Refusal::Broken,
             Self::ResponseTooLarge(_) => Refusal::ResponseTooLarge,
         }
     }

@@ -155,7 +155,18 @@ async fn run(
         Some(deadline) => deadline,
         None => stopping.await.unwrap_or_else(Instant::now).into(),
     };
-    if tokio::time::timeout_at(deadline, tasks.wait()).await.is_err() {
-        tracing::warn!(unfinished = tasks.len(), "the grace period is over; unfinished connections are closed");
+    // A guest may still work after its response; its client counts on that.
+    let guests = application.guest_tasks(index);
+    let finished = async {
+        tasks.wait().await;
+        guests.close();
+        guests.wait().await;
+    };
+    if tokio::time::timeout_at(deadline, finished).await.is_err() {
+        tracing::warn!(
+            connections = tasks.len(),
+            guests = guests.len(),
+            "the grace period is over; unfinished connections are closed, and unfinished guests are ended"
+        );
     }
 }

@@ -1,5 +1,9 @@
 //! The admin listener.
 
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
 use hexad::Digest;
 use hexad::admin::Access;
 use serde_json::Value;
@@ -69,6 +73,33 @@ fn requests_without_the_token_are_refused() {
     assert_eq!(operator.send_as("", "PUT", "/components/probe", variant("probe", 1)).0, 401);
     assert_eq!(operator.send_as("", "GET", "/healthz", Vec::new()), (200, "ok\n".into()));
     assert_eq!(operator.send_as("", "GET", "/readyz", Vec::new()), (200, "ready\n".into()));
+}
+
+#[test]
+fn uploads_without_the_token_that_stall_do_not_keep_an_operator_out() {
+    let operator = Operator::new();
+    let address = operator.access.url.strip_prefix("http://").unwrap();
+    let head = |token: &str, length: u64| {
+        format!(
+            "PUT /components/probe HTTP/1.1\r\nhost: h\r\nauthorization: Bearer {token}\r\ncontent-length: {length}\r\n\r\n"
+        )
+    };
+    let connect = |request: &str| {
+        let mut stream = TcpStream::connect(address).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        stream.write_all(request.as_bytes()).unwrap();
+        stream
+    };
+    // Some stall in the body, some in the head, some before it.
+    let mut stalled: Vec<TcpStream> = (0..100).map(|_| connect(&head("wrong", 1 << 20))).collect();
+    stalled.extend((0..100).map(|_| connect("PUT /components/probe HTTP/1.1\r\nhost:")));
+    stalled.extend((0..100).map(|_| connect("")));
+    assert_eq!(operator.send("GET", "/status", Vec::new()).0, 200);
+    // The answer is made of the head: it does not wait for the body.
+    let mut answer = String::new();
+    let mut refused = connect(&head("wrong", 1 << 20));
+    refused.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 401"), "{answer}");
 }
 
 #[test]

@@ -6,7 +6,9 @@ use hexad::Digest;
 use hexad::component::CanaryPolicy;
 use hexad::deploy::{DeployError, DeployReport, SwapRequest};
 
-use crate::fixture::Server;
+use http_body_util::BodyExt;
+
+use crate::fixture::{Server, get};
 use crate::versions::{audit, digest, swap, swap_request, trapping, variant};
 
 /// The status of a request of the given caller to the component on trial.
@@ -20,6 +22,46 @@ async fn call(server: &Server, caller: usize) -> u16 {
 fn canary(server: &Server, wasm: Vec<u8>, policy: CanaryPolicy) -> DeployReport {
     let request = SwapRequest { canary: Some(policy), ..swap_request("incoming", wasm) };
     server.host.deployer().swap(&request).unwrap()
+}
+
+/// A failed canary serves nobody; the supervisor removes it a moment later.
+fn until_no_canary(server: &Server) {
+    while server.host.slots().iter().any(|slot| slot.deployment().canary.is_some()) {
+        std::thread::yield_now();
+    }
+}
+
+#[tokio::test]
+async fn a_canary_whose_bodies_break_fails() {
+    let server = Server::with("max_response = \"1MiB\"");
+    let before = digest(&server, "probe");
+    let policy = CanaryPolicy { percent: 100.0, window: Duration::from_secs(3600), ..CanaryPolicy::default() };
+    let request = SwapRequest { canary: Some(policy), ..swap_request("probe", variant("probe", 1)) };
+    server.host.deployer().swap(&request).unwrap();
+    for _ in 0..10 {
+        assert_eq!(digest(&server, "probe"), before);
+        let response = server.send(get("flood?mib=2")).await;
+        assert_eq!(response.status(), 200, "the head is as that of any response");
+        response.into_body().collect().await.expect_err("the rest of the body");
+    }
+    until_no_canary(&server);
+    let last = audit(&server.folder).pop().unwrap();
+    assert!(last["reason"].as_str().unwrap().contains("100.0 % of its 10 answers failed"), "{last}");
+}
+
+#[tokio::test]
+async fn a_client_that_goes_away_is_not_a_failure_of_the_canary() {
+    let server = Server::with("");
+    let policy = CanaryPolicy { percent: 100.0, window: Duration::from_secs(3600), ..CanaryPolicy::default() };
+    let request = SwapRequest { canary: Some(policy), ..swap_request("probe", variant("probe", 1)) };
+    server.host.deployer().swap(&request).unwrap();
+    for _ in 0..20 {
+        drop(server.send(get("flood?mib=8")).await);
+    }
+    assert_eq!(server.ok("hello").await, "hello");
+    let slot = server.host.slots().iter().find(|slot| slot.component().id == "probe").unwrap();
+    let canary = slot.deployment().canary.clone().expect("it is still on trial");
+    assert_eq!(canary.tally.failed(), 0);
 }
 
 #[tokio::test]
@@ -41,7 +83,7 @@ async fn a_canary_that_fails_is_removed_after_few_responses() {
     }
     assert_eq!(failed, 10, "as many as a verdict needs");
     assert_eq!(digest(&server, "incoming"), before);
-    assert!(server.host.slots().iter().all(|slot| slot.deployment().canary.is_none()));
+    until_no_canary(&server);
     let Server { host, folder } = server;
     drop(host);
     let last = audit(&folder).pop().unwrap();

@@ -29,11 +29,18 @@ async fn a_trap_is_answered_and_the_next_request_is_served() {
 #[tokio::test]
 async fn a_trap_inside_the_body_makes_it_incomplete() {
     let server = Server::with("");
+    let response = server.send(get("trap-in-body?mib=2")).await;
+    assert_eq!(response.status(), 200);
+    response.into_body().collect().await.expect_err("the end of the body");
+}
+
+#[tokio::test]
+async fn a_body_that_breaks_before_its_head_is_sent_has_status_502() {
+    let server = Server::with("");
     for path in ["trap-in-body", "lie"] {
-        let response = server.send(get(path)).await;
-        assert_eq!(response.status(), 200);
-        response.into_body().collect().await.expect_err(path);
+        assert_eq!(server.get(path).await, (502, r#"{"message":"502 Bad Gateway"}"#.to_owned()), "{path}");
     }
+    assert_eq!(server.ok("hello").await, "hello");
 }
 
 #[tokio::test]

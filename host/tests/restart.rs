@@ -23,6 +23,27 @@ async fn a_restart_serves_what_was_swapped_in() {
     assert_eq!(start().slots()[0].current().digest, old);
 }
 
+#[tokio::test]
+async fn a_backup_has_what_was_swapped_in_and_a_restore_of_it_serves_that() {
+    let folder = tempfile::tempdir().unwrap();
+    let host = fixture::start(&folder, &manifest(""), &[], store()).unwrap();
+    let wasm = variant("incoming", 1);
+    let (old, new) = (host.slots()[0].current().digest, Digest::of(&wasm));
+    host.deployer().swap(&swap_request("incoming", wasm)).unwrap();
+    let (data, target) = (folder.path().join("data"), folder.path().join("copy"));
+    hexad::store::sqlite::backup(&data, &target, || hexad::deploy::read_deployed(&data)).unwrap();
+
+    let restored = tempfile::tempdir().unwrap();
+    std::fs::create_dir(restored.path().join("data")).unwrap();
+    std::fs::rename(&target, restored.path().join("data").join(hexad::store::sqlite::FILE_NAME)).unwrap();
+    for _ in 0..2 {
+        let host = fixture::start(&restored, &manifest(""), &[], store()).unwrap();
+        assert_eq!(host.slots()[0].current().digest, new);
+    }
+    let host = fixture::start(&restored, &manifest(""), &[], store()).unwrap();
+    assert_eq!(host.deployer().roll_back("incoming", "the tests").unwrap().digest, old);
+}
+
 #[test]
 fn a_source_that_changed_after_the_swap_is_served_again() {
     let folder = tempfile::tempdir().unwrap();

@@ -8,4 +8,5 @@ mod maintenance;
 mod probe;
 mod process;
 mod races;
+mod stopping;
 mod suggestions;

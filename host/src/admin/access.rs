@@ -3,11 +3,12 @@
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
+
+use crate::private_files;
 
 /// The file in the data folder.
 const FILE_NAME: &str = "admin.json";
@@ -51,7 +52,7 @@ impl Access {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
-        let mut file = OpenOptions::new().create_new(true).write(true).mode(0o600).open(&temporary)?;
+        let mut file = private_files::open(OpenOptions::new().create_new(true).write(true), &temporary)?;
         file.write_all(&serde_json::to_vec(self)?)?;
         drop(file);
         fs::rename(temporary, &path)?;

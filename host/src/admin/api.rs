@@ -5,24 +5,20 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::header::{ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, HeaderName, WWW_AUTHENTICATE};
 use http::{HeaderValue, Request, Response, StatusCode};
-use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
+use http_body_util::Full;
 use serde::Serialize;
 use serde_json::json;
 
 use super::access::TokenVerifier;
 use super::component_status::ComponentStatus;
+use super::connections::Connection;
 use super::exposition;
 use super::host_state::HostState;
 use super::host_status::HostStatus;
 use super::route::{Route, RouteError};
+use super::upload::{self, UploadError};
 use crate::deploy::{DeployError, DeployReport, Deployer, Signature, SwapRequest};
-
-/// The largest component that is accepted, in bytes.
-const MAX_COMPONENT: usize = 256 * 1024 * 1024;
-
-/// How many bytes of an unused body are read and discarded. A client that is still sending when the
-/// connection closes may not read the response.
-const MAX_DRAIN: usize = 16 * 1024 * 1024;
+use crate::store::StoreHealth;
 
 /// The actor, for the audit log. It is not verified.
 const ACTOR: HeaderName = HeaderName::from_static("x-hexad-actor");
@@ -43,10 +39,12 @@ pub struct AdminApi {
     pub verifier: TokenVerifier,
     pub deployer: Arc<Deployer>,
     pub host_state: HostStateReader,
+    pub store_health: Arc<StoreHealth>,
 }
 
 impl AdminApi {
-    pub async fn handle<B>(self: Arc<Self>, request: Request<B>) -> AdminResponse
+    /// Handles a request of `connection`. Nothing of a body is used before the token is there.
+    pub async fn handle<B>(self: Arc<Self>, connection: &Connection, request: Request<B>) -> AdminResponse
     where
         B: http_body::Body<Data = Bytes>,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
@@ -56,21 +54,25 @@ impl AdminApi {
             Ok(route) if route.is_public() => Ok(route),
             // Without the token, a path that exists and one that does not get the same response.
             _ if !self.verifier.accepts(parts.headers.get(AUTHORIZATION)) => Err(unauthorized()),
+            _ if connection.authenticate().is_err() => Err(too_many_connections()),
             route => route.map_err(|error| route_error_response(&error)),
         };
         let route = match route {
             Ok(route) => route,
             Err(response) => {
-                drain(request_body).await;
+                upload::drain(request_body).await;
                 return response;
             }
         };
         let by = actor(parts.headers.get(ACTOR));
         match route {
             Route::Health => text(StatusCode::OK, "ok\n"),
-            Route::Ready => match self.deployer.is_open() {
-                true => text(StatusCode::OK, "ready\n"),
-                false => text(StatusCode::SERVICE_UNAVAILABLE, "stopping\n"),
+            Route::Ready => match (self.deployer.is_open(), self.store_health.failure()) {
+                (false, _) => text(StatusCode::SERVICE_UNAVAILABLE, "stopping\n"),
+                (true, Some(failure)) => {
+                    text(StatusCode::SERVICE_UNAVAILABLE, format!("store {}\n", failure.problem.name()))
+                }
+                (true, None) => text(StatusCode::OK, "ready\n"),
             },
             Route::Metrics => match exposition::openmetrics(self.deployer.application().clone(), (self.host_state)()) {
                 Ok(text) => {
@@ -97,7 +99,7 @@ impl AdminApi {
                     self.swap(swap, request_body).await
                 }
                 Err(reason) => {
-                    drain(request_body).await;
+                    upload::drain(request_body).await;
                     error_response(StatusCode::BAD_REQUEST, &reason)
                 }
             },
@@ -116,13 +118,16 @@ impl AdminApi {
         B: http_body::Body<Data = Bytes>,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        let wasm = match Limited::new(body, MAX_COMPONENT).collect().await {
-            Ok(body) => body.to_bytes(),
-            Err(cause) if cause.is::<LengthLimitError>() => {
-                let reason = format!("a component has at most {MAX_COMPONENT} bytes");
-                return error_response(StatusCode::PAYLOAD_TOO_LARGE, &reason);
+        let wasm = match upload::receive(body).await {
+            Ok(wasm) => wasm,
+            Err(error) => {
+                let status = match error {
+                    UploadError::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+                    UploadError::Broken(_) => StatusCode::BAD_REQUEST,
+                    UploadError::TooSlow => StatusCode::REQUEST_TIMEOUT,
+                };
+                return error_response(status, &error.to_string());
             }
-            Err(cause) => return error_response(StatusCode::BAD_REQUEST, &format!("the component broke off: {cause}")),
         };
         let request = SwapRequest { wasm, ..request };
         self.deploy(move |deployer| deployer.swap(&request)).await
@@ -141,17 +146,6 @@ impl AdminApi {
                 tracing::error!(%panic, "a deployment panicked");
                 error_response(StatusCode::INTERNAL_SERVER_ERROR, "the host failed; its log says why")
             }
-        }
-    }
-}
-
-async fn drain<B: http_body::Body<Data = Bytes>>(body: B) {
-    let mut body = std::pin::pin!(body);
-    let mut remaining = MAX_DRAIN;
-    while let Some(Ok(frame)) = body.frame().await {
-        match remaining.checked_sub(frame.data_ref().map_or(0, Bytes::len)) {
-            Some(rest) => remaining = rest,
-            None => return,
         }
     }
 }
@@ -198,6 +192,10 @@ fn unauthorized() -> AdminResponse {
     response
 }
 
+fn too_many_connections() -> AdminResponse {
+    error_response(StatusCode::SERVICE_UNAVAILABLE, "too many operators are connected; close a connection")
+}
+
 fn error_response(status: StatusCode, reason: &str) -> AdminResponse {
     json_body(status, &json!({ "error": reason }))
 }
@@ -209,7 +207,7 @@ fn json_body(status: StatusCode, value: &impl Serialize) -> AdminResponse {
     body(status, "application/json", text)
 }
 
-fn text(status: StatusCode, content: &'static str) -> AdminResponse {
+fn text(status: StatusCode, content: impl Into<Bytes>) -> AdminResponse {
     body(status, "text/plain; charset=utf-8", content)
 }
 

@@ -18,6 +18,7 @@ use crate::application::Application;
 use crate::component::{Health, Slot};
 use crate::imports::outbound::Outbound;
 use crate::metrics::{Histogram, Summary};
+use crate::store::StoreProblem;
 
 /// The media type of OpenMetrics text.
 const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -159,6 +160,9 @@ impl Collector for MetricsCollector {
         out.counter("responses_cut_off", "Responses that were truncated at the size limit", |slot| {
             slot.metrics().total(|shard| shard.cut_off.get()) as f64
         })?;
+        out.counter("responses_broken", "Responses whose body broke after the head was sent", |slot| {
+            slot.metrics().total(|shard| shard.broken.get()) as f64
+        })?;
         out.counter("breaker_tripped", "How often a circuit breaker opened", |slot| {
             slot.metrics().total(|shard| shard.breaker_trips.get()) as f64
         })?;
@@ -292,13 +296,22 @@ impl MetricsCollector {
     }
 
     fn host(&self, out: &mut FamilyEncoder<'_, '_>) -> fmt::Result {
-        let HostState { commits, started, connections, pool, store_bytes } = &self.host_state;
+        let HostState { commits, started, connections, pool, store_bytes, store_failure, failed_transactions } =
+            &self.host_state;
         let mut build = out.encoder.encode_descriptor("build_info", "This host; always 1", None, MetricType::Gauge)?;
         build.encode_family(&[("version", env!("CARGO_PKG_VERSION"))])?.encode_gauge(&1.0)?;
         let unrouted = self.application.unrouted() as f64;
         out.host("unrouted_requests", "Requests without a route", MetricType::Counter, unrouted)?;
         out.host("store_bytes", "Size of the store's files", MetricType::Gauge, *store_bytes as f64)?;
         out.host("store_commits", "Transactions that were flushed to disk", MetricType::Counter, *commits as f64)?;
+        let failed = *failed_transactions as f64;
+        out.host("store_failed_transactions", "Transactions that failed", MetricType::Counter, failed)?;
+        let help = "1 for the problem that keeps the store from its work";
+        let mut problems = out.encoder.encode_descriptor("store_problem", help, None, MetricType::Gauge)?;
+        for (problem, name) in StoreProblem::ALL {
+            let is_present = store_failure.as_ref().is_some_and(|failure| failure.problem == problem);
+            problems.encode_family(&[("problem", name)])?.encode_gauge(&f64::from(u8::from(is_present)))?;
+        }
         out.host(
             "connections",
             "Connections and requests without one, in the shards",

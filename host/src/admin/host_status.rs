@@ -15,12 +15,27 @@ pub struct HostStatus {
     pub resident_memory: Option<u64>,
     pub store_size: u64,
     pub store_commits: u64,
+    #[serde(default)]
+    pub store_failed_transactions: u64,
+    /// None while the store does its work.
+    #[serde(default)]
+    pub store_problem: Option<StoreProblemStatus>,
     /// Requests without a route.
     pub unrouted: u64,
     #[serde(rename = "memo")]
     pub response_cache: ResponseCacheStatus,
     /// None if no traces are exported.
     pub spans: Option<SpanStatus>,
+}
+
+/// Why the store cannot do its work.
+#[derive(Debug, Deserialize, Serialize)]
+pub struct StoreProblemStatus {
+    /// `damaged`, `writer_stopped`, `full`, `busy` or `unavailable`.
+    pub problem: String,
+    pub reason: String,
+    /// For how many seconds.
+    pub seconds: f64,
 }
 
 /// The response cache. `size` is in bytes.
@@ -54,6 +69,12 @@ impl HostStatus {
             resident_memory: resident_bytes(),
             store_size: state.store_bytes,
             store_commits: state.commits,
+            store_failed_transactions: state.failed_transactions,
+            store_problem: state.store_failure.as_ref().map(|failure| StoreProblemStatus {
+                problem: failure.problem.name().to_owned(),
+                reason: failure.reason.to_string(),
+                seconds: failure.since.elapsed().as_secs_f64(),
+            }),
             unrouted: application.unrouted(),
             response_cache: ResponseCacheStatus { hits: counters.hits(), misses: counters.misses(), entries, size },
             spans: spans.map(|counters| SpanStatus {

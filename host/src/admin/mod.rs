@@ -4,7 +4,7 @@
 //! | method and path | what |
 //! |---|---|
 //! | GET `/healthz` | 200 while the process lives; without a token |
-//! | GET `/readyz` | 200 while it takes requests, 503 while it stops; without a token |
+//! | GET `/readyz` | 200 while it takes requests; 503 while it stops, or while the store cannot do its work, with the reason; without a token |
 //! | GET `/metrics` | the metrics as OpenMetrics text, or the Prometheus text format if `Accept` has `text/plain` |
 //! | GET `/status` | `host`, a [`HostStatus`], and `components`, as the next |
 //! | GET `/components`, `/components/<id>` | [`component_status::ComponentStatus`] |
@@ -16,12 +16,14 @@
 mod access;
 mod api;
 mod component_status;
+mod connections;
 mod exposition;
 mod host_state;
 mod host_status;
 mod prometheus_text;
 mod route;
 mod statistics;
+mod upload;
 
 use std::convert::Infallible;
 use std::io;
@@ -35,19 +37,18 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpListener;
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::oneshot;
 
 use crate::deploy::Deployer;
 use crate::random;
+use crate::store::StoreHealth;
 pub use access::{Access, AccessError};
 use access::{AccessFile, TokenVerifier};
 use api::{AdminApi, HostStateReader};
+use connections::Connections;
 pub use host_state::HostState;
-pub use host_status::HostStatus;
+pub use host_status::{HostStatus, StoreProblemStatus};
 pub use statistics::ComponentStatistics;
-
-/// Concurrent connections. An operator and a scraper need a few.
-const MAX_CONNECTIONS: usize = 64;
 
 /// Threads for deployments. The deployer serializes most of their work.
 const MAX_DEPLOYMENTS: usize = 8;
@@ -75,12 +76,21 @@ impl Admin {
         data: &Path,
         deployer: Arc<Deployer>,
         host_state: HostStateReader,
+        store_health: Arc<StoreHealth>,
     ) -> io::Result<Self> {
         let token = token.map_or_else(|| random::token(TOKEN_BYTES), Ok)?;
         let listener = std::net::TcpListener::bind(address)?;
         listener.set_nonblocking(true)?;
         let access = Access { url: format!("http://{}", listener.local_addr()?), token };
-        let api = Arc::new(AdminApi { verifier: TokenVerifier::new(&access.token), deployer, host_state });
+        if !address.ip().is_loopback() {
+            tracing::warn!(
+                %address,
+                "other machines can reach the admin listener, and its token is sent to it without encryption; \
+                 listen on the loopback interface and put a proxy with TLS before it"
+            );
+        }
+        let verifier = TokenVerifier::new(&access.token);
+        let api = Arc::new(AdminApi { verifier, deployer, host_state, store_health });
         let runtime =
             tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(MAX_DEPLOYMENTS).build()?;
         let (stop, stopped) = oneshot::channel();
@@ -118,10 +128,8 @@ async fn accept(listener: std::net::TcpListener, api: Arc<AdminApi>) -> io::Resu
     /// The wait after a failed accept, for example because there are no descriptors left.
     const BACK_OFF: Duration = Duration::from_millis(100);
     let listener = TcpListener::from_std(listener)?;
-    let permits = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    let connections = Connections::new();
     loop {
-        // The semaphore is never closed.
-        let permit = permits.clone().acquire_owned().await.map_err(io::Error::other)?;
         let stream = match listener.accept().await {
             Ok((stream, _)) => stream,
             Err(error) => {
@@ -131,19 +139,22 @@ async fn accept(listener: std::net::TcpListener, api: Arc<AdminApi>) -> io::Resu
             }
         };
         let api = api.clone();
+        let (connection, evicted) = connections.admit();
         tokio::spawn(async move {
-            let service = service_fn(move |request| {
-                let api = api.clone();
-                async move { Ok::<_, Infallible>(api.handle(request).await) }
+            let service = service_fn(|request| {
+                let (api, connection) = (api.clone(), &connection);
+                async move { Ok::<_, Infallible>(api.handle(connection, request).await) }
             });
             let served = http1::Builder::new()
                 .timer(TokioTimer::new())
                 .header_read_timeout(HEAD_TIMEOUT)
                 .serve_connection(TokioIo::new(stream), service);
-            if let Err(error) = served.await {
-                tracing::debug!(%error, "a connection to the admin listener ended early");
+            tokio::select! {
+                served = served => if let Err(error) = served {
+                    tracing::debug!(%error, "a connection to the admin listener ended early");
+                },
+                Ok(()) = evicted => tracing::debug!("a connection without the admin token was closed for another"),
             }
-            drop(permit);
         });
     }
 }

@@ -1,19 +1,25 @@
 //! The client of a running host's admin listener.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 use clap::Args;
+use jiff::SignedDuration;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::http::agent;
+use super::http::agent_with;
 use super::terminal::printable;
 use crate::admin::Access;
 
 /// The environment variable with the token of the admin listener. A host that starts with it uses it
 /// instead of a random one; a command needs it with `--admin`.
 pub const TOKEN_VARIABLE: &str = "HEXAD_ADMIN_TOKEN";
+
+/// How long the host may take to answer a question, and a request for a change.
+const READ_TIMEOUT: Duration = Duration::from_secs(10);
+const CHANGE_TIMEOUT: Duration = Duration::from_secs(10 * 60);
 
 /// The largest response, in bytes.
 const MAX_RESPONSE: u64 = 16 << 20;
@@ -28,6 +34,16 @@ pub struct HostArgs {
     /// The address of the admin listener, with its token in HEXAD_ADMIN_TOKEN.
     #[arg(long, value_name = "URL")]
     admin: Option<String>,
+
+    /// How long the host may take to answer, such as 30s [default: 10s; 10m for a change, because a
+    /// component is compiled before it is served].
+    #[arg(long, value_name = "TIME", value_parser = parse_timeout)]
+    timeout: Option<Duration>,
+}
+
+fn parse_timeout(text: &str) -> Result<Duration, String> {
+    let parsed = text.parse::<SignedDuration>().ok().and_then(|timeout| Duration::try_from(timeout).ok());
+    parsed.filter(|timeout| !timeout.is_zero()).ok_or_else(|| "write a number and a unit, such as 30s".to_owned())
 }
 
 /// A request to the admin listener.
@@ -53,7 +69,11 @@ impl HostArgs {
     /// Sends a request to the host. A response with an error status is an error with the host's reason.
     pub fn send<A: DeserializeOwned>(&self, request: &AdminRequest<'_>, path: &str) -> Result<A> {
         let Access { url, token } = self.access()?;
-        let agent = agent();
+        let timeout = self.timeout.unwrap_or(match request {
+            AdminRequest::Get => READ_TIMEOUT,
+            AdminRequest::Post | AdminRequest::Put { .. } => CHANGE_TIMEOUT,
+        });
+        let agent = agent_with(Some(timeout));
         let (target, bearer) = (format!("{url}{path}"), format!("Bearer {token}"));
         let sent = match request {
             AdminRequest::Get => agent.get(target).header("authorization", bearer).call(),
@@ -70,9 +90,16 @@ impl HostArgs {
                 request.header("expect", "100-continue").content_type("application/wasm").send(*component)
             }
         };
-        let mut response = sent.map_err(|error| anyhow!("cannot reach the host at {url}: {error}; is it running?"))?;
+        let too_slow = |error: ureq::Error| match error {
+            ureq::Error::Timeout(_) => anyhow!(
+                "the host at {url} did not answer within {} s; its log may say why, and --timeout gives it longer",
+                timeout.as_secs_f64()
+            ),
+            error => anyhow!("cannot reach the host at {url}: {error}; is it running?"),
+        };
+        let mut response = sent.map_err(too_slow)?;
         let text = response.body_mut().with_config().limit(MAX_RESPONSE).read_to_string();
-        let text = text.with_context(|| format!("cannot read the response of the host at {url}"))?;
+        let text = text.map_err(too_slow)?;
         match response.status().is_success() {
             true => serde_json::from_str(&text).with_context(|| format!("the response of {url} is not that of a host")),
             false => {

@@ -7,11 +7,12 @@ use anyhow::Result;
 use bytesize::ByteSize;
 use clap::Args;
 
+use crate::deploy;
 use crate::store::sqlite;
 
 /// Copy the store into a file, also while a server uses it: everything that was acknowledged before,
-/// and nothing half done. To restore it, put the file into an empty data folder under the name
-/// `sqlite_key_value.db`.
+/// and nothing half done, with the components that were swapped in. To restore it, put the file into
+/// an empty data folder under the name `sqlite_key_value.db`.
 #[derive(Args)]
 pub struct Backup {
     /// The new file.
@@ -25,7 +26,7 @@ pub struct Backup {
 
 impl Backup {
     pub fn run(self) -> Result<()> {
-        let size = sqlite::backup(&self.data, &self.file)?;
+        let size = sqlite::backup(&self.data, &self.file, || deploy::read_deployed(&self.data))?;
         writeln!(std::io::stdout(), "{}: {}", self.file.display(), ByteSize(size))?;
         Ok(())
     }

@@ -5,6 +5,7 @@ mod admin;
 mod backup;
 mod http;
 mod log;
+mod signals;
 mod status;
 mod swap;
 mod terminal;

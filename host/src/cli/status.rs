@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::admin::{AdminRequest, HostArgs};
 use super::terminal::printable;
-use crate::admin::{ComponentStatistics, HostStatus};
+use crate::admin::{ComponentStatistics, HostStatus, StoreProblemStatus};
 
 /// How often `--watch` requests the status.
 const REFRESH: Duration = Duration::from_secs(1);
@@ -106,13 +106,17 @@ impl Status {
 }
 
 fn summary(host: &HostStatus) -> String {
-    let HostStatus { version, uptime, connections, store_size, store_commits, unrouted, response_cache, spans, .. } =
-        host;
+    let HostStatus { version, uptime, connections, store_size, store_commits, store_problem, .. } = host;
+    let HostStatus { unrouted, response_cache, spans, .. } = host;
     let resident = host.resident_memory.map_or_else(|| "?".to_owned(), size);
     let mut text = format!("hexad {version}, up {}; {connections} connections, {resident} of memory\n", age(*uptime));
     let lookups = response_cache.hits + response_cache.misses;
     let share = if lookups == 0 { 0.0 } else { response_cache.hits as f64 * 100.0 / lookups as f64 };
     text += &format!("store: {}, {store_commits} commits; {unrouted} requests without a route\n", size(*store_size));
+    if let Some(StoreProblemStatus { problem, reason, seconds }) = store_problem {
+        let (problem, reason) = (printable(problem), printable(reason));
+        text += &format!("NOT READY: the store is {problem} ({reason}) for {}\n", age(*seconds));
+    }
     text += &format!(
         "response cache: {} answers, {}; hits: {share:.0} % of {lookups} lookups\n",
         response_cache.entries,

@@ -12,9 +12,10 @@ use clap::Args;
 use ipnet::IpNet;
 use jiff::SignedDuration;
 use listenfd::ListenFd;
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use sd_notify::NotifyState;
 
 use super::log::LogOptions;
+use super::signals::{Signals, StopRequest};
 use super::{admin, code_folder};
 use crate::acceptor;
 use crate::deploy::Policy;
@@ -24,9 +25,6 @@ use crate::manifest::{self, Environment, LoadOptions, Manifest};
 use crate::memory;
 use crate::runtime::Runtime;
 use crate::trace::Export;
-
-/// How long requests under way may take when the host stops.
-const SHUTDOWN_GRACE: Duration = Duration::from_secs(30);
 
 /// Serve the application of a manifest.
 #[derive(Args)]
@@ -103,6 +101,16 @@ pub struct Up {
     #[arg(long, value_name = "TIME", value_parser = parse_period)]
     gc_every: Option<Duration>,
 
+    /// How long requests under way, and what components do after their responses, may take when the
+    /// host is told to stop. A second signal ends the host at once.
+    #[arg(long, default_value = "25s", value_name = "TIME", value_parser = parse_period)]
+    grace: Duration,
+
+    /// How long the host goes on serving after it was told to stop, while `/readyz` says 503: give load
+    /// balancers the time to find out.
+    #[arg(long, default_value = "0", value_name = "TIME", value_parser = parse_period)]
+    drain_delay: Duration,
+
     #[command(flatten)]
     log: LogOptions,
 }
@@ -140,7 +148,7 @@ impl Up {
         let runtime = Runtime::new(Some(code_folder(&self.data)))?;
         let options = self.options();
         let ingress = Arc::new(Ingress::new(self.ingress())?);
-        let signals = Signals::catch()?;
+        let mut signals = Signals::catch()?;
         // Before the store is opened, so that an address in use is found at once.
         let listeners = listeners(self.listen)?;
         let mut host = Host::start(&runtime, manifest, &options)?;
@@ -164,11 +172,45 @@ impl Up {
         let is_tls = ingress.certificates.is_some();
         started(&mut Serving { host: &mut host, address, is_tls, data: &self.data })?;
 
-        let name = signals.wait(&ingress);
-        tracing::info!(signal = name, "stopping; requests under way may finish");
-        host.stop(SHUTDOWN_GRACE);
-        tracing::info!("stopped");
+        notify_supervisor(NotifyState::Ready);
+
+        let request = signals.wait(|| reload_certificates(&ingress));
+        notify_supervisor(NotifyState::Stopping);
+        tracing::info!(
+            signal = request.name(),
+            "stopping; requests under way may finish, a second signal ends at once"
+        );
+        match self.stop(host, &mut signals)? {
+            Ok(()) => tracing::info!("stopped"),
+            Err(repeated) => {
+                tracing::warn!(
+                    signal = repeated.name(),
+                    "ended by a second signal; requests under way were broken off"
+                );
+                std::process::exit(repeated.exit_status());
+            }
+        }
         Ok(())
+    }
+
+    /// Stops the host, unless another signal comes first.
+    fn stop(&self, host: Host, signals: &mut Signals) -> Result<Result<(), StopRequest>> {
+        host.drain();
+        let drained = async { tokio::time::sleep(self.drain_delay).await };
+        if !self.drain_delay.is_zero()
+            && let Err(repeated) = signals.wait_unless_repeated(drained)
+        {
+            return Ok(Err(repeated));
+        }
+        let (sender, stopped) = tokio::sync::oneshot::channel();
+        let grace = self.grace;
+        // On a thread of its own, because it blocks and this one waits for signals.
+        std::thread::Builder::new().name("stop".to_owned()).spawn(move || {
+            host.stop(grace);
+            let _ = sender.send(());
+        })?;
+        // The sender is dropped if the thread panics.
+        Ok(signals.wait_unless_repeated(stopped).map(drop))
     }
 
     fn options(&self) -> Options {
@@ -220,6 +262,13 @@ fn listeners(address: SocketAddr) -> Result<Vec<TcpListener>> {
     Ok(listeners)
 }
 
+/// Tells the service manager that started this process (systemd's `Type=notify`), if there is one.
+fn notify_supervisor(state: NotifyState<'_>) {
+    if let Err(error) = sd_notify::notify(&[state]) {
+        tracing::warn!(%error, "the service manager at NOTIFY_SOCKET cannot be told");
+    }
+}
+
 fn reload_certificates(ingress: &Ingress) {
     match ingress.certificates.as_ref().map(|certificates| certificates.reload()) {
         Some(Ok(())) => tracing::info!("the certificates were reloaded"),
@@ -231,37 +280,4 @@ fn reload_certificates(ingress: &Ingress) {
 fn parse_network(text: &str) -> Result<IpNet, String> {
     let address = text.parse::<IpAddr>().map(IpNet::from);
     address.or_else(|_| text.parse()).map_err(|_| "write an address or a network, such as 10.0.0.0/8".to_owned())
-}
-
-/// The signals that stop the host or reload certificates. They are caught before the host starts.
-struct Signals {
-    runtime: tokio::runtime::Runtime,
-    terminate: Signal,
-    interrupt: Signal,
-    hangup: Signal,
-}
-
-impl Signals {
-    fn catch() -> Result<Self> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let context = runtime.enter();
-        let terminate = signal(SignalKind::terminate())?;
-        let interrupt = signal(SignalKind::interrupt())?;
-        let hangup = signal(SignalKind::hangup())?;
-        drop(context);
-        Ok(Self { runtime, terminate, interrupt, hangup })
-    }
-
-    /// Waits for a signal that stops the host, and returns its name. SIGHUP reloads the certificates.
-    fn wait(mut self, ingress: &Ingress) -> &'static str {
-        self.runtime.block_on(async {
-            loop {
-                tokio::select! {
-                    _ = self.terminate.recv() => return "SIGTERM",
-                    _ = self.interrupt.recv() => return "SIGINT",
-                    _ = self.hangup.recv() => reload_certificates(ingress),
-                }
-            }
-        })
-    }
 }

@@ -25,8 +25,8 @@ pub struct CanaryPolicy {
     pub percent: f64,
     /// How long the trial takes.
     pub window: Duration,
-    /// By how much the share of failed responses (status 500 and above) may be higher than that of
-    /// the current generation, from 0 to 1.
+    /// By how much the share of failed responses (status 500 and above, or a body that breaks) may be
+    /// higher than that of the current generation, from 0 to 1.
     pub max_errors: f64,
     /// The longest time to the head of a response, of 95 in 100 responses.
     pub max_latency: Duration,
@@ -82,6 +82,8 @@ pub struct Canary {
     started: Instant,
     /// Set by the caller that acts on the verdict.
     concluded: AtomicBool,
+    /// Set once the canary has failed: it serves nobody until the trial is ended.
+    has_failed: AtomicBool,
 }
 
 impl Canary {
@@ -93,22 +95,32 @@ impl Canary {
             baseline: Tally::default(),
             started: Instant::now(),
             concluded: AtomicBool::new(false),
+            has_failed: AtomicBool::new(false),
         }
     }
 
     /// Whether the canary serves this caller. The hash includes the digest, so that different canaries
     /// have different callers.
     pub fn serves(&self, caller: u64) -> bool {
+        if self.has_failed.load(Ordering::SeqCst) {
+            return false;
+        }
         let mut hasher = DefaultHasher::new();
         hasher.write(self.generation.digest.as_bytes());
         hasher.write_u64(caller);
         (hasher.finish() % 10_000) as f64 / 100.0 < self.policy.percent
     }
 
-    /// Counts a response of the canary or of the current generation.
-    pub fn count(&self, of_canary: bool, status: u16, latency: Duration) {
+    /// Takes all callers from the canary at once.
+    pub fn stop_serving(&self) {
+        self.has_failed.store(true, Ordering::SeqCst);
+    }
+
+    /// Counts a response of the canary or of the current generation. `failed`: it had a status of 500 or
+    /// above, or its body broke. `latency` is the time to its head.
+    pub fn count(&self, of_canary: bool, failed: bool, latency: Duration) {
         let tally = if of_canary { &self.tally } else { &self.baseline };
-        if status >= 500 {
+        if failed {
             tally.failed.fetch_add(1, Ordering::Relaxed);
         }
         if latency > self.policy.max_latency {

@@ -15,6 +15,7 @@ use std::time::Instant;
 use futures::channel::oneshot;
 use http::{Request, Response};
 use tokio::time::Sleep;
+use tokio_util::task::TaskTracker;
 use wasmtime::AsContextMut;
 use wasmtime_wasi_http::handler::Prepared;
 use wasmtime_wasi_http::{WasiBody, WasiHttpView};
@@ -44,6 +45,8 @@ pub struct GuestCall {
     head: oneshot::Receiver<wasmtime::Result<Response<WasiBody>>>,
     no_instance: oneshot::Receiver<wasmtime::Error>,
     context: Arc<RequestContext>,
+    /// The tasks of the shard, which a stop waits for.
+    tasks: TaskTracker,
     response_sent: bool,
 }
 
@@ -56,13 +59,19 @@ struct GuestTask {
 }
 
 impl GuestCall {
-    /// The guest starts at the first poll.
-    pub fn new(pool: Arc<Pool>, context: Arc<RequestContext>, lease: Arc<Lease>, request: Request<WasiBody>) -> Self {
+    /// The guest starts at the first poll. If it becomes a task, that is one of `tasks`.
+    pub fn new(
+        pool: Arc<Pool>,
+        context: Arc<RequestContext>,
+        lease: Arc<Lease>,
+        request: Request<WasiBody>,
+        tasks: TaskTracker,
+    ) -> Self {
         let (send_head, head) = oneshot::channel();
         let (send_error, no_instance) = oneshot::channel();
         let guest = Box::pin(run_guest(pool, context.clone(), lease, request, send_head, send_error));
         let task = GuestTask { guest, context: context.clone(), timer: None };
-        Self { task: Some(task), head, no_instance, context, response_sent: false }
+        Self { task: Some(task), head, no_instance, context, tasks, response_sent: false }
     }
 
     /// The head of the response. It must not be polled again once it is ready.
@@ -137,7 +146,7 @@ impl Drop for GuestCall {
             && !std::thread::panicking()
             && let Ok(runtime) = tokio::runtime::Handle::try_current()
         {
-            runtime.spawn(task);
+            self.tasks.spawn_on(task, &runtime);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! A lease: what a request holds while a component serves it.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::generation::Generation;
 use crate::concurrency_limit::Permit;
@@ -12,19 +12,84 @@ use crate::request_context::RequestContext;
 /// The guest call and the response body share it, and it ends with the later of them.
 pub struct Lease {
     permit: Mutex<Option<Permit>>,
+    outcome: Mutex<Outcome>,
     generation: Arc<Generation>,
     counters: Arc<Counters>,
+}
+
+/// How a response has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ResponseEnd {
+    Complete,
+    /// The component did not send all of it.
+    Broken,
+    /// The client went away, so that nothing can be said about the component.
+    Abandoned,
+}
+
+#[derive(Default)]
+struct Outcome {
+    end: Option<ResponseEnd>,
+    /// Whether the head was sent.
+    is_sent: bool,
+    observer: Option<Box<dyn FnOnce(ResponseEnd) + Send>>,
 }
 
 impl Lease {
     /// `counters` are the component's on the shard of the request.
     pub fn new(permit: Permit, generation: Arc<Generation>, counters: Arc<Counters>) -> Self {
-        Self { permit: Mutex::new(Some(permit)), generation, counters }
+        Self { permit: Mutex::new(Some(permit)), outcome: Mutex::default(), generation, counters }
     }
 
     /// Records for the circuit breaker that the response was complete.
     pub fn record_success(&self, context: &RequestContext) {
         self.generation.record_success(context.path());
+        self.end(ResponseEnd::Complete);
+    }
+
+    /// Records that the component did not send the whole response.
+    pub fn record_broken(&self) {
+        self.end(ResponseEnd::Broken);
+    }
+
+    /// Records that the head is sent. False if the response has broken already, so that the host can
+    /// still answer in its place.
+    pub fn mark_sent(&self) -> bool {
+        let mut outcome = self.outcome();
+        outcome.is_sent = true;
+        outcome.end != Some(ResponseEnd::Broken)
+    }
+
+    /// Calls `observer` once the response has ended: now, if it has.
+    pub fn when_ended(&self, observer: impl FnOnce(ResponseEnd) + Send + 'static) {
+        let mut outcome = self.outcome();
+        match outcome.end {
+            Some(end) => {
+                drop(outcome);
+                observer(end);
+            }
+            None => outcome.observer = Some(Box::new(observer)),
+        }
+    }
+
+    /// The first end counts.
+    fn end(&self, end: ResponseEnd) {
+        let mut outcome = self.outcome();
+        if outcome.end.is_none() {
+            outcome.end = Some(end);
+            if end == ResponseEnd::Broken && outcome.is_sent {
+                self.counters.broken.add(1);
+            }
+            let observer = outcome.observer.take();
+            drop(outcome);
+            if let Some(observer) = observer {
+                observer(end);
+            }
+        }
+    }
+
+    fn outcome(&self) -> MutexGuard<'_, Outcome> {
+        self.outcome.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Counts a response that was cut off because it was too large.
@@ -36,5 +101,11 @@ impl Lease {
     /// wait for a client that does not read it.
     pub fn release_permit(&self) {
         drop(self.permit.lock().unwrap_or_else(PoisonError::into_inner).take());
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        self.end(ResponseEnd::Abandoned);
     }
 }

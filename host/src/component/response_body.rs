@@ -132,8 +132,10 @@ impl GuestBody {
     }
 
     fn finish(&mut self, error: Option<BodyError>) -> Option<Result<Frame<Bytes>, BodyError>> {
-        if error.is_none() {
-            self.record_completion();
+        match (&error, &self.lease) {
+            (None, _) => self.record_completion(),
+            (Some(_), Some(lease)) => lease.record_broken(),
+            (Some(_), None) => {}
         }
         self.recorder = None;
         self.end();

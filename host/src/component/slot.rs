@@ -63,11 +63,15 @@ impl Trial {
         self.canary.generation.digest
     }
 
-    /// Counts a response. Returns the reason if this response decides against the canary.
-    pub fn record(&self, status: u16, latency: Duration) -> Option<String> {
-        self.canary.count(self.by_canary, status, latency);
+    /// Counts a response that has ended. Returns the reason if this response decides against the canary,
+    /// which serves nobody from then on; the trial must be ended.
+    pub fn record(&self, failed: bool, latency: Duration) -> Option<String> {
+        self.canary.count(self.by_canary, failed, latency);
         match self.canary.verdict() {
-            Verdict::Failed(reason) if self.canary.conclude() => Some(reason),
+            Verdict::Failed(reason) if self.canary.conclude() => {
+                self.canary.stop_serving();
+                Some(reason)
+            }
             _ => None,
         }
     }

@@ -1,12 +1,12 @@
 //! The files of deployed components, named by their digests.
 
-use std::fs::{self, DirBuilder, File};
+use std::fs::{self, File};
 use std::io::{self, Write};
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use super::policy::Signature;
 use crate::digest::Digest;
+use crate::private_files;
 
 const EXTENSION: &str = "wasm";
 
@@ -17,7 +17,7 @@ pub struct Artifacts {
 
 impl Artifacts {
     pub fn open(folder: PathBuf) -> io::Result<Self> {
-        DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
+        private_files::create_folder(&folder)?;
         Ok(Self { folder })
     }
 
@@ -70,7 +70,7 @@ impl Artifacts {
 /// Atomically replaces the file at `path`: after a crash it has the old bytes or the new ones.
 pub fn replace_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let unfinished = path.with_extension("new");
-    let mut file = File::create(&unfinished)?;
+    let mut file = private_files::create(&unfinished)?;
     file.write_all(bytes)?;
     file.sync_all()?;
     drop(file);

@@ -3,13 +3,13 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use jiff::Timestamp;
 use serde::Serialize;
 
 use crate::digest::Digest;
+use crate::private_files;
 
 /// An attempted action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -61,7 +61,7 @@ pub struct Audit(File);
 
 impl Audit {
     pub fn open(path: &Path) -> io::Result<Self> {
-        OpenOptions::new().create(true).append(true).mode(0o600).open(path).map(Self)
+        private_files::open(OpenOptions::new().create(true).append(true), path).map(Self)
     }
 
     pub fn append(&mut self, line: &AuditEntry<'_>) -> io::Result<()> {

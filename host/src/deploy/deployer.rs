@@ -52,6 +52,11 @@ impl Deployer {
         let _ = self.events.send(DeploymentEvent::Stop);
     }
 
+    /// Removes components and compiled code that nothing needs any more.
+    pub(super) fn prune(&self, files: &Deployments) {
+        self.runtime.prune_cache(&files.prune(self.application.slots()));
+    }
+
     /// Copies the active components into the data folder, for a rollback.
     pub(super) fn preserve_active(&self) {
         for slot in self.application.slots() {
@@ -59,6 +64,7 @@ impl Deployer {
                 tracing::warn!(component = slot.component().id, %error, "the active component cannot be kept for a rollback");
             }
         }
+        self.prune(&self.state().files);
     }
 
     pub fn is_open(&self) -> bool {
@@ -134,7 +140,7 @@ impl Deployer {
             let line = completed(by, Action::Rollback, component, current, Some(digest));
             state.files.log(&AuditEntry { reason: Some("the canary"), ..line })?;
             slot.end_trial(&digest);
-            state.files.prune(self.application.slots());
+            self.prune(&state.files);
             return Ok(self.report(slot, &deployment.current, started));
         }
         let previous = match &deployment.previous {
@@ -181,7 +187,7 @@ impl Deployer {
         files.log(&AuditEntry { trust: trust.as_deref(), ..line })?;
         files.records.set(&component.id, Some(entry)).map_err(io_error("the record of what serves"))?;
         slot.replace(generation.clone());
-        files.prune(self.application.slots());
+        self.prune(files);
         Ok(())
     }
 

@@ -7,6 +7,7 @@ use super::artifacts::Artifacts;
 use super::audit::{Action, Audit, AuditEntry, Outcome};
 use super::policy::{Policy, PolicyError, Signature, Trust, Untrusted};
 use super::record::{Choice, Entry, Records};
+use super::transfer::{FOLDER, RECORD};
 use super::{DeployError, HOST};
 use crate::component::Slot;
 use crate::digest::Digest;
@@ -45,10 +46,10 @@ pub struct InitialComponent {
 impl Deployments {
     pub fn open(data: &Path, policy: Policy) -> Result<Self, RecordError> {
         policy.check()?;
-        let folder = data.join("components");
+        let folder = data.join(FOLDER);
         let at = |path: PathBuf| move |source| RecordError::Record { path, source };
         let artifacts = Artifacts::open(folder.clone()).map_err(at(folder.clone()))?;
-        let path = folder.join("active.json");
+        let path = folder.join(RECORD);
         let records = Records::open(path.clone()).map_err(at(path))?;
         let path = data.join("audit.ndjson");
         let audit = Audit::open(&path).map_err(at(path))?;
@@ -175,8 +176,9 @@ impl Deployments {
         self.audit.append(line).map_err(io_error("the audit log"))
     }
 
-    /// Removes components that neither a restart nor a rollback needs.
-    pub(super) fn prune(&self, slots: &[Slot]) {
+    /// Removes components that neither a restart nor a rollback needs. Returns the digests of those that
+    /// stay.
+    pub(super) fn prune(&self, slots: &[Slot]) -> Vec<Digest> {
         let mut wanted = self.records.digests();
         for slot in slots {
             let deployment = slot.deployment();
@@ -187,6 +189,7 @@ impl Deployments {
         if let Err(error) = self.artifacts.prune(&wanted) {
             tracing::warn!(%error, "old components cannot be removed");
         }
+        wanted
     }
 }
 

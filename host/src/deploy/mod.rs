@@ -13,6 +13,8 @@
 //! | `components/<digest>.wasm` | components that are or were deployed by a swap; `.sig` beside them are their signatures |
 //! | `components/active.json` | which component is active in each slot ([`record`]) |
 //! | `audit.ndjson` | every attempt ([`audit`]) |
+//!
+//! A backup of the store has the record and the components that it names ([`transfer`]).
 
 mod artifacts;
 mod audit;
@@ -22,6 +24,7 @@ mod files;
 mod policy;
 mod record;
 mod supervisor;
+mod transfer;
 mod trial;
 
 use std::io;
@@ -36,6 +39,7 @@ pub use deployer::Deployer;
 pub use files::{Deployments, InitialComponent, RecordError};
 pub use policy::{Policy, PolicyError, Signature, Untrusted};
 pub use supervisor::Supervisor;
+pub use transfer::{read_deployed, restore_deployed};
 
 /// The actor in the audit log when the host itself acts.
 const HOST: &str = "hexad";

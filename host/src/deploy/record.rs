@@ -101,6 +101,11 @@ impl Records {
         Ok(())
     }
 
+    /// Whether a restart serves this component.
+    pub fn is_active(&self, digest: &Digest) -> bool {
+        self.entries.values().any(|entry| entry.digest == *digest)
+    }
+
     /// Every digest that a restart or a rollback may need.
     pub fn digests(&self) -> Vec<Digest> {
         self.entries.values().flat_map(|entry| [Some(entry.digest), entry.previous]).flatten().collect()

@@ -62,10 +62,14 @@ pub enum Refusal {
     ResponseTooLarge,
     /// The component's writes could not be made durable.
     NotDurable,
+    /// The store cannot be used now.
+    StoreUnavailable,
+    /// The component's response broke before any of it was sent.
+    Broken,
 }
 
 impl Refusal {
-    pub const ALL: [(Self, &'static str); 11] = [
+    pub const ALL: [(Self, &'static str); 13] = [
         (Self::Malformed, "malformed"),
         (Self::TooLarge, "too_large"),
         (Self::Saturated, "busy"),
@@ -77,6 +81,8 @@ impl Refusal {
         (Self::Failing, "failing"),
         (Self::ResponseTooLarge, "response_too_large"),
         (Self::NotDurable, "not_durable"),
+        (Self::StoreUnavailable, "store_unavailable"),
+        (Self::Broken, "broken"),
     ];
 
     pub fn name(self) -> &'static str {
@@ -137,6 +143,8 @@ pub struct Counters {
     pub breaker_trips: Counter,
     /// Responses that were truncated at the size limit.
     pub cut_off: Counter,
+    /// Responses whose body broke after the head was sent.
+    pub broken: Counter,
     /// The most memory that one instance had, in bytes.
     pub memory_peak: Counter,
     /// Requests for more memory that the host denied.
@@ -159,6 +167,7 @@ impl Default for Counters {
             swaps_lost: Counter::default(),
             breaker_trips: Counter::default(),
             cut_off: Counter::default(),
+            broken: Counter::default(),
             memory_peak: Counter::default(),
             memory_denials: Counter::default(),
             cpu_nanos: Counter::default(),

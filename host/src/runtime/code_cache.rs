@@ -5,19 +5,28 @@
 //! code, which is checked on the bytes in memory that are then used. A file that is damaged or was
 //! made for another engine is replaced.
 
-use std::fs::{self, DirBuilder, File};
+use std::collections::HashSet;
+use std::fs::{self, File};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 use wasmtime::Engine;
 use wasmtime::component::Component;
 
 use crate::digest::Digest;
+use crate::private_files;
 
 /// First bytes of a cache file; the number is the version of this layout.
 const MAGIC: &[u8; 8] = b"hexadc\0\x01";
+
+const EXTENSION: &str = "cwasm";
+
+/// How long code is kept that no host has used, and how many such files at most.
+const MAX_UNUSED_AGE: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+const MAX_UNUSED_FILES: usize = 16;
 
 /// Why the cache folder cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -40,7 +49,7 @@ pub struct CodeCache {
 impl CodeCache {
     pub fn open(folder: PathBuf, engine: &Engine) -> Result<Self, CodeCacheError> {
         let refuse = |source| CodeCacheError::Io { path: folder.clone(), source };
-        DirBuilder::new().recursive(true).mode(0o700).create(&folder).map_err(refuse)?;
+        private_files::create_folder(&folder).map_err(refuse)?;
         let metadata = fs::symlink_metadata(&folder).map_err(refuse)?;
         let finding = if !metadata.is_dir() {
             Some("it is not a folder".to_owned())
@@ -60,8 +69,10 @@ impl CodeCache {
     }
 
     pub fn load_or_compile(&self, engine: &Engine, digest: &Digest, wasm: &[u8]) -> wasmtime::Result<Component> {
-        let path = self.folder.join(format!("{digest}-{:016x}.cwasm", self.compatibility));
+        let path = self.folder.join(self.file_name(digest));
         if let Some(component) = load(engine, &path) {
+            // The time says when the file was used last.
+            let _ = File::open(&path).and_then(|file| file.set_modified(SystemTime::now()));
             return Ok(component);
         }
         let code = engine.precompile_component(wasm)?;
@@ -72,9 +83,41 @@ impl CodeCache {
         unsafe { Component::deserialize(engine, &code) }
     }
 
+    fn file_name(&self, digest: &Digest) -> String {
+        format!("{digest}-{:016x}.{EXTENSION}", self.compatibility)
+    }
+
+    /// Removes code that is not `wanted`: what was not used for [`MAX_UNUSED_AGE`], and the oldest above
+    /// [`MAX_UNUSED_FILES`]. The rest saves a compilation if a component or an older host comes back.
+    pub fn prune(&self, wanted: &[Digest], now: SystemTime) -> io::Result<()> {
+        let wanted: HashSet<String> = wanted.iter().map(|digest| self.file_name(digest)).collect();
+        let mut unused = Vec::new();
+        for entry in fs::read_dir(&self.folder)? {
+            let entry = entry?;
+            let name = entry.file_name();
+            let Some(name) = name.to_str() else { continue };
+            // `.new` is what a host that was killed has left, or what another one writes just now.
+            if (name.ends_with(EXTENSION) || name.ends_with(".new")) && !wanted.contains(name) {
+                unused.push((entry.metadata()?.modified()?, entry.path()));
+            }
+        }
+        unused.sort();
+        let surplus = unused.len().saturating_sub(MAX_UNUSED_FILES);
+        for (index, (used_at, path)) in unused.into_iter().enumerate() {
+            let age = now.duration_since(used_at).unwrap_or_default();
+            if index < surplus || age > MAX_UNUSED_AGE {
+                match fs::remove_file(&path) {
+                    Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                    _ => tracing::debug!(path = %path.display(), "compiled code that was not used was removed"),
+                }
+            }
+        }
+        Ok(())
+    }
+
     fn save(&self, path: &Path, code: &[u8]) -> io::Result<()> {
         let unfinished = path.with_extension(format!("{}.new", std::process::id()));
-        let mut file = File::create(&unfinished)?;
+        let mut file = private_files::create(&unfinished)?;
         file.write_all(MAGIC)?;
         file.write_all(Digest::of(code).as_bytes())?;
         file.write_all(code)?;
@@ -146,6 +189,31 @@ mod tests {
         }
         cache.load_or_compile(&engine, &digest, COMPONENT).unwrap();
         assert!(load(&engine, path).is_some());
+    }
+
+    #[test]
+    fn code_that_is_not_used_is_removed_and_code_that_serves_is_not() {
+        let engine = Engine::default();
+        let folder = tempfile::tempdir().unwrap();
+        let cache = CodeCache::open(folder.path().join("code"), &engine).unwrap();
+        let serving = Digest::of(COMPONENT);
+        cache.load_or_compile(&engine, &serving, COMPONENT).unwrap();
+        let now = SystemTime::now();
+        let other = |number: usize| cache.folder.join(format!("{number:02}-0000000000000000.{EXTENSION}"));
+        for number in 0..MAX_UNUSED_FILES + 3 {
+            let file = File::create(other(number)).unwrap();
+            file.set_modified(now - Duration::from_secs(1000 - number as u64)).unwrap();
+        }
+        fs::write(cache.folder.join("notes"), "of the operator").unwrap();
+        cache.prune(&[serving], now).unwrap();
+        let left: Vec<usize> = (0..MAX_UNUSED_FILES + 3).filter(|number| other(*number).exists()).collect();
+        assert_eq!(left, (3..MAX_UNUSED_FILES + 3).collect::<Vec<_>>(), "the oldest are gone");
+        cache.prune(&[serving], now + MAX_UNUSED_AGE + Duration::from_secs(1)).unwrap();
+        let mut left: Vec<_> = fs::read_dir(&cache.folder).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        left.sort();
+        let mut expected = [cache.file_name(&serving), "notes".to_owned()].map(std::ffi::OsString::from);
+        expected.sort();
+        assert_eq!(left, expected);
     }
 
     #[test]

@@ -6,6 +6,7 @@ mod ticker;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use wasmtime::component::{Component, Linker};
 use wasmtime::{
@@ -63,6 +64,13 @@ impl Runtime {
 
     pub fn linker(&self) -> &Linker<Guest> {
         &self.linker
+    }
+
+    /// Removes compiled code from the cache that is not `wanted` and was not used for a long time.
+    pub fn prune_cache(&self, wanted: &[Digest]) {
+        if let Some(Err(error)) = self.cache.as_ref().map(|cache| cache.prune(wanted, SystemTime::now())) {
+            tracing::warn!(%error, "compiled code that is not used cannot be removed");
+        }
     }
 
     /// Compiles a component, or takes the code from the cache.

@@ -3,11 +3,12 @@
 //!
 //! The store's commits are numbered. A table of fixed size has, for each hash of a key, the number of
 //! the last commit that changed a key of that hash. The table is updated before readers can see the
-//! commit. The commit is counted once they can, and before the requests that wrote it go on.
+//! commit. The commit is finished once they can, and before the requests that wrote it go on.
 //!
-//! - A cache takes the number *before* it reads. If the slots of the keys have no higher number
-//!   later, the cached value is what a read would find then, or what it would have found before a
-//!   commit whose requests still wait.
+//! - A cache takes the number of the last finished commit *before* it reads. If the slots of the keys
+//!   have no higher number later, no commit that changed them can have been seen by anyone since, so
+//!   the cached value is what a read would find then. A commit that has begun counts, because another
+//!   reader may have seen it, and a client may have got a response made of it.
 //! - If two keys have the same hash, a change of one also invalidates cached values of the other.
 
 use std::hash::{BuildHasher, RandomState};
@@ -25,7 +26,10 @@ pub struct Slot(u16);
 
 /// The commits of a store, by the keys that they changed. One thread commits; any thread may read.
 pub struct ChangeClock {
-    commits: AtomicU64,
+    /// The number of the last commit that has begun.
+    begun: AtomicU64,
+    /// The number of the last commit that is finished.
+    finished: AtomicU64,
     slots: Box<[AtomicU64]>,
     /// Randomly seeded, so that a client cannot choose keys with the same hash.
     hasher: RandomState,
@@ -34,7 +38,7 @@ pub struct ChangeClock {
 impl Default for ChangeClock {
     fn default() -> Self {
         let slots = (0..SLOTS).map(|_| AtomicU64::new(0)).collect();
-        Self { commits: AtomicU64::new(0), slots, hasher: RandomState::new() }
+        Self { begun: AtomicU64::new(0), finished: AtomicU64::new(0), slots, hasher: RandomState::new() }
     }
 }
 
@@ -43,35 +47,34 @@ impl ChangeClock {
         Slot(self.hasher.hash_one((&*key.store, &*key.key)) as u16)
     }
 
-    /// The number of the last commit. Take it before the first read.
+    /// The number of the last finished commit. Take it before the first read.
     pub fn now(&self) -> u64 {
-        self.commits.load(Ordering::SeqCst)
+        self.finished.load(Ordering::SeqCst)
     }
 
     /// Call this before readers can see the next commit. The keys also count as changed if the commit
     /// fails.
     pub fn begin_commit(&self, changed: &[Slot]) {
-        self.mark(changed, self.now() + 1);
-    }
-
-    /// Call this once every reader can see the commit, and before the requests that wrote it go on.
-    pub fn end_commit(&self, changed: &[Slot]) {
-        let number = self.commits.fetch_add(1, Ordering::SeqCst) + 1;
-        self.mark(changed, number);
-    }
-
-    fn mark(&self, changed: &[Slot], number: u64) {
+        let number = self.begun.load(Ordering::SeqCst) + 1;
         for slot in changed {
             if let Some(last) = self.slots.get(usize::from(slot.0)) {
                 last.store(number, Ordering::SeqCst);
             }
         }
+        // After the slots: whoever sees this number sees them too.
+        self.begun.store(number, Ordering::SeqCst);
     }
 
-    /// Whether no finished commit after `number` changed a key of these slots.
+    /// Call this once every reader can see the commit, and before the requests that wrote it go on; or
+    /// once the commit has failed.
+    pub fn end_commit(&self) {
+        self.finished.store(self.begun.load(Ordering::SeqCst), Ordering::SeqCst);
+    }
+
+    /// Whether no commit after `number`, finished or begun, changed a key of these slots.
     pub fn are_unchanged_since(&self, number: u64, slots: &[Slot]) -> bool {
         // Without any commit there is nothing to look up.
-        self.now() == number || slots.iter().all(|slot| self.is_unchanged_since(number, *slot))
+        self.begun.load(Ordering::SeqCst) == number || slots.iter().all(|slot| self.is_unchanged_since(number, *slot))
     }
 
     /// Whether no commit after `number`, finished or begun, changed a key of this slot.
@@ -97,11 +100,40 @@ mod tests {
         let slots: Vec<Slot> = (0..64).map(|n| clock.slot(&key(&n.to_string()))).collect();
         let before = clock.now();
         assert!(clock.are_unchanged_since(before, &slots));
-        clock.end_commit(&slots[..1]);
+        clock.begin_commit(&slots[..1]);
+        clock.end_commit();
         assert!(!clock.are_unchanged_since(before, &slots));
         assert!(clock.are_unchanged_since(clock.now(), &slots));
         let others: Vec<Slot> = slots.iter().copied().filter(|slot| *slot != slots[0]).collect();
         assert!(!others.is_empty() && clock.are_unchanged_since(before, &others));
+    }
+
+    #[test]
+    fn a_commit_that_others_may_have_seen_already_counts() {
+        let clock = ChangeClock::default();
+        let slots = [clock.slot(&key("a"))];
+        let before = clock.now();
+        clock.begin_commit(&slots);
+        // A reader on another shard may see the commit from here on, and answer with it.
+        assert!(!clock.are_unchanged_since(before, &slots), "a cached response would show the state before");
+        // What is read meanwhile may be of either state.
+        assert_eq!(clock.now(), before);
+        clock.end_commit();
+        assert!(!clock.are_unchanged_since(before, &slots));
+        assert!(clock.are_unchanged_since(clock.now(), &slots));
+    }
+
+    #[test]
+    fn a_failed_commit_has_a_number_of_its_own() {
+        let clock = ChangeClock::default();
+        let (failed, next) = ([clock.slot(&key("a"))], [clock.slot(&key("b"))]);
+        clock.begin_commit(&failed);
+        clock.end_commit();
+        let between = clock.now();
+        clock.begin_commit(&next);
+        assert!(!clock.are_unchanged_since(between, &next));
+        clock.end_commit();
+        assert!(clock.are_unchanged_since(clock.now(), &next));
     }
 
     #[test]

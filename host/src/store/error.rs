@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use super::health::StoreProblem;
+
 /// Why an operation failed. The guest gets the text as `error::other`, so it names no path.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum StoreError {
@@ -12,9 +14,44 @@ pub enum StoreError {
     #[error("the result is larger than {limit} bytes")]
     ResultTooLarge { limit: usize },
     #[error("a write of this request could not be made durable: {0}")]
-    NotDurable(Arc<str>),
+    NotDurable(Arc<StoreError>),
+    #[error("the store cannot be used now: {reason}")]
+    Unavailable { problem: StoreProblem, reason: Arc<str> },
+    #[error("it is not known whether the write took place: {reason}")]
+    Unknown { problem: StoreProblem, reason: Arc<str> },
     #[error("the store is damaged and takes no more writes: {0}")]
     Damaged(Arc<str>),
     #[error("the storage engine failed: {0}")]
     Engine(Arc<str>),
+}
+
+/// What an error means for a client that thinks of trying again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ErrorKind {
+    /// The operation did not take place, and would fail again.
+    Fault,
+    /// The operation did not take place, and may succeed later.
+    Unavailable(StoreProblem),
+    /// It is not known whether the operation took place. It may succeed later.
+    Unknown(StoreProblem),
+}
+
+impl StoreError {
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::NotACounter { .. }
+            | Self::CounterOverflow { .. }
+            | Self::ResultTooLarge { .. }
+            | Self::Damaged(_)
+            | Self::Engine(_) => ErrorKind::Fault,
+            Self::NotDurable(cause) => cause.kind(),
+            Self::Unavailable { problem, .. } => ErrorKind::Unavailable(*problem),
+            Self::Unknown { problem, .. } => ErrorKind::Unknown(*problem),
+        }
+    }
+
+    /// The writer has ended before it took the operation.
+    pub fn writer_stopped() -> Self {
+        Self::Unavailable { problem: StoreProblem::WriterStopped, reason: Arc::from("its writer has stopped") }
+    }
 }

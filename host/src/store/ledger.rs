@@ -1,11 +1,12 @@
 //! The ledger of one request: which of its writes are not durable yet, and whether one has failed.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use tokio::sync::Notify;
 
-use super::error::StoreError;
+use super::error::{ErrorKind, StoreError};
+use super::health::StoreProblem;
 
 /// The writes of one request that are not durable yet. Clones share one ledger.
 #[derive(Clone, Debug, Default)]
@@ -15,6 +16,10 @@ pub struct Ledger(Arc<LedgerState>);
 struct LedgerState {
     open: AtomicUsize,
     failure: OnceLock<StoreError>,
+    /// The first error of a read or write that says that the store cannot be used now.
+    outage: OnceLock<StoreError>,
+    /// Whether an entry was committed.
+    has_committed: AtomicBool,
     settled: Notify,
 }
 
@@ -30,12 +35,34 @@ impl Ledger {
         self.0.open.load(Ordering::SeqCst) == 0
     }
 
+    /// Whether an operation of the request is durable.
+    pub fn has_committed(&self) -> bool {
+        self.0.has_committed.load(Ordering::SeqCst)
+    }
+
     /// Fails once an entry has failed. A failed ledger never recovers.
     pub fn check(&self) -> Result<(), StoreError> {
         match self.0.failure.get() {
             Some(error) => Err(error.clone()),
             None => Ok(()),
         }
+    }
+
+    /// Records why an operation of the request has failed, if it may succeed later.
+    pub fn record_outage(&self, error: &StoreError) {
+        if error.kind() != ErrorKind::Fault {
+            let _ = self.0.outage.set(error.clone());
+        }
+    }
+
+    /// Why an operation of the request has failed that may succeed later.
+    pub fn outage(&self) -> Option<&StoreError> {
+        self.0.outage.get()
+    }
+
+    fn fail(&self, cause: StoreError) {
+        // The first cause is kept, because later ones follow from it.
+        let _ = self.0.failure.set(StoreError::NotDurable(Arc::new(cause)));
     }
 
     /// Waits until every entry is closed. This does not make the engine commit; see
@@ -68,12 +95,12 @@ impl LedgerEntry {
     /// The operation is durable (or had nothing to make durable).
     pub fn commit(mut self) {
         self.committed = true;
+        self.ledger.0.has_committed.store(true, Ordering::SeqCst);
     }
 
     /// The operation was not carried out, or was undone.
-    pub fn fail(self, reason: &str) {
-        // The first reason is kept, because later ones follow from it.
-        let _ = self.ledger.0.failure.set(StoreError::NotDurable(Arc::from(reason)));
+    pub fn fail(self, cause: StoreError) {
+        self.ledger.fail(cause);
     }
 
     /// Fails if an earlier operation of the same request has failed.
@@ -86,7 +113,8 @@ impl Drop for LedgerEntry {
     fn drop(&mut self) {
         let state = &self.ledger.0;
         if !self.committed {
-            let _ = state.failure.set(StoreError::NotDurable(Arc::from("the storage engine stopped")));
+            let (problem, reason) = (StoreProblem::WriterStopped, Arc::from("the writer stopped"));
+            self.ledger.fail(StoreError::Unknown { problem, reason });
         }
         if state.open.fetch_sub(1, Ordering::SeqCst) == 1 {
             state.settled.notify_waiters();
@@ -112,16 +140,17 @@ mod tests {
     #[tokio::test]
     async fn one_failed_entry_fails_the_ledger_for_good() {
         let ledger = Ledger::default();
-        ledger.enter().fail("disk full");
+        ledger.enter().fail(StoreError::Engine(Arc::from("disk full")));
         ledger.enter().commit();
         let error = ledger.settled().await.unwrap_err();
-        assert!(error.to_string().contains("disk full"), "{error}");
+        assert!(error.to_string().contains("disk full") && ledger.has_committed(), "{error}");
     }
 
     #[tokio::test]
     async fn a_lost_entry_is_a_failure() {
         let ledger = Ledger::default();
         drop(ledger.enter());
-        ledger.settled().await.unwrap_err();
+        let error = ledger.settled().await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unknown(StoreProblem::WriterStopped));
     }
 }

@@ -1,9 +1,11 @@
 //! The lock of the data directory, which only one host may use at a time.
 
-use std::fs::{self, File, TryLockError};
+use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+use crate::private_files;
 
 /// The locked file. It remains when the host ends.
 const FILE_NAME: &str = "hexad.lock";
@@ -30,13 +32,10 @@ impl DataLock {
     /// Locks `directory`, and creates it if it does not exist.
     pub fn acquire(directory: &Path) -> Result<Self, LockError> {
         let unusable = |source| LockError::Directory { path: directory.to_owned(), source };
-        fs::create_dir_all(directory).map_err(unusable)?;
-        let file = File::options()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .open(directory.join(FILE_NAME))
-            .map_err(unusable)?;
+        private_files::create_folder(directory).map_err(unusable)?;
+        let mut options = OpenOptions::new();
+        let options = options.create(true).truncate(false).write(true);
+        let file = private_files::open(options, &directory.join(FILE_NAME)).map_err(unusable)?;
         match file.try_lock() {
             Ok(()) => Ok(Self { _file: Arc::new(file) }),
             Err(TryLockError::WouldBlock) => Err(LockError::InUse { path: directory.to_owned() }),

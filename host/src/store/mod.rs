@@ -11,10 +11,11 @@
 //! 2. The host holds back the head of the response until the ledger is settled
 //!    ([`Backend::durable`]), so a client gets no response before its writes are durable.
 //! 3. Writes that a guest makes after its response head each wait until they are durable.
-//! 4. If a commit fails, every ledger with an entry in it fails: the host answers 500, and the engine
-//!    refuses the operations that the request queued after the failed ones. Operations that only read
-//!    inside the open transaction (a lost swap, for example) are entries too, because their result
-//!    may depend on a write of another request that was rolled back.
+//! 4. If a commit fails, every ledger with an entry in it fails: the host answers 503, or 500 if trying
+//!    again is of no use ([`ErrorKind`]), and the engine refuses the operations that the request
+//!    queued after the failed ones. Operations that only read inside the open transaction (a lost
+//!    swap, for example) are entries too, because their result may depend on a write of another
+//!    request that was rolled back.
 //!
 //! Reads see committed data only. `imports::keyvalue` settles a request's ledger before the request
 //! reads a key that it wrote.
@@ -22,6 +23,7 @@
 mod backend;
 mod change_clock;
 mod error;
+mod health;
 mod key;
 mod ledger;
 mod lock;
@@ -30,7 +32,8 @@ pub mod sqlite;
 
 pub use backend::{Backend, Swap};
 pub use change_clock::{ChangeClock, Slot};
-pub use error::StoreError;
+pub use error::{ErrorKind, StoreError};
+pub use health::{StoreFailure, StoreHealth, StoreProblem};
 pub use key::{Key, MAX_KEY_BYTES, MAX_VALUE_BYTES};
 pub use ledger::{Ledger, LedgerEntry};
 pub use lock::LockError;

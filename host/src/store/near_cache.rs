@@ -8,10 +8,9 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use lru::LruCache;
-
 use super::change_clock::{ChangeClock, Slot};
 use super::key::Key;
+use crate::byte_lru::ByteLru;
 
 /// How long an entry is used.
 const MAX_AGE: Duration = Duration::from_secs(1);
@@ -26,12 +25,7 @@ const CAPACITY: usize = 4 * 1024 * 1024;
 const OVERHEAD: usize = 256;
 
 /// The cached values of one shard. The mutex is never contended; it makes the type `Sync`.
-pub struct NearCache(Mutex<CacheState>);
-
-struct CacheState {
-    entries: LruCache<Key, CachedValue>,
-    bytes: usize,
-}
+pub struct NearCache(Mutex<ByteLru<Key, CachedValue>>);
 
 struct CachedValue {
     value: Option<Box<[u8]>>,
@@ -43,15 +37,17 @@ struct CachedValue {
 
 impl Default for NearCache {
     fn default() -> Self {
-        Self(Mutex::new(CacheState { entries: LruCache::unbounded(), bytes: 0 }))
+        Self(Mutex::new(ByteLru::new(CAPACITY, |key: &Key, entry: &CachedValue| {
+            OVERHEAD + key.key.len() + entry.value.as_deref().map_or(0, <[u8]>::len)
+        })))
     }
 }
 
 impl NearCache {
     /// The present value of `key`, `Some(None)` if the key is absent; `None` if it is not cached.
     pub fn get(&self, key: &Key, clock: &ChangeClock, now: Instant) -> Option<Option<Vec<u8>>> {
-        let mut state = self.state();
-        let entry = state.entries.get(key)?;
+        let mut entries = self.entries();
+        let entry = entries.get(key)?;
         let is_current = clock.is_unchanged_since(entry.commit, entry.slot) && now < entry.read_at + MAX_AGE;
         is_current.then(|| entry.value.as_deref().map(<[u8]>::to_vec))
     }
@@ -61,28 +57,13 @@ impl NearCache {
         if value.map_or(0, <[u8]>::len) > MAX_VALUE {
             return;
         }
-        let mut state = self.state();
-        let slot = clock.slot(key);
-        state.bytes += cost(key, value);
-        if let Some((key, replaced)) =
-            state.entries.push(key.clone(), CachedValue { value: value.map(Into::into), slot, commit, read_at: now })
-        {
-            state.bytes = state.bytes.saturating_sub(cost(&key, replaced.value.as_deref()));
-        }
-        while state.bytes > CAPACITY
-            && let Some((key, oldest)) = state.entries.pop_lru()
-        {
-            state.bytes = state.bytes.saturating_sub(cost(&key, oldest.value.as_deref()));
-        }
+        let value = CachedValue { value: value.map(Into::into), slot: clock.slot(key), commit, read_at: now };
+        self.entries().insert(key.clone(), value);
     }
 
-    fn state(&self) -> MutexGuard<'_, CacheState> {
+    fn entries(&self) -> MutexGuard<'_, ByteLru<Key, CachedValue>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-fn cost(key: &Key, value: Option<&[u8]>) -> usize {
-    OVERHEAD + key.key.len() + value.map_or(0, <[u8]>::len)
 }
 
 #[cfg(test)]
@@ -117,7 +98,7 @@ mod tests {
         // A read during the commit finds the old value or the new one.
         cache.insert(&key("a"), Some(b"1"), &clock, clock.now(), now);
         assert_eq!(cache.get(&key("a"), &clock, now), None);
-        clock.end_commit(&slots);
+        clock.end_commit();
         assert_eq!(cache.get(&key("a"), &clock, now), None);
         cache.insert(&key("a"), Some(b"2"), &clock, clock.now(), now);
         assert_eq!(cache.get(&key("a"), &clock, now).flatten().as_deref(), Some(&b"2"[..]));
@@ -143,9 +124,6 @@ mod tests {
         }
         assert!(cache.get(&key("0"), &clock, now).is_some(), "used recently");
         assert_eq!(cache.get(&key("1"), &clock, now), None);
-        let state = cache.state();
-        let bytes: usize = state.entries.iter().map(|(key, entry)| cost(key, entry.value.as_deref())).sum();
-        assert_eq!(state.bytes, bytes);
-        assert!(bytes <= CAPACITY);
+        assert!(cache.entries().bytes() <= CAPACITY);
     }
 }

@@ -25,12 +25,13 @@ pub fn add_to_linker<T: Send + 'static>(linker: &mut Linker<T>, view: fn(&mut T)
 }
 
 fn to_guest_result<V>(outcome: Result<V, KeyValueError>) -> Result<Result<V, Error>> {
-    Ok(match outcome {
+    Ok(match outcome.map_err(KeyValueError::into_guest) {
         Ok(value) => Ok(value),
-        Err(KeyValueError::Trap(error)) => return Err(error),
-        Err(KeyValueError::Guest(store::Error::NoSuchStore)) => Err(Error::NoSuchStore),
-        Err(KeyValueError::Guest(store::Error::AccessDenied)) => Err(Error::AccessDenied),
-        Err(KeyValueError::Guest(store::Error::Other(reason))) => Err(Error::Other(reason)),
+        Err(error) => Err(match error? {
+            store::Error::NoSuchStore => Error::NoSuchStore,
+            store::Error::AccessDenied => Error::AccessDenied,
+            store::Error::Other(reason) => Error::Other(reason),
+        }),
     })
 }
 
@@ -74,10 +75,66 @@ impl key_value::HostStore for KeyValueView<'_> {
                 Some(next) => cursor = Some(next),
                 None => return Ok(Ok(keys)),
             }
+            // The shard serves its other requests between two pages.
+            tokio::task::yield_now().await;
         }
     }
 
     async fn drop(&mut self, bucket: Resource<Bucket>) -> Result<()> {
         store::HostBucket::drop(self, bucket).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::sync::Arc;
+
+    use futures::poll;
+    use wasmtime::component::ResourceTable;
+
+    use super::*;
+    use crate::imports::keyvalue::wasi_draft;
+    use crate::imports::keyvalue::{Grants, KeyValue};
+    use crate::store::sqlite::{Options, Sqlite};
+    use crate::store::{Key, Ledger};
+
+    #[tokio::test]
+    async fn a_listing_yields_between_its_pages() {
+        let directory = tempfile::tempdir().unwrap();
+        let backend = Sqlite::open(directory.path(), &Options::default()).unwrap().backend().unwrap();
+        let (ledger, budget) = (Ledger::default(), Arc::new(tokio::sync::Semaphore::new(1)));
+        let pairs = (0..2500).map(|n| (Key { store: "default".into(), key: format!("k/{n:04}").into() }, Vec::new()));
+        backend.set_many(&ledger, pairs.collect(), budget.try_acquire_owned().unwrap()).await.unwrap();
+        backend.durable(&ledger).await.unwrap();
+
+        let labels = BTreeSet::from(["default".to_owned()]);
+        let grants = Arc::new(Grants::new("probe", Arc::new(labels.clone()), labels, None));
+        let mut ctx = KeyValue::new(backend, grants, Arc::default());
+        let mut table = ResourceTable::new();
+        let mut view = KeyValueView { ctx: &mut ctx, table: &mut table };
+        let Ok(bucket) = view.open_bucket("default".to_owned()) else { panic!("not granted") };
+        let borrowed = || Resource::new_borrow(bucket.rep());
+        {
+            let mut listing = std::pin::pin!(key_value::HostStore::get_keys(&mut view, borrowed()));
+            assert!(poll!(listing.as_mut()).is_pending(), "the shard would wait for the whole listing");
+            assert_eq!(listing.await.unwrap().unwrap().len(), 2500);
+        }
+        // The draft's cursors are numbers. A page that follows the last one begins where that ended.
+        let (mut listed, mut cursor) = (0, None);
+        loop {
+            let page = wasi_draft::list_keys(&mut view, borrowed(), cursor).await.unwrap();
+            listed += page.0;
+            cursor = page.1;
+            if cursor.is_none() {
+                break;
+            }
+        }
+        assert_eq!(listed, 2500);
+        {
+            let mut page = std::pin::pin!(wasi_draft::list_keys(&mut view, borrowed(), Some(2000)));
+            assert!(poll!(page.as_mut()).is_pending(), "a page with another cursor reads those before it");
+            assert_eq!(page.await.unwrap(), (500, None));
+        }
     }
 }

@@ -43,13 +43,14 @@ pub fn add_to_linker<T: Send + 'static>(linker: &mut Linker<T>, view: fn(&mut T)
 }
 
 fn to_guest_result<V>(outcome: Result<V, KeyValueError>) -> GuestResult<V> {
-    match outcome {
-        Ok(value) => Ok(Ok(value)),
-        Err(KeyValueError::Trap(error)) => Err(error),
-        Err(KeyValueError::Guest(store::Error::NoSuchStore)) => Ok(Err(Error::NoSuchStore)),
-        Err(KeyValueError::Guest(store::Error::AccessDenied)) => Ok(Err(Error::AccessDenied)),
-        Err(KeyValueError::Guest(store::Error::Other(reason))) => Ok(Err(Error::Other(reason))),
-    }
+    Ok(match outcome.map_err(KeyValueError::into_guest) {
+        Ok(value) => Ok(value),
+        Err(error) => Err(match error? {
+            store::Error::NoSuchStore => Error::NoSuchStore,
+            store::Error::AccessDenied => Error::AccessDenied,
+            store::Error::Other(reason) => Error::Other(reason),
+        }),
+    })
 }
 
 /// Waits until a read may begin.
@@ -92,7 +93,8 @@ impl<T: Send> key_value::HostStoreWithStore<T> for HasKeyValue {
             let value = backend.get(&key).await;
             Ok(value.inspect_err(|_| accessor.with(|mut access| access.get().ctx.mark_uncacheable()))?)
         };
-        to_guest_result(finish(call, outcome.await))
+        let outcome = outcome.await;
+        to_guest_result(accessor.with(|mut access| finish(call, &access.get().ctx.scope, outcome)))
     }
 
     async fn exists(accessor: &Accessor<T, Self>, bucket: Resource<Bucket>, key: String) -> GuestResult<bool> {
@@ -103,7 +105,8 @@ impl<T: Send> key_value::HostStoreWithStore<T> for HasKeyValue {
             let exists = backend.exists(&key).await;
             Ok(exists.inspect_err(|_| accessor.with(|mut access| access.get().ctx.mark_uncacheable()))?)
         };
-        to_guest_result(finish(call, outcome.await))
+        let outcome = outcome.await;
+        to_guest_result(accessor.with(|mut access| finish(call, &access.get().ctx.scope, outcome)))
     }
 
     async fn set(
@@ -125,7 +128,8 @@ impl<T: Send> key_value::HostStoreWithStore<T> for HasKeyValue {
             backend.set(scope.ledger(), key.clone(), value, permit).await?;
             Ok(record_write(accessor, key).await?)
         };
-        to_guest_result(finish(call, outcome.await))
+        let outcome = outcome.await;
+        to_guest_result(accessor.with(|mut access| finish(call, &access.get().ctx.scope, outcome)))
     }
 
     async fn delete(accessor: &Accessor<T, Self>, bucket: Resource<Bucket>, key: String) -> GuestResult<()> {
@@ -139,7 +143,8 @@ impl<T: Send> key_value::HostStoreWithStore<T> for HasKeyValue {
             backend.delete(scope.ledger(), key.clone()).await?;
             Ok(record_write(accessor, key).await?)
         };
-        to_guest_result(finish(call, outcome.await))
+        let outcome = outcome.await;
+        to_guest_result(accessor.with(|mut access| finish(call, &access.get().ctx.scope, outcome)))
     }
 
     async fn get_keys(accessor: &Accessor<T, Self>, bucket: Resource<Bucket>) -> Result<Listing> {
@@ -150,8 +155,7 @@ impl<T: Send> key_value::HostStoreWithStore<T> for HasKeyValue {
             drop(view.begin(Operation::List, &bucket));
             let store = match label(view.table, &bucket) {
                 Ok(store) => store,
-                Err(KeyValueError::Trap(error)) => return Err(error),
-                Err(KeyValueError::Guest(error)) => return Err(wasmtime::format_err!("{error:?}")),
+                Err(error) => return Err(wasmtime::format_err!("{:?}", error.into_guest()?)),
             };
             let keys = KeyListing {
                 store,

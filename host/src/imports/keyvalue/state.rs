@@ -42,6 +42,15 @@ pub struct KeyValue {
     revision: u64,
     pub(super) queue_budget: Arc<Semaphore>,
     pub(super) cas_bytes: usize,
+    pub(super) draft_listing: Option<DraftListing>,
+}
+
+/// Where the last page of a listing ended whose cursors are numbers.
+pub(super) struct DraftListing {
+    pub store: Arc<str>,
+    /// Keys listed so far.
+    pub listed: u64,
+    pub last: String,
 }
 
 impl KeyValue {
@@ -58,6 +67,7 @@ impl KeyValue {
             revision: 0,
             queue_budget: Arc::new(Semaphore::new(MAX_QUEUED_BYTES as usize)),
             cas_bytes: 0,
+            draft_listing: None,
         }
     }
 
@@ -68,6 +78,7 @@ impl KeyValue {
         self.trace = trace;
         self.unsettled_keys.clear();
         self.saw_uncommitted = false;
+        self.draft_listing = None;
         self.revision += 1;
     }
 

@@ -5,9 +5,9 @@ use wasmtime::Result;
 use wasmtime::component::{Linker, Resource};
 
 use self::wasi::keyvalue::{atomics, batch, store};
-use super::state::{HasKeyValue, KeyValueView};
+use super::state::{DraftListing, HasKeyValue, KeyValueView};
 use super::wasi_draft2::wasi::keyvalue as current;
-use super::wasi_draft2::{Bucket, KeyValueError};
+use super::wasi_draft2::{Bucket, KeyValueError, label};
 
 wasmtime::component::bindgen!({
     path: "../wit/deps/keyvalue@0.2.0-draft",
@@ -24,12 +24,13 @@ pub fn add_to_linker<T: Send + 'static>(linker: &mut Linker<T>, view: fn(&mut T)
 
 fn to_guest_result<V>(outcome: Result<V, KeyValueError>) -> Result<Result<V, store::Error>> {
     use current::store::Error;
-    Ok(match outcome {
+    Ok(match outcome.map_err(KeyValueError::into_guest) {
         Ok(value) => Ok(value),
-        Err(KeyValueError::Trap(error)) => return Err(error),
-        Err(KeyValueError::Guest(Error::NoSuchStore)) => Err(store::Error::NoSuchStore),
-        Err(KeyValueError::Guest(Error::AccessDenied)) => Err(store::Error::AccessDenied),
-        Err(KeyValueError::Guest(Error::Other(reason))) => Err(store::Error::Other(reason)),
+        Err(error) => Err(match error? {
+            Error::NoSuchStore => store::Error::NoSuchStore,
+            Error::AccessDenied => store::Error::AccessDenied,
+            Error::Other(reason) => store::Error::Other(reason),
+        }),
     })
 }
 
@@ -56,14 +57,22 @@ impl store::HostBucket for KeyValueView<'_> {
         to_guest_result(current::store::HostBucket::exists(self, bucket, key).await)
     }
 
-    /// The cursor is the number of keys listed so far, so each page costs as much as all earlier pages.
+    /// The cursor is the number of keys listed so far. The host remembers where the last page ended; a
+    /// page with another cursor costs as much as all pages before it.
     async fn list_keys(
         &mut self,
         bucket: Resource<Bucket>,
         cursor: Option<u64>,
     ) -> Result<Result<store::KeyResponse, store::Error>> {
         let listed = cursor.unwrap_or(0);
-        let (mut seen, mut after) = (0u64, None);
+        let store = match to_guest_result(label(self.table, &bucket))? {
+            Ok(store) => store,
+            Err(error) => return Ok(Err(error)),
+        };
+        let (mut seen, mut after) = match self.ctx.draft_listing.take() {
+            Some(last) if last.store == store && last.listed == listed => (listed, Some(last.last)),
+            _ => (0, None),
+        };
         loop {
             let borrowed = Resource::new_borrow(bucket.rep());
             let page = match to_guest_result(current::store::HostBucket::list_keys(self, borrowed, after).await)? {
@@ -73,11 +82,16 @@ impl store::HostBucket for KeyValueView<'_> {
             let before = seen;
             seen = seen.saturating_add(page.keys.len() as u64);
             if seen > listed || page.cursor.is_none() {
+                if let Some(last) = &page.cursor {
+                    self.ctx.draft_listing = Some(DraftListing { store, listed: seen, last: last.clone() });
+                }
                 let skip = usize::try_from(listed.saturating_sub(before)).unwrap_or(usize::MAX);
                 let keys = page.keys.into_iter().skip(skip).collect();
                 return Ok(Ok(store::KeyResponse { keys, cursor: page.cursor.map(|_| seen) }));
             }
             after = page.cursor;
+            // The shard serves its other requests between two pages.
+            tokio::task::yield_now().await;
         }
     }
 
@@ -124,4 +138,15 @@ impl batch::Host for KeyValueView<'_> {
     async fn delete_many(&mut self, bucket: Resource<Bucket>, keys: Vec<String>) -> Result<Result<(), store::Error>> {
         to_guest_result(current::batch::Host::delete_many(self, bucket, keys).await)
     }
+}
+
+/// How many keys a page has, and its cursor.
+#[cfg(test)]
+pub async fn list_keys(
+    view: &mut KeyValueView<'_>,
+    bucket: Resource<Bucket>,
+    cursor: Option<u64>,
+) -> Result<(usize, Option<u64>)> {
+    let page = store::HostBucket::list_keys(view, bucket, cursor).await?;
+    page.map(|page| (page.keys.len(), page.cursor)).map_err(|error| wasmtime::format_err!("{error:?}"))
 }

@@ -12,6 +12,7 @@ use self::wasi::keyvalue::{atomics, store};
 use super::grants::LabelAccess;
 use super::measured_call::MeasuredCall;
 use super::state::{HasKeyValue, KeyValueView, MAX_QUEUED_BYTES};
+use super::write_scope::WriteScope;
 use crate::metrics::Operation;
 use crate::store::{Key, MAX_KEY_BYTES, MAX_VALUE_BYTES, StoreError, Swap};
 
@@ -29,6 +30,8 @@ wasmtime::component::bindgen!({
 /// Why a call failed.
 pub enum KeyValueError {
     Guest(store::Error),
+    /// The guest gets the text.
+    Store(StoreError),
     /// The guest misused a handle.
     Trap(wasmtime::Error),
 }
@@ -66,9 +69,11 @@ pub fn add_to_linker<T: Send + 'static>(linker: &mut Linker<T>, view: fn(&mut T)
 }
 
 impl KeyValueError {
-    fn into_guest(self) -> Result<store::Error> {
+    /// The error for the guest, or a trap.
+    pub(super) fn into_guest(self) -> Result<store::Error> {
         match self {
             KeyValueError::Guest(error) => Ok(error),
+            KeyValueError::Store(error) => Ok(store::Error::Other(error.to_string())),
             KeyValueError::Trap(error) => Err(error),
         }
     }
@@ -76,7 +81,7 @@ impl KeyValueError {
 
 impl From<StoreError> for KeyValueError {
     fn from(error: StoreError) -> Self {
-        guest_error(error.to_string())
+        KeyValueError::Store(error)
     }
 }
 
@@ -91,15 +96,24 @@ impl KeyValueError {
         match self {
             KeyValueError::Guest(store::Error::NoSuchStore) => "no_such_store",
             KeyValueError::Guest(store::Error::AccessDenied) => "access_denied",
-            KeyValueError::Guest(store::Error::Other(_)) => "failed",
+            KeyValueError::Guest(store::Error::Other(_)) | KeyValueError::Store(_) => "failed",
             KeyValueError::Trap(_) => "misused",
         }
     }
 }
 
-/// Ends a call, and records its error in the trace.
-pub(super) fn finish<T>(mut call: MeasuredCall, outcome: Result<T, KeyValueError>) -> Result<T, KeyValueError> {
-    outcome.inspect_err(|error| call.fail(error.trace_reason()))
+/// Ends a call, and records its error in the trace and in the request's writes.
+pub(super) fn finish<T>(
+    mut call: MeasuredCall,
+    scope: &WriteScope,
+    outcome: Result<T, KeyValueError>,
+) -> Result<T, KeyValueError> {
+    outcome.inspect_err(|error| {
+        call.fail(error.trace_reason());
+        if let KeyValueError::Store(error) = error {
+            scope.ledger().record_outage(error);
+        }
+    })
 }
 
 impl KeyValueView<'_> {
@@ -223,7 +237,8 @@ impl store::HostBucket for KeyValueView<'_> {
             self.ctx.settle_before_read(&key).await?;
             Ok(self.ctx.backend.get(&key).await.inspect_err(|_| self.ctx.mark_uncacheable())?)
         };
-        finish(call, outcome.await)
+        let outcome = outcome.await;
+        finish(call, &self.ctx.scope, outcome)
     }
 
     async fn set(&mut self, bucket: Resource<Bucket>, key: String, value: Vec<u8>) -> Result<(), KeyValueError> {
@@ -236,7 +251,8 @@ impl store::HostBucket for KeyValueView<'_> {
             ctx.backend.set(ctx.scope.ledger(), key.clone(), value, permit).await?;
             Ok(ctx.settle_after_write([key]).await?)
         };
-        finish(call, outcome.await)
+        let outcome = outcome.await;
+        finish(call, &self.ctx.scope, outcome)
     }
 
     async fn delete(&mut self, bucket: Resource<Bucket>, key: String) -> Result<(), KeyValueError> {
@@ -247,7 +263,8 @@ impl store::HostBucket for KeyValueView<'_> {
             ctx.backend.delete(ctx.scope.ledger(), key.clone()).await?;
             Ok(ctx.settle_after_write([key]).await?)
         };
-        finish(call, outcome.await)
+        let outcome = outcome.await;
+        finish(call, &self.ctx.scope, outcome)
     }
 
     async fn exists(&mut self, bucket: Resource<Bucket>, key: String) -> Result<bool, KeyValueError> {
@@ -257,7 +274,8 @@ impl store::HostBucket for KeyValueView<'_> {
             self.ctx.settle_before_read(&key).await?;
             Ok(self.ctx.backend.exists(&key).await.inspect_err(|_| self.ctx.mark_uncacheable())?)
         };
-        finish(call, outcome.await)
+        let outcome = outcome.await;
+        finish(call, &self.ctx.scope, outcome)
     }
 
     async fn list_keys(
@@ -282,11 +300,13 @@ impl store::HostBucket for KeyValueView<'_> {
                 if keys.len() >= PAGE_KEYS {
                     break;
                 }
+                tokio::task::coop::consume_budget().await;
             }
             let cursor = keys.last().filter(|_| keys.len() >= PAGE_KEYS).cloned();
             Ok(store::KeyResponse { keys, cursor })
         };
-        finish(call, outcome.await)
+        let outcome = outcome.await;
+        finish(call, &self.ctx.scope, outcome)
     }
 
     async fn drop(&mut self, bucket: Resource<Bucket>) -> Result<()> {
@@ -307,7 +327,8 @@ impl atomics::Host for KeyValueView<'_> {
             ctx.settle_after_write([key]).await?;
             Ok(sum)
         };
-        finish(call, outcome.await)
+        let outcome = outcome.await;
+        finish(call, &self.ctx.scope, outcome)
     }
 
     async fn swap(&mut self, cas: Resource<Cas>, value: Vec<u8>) -> Result<Result<(), atomics::CasError>> {
@@ -339,7 +360,8 @@ impl KeyValueView<'_> {
                 Swap::Lost(latest) => Ok(Some(self.push_cas(Cas { key, expected: latest, is_unread: true })?)),
             }
         };
-        finish(call, outcome.await)
+        let outcome = outcome.await;
+        finish(call, &self.ctx.scope, outcome)
     }
 }
 
@@ -352,7 +374,8 @@ impl atomics::HostCas for KeyValueView<'_> {
             let expected = self.ctx.backend.get(&key).await?;
             self.push_cas(Cas { key, expected, is_unread: true })
         };
-        finish(call, outcome.await)
+        let outcome = outcome.await;
+        finish(call, &self.ctx.scope, outcome)
     }
 
     async fn current(&mut self, handle: Resource<Cas>) -> Result<Option<Vec<u8>>, KeyValueError> {

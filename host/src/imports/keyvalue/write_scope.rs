@@ -33,6 +33,16 @@ impl WriteScope {
         self.ledger.is_settled()
     }
 
+    /// Whether a write of the request is durable.
+    pub fn has_committed(&self) -> bool {
+        self.ledger.has_committed()
+    }
+
+    /// Why an operation of the request has failed that may succeed later.
+    pub fn outage(&self) -> Option<&StoreError> {
+        self.ledger.outage()
+    }
+
     /// Waits until every write so far is durable.
     pub async fn durable(&self, backend: &dyn Backend) -> Result<(), StoreError> {
         backend.durable(&self.ledger).await

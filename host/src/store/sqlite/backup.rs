@@ -2,12 +2,13 @@
 
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, OpenFlags};
 
+use super::attachments::{self, Attachment};
 use super::open::{BUSY_TIMEOUT, FILE_NAME};
+use crate::private_files;
 
 /// Why a backup could not be made. Each text says what to do.
 #[derive(Debug, thiserror::Error)]
@@ -20,15 +21,22 @@ pub enum BackupError {
     Write { path: PathBuf, source: io::Error },
     #[error("cannot copy the store {path}: {source}")]
     Sqlite { path: PathBuf, source: rusqlite::Error },
+    #[error("cannot copy what was swapped in: {0}")]
+    Attachments(io::Error),
 }
 
-/// Copies the database in `directory` to `target` and returns its size in bytes.
+/// Copies the database in `directory` to `target` and returns its size in bytes. The files that
+/// `attach` returns are in the copy, too; the host that opens it puts them back.
 ///
 /// The copy is a snapshot: it has every write that was durable when the copy began and no later one.
 /// It is compact, and it is a database like the original: to restore it, put it under the original's
 /// name into an empty folder. `target` appears when the copy is complete and on disk. While
 /// the copy is made, the write-ahead log grows with every write.
-pub fn backup(directory: &Path, target: &Path) -> Result<u64, BackupError> {
+pub fn backup(
+    directory: &Path,
+    target: &Path,
+    attach: impl FnOnce() -> io::Result<Vec<Attachment>>,
+) -> Result<u64, BackupError> {
     let path = directory.join(FILE_NAME);
     if !path.is_file() {
         return Err(BackupError::NoStore { directory: directory.to_owned() });
@@ -41,10 +49,13 @@ pub fn backup(directory: &Path, target: &Path) -> Result<u64, BackupError> {
     let unfinished = PathBuf::from(unfinished);
     let write_error = |source| BackupError::Write { path: unfinished.clone(), source };
     // SQLite fills an empty file, so the host makes it with a mode that keeps other users from reading it.
-    let file =
-        File::options().write(true).create(true).truncate(true).mode(0o600).open(&unfinished).map_err(write_error)?;
-    let copied = copy(&path, &unfinished).map_err(|source| BackupError::Sqlite { path, source });
-    let finished = copied.and_then(|()| finish(&file, &unfinished, target).map_err(write_error));
+    let file = private_files::create(&unfinished).map_err(write_error)?;
+    let sqlite_error = |source| BackupError::Sqlite { path: path.clone(), source };
+    let finished = copy(&path, &unfinished)
+        .map_err(sqlite_error)
+        .and_then(|()| attach().map_err(BackupError::Attachments))
+        .and_then(|attached| put_attachments(&unfinished, &attached).map_err(sqlite_error))
+        .and_then(|()| finish(&file, &unfinished, target).map_err(write_error));
     if finished.is_err() {
         // An incomplete copy is of no use.
         let _ = fs::remove_file(&unfinished);
@@ -57,6 +68,17 @@ fn copy(path: &Path, target: &Path) -> rusqlite::Result<()> {
     let connection = Connection::open_with_flags(path, flags)?;
     connection.busy_timeout(BUSY_TIMEOUT)?;
     connection.execute("VACUUM INTO ?1", [target.to_string_lossy()])?;
+    connection.close().map_err(|(_, error)| error)
+}
+
+fn put_attachments(target: &Path, attached: &[Attachment]) -> rusqlite::Result<()> {
+    if attached.is_empty() {
+        return Ok(());
+    }
+    let mut connection = Connection::open_with_flags(target, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+    // Nobody reads the copy before it is complete, so that it needs no journal beside it.
+    connection.pragma_update(None, "journal_mode", "off")?;
+    attachments::put(&mut connection, attached)?;
     connection.close().map_err(|(_, error)| error)
 }
 

@@ -1,63 +1,62 @@
-//! Checks every page of a database, while it is served or while no host has it open.
+//! Checks every record of a database while it is served, or every page while no host has it open.
 //!
 //! SQLite recovers from a killed process and from a power cut by itself; this check looks for damage
 //! by a disk or a file system. Reading a large database before serving it would make each start
 //! slow, so a thread reads it while the host serves. A read of a damaged page is an error in any
 //! case, and the components' checksums detect changed bytes in a sound page, so no damaged value is
-//! served. Once the check finds damage the store refuses writes: undamaged values can still be read,
-//! and a restored backup loses nothing that was written after the damage.
+//! served. Once damage is found the store refuses writes: undamaged values can still be read, and a
+//! restored backup loses nothing that was written after the damage.
+//!
+//! The thread reads the table, and then its index, in chunks, each in a transaction of its own: a
+//! transaction for as long as the whole check would keep the write-ahead log from beginning anew. What
+//! no record is made of (free pages, pages that nothing leads to) only [`check`] looks at.
 
 use std::io;
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
-use rusqlite::{Connection, InterruptHandle};
+use rusqlite::types::ValueRef;
+use rusqlite::{Connection, Params, Row};
 
+use super::classify::is_damage;
 use super::open::{Database, FILE_NAME, OpenError};
 use super::page_check::check_pages;
+use crate::store::StoreHealth;
 
 /// How many findings [`check`] reports.
 const MAX_FINDINGS: usize = 100;
 
-/// The damage that was found. Once it is set, the writer refuses every operation.
-pub type Damage = Arc<OnceLock<Arc<str>>>;
+/// The bytes and the rows that are read in one transaction: milliseconds.
+const CHUNK_BYTES: usize = 4 * 1024 * 1024;
+const CHUNK_ROWS: usize = 10_000;
+
+const TABLE: &str = "SELECT rowid, store, key, value FROM spin_key_value NOT INDEXED WHERE rowid > ?1 ORDER BY rowid";
+const INDEX: &str = "SELECT store, key, rowid FROM spin_key_value INDEXED BY sqlite_autoindex_spin_key_value_1
+    WHERE (store, key) > (?1, ?2) ORDER BY store, key";
 
 /// A check that runs on a thread of its own. Dropping it interrupts the check.
 pub struct IntegrityCheck {
-    interrupt: InterruptHandle,
+    interrupted: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl IntegrityCheck {
-    /// Reads every page on `connection`. `path` is for the log.
-    pub fn start(connection: Connection, path: PathBuf, damage: Damage) -> io::Result<Self> {
-        let interrupt = connection.get_interrupt_handle();
-        let thread = std::thread::Builder::new().name("store-integrity".to_owned()).spawn(move || {
-            use rusqlite::ErrorCode::{DatabaseCorrupt, NotADatabase, OperationInterrupted};
-            let finding = match check_pages(&connection, "quick_check", 1) {
-                Ok(mut findings) => findings.pop(),
-                Err(error) => match error.sqlite_error_code() {
-                    Some(DatabaseCorrupt | NotADatabase) => Some(error.to_string()),
-                    Some(OperationInterrupted) => return,
-                    _ => {
-                        tracing::warn!(%error, "the check of the store could not be finished");
-                        return;
-                    }
-                },
-            };
-            match finding {
-                None => tracing::info!("every page of the store is sound"),
-                Some(finding) => {
-                    tracing::error!(
-                        store = %path.display(), finding,
-                        "the store is damaged and takes no more writes; stop the host and restore a backup"
-                    );
-                    let _ = damage.set(Arc::from(finding));
+    /// Reads every record on `connection`.
+    pub fn start(connection: Connection, health: Arc<StoreHealth>) -> io::Result<Self> {
+        let interrupted = Arc::new(AtomicBool::new(false));
+        let interrupt = interrupted.clone();
+        let thread =
+            std::thread::Builder::new().name("store-integrity".to_owned()).spawn(move || {
+                match read_records(&connection, &interrupt) {
+                    Ok(true) => tracing::info!("every record of the store can be read"),
+                    Ok(false) => {}
+                    Err(error) if is_damage(&error) => health.set_damaged(&error.to_string()),
+                    Err(error) => tracing::warn!(%error, "the check of the store could not be finished"),
                 }
-            }
-        })?;
-        Ok(Self { interrupt, thread: Some(thread) })
+            })?;
+        Ok(Self { interrupted, thread: Some(thread) })
     }
 
     /// Waits for the end of the check.
@@ -77,9 +76,63 @@ impl IntegrityCheck {
 
 impl Drop for IntegrityCheck {
     fn drop(&mut self) {
-        self.interrupt.interrupt();
+        self.interrupted.store(true, Ordering::SeqCst);
         self.join();
     }
+}
+
+/// Returns whether every record was read; `false` if the check was interrupted.
+fn read_records(connection: &Connection, interrupted: &AtomicBool) -> rusqlite::Result<bool> {
+    let mut last_row = i64::MIN;
+    let mut last_key = (String::new(), String::new());
+    let mut is_finished = (false, false);
+    while !interrupted.load(Ordering::SeqCst) {
+        match is_finished {
+            (false, _) => {
+                is_finished.0 = read_chunk(connection, TABLE, [last_row], |row| {
+                    last_row = row.get(0)?;
+                    Ok(())
+                })?;
+            }
+            (true, false) => {
+                let after = last_key.clone();
+                is_finished.1 = read_chunk(connection, INDEX, (&after.0, &after.1), |row| {
+                    last_key = (row.get(0)?, row.get(1)?);
+                    Ok(())
+                })?;
+            }
+            (true, true) => return Ok(true),
+        }
+    }
+    Ok(false)
+}
+
+/// Reads rows of `query` until a chunk is full. `visit` remembers where the next chunk begins. Returns
+/// whether that was the last row.
+fn read_chunk(
+    connection: &Connection,
+    query: &str,
+    after: impl Params,
+    mut visit: impl FnMut(&Row<'_>) -> rusqlite::Result<()>,
+) -> rusqlite::Result<bool> {
+    let mut statement = connection.prepare_cached(query)?;
+    let columns = statement.column_count();
+    let mut rows = statement.query(after)?;
+    let (mut bytes, mut count) = (0usize, 0usize);
+    while let Some(row) = rows.next()? {
+        for column in 0..columns {
+            // Reading a value reads all of its pages.
+            if let ValueRef::Text(value) | ValueRef::Blob(value) = row.get_ref(column)? {
+                bytes = bytes.saturating_add(value.len());
+            }
+        }
+        count += 1;
+        visit(row)?;
+        if bytes >= CHUNK_BYTES || count >= CHUNK_ROWS {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// Checks every page and the index of the database in `directory`, which no host may have open.
@@ -88,7 +141,8 @@ pub fn check(directory: &Path) -> Result<Vec<String>, OpenError> {
     if !directory.join(FILE_NAME).is_file() {
         return Err(OpenError::NoStore { directory: directory.to_owned() });
     }
-    let database = match Database::open(directory) {
+    // All of it is checked below.
+    let database = match Database::open(directory, 0) {
         Ok(database) => database,
         Err(OpenError::Damaged { finding, .. }) => return Ok(vec![finding]),
         Err(error) => return Err(error),

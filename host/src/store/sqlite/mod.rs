@@ -1,17 +1,24 @@
 //! SQLite in Spin's own table, so that one file serves this host and Spin.
 //!
-//! One thread writes ([`writer`]); each shard of the host reads on a connection and a thread of its
-//! own. The database is in WAL mode, so readers never wait for the writer, and a commit flushes the
-//! log (`synchronous=FULL`).
+//! One thread writes ([`writer`], [`worker`]); each shard of the host reads on a connection and a thread
+//! of its own. The database is in WAL mode, so readers never wait for the writer, and a commit flushes
+//! the log (`synchronous=FULL`). Another thread copies the log into the database ([`checkpointer`]).
 //!
 //! A read blocks the shard for the time of one lookup: microseconds if the page is cached, which is
 //! less than a switch to another thread costs.
 
+mod attachments;
 mod backup;
+mod bulk_reader;
+mod checkpointer;
+mod classify;
 mod integrity_check;
 mod open;
+mod operation;
 mod page_check;
 mod reader;
+mod worker;
+mod write_probe;
 mod writer;
 
 use std::path::Path;
@@ -22,20 +29,28 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use tokio::sync::OwnedSemaphorePermit;
 
+pub use attachments::Attachment;
 pub use backup::{BackupError, backup};
+use bulk_reader::BulkReader;
+use checkpointer::Checkpointer;
+use integrity_check::IntegrityCheck;
 pub use integrity_check::check;
-use integrity_check::{Damage, IntegrityCheck};
 pub use open::{FILE_NAME, OpenError};
+use operation::WriteOperation;
 use reader::Reader;
-use writer::{WriteOperation, Writer};
+use writer::{Writer, WriterParts};
 
 use super::near_cache::NearCache;
-use crate::store::{Backend, ChangeClock, Key, Ledger, StoreError, Swap};
+use crate::store::{Backend, ChangeClock, Key, Ledger, StoreError, StoreHealth, Swap};
 
 /// Bytes of the database and its log.
 pub fn size(data: &Path) -> u64 {
-    let files = ["", "-wal"].map(|end| std::fs::metadata(data.join(format!("{FILE_NAME}{end}"))));
-    files.into_iter().flatten().map(|file| file.len()).sum()
+    size_of_file(data, "") + size_of_file(data, "-wal")
+}
+
+/// Bytes of the database, or of the file beside it with this ending.
+fn size_of_file(data: &Path, ending: &str) -> u64 {
+    std::fs::metadata(data.join(format!("{FILE_NAME}{ending}"))).map_or(0, |file| file.len())
 }
 
 /// How an engine is opened.
@@ -47,11 +62,21 @@ pub struct Options {
     /// acknowledged yet, so a longer time loses nothing. It bounds how long a Spin with the same file
     /// open waits for the lock.
     pub batch_age: Duration,
+    /// A database up to this size, in bytes, is read as a whole before it is served, which takes a
+    /// fraction of a second. A larger one is read while it is served (see [`integrity_check`]).
+    pub checked_at_open: u64,
+    /// How often the writer tries whether a store that could not be written can be written again.
+    pub probe_interval: Duration,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { max_bytes: None, batch_age: Duration::from_millis(20) }
+        Self {
+            max_bytes: None,
+            batch_age: Duration::from_millis(20),
+            checked_at_open: 256 * 1024 * 1024,
+            probe_interval: Duration::from_secs(1),
+        }
     }
 }
 
@@ -69,26 +94,49 @@ impl Sqlite {
     /// Fails if another host has the directory open, or if the database is damaged, empty or not
     /// Spin's. It never replaces a file that it cannot read.
     pub fn open(directory: &Path, options: &Options) -> Result<Self, OpenError> {
-        let database = open::Database::open(directory)?;
+        let database = open::Database::open(directory, options.checked_at_open)?;
         let connection = database.connect_writer(options.max_bytes)?;
         let thread = |source| OpenError::Thread { path: database.path().to_owned(), source };
-        let damage = Damage::default();
+        let health = Arc::new(StoreHealth::new(database.path().to_owned()));
         let integrity_check = match database.is_checked() {
             true => None,
-            false => {
-                let connection = database.connect_reader()?;
-                let path = database.path().to_owned();
-                Some(IntegrityCheck::start(connection, path, damage.clone()).map_err(thread)?)
-            }
+            false => Some(IntegrityCheck::start(database.connect_reader()?, health.clone()).map_err(thread)?),
         };
-        let writer = Writer::start(connection, options.batch_age, database.lock(), damage).map_err(thread)?;
+        let log_bytes = usize::try_from(size_of_file(directory, "-wal")).unwrap_or(usize::MAX);
+        let checkpointer = Checkpointer::start(database.connect_checkpointer()?, log_bytes).map_err(thread)?;
+        let (batch_age, probe_interval, lock) = (options.batch_age, options.probe_interval, database.lock());
+        let parts = WriterParts { connection, checkpointer, batch_age, probe_interval, lock, health };
+        let writer = Writer::start(parts).map_err(thread)?;
         Ok(Self { _integrity_check: integrity_check, writer: Arc::new(writer), database })
     }
 
     /// The database as one shard uses it.
     pub fn backend(&self) -> Result<Arc<dyn Backend>, OpenError> {
         let reader = Reader::new(self.database.connect_reader()?);
-        Ok(Arc::new(ShardBackend { reader, near_cache: NearCache::default(), writer: self.writer.clone() }))
+        let bulk_reader = BulkReader::new(Reader::new(self.database.connect_reader()?));
+        let near_cache = NearCache::default();
+        Ok(Arc::new(ShardBackend { reader, bulk_reader, near_cache, writer: self.writer.clone() }))
+    }
+
+    /// Whether the store can do its work. It does not keep the database open.
+    pub fn health(&self) -> &Arc<StoreHealth> {
+        self.writer.health()
+    }
+
+    /// The error of a database in which damage was found since it was opened.
+    pub fn damage(&self) -> Option<OpenError> {
+        let finding = self.health().damage()?.to_string();
+        Some(OpenError::Damaged { path: self.database.path().to_owned(), finding })
+    }
+
+    /// Takes the attachments out of a database that was restored from a backup: `restore` gets them, and
+    /// they are removed once it has succeeded.
+    pub fn restore_attachments<E>(
+        &self,
+        restore: impl FnOnce(Vec<Attachment>) -> Result<(), E>,
+    ) -> Result<Result<(), E>, OpenError> {
+        let taken = self.database.connect_checkpointer().map(|connection| attachments::take(&connection, restore))?;
+        taken.map_err(|error| self.database.open_error(error))
     }
 
     /// Number of committed (flushed) transactions since the database was opened.
@@ -106,8 +154,16 @@ struct ShardBackend {
     // Declared before the writer, so that the writer's connection is closed last. That one moves the
     // log back into the database.
     reader: Reader,
+    bulk_reader: BulkReader,
     near_cache: NearCache,
     writer: Arc<Writer>,
+}
+
+impl ShardBackend {
+    /// Records why a read has failed, if it has.
+    fn observe<T>(&self, outcome: Result<T, StoreError>) -> Result<T, StoreError> {
+        outcome.inspect_err(|error| self.writer.record_failed_read(error))
+    }
 }
 
 #[async_trait]
@@ -118,21 +174,24 @@ impl Backend for ShardBackend {
             return Ok(value);
         }
         let commit = clock.now();
-        let value = self.reader.get(key)?;
+        let value = self.observe(self.reader.get(key))?;
         self.near_cache.insert(key, value.as_deref(), clock, commit, now);
         Ok(value)
     }
 
     async fn exists(&self, key: &Key) -> Result<bool, StoreError> {
-        self.reader.exists(key)
+        self.observe(self.reader.exists(key))
     }
 
     async fn list(&self, store: &Arc<str>, prefix: &str, after: &str, limit: usize) -> Result<Vec<String>, StoreError> {
-        self.reader.list(store, prefix, after, limit)
+        self.observe(self.reader.list(store, prefix, after, limit))
     }
 
     async fn get_many(&self, keys: &[Key], limit: usize) -> Result<Vec<Option<Vec<u8>>>, StoreError> {
-        self.reader.get_many(keys, limit)
+        self.observe(match keys.len() <= bulk_reader::MIN_KEYS {
+            true => self.reader.get_many(keys, limit),
+            false => self.bulk_reader.get_many(keys, limit).await,
+        })
     }
 
     async fn set(
@@ -191,7 +250,7 @@ impl Backend for ShardBackend {
 
 impl From<rusqlite::Error> for StoreError {
     fn from(error: rusqlite::Error) -> Self {
-        StoreError::Engine(Arc::from(error.to_string()))
+        classify::classify(&error)
     }
 }
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 use rusqlite::{Connection, OpenFlags, OptionalExtension};
 
 use super::page_check::check_pages;
+use crate::private_files;
 use crate::store::lock::{DataLock, LockError};
 
 /// The file's name in the data directory, the one that Spin uses.
@@ -21,10 +22,6 @@ const CREATE_TABLE: &str = "CREATE TABLE IF NOT EXISTS spin_key_value (
 
     PRIMARY KEY (store, key)
 )";
-
-/// A database up to this size, in bytes, is read as a whole before it is served, which takes a
-/// fraction of a second. A larger one is read while it is served (see [`super::integrity_check`]).
-const CHECKED_AT_OPEN: u64 = 256 << 20;
 
 /// How long a connection waits while a Spin with the same file open holds the lock for a transaction.
 pub const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
@@ -57,14 +54,20 @@ pub struct Database {
 }
 
 impl Database {
-    pub fn open(directory: &Path) -> Result<Self, OpenError> {
+    /// Opens the database in `directory`. One of up to `checked_at_open` bytes is checked as a whole.
+    pub fn open(directory: &Path, checked_at_open: u64) -> Result<Self, OpenError> {
         let lock = DataLock::acquire(directory)?;
         let path = directory.join(FILE_NAME);
         if !path.exists() {
             create(directory, &path)?;
         }
+        // SQLite gives its log and the log's index the mode of the database.
+        for ending in ["", "-wal", "-shm"] {
+            let file = directory.join(format!("{FILE_NAME}{ending}"));
+            private_files::restrict(&file).map_err(|source| OpenError::Directory { path: file, source })?;
+        }
         let mut database = Self { path, lock, is_checked: false };
-        database.check()?;
+        database.check(checked_at_open)?;
         Ok(database)
     }
 
@@ -80,6 +83,11 @@ impl Database {
         let connection = self.connect(OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         configure_writer(&connection, max_bytes).map_err(|e| self.open_error(e))?;
         Ok(connection)
+    }
+
+    /// A connection that writes only what is in the log already, or what nobody waits for.
+    pub fn connect_checkpointer(&self) -> Result<Connection, OpenError> {
+        self.connect(OpenFlags::SQLITE_OPEN_READ_WRITE)
     }
 
     pub fn connect_reader(&self) -> Result<Connection, OpenError> {
@@ -106,7 +114,7 @@ impl Database {
 
     /// Checks the header, the length and the table, and every page of a database that is small. So
     /// damage is found at start, and not by the first request that reads the damaged page.
-    fn check(&mut self) -> Result<(), OpenError> {
+    fn check(&mut self, checked_at_open: u64) -> Result<(), OpenError> {
         let damaged = |finding: &str| OpenError::Damaged { path: self.path.clone(), finding: finding.to_owned() };
         let length =
             fs::metadata(&self.path).map_err(|source| OpenError::Directory { path: self.path.clone(), source })?.len();
@@ -116,7 +124,7 @@ impl Database {
         let connection = self.connect(OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         // SQLite's first read compares the number of pages in the header with the length of the file,
         // and recovers the log that a killed host has left.
-        if length <= CHECKED_AT_OPEN {
+        if length <= checked_at_open {
             if let Some(finding) = check_pages(&connection, "quick_check", 1).map_err(|e| self.open_error(e))?.pop() {
                 return Err(damaged(&finding));
             }
@@ -163,6 +171,8 @@ fn create(directory: &Path, path: &Path) -> Result<(), OpenError> {
             _ => {}
         }
     }
+    // SQLite fills an empty file. One that it makes itself could be read by other users.
+    private_files::create(&unfinished).map_err(directory_error)?;
     let fill = || {
         let connection = Connection::open(&unfinished)?;
         connection.pragma_update(None, "journal_mode", "wal")?;
@@ -181,10 +191,10 @@ fn configure_writer(connection: &Connection, max_bytes: Option<u64>) -> rusqlite
     // A database that Spin created is in rollback mode. The mode is kept in the file.
     connection.pragma_update(None, "journal_mode", "wal")?;
     connection.pragma_update(None, "synchronous", "full")?;
-    // The log is cut back to 64 MiB after a burst. A checkpoint starts at 4096 pages, which are
-    // 16 MiB, so that one large value does not cause a checkpoint.
+    // The log is cut back to 64 MiB after a burst.
     connection.pragma_update(None, "journal_size_limit", 64 * 1024 * 1024)?;
-    connection.pragma_update(None, "wal_autocheckpoint", 4096)?;
+    // No commit copies the log into the database; the checkpointer does.
+    connection.pragma_update(None, "wal_autocheckpoint", 0)?;
     if let Some(bytes) = max_bytes {
         let page: i64 = connection.query_row("PRAGMA page_size", [], |row| row.get(0))?;
         let pages = i64::try_from(bytes).unwrap_or(i64::MAX) / page.max(1);

@@ -1,6 +1,7 @@
 //! Reads, which see committed data only.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rusqlite::{Connection, OptionalExtension, Row};
 
@@ -48,12 +49,25 @@ impl Reader {
     }
 
     pub fn get_many(&self, keys: &[Key], limit: usize) -> Result<Vec<Option<Vec<u8>>>, StoreError> {
+        self.get_many_unless(keys, limit, &AtomicBool::new(false))
+    }
+
+    /// The same, until `cancelled` is set; the values that are read by then are of no use.
+    pub fn get_many_unless(
+        &self,
+        keys: &[Key],
+        limit: usize,
+        cancelled: &AtomicBool,
+    ) -> Result<Vec<Option<Vec<u8>>>, StoreError> {
         let connection = self.connection();
         // All values are read in one transaction, so they are from one snapshot.
         let snapshot = connection.unchecked_transaction()?;
         let mut total = 0usize;
         let mut values = Vec::with_capacity(keys.len());
         for key in keys {
+            if cancelled.load(Ordering::Relaxed) {
+                break;
+            }
             let value = get(&snapshot, key)?;
             total = total.saturating_add(value.as_ref().map_or(0, Vec::len));
             if total > limit {
@@ -78,9 +92,4 @@ pub fn get(connection: &Connection, key: &Key) -> rusqlite::Result<Option<Vec<u8
 fn value(row: &Row<'_>) -> rusqlite::Result<Vec<u8>> {
     // Another program may have stored the value as text.
     Ok(row.get_ref(0)?.as_bytes_or_null()?.unwrap_or_default().to_vec())
-}
-
-/// The error's text, for every request of a transaction.
-pub fn reason(error: &rusqlite::Error) -> Arc<str> {
-    Arc::from(error.to_string())
 }

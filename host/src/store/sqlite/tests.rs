@@ -2,6 +2,7 @@ use std::sync::atomic::Ordering;
 
 use super::*;
 use crate::store::lock::LockError;
+use crate::store::{ErrorKind, StoreProblem};
 
 fn key(name: &str) -> Key {
     Key { store: Arc::from("default"), key: Arc::from(name) }
@@ -33,8 +34,18 @@ impl Fixture {
     }
 
     fn fail_next_commit(&self) {
-        let flag = &self.engine.writer.fail_next_commit;
-        flag.store(true, Ordering::SeqCst);
+        self.engine.writer.faults.fail_next_commit.store(true, Ordering::SeqCst);
+    }
+
+    fn problem(&self) -> Option<StoreProblem> {
+        self.engine.health().failure().map(|failure| failure.problem)
+    }
+
+    /// Waits until the store has this problem, or none.
+    async fn until_problem(&self, problem: Option<StoreProblem>) {
+        while self.problem() != problem {
+            tokio::task::yield_now().await;
+        }
     }
 }
 
@@ -274,14 +285,10 @@ async fn a_large_store_is_checked_while_it_is_served_and_takes_no_writes_once_da
         f.one.set(&ledger, key(&format!("k/{n:03}")), vec![1; 4000], permit()).await.unwrap();
     }
     f.one.durable(&ledger).await.unwrap();
-    let damage = integrity_check::Damage::default();
-    let run = |connection| {
-        let check =
-            integrity_check::IntegrityCheck::start(connection, f.directory.path().join(FILE_NAME), damage.clone());
-        check.unwrap().finish();
-    };
+    let health = Arc::new(StoreHealth::new(f.directory.path().join(FILE_NAME)));
+    let run = |connection| integrity_check::IntegrityCheck::start(connection, health.clone()).unwrap().finish();
     run(f.engine.database.connect_reader().unwrap());
-    assert_eq!(damage.get(), None, "the store is sound");
+    assert_eq!(health.damage(), None, "the store is sound");
 
     let engine = f.engine;
     drop((f.one, f.two));
@@ -292,10 +299,10 @@ async fn a_large_store_is_checked_while_it_is_served_and_takes_no_writes_once_da
     bytes[middle..middle + 4096].fill(0xff);
     std::fs::write(&path, bytes).unwrap();
     run(rusqlite::Connection::open(&path).unwrap());
-    assert!(damage.get().is_some());
+    assert!(health.damage().is_some());
 
     let other = Fixture::new();
-    other.engine.writer.set_damage("page 7");
+    other.engine.health().set_damaged("page 7");
     let refused = other.one.set(&ledger, key("k"), vec![1], permit()).await.unwrap_err();
     assert!(refused.to_string().contains("page 7"), "{refused}");
     assert_eq!(other.one.get(&key("k")).await.unwrap(), None, "reads go on");
@@ -325,11 +332,12 @@ async fn a_backup_is_a_snapshot_of_a_store_in_use() {
     let before = Ledger::default();
     f.one.set(&before, key("acknowledged"), vec![7; 1 << 20], permit()).await.unwrap();
     f.one.durable(&before).await.unwrap();
-    let size = backup(f.directory.path(), &target).unwrap();
+    let size = backup(f.directory.path(), &target, || Ok(Vec::new())).unwrap();
     stop.store(true, Ordering::SeqCst);
     writes.join().unwrap();
     assert_eq!(size, std::fs::metadata(&target).unwrap().len());
-    assert!(matches!(backup(f.directory.path(), &target), Err(BackupError::Exists { .. })));
+    let again = backup(f.directory.path(), &target, || Ok(Vec::new()));
+    assert!(matches!(again, Err(BackupError::Exists { .. })));
 
     let restored = tempfile::tempdir().unwrap();
     std::fs::rename(&target, restored.path().join(FILE_NAME)).unwrap();
@@ -344,9 +352,184 @@ async fn a_backup_is_a_snapshot_of_a_store_in_use() {
 fn a_check_needs_a_store_and_reports_damage() {
     let directory = tempfile::tempdir().unwrap();
     assert!(matches!(check(directory.path()), Err(OpenError::NoStore { .. })));
-    assert!(matches!(backup(directory.path(), &directory.path().join("b")), Err(BackupError::NoStore { .. })));
+    let made = backup(directory.path(), &directory.path().join("b"), || Ok(Vec::new()));
+    assert!(matches!(made, Err(BackupError::NoStore { .. })));
     drop(Sqlite::open(directory.path(), &Options::default()).unwrap());
     assert_eq!(check(directory.path()).unwrap(), [""; 0]);
     std::fs::write(directory.path().join(FILE_NAME), b"not a database, but long enough".repeat(40)).unwrap();
     assert_eq!(check(directory.path()).unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_full_store_says_so_and_recovers_by_itself() {
+    let probe_interval = Duration::from_millis(1);
+    let f = Fixture::with(Options { max_bytes: Some(4 << 20), probe_interval, ..Options::default() });
+    let put = async |name: &str, bytes: usize| {
+        let ledger = Ledger::default();
+        let queued = f.one.set(&ledger, key(name), vec![7; bytes], permit()).await;
+        queued.and(f.one.durable(&ledger).await)
+    };
+    put("first", 2 << 20).await.unwrap();
+    assert_eq!(f.problem(), None);
+    let error = put("second", 3 << 20).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable(StoreProblem::Full), "{error}");
+    assert_eq!(f.problem(), Some(StoreProblem::Full));
+    assert_eq!(f.engine.health().failed_transactions(), 1);
+    // A small record fits; that does not make the store usable.
+    put("small", 10).await.unwrap();
+    assert_eq!(f.problem(), Some(StoreProblem::Full));
+    let ledger = Ledger::default();
+    f.one.delete(&ledger, key("first")).await.unwrap();
+    f.one.durable(&ledger).await.unwrap();
+    f.until_problem(None).await;
+    let probes = f.one.list(&Arc::from(".hexad"), "", "", 9).await.unwrap();
+    assert!(probes.is_empty(), "{probes:?}");
+    put("second", 3 << 20).await.unwrap();
+}
+
+#[tokio::test]
+async fn an_operation_that_fails_inside_a_transaction_has_the_reason() {
+    let f = Fixture::with(Options { max_bytes: Some(256 * 1024), ..Options::default() });
+    let error = f.one.cas(&Ledger::default(), key("root"), None, vec![7; 1 << 20]).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable(StoreProblem::Full), "{error}");
+}
+
+#[tokio::test]
+async fn a_failed_flush_leaves_open_whether_the_write_took_place() {
+    let f = Fixture::with(Options { probe_interval: Duration::from_millis(1), ..Options::default() });
+    f.fail_next_commit();
+    let ledger = Ledger::default();
+    f.one.set(&ledger, key("k"), vec![1], permit()).await.unwrap();
+    let error = f.one.durable(&ledger).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unknown(StoreProblem::Unavailable), "{error}");
+    f.until_problem(None).await;
+}
+
+#[tokio::test]
+async fn a_writer_that_ended_is_known_and_its_requests_are_told() {
+    let f = Fixture::new();
+    f.engine.writer.faults.panic_at_next_commit.store(true, Ordering::SeqCst);
+    let (first, later) = (Ledger::default(), Ledger::default());
+    f.one.set(&first, key("k"), vec![1], permit()).await.unwrap();
+    let error = f.one.durable(&first).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unknown(StoreProblem::WriterStopped), "{error}");
+    f.until_problem(Some(StoreProblem::WriterStopped)).await;
+    let error = f.one.cas(&later, key("k"), None, vec![1]).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable(StoreProblem::WriterStopped), "{error}");
+    f.one.durable(&later).await.unwrap_err();
+    assert_eq!(f.two.get(&key("k")).await.unwrap(), None, "reads go on");
+}
+
+#[tokio::test]
+async fn a_read_of_a_damaged_page_is_known() {
+    let f = Fixture::new();
+    let ledger = Ledger::default();
+    for n in 0..200 {
+        f.one.set(&ledger, key(&format!("k/{n:03}")), vec![1; 4000], permit()).await.unwrap();
+    }
+    f.one.durable(&ledger).await.unwrap();
+    let Fixture { directory, engine, one, two } = f;
+    drop((engine, one, two));
+    let path = directory.path().join(FILE_NAME);
+    let mut bytes = std::fs::read(&path).unwrap();
+    let middle = bytes.len() / 2 / 4096 * 4096;
+    bytes[middle..].fill(0xff);
+    std::fs::write(&path, bytes).unwrap();
+    let engine = Sqlite::open(directory.path(), &Options { checked_at_open: 0, ..Options::default() }).unwrap();
+    let backend = engine.backend().unwrap();
+    let mut errors = 0;
+    for n in 0..200 {
+        errors += usize::from(backend.get(&key(&format!("k/{n:03}"))).await.is_err());
+    }
+    assert!(errors > 0);
+    let damage = engine.damage().unwrap().to_string();
+    assert!(damage.contains(FILE_NAME) && damage.contains("restore it from a backup"), "{damage}");
+}
+
+#[tokio::test]
+async fn the_log_does_not_grow_although_no_commit_copies_it() {
+    let f = Fixture::new();
+    let automatic = f.engine.database.connect_writer(None).unwrap();
+    let automatic: i64 = automatic.query_row("PRAGMA wal_autocheckpoint", [], |row| row.get(0)).unwrap();
+    assert_eq!(automatic, 0, "a commit would copy the log while its requests wait");
+    for n in 0..60 {
+        let ledger = Ledger::default();
+        f.one.set(&ledger, key(&format!("k/{}", n % 3)), vec![n; 4 << 20], permit()).await.unwrap();
+        f.one.durable(&ledger).await.unwrap();
+    }
+    let log = size_of_file(f.directory.path(), "-wal");
+    assert!(log < 160 << 20, "the log has {log} bytes after 240 MiB of writes");
+    assert_eq!(f.two.get(&key("k/2")).await.unwrap(), Some(vec![59; 4 << 20]));
+}
+
+#[tokio::test]
+async fn many_keys_are_read_from_one_snapshot_too() {
+    let f = Fixture::new();
+    let ledger = Ledger::default();
+    let pairs = (0..1000u32).map(|n| (key(&format!("k/{n}")), n.to_le_bytes().to_vec())).collect();
+    f.one.set_many(&ledger, pairs, permit()).await.unwrap();
+    f.one.durable(&ledger).await.unwrap();
+    let keys: Vec<Key> = (0..1001).map(|n| key(&format!("k/{n}"))).collect();
+    let values = f.one.get_many(&keys, 1 << 20).await.unwrap();
+    assert!(values[..1000].iter().zip(0u32..).all(|(value, n)| value.as_deref() == Some(&n.to_le_bytes()[..])));
+    assert_eq!(values[1000], None);
+    let error = f.one.get_many(&keys, 100).await.unwrap_err();
+    assert!(matches!(error, StoreError::ResultTooLarge { limit: 100 }), "{error}");
+    // The shard does not read them itself, so that the first poll cannot finish.
+    let mut read = std::pin::pin!(f.one.get_many(&keys, 1 << 20));
+    assert!(futures::poll!(read.as_mut()).is_pending());
+    assert_eq!(read.await.unwrap().len(), 1001);
+}
+
+#[test]
+fn the_files_of_a_store_are_private_in_a_folder_that_was_there_before() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(directory.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    let modes = |expected: usize| {
+        let entries = std::fs::read_dir(directory.path()).unwrap().map(Result::unwrap);
+        let modes: Vec<_> =
+            entries.map(|entry| (entry.file_name(), entry.metadata().unwrap().permissions().mode() & 0o777)).collect();
+        assert!(modes.len() >= expected && modes.iter().all(|(_, mode)| *mode == 0o600), "{modes:?}");
+    };
+    let open = || {
+        let engine = Sqlite::open(directory.path(), &Options::default()).unwrap();
+        let backend = engine.backend().unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(async {
+            let ledger = Ledger::default();
+            backend.set(&ledger, key("k"), vec![1], permit()).await.unwrap();
+            backend.durable(&ledger).await.unwrap();
+        });
+        // The database, its log, the log's index and the lock.
+        modes(4);
+    };
+    open();
+    // As an earlier version has left it.
+    let path = directory.path().join(FILE_NAME);
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
+    open();
+    assert_eq!(std::fs::metadata(directory.path()).unwrap().permissions().mode() & 0o777, 0o755, "its owner chose it");
+}
+
+#[test]
+fn attachments_of_a_backup_are_taken_out_once() {
+    let f = Fixture::new();
+    let target = f.directory.path().join("copy");
+    let attached = vec![Attachment { name: "a".to_owned(), content: vec![1, 2] }];
+    backup(f.directory.path(), &target, || Ok(attached.clone())).unwrap();
+    let restored = tempfile::tempdir().unwrap();
+    std::fs::rename(&target, restored.path().join(FILE_NAME)).unwrap();
+    let engine = Sqlite::open(restored.path(), &Options::default()).unwrap();
+    let mut seen = Vec::new();
+    // The disk is full, for example; nothing is lost.
+    assert_eq!(engine.restore_attachments(|_| Err("not now")).unwrap(), Err("not now"));
+    for _ in 0..2 {
+        let taken = engine.restore_attachments(|attachments| {
+            seen.extend(attachments);
+            Ok::<_, ()>(())
+        });
+        taken.unwrap().unwrap();
+    }
+    assert_eq!(seen, attached);
 }

@@ -1,5 +1,7 @@
-//! The interface `batch`: several keys in one call. Each is checked as in a call of its own.
+//! The interface `batch`: several keys in one call. Each is checked as in a call of its own. The shard
+//! serves its other requests in between.
 
+use tokio::task::coop::consume_budget;
 use wasmtime::component::Resource;
 
 use super::wasi::keyvalue::batch;
@@ -21,6 +23,7 @@ impl batch::Host for KeyValueView<'_> {
                 let key = self.readable(&bucket, key)?;
                 self.ctx.settle_before_read(&key).await?;
                 checked_keys.push(key);
+                consume_budget().await;
             }
             let values = self
                 .ctx
@@ -30,7 +33,8 @@ impl batch::Host for KeyValueView<'_> {
                 .inspect_err(|_| self.ctx.mark_uncacheable())?;
             Ok(keys.into_iter().zip(values).collect())
         };
-        finish(call, outcome.await)
+        let outcome = outcome.await;
+        finish(call, &self.ctx.scope, outcome)
     }
 
     async fn set_many(
@@ -47,6 +51,7 @@ impl batch::Host for KeyValueView<'_> {
                 check_value(&value)?;
                 bytes = bytes.saturating_add(value.len());
                 pairs.push((key, value));
+                consume_budget().await;
             }
             let keys: Vec<Key> = pairs.iter().map(|(key, _)| key.clone()).collect();
             let permit = self.reserve(bytes).await?;
@@ -54,7 +59,8 @@ impl batch::Host for KeyValueView<'_> {
             ctx.backend.set_many(ctx.scope.ledger(), pairs, permit).await?;
             Ok(ctx.settle_after_write(keys).await?)
         };
-        finish(call, outcome.await)
+        let outcome = outcome.await;
+        finish(call, &self.ctx.scope, outcome)
     }
 
     async fn delete_many(&mut self, bucket: Resource<Bucket>, keys: Vec<String>) -> Result<(), KeyValueError> {
@@ -63,11 +69,13 @@ impl batch::Host for KeyValueView<'_> {
             let mut checked_keys = Vec::with_capacity(keys.len());
             for key in &keys {
                 checked_keys.push(self.writable(&bucket, key)?);
+                consume_budget().await;
             }
             let ctx = &mut *self.ctx;
             ctx.backend.delete_many(ctx.scope.ledger(), checked_keys.clone()).await?;
             Ok(ctx.settle_after_write(checked_keys).await?)
         };
-        finish(call, outcome.await)
+        let outcome = outcome.await;
+        finish(call, &self.ctx.scope, outcome)
     }
 }

@@ -1,0 +1,76 @@
+//! Bodies of requests to the admin listener, within bounds of size and time.
+
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use http_body::Body;
+use http_body_util::BodyExt;
+use tokio::time::{Instant, timeout, timeout_at};
+
+/// The largest component that is accepted, in bytes.
+const MAX_COMPONENT: usize = 256 * 1024 * 1024;
+
+/// How long the next part of a component may take, and how long all of it.
+const PART_TIMEOUT: Duration = Duration::from_secs(30);
+const UPLOAD_TIMEOUT: Duration = Duration::from_secs(10 * 60);
+
+/// How many bytes of an unused body are read and discarded, and how long that may take. A client that
+/// is still sending when the connection closes may not read the response; one that has stopped
+/// sending gets the response at once.
+const MAX_DRAIN: usize = 16 * 1024 * 1024;
+const DRAIN_PART_TIMEOUT: Duration = Duration::from_millis(100);
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Why an upload was not received. Each text is for the client.
+#[derive(Debug, thiserror::Error)]
+pub enum UploadError {
+    #[error("a component has at most {MAX_COMPONENT} bytes")]
+    TooLarge,
+    #[error("the component broke off: {0}")]
+    Broken(Box<dyn std::error::Error + Send + Sync>),
+    #[error(
+        "the component did not arrive in time: each part has {} s, all of it {} s",
+        PART_TIMEOUT.as_secs(),
+        UPLOAD_TIMEOUT.as_secs()
+    )]
+    TooSlow,
+}
+
+/// Reads a component.
+pub async fn receive<B>(body: B) -> Result<Bytes, UploadError>
+where
+    B: Body<Data = Bytes>,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let mut body = std::pin::pin!(body);
+    let end = Instant::now() + UPLOAD_TIMEOUT;
+    let mut content = BytesMut::new();
+    loop {
+        let part_end = end.min(Instant::now() + PART_TIMEOUT);
+        let Some(frame) = timeout_at(part_end, body.frame()).await.map_err(|_| UploadError::TooSlow)? else {
+            return Ok(content.freeze());
+        };
+        let frame = frame.map_err(|error| UploadError::Broken(error.into()))?;
+        let data = frame.data_ref().map_or(&[][..], |data| data);
+        if content.len() + data.len() > MAX_COMPONENT {
+            return Err(UploadError::TooLarge);
+        }
+        content.extend_from_slice(data);
+    }
+}
+
+/// Reads what a client sends without a pause, and discards it.
+pub async fn drain<B: Body<Data = Bytes>>(body: B) {
+    let mut body = std::pin::pin!(body);
+    let mut remaining = MAX_DRAIN;
+    let drained = async {
+        while let Ok(Some(Ok(frame))) = timeout(DRAIN_PART_TIMEOUT, body.frame()).await {
+            match remaining.checked_sub(frame.data_ref().map_or(0, Bytes::len)) {
+                Some(rest) => remaining = rest,
+                None => return,
+            }
+        }
+    };
+    // Whatever is not read by then closes the connection.
+    let _ = timeout(DRAIN_TIMEOUT, drained).await;
+}

@@ -1,0 +1,81 @@
+//! A table that is bounded by the bytes of its entries. The least recently used one is evicted first.
+
+use std::borrow::Borrow;
+use std::hash::Hash;
+
+use lru::LruCache;
+
+pub struct ByteLru<K: Hash + Eq, V> {
+    entries: LruCache<K, V>,
+    /// The bytes of an entry, which do not change while it is in the table.
+    size: fn(&K, &V) -> usize,
+    bytes: usize,
+    /// Bytes that all entries together may take.
+    capacity: usize,
+}
+
+impl<K: Hash + Eq, V> ByteLru<K, V> {
+    pub fn new(capacity: usize, size: fn(&K, &V) -> usize) -> Self {
+        Self { entries: LruCache::unbounded(), size, bytes: 0, capacity }
+    }
+
+    /// Looks an entry up, which counts as a use.
+    pub fn get<Q: Hash + Eq + ?Sized>(&mut self, key: &Q) -> Option<&V>
+    where
+        K: Borrow<Q>,
+    {
+        self.entries.get(key)
+    }
+
+    /// Inserts or replaces an entry, and evicts others until all fit.
+    pub fn insert(&mut self, key: K, value: V) {
+        self.bytes += (self.size)(&key, &value);
+        if let Some((key, replaced)) = self.entries.push(key, value) {
+            self.bytes = self.bytes.saturating_sub((self.size)(&key, &replaced));
+        }
+        while self.bytes > self.capacity
+            && let Some((key, oldest)) = self.entries.pop_lru()
+        {
+            self.bytes = self.bytes.saturating_sub((self.size)(&key, &oldest));
+        }
+    }
+
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Bytes that the entries take.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table() -> ByteLru<u8, Vec<u8>> {
+        ByteLru::new(100, |_, value| value.len())
+    }
+
+    #[test]
+    fn the_least_recently_used_entry_is_evicted_first() {
+        let mut table = table();
+        (0..10).for_each(|key| table.insert(key, vec![0; 10]));
+        table.insert(0, vec![0; 10]);
+        assert_eq!((table.len(), table.bytes()), (10, 100), "replacing takes no more room");
+        table.get(&1);
+        table.insert(10, vec![0; 15]);
+        assert!(table.get(&1).is_some() && table.get(&0).is_some() && table.get(&10).is_some());
+        assert!(table.get(&2).is_none() && table.get(&3).is_none());
+        assert_eq!(table.bytes(), 95);
+    }
+
+    #[test]
+    fn an_entry_that_does_not_fit_leaves_an_empty_table() {
+        let mut table = table();
+        table.insert(1, vec![0; 10]);
+        table.insert(2, vec![0; 101]);
+        assert_eq!((table.len(), table.bytes()), (0, 0));
+    }
+}

@@ -1,0 +1,90 @@
+//! Files and folders that only the host's user may use, whatever the umask of the process is.
+
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::Path;
+
+const FILE_MODE: u32 = 0o600;
+const FOLDER_MODE: u32 = 0o700;
+
+/// Makes a folder with its parents. One that is there keeps its mode, which its owner has chosen.
+pub fn create_folder(path: &Path) -> io::Result<()> {
+    if path.is_dir() {
+        return Ok(());
+    }
+    DirBuilder::new().recursive(true).mode(FOLDER_MODE).create(path)?;
+    fs::set_permissions(path, Permissions::from_mode(FOLDER_MODE))
+}
+
+/// Opens a file with these options. It is private afterwards, also if it was not before.
+pub fn open(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
+    let file = options.mode(FILE_MODE).open(path)?;
+    let metadata = file.metadata()?;
+    if metadata.mode() & 0o777 != FILE_MODE && is_mine(&metadata) {
+        file.set_permissions(Permissions::from_mode(FILE_MODE))?;
+    }
+    Ok(file)
+}
+
+/// Makes an empty file, or empties the one that is there.
+pub fn create(path: &Path) -> io::Result<File> {
+    open(OpenOptions::new().write(true).create(true).truncate(true), path)
+}
+
+/// Writes a whole file.
+pub fn write(path: &Path, content: &[u8]) -> io::Result<()> {
+    create(path)?.write_all(content)
+}
+
+/// Makes a file private that another program, or another version of this one, has made. A file that is
+/// missing or belongs to another user is left alone.
+pub fn restrict(path: &Path) -> io::Result<()> {
+    match fs::metadata(path) {
+        Ok(metadata) if metadata.mode() & 0o077 != 0 && is_mine(&metadata) => {
+            tracing::info!(path = %path.display(), "the file was readable by other users and is no longer");
+            fs::set_permissions(path, Permissions::from_mode(FILE_MODE))
+        }
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+fn is_mine(metadata: &fs::Metadata) -> bool {
+    metadata.uid() == rustix::process::geteuid().as_raw()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).unwrap().mode() & 0o777
+    }
+
+    #[test]
+    fn files_are_private_also_if_they_were_there_before() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        fs::write(&path, "secret").unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
+        open(OpenOptions::new().append(true), &path).unwrap();
+        assert_eq!(mode(&path), 0o600);
+        fs::set_permissions(&path, Permissions::from_mode(0o664)).unwrap();
+        restrict(&path).unwrap();
+        assert_eq!(mode(&path), 0o600);
+        restrict(&folder.path().join("missing")).unwrap();
+        write(&folder.path().join("new"), b"x").unwrap();
+        assert_eq!(mode(&folder.path().join("new")), 0o600);
+    }
+
+    #[test]
+    fn a_new_folder_is_private_and_one_that_is_there_keeps_its_mode() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::set_permissions(folder.path(), Permissions::from_mode(0o750)).unwrap();
+        create_folder(folder.path()).unwrap();
+        assert_eq!(mode(folder.path()), 0o750);
+        create_folder(&folder.path().join("a/b")).unwrap();
+        assert_eq!((mode(&folder.path().join("a")), mode(&folder.path().join("a/b"))), (0o700, 0o700));
+    }
+}

@@ -1,0 +1,80 @@
+//! The writes of requests, in the writer's queue.
+
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
+
+use crate::store::{Key, LedgerEntry, StoreError, Swap};
+
+/// A write of a request.
+pub enum WriteOperation {
+    Set {
+        pairs: Vec<(Key, Vec<u8>)>,
+        /// Of the caller's budget, released once SQLite has the values.
+        permit: OwnedSemaphorePermit,
+    },
+    Delete(Vec<Key>),
+    Increment {
+        key: Key,
+        delta: i64,
+        reply: oneshot::Sender<Result<i64, StoreError>>,
+    },
+    Cas {
+        key: Key,
+        expected: Option<Vec<u8>>,
+        value: Vec<u8>,
+        reply: oneshot::Sender<Result<Swap, StoreError>>,
+    },
+}
+
+impl WriteOperation {
+    /// The memory that it takes in the queue.
+    pub fn bytes(&self) -> usize {
+        // Bytes that a queued key takes beside its text.
+        const KEY: usize = 64;
+        match self {
+            WriteOperation::Set { pairs, .. } => {
+                pairs.iter().map(|(key, value)| KEY + key.key.len() + value.len()).sum()
+            }
+            WriteOperation::Delete(keys) => keys.iter().map(|key| KEY + key.key.len()).sum(),
+            WriteOperation::Increment { key, .. } => KEY + key.key.len(),
+            WriteOperation::Cas { key, expected, value, .. } => {
+                KEY + key.key.len() + value.len() + expected.as_ref().map_or(0, Vec::len)
+            }
+        }
+    }
+
+    /// About how many bytes it adds to the write-ahead log: its values, and for each key a page of the
+    /// table and a page of the index.
+    pub fn log_bytes(&self) -> usize {
+        const PAGES: usize = 2 * 4096;
+        match self {
+            WriteOperation::Set { pairs, .. } => pairs.iter().map(|(_, value)| PAGES + value.len()).sum(),
+            WriteOperation::Delete(keys) => PAGES * keys.len(),
+            WriteOperation::Increment { .. } => PAGES,
+            WriteOperation::Cas { value, .. } => PAGES + value.len(),
+        }
+    }
+
+    pub fn refuse(self, error: &StoreError) {
+        // Sending fails if the request was cancelled.
+        match self {
+            WriteOperation::Set { .. } | WriteOperation::Delete(_) => {}
+            WriteOperation::Increment { reply, .. } => drop(reply.send(Err(error.clone()))),
+            WriteOperation::Cas { reply, .. } => drop(reply.send(Err(error.clone()))),
+        }
+    }
+}
+
+/// A message to the writer.
+pub enum Message {
+    Write(QueuedWrite),
+    /// A request waits for the writes before this message.
+    Commit,
+    Stop,
+}
+
+pub struct QueuedWrite {
+    pub operation: WriteOperation,
+    pub entry: LedgerEntry,
+    /// Of the queue's budget.
+    pub queue_permit: OwnedSemaphorePermit,
+}

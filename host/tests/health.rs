@@ -1,0 +1,119 @@
+//! Health: a store that cannot do its work is known to clients, load balancers and operators.
+
+use std::time::Duration;
+
+use hexad::admin::Access;
+use hexad::store::sqlite;
+use serde_json::Value;
+
+use crate::fixture::{self, Server, get, manifest, store, text};
+
+/// A host whose store has at most this many bytes, and its admin listener.
+fn limited(max_bytes: u64) -> (Server, Access) {
+    let folder = tempfile::tempdir().unwrap();
+    let probe_interval = Duration::from_millis(1);
+    let store = sqlite::Options { max_bytes: Some(max_bytes), probe_interval, ..store() };
+    let mut host = fixture::start(&folder, &manifest(""), &[], store).unwrap();
+    let access = host.administer("127.0.0.1:0".parse().unwrap(), None).unwrap();
+    (Server { host, folder }, access)
+}
+
+/// Status and text of a GET of the admin listener.
+fn ask(access: &Access, path: &str) -> (u16, String) {
+    let agent: ureq::Agent = ureq::Agent::config_builder().http_status_as_error(false).build().into();
+    let request =
+        agent.get(format!("{}{path}", access.url)).header("authorization", format!("Bearer {}", access.token));
+    let mut response = request.call().unwrap();
+    (response.status().as_u16(), response.body_mut().read_to_string().unwrap())
+}
+
+fn store_problem(access: &Access) -> Value {
+    let status: Value = serde_json::from_str(&ask(access, "/status").1).unwrap();
+    status["host"]["store_problem"].clone()
+}
+
+#[tokio::test]
+async fn a_full_store_is_not_ready_and_clients_are_told_to_try_again() {
+    let (server, access) = limited(4 << 20);
+    assert_eq!(ask(&access, "/readyz"), (200, "ready\n".to_owned()));
+    assert_eq!(store_problem(&access), Value::Null);
+    server.ok("kv/set-big?key=probe/v1/first&value=2000000").await;
+
+    let refused = server.send(get("kv/set-big?key=probe/v1/second&value=3000000")).await;
+    assert_eq!(refused.headers()["retry-after"], "5");
+    let (status, body) = text(refused).await;
+    assert_eq!(status, 503, "{body}");
+    assert!(body.contains("nothing of the request was stored"), "{body}");
+    assert!(!body.contains("SQL") && !body.contains("full"), "the cause is for the log: {body}");
+    // Writes that wait for their result in the middle of the transaction.
+    assert_eq!(server.get("kv/set-big?key=probe/v1/third&value=3000000").await.0, 503);
+
+    assert_eq!(ask(&access, "/readyz"), (503, "store full\n".to_owned()));
+    assert_eq!(ask(&access, "/healthz").0, 200, "a restart would not help");
+    assert_eq!(store_problem(&access)["problem"], "full");
+    let metrics = ask(&access, "/metrics").1;
+    assert!(metrics.contains("hexad_store_problem{problem=\"full\"} 1"), "{metrics}");
+    assert!(metrics.contains("hexad_store_problem{problem=\"damaged\"} 0"), "{metrics}");
+    assert!(metrics.contains("reason=\"store_unavailable\"} 2"), "{metrics}");
+
+    // Room is made: the host finds out by itself, because it gets no requests while it is not ready.
+    server.ok("kv/delete?key=probe/v1/first").await;
+    while ask(&access, "/readyz").0 != 200 {
+        std::thread::yield_now();
+    }
+    assert_eq!(store_problem(&access), Value::Null);
+    server.ok("kv/set-big?key=probe/v1/second&value=3000000").await;
+}
+
+/// A data folder with a store of which every page but the first is damaged.
+fn damaged() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    drop(fixture::start(&folder, &manifest(""), &[], store()).unwrap());
+    let path = folder.path().join("data").join(sqlite::FILE_NAME);
+    let mut bytes = std::fs::read(&path).unwrap();
+    bytes[4096..].fill(0xff);
+    std::fs::write(&path, bytes).unwrap();
+    folder
+}
+
+#[test]
+fn a_start_that_fails_because_of_damage_names_the_file_and_what_to_do() {
+    let folder = damaged();
+    let unchecked = sqlite::Options { checked_at_open: 0, ..store() };
+    let error = fixture::start(&folder, &manifest(""), &[], unchecked).err().unwrap().to_string();
+    assert!(error.contains(sqlite::FILE_NAME) && error.contains("restore it from a backup"), "{error}");
+}
+
+#[tokio::test]
+async fn a_store_that_is_damaged_while_it_serves_is_not_ready() {
+    let folder = tempfile::tempdir().unwrap();
+    let unchecked = || sqlite::Options { checked_at_open: 0, ..store() };
+    let host = fixture::start(&folder, &manifest(""), &[], unchecked()).unwrap();
+    let server = Server { host, folder };
+    // A table of several pages, of which a start reads few.
+    for n in 0..100 {
+        server.ok(&format!("kv/set-big?key=probe/v1/{n:03}&value=3000")).await;
+    }
+    let Server { host, folder } = server;
+    drop(host);
+    let path = folder.path().join("data").join(sqlite::FILE_NAME);
+    let mut bytes = std::fs::read(&path).unwrap();
+    let half = bytes.len() / 2 / 4096 * 4096;
+    bytes[half..].fill(0xff);
+    std::fs::write(&path, bytes).unwrap();
+
+    let mut host = match fixture::start(&folder, &manifest(""), &[], unchecked()) {
+        Ok(host) => host,
+        // The check beside the start may have been faster.
+        Err(error) => return assert!(error.to_string().contains(sqlite::FILE_NAME), "{error}"),
+    };
+    let access = host.administer("127.0.0.1:0".parse().unwrap(), None).unwrap();
+    let server = Server { host, folder };
+    while ask(&access, "/readyz").0 == 200 {
+        std::thread::yield_now();
+    }
+    assert_eq!(ask(&access, "/readyz"), (503, "store damaged\n".to_owned()));
+    assert_eq!(store_problem(&access)["problem"], "damaged");
+    let (status, _) = server.get("kv/set?key=probe/v1/new&value=1").await;
+    assert_eq!(status, 500, "trying again is of no use");
+}

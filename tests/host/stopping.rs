@@ -1,0 +1,110 @@
+//! The stop of the process: what a supervisor and a load balancer see, and what a second signal does.
+
+use super::probe::{get, write_manifest};
+use hexad_tests::operator::Operator;
+use hexad_tests::server::{Server, up, up_in_shell};
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::UnixDatagram;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+/// A server of the probe with these arguments, and its log.
+fn start(folder: &Path, arguments: &[&str], environment: &[(&str, &str)]) -> Server {
+    let data = folder.join("data");
+    let mut command = up(&write_manifest(folder), &data);
+    command.args(["--threads", "1"]).args(arguments).envs(environment.iter().copied());
+    command.env("RUST_LOG", "info").stderr(Stdio::piped());
+    Server::spawn(command, &data)
+}
+
+/// Waits for a line of the log with these words, and reads the rest on a thread.
+fn wait_for_log(server: &mut Server, words: &str) {
+    let mut lines = BufReader::new(server.take_log().expect("piped")).lines();
+    let found = lines.by_ref().any(|line| line.expect("text").contains(words));
+    assert!(found, "the log ended without `{words}`");
+    std::thread::spawn(move || lines.for_each(drop));
+}
+
+#[test]
+fn a_second_signal_ends_it_at_once() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let mut server = start(folder.path(), &["--grace", "1h"], &[]);
+    assert_eq!(get(server.address(), "kv/set?key=k&value=v").as_deref(), Some("set"));
+    let mut waiting = TcpStream::connect(server.address()).expect("a connection");
+    waiting.write_all(b"GET /probe/never HTTP/1.1\r\nhost: h\r\n\r\n").expect("the server reads");
+    let operator = Operator::of(&server);
+    while operator.metric("hexad_requests_in_flight{component=\"probe\"}") == 0 {
+        std::thread::yield_now();
+    }
+    server.signal("TERM");
+    wait_for_log(&mut server, "stopping");
+    assert!(!server.has_ended(), "the request has an hour");
+    server.signal("TERM");
+    assert_eq!(server.wait().code(), Some(128 + 15));
+    let server = start(folder.path(), &[], &[]);
+    assert_eq!(get(server.address(), "kv/get?key=k").as_deref(), Some("some v"), "what was acknowledged is there");
+}
+
+#[test]
+fn load_balancers_find_out_before_connections_are_refused() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let mut server = start(folder.path(), &["--drain-delay", "1h"], &[]);
+    let operator = Operator::of(&server);
+    assert_eq!(operator.get("/readyz").status, 200);
+    server.signal("TERM");
+    while operator.get("/readyz").status == 200 {
+        std::thread::yield_now();
+    }
+    assert_eq!(operator.get("/readyz").text(), "stopping\n");
+    assert_eq!(get(server.address(), "hello").as_deref(), Some("hello"), "it still serves");
+    server.signal("INT");
+    assert_eq!(server.wait().code(), Some(128 + 2));
+}
+
+#[test]
+fn a_service_manager_is_told() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("notify");
+    let manager = UnixDatagram::bind(&path).expect("a socket");
+    manager.set_read_timeout(Some(Duration::from_secs(120))).expect("a timeout");
+    let receive = || {
+        let mut message = [0; 200];
+        let length = manager.recv(&mut message).expect("a message");
+        String::from_utf8_lossy(&message[..length]).trim().to_owned()
+    };
+    let mut server = start(folder.path(), &[], &[("NOTIFY_SOCKET", path.to_str().expect("UTF-8"))]);
+    assert_eq!(receive(), "READY=1");
+    server.signal("TERM");
+    assert_eq!(receive(), "STOPPING=1");
+    assert!(server.wait().success());
+}
+
+#[test]
+fn its_files_are_private_whatever_the_umask_is() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let data = folder.path().join("data");
+    std::fs::create_dir(&data).expect("a folder");
+    std::fs::set_permissions(&data, std::fs::Permissions::from_mode(0o755)).expect("a mode");
+    let mut command = up_in_shell("umask 0 && exec \"$@\"", &write_manifest(folder.path()), &data);
+    command.args(["--threads", "1"]);
+    let server = Server::spawn(command, &data);
+    assert_eq!(get(server.address(), "kv/set?key=k&value=v").as_deref(), Some("set"));
+    let mut folders = vec![data.clone()];
+    let mut files = 0;
+    while let Some(path) = folders.pop() {
+        for entry in std::fs::read_dir(path).expect("a folder") {
+            let entry = entry.expect("an entry");
+            // SQLite removes files while they are looked at.
+            let Ok(metadata) = entry.metadata() else { continue };
+            let mode = metadata.permissions().mode() & 0o777;
+            let expected = if metadata.is_dir() { 0o700 } else { 0o600 };
+            assert_eq!(mode, expected, "{:o} {}", mode, entry.path().display());
+            files += usize::from(metadata.is_file());
+            folders.extend(metadata.is_dir().then(|| entry.path()));
+        }
+    }
+    assert!(files >= 6, "{files}");
+}
