@@ -69,3 +69,39 @@ fn many_issues_are_counted_after_each_change() {
         assert_eq!(counts(&forge, &format!("{project}{query}"), ADMIN)["all"], count, "{query}");
     }
 }
+
+/// Words of a mebibyte, and texts without spaces of thousands of characters: in the memory of an instance.
+#[test]
+fn texts_of_any_length_and_script_are_counted() {
+    let forge = Forge::seeded();
+    let long =
+        |id: u64| issue(id, PUBLIC, json!({"description": format!("data:{}{id}", "iVBORw0KGgo".repeat(90_000))}));
+    import(&forge, &(1..=40).map(long).collect::<Vec<_>>());
+    let han = |id: u64| -> String {
+        let number = |index: u64| (id * 7919 + index * index * 104_729) % 20_000;
+        (0..450).filter_map(|index| char::from_u32(0x4e00 + number(index) as u32)).chain("問題".chars()).collect()
+    };
+    for first in [100, 5100] {
+        let lines = (first..first + 5000).map(|id| issue(id, PUBLIC, json!({"description": han(id)})));
+        import(&forge, &lines.collect::<Vec<_>>());
+    }
+    let project = format!("projects/{PUBLIC}/issues_statistics");
+    for (query, count) in
+        [("", 10_040), ("?search=0KGgoiVB", 40), ("?search=KGgo17", 1), ("?search=%E5%95%8F%E9%A1%8C", 10_000)]
+    {
+        assert_eq!(counts(&forge, &format!("{project}{query}"), ADMIN)["all"], count, "{query}");
+    }
+}
+
+#[test]
+fn a_question_has_a_bound_on_its_work() {
+    let forge = Forge::seeded_with(&[("issues_max_work", "20000")]);
+    let text = "echo ".repeat(2000);
+    import(&forge, &(1..100).map(|id| issue(id, PUBLIC, json!({"description": text}))).collect::<Vec<_>>());
+    let project = format!("/api/v4/projects/{PUBLIC}/issues_statistics");
+    let answer = forge.get(&format!("{project}?search=%22echo+echo+echo%22"), ADMIN);
+    assert_eq!(answer.status, 400);
+    let message = answer.json()["message"].to_string();
+    assert!(message.contains("the search for `echo echo echo` takes too long"), "{message}");
+    assert_eq!(forge.get(&format!("{project}?search=echo"), ADMIN).status, 200);
+}

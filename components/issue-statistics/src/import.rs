@@ -14,8 +14,7 @@ const MAX_LINE: usize = 4 << 20;
 /// Applies every line of `body`, batch by batch. An invalid line is reported and skipped. If the body
 /// breaks off or storage fails, earlier batches stay applied, and the client repeats the import.
 pub async fn run(env: &Env, body: Body) -> Result<Imported, Error> {
-    let mut import =
-        Import { env: env.clone(), imported: Imported::default(), batch: SegmentBuilder::default() };
+    let mut import = Import { env: env.clone(), imported: Imported::default(), batch: SegmentBuilder::default() };
     let mut lines = LineReader::new(body, MAX_LINE);
     while let Some(line) = lines.next().await? {
         match line.text {

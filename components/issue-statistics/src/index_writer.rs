@@ -199,13 +199,18 @@ fn merge(store: &IndexStore, selected: &[SegmentInfo], id: &str, ids: &[String])
     Ok(true)
 }
 
-/// Deletes the blobs that were replaced a while ago.
+/// So many blobs are deleted at once: more than an import replaces, so that those of a burst of imports do not
+/// all wait for the next one.
+const DELETED_AT_ONCE: usize = 256;
+
+/// Deletes blobs that were replaced a while ago.
 fn delete_retired(store: &IndexStore) -> Result<(), StoreError> {
     if !store.manifest()?.retired.is_empty() {
         let of_earlier_build = store.update_manifest(|manifest| Ok((true, std::mem::take(&mut manifest.retired))))?;
         retire(store, of_earlier_build);
     }
-    while let Some(blob) = store.cache.take_retired(store.env.now) {
+    for _ in 0..DELETED_AT_ONCE {
+        let Some(blob) = store.cache.take_retired(store.env.now) else { break };
         if let Err(error) = store.delete(&blob) {
             store.cache.retire(blob, store.env.now);
             return Err(error);

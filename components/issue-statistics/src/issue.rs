@@ -33,7 +33,10 @@ pub enum IssueError {
     Json(String),
     Kind(String),
     Missing(&'static str),
-    Value { field: &'static str, value: String },
+    Value {
+        field: &'static str,
+        value: String,
+    },
     /// A list with more than [`MAX_VALUES`].
     TooMany(&'static str),
 }

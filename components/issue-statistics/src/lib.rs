@@ -14,10 +14,13 @@
 //! |---|---|
 //! | `index` | root: the [manifest], the list of segments and their tombstones |
 //! | `segment/<id>/head` | blob: the header of a [segment], with the first key of each page |
-//! | `segment/<id>/<table>/<number>` | blob: a page of a [table], of at most 64 KiB or with one longer value |
+//! | `segment/<id>/<table>/<number>` | blob: a page of a [table], of at most 64 KiB, or a MiB of one longer value |
 //! | `dead/<id>` | blob: the tombstones of a segment, a [set] of documents |
 //! | `gc/<run>/…` | blob: marks of a run of [`kit::gc`] or [`kit::fsck`], while it goes on |
 //! | `rate/<slot>` | root: the latest searches of users, if they are limited |
+//!
+//! The key `issue-statistics/v2/segments` exists if segments were made by the [analyzer](text) of format 2. It
+//! keeps hosts from loading a component that reads format 1 only; all other keys are the same in both.
 //!
 //! A count first decides what the caller may read ([`authorization`]). Then it queries each segment and
 //! adds the counts up: in each it intersects the documents of the projects that the caller may read with
@@ -27,7 +30,8 @@
 //! a page or two for each filter and segment.
 //!
 //! An import adds a segment for each batch ([`segment::builder`]), as a whole or not at all. Segments of
-//! about the same size are merged ([`merge_policy`], [`index_writer`]).
+//! about the same size are merged ([`merge_policy`], [`index_writer`]). A batch and a merge are bounded by the
+//! memory that they take, a count by its [work].
 
 pub mod api;
 mod authorization;

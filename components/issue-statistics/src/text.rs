@@ -6,9 +6,7 @@
 
 mod tokens;
 
-pub use tokens::{
-    Analyzer, PIECE_PREFIX, Run, RunKind, is_searched_by_part, is_space_or_piece, pieces, runs, tokens,
-};
+pub use tokens::{Analyzer, PIECE_PREFIX, Run, RunKind, is_searched_by_part, is_space_or_piece, pieces, runs, tokens};
 
 /// Appends the folded `text`.
 pub fn fold(text: &str, into: &mut String) {
@@ -24,6 +22,8 @@ pub fn fold(text: &str, into: &mut String) {
         match char {
             'ς' => into.push('σ'),
             char if char.is_ascii() => into.push(char.to_ascii_lowercase()),
+            // Han, kana and Hangul have no case, and looking that up takes time.
+            '\u{3000}'..='\u{9fff}' | '\u{ac00}'..='\u{d7a3}' => into.push(char),
             char => into.extend(char.to_lowercase()),
         }
     }

@@ -68,15 +68,21 @@ fn update(server: &Server, issues: u64, stopped: &AtomicBool, updates: &AtomicU6
             return;
         }
         id = (id * 1_103_515_245 + 12_345) % issues + 1;
-        post("issues", format!(
-            r#"{{"kind":"issue","id":{id},"iid":{id},"project_id":{},"title":"pipeline {number}","labels":["bug"]}}"#,
-            id % 400 + 1
-        ));
+        post(
+            "issues",
+            format!(
+                r#"{{"kind":"issue","id":{id},"iid":{id},"project_id":{},"title":"pipeline {number}","labels":["bug"]}}"#,
+                id % 400 + 1
+            ),
+        );
         if number % UPDATES_A_SECOND == 0 {
             let level = 10 + number / UPDATES_A_SECOND % 4 * 10;
-            post("directory", format!(
-                r#"{{"kind":"member","source_type":"project","source_id":1,"user_id":40,"access_level":{level}}}"#
-            ));
+            post(
+                "directory",
+                format!(
+                    r#"{{"kind":"member","source_type":"project","source_id":1,"user_id":40,"access_level":{level}}}"#
+                ),
+            );
         }
         updates.store(number + 1, Ordering::Relaxed);
         let due = started + Duration::from_micros(1_000_000 / UPDATES_A_SECOND * (number + 1));

@@ -1,7 +1,7 @@
 //! Builds a segment in memory out of a batch of changes, and writes it.
 
 mod byte_pool;
-mod distinct_ngrams;
+mod ngram_filter;
 mod term_table;
 
 use super::affixes::Affix;
@@ -18,8 +18,8 @@ use crate::issue::{Change, Issue};
 use crate::set::{self, Bitset};
 use crate::table::{PageIndex, TableWriter};
 use crate::text::{self, Analyzer, Ngram};
-use distinct_ngrams::DistinctNgrams;
 use kit::store::StoreError;
+use ngram_filter::NgramFilter;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use term_table::TermTable;
@@ -48,7 +48,7 @@ pub struct SegmentBuilder {
     facets: TermTable,
     /// With the positions of each.
     terms: [TermTable; 2],
-    ngrams: DistinctNgrams,
+    ngrams: NgramFilter,
     /// The first position of each document but the first, and of the one that comes next.
     ends: [Vec<u32>; 2],
     created: Vec<(i64, u32)>,
@@ -124,7 +124,7 @@ impl SegmentBuilder {
         let mut next = ends.last().copied().unwrap_or_default();
         text::tokens(folded, ANALYZER, |token| {
             if terms.push(token.as_bytes(), next) {
-                ngrams::of_term(token, ANALYZER, |ngram| ngrams.add(ngram));
+                ngrams::of_term(token, ANALYZER, |ngram| ngrams.insert(ngram));
             }
             next += 1;
         });
@@ -176,7 +176,9 @@ impl SegmentBuilder {
             ends.insert(0, 0);
             let mut table = LengthsWriter::new(sink(TableName::Lengths(field)));
             let starts = ends.windows(2);
-            starts.filter_map(|pair| Some(pair.last()? - pair.first()? - 1)).try_for_each(|length| table.push(length))?;
+            starts
+                .filter_map(|pair| Some(pair.last()? - pair.first()? - 1))
+                .try_for_each(|length| table.push(length))?;
             keep(TableName::Lengths(field), table.finish()?);
         }
 
@@ -295,8 +297,13 @@ impl SegmentBuilder {
         if documents.is_empty() {
             return Ok(FrequentNgrams::new());
         }
+        let mut filter = NgramFilter::default();
+        documents.keys().for_each(|ngram| filter.insert(*ngram));
         self.for_each_term(sorted, |term, lists| {
             ngrams::of_term(term, ANALYZER, |ngram| {
+                if !filter.may_contain(ngram) {
+                    return;
+                }
                 for (found, list) in documents.get_mut(&ngram).into_iter().flatten().zip(lists) {
                     if let Some(found) = found {
                         list.documents.iter().for_each(|document| found.insert(*document));

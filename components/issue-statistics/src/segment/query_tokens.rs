@@ -58,8 +58,7 @@ fn reading(runs: &[Run], is_first_long: bool, is_last_long: bool) -> Reading {
             || (index == last && is_last_long)
             || runs.get(index).is_some_and(|run| run.is_long())
     };
-    let is_short_word =
-        |index: usize| runs.get(index).is_none_or(|run| run.kind == RunKind::Word && !is_long(index));
+    let is_short_word = |index: usize| runs.get(index).is_none_or(|run| run.kind == RunKind::Word && !is_long(index));
     let mut tokens = Reading::new();
     for (index, run) in runs.iter().enumerate() {
         let mut push = |text: &str, kind| tokens.push(QueryToken { text: text.to_owned(), kind });
@@ -113,9 +112,9 @@ mod tests {
     fn words_have_one_reading() {
         let all = readings("b 日本 c", Analyzer::Words);
         assert_eq!(all.len(), 1);
-        assert_eq!(all[0].iter().map(|token| token.kind).collect::<Vec<_>>()[1..], [
-            MatchKind::Equals,
-            MatchKind::StartsWith
-        ]);
+        assert_eq!(
+            all[0].iter().map(|token| token.kind).collect::<Vec<_>>()[1..],
+            [MatchKind::Equals, MatchKind::StartsWith]
+        );
     }
 }

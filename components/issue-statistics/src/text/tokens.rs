@@ -48,6 +48,8 @@ impl RunKind {
     #[inline]
     pub fn of(char: char) -> Self {
         match char {
+            // The last white space is U+3000.
+            '\u{3001}'.. => RunKind::Character,
             char if char.is_whitespace() => RunKind::Space,
             char if char >= FIRST_CHARACTER && !WORD_BLOCKS.contains(&char) => RunKind::Character,
             _ => RunKind::Word,
@@ -206,7 +208,8 @@ mod tests {
     #[test]
     fn long_runs_become_pieces() {
         let short = "x".repeat(MAX_RUN);
-        assert_eq!(all(&short, Analyzer::Runs), [short.clone()]);
+        assert_eq!(all(&short, Analyzer::Runs).concat(), short);
+        assert_eq!(all(&short, Analyzer::Runs).len(), 1);
         let long = format!("{short}é");
         let found = all(&format!("a {long} b"), Analyzer::Runs);
         assert_eq!(found.len(), 2 + MAX_RUN + 1 + 2);

@@ -57,14 +57,18 @@ fn words_of_a_mebibyte_are_counted_and_merged() {
         let word = |id: u64| issue(id, json!({"title": format!("data:{}{id}", "iVBORw0KGgo".repeat(90_000))}));
         import(&env, &(1..9).map(|number| word(round * 8 + number)).collect::<Vec<_>>());
     }
-    assert_eq!((searched(&env, "ORw0KGgoiVB"), searched(&env, "GgoiVBORw0KGgo17"), searched(&env, "data:iV")), (40, 1, 40));
+    assert_eq!(
+        (searched(&env, "ORw0KGgoiVB"), searched(&env, "GgoiVBORw0KGgo17"), searched(&env, "data:iV")),
+        (40, 1, 40)
+    );
 }
 
 #[test]
 fn long_labels_and_milestones_are_told_apart() {
     let env = forge();
     let long = "ü".repeat(100_000);
-    let labelled = |id: u64| issue(id, json!({"labels": [format!("{long}{id}")], "milestone": {"title": long.clone()}}));
+    let labelled =
+        |id: u64| issue(id, json!({"labels": [format!("{long}{id}")], "milestone": {"title": long.clone()}}));
     import(&env, &(1..5).map(labelled).collect::<Vec<_>>());
     let count = |query: &str| all(&env, "root", &format!("projects/100/issues_statistics?{query}"));
     assert_eq!(count(&format!("labels={}", encode(&format!("{long}3")))), 1);
@@ -76,7 +80,8 @@ fn long_labels_and_milestones_are_told_apart() {
 fn too_many_values_of_an_issue_are_refused() {
     let env = forge();
     let labels = |count: u64| (0..count).map(|number| format!("l{number}")).collect::<Vec<_>>();
-    let report = import(&env, &[issue(1, json!({"labels": labels(10_000)})), issue(2, json!({"labels": labels(10_001)}))]);
+    let report =
+        import(&env, &[issue(1, json!({"labels": labels(10_000)})), issue(2, json!({"labels": labels(10_001)}))]);
     assert_eq!(report["imported"]["issue"], 1);
     assert_eq!(report["errors"][0]["error"], "labels has more than 10000 values");
 }

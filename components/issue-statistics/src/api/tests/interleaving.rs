@@ -7,17 +7,19 @@ use kit::store::{CompareAndSwap, Store, StoreError, SwapOutcome};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
+type Interrupt = Box<dyn FnOnce()>;
+
 /// A store that has something else done once, before one of its operations.
 #[derive(Clone)]
 struct InterruptedStore {
     inner: MemoryStore,
     remaining: Rc<Cell<u64>>,
-    interrupt: Rc<RefCell<Option<Box<dyn FnOnce()>>>>,
+    interrupt: Rc<RefCell<Option<Interrupt>>>,
 }
 
 impl InterruptedStore {
     fn new(inner: MemoryStore, operations: u64, interrupt: impl FnOnce() + 'static) -> Self {
-        let interrupt: Box<dyn FnOnce()> = Box::new(interrupt);
+        let interrupt: Interrupt = Box::new(interrupt);
         InterruptedStore {
             inner,
             remaining: Rc::new(Cell::new(operations)),

@@ -82,6 +82,19 @@ impl BytePool {
         list.room -= 1;
     }
 
+    /// Appends bytes to a list.
+    #[inline]
+    pub fn extend(&mut self, list: &mut ByteList, bytes: &[u8]) {
+        if bytes.len() > usize::from(list.room) {
+            return bytes.iter().for_each(|byte| self.push(list, *byte));
+        }
+        if let Some(to) = self.bytes_mut(list.next, bytes.len()) {
+            to.copy_from_slice(bytes);
+        }
+        list.next += bytes.len() as Address;
+        list.room -= bytes.len() as u16;
+    }
+
     fn add_slice(&mut self, list: &mut ByteList) {
         let size = slice_size(list.slices);
         let slice = self.allocate(size);
@@ -129,7 +142,10 @@ mod tests {
             // Lengths differ: some end at a link, and some are empty.
             let list = number % 7;
             if number < [0, 7, 70, 700, 7000, 70_000, 200_000][list] {
-                pool.push(&mut lists[list], (number / 7) as u8);
+                match list {
+                    5 => pool.extend(&mut lists[list], &[(number / 7) as u8]),
+                    _ => pool.push(&mut lists[list], (number / 7) as u8),
+                }
             }
         }
         assert_eq!(pool.bytes(text, 7), b"between");
@@ -141,6 +157,21 @@ mod tests {
             assert_eq!(bytes, expected, "list {index}");
         }
         assert!(pool.memory() < 200_000, "{}", pool.memory());
+    }
+
+    #[test]
+    fn several_bytes_may_cross_slices() {
+        let mut pool = BytePool::default();
+        let mut list = ByteList::default();
+        let mut expected = Vec::new();
+        for number in 0..10_000_usize {
+            let bytes = vec![number as u8; number % 6];
+            pool.extend(&mut list, &bytes);
+            expected.extend(bytes);
+        }
+        let mut read = Vec::new();
+        pool.read(&list, &mut read);
+        assert_eq!(read, expected);
     }
 
     #[test]

@@ -84,9 +84,8 @@ impl TermTable {
     #[inline]
     fn find(&self, text: &[u8], hash: u32) -> Option<u32> {
         let is_text = |number: &u32| {
-            self.term(*number).is_some_and(|term| {
-                term.hash == hash && self.pool.bytes(term.text, term.length as usize) == text
-            })
+            self.term(*number)
+                .is_some_and(|term| term.hash == hash && self.pool.bytes(term.text, term.length as usize) == text)
         };
         self.numbers.find(spread(hash), is_text).copied()
     }
@@ -139,7 +138,8 @@ impl TermTable {
             first.iter_mut().zip(text).for_each(|(to, from)| *to = *from);
             u64::from_be_bytes(first)
         };
-        let mut all: Vec<(u64, u32)> = (0..self.len() as u32).map(|number| (prefix(self.text(number)), number)).collect();
+        let mut all: Vec<(u64, u32)> =
+            (0..self.len() as u32).map(|number| (prefix(self.text(number)), number)).collect();
         all.sort_unstable_by(|(one, one_number), (other, other_number)| {
             one.cmp(other).then_with(|| self.text(*one_number).cmp(self.text(*other_number)))
         });
@@ -159,11 +159,18 @@ fn spread(hash: u32) -> u64 {
 }
 
 fn push_varint(pool: &mut BytePool, list: &mut ByteList, mut value: u32) {
-    while value >= 0x80 {
-        pool.push(list, value as u8 | 0x80);
+    let mut bytes = [0; 5];
+    let mut length = 0;
+    for byte in &mut bytes {
+        *byte = value as u8 & 0x7f;
+        length += 1;
         value >>= 7;
+        if value == 0 {
+            break;
+        }
+        *byte |= 0x80;
     }
-    pool.push(list, value as u8);
+    pool.extend(list, bytes.get(..length).unwrap_or_default());
 }
 
 #[cfg(test)]

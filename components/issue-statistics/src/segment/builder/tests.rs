@@ -26,7 +26,8 @@ fn random(state: &mut u64) -> u64 {
 #[test]
 fn a_batch_is_bounded_by_the_memory_of_its_tables() {
     let mut state = 1;
-    let mut han = |_| (0..500).map(|_| char::from_u32(0x4e00 + (random(&mut state) % 20_000) as u32).unwrap()).collect();
+    let mut han =
+        |_| (0..500).map(|_| char::from_u32(0x4e00 + (random(&mut state) % 20_000) as u32).unwrap()).collect();
     let (batch, documents) = filled(&mut han);
     assert!(batch.memory() < MAX_MEMORY + (1 << 20) && documents > 8000, "{documents} of {}", batch.memory());
     let mut state = 1;

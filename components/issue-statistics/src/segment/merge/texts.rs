@@ -180,7 +180,8 @@ pub fn merge_frequent_ngrams(
                 shifted.ok_or_else(|| input.segment.corrupt(TableName::Ngrams))?;
                 continue;
             }
-            let found = substring_search::documents_with_part(&input.segment, &text, &[field], &WorkBudget::unlimited());
+            let found =
+                substring_search::documents_with_part(&input.segment, &text, &[field], &WorkBudget::unlimited());
             let found = found.map_err(SearchError::into_store_error)?;
             let kept = found.iter().filter_map(|document| input.new_number(document));
             kept.for_each(|document| documents.insert(document));

@@ -282,7 +282,10 @@ fn random_phrase(random: &mut Random) -> String {
         if !phrase.is_empty() {
             phrase.push_str(random.pick(&[" ", " ", " ", "  ", "\n"]));
         }
-        phrase.push_str(random.pick(&["a", "b", "ab", "n", "in", "e", "error", "l", "to", "x-", "2", "語", "σ", ")", "日本", "aaa"]));
+        phrase.push_str(
+            random
+                .pick(&["a", "b", "ab", "n", "in", "e", "error", "l", "to", "x-", "2", "語", "σ", ")", "日本", "aaa"]),
+        );
     }
     phrase
 }

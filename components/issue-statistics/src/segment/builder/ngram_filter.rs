@@ -1,0 +1,62 @@
+//! A set of n-grams, approximately: a bit for each hash. It tells about how many there are, and which ones
+//! are surely not among them.
+
+use crate::text::Ngram;
+
+/// As many bits as make a count of [`super::MAX_NGRAMS`] about a tenth too low.
+const BITS: u32 = 20;
+
+#[derive(Default)]
+pub struct NgramFilter {
+    seen: Vec<u64>,
+    count: u32,
+}
+
+/// The word of a bit, and the bit in it.
+#[inline]
+fn place(ngram: Ngram) -> (usize, u64) {
+    let hash = ngram.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - BITS);
+    ((hash / 64) as usize, 1 << (hash % 64))
+}
+
+impl NgramFilter {
+    #[inline]
+    pub fn insert(&mut self, ngram: Ngram) {
+        if self.seen.is_empty() {
+            self.seen = vec![0; 1 << (BITS - 6)];
+        }
+        let (word, bit) = place(ngram);
+        if let Some(word) = self.seen.get_mut(word) {
+            self.count += u32::from(*word & bit == 0);
+            *word |= bit;
+        }
+    }
+
+    /// False if it was surely not inserted.
+    #[inline]
+    pub fn may_contain(&self, ngram: Ngram) -> bool {
+        let (word, bit) = place(ngram);
+        self.seen.get(word).is_some_and(|word| word & bit != 0)
+    }
+
+    /// About how many were inserted.
+    pub fn count(&self) -> u32 {
+        self.count
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn inserted_ngrams_are_counted_and_found() {
+        let mut filter = NgramFilter::default();
+        let ngram = |number: u64| number << 21 | number << 42 | 97;
+        (0..100_000).chain(0..50_000).for_each(|number| filter.insert(ngram(number)));
+        assert!((90_000..=100_000).contains(&filter.count()), "{}", filter.count());
+        assert!((0..100_000).all(|number| filter.may_contain(ngram(number))));
+        let others = (100_000..200_000).filter(|number| filter.may_contain(ngram(*number))).count();
+        assert!(others < 20_000, "{others}");
+    }
+}
