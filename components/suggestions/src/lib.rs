@@ -47,7 +47,7 @@
 //!
 //! | request | operations |
 //! |---|---|
-//! | apply | get *s* × (suggestion, discussion, applied), merge request twice, default branch and its name, branch, semispace roles, commit, *t* trees, *f* blobs, each co-author; set *f* blobs, *t* trees, commit, *s* applied; swap branch |
+//! | apply | get *s* × (suggestion, discussion, applied), merge request twice, default branch, branch, semispace roles, commit, *t* trees, *f* blobs, each co-author; set *f* blobs, *t* trees, commit, *s* applied; swap branch |
 //! | comment with suggestions | get merge request, commit, *t* trees, blob, semispace roles, branch; 2 counters; set discussion, *s* suggestions; swap list |
 //! | object of the repository | get it, in one semispace or both |
 //!

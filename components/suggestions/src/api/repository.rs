@@ -31,13 +31,14 @@ pub fn answer(env: Env, request: &Request, project: &str, file: RepositoryFile) 
     }
 }
 
-/// The ref that a clone checks out: the default branch, or else any branch.
+/// The ref that a clone checks out: the project's default branch, or the one that the imported repository
+/// had checked out, or any.
 fn head(env: &Env, project: &Project) -> Result<String, StoreError> {
-    if let Some(branch) = refs::read_default_branch(env, project.id, project.default_branch.as_deref())? {
-        return Ok(format!("heads/{branch}"));
-    }
-    for name in refs::read_names(env, project.id)?.names {
-        if name.starts_with("heads/") && refs::read(env, project.id, &name)?.is_some() {
+    let names = refs::read_names(env, project.id)?;
+    let configured = project.default_branch.as_ref().map(|branch| format!("heads/{branch}"));
+    let branches = names.names.into_iter().filter(|name| name.starts_with("heads/"));
+    for name in [configured, names.default].into_iter().flatten().chain(branches) {
+        if refs::read(env, project.id, &name)?.is_some() {
             return Ok(name);
         }
     }

@@ -161,6 +161,11 @@ impl Forge {
 
     /// Imports all objects and refs of a repository, with `main` as its default branch.
     pub fn import(&self, project: u64, repository: &Repository) {
+        self.import_with_head(project, repository, "heads/main");
+    }
+
+    /// The same with another branch checked out.
+    pub fn import_with_head(&self, project: u64, repository: &Repository, head: &str) {
         let objects = repository.git(&["cat-file", "--batch", "--batch-all-objects"]);
         let path = format!("import/suggestions/{project}/objects");
         let answer = self.send_bytes(Method::POST, &path, "root", "application/octet-stream", objects);
@@ -176,7 +181,7 @@ impl Forge {
             })
             .collect();
         let path = format!("import/suggestions/{project}/refs");
-        let answer = self.send(Method::POST, &path, "root", json!({"refs": moves, "head": "heads/main"}));
+        let answer = self.send(Method::POST, &path, "root", json!({"refs": moves, "head": head}));
         assert_eq!((answer.status, answer.json()["failed"].clone()), (200, json!([])), "{}", answer.text());
     }
 

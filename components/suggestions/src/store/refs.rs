@@ -100,16 +100,22 @@ pub fn read_names(env: &Env, project: u64) -> Result<RefNames, StoreError> {
     Ok(RefNames { names: record.names, default: record.default })
 }
 
-/// The default branch: the one that the project names (`configured`), or that the imported repository had
-/// checked out, or `main`, whichever is there first. 2 reads, or more if a candidate is missing.
+/// The branch that is protected as the default one: the one that the project names (`configured`), or else
+/// `main`, or `master`, or the one that the imported repository had checked out. That one comes last, since
+/// in a working copy it may be any. The first of them that is there. 1 read, or 1 for each candidate and for
+/// the imported name.
 pub fn read_default_branch(env: &Env, project: u64, configured: Option<&str>) -> Result<Option<String>, StoreError> {
-    let configured = configured.map(|branch| format!("heads/{branch}"));
-    for name in [configured, read_names(env, project)?.default, Some("heads/main".into())].into_iter().flatten() {
-        if read(env, project, &name)?.is_some() {
-            return Ok(name.strip_prefix("heads/").map(str::to_owned));
+    let is_there = |branch: &str| Ok::<_, StoreError>(read(env, project, &format!("heads/{branch}"))?.is_some());
+    for branch in configured.into_iter().chain(["main", "master"]) {
+        if is_there(branch)? {
+            return Ok(Some(branch.to_owned()));
         }
     }
-    Ok(None)
+    let imported = read_names(env, project)?.default;
+    match imported.as_deref().and_then(|name| name.strip_prefix("heads/")) {
+        Some(branch) if is_there(branch)? => Ok(Some(branch.to_owned())),
+        _ => Ok(None),
+    }
 }
 
 /// Adds names, and replaces the default if there is a new one.

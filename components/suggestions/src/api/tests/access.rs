@@ -97,6 +97,7 @@ fn access_levels_decide_about_merge_requests_suggestions_and_the_repository() {
 
 #[test]
 fn a_default_branch_without_a_record_of_protected_branches_is_for_maintainers() {
+    // `topic` is what the imported repository has checked out.
     for configured in [Some("main"), Some("gone"), None] {
         let forge = Forge::new();
         let configure = |protected_branches| {
@@ -106,7 +107,7 @@ fn a_default_branch_without_a_record_of_protected_branches_is_for_maintainers() 
             });
         };
         configure(None);
-        forge.import(PUBLIC, &Repository::with(&FILES));
+        forge.import_with_head(PUBLIC, &Repository::with(&FILES), "heads/topic");
         forge.merge_request(1, json!({"source_branch": "main", "target_branch": "topic"}));
         forge.merge_request(2, Value::Null);
         let ids = forge.suggest(1, "a.txt", 1, &(block("", "1") + &block(":+1", "2")));
@@ -120,6 +121,20 @@ fn a_default_branch_without_a_record_of_protected_branches_is_for_maintainers() 
         let next = next["notes"][0]["suggestions"][0]["id"].as_u64().unwrap();
         assert_eq!(forge.apply(next, "mia", Value::Null).status, 200, "{configured:?}");
     }
+}
+
+#[test]
+fn the_branch_that_was_checked_out_is_the_default_one_where_no_other_is() {
+    let forge = Forge::new();
+    forge.project(PUBLIC, |project| project.default_branch = None);
+    let repository = Repository::with(&FILES);
+    repository.git(&["branch", "-q", "-D", "main"]);
+    repository.git(&["branch", "-q", "other"]);
+    forge.import_with_head(PUBLIC, &repository, "heads/topic");
+    forge.merge_request(1, json!({"target_branch": "other"}));
+    let id = forge.suggest(1, "a.txt", 1, &block("", "1"))[0];
+    assert_eq!(forge.apply(id, "dev", Value::Null).status, 403);
+    assert_eq!(forge.apply(id, "mia", Value::Null).status, 200);
 }
 
 #[test]
