@@ -3,10 +3,10 @@
 //! It is loaded once for a data folder. Its tokens are random and are shown once, so that a demo on a
 //! network has no token that is known elsewhere.
 
-use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
+use hexad::private_files;
 use serde::Deserialize;
 use serde_json::json;
 use ureq::SendBody;
@@ -60,7 +60,7 @@ pub fn load(url: &str, bootstrap_token: &str, data: &Path) -> Result<String> {
     if report.failed > 0 {
         bail!("{} records of the demo were refused", report.failed);
     }
-    fs::write(&mark, "The demo is in the store of this folder.\n")
+    private_files::write(&mark, b"The demo is in the store of this folder.\n")
         .with_context(|| format!("cannot write {}", mark.display()))?;
     Ok(greeting(url, &tokens))
 }

@@ -3,11 +3,13 @@
 //! A step that cannot go on returns a [`RequestError`], and [`error_response`] is the only place that
 //! maps failures to statuses.
 
+mod trial;
+
 use std::future::{pending, poll_fn};
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::task::Poll;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use http::header::{CONTENT_LENGTH, EXPECT};
 use http::request::Parts;
@@ -17,6 +19,7 @@ use http_body_util::BodyExt;
 use tokio_util::task::TaskTracker;
 use wasmtime_wasi_http::WasiBody;
 
+use self::trial::judge;
 use crate::body::ResponseBody;
 use crate::component::{CallError, Generation, GuestBody, GuestCall, LeaseError, ResponseEnd, Slot, Trial};
 use crate::deployment_event::DeploymentEvent;
@@ -171,31 +174,10 @@ impl Application {
         if let (Some(trace), Some(refusal)) = (steps.trace, refusal) {
             trace.record_failure(refusal.name());
         }
-        // A response of the component is judged when it ends.
         if let Some(trial) = trial {
-            self.judge(slot, trial, response.status(), latency)(ResponseEnd::Complete);
+            judge(trial, &slot.component().id, &self.events, response.status(), latency)(ResponseEnd::Complete);
         }
         response
-    }
-
-    /// Counts a response of a trial once it has ended. If it decides against the canary, that serves
-    /// nobody from then on, and the supervisor ends the trial and records that.
-    fn judge(
-        &self,
-        slot: &Slot,
-        trial: Trial,
-        status: StatusCode,
-        latency: Duration,
-    ) -> impl FnOnce(ResponseEnd) + Send + 'static {
-        let (events, component) = (self.events.clone(), slot.component().id.clone());
-        move |end| {
-            let failed = status.is_server_error() || end == ResponseEnd::Broken;
-            if let Some(reason) = trial.record(failed, latency) {
-                let digest = trial.digest();
-                // The supervisor is gone only while the host stops.
-                let _ = events.send(DeploymentEvent::CanaryFailed { component, digest, reason });
-            }
-        }
     }
 }
 
@@ -270,7 +252,6 @@ impl Steps<'_> {
         let pool = generation.pool(self.shard).ok_or(RequestError::Failed)?;
         // A response that may be cached must not depend on the trace's headers.
         self.trace_call(&generation, miss.is_none().then_some(&mut parts.headers));
-
         let request = Request::from_parts(parts, body.boxed_unsync());
         let tasks = self.application.guest_tasks(self.shard);
         let mut call = GuestCall::new(pool.clone(), context.clone(), lease.clone(), request, tasks);
@@ -293,15 +274,13 @@ impl Steps<'_> {
             self.application.cache.record(miss, response.status(), response.headers(), declared)
         });
         if let Some(trial) = trial.take() {
-            lease.when_ended(self.application.judge(self.slot, trial, response.status(), self.started.elapsed()));
+            let (component, events) = (&self.slot.component().id, &self.application.events);
+            lease.when_ended(judge(trial, component, events, response.status(), self.started.elapsed()));
         }
         let (head, body) = response.into_parts();
         let body = GuestBody::new(body, bodiless, limits.max_response, recorder, context, lease.clone());
         let body = if bodiless { body.skip(call) } else { body.buffer_small_body(call) };
-        match lease.mark_sent() {
-            true => Ok(Response::from_parts(head, body)),
-            false => Err(RequestError::Broken),
-        }
+        lease.mark_sent().then(|| Response::from_parts(head, body)).ok_or(RequestError::Broken)
     }
 
     /// Looks the request up in the response cache. `None` if its response may not be cached. After a
@@ -407,13 +386,12 @@ impl Steps<'_> {
             let component = &self.slot.component().id;
             tracing::error!(component, %error, suppressed, "a response was withheld: the store failed");
         }
-        match error.kind() {
-            ErrorKind::Fault => RequestError::NotDurable,
-            ErrorKind::Unavailable(_) => {
-                RequestError::StoreUnavailable { maybe_stored: context.writes.has_committed() }
-            }
-            ErrorKind::Unknown(_) => RequestError::StoreUnavailable { maybe_stored: true },
+        let kind = error.kind();
+        if kind == ErrorKind::Fault {
+            return RequestError::NotDurable;
         }
+        let maybe_stored = matches!(kind, ErrorKind::Unknown(_)) || context.writes.has_committed();
+        RequestError::StoreUnavailable { maybe_stored }
     }
 }
 

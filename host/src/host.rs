@@ -135,9 +135,9 @@ impl Host {
             let wasm = files.choose(&component)?.map_err(|source| LoadError::Unreadable { id, path, source })?;
             chosen.push((Arc::new(component), wasm));
         }
-        // A component's check may have read a damaged page. Its error does not name the file.
+        // A component's check may have read a damaged page. Its own error does not name the file.
         let slots = load_slots(runtime, chosen, &backends, options)
-            .map_err(|error| store.damage().map_or(error, StartError::Store))?;
+            .map_err(|error| store.failure().map_or(error, StartError::Store))?;
 
         let (events, receiver) = mpsc::channel();
         let tracer = options.traces.as_ref().map(Tracer::new).transpose()?.map(Arc::new);

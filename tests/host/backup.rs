@@ -2,9 +2,10 @@
 //! and no version in part.
 
 use hexad_tests::forge::{self, DEVELOPER, PUBLIC};
+use hexad_tests::operator::Operator;
 use hexad_tests::package;
 use hexad_tests::registry::Registry;
-use hexad_tests::server::{Server, run};
+use hexad_tests::server::{Server, root, run};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
@@ -20,6 +21,12 @@ fn a_backup_during_publishes_has_every_version_that_was_acknowledged_before() {
     let data = tempfile::tempdir().expect("a temporary folder");
     let server = Server::start(data.path());
     forge::seed(&server);
+    // Another version of the registry, which is in the data folder only: one more custom section.
+    let mut swapped = std::fs::read(root().join("dist/package-registry.wasm")).expect("`make components` builds it");
+    swapped.extend([0, 6, 4, b'm', b'a', b'r', b'k', 1]);
+    let served = |server: &Server| Operator::of(server).get("/components/package-registry").json()["digest"].clone();
+    assert_eq!(Operator::of(&server).swap("package-registry", &swapped).status, 200);
+    let digest = served(&server);
     let acknowledged = Arc::new(Mutex::new(BTreeMap::new()));
     let count = |wanted: usize| {
         while acknowledged.lock().expect("no panic").len() < wanted {
@@ -67,6 +74,7 @@ fn a_backup_during_publishes_has_every_version_that_was_acknowledged_before() {
         String::from_utf8_lossy(&output.stderr)
     );
     let server = Server::start(restored.path());
+    assert_eq!(served(&server), digest, "what was swapped in serves after a restore");
     let registry = Registry::new(&server, PUBLIC, DEVELOPER);
     let metadata = registry.get("/copied").expect("an answer").json();
     let all = acknowledged.lock().expect("no panic");

@@ -5,6 +5,7 @@ mod crash;
 mod directory;
 mod import;
 mod maintenance;
+mod operator;
 mod probe;
 mod process;
 mod races;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::header::{ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, HeaderName, WWW_AUTHENTICATE};
+use http::header::{ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, EXPECT, HeaderName, WWW_AUTHENTICATE};
 use http::{HeaderValue, Request, Response, StatusCode};
 use http_body_util::Full;
 use serde::Serialize;
@@ -60,7 +60,10 @@ impl AdminApi {
         let route = match route {
             Ok(route) => route,
             Err(response) => {
-                upload::drain(request_body).await;
+                // A client that waits for `100 Continue` sends nothing after this response.
+                if !parts.headers.contains_key(EXPECT) {
+                    upload::drain(request_body).await;
+                }
                 return response;
             }
         };

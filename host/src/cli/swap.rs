@@ -32,8 +32,8 @@ pub struct Swap {
     #[arg(long, value_name = "TIME", requires = "percent", default_value = "60s")]
     window: String,
 
-    /// How many percentage points more of its answers may fail (status 500 and above) than of the
-    /// present version's.
+    /// How many percentage points more of its answers may fail (status 500 and above, or a body that
+    /// breaks) than of the present version's.
     #[arg(long, value_name = "PERCENT", requires = "percent", default_value_t = 5.0)]
     max_errors: f64,
 

@@ -77,6 +77,15 @@ impl KeyValueError {
             KeyValueError::Trap(error) => Err(error),
         }
     }
+
+    fn trace_reason(&self) -> &'static str {
+        match self {
+            KeyValueError::Guest(store::Error::NoSuchStore) => "no_such_store",
+            KeyValueError::Guest(store::Error::AccessDenied) => "access_denied",
+            KeyValueError::Guest(store::Error::Other(_)) | KeyValueError::Store(_) => "failed",
+            KeyValueError::Trap(_) => "misused",
+        }
+    }
 }
 
 impl From<StoreError> for KeyValueError {
@@ -88,17 +97,6 @@ impl From<StoreError> for KeyValueError {
 impl From<ResourceTableError> for KeyValueError {
     fn from(error: ResourceTableError) -> Self {
         KeyValueError::Trap(error.into())
-    }
-}
-
-impl KeyValueError {
-    fn trace_reason(&self) -> &'static str {
-        match self {
-            KeyValueError::Guest(store::Error::NoSuchStore) => "no_such_store",
-            KeyValueError::Guest(store::Error::AccessDenied) => "access_denied",
-            KeyValueError::Guest(store::Error::Other(_)) | KeyValueError::Store(_) => "failed",
-            KeyValueError::Trap(_) => "misused",
-        }
     }
 }
 

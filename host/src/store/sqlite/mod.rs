@@ -41,7 +41,7 @@ use reader::Reader;
 use writer::{Writer, WriterParts};
 
 use super::near_cache::NearCache;
-use crate::store::{Backend, ChangeClock, Key, Ledger, StoreError, StoreHealth, Swap};
+use crate::store::{Backend, ChangeClock, Key, Ledger, StoreError, StoreHealth, StoreProblem, Swap};
 
 /// Bytes of the database and its log.
 pub fn size(data: &Path) -> u64 {
@@ -123,10 +123,14 @@ impl Sqlite {
         self.writer.health()
     }
 
-    /// The error of a database in which damage was found since it was opened.
-    pub fn damage(&self) -> Option<OpenError> {
-        let finding = self.health().damage()?.to_string();
-        Some(OpenError::Damaged { path: self.database.path().to_owned(), finding })
+    /// The error of a database that has failed since it was opened.
+    pub fn failure(&self) -> Option<OpenError> {
+        let failure = self.health().failure()?;
+        let (path, reason) = (self.database.path().to_owned(), failure.reason.to_string());
+        Some(match failure.problem {
+            StoreProblem::Damaged => OpenError::Damaged { path, finding: reason },
+            _ => OpenError::Failed { path, reason },
+        })
     }
 
     /// Takes the attachments out of a database that was restored from a backup: `restore` gets them, and

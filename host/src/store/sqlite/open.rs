@@ -38,6 +38,8 @@ pub enum OpenError {
          start with an empty store"
     )]
     Damaged { path: PathBuf, finding: String },
+    #[error("the store {path} cannot be used: {reason}; see to its disk, and start again")]
+    Failed { path: PathBuf, reason: String },
     #[error("there is no store in {directory}; give the folder of a host with --data")]
     NoStore { directory: PathBuf },
     #[error("cannot start a thread of the store {path}: {source}")]

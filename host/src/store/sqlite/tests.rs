@@ -1,8 +1,8 @@
 use std::sync::atomic::Ordering;
 
 use super::*;
+use crate::store::ErrorKind;
 use crate::store::lock::LockError;
-use crate::store::{ErrorKind, StoreProblem};
 
 fn key(name: &str) -> Key {
     Key { store: Arc::from("default"), key: Arc::from(name) }
@@ -442,7 +442,7 @@ async fn a_read_of_a_damaged_page_is_known() {
         errors += usize::from(backend.get(&key(&format!("k/{n:03}"))).await.is_err());
     }
     assert!(errors > 0);
-    let damage = engine.damage().unwrap().to_string();
+    let damage = engine.failure().unwrap().to_string();
     assert!(damage.contains(FILE_NAME) && damage.contains("restore it from a backup"), "{damage}");
 }
 

@@ -1,0 +1,35 @@
+//! The operator's commands, and the listener that they talk to.
+
+use super::probe::write_manifest;
+use hexad_tests::server::{Server, run, up};
+use std::io::{BufRead as _, BufReader};
+use std::net::TcpListener;
+use std::process::Stdio;
+
+#[test]
+fn a_command_does_not_wait_for_ever_for_a_host_that_does_not_answer() {
+    // The system accepts connections to it, and nobody answers.
+    let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("http://{}", silent.local_addr().expect("an address"));
+    let output = run(&["status", "--admin", &url, "--timeout", "200ms"], &[("HEXAD_ADMIN_TOKEN", "t")]);
+    assert!(!output.status.success());
+    let error = String::from_utf8(output.stderr).expect("UTF-8");
+    assert!(error.contains("did not answer within 0.2 s") && error.contains(&url), "{error}");
+    assert_eq!(error.lines().count(), 1, "{error}");
+}
+
+#[test]
+fn a_listener_that_other_machines_can_reach_is_warned_about() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let data = folder.path().join("data");
+    let mut command = up(&write_manifest(folder.path()), &data);
+    command.args(["--threads", "1", "--admin", "0.0.0.0:0"]).env("RUST_LOG", "warn").stderr(Stdio::piped());
+    let mut server = Server::spawn(command, &data);
+    let log = server.take_log().expect("piped");
+    server.signal("TERM");
+    let warned = BufReader::new(log).lines().any(|line| {
+        let line = line.expect("text");
+        line.contains("WARN") && line.contains("other machines can reach the admin listener")
+    });
+    assert!(warned);
+}
