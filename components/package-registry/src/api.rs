@@ -8,6 +8,7 @@ mod deprecate;
 mod download;
 mod error;
 mod forward;
+mod latest;
 mod maintenance;
 mod metadata;
 mod noop_update;
@@ -34,6 +35,7 @@ pub const VARIABLES: &[&str] = &[
     forward::FORWARD_URL,
     publish::MAX_FILE,
     publish::MAX_UNPACKED,
+    publish::MANIFEST_MISMATCH,
     rate_limit::AUTHENTICATED,
     rate_limit::UNAUTHENTICATED,
 ];

@@ -9,6 +9,7 @@ use crate::metadata::{self, Metadata, Representation};
 use crate::negotiation::{self, ABBREVIATED};
 use crate::route::{Level, NOT_A_PATH};
 use crate::store::{self, MetadataForm};
+use crate::version::Version;
 use crate::{name, segment};
 use bytes::Bytes;
 use http::StatusCode;
@@ -102,8 +103,11 @@ fn render(env: &Env, authorized: &Authorized<Read>, representation: Representati
 pub fn version(request: &RegistryRequest, name: &str, version: &str) -> Result<Response, Error> {
     let authorized = access::authorize::<Read>(request, name, package_not_found())?;
     let env = &request.env;
+    // A version wins over a tag that is called like it, which old builds let be set.
+    let is_version =
+        Version::parse(version).is_some() && store::find_listed(env, &authorized.package, version)?.is_some();
     let tags = authorized.package.dist_tags();
-    let version = tags.get(version).copied().unwrap_or(version);
+    let version = tags.get(version).filter(|_| !is_version).copied().unwrap_or(version);
     for part in authorized.package.segments.iter().rev() {
         let form = store::form(env, &part.id, MetadataForm::Full)?;
         let versions = segment::split(&form).map(|(versions, _)| versions).unwrap_or_default();
