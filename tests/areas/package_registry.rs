@@ -114,6 +114,7 @@ fn a_document_that_contradicts_its_tarball_is_refused_and_leaves_nothing_visible
         ("version", document.replace("\"version\":\"1.0.0\"", "\"version\":\"1.0\"")),
         ("cut off", document.get(..document.len() / 2).expect("ASCII").to_owned()),
         ("not JSON", document.replacen('{', "[", 1)),
+        ("dependencies", document.replace("^1.0.0", "^2.0.0")),
         ("deep", format!("{{\"versions\":{}", "[".repeat(100_000))),
     ] {
         let answer = forge.send_with("PUT", &format!("{}/wrong", registry(PUBLIC)), DEVELOPER, &JSON, document);

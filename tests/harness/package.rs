@@ -11,7 +11,8 @@ use sha2::{Digest, Sha512};
 /// A gzipped tar with a `package/package.json` and a file of `size` incompressible bytes, which
 /// depend on `seed` only.
 pub fn tarball(name: &str, version: &str, size: usize, seed: u64) -> Vec<u8> {
-    let manifest = json!({"name": name, "version": version, "main": "index.js"}).to_string();
+    let manifest =
+        json!({"name": name, "version": version, "main": "index.js", "dependencies": {"left": "^1.0.0"}}).to_string();
     let mut tar = tar::Builder::new(GzEncoder::new(Vec::new(), Compression::fast()));
     for (path, bytes) in [("package/package.json", manifest.into_bytes()), ("package/data.bin", noise(size, seed))] {
         let mut header = tar::Header::new_gnu();

@@ -8,6 +8,7 @@ mod deprecate;
 mod download;
 mod error;
 mod forward;
+mod latest;
 mod maintainers;
 mod maintenance;
 mod metadata;
@@ -39,6 +40,7 @@ pub const VARIABLES: &[&str] = &[
     forward::FORWARD_URL,
     publish::MAX_FILE,
     publish::MAX_UNPACKED,
+    publish::MANIFEST_MISMATCH,
     rate_limit::AUTHENTICATED,
     rate_limit::UNAUTHENTICATED,
     rate_limit::INVALID_TOKENS,

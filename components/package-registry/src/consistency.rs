@@ -38,10 +38,14 @@ pub fn check<'a>(package: &Package, segments: &'a [Segment]) -> (Vec<ListedVersi
     for (tag, version) in package.dist_tags().into_iter().filter(|(_, version)| !versions.contains(version)) {
         problems.push(format!("tag {tag} is of version {version}, which is not listed"));
     }
-    let highest = versions.iter().filter_map(|version| Version::parse(version)).max();
+    let parsed = || versions.iter().filter_map(|version| Version::parse(version));
+    let (highest, highest_stable) = (parsed().max(), parsed().filter(|version| !version.is_prerelease()).max());
+    let text = |version: &Option<Version>| version.as_ref().map_or("none".to_owned(), Version::to_string);
     if package.highest != highest {
-        let text = |version: &Option<Version>| version.as_ref().map_or("none".to_owned(), Version::to_string);
         problems.push(format!("its highest version is {}, not {}", text(&highest), text(&package.highest)));
+    } else if package.highest_stable.is_some() && package.highest_stable != highest_stable {
+        let (found, stored) = (text(&highest_stable), text(&package.highest_stable));
+        problems.push(format!("its highest version that is no prerelease is {found}, not {stored}"));
     }
     listed.sort_unstable_by_key(|listed| listed.upload);
     (listed, problems)
@@ -157,6 +161,10 @@ mod tests {
             &["tag latest is of version 3.0.0, which is not listed"],
         );
         check_finds(|package, _| package.highest = None, &["its highest version is 1.1.0, not none"]);
+        check_finds(
+            |package, _| package.highest_stable = Version::parse("1.0.0"),
+            &["its highest version that is no prerelease is 1.1.0, not 1.0.0"],
+        );
         check_finds(
             |package, segments| {
                 segments.push(segment("1.0.0"));

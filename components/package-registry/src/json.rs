@@ -4,7 +4,8 @@
 //! and served byte for byte, so that parsing them loses nothing.
 
 use serde::Deserialize;
-use serde::de::{Deserializer, Error as _, MapAccess, Visitor};
+use serde::de::{Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
+use serde_json::Value;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -66,11 +67,78 @@ impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
 /// A member's name, borrowed where the text has no escapes.
 #[derive(Deserialize)]
 #[serde(transparent)]
-struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
+pub struct Name<'a>(#[serde(borrow)] pub Cow<'a, str>);
 
 /// The value as a string, if it is one.
 pub fn string(value: &RawValue) -> Option<String> {
     serde_json::from_str(value.get()).ok()
+}
+
+/// The value, unless an object in it has two members of one name that differ: some programs use the first
+/// and some the last.
+pub fn unambiguous(value: &RawValue) -> Option<Value> {
+    serde_json::from_str(value.get()).ok().map(|Unambiguous(value)| value)
+}
+
+struct Unambiguous(Value);
+
+impl<'de> Deserialize<'de> for Unambiguous {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Reader;
+
+        impl<'de> Visitor<'de> for Reader {
+            type Value = Value;
+
+            fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
+                f.write_str("a JSON value")
+            }
+
+            fn visit_unit<E>(self) -> Result<Value, E> {
+                Ok(Value::Null)
+            }
+
+            fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+                Ok(value.into())
+            }
+
+            fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+                Ok(value.into())
+            }
+
+            fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+                Ok(value.into())
+            }
+
+            fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
+                Ok(value.into())
+            }
+
+            fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+                Ok(value.into())
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Value, A::Error> {
+                let mut values = Vec::new();
+                while let Some(Unambiguous(value)) = list.next_element()? {
+                    values.push(value);
+                }
+                Ok(values.into())
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
+                let mut members = serde_json::Map::new();
+                while let Some((name, Unambiguous(value))) = map.next_entry::<String, _>()? {
+                    if members.get(&name).is_some_and(|first| *first != value) {
+                        return Err(A::Error::custom(format_args!("`{name}` has two values")));
+                    }
+                    members.insert(name, value);
+                }
+                Ok(members.into())
+            }
+        }
+
+        deserializer.deserialize_any(Reader).map(Unambiguous)
+    }
 }
 
 /// Whether the value is an object.
@@ -136,6 +204,15 @@ mod tests {
     fn a_duplicate_name_is_refused_also_if_escaped() {
         let why = Members::read(r#"{"a":1,"\u0061":2}"#).unwrap_err().to_string();
         assert!(why.starts_with("`a` is given twice"), "{why}");
+    }
+
+    #[test]
+    fn a_value_is_unambiguous_unless_a_name_has_two_values() {
+        let read = |text: &str| unambiguous(&RawValue::from_string(text.into()).unwrap());
+        let text = r#"{"a":[null,true,-1,18446744073709551615,1.5,"é",{"b":{}}],"\u0061":[null,true,-1,18446744073709551615,1.5,"é",{"b":{}}]}"#;
+        assert_eq!(read(text), serde_json::from_str(text).ok());
+        assert_eq!(read(r#"{"a":1,"a":2}"#), None);
+        assert_eq!(read(r#"[{"a":{"b":1,"\u0062":"1"}}]"#), None);
     }
 
     #[test]

@@ -72,11 +72,11 @@
 //! | file | get package, up to *k* indexes, upload, each chunk |
 //! | tags | get package |
 //! | attestations | get package, up to *k* indexes, the attestations |
-//! | set, remove a tag | get package, up to *k* indexes; swap package |
+//! | set, remove a tag | get settings, get package, up to *k* indexes; swap package |
 //! | publish a new version | get settings, get `name`, get package, *k* indexes, the merged segments; set each chunk, upload, latest fields, attestations if there are any, 3 blobs of a segment; swap package |
 //! | publish a new package | the same, and before the package swap `project`, `name`, and `projects` if it is the project's first; one counter for each root that is created |
-//! | deprecate | get package, *k* indexes, the segments that change; set these; swap package |
-//! | unpublish | get package, all segments; set those that change; swap package; delete chunks |
+//! | deprecate | get settings, get package, *k* indexes, the segments that change; set these; swap package |
+//! | unpublish | get settings, get package, all segments; set those that change; swap package; delete chunks |
 //! | search | get `project`, up to 4,000 packages, and the latest fields that the instance has not cached; at group and instance level before that `projects`, and `project` of up to 20,000; for each result upload and publisher |
 //! | a step of gc | 200 packages and their indexes; or 5,000 keys, the run's marks, and the removed blobs |
 //! | a step of fsck | up to 200 packages with all of their blobs, and 256 MiB of files |
@@ -87,7 +87,7 @@
 //! `api/access.rs` checks the caller's rights before the body is read. While the body arrives,
 //! [`document`] separates the file from the rest, [`base64_decoder`], [`integrity`] and [`tarball`]
 //! decode, hash and inspect it, and [`store::Staging`] writes it in chunks. Then [`submission`] and
-//! [`manifest`] check the rest and render the records, [`segment`] merges them with older ones,
+//! [`manifest`] check the rest, with the file's [`install_fields`], and render the records, [`segment`] merges them with older ones,
 //! [`package`] adds the version, and one swap makes it visible (`api/publish.rs`).
 
 pub mod api;
@@ -99,6 +99,7 @@ mod document;
 mod entry;
 #[cfg(any(test, feature = "fuzz"))]
 pub mod fuzz;
+mod install_fields;
 mod integrity;
 mod json;
 mod manifest;

@@ -4,10 +4,11 @@
 //! Fields keep their published text and type: programs write `author`, `bin` and `license` in several
 //! shapes. Only fields that an installation depends on are checked.
 
+use crate::install_fields::{Difference, InstallFields};
 use crate::integrity::{DeclaredDigests, Integrity};
 use crate::json::{self, Members};
 use crate::name::PackageName;
-use crate::tarball::Totals;
+use crate::tarball::{Totals, excerpt};
 use crate::version::Version;
 use kit::path;
 use serde_json::value::RawValue;
@@ -47,16 +48,30 @@ const ABBREVIATED: &[&str] = &[
 const OBJECT_FIELDS: &[&str] =
     &["dependencies", "optionalDependencies", "devDependencies", "peerDependencies", "peerDependenciesMeta"];
 
-/// Fields of `dist` that the registry writes, so a published value is dropped: digests and address are
-/// computed, and signatures and attestations would be served unchecked.
-const REGISTRY_FIELDS: &[&str] = &["integrity", "shasum", "tarball", "signatures", "npm-signature", "attestations"];
+/// Fields that the registry writes, so a published value is dropped. The readme is shown for the package.
+const REGISTRY_FIELDS: &[&str] = &[
+    "_id",
+    "dist",
+    "deprecated",
+    "readme",
+    "hasInstallScript",
+    "_hasShrinkwrap",
+    "maintainers",
+    "_npmUser",
+    "_npmVersion",
+];
 
-/// Scripts that run on installation.
-const INSTALL_SCRIPTS: &[&str] = &["preinstall", "install", "postinstall"];
+/// The same for fields of `dist`: digests, counts and address are computed, and signatures and attestations
+/// would be served unchecked.
+const REGISTRY_DIST_FIELDS: &[&str] =
+    &["integrity", "shasum", "tarball", "fileCount", "unpackedSize", "signatures", "npm-signature", "attestations"];
 
 /// Fields that the full metadata of a package repeats from its latest version.
 const LATEST_FIELDS: &[&str] =
-    &["description", "homepage", "keywords", "repository", "author", "contributors", "maintainers", "bugs", "license"];
+    &["description", "homepage", "keywords", "repository", "author", "contributors", "bugs", "license"];
+
+/// Largest readme, in bytes, that metadata shows; the rest is cut off.
+const MAX_README: usize = 64 * 1024;
 
 /// Why a manifest is refused.
 #[derive(Debug, PartialEq, Eq)]
@@ -69,6 +84,10 @@ pub enum ManifestError {
     Version(String),
     /// Its size in bytes.
     TooLarge(usize),
+    /// A field in which an object has two members of one name.
+    Ambiguous(&'static str),
+    /// A field that is not that of the file; both as JSON.
+    Differs { field: &'static str, published: String, file: String },
 }
 
 impl fmt::Display for ManifestError {
@@ -84,6 +103,14 @@ impl fmt::Display for ManifestError {
                     "Validation failed: Package json has the version {version}, which is not the one it is listed as"
                 )
             }
+            ManifestError::Ambiguous(field) => {
+                write!(f, "Validation failed: Package json has a member of `{field}` twice, with different values")
+            }
+            ManifestError::Differs { field, published, file } => write!(
+                f,
+                "Validation failed: Package json has another `{field}` than package.json in the attachment: \
+                 {published} instead of {file}"
+            ),
             ManifestError::TooLarge(size) => write!(
                 f,
                 "Validation failed: Package json structure is too large. Maximum size is {MAX_SIZE} bytes, this one has {size}"
@@ -92,12 +119,18 @@ impl fmt::Display for ManifestError {
     }
 }
 
-/// The registry's own part of `dist`.
-pub struct Dist<'a> {
+/// What the registry itself knows about a version.
+pub struct RegistryValues<'a> {
     pub integrity: &'a Integrity,
     pub totals: Totals,
+    pub has_install_script: bool,
+    pub has_shrinkwrap: bool,
     /// The kind of its provenance, if it has any.
     pub predicate_type: Option<&'a str>,
+    /// The username of the publisher; a deploy token has none.
+    pub publisher: Option<&'a str>,
+    /// The version of npm that published it, if it was npm.
+    pub npm_version: Option<&'a str>,
 }
 
 /// A manifest that was checked against its name and version.
@@ -106,14 +139,16 @@ pub struct Manifest<'a> {
     version: &'a Version,
     members: Members<'a>,
     dist: Members<'a>,
+    /// Fields whose value in records is the file's.
+    corrections: Vec<Difference>,
 }
 
 impl<'a> Manifest<'a> {
     pub fn read(text: &'a RawValue, name: &'a PackageName, version: &'a Version) -> Result<Self, ManifestError> {
         let members = Members::read(text.get()).map_err(|_| ManifestError::Schema)?;
         let dist = members.get("dist").ok_or(ManifestError::Schema)?;
-        let manifest =
-            Manifest { name, version, dist: Members::read(dist.get()).map_err(|_| ManifestError::Schema)?, members };
+        let dist = Members::read(dist.get()).map_err(|_| ManifestError::Schema)?;
+        let manifest = Manifest { name, version, members, dist, corrections: Vec::new() };
         let text = |value: Option<&RawValue>| value.and_then(json::string).ok_or(ManifestError::Schema);
         text(manifest.dist.get("tarball"))?;
         text(manifest.dist.get("shasum"))?;
@@ -129,6 +164,29 @@ impl<'a> Manifest<'a> {
         if size > MAX_SIZE { Err(ManifestError::TooLarge(size)) } else { Ok(manifest) }
     }
 
+    /// Compares the fields that an installer acts on with those of the file. Of the fields that differ, records
+    /// have the file's; `are_errors`: whether the first one is an error instead.
+    pub fn reconcile(
+        &mut self,
+        file: &InstallFields,
+        has_gyp_file: bool,
+        are_errors: bool,
+    ) -> Result<(), ManifestError> {
+        let published = InstallFields::of_document(self.name, |field| self.members.get(field));
+        let published = published.map_err(ManifestError::Ambiguous)?;
+        self.corrections = file.differences(&published, has_gyp_file);
+        match self.corrections.iter().find(|difference| are_errors && difference.is_error) {
+            None => Ok(()),
+            Some(difference) => {
+                let shown = |value: Option<String>| value.map_or("nothing".into(), |value| excerpt(value.as_bytes()));
+                let published = self.members.get(difference.field).map(|value| value.get().to_owned());
+                let file = difference.value.as_ref().map(serde_json::Value::to_string);
+                let field = difference.field;
+                Err(ManifestError::Differs { field, published: shown(published), file: shown(file) })
+            }
+        }
+    }
+
     /// The digests that the publisher declares; the length is declared in `_attachments`.
     pub fn declared(&self) -> DeclaredDigests {
         let text = |name| self.dist.get(name).and_then(json::string);
@@ -141,53 +199,60 @@ impl<'a> Manifest<'a> {
     }
 
     /// The record in full metadata: every published field except the readme.
-    pub fn full(&self, dist: &Dist) -> String {
-        let mut record = self.record(dist, |_| true);
-        if self.members.get("_id").is_none() {
-            let id = json::quoted(&format!("{}@{}", self.name, self.version));
-            let _ = write!(record, ",\"_id\":{id}");
+    pub fn full(&self, values: &RegistryValues) -> String {
+        let mut record = self.record(values, |_| true);
+        let id = json::quoted(&format!("{}@{}", self.name, self.version));
+        let _ = write!(record, ",\"_id\":{id}");
+        if let Some(version) = values.npm_version {
+            let _ = write!(record, ",\"_npmVersion\":{}", json::quoted(version));
+        }
+        if let Some(publisher) = values.publisher {
+            let _ = write!(record, ",\"_npmUser\":{{\"name\":{},\"email\":\"\"}}", json::quoted(publisher));
         }
         record.push('}');
         record
     }
 
     /// The record in abbreviated metadata.
-    pub fn abbreviated(&self, dist: &Dist) -> String {
-        let mut record = self.record(dist, |name| ABBREVIATED.contains(&name));
+    pub fn abbreviated(&self, values: &RegistryValues) -> String {
+        let mut record = self.record(values, |name| ABBREVIATED.contains(&name));
         record.push('}');
         record
     }
 
     /// A record without its closing brace. It starts with `deprecated`, if it has it, so that the
     /// message can be changed without reading the rest (see [`set_deprecated`]).
-    fn record(&self, dist: &Dist, keep: impl Fn(&str) -> bool) -> String {
+    fn record(&self, values: &RegistryValues, keep: impl Fn(&str) -> bool) -> String {
         let mut record = String::from("{");
         let kept = self.members.iter().filter(|(name, value)| {
-            !matches!(*name, "readme" | "deprecated" | "dist" | "hasInstallScript")
+            !REGISTRY_FIELDS.contains(name)
+                && !self.corrections.iter().any(|correction| correction.replaces(name))
                 && keep(name)
                 && (!OBJECT_FIELDS.contains(name) || json::is_object(value))
         });
         for (name, value) in kept {
-            push_member(&mut record, name, value);
+            push_member(&mut record, name, value.get());
+        }
+        for correction in self.corrections.iter().filter(|correction| keep(correction.field)) {
+            if let Some(value) = correction.corrected(self.members.get(correction.field)) {
+                push_member(&mut record, correction.field, &value.to_string());
+            }
         }
         let _ = write!(
             record,
             ",\"dist\":{{\"tarball\":\"{URL_PLACEHOLDER}/{}/-/{}\",\"shasum\":\"{}\",\"integrity\":\"{}\"",
             self.name,
             self.name.file(self.version.as_str()),
-            dist.integrity.shasum(),
-            dist.integrity.sri()
+            values.integrity.shasum(),
+            values.integrity.sri()
         );
-        for (name, value) in self.dist.iter().filter(|(name, _)| !REGISTRY_FIELDS.contains(name)) {
-            push_member(&mut record, name, value);
+        for (name, value) in self.dist.iter().filter(|(name, _)| !REGISTRY_DIST_FIELDS.contains(name)) {
+            push_member(&mut record, name, value.get());
         }
-        // Some clients send no counts.
-        for (name, count) in [("fileCount", dist.totals.files), ("unpackedSize", dist.totals.size)] {
-            if self.dist.get(name).is_none() {
-                let _ = write!(record, ",\"{name}\":{count}");
-            }
+        for (name, count) in [("fileCount", values.totals.files), ("unpackedSize", values.totals.size)] {
+            let _ = write!(record, ",\"{name}\":{count}");
         }
-        if let Some(predicate_type) = dist.predicate_type {
+        if let Some(predicate_type) = values.predicate_type {
             let (name, version) = (path::encode(self.name.as_str()), self.version);
             let kind = json::quoted(predicate_type);
             let _ = write!(
@@ -197,8 +262,11 @@ impl<'a> Manifest<'a> {
             );
         }
         record.push('}');
-        if self.has_install_script() {
+        if values.has_install_script {
             record.push_str(",\"hasInstallScript\":true");
+        }
+        if values.has_shrinkwrap {
+            record.push_str(",\"_hasShrinkwrap\":true");
         }
         if let Some(message) = self.deprecated() {
             record = set_deprecated(&record, &message);
@@ -206,37 +274,37 @@ impl<'a> Manifest<'a> {
         record
     }
 
-    fn has_install_script(&self) -> bool {
-        let declared = self.members.get("hasInstallScript").is_some_and(|value| value.get() == "true");
-        let scripts = self.members.get("scripts").and_then(|scripts| Members::read(scripts.get()).ok());
-        declared || scripts.is_some_and(|scripts| INSTALL_SCRIPTS.iter().any(|name| scripts.get(name).is_some()))
-    }
-
     /// The fields that full metadata shows for the whole package while this is its latest
     /// version, as members to append to an object: each starts with a comma. `readme` is the one
     /// beside the manifest; the manifest's own comes first.
     pub fn latest_fields(&self, readme: Option<&RawValue>) -> String {
         let mut latest = String::new();
-        let readme = self.members.get("readme").or(readme);
-        let readme_file = self.members.get("readmeFilename");
-        let fields = self.members.iter().filter(|(name, _)| LATEST_FIELDS.contains(name));
-        let extra = [("readme", readme), ("readmeFilename", readme_file)];
-        for (name, value) in fields.chain(extra.into_iter().filter_map(|(name, value)| Some((name, value?)))) {
+        for (name, value) in self.members.iter().filter(|(name, _)| LATEST_FIELDS.contains(name)) {
             latest.push(',');
-            push_member(&mut latest, name, value);
+            push_member(&mut latest, name, value.get());
+        }
+        let text = |value: Option<&RawValue>| value.and_then(json::string);
+        if let Some(mut readme) = text(self.members.get("readme").or(readme)) {
+            readme.truncate(readme.floor_char_boundary(MAX_README));
+            latest.push(',');
+            push_member(&mut latest, "readme", &json::quoted(&readme));
+        }
+        if let Some(name) = self.members.get("readmeFilename") {
+            latest.push(',');
+            push_member(&mut latest, "readmeFilename", name.get());
         }
         latest
     }
 }
 
 /// Appends a member, after a comma unless it is the first one or a comma is there.
-fn push_member(object: &mut String, name: &str, value: &RawValue) {
+fn push_member(object: &mut String, name: &str, value: &str) {
     if !object.is_empty() && !object.ends_with(['{', ',']) {
         object.push(',');
     }
     object.push_str(&json::quoted(name));
     object.push(':');
-    json::compact(value.get(), object);
+    json::compact(value, object);
 }
 
 const DEPRECATED: &str = "{\"deprecated\":";

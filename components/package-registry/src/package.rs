@@ -3,7 +3,7 @@
 
 use crate::version::Version;
 use kit::Timestamp;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Event ids that a package keeps. A change whose outcome was lost is recognised as long as fewer
 /// changes followed it.
@@ -32,6 +32,9 @@ pub struct Package {
     pub tags: BTreeMap<String, Tag>,
     /// The highest version that is listed.
     pub highest: Option<Version>,
+    /// The highest one that is no prerelease. Old builds did not store it, so it may be unknown as long as
+    /// the highest one is a prerelease.
+    pub highest_stable: Option<Version>,
     /// The upload of the latest version, whose description and readme metadata shows for the package.
     pub latest_upload: Option<String>,
 }
@@ -101,6 +104,7 @@ impl Package {
             segments: Vec::new(),
             tags: BTreeMap::new(),
             highest: None,
+            highest_stable: None,
             latest_upload: None,
         }
     }
@@ -121,17 +125,22 @@ impl Package {
         self.segments.iter().map(|segment| segment.listed).sum()
     }
 
-    /// Every tag and its version. `latest` is always there as long as a version is: if it was not
-    /// set it is the highest version.
+    /// The version that `latest` is if it was not set: the highest one that is no prerelease, else the
+    /// highest one.
+    pub fn computed_latest(&self) -> Option<&Version> {
+        self.highest_stable.as_ref().or(self.highest.as_ref())
+    }
+
+    /// Every tag and its version. `latest` is always there as long as a version is.
     pub fn dist_tags(&self) -> BTreeMap<&str, &str> {
-        let computed = self.highest.iter().map(|version| (LATEST, version.as_str()));
+        let computed = self.computed_latest().into_iter().map(|version| (LATEST, version.as_str()));
         let tags = self.tags.iter().map(|(tag, set)| (tag.as_str(), set.version.as_str()));
         computed.chain(tags).collect()
     }
 
     pub fn latest(&self) -> Option<&str> {
         let set = self.tags.get(LATEST).map(|tag| tag.version.as_str());
-        set.or(self.highest.as_ref().map(Version::as_str))
+        set.or(self.computed_latest().map(Version::as_str))
     }
 
     /// Counts a change that is made now.
@@ -159,6 +168,9 @@ impl Package {
         if self.highest.as_ref().is_none_or(|highest| highest < version) {
             self.highest = Some(version.clone());
         }
+        if !version.is_prerelease() && self.highest_stable.as_ref().is_none_or(|highest| highest < version) {
+            self.highest_stable = Some(version.clone());
+        }
         if self.latest() == Some(version.as_str()) {
             self.latest_upload = Some(upload.to_owned());
         }
@@ -178,26 +190,28 @@ impl Package {
         Ok(())
     }
 
-    /// Removes a tag that was set. `highest_upload` has the file of the highest version, which
-    /// `latest` falls back to.
-    pub fn remove_tag(&mut self, tag: &str, highest_upload: Option<&str>) -> Result<(), TagError> {
+    /// Removes a tag that was set. `computed_upload` has the file of the version that `latest` falls back
+    /// to.
+    pub fn remove_tag(&mut self, tag: &str, computed_upload: Option<&str>) -> Result<(), TagError> {
         self.tags.remove(tag).ok_or(TagError::NoSuchTag)?;
         if tag == LATEST {
-            self.latest_upload = highest_upload.map(str::to_owned);
+            self.latest_upload = computed_upload.map(str::to_owned);
         }
         Ok(())
     }
 
-    /// Updates the tags after versions were removed from the segments. `highest` is the highest listed
-    /// version. A tag of an unpublished version moves to its version in `requested_tags`, or is removed.
+    /// Updates the tags after versions were removed from the segments, which list `listed`. A tag of an
+    /// unpublished version moves to its version in `requested_tags`, or is removed.
     pub fn remove_unpublished(
         &mut self,
-        highest: Option<Version>,
-        is_listed: impl Fn(&str) -> bool,
+        listed: &BTreeSet<String>,
         requested_tags: impl Fn(&str) -> Option<String>,
         now: Timestamp,
     ) {
-        self.highest = highest;
+        let versions = || listed.iter().filter_map(|version| Version::parse(version));
+        self.highest = versions().max();
+        self.highest_stable = versions().filter(|version| !version.is_prerelease()).max();
+        let is_listed = |version: &str| listed.contains(version);
         self.tags.retain(|tag, set| {
             if !is_listed(&set.version) {
                 let Some(version) = requested_tags(tag).filter(|version| is_listed(version)) else { return false };
@@ -246,6 +260,21 @@ mod tests {
     }
 
     #[test]
+    fn a_prerelease_is_computed_as_latest_only_without_a_stable_version() {
+        let mut package = Package::new(NOW);
+        publish(&mut package, "2.0.0-rc.1", "next");
+        assert_eq!((package.latest(), package.latest_upload.as_deref()), (Some("2.0.0-rc.1"), Some("u2.0.0-rc.1")));
+        publish(&mut package, "1.0.0", "old");
+        assert_eq!((package.latest(), package.latest_upload.as_deref()), (Some("1.0.0"), Some("u1.0.0")));
+        publish(&mut package, "2.0.0-rc.2", "next");
+        assert_eq!((package.latest(), package.latest_upload.as_deref()), (Some("1.0.0"), Some("u1.0.0")));
+        package.remove_unpublished(&["1.0.0", "2.0.0-rc.2"].map(str::to_owned).into(), |_| None, NOW);
+        assert_eq!(package.latest(), Some("1.0.0"));
+        package.remove_unpublished(&["2.0.0-rc.1", "2.0.0-rc.2"].map(str::to_owned).into(), |_| None, NOW);
+        assert_eq!(package.latest(), Some("2.0.0-rc.2"));
+    }
+
+    #[test]
     fn a_lower_version_published_as_latest_is_latest() {
         let mut package = Package::new(NOW);
         publish(&mut package, "2.0.0", "latest");
@@ -290,9 +319,9 @@ mod tests {
             publish(&mut package, version, tag);
         }
         let requested_tags = |tag: &str| Some(if tag == "latest" { "1.0.0" } else { "3.0.0" }.to_owned());
-        package.remove_unpublished(Version::parse("1.0.0"), |version| version == "1.0.0", requested_tags, NOW);
+        package.remove_unpublished(&["1.0.0".to_owned()].into(), requested_tags, NOW);
         assert_eq!(package.dist_tags(), BTreeMap::from([("latest", "1.0.0"), ("old", "1.0.0")]));
-        package.remove_unpublished(None, |_| false, |_| None, NOW);
+        package.remove_unpublished(&BTreeSet::new(), |_| None, NOW);
         assert_eq!((package.dist_tags(), package.latest()), (BTreeMap::new(), None));
     }
 

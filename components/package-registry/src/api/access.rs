@@ -10,20 +10,15 @@ mod policy;
 pub use action::{Action, Download, Permission, Publish, Read, Unpublish};
 pub use holders::projects_with_name_below;
 
-use super::error::same_text;
 use super::forward::{self, Resource};
 use super::request::{RegistryRequest, caller_id};
 use crate::name::PackageName;
 use crate::package::Package;
 use crate::route::Level;
 use directory::access::Role;
-use directory::caller::Caller;
 use directory::namespace::Namespace;
 use directory::project::Project;
-use directory::{protection, setting};
-use http::StatusCode;
-use kit::store::StoreError;
-use kit::{Env, Error};
+use kit::Error;
 use std::marker::PhantomData;
 
 /// A package that lists a version, in a project where the caller may do the action `P` to it.
@@ -63,7 +58,10 @@ fn authorize_found<P: Permission>(
     missing: Error,
 ) -> Result<Authorized<P>, Error> {
     let project = found.project.ok_or_else(|| denial::project_not_found(request, P::ACTION))?;
-    policy::check(request, &project, P::ACTION)?;
+    let role = policy::check(request, &project, P::ACTION)?;
+    if let Some(name) = found.name.as_ref().filter(|_| P::ACTION.is_write()) {
+        policy::check_protection(&request.env, &request.caller, &project, role, name.as_str())?;
+    }
     match (found.name, found.package) {
         (Some(name), Some(package)) => Ok(Authorized { name, project, package, permission: PhantomData }),
         _ => Err(missing),
@@ -103,13 +101,10 @@ fn project(request: &RegistryRequest, action: Action) -> Result<(Project, Option
 
 /// The caller may publish to this project. Which names is decided by [`ProjectGrant::authorize_name`],
 /// because the package's name comes with the body.
-pub struct ProjectGrant {
+pub struct ProjectGrant<'a> {
+    request: &'a RegistryRequest,
     project: Project,
-    caller_id: String,
-    user: Option<u64>,
-    /// `None` for a deploy token.
     role: Option<Role>,
-    is_admin: bool,
 }
 
 /// The caller may publish a package of the name that was checked to this project.
@@ -119,32 +114,27 @@ pub struct PublishGrant {
     pub publisher: String,
     /// The caller's user id; a deploy token has none.
     pub creator: Option<u64>,
+    /// The caller's username; a deploy token has none.
+    pub username: Option<String>,
 }
 
 /// Checks that the caller may publish to the request's project.
-pub fn authorize_publish(request: &RegistryRequest) -> Result<ProjectGrant, Error> {
+pub fn authorize_publish(request: &RegistryRequest) -> Result<ProjectGrant<'_>, Error> {
     let (project, role) = project(request, Action::Publish)?;
-    let caller = &request.caller;
-    Ok(ProjectGrant {
-        project,
-        caller_id: caller_id(caller),
-        user: caller.user().map(|user| user.id),
-        role: role.filter(|_| !matches!(caller, Caller::DeployToken(_))),
-        is_admin: caller.is_admin(),
-    })
+    Ok(ProjectGrant { request, project, role })
 }
 
-impl ProjectGrant {
+impl ProjectGrant<'_> {
     /// Checks the protection rules for a package of this name. Reads the settings.
-    pub fn authorize_name(self, env: &Env, name: &str) -> Result<PublishGrant, Error> {
-        let settings = setting::read(env)?;
-        let rules = protection::parse_rules(settings.all().get(protection::SETTING))
-            .map_err(|why| StoreError::corrupt(&format!("the setting `{}`", protection::SETTING), why))?;
-        match protection::required_access(&rules, self.project.id, name) {
-            Some(minimum) if !minimum.allows(self.role, self.is_admin) => {
-                Err(same_text(StatusCode::FORBIDDEN, "Package protected."))
-            }
-            _ => Ok(PublishGrant { project: self.project, publisher: self.caller_id, creator: self.user }),
-        }
+    pub fn authorize_name(self, name: &str) -> Result<PublishGrant, Error> {
+        let RegistryRequest { env, caller, .. } = self.request;
+        policy::check_protection(env, caller, &self.project, self.role, name)?;
+        let user = caller.user();
+        Ok(PublishGrant {
+            project: self.project,
+            publisher: caller_id(caller),
+            creator: user.map(|user| user.id),
+            username: user.map(|user| user.username.clone()),
+        })
     }
 }

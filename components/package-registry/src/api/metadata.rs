@@ -107,7 +107,11 @@ pub fn version(request: &RegistryRequest, name: &str, version: &str) -> Result<R
     let authorized = access::authorize_or_forward::<Read>(request, name, resource, package_not_found())?;
     let env = &request.env;
     let tags = authorized.package.dist_tags();
-    let version = tags.get(version).copied().unwrap_or(version);
+    // A version wins over a tag that is called like it, which old builds let be set.
+    let version = match tags.get(version).copied() {
+        Some(tagged) if store::segment_with(env, &authorized.package, version)?.is_none() => tagged,
+        _ => version,
+    };
     if let Some(segment) = store::segment_with(env, &authorized.package, version)?
         && let Some(record) = store::record(env, segment, version)?
     {

@@ -10,6 +10,7 @@ mod receive;
 mod release;
 
 pub use receive::{MAX_FILE, MAX_SKELETON, MAX_UNPACKED};
+pub use release::MANIFEST_MISMATCH;
 
 use super::access::{self, ProjectGrant};
 use super::deprecate;
@@ -23,7 +24,7 @@ use commit::{Committed, Publication};
 use error::PublishError;
 use kit::{Error, Response};
 use receive::FileReceiver;
-use release::Release;
+use release::ReceivedVersion;
 
 const NAME_RULE: &str = "Validation failed: Name should be a valid NPM package name: \
      https://github.com/npm/validate-npm-package-name#naming-rules.";
@@ -35,10 +36,11 @@ pub async fn put(mut request: RegistryRequest, name: &str) -> Result<Response, E
     if let Some(update) = NoopUpdate::read_body(&mut request.http).await? {
         return update.acknowledge(&request, name);
     }
+    let mut body = std::mem::take(&mut request.http.body);
     let grant = access::authorize_publish(&request)?;
     let limits = receive::limits(&request)?;
     let mut receiver = FileReceiver::new(&request);
-    let outcome = match receive::document(&mut request.http.body, limits, &mut receiver).await {
+    let outcome = match receive::document(&mut body, limits, &mut receiver).await {
         Ok(skeleton) => process(&request, name, grant, &skeleton, &mut receiver),
         Err(error) => Err(error),
     };
@@ -66,14 +68,14 @@ enum Outcome {
 fn process(
     request: &RegistryRequest,
     url_name: &str,
-    grant: ProjectGrant,
+    grant: ProjectGrant<'_>,
     skeleton: &Skeleton,
     receiver: &mut FileReceiver,
 ) -> Result<Outcome, PublishError> {
     let invalid = |text: &str| PublishError::invalid(text);
     let submission = Submission::read(skeleton).map_err(|error| PublishError::invalid(error.to_string()))?;
     let grant = match submission.has_attachments {
-        true => Some(grant.authorize_name(&request.env, &submission.name)?),
+        true => Some(grant.authorize_name(&submission.name)?),
         false => None,
     };
     let (version, manifest) = submission.versions.iter().next().ok_or_else(|| invalid("Version is empty."))?;
@@ -89,9 +91,20 @@ fn process(
     let version = Version::parse(version)
         .ok_or_else(|| invalid("Validation failed: Version should follow SemVer: https://semver.org"))?;
     // Its error comes after the check whether the version exists, which has its own answer.
-    let release = Release::check(&submission, url_name, &name, &version, manifest, &computed, contents);
+    let received = ReceivedVersion {
+        request,
+        submission: &submission,
+        url_name,
+        name: &name,
+        version: &version,
+        manifest,
+        computed: &computed,
+        publisher: grant.username.as_deref(),
+    };
+    let release = received.check(contents);
+    let tag = received.tag().ok();
     let publication =
-        Publication { env: &request.env, grant, name: &name, version: &version, computed: &computed, release };
+        Publication { env: &request.env, grant, name: &name, version: &version, computed: &computed, tag, release };
     Ok(match publication.commit(&mut receiver.staging)? {
         Committed::Added(row) => Outcome::Published(Response::ok(&row)),
         Committed::Repeated(row) => Outcome::FileUnused(Response::ok(&row)),

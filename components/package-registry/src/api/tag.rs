@@ -3,12 +3,14 @@
 use super::access::{self, Publish, Read, Unpublish};
 use super::error::{bad_request, package_not_found, same_text};
 use super::forward::Resource;
+use super::latest;
 use super::request::RegistryRequest;
 use super::update::{Change, update};
 use crate::metadata;
 use crate::negotiation;
 use crate::package::{LATEST, MAX_TAGS, TagError};
 use crate::store;
+use crate::version;
 use http::StatusCode;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
 use kit::{Error, Request, Response};
@@ -36,7 +38,7 @@ pub async fn set(mut request: RegistryRequest, name: &str, tag: &str) -> Result<
     request.caller.known_or_401()?;
     require_text(name, "Package Name")?;
     require_text(tag, "Tag")?;
-    check_length(tag)?;
+    check(tag)?;
     let version = requested_version(&mut request.http).await?;
     require_text(&version, "Version")?;
     let authorized = access::authorize::<Publish>(&request, name, package_not_found())?;
@@ -82,11 +84,12 @@ pub fn remove(request: &RegistryRequest, name: &str, tag: &str) -> Result<Respon
     require_text(tag, "Tag")?;
     let authorized = access::authorize::<Unpublish>(request, name, package_not_found())?;
     update(&request.env, &authorized, |package| {
-        let highest = match &package.highest {
-            Some(highest) if tag == LATEST => store::find_listed(&request.env, package, highest.as_str())?,
+        latest::complete(&request.env, package)?;
+        let computed = match package.computed_latest() {
+            Some(version) if tag == LATEST => store::find_listed(&request.env, package, version.as_str())?,
             _ => None,
         };
-        package.remove_tag(tag, highest.as_ref().map(|entry| entry.upload.as_str())).map_err(tag_error)?;
+        package.remove_tag(tag, computed.as_ref().map(|entry| entry.upload.as_str())).map_err(tag_error)?;
         Ok(Change::Made)
     })?;
     Ok(Response::no_content())
@@ -97,8 +100,11 @@ fn require_text(text: &str, what: &str) -> Result<(), Error> {
     if text.trim().is_empty() { Err(bad_request(&format!("\"{what}\" not given"))) } else { Ok(()) }
 }
 
-/// 400 for a tag that is too long.
-pub fn check_length(tag: &str) -> Result<(), Error> {
+/// 400 for a tag that cannot be set: it is too long, or clients would ask for versions of that number.
+pub fn check(tag: &str) -> Result<(), Error> {
+    if version::is_range(tag) {
+        return Err(bad_request(&format!("Tag name must not be a version or a range of versions: {tag}")));
+    }
     if tag.len() > MAX_TAG {
         return Err(bad_request(&format!("Tag has {} bytes; at most {MAX_TAG} are allowed", tag.len())));
     }

@@ -18,6 +18,7 @@ mod search;
 mod store_errors;
 mod tag;
 mod unpublish;
+mod untrusted;
 mod visibility;
 
 use super::handle;
@@ -343,7 +344,7 @@ fn publication_of(name: &str, version: &str, file: &[u8]) -> Publication {
     });
     document["versions"][version] = json!({
         "name": name, "version": version, "description": "d", "readme": format!("# {version}"), "_npmVersion": "11.19.1",
-        "dependencies": {"x": "^1.0.0"}, "_id": format!("{name}@{version}"),
+        "_id": format!("{name}@{version}"),
         "dist": {"integrity": integrity, "shasum": shasum, "tarball": "http://elsewhere.example/x.tgz"},
     });
     document["_attachments"] = json!({});
@@ -361,6 +362,7 @@ impl Publication {
     /// The request that publishes it to a project.
     fn to(&self, project: u64) -> TestRequest {
         let name = self.document["name"].as_str().unwrap_or("unnamed").replace('/', "%2f");
-        request(Method::PUT, &format!("/projects/{project}/packages/npm/{name}")).body(self.document.to_string())
+        let request = request(Method::PUT, &format!("/projects/{project}/packages/npm/{name}"));
+        request.with("user-agent", "npm/11.19.1 node/v20.20.2 linux x64").body(self.document.to_string())
     }
 }

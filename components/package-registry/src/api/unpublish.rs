@@ -16,7 +16,6 @@ use crate::package::Package;
 use crate::segment::{IndexEntry, Segment, VersionState};
 use crate::store;
 use crate::submission::Submission;
-use crate::version::Version;
 use http::StatusCode;
 use kit::store::StoreError;
 use kit::{Env, Error, Response};
@@ -116,9 +115,8 @@ fn remove(
             *part = store::save_segment(env, &segment)?;
         }
     }
-    let highest = kept.iter().filter_map(|version| Version::parse(version)).max();
     let requested_tag = |tag: &str| tags.and_then(|tags| tags.get(tag)).and_then(json::string);
-    package.remove_unpublished(highest, |version| kept.contains(version), requested_tag, env.now);
+    package.remove_unpublished(&kept, requested_tag, env.now);
     package.latest_upload = match package.latest() {
         Some(latest) => store::find_listed(env, package, latest)?.map(|entry| entry.upload),
         None => None,

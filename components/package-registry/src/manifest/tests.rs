@@ -1,4 +1,5 @@
 use super::*;
+use crate::tarball::PackageJson;
 use serde_json::{Value, json};
 
 fn name() -> PackageName {
@@ -13,7 +14,8 @@ fn manifest() -> Value {
     json!({
         "name": "@acme/lib", "version": "1.0.0", "license": {"type": "MIT"}, "author": "", "readme": "# long",
         "bin": "x.js", "dependencies": {"a": "^1"}, "peerDependenciesMeta": {"a": {"optional": true}},
-        "_custom": [1, 2],
+        "_custom": [1, 2], "_id": "forged", "hasInstallScript": true, "_hasShrinkwrap": true, "_npmVersion": "forged",
+        "maintainers": [{"name": "forged"}], "_npmUser": {"name": "forged"},
         "dist": {"shasum": "00", "integrity": "sha512-x", "tarball": "https://elsewhere.example/x.tgz", "fileCount": 3,
                  "signatures": [{"sig": "forged"}]},
     })
@@ -25,9 +27,20 @@ fn records(manifest: &Value) -> Result<(String, String), ManifestError> {
     let text = RawValue::from_string(serde_json::to_string_pretty(manifest).unwrap()).unwrap();
     let manifest = Manifest::read(&text, &name, &version)?;
     let integrity = Integrity::of(b"hello");
-    let totals = Totals { files: 7, size: 70 };
-    let dist = Dist { integrity: &integrity, totals, predicate_type: None };
-    Ok((manifest.full(&dist), manifest.abbreviated(&dist)))
+    let values = values(&integrity);
+    Ok((manifest.full(&values), manifest.abbreviated(&values)))
+}
+
+fn values(integrity: &Integrity) -> RegistryValues<'_> {
+    RegistryValues {
+        integrity,
+        totals: Totals { files: 7, size: 70 },
+        has_install_script: false,
+        has_shrinkwrap: false,
+        predicate_type: None,
+        publisher: Some("mia"),
+        npm_version: Some("11.19.1"),
+    }
 }
 
 /// A record as a client sees it.
@@ -40,11 +53,15 @@ fn the_full_record_has_everything_but_the_readme() {
     let (full, _) = records(&manifest()).unwrap();
     let integrity = Integrity::of(b"hello");
     let mut expected = manifest();
-    expected.as_object_mut().unwrap().remove("readme");
+    for field in ["readme", "hasInstallScript", "_hasShrinkwrap", "maintainers"] {
+        expected.as_object_mut().unwrap().remove(field);
+    }
     expected["_id"] = json!("@acme/lib@1.0.0");
+    expected["_npmVersion"] = json!("11.19.1");
+    expected["_npmUser"] = json!({"name": "mia", "email": ""});
     expected["dist"] = json!({
         "tarball": "https://r.example/@acme/lib/-/lib-1.0.0.tgz", "shasum": integrity.shasum(),
-        "integrity": integrity.sri(), "fileCount": 3, "unpackedSize": 70,
+        "integrity": integrity.sri(), "fileCount": 7, "unpackedSize": 70,
     });
     assert_eq!(served(&full), expected);
     assert!(!full.contains('\n'), "one line: {full}");
@@ -56,8 +73,8 @@ fn provenance_is_listed() {
     let (name, version, integrity) = (name(), version(), Integrity::of(b"hello"));
     let text = RawValue::from_string(manifest().to_string()).unwrap();
     let manifest = Manifest::read(&text, &name, &version).unwrap();
-    let dist = Dist { integrity: &integrity, totals: Totals::default(), predicate_type: Some("https://x/\"v1") };
-    for record in [manifest.full(&dist), manifest.abbreviated(&dist)] {
+    let values = RegistryValues { predicate_type: Some("https://x/\"v1"), ..values(&integrity) };
+    for record in [manifest.full(&values), manifest.abbreviated(&values)] {
         let expected = json!({
             "url": "https://r.example/-/npm/v1/attestations/%40acme%2Flib@1.0.0",
             "provenance": {"predicateType": "https://x/\"v1"},
@@ -75,25 +92,51 @@ fn the_abbreviated_record_has_what_installing_needs() {
 }
 
 #[test]
-fn install_scripts_are_announced() {
-    for (scripts, announced) in [
-        (json!({"postinstall": "x"}), true),
-        (json!({"preinstall": "x"}), true),
-        (json!({"install": "x"}), true),
-        (json!({"test": "x"}), false),
-        (json!("install"), false),
-    ] {
-        let mut manifest = manifest();
-        manifest["scripts"] = scripts.clone();
-        let (full, abbreviated) = records(&manifest).unwrap();
-        for record in [full, abbreviated] {
-            assert_eq!(
-                served(&record)["hasInstallScript"],
-                if announced { json!(true) } else { json!(null) },
-                "{scripts}"
-            );
-        }
+fn install_scripts_and_shrinkwraps_are_announced() {
+    let (name, version, integrity) = (name(), version(), Integrity::of(b"hello"));
+    let text = RawValue::from_string(manifest().to_string()).unwrap();
+    let manifest = Manifest::read(&text, &name, &version).unwrap();
+    let values = RegistryValues { has_install_script: true, has_shrinkwrap: true, ..values(&integrity) };
+    for record in [manifest.full(&values), manifest.abbreviated(&values)] {
+        let record = served(&record);
+        assert_eq!((&record["hasInstallScript"], &record["_hasShrinkwrap"]), (&json!(true), &json!(true)));
     }
+}
+
+/// The manifest's fields that installers act on, compared with those of a `package.json`.
+fn reconciled(manifest: &Value, file: Value, are_errors: bool) -> Result<Value, ManifestError> {
+    let (name, version, integrity) = (name(), version(), Integrity::of(b"hello"));
+    let (text, file) = (RawValue::from_string(manifest.to_string()).unwrap(), file.to_string());
+    let mut manifest = Manifest::read(&text, &name, &version)?;
+    let file = InstallFields::of_file(&name, &PackageJson::read(file.as_bytes()).unwrap()).unwrap();
+    manifest.reconcile(&file, false, are_errors)?;
+    let records = [manifest.full(&values(&integrity)), manifest.abbreviated(&values(&integrity))];
+    let [full, abbreviated] = records.map(|record| served(&record));
+    for field in ["dependencies", "bin", "bundleDependencies", "bundledDependencies", "engines"] {
+        assert_eq!(full.get(field), abbreviated.get(field), "{field}");
+    }
+    Ok(full)
+}
+
+#[test]
+fn fields_of_installers_are_those_of_the_file() {
+    let same = json!({"bin": "x.js", "dependencies": {"a": "^1"}, "peerDependenciesMeta": {"a": {"optional": true}}});
+    assert_eq!(reconciled(&manifest(), same, true).unwrap()["bin"], "x.js", "as it was published");
+
+    let mut published = manifest();
+    published["scripts"] = json!({"test": "t", "install": "evil"});
+    published["bundledDependencies"] = json!(["evil"]);
+    let file = json!({"bin": "y.js", "engines": {"node": "1"}, "scripts": {"preinstall": "ours"}});
+    let error = reconciled(&published, file.clone(), true).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "Validation failed: Package json has another `dependencies` than package.json in the attachment: \
+         {\"a\":\"^1\"} instead of nothing"
+    );
+    let record = reconciled(&published, file, false).unwrap();
+    assert_eq!((record.get("dependencies"), record.get("bundledDependencies")), (None, None));
+    assert_eq!((&record["bin"], &record["engines"]), (&json!({"lib": "y.js"}), &json!({"node": "1"})));
+    assert_eq!(record["scripts"], json!({"test": "t", "preinstall": "ours"}));
 }
 
 #[test]
@@ -171,4 +214,26 @@ fn latest_fields_are_members_to_append() {
     assert_eq!(Manifest::read(&text, &name, &version).unwrap().latest_fields(None), "");
     let readme = RawValue::from_string("\"beside\"".into()).unwrap();
     assert_eq!(Manifest::read(&text, &name, &version).unwrap().latest_fields(Some(&readme)), ",\"readme\":\"beside\"");
+}
+
+#[test]
+fn a_readme_is_cut_between_characters() {
+    let (name, version) = (name(), version());
+    for (length, kept) in [(65_536, 65_536), (65_537, 65_536), (200_000, 65_536)] {
+        for (before, lost) in [("", 0), ("a", 1)] {
+            let mut manifest = manifest();
+            // Characters of two bytes.
+            let readme: String = before.chars().chain(std::iter::repeat('é')).take(length).collect();
+            manifest["readme"] = json!(readme);
+            let text = RawValue::from_string(manifest.to_string()).unwrap();
+            let latest = Manifest::read(&text, &name, &version).unwrap().latest_fields(None);
+            let object: Value = serde_json::from_str(&format!("{{\"x\":0{latest}}}")).unwrap();
+            let shown = object["readme"].as_str().unwrap();
+            assert!(readme.starts_with(shown) && shown.len() == kept - lost, "{} {before}", shown.len());
+        }
+    }
+    let mut manifest = manifest();
+    manifest["readme"] = json!({"not": "text"});
+    let text = RawValue::from_string(manifest.to_string()).unwrap();
+    assert!(!Manifest::read(&text, &name, &version).unwrap().latest_fields(None).contains("readme"));
 }

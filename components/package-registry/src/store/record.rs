@@ -21,6 +21,9 @@ pub struct PackageRecord {
     tags: BTreeMap<String, TagRecord>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     highest: Option<String>,
+    /// Only if the highest version is a prerelease; otherwise it is the same one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    highest_stable: Option<String>,
     #[serde(rename = "about", default, skip_serializing_if = "Option::is_none")]
     latest_upload: Option<String>,
 }
@@ -41,9 +44,16 @@ struct TagRecord {
 impl PackageRecord {
     /// `key` is where the record was, for the error.
     pub fn read(self, key: &str) -> Result<Package, StoreError> {
-        let highest = self.highest.map(|text| {
-            Version::parse(&text).ok_or_else(|| StoreError::corrupt(key, format!("its highest version is `{text}`")))
-        });
+        let version = |text: Option<String>| {
+            let parsed = text.map(|text| Version::parse(&text).ok_or(text)).transpose();
+            parsed.map_err(|text| StoreError::corrupt(key, format!("its highest version is `{text}`")))
+        };
+        let highest = version(self.highest)?;
+        let is_stable = |version: &&Version| !version.is_prerelease();
+        let highest_stable = match version(self.highest_stable)? {
+            None => highest.as_ref().filter(is_stable).cloned(),
+            known => known,
+        };
         let segment = |record: SegmentRecord| SegmentRef { id: record.id, listed: record.listed, size: record.size };
         let tag = |(tag, record): (String, TagRecord)| (tag, Tag { version: record.version, at: record.at });
         Ok(Package {
@@ -54,7 +64,8 @@ impl PackageRecord {
             published: self.published,
             segments: self.segments.into_iter().map(segment).collect(),
             tags: self.tags.into_iter().map(tag).collect(),
-            highest: highest.transpose()?,
+            highest,
+            highest_stable,
             latest_upload: self.latest_upload,
         })
     }
@@ -74,6 +85,11 @@ impl From<&Package> for PackageRecord {
             segments: package.segments.iter().map(segment).collect(),
             tags: package.tags.iter().map(tag).collect(),
             highest: package.highest.as_ref().map(Version::to_string),
+            highest_stable: package
+                .highest_stable
+                .as_ref()
+                .filter(|stable| package.highest.as_ref() != Some(stable))
+                .map(Version::to_string),
             latest_upload: package.latest_upload.clone(),
         }
     }

@@ -50,7 +50,7 @@ impl Staging {
     }
 
     /// Writes the last chunk and the upload's record. Committing again writes nothing.
-    pub fn commit(&mut self, integrity: Integrity, publisher: &str) -> Result<(), StoreError> {
+    pub fn commit(&mut self, integrity: Integrity, publisher: &str, tag: &str) -> Result<(), StoreError> {
         if self.pending.is_empty() {
             return Ok(());
         }
@@ -61,6 +61,7 @@ impl Staging {
             publisher: publisher.to_owned(),
             created: self.env.now,
             checksums: self.checksums.clone(),
+            tag: Some(tag.to_owned()),
         };
         let key = Key::Upload(&self.id);
         let record = serde_json::to_vec(&UploadRecord::from(&upload))

@@ -24,6 +24,8 @@ pub struct Upload {
     pub created: Timestamp,
     /// A checksum for each chunk.
     pub checksums: Vec<u64>,
+    /// The tag that it was published with; `None` in records of old builds.
+    pub tag: Option<String>,
 }
 
 impl Upload {
@@ -113,6 +115,8 @@ pub struct UploadRecord {
     created: Timestamp,
     /// XXH3-64 of each chunk, as 16 hexadecimal digits.
     checksums: Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    tag: Option<String>,
 }
 
 impl UploadRecord {
@@ -126,6 +130,7 @@ impl UploadRecord {
             publisher: self.publisher,
             created: self.created,
             checksums: checksums.collect::<Result<_, _>>().map_err(|why| StoreError::corrupt(key, why))?,
+            tag: self.tag,
         })
     }
 }
@@ -139,6 +144,7 @@ impl From<&Upload> for UploadRecord {
             publisher: upload.publisher.clone(),
             created: upload.created,
             checksums: upload.checksums.iter().map(|checksum| format!("{checksum:016x}")).collect(),
+            tag: upload.tag.clone(),
         }
     }
 }

@@ -3,11 +3,13 @@
 
 use super::contents::{Contents, Totals};
 use super::error::{MAX_ENTRIES, MAX_MANIFEST, TarballError, excerpt};
-use memchr::memmem;
+use super::header::{self, BLOCK};
+use super::link;
+use super::name::{EntryName, MANIFEST};
+use super::records::{Records, set_once};
+use super::tree::{NodeKind, Tree};
 use std::io;
-use tar::{EntryType, Header, PaxExtensions};
-
-const BLOCK: usize = 512;
+use tar::{EntryType, Header};
 
 /// Largest extended header or long name, in bytes. npm's unpacker skips larger ones unread.
 const MAX_EXTENSION: u64 = 1 << 20;
@@ -23,15 +25,22 @@ pub struct Archive {
     padding: u64,
     /// The current entry's content, if it is read.
     reading: Option<(Content, Vec<u8>)>,
-    /// Values of extended headers for the next entry.
-    path: Option<Vec<u8>>,
-    link: Option<Vec<u8>>,
-    size: Option<u64>,
+    /// What extended headers say about the next entry.
+    extension: Extension,
     /// A block of zeros arrived, so only zeros may follow.
     ended: bool,
     entries: u32,
+    tree: Tree,
     manifest: Option<Vec<u8>>,
     totals: Totals,
+}
+
+/// The extended headers before an entry: those of GNU tar, or one of POSIX's. Programs apply them in
+/// different orders if both kinds come, and to other extended headers in between.
+enum Extension {
+    None,
+    Gnu { path: Option<Vec<u8>>, link: Option<Vec<u8>> },
+    Posix(Records),
 }
 
 #[derive(Clone, Copy)]
@@ -67,11 +76,10 @@ impl Archive {
             content_left: 0,
             padding: 0,
             reading: None,
-            path: None,
-            link: None,
-            size: None,
+            extension: Extension::None,
             ended: false,
             entries: 0,
+            tree: Tree::default(),
             manifest: None,
             totals: Totals::default(),
         }
@@ -111,14 +119,20 @@ impl Archive {
 
     /// The end of the archive. Blocks of zeros are not required, because some packers omit them.
     pub fn finish(self) -> Result<Contents, TarballError> {
-        let has_dangling_header = self.path.is_some() || self.link.is_some() || self.size.is_some();
+        let has_dangling_header = !matches!(self.extension, Extension::None);
         if self.content_left > 0 || self.padding > 0 || !self.header.is_empty() || has_dangling_header {
             return Err(TarballError::Archive("it is cut off"));
         }
         if self.entries == 0 {
             return Err(TarballError::Archive("it has no entries"));
         }
-        Ok(Contents::new(self.manifest, self.totals))
+        let has = |file| self.tree.contains(file);
+        Ok(Contents {
+            has_gyp_file: has("binding.gyp"),
+            has_shrinkwrap: has("npm-shrinkwrap.json"),
+            manifest: self.manifest,
+            totals: self.totals,
+        })
     }
 
     fn end_header(&mut self) -> Result<(), TarballError> {
@@ -131,15 +145,15 @@ impl Archive {
         if self.ended {
             return Err(TarballError::Archive("something follows its end"));
         }
-        let header = Header::from_byte_slice(bytes);
-        if header.cksum().ok() != Some(checksum(bytes)) {
-            return Err(TarballError::Archive("the checksum of a header is wrong"));
+        if let Some(why) = header::problem(bytes) {
+            return Err(TarballError::Archive(why));
         }
         self.entries += 1;
         if self.entries > MAX_ENTRIES {
             return Err(TarballError::TooManyEntries);
         }
-        let size = header.entry_size().map_err(|_| TarballError::Archive("the size in a header is no number"))?;
+        let header = Header::from_byte_slice(bytes);
+        let size = header.entry_size().map_err(|_| TarballError::Archive("the size in a header is no octal number"))?;
         let (kind, path) = (header.entry_type(), header.path_bytes().into_owned());
         let link = header.link_name_bytes().map(|link| link.into_owned());
         self.header.clear();
@@ -149,11 +163,26 @@ impl Archive {
             EntryType::XHeader => self.extension(Content::Records, size),
             EntryType::XGlobalHeader => self.extension(Content::GlobalRecords, size),
             kind => {
-                let (path, size) = (self.path.take().unwrap_or(path), self.size.take().unwrap_or(size));
-                let link = self.link.take().or(link).unwrap_or_default();
+                let (path, link) = self.take_names(path, link.unwrap_or_default(), size)?;
                 self.entry(kind, &path, &link, size)
             }
         }
+    }
+
+    /// The names of the entry and of what it links to, with those of its extended headers. `size` is the one
+    /// in its own header: programs that do not read extended headers use it, so there must be no other.
+    fn take_names(&mut self, path: Vec<u8>, link: Vec<u8>, size: u64) -> Result<(Vec<u8>, Vec<u8>), TarballError> {
+        let (long_path, long_link) = match std::mem::replace(&mut self.extension, Extension::None) {
+            Extension::None => (None, None),
+            Extension::Gnu { path, link } => (path, link),
+            Extension::Posix(records) => {
+                if records.size.is_some_and(|extended| extended != size) {
+                    return Err(TarballError::Archive("an entry has another size in its extended header"));
+                }
+                (records.path, records.link)
+            }
+        };
+        Ok((long_path.unwrap_or(path), long_link.unwrap_or(link)))
     }
 
     fn extension(&mut self, kind: Content, size: u64) -> Result<(), TarballError> {
@@ -166,33 +195,33 @@ impl Archive {
 
     fn entry(&mut self, kind: EntryType, path: &[u8], link: &[u8], size: u64) -> Result<(), TarballError> {
         let refused = |why| Err(TarballError::Entry(excerpt(path), why));
-        if let Some(why) = path_problem(path) {
-            return refused(why);
-        }
+        let name = match EntryName::read(path) {
+            Ok(name) => name,
+            Err(why) => return refused(why),
+        };
         match kind {
-            // The oldest format marks folders only by a slash.
-            EntryType::Directory | EntryType::Regular if kind.is_dir() || path.ends_with(b"/") => {
+            EntryType::Directory => {
                 if size > 0 {
                     return refused("is a folder with contents of its own");
                 }
+                self.tree.add(&name, NodeKind::Folder)?;
             }
             EntryType::Link | EntryType::Symlink => {
                 if size > 0 {
                     return refused("is a link with contents of its own");
                 }
-                if is_manifest(path) {
-                    return refused("is a link");
+                if let Some(why) = link::problem(&name, kind, link) {
+                    return refused(why);
                 }
-                // A link without `..` stays in the package, also through other links. One with `..`
-                // may leave it through another link.
-                if path_problem(link).is_some() {
-                    return refused("is a link that is absolute or goes through `..`");
-                }
+                self.tree.add(&name, NodeKind::Link)?;
             }
-            EntryType::Regular | EntryType::Continuous => {
+            // The oldest format marks folders by a slash only.
+            EntryType::Regular if path.ends_with(b"/") => return refused("is a file with the name of a folder"),
+            EntryType::Regular => {
+                self.tree.add(&name, NodeKind::File)?;
                 self.totals.files += 1;
                 self.totals.size = self.totals.size.saturating_add(size);
-                if is_manifest(path) {
+                if name.inside == MANIFEST {
                     if size > MAX_MANIFEST {
                         return Err(TarballError::ManifestTooLarge(size));
                     }
@@ -216,54 +245,44 @@ impl Archive {
         }
         match self.reading.take() {
             Some((Content::Manifest, bytes)) => self.manifest = Some(bytes),
-            Some((Content::LongName, name)) => set_once(&mut self.path, terminated(name))?,
-            Some((Content::LongLink, name)) => set_once(&mut self.link, terminated(name))?,
-            Some((Content::Records, bytes)) => self.records(&bytes)?,
-            // git writes a comment, which is allowed.
+            Some((Content::LongName, name)) => set_once(self.gnu_names()?.0, terminated(name))?,
+            Some((Content::LongLink, name)) => set_once(self.gnu_names()?.1, terminated(name))?,
+            Some((Content::Records, bytes)) => {
+                self.require_no_extension()?;
+                self.extension = Extension::Posix(Records::read(&bytes)?);
+            }
             Some((Content::GlobalRecords, bytes)) => {
-                let before = (self.path.take(), self.link.take(), self.size.take());
-                self.records(&bytes)?;
-                if self.path.is_some() || self.link.is_some() || self.size.is_some() {
+                self.require_no_extension()?;
+                // git writes a comment, which is allowed.
+                if !Records::read(&bytes)?.is_empty() {
                     return Err(TarballError::Archive("a global header names or measures entries"));
                 }
-                (self.path, self.link, self.size) = before;
             }
             None => {}
         }
         Ok(())
     }
 
-    fn records(&mut self, bytes: &[u8]) -> Result<(), TarballError> {
-        const MALFORMED: TarballError = TarballError::Archive("a record of an extended header is malformed");
-        // The `tar` crate stops reading here; other programs continue.
-        if bytes.starts_with(b"\n") || memmem::find(bytes, b"\n\n").is_some() {
-            return Err(MALFORMED);
+    /// The names in GNU tar's headers before the next entry.
+    fn gnu_names(&mut self) -> Result<(&mut Option<Vec<u8>>, &mut Option<Vec<u8>>), TarballError> {
+        if let Extension::None = self.extension {
+            self.extension = Extension::Gnu { path: None, link: None };
         }
-        for record in PaxExtensions::new(bytes) {
-            let record = record.map_err(|_| MALFORMED)?;
-            match record.key_bytes() {
-                b"path" => set_once(&mut self.path, record.value_bytes().to_owned())?,
-                b"linkpath" => set_once(&mut self.link, record.value_bytes().to_owned())?,
-                b"size" => {
-                    let size = record.value().ok().and_then(|size| size.parse().ok());
-                    set_once(&mut self.size, size.ok_or(MALFORMED)?)?;
-                }
-                key if key.starts_with(b"GNU.sparse.") => return Err(TarballError::Archive("it has a sparse file")),
-                _ => {}
-            }
+        match &mut self.extension {
+            Extension::Gnu { path, link } => Ok((path, link)),
+            _ => Err(TarballError::Archive(MIXED)),
         }
-        Ok(())
+    }
+
+    fn require_no_extension(&self) -> Result<(), TarballError> {
+        match self.extension {
+            Extension::None => Ok(()),
+            _ => Err(TarballError::Archive(MIXED)),
+        }
     }
 }
 
-/// Sets a value of an extended header. A second one is an error, because some programs use the first
-/// and some the last.
-fn set_once<T>(slot: &mut Option<T>, value: T) -> Result<(), TarballError> {
-    match slot.replace(value) {
-        None => Ok(()),
-        Some(_) => Err(TarballError::Archive("an entry is named or measured twice")),
-    }
-}
+const MIXED: &str = "an extended header follows another one";
 
 /// A name without the NUL at its end.
 fn terminated(mut name: Vec<u8>) -> Vec<u8> {
@@ -271,35 +290,4 @@ fn terminated(mut name: Vec<u8>) -> Vec<u8> {
         name.pop();
     }
     name
-}
-
-/// The sum of a header's bytes, with spaces in place of the sum itself.
-fn checksum(header: &[u8; BLOCK]) -> u32 {
-    let field = 148..156;
-    header.iter().enumerate().map(|(at, byte)| if field.contains(&at) { 32 } else { u32::from(*byte) }).sum()
-}
-
-/// Why an entry of this name could be unpacked outside its top-level folder on some system: Windows
-/// reads a backslash as a slash, and a letter with a colon as a drive.
-fn path_problem(path: &[u8]) -> Option<&'static str> {
-    let whole = path.strip_suffix(b"/").unwrap_or(path);
-    if path.contains(&0) {
-        return Some("has a NUL in its name");
-    }
-    for part in whole.split(|byte| matches!(byte, b'/' | b'\\')) {
-        match part {
-            b".." => return Some("leads out of the package"),
-            // Without its first folder, `a//b` is absolute.
-            b"" => return Some("is absolute or has an empty name"),
-            [letter, b':', ..] if letter.is_ascii_alphabetic() => return Some("names a drive"),
-            _ => {}
-        }
-    }
-    None
-}
-
-/// Whether this is `<folder>/package.json`.
-fn is_manifest(path: &[u8]) -> bool {
-    let mut parts = path.split(|byte| *byte == b'/');
-    (parts.next().is_some(), parts.next(), parts.next()) == (true, Some(b"package.json"), None)
 }

@@ -24,6 +24,8 @@ pub enum TarballError {
     /// Its size in bytes.
     ManifestTooLarge(u64),
     ManifestUnreadable,
+    /// The member of `package.json` that is there twice.
+    ManifestAmbiguous(String),
     /// Its name and version, as JSON, and what they should be.
     Incoherent(String, String),
 }
@@ -41,6 +43,9 @@ impl fmt::Display for TarballError {
                 write!(f, "package.json is too large. Maximum size is {MAX_MANIFEST} bytes, this one has {size}")
             }
             TarballError::ManifestUnreadable => f.write_str("package.json is not a JSON object"),
+            TarballError::ManifestAmbiguous(name) => {
+                write!(f, "package.json in the attachment has `{name}` twice, with different values")
+            }
             TarballError::Incoherent(found, expected) => write!(
                 f,
                 "Package manifest is not coherent: package.json in the attachment has {found}, published is {expected}"

@@ -1,13 +1,17 @@
-//! The rules: which scope and which role an action needs.
+//! The rules: which scope and which role an action needs, also by the protection of a package's name.
 
 use super::action::Action;
 use super::denial;
+use crate::api::error::same_text;
 use crate::api::request::RegistryRequest;
 use directory::access::{self, Role};
 use directory::caller::{self, Caller};
 use directory::namespace::Visibility;
 use directory::project::{FeatureAccess, Project};
-use kit::Error;
+use directory::{protection, setting};
+use http::StatusCode;
+use kit::store::StoreError;
+use kit::{Env, Error};
 
 /// Scopes of deploy tokens that allow reading and writing packages.
 const DEPLOY_READ: &[&str] = &["read_package_registry", "write_package_registry"];
@@ -54,4 +58,24 @@ pub fn check(request: &RegistryRequest, project: &Project, action: Action) -> Re
     }
     let role = access::project_role(env, caller, project)?;
     if role < minimum { Err(refuse()) } else { Ok(Some(role)) }
+}
+
+/// Checks that the protection rules allow the caller to change a package of this name in any way. `role` is
+/// the caller's, as [`check`] returns it: a deploy token has none. Reads the settings.
+pub fn check_protection(
+    env: &Env,
+    caller: &Caller,
+    project: &Project,
+    role: Option<Role>,
+    name: &str,
+) -> Result<(), Error> {
+    let settings = setting::read(env)?;
+    let rules = protection::parse_rules(settings.all().get(protection::SETTING))
+        .map_err(|why| StoreError::corrupt(&format!("the setting `{}`", protection::SETTING), why))?;
+    match protection::required_access(&rules, project.id, name) {
+        Some(minimum) if !minimum.allows(role, caller.is_admin()) => {
+            Err(same_text(StatusCode::FORBIDDEN, "Package protected."))
+        }
+        _ => Ok(()),
+    }
 }

@@ -4,10 +4,10 @@ use super::error::PublishError;
 use super::release::Release;
 use crate::api::access::{self, PublishGrant};
 use crate::api::error::same_text;
-use crate::api::tag;
+use crate::api::{latest, tag};
 use crate::integrity::ComputedDigests;
 use crate::name::PackageName;
-use crate::package::Package;
+use crate::package::{LATEST, Package};
 use crate::segment::{self, IndexEntry, Segment, VersionState};
 use crate::store::{self, Staging, StoredVersion};
 use crate::version::Version;
@@ -24,6 +24,8 @@ pub struct Publication<'a> {
     pub name: &'a PackageName,
     pub version: &'a Version,
     pub computed: &'a ComputedDigests,
+    /// The tag in the document, if it is one.
+    pub tag: Option<String>,
     /// The error is returned only if the version does not exist yet.
     pub release: Result<Release, Error>,
 }
@@ -44,9 +46,9 @@ impl Publication<'_> {
         let mut prepared: Option<(Option<String>, Package)> = None;
         store::update_package(self.env, self.grant.project.id, self.name, |current| {
             if let Some(package) = &current
-                && let Some(outcome) = self.existing(package, &event, staging.id())?
+                && let Some(decision) = self.existing(package, &event, staging.id())?
             {
-                return Ok(Decision::Done(outcome));
+                return Ok(decision);
             }
             let release = self.release.as_ref().map_err(Error::clone)?;
             let revision = current.as_ref().map(Package::revision_id);
@@ -59,28 +61,53 @@ impl Publication<'_> {
         })
     }
 
-    /// The outcome if the package has the version already.
-    fn existing(&self, package: &Package, event: &str, upload: &str) -> Result<Option<Committed>, PublishError> {
-        if package.has_applied(event) {
-            return Ok(Some(Committed::Added(self.row(upload))));
-        }
+    /// The decision if the package has the version already, or had it.
+    fn existing(
+        &self,
+        package: &Package,
+        event: &str,
+        upload: &str,
+    ) -> Result<Option<Decision<Package, Committed>>, PublishError> {
+        let added = || Some(Decision::Done(Committed::Added(self.row(upload))));
         match store::find(self.env, package, self.version.as_str())? {
+            None if package.has_applied(event) => Ok(added()),
             None => Ok(None),
-            Some(version) if version.upload == upload => Ok(Some(Committed::Added(self.row(upload)))),
-            Some(version) => self.repeated(&version).map(Some),
+            Some(version) if version.upload == upload => Ok(added()),
+            Some(version) => self.repeated(package, &version, event).map(Some),
         }
     }
 
-    /// The answer to a version that exists. Clients repeat a request whose answer was lost, so the
-    /// same bytes from the same publisher are no error.
-    fn repeated(&self, version: &StoredVersion) -> Result<Committed, PublishError> {
-        if version.state == VersionState::Listed {
-            let upload = store::upload(self.env, &version.upload)?;
-            if upload.integrity == self.computed.integrity && upload.publisher == self.grant.publisher {
-                return Ok(Committed::Repeated(self.row(&version.upload)));
-            }
+    /// The decision on a version that exists. Clients repeat a request whose answer was lost, so the same bytes
+    /// from the same publisher are no error. With another tag than at first they set that tag. With the same
+    /// one they do not: the request may be late, and the tag may have moved since.
+    fn repeated(
+        &self,
+        package: &Package,
+        version: &StoredVersion,
+        event: &str,
+    ) -> Result<Decision<Package, Committed>, PublishError> {
+        let exists = || same_text(StatusCode::FORBIDDEN, "Package already exists.");
+        if version.state != VersionState::Listed {
+            return Err(exists().into());
         }
-        Err(same_text(StatusCode::FORBIDDEN, "Package already exists.").into())
+        let upload = store::upload(self.env, &version.upload)?;
+        if upload.integrity != self.computed.integrity || upload.publisher != self.grant.publisher {
+            return Err(exists().into());
+        }
+        let answer = Committed::Repeated(self.row(&version.upload));
+        let is_set = |tag: &str| package.tags.get(tag).is_some_and(|set| set.version == self.version.as_str());
+        // Old builds did not store the first tag.
+        let first_tag = upload.tag.as_deref().unwrap_or(LATEST);
+        match self.tag.as_deref().filter(|tag| *tag != first_tag && !is_set(tag)) {
+            Some(tag) if !package.has_applied(event) => {
+                let mut package = package.clone();
+                let set = package.set_tag(tag, self.version.as_str(), &version.upload, self.env.now);
+                set.map_err(tag::tag_error)?;
+                package.record_change(event, self.env.now);
+                Ok(Decision::Write(package, answer))
+            }
+            _ => Ok(Decision::Done(answer)),
+        }
     }
 
     /// Writes everything but the package, and returns the package with the new version.
@@ -99,7 +126,7 @@ impl Publication<'_> {
             None => store::add_project_with_name(env, self.name, self.grant.project.id)?,
             Some(_) => store::record_publication(env, self.name, self.grant.project.id)?,
         }
-        staging.commit(self.computed.integrity, &self.grant.publisher)?;
+        staging.commit(self.computed.integrity, &self.grant.publisher, &release.tag)?;
         store::save_latest_fields(env, staging.id(), &release.latest_fields)?;
         if let Some(document) = &release.attestations {
             store::save_attestations(env, staging.id(), document)?;
@@ -120,6 +147,7 @@ impl Publication<'_> {
         let (_, newest) = package.segments.split_at(package.segments.len() - merged);
         let older: Vec<Segment> =
             newest.iter().map(|segment| store::segment(env, &segment.id)).collect::<Result<_, _>>()?;
+        latest::complete(env, package)?;
         let segment = store::save_segment(env, &Segment::merge(older.into_iter().chain([new])))?;
         Ok(package.publish(version, &release.tag, upload, merged, segment, env.now).map_err(tag::tag_error)?)
     }

@@ -1,9 +1,11 @@
 //! Checks a received version and renders its records.
 
 use crate::api::error::same_text;
+use crate::api::request::RegistryRequest;
 use crate::api::tag;
+use crate::install_fields::InstallFields;
 use crate::integrity::{ComputedDigests, DeclaredDigests, Integrity};
-use crate::manifest::{Dist, Manifest};
+use crate::manifest::{Manifest, RegistryValues};
 use crate::name::PackageName;
 use crate::provenance::Provenance;
 use crate::submission::Submission;
@@ -12,6 +14,13 @@ use crate::version::Version;
 use http::StatusCode;
 use kit::Error;
 use serde_json::value::RawValue;
+
+/// The variable that says what happens if the document of a version differs from its `package.json` in a field
+/// that an installer acts on: `refuse`, the default, or [`USE_FILE`].
+pub const MANIFEST_MISMATCH: &str = "registry_manifest_mismatch";
+
+/// Metadata shows the value in `package.json`.
+const USE_FILE: &str = "file";
 
 /// The records of a version that passed every check.
 pub struct Release {
@@ -23,47 +32,79 @@ pub struct Release {
     pub attestations: Option<String>,
 }
 
-impl Release {
-    pub fn check(
-        submission: &Submission,
-        url_name: &str,
-        name: &PackageName,
-        version: &Version,
-        manifest: &RawValue,
-        computed: &ComputedDigests,
-        contents: Result<Contents, TarballError>,
-    ) -> Result<Self, Error> {
+/// A version as it was received.
+pub struct ReceivedVersion<'a> {
+    pub request: &'a RegistryRequest,
+    pub submission: &'a Submission<'a>,
+    pub url_name: &'a str,
+    pub name: &'a PackageName,
+    pub version: &'a Version,
+    pub manifest: &'a RawValue,
+    pub computed: &'a ComputedDigests,
+    /// The publisher's username.
+    pub publisher: Option<&'a str>,
+}
+
+impl ReceivedVersion<'_> {
+    /// The tag that the version is published with.
+    pub fn tag(&self) -> Result<String, Error> {
+        let tag = self.submission.tags.as_ref().and_then(|tags| tags.iter().next().map(|(tag, _)| tag.to_owned()));
+        let tag = tag.filter(|tag| !tag.trim().is_empty()).ok_or_else(|| invalid("dist-tags is missing".into()))?;
+        tag::check(&tag)?;
+        Ok(tag)
+    }
+
+    pub fn check(&self, contents: Result<Contents, TarballError>) -> Result<Release, Error> {
+        let ReceivedVersion { submission, url_name, name, version, computed, .. } = *self;
         if url_name != name.as_str() {
             return Err(invalid(format!("Validation failed: Name is {name}, but the URL names {url_name}")));
         }
-        let manifest = Manifest::read(manifest, name, version).map_err(|error| invalid(error.to_string()))?;
+        let mut manifest = Manifest::read(self.manifest, name, version).map_err(|error| invalid(error.to_string()))?;
         let file = submission.file.map(|file| file.name.as_str()).unwrap_or_default();
         if name.version_of_file(file) != Some(version.as_str()) {
             return Err(invalid(format!(
                 "Validation failed: Attachment is called {file}, which is not the file of {name}@{version}"
             )));
         }
-        let tag = submission.tags.as_ref().and_then(|tags| tags.iter().next().map(|(tag, _)| tag.to_owned()));
-        let tag = tag.filter(|tag| !tag.trim().is_empty()).ok_or_else(|| invalid("dist-tags is missing".into()))?;
-        tag::check_length(&tag)?;
+        let tag = self.tag()?;
         let declared = DeclaredDigests { length: submission.length, ..manifest.declared() };
         computed.verify(&declared).map_err(|mismatch| invalid(format!("Validation failed: {mismatch}")))?;
         let contents = contents.map_err(|error| invalid(error.to_string()))?;
-        contents.verify(name, version).map_err(|error| invalid(error.to_string()))?;
+        let fields = install_fields(&contents, name, version).map_err(|error| invalid(error.to_string()))?;
+        let are_errors = self.request.env.variables.get(MANIFEST_MISMATCH) != Some(USE_FILE);
+        let reconciled = manifest.reconcile(&fields, contents.has_gyp_file, are_errors);
+        reconciled.map_err(|error| invalid(error.to_string()))?;
         let provenance = provenance(submission, name, version, &computed.integrity)?;
-        let dist = Dist {
+        let values = RegistryValues {
             integrity: &computed.integrity,
             totals: contents.totals,
+            has_install_script: fields.has_install_script(contents.has_gyp_file),
+            has_shrinkwrap: contents.has_shrinkwrap,
             predicate_type: provenance.as_ref().map(|provenance| provenance.predicate_type.as_str()),
+            publisher: self.publisher,
+            npm_version: self.request.http.header("user-agent").and_then(npm_version),
         };
         Ok(Release {
             tag,
-            full: manifest.full(&dist),
-            abbreviated: manifest.abbreviated(&dist),
+            full: manifest.full(&values),
+            abbreviated: manifest.abbreviated(&values),
             latest_fields: manifest.latest_fields(submission.readme),
             attestations: provenance.map(|provenance| provenance.document()),
         })
     }
+}
+
+/// The fields of `package.json` that an installer acts on, if it names this package and version.
+fn install_fields(contents: &Contents, name: &PackageName, version: &Version) -> Result<InstallFields, TarballError> {
+    let file = contents.package_json()?;
+    file.verify(name, version)?;
+    InstallFields::of_file(name, &file)
+}
+
+/// The version of npm in `npm/11.19.1 node/v20.20.2 …`. Other clients write `npm/?`.
+fn npm_version(user_agent: &str) -> Option<&str> {
+    let version = user_agent.split(' ').find_map(|product| product.strip_prefix("npm/"))?;
+    Version::parse(version).is_some().then_some(version)
 }
 
 fn provenance(

@@ -17,6 +17,7 @@ fn a_published_version_is_served() {
     expected.as_object_mut().unwrap().remove("readme");
     expected["dist"]["tarball"] =
         json!("http://registry.example/api/v4/projects/7/packages/npm/@acme/lib/-/lib-1.0.0.tgz");
+    expected["_npmUser"] = json!({"name": "developer", "email": ""});
     expected["dist"]["fileCount"] = json!(2);
     expected["dist"]["unpackedSize"] = json!(45);
     assert_eq!(metadata["versions"], json!({"1.0.0": expected}));
@@ -64,6 +65,39 @@ fn a_version_is_published_once() {
     forge.send(other.to(PUBLIC)).is_refused(403, "Package already exists.");
     let served = forge.get("/projects/7/packages/npm/lib/-/lib-1.0.0.tgz").body;
     assert_eq!(served, tarball("lib", "1.0.0", b"payload"));
+}
+
+#[test]
+fn publishing_the_same_file_again_with_another_tag_sets_it() {
+    let forge = Forge::new();
+    let publish = |version: &str, tag: &str| {
+        let publication = publication("lib", version).change(|document| document["dist-tags"] = json!({tag: version}));
+        forge.send(publication.to(PUBLIC)).status
+    };
+    let tags = || forge.get("/projects/7/packages/npm/-/package/lib/dist-tags").json();
+    assert_eq!((publish("1.0.0", "latest"), publish("1.1.0", "next")), (200, 200));
+    let before = forge.store.keys().len();
+    assert_eq!(publish("1.0.0", "beta"), 200);
+    assert_eq!(tags(), json!({"latest": "1.0.0", "next": "1.1.0", "beta": "1.0.0"}));
+    assert_eq!(publish("1.1.0", "latest"), 200);
+    assert_eq!(tags(), json!({"latest": "1.1.0", "next": "1.1.0", "beta": "1.0.0"}));
+    assert_eq!(forge.get("/projects/7/packages/npm/lib").json()["readme"], "# 1.1.0");
+    // A late repetition of the first request does not move the tag back.
+    assert_eq!(publish("1.0.0", "latest"), 200);
+    assert_eq!(tags()["latest"], "1.1.0");
+    let by_another = publication("lib", "1.0.0").change(|document| document["dist-tags"] = json!({"x-ray": "1.0.0"}));
+    assert_eq!(forge.send(by_another.to(PUBLIC).by("maintainer")).status, 403);
+    assert_eq!(forge.store.keys().len(), before, "no file is left over");
+}
+
+#[test]
+fn a_version_or_range_is_no_tag() {
+    let forge = Forge::new();
+    for tag in ["1.0.0", "v2.0.0", "1.x", "^1", "*", "x", "1 || 2", ">=1 <2"] {
+        let publication = publication("lib", "1.0.0").change(|document| document["dist-tags"] = json!({tag: "1.0.0"}));
+        let text = format!("Tag name must not be a version or a range of versions: {tag}");
+        forge.send(publication.to(PUBLIC)).is(400, &format!("400 Bad request - {text}"), &text);
+    }
 }
 
 #[test]

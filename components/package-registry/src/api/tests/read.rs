@@ -100,11 +100,11 @@ fn an_instance_renders_a_document_once_and_never_serves_an_old_one() {
         // Another instance has cached nothing.
         assert_eq!(Some(&encoded(&forge.env(), &path, encoding).body), bodies.last());
     }
-    let tag = request(Method::PUT, "/projects/7/packages/npm/-/package/lib/dist-tags/x").body("\"1.0.0\"");
+    let tag = request(Method::PUT, "/projects/7/packages/npm/-/package/lib/dist-tags/xx").body("\"1.0.0\"");
     assert_eq!(TestResponse::of(env.clone(), tag).status, 204);
     for prefix in prefixes {
         let answer = encoded(&env, &format!("{prefix}/lib"), "identity");
-        assert_eq!(answer.json()["dist-tags"], json!({"latest": "1.0.4", "x": "1.0.0"}));
+        assert_eq!(answer.json()["dist-tags"], json!({"latest": "1.0.4", "xx": "1.0.0"}));
     }
 }
 
@@ -311,6 +311,6 @@ fn a_project_that_moved() {
     let expected = "http://registry.example/api/v4/projects/7/packages/npm/@acme%2flib?write=true";
     assert_eq!((answer.status, answer.header("location")), (301, expected));
     let put =
-        request(Method::PUT, "/projects/acme%2Fweb/packages/npm/-/package/@acme%2flib/dist-tags/x").body("\"1.0.0\"");
+        request(Method::PUT, "/projects/acme%2Fweb/packages/npm/-/package/@acme%2flib/dist-tags/xx").body("\"1.0.0\"");
     assert_eq!(forge.send(put).status, 405);
 }

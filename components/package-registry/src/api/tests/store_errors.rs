@@ -71,7 +71,7 @@ fn unpublishing_with_lost_replies_keeps_listed_files_and_removes_the_others() {
         let forge = forge(3);
         let lossy = LostReplyStore::over(forge.store.clone());
         if first {
-            let tag = request(Method::PUT, "/projects/7/packages/npm/-/package/lib/dist-tags/x").body("\"0.0.0\"");
+            let tag = request(Method::PUT, "/projects/7/packages/npm/-/package/lib/dist-tags/xx").body("\"0.0.0\"");
             assert_eq!(TestResponse::of(forge.env_over(lossy.clone()), tag).status, 204);
         }
         let mut document = forge.get(PATH).json();
@@ -86,7 +86,7 @@ fn unpublishing_with_lost_replies_keeps_listed_files_and_removes_the_others() {
 
 #[test]
 fn a_change_is_whole_or_absent_whichever_operation_fails() {
-    let tag = || request(Method::PUT, "/projects/7/packages/npm/-/package/lib/dist-tags/x").body("\"0.0.0\"");
+    let tag = || request(Method::PUT, "/projects/7/packages/npm/-/package/lib/dist-tags/xx").body("\"0.0.0\"");
     let deprecate = || {
         let document = json!({"versions": {"0.0.0": {"deprecated": "old"}}}).to_string();
         request(Method::PUT, PATH).by("maintainer").body(document)

@@ -57,8 +57,8 @@ fn a_version_is_named_in_three_ways() {
         [("\"1.0.0\"", ""), ("{\"version\":\"1.0.0\",\"x\":1}", ""), ("", "?version=1.0.0"), (" ", "?version=1.0.0")]
     {
         let forge = forge();
-        assert_eq!(set(&forge, &format!("x{query}"), body).status, 204, "{body} {query}");
-        assert_eq!(forge.get(TAGS).json()["x"], "1.0.0");
+        assert_eq!(set(&forge, &format!("xx{query}"), body).status, 204, "{body} {query}");
+        assert_eq!(forge.get(TAGS).json()["xx"], "1.0.0");
     }
 }
 
@@ -68,10 +68,10 @@ fn each_error_has_its_text() {
     let not_given = |what: &str| (format!("400 Bad request - \"{what}\" not given"), format!("\"{what}\" not given"));
     for body in ["", " ", "\"\"", "\" \"", "{\"version\":\"\"}"] {
         let (message, error) = not_given("Version");
-        set(&forge, "x", body).is(400, &message, &error);
+        set(&forge, "xx", body).is(400, &message, &error);
     }
     for body in ["1.0.0", "7", "[]", "{}", "\"1.0.0", "{\"version\":7}"] {
-        set(&forge, "x", body).is_refused(400, "version is invalid");
+        set(&forge, "xx", body).is_refused(400, "version is invalid");
     }
     let (message, error) = not_given("Tag");
     set(&forge, "%20", "\"1.0.0\"").is(400, &message, &error);
@@ -79,21 +79,21 @@ fn each_error_has_its_text() {
     let (message, error) = not_given("Package Name");
     forge.get("/projects/7/packages/npm/-/package/%20/dist-tags").is(400, &message, &error);
 
-    set(&forge, "x", "\"1.0.1\"").is(404, "404 Package Not Found", "Package not found");
-    remove(&forge, "x").is(404, "404 Package Tag Not Found", "Package tag not found");
+    set(&forge, "xx", "\"1.0.1\"").is(404, "404 Package Not Found", "Package not found");
+    remove(&forge, "xx").is(404, "404 Package Tag Not Found", "Package tag not found");
     assert_eq!(set(&forge, &"x".repeat(255), "\"1.0.0\"").status, 204);
     assert_eq!(set(&forge, &"x".repeat(256), "\"1.0.0\"").status, 400);
     let other = forge.get("/projects/7/packages/npm/-/package/other/dist-tags");
     other.is(404, "404 Package Not Found", "Package not found");
     let large = format!("\"{}\"", "1".repeat(5000));
-    assert_eq!(set(&forge, "x", &large).status, 413);
+    assert_eq!(set(&forge, "xx", &large).status, 413);
     assert_eq!(set(&forge, "", "\"1.0.0\"").status, 404);
 }
 
 #[test]
 fn the_credentials_come_first() {
     let forge = forge();
-    for (method, path) in [(Method::PUT, format!("{TAGS}/%20")), (Method::DELETE, format!("{TAGS}/x"))] {
+    for (method, path) in [(Method::PUT, format!("{TAGS}/%20")), (Method::DELETE, format!("{TAGS}/xx"))] {
         forge.send(request(method, &path).by("")).is_refused(401, "401 Unauthorized");
     }
 }
@@ -101,9 +101,9 @@ fn the_credentials_come_first() {
 #[test]
 fn a_tag_that_is_set_already_changes_nothing() {
     let forge = forge();
-    assert_eq!(set(&forge, "x", "\"1.0.0\"").status, 204);
+    assert_eq!(set(&forge, "xx", "\"1.0.0\"").status, 204);
     let tag = forge.get("/projects/7/packages/npm/@acme/lib").header("etag").to_owned();
-    assert_eq!(set(&forge, "x", "\"1.0.0\"").status, 204);
+    assert_eq!(set(&forge, "xx", "\"1.0.0\"").status, 204);
     assert_eq!(forge.get("/projects/7/packages/npm/@acme/lib").header("etag"), tag);
 }
 
@@ -112,9 +112,9 @@ fn tags_at_every_level() {
     let forge = forge();
     for prefix in ["/groups/acme/-/packages/npm", "/packages/pkgreg"] {
         let path = format!("{prefix}/-/package/@acme%2flib/dist-tags");
-        assert_eq!(forge.send(request(Method::PUT, &format!("{path}/x")).body("\"1.0.0\"")).status, 204);
-        assert_eq!(forge.get(&path).json(), json!({"latest": "1.1.0", "x": "1.0.0"}));
-        assert_eq!(forge.send(request(Method::DELETE, &format!("{path}/x")).by("maintainer")).status, 204);
+        assert_eq!(forge.send(request(Method::PUT, &format!("{path}/xx")).body("\"1.0.0\"")).status, 204);
+        assert_eq!(forge.get(&path).json(), json!({"latest": "1.1.0", "xx": "1.0.0"}));
+        assert_eq!(forge.send(request(Method::DELETE, &format!("{path}/xx")).by("maintainer")).status, 204);
     }
 }
 
@@ -124,5 +124,62 @@ fn publishing_under_a_tag_leaves_the_others() {
     let beta = publication("@acme/lib", "2.0.0").change(|document| document["dist-tags"] = json!({"beta": "2.0.0"}));
     assert_eq!(forge.send(beta.to(PUBLIC)).status, 200);
     assert_eq!(forge.get(TAGS).json(), json!({"beta": "2.0.0", "latest": "1.1.0"}));
+    assert_eq!(forge.get("/projects/7/packages/npm/@acme/lib").json()["readme"], "# 1.1.0");
+}
+
+#[test]
+fn a_version_or_range_is_no_tag() {
+    let forge = forge();
+    for (path, tag) in
+        [("1.1.0", "1.1.0"), ("v1", "v1"), ("%5E1.0.0", "^1.0.0"), ("1%20%7C%7C%202", "1 || 2"), ("x", "x")]
+    {
+        let text = format!("Tag name must not be a version or a range of versions: {tag}");
+        set(&forge, path, "\"1.0.0\"").is(400, &format!("400 Bad request - {text}"), &text);
+    }
+}
+
+#[test]
+fn a_version_wins_over_a_tag_of_an_old_build() {
+    let forge = forge();
+    let key = "package-registry/v1/package/7/@acme/lib";
+    let record = kit::store::Store::get(&forge.store, key).unwrap().unwrap();
+    let mut record: Value = serde_json::from_slice(&record).unwrap();
+    record["tags"]["1.0.0"] = json!({"version": "1.1.0", "at": 0});
+    record["tags"]["9.0.0"] = json!({"version": "1.1.0", "at": 0});
+    kit::store::Store::set(&forge.store, key, record.to_string().as_bytes()).unwrap();
+    let version =
+        |path: &str| forge.get(&format!("/projects/7/packages/npm/@acme%2flib/{path}")).json()["version"].clone();
+    assert_eq!(
+        (version("1.0.0"), version("9.0.0"), version("latest")),
+        (json!("1.0.0"), json!("1.1.0"), json!("1.1.0"))
+    );
+    assert_eq!(remove(&forge, "1.0.0").status, 204);
+}
+
+#[test]
+fn without_a_tag_the_latest_version_is_no_prerelease() {
+    let forge = forge();
+    let beta = publication("@acme/lib", "2.0.0-beta.1")
+        .change(|document| document["dist-tags"] = json!({"beta": "2.0.0-beta.1"}));
+    assert_eq!(forge.send(beta.to(PUBLIC)).status, 200);
+    assert_eq!(set(&forge, "latest", "\"2.0.0-beta.1\"").status, 204);
+    assert_eq!(remove(&forge, "latest").status, 204);
+    assert_eq!(forge.get(TAGS).json(), json!({"beta": "2.0.0-beta.1", "latest": "1.1.0"}));
+    assert_eq!(forge.get("/projects/7/packages/npm/@acme/lib").json()["readme"], "# 1.1.0");
+}
+
+/// Old builds stored the highest version only.
+#[test]
+fn the_highest_stable_version_of_an_old_record_is_looked_for() {
+    let forge = forge();
+    let beta = publication("@acme/lib", "2.0.0-beta.1");
+    assert_eq!(forge.send(beta.to(PUBLIC)).status, 200);
+    let key = "package-registry/v1/package/7/@acme/lib";
+    let record = kit::store::Store::get(&forge.store, key).unwrap().unwrap();
+    let mut record: Value = serde_json::from_slice(&record).unwrap();
+    assert_eq!(record.as_object_mut().unwrap().remove("highest_stable"), Some(json!("1.1.0")));
+    kit::store::Store::set(&forge.store, key, record.to_string().as_bytes()).unwrap();
+    assert_eq!(remove(&forge, "latest").status, 204);
+    assert_eq!(forge.get(TAGS).json(), json!({"latest": "1.1.0"}));
     assert_eq!(forge.get("/projects/7/packages/npm/@acme/lib").json()["readme"], "# 1.1.0");
 }

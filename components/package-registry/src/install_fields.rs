@@ -1,0 +1,323 @@
+//! The fields that an installer acts on: of the `package.json` in a file, and of the document that it was
+//! published with.
+//!
+//! Installers resolve by the document and run what is in the file, and audits read one of the two. So the
+//! document must say what the file says. Clients write the document in normal forms of their own, with which
+//! it is compared here: npm's (<https://github.com/npm/package-json>), and those of yarn and bun.
+
+mod bin;
+mod dependency;
+
+use crate::json;
+use crate::name::PackageName;
+use crate::tarball::{PackageJson, TarballError};
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The fields, in the order in which they are compared.
+const FIELDS: &[&str] = &[
+    BUNDLED,
+    "dependencies",
+    "optionalDependencies",
+    "devDependencies",
+    "peerDependencies",
+    "acceptDependencies",
+    "peerDependenciesMeta",
+    "dependenciesMeta",
+    "bin",
+    DIRECTORIES,
+    "engines",
+    "os",
+    "cpu",
+    "libc",
+    SCRIPTS,
+    "gypfile",
+];
+
+/// Those of names and of what satisfies each.
+const DEPENDENCIES: &[&str] =
+    &["dependencies", "optionalDependencies", "devDependencies", "peerDependencies", "acceptDependencies"];
+
+const BUNDLED: &str = "bundleDependencies";
+
+/// Another spelling of [`BUNDLED`].
+const BUNDLED_ALIAS: &str = "bundledDependencies";
+
+const DIRECTORIES: &str = "directories";
+
+const SCRIPTS: &str = "scripts";
+
+/// Scripts that run on installation.
+const INSTALL_SCRIPTS: &[&str] = &["preinstall", "install", "postinstall"];
+
+/// The script that installers use if there is a `binding.gyp` and none of these two.
+const GYP_SCRIPT: &str = "node-gyp rebuild";
+
+/// The fields as they were written. A field with the value `null` is absent.
+#[derive(Debug)]
+pub struct InstallFields {
+    /// The name without its scope.
+    name: String,
+    fields: BTreeMap<&'static str, Value>,
+}
+
+/// A field of the document that is not the file's.
+#[derive(Debug, PartialEq)]
+pub struct Difference {
+    pub field: &'static str,
+    /// Whether it matters. Otherwise some client writes it so.
+    pub is_error: bool,
+    /// The file's, in normal form; `None` if the file has no such field.
+    pub value: Option<Value>,
+}
+
+impl InstallFields {
+    /// Those of a `package.json`. The error is that a field has two readings.
+    pub fn of_file(name: &PackageName, file: &PackageJson) -> Result<Self, TarballError> {
+        let mut fields = BTreeMap::new();
+        for field in FIELDS.iter().chain(&[BUNDLED_ALIAS]) {
+            if let Some(text) = file.get(field)? {
+                let value = json::unambiguous(text).ok_or_else(|| TarballError::ManifestAmbiguous((*field).into()))?;
+                fields.insert(*field, value);
+            }
+        }
+        Ok(InstallFields::new(name, fields))
+    }
+
+    /// Those of a document's manifest. The error is the field that has two readings.
+    pub fn of_document<'a>(
+        name: &PackageName,
+        get: impl Fn(&str) -> Option<&'a RawValue>,
+    ) -> Result<Self, &'static str> {
+        let mut fields = BTreeMap::new();
+        for field in FIELDS.iter().chain(&[BUNDLED_ALIAS]) {
+            if let Some(text) = get(field) {
+                fields.insert(*field, json::unambiguous(text).ok_or(*field)?);
+            }
+        }
+        Ok(InstallFields::new(name, fields))
+    }
+
+    fn new(name: &PackageName, mut fields: BTreeMap<&'static str, Value>) -> Self {
+        fields.retain(|_, value| !value.is_null());
+        let name = name.as_str();
+        let name = name.rsplit_once('/').map_or(name, |(_, name)| name).to_owned();
+        InstallFields { name, fields }
+    }
+
+    /// Whether something runs when the package is installed. `has_gyp_file`: whether there is a
+    /// `binding.gyp`, which most installers compile, some also against `gypfile: false`.
+    pub fn has_install_script(&self, has_gyp_file: bool) -> bool {
+        has_gyp_file || !self.install_scripts().is_empty()
+    }
+
+    /// The fields of `document` that differ from those of this file.
+    pub fn differences(&self, document: &InstallFields, has_gyp_file: bool) -> Vec<Difference> {
+        let compare = |field: &&'static str| {
+            let value = self.normal(field);
+            let (is_equal, is_error) = match *field {
+                BUNDLED => (self.bundles_like(document), true),
+                "bin" => self.compare_bin(document),
+                // yarn turns `directories.bin` into `bin` and omits it.
+                DIRECTORIES => {
+                    let its = document.normal(field);
+                    (its.is_none() || its == value, true)
+                }
+                SCRIPTS => self.compare_scripts(document, has_gyp_file),
+                field if DEPENDENCIES.contains(&field) => {
+                    (meanings(document.normal(field)) == meanings(value.clone()), true)
+                }
+                _ => (document.normal(field) == value, true),
+            };
+            (!is_equal).then_some(Difference { field, is_error, value })
+        };
+        FIELDS.iter().filter_map(compare).collect()
+    }
+
+    /// A field in normal form; `None` if it is absent, empty, or of a type that installers ignore.
+    fn normal(&self, field: &str) -> Option<Value> {
+        let value = self.fields.get(field);
+        match field {
+            "dependencies" => non_empty(self.dependencies()),
+            _ if DEPENDENCIES.contains(&field) => non_empty(dependency::map(value?)),
+            BUNDLED => {
+                let names = self.bundled(value.or(self.fields.get(BUNDLED_ALIAS))?);
+                (!names.is_empty()).then(|| names.into_iter().collect())
+            }
+            "bin" => non_empty(self.bin()),
+            DIRECTORIES => Some(serde_json::json!({"bin": self.bin_folder()?})),
+            "engines" => engines(value?),
+            "os" | "cpu" | "libc" => list(value?),
+            SCRIPTS => non_empty(self.install_scripts()),
+            "gypfile" => value.filter(|value| **value == Value::Bool(false)).cloned(),
+            _ => value.filter(|value| value.as_object().is_some_and(|object| !object.is_empty())).cloned(),
+        }
+    }
+
+    /// Some clients repeat optional dependencies here; and npm 10 adds bundled ones that are nowhere else.
+    fn dependencies(&self) -> BTreeMap<String, String> {
+        let map = |field| self.fields.get(field).map(dependency::map).unwrap_or_default();
+        let (mut dependencies, optional) = (map("dependencies"), map("optionalDependencies"));
+        let bundled = self.fields.get(BUNDLED).or(self.fields.get(BUNDLED_ALIAS));
+        for name in bundled.map(|bundled| self.bundled(bundled)).unwrap_or_default() {
+            if !optional.contains_key(&name) {
+                dependencies.entry(name).or_insert_with(|| "*".to_owned());
+            }
+        }
+        let is_repeated = |name: &String, spec: &str| {
+            optional.get(name).is_some_and(|other| dependency::meaning(other) == dependency::meaning(spec))
+        };
+        dependencies.retain(|name, spec| !is_repeated(name, spec));
+        dependencies
+    }
+
+    /// The names of bundled dependencies.
+    fn bundled(&self, value: &Value) -> BTreeSet<String> {
+        match value {
+            Value::Bool(true) => {
+                self.fields.get("dependencies").map(dependency::map).unwrap_or_default().into_keys().collect()
+            }
+            Value::Array(names) => names.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
+            Value::Object(names) => names.keys().cloned().collect(),
+            _ => BTreeSet::new(),
+        }
+    }
+
+    /// Under both names; which of the two counts depends on the client.
+    fn bundles_like(&self, document: &InstallFields) -> bool {
+        let all = |fields: &InstallFields| -> BTreeSet<BTreeSet<String>> {
+            let values = [BUNDLED, BUNDLED_ALIAS].iter().filter_map(|name| fields.fields.get(name));
+            let mut all: BTreeSet<_> = values.map(|value| fields.bundled(value)).collect();
+            if all.is_empty() {
+                all.insert(BTreeSet::new());
+            }
+            all
+        };
+        all(document).is_subset(&all(self))
+    }
+
+    fn install_scripts(&self) -> BTreeMap<String, String> {
+        let scripts = self.fields.get(SCRIPTS).and_then(Value::as_object);
+        let script = |name: &&str| {
+            let script = scripts?.get(*name)?.as_str().filter(|script| !script.is_empty())?;
+            Some(((*name).to_owned(), without_bin_folder(script).to_owned()))
+        };
+        INSTALL_SCRIPTS.iter().filter_map(script).collect()
+    }
+
+    /// npm and yarn write the script of a `binding.gyp` into the document, also of one that is not packed.
+    fn compare_scripts(&self, document: &InstallFields, has_gyp_file: bool) -> (bool, bool) {
+        let (ours, mut theirs) = (self.install_scripts(), document.install_scripts());
+        let is_gyp = theirs.get("install").is_some_and(|script| script == GYP_SCRIPT);
+        if is_gyp && !ours.contains_key("install") && !ours.contains_key("preinstall") {
+            theirs.remove("install");
+            return (ours == theirs && has_gyp_file, ours != theirs);
+        }
+        (ours == theirs, true)
+    }
+
+    fn bin_folder(&self) -> Option<String> {
+        let folder = self.fields.get(DIRECTORIES)?.get("bin")?.as_str()?;
+        Some(bin::path(folder)).filter(|folder| !folder.is_empty())
+    }
+
+    fn bin(&self) -> BTreeMap<String, String> {
+        self.fields.get("bin").map(|bin| bin::map(bin, &self.name)).unwrap_or_default()
+    }
+
+    fn compare_bin(&self, document: &InstallFields) -> (bool, bool) {
+        let (ours, theirs) = (self.bin(), document.bin());
+        if ours == theirs {
+            return (true, false);
+        }
+        if let Some(folder) = self.bin_folder().filter(|_| ours.is_empty()) {
+            // Clients list what is in the folder, some with hidden files and some without.
+            let is_of_folder = |(name, path): (&String, &String)| {
+                let below = path.strip_prefix(folder.as_str()).and_then(|path| path.strip_prefix('/'));
+                below.is_some_and(|path| path.rsplit('/').next() == Some(name))
+            };
+            let is_equal = theirs.iter().all(is_of_folder);
+            return (is_equal, !is_equal);
+        }
+        // yarn leaves out names that npm changes.
+        let written = self.fields.get("bin").and_then(Value::as_object);
+        let is_plain = |name: &String| written.is_none_or(|bin| bin.contains_key(name));
+        let has_all = ours.keys().all(|name| theirs.contains_key(name) || !is_plain(name));
+        let has_no_other = theirs.iter().all(|(name, path)| ours.get(name) == Some(path));
+        (false, !(has_all && has_no_other))
+    }
+}
+
+impl Difference {
+    /// The field for a record in metadata, in place of the document's value.
+    pub fn corrected(&self, published: Option<&RawValue>) -> Option<Value> {
+        if self.field != SCRIPTS {
+            return self.value.clone();
+        }
+        let published = published.and_then(|scripts| serde_json::from_str::<Map<String, Value>>(scripts.get()).ok());
+        let mut scripts = published.unwrap_or_default();
+        scripts.retain(|name, _| !INSTALL_SCRIPTS.contains(&name.as_str()));
+        if let Some(Value::Object(ours)) = &self.value {
+            scripts.extend(ours.clone());
+        }
+        (!scripts.is_empty()).then_some(Value::Object(scripts))
+    }
+
+    /// Whether a record must not repeat the published member of this name.
+    pub fn replaces(&self, name: &str) -> bool {
+        name == self.field || self.field == BUNDLED && name == BUNDLED_ALIAS
+    }
+}
+
+/// Dependencies with what each spec means.
+fn meanings(dependencies: Option<Value>) -> BTreeMap<String, String> {
+    let Some(Value::Object(dependencies)) = dependencies else { return BTreeMap::new() };
+    let meaning = |spec: Value| dependency::meaning(spec.as_str().unwrap_or_default());
+    dependencies.into_iter().map(|(name, spec)| (name, meaning(spec))).collect()
+}
+
+fn non_empty(map: BTreeMap<String, String>) -> Option<Value> {
+    (!map.is_empty()).then(|| map.into_iter().map(|(name, value)| (name, Value::from(value))).collect())
+}
+
+/// An object of texts; an old form is a list of texts, each a name and a range.
+fn engines(value: &Value) -> Option<Value> {
+    match value {
+        Value::Object(engines) => {
+            let texts = engines.iter().filter_map(|(name, range)| Some((name.clone(), range.as_str()?.to_owned())));
+            non_empty(texts.collect())
+        }
+        Value::Array(engines) => {
+            let texts = engines.iter().filter_map(Value::as_str).map(|engine| {
+                let mut words = engine.split_ascii_whitespace();
+                let name = words.next().unwrap_or_default().to_owned();
+                (name, words.collect::<Vec<_>>().join(" "))
+            });
+            non_empty(texts.collect())
+        }
+        _ => None,
+    }
+}
+
+/// A list of texts, sorted; a single text is a list of one.
+fn list(value: &Value) -> Option<Value> {
+    let texts: BTreeSet<&str> = match value {
+        Value::String(text) => [text.as_str()].into(),
+        Value::Array(texts) => texts.iter().filter_map(Value::as_str).collect(),
+        _ => BTreeSet::new(),
+    };
+    (!texts.is_empty()).then(|| texts.into_iter().collect())
+}
+
+/// npm removes the folder of installed programs from the start of a script: it is on the path anyway.
+fn without_bin_folder(script: &str) -> &str {
+    let from_here = script.strip_prefix("./").or(script.strip_prefix(".\\")).unwrap_or(script);
+    let separator = |text: &'_ str| text.starts_with(['/', '\\']);
+    let below = from_here.strip_prefix("node_modules").filter(|rest| separator(rest)).and_then(|rest| rest.get(1..));
+    let below = below.and_then(|rest| rest.strip_prefix(".bin")).filter(|rest| separator(rest));
+    below.and_then(|rest| rest.get(1..)).unwrap_or(script)
+}
+
+#[cfg(test)]
+mod tests;

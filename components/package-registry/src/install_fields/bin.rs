@@ -1,0 +1,35 @@
+//! `bin` in npm's normal form: an object of command names and relative paths.
+
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// The commands. `package` is the package's name without its scope, which a single path is called.
+pub fn map(bin: &Value, package: &str) -> BTreeMap<String, String> {
+    let command = |name: &str, target: &Value| {
+        let (name, target) = (last(&path(name)).to_owned(), path(target.as_str()?));
+        (!name.is_empty() && !target.is_empty()).then_some((name, target))
+    };
+    match bin {
+        Value::String(_) => command(package, bin).into_iter().collect(),
+        Value::Array(targets) => targets.iter().filter_map(|target| command(last(target.as_str()?), target)).collect(),
+        Value::Object(commands) => commands.iter().filter_map(|(name, target)| command(name, target)).collect(),
+        _ => BTreeMap::new(),
+    }
+}
+
+/// A path without `.` and `..`, which start at the package's folder.
+pub fn path(text: &str) -> String {
+    let mut segments: Vec<&str> = Vec::new();
+    for segment in text.split(['/', '\\', ':']) {
+        match segment {
+            "" | "." => {}
+            ".." => drop(segments.pop()),
+            segment => segments.push(segment),
+        }
+    }
+    segments.join("/")
+}
+
+fn last(path: &str) -> &str {
+    path.trim_end_matches('/').rsplit('/').next().unwrap_or_default()
+}

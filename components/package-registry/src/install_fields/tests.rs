@@ -1,0 +1,205 @@
+use super::*;
+use serde_json::json;
+
+fn name(name: &str) -> PackageName {
+    PackageName::parse(name).unwrap()
+}
+
+fn of(value: &Value) -> InstallFields {
+    let fields = FIELDS.iter().chain(&[BUNDLED_ALIAS]);
+    let fields = fields.filter_map(|field| Some((*field, value.get(*field)?.clone()))).collect();
+    InstallFields::new(&name("@acme/lib"), fields)
+}
+
+fn differences(file: &Value, document: &Value, has_gyp_file: bool) -> Vec<Difference> {
+    of(file).differences(&of(document), has_gyp_file)
+}
+
+/// The field that is refused.
+fn refused(file: &Value, document: &Value) -> Option<&'static str> {
+    differences(file, document, false).into_iter().find(|difference| difference.is_error).map(|found| found.field)
+}
+
+/// `published.json` has what each client sent for the same packages: unusual forms of every field, one in a
+/// workspace, and one with `binding.gyp`.
+#[test]
+fn what_clients_publish_is_not_refused() {
+    let published: Value = serde_json::from_str(include_str!("published.json")).unwrap();
+    let mut clients = BTreeSet::new();
+    for package in published.as_array().unwrap() {
+        let name = name(package["file"]["name"].as_str().unwrap());
+        let text = package["file"].to_string();
+        let file = InstallFields::of_file(&name, &PackageJson::read(text.as_bytes()).unwrap()).unwrap();
+        for document in package["documents"].as_array().unwrap() {
+            clients.extend(document["clients"].as_array().unwrap().iter().map(Value::to_string));
+            let manifest = document["manifest"].to_string();
+            let members = json::Members::read(&manifest).unwrap();
+            let its = InstallFields::of_document(&name, |field| members.get(field)).unwrap();
+            let differences = file.differences(&its, package["has_gyp_file"] == true);
+            let errors: Vec<_> = differences.iter().filter(|difference| difference.is_error).collect();
+            assert!(errors.is_empty(), "{}: {errors:?}\n{manifest}\n{text}", document["clients"]);
+        }
+    }
+    assert_eq!(clients.len(), 7, "{clients:?}");
+}
+
+#[test]
+fn each_field_that_differs_is_refused() {
+    let file = json!({
+        "dependencies": {"a": "^1"}, "optionalDependencies": {"o": "1"}, "devDependencies": {"d": "1"},
+        "peerDependencies": {"p": "1"}, "acceptDependencies": {"a": "2"}, "peerDependenciesMeta": {"p": {"optional": true}},
+        "dependenciesMeta": {"a": {"built": false}}, "bundleDependencies": ["a"], "bin": {"lib": "cli.js"},
+        "engines": {"node": ">=18"}, "os": ["linux"], "cpu": ["x64"], "libc": ["glibc"],
+        "scripts": {"install": "node i.js", "test": "t"}, "gypfile": false,
+    });
+    assert_eq!(differences(&file, &file, true), []);
+    for (field, values) in [
+        ("dependencies", vec![json!({}), json!({"a": "^2"}), json!({"a": "^1", "b": "1"}), json!({"a": "evil/repo"})]),
+        ("optionalDependencies", vec![json!({}), json!({"o": "2"})]),
+        ("devDependencies", vec![json!({}), json!({"d": "2"})]),
+        ("peerDependencies", vec![json!({}), json!({"p": "2"})]),
+        ("acceptDependencies", vec![json!({}), json!({"a": "3"})]),
+        ("peerDependenciesMeta", vec![json!({}), json!({"p": {"optional": false}})]),
+        ("dependenciesMeta", vec![json!({}), json!({"a": {"built": true}})]),
+        ("bundleDependencies", vec![json!([]), json!(["b"]), json!(["a", "b"]), json!(false)]),
+        (
+            "bin",
+            vec![json!({}), json!({"lib": "evil.js"}), json!({"lib": "cli.js", "npm": "evil.js"}), json!("evil.js")],
+        ),
+        ("engines", vec![json!({}), json!({"node": "*"})]),
+        ("os", vec![json!([]), json!(["linux", "darwin"]), json!("win32")]),
+        ("cpu", vec![json!([]), json!("arm64")]),
+        ("libc", vec![json!([]), json!("musl")]),
+        (
+            "scripts",
+            vec![json!({}), json!({"install": "evil"}), json!({"install": "node i.js", "postinstall": "evil"})],
+        ),
+        ("gypfile", vec![json!(true)]),
+    ] {
+        for value in values {
+            let mut document = file.clone();
+            document[field] = value.clone();
+            assert_eq!(refused(&file, &document), Some(field), "{value}");
+        }
+        let mut document = file.clone();
+        document.as_object_mut().unwrap().remove(field);
+        assert_eq!(refused(&file, &document), Some(field), "without {field}");
+    }
+    let with_bin_folder = json!({"directories": {"bin": "evil"}});
+    assert_eq!(refused(&json!({}), &with_bin_folder), Some("directories"));
+}
+
+#[test]
+fn forms_that_clients_write_are_equal() {
+    for (file, document) in [
+        (json!({"bin": "./cli.js"}), json!({"bin": {"lib": "cli.js"}})),
+        (json!({"bin": "./cli.js"}), json!({"bin": {"@acme/lib": "cli.js"}})),
+        (json!({"bin": ["./x/a.js"]}), json!({"bin": {"a.js": "x/a.js"}})),
+        (json!({"bin": {"a": "../../a.js", "b": 7}}), json!({"bin": {"a": "a.js"}})),
+        (json!({"directories": {"bin": "./tools"}}), json!({"bin": {"a": "tools/a", "b": "tools/x/b"}})),
+        (
+            json!({"dependencies": {"a": "1"}, "optionalDependencies": {"a": "1"}}),
+            json!({"optionalDependencies": {"a": "1"}}),
+        ),
+        (
+            json!({"optionalDependencies": {"a": "1"}}),
+            json!({"dependencies": {"a": "1"}, "optionalDependencies": {"a": "1"}}),
+        ),
+        (json!({"bundledDependencies": ["a"]}), json!({"bundleDependencies": ["a"], "dependencies": {"a": "*"}})),
+        (
+            json!({"bundleDependencies": true, "dependencies": {"a": "1"}}),
+            json!({"bundleDependencies": ["a"], "dependencies": {"a": "1"}}),
+        ),
+        (json!({"bundleDependencies": false}), json!({"bundleDependencies": []})),
+        (json!({"os": "linux", "cpu": []}), json!({"os": ["linux"]})),
+        (json!({"engines": ["node >= 0.10"]}), json!({"engines": {"node": ">= 0.10"}})),
+        (json!({"scripts": {"install": "./node_modules/.bin/x y"}}), json!({"scripts": {"install": "x y"}})),
+        (json!({"scripts": {"install": ""}}), json!({"scripts": {}})),
+        (json!({"dependencies": null, "peerDependencies": {}}), json!({})),
+        (json!({"scripts": {"test": "a"}}), json!({"scripts": {"test": "b", "prepare": "c"}})),
+    ] {
+        assert_eq!(differences(&file, &document, false), [], "{file} {document}");
+    }
+}
+
+#[test]
+fn both_names_of_bundled_dependencies_count() {
+    let file = json!({"bundleDependencies": ["a"], "dependencies": {"a": "1"}});
+    let hidden = json!({"bundleDependencies": ["a"], "bundledDependencies": ["b"], "dependencies": {"a": "1"}});
+    assert_eq!(refused(&file, &hidden), Some("bundleDependencies"));
+}
+
+#[test]
+fn an_optional_dependency_has_one_spec() {
+    let file = json!({"optionalDependencies": {"a": "1"}});
+    let document = json!({"optionalDependencies": {"a": "1"}, "dependencies": {"a": "evil"}});
+    assert_eq!(refused(&file, &document), Some("dependencies"));
+}
+
+#[test]
+fn the_script_of_a_gyp_file_may_be_written_into_the_document() {
+    let gyp = json!({"scripts": {"install": "node-gyp rebuild"}});
+    let has_script = |file: &Value, has_gyp_file| of(file).has_install_script(has_gyp_file);
+    for file in [json!({}), json!({"scripts": {"postinstall": ""}}), json!({"scripts": {"test": "x"}})] {
+        assert_eq!(differences(&file, &gyp, true), [], "{file}");
+        assert_eq!(differences(&file, &file, true), [], "{file}");
+        // Without the file, records do not have the script.
+        let difference = Difference { field: "scripts", is_error: false, value: None };
+        assert_eq!(differences(&file, &gyp, false), [difference], "{file}");
+        assert!(has_script(&file, true) && !has_script(&file, false));
+    }
+    for file in [json!({"scripts": {"preinstall": "x"}}), json!({"scripts": {"install": "x"}})] {
+        assert_eq!(differences(&file, &gyp, true)[0].field, "scripts");
+        assert!(has_script(&file, false));
+    }
+    assert!(has_script(&json!({"gypfile": false}), true), "some installers compile it all the same");
+}
+
+#[test]
+fn names_that_a_client_leaves_out_are_in_records() {
+    let file = json!({"bin": {"./a": "a.js", "b": "b.js"}});
+    let yarn = json!({"bin": {"b": "b.js"}});
+    let value = Some(json!({"a": "a.js", "b": "b.js"}));
+    assert_eq!(differences(&file, &yarn, false), [Difference { field: "bin", is_error: false, value }]);
+    assert_eq!(refused(&file, &json!({"bin": {"a": "a.js"}})), Some("bin"));
+}
+
+#[test]
+fn commands_of_a_folder_are_in_it() {
+    let file = json!({"directories": {"bin": "bin"}});
+    for bin in [json!({"a": "evil.js"}), json!({"a": "bin/b"}), json!({"a": "binary/a"}), json!({"x": "bin/../x"})] {
+        assert_eq!(refused(&file, &json!({"bin": bin})), Some("bin"), "{bin}");
+    }
+}
+
+#[test]
+fn corrections_keep_other_scripts() {
+    let value = Some(json!({"install": "ours"}));
+    let difference = Difference { field: "scripts", is_error: true, value };
+    let published = RawValue::from_string(json!({"test": "t", "postinstall": "evil"}).to_string()).unwrap();
+    assert_eq!(difference.corrected(Some(&published)), Some(json!({"test": "t", "install": "ours"})));
+    let nothing = Difference { field: "scripts", is_error: true, value: None };
+    assert_eq!(nothing.corrected(Some(&RawValue::from_string("{\"install\":\"x\"}".into()).unwrap())), None);
+    let bundled = Difference { field: "bundleDependencies", is_error: true, value: None };
+    assert!(bundled.replaces("bundledDependencies") && !difference.replaces("bundledDependencies"));
+}
+
+#[test]
+fn a_field_with_two_readings_is_refused() {
+    let read =
+        |text: &str| InstallFields::of_file(&name("lib"), &PackageJson::read(text.as_bytes()).unwrap()).map(drop);
+    for (text, field) in [
+        (r#"{"scripts":{},"scripts":{"install":"evil"}}"#, "scripts"),
+        (r#"{"dependencies":{"a":"1","a":"2"}}"#, "dependencies"),
+        (r#"{"scripts":{"install":"a","inst\u0061ll":"b"}}"#, "scripts"),
+    ] {
+        assert_eq!(read(text), Err(TarballError::ManifestAmbiguous(field.into())), "{text}");
+    }
+    for text in [r#"{"license":"a","license":"b"}"#, r#"{"dependencies":{"a":"1","a":"1"}}"#, r#"{"os":"a","os":"a"}"#]
+    {
+        assert_eq!(read(text), Ok(()), "{text}");
+    }
+    let twice = RawValue::from_string(r#"{"a":"1","a":"2"}"#.into()).unwrap();
+    let document = InstallFields::of_document(&name("lib"), |field| (field == "bin").then_some(&*twice));
+    assert_eq!(document.unwrap_err(), "bin");
+}

@@ -1,0 +1,67 @@
+//! Records of extended headers (POSIX.1-2017 pax §"pax Extended Header").
+
+use super::error::TarballError;
+use tar::PaxExtensions;
+
+const MALFORMED: TarballError = TarballError::Archive("a record of an extended header is malformed");
+
+/// What the records say about the entry.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Records {
+    pub path: Option<Vec<u8>>,
+    pub link: Option<Vec<u8>>,
+    /// Bytes.
+    pub size: Option<u64>,
+}
+
+impl Records {
+    /// Reads the records. A program that does not know a record ignores it, so unknown ones are an error:
+    /// some programs assign any record to a field of the entry.
+    pub fn read(bytes: &[u8]) -> Result<Self, TarballError> {
+        // Some programs stop at an empty line, others continue. A length may be read with a sign, with
+        // zeros before it, or as the number of characters that it has itself.
+        let lines = bytes.strip_suffix(b"\n").ok_or(MALFORMED)?.split(|byte| *byte == b'\n');
+        if !lines.into_iter().all(|line| matches!(line.first(), Some(b'1'..=b'9'))) {
+            return Err(MALFORMED);
+        }
+        let mut records = Records::default();
+        for record in PaxExtensions::new(bytes) {
+            let record = record.map_err(|_| MALFORMED)?;
+            match record.key_bytes() {
+                b"path" => set_once(&mut records.path, record.value_bytes().to_owned())?,
+                b"linkpath" => set_once(&mut records.link, record.value_bytes().to_owned())?,
+                b"size" => {
+                    let digits = record.value().ok().filter(|size| size.bytes().all(|byte| byte.is_ascii_digit()));
+                    set_once(&mut records.size, digits.and_then(|size| size.parse().ok()).ok_or(MALFORMED)?)?;
+                }
+                key if key.starts_with(b"GNU.sparse.") || key == b"SCHILY.realsize" => {
+                    return Err(TarballError::Archive("it has a sparse file"));
+                }
+                key if is_harmless(key) => {}
+                _ => return Err(TarballError::Archive("a record of an extended header is of an unknown kind")),
+            }
+        }
+        Ok(records)
+    }
+
+    pub fn is_empty(&self) -> bool {
+        *self == Records::default()
+    }
+}
+
+/// Whether the record says nothing about the entry's name, kind and contents: one of POSIX's, or of a
+/// vendor, whose name has capital letters and a dot.
+fn is_harmless(key: &[u8]) -> bool {
+    const POSIX: &[&[u8]] =
+        &[b"atime", b"ctime", b"mtime", b"charset", b"comment", b"hdrcharset", b"gid", b"gname", b"uid", b"uname"];
+    let vendor = key.split(|byte| *byte == b'.').next().filter(|vendor| vendor.len() < key.len()).unwrap_or_default();
+    POSIX.contains(&key) || !vendor.is_empty() && vendor != b"GNU" && vendor.iter().all(u8::is_ascii_uppercase)
+}
+
+/// Sets a value. A second one is an error, because some programs use the first and some the last.
+pub fn set_once<T>(slot: &mut Option<T>, value: T) -> Result<(), TarballError> {
+    match slot.replace(value) {
+        None => Ok(()),
+        Some(_) => Err(TarballError::Archive("an entry is named or measured twice")),
+    }
+}
