@@ -125,6 +125,7 @@ impl InstallFields {
                     (its.is_none() || its == value, true)
                 }
                 SCRIPTS => self.compare_scripts(document, has_gyp_file),
+                "dependencies" => (self.required(document) == document.required(self), true),
                 field if DEPENDENCIES.contains(&field) => {
                     (meanings(document.normal(field)) == meanings(value.clone()), true)
                 }
@@ -155,21 +156,27 @@ impl InstallFields {
         }
     }
 
-    /// Some clients repeat optional dependencies here; and npm 10 adds bundled ones that are nowhere else.
+    /// Some clients repeat optional dependencies here.
     fn dependencies(&self) -> BTreeMap<String, String> {
         let map = |field| self.fields.get(field).map(dependency::map).unwrap_or_default();
         let (mut dependencies, optional) = (map("dependencies"), map("optionalDependencies"));
-        let bundled = self.fields.get(BUNDLED).or(self.fields.get(BUNDLED_ALIAS));
-        for name in bundled.map(|bundled| self.bundled(bundled)).unwrap_or_default() {
-            if !optional.contains_key(&name) {
-                dependencies.entry(name).or_insert_with(|| "*".to_owned());
-            }
-        }
         let is_repeated = |name: &String, spec: &str| {
             optional.get(name).is_some_and(|other| dependency::meaning(other) == dependency::meaning(spec))
         };
         dependencies.retain(|name, spec| !is_repeated(name, spec));
         dependencies
+    }
+
+    /// What each dependency means, without bundled ones of any version, which some clients add.
+    fn required(&self, other: &InstallFields) -> BTreeMap<String, String> {
+        let lists = [self, other].into_iter().flat_map(|fields| {
+            let values = [BUNDLED, BUNDLED_ALIAS].into_iter().filter_map(move |name| fields.fields.get(name));
+            values.flat_map(move |value| fields.bundled(value))
+        });
+        let bundled: BTreeSet<String> = lists.collect();
+        let mut meanings = meanings(self.normal("dependencies"));
+        meanings.retain(|name, spec| spec != "*" || !bundled.contains(name));
+        meanings
     }
 
     /// The names of bundled dependencies.

@@ -64,7 +64,9 @@ impl Integrity {
         let sha512 = STANDARD.decode(sri.strip_prefix("sha512-")?).ok()?.try_into().ok()?;
         let mut sha1 = [0; 20];
         hex::decode_to_slice(shasum, &mut sha1).ok()?;
-        Some(Integrity { sha512, sha1 })
+        let integrity = Integrity { sha512, sha1 };
+        // Capital digits were not written, so they are damage.
+        (integrity.shasum() == shasum).then_some(integrity)
     }
 
     /// `sha512-` and base64: the subresource integrity form of `dist.integrity`.
@@ -274,6 +276,7 @@ mod tests {
             (SHA512, ""),
             ("sha512-AAAA", SHASUM),
             (SHA512, &"+1".repeat(20)),
+            (SHA512, &SHASUM.to_uppercase()),
             (SHA512, &"é".repeat(20)),
         ] {
             assert_eq!(Integrity::read(sri, shasum), None, "{sri} {shasum}");

@@ -179,7 +179,8 @@ impl<'a> Manifest<'a> {
             None => Ok(()),
             Some(difference) => {
                 let shown = |value: Option<String>| value.map_or("nothing".into(), |value| excerpt(value.as_bytes()));
-                let published = self.members.get(difference.field).map(|value| value.get().to_owned());
+                let published = self.members.iter().find(|(name, _)| difference.replaces(name));
+                let published = published.map(|(_, value)| value.get().to_owned());
                 let file = difference.value.as_ref().map(serde_json::Value::to_string);
                 let field = difference.field;
                 Err(ManifestError::Differs { field, published: shown(published), file: shown(file) })

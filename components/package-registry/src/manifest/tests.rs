@@ -130,8 +130,8 @@ fn fields_of_installers_are_those_of_the_file() {
     let error = reconciled(&published, file.clone(), true).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "Validation failed: Package json has another `dependencies` than package.json in the attachment: \
-         {\"a\":\"^1\"} instead of nothing"
+        "Validation failed: Package json has another `bundleDependencies` than package.json in the attachment: \
+         [\"evil\"] instead of nothing"
     );
     let record = reconciled(&published, file, false).unwrap();
     assert_eq!((record.get("dependencies"), record.get("bundledDependencies")), (None, None));
