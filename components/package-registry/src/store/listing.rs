@@ -43,8 +43,13 @@ impl From<ProjectsRecord> for Holders {
 /// Stored lists above this size, in bytes, are parsed once for all requests of an instance.
 const LARGE_LIST: usize = 1024;
 
-/// The large lists that an instance keeps, with their stored form.
-struct ParsedHolders(RefCell<LruCache<String, (Vec<u8>, Rc<Holders>)>>);
+/// The large lists that an instance keeps.
+struct ParsedHolders(RefCell<LruCache<String, ParsedList>>);
+
+struct ParsedList {
+    stored: Vec<u8>,
+    holders: Rc<Holders>,
+}
 
 const MAX_PARSED: NonZeroUsize = NonZeroUsize::MIN.saturating_add(31);
 
@@ -65,11 +70,11 @@ pub fn holders(env: &Env, name: &PackageName) -> Result<Rc<Holders>, StoreError>
         parsed
     });
     let mut parsed = parsed.0.borrow_mut();
-    if let Some((_, holders)) = parsed.get(&key).filter(|(known, _)| *known == stored) {
-        return Ok(holders.clone());
+    if let Some(known) = parsed.get(&key).filter(|known| known.stored == stored) {
+        return Ok(known.holders.clone());
     }
     let holders = parse(&stored)?;
-    parsed.put(key.clone(), (stored, holders.clone()));
+    parsed.put(key.clone(), ParsedList { stored, holders: holders.clone() });
     Ok(holders)
 }
 
@@ -93,7 +98,9 @@ pub fn record_publication(env: &Env, name: &PackageName, project: u64) -> Result
         }
         projects.retain(|id| *id != project);
         projects.push(project);
-        Ok(Decision::Write(ProjectsRecord { projects, by_publication: true }, ()))
+        // The list of one project, which most are, needs no order.
+        let by_publication = projects.len() > 1;
+        Ok(Decision::Write(ProjectsRecord { projects, by_publication }, ()))
     })
 }
 
