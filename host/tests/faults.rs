@@ -38,7 +38,16 @@ async fn a_trap_inside_the_body_makes_it_incomplete() {
 async fn a_body_that_breaks_before_its_head_is_sent_has_status_502() {
     let server = Server::with("");
     for path in ["trap-in-body", "lie"] {
-        assert_eq!(server.get(path).await, (502, r#"{"message":"502 Bad Gateway"}"#.to_owned()), "{path}");
+        let mut refused = 0;
+        for _ in 0..10 {
+            let response = server.send(get(path)).await;
+            match response.status().as_u16() {
+                502 => refused += 1,
+                // On a busy machine a guest may be interrupted before it breaks.
+                _ => drop(response.into_body().collect().await.expect_err(path)),
+            }
+        }
+        assert!(refused > 0, "{path}");
     }
     assert_eq!(server.ok("hello").await, "hello");
 }
