@@ -74,6 +74,7 @@ where
     let (method, path) = (request.method.clone(), request.path.clone());
     let response = handle(env, request).await;
     if let Some(cause) = &response.cause {
+        let path = if response.has_secret_path { "(hidden)" } else { &path };
         eprintln!("{} {method} {path}: {cause}", response.status.as_u16());
     }
     http::outgoing(response, method == Method::HEAD)
