@@ -102,6 +102,13 @@ fn identify(env: &Env, credential: &Credential, accepted: AcceptedTokens) -> Res
     }
 }
 
+/// The fingerprint of the personal token that a request presents, whether there is such a token or not.
+pub fn presented_token(request: &Request, accepted: AcceptedTokens) -> Result<Option<Fingerprint>, Error> {
+    let credential = credential::first(request, accepted)?;
+    let personal = credential.filter(|credential| credential.kind.allows_personal());
+    Ok(personal.map(|credential| Fingerprint::of(&credential.token)))
+}
+
 fn check_validity(env: &Env, token: &Token) -> Result<(), Error> {
     let invalid = |description: &str| {
         let body = json!({"error": "invalid_token", "error_description": description});

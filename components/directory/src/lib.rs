@@ -7,6 +7,8 @@
 //! |---|---|
 //! | `user/<id>` | user |
 //! | `token/<SHA-256 of the token, hex>` | token: its subject, scopes, expiry |
+//! | `tokens/<user id>` | the user's personal tokens: number, fingerprint, description, creation |
+//! | `tokens/migration` | how far tokens that are older than `tokens/…` are listed there |
 //! | `namespace/<id>` | group, or personal namespace of a user; names its parent by id |
 //! | `project/<id>` | project; names its namespace by id |
 //! | `path/<namespace id, 0 at the top>/<segment in lower case>` | the present or former owner of the path |
