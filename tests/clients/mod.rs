@@ -5,6 +5,7 @@ mod engine;
 mod git;
 mod namespaces;
 mod npm;
+mod npm_account;
 mod pnpm;
 mod scoped;
 mod workflow;

@@ -10,6 +10,7 @@ use directory::DirectoryRoots;
 use directory::caller::{self, AcceptedTokens, BOOTSTRAP_ADMIN_TOKEN, Caller};
 use directory::feature::Actor;
 use directory::project::ProjectLookup;
+use directory::token::LAST_USE_MINUTES;
 use directory::{SaveError, feature, namespace, project, seal, setting, user};
 use http::StatusCode;
 use kit::env::EXTERNAL_URL;
@@ -19,7 +20,7 @@ use kit::{Env, Error, Request, Response};
 use serde_json::Value;
 
 /// The variables that this component reads.
-pub const VARIABLES: &[&str] = &[BOOTSTRAP_ADMIN_TOKEN, EXTERNAL_URL, seal::KEY];
+pub const VARIABLES: &[&str] = &[BOOTSTRAP_ADMIN_TOKEN, EXTERNAL_URL, LAST_USE_MINUTES, seal::KEY];
 
 /// Answers one request.
 pub async fn handle(env: Env, request: Request) -> Response {

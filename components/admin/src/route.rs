@@ -132,10 +132,7 @@ mod tests {
         assert_eq!(answer(Method::GET, "/api/v4/personal_access_tokens"), "ListTokens");
         assert_eq!(answer(Method::GET, "/api/v4/personal_access_tokens/self"), "ShowToken(Presented)");
         assert_eq!(answer(Method::DELETE, "/api/v4/personal_access_tokens/5"), r#"RevokeToken(Id("5"))"#);
-        assert_eq!(
-            answer(Method::POST, "/api/v4/personal_access_tokens/self/rotate"),
-            "RotateToken(Presented)"
-        );
+        assert_eq!(answer(Method::POST, "/api/v4/personal_access_tokens/self/rotate"), "RotateToken(Presented)");
         for registry in ["projects/7/packages/npm", "groups/a%2Fb/-/packages/pkgreg", "packages/npm"] {
             let at = |method, path: &str| answer(method, &format!("/api/v4/{registry}/-/{path}"));
             assert_eq!(at(Method::GET, "npm/v1/tokens"), "Npm(ListTokens)");

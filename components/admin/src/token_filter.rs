@@ -11,6 +11,7 @@ pub struct TokenFilter {
     active: Option<bool>,
     revoked: Option<bool>,
     created: Between,
+    last_used: Between,
     expires: Between,
     /// A part of the name, in lower case.
     search: Option<String>,
@@ -38,11 +39,13 @@ impl Between {
 
 impl TokenFilter {
     /// The names of its parameters, for the links to other pages.
-    pub const PARAMETERS: [&str; 9] = [
+    pub const PARAMETERS: [&str; 11] = [
         "created_after",
         "created_before",
         "expires_after",
         "expires_before",
+        "last_used_after",
+        "last_used_before",
         "revoked",
         "search",
         "sort",
@@ -56,6 +59,7 @@ impl TokenFilter {
             active: checks.one_of("state", &["active", "inactive"]).map(|state| state == "active"),
             revoked: checks.boolean("revoked"),
             created: Between::read(checks, "created_after", "created_before"),
+            last_used: Between::read(checks, "last_used_after", "last_used_before"),
             expires: Between::read(checks, "expires_after", "expires_before"),
             search: params.text("search").map(str::to_lowercase),
             sort: params.text("sort").map(str::to_owned),
@@ -70,6 +74,7 @@ impl TokenFilter {
         match field {
             "id" => {}
             "created" => tokens.sort_by_key(|token| token.created_at),
+            "last_used" => tokens.sort_by_key(|token| token.last_used_at),
             "expires" => tokens.sort_by_key(|token| token.token.expires_at.unwrap_or(Timestamp::from_millis(i64::MAX))),
             _ => tokens.sort_by_cached_key(|token| token.token.name.to_lowercase()),
         }
@@ -83,6 +88,7 @@ impl TokenFilter {
         self.active.is_none_or(|active| active == token.is_active(now))
             && self.revoked.is_none_or(|revoked| revoked == token.token.revoked)
             && self.created.covers(token.created_at)
+            && self.last_used.covers(token.last_used_at)
             && self.expires.covers(token.token.expires_at)
             && self.search.as_ref().is_none_or(|part| token.token.name.to_lowercase().contains(part))
     }
@@ -92,7 +98,7 @@ impl TokenFilter {
     fn order(&self) -> Option<(&'static str, bool)> {
         let (field, direction) = self.sort.as_deref()?.rsplit_once('_')?;
         let field = field.strip_suffix("_at").unwrap_or(field);
-        let field = ["id", "created", "expires", "name"].into_iter().find(|known| *known == field)?;
+        let field = ["id", "created", "expires", "last_used", "name"].into_iter().find(|known| *known == field)?;
         match direction {
             "asc" => Some((field, false)),
             "desc" => Some((field, true)),

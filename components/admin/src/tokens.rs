@@ -88,7 +88,7 @@ pub fn to_json(token: &PersonalToken, now: Timestamp) -> Value {
         "description": token.description,
         "scopes": token.token.scopes,
         "user_id": token.id.user_id,
-        "last_used_at": null,
+        "last_used_at": token.last_used_at.map(Timestamp::to_iso),
         "active": token.is_active(now),
         "expires_at": token.token.expires_at.map(Timestamp::to_date),
     })
@@ -118,7 +118,10 @@ mod tests {
         let NewToken { user, new } = new.unwrap_or_else(|error| panic!("{error}"));
         assert_eq!((user.as_str(), new.scopes.len()), ("2", 2));
         assert_eq!(new.expires_at.map(Timestamp::to_date).as_deref(), Some("2099-01-01"));
-        assert_eq!(read(json!({"username": "bob", "name": "n", "scopes": "api"})).ok().map(|token| token.user).as_deref(), Some("bob"));
+        assert_eq!(
+            read(json!({"username": "bob", "name": "n", "scopes": "api"})).ok().map(|token| token.user).as_deref(),
+            Some("bob")
+        );
     }
 
     #[test]

@@ -91,7 +91,11 @@ fn identify(env: &Env, credential: &Credential, accepted: AcceptedTokens) -> Res
     }
     check_validity(env, &token)?;
     match token.subject {
-        Subject::User(id) => Ok(Caller::User(session(env, id, token.scopes)?)),
+        Subject::User(id) => {
+            let session = session(env, id, token.scopes)?;
+            token::record_use(env, &fingerprint);
+            Ok(Caller::User(session))
+        }
         Subject::Deployment(source) => Ok(Caller::DeployToken(DeployToken { source, scopes: token.scopes })),
         Subject::Job { running: false, .. } => Err(Error::unauthorized()),
         Subject::Job { user_id, project_id, running: true } => {

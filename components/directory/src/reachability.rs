@@ -22,7 +22,17 @@ impl Roots for DirectoryRoots<'_> {
         let below = |kinds: &[&str]| kinds.iter().map(|kind| format!("{PREFIX}{kind}")).collect();
         KeyLayout {
             roots: below(&["catalog"]),
-            records: below(&["access/", "features", "namespace/", "path/", "project/", "settings", "token/", "tokens/", "user/"]),
+            records: below(&[
+                "access/",
+                "features",
+                "namespace/",
+                "path/",
+                "project/",
+                "settings",
+                "token/",
+                "tokens/",
+                "user/",
+            ]),
             blobs: below(&["catalog/blob/"]),
             marks: format!("{PREFIX}gc/"),
         }

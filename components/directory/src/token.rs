@@ -4,11 +4,13 @@
 //! record is written, so that none works which its owner does not see; an entry whose token has no
 //! record, or belongs to another user by now, is no token of the user.
 
+mod last_use;
 mod list;
 mod lookup;
 mod rotation;
 
 pub use crate::model::token::{Fingerprint, PERSONAL_SCOPES, PersonalToken, Subject, Token, TokenId};
+pub use last_use::{LAST_USE_MINUTES, record_use};
 pub use list::{MAX_TOKENS, NewPersonalToken, by_fingerprint, by_id, create, of_user};
 pub use lookup::{find, revoke};
 pub use rotation::{Rotation, revoke_successors, rotate};

@@ -13,6 +13,7 @@ use directory::caller::{self, AcceptedTokens, BOOTSTRAP_ADMIN_TOKEN, Caller};
 use directory::project::Project;
 use directory::redirect::Redirect;
 use directory::setting;
+use directory::token::LAST_USE_MINUTES;
 use http::header::LOCATION;
 use http::{HeaderValue, StatusCode};
 use kit::env::EXTERNAL_URL;
@@ -23,7 +24,7 @@ use serde_json::json;
 use user_resolver::DirectoryUsers;
 
 /// The variables that this component reads.
-pub const VARIABLES: &[&str] = &[BOOTSTRAP_ADMIN_TOKEN, EXTERNAL_URL, SEARCH_RATE_LIMIT];
+pub const VARIABLES: &[&str] = &[BOOTSTRAP_ADMIN_TOKEN, EXTERNAL_URL, LAST_USE_MINUTES, SEARCH_RATE_LIMIT];
 
 /// How often a count is tried while merges delete the segments that it reads.
 const ATTEMPTS: usize = 4;

@@ -86,6 +86,12 @@ pub fn owns(prefix: &str, format: u32) -> Storage {
     Storage { prefix: prefix.to_owned(), reads: vec![format], writes: Some(format) }
 }
 
+/// Storage that several areas write, each key in this format. What one writes, each of the others may
+/// overwrite.
+pub fn shares(prefix: &str, format: u32) -> Storage {
+    owns(prefix, format)
+}
+
 /// Storage of another owner that an area reads, in this format.
 pub fn reads(prefix: &str, format: u32) -> Storage {
     Storage { prefix: prefix.to_owned(), reads: vec![format], writes: None }
@@ -144,7 +150,7 @@ macro_rules! area {
 
         impl $crate::wasi::Area for Component {
             fn describe() -> $crate::wasi::Description {
-                use $crate::wasi::{owns, reads};
+                use $crate::wasi::{owns, reads, shares};
                 $crate::wasi::Description {
                     area: env!("CARGO_PKG_NAME").into(),
                     version: env!("CARGO_PKG_VERSION").into(),

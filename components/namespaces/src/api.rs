@@ -19,11 +19,12 @@ use directory::feature::{self, Actor, FeatureGates};
 use directory::namespace;
 use directory::path::Identifier;
 use directory::setting::{self, License, Settings};
+use directory::token::LAST_USE_MINUTES;
+use groups::Depth;
 use kit::env::EXTERNAL_URL;
 use kit::page::Pagination;
 use kit::params::{Params, Validation};
 use kit::rate_limit::{self, RateLimit};
-use groups::Depth;
 use kit::{Env, Error, Request, Response};
 use request::DirectoryRequest;
 use serde::Serialize;
@@ -31,7 +32,7 @@ use serde_json::json;
 use std::collections::BTreeMap;
 
 /// The variables that this component reads.
-pub const VARIABLES: &[&str] = &[BOOTSTRAP_ADMIN_TOKEN, EXTERNAL_URL, EXISTS_RATE_LIMIT];
+pub const VARIABLES: &[&str] = &[BOOTSTRAP_ADMIN_TOKEN, EXTERNAL_URL, LAST_USE_MINUTES, EXISTS_RATE_LIMIT];
 
 /// The variable with the number of `exists` requests that a user may send per minute; empty: no limit.
 const EXISTS_RATE_LIMIT: &str = "namespaces_exists_rate_limit";

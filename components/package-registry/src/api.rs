@@ -2,6 +2,7 @@
 //! statuses.
 
 mod access;
+mod account;
 mod attestation;
 mod caching;
 mod deprecate;
@@ -22,6 +23,7 @@ mod user;
 
 use crate::route::{self, Endpoint, Route};
 use directory::caller::{self, AcceptedTokens, BOOTSTRAP_ADMIN_TOKEN};
+use directory::token::LAST_USE_MINUTES;
 use kit::env::EXTERNAL_URL;
 use kit::{Env, Error, Request, Response};
 use request::RegistryRequest;
@@ -31,6 +33,7 @@ use serde_json::json;
 pub const VARIABLES: &[&str] = &[
     BOOTSTRAP_ADMIN_TOKEN,
     EXTERNAL_URL,
+    LAST_USE_MINUTES,
     forward::FORWARD_URL,
     publish::MAX_FILE,
     publish::MAX_UNPACKED,
@@ -54,6 +57,9 @@ pub async fn handle(env: Env, http: Request) -> Response {
 }
 
 async fn answer(env: Env, http: Request, route: Route) -> Result<Response, Error> {
+    if let Endpoint::Login { name } = &route.endpoint {
+        return account::log_in(&env, http, name).await;
+    }
     let caller = caller::authenticate(&env, &http, AcceptedTokens::Registry)?;
     rate_limit::check(&env, &http, &caller)?;
     let url = format!("{}{}", env.external_url(&http), route.prefix);
@@ -73,6 +79,9 @@ async fn answer(env: Env, http: Request, route: Route) -> Result<Response, Error
         Endpoint::Ping => Ok(Response::ok(&json!({}))),
         Endpoint::WhoAmI => user::who_am_i(&request),
         Endpoint::User { name } => user::find(&request, &name),
+        // Answered before the caller is authenticated.
+        Endpoint::Login { .. } => Err(Error::unrouted()),
+        Endpoint::Profile => account::profile(&request),
         Endpoint::Search => search::search(&request),
         Endpoint::Audit { report } => Ok(forward::audit(&request, report)),
     }

@@ -83,6 +83,10 @@ pub enum Endpoint {
     User {
         name: String,
     },
+    Login {
+        name: String,
+    },
+    Profile,
     Search,
     Audit {
         /// The end of its path: `advisories/bulk` or `audits/quick`.
@@ -122,6 +126,9 @@ pub fn route(method: &Method, path: &str) -> Result<Route, Error> {
         (Target::Ping, &Method::GET | &Method::HEAD) => Endpoint::Ping,
         (Target::WhoAmI, &Method::GET | &Method::HEAD) => Endpoint::WhoAmI,
         (Target::User { name }, &Method::GET | &Method::HEAD) => Endpoint::User { name },
+        (Target::User { name }, &Method::PUT) => Endpoint::Login { name },
+        (Target::User { .. }, _) => return Err(Error::method_not_allowed("GET, HEAD, PUT")),
+        (Target::Profile, &Method::GET | &Method::HEAD) => Endpoint::Profile,
         (Target::Search, &Method::GET | &Method::HEAD) => Endpoint::Search,
         (Target::Audit { report }, &Method::POST) => Endpoint::Audit { report },
         (Target::Audit { .. }, _) => return Err(Error::method_not_allowed("POST")),
@@ -190,6 +197,7 @@ enum Target {
     User {
         name: String,
     },
+    Profile,
     Search,
     Audit {
         report: &'static str,
@@ -214,6 +222,7 @@ fn service(segments: &[Segment]) -> Result<Target, Error> {
             Some(name) => Ok(Target::User { name: name.to_owned() }),
             None => Err(Error::unrouted()),
         },
+        [Segment("npm"), Segment("v1"), Segment("user")] => Ok(Target::Profile),
         [Segment("v1"), Segment("search")] => Ok(Target::Search),
         [Segment("npm"), Segment("v1"), Segment("security"), Segment("advisories"), Segment("bulk")] => {
             Ok(Target::Audit { report: "advisories/bulk" })

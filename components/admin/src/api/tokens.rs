@@ -99,7 +99,11 @@ pub async fn rotate(env: &Env, caller: &Caller, name: &TokenName, request: Reque
 }
 
 /// The scopes of which one suffices; `None`: any token may ask about itself.
-pub fn scopes(name: &TokenName, is_rotation: bool, otherwise: &'static [&'static str]) -> Option<&'static [&'static str]> {
+pub fn scopes(
+    name: &TokenName,
+    is_rotation: bool,
+    otherwise: &'static [&'static str],
+) -> Option<&'static [&'static str]> {
     match name {
         TokenName::Presented if is_rotation => Some(&["api", "self_rotate"]),
         TokenName::Presented => None,
@@ -108,12 +112,7 @@ pub fn scopes(name: &TokenName, is_rotation: bool, otherwise: &'static [&'static
 }
 
 /// The token that the caller may manage.
-fn find(
-    env: &Env,
-    caller: &Caller,
-    name: &TokenName,
-    presented: Option<Fingerprint>,
-) -> Result<PersonalToken, Error> {
+fn find(env: &Env, caller: &Caller, name: &TokenName, presented: Option<Fingerprint>) -> Result<PersonalToken, Error> {
     let id = match name {
         TokenName::Presented => {
             let found = presented.map(|fingerprint| token::by_fingerprint(env, &fingerprint)).transpose()?.flatten();

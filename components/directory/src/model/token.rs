@@ -63,6 +63,8 @@ pub struct PersonalToken {
     pub description: String,
     /// `None` for a token that was stored before creation was recorded.
     pub created_at: Option<Timestamp>,
+    /// To within some minutes; `None` if no use was recorded.
+    pub last_used_at: Option<Timestamp>,
     pub fingerprint: Fingerprint,
 }
 

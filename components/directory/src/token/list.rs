@@ -1,5 +1,6 @@
 //! The personal tokens of a user.
 
+use super::last_use::last_use;
 use super::lookup::find;
 use crate::model::token::{Fingerprint, PersonalToken, Subject, Token, TokenId};
 use crate::store::{self, Key, TokenMigrationRecord, TokenRecord, UserTokenRecord, UserTokensRecord};
@@ -45,10 +46,10 @@ pub fn create(
     };
     store::write(env, &Key::Token(fingerprint), Some(TokenRecord::from(token.clone())))?;
     let (description, created_at) = (new.description, Some(env.now));
-    Ok(Some(PersonalToken { id, token, description, created_at, fingerprint: *fingerprint }))
+    Ok(Some(PersonalToken { id, token, description, created_at, last_used_at: None, fingerprint: *fingerprint }))
 }
 
-/// A user's personal tokens, by id, also those that are expired or revoked. 2 reads, and 1 for each.
+/// A user's personal tokens, by id, also those that are expired or revoked. 2 reads, and 2 for each.
 pub fn of_user(env: &Env, user_id: u64) -> Result<Vec<PersonalToken>, StoreError> {
     migrate(env)?;
     let mut found = Vec::new();
@@ -58,7 +59,7 @@ pub fn of_user(env: &Env, user_id: u64) -> Result<Vec<PersonalToken>, StoreError
     Ok(found)
 }
 
-/// The personal token with this id. 3 reads.
+/// The personal token with this id. 4 reads.
 pub fn by_id(env: &Env, id: TokenId) -> Result<Option<PersonalToken>, StoreError> {
     migrate(env)?;
     match read(env, id.user_id)?.tokens.get(&id.number) {
@@ -67,7 +68,7 @@ pub fn by_id(env: &Env, id: TokenId) -> Result<Option<PersonalToken>, StoreError
     }
 }
 
-/// The personal token with this fingerprint. 4 reads.
+/// The personal token with this fingerprint. 5 reads.
 pub fn by_fingerprint(env: &Env, fingerprint: &Fingerprint) -> Result<Option<PersonalToken>, StoreError> {
     migrate(env)?;
     let Some(Token { subject: Subject::User(user_id), .. }) = find(env, fingerprint)? else { return Ok(None) };
@@ -154,8 +155,10 @@ fn make_room(env: &Env, user_id: u64) -> Result<bool, StoreError> {
 fn resolve(env: &Env, id: TokenId, entry: &UserTokenRecord) -> Result<Option<PersonalToken>, StoreError> {
     let Some(fingerprint) = Fingerprint::from_hex(&entry.fingerprint) else { return Ok(None) };
     let token = find(env, &fingerprint)?.filter(|token| token.subject == Subject::User(id.user_id));
+    let Some(token) = token else { return Ok(None) };
+    let last_used_at = last_use(env, &fingerprint)?;
     let (description, created_at) = (entry.description.clone(), entry.created_at);
-    Ok(token.map(|token| PersonalToken { id, token, description, created_at, fingerprint }))
+    Ok(Some(PersonalToken { id, token, description, created_at, last_used_at, fingerprint }))
 }
 
 /// Lists the tokens that were stored before lists existed. It is done once for a store, in steps, and

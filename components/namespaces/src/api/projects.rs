@@ -109,8 +109,7 @@ fn respond(
     candidates: Vec<Project>,
 ) -> Result<Response, Error> {
     let reader = reader(asked, catalog)?;
-    let is_listed =
-        |project: &Project| reader.snapshot.may_read(*project) && filter.projects.covers(*project, &reader);
+    let is_listed = |project: &Project| reader.snapshot.may_read(*project) && filter.projects.covers(*project, &reader);
     let mut projects: Vec<Project> = candidates.into_iter().filter(is_listed).collect();
     filter.projects.sort(&mut projects);
     let url = asked.url();

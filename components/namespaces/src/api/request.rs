@@ -39,8 +39,7 @@ impl DirectoryRequest<'_> {
         let offset = usize::try_from(page.offset()).unwrap_or(usize::MAX);
         let shown = rows.iter().skip(offset).take(page.per_page as usize);
         let shown: Result<Vec<Value>, Error> = shown.filter_map(|row| render(*row).transpose()).collect();
-        let given: Vec<(&str, &str)> =
-            names.iter().filter_map(|name| Some((*name, self.params.text(name)?))).collect();
+        let given: Vec<(&str, &str)> = names.iter().filter_map(|name| Some((*name, self.params.text(name)?))).collect();
         let url = format!("{}{}", self.url(), self.request.path);
         Ok(page.describe(Response::ok(&shown?), &url, &given, rows.len() as u64))
     }

@@ -96,6 +96,23 @@ fn tokens_are_filtered_ordered_and_in_pages() {
 }
 
 #[test]
+fn the_last_use_of_a_token_is_recorded() {
+    let env = forge();
+    let (id, text) = mint(&env, "alice", "ci", "api");
+    let variables = [("bootstrap_admin_token", BOOTSTRAP_TOKEN), (token::LAST_USE_MINUTES, "10")];
+    let counting = Env { variables: std::rc::Rc::new(variables.into_iter().collect()), ..env.clone() };
+    let shown = || get(&env, "ali", &format!("personal_access_tokens/{id}")).1["last_used_at"].clone();
+    assert_eq!(shown(), Value::Null);
+    assert_eq!(get(&counting, &text, "personal_access_tokens/self").1["last_used_at"], env.now.to_iso());
+    assert_eq!(shown(), env.now.to_iso());
+    let listed = |query: &str| names(get(&env, "ali", &format!("personal_access_tokens?{query}")));
+    assert_eq!(listed("last_used_after=2001-01-01"), ["ci"]);
+    assert_eq!(listed("last_used_before=2001-01-01"), [""; 0]);
+    assert_eq!(listed("sort=last_used_at_desc"), ["ci", "laptop"]);
+    assert_eq!(get(&counting, &text, "application/settings").0, 403);
+}
+
+#[test]
 fn a_token_of_any_scope_shows_and_ends_itself() {
     let env = forge();
     let (id, text) = mint(&env, "alice", "small", "read_user");
@@ -114,9 +131,8 @@ fn a_token_of_any_scope_shows_and_ends_itself() {
 fn a_rotated_token_is_replaced_and_its_reuse_ends_the_line() {
     let env = forge();
     let (id, text) = mint(&env, "alice", "ci", "self_rotate");
-    let rotate = |token: &str, body: Value| {
-        json_call(&env, token, Method::POST, "personal_access_tokens/self/rotate", body)
-    };
+    let rotate =
+        |token: &str, body: Value| json_call(&env, token, Method::POST, "personal_access_tokens/self/rotate", body);
     let (status, new) = rotate(&text, json!({}));
     let week = kit::Timestamp::from_millis(env.now.millis() + 7 * 86_400_000).to_date();
     assert_eq!((status, &new["name"], &new["expires_at"]), (200, &json!("ci"), &json!(week)), "{new}");

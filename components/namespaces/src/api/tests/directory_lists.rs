@@ -221,7 +221,8 @@ fn a_storage_that_fails_anywhere_is_a_500_in_lists_too() {
     forge.group(10, "acme", None);
     forge.project(100, 10, vec![], None);
     forge.join(2, Source::Group(10), Role::Owner, None);
-    for path in ["user", "users", "users/2", "projects", "projects/100", "groups", "groups/acme", "groups/10/projects"] {
+    for path in ["user", "users", "users/2", "projects", "projects/100", "groups", "groups/acme", "groups/10/projects"]
+    {
         for after in 0.. {
             let failing = FailingStore::after(after, store.clone());
             let answer = get(&env(failing.clone(), &[]), "t2", path);
