@@ -77,9 +77,21 @@ pub fn show(env: &Env, caller: &Caller, name: &TokenName, request: &Request) -> 
     Ok(Response::ok(&tokens::to_json(&token, env.now)))
 }
 
-/// `DELETE /personal_access_tokens/:id` and `…/self`.
+/// `DELETE /personal_access_tokens/:id` and `…/self`. Another user's token is 400, and one that does not
+/// exist 404, as in the reference service.
 pub fn revoke(env: &Env, caller: &Caller, name: &TokenName, request: &Request) -> Result<Response, Error> {
-    let token = find(env, caller, name, caller::presented_token(request, AcceptedTokens::Api)?)?;
+    let presented = caller::presented_token(request, AcceptedTokens::Api)?;
+    let token = match parse_id(name)? {
+        None => find(env, caller, name, presented)?,
+        Some(id) => {
+            let not_found = || Error::message(StatusCode::NOT_FOUND, "404 Not found");
+            let token = token::by_id(env, id)?.ok_or_else(not_found)?;
+            if !may_manage(caller, id) {
+                return Err(Error::message(StatusCode::BAD_REQUEST, "400 Bad request"));
+            }
+            token
+        }
+    };
     token::revoke(env, &token.fingerprint)?;
     Ok(Response::no_content())
 }
@@ -113,21 +125,32 @@ pub fn scopes(
 
 /// The token that the caller may manage.
 fn find(env: &Env, caller: &Caller, name: &TokenName, presented: Option<Fingerprint>) -> Result<PersonalToken, Error> {
-    let id = match name {
-        TokenName::Presented => {
-            let found = presented.map(|fingerprint| token::by_fingerprint(env, &fingerprint)).transpose()?.flatten();
-            // The built-in administrator's token has no record.
-            let no_record = "This endpoint requires token type to be a personal access token";
-            return found.ok_or_else(|| Error::bad_request(no_record));
-        }
-        TokenName::Id(id) => id.parse().map(TokenId::parse).map_err(|_| Error::validation("id is invalid"))?,
+    let Some(id) = parse_id(name)? else {
+        let found = presented.map(|fingerprint| token::by_fingerprint(env, &fingerprint)).transpose()?.flatten();
+        // The built-in administrator's token has no record.
+        let no_record = "This endpoint requires token type to be a personal access token";
+        return found.ok_or_else(|| Error::bad_request(no_record));
     };
-    let user = caller.user_or_401()?;
-    if !user.is_admin && id.user_id != user.id {
+    if !may_manage(caller, id) {
         return Err(Error::unauthorized());
     }
-    let found = token::by_id(env, id)?;
-    found.ok_or_else(|| if user.is_admin { not_found() } else { Error::unauthorized() })
+    let unknown = || if caller.is_admin() { not_found() } else { Error::unauthorized() };
+    token::by_id(env, id)?.ok_or_else(unknown)
+}
+
+/// The id in a path; `None` for the token that the request presents.
+fn parse_id(name: &TokenName) -> Result<Option<TokenId>, Error> {
+    match name {
+        TokenName::Presented => Ok(None),
+        TokenName::Id(id) => match id.parse() {
+            Ok(id) => Ok(Some(TokenId::parse(id))),
+            Err(_) => Err(Error::validation("id is invalid")),
+        },
+    }
+}
+
+fn may_manage(caller: &Caller, id: TokenId) -> bool {
+    caller.is_admin() || caller.user().is_some_and(|user| user.id == id.user_id)
 }
 
 /// Whoever presents a token for rotation that a rotation has revoked may have stolen it, or its owner
