@@ -117,6 +117,8 @@ pub fn route(method: &Method, path: &str) -> Result<Route, Error> {
         (Target::FileRevision { .. }, _) if is_project => return Err(Error::method_not_allowed("DELETE")),
         (Target::Revision { .. } | Target::FileRevision { .. }, _) => return Err(Error::unrouted()),
         (Target::Tags { name }, &Method::GET | &Method::HEAD) => Endpoint::ListTags { name },
+        // The tag is empty, which is 404 in the reference service.
+        (Target::Tags { .. }, &Method::PUT | &Method::DELETE) => return Err(Error::unrouted()),
         (Target::Tag { name, tag }, &Method::PUT) => Endpoint::SetTag { name, tag },
         (Target::Tag { name, tag }, &Method::DELETE) => Endpoint::RemoveTag { name, tag },
         (Target::Tag { .. }, _) => return Err(Error::method_not_allowed("DELETE, PUT")),
