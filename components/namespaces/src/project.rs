@@ -2,6 +2,7 @@
 
 use crate::group;
 use crate::query::{Query, lower};
+use crate::route;
 use crate::web_url;
 use directory::access::Role;
 use directory::catalog::access_snapshot::AccessSnapshot;
@@ -179,7 +180,7 @@ pub fn to_json(
 ) -> Value {
     let (namespace, full_path) = (project.namespace(), project.full_path());
     let web_url = web_url::page(base, &full_path);
-    let api = format!("{base}/api/v4/projects/{}", project.id());
+    let api = format!("{base}{}", route::project(project.id()));
     let mut fields = Map::new();
     let mut add = |name: &str, value: Value| drop(fields.insert(name.to_owned(), value));
     add("id", project.id().into());

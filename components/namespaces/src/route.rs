@@ -8,6 +8,11 @@ const BASE: &str = "/api/v4";
 /// The path of the list.
 pub const LIST: &str = "/api/v4/namespaces";
 
+/// The path of a project.
+pub fn project(id: u64) -> String {
+    format!("{BASE}/projects/{id}")
+}
+
 /// An endpoint.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Route {

@@ -14,8 +14,6 @@ use kit::params::{Params, Validation};
 use kit::{Env, Error, Request, Response};
 use serde_json::Value;
 
-const LIST: &str = "/api/v4/personal_access_tokens";
-
 /// `GET /personal_access_tokens`.
 pub fn list(env: &Env, caller: &Caller, request: &Request) -> Result<Response, Error> {
     let params = request.params();
@@ -39,7 +37,7 @@ pub fn list(env: &Env, caller: &Caller, request: &Request) -> Result<Response, E
     let shown = found.iter().skip(offset).take(page.per_page as usize);
     let shown: Vec<Value> = shown.map(|token| tokens::to_json(token, env.now)).collect();
     let given = TokenFilter::PARAMETERS.into_iter().filter_map(|name| Some((name, params.text(name)?)));
-    let url = format!("{}{LIST}", env.external_url(request));
+    let url = format!("{}{}", env.external_url(request), request.path);
     Ok(page.describe(Response::ok(&shown), &url, &given.collect::<Vec<_>>(), found.len() as u64))
 }
 
