@@ -52,12 +52,10 @@ pub fn list(asked: &DirectoryRequest) -> Result<Response, Error> {
     }
     let is_admin = asked.caller.is_admin();
     let catalog = catalog::read(asked.env)?;
+    let (hides_active, hides_others) = (blocked == Some(true), active == Some(true) || !is_admin);
     let is_listed = |namespace: &Namespace| {
-        let is_active = namespace.has_active_owner();
-        (is_active || is_admin)
-            && (active != Some(true) || is_active)
-            && (blocked != Some(true) || !is_active)
-            && username.is_none_or(|name| namespace.path().eq_ignore_ascii_case(name))
+        let is_hidden = if namespace.has_active_owner() { hides_active } else { hides_others };
+        !is_hidden && username.is_none_or(|name| namespace.path().eq_ignore_ascii_case(name))
     };
     let candidates: Vec<Namespace> = match params.text("search").and_then(Query::parse) {
         Some(query) => {
