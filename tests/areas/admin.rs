@@ -74,3 +74,47 @@ fn a_blocked_user_gets_the_reason() {
         (403, Some("403 Forbidden - Your account has been blocked."))
     );
 }
+
+#[test]
+fn tokens_are_managed_without_their_text() {
+    let forge = Forge::seeded();
+    let json = [("content-type", "application/json")];
+    let mint = r#"{"name":"ci","scopes":["api"]}"#;
+    let minted = forge.send_with("POST", "/api/v4/users/3/personal_access_tokens", ADMIN, &json, mint).json();
+    let (id, token) = (minted["id"].as_u64().expect("an id"), minted["token"].as_str().expect("a token"));
+    let listed = forge.get("/api/v4/personal_access_tokens/", DEVELOPER);
+    assert_eq!((listed.json().as_array().map(Vec::len), listed.header("x-total")), (Some(2), "2"));
+    assert!(!listed.text().contains(token));
+    let registry = format!("/api/v4/projects/{PRIVATE}/packages/npm");
+    assert_eq!(forge.get(&format!("{registry}/-/whoami"), token).status, 200);
+    let shown = forge.get(&format!("/api/v4/personal_access_tokens/{id}"), DEVELOPER).json();
+    assert!(shown["last_used_at"].is_string(), "used at the registry: {shown}");
+    assert_eq!(forge.get("/api/v4/personal_access_tokens/self", token).json()["id"], id);
+    let rotated = forge.send_with("POST", "/api/v4/personal_access_tokens/self/rotate", token, &json, "").json();
+    let next = rotated["token"].as_str().expect("a token");
+    assert_eq!(forge.get(&format!("{registry}/-/whoami"), token).status, 401);
+    assert_eq!(forge.get(&format!("{registry}/-/whoami"), next).status, 200);
+    let tokens = forge.get(&format!("{registry}/-/npm/v1/tokens"), next).json();
+    assert_eq!(tokens["objects"].as_array().map(Vec::len), Some(2), "{tokens}");
+    assert_eq!(forge.send("DELETE", &format!("{registry}/-/user/token/{next}"), next, "").status, 200);
+    assert_eq!(forge.get(&format!("{registry}/-/whoami"), next).status, 401);
+    assert_eq!(forge.send("DELETE", "/api/v4/personal_access_tokens/self", DEVELOPER, "").status, 204);
+    assert_eq!(forge.get("/api/v4/user", DEVELOPER).status, 401);
+}
+
+#[test]
+fn every_area_takes_slashes_that_say_nothing() {
+    let forge = Forge::seeded();
+    for path in [
+        "/api/v4/features/",
+        "/api/v4//application/settings//",
+        "/api/v4/namespaces/",
+        "/api/v4/issues_statistics/",
+        "/api/v4/projects/7//packages/npm/-/ping/",
+        "/api/v4/suggestions//1/",
+    ] {
+        let answer = forge.get(path, ADMIN);
+        let is_routed = answer.status == 200 || answer.json()["message"].is_string();
+        assert!(is_routed, "{path}: {} {}", answer.status, answer.text());
+    }
+}

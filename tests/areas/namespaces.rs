@@ -81,3 +81,24 @@ fn requests_for_paths_are_limited_if_the_variable_is_set() {
     assert_eq!(status(GUEST), 200);
     assert_eq!(forge.get("/api/v4/namespaces/acme/exists", OUTSIDER).header("retry-after"), "60");
 }
+
+#[test]
+fn clients_find_who_they_are_and_what_there_is() {
+    let forge = Forge::seeded();
+    let me = forge.get("//api/v4/user/", DEVELOPER).json();
+    assert_eq!((&me["id"], &me["username"], &me["state"]), (&json!(3), &json!("dev"), &json!("active")));
+    assert_eq!(forge.get("/api/v4/user", "").status, 401);
+    assert_eq!(ids(&forge.get("/api/v4/users?search=dev", GUEST)), [3]);
+    assert_eq!(ids(&forge.get("/api/v4/projects", DEVELOPER)), [9, 8, 7]);
+    assert_eq!(ids(&forge.get("/api/v4/projects", OUTSIDER)), [8, 7]);
+    assert_eq!(ids(&forge.get("/api/v4/projects/", "")), [7]);
+    assert_eq!(forge.get("/api/v4/projects/acme%2Flabs%2Fsecret", DEVELOPER).json()["id"], 9);
+    let missing = forge.get("/api/v4/projects/9", OUTSIDER);
+    assert_eq!((missing.status, missing.json()), (404, json!({"message": "404 Project Not Found"})));
+    assert_eq!(ids(&forge.get("/api/v4/groups", DEVELOPER)), [10, 11]);
+    assert_eq!(ids(&forge.get("/api/v4/groups/acme/projects?include_subgroups=true", GUEST)), [9, 8, 7]);
+    assert_eq!(forge.get("/api/v4/groups/11", OUTSIDER).status, 404);
+    assert_eq!(ids(&forge.get("/api/v4/users/dev/projects", GUEST)), [0; 0]);
+    assert!(forge.get("/api/v4/version", GUEST).json()["version"].is_string());
+    assert!(forge.get("/api/v4/metadata", GUEST).json()["revision"].is_string());
+}

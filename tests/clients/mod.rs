@@ -6,6 +6,7 @@ mod forward;
 mod git;
 mod namespaces;
 mod npm;
+mod npm_account;
 mod pnpm;
 mod scoped;
 mod workflow;

@@ -1,4 +1,4 @@
-// What @gitbeaker/rest sees of the namespaces, as one JSON object.
+// What @gitbeaker/rest sees of namespaces, users, projects and groups, as one JSON object.
 // usage: namespaces.mjs LIBRARIES URL TOKEN TOKEN-OF-A-MEMBER
 import { createRequire } from "node:module";
 
@@ -24,7 +24,21 @@ const seen = {
   taken: await api.Namespaces.exists("acme"),
   free: (await api.Namespaces.exists("labs")).exists,
   below: (await api.Namespaces.exists("labs", { parentId: 10 })).suggests,
+  projects: (await mine.Projects.all({ perPage: 1, orderBy: "id", sort: "asc" })).map((project) => project.id),
+  project: (await mine.Projects.show("acme/labs/secret")).path_with_namespace,
+  of_group: (await mine.Groups.allProjects("acme", { includeSubgroups: true })).map((project) => project.id),
+  groups: (await mine.Groups.all({ search: "labs" })).map((group) => group.full_path),
+  users: (await mine.Users.all({ username: "gus" })).map((user) => user.username),
+  user: (await mine.Users.show(2)).username,
+  me: (await mine.Users.showCurrentUser()).username,
+  tokens: (await mine.PersonalAccessTokens.all()).map((token) => token.name),
 };
+const minted = await api.Users.createPersonalAccessToken(3, "ci", ["api"]);
+const rotated = await mine.PersonalAccessTokens.rotate(minted.id);
+seen.rotated = rotated.token !== minted.token;
+await mine.PersonalAccessTokens.show({ tokenId: rotated.id });
+await mine.PersonalAccessTokens.remove({ tokenId: rotated.id });
+seen.active = (await mine.PersonalAccessTokens.all({ state: "active" })).map((token) => token.name);
 try {
   await api.Namespaces.show("nobody");
 } catch (error) {

@@ -1,4 +1,4 @@
-//! The API clients of two languages page through the namespaces.
+//! The API clients of two languages page through namespaces, and find users, projects and groups.
 
 use super::{Machine, are_enabled, installed};
 use hexad_tests::forge::{self, ADMIN, DEVELOPER};
@@ -46,6 +46,19 @@ fn run(program: &str, script: &str, libraries: &str) {
     assert_eq!(seen["taken"]["suggests"], json!(["acme1"]));
     assert_eq!((&seen["free"], &seen["below"]), (&json!(false), &json!(["labs1"])));
     assert_eq!(seen["missing"], json!([404, "404 Namespace Not Found"]));
+    for (what, expected) in [
+        ("projects", json!([7, 8, 9])),
+        ("project", json!("acme/labs/secret")),
+        ("of_group", json!([9, 8, 7])),
+        ("groups", json!(["acme/labs"])),
+        ("users", json!(["gus"])),
+        ("user", json!("mia")),
+        ("me", json!("dev")),
+        ("rotated", json!(true)),
+        ("active", json!([""])),
+    ] {
+        assert_eq!(seen[what], expected, "{what}: {seen:#}");
+    }
 }
 
 #[test]

@@ -1,14 +1,17 @@
 //! The endpoints.
 
+mod npm;
+mod tokens;
+
 use crate::features::{self, Target};
 use crate::route::{self, Route};
-use crate::{import, parameters, settings, tokens};
+use crate::{import, parameters, setting_types, settings};
 use directory::DirectoryRoots;
 use directory::caller::{self, AcceptedTokens, BOOTSTRAP_ADMIN_TOKEN, Caller};
 use directory::feature::Actor;
 use directory::project::ProjectLookup;
-use directory::token::Fingerprint;
-use directory::{SaveError, feature, namespace, project, seal, setting, token, user};
+use directory::token::LAST_USE_MINUTES;
+use directory::{SaveError, feature, namespace, project, seal, setting, user};
 use http::StatusCode;
 use kit::env::EXTERNAL_URL;
 use kit::maintenance;
@@ -17,18 +20,38 @@ use kit::{Env, Error, Request, Response};
 use serde_json::Value;
 
 /// The variables that this component reads.
-pub const VARIABLES: &[&str] = &[BOOTSTRAP_ADMIN_TOKEN, EXTERNAL_URL, seal::KEY];
+pub const VARIABLES: &[&str] = &[BOOTSTRAP_ADMIN_TOKEN, EXTERNAL_URL, LAST_USE_MINUTES, seal::KEY];
 
 /// Answers one request.
 pub async fn handle(env: Env, request: Request) -> Response {
-    answer(&env, request).await.unwrap_or_else(Response::from)
+    let has_secret_path = route::has_secret(&request.path);
+    let response = match route::parse(&request.method, &request.path) {
+        // npm prints the key `error` only.
+        Ok(Route::Npm(route)) => npm::answer(&env, &request, &route).map_err(Error::paired),
+        Ok(route) => answer(&env, request, route).await,
+        Err(error) => Err(error),
+    };
+    Response { has_secret_path, ..response.unwrap_or_else(Response::from) }
 }
 
-async fn answer(env: &Env, request: Request) -> Result<Response, Error> {
-    let route = route::parse(&request.method, &request.path)?;
-    let caller = caller::authenticate(env, &request, AcceptedTokens::Api)?;
+async fn answer(env: &Env, request: Request, route: Route) -> Result<Response, Error> {
+    let caller = match caller::authenticate(env, &request, AcceptedTokens::Api) {
+        Err(refusal) if matches!(route, Route::RotateToken(_)) => {
+            tokens::revoke_line(env, &request)?;
+            return Err(refusal);
+        }
+        caller => caller?,
+    };
     caller.user_or_401()?;
-    caller.require_scope(caller::api_scopes(&request.method))?;
+    let scopes = caller::api_scopes(&request.method);
+    let scopes = match &route {
+        Route::ShowToken(name) | Route::RevokeToken(name) => tokens::scopes(name, false, scopes),
+        Route::RotateToken(name) => tokens::scopes(name, true, scopes),
+        _ => Some(scopes),
+    };
+    if let Some(scopes) = scopes {
+        caller.require_scope(scopes)?;
+    }
     match route {
         Route::Import => import_directory(env, &caller, request).await,
         Route::ReadSettings => {
@@ -48,7 +71,12 @@ async fn answer(env: &Env, request: Request) -> Result<Response, Error> {
             feature::delete(env, &name)?;
             Ok(Response::no_content())
         }
-        Route::CreateToken => create_token(env, &caller, request).await,
+        Route::ListTokens => tokens::list(env, &caller, &request),
+        Route::CreateToken(user) => tokens::create(env, &caller, user, request).await,
+        Route::ShowToken(name) => tokens::show(env, &caller, &name, &request),
+        Route::RevokeToken(name) => tokens::revoke(env, &caller, &name, &request),
+        Route::RotateToken(name) => tokens::rotate(env, &caller, &name, request).await,
+        Route::Npm(route) => npm::answer(env, &request, &route),
         Route::Maintain(task) => maintenance::answer(env, request, caller.is_admin(), task, &DirectoryRoots(env)).await,
     }
 }
@@ -71,7 +99,7 @@ async fn import_directory(env: &Env, caller: &Caller, request: Request) -> Resul
 }
 
 async fn write_settings(env: &Env, caller: &Caller, request: Request) -> Result<Response, Error> {
-    let changes = settings::parse_changes(parameters::read(request).await?)?;
+    let changes = settings::parse_changes(parameters::read_typed(request, setting_types::from_text).await?)?;
     require_admin(caller)?;
     let settings = setting::save(env, &changes).map_err(save_error)?;
     let mut json = settings::to_json(&settings);
@@ -102,15 +130,6 @@ fn actor(env: &Env, target: &Target) -> Result<Actor, Error> {
         },
     };
     found.ok_or_else(|| Error::bad_request(&format!("{name} is not found!")))
-}
-
-async fn create_token(env: &Env, caller: &Caller, request: Request) -> Result<Response, Error> {
-    let new = tokens::parse(&parameters::read(request).await?, env.now)?;
-    require_admin(caller)?;
-    let user = user::find(env, &new.user)?.ok_or_else(|| Error::not_found("User"))?;
-    let secret = tokens::generate_secret(&*env.entropy);
-    token::save(env, &Fingerprint::of(secret.as_bytes()), Some(tokens::to_token(&new, &user)))?;
-    Ok(Response::json(StatusCode::CREATED, &tokens::to_json(&new, &user, &secret, env.now)))
 }
 
 #[cfg(test)]

@@ -3,5 +3,5 @@
 kit::area! {
     handle: crate::api::handle,
     variables: crate::api::VARIABLES,
-    storage: [owns("directory/", 1)],
+    storage: [owns("directory/", 1), shares("token-use/", 1)],
 }

@@ -6,11 +6,15 @@
 //! | `GET, PUT /application/settings` | settings of the whole service; secrets can be set and are never shown |
 //! | `GET /features` | every feature with a record |
 //! | `POST, DELETE /features/:name` | switches a feature on or off, for all or for some actors; deletes it |
-//! | `POST /personal_access_tokens` | makes a token for a user and shows it once |
+//! | `GET, POST /personal_access_tokens`, `POST /users/:id/personal_access_tokens` | the caller's tokens, or for an administrator those of all users; makes a token for a user and shows it once |
+//! | `GET, DELETE /personal_access_tokens/:id`, `…/self` | shows or revokes a token |
+//! | `POST /personal_access_tokens/:id/rotate`, `…/self/rotate` | revokes a token and makes one in its place, which is shown once |
+//! | `GET <registry>/-/npm/v1/tokens`, `DELETE …/tokens/token/:key`, `DELETE <registry>/-/user/token/:token` | the same for npm, about the caller's own tokens |
 //! | `POST /maintenance/admin/gc`, `…/fsck` | a step of garbage collection of the catalog, or of checking every record ([`kit::maintenance`]) |
 //!
-//! Every endpoint is for administrators with the scope `api` (`read_api` suffices to read). A request
-//! is checked in this order: 401, the token's scope, 400, 403, 404.
+//! Every endpoint except those of tokens is for administrators with the scope `api` (`read_api`
+//! suffices to read). A token of any scope may show and revoke itself. A request is checked in this
+//! order: 401, the token's scope, 400, 403, 404.
 //!
 //! It has no keys of its own: the crate `directory` defines records and keys.
 
@@ -23,5 +27,7 @@ mod line_error;
 mod parameters;
 mod record;
 mod route;
+mod setting_types;
 mod settings;
+mod token_filter;
 mod tokens;

@@ -1,7 +1,7 @@
 //! Errors of single lines of an import.
 
 use directory::{InvalidRecord, SaveError};
-use kit::ndjson::LineTooLong;
+use kit::ndjson::{self, LineTooLong};
 use kit::store::StoreError;
 use serde_json::Value;
 use std::fmt;
@@ -33,12 +33,7 @@ impl fmt::Display for InvalidLine {
         match self {
             InvalidLine::TooLong(why) => why.fmt(f),
             InvalidLine::NotAnObject => f.write_str("the line is not a JSON object"),
-            InvalidLine::Json(why) => {
-                let text = why.to_string();
-                // The parser gets one line at a time, so its line number is always 1.
-                let position = format!(" at line {} column {}", why.line(), why.column());
-                write!(f, "{} (column {})", text.strip_suffix(&position).unwrap_or(&text), why.column())
-            }
+            InvalidLine::Json(why) => f.write_str(&ndjson::json_error(why)),
             InvalidLine::SecretJson { column } => {
                 write!(f, "a field is missing or has a value of another type, before column {column}")
             }

@@ -15,9 +15,38 @@ pub enum Route {
     /// By name.
     SetFeature(String),
     DeleteFeature(String),
-    CreateToken,
+    ListTokens,
+    /// For the user of the path, or of the body.
+    CreateToken(Option<String>),
+    ShowToken(TokenName),
+    RevokeToken(TokenName),
+    RotateToken(TokenName),
+    /// What npm asks about the caller's tokens, at any registry.
+    Npm(NpmRoute),
     /// A step of garbage collection or of checking the store.
     Maintain(Task),
+}
+
+/// A personal token in a path.
+#[derive(Debug, PartialEq, Eq)]
+pub enum TokenName {
+    /// The one that the request presents.
+    Presented,
+    Id(String),
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub enum NpmRoute {
+    ListTokens,
+    /// By its key in the list, or by its text.
+    RevokeToken(String),
+    /// By its text.
+    Logout(String),
+}
+
+/// Whether the path has a token's text in it.
+pub fn has_secret(path: &str) -> bool {
+    path.contains("/-/user/token/") || path.contains("/-/npm/v1/tokens/token/")
 }
 
 /// The endpoint that `path` and `method` name.
@@ -39,8 +68,41 @@ pub fn parse(method: &Method, path: &str) -> Result<Route, Error> {
         (["features", name], &Method::POST) if !name.is_empty() => Ok(Route::SetFeature((*name).to_owned())),
         (["features", name], &Method::DELETE) if !name.is_empty() => Ok(Route::DeleteFeature((*name).to_owned())),
         (["features", name], _) if !name.is_empty() => Err(Error::method_not_allowed("POST, DELETE")),
-        (["personal_access_tokens"], &Method::POST) => Ok(Route::CreateToken),
-        (["personal_access_tokens"], _) => Err(Error::method_not_allowed("POST")),
+        (["personal_access_tokens", rest @ ..], _) => tokens(rest, method),
+        (["users", user, "personal_access_tokens"], &Method::POST) => Ok(Route::CreateToken(Some((*user).to_owned()))),
+        (["users", _, "personal_access_tokens"], _) => Err(Error::method_not_allowed("POST")),
+        (["projects", _, "packages", "npm" | "pkgreg", "-", rest @ ..], _)
+        | (["groups", _, "-", "packages", "npm" | "pkgreg", "-", rest @ ..], _)
+        | (["packages", "npm" | "pkgreg", "-", rest @ ..], _) => npm(rest, method).map(Route::Npm),
+        _ => Err(Error::unrouted()),
+    }
+}
+
+fn tokens(rest: &[&str], method: &Method) -> Result<Route, Error> {
+    let name = |name: &str| match name {
+        "self" => TokenName::Presented,
+        id => TokenName::Id(id.to_owned()),
+    };
+    match (rest, method) {
+        ([], &Method::GET | &Method::HEAD) => Ok(Route::ListTokens),
+        ([], &Method::POST) => Ok(Route::CreateToken(None)),
+        ([], _) => Err(Error::method_not_allowed("GET, HEAD, POST")),
+        ([token], &Method::GET | &Method::HEAD) => Ok(Route::ShowToken(name(token))),
+        ([token], &Method::DELETE) => Ok(Route::RevokeToken(name(token))),
+        ([_], _) => Err(Error::method_not_allowed("DELETE, GET, HEAD")),
+        ([token, "rotate"], &Method::POST) => Ok(Route::RotateToken(name(token))),
+        ([_, "rotate"], _) => Err(Error::method_not_allowed("POST")),
+        _ => Err(Error::unrouted()),
+    }
+}
+
+fn npm(rest: &[&str], method: &Method) -> Result<NpmRoute, Error> {
+    match (rest, method) {
+        (["npm", "v1", "tokens"], &Method::GET | &Method::HEAD) => Ok(NpmRoute::ListTokens),
+        (["npm", "v1", "tokens"], _) => Err(Error::method_not_allowed("GET, HEAD")),
+        (["npm", "v1", "tokens", "token", key], &Method::DELETE) => Ok(NpmRoute::RevokeToken((*key).to_owned())),
+        (["user", "token", token], &Method::DELETE) => Ok(NpmRoute::Logout((*token).to_owned())),
+        (["npm", "v1", "tokens", "token", _] | ["user", "token", _], _) => Err(Error::method_not_allowed("DELETE")),
         _ => Err(Error::unrouted()),
     }
 }
@@ -65,7 +127,20 @@ mod tests {
         assert_eq!(answer(Method::GET, "/api/v4/features"), "ListFeatures");
         assert_eq!(answer(Method::POST, "/api/v4/features/a%2Fb"), r#"SetFeature("a/b")"#);
         assert_eq!(answer(Method::DELETE, "/api/v4/features/x"), r#"DeleteFeature("x")"#);
-        assert_eq!(answer(Method::POST, "/api/v4/personal_access_tokens"), "CreateToken");
+        assert_eq!(answer(Method::POST, "/api/v4/personal_access_tokens"), "CreateToken(None)");
+        assert_eq!(answer(Method::POST, "/api/v4/users/7/personal_access_tokens"), r#"CreateToken(Some("7"))"#);
+        assert_eq!(answer(Method::GET, "/api/v4/personal_access_tokens"), "ListTokens");
+        assert_eq!(answer(Method::GET, "/api/v4/personal_access_tokens/self"), "ShowToken(Presented)");
+        assert_eq!(answer(Method::DELETE, "/api/v4/personal_access_tokens/5"), r#"RevokeToken(Id("5"))"#);
+        assert_eq!(answer(Method::POST, "/api/v4/personal_access_tokens/self/rotate"), "RotateToken(Presented)");
+        for registry in ["projects/7/packages/npm", "groups/a%2Fb/-/packages/pkgreg", "packages/npm"] {
+            let at = |method, path: &str| answer(method, &format!("/api/v4/{registry}/-/{path}"));
+            assert_eq!(at(Method::GET, "npm/v1/tokens"), "Npm(ListTokens)");
+            assert_eq!(at(Method::DELETE, "npm/v1/tokens/token/ab"), r#"Npm(RevokeToken("ab"))"#);
+            assert_eq!(at(Method::DELETE, "user/token/a%2Fb"), r#"Npm(Logout("a/b"))"#);
+            assert_eq!(at(Method::GET, "ping"), r#"404 {"error":"404 Not Found"}"#);
+            assert!(has_secret(&format!("/api/v4/{registry}/-/user/token/x")));
+        }
         for path in [
             "/",
             "/api/v4",

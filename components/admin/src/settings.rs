@@ -1,5 +1,6 @@
 //! Settings in requests and answers.
 
+use crate::setting_types;
 use directory::protection;
 use directory::setting::{Settings, is_secret};
 use kit::Error;
@@ -19,8 +20,8 @@ const MIN_KEY: usize = 32;
 /// The longest name of a setting, in bytes; the longest of the reference service has 65.
 const MAX_NAME: usize = 100;
 
-/// The changes in a request, validated: `null` restores the default. Settings that this component
-/// does not know are kept as they are given.
+/// The changes in a request, validated and as their declared types: `null` restores the default.
+/// Settings that this component does not know are kept as they are given.
 pub fn parse_changes(fields: Map<String, Value>) -> Result<Map<String, Value>, Error> {
     let mut changes = with_stored_names(fields);
     // A form has no null: an empty field stands for it.
@@ -34,13 +35,13 @@ pub fn parse_changes(fields: Map<String, Value>) -> Result<Map<String, Value>, E
         checks.reject(format!("{name} is invalid"));
     }
     checks.one_of("license", &["free", "premium", "ultimate"]);
-    for name in ["hosted", "product_analytics_enabled"] {
-        if let Some(value) = checks.boolean(name) {
-            changes.insert(name.to_owned(), value.into());
+    for (name, value) in &mut changes {
+        if let Some(typed) = setting_types::coerce(name, value, &checks) {
+            *value = typed;
         }
     }
     let is_text = |name: &str| changes.get(name).is_none_or(|value| value.is_string() || value.is_null());
-    for name in ["license", "operator_group", "analytics_api_base_url", "analytics_api_key"] {
+    for name in setting_types::TEXTS {
         if !is_text(name) {
             checks.reject(format!("{name} is invalid"));
         }

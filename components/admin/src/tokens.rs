@@ -1,9 +1,8 @@
-//! New personal tokens.
+//! Personal tokens in requests and answers.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use directory::token::{PERSONAL_SCOPES, Subject, Token};
-use directory::user::User;
+use directory::token::{NewPersonalToken, PERSONAL_SCOPES, PersonalToken};
 use kit::id::Entropy;
 use kit::params::{Params, Validation};
 use kit::{Error, Timestamp};
@@ -18,14 +17,14 @@ const RANDOM_BYTES: usize = 20;
 /// The longest name of a token, in characters, as in the reference service.
 const MAX_NAME: usize = 255;
 
+/// Milliseconds.
+const DAY: i64 = 24 * 60 * 60 * 1000;
+
 /// A token that a request asks for.
-#[derive(Debug, PartialEq, Eq)]
 pub struct NewToken {
     /// Id or username.
     pub user: String,
-    pub name: String,
-    pub scopes: Vec<String>,
-    pub expires_at: Option<Timestamp>,
+    pub new: NewPersonalToken,
 }
 
 /// The token that a request asks for, validated.
@@ -48,12 +47,11 @@ pub fn parse(fields: &Map<String, Value>, now: Timestamp) -> Result<NewToken, Er
     } else if !scopes.iter().all(|scope| PERSONAL_SCOPES.contains(&scope.as_str())) {
         checks.reject("scopes does not have a valid value");
     }
-    let expires_at = checks.datetime("expires_at");
-    if expires_at.is_some_and(|end| end <= now) {
-        checks.reject("expires_at must be in the future");
-    }
+    let expires_at = future_end(&checks, now);
     checks.finish()?;
-    Ok(NewToken { user: user.unwrap_or_default(), name: name.to_owned(), scopes, expires_at })
+    let description = params.text("description").unwrap_or_default().to_owned();
+    let new = NewPersonalToken { name: name.to_owned(), description, scopes, expires_at };
+    Ok(NewToken { user: user.unwrap_or_default(), new })
 }
 
 /// A new token's text.
@@ -63,29 +61,46 @@ pub fn generate_secret(entropy: &dyn Entropy) -> String {
     format!("{PREFIX}{}", URL_SAFE_NO_PAD.encode(random))
 }
 
-/// The token to store.
-pub fn to_token(new: &NewToken, user: &User) -> Token {
-    Token {
-        subject: Subject::User(user.id),
-        name: new.name.clone(),
-        scopes: new.scopes.clone(),
-        expires_at: new.expires_at,
-        revoked: false,
-    }
+/// When the token ends that a rotation makes: the parameter `expires_at`, or else a week from today.
+pub fn rotation_end(params: &Params, now: Timestamp) -> Result<Timestamp, Error> {
+    let checks = Validation::new(params);
+    let end = future_end(&checks, now);
+    checks.finish()?;
+    let week = Timestamp::from_millis((now.millis().div_euclid(DAY) + 7) * DAY);
+    Ok(end.unwrap_or(week))
 }
 
-/// The only answer that contains the secret.
-pub fn to_json(new: &NewToken, user: &User, secret: &str, now: Timestamp) -> Value {
+fn future_end(checks: &Validation, now: Timestamp) -> Option<Timestamp> {
+    let end = checks.datetime("expires_at");
+    if end.is_some_and(|end| end <= now) {
+        checks.reject("expires_at must be in the future");
+    }
+    end
+}
+
+/// A token as its owner sees it.
+pub fn to_json(token: &PersonalToken, now: Timestamp) -> Value {
     json!({
-        "name": new.name,
-        "revoked": false,
-        "created_at": now.to_iso(),
-        "scopes": new.scopes,
-        "user_id": user.id,
-        "active": true,
-        "expires_at": new.expires_at.map(Timestamp::to_date),
-        "token": secret,
+        "id": token.id.get(),
+        "name": token.token.name,
+        "revoked": token.token.revoked,
+        "created_at": token.created_at.map(Timestamp::to_iso),
+        "description": token.description,
+        "scopes": token.token.scopes,
+        "user_id": token.id.user_id,
+        "last_used_at": token.last_used_at.map(Timestamp::to_iso),
+        "active": token.is_active(now),
+        "expires_at": token.token.expires_at.map(Timestamp::to_date),
     })
+}
+
+/// The answer that has the token's text: the one to its creation.
+pub fn to_json_with_secret(token: &PersonalToken, secret: &str, now: Timestamp) -> Value {
+    let mut json = to_json(token, now);
+    if let Value::Object(fields) = &mut json {
+        fields.insert("token".to_owned(), secret.into());
+    }
+    json
 }
 
 #[cfg(test)]
@@ -100,10 +115,13 @@ mod tests {
     #[test]
     fn parses_a_request() {
         let new = read(json!({"user_id": 2, "name": "n", "scopes": ["api", "sudo"], "expires_at": "2099-01-01"}));
-        let new = new.unwrap();
-        assert_eq!((new.user.as_str(), new.scopes.len()), ("2", 2));
+        let NewToken { user, new } = new.unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!((user.as_str(), new.scopes.len()), ("2", 2));
         assert_eq!(new.expires_at.map(Timestamp::to_date).as_deref(), Some("2099-01-01"));
-        assert_eq!(read(json!({"username": "bob", "name": "n", "scopes": "api"})).unwrap().user, "bob");
+        assert_eq!(
+            read(json!({"username": "bob", "name": "n", "scopes": "api"})).ok().map(|token| token.user).as_deref(),
+            Some("bob")
+        );
     }
 
     #[test]
@@ -131,8 +149,17 @@ mod tests {
                 "name is too long (maximum is 255 characters)",
             ),
         ] {
-            assert_eq!(read(fields), Err(json!({"error": error})));
+            assert_eq!(read(fields).err(), Some(json!({"error": error})));
         }
+    }
+
+    #[test]
+    fn a_rotated_token_ends_in_a_week_or_when_the_client_says() {
+        let end = |query: &str| rotation_end(&Params::parse(query), NOW).map(Timestamp::to_date);
+        let week = Timestamp::from_millis(NOW.millis() + 7 * DAY).to_date();
+        assert_eq!(end(""), Ok(week));
+        assert_eq!(end("expires_at=2099-01-01"), Ok("2099-01-01".to_owned()));
+        assert!(end("expires_at=2001-01-01").is_err() && end("expires_at=soon").is_err());
     }
 
     #[test]

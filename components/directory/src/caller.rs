@@ -96,7 +96,11 @@ fn identify(env: &Env, credential: &Credential, accepted: AcceptedTokens) -> Res
     }
     check_validity(env, &token)?;
     match token.subject {
-        Subject::User(id) => Ok(Caller::User(session(env, id, token.scopes)?)),
+        Subject::User(id) => {
+            let session = session(env, id, token.scopes)?;
+            token::record_use(env, &fingerprint);
+            Ok(Caller::User(session))
+        }
         Subject::Deployment(source) => Ok(Caller::DeployToken(DeployToken { source, scopes: token.scopes })),
         Subject::Job { running: false, .. } => Err(Error::unauthorized()),
         Subject::Job { user_id, project_id, running: true } => {
@@ -105,6 +109,13 @@ fn identify(env: &Env, credential: &Credential, accepted: AcceptedTokens) -> Res
             Ok(Caller::Job(Box::new(Job { session, project })))
         }
     }
+}
+
+/// The fingerprint of the personal token that a request presents, whether there is such a token or not.
+pub fn presented_token(request: &Request, accepted: AcceptedTokens) -> Result<Option<Fingerprint>, Error> {
+    let credential = credential::first(request, accepted)?;
+    let personal = credential.filter(|credential| credential.kind.allows_personal());
+    Ok(personal.map(|credential| Fingerprint::of(&credential.token)))
 }
 
 fn check_validity(env: &Env, token: &Token) -> Result<(), Error> {

@@ -26,7 +26,7 @@ fn golden(name: &str) -> String {
 }
 
 /// The key of each file.
-const KEYS: [(&str, &str); 16] = [
+const KEYS: [(&str, &str); 20] = [
     ("user", "directory/v1/user/2"),
     ("deleted", "directory/v1/user/3"),
     // SHA-256 of `1`, `2`, `3` and `4`.
@@ -34,6 +34,11 @@ const KEYS: [(&str, &str); 16] = [
     ("group-deploy-token", "directory/v1/token/d4735e3a265e16eee03f59718b9b5d03019c07d8b6c51f90da3a666eec13ab35"),
     ("project-deploy-token", "directory/v1/token/4e07408562bedb8b60ce05c1decfe3ad16b72230967de01f640b7e4729b49fce"),
     ("job-token", "directory/v1/token/4b227777d4dd1fc61c6f884f48641d02b4d121d3fd328cb08b5531fcacdabf8a"),
+    // SHA-256 of `5`.
+    ("rotated-token", "directory/v1/token/ef2d127de37b942baad06145e54b0c619a1f22327b2ebbcfbec78f5564afe39d"),
+    ("user-tokens", "directory/v1/tokens/2"),
+    ("token-migration", "directory/v1/tokens/migration"),
+    ("token-use", "token-use/v1/6b86b273ff34fce19d6b804eff5a3f5747ada4eaa22f1d49c01e52ddb7875b4b"),
     ("personal-namespace", "directory/v1/namespace/4000000002"),
     ("top-group", "directory/v1/namespace/10"),
     ("subgroup", "directory/v1/namespace/11"),
@@ -76,6 +81,9 @@ fn every_record_is_written_as_it_was() {
     }
     check::<store::UserRecord>(&["user", "deleted"]);
     check::<store::TokenRecord>(&["personal-token", "group-deploy-token", "project-deploy-token", "job-token"]);
+    check::<store::TokenRecord>(&["rotated-token"]);
+    check::<store::UserTokensRecord>(&["user-tokens"]);
+    check::<store::TokenMigrationRecord>(&["token-migration"]);
     check::<store::NamespaceRecord>(&["personal-namespace", "top-group", "subgroup"]);
     check::<store::ProjectRecord>(&["project", "project-levels"]);
     check::<store::PathRecord>(&["path-of-namespace", "path-of-project"]);
@@ -111,6 +119,17 @@ fn tokens_are_read() {
     assert_eq!(token(b"2").subject, Subject::Deployment(Source::Group(10)));
     assert_eq!(token(b"3").subject, Subject::Deployment(Source::Project(100)));
     assert_eq!(token(b"4").subject, Subject::Job { user_id: 2, project_id: 100, running: true });
+}
+
+#[test]
+fn the_tokens_of_a_user_are_read() {
+    let env = forge();
+    let tokens = token::of_user(&env, 2).unwrap();
+    let [token] = tokens.as_slice() else { panic!("{} tokens", tokens.len()) };
+    assert_eq!((token.id.get(), token.description.as_str()), ((2 << 20) + 1, "of the laptop"));
+    assert_eq!(token.created_at, Some(Timestamp::from_millis(1_790_000_000_000)));
+    assert_eq!(token.last_used_at, Some(Timestamp::from_millis(1_790_000_600_000)));
+    assert!(token::find(&env, &Fingerprint::of(b"5")).unwrap().unwrap().revoked);
 }
 
 #[test]

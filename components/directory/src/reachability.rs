@@ -22,7 +22,17 @@ impl Roots for DirectoryRoots<'_> {
         let below = |kinds: &[&str]| kinds.iter().map(|kind| format!("{PREFIX}{kind}")).collect();
         KeyLayout {
             roots: below(&["catalog"]),
-            records: below(&["access/", "features", "namespace/", "path/", "project/", "settings", "token/", "user/"]),
+            records: below(&[
+                "access/",
+                "features",
+                "namespace/",
+                "path/",
+                "project/",
+                "settings",
+                "token/",
+                "tokens/",
+                "user/",
+            ]),
             blobs: below(&["catalog/blob/"]),
             marks: format!("{PREFIX}gc/"),
         }
@@ -109,6 +119,8 @@ impl DirectoryRoots<'_> {
                 StoreError::Corrupt { .. } => StoreError::corrupt(&format!("{PREFIX}token/(hidden)"), "no token"),
                 error => error,
             }),
+            Some("tokens") if name == "tokens/migration" => self.read::<store::TokenMigrationRecord>(key),
+            Some("tokens") => self.read::<store::UserTokensRecord>(key),
             Some("user") => self.read::<store::UserRecord>(key),
             _ => Ok(false),
         }

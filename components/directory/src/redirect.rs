@@ -18,8 +18,8 @@ impl Redirect {
     /// `base_url` is where clients reach the service ([`kit::Env::external_url`]).
     pub fn to_project(id: u64, base_url: &str, path: &str, query: &str) -> Self {
         let (above, named) = path.split_once("/projects/").unwrap_or((path, ""));
-        let below = named.split_once('/').map_or("", |(_, below)| below);
-        let url = format!("{base_url}{above}/projects/{id}/{below}");
+        let below = named.split_once('/').map_or(String::new(), |(_, below)| format!("/{below}"));
+        let url = format!("{base_url}{above}/projects/{id}{below}");
         let location = if query.is_empty() { url.clone() } else { format!("{url}?{query}") };
         Redirect { url, location }
     }
@@ -62,6 +62,7 @@ mod tests {
         assert_eq!(redirect.text(), format!("This resource has been moved permanently to {url}"));
         let redirect = Redirect::to_project(7, "", "/api/v4/projects/acme%2Fweb/x/projects/y", "");
         assert_eq!(redirect.location(), "/api/v4/projects/7/x/projects/y");
+        assert_eq!(Redirect::to_project(7, "", "/api/v4/projects/acme%2Fweb", "").location(), "/api/v4/projects/7");
         assert_eq!(redirect.clone().into_error(&Method::HEAD).status, StatusCode::MOVED_PERMANENTLY);
         assert_eq!(redirect.into_error(&Method::PUT).status, StatusCode::METHOD_NOT_ALLOWED);
     }

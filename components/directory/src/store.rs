@@ -5,7 +5,8 @@ mod record;
 
 pub(crate) use key::Key;
 pub(crate) use record::{
-    FeatureRecords, MembershipsRecord, NamespaceRecord, PathRecord, ProjectRecord, ShareRecord, TokenRecord, UserRecord,
+    FeatureRecords, MembershipsRecord, NamespaceRecord, PathRecord, ProjectRecord, ShareRecord, TokenMigrationRecord,
+    TokenRecord, UserRecord, UserTokenRecord, UserTokensRecord,
 };
 
 use crate::save_error::SaveError;

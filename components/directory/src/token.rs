@@ -1,17 +1,38 @@
-//! Tokens. Only the SHA-256 of a token is stored, and only by it is one looked up.
+//! Tokens. Only the SHA-256 of a token is stored, and only by it is one looked up to authenticate.
+//!
+//! A user's personal tokens are listed in one record ([`list`]). A token is listed before its own
+//! record is written, so that none works which its owner does not see; an entry whose token has no
+//! record, or belongs to another user by now, is no token of the user.
 
-pub use crate::model::token::{Fingerprint, PERSONAL_SCOPES, Subject, Token};
+mod last_use;
+mod list;
+mod lookup;
+mod rotation;
+
+pub use crate::model::token::{Fingerprint, PERSONAL_SCOPES, PersonalToken, Subject, Token, TokenId};
+pub use last_use::{LAST_USE_MINUTES, record_use};
+pub use list::{MAX_TOKENS, NewPersonalToken, by_fingerprint, by_id, create, of_user};
+pub use lookup::{find, revoke};
+pub use rotation::{Rotation, revoke_successors, rotate};
 
 use crate::store::{self, Key, TokenRecord};
 use kit::Env;
 use kit::store::StoreError;
 
-/// The token with this fingerprint. 1 read.
-pub fn find(env: &Env, fingerprint: &Fingerprint) -> Result<Option<Token>, StoreError> {
-    Ok(store::read::<TokenRecord>(env, &Key::Token(fingerprint))?.map(Token::from))
-}
-
 /// Creates or replaces the token with this fingerprint; `None` deletes it.
 pub fn save(env: &Env, fingerprint: &Fingerprint, token: Option<Token>) -> Result<(), StoreError> {
-    store::write(env, &Key::Token(fingerprint), token.map(TokenRecord::from))
+    let Some(token) = token else { return list::delete(env, fingerprint) };
+    if let Subject::User(user_id) = token.subject {
+        list::add(env, user_id, fingerprint, "")?;
+    }
+    // A token that stays revoked still leads to the one that replaced it.
+    store::update(env, &Key::Token(fingerprint), |current: Option<TokenRecord>| {
+        let mut record = TokenRecord::from(token.clone());
+        record.rotated_to = current.and_then(|current| current.rotated_to).filter(|_| token.revoked);
+        record
+    })
+    .map_err(|error| Key::Token(fingerprint).redact(error))
 }
+
+#[cfg(test)]
+mod tests;

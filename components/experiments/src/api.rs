@@ -8,6 +8,7 @@ use directory::access::Role;
 use directory::caller::{self, AcceptedTokens, BOOTSTRAP_ADMIN_TOKEN, Caller};
 use directory::feature::{self, FeatureGates};
 use directory::member::Source;
+use directory::token::LAST_USE_MINUTES;
 use directory::{namespace, setting};
 use http::StatusCode;
 use http::header::{CACHE_CONTROL, ETAG, HeaderValue, IF_NONE_MATCH};
@@ -18,7 +19,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 /// The variables that this component reads.
-pub const VARIABLES: &[&str] = &[BOOTSTRAP_ADMIN_TOKEN, EXTERNAL_URL];
+pub const VARIABLES: &[&str] = &[BOOTSTRAP_ADMIN_TOKEN, EXTERNAL_URL, LAST_USE_MINUTES];
 
 /// The largest import, in bytes: a few times what can be stored.
 const MAX_IMPORT: u64 = 8 << 20;

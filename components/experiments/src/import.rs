@@ -3,7 +3,7 @@
 use crate::definition::{Definition, TYPE};
 use crate::store::Change;
 use kit::body::BodyError;
-use kit::ndjson::{ImportReport, LineReader};
+use kit::ndjson::{self, ImportReport, LineReader};
 use serde::Deserialize;
 
 const KIND: &str = "experiment";
@@ -59,7 +59,7 @@ fn parse(line: &[u8]) -> Result<Change, String> {
         return Err("the line is not a JSON object".into());
     }
     let ImportLine { kind, deleted, definition, fields } =
-        serde_json::from_slice(line).map_err(|why| why.to_string())?;
+        serde_json::from_slice(line).map_err(|why| ndjson::json_error(&why))?;
     if kind != KIND {
         return Err(format!("kind `{kind}` is not {KIND}"));
     }

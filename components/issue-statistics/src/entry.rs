@@ -3,5 +3,9 @@
 kit::area! {
     handle: crate::api::handle,
     variables: crate::api::VARIABLES,
-    storage: [reads("directory/", 1), kit::wasi::owns_formats("issue-statistics/", &[1, 2])],
+    storage: [
+        reads("directory/", 1),
+        kit::wasi::owns_formats("issue-statistics/", &[1, 2]),
+        shares("token-use/", 1),
+    ],
 }

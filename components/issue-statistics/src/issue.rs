@@ -59,10 +59,7 @@ impl std::fmt::Display for IssueError {
 
 impl From<serde_json::Error> for IssueError {
     fn from(error: serde_json::Error) -> Self {
-        let text = error.to_string();
-        // The parser sees each line alone and calls it line 1; the report has the true number.
-        let suffix = format!(" at line {} column {}", error.line(), error.column());
-        IssueError::Json(format!("{} (column {})", text.strip_suffix(&suffix).unwrap_or(&text), error.column()))
+        IssueError::Json(kit::ndjson::json_error(&error))
     }
 }
 

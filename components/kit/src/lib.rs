@@ -3,7 +3,7 @@
 //! | module | what it is |
 //! |---|---|
 //! | [`request`], [`response`], [`body`] | an HTTP request and its response as plain values, with streamed bodies |
-//! | [`path`], [`url`], [`params`], [`page`] | path segments, hosts of URLs, request parameters and their coercion, offset pagination |
+//! | [`path`], [`url`], [`params`], [`input`], [`page`] | paths, hosts of URLs, request parameters and their coercion, parameters in bodies, offset pagination |
 //! | [`error`] | error responses |
 //! | [`store`], [`root`], [`blob`] | the key-value port, roots that compare-and-swap updates, cached immutable blobs |
 //! | [`ndjson`] | NDJSON imports and their reports |
@@ -25,6 +25,7 @@ pub mod error;
 pub mod fsck;
 pub mod gc;
 pub mod id;
+pub mod input;
 pub mod instance_cache;
 pub mod lru;
 pub mod maintenance;

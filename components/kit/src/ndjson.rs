@@ -33,6 +33,14 @@ pub fn check_media_type(request: &Request) -> Result<(), Error> {
     }
 }
 
+/// The text of a parser's error about one line, with the column. The parser gets a line at a time, so
+/// that its line number is always 1.
+pub fn json_error(why: &serde_json::Error) -> String {
+    let text = why.to_string();
+    let position = format!(" at line {} column {}", why.line(), why.column());
+    format!("{} (column {})", text.strip_suffix(&position).unwrap_or(&text), why.column())
+}
+
 /// Reads the lines of a body as it streams in. Memory is bounded by the max_length allowed line.
 pub struct LineReader {
     body: Body,
@@ -211,6 +219,14 @@ mod tests {
         let mut lines = LineReader::new(Body::pull(chunks.into_iter()), 8);
         assert_eq!(block_on(lines.next()).unwrap().unwrap().number, 1);
         assert_eq!(block_on(lines.next()), Err(BodyError::Peer("gone".into())));
+    }
+
+    #[test]
+    fn an_error_of_the_parser_names_the_column_only() {
+        let why = serde_json::from_str::<Vec<u8>>("[1,x]").unwrap_err();
+        assert_eq!(json_error(&why), "expected value (column 4)");
+        let why = serde_json::from_str::<Vec<u8>>("[300]").unwrap_err();
+        assert_eq!(json_error(&why), "invalid value: integer `300`, expected u8 (column 4)");
     }
 
     #[test]

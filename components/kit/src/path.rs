@@ -17,10 +17,21 @@ impl<'a> Segment<'a> {
     }
 }
 
+/// `path` with single slashes and without one at its end, as the reference service's router reads it:
+/// clients send `/api/v4/features/` and `//api/v4/user`. A slash in a segment is encoded and stays.
+pub fn normalize(path: &str) -> Cow<'_, str> {
+    let is_normal = path.starts_with('/') && !path.contains("//") && (path == "/" || !path.ends_with('/'));
+    if is_normal {
+        return Cow::Borrowed(path);
+    }
+    let segments: Vec<&str> = path.split('/').filter(|segment| !segment.is_empty()).collect();
+    Cow::Owned(format!("/{}", segments.join("/")))
+}
+
 /// The segments of `path` below `base`; `None` if the path is not below it.
 ///
-/// `below("/api/v4/a/b%2Fc", "/api/v4")` has the segments `a` and `b%2Fc`. Doubled and trailing
-/// slashes give empty segments, which no route matches.
+/// `below("/api/v4/a/b%2Fc", "/api/v4")` has the segments `a` and `b%2Fc`. The path of a
+/// [`Request`](crate::Request) is normal ([`normalize`]), so that no segment is empty.
 pub fn below<'a>(path: &'a str, base: &str) -> Option<Vec<Segment<'a>>> {
     let rest = path.strip_prefix(base)?.strip_prefix('/')?;
     Some(rest.split('/').map(Segment).collect())
@@ -49,6 +60,22 @@ mod tests {
     fn is_not_below_a_mere_prefix() {
         assert_eq!(below("/api/v40/x", "/api/v4"), None);
         assert_eq!(below("/api/v4", "/api/v4"), None);
+    }
+
+    #[test]
+    fn slashes_are_single_and_none_is_at_the_end() {
+        for (path, normal) in [
+            ("/a/b", "/a/b"),
+            ("/a/b/", "/a/b"),
+            ("//a///b//", "/a/b"),
+            ("/", "/"),
+            ("//", "/"),
+            ("", "/"),
+            ("a", "/a"),
+            ("/a%2F%2Fb/", "/a%2F%2Fb"),
+        ] {
+            assert_eq!(normalize(path), normal, "{path}");
+        }
     }
 
     #[test]

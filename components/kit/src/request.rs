@@ -2,6 +2,7 @@
 
 use crate::body::Body;
 use crate::params::Params;
+use crate::path;
 use http::{HeaderMap, Method};
 use std::net::{IpAddr, SocketAddr};
 
@@ -15,7 +16,7 @@ pub struct Request {
     pub scheme: String,
     /// The host and port that the request was sent to.
     pub authority: String,
-    /// The raw path, still percent-encoded, without the query.
+    /// The path, still percent-encoded, without the query; normal ([`path::normalize`]).
     pub path: String,
     /// The raw query, without the question mark; empty if there is none.
     pub query: String,
@@ -31,7 +32,7 @@ impl Request {
             method,
             scheme: "http".into(),
             authority: "localhost".into(),
-            path: path.into(),
+            path: path::normalize(path).into_owned(),
             query: query.into(),
             headers: HeaderMap::new(),
             body: Body::Empty,
@@ -84,6 +85,12 @@ mod tests {
     fn splits_the_target_once() {
         let request = Request::new(Method::GET, "/a?b=c?d");
         assert_eq!((request.path.as_str(), request.query.as_str()), ("/a", "b=c?d"));
+    }
+
+    #[test]
+    fn the_path_is_normal_and_the_query_as_it_was_sent() {
+        let request = Request::new(Method::GET, "//api/v4//features/?a=//");
+        assert_eq!((request.path.as_str(), request.query.as_str()), ("/api/v4/features", "a=//"));
     }
 
     #[test]

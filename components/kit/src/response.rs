@@ -12,12 +12,14 @@ pub struct Response {
     pub body: Body,
     /// The cause of an error; for the log only.
     pub cause: Option<String>,
+    /// Whether the request's path has a secret in it, so that the log must not have the path.
+    pub has_secret_path: bool,
 }
 
 impl Response {
     /// A response without a body and without headers.
     pub fn new(status: StatusCode) -> Self {
-        Response { status, headers: HeaderMap::new(), body: Body::Empty, cause: None }
+        Response { status, headers: HeaderMap::new(), body: Body::Empty, cause: None, has_secret_path: false }
     }
 
     /// 200 with `body` as JSON.

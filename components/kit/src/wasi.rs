@@ -74,6 +74,7 @@ where
     let (method, path) = (request.method.clone(), request.path.clone());
     let response = handle(env, request).await;
     if let Some(cause) = &response.cause {
+        let path = if response.has_secret_path { "(hidden)" } else { &path };
         eprintln!("{} {method} {path}: {cause}", response.status.as_u16());
     }
     http::outgoing(response, method == Method::HEAD)
@@ -88,6 +89,12 @@ pub fn owns(prefix: &str, format: u32) -> Storage {
 /// The same with records of earlier formats, which the area still reads. It writes the last of `formats`.
 pub fn owns_formats(prefix: &str, formats: &[u32]) -> Storage {
     Storage { prefix: prefix.to_owned(), reads: formats.to_vec(), writes: formats.last().copied() }
+}
+
+/// Storage that several areas write, each key in this format. What one writes, each of the others may
+/// overwrite.
+pub fn shares(prefix: &str, format: u32) -> Storage {
+    owns(prefix, format)
 }
 
 /// Storage of another owner that an area reads, in this format.
@@ -148,7 +155,7 @@ macro_rules! area {
 
         impl $crate::wasi::Area for Component {
             fn describe() -> $crate::wasi::Description {
-                use $crate::wasi::{owns, reads};
+                use $crate::wasi::{owns, reads, shares};
                 $crate::wasi::Description {
                     area: env!("CARGO_PKG_NAME").into(),
                     version: env!("CARGO_PKG_VERSION").into(),

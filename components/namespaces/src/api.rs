@@ -1,4 +1,9 @@
-//! One request: the only file that knows a status.
+//! One request: only the files of this module know a status.
+
+mod groups;
+mod projects;
+mod request;
+mod users;
 
 use crate::entity::{self, Entity, NamespaceFacts, Permissions, Service};
 use crate::list::{self, Filter};
@@ -14,16 +19,20 @@ use directory::feature::{self, Actor, FeatureGates};
 use directory::namespace;
 use directory::path::Identifier;
 use directory::setting::{self, License, Settings};
+use directory::token::LAST_USE_MINUTES;
+use groups::Depth;
 use kit::env::EXTERNAL_URL;
 use kit::page::Pagination;
 use kit::params::{Params, Validation};
 use kit::rate_limit::{self, RateLimit};
 use kit::{Env, Error, Request, Response};
+use request::DirectoryRequest;
 use serde::Serialize;
+use serde_json::json;
 use std::collections::BTreeMap;
 
 /// The variables that this component reads.
-pub const VARIABLES: &[&str] = &[BOOTSTRAP_ADMIN_TOKEN, EXTERNAL_URL, EXISTS_RATE_LIMIT];
+pub const VARIABLES: &[&str] = &[BOOTSTRAP_ADMIN_TOKEN, EXTERNAL_URL, LAST_USE_MINUTES, EXISTS_RATE_LIMIT];
 
 /// The variable with the number of `exists` requests that a user may send per minute; empty: no limit.
 const EXISTS_RATE_LIMIT: &str = "namespaces_exists_rate_limit";
@@ -42,14 +51,56 @@ pub async fn handle(env: Env, request: Request) -> Response {
 fn respond(env: &Env, request: &Request) -> Result<Response, Error> {
     let route = route::parse(&request.method, &request.path)?;
     let caller = caller::authenticate(env, request, AcceptedTokens::Api)?;
-    let user_id = caller.user_or_401()?.id;
-    caller.require_scope(caller::api_scopes(&request.method))?;
+    if !is_for_anonymous_callers(&route) {
+        caller.user_or_401()?;
+    }
+    let read = caller::api_scopes(&request.method);
+    caller.require_scope(if is_about_users(&route) { USER_SCOPES } else { read })?;
     let params = request.params();
+    let asked = DirectoryRequest { env, request, caller: &caller, params: &params };
     match route {
         Route::List => show_list(env, request, &caller, &params),
         Route::Show(id) => show(env, request, &caller, &params, &id),
-        Route::Exists(path) => exists(env, user_id, &params, &path),
+        Route::Exists(path) => exists(env, caller.user_or_401()?.id, &params, &path),
+        Route::CurrentUser => users::current(&asked),
+        Route::ListUsers => users::list(&asked),
+        Route::ShowUser(id) => users::show(&asked, id),
+        Route::UserProjects(user) => projects::of_user(&asked, &user),
+        Route::ListProjects => projects::list(&asked),
+        Route::ShowProject(id) => projects::show(&asked, &id),
+        Route::ListGroups => groups::list(&asked),
+        Route::ShowGroup(id) => groups::show(&asked, &id),
+        Route::GroupProjects(id) => projects::of_group(&asked, &id),
+        Route::Subgroups(id) => groups::below(&asked, &id, Depth::Children),
+        Route::DescendantGroups(id) => groups::below(&asked, &id, Depth::All),
+        Route::Version => Ok(version()),
     }
+}
+
+/// The scopes of which one suffices to ask about users.
+const USER_SCOPES: &[&str] = &["api", "read_api", "read_user"];
+
+fn is_about_users(route: &Route) -> bool {
+    matches!(route, Route::CurrentUser | Route::ListUsers | Route::ShowUser(_) | Route::Version)
+}
+
+/// Callers without a token see what is public. To them, users are 403 and not 401.
+fn is_for_anonymous_callers(route: &Route) -> bool {
+    !matches!(route, Route::List | Route::Show(_) | Route::Exists(_) | Route::CurrentUser | Route::Version)
+}
+
+/// The version of the reference service whose interface this one has. Clients compare it with the
+/// version that they need.
+const INTERFACE: &str = "18.5.0";
+
+fn version() -> Response {
+    let revision = concat!("hexad-", env!("CARGO_PKG_VERSION"));
+    Response::ok(&json!({
+        "version": INTERFACE,
+        "revision": revision,
+        "kas": {"enabled": false, "externalUrl": null, "version": null},
+        "enterprise": true,
+    }))
 }
 
 fn show_list(env: &Env, request: &Request, caller: &Caller, params: &Params) -> Result<Response, Error> {

@@ -13,8 +13,8 @@
 //! for callers who are neither owners of the namespace nor administrators.
 
 use crate::member::Counts;
+use crate::web_url;
 use directory::namespace::Details;
-use kit::path;
 use serde::{Serialize, Serializer};
 
 /// Properties of the service.
@@ -156,11 +156,9 @@ pub fn entity<'a>(service: Service, permissions: Permissions, facts: NamespaceFa
         // A personal namespace has one member, its owner.
         (None, None) => 1,
     };
-    let web_path: Vec<String> = facts.full_path.split('/').map(path::encode).collect();
-    let web_path = web_path.join("/");
     let web_url = match facts.is_group {
-        true => format!("{}/groups/{web_path}", service.url),
-        false => format!("{}/{web_path}", service.url),
+        true => web_url::group(service.url, &facts.full_path),
+        false => web_url::page(service.url, &facts.full_path),
     };
     fn field<T>(is_present: bool, value: Option<T>) -> Field<T> {
         is_present.then_some(Nullable(value))

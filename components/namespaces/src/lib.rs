@@ -1,13 +1,22 @@
-//! Namespaces: groups, and the personal namespaces of users.
+//! Namespaces: groups, and the personal namespaces of users; and what API clients ask first: who the
+//! caller is, and which users, projects and groups there are.
 //!
 //! | endpoint, below `/api/v4` | |
 //! |---|---|
 //! | `GET /namespaces` | the caller's namespaces, or all of them for an administrator; search, pages |
 //! | `GET /namespaces/:id` | a namespace that the caller is a member of |
 //! | `GET /namespaces/:namespace/exists` | whether a path is taken, and a free path in its place |
+//! | `GET /user` | the caller |
+//! | `GET /users`, `/users/:id` | users; search, pages |
+//! | `GET /projects`, `/groups/:id/projects`, `/users/:id/projects` | the projects that the caller may read; filters, pages |
+//! | `GET /projects/:id` | a project that the caller may read; 301 from a former path |
+//! | `GET /groups`, `/groups/:id/subgroups`, `/groups/:id/descendant_groups` | the caller's groups, or all that the caller may read; filters, pages |
+//! | `GET /groups/:id` | a group that the caller may read |
+//! | `GET /version`, `/metadata` | the version of the interface, and of this service |
 //!
-//! Every endpoint needs a user and the scope `api` or `read_api`. Checks come in this order: 401, the
-//! token's scope, 400, 404.
+//! Those of namespaces need a user and the scope `api` or `read_api`; of those below, projects and groups
+//! are for anonymous callers, too, and for users and the version `read_user` suffices. Checks come in
+//! this order: 401, the token's scope, 400, 404.
 //!
 //! | key | |
 //! |---|---|
@@ -24,14 +33,22 @@
 //! | one namespace by id | the same |
 //! | one by path | 2 more for each segment |
 //! | `exists` | 4; with a rate limit one more and a swap |
+//! | `/user` | 3 |
+//! | a page of users | 3, and 1 for each |
+//! | a page of projects | 4, and for each its record and those of the namespaces above it |
+//! | a page of groups | 4 |
 
 pub mod alternative;
 pub mod api;
 pub mod entity;
 #[cfg(target_family = "wasm")]
 mod entry;
+pub mod group;
 pub mod list;
 pub mod member;
+pub mod project;
 pub mod query;
 pub mod route;
 pub mod text;
+pub mod user;
+mod web_url;

@@ -8,6 +8,11 @@ const BASE: &str = "/api/v4";
 /// The path of the list.
 pub const LIST: &str = "/api/v4/namespaces";
 
+/// The path of a project.
+pub fn project(id: u64) -> String {
+    format!("{BASE}/projects/{id}")
+}
+
 /// An endpoint.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Route {
@@ -16,6 +21,21 @@ pub enum Route {
     Show(String),
     /// By the last segment of a path.
     Exists(String),
+    CurrentUser,
+    ListUsers,
+    ShowUser(u64),
+    /// By id or username.
+    UserProjects(String),
+    ListProjects,
+    /// By id or full path.
+    ShowProject(String),
+    ListGroups,
+    ShowGroup(String),
+    GroupProjects(String),
+    /// The groups right below.
+    Subgroups(String),
+    DescendantGroups(String),
+    Version,
 }
 
 /// Parses a request's method and path; 404 or 405.
@@ -29,6 +49,19 @@ pub fn parse(method: &Method, path: &str) -> Result<Route, Error> {
         ["namespaces", id] if !id.is_empty() => Route::Show((*id).to_owned()),
         // The path is a single segment here, so an encoded slash matches no route.
         ["namespaces", name, "exists"] if !name.is_empty() && !name.contains('/') => Route::Exists((*name).to_owned()),
+        ["user"] => Route::CurrentUser,
+        ["users"] => Route::ListUsers,
+        // A username is no id here, as in the reference service.
+        ["users", id] => Route::ShowUser(id.parse().map_err(|_| Error::unrouted())?),
+        ["users", user, "projects"] => Route::UserProjects((*user).to_owned()),
+        ["projects"] => Route::ListProjects,
+        ["projects", id] => Route::ShowProject((*id).to_owned()),
+        ["groups"] => Route::ListGroups,
+        ["groups", id] => Route::ShowGroup((*id).to_owned()),
+        ["groups", id, "projects"] => Route::GroupProjects((*id).to_owned()),
+        ["groups", id, "subgroups"] => Route::Subgroups((*id).to_owned()),
+        ["groups", id, "descendant_groups"] => Route::DescendantGroups((*id).to_owned()),
+        ["version" | "metadata"] => Route::Version,
         _ => return Err(Error::unrouted()),
     };
     match *method {
@@ -55,7 +88,18 @@ mod tests {
         assert_eq!(answer(Method::GET, "/api/v4/namespaces/a%2Fb.c"), r#"Show("a/b.c")"#);
         assert_eq!(answer(Method::GET, "/api/v4/namespaces/exists"), r#"Show("exists")"#);
         assert_eq!(answer(Method::GET, "/api/v4/namespaces/a.b/exists"), r#"Exists("a.b")"#);
+        assert_eq!(answer(Method::GET, "/api/v4/user"), "CurrentUser");
+        assert_eq!(answer(Method::GET, "/api/v4/users"), "ListUsers");
+        assert_eq!(answer(Method::GET, "/api/v4/users/7"), "ShowUser(7)");
+        assert_eq!(answer(Method::GET, "/api/v4/users/alice/projects"), r#"UserProjects("alice")"#);
+        assert_eq!(answer(Method::GET, "/api/v4/projects/a%2Fb.c"), r#"ShowProject("a/b.c")"#);
+        assert_eq!(answer(Method::GET, "/api/v4/groups/a%2Fb"), r#"ShowGroup("a/b")"#);
+        assert_eq!(answer(Method::GET, "/api/v4/groups/a/projects"), r#"GroupProjects("a")"#);
+        assert_eq!(answer(Method::GET, "/api/v4/groups/a/subgroups"), r#"Subgroups("a")"#);
+        assert_eq!(answer(Method::GET, "/api/v4/metadata"), "Version");
         for path in [
+            "/api/v4/users/alice",
+            "/api/v4/projects/a/b",
             "/api/v4/namespaces/",
             "/api/v4/namespaces/a/b",
             "/api/v4/namespaces/a%2Fb/exists",

@@ -2,6 +2,7 @@
 //! statuses.
 
 mod access;
+mod account;
 mod attestation;
 mod caching;
 mod deprecate;
@@ -25,8 +26,9 @@ mod user;
 mod visibility;
 
 use crate::route::{self, Endpoint, Route};
-use directory::caller::BOOTSTRAP_ADMIN_TOKEN;
+use directory::caller::{AcceptedTokens, BOOTSTRAP_ADMIN_TOKEN};
 use directory::record_cache;
+use directory::token::LAST_USE_MINUTES;
 use kit::env::EXTERNAL_URL;
 use kit::{Env, Error, Request, Response};
 use request::RegistryRequest;
@@ -36,6 +38,7 @@ use serde_json::json;
 pub const VARIABLES: &[&str] = &[
     BOOTSTRAP_ADMIN_TOKEN,
     EXTERNAL_URL,
+    LAST_USE_MINUTES,
     forward::FORWARD_DENY,
     forward::FORWARD_URL,
     publish::MAX_FILE,
@@ -65,7 +68,10 @@ pub async fn handle(env: Env, http: Request) -> Response {
 
 async fn answer(env: Env, http: Request, route: Route) -> Result<Response, Error> {
     let env = record_cache::attach(&env)?;
-    let caller = rate_limit::authenticate(&env, &http)?;
+    if let Endpoint::Login { name } = &route.endpoint {
+        return account::log_in(&env, http, &route, name).await;
+    }
+    let caller = rate_limit::authenticate(&env, &http, AcceptedTokens::Registry)?;
     rate_limit::check(&env, &http, &caller, &route)?;
     let url = format!("{}{}", env.external_url(&http), route.prefix);
     let request = RegistryRequest { env, caller, http, level: route.level, url };
@@ -84,6 +90,9 @@ async fn answer(env: Env, http: Request, route: Route) -> Result<Response, Error
         Endpoint::Ping => Ok(Response::ok(&json!({}))),
         Endpoint::WhoAmI => user::who_am_i(&request),
         Endpoint::User { name } => user::find(&request, &name),
+        // Answered before the caller is authenticated.
+        Endpoint::Login { .. } => Err(Error::unrouted()),
+        Endpoint::Profile => account::profile(&request),
         Endpoint::Search => search::search(&request),
         Endpoint::Audit(audit) => Ok(forward::audit(&request, audit)),
         Endpoint::PublishElsewhere { name } => Err(misdirected::publish(&request, &name)?),

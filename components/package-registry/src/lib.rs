@@ -17,6 +17,8 @@
 //! | `PUT`, `DELETE <prefix>/-/package/:name/dist-tags/:tag` | set, remove a tag | `api/tag.rs` |
 //! | `PUT` of only `maintainers` or `users` to `…/:name` or `…/-rev/:revision` | accepted, changes nothing | `api/noop_update.rs` |
 //! | `GET <prefix>/-/user/org.couchdb.user:NAME` | whether the user exists | `api/user.rs` |
+//! | `PUT <prefix>/-/user/org.couchdb.user:NAME` | `npm login` with a personal token as the password | `api/account.rs` |
+//! | `GET <prefix>/-/npm/v1/user` | `npm profile get` | `api/account.rs` |
 //! | `PUT`, `DELETE projects/:id/packages/npm/:name/-rev/:revision` | unpublish versions, or all | `api/unpublish.rs` |
 //! | `DELETE projects/:id/packages/npm/:name/-/:file/-rev/:revision` | what clients send after that; the file is already removed | `api/unpublish.rs` |
 //! | `GET <prefix>/-/ping`, `-/whoami` | liveness, the caller's username | `api.rs`, `api/user.rs` |

@@ -83,6 +83,10 @@ pub enum Endpoint {
     User {
         name: String,
     },
+    Login {
+        name: String,
+    },
+    Profile,
     Search,
     Audit(Audit),
     /// A publication to a group or to the instance, which only a project can take.
@@ -140,6 +144,8 @@ pub fn route(method: &Method, path: &str) -> Result<Route, Error> {
         (Target::FileRevision { .. }, _) if is_project => return Err(Error::method_not_allowed("DELETE")),
         (Target::Revision { .. } | Target::FileRevision { .. }, _) => return Err(Error::unrouted()),
         (Target::Tags { name }, &Method::GET | &Method::HEAD) => Endpoint::ListTags { name },
+        // The tag is empty, which is 404 in the reference service.
+        (Target::Tags { .. }, &Method::PUT | &Method::DELETE) => return Err(Error::unrouted()),
         (Target::Tag { name, tag }, &Method::PUT) => Endpoint::SetTag { name, tag },
         (Target::Tag { name, tag }, &Method::DELETE) => Endpoint::RemoveTag { name, tag },
         (Target::Tag { .. }, _) => return Err(Error::method_not_allowed("DELETE, PUT")),
@@ -149,6 +155,9 @@ pub fn route(method: &Method, path: &str) -> Result<Route, Error> {
         (Target::Ping, &Method::GET | &Method::HEAD) => Endpoint::Ping,
         (Target::WhoAmI, &Method::GET | &Method::HEAD) => Endpoint::WhoAmI,
         (Target::User { name }, &Method::GET | &Method::HEAD) => Endpoint::User { name },
+        (Target::User { name }, &Method::PUT) => Endpoint::Login { name },
+        (Target::User { .. }, _) => return Err(Error::method_not_allowed("GET, HEAD, PUT")),
+        (Target::Profile, &Method::GET | &Method::HEAD) => Endpoint::Profile,
         (Target::Search, &Method::GET | &Method::HEAD) => Endpoint::Search,
         (Target::Visibility { name }, &Method::GET | &Method::HEAD) => Endpoint::Visibility { name },
         (Target::Audit(audit), &Method::POST) => Endpoint::Audit(audit),
@@ -218,6 +227,7 @@ enum Target {
     User {
         name: String,
     },
+    Profile,
     Search,
     Visibility {
         name: String,
@@ -243,6 +253,7 @@ fn service(segments: &[Segment]) -> Result<Target, Error> {
             Some(name) => Ok(Target::User { name: name.to_owned() }),
             None => Err(Error::unrouted()),
         },
+        [Segment("npm"), Segment("v1"), Segment("user")] => Ok(Target::Profile),
         [Segment("v1"), Segment("search")] => Ok(Target::Search),
         [Segment("npm"), Segment("v1"), Segment("security"), rest @ ..] => match rest {
             [Segment("advisories"), Segment("bulk")] => Ok(Target::Audit(Audit::Bulk)),

@@ -12,6 +12,7 @@ use directory::caller::{self, AcceptedTokens, BOOTSTRAP_ADMIN_TOKEN, Caller};
 use directory::feature::{self, Actor};
 use directory::project::{self, Project, ProjectLookup};
 use directory::redirect::Redirect;
+use directory::token::LAST_USE_MINUTES;
 use directory::{access, seal, setting};
 use http::header::{AUTHORIZATION, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
@@ -34,8 +35,17 @@ const TOTAL: (&str, u64) = ("analytics_total_seconds", 30);
 const MAX_RESPONSE: (&str, u64) = ("analytics_max_answer_bytes", 20 << 20);
 
 /// The variables that this component reads.
-pub const VARIABLES: &[&str] =
-    &[BOOTSTRAP_ADMIN_TOKEN, EXTERNAL_URL, seal::KEY, seal::PREVIOUS_KEY, CONNECT.0, IDLE.0, TOTAL.0, MAX_RESPONSE.0];
+pub const VARIABLES: &[&str] = &[
+    BOOTSTRAP_ADMIN_TOKEN,
+    EXTERNAL_URL,
+    LAST_USE_MINUTES,
+    seal::KEY,
+    seal::PREVIOUS_KEY,
+    CONNECT.0,
+    IDLE.0,
+    TOTAL.0,
+    MAX_RESPONSE.0,
+];
 
 /// Handles a request.
 pub async fn handle(env: Env, request: Request) -> Response {

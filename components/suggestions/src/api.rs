@@ -18,12 +18,13 @@ use crate::route::{self, Route};
 use crate::store::reachability::Repositories;
 use context::RequestContext;
 use directory::caller::{self, AcceptedTokens, BOOTSTRAP_ADMIN_TOKEN};
+use directory::token::LAST_USE_MINUTES;
 use kit::env::EXTERNAL_URL;
 use kit::maintenance;
 use kit::{Env, Error, Request, Response};
 
 /// The variables that this component reads.
-pub const VARIABLES: &[&str] = &[BOOTSTRAP_ADMIN_TOKEN, EXTERNAL_URL];
+pub const VARIABLES: &[&str] = &[BOOTSTRAP_ADMIN_TOKEN, EXTERNAL_URL, LAST_USE_MINUTES];
 
 /// Answers a request.
 pub async fn handle(env: Env, request: Request) -> Response {

@@ -1,6 +1,8 @@
 mod import;
+mod tokens;
 
 use super::*;
+use directory::token::{self, Fingerprint};
 use futures::executor::block_on;
 use http::Method;
 use kit::Body;
@@ -134,6 +136,48 @@ fn settings_are_merged_and_secrets_are_never_in_an_answer() {
 }
 
 #[test]
+fn fields_of_a_form_are_stored_as_their_declared_types() {
+    let env = forge();
+    let put = |query: &str, body: &str| {
+        let path = format!("application/settings{query}");
+        call(&env, "adm", Method::PUT, &path, "application/x-www-form-urlencoded", body.to_owned())
+    };
+    let body = "signup_enabled=false&max_attachment_size=20&domain_allowlist[]=a.test&domain_allowlist[]=b.test\
+                &home_page_url=10&new_switch=true&session_expire_delay=";
+    assert_eq!(put("?gravatar_enabled=0", body).0, 200);
+    let settings = setting::read(&env).unwrap();
+    for (name, value) in [
+        ("signup_enabled", json!(false)),
+        ("gravatar_enabled", json!(false)),
+        ("max_attachment_size", json!(20)),
+        ("domain_allowlist", json!(["a.test", "b.test"])),
+        ("home_page_url", json!("10")),
+        ("new_switch", json!(true)),
+    ] {
+        assert_eq!(settings.all().get(name), Some(&value), "{name}");
+    }
+    assert_eq!(settings.all().get("session_expire_delay"), None, "an empty field restores the default");
+    assert_eq!(
+        put("", "signup_enabled=maybe&max_attachment_size=big"),
+        (400, json!({"error": "max_attachment_size is invalid, signup_enabled is invalid"}))
+    );
+    let texts = json!({"signup_enabled": "true", "max_attachment_size": "30", "domain_allowlist": "c.test"});
+    assert_eq!(json_call(&env, "adm", Method::PUT, "application/settings", texts).0, 200);
+    let settings = setting::read(&env).unwrap();
+    assert_eq!(settings.all().get("signup_enabled"), Some(&json!(true)), "also as text in JSON");
+    assert_eq!(settings.all().get("domain_allowlist"), Some(&json!(["c.test"])));
+}
+
+#[test]
+fn doubled_and_trailing_slashes_are_no_other_path() {
+    let env = forge();
+    assert_eq!(get(&env, "adm", "features/").0, 200);
+    assert_eq!(get(&env, "adm", "/application//settings//").0, 200);
+    assert_eq!(json_call(&env, "adm", Method::POST, "features/bright/", json!({"value": false})).0, 201);
+    assert_eq!(call(&env, "adm", Method::DELETE, "features/bright/", "", Body::Empty).0, 204);
+}
+
+#[test]
 fn invalid_bodies() {
     let env = forge();
     let put = |media_type: &str, body: &str| {
@@ -231,6 +275,10 @@ fn a_storage_failure_is_500_at_every_endpoint() {
         (Method::POST, "features/x", json!({"value": true, "user": "alice"})),
         (Method::DELETE, "features/x", Value::Null),
         (Method::POST, "personal_access_tokens", json!({"username": "alice", "name": "n", "scopes": ["api"]})),
+        (Method::GET, "personal_access_tokens", Value::Null),
+        (Method::GET, "personal_access_tokens/self", Value::Null),
+        (Method::POST, "personal_access_tokens/self/rotate", json!({})),
+        (Method::DELETE, "personal_access_tokens/self", Value::Null),
     ] {
         let mut operations = 0;
         loop {

@@ -1,6 +1,6 @@
 //! Tokens.
 
-use super::membership::Source;
+use super::membership::{Source, is_current};
 use kit::Timestamp;
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
@@ -16,6 +16,23 @@ impl Fingerprint {
 
     pub(crate) fn bytes(&self) -> &[u8; 32] {
         &self.0
+    }
+
+    /// The same fingerprint from [`Fingerprint::to_hex`]; `None` if the text is not one.
+    pub(crate) fn from_hex(text: &str) -> Option<Self> {
+        let mut bytes = [0; 32];
+        hex::decode_to_slice(text, &mut bytes).ok()?;
+        Some(Fingerprint(bytes))
+    }
+
+    pub(crate) fn to_hex(self) -> String {
+        hex::encode(self.0)
+    }
+
+    /// A name of the token that tells neither its text nor its fingerprint: the SHA-256 of the
+    /// fingerprint, in hex.
+    pub fn public_key(&self) -> String {
+        hex::encode(Sha256::digest(self.0))
     }
 }
 
@@ -35,6 +52,55 @@ pub struct Token {
     /// The token is expired from this moment on.
     pub expires_at: Option<Timestamp>,
     pub revoked: bool,
+}
+
+/// A personal token with what its owner sees of it.
+#[derive(Clone)]
+pub struct PersonalToken {
+    /// Unique among personal tokens. It names the user, too ([`TokenId`]).
+    pub id: TokenId,
+    pub token: Token,
+    pub description: String,
+    /// `None` for a token that was stored before creation was recorded.
+    pub created_at: Option<Timestamp>,
+    /// To within some minutes; `None` if no use was recorded.
+    pub last_used_at: Option<Timestamp>,
+    pub fingerprint: Fingerprint,
+}
+
+impl PersonalToken {
+    /// Whether requests are accepted with it at the moment `now`, as far as it is up to the token.
+    pub fn is_active(&self, now: Timestamp) -> bool {
+        !self.token.revoked && is_current(self.token.expires_at, now)
+    }
+}
+
+/// The id of a personal token: the user's id, and the number of the token among theirs, in one integer.
+/// A user's record alone is read to find a token by its id. JavaScript reads the ids of users below
+/// 2^33 exactly.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct TokenId {
+    pub user_id: u64,
+    pub(crate) number: u64,
+}
+
+impl TokenId {
+    const NUMBER_BITS: u32 = 20;
+
+    /// The highest number of a token.
+    pub(crate) const MAX_NUMBER: u64 = (1 << Self::NUMBER_BITS) - 1;
+
+    pub(crate) fn new(user_id: u64, number: u64) -> Self {
+        TokenId { user_id, number }
+    }
+
+    pub fn parse(id: u64) -> Self {
+        TokenId { user_id: id >> Self::NUMBER_BITS, number: id & Self::MAX_NUMBER }
+    }
+
+    pub fn get(self) -> u64 {
+        self.user_id.saturating_mul(1 << Self::NUMBER_BITS).saturating_add(self.number)
+    }
 }
 
 /// The user, group, project or job that a token authenticates.

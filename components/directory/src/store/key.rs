@@ -7,6 +7,9 @@ use std::fmt;
 pub(crate) enum Key<'a> {
     User(u64),
     Token(&'a Fingerprint),
+    /// A user's personal tokens.
+    UserTokens(u64),
+    TokenMigration,
     Namespace(u64),
     Project(u64),
     /// A path segment, in lower case, below a namespace (0 is the top).
@@ -50,6 +53,8 @@ impl fmt::Display for Key<'_> {
                 f.write_str("token/")?;
                 f.write_str(&digits.collect::<String>())
             }
+            Key::UserTokens(user_id) => write!(f, "tokens/{user_id}"),
+            Key::TokenMigration => f.write_str("tokens/migration"),
             Key::Namespace(id) => write!(f, "namespace/{id}"),
             Key::Project(id) => write!(f, "project/{id}"),
             Key::Path(parent_id, segment) => write!(f, "path/{parent_id}/{segment}"),

@@ -16,5 +16,5 @@ pub(crate) use membership::{MembershipsRecord, ShareRecord};
 pub(crate) use namespace::NamespaceRecord;
 pub(crate) use path::PathRecord;
 pub(crate) use project::ProjectRecord;
-pub(crate) use token::TokenRecord;
+pub(crate) use token::{TokenMigrationRecord, TokenRecord, UserTokenRecord, UserTokensRecord};
 pub(crate) use user::UserRecord;

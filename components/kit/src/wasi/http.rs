@@ -1,6 +1,7 @@
 //! Requests and responses between WASI HTTP 0.3 and plain values.
 
 use crate::body::{Body, BodyError, Chunk};
+use crate::path;
 use crate::request::Request;
 use crate::response::Response;
 use bytes::Bytes;
@@ -43,7 +44,7 @@ pub fn incoming(request: Incoming) -> Result<Request, ErrorCode> {
         method,
         scheme: scheme.to_owned(),
         authority: authority.unwrap_or_else(|| "localhost".into()),
-        path: path.to_owned(),
+        path: path::normalize(path).into_owned(),
         query: query.to_owned(),
         headers,
         body: Body::Stream(chunks(RequestBody::Unstarted(request), length).boxed_local()),

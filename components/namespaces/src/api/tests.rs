@@ -14,6 +14,7 @@ use kit::testing::{FailingStore, MemoryStore, env};
 use serde_json::{Map, Value, json};
 use std::rc::Rc;
 
+mod directory_lists;
 mod exists;
 mod list;
 mod oracle;
@@ -75,30 +76,15 @@ impl Forge {
     }
 
     pub fn project(&self, id: u64, namespace_id: u64, shares: Vec<Share>, pages: Option<&str>) {
+        let pages_unique_domain = pages.map(str::to_owned);
+        self.save_project(NewProject { shares, pages_unique_domain, ..new_project(id, namespace_id) });
+    }
+
+    pub fn save_project(&self, new: NewProject) {
         let mut changes = Changes::default();
-        changes.project(id);
+        changes.project(new.id);
         let intents = IntentLog::begin(&self.0, changes).unwrap();
-        let project = NewProject {
-            id,
-            name: format!("P{id}"),
-            path: format!("p{id}"),
-            namespace_id,
-            visibility: Visibility::Public,
-            registry: FeatureAccess::Enabled,
-            issues: FeatureAccess::Enabled,
-            repository: FeatureAccess::Enabled,
-            merge_requests: FeatureAccess::Enabled,
-            archived: false,
-            default_branch: None,
-            creator_id: None,
-            shares,
-            job_tokens: JobTokenScope { restricted: true, projects: vec![], groups: vec![] },
-            protected_branches: None,
-            suggestion_commit_message: None,
-            analytics: Default::default(),
-            pages_unique_domain: pages.map(str::to_owned),
-        };
-        project::save(&self.0, project).unwrap();
+        project::save(&self.0, new).unwrap();
         intents.commit(&self.0).unwrap();
     }
 
@@ -151,6 +137,29 @@ pub fn new_group(id: u64, path: &str, parent_id: Option<u64>) -> NewGroup {
         visibility: Visibility::Public,
         shares: vec![],
         details: Details::default(),
+    }
+}
+
+pub fn new_project(id: u64, namespace_id: u64) -> NewProject {
+    NewProject {
+        id,
+        name: format!("P{id}"),
+        path: format!("p{id}"),
+        namespace_id,
+        visibility: Visibility::Public,
+        registry: FeatureAccess::Enabled,
+        issues: FeatureAccess::Enabled,
+        repository: FeatureAccess::Enabled,
+        merge_requests: FeatureAccess::Enabled,
+        archived: false,
+        default_branch: None,
+        creator_id: None,
+        shares: vec![],
+        job_tokens: JobTokenScope { restricted: true, projects: vec![], groups: vec![] },
+        protected_branches: None,
+        suggestion_commit_message: None,
+        analytics: Default::default(),
+        pages_unique_domain: None,
     }
 }
 

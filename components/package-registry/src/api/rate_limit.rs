@@ -39,15 +39,15 @@ const INVALID: RateLimit = RateLimit { variable: INVALID_TOKENS, seconds: 60, ke
 /// The caller of a request. An invalid credential counts against the client's address. After too many of
 /// them, no credential from there is looked up until the window ends, so that tokens cannot be guessed:
 /// 429. Each instance learns that from the first invalid credential that it gets itself.
-pub fn authenticate(env: &Env, request: &Request) -> Result<Caller, Error> {
+pub fn authenticate(env: &Env, request: &Request, accepted: AcceptedTokens) -> Result<Caller, Error> {
     let address = request.client_address();
     if let Some(address) = &address
         && rate_limit::is_refused(env, &INVALID, address)
-        && caller::has_credential(request, AcceptedTokens::Registry)
+        && caller::has_credential(request, accepted)
     {
         return Err(Error::too_many_requests());
     }
-    let outcome = caller::authenticate(env, request, AcceptedTokens::Registry);
+    let outcome = caller::authenticate(env, request, accepted);
     if let (Err(error), Some(address)) = (&outcome, &address)
         && error.status == StatusCode::UNAUTHORIZED
     {

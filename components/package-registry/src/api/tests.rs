@@ -1,6 +1,7 @@
 //! Requests and responses over a store in memory.
 
 mod access;
+mod account;
 mod attestation;
 mod cost;
 mod deprecate;

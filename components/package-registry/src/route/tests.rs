@@ -124,6 +124,10 @@ fn tags_and_services() {
     );
     assert_eq!(at(&Method::GET, "/-/ping"), Endpoint::Ping);
     assert_eq!(at(&Method::GET, "/-/whoami"), Endpoint::WhoAmI);
+    let login = Endpoint::Login { name: "alice".into() };
+    assert_eq!(at(&Method::PUT, "/-/user/org.couchdb.user:alice"), login);
+    assert_eq!(at(&Method::GET, "/-/npm/v1/user"), Endpoint::Profile);
+    assert_eq!(refused(&Method::POST, &format!("{P}/-/v1/login")), 404, "npm falls back to the password");
     assert_eq!(at(&Method::POST, "/-/npm/v1/security/advisories/bulk"), Endpoint::Audit(Audit::Bulk));
     assert_eq!(at(&Method::POST, "/-/npm/v1/security/audits/quick"), Endpoint::Audit(Audit::Quick));
     assert_eq!(at(&Method::POST, "/-/npm/v1/security/audits"), Endpoint::Audit(Audit::Full));

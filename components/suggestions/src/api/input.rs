@@ -2,9 +2,9 @@
 
 mod multipart;
 
+use kit::input::Input;
 use kit::params::Params;
 use kit::{Error, Request};
-use serde_json::Value;
 
 /// The largest body of parameters, in bytes: a comment of the longest text, escaped.
 const MAX_BODY: u64 = 8 << 20;
@@ -15,23 +15,11 @@ pub async fn read(request: Request) -> Result<Params, Error> {
     let media_type = request.media_type();
     let boundary = request.header("content-type").and_then(multipart::boundary);
     let body = request.body.collect(MAX_BODY).await?;
-    match media_type.as_deref() {
-        _ if body.is_empty() => {}
-        Some("application/json") => match serde_json::from_slice(&body) {
-            Ok(Value::Object(object)) => params.extend(Params::from_json(&object)),
-            Ok(_) => return Err(Error::validation("the body must be a JSON object")),
-            Err(why) => return Err(Error::validation(format!("the body is not valid JSON: {why}"))),
-        },
-        Some("application/x-www-form-urlencoded") => match std::str::from_utf8(&body) {
-            Ok(form) => params.extend(Params::parse(form)),
-            Err(_) => return Err(Error::validation("the body is not UTF-8")),
-        },
-        Some("multipart/form-data") => match boundary.as_deref().and_then(|boundary| multipart::parse(&body, boundary))
-        {
-            Some(fields) => params.extend(fields),
-            None => return Err(Error::validation("the body is not a valid multipart form")),
-        },
-        other => return Err(Error::unsupported_media_type(other.unwrap_or_default())),
+    if media_type.as_deref() == Some("multipart/form-data") {
+        let fields = boundary.as_deref().and_then(|boundary| multipart::parse(&body, boundary));
+        params.extend(fields.ok_or_else(|| Error::validation("the body is not a valid multipart form"))?);
+    } else {
+        params.extend(Input::parse(media_type.as_deref(), &body)?.into_params());
     }
     Ok(params)
 }

@@ -5,6 +5,7 @@ use crate::model::membership::Source;
 use crate::model::token::{Subject, Token};
 use kit::Timestamp;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct TokenRecord {
@@ -15,7 +16,41 @@ pub(crate) struct TokenRecord {
     #[serde(default, skip_serializing_if = "is_default")]
     expires_at: Option<Timestamp>,
     #[serde(default, skip_serializing_if = "is_default")]
-    revoked: bool,
+    pub revoked: bool,
+    /// The number of the token that replaced this one, which was revoked at the same moment.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub rotated_to: Option<u64>,
+}
+
+/// Every personal token of one user, by number. What authenticates is in the records of the tokens.
+#[derive(Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct UserTokensRecord {
+    /// The highest number that was given, also of a deleted token.
+    #[serde(default)]
+    pub last: u64,
+    #[serde(default)]
+    pub tokens: BTreeMap<u64, UserTokenRecord>,
+}
+
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct UserTokenRecord {
+    /// In hex.
+    pub fingerprint: String,
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub description: String,
+    /// Absent: before it was recorded.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub created_at: Option<Timestamp>,
+}
+
+/// How far tokens that were stored before [`UserTokensRecord`] are part of it.
+#[derive(Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct TokenMigrationRecord {
+    /// The last key that was looked at.
+    #[serde(default)]
+    pub after: String,
+    #[serde(default)]
+    pub done: bool,
 }
 
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
@@ -59,6 +94,7 @@ impl From<Token> for TokenRecord {
             scopes: token.scopes,
             expires_at: token.expires_at,
             revoked: token.revoked,
+            rotated_to: None,
         }
     }
 }

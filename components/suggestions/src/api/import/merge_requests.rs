@@ -5,7 +5,7 @@ use crate::api::access;
 use crate::api::context::RequestContext;
 use crate::merge_request::{MergeRequest, MergeRequestState};
 use crate::store::merge_requests as store;
-use kit::ndjson::{ImportReport, LineReader};
+use kit::ndjson::{self, ImportReport, LineReader};
 use kit::store::StoreError;
 use kit::{Env, Error, Request, Response};
 use serde::{Deserialize, Deserializer};
@@ -90,12 +90,7 @@ fn parse(line: &[u8]) -> Result<(u64, u64, Option<MergeRequest>), String> {
     if !line.starts_with(b"{") {
         return Err("the line is not a JSON object".into());
     }
-    let json_error = |why: serde_json::Error| {
-        let text = why.to_string();
-        // The parser counts lines from the beginning of this one.
-        let place = format!(" at line {} column {}", why.line(), why.column());
-        format!("{} (column {})", text.strip_suffix(&place).unwrap_or(&text), why.column())
-    };
+    let json_error = |why: serde_json::Error| ndjson::json_error(&why);
     let header: Header = serde_json::from_slice(line).map_err(json_error)?;
     if header.kind != KIND {
         return Err(format!("kind `{}` is not {KIND}", header.kind));

@@ -1,0 +1,171 @@
+//! Personal tokens. An administrator manages those of all users, and another user their own. To the
+//! latter, the tokens of others are 401, whether they exist or not, as in the reference service.
+
+use crate::parameters;
+use crate::route::TokenName;
+use crate::token_filter::TokenFilter;
+use crate::tokens;
+use directory::caller::{self, AcceptedTokens, Caller};
+use directory::token::{self, Fingerprint, MAX_TOKENS, PersonalToken, Rotation, TokenId};
+use directory::{catalog, user};
+use http::StatusCode;
+use kit::page::Pagination;
+use kit::params::{Params, Validation};
+use kit::{Env, Error, Request, Response};
+use serde_json::Value;
+
+/// `GET /personal_access_tokens`.
+pub fn list(env: &Env, caller: &Caller, request: &Request) -> Result<Response, Error> {
+    let params = request.params();
+    let checks = Validation::new(&params);
+    let filter = TokenFilter::check(&params, &checks);
+    let page = Pagination::check(&checks);
+    checks.finish()?;
+    let user = caller.user_or_401()?;
+    let asked = filter.user_id.map(|id| u64::try_from(id).unwrap_or(0));
+    let found = match (user.is_admin, asked) {
+        (false, Some(id)) if id != user.id => return Err(Error::unauthorized()),
+        (false, _) => token::of_user(env, user.id)?,
+        (true, Some(id)) => {
+            user::by_id(env, id)?.ok_or_else(not_found)?;
+            token::of_user(env, id)?
+        }
+        (true, None) => of_all_users(env)?,
+    };
+    let found = filter.apply(found, env.now);
+    let offset = usize::try_from(page.offset()).unwrap_or(usize::MAX);
+    let shown = found.iter().skip(offset).take(page.per_page as usize);
+    let shown: Vec<Value> = shown.map(|token| tokens::to_json(token, env.now)).collect();
+    let given = TokenFilter::PARAMETERS.into_iter().filter_map(|name| Some((name, params.text(name)?)));
+    let url = format!("{}{}", env.external_url(request), request.path);
+    Ok(page.describe(Response::ok(&shown), &url, &given.collect::<Vec<_>>(), found.len() as u64))
+}
+
+/// 1 read for each user, and 1 for each token.
+fn of_all_users(env: &Env) -> Result<Vec<PersonalToken>, Error> {
+    let catalog = catalog::read(env)?;
+    let mut user_ids: Vec<u64> = catalog.namespaces().filter_map(|namespace| namespace.owner()).collect();
+    user_ids.sort_unstable();
+    let mut all = Vec::new();
+    for user_id in user_ids {
+        all.extend(token::of_user(env, user_id)?);
+    }
+    Ok(all)
+}
+
+/// `POST /personal_access_tokens`, `POST /users/:id/personal_access_tokens`.
+pub async fn create(env: &Env, caller: &Caller, user: Option<String>, request: Request) -> Result<Response, Error> {
+    let mut fields = parameters::read(request).await?;
+    if let Some(user) = user {
+        fields.remove("username");
+        fields.insert("user_id".to_owned(), user.into());
+    }
+    let wanted = tokens::parse(&fields, env.now)?;
+    if !caller.is_admin() {
+        return Err(Error::forbidden());
+    }
+    let user = user::find(env, &wanted.user)?.ok_or_else(|| Error::not_found("User"))?;
+    let secret = tokens::generate_secret(&*env.entropy);
+    let created = token::create(env, user.id, &Fingerprint::of(secret.as_bytes()), wanted.new)?;
+    let created = created.ok_or_else(too_many_tokens)?;
+    Ok(Response::json(StatusCode::CREATED, &tokens::to_json_with_secret(&created, &secret, env.now)))
+}
+
+/// `GET /personal_access_tokens/:id` and `…/self`.
+pub fn show(env: &Env, caller: &Caller, name: &TokenName, request: &Request) -> Result<Response, Error> {
+    let token = find(env, caller, name, caller::presented_token(request, AcceptedTokens::Api)?)?;
+    Ok(Response::ok(&tokens::to_json(&token, env.now)))
+}
+
+/// `DELETE /personal_access_tokens/:id` and `…/self`. Another user's token is 400, and one that does not
+/// exist 404, as in the reference service.
+pub fn revoke(env: &Env, caller: &Caller, name: &TokenName, request: &Request) -> Result<Response, Error> {
+    let presented = caller::presented_token(request, AcceptedTokens::Api)?;
+    let token = match parse_id(name)? {
+        None => find(env, caller, name, presented)?,
+        Some(id) => {
+            let not_found = || Error::message(StatusCode::NOT_FOUND, "404 Not found");
+            let token = token::by_id(env, id)?.ok_or_else(not_found)?;
+            if !may_manage(caller, id) {
+                return Err(Error::message(StatusCode::BAD_REQUEST, "400 Bad request"));
+            }
+            token
+        }
+    };
+    token::revoke(env, &token.fingerprint)?;
+    Ok(Response::no_content())
+}
+
+/// `POST /personal_access_tokens/:id/rotate` and `…/self/rotate`.
+pub async fn rotate(env: &Env, caller: &Caller, name: &TokenName, request: Request) -> Result<Response, Error> {
+    let presented = caller::presented_token(&request, AcceptedTokens::Api)?;
+    let params = Params::from_json(&parameters::read(request).await?);
+    let end = tokens::rotation_end(&params, env.now)?;
+    let old = find(env, caller, name, presented)?;
+    let secret = tokens::generate_secret(&*env.entropy);
+    match token::rotate(env, &old, &Fingerprint::of(secret.as_bytes()), end)? {
+        Rotation::Done(new) => Ok(Response::ok(&tokens::to_json_with_secret(&new, &secret, env.now))),
+        Rotation::AlreadyRevoked => Err(Error::bad_request("token already revoked")),
+        Rotation::TooManyTokens => Err(too_many_tokens()),
+    }
+}
+
+/// The scopes of which one suffices; `None`: any token may ask about itself.
+pub fn scopes(
+    name: &TokenName,
+    is_rotation: bool,
+    otherwise: &'static [&'static str],
+) -> Option<&'static [&'static str]> {
+    match name {
+        TokenName::Presented if is_rotation => Some(&["api", "self_rotate"]),
+        TokenName::Presented => None,
+        TokenName::Id(_) => Some(otherwise),
+    }
+}
+
+/// The token that the caller may manage.
+fn find(env: &Env, caller: &Caller, name: &TokenName, presented: Option<Fingerprint>) -> Result<PersonalToken, Error> {
+    let Some(id) = parse_id(name)? else {
+        let found = presented.map(|fingerprint| token::by_fingerprint(env, &fingerprint)).transpose()?.flatten();
+        // The built-in administrator's token has no record.
+        let no_record = "This endpoint requires token type to be a personal access token";
+        return found.ok_or_else(|| Error::bad_request(no_record));
+    };
+    if !may_manage(caller, id) {
+        return Err(Error::unauthorized());
+    }
+    let unknown = || if caller.is_admin() { not_found() } else { Error::unauthorized() };
+    token::by_id(env, id)?.ok_or_else(unknown)
+}
+
+/// The id in a path; `None` for the token that the request presents.
+fn parse_id(name: &TokenName) -> Result<Option<TokenId>, Error> {
+    match name {
+        TokenName::Presented => Ok(None),
+        TokenName::Id(id) => match id.parse() {
+            Ok(id) => Ok(Some(TokenId::parse(id))),
+            Err(_) => Err(Error::validation("id is invalid")),
+        },
+    }
+}
+
+fn may_manage(caller: &Caller, id: TokenId) -> bool {
+    caller.is_admin() || caller.user().is_some_and(|user| user.id == id.user_id)
+}
+
+/// Whoever presents a token for rotation that a rotation has revoked may have stolen it, or its owner
+/// has lost the new one to a thief: the new one is revoked as well.
+pub fn revoke_line(env: &Env, request: &Request) -> Result<(), Error> {
+    match caller::presented_token(request, AcceptedTokens::Api)? {
+        Some(presented) => Ok(token::revoke_successors(env, &presented)?),
+        None => Ok(()),
+    }
+}
+
+fn not_found() -> Error {
+    Error::message(StatusCode::NOT_FOUND, "404 Not Found")
+}
+
+fn too_many_tokens() -> Error {
+    Error::bad_request(&format!("the user has {MAX_TOKENS} active tokens, which is the most"))
+}

@@ -1,0 +1,108 @@
+//! Which personal tokens a list has, and in which order.
+
+use directory::token::PersonalToken;
+use kit::Timestamp;
+use kit::params::{Params, Validation};
+
+/// The parameters of a list, validated. Every bound is exclusive.
+#[derive(Debug, Default)]
+pub struct TokenFilter {
+    pub user_id: Option<i64>,
+    active: Option<bool>,
+    revoked: Option<bool>,
+    created: Between,
+    last_used: Between,
+    expires: Between,
+    /// A part of the name, in lower case.
+    search: Option<String>,
+    sort: Option<String>,
+}
+
+#[derive(Debug, Default)]
+struct Between {
+    after: Option<Timestamp>,
+    before: Option<Timestamp>,
+}
+
+impl Between {
+    fn read(checks: &Validation, after: &str, before: &str) -> Self {
+        Between { after: checks.datetime(after), before: checks.datetime(before) }
+    }
+
+    fn covers(&self, moment: Option<Timestamp>) -> bool {
+        let is_open = self.after.is_none() && self.before.is_none();
+        moment.map_or(is_open, |moment| {
+            self.after.is_none_or(|after| moment > after) && self.before.is_none_or(|before| moment < before)
+        })
+    }
+}
+
+impl TokenFilter {
+    /// The names of its parameters, for the links to other pages.
+    pub const PARAMETERS: [&str; 11] = [
+        "created_after",
+        "created_before",
+        "expires_after",
+        "expires_before",
+        "last_used_after",
+        "last_used_before",
+        "revoked",
+        "search",
+        "sort",
+        "state",
+        "user_id",
+    ];
+
+    pub fn check(params: &Params, checks: &Validation) -> Self {
+        TokenFilter {
+            user_id: checks.integer("user_id"),
+            active: checks.one_of("state", &["active", "inactive"]).map(|state| state == "active"),
+            revoked: checks.boolean("revoked"),
+            created: Between::read(checks, "created_after", "created_before"),
+            last_used: Between::read(checks, "last_used_after", "last_used_before"),
+            expires: Between::read(checks, "expires_after", "expires_before"),
+            search: params.text("search").map(str::to_lowercase),
+            sort: params.text("sort").map(str::to_owned),
+        }
+    }
+
+    /// The tokens that pass, in order. `tokens` are by id, and so is the result unless another order is
+    /// asked for.
+    pub fn apply(&self, mut tokens: Vec<PersonalToken>, now: Timestamp) -> Vec<PersonalToken> {
+        tokens.retain(|token| self.covers(token, now));
+        let Some((field, is_descending)) = self.order() else { return tokens };
+        match field {
+            "id" => {}
+            "created" => tokens.sort_by_key(|token| token.created_at),
+            "last_used" => tokens.sort_by_key(|token| token.last_used_at),
+            "expires" => tokens.sort_by_key(|token| token.token.expires_at.unwrap_or(Timestamp::from_millis(i64::MAX))),
+            _ => tokens.sort_by_cached_key(|token| token.token.name.to_lowercase()),
+        }
+        if is_descending {
+            tokens.reverse();
+        }
+        tokens
+    }
+
+    fn covers(&self, token: &PersonalToken, now: Timestamp) -> bool {
+        self.active.is_none_or(|active| active == token.is_active(now))
+            && self.revoked.is_none_or(|revoked| revoked == token.token.revoked)
+            && self.created.covers(token.created_at)
+            && self.last_used.covers(token.last_used_at)
+            && self.expires.covers(token.token.expires_at)
+            && self.search.as_ref().is_none_or(|part| token.token.name.to_lowercase().contains(part))
+    }
+
+    /// The field, and whether the order is descending; `None` for a word that is not known, as in the
+    /// reference service.
+    fn order(&self) -> Option<(&'static str, bool)> {
+        let (field, direction) = self.sort.as_deref()?.rsplit_once('_')?;
+        let field = field.strip_suffix("_at").unwrap_or(field);
+        let field = ["id", "created", "expires", "last_used", "name"].into_iter().find(|known| *known == field)?;
+        match direction {
+            "asc" => Some((field, false)),
+            "desc" => Some((field, true)),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! When a token was used last, to within some minutes.
+//!
+//! Every area records uses, because a token is used everywhere; of the records of two areas the later
+//! one stays. An instance remembers what it recorded or read, so that it asks the store once in that
+//! time for each token, and most requests neither read nor write for it.
+
+use crate::model::token::Fingerprint;
+use kit::root::{self, Decision};
+use kit::store::StoreError;
+use kit::{Env, Timestamp};
+use serde::{Deserialize, Serialize};
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::rc::Rc;
+
+/// The variable with the minutes within which a token's last use is recorded once; empty or 0: uses are
+/// not recorded.
+pub const LAST_USE_MINUTES: &str = "token_last_use_minutes";
+
+/// The most tokens that an instance remembers.
+const MAX_REMEMBERED: usize = 10_000;
+
+#[derive(Serialize, Deserialize)]
+struct LastUseRecord {
+    at: Timestamp,
+}
+
+/// Uses that this instance recorded or read.
+#[derive(Default)]
+struct RecentUses(RefCell<HashMap<String, Timestamp>>);
+
+fn key(fingerprint: &str) -> String {
+    format!("token-use/v1/{fingerprint}")
+}
+
+/// Records that a token is used now, unless that was recorded some minutes ago. A store that cannot
+/// record it does not stop the request.
+pub fn record_use(env: &Env, fingerprint: &Fingerprint) {
+    let minutes = i64::try_from(env.variables.number(LAST_USE_MINUTES, 0)).unwrap_or(i64::MAX);
+    if minutes == 0 {
+        return;
+    }
+    let is_recent = |at: Timestamp| env.now.millis() - at.millis() < minutes.saturating_mul(60_000);
+    let recent = env.instance_cache.get::<RecentUses>().unwrap_or_else(|| {
+        let recent = Rc::new(RecentUses::default());
+        env.instance_cache.put(recent.clone());
+        recent
+    });
+    let fingerprint = fingerprint.to_hex();
+    if recent.0.borrow().get(&fingerprint).copied().is_some_and(is_recent) {
+        return;
+    }
+    let recorded = root::update(&*env.store, &key(&fingerprint), |last: Option<LastUseRecord>| {
+        Ok::<_, StoreError>(match last.filter(|last| is_recent(last.at)) {
+            Some(last) => Decision::Done(last.at),
+            None => Decision::Write(LastUseRecord { at: env.now }, env.now),
+        })
+    });
+    let mut recent = recent.0.borrow_mut();
+    if recent.len() >= MAX_REMEMBERED {
+        recent.clear();
+    }
+    // After a failure it is tried again in some minutes, and not with each request.
+    recent.insert(fingerprint, recorded.unwrap_or(env.now));
+}
+
+/// When a token was used last; `None` if no use was recorded. 1 read.
+pub(super) fn last_use(env: &Env, fingerprint: &Fingerprint) -> Result<Option<Timestamp>, StoreError> {
+    let last = root::read::<LastUseRecord>(&*env.store, &key(&fingerprint.to_hex()))?;
+    Ok(last.map(|last| last.at))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kit::testing::{FailingStore, MemoryStore, env};
+
+    fn at(store: impl kit::store::Store + 'static, minute: i64, warm: &Env) -> Env {
+        let now = Timestamp::from_millis(warm.now.millis() + minute * 60_000);
+        Env { store: Rc::new(store), now, instance_cache: warm.instance_cache.clone(), ..warm.clone() }
+    }
+
+    #[test]
+    fn a_use_is_recorded_once_in_ten_minutes_and_an_instance_asks_once() {
+        let store = MemoryStore::default();
+        let first = env(store.clone(), &[(LAST_USE_MINUTES, "10")]);
+        let token = Fingerprint::of(b"t");
+        record_use(&first, &token);
+        assert_eq!(last_use(&first, &token), Ok(Some(first.now)));
+        let untouched = FailingStore::after(0, store.clone());
+        record_use(&at(untouched.clone(), 9, &first), &token);
+        assert!(!untouched.failed(), "this instance remembers");
+        let other = Env { instance_cache: Rc::default(), ..first.clone() };
+        record_use(&at(store.clone(), 9, &other), &token);
+        assert_eq!(last_use(&first, &token), Ok(Some(first.now)), "another instance reads that it is recent");
+        let later = at(store.clone(), 10, &first);
+        record_use(&later, &token);
+        assert_eq!(last_use(&first, &token), Ok(Some(later.now)));
+    }
+
+    #[test]
+    fn without_the_variable_nothing_is_recorded_and_a_failure_is_none_of_the_request() {
+        let store = MemoryStore::default();
+        let token = Fingerprint::of(b"t");
+        record_use(&env(store.clone(), &[]), &token);
+        assert_eq!(store.keys(), [""; 0]);
+        let failing = env(FailingStore::after(0, store.clone()), &[(LAST_USE_MINUTES, "10")]);
+        record_use(&failing, &token);
+        let untouched = FailingStore::after(0, store);
+        record_use(&at(untouched.clone(), 1, &failing), &token);
+        assert!(!untouched.failed(), "it is not tried with each request");
+    }
+}

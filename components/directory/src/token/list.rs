@@ -1,0 +1,189 @@
+//! The personal tokens of a user.
+
+use super::last_use::last_use;
+use super::lookup::find;
+use crate::model::token::{Fingerprint, PersonalToken, Subject, Token, TokenId};
+use crate::store::{self, Key, TokenMigrationRecord, TokenRecord, UserTokenRecord, UserTokensRecord};
+use kit::store::StoreError;
+use kit::{Env, Timestamp};
+use std::collections::BTreeMap;
+
+/// The most personal tokens of a user for whom another one is created. An import is not bounded.
+pub const MAX_TOKENS: usize = 5000;
+
+/// Where the records of tokens are.
+const TOKENS: &str = "directory/v1/token/";
+
+/// How many tokens [`migrate`] lists before it records how far it is.
+const MIGRATION_STEP: usize = 1000;
+
+/// A personal token to be created.
+pub struct NewPersonalToken {
+    pub name: String,
+    pub description: String,
+    pub scopes: Vec<String>,
+    pub expires_at: Option<Timestamp>,
+}
+
+/// Creates a personal token. A user with [`MAX_TOKENS`] loses the oldest one that is expired or
+/// revoked; `None` if there is none.
+pub fn create(
+    env: &Env,
+    user_id: u64,
+    fingerprint: &Fingerprint,
+    new: NewPersonalToken,
+) -> Result<Option<PersonalToken>, StoreError> {
+    if !make_room(env, user_id)? {
+        return Ok(None);
+    }
+    let id = add(env, user_id, fingerprint, &new.description)?;
+    let token = Token {
+        subject: Subject::User(user_id),
+        name: new.name,
+        scopes: new.scopes,
+        expires_at: new.expires_at,
+        revoked: false,
+    };
+    store::write(env, &Key::Token(fingerprint), Some(TokenRecord::from(token.clone())))?;
+    let (description, created_at) = (new.description, Some(env.now));
+    Ok(Some(PersonalToken { id, token, description, created_at, last_used_at: None, fingerprint: *fingerprint }))
+}
+
+/// A user's personal tokens, by id, also those that are expired or revoked. 2 reads, and 2 for each.
+pub fn of_user(env: &Env, user_id: u64) -> Result<Vec<PersonalToken>, StoreError> {
+    migrate(env)?;
+    let mut found = Vec::new();
+    for (number, entry) in &read(env, user_id)?.tokens {
+        found.extend(resolve(env, TokenId::new(user_id, *number), entry)?);
+    }
+    Ok(found)
+}
+
+/// The personal token with this id. 4 reads.
+pub fn by_id(env: &Env, id: TokenId) -> Result<Option<PersonalToken>, StoreError> {
+    migrate(env)?;
+    match read(env, id.user_id)?.tokens.get(&id.number) {
+        Some(entry) => resolve(env, id, entry),
+        None => Ok(None),
+    }
+}
+
+/// The personal token with this fingerprint. 5 reads.
+pub fn by_fingerprint(env: &Env, fingerprint: &Fingerprint) -> Result<Option<PersonalToken>, StoreError> {
+    migrate(env)?;
+    let Some(Token { subject: Subject::User(user_id), .. }) = find(env, fingerprint)? else { return Ok(None) };
+    let hex = fingerprint.to_hex();
+    match read(env, user_id)?.tokens.iter().find(|(_, entry)| entry.fingerprint == hex) {
+        Some((number, entry)) => resolve(env, TokenId::new(user_id, *number), entry),
+        None => Ok(None),
+    }
+}
+
+/// Lists a token among its user's, if it is not, and returns its id.
+pub(super) fn add(
+    env: &Env,
+    user_id: u64,
+    fingerprint: &Fingerprint,
+    description: &str,
+) -> Result<TokenId, StoreError> {
+    let (fingerprint, description) = (fingerprint.to_hex(), description.to_owned());
+    let entry = UserTokenRecord { fingerprint, description, created_at: Some(env.now) };
+    let id = add_all(env, user_id, &[entry])?.first().copied();
+    id.ok_or_else(|| StoreError::Other(format!("user {user_id} has had {} tokens", TokenId::MAX_NUMBER)))
+}
+
+/// Deletes a token and its entry.
+pub(super) fn delete(env: &Env, fingerprint: &Fingerprint) -> Result<(), StoreError> {
+    let subject = find(env, fingerprint)?.map(|token| token.subject);
+    store::write::<TokenRecord>(env, &Key::Token(fingerprint), None)?;
+    let Some(Subject::User(user_id)) = subject else { return Ok(()) };
+    let hex = fingerprint.to_hex();
+    store::update(env, &Key::UserTokens(user_id), |current: Option<UserTokensRecord>| {
+        let mut tokens = current.unwrap_or_default();
+        tokens.tokens.retain(|_, entry| entry.fingerprint != hex);
+        tokens
+    })
+}
+
+fn read(env: &Env, user_id: u64) -> Result<UserTokensRecord, StoreError> {
+    Ok(store::read::<UserTokensRecord>(env, &Key::UserTokens(user_id))?.unwrap_or_default())
+}
+
+/// The ids of those entries that are listed now.
+fn add_all(env: &Env, user_id: u64, entries: &[UserTokenRecord]) -> Result<Vec<TokenId>, StoreError> {
+    let mut ids = Vec::new();
+    store::update(env, &Key::UserTokens(user_id), |current: Option<UserTokensRecord>| {
+        let mut tokens = current.unwrap_or_default();
+        let mut numbers: BTreeMap<String, u64> =
+            tokens.tokens.iter().map(|(number, entry)| (entry.fingerprint.clone(), *number)).collect();
+        ids.clear();
+        for entry in entries {
+            let number = match numbers.get(&entry.fingerprint) {
+                Some(number) => *number,
+                None if tokens.last < TokenId::MAX_NUMBER => {
+                    tokens.last += 1;
+                    numbers.insert(entry.fingerprint.clone(), tokens.last);
+                    tokens.tokens.insert(tokens.last, entry.clone());
+                    tokens.last
+                }
+                None => continue,
+            };
+            ids.push(TokenId::new(user_id, number));
+        }
+        tokens
+    })?;
+    Ok(ids)
+}
+
+/// Whether a user may have another token, after the oldest inactive one is deleted if need be.
+fn make_room(env: &Env, user_id: u64) -> Result<bool, StoreError> {
+    let tokens = read(env, user_id)?;
+    if tokens.tokens.len() < MAX_TOKENS {
+        return Ok(true);
+    }
+    for (number, entry) in &tokens.tokens {
+        let token = resolve(env, TokenId::new(user_id, *number), entry)?;
+        if let Some(token) = token.filter(|token| !token.is_active(env.now)) {
+            delete(env, &token.fingerprint)?;
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// The token of an entry, unless it has no record or belongs to another user by now.
+fn resolve(env: &Env, id: TokenId, entry: &UserTokenRecord) -> Result<Option<PersonalToken>, StoreError> {
+    let Some(fingerprint) = Fingerprint::from_hex(&entry.fingerprint) else { return Ok(None) };
+    let token = find(env, &fingerprint)?.filter(|token| token.subject == Subject::User(id.user_id));
+    let Some(token) = token else { return Ok(None) };
+    let last_used_at = last_use(env, &fingerprint)?;
+    let (description, created_at) = (entry.description.clone(), entry.created_at);
+    Ok(Some(PersonalToken { id, token, description, created_at, last_used_at, fingerprint }))
+}
+
+/// Lists the tokens that were stored before lists existed. It is done once for a store, in steps, and
+/// goes on where an interrupted one ended. 1 read when it is done.
+fn migrate(env: &Env) -> Result<(), StoreError> {
+    loop {
+        let migration = store::read::<TokenMigrationRecord>(env, &Key::TokenMigration)?.unwrap_or_default();
+        if migration.done {
+            return Ok(());
+        }
+        let keys = env.store.list(TOKENS, &migration.after, MIGRATION_STEP)?;
+        let mut by_user: BTreeMap<u64, Vec<UserTokenRecord>> = BTreeMap::new();
+        for key in &keys {
+            let Some(fingerprint) = key.strip_prefix(TOKENS).and_then(Fingerprint::from_hex) else { continue };
+            if let Some(Token { subject: Subject::User(user_id), .. }) = find(env, &fingerprint)? {
+                let fingerprint = fingerprint.to_hex();
+                let entry = UserTokenRecord { fingerprint, description: String::new(), created_at: None };
+                by_user.entry(user_id).or_default().push(entry);
+            }
+        }
+        for (user_id, entries) in by_user {
+            add_all(env, user_id, &entries)?;
+        }
+        let done = keys.len() < MIGRATION_STEP;
+        let after = keys.last().cloned().unwrap_or(migration.after);
+        store::write(env, &Key::TokenMigration, Some(TokenMigrationRecord { after, done }))?;
+    }
+}

@@ -1,0 +1,74 @@
+//! Rotation: a new token in place of one that is revoked.
+
+use super::list::{self, NewPersonalToken};
+use super::lookup;
+use crate::model::token::{Fingerprint, PersonalToken, TokenId};
+use crate::store::{self, Key, TokenRecord};
+use kit::store::StoreError;
+use kit::{Env, Timestamp};
+
+/// The outcome of a rotation.
+pub enum Rotation {
+    Done(PersonalToken),
+    /// The old token is revoked already. Of two rotations at the same time, one succeeds.
+    AlreadyRevoked,
+    /// The user has [`list::MAX_TOKENS`] active tokens.
+    TooManyTokens,
+}
+
+/// Makes a token with the name, description and scopes of `old`, and revokes `old`.
+pub fn rotate(
+    env: &Env,
+    old: &PersonalToken,
+    fingerprint: &Fingerprint,
+    expires_at: Timestamp,
+) -> Result<Rotation, StoreError> {
+    if old.token.revoked {
+        return Ok(Rotation::AlreadyRevoked);
+    }
+    let new = NewPersonalToken {
+        name: old.token.name.clone(),
+        description: old.description.clone(),
+        scopes: old.token.scopes.clone(),
+        expires_at: Some(expires_at),
+    };
+    // The new token comes first: a request that breaks off leaves its owner with the old one.
+    let Some(new) = list::create(env, old.id.user_id, fingerprint, new)? else { return Ok(Rotation::TooManyTokens) };
+    let key = Key::Token(&old.fingerprint);
+    let mut is_ours = false;
+    store::update(env, &key, |current: Option<TokenRecord>| {
+        let mut record = current.unwrap_or_else(|| TokenRecord::from(old.token.clone()));
+        // A swap that took place and was reported lost has this number.
+        is_ours = !record.revoked || record.rotated_to == Some(new.id.number);
+        if is_ours {
+            record.revoked = true;
+            record.rotated_to = Some(new.id.number);
+        }
+        record
+    })
+    .map_err(|error| key.redact(error))?;
+    if is_ours {
+        return Ok(Rotation::Done(new));
+    }
+    list::delete(env, fingerprint)?;
+    Ok(Rotation::AlreadyRevoked)
+}
+
+/// Revokes the token that came of rotating this one, or of rotating that one, and so on, if this one is
+/// revoked. A rotated token that is presented for another rotation is in two hands, and the server
+/// cannot tell which of them is the owner's.
+pub fn revoke_successors(env: &Env, fingerprint: &Fingerprint) -> Result<(), StoreError> {
+    let Some(mut token) = list::by_fingerprint(env, fingerprint)? else { return Ok(()) };
+    while token.token.revoked {
+        let record = store::read::<TokenRecord>(env, &Key::Token(&token.fingerprint))?;
+        // A successor has a higher number, so that the chain ends.
+        let next = record.and_then(|record| record.rotated_to).filter(|number| *number > token.id.number);
+        let Some(number) = next else { return Ok(()) };
+        let Some(successor) = list::by_id(env, TokenId::new(token.id.user_id, number))? else { return Ok(()) };
+        if !successor.token.revoked {
+            return lookup::revoke(env, &successor.fingerprint);
+        }
+        token = successor;
+    }
+    Ok(())
+}

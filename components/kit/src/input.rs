@@ -1,0 +1,103 @@
+//! Parameters in the body of a request: a JSON object or a form.
+
+use crate::error::Error;
+use crate::params::Params;
+use crate::request::Request;
+use serde_json::{Map, Value};
+
+/// The parameters of a body. An empty body is a form without fields, whatever its media type.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Input {
+    /// Values keep the types that the client gave them.
+    Json(Map<String, Value>),
+    /// Every value is text.
+    Form(Params),
+}
+
+impl Input {
+    /// Parses a body of this media type ([`Request::media_type`]). Errors: 400 if the body is not of its
+    /// media type or no object; 415 for another media type.
+    pub fn parse(media_type: Option<&str>, body: &[u8]) -> Result<Self, Error> {
+        match media_type {
+            _ if body.is_empty() => Ok(Input::Form(Params::default())),
+            Some("application/json") => match serde_json::from_slice(body) {
+                Ok(Value::Object(object)) => Ok(Input::Json(object)),
+                Ok(_) => Err(Error::validation("the body must be a JSON object")),
+                Err(why) => Err(Error::validation(format!("the body is not valid JSON: {why}"))),
+            },
+            Some("application/x-www-form-urlencoded") => match std::str::from_utf8(body) {
+                Ok(form) => Ok(Input::Form(Params::parse(form))),
+                Err(_) => Err(Error::validation("the body is not UTF-8")),
+            },
+            other => Err(Error::unsupported_media_type(other.unwrap_or_default())),
+        }
+    }
+
+    /// Reads the body of a request, of at most `limit` bytes; 413 beyond.
+    pub async fn read(request: Request, limit: u64) -> Result<Self, Error> {
+        let media_type = request.media_type();
+        let body = request.body.collect(limit).await?;
+        Input::parse(media_type.as_deref(), &body)
+    }
+
+    /// The same as text, whatever the types of the values were.
+    pub fn into_params(self) -> Params {
+        match self {
+            Input::Json(object) => Params::from_json(&object),
+            Input::Form(params) => params,
+        }
+    }
+}
+
+/// The parameters of the query and of a body of at most `limit` bytes; those of the body win.
+pub async fn read_params(request: Request, limit: u64) -> Result<Params, Error> {
+    let mut params = request.params();
+    params.extend(Input::read(request, limit).await?.into_params());
+    Ok(params)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures::executor::block_on;
+    use http::{HeaderValue, Method};
+    use serde_json::json;
+
+    fn request(media_type: &'static str, body: &'static str) -> Request {
+        let mut request = Request::new(Method::POST, "/?a=1&b=2");
+        request.headers.insert("content-type", HeaderValue::from_static(media_type));
+        request.body = body.into();
+        request
+    }
+
+    #[test]
+    fn the_body_wins_over_the_query() {
+        for (media_type, body) in
+            [("application/json; charset=utf-8", r#"{"a":true}"#), ("application/x-www-form-urlencoded", "a=true")]
+        {
+            let params = block_on(read_params(request(media_type, body), 100)).unwrap();
+            assert_eq!((params.last("a"), params.last("b")), (Some("true"), Some("2")), "{media_type}");
+        }
+        assert!(block_on(read_params(request("image/png", ""), 100)).is_ok(), "nothing has no type");
+    }
+
+    #[test]
+    fn what_is_no_object_and_no_form_is_refused() {
+        for (media_type, body, status, error) in [
+            ("application/json", "[1]", 400, json!("the body must be a JSON object")),
+            (
+                "application/json",
+                "{",
+                400,
+                json!("the body is not valid JSON: EOF while parsing an object at line 1 column 1"),
+            ),
+            ("text/xml", "<a/>", 415, json!("The provided content-type 'text/xml' is not supported.")),
+        ] {
+            let refused = block_on(Input::read(request(media_type, body), 100)).unwrap_err();
+            assert_eq!((refused.status.as_u16(), &refused.to_json()["error"]), (status, &error), "{body}");
+        }
+        assert_eq!(block_on(Input::read(request("application/json", "{}"), 1)).unwrap_err().status, 413);
+        let broken = Input::parse(Some("application/x-www-form-urlencoded"), b"\xff").unwrap_err();
+        assert_eq!(broken.to_json(), json!({"error": "the body is not UTF-8"}));
+    }
+}

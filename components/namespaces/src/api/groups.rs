@@ -1,0 +1,97 @@
+//! Groups that the caller may read.
+
+use super::request::DirectoryRequest;
+use crate::group::{self, GroupFilter, GroupReader};
+use crate::query::Query;
+use crate::text::TextIndex;
+use directory::catalog::{self, Catalog, Namespace};
+use directory::namespace;
+use directory::path::Identifier;
+use directory::user::UserState;
+use kit::page::Pagination;
+use kit::params::Validation;
+use kit::{Error, Response};
+use serde_json::Value;
+
+/// How far below a group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Depth {
+    Children,
+    All,
+}
+
+/// `GET /groups`.
+pub fn list(asked: &DirectoryRequest) -> Result<Response, Error> {
+    let catalog = catalog::read(asked.env)?;
+    respond(asked, &catalog, |_| true)
+}
+
+/// `GET /groups/:id/subgroups`, `/groups/:id/descendant_groups`.
+pub fn below(asked: &DirectoryRequest, id: &str, depth: Depth) -> Result<Response, Error> {
+    let catalog = catalog::read(asked.env)?;
+    let (group, _) = find(asked, &catalog, id)?;
+    respond(asked, &catalog, |namespace: Namespace| match depth {
+        Depth::Children => namespace.parent().is_some_and(|parent| parent.row() == group.row()),
+        Depth::All => namespace.lineage().skip(1).any(|above| above.row() == group.row()),
+    })
+}
+
+/// `GET /groups/:id`.
+pub fn show(asked: &DirectoryRequest, id: &str) -> Result<Response, Error> {
+    let catalog = catalog::read(asked.env)?;
+    let (group, _) = find(asked, &catalog, id)?;
+    let mut json = group::to_json(group, &asked.url());
+    if let Value::Object(fields) = &mut json {
+        fields.insert("shared_with_groups".to_owned(), group::shares_to_json(&catalog, &group.shares()));
+    }
+    Ok(Response::ok(&json))
+}
+
+/// The group that `id` names, if the caller may read it; 404.
+pub fn find<'c>(
+    asked: &DirectoryRequest,
+    catalog: &'c Catalog,
+    id: &str,
+) -> Result<(Namespace<'c>, GroupReader), Error> {
+    let id = match Identifier::parse(id) {
+        Identifier::Id(id) => Some(id),
+        Identifier::Path(path) => namespace::find_group(asked.env, path)?.map(|group| group.id),
+        Identifier::Invalid => None,
+    };
+    let reader = reader(asked, catalog)?;
+    let group = id.and_then(|id| catalog.namespace(id)).filter(|group| reader.may_read(*group));
+    Ok((group.ok_or_else(|| Error::not_found("Group"))?, reader))
+}
+
+fn reader(asked: &DirectoryRequest, catalog: &Catalog) -> Result<GroupReader, Error> {
+    let snapshot = catalog.access_snapshot(asked.env, asked.caller)?;
+    let user = asked.caller.user();
+    let sees_internal = user.is_some_and(|user| user.state == UserState::Active && !user.external);
+    let memberships = asked.memberships()?;
+    Ok(GroupReader::new(catalog, snapshot, &memberships, sees_internal, user.is_some(), asked.env.now))
+}
+
+fn respond(
+    asked: &DirectoryRequest,
+    catalog: &Catalog,
+    is_in_question: impl Fn(Namespace) -> bool,
+) -> Result<Response, Error> {
+    let checks = Validation::new(asked.params);
+    let filter = GroupFilter::check(asked.params, &checks);
+    let page = Pagination::check(&checks);
+    checks.finish()?;
+    let reader = reader(asked, catalog)?;
+    let candidates: Vec<Namespace> = match asked.params.text("search").and_then(Query::parse) {
+        Some(query) => {
+            let rows = TextIndex::of(asked.env, catalog).find(catalog, &query, false);
+            rows.iter().filter_map(|row| catalog.namespace_in_row(row)).collect()
+        }
+        None => catalog.namespaces().collect(),
+    };
+    let is_listed =
+        |group: &Namespace| reader.may_read(*group) && is_in_question(*group) && filter.covers(*group, &reader);
+    let mut groups: Vec<Namespace> = candidates.into_iter().filter(is_listed).collect();
+    filter.sort(&mut groups);
+    let url = asked.url();
+    asked.respond(page, &GroupFilter::PARAMETERS, &groups, |group| Ok(Some(group::to_json(group, &url))))
+}

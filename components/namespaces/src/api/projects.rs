@@ -1,0 +1,120 @@
+//! Projects that the caller may read.
+
+use super::groups;
+use super::request::DirectoryRequest;
+use crate::group;
+use crate::project::{self as view, ProjectFilter, ProjectReader};
+use directory::catalog::{self, Catalog, Project};
+use directory::project::{self, ProjectLookup};
+use directory::redirect::Redirect;
+use directory::user;
+use kit::page::Pagination;
+use kit::params::Validation;
+use kit::{Error, Response};
+use serde_json::Value;
+use std::collections::BTreeSet;
+
+/// `GET /projects`.
+pub fn list(asked: &DirectoryRequest) -> Result<Response, Error> {
+    let filter = Filter::check(asked)?;
+    let catalog = catalog::read(asked.env)?;
+    respond(asked, &catalog, &filter, catalog.projects().collect())
+}
+
+/// `GET /groups/:id/projects`.
+pub fn of_group(asked: &DirectoryRequest, id: &str) -> Result<Response, Error> {
+    let filter = Filter::check(asked)?;
+    let catalog = catalog::read(asked.env)?;
+    let (group, _) = groups::find(asked, &catalog, id)?;
+    let below: Vec<Project> = match filter.projects.include_subgroups {
+        true => group.projects_below().collect(),
+        false => group.projects().collect(),
+    };
+    let known: BTreeSet<u64> = below.iter().map(|project| project.id()).collect();
+    let is_shared = |project: &Project| {
+        let current = |share: &directory::member::Share| share.expires_at.is_none_or(|end| asked.env.now < end);
+        project.shares().iter().any(|share| share.group_id == group.id() && current(share))
+    };
+    let shared: Vec<Project> = match filter.projects.with_shared {
+        true => catalog.projects().filter(|project| !known.contains(&project.id()) && is_shared(project)).collect(),
+        false => Vec::new(),
+    };
+    respond(asked, &catalog, &filter, below.into_iter().chain(shared).collect())
+}
+
+/// `GET /users/:id/projects`: those in the user's personal namespace.
+pub fn of_user(asked: &DirectoryRequest, id: &str) -> Result<Response, Error> {
+    let filter = Filter::check(asked)?;
+    let user = user::find(asked.env, id)?.ok_or_else(|| Error::not_found("User"))?;
+    let catalog = catalog::read(asked.env)?;
+    let namespace = catalog.namespace_of_user(user.id);
+    let projects = namespace.map(|namespace| namespace.projects().collect()).unwrap_or_default();
+    respond(asked, &catalog, &filter, projects)
+}
+
+/// `GET /projects/:id`.
+pub fn show(asked: &DirectoryRequest, id: &str) -> Result<Response, Error> {
+    let not_found = || Error::not_found("Project");
+    let (record, moved) = match project::find(asked.env, id)? {
+        ProjectLookup::Found(record) => (record, false),
+        ProjectLookup::Moved(record) => (record, true),
+        ProjectLookup::Missing => return Err(not_found()),
+    };
+    let catalog = catalog::read(asked.env)?;
+    let reader = reader(asked, &catalog)?;
+    let project = catalog.project(record.id).filter(|project| reader.snapshot.may_read(*project));
+    let project = project.ok_or_else(not_found)?;
+    if moved {
+        let (path, query) = (&asked.request.path, &asked.request.query);
+        return Err(Redirect::to_project(record.id, &asked.url(), path, query).into_error(&asked.request.method));
+    }
+    let is_simple = asked.params.text("simple") == Some("true");
+    let mut json = view::to_json(project, &record, &reader, is_simple, &asked.url());
+    if let Value::Object(fields) = &mut json
+        && !(is_simple || reader.is_anonymous)
+    {
+        fields.insert("shared_with_groups".to_owned(), group::shares_to_json(&catalog, &project.shares()));
+    }
+    Ok(Response::ok(&json))
+}
+
+struct Filter {
+    projects: ProjectFilter,
+    page: Pagination,
+}
+
+impl Filter {
+    fn check(asked: &DirectoryRequest) -> Result<Self, Error> {
+        let checks = Validation::new(asked.params);
+        let filter = Filter { projects: ProjectFilter::check(asked.params, &checks), page: Pagination::check(&checks) };
+        checks.finish()?;
+        Ok(filter)
+    }
+}
+
+fn reader(asked: &DirectoryRequest, catalog: &Catalog) -> Result<ProjectReader, Error> {
+    Ok(ProjectReader {
+        snapshot: catalog.access_snapshot(asked.env, asked.caller)?,
+        memberships: asked.memberships()?,
+        user_id: asked.caller.user().map(|user| user.id),
+        is_anonymous: asked.caller.is_anonymous(),
+        now: asked.env.now,
+    })
+}
+
+fn respond(
+    asked: &DirectoryRequest,
+    catalog: &Catalog,
+    filter: &Filter,
+    candidates: Vec<Project>,
+) -> Result<Response, Error> {
+    let reader = reader(asked, catalog)?;
+    let is_listed = |project: &Project| reader.snapshot.may_read(*project) && filter.projects.covers(*project, &reader);
+    let mut projects: Vec<Project> = candidates.into_iter().filter(is_listed).collect();
+    filter.projects.sort(&mut projects);
+    let url = asked.url();
+    asked.respond(filter.page, &ProjectFilter::PARAMETERS, &projects, |project| {
+        let record = project::by_id(asked.env, project.id())?;
+        Ok(record.map(|record| view::to_json(project, &record, &reader, filter.projects.is_simple, &url)))
+    })
+}

@@ -1,0 +1,236 @@
+//! Users, projects and groups: what each caller sees of them.
+
+use super::*;
+
+/// The forge of [`Forge::filled`] with projects: 100 acme/p100 (public), 101 acme/core/p101 (private),
+/// 102 guild/p102 (internal), 103 bob/p103 (private). Groups core and guild are private; eve is external.
+fn forge() -> Forge {
+    let forge = Forge::filled();
+    forge.save_group(NewGroup { visibility: Visibility::Private, ..new_group(11, "core", Some(10)) });
+    forge.save_group(NewGroup { visibility: Visibility::Private, ..new_group(20, "guild", None) });
+    forge.save_user(NewUser { external: true, ..new_user(4, "eve") });
+    for (id, namespace_id, visibility) in [
+        (100, 10, Visibility::Public),
+        (101, 11, Visibility::Private),
+        (102, 20, Visibility::Internal),
+        (103, PERSONAL + 3, Visibility::Private),
+    ] {
+        forge.save_project(NewProject { visibility, ..new_project(id, namespace_id) });
+    }
+    forge
+}
+
+fn names(answer: &TestResponse) -> Vec<&str> {
+    answer.body.as_array().unwrap().iter().map(|entry| entry["name"].as_str().unwrap()).collect()
+}
+
+fn is(answer: TestResponse, status: u16, message: &str) {
+    assert_eq!((answer.status, answer.body), (status, json!({"message": message})));
+}
+
+#[test]
+fn a_caller_sees_who_they_are() {
+    let forge = forge();
+    is(forge.get("", "user"), 401, "401 Unauthorized");
+    forge.save_user(NewUser { commit_email: Some("alice@forge.test".into()), ..new_user(2, "alice") });
+    for token in ["t2", "r2", "x2"] {
+        let shown = forge.get(token, "user");
+        assert_eq!(shown.status, 200, "{token}: also read_user suffices");
+        assert_eq!(
+            shown.body,
+            json!({"id": 2, "username": "alice", "name": "ALICE", "state": "active", "locked": false,
+                "public_email": null, "avatar_url": null, "web_url": "https://forge.test/alice", "bot": false,
+                "email": "alice@forge.test", "commit_email": "alice@forge.test", "external": false})
+        );
+    }
+    let admin = forge.get("t1", "user/").body;
+    assert_eq!((&admin["is_admin"], &admin["namespace_id"]), (&json!(true), &json!(PERSONAL + 1)));
+}
+
+#[test]
+fn users_are_listed_from_the_youngest_and_without_addresses() {
+    let forge = forge();
+    forge.save_user(NewUser { state: UserState::Blocked, ..new_user(6, "gone") });
+    assert_eq!(forge.get("t2", "users").ids(), [5, 4, 3, 2, 1]);
+    assert_eq!(forge.get("t1", "users").ids(), [6, 5, 4, 3, 2, 1]);
+    assert_eq!(forge.get("t1", "users?active=true&order_by=username&sort=asc&per_page=2").ids(), [2, 3]);
+    assert_eq!(forge.get("t1", "users?blocked=true").ids(), [6]);
+    assert_eq!(forge.get("t2", "users?username=ALICE").ids(), [2]);
+    assert_eq!(forge.get("t2", "users?username=ali").ids(), [0; 0]);
+    assert_eq!(forge.get("t2", "users?search=lic").ids(), [2]);
+    assert_eq!(forge.get("t2", "users?search=acme").ids(), [0; 0], "a group is no user");
+    let page = forge.get("t2", "users?per_page=2&page=2&search=");
+    assert_eq!((page.ids(), page.header("x-total"), page.header("x-next-page")), (vec![3, 2], "5", "3"));
+    assert_eq!(forge.fields("t2", "users/3"), "avatar_url bot id locked name public_email state username web_url");
+    assert_eq!(forge.get("t1", "users/3").body["is_admin"], false);
+    assert_eq!(forge.get("t2", "users/6").body["state"], "blocked");
+    is(forge.get("t2", "users/99"), 404, "404 User Not Found");
+    is(forge.get("", "users"), 403, "403 Forbidden - Not authorized to access /api/v4/users");
+    is(forge.get("", "users/2"), 403, "403 Forbidden - Not authorized!");
+    assert_eq!(forge.get("", "users?username=alice").ids(), [2], "as in the reference service");
+    assert_eq!(forge.get("t2", "users?sort=up").body, json!({"error": "sort does not have a valid value"}));
+}
+
+#[test]
+fn a_project_is_for_those_who_may_read_it() {
+    let forge = forge();
+    forge.join(2, Source::Group(10), Role::Developer, None);
+    let status = |token: &str, id: &str| forge.get(token, &format!("projects/{id}")).status;
+    for (token, readable) in [("", [200, 404, 404, 404]), ("t4", [200, 404, 404, 404]), ("t2", [200, 200, 200, 404])] {
+        assert_eq!([100, 101, 102, 103].map(|id| status(token, &id.to_string())), readable, "{token}");
+    }
+    assert_eq!([100, 101, 102, 103].map(|id| status("t1", &id.to_string())), [200; 4]);
+    assert_eq!((status("t3", "bob%2Fp103"), status("t3", "103")), (200, 200));
+    for id in ["101", "acme%2Fcore%2Fp101", "acme%2Fnothing", "nothing", "9999"] {
+        is(forge.get("t3", &format!("projects/{id}")), 404, "404 Project Not Found");
+    }
+    assert_eq!(forge.get("x2", "projects/100").body["error"], "insufficient_scope");
+    let shown = forge.get("t2", "projects/ACME%2fcore%2Fp101").body;
+    assert_eq!(
+        shown,
+        json!({"id": 101, "name": "P101", "name_with_namespace": "ACME / CORE / P101", "path": "p101",
+            "path_with_namespace": "acme/core/p101", "default_branch": null, "visibility": "private",
+            "http_url_to_repo": "https://forge.test/api/v4/projects/101/repository.git",
+            "web_url": "https://forge.test/acme/core/p101", "archived": false, "creator_id": null,
+            "issues_enabled": true, "issues_access_level": "enabled", "packages_enabled": true,
+            "package_registry_access_level": "enabled", "suggestion_commit_message": null,
+            "permissions": {"project_access": null, "group_access": {"access_level": 30}},
+            "_links": {"self": "https://forge.test/api/v4/projects/101"}, "shared_with_groups": [],
+            "namespace": {"id": 11, "name": "CORE", "path": "core", "kind": "group", "full_path": "acme/core",
+                "parent_id": 10, "avatar_url": null, "web_url": "https://forge.test/groups/acme/core"}})
+    );
+    let simple = forge.fields("", "projects/100");
+    assert_eq!(simple, forge.fields("t2", "projects/100?simple=true"));
+    assert!(!simple.contains("permissions") && simple.contains("path_with_namespace"));
+}
+
+#[test]
+fn a_former_path_of_a_project_leads_to_its_id() {
+    let forge = forge();
+    forge.save_group(new_group(10, "acme-corp", None));
+    let moved = forge.get("t2", "projects/acme%2Fp100?simple=true");
+    assert_eq!((moved.status, moved.header("location")), (301, "https://forge.test/api/v4/projects/100?simple=true"));
+    is(forge.get("t3", "projects/acme%2Fcore%2Fp101"), 404, "404 Project Not Found");
+}
+
+#[test]
+fn projects_are_listed_from_the_youngest_and_filtered() {
+    let forge = forge();
+    forge.join(2, Source::Group(11), Role::Owner, None);
+    forge.join(2, Source::Project(102), Role::Reporter, None);
+    let found = |token: &str, query: &str| forge.get(token, &format!("projects?{query}")).ids();
+    assert_eq!(found("", ""), [100]);
+    assert_eq!(found("t4", ""), [100], "an external user");
+    assert_eq!(found("t2", ""), [102, 101, 100]);
+    assert_eq!(found("t1", ""), [103, 102, 101, 100]);
+    assert_eq!(found("t2", "membership=true"), [102, 101]);
+    assert_eq!(found("t1", "membership=true"), [0; 0]);
+    assert_eq!(found("t2", "owned=1"), [101]);
+    assert_eq!(found("t3", "owned=1"), [103]);
+    assert_eq!(found("", "owned=1"), [0; 0]);
+    assert_eq!(found("", "membership=1"), [100]);
+    assert_eq!(found("t2", "min_access_level=20"), [102, 101]);
+    assert_eq!(found("t2", "min_access_level=30"), [101]);
+    assert_eq!(found("t2", "visibility=internal"), [102]);
+    assert_eq!(found("t2", "search=P10"), [102, 101, 100]);
+    assert_eq!(found("t2", "search=p102"), [102]);
+    assert_eq!(found("t2", "search=core"), [0; 0]);
+    assert_eq!(found("t2", "search=acme/core&search_namespaces=true"), [101]);
+    assert_eq!(found("t2", "order_by=name&sort=asc"), [100, 101, 102]);
+    assert_eq!(found("t2", "order_by=last_activity_at"), [102, 101, 100]);
+    assert_eq!(found("t2", "id_after=100&id_before=102"), [101]);
+    assert_eq!(found("t2", "archived=true"), [0; 0]);
+    assert_eq!(
+        forge.get("t2", "projects?order_by=size&min_access_level=7&visibility=odd&page=x").body["error"],
+        "visibility does not have a valid value, min_access_level does not have a valid value, \
+         order_by does not have a valid value, page is invalid"
+    );
+    let page = forge.get("t1", "projects?per_page=2&simple=true&order_by=id&sort=asc&private_token=t1");
+    assert_eq!((page.ids(), page.header("x-total")), (vec![100, 101], "4"));
+    assert!(page.header("link").contains("projects?order_by=id&page=2&per_page=2&simple=true&sort=asc>; rel=\"next\""));
+    assert!(!page.header("link").contains("private_token"));
+}
+
+#[test]
+fn projects_of_a_group_and_of_a_user() {
+    let forge = forge();
+    let share = Share { group_id: 10, role: Role::Developer, expires_at: None };
+    forge.save_project(NewProject { shares: vec![share], ..new_project(104, 20) });
+    let found = |token: &str, path: &str| forge.get(token, path).ids();
+    assert_eq!(found("t1", "groups/acme/projects"), [104, 100]);
+    assert_eq!(found("t1", "groups/acme/projects?with_shared=false"), [100]);
+    assert_eq!(found("t1", "groups/10/projects?include_subgroups=true&with_shared=false"), [101, 100]);
+    assert_eq!(found("", "groups/10/projects?include_subgroups=true"), [104, 100], "what the caller may read");
+    is(forge.get("t2", "groups/20/projects"), 404, "404 Group Not Found");
+    assert_eq!(found("t3", "users/bob/projects"), [103]);
+    assert_eq!(found("t2", "users/3/projects"), [0; 0]);
+    is(forge.get("t2", "users/nobody/projects"), 404, "404 User Not Found");
+}
+
+#[test]
+fn groups_are_for_those_who_may_read_them() {
+    let forge = forge();
+    forge.join(2, Source::Group(12), Role::Guest, None);
+    forge.join(3, Source::Project(102), Role::Guest, None);
+    forge.join(4, Source::Group(10), Role::Owner, None);
+    let list = |token: &str, query: &str| forge.get(token, &format!("groups?{query}")).ids();
+    assert_eq!(list("", ""), [10, 12], "public ones, by name");
+    assert_eq!(list("t2", ""), [10, 11, 12], "a member, and of what is above");
+    assert_eq!(list("t3", ""), [20], "by a project below");
+    assert_eq!(list("t3", "all_available=true"), [10, 12, 20]);
+    assert_eq!(list("t4", ""), [10, 11, 12], "an inherited owner");
+    assert_eq!(list("t4", "owned=true&top_level_only=true"), [10]);
+    assert_eq!(list("t4", "min_access_level=50&sort=desc&order_by=id"), [12, 11, 10]);
+    assert_eq!(list("t1", ""), [10, 11, 12, 20]);
+    assert_eq!(list("t1", "search=core"), [11]);
+    assert_eq!(list("t1", "visibility=private"), [11, 20]);
+    assert_eq!(list("t1", "search=alice"), [0; 0], "a personal namespace is no group");
+    assert_eq!(forge.get("t1", "groups/acme/subgroups").ids(), [11]);
+    assert_eq!(forge.get("t1", "groups/acme/descendant_groups").ids(), [11, 12]);
+    let status = |token: &str, id: &str| forge.get(token, &format!("groups/{id}")).status;
+    assert_eq!(["10", "11", "20"].map(|id| status("", id)), [200, 404, 404]);
+    assert_eq!(["acme", "acme%2Fcore", "guild"].map(|id| status("t2", id)), [200, 200, 404]);
+    for id in ["alice", "nothing", "99", "acme%2Fp100"] {
+        is(forge.get("t1", &format!("groups/{id}")), 404, "404 Group Not Found");
+    }
+    assert_eq!(
+        forge.get("t4", "groups/acme%2Fcore").body,
+        json!({"id": 11, "name": "CORE", "path": "core", "full_name": "ACME / CORE", "full_path": "acme/core",
+            "parent_id": 10, "visibility": "private", "avatar_url": null,
+            "web_url": "https://forge.test/groups/acme/core", "shared_with_groups": []})
+    );
+    assert_eq!(names(&forge.get("t1", "groups?per_page=1&page=2")), ["CORE"]);
+}
+
+#[test]
+fn the_version_is_for_users() {
+    let forge = forge();
+    for path in ["version", "metadata/"] {
+        is(forge.get("", path), 401, "401 Unauthorized");
+        let shown = forge.get("x2", path).body;
+        assert!(shown["version"].as_str().unwrap().split('.').count() == 3, "{shown}");
+        assert!(shown["revision"].as_str().unwrap().starts_with("hexad-"), "{shown}");
+    }
+}
+
+#[test]
+fn a_storage_that_fails_anywhere_is_a_500_in_lists_too() {
+    let store = MemoryStore::default();
+    let forge = Forge(env(store.clone(), &[]));
+    forge.user(2, "alice");
+    forge.group(10, "acme", None);
+    forge.project(100, 10, vec![], None);
+    forge.join(2, Source::Group(10), Role::Owner, None);
+    for path in ["user", "users", "users/2", "projects", "projects/100", "groups", "groups/acme", "groups/10/projects"]
+    {
+        for after in 0.. {
+            let failing = FailingStore::after(after, store.clone());
+            let answer = get(&env(failing.clone(), &[]), "t2", path);
+            if !failing.failed() {
+                assert_eq!((answer.status, after > 2), (200, true));
+                break;
+            }
+            assert_eq!(answer.status, 500, "{path} {after}");
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! Users.
+
+use super::request::DirectoryRequest;
+use crate::query::Query;
+use crate::text::TextIndex;
+use crate::user::{self as view, UserView};
+use directory::catalog::{self, Catalog, Namespace};
+use directory::user::{self, User};
+use http::StatusCode;
+use kit::page::Pagination;
+use kit::params::Validation;
+use kit::{Error, Response};
+use serde_json::Value;
+
+/// The parameters of a list.
+const PARAMETERS: [&str; 6] = ["active", "blocked", "order_by", "search", "sort", "username"];
+
+fn forbidden(why: &str) -> Error {
+    Error::message(StatusCode::FORBIDDEN, format!("403 Forbidden - {why}"))
+}
+
+/// `GET /user`.
+pub fn current(asked: &DirectoryRequest) -> Result<Response, Error> {
+    let user = asked.caller.user_or_401()?;
+    let view = if user.is_admin { UserView::Admin } else { UserView::Own };
+    let catalog = catalog::read(asked.env)?;
+    Ok(Response::ok(&render(asked, &catalog, user, view)))
+}
+
+/// `GET /users/:id`.
+pub fn show(asked: &DirectoryRequest, id: u64) -> Result<Response, Error> {
+    let caller = asked.caller.user().ok_or_else(|| forbidden("Not authorized!"))?;
+    let user = user::by_id(asked.env, id)?.ok_or_else(|| Error::not_found("User"))?;
+    let view = if caller.is_admin { UserView::Admin } else { UserView::Profile };
+    let catalog = catalog::read(asked.env)?;
+    Ok(Response::ok(&render(asked, &catalog, &user, view)))
+}
+
+/// `GET /users`. An anonymous caller may ask for one username. Users see active users, administrators
+/// all; only the latter choose the order.
+pub fn list(asked: &DirectoryRequest) -> Result<Response, Error> {
+    let params = asked.params;
+    let checks = Validation::new(params);
+    let (active, blocked) = (checks.boolean("active"), checks.boolean("blocked"));
+    let order = checks.one_of("order_by", &["id", "name", "username", "created_at", "updated_at"]).unwrap_or("id");
+    let is_ascending = checks.one_of("sort", &["asc", "desc"]) == Some("asc");
+    let page = Pagination::check(&checks);
+    checks.finish()?;
+    let username = params.text("username");
+    if asked.caller.is_anonymous() && username.is_none() {
+        return Err(forbidden("Not authorized to access /api/v4/users"));
+    }
+    let is_admin = asked.caller.is_admin();
+    let catalog = catalog::read(asked.env)?;
+    let (hides_active, hides_others) = (blocked == Some(true), active == Some(true) || !is_admin);
+    let is_listed = |namespace: &Namespace| {
+        let is_hidden = if namespace.has_active_owner() { hides_active } else { hides_others };
+        !is_hidden && username.is_none_or(|name| namespace.path().eq_ignore_ascii_case(name))
+    };
+    let candidates: Vec<Namespace> = match params.text("search").and_then(Query::parse) {
+        Some(query) => {
+            let rows = TextIndex::of(asked.env, &catalog).find(&catalog, &query, false);
+            rows.iter().filter_map(|row| catalog.namespace_in_row(row)).collect()
+        }
+        None => catalog.namespaces().collect(),
+    };
+    let owned = candidates.into_iter().filter_map(|namespace| Some((namespace.owner()?, namespace)));
+    let mut found: Vec<(u64, Namespace)> = owned.filter(|(_, namespace)| is_listed(namespace)).collect();
+    match order {
+        "name" if is_admin => found.sort_by_cached_key(|(id, namespace)| (namespace.name().to_lowercase(), *id)),
+        "username" if is_admin => found.sort_by_cached_key(|(id, namespace)| (namespace.path().to_lowercase(), *id)),
+        _ => found.sort_unstable_by_key(|(id, _)| *id),
+    }
+    if !(is_admin && is_ascending) {
+        found.reverse();
+    }
+    let view = if is_admin { UserView::Admin } else { UserView::Basic };
+    asked.respond(page, &PARAMETERS, &found, |(id, _)| {
+        let user = user::by_id(asked.env, id)?;
+        Ok(user.map(|user| render(asked, &catalog, &user, view)))
+    })
+}
+
+fn render(asked: &DirectoryRequest, catalog: &Catalog, user: &User, view: UserView) -> Value {
+    let avatar_url = catalog.namespace_of_user(user.id).and_then(|namespace| namespace.details().avatar_url);
+    view::to_json(user, avatar_url, view, &asked.url())
+}

@@ -1,0 +1,167 @@
+//! The JSON form of a group, and which groups a list has.
+
+use crate::web_url;
+use directory::access::Role;
+use directory::catalog::access_snapshot::AccessSnapshot;
+use directory::catalog::{Catalog, Namespace};
+use directory::member::{Memberships, Share, Source};
+use directory::namespace::Visibility;
+use kit::Timestamp;
+use kit::params::{Params, Validation};
+use serde_json::{Value, json};
+use std::collections::HashSet;
+
+/// The filters of a list.
+#[derive(Debug, Default)]
+pub struct GroupFilter {
+    /// Whether groups count that the caller may only read; `None`: for administrators.
+    pub all_available: Option<bool>,
+    pub owned: bool,
+    pub min_role: Option<Role>,
+    pub top_level_only: bool,
+    pub visibility: Option<Visibility>,
+    order: Order,
+    is_descending: bool,
+}
+
+#[derive(Debug, Default, Clone, Copy)]
+enum Order {
+    #[default]
+    Name,
+    Path,
+    Id,
+}
+
+impl GroupFilter {
+    /// The names of the parameters, for the links to other pages.
+    pub const PARAMETERS: [&str; 8] =
+        ["all_available", "min_access_level", "order_by", "owned", "search", "sort", "top_level_only", "visibility"];
+
+    pub fn check(params: &Params, checks: &Validation) -> Self {
+        GroupFilter {
+            all_available: checks.boolean("all_available"),
+            owned: checks.boolean("owned") == Some(true),
+            min_role: min_role(params, checks),
+            top_level_only: checks.boolean("top_level_only") == Some(true),
+            visibility: visibility(checks),
+            order: match checks.one_of("order_by", &["name", "path", "id", "similarity"]) {
+                Some("path") => Order::Path,
+                Some("id") => Order::Id,
+                _ => Order::Name,
+            },
+            is_descending: checks.one_of("sort", &["asc", "desc"]) == Some("desc"),
+        }
+    }
+
+    /// Whether the list has a group that the caller may read.
+    pub fn covers(&self, group: Namespace, reader: &GroupReader) -> bool {
+        let role = reader.snapshot.namespace_role(group);
+        (self.all_available.unwrap_or(reader.sees_all_by_default) || reader.is_member(group))
+            && (!self.owned || role == Role::Owner)
+            && self.min_role.is_none_or(|least| role >= least)
+            && (!self.top_level_only || group.parent().is_none())
+            && self.visibility.is_none_or(|visibility| group.visibility() == visibility)
+    }
+
+    pub fn sort(&self, groups: &mut [Namespace]) {
+        match self.order {
+            Order::Name => groups.sort_by_cached_key(|group| (group.name().to_lowercase(), group.id())),
+            Order::Path => groups.sort_by_cached_key(|group| (group.path().to_lowercase(), group.id())),
+            Order::Id => groups.sort_unstable_by_key(|group| group.id()),
+        }
+        if self.is_descending {
+            groups.reverse();
+        }
+    }
+}
+
+/// The parameter `min_access_level`.
+pub fn min_role(params: &Params, checks: &Validation) -> Option<Role> {
+    let level = checks.integer("min_access_level")?;
+    let role = u64::try_from(level).ok().and_then(Role::from_level);
+    if role.is_none() && params.has("min_access_level") {
+        checks.reject("min_access_level does not have a valid value");
+    }
+    role
+}
+
+/// The parameter `visibility`.
+pub fn visibility(checks: &Validation) -> Option<Visibility> {
+    checks.one_of("visibility", &["private", "internal", "public"]).and_then(Visibility::parse)
+}
+
+/// A caller who reads groups.
+pub struct GroupReader {
+    pub snapshot: AccessSnapshot,
+    sees_internal: bool,
+    sees_all_by_default: bool,
+    /// The groups above one that the caller is a member of, or above such a project, by row.
+    above: HashSet<usize>,
+}
+
+impl GroupReader {
+    /// `sees_internal`: whether the caller may read what is internal. `is_user`: anonymous callers and
+    /// administrators list all groups that they may read by default.
+    pub fn new(
+        catalog: &Catalog,
+        snapshot: AccessSnapshot,
+        memberships: &Memberships,
+        sees_internal: bool,
+        is_user: bool,
+        now: Timestamp,
+    ) -> Self {
+        let current = memberships.0.keys().filter(|source| memberships.role(**source, now) >= Role::Guest);
+        let namespaces = current.filter_map(|source| match *source {
+            Source::Group(id) => catalog.namespace(id),
+            Source::Project(id) => catalog.project(id).map(|project| project.namespace()),
+        });
+        let above = namespaces.flat_map(Namespace::lineage).map(Namespace::row).collect();
+        let sees_all_by_default = snapshot.is_admin() || !is_user;
+        GroupReader { snapshot, sees_internal, sees_all_by_default, above }
+    }
+
+    fn is_member(&self, group: Namespace) -> bool {
+        self.snapshot.namespace_role(group) >= Role::Guest || self.above.contains(&group.row())
+    }
+
+    /// As [`directory::access::may_read_group`].
+    pub fn may_read(&self, group: Namespace) -> bool {
+        let is_open = match group.visibility() {
+            Visibility::Public => true,
+            Visibility::Internal => self.sees_internal,
+            Visibility::Private => false,
+        };
+        group.is_group() && (is_open || self.is_member(group))
+    }
+}
+
+/// A group. `base` is the service's base URL.
+pub fn to_json(group: Namespace, base: &str) -> Value {
+    let full_path = group.full_path();
+    json!({
+        "id": group.id(),
+        "name": group.name(),
+        "path": group.path(),
+        "full_name": group.full_name(),
+        "full_path": full_path,
+        "parent_id": group.parent().map(Namespace::id),
+        "visibility": group.visibility().as_str(),
+        "avatar_url": group.details().avatar_url,
+        "web_url": web_url::group(base, &full_path),
+    })
+}
+
+/// The groups that are invited to a group or project.
+pub fn shares_to_json(catalog: &Catalog, shares: &[Share]) -> Value {
+    let entry = |share: &Share| {
+        let group = catalog.namespace(share.group_id)?;
+        Some(json!({
+            "group_id": share.group_id,
+            "group_name": group.name(),
+            "group_full_path": group.full_path(),
+            "group_access_level": share.role.level(),
+            "expires_at": share.expires_at.map(Timestamp::to_date),
+        }))
+    };
+    shares.iter().filter_map(entry).collect()
+}

@@ -1,0 +1,228 @@
+//! The JSON form of a project, and which projects a list has.
+
+use crate::group;
+use crate::query::{Query, lower};
+use crate::route;
+use crate::web_url;
+use directory::access::Role;
+use directory::catalog::access_snapshot::AccessSnapshot;
+use directory::catalog::{Namespace, Project};
+use directory::member::{Memberships, Source};
+use directory::namespace::Visibility;
+use directory::project::FeatureAccess;
+use kit::Timestamp;
+use kit::params::{Params, Validation};
+use serde_json::{Map, Value, json};
+
+/// The filters of a list.
+#[derive(Debug, Default)]
+pub struct ProjectFilter {
+    query: Option<Query>,
+    /// Whether the query applies to full paths, too.
+    search_namespaces: bool,
+    archived: Option<bool>,
+    visibility: Option<Visibility>,
+    membership: bool,
+    owned: bool,
+    min_role: Option<Role>,
+    id_after: Option<i64>,
+    id_before: Option<i64>,
+    /// Whether fields are left out that depend on the caller, or that few clients want.
+    pub is_simple: bool,
+    /// Of a group: whether projects in its subgroups count.
+    pub include_subgroups: bool,
+    /// Of a group: whether projects count that the group is invited to.
+    pub with_shared: bool,
+    order: Order,
+    is_ascending: bool,
+}
+
+#[derive(Debug, Default, Clone, Copy)]
+enum Order {
+    #[default]
+    Id,
+    Name,
+    Path,
+}
+
+impl ProjectFilter {
+    /// The names of the parameters, for the links to other pages.
+    pub const PARAMETERS: [&str; 15] = [
+        "archived",
+        "id_after",
+        "id_before",
+        "include_subgroups",
+        "membership",
+        "min_access_level",
+        "order_by",
+        "owned",
+        "pagination",
+        "search",
+        "search_namespaces",
+        "simple",
+        "sort",
+        "visibility",
+        "with_shared",
+    ];
+
+    pub fn check(params: &Params, checks: &Validation) -> Self {
+        // Times of projects are not known; of ids, the highest is the youngest.
+        let orders = ["id", "name", "path", "created_at", "updated_at", "last_activity_at", "similarity", "star_count"];
+        let flag = |name: &str| checks.boolean(name) == Some(true);
+        ProjectFilter {
+            query: params.text("search").and_then(Query::parse),
+            search_namespaces: flag("search_namespaces"),
+            archived: checks.boolean("archived"),
+            visibility: group::visibility(checks),
+            membership: flag("membership"),
+            owned: flag("owned"),
+            min_role: group::min_role(params, checks),
+            id_after: checks.integer("id_after"),
+            id_before: checks.integer("id_before"),
+            is_simple: flag("simple"),
+            include_subgroups: flag("include_subgroups"),
+            with_shared: checks.boolean("with_shared") != Some(false),
+            order: match checks.one_of("order_by", &orders) {
+                Some("name") => Order::Name,
+                Some("path") => Order::Path,
+                _ => Order::Id,
+            },
+            is_ascending: checks.one_of("sort", &["asc", "desc"]) == Some("asc"),
+        }
+    }
+
+    /// Whether the list has a project that the caller may read.
+    pub fn covers(&self, project: Project, reader: &ProjectReader) -> bool {
+        let signed = i64::try_from(project.id()).unwrap_or(i64::MAX);
+        let asks_for_role = self.membership || self.owned || self.min_role.is_some();
+        let role = || reader.own_role(project);
+        self.archived.is_none_or(|archived| archived == project.archived())
+            && self.visibility.is_none_or(|visibility| visibility == project.visibility())
+            && self.id_after.is_none_or(|id| signed > id)
+            && self.id_before.is_none_or(|id| signed < id)
+            && (!asks_for_role || self.covers_role(role(), reader))
+            && self.query.as_ref().is_none_or(|query| self.matches(project, query))
+    }
+
+    fn covers_role(&self, role: Role, reader: &ProjectReader) -> bool {
+        // Who has no account is a member of nothing, and `membership` says nothing about them.
+        (!self.membership || reader.is_anonymous || role >= Role::Guest)
+            && (!self.owned || role == Role::Owner)
+            && self.min_role.is_none_or(|least| role >= least)
+    }
+
+    fn matches(&self, project: Project, query: &Query) -> bool {
+        query.matches(&lower(project.name()))
+            || query.matches(&lower(project.path()))
+            || self.search_namespaces && query.matches(&lower(&project.full_path()))
+    }
+
+    pub fn sort(&self, projects: &mut [Project]) {
+        match self.order {
+            Order::Id => projects.sort_unstable_by_key(|project| project.id()),
+            Order::Name => projects.sort_by_cached_key(|project| (lower(project.name()), project.id())),
+            Order::Path => projects.sort_by_cached_key(|project| (lower(project.path()), project.id())),
+        }
+        if !self.is_ascending {
+            projects.reverse();
+        }
+    }
+}
+
+/// A caller who reads projects.
+pub struct ProjectReader {
+    pub snapshot: AccessSnapshot,
+    pub memberships: Memberships,
+    pub user_id: Option<u64>,
+    pub is_anonymous: bool,
+    pub now: Timestamp,
+}
+
+impl ProjectReader {
+    /// The role that the caller has as a member: an administrator's right to everything is no
+    /// membership.
+    fn own_role(&self, project: Project) -> Role {
+        if !self.snapshot.is_admin() {
+            return self.snapshot.project_role(project);
+        }
+        let is_owner = project.namespace().owner().is_some_and(|owner| Some(owner) == self.user_id);
+        if is_owner { Role::Owner } else { self.direct_role(project).max(self.group_role(project)) }
+    }
+
+    fn direct_role(&self, project: Project) -> Role {
+        self.memberships.role(Source::Project(project.id()), self.now)
+    }
+
+    /// The highest role in a group above the project.
+    fn group_role(&self, project: Project) -> Role {
+        let roles =
+            project.namespace().lineage().map(|above| self.memberships.role(Source::Group(above.id()), self.now));
+        roles.max().unwrap_or(Role::None)
+    }
+
+    /// `permissions` of a project.
+    fn permissions(&self, project: Project) -> Value {
+        let access = |role: Role| match role {
+            Role::None => Value::Null,
+            role => json!({"access_level": role.level()}),
+        };
+        json!({"project_access": access(self.direct_role(project)), "group_access": access(self.group_role(project))})
+    }
+}
+
+/// A project. `record` is its own record, `base` the service's base URL.
+pub fn to_json(
+    project: Project,
+    record: &directory::project::Project,
+    reader: &ProjectReader,
+    is_simple: bool,
+    base: &str,
+) -> Value {
+    let (namespace, full_path) = (project.namespace(), project.full_path());
+    let web_url = web_url::page(base, &full_path);
+    let api = format!("{base}{}", route::project(project.id()));
+    let mut fields = Map::new();
+    let mut add = |name: &str, value: Value| drop(fields.insert(name.to_owned(), value));
+    add("id", project.id().into());
+    add("name", project.name().into());
+    add("name_with_namespace", format!("{} / {}", namespace.full_name(), project.name()).into());
+    add("path", project.path().into());
+    add("path_with_namespace", full_path.into());
+    add("default_branch", json!(record.default_branch));
+    // Where git reads the repository.
+    add("http_url_to_repo", format!("{api}/repository.git").into());
+    add("web_url", web_url.into());
+    add("visibility", project.visibility().as_str().into());
+    add("namespace", namespace_to_json(namespace, base));
+    if is_simple || reader.is_anonymous {
+        return Value::Object(fields);
+    }
+    add("archived", project.archived().into());
+    add("creator_id", json!(record.creator_id));
+    add("issues_enabled", (record.issues != FeatureAccess::Disabled).into());
+    add("issues_access_level", record.issues.as_str().into());
+    add("packages_enabled", (record.registry != FeatureAccess::Disabled).into());
+    add("package_registry_access_level", record.registry.as_str().into());
+    add("suggestion_commit_message", json!(record.suggestion_commit_message));
+    add("permissions", reader.permissions(project));
+    add("_links", json!({"self": api}));
+    Value::Object(fields)
+}
+
+fn namespace_to_json(namespace: Namespace, base: &str) -> Value {
+    let full_path = namespace.full_path();
+    let web_url = match namespace.is_group() {
+        true => web_url::group(base, &full_path),
+        false => web_url::page(base, &full_path),
+    };
+    json!({
+        "id": namespace.id(),
+        "name": namespace.name(),
+        "path": namespace.path(),
+        "kind": if namespace.is_group() { "group" } else { "user" },
+        "full_path": full_path,
+        "parent_id": namespace.parent().map(Namespace::id),
+        "avatar_url": namespace.details().avatar_url,
+        "web_url": web_url,
+    })
+}

@@ -1,0 +1,55 @@
+//! The caller's account, as `npm login` and `npm profile get` ask for it. What npm asks about tokens is
+//! answered by the area that writes the directory.
+
+use super::rate_limit;
+use super::request::RegistryRequest;
+use crate::route::Route;
+use directory::caller::{AcceptedTokens, Caller};
+use http::header::{CACHE_CONTROL, HeaderValue};
+use http::{Method, StatusCode};
+use kit::input::Input;
+use kit::{Env, Error, Request, Response};
+use serde_json::json;
+
+/// The largest document of a login, in bytes.
+const MAX_BODY: u64 = 64 << 10;
+
+/// `PUT <prefix>/-/user/org.couchdb.user:NAME`: the password is a personal token of the user, and the
+/// answer gives it back as the client's token. Credentials of the request itself do not count: those
+/// that a client still has may be the reason for the login.
+pub async fn log_in(env: &Env, http: Request, route: &Route, name: &str) -> Result<Response, Error> {
+    rate_limit::check(env, &http, &Caller::Anonymous, route)?;
+    let mut presented = Request::new(Method::PUT, "/");
+    presented.headers = http.headers.clone();
+    for credential in ["authorization", "private-token", "job-token", "deploy-token", "sudo"] {
+        presented.headers.remove(credential);
+    }
+    let params = Input::read(http, MAX_BODY).await?.into_params();
+    let password = params.text("password").ok_or_else(|| Error::validation("password is missing"))?;
+    let refused = || {
+        let text = format!("the password has to be a personal access token of {name}");
+        Error::pair(StatusCode::UNAUTHORIZED, "401 Unauthorized", text)
+    };
+    let value = HeaderValue::from_str(password).map_err(|_| refused())?;
+    presented.headers.insert("private-token", value);
+    let caller = match rate_limit::authenticate(env, &presented, AcceptedTokens::Api) {
+        Err(error) if error == Error::unauthorized() => return Err(refused()),
+        caller => caller?,
+    };
+    let user = caller.user().filter(|user| user.username.eq_ignore_ascii_case(name)).ok_or_else(refused)?;
+    let body = json!({"ok": true, "id": format!("org.couchdb.user:{}", user.username), "token": password});
+    Ok(Response::json(StatusCode::CREATED, &body).with_header(CACHE_CONTROL, HeaderValue::from_static("no-store")))
+}
+
+/// `GET <prefix>/-/npm/v1/user`. Two-factor authentication does not exist here.
+pub fn profile(request: &RegistryRequest) -> Result<Response, Error> {
+    let user = request.caller.user_or_401()?;
+    Ok(Response::ok(&json!({
+        "name": user.username,
+        "fullname": user.name,
+        "email": user.commit_email.as_deref().unwrap_or_default(),
+        "email_verified": user.commit_email.is_some(),
+        "tfa": null,
+        "cidr_whitelist": null,
+    })))
+}

@@ -1,0 +1,96 @@
+//! npm's commands about accounts and tokens.
+
+use super::{Machine, ProgramOutput, are_enabled, installed};
+use hexad_tests::forge::{self, ADMIN, DEVELOPER, PUBLIC};
+use hexad_tests::server::Server;
+use serde_json::Value;
+
+/// `npm login` without a terminal: npm's own library asks the registry for a web login first, as the
+/// command does, and then for name and password.
+const LOGIN: &str = r#"
+const [folder, registry, username, password] = process.argv.slice(1);
+const profile = require(`${folder}/node_modules/npm10/node_modules/npm-profile`);
+const opener = async () => { throw new Error("a web page was opened"); };
+const prompter = async () => ({ username, password });
+profile.login(opener, prompter, { registry }).then(
+  (answer) => console.log(JSON.stringify(answer)),
+  (why) => { console.error(why.code, why.message); process.exit(1); },
+);
+"#;
+
+struct User {
+    machine: Machine,
+    server: Server,
+    registry: String,
+    _data: tempfile::TempDir,
+}
+
+impl User {
+    fn new() -> Self {
+        let data = tempfile::tempdir().expect("a temporary folder");
+        let server = Server::start(data.path());
+        forge::seed(&server);
+        let registry = format!("{}/api/v4/projects/{PUBLIC}/packages/npm/", server.url);
+        User { machine: Machine::new(), server, registry, _data: data }
+    }
+
+    fn log_in(&self, username: &str, password: &str) -> ProgramOutput {
+        let clients = installed("clients").display().to_string();
+        let arguments = ["-e", LOGIN, &clients, &self.registry, username, password];
+        self.machine.run(&self.machine.folder("here"), "node", &arguments)
+    }
+
+    fn use_token(&self, token: &str) {
+        self.machine.write_npmrc(&self.registry, token, "fetch-retries=0\nupdate-notifier=false\n");
+    }
+
+    fn npm(&self, arguments: &[&str]) -> ProgramOutput {
+        self.machine.run(&self.machine.folder("here"), "npm", arguments)
+    }
+
+    /// A token of the developer, and its text.
+    fn mint(&self, name: &str) -> String {
+        let wanted = serde_json::json!({"username": "dev", "name": name, "scopes": ["api"]});
+        let answer = ureq::post(format!("{}/api/v4/personal_access_tokens", self.server.url))
+            .header("private-token", ADMIN)
+            .content_type("application/json")
+            .send(wanted.to_string())
+            .expect("a token")
+            .body_mut()
+            .read_to_string()
+            .expect("an answer");
+        let answer: Value = serde_json::from_str(&answer).expect("JSON");
+        answer["token"].as_str().expect("its text").to_owned()
+    }
+}
+
+#[test]
+fn npm_logs_in_with_a_personal_token_and_out_again() {
+    if !are_enabled() {
+        return;
+    }
+    let user = User::new();
+    let spare = user.mint("spare");
+    user.log_in("dev", "wrong").refused();
+    user.log_in("mia", DEVELOPER).refused();
+    let answer: Value = serde_json::from_str(&user.log_in("dev", DEVELOPER).ok()).expect("JSON");
+    let token = answer["token"].as_str().expect("a token").to_owned();
+    user.use_token(&token);
+    assert_eq!(user.npm(&["whoami"]).ok().trim(), "dev");
+    let profile: Value = serde_json::from_str(&user.npm(&["profile", "get", "--json"]).ok()).expect("JSON");
+    assert_eq!((&profile["name"], &profile["fullname"]), (&"dev".into(), &"Dev Developer".into()));
+    let listed = user.npm(&["token", "list", "--json"]).ok();
+    assert!(!listed.contains(&token) && !listed.contains(&spare), "{listed}");
+    let listed: Value = serde_json::from_str(&listed).expect("JSON");
+    let listed = listed.as_array().expect("a list");
+    assert_eq!(listed.len(), 2, "{listed:?}");
+    let spare_entry = listed.iter().find(|entry| entry["name"] == "spare").expect("the other token");
+    let key = spare_entry["key"].as_str().expect("a key");
+    user.npm(&["token", "revoke", &key[..12]]).ok();
+    user.use_token(&spare);
+    user.npm(&["whoami"]).refused();
+    user.use_token(&token);
+    user.npm(&["logout"]).ok();
+    user.use_token(&token);
+    assert!(user.npm(&["whoami"]).refused().contains("E401"), "the token ends everywhere");
+}
