@@ -16,7 +16,8 @@ use http_body::Body;
 use http_body_util::BodyExt;
 use wasmtime_wasi_http::WasiBody;
 
-use crate::body::ResponseBody;
+use crate::body::{InProgress, ResponseBody};
+use crate::concurrency_limit::ClientKey;
 use crate::component::{CallError, Generation, GuestBody, GuestCall, LeaseError, Slot, Trial};
 use crate::deployment_event::DeploymentEvent;
 use crate::digest::Digest;
@@ -215,6 +216,7 @@ impl Steps<'_> {
         let limits = &self.slot.component().limits;
         let (mut parts, body) = request.into_parts();
         let origin = parts.extensions.get::<RequestOrigin>();
+        let network = origin.map(RequestOrigin::network);
         let target = absolute_uri(&parts.uri, &parts.headers, parts.version, origin);
         let target = target.map(|uri| parts.uri = uri).map_err(RequestError::Malformed);
         // During a trial nothing is cached: the canary would see fewer requests than it should.
@@ -228,7 +230,9 @@ impl Steps<'_> {
             Some(Lookup::Miss(miss)) => Some(miss),
             None => None,
         };
-        let context = Arc::new(RequestContext::new(limits, parts.uri.clone(), self.trace.cloned()));
+        let credential = self.slot.component().credentials.credential(&parts.headers, &parts.uri);
+        let client = [network.map(ClientKey::Network), credential.map(ClientKey::Credential)];
+        let context = Arc::new(RequestContext::new(limits, parts.uri.clone(), client, self.trace.cloned()));
         let method = parts.method.clone();
         let withheld = parts.version == Version::HTTP_11 && parts.headers.contains_key(EXPECT);
         // From here on the body is drained if it is not read.
@@ -244,7 +248,7 @@ impl Steps<'_> {
             let address = parts.extensions.get::<RequestOrigin>().map(|origin| origin.client);
             self.slot.component().credentials.caller(&parts.headers, &parts.uri, address)
         };
-        let lease = self.slot.lease(self.shard, context.path(), caller, trial).await;
+        let lease = self.slot.lease(self.shard, context.path(), client, caller, trial).await;
         let (generation, lease) = lease.map_err(|error| self.lease_error(&error))?;
         let pool = generation.pool(self.shard).ok_or(RequestError::Failed)?;
         // A response that may be cached must not depend on the trace's headers.
@@ -252,12 +256,11 @@ impl Steps<'_> {
 
         let request = Request::from_parts(parts, body.boxed_unsync());
         let mut call = GuestCall::new(pool.clone(), context.clone(), lease.clone(), request);
-        let response = self.wait_for_head(&mut call, &context).await?;
-        self.wait_until_durable(&mut call, &context).await?;
-
+        let response = self.wait_for_response(&mut call, &context).await.inspect_err(|_| call.mark_refused())?;
         // These have no body, whatever length they declare (RFC 9110, section 8.6).
         let bodiless = method == Method::HEAD || response.status() == StatusCode::NOT_MODIFIED;
         if !bodiless && response.body().size_hint().lower() > limits.max_response {
+            call.mark_refused();
             return Err(RequestError::ResponseTooLarge(limits.max_response));
         }
         context.mark_head_sent();
@@ -267,8 +270,16 @@ impl Steps<'_> {
             self.cache.record(miss, response.status(), response.headers(), declared)
         });
         let (head, body) = response.into_parts();
-        let body = GuestBody::new(body, bodiless, limits.max_response, recorder, context, lease);
-        Ok(Response::from_parts(head, if bodiless { body.skip(call) } else { body.buffer_small_body(call) }))
+        let body = GuestBody::new(body, bodiless, limits.max_response, recorder, context, lease.clone());
+        if bodiless {
+            return Ok(Response::from_parts(head, body.skip(call)));
+        }
+        let (body, is_complete) = body.buffer_small_body(call);
+        let mut response = Response::from_parts(head, body);
+        if !is_complete {
+            response.extensions_mut().insert(InProgress(lease.contention()));
+        }
+        Ok(response)
     }
 
     /// Looks the request up in the response cache. `None` if its response may not be cached. After a
@@ -310,6 +321,17 @@ impl Steps<'_> {
             };
             trace.begin_component(&component, headers);
         }
+    }
+
+    /// Runs the guest until its response can be sent.
+    async fn wait_for_response(
+        &self,
+        call: &mut GuestCall,
+        context: &RequestContext,
+    ) -> Result<Response<WasiBody>, RequestError> {
+        let response = self.wait_for_head(call, context).await?;
+        self.wait_until_durable(call, context).await?;
+        Ok(response)
     }
 
     /// Runs the guest until the head of its response is there.

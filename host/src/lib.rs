@@ -21,6 +21,7 @@
 //! | `imports` | the interfaces that guests call: key-value store, variables, outbound HTTP |
 //! | `store` | keys and values, and when they are durable |
 //! | `request_error` | why a request does not get a response of its component |
+//! | `send_buffer` | what the host holds for clients that read slowly, and when it ends their responses |
 //! | `body`, `reply` | the type of response bodies; the responses that the host makes itself |
 //!
 //! The other modules:
@@ -38,6 +39,7 @@
 //! | `cli` | the commands of a program that serves an application |
 //! | `credentials` | the credentials that tell callers apart |
 //! | `concurrency_limit`, `log_throttle` | bounds on concurrent work and on log lines |
+//! | `shared_map` | values by key that exist while they are used |
 //! | `digest`, `memory`, `random`, `stop` | digests of components, the allocator, random tokens, the stop signal |
 
 mod acceptor;
@@ -71,7 +73,9 @@ mod request_target;
 pub mod response_cache;
 mod router;
 mod runtime;
+pub mod send_buffer;
 mod shard;
+mod shared_map;
 mod stop;
 pub mod store;
 pub mod trace;

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use futures::task::AtomicWaker;
 use http::Uri;
 
+use crate::concurrency_limit::ClientKeys;
 use crate::imports::keyvalue::WriteScope;
 use crate::manifest::Limits;
 use crate::metrics::InstanceFailure;
@@ -19,6 +20,7 @@ use crate::trace::Trace;
 pub struct RequestContext {
     pub writes: WriteScope,
     uri: Uri,
+    client: ClientKeys,
     trace: Option<Arc<Trace>>,
     read_set: OnceLock<Arc<ReadSet>>,
     started: Instant,
@@ -35,16 +37,20 @@ pub struct RequestContext {
     too_large: AtomicBool,
     /// Woken when the request's body passes the limit: the task that waits for the response's head.
     body_too_large: AtomicWaker,
+    abandoned: AtomicBool,
+    /// Woken when the client has gone: the guest's task.
+    abandonment: AtomicWaker,
     expired: AtomicBool,
     failed: AtomicBool,
     out_of_cpu_time: AtomicBool,
 }
 
 impl RequestContext {
-    pub fn new(limits: &Limits, uri: Uri, trace: Option<Arc<Trace>>) -> Self {
+    pub fn new(limits: &Limits, uri: Uri, client: ClientKeys, trace: Option<Arc<Trace>>) -> Self {
         Self {
             writes: WriteScope::default(),
             uri,
+            client,
             trace,
             read_set: OnceLock::new(),
             started: Instant::now(),
@@ -58,6 +64,8 @@ impl RequestContext {
             response_ended: AtomicWaker::new(),
             too_large: AtomicBool::new(false),
             body_too_large: AtomicWaker::new(),
+            abandoned: AtomicBool::new(false),
+            abandonment: AtomicWaker::new(),
             expired: AtomicBool::new(false),
             failed: AtomicBool::new(false),
             out_of_cpu_time: AtomicBool::new(false),
@@ -67,6 +75,10 @@ impl RequestContext {
     /// The path of the request, without its query.
     pub fn path(&self) -> &str {
         self.uri.path()
+    }
+
+    pub fn client(&self) -> ClientKeys {
+        self.client
     }
 
     /// `None` if no traces are exported.
@@ -165,6 +177,25 @@ impl RequestContext {
         let progress = Duration::from_micros(self.progress.load(Ordering::Relaxed));
         let longest = self.request_timeout.max(self.transfer_timeout);
         self.started + longest.min(progress.saturating_add(self.request_timeout))
+    }
+
+    /// Records that the client has gone before its response was complete: the guest's work is of no use.
+    pub fn abandon(&self) {
+        self.abandoned.store(true, Ordering::SeqCst);
+        self.abandonment.wake();
+    }
+
+    pub fn is_abandoned(&self) -> bool {
+        self.abandoned.load(Ordering::SeqCst)
+    }
+
+    /// Ready once the client has gone. Only one task may poll it.
+    pub fn poll_abandoned(&self, cx: &mut Context<'_>) -> Poll<()> {
+        self.abandonment.register(cx.waker());
+        match self.is_abandoned() {
+            true => Poll::Ready(()),
+            false => Poll::Pending,
+        }
     }
 
     /// Ends the guest's time: the next poll ends the guest.

@@ -103,7 +103,7 @@ impl Guest {
     pub fn enter(&mut self, context: &RequestContext) {
         let trace = context.trace();
         self.key_value.enter(context.writes.clone(), context.read_set().cloned(), trace.cloned());
-        self.outbound_hooks.enter(trace.cloned());
+        self.outbound_hooks.enter(trace.cloned(), context.client());
         self.side_effects.enter(context.read_set().cloned());
     }
 

@@ -1,0 +1,155 @@
+//! Hands a connection's requests to the application, and knows how many are under way.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use http::header::{CONNECTION, HeaderName};
+use http::{HeaderMap, Method, Request, Response, StatusCode, Version};
+use http_body::Body;
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use super::client_body::ClientBody;
+use super::socket::SocketState;
+use crate::application::Application;
+use crate::body::InProgress;
+use crate::ingress::{Ingress, Peer, RequestOrigin};
+use crate::send_buffer::{Budget, Flow, SendBuffer};
+
+/// Announces how long an idle connection stays open.
+const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
+
+/// Bytes of a body that hyper takes at once.
+const SMALL_BODY: u64 = 64 * 1024;
+
+tokio::task_local! {
+    /// The flow of the HTTP/2 stream that a task serves.
+    pub static STREAM_FLOW: Arc<Flow>;
+}
+
+/// What the requests of one connection share.
+pub struct Connection {
+    pub ingress: Arc<Ingress>,
+    pub socket: Arc<SocketState>,
+    /// The bytes that wait for the client of an HTTP/1 connection.
+    pub flow: Arc<Flow>,
+    application: Arc<Application>,
+    shard: usize,
+    peer: Peer,
+    budget: Arc<Budget>,
+    requests: AtomicUsize,
+    /// Told when the first request comes.
+    first_request: Notify,
+    in_flight: AtomicUsize,
+}
+
+/// A request whose response has not been handed to the HTTP implementation as a whole.
+pub struct InFlight(Arc<Connection>);
+
+impl Connection {
+    pub fn new(
+        application: Arc<Application>,
+        shard: usize,
+        peer: Peer,
+        ingress: Arc<Ingress>,
+        socket: Arc<SocketState>,
+    ) -> Self {
+        let budget = ingress.send_budgets.connection();
+        Self {
+            ingress,
+            socket,
+            flow: Arc::default(),
+            application,
+            shard,
+            peer,
+            budget,
+            requests: AtomicUsize::new(0),
+            first_request: Notify::new(),
+            in_flight: AtomicUsize::new(0),
+        }
+    }
+
+    /// How many requests there were.
+    pub fn requests(&self) -> usize {
+        self.requests.load(Ordering::Relaxed)
+    }
+
+    /// Returns once there was a request.
+    pub async fn first_request(&self) {
+        if self.requests() == 0 {
+            self.first_request.notified().await;
+        }
+    }
+
+    pub fn is_idle(&self) -> bool {
+        self.in_flight.load(Ordering::Relaxed) == 0
+    }
+
+    /// When a connection that is idle from now on is closed.
+    pub fn idle_deadline(&self) -> Instant {
+        Instant::now() + self.ingress.keep_alive.timeout
+    }
+
+    /// Serves one request.
+    pub fn handle(
+        self: &Arc<Self>,
+        request: Request<Incoming>,
+    ) -> impl Future<Output = Result<Response<ClientBody>, Infallible>> + Send + 'static + use<> {
+        if self.requests.fetch_add(1, Ordering::Relaxed) == 0 {
+            self.first_request.notify_one();
+        }
+        // What was read is the head of this request.
+        self.socket.take_has_read();
+        self.in_flight.fetch_add(1, Ordering::Relaxed);
+        let in_flight = InFlight(self.clone());
+        async move { Ok(in_flight.serve(request).await) }
+    }
+}
+
+impl InFlight {
+    async fn serve(self, request: Request<Incoming>) -> Response<ClientBody> {
+        let connection = &*self.0;
+        let mut request = request.map(|body| body.map_err(Into::into).boxed_unsync());
+        let (version, is_head) = (request.version(), request.method() == Method::HEAD);
+        let stays_open = version == Version::HTTP_11 && !asks_to_close(request.headers());
+        connection.peer.apply_to(&mut request, &connection.ingress);
+        let network = request.extensions().get::<RequestOrigin>().map(RequestOrigin::network);
+        let response = connection.application.handle(connection.shard, request).await;
+        // The other requests of this shard run before the response is written: the write wakes the
+        // client, which may run on the same processor.
+        tokio::task::yield_now().await;
+
+        let (mut head, body) = response.into_parts();
+        if stays_open {
+            head.headers.insert(KEEP_ALIVE, connection.ingress.keep_alive.header.clone());
+        }
+        let is_http2 = version == Version::HTTP_2;
+        let has_no_body = is_head || head.status == StatusCode::NOT_MODIFIED;
+        let in_progress = head.extensions.remove::<InProgress>();
+        let is_large = in_progress.is_some() || body.size_hint().exact().is_none_or(|length| length > SMALL_BODY);
+        let buffer = network.filter(|_| !has_no_body && (is_large || is_http2)).map(|network| {
+            let flow = STREAM_FLOW.try_with(Arc::clone).unwrap_or_else(|_| connection.flow.clone());
+            SendBuffer::new(flow, connection.ingress.send_budgets.of_response(connection.budget.clone(), network))
+        });
+        let body = match buffer {
+            Some(buffer) if is_large => ClientBody::buffered(body, buffer, in_progress, self),
+            Some(buffer) => ClientBody::charged(body, buffer, self),
+            None => ClientBody::direct(body, self),
+        };
+        Response::from_parts(head, body)
+    }
+}
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        self.0.in_flight.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+fn asks_to_close(headers: &HeaderMap) -> bool {
+    let mut options = headers.get_all(CONNECTION).iter().filter_map(|line| line.to_str().ok());
+    options.any(|line| line.split(',').any(|option| option.trim().eq_ignore_ascii_case("close")))
+}
