@@ -17,8 +17,8 @@ use http_body_util::BodyExt;
 use wasmtime_wasi_http::WasiBody;
 
 use crate::body::{InProgress, ResponseBody};
-use crate::concurrency_limit::ClientKey;
 use crate::component::{CallError, Generation, GuestBody, GuestCall, LeaseError, Slot, Trial};
+use crate::concurrency_limit::ClientKey;
 use crate::deployment_event::DeploymentEvent;
 use crate::digest::Digest;
 use crate::imports::keyvalue::MeasuredCall;

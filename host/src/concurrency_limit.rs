@@ -124,9 +124,7 @@ impl ConcurrencyLimit {
         let gates = permit.gates.clone();
         let [first, second, all] = gates.each_ref().map(|gate| gate.as_ref().map(|gate| Counted::new(&gate.queued)));
         let before = |caller: &Option<Counted<'_>>| caller.as_ref().map_or(0, |caller| caller.before);
-        if before(&all) >= self.max_waiting
-            || before(&first).max(before(&second)) >= self.max_waiting_per_client
-        {
+        if before(&all) >= self.max_waiting || before(&first).max(before(&second)) >= self.max_waiting_per_client {
             return Err(Saturated);
         }
         match tokio::time::timeout(self.max_wait, permit.acquire()).await {

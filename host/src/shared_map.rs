@@ -26,6 +26,11 @@ impl<K, V> Default for SharedMap<K, V> {
 }
 
 impl<K: Eq + Hash, V> SharedMap<K, V> {
+    /// The value of `key`, if there is one.
+    pub fn get(&self, key: &K) -> Option<Arc<V>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).values.get(key).cloned()
+    }
+
     /// The value of `key`. It is `make`'s if nobody uses one.
     pub fn get_or_insert_with(&self, key: K, make: impl FnOnce() -> V) -> Arc<V> {
         let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);

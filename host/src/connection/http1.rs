@@ -31,18 +31,20 @@ enum End {
     /// The client did not send the rest of a request's head.
     SlowHead,
     SlowReader(TooSlow),
-    /// Nothing is under way.
-    Idle,
+    /// Nothing is under way since then.
+    Idle(Instant),
 }
 
-/// Serves requests of which `read` was read already. Returns the stream once it is idle, with what was
-/// read of the next request.
-pub async fn serve<S>(
-    connection: &Arc<Connection>,
-    stream: S,
-    read: Bytes,
-    stop: &mut StopSignal,
-) -> Option<(S, Bytes)>
+/// A connection without a request.
+pub struct Idle<S> {
+    pub stream: S,
+    /// What was read of the next request.
+    pub read: Bytes,
+    pub since: Instant,
+}
+
+/// Serves requests of which `read` was read already. Returns the connection once it is idle.
+pub async fn serve<S>(connection: &Arc<Connection>, stream: S, read: Bytes, stop: &mut StopSignal) -> Option<Idle<S>>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -87,14 +89,14 @@ where
             connection.socket.reset_on_close();
             None
         }
-        End::Idle => {
+        End::Idle(since) => {
             let parts = http.into_parts();
             let ReadAhead { read, stream } = parts.io.into_inner();
             let read = match read.is_empty() {
                 true => parts.read_buf,
                 false => BytesMut::from_iter(parts.read_buf.iter().chain(&read)).freeze(),
             };
-            Some((stream, read))
+            Some(Idle { stream, read, since })
         }
     }
 }
@@ -147,7 +149,7 @@ impl Clock {
         while timer.as_mut().poll(cx).is_ready() {
             if deadline <= Instant::now() {
                 return Poll::Ready(match self.waiting {
-                    Waiting::Request(_) if !connection.socket.is_blocked() => End::Idle,
+                    Waiting::Request(since) if !connection.socket.is_blocked() => End::Idle(since),
                     Waiting::Request(_) => End::SlowReader(TooSlow::Period),
                     _ => End::SlowHead,
                 });

@@ -41,13 +41,8 @@ const LAST_REQUESTS_GRACE: Duration = Duration::from_secs(600);
 const CLOSE_GRACE: Duration = Duration::from_secs(5);
 
 /// Serves the connection until it ends. `read` was read already.
-pub async fn serve<S>(
-    connection: &Arc<Connection>,
-    stream: S,
-    read: Bytes,
-    started: Instant,
-    stop: &mut StopSignal,
-) where
+pub async fn serve<S>(connection: &Arc<Connection>, stream: S, read: Bytes, started: Instant, stop: &mut StopSignal)
+where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     connection.socket.limit_unsent(MAX_UNSENT);

@@ -101,13 +101,15 @@ where
             Start::Ended => return,
         };
         match idle {
-            Some((idle, read)) if read.is_empty() => {
-                stream = idle;
-                start = wait_for_next(connection, &mut stream, &mut stop).await;
-            }
-            Some((idle, read)) => {
-                stream = idle;
-                start = Start::Http1(read);
+            Some(idle) => {
+                stream = idle.stream;
+                start = match idle.read.is_empty() {
+                    true => {
+                        let deadline = idle.since + connection.ingress.keep_alive.timeout;
+                        wait_for_next(&mut stream, deadline, &mut stop).await
+                    }
+                    false => Start::Http1(idle.read),
+                };
             }
             None => return,
         }
@@ -134,9 +136,8 @@ async fn read_preface(stream: &mut (impl AsyncRead + Unpin)) -> Start {
 }
 
 /// Waits for the first byte of another request, with no more memory than that needs.
-async fn wait_for_next(connection: &Connection, stream: &mut (impl AsyncRead + Unpin), stop: &mut StopSignal) -> Start {
+async fn wait_for_next(stream: &mut (impl AsyncRead + Unpin), deadline: Instant, stop: &mut StopSignal) -> Start {
     let mut first = [0; 1];
-    let deadline = connection.idle_deadline();
     tokio::select! {
         read = tokio::time::timeout_at(deadline, stream.read(&mut first)) => match read {
             Ok(Ok(1)) => Start::Http1(Bytes::copy_from_slice(&first)),

@@ -10,7 +10,6 @@ use http_body::Body;
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use tokio::sync::Notify;
-use tokio::time::Instant;
 
 use super::client_body::ClientBody;
 use super::socket::SocketState;
@@ -86,11 +85,6 @@ impl Connection {
 
     pub fn is_idle(&self) -> bool {
         self.in_flight.load(Ordering::Relaxed) == 0
-    }
-
-    /// When a connection that is idle from now on is closed.
-    pub fn idle_deadline(&self) -> Instant {
-        Instant::now() + self.ingress.keep_alive.timeout
     }
 
     /// Serves one request.

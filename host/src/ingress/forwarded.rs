@@ -12,7 +12,9 @@ use http::uri::{Authority, Scheme};
 use http::{HeaderMap, Request};
 
 use super::connection_limit::client_network;
-use super::forwarding::{FORWARDED_FOR, FORWARDED_HOST, FORWARDED_PROTO, ForwardedFamily, is_forwarding, is_reserved, is_trace};
+use super::forwarding::{
+    FORWARDED_FOR, FORWARDED_HOST, FORWARDED_PROTO, ForwardedFamily, is_forwarding, is_reserved, is_trace,
+};
 use super::listener::Ingress;
 
 /// The header in which a component reads the address of a request's client, as in Spin.
@@ -195,11 +197,7 @@ mod tests {
     const RFC_7239: Forwarding = Forwarding { family: ForwardedFamily::Forwarded, host: true };
 
     /// The origin and the `spin-client-addr` of a request with these headers.
-    fn receive(
-        forwarding: Forwarding,
-        peer: &str,
-        headers: &[(&str, &str)],
-    ) -> (Request<()>, RequestOrigin, String) {
+    fn receive(forwarding: Forwarding, peer: &str, headers: &[(&str, &str)]) -> (Request<()>, RequestOrigin, String) {
         let proxies = vec!["10.0.0.0/8".parse().unwrap()];
         let ingress = Ingress::new(IngressOptions { proxies, forwarding, ..IngressOptions::default() }).unwrap();
         let mut request = Request::new(());

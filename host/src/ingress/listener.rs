@@ -37,17 +37,17 @@ pub struct Ingress {
 #[derive(Clone, Debug)]
 pub struct KeepAlive {
     pub timeout: Duration,
-    /// What clients are told: a little less, so that none sends a request at the moment of the end.
+    /// Announces it to clients.
     pub header: HeaderValue,
 }
 
-/// How much less the clients are told.
+/// The host waits this much longer than it has announced, because a client may send a request until then.
 const KEEP_ALIVE_MARGIN: Duration = Duration::from_secs(2);
 
 impl KeepAlive {
     pub fn new(timeout: Duration) -> Self {
-        let announced = timeout.saturating_sub(KEEP_ALIVE_MARGIN).as_secs();
-        let header = HeaderValue::try_from(format!("timeout={announced}"));
+        let header = HeaderValue::try_from(format!("timeout={}", timeout.as_secs()));
+        let timeout = timeout.saturating_add(KEEP_ALIVE_MARGIN);
         Self { timeout, header: header.unwrap_or(HeaderValue::from_static("timeout=0")) }
     }
 }

@@ -64,6 +64,11 @@ impl SendBudgets {
         Budgets { each: [connection, address, self.total.clone()], freed: self.freed.clone() }
     }
 
+    /// Whether the clients of `network` have used up their budget.
+    pub fn is_exhausted_for(&self, network: IpAddr) -> bool {
+        self.addresses.get(&network).is_some_and(|budget| budget.is_exhausted())
+    }
+
     /// Bytes that the host holds for all of its clients.
     pub fn used(&self) -> usize {
         self.total.used.load(Ordering::Relaxed)

@@ -130,7 +130,9 @@ impl Outbound {
         let parent = span.as_ref();
         // Requests are compared before trace headers are added, so that those make no difference.
         let response = match self.egress.limits.coalesce {
-            true => self.coalescer.send(request, |request| self.try_send(shard, request, options, client, parent)).await,
+            true => {
+                self.coalescer.send(request, |request| self.try_send(shard, request, options, client, parent)).await
+            }
             false => self.try_send(shard, request, options, client, parent).await,
         };
         let (counter, outcome) = match &response {
