@@ -17,7 +17,7 @@ use http_body_util::BodyExt;
 use wasmtime_wasi_http::WasiBody;
 
 use crate::body::{InProgress, ResponseBody};
-use crate::component::{CallError, Generation, GuestBody, GuestCall, LeaseError, Slot, Trial};
+use crate::component::{CallError, Generation, GuestBody, GuestCall, Lease, LeaseError, Slot, Trial};
 use crate::concurrency_limit::ClientKey;
 use crate::deployment_event::DeploymentEvent;
 use crate::digest::Digest;
@@ -32,6 +32,7 @@ use crate::request_id::{RequestIds, X_REQUEST_ID};
 use crate::request_target::absolute_uri;
 use crate::response_cache::{Lookup, ResponseCache};
 use crate::router::Router;
+use crate::send_buffer::{DrainMonitor, DrainPolicy, TooSlow};
 use crate::store::Backend;
 use crate::trace::{Destination, ServingComponent, Trace, Tracer};
 
@@ -256,7 +257,12 @@ impl Steps<'_> {
 
         let request = Request::from_parts(parts, body.boxed_unsync());
         let mut call = GuestCall::new(pool.clone(), context.clone(), lease.clone(), request);
-        let response = self.wait_for_response(&mut call, &context).await.inspect_err(|_| call.mark_refused())?;
+        let response = self.wait_for_response(&mut call, &context, &lease).await;
+        let response = response.inspect_err(|error| match error {
+            // A guest that waits for its client is ended, so that its instance is free.
+            RequestError::SlowClient => {}
+            _ => call.mark_refused(),
+        })?;
         // These have no body, whatever length they declare (RFC 9110, section 8.6).
         let bodiless = method == Method::HEAD || response.status() == StatusCode::NOT_MODIFIED;
         if !bodiless && response.body().size_hint().lower() > limits.max_response {
@@ -328,8 +334,9 @@ impl Steps<'_> {
         &self,
         call: &mut GuestCall,
         context: &RequestContext,
+        lease: &Lease,
     ) -> Result<Response<WasiBody>, RequestError> {
-        let response = self.wait_for_head(call, context).await?;
+        let response = self.wait_for_head(call, context, lease).await?;
         self.wait_until_durable(call, context).await?;
         Ok(response)
     }
@@ -339,20 +346,34 @@ impl Steps<'_> {
         &self,
         call: &mut GuestCall,
         context: &RequestContext,
+        lease: &Lease,
     ) -> Result<Response<WasiBody>, RequestError> {
+        let mut monitor = None;
         let head = poll_fn(|cx| {
             let head = call.poll_head(cx);
             // The response of a guest whose request body was cut off is not used.
-            match context.poll_body_too_large(cx) {
-                Poll::Ready(()) => Poll::Ready(None),
-                Poll::Pending => head.map(Some),
+            if context.poll_body_too_large(cx).is_ready() {
+                let limit = self.slot.component().limits.max_body;
+                return Poll::Ready(Err(RequestError::BodyTooLarge(limit)));
             }
+            if let Poll::Ready(head) = head {
+                return Poll::Ready(head.map_err(|error| self.call_error(context, &error)));
+            }
+            if context.upload.is_waiting() {
+                let monitor = monitor.get_or_insert_with(|| {
+                    context.upload.begin(lease.contention());
+                    DrainMonitor::new(DrainPolicy::default())
+                });
+                // A client has all of the request's time, unless others wait for the instance.
+                while let Poll::Ready(slow) = monitor.poll(&context.upload, || 0, cx) {
+                    if slow == TooSlow::Contended {
+                        return Poll::Ready(Err(RequestError::SlowClient));
+                    }
+                }
+            }
+            Poll::Pending
         });
-        match head.await {
-            Some(Ok(response)) => Ok(response),
-            Some(Err(error)) => Err(self.call_error(context, &error)),
-            None => Err(RequestError::BodyTooLarge(self.slot.component().limits.max_body)),
-        }
+        head.await
     }
 
     fn call_error(&self, context: &RequestContext, error: &CallError) -> RequestError {

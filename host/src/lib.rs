@@ -37,12 +37,14 @@
 //! | `admin` | the operator's listener: status, metrics, swaps |
 //! | `metrics`, `trace` | counters, and the spans of single requests |
 //! | `cli` | the commands of a program that serves an application |
+//! | `access_log` | a line for each request |
 //! | `credentials` | the credentials that tell callers apart |
 //! | `concurrency_limit`, `log_throttle` | bounds on concurrent work and on log lines |
 //! | `shared_map` | values by key that exist while they are used |
 //! | `digest`, `memory`, `random`, `stop` | digests of components, the allocator, random tokens, the stop signal |
 
 mod acceptor;
+pub mod access_log;
 pub mod admin;
 mod application;
 mod body;

@@ -14,6 +14,7 @@ use crate::imports::keyvalue::WriteScope;
 use crate::manifest::Limits;
 use crate::metrics::InstanceFailure;
 use crate::response_cache::ReadSet;
+use crate::send_buffer::Flow;
 use crate::trace::Trace;
 
 /// The clock, the writes and the outcome of one request.
@@ -28,7 +29,8 @@ pub struct RequestContext {
     transfer_timeout: Duration,
     /// Microseconds from the start to the last byte received from the client.
     progress: AtomicU64,
-    waiting_for_client: AtomicBool,
+    /// The request's body.
+    pub upload: Flow,
     slow_client: AtomicBool,
     head_at: OnceLock<Instant>,
     ended_at: OnceLock<Instant>,
@@ -57,7 +59,7 @@ impl RequestContext {
             request_timeout: limits.request_timeout,
             transfer_timeout: limits.transfer_timeout,
             progress: AtomicU64::new(0),
-            waiting_for_client: AtomicBool::new(false),
+            upload: Flow::default(),
             slow_client: AtomicBool::new(false),
             head_at: OnceLock::new(),
             ended_at: OnceLock::new(),
@@ -95,21 +97,22 @@ impl RequestContext {
         self.read_set.get()
     }
 
-    /// Records that a chunk of the request's body has arrived. The guest's time starts again, because a
+    /// Records that a chunk of the request's body has arrived, of this many bytes. The guest's time starts again, because a
     /// slow upload is not a slow guest.
-    pub fn record_progress(&self) {
+    pub fn record_progress(&self, bytes: u64) {
+        self.upload.record_received(bytes);
         let micros = u64::try_from(self.started.elapsed().as_micros()).unwrap_or(u64::MAX);
         self.progress.store(micros, Ordering::Relaxed);
     }
 
     /// Records whether the guest waits for the client to send more of the request's body.
     pub fn set_waiting_for_client(&self, waits: bool) {
-        self.waiting_for_client.store(waits, Ordering::Relaxed);
+        self.upload.set_waiting(waits);
     }
 
     /// Whether the guest waits for the client, or waited when its time was over.
     pub fn is_waiting_for_client(&self) -> bool {
-        self.waiting_for_client.load(Ordering::Relaxed) || self.slow_client.load(Ordering::Relaxed)
+        self.upload.is_waiting() || self.slow_client.load(Ordering::Relaxed)
     }
 
     /// Records that the head of the response is sent: the transfer timeout starts.
@@ -200,7 +203,7 @@ impl RequestContext {
 
     /// Ends the guest's time: the next poll ends the guest.
     pub fn expire(&self) {
-        self.slow_client.store(self.waiting_for_client.load(Ordering::Relaxed), Ordering::Relaxed);
+        self.slow_client.store(self.upload.is_waiting(), Ordering::Relaxed);
         self.expired.store(true, Ordering::SeqCst);
     }
 

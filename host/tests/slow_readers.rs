@@ -126,3 +126,18 @@ fn a_request_that_waits_gets_the_instance_of_a_client_that_does_not_read() {
     }
     drop(unread);
 }
+
+#[test]
+fn a_request_that_waits_gets_the_instance_of_a_client_that_does_not_send() {
+    let (server, address, _) = listen("instances = 4\nqueue_timeout = \"1h\"", IngressOptions::default());
+    let mut unsent: Vec<_> = (0..2).map(|_| TcpStream::connect(address).unwrap()).collect();
+    for client in &mut unsent {
+        client.write_all(b"POST /probe/count HTTP/1.1\r\nhost: a\r\ncontent-length: 1000000\r\n\r\nhalf").unwrap();
+    }
+    wait_for_busy(&server, 2);
+    assert!(rest(begin(address, "hello")).unwrap().ends_with(b"hello"));
+    // One of them was enough, the one that has waited for longest.
+    let mut status = [0; 12];
+    unsent[0].read_exact(&mut status).unwrap();
+    assert_eq!(&status, b"HTTP/1.1 408");
+}

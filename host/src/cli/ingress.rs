@@ -5,11 +5,13 @@ use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use anyhow::{Context, Result};
 use bytesize::ByteSize;
 use clap::Args;
 use ipnet::IpNet;
 use jiff::SignedDuration;
 
+use crate::access_log::{AccessLog, AccessLogFormat};
 use crate::ingress::{ForwardedFamily, Forwarding, IngressOptions};
 use crate::send_buffer::{DrainPolicy, SendLimits};
 
@@ -81,15 +83,28 @@ pub struct IngressArgs {
     /// The time over which that rate is averaged [default: 10s].
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     min_send_rate_period: Option<Duration>,
+
+    /// Write a line for each request to this file, or to standard output for `-`. SIGHUP opens the file
+    /// again.
+    #[arg(long, value_name = "FILE")]
+    access_log: Option<PathBuf>,
+
+    /// The form of these lines.
+    #[arg(long, value_name = "FORMAT", default_value = "json")]
+    access_log_format: AccessLogFormat,
 }
 
 impl IngressArgs {
-    pub fn options(&self) -> IngressOptions {
+    pub fn options(&self) -> Result<IngressOptions> {
         let defaults = IngressOptions::default();
         let bytes = |size: Option<ByteSize>, default: usize| {
             size.map_or(default, |ByteSize(bytes)| usize::try_from(bytes).unwrap_or(usize::MAX))
         };
-        IngressOptions {
+        let access_log = self.access_log.as_ref().map(|path| {
+            let log = AccessLog::open(path.clone(), self.access_log_format);
+            log.with_context(|| format!("cannot open the access log {}", path.display()))
+        });
+        Ok(IngressOptions {
             certificates: self.tls_cert.clone().zip(self.tls_key.clone()),
             proxies: self.trusted_proxies.clone(),
             forwarding: Forwarding { family: self.trusted_proxy_headers, host: self.trusted_proxy_host },
@@ -109,7 +124,8 @@ impl IngressArgs {
             keep_alive: self.keep_alive.unwrap_or(defaults.keep_alive),
             max_streams: self.max_streams.map_or(defaults.max_streams, NonZeroU32::get),
             max_connection_age: self.max_connection_age.unwrap_or(defaults.max_connection_age),
-        }
+            access_log: access_log.transpose()?,
+        })
     }
 }
 

@@ -120,7 +120,7 @@ impl Up {
         let manifest = Manifest::load_with(&self.manifest, &manifest)?;
         let runtime = Runtime::new(Some(code_folder(&self.data)))?;
         let options = self.options();
-        let ingress = Arc::new(Ingress::new(self.ingress.options())?);
+        let ingress = Arc::new(Ingress::new(self.ingress.options()?)?);
         let signals = Signals::catch()?;
         // Before the store is opened, so that an address in use is found at once.
         let listeners = listeners(self.listen)?;
@@ -190,6 +190,9 @@ fn listeners(address: SocketAddr) -> Result<Vec<TcpListener>> {
 }
 
 fn reload_certificates(ingress: &Ingress) {
+    if let Some(log) = &ingress.access_log {
+        log.reopen();
+    }
     match ingress.certificates.as_ref().map(|certificates| certificates.reload()) {
         Some(Ok(())) => tracing::info!("the certificates were reloaded"),
         Some(Err(error)) => tracing::error!(%error, "the certificates cannot be reloaded; the old ones stay in use"),

@@ -7,7 +7,8 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 
-use super::service::InFlight;
+use super::in_flight::InFlight;
+use crate::access_log::Access;
 use crate::body::{BodyError, InProgress, ResponseBody};
 use crate::send_buffer::SendBuffer;
 
@@ -15,6 +16,7 @@ use crate::send_buffer::SendBuffer;
 pub struct ClientBody {
     source: Source,
     _in_flight: InFlight,
+    access: Option<Access>,
 }
 
 enum Source {
@@ -27,12 +29,12 @@ enum Source {
 }
 
 impl ClientBody {
-    pub fn direct(body: ResponseBody, in_flight: InFlight) -> Self {
-        Self { source: Source::Direct(body), _in_flight: in_flight }
+    pub fn direct(body: ResponseBody, in_flight: InFlight, access: Option<Access>) -> Self {
+        Self { source: Source::Direct(body), _in_flight: in_flight, access }
     }
 
-    pub fn charged(body: ResponseBody, buffer: Arc<SendBuffer>, in_flight: InFlight) -> Self {
-        Self { source: Source::Charged(body, buffer), _in_flight: in_flight }
+    pub fn charged(body: ResponseBody, buffer: Arc<SendBuffer>, in_flight: InFlight, access: Option<Access>) -> Self {
+        Self { source: Source::Charged(body, buffer), _in_flight: in_flight, access }
     }
 
     pub fn buffered(
@@ -40,10 +42,11 @@ impl ClientBody {
         buffer: Arc<SendBuffer>,
         in_progress: Option<InProgress>,
         in_flight: InFlight,
+        access: Option<Access>,
     ) -> Self {
         let length = body.size_hint().exact();
         buffer.fill(body, in_progress);
-        Self { source: Source::Buffered(buffer, length), _in_flight: in_flight }
+        Self { source: Source::Buffered(buffer, length), _in_flight: in_flight, access }
     }
 }
 
@@ -52,7 +55,7 @@ impl Body for ClientBody {
     type Error = BodyError;
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
-        match &mut self.source {
+        let polled = match &mut self.source {
             Source::Direct(body) => Pin::new(body).poll_frame(cx),
             Source::Charged(body, buffer) => {
                 let frame = Pin::new(body).poll_frame(cx);
@@ -65,7 +68,11 @@ impl Body for ClientBody {
                 }
                 frame
             }
+        };
+        if let (Poll::Ready(Some(Ok(frame))), Some(access)) = (&polled, &mut self.access) {
+            access.record_bytes(frame.data_ref().map_or(0, |data| data.len() as u64));
         }
+        polled
     }
 
     fn is_end_stream(&self) -> bool {

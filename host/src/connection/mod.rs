@@ -4,12 +4,13 @@
 //! |---|---|
 //! | `socket` | the socket, and what was read ahead |
 //! | `http1`, `http2` | one connection in each version |
-//! | `service` | hands requests on, and counts them |
+//! | `service`, `in_flight` | hands requests on, and counts them |
 //! | `client_body` | a response's body on its way to the client |
 
 mod client_body;
 mod http1;
 mod http2;
+mod in_flight;
 mod service;
 mod socket;
 

@@ -12,6 +12,7 @@ use hyper::body::Incoming;
 use tokio::sync::Notify;
 
 use super::client_body::ClientBody;
+use super::in_flight::InFlight;
 use super::socket::SocketState;
 use crate::application::Application;
 use crate::body::InProgress;
@@ -42,11 +43,8 @@ pub struct Connection {
     requests: AtomicUsize,
     /// Told when the first request comes.
     first_request: Notify,
-    in_flight: AtomicUsize,
+    in_flight: Arc<AtomicUsize>,
 }
-
-/// A request whose response has not been handed to the HTTP implementation as a whole.
-pub struct InFlight(Arc<Connection>);
 
 impl Connection {
     pub fn new(
@@ -67,7 +65,7 @@ impl Connection {
             budget,
             requests: AtomicUsize::new(0),
             first_request: Notify::new(),
-            in_flight: AtomicUsize::new(0),
+            in_flight: Arc::default(),
         }
     }
 
@@ -97,49 +95,45 @@ impl Connection {
         }
         // What was read is the head of this request.
         self.socket.take_has_read();
-        self.in_flight.fetch_add(1, Ordering::Relaxed);
-        let in_flight = InFlight(self.clone());
-        async move { Ok(in_flight.serve(request).await) }
+        let (connection, in_flight) = (self.clone(), InFlight::begin(&self.in_flight));
+        async move { Ok(connection.serve(request, in_flight).await) }
     }
-}
 
-impl InFlight {
-    async fn serve(self, request: Request<Incoming>) -> Response<ClientBody> {
-        let connection = &*self.0;
+    async fn serve(&self, request: Request<Incoming>, in_flight: InFlight) -> Response<ClientBody> {
         let mut request = request.map(|body| body.map_err(Into::into).boxed_unsync());
         let (version, is_head) = (request.version(), request.method() == Method::HEAD);
         let stays_open = version == Version::HTTP_11 && !asks_to_close(request.headers());
-        connection.peer.apply_to(&mut request, &connection.ingress);
-        let network = request.extensions().get::<RequestOrigin>().map(RequestOrigin::network);
-        let response = connection.application.handle(connection.shard, request).await;
+        self.peer.apply_to(&mut request, &self.ingress);
+        let origin = request.extensions().get::<RequestOrigin>();
+        let network = origin.map(RequestOrigin::network);
+        let mut access =
+            self.ingress.access_log.as_ref().map(|log| log.begin(&request, origin.map(|origin| origin.client)));
+        let response = self.application.handle(self.shard, request).await;
         // The other requests of this shard run before the response is written: the write wakes the
         // client, which may run on the same processor.
         tokio::task::yield_now().await;
 
         let (mut head, body) = response.into_parts();
         if stays_open {
-            head.headers.insert(KEEP_ALIVE, connection.ingress.keep_alive.header.clone());
+            head.headers.insert(KEEP_ALIVE, self.ingress.keep_alive.header.clone());
+        }
+        if let Some(access) = &mut access {
+            access.record_head(head.status.as_u16(), &head.headers);
         }
         let is_http2 = version == Version::HTTP_2;
         let has_no_body = is_head || head.status == StatusCode::NOT_MODIFIED;
         let in_progress = head.extensions.remove::<InProgress>();
         let is_large = in_progress.is_some() || body.size_hint().exact().is_none_or(|length| length > SMALL_BODY);
         let buffer = network.filter(|_| !has_no_body && (is_large || is_http2)).map(|network| {
-            let flow = STREAM_FLOW.try_with(Arc::clone).unwrap_or_else(|_| connection.flow.clone());
-            SendBuffer::new(flow, connection.ingress.send_budgets.of_response(connection.budget.clone(), network))
+            let flow = STREAM_FLOW.try_with(Arc::clone).unwrap_or_else(|_| self.flow.clone());
+            SendBuffer::new(flow, self.ingress.send_budgets.of_response(self.budget.clone(), network))
         });
         let body = match buffer {
-            Some(buffer) if is_large => ClientBody::buffered(body, buffer, in_progress, self),
-            Some(buffer) => ClientBody::charged(body, buffer, self),
-            None => ClientBody::direct(body, self),
+            Some(buffer) if is_large => ClientBody::buffered(body, buffer, in_progress, in_flight, access),
+            Some(buffer) => ClientBody::charged(body, buffer, in_flight, access),
+            None => ClientBody::direct(body, in_flight, access),
         };
         Response::from_parts(head, body)
-    }
-}
-
-impl Drop for InFlight {
-    fn drop(&mut self) {
-        self.0.in_flight.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

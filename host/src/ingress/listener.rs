@@ -12,6 +12,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use super::certificates::{CertificateError, Certificates};
 use super::connection_limit::{ConnectionLimit, ConnectionPermit};
 use super::forwarding::Forwarding;
+use crate::access_log::AccessLog;
 use crate::send_buffer::{DrainPolicy, SendBudgets, SendLimits};
 
 /// The settings and the connections of one listener.
@@ -31,6 +32,7 @@ pub struct Ingress {
     pub max_streams: u32,
     /// An HTTP/2 connection takes no more requests after this time.
     pub max_connection_age: Duration,
+    pub access_log: Option<Arc<AccessLog>>,
 }
 
 /// How long a connection stays open without a request.
@@ -77,6 +79,7 @@ pub struct IngressOptions {
     pub keep_alive: Duration,
     pub max_streams: u32,
     pub max_connection_age: Duration,
+    pub access_log: Option<Arc<AccessLog>>,
 }
 
 impl Default for IngressOptions {
@@ -92,6 +95,7 @@ impl Default for IngressOptions {
             keep_alive: IDLE_TIMEOUT,
             max_streams: MAX_STREAMS,
             max_connection_age: MAX_CONNECTION_AGE,
+            access_log: None,
         }
     }
 }
@@ -110,6 +114,7 @@ impl Ingress {
             keep_alive: KeepAlive::new(options.keep_alive),
             max_streams: options.max_streams,
             max_connection_age: options.max_connection_age,
+            access_log: options.access_log,
         })
     }
 

@@ -33,7 +33,8 @@ impl Default for DrainPolicy {
     }
 }
 
-/// The bytes of a stream that wait for the client: those of an HTTP/1 connection, or of one HTTP/2 stream.
+/// The bytes that wait for the client, on an HTTP/1 connection or an HTTP/2 stream; or those of a request's
+/// body that the guest waits for.
 #[derive(Debug, Default)]
 pub struct Flow {
     waiting: AtomicUsize,
@@ -61,6 +62,20 @@ impl Flow {
     /// The guest has written its response.
     pub fn end(&self) {
         self.begin(None);
+    }
+
+    /// Records whether the guest waits for the client to send.
+    pub fn set_waiting(&self, waits: bool) {
+        self.waiting.store(usize::from(waits), Ordering::Relaxed);
+    }
+
+    pub fn is_waiting(&self) -> bool {
+        !self.is_drained()
+    }
+
+    /// Records bytes that the client has sent.
+    pub fn record_received(&self, bytes: u64) {
+        self.taken.fetch_add(bytes, Ordering::Relaxed);
     }
 
     fn contention(&self) -> Option<Contention> {
@@ -143,10 +158,9 @@ impl DrainMonitor {
                 // A response that has begun since may have added to what is not acknowledged.
                 let since = |before: u64| taken.wrapping_sub(before).cast_signed().max(0).cast_unsigned();
                 let is_slow = is_below(self.policy.min_rate, since(period.taken_at_check), interval);
+                let mut was_slow = false;
                 if period.checks == CHECKS {
-                    if is_below(self.policy.min_rate, since(period.taken_at_start), self.policy.period) {
-                        return Poll::Ready(TooSlow::Period);
-                    }
+                    was_slow = is_below(self.policy.min_rate, since(period.taken_at_start), self.policy.period);
                     (period.checks, period.taken_at_start) = (0, taken);
                 }
                 period.taken_at_check = taken;
@@ -157,6 +171,9 @@ impl DrainMonitor {
                         self.contended.get_or_insert_with(|| contention.wait().boxed());
                     }
                     None => self.contended = None,
+                }
+                if was_slow {
+                    return Poll::Ready(TooSlow::Period);
                 }
             }
             timer.as_mut().reset(period.next_check);
