@@ -85,7 +85,7 @@ where
             None
         }
         End::SlowReader(reason) => {
-            tracing::debug!(%reason, "a response was ended");
+            connection.log_slow_reader(reason);
             connection.socket.reset_on_close();
             None
         }

@@ -17,7 +17,7 @@ use tokio::time::Instant;
 use super::service::{Connection, STREAM_FLOW};
 use super::socket::ReadAhead;
 use super::{HEAD_TIMEOUT, MAX_HEAD_BYTES, stopping};
-use crate::send_buffer::{DrainMonitor, DrainPolicy, Flow};
+use crate::send_buffer::{DrainMonitor, Flow};
 use crate::stop::StopSignal;
 
 /// Streams that a client may open and reset before they are answered, and streams that hyper may reset
@@ -47,7 +47,7 @@ where
 {
     connection.socket.limit_unsent(MAX_UNSENT);
     let service = service_fn(|request| connection.handle(request));
-    let http = http2::Builder::new(StreamExecutor { policy: connection.ingress.drain })
+    let http = http2::Builder::new(StreamExecutor(connection.clone()))
         .timer(TokioTimer::new())
         .max_concurrent_streams(connection.ingress.max_streams)
         .max_pending_accept_reset_streams(MAX_RESET_STREAMS)
@@ -105,9 +105,7 @@ async fn last_request(connection: &Connection, started: Instant, stop: &mut Stop
 
 /// Runs each stream as a task, and resets it if its client is too slow.
 #[derive(Clone)]
-struct StreamExecutor {
-    policy: DrainPolicy,
-}
+struct StreamExecutor(Arc<Connection>);
 
 impl<F> Executor<F> for StreamExecutor
 where
@@ -115,7 +113,8 @@ where
 {
     fn execute(&self, stream: F) {
         let flow = Arc::new(Flow::default());
-        let mut monitor = DrainMonitor::new(self.policy);
+        let connection = self.0.clone();
+        let mut monitor = DrainMonitor::new(connection.ingress.drain);
         tokio::spawn(async move {
             let mut stream = pin!(STREAM_FLOW.scope(flow.clone(), stream));
             let slow = poll_fn(|cx| match stream.as_mut().poll(cx) {
@@ -124,7 +123,7 @@ where
             });
             // hyper resets a stream whose future is dropped.
             if let Some(reason) = slow.await {
-                tracing::debug!(%reason, "a stream was reset");
+                connection.log_slow_reader(reason);
             }
         });
     }

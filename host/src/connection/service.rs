@@ -17,7 +17,7 @@ use super::socket::SocketState;
 use crate::application::Application;
 use crate::body::InProgress;
 use crate::ingress::{Ingress, Peer, RequestOrigin};
-use crate::send_buffer::{Budget, Flow, SendBuffer};
+use crate::send_buffer::{Budget, Flow, SendBuffer, TooSlow};
 
 /// Announces how long an idle connection stays open.
 const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
@@ -83,6 +83,11 @@ impl Connection {
 
     pub fn is_idle(&self) -> bool {
         self.in_flight.load(Ordering::Relaxed) == 0
+    }
+
+    /// Logs that the client has lost a response.
+    pub fn log_slow_reader(&self, reason: TooSlow) {
+        self.ingress.log_slow_reader(self.peer.address(), reason);
     }
 
     /// Serves one request.

@@ -56,6 +56,10 @@ impl Peer {
         Self { socket, scheme, trusted: ingress.trusts(socket), address: header(socket) }
     }
 
+    pub fn address(&self) -> IpAddr {
+        self.socket.ip()
+    }
+
     /// Removes the headers that the peer may not set, and adds the origin to the request.
     pub fn apply_to<B>(&self, request: &mut Request<B>, ingress: &Ingress) {
         let headers = request.headers_mut();

@@ -1,6 +1,6 @@
 //! The settings and the open connections of one listener.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,8 @@ use super::certificates::{CertificateError, Certificates};
 use super::connection_limit::{ConnectionLimit, ConnectionPermit};
 use super::forwarding::Forwarding;
 use crate::access_log::AccessLog;
-use crate::send_buffer::{DrainPolicy, SendBudgets, SendLimits};
+use crate::log_throttle::LogThrottle;
+use crate::send_buffer::{DrainPolicy, SendBudgets, SendLimits, TooSlow};
 
 /// The settings and the connections of one listener.
 #[derive(Debug)]
@@ -33,6 +34,7 @@ pub struct Ingress {
     /// An HTTP/2 connection takes no more requests after this time.
     pub max_connection_age: Duration,
     pub access_log: Option<Arc<AccessLog>>,
+    slow_reader_throttle: LogThrottle,
 }
 
 /// How long a connection stays open without a request.
@@ -115,7 +117,15 @@ impl Ingress {
             max_streams: options.max_streams,
             max_connection_age: options.max_connection_age,
             access_log: options.access_log,
+            slow_reader_throttle: LogThrottle::new(1, 3),
         })
+    }
+
+    /// Logs that a client has lost a response, because it took too little of it.
+    pub fn log_slow_reader(&self, address: IpAddr, reason: TooSlow) {
+        if let Some(suppressed) = self.slow_reader_throttle.pass() {
+            tracing::warn!(%address, %reason, suppressed, "a response was ended before its client had taken it");
+        }
     }
 
     pub fn scheme(&self) -> &'static str {
