@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
@@ -177,10 +177,7 @@ impl Writer {
             let mut written = Ok(());
             while let Some(entry) = next {
                 written = written.and_then(|()| self.file.write_all(entry.line(self.format).as_bytes()));
-                next = match entries.try_recv() {
-                    Ok(entry) => Some(entry),
-                    Err(TryRecvError::Empty | TryRecvError::Disconnected) => None,
-                };
+                next = entries.try_recv().ok();
             }
             if let Err(error) = written.and_then(|()| self.file.flush()) {
                 tracing::error!(%error, "the access log cannot be written");
