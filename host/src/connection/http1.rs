@@ -116,7 +116,7 @@ struct Clock {
     waiting: Waiting,
     /// Requests so far.
     requests: usize,
-    /// It is reused, and fires too early rather than being reset for each request.
+    /// It is reused, and may fire too early rather than be reset for each request.
     timer: Option<Pin<Box<Sleep>>>,
 }
 
@@ -146,6 +146,9 @@ impl Clock {
             Waiting::Request(since) => since + BUFFERS_KEPT,
         };
         let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(deadline)));
+        if timer.deadline() > deadline {
+            timer.as_mut().reset(deadline);
+        }
         while timer.as_mut().poll(cx).is_ready() {
             if deadline <= Instant::now() {
                 return Poll::Ready(match self.waiting {
