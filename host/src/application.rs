@@ -20,8 +20,9 @@ use tokio_util::task::TaskTracker;
 use wasmtime_wasi_http::WasiBody;
 
 use self::trial::judge;
-use crate::body::ResponseBody;
-use crate::component::{CallError, Generation, GuestBody, GuestCall, LeaseError, ResponseEnd, Slot, Trial};
+use crate::body::{InProgress, ResponseBody};
+use crate::component::{CallError, Generation, GuestBody, GuestCall, Lease, LeaseError, ResponseEnd, Slot, Trial};
+use crate::concurrency_limit::ClientKey;
 use crate::deployment_event::DeploymentEvent;
 use crate::digest::Digest;
 use crate::imports::keyvalue::MeasuredCall;
@@ -35,6 +36,7 @@ use crate::request_id::{RequestIds, X_REQUEST_ID};
 use crate::request_target::absolute_uri;
 use crate::response_cache::{Lookup, ResponseCache};
 use crate::router::Router;
+use crate::send_buffer::{DrainMonitor, DrainPolicy, TooSlow};
 use crate::store::{Backend, ErrorKind, StoreError};
 use crate::trace::{Destination, ServingComponent, Trace, Tracer};
 
@@ -218,6 +220,7 @@ impl Steps<'_> {
         let (mut parts, body) = request.into_parts();
         let limits = self.slot.component().request_limits(parts.uri.path());
         let origin = parts.extensions.get::<RequestOrigin>();
+        let network = origin.map(RequestOrigin::network);
         let target = absolute_uri(&parts.uri, &parts.headers, parts.version, origin);
         let target = target.map(|uri| parts.uri = uri).map_err(RequestError::Malformed);
         // During a trial nothing is cached: the canary would see fewer requests than it should.
@@ -231,7 +234,9 @@ impl Steps<'_> {
             Some(Lookup::Miss(miss)) => Some(miss),
             None => None,
         };
-        let context = Arc::new(RequestContext::new(limits, parts.uri.clone(), self.trace.cloned()));
+        let credential = self.slot.component().credentials.credential(&parts.headers, &parts.uri);
+        let client = [network.map(ClientKey::Network), credential.map(ClientKey::Credential)];
+        let context = Arc::new(RequestContext::new(limits, parts.uri.clone(), client, self.trace.cloned()));
         let method = parts.method.clone();
         let withheld = parts.version == Version::HTTP_11 && parts.headers.contains_key(EXPECT);
         // From here on the body is drained if it is not read.
@@ -247,7 +252,7 @@ impl Steps<'_> {
             let address = parts.extensions.get::<RequestOrigin>().map(|origin| origin.client);
             self.slot.component().credentials.caller(&parts.headers, &parts.uri, address)
         };
-        let lease = self.slot.lease(self.shard, context.path(), caller, trial).await;
+        let lease = self.slot.lease(self.shard, context.path(), client, caller, trial).await;
         let (generation, lease) = lease.map_err(|error| self.lease_error(&error))?;
         let pool = generation.pool(self.shard).ok_or(RequestError::Failed)?;
         // A response that may be cached must not depend on the trace's headers.
@@ -255,16 +260,16 @@ impl Steps<'_> {
         let request = Request::from_parts(parts, body.boxed_unsync());
         let tasks = self.application.guest_tasks(self.shard);
         let mut call = GuestCall::new(pool.clone(), context.clone(), lease.clone(), request, tasks);
-        let response = self.wait_for_head(&mut call, &context).await?;
-        self.wait_until_durable(&mut call, &context).await?;
-        // The guest does not know whether its request is worth trying again.
-        if let Some(error) = context.writes.outage().filter(|_| response.status().is_server_error()) {
-            return Err(self.store_error(&context, error));
-        }
-
+        let response = self.wait_for_response(&mut call, &context, &lease).await;
+        let response = response.inspect_err(|error| match error {
+            // A guest that waits for its client is ended, so that its instance is free.
+            RequestError::SlowClient => {}
+            _ => call.mark_refused(),
+        })?;
         // These have no body, whatever length they declare (RFC 9110, section 8.6).
         let bodiless = method == Method::HEAD || response.status() == StatusCode::NOT_MODIFIED;
         if !bodiless && response.body().size_hint().lower() > limits.max_response {
+            call.mark_refused();
             return Err(RequestError::ResponseTooLarge(limits.max_response));
         }
         context.mark_head_sent();
@@ -279,8 +284,15 @@ impl Steps<'_> {
         }
         let (head, body) = response.into_parts();
         let body = GuestBody::new(body, bodiless, limits.max_response, recorder, context, lease.clone());
-        let body = if bodiless { body.skip(call) } else { body.buffer_small_body(call) };
-        lease.mark_sent().then(|| Response::from_parts(head, body)).ok_or(RequestError::Broken)
+        let (body, is_complete) = if bodiless { (body.skip(call), true) } else { body.buffer_small_body(call) };
+        if !lease.mark_sent() {
+            return Err(RequestError::Broken);
+        }
+        let mut response = Response::from_parts(head, body);
+        if !is_complete {
+            response.extensions_mut().insert(InProgress(lease.contention()));
+        }
+        Ok(response)
     }
 
     /// Looks the request up in the response cache. `None` if its response may not be cached. After a
@@ -324,25 +336,55 @@ impl Steps<'_> {
         }
     }
 
+    /// Runs the guest until its response can be sent.
+    async fn wait_for_response(
+        &self,
+        call: &mut GuestCall,
+        context: &RequestContext,
+        lease: &Lease,
+    ) -> Result<Response<WasiBody>, RequestError> {
+        let response = self.wait_for_head(call, context, lease).await?;
+        self.wait_until_durable(call, context).await?;
+        // The guest does not know whether its request is worth trying again.
+        match context.writes.outage().filter(|_| response.status().is_server_error()) {
+            Some(error) => Err(self.store_error(context, error)),
+            None => Ok(response),
+        }
+    }
+
     /// Runs the guest until the head of its response is there.
     async fn wait_for_head(
         &self,
         call: &mut GuestCall,
         context: &RequestContext,
+        lease: &Lease,
     ) -> Result<Response<WasiBody>, RequestError> {
+        let mut monitor = None;
         let head = poll_fn(|cx| {
             let head = call.poll_head(cx);
             // The response of a guest whose request body was cut off is not used.
-            match context.poll_body_too_large(cx) {
-                Poll::Ready(()) => Poll::Ready(None),
-                Poll::Pending => head.map(Some),
+            if context.poll_body_too_large(cx).is_ready() {
+                let limit = self.slot.component().request_limits(context.path()).max_body;
+                return Poll::Ready(Err(RequestError::BodyTooLarge(limit)));
             }
+            if let Poll::Ready(head) = head {
+                return Poll::Ready(head.map_err(|error| self.call_error(context, &error)));
+            }
+            if context.upload.is_waiting() {
+                let monitor = monitor.get_or_insert_with(|| {
+                    context.upload.begin(lease.contention());
+                    DrainMonitor::new(DrainPolicy::default())
+                });
+                // A client has all of the request's time, unless others wait for the instance.
+                while let Poll::Ready(slow) = monitor.poll(&context.upload, || 0, cx) {
+                    if slow == TooSlow::Contended {
+                        return Poll::Ready(Err(RequestError::SlowClient));
+                    }
+                }
+            }
+            Poll::Pending
         });
-        match head.await {
-            Some(Ok(response)) => Ok(response),
-            Some(Err(error)) => Err(self.call_error(context, &error)),
-            None => Err(RequestError::BodyTooLarge(self.slot.component().request_limits(context.path()).max_body)),
-        }
+        head.await
     }
 
     fn call_error(&self, context: &RequestContext, error: &CallError) -> RequestError {

@@ -26,21 +26,29 @@ impl Default for Credentials {
 impl Credentials {
     /// A hash of the request's credential, or of the client's address if it has none.
     pub fn caller(&self, headers: &HeaderMap, uri: &Uri, address: Option<IpAddr>) -> u64 {
-        let mut hasher = DefaultHasher::new();
+        self.credential(headers, uri).unwrap_or_else(|| match address {
+            Some(IpAddr::V4(address)) => hash(&address.octets()),
+            Some(IpAddr::V6(address)) => hash(&address.octets()),
+            None => hash(&[]),
+        })
+    }
+
+    /// A hash of the request's credential. `None` if it has none.
+    pub fn credential(&self, headers: &HeaderMap, uri: &Uri) -> Option<u64> {
         let header = self.headers.iter().find_map(|name| Some(headers.get(name)?.as_bytes()));
         let credential = header.or_else(|| {
             let mut pairs = uri.query()?.split('&').filter_map(|pair| pair.split_once('='));
             let pair = pairs.find(|(name, _)| self.parameters.iter().any(|parameter| parameter == name));
             pair.map(|(_, value)| value.as_bytes())
         });
-        match (credential, address) {
-            (Some(credential), _) => hasher.write(credential),
-            (None, Some(IpAddr::V4(address))) => hasher.write(&address.octets()),
-            (None, Some(IpAddr::V6(address))) => hasher.write(&address.octets()),
-            (None, None) => {}
-        }
-        hasher.finish()
+        credential.map(hash)
     }
+}
+
+fn hash(bytes: &[u8]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    hasher.write(bytes);
+    hasher.finish()
 }
 
 #[cfg(test)]

@@ -21,6 +21,7 @@
 //! | `imports` | the interfaces that guests call: key-value store, variables, outbound HTTP |
 //! | `store` | keys and values, and when they are durable |
 //! | `request_error` | why a request does not get a response of its component |
+//! | `send_buffer` | what the host holds for clients that read slowly, and when it ends their responses |
 //! | `body`, `reply` | the type of response bodies; the responses that the host makes itself |
 //!
 //! The other modules:
@@ -36,12 +37,15 @@
 //! | `admin` | the operator's listener: status, metrics, swaps |
 //! | `metrics`, `trace` | counters, and the spans of single requests |
 //! | `cli` | the commands of a program that serves an application |
+//! | `access_log` | a line for each request |
 //! | `credentials` | the credentials that tell callers apart |
 //! | `concurrency_limit`, `log_throttle`, `byte_lru` | bounds on concurrent work, on log lines, and on the bytes of a cache |
 //! | `private_files` | files that only the host's user may read |
+//! | `shared_map` | values by key that exist while they are used |
 //! | `digest`, `memory`, `random`, `stop` | digests of components, the allocator, random tokens, the stop signal |
 
 mod acceptor;
+pub mod access_log;
 pub mod admin;
 mod application;
 mod body;
@@ -74,7 +78,9 @@ mod request_target;
 pub mod response_cache;
 mod router;
 mod runtime;
+pub mod send_buffer;
 mod shard;
+mod shared_map;
 mod stop;
 pub mod store;
 pub mod trace;

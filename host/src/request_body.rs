@@ -54,8 +54,8 @@ impl Body for RequestBody {
         self.context.set_waiting_for_client(frame.is_pending());
         match ready!(frame) {
             Some(Ok(frame)) => {
-                self.context.record_progress();
                 let length = frame.data_ref().map_or(0, |data| data.len() as u64);
+                self.context.record_progress(length);
                 match self.limit_left.checked_sub(length) {
                     Some(limit_left) => {
                         self.limit_left = limit_left;

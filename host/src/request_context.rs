@@ -9,16 +9,19 @@ use std::time::{Duration, Instant};
 use futures::task::AtomicWaker;
 use http::Uri;
 
+use crate::concurrency_limit::ClientKeys;
 use crate::imports::keyvalue::WriteScope;
 use crate::manifest::RequestLimits;
 use crate::metrics::InstanceFailure;
 use crate::response_cache::ReadSet;
+use crate::send_buffer::Flow;
 use crate::trace::Trace;
 
 /// The clock, the writes and the outcome of one request.
 pub struct RequestContext {
     pub writes: WriteScope,
     uri: Uri,
+    client: ClientKeys,
     trace: Option<Arc<Trace>>,
     read_set: OnceLock<Arc<ReadSet>>,
     started: Instant,
@@ -27,7 +30,8 @@ pub struct RequestContext {
     cpu_time: Duration,
     /// Microseconds from the start to the last byte received from the client.
     progress: AtomicU64,
-    waiting_for_client: AtomicBool,
+    /// The request's body.
+    pub upload: Flow,
     slow_client: AtomicBool,
     head_at: OnceLock<Instant>,
     ended_at: OnceLock<Instant>,
@@ -36,16 +40,20 @@ pub struct RequestContext {
     too_large: AtomicBool,
     /// Woken when the request's body passes the limit: the task that waits for the response's head.
     body_too_large: AtomicWaker,
+    abandoned: AtomicBool,
+    /// Woken when the client has gone: the guest's task.
+    abandonment: AtomicWaker,
     expired: AtomicBool,
     failed: AtomicBool,
     out_of_cpu_time: AtomicBool,
 }
 
 impl RequestContext {
-    pub fn new(limits: &RequestLimits, uri: Uri, trace: Option<Arc<Trace>>) -> Self {
+    pub fn new(limits: &RequestLimits, uri: Uri, client: ClientKeys, trace: Option<Arc<Trace>>) -> Self {
         Self {
             writes: WriteScope::default(),
             uri,
+            client,
             trace,
             read_set: OnceLock::new(),
             started: Instant::now(),
@@ -53,13 +61,15 @@ impl RequestContext {
             transfer_timeout: limits.transfer_timeout,
             cpu_time: limits.cpu_time,
             progress: AtomicU64::new(0),
-            waiting_for_client: AtomicBool::new(false),
+            upload: Flow::default(),
             slow_client: AtomicBool::new(false),
             head_at: OnceLock::new(),
             ended_at: OnceLock::new(),
             response_ended: AtomicWaker::new(),
             too_large: AtomicBool::new(false),
             body_too_large: AtomicWaker::new(),
+            abandoned: AtomicBool::new(false),
+            abandonment: AtomicWaker::new(),
             expired: AtomicBool::new(false),
             failed: AtomicBool::new(false),
             out_of_cpu_time: AtomicBool::new(false),
@@ -76,6 +86,10 @@ impl RequestContext {
         self.cpu_time
     }
 
+    pub fn client(&self) -> ClientKeys {
+        self.client
+    }
+
     /// `None` if no traces are exported.
     pub fn trace(&self) -> Option<&Arc<Trace>> {
         self.trace.as_ref()
@@ -90,21 +104,22 @@ impl RequestContext {
         self.read_set.get()
     }
 
-    /// Records that a chunk of the request's body has arrived. The guest's time starts again, because a
+    /// Records that a chunk of the request's body has arrived, of this many bytes. The guest's time starts again, because a
     /// slow upload is not a slow guest.
-    pub fn record_progress(&self) {
+    pub fn record_progress(&self, bytes: u64) {
+        self.upload.record_received(bytes);
         let micros = u64::try_from(self.started.elapsed().as_micros()).unwrap_or(u64::MAX);
         self.progress.store(micros, Ordering::Relaxed);
     }
 
     /// Records whether the guest waits for the client to send more of the request's body.
     pub fn set_waiting_for_client(&self, waits: bool) {
-        self.waiting_for_client.store(waits, Ordering::Relaxed);
+        self.upload.set_waiting(waits);
     }
 
     /// Whether the guest waits for the client, or waited when its time was over.
     pub fn is_waiting_for_client(&self) -> bool {
-        self.waiting_for_client.load(Ordering::Relaxed) || self.slow_client.load(Ordering::Relaxed)
+        self.upload.is_waiting() || self.slow_client.load(Ordering::Relaxed)
     }
 
     /// Records that the head of the response is sent: the transfer timeout starts.
@@ -174,9 +189,28 @@ impl RequestContext {
         self.started + longest.min(progress.saturating_add(self.request_timeout))
     }
 
+    /// Records that the client has gone before its response was complete: the guest's work is of no use.
+    pub fn abandon(&self) {
+        self.abandoned.store(true, Ordering::SeqCst);
+        self.abandonment.wake();
+    }
+
+    pub fn is_abandoned(&self) -> bool {
+        self.abandoned.load(Ordering::SeqCst)
+    }
+
+    /// Ready once the client has gone. Only one task may poll it.
+    pub fn poll_abandoned(&self, cx: &mut Context<'_>) -> Poll<()> {
+        self.abandonment.register(cx.waker());
+        match self.is_abandoned() {
+            true => Poll::Ready(()),
+            false => Poll::Pending,
+        }
+    }
+
     /// Ends the guest's time: the next poll ends the guest.
     pub fn expire(&self) {
-        self.slow_client.store(self.waiting_for_client.load(Ordering::Relaxed), Ordering::Relaxed);
+        self.slow_client.store(self.upload.is_waiting(), Ordering::Relaxed);
         self.expired.store(true, Ordering::SeqCst);
     }
 

@@ -1,10 +1,12 @@
 //! A guest that traps, loops, allocates too much or does not respond fails its own request only.
 
-use std::io::Write;
+use std::io::{Read, Write};
 use std::net::TcpStream;
 
 use futures::future::{Either, select};
 use http_body_util::BodyExt;
+
+use hexad::component::Slot;
 
 use crate::fixture::{Server, get, text};
 use crate::versions::{swap, variant};
@@ -214,17 +216,36 @@ async fn the_instance_used_last_is_used_next() {
 }
 
 #[test]
-fn a_request_whose_client_is_gone_is_finished() {
-    let mut server = Server::with("instances = 1\nqueue_timeout = \"1h\"");
-    let mut client = TcpStream::connect(server.listen()).unwrap();
-    client.write_all(b"GET /probe/sleep?ms=100 HTTP/1.1\r\nhost: forge.test\r\n\r\n").unwrap();
-    // Until the request has the only permit.
-    while server.host.slots().iter().all(|slot| slot.load().0 == 0) {
-        std::thread::yield_now();
-    }
-    drop(client);
-    let served = tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(server.ok("served"));
-    assert_eq!(served, "2", "the same instance, which finished its request");
+fn a_request_whose_client_is_gone_gives_its_permit_back() {
+    let mut server = Server::with("instances = 1\nqueue_timeout = \"1h\"\nrequest_timeout = \"1h\"");
+    let address = server.listen();
+    let load = || server.host.slots().iter().map(Slot::load).fold((0, 0), |a, b| (a.0 + b.0, a.1 + b.1));
+    let ask = |path: &str| {
+        let mut client = TcpStream::connect(address).unwrap();
+        write!(client, "GET /probe/{path} HTTP/1.1\r\nhost: forge.test\r\n\r\n").unwrap();
+        client
+    };
+    let wait_for = |expected| {
+        while load() != expected {
+            std::thread::yield_now();
+        }
+    };
+    let running = ask("never");
+    wait_for((1, 0));
+    let waiting = ask("never");
+    wait_for((1, 1));
+    drop(waiting);
+    wait_for((1, 0));
+    drop(running);
+    wait_for((0, 0));
+    // One that has sent a part of its response waits for something else than its client.
+    let mut stalled = ask("stall");
+    stalled.read_exact(&mut [0; 12]).unwrap();
+    wait_for((1, 0));
+    drop(stalled);
+    wait_for((0, 0));
+    let hello = tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(server.ok("hello"));
+    assert_eq!(hello, "hello");
 }
 
 #[tokio::test]

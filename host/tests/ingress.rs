@@ -4,8 +4,9 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
-use hexad::ingress::{Ingress, IngressOptions};
+use hexad::ingress::{Forwarding, Ingress, IngressOptions};
 use tempfile::TempDir;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{self, ClientConfig, ClientConnection, RootCertStore, StreamOwned};
@@ -49,12 +50,18 @@ fn forwarded_headers_of_a_client_are_removed() {
 #[test]
 fn forwarded_headers_of_a_trusted_proxy_are_used() {
     let proxies = vec!["127.0.0.0/8".parse().unwrap()];
-    let (_server, address, _) = server(IngressOptions { proxies, ..IngressOptions::default() });
-    let headers =
-        "x-forwarded-for: 9.9.9.9, 192.0.2.7\r\nx-forwarded-proto: https\r\nx-forwarded-host: forge.example\r\n";
-    let answer = ask(address, headers);
-    assert!(answer.contains("Https) forge.example"), "{answer}");
-    assert!(answer.contains("spin-client-addr: 192.0.2.7:0\n"), "{answer}");
+    let options = IngressOptions { proxies, ..IngressOptions::default() };
+    let headers = "x-forwarded-for: 9.9.9.9, 192.0.2.7\r\nx-forwarded-proto: https\r\nx-forwarded-host: forge.example\r\n\
+                   forwarded: for=1.1.1.1;host=evil.test\r\nx-real-ip: 1.1.1.1\r\n";
+    for (host, authority) in [(false, "forge.test"), (true, "forge.example")] {
+        let forwarding = Forwarding { host, ..Forwarding::default() };
+        let (_server, address, _) = server(IngressOptions { forwarding, ..options.clone() });
+        let answer = ask(address, headers);
+        assert!(answer.contains(&format!("Https) {authority}")), "{answer}");
+        assert!(answer.contains("spin-client-addr: 192.0.2.7:0\n"), "{answer}");
+        assert!(!answer.contains("1.1.1.1") && !answer.contains("evil.test"), "{answer}");
+        assert_eq!(answer.contains("x-forwarded-host"), host, "{answer}");
+    }
 }
 
 #[test]
@@ -249,4 +256,38 @@ fn unusable_certificates_are_named() {
     std::fs::copy(other.path().join("key.pem"), folder.path().join("key.pem")).unwrap();
     let error = Ingress::new(with_tls(&folder)).unwrap_err().to_string();
     assert!(error.contains("cert.pem") && error.contains("key.pem"), "{error}");
+}
+
+#[test]
+fn an_idle_connection_is_announced_and_kept() {
+    let keep_alive = Duration::from_millis(1500);
+    let (_server, address, _) = server(IngressOptions { keep_alive, ..IngressOptions::default() });
+    let mut client = TcpStream::connect(address).unwrap();
+    let mut chunk = [0; 4096];
+    // Past the time that an idle connection keeps its buffers, a request is served as before.
+    for pause in [0, 1200, 1200] {
+        std::thread::sleep(Duration::from_millis(pause));
+        client.write_all(b"GET /probe/hello HTTP/1.1\r\nhost: a\r\n\r\n").unwrap();
+        let length = client.read(&mut chunk).unwrap();
+        let answer = String::from_utf8_lossy(&chunk[..length]);
+        assert!(answer.starts_with("HTTP/1.1 200") && answer.contains("keep-alive: timeout=1\r\n"), "{answer}");
+    }
+    assert_eq!(client.read(&mut chunk).unwrap(), 0, "the host closes the idle connection");
+    assert!(!ask(address, "").contains("keep-alive:"), "nothing is announced to a client that closes");
+}
+
+#[test]
+fn a_head_may_come_in_parts_after_an_idle_time() {
+    let (_server, address, _) = server(IngressOptions::default());
+    let mut client = TcpStream::connect(address).unwrap();
+    let request = b"GET /probe/hello HTTP/1.1\r\nhost: a\r\n\r\n";
+    let mut chunk = [0; 4096];
+    for split in [0, 1, 20] {
+        client.write_all(&request[..split]).unwrap();
+        // The connection gives its buffers up in between, unless it has read something.
+        std::thread::sleep(Duration::from_millis(1200));
+        client.write_all(&request[split..]).unwrap();
+        let length = client.read(&mut chunk).unwrap();
+        assert!(chunk[..length].starts_with(b"HTTP/1.1 200"));
+    }
 }

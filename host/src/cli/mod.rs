@@ -4,6 +4,7 @@
 mod admin;
 mod backup;
 mod http;
+mod ingress;
 mod log;
 mod signals;
 mod status;

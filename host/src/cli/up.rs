@@ -1,7 +1,7 @@
 //! `hexad up`: serves an application until it is told to stop.
 
 use std::io::Write;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,18 +9,18 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
 use clap::Args;
-use ipnet::IpNet;
 use jiff::SignedDuration;
 use listenfd::ListenFd;
 use sd_notify::NotifyState;
 
+use super::ingress::IngressArgs;
 use super::log::LogOptions;
 use super::signals::{Signals, StopRequest};
 use super::{admin, code_folder};
 use crate::acceptor;
 use crate::deploy::Policy;
 use crate::host::{Host, Options};
-use crate::ingress::{Ingress, IngressOptions};
+use crate::ingress::Ingress;
 use crate::manifest::{self, Environment, LoadOptions, Manifest};
 use crate::memory;
 use crate::runtime::Runtime;
@@ -38,27 +38,8 @@ pub struct Up {
     #[arg(long, default_value = "127.0.0.1:8080", value_name = "ADDRESS")]
     listen: SocketAddr,
 
-    /// The certificates to show to clients (PEM): with them, the host speaks TLS. SIGHUP reads
-    /// them again.
-    #[arg(long, value_name = "FILE", requires = "tls_key")]
-    tls_cert: Option<PathBuf>,
-
-    /// The key of the certificates (PEM).
-    #[arg(long, value_name = "FILE", requires = "tls_cert")]
-    tls_key: Option<PathBuf>,
-
-    /// The address or network of a proxy whose `Forwarded` or `X-Forwarded-For`, `-Proto` and `-Host`
-    /// headers are used; can be repeated.
-    #[arg(long = "trusted-proxy", value_name = "NETWORK", value_parser = parse_network)]
-    trusted_proxies: Vec<IpNet>,
-
-    /// How many connections there may be at once; more wait.
-    #[arg(long, value_name = "N")]
-    max_connections: Option<NonZeroUsize>,
-
-    /// How many of them may be from one address; more are closed.
-    #[arg(long, value_name = "N")]
-    max_connections_per_address: Option<NonZeroUsize>,
+    #[command(flatten)]
+    ingress: IngressArgs,
 
     /// The address of the operator's listener (`hexad swap`, `hexad status`, metrics). It is found
     /// through the data folder; keep it on the loopback interface.
@@ -147,7 +128,7 @@ impl Up {
         let manifest = Manifest::load_with(&self.manifest, &manifest)?;
         let runtime = Runtime::new(Some(code_folder(&self.data)))?;
         let options = self.options();
-        let ingress = Arc::new(Ingress::new(self.ingress())?);
+        let ingress = Arc::new(Ingress::new(self.ingress.options()?)?);
         let mut signals = Signals::catch()?;
         // Before the store is opened, so that an address in use is found at once.
         let listeners = listeners(self.listen)?;
@@ -224,18 +205,6 @@ impl Up {
         options.policy = Policy { digests: self.allow_digests.clone(), keys: self.trusted_keys.clone() };
         options
     }
-
-    fn ingress(&self) -> IngressOptions {
-        let defaults = IngressOptions::default();
-        IngressOptions {
-            certificates: self.tls_cert.clone().zip(self.tls_key.clone()),
-            proxies: self.trusted_proxies.clone(),
-            connections: self.max_connections.map_or(defaults.connections, NonZeroUsize::get),
-            connections_per_address: self
-                .max_connections_per_address
-                .map_or(defaults.connections_per_address, NonZeroUsize::get),
-        }
-    }
 }
 
 fn parse_period(text: &str) -> Result<Duration, String> {
@@ -270,14 +239,12 @@ fn notify_supervisor(state: NotifyState<'_>) {
 }
 
 fn reload_certificates(ingress: &Ingress) {
+    if let Some(log) = &ingress.access_log {
+        log.reopen();
+    }
     match ingress.certificates.as_ref().map(|certificates| certificates.reload()) {
         Some(Ok(())) => tracing::info!("the certificates were reloaded"),
         Some(Err(error)) => tracing::error!(%error, "the certificates cannot be reloaded; the old ones stay in use"),
         None => {}
     }
-}
-
-fn parse_network(text: &str) -> Result<IpNet, String> {
-    let address = text.parse::<IpAddr>().map(IpNet::from);
-    address.or_else(|_| text.parse()).map_err(|_| "write an address or a network, such as 10.0.0.0/8".to_owned())
 }

@@ -2,8 +2,8 @@
 //!
 //! A guest call is a future that its connection polls. As a rule a guest reads the store, computes and
 //! responds without waiting, and then one poll of the connection completes the request, without a task,
-//! a queue or a timer. A call that has more to do when the head of its response is sent, or whose
-//! client has gone, becomes a task.
+//! a queue or a timer. A call that has more to do when the head of its response is sent becomes a task.
+//! One whose client has gone is ended, so that its permit is free for others.
 
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -39,7 +39,8 @@ pub enum CallError {
     Refused(wasmtime::Error),
 }
 
-/// A request in an instance. Dropping it does not end the guest, which becomes a task.
+/// A request in an instance. Once the request has a response, dropping it does not end the guest, which
+/// becomes a task. Before that, the client has gone: the guest and its instance are ended.
 pub struct GuestCall {
     task: Option<GuestTask>,
     head: oneshot::Receiver<wasmtime::Result<Response<WasiBody>>>,
@@ -47,7 +48,10 @@ pub struct GuestCall {
     context: Arc<RequestContext>,
     /// The tasks of the shard, which a stop waits for.
     tasks: TaskTracker,
+    /// The response's body ends the response.
     response_sent: bool,
+    /// The host responds in the guest's place.
+    refused: bool,
 }
 
 /// The guest's future, and its clock.
@@ -71,7 +75,8 @@ impl GuestCall {
         let (send_error, no_instance) = oneshot::channel();
         let guest = Box::pin(run_guest(pool, context.clone(), lease, request, send_head, send_error));
         let task = GuestTask { guest, context: context.clone(), timer: None };
-        Self { task: Some(task), head, no_instance, context, tasks, response_sent: false }
+        let (response_sent, refused) = (false, false);
+        Self { task: Some(task), head, no_instance, context, tasks, response_sent, refused }
     }
 
     /// The head of the response. It must not be polled again once it is ready.
@@ -120,6 +125,11 @@ impl GuestCall {
         self.response_sent = true;
     }
 
+    /// Records that the host responds in the guest's place: the guest may finish all the same.
+    pub fn mark_refused(&mut self) {
+        self.refused = true;
+    }
+
     /// Polls the guest once, without a waker: a caller that has to wait must poll again with one.
     pub fn poll_once(&mut self) {
         self.poll_guest(&mut Context::from_waker(Waker::noop()));
@@ -140,9 +150,13 @@ impl Drop for GuestCall {
         if !self.response_sent {
             self.context.end_response();
         }
+        if !self.response_sent && !self.refused {
+            self.context.abandon();
+        }
         // Without a runtime the host has stopped, and after a panic of the host the guest must not be
         // polled again.
         if let Some(task) = self.task.take()
+            && !self.context.is_abandoned()
             && !std::thread::panicking()
             && let Ok(runtime) = tokio::runtime::Handle::try_current()
         {
@@ -156,6 +170,10 @@ impl GuestTask {
     /// timeout of its own.
     fn poll_clock(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         while !self.context.is_expired() {
+            if self.context.poll_abandoned(cx).is_ready() {
+                self.context.expire();
+                return Poll::Ready(());
+            }
             // The deadline moves as the request goes on.
             let at = self.context.expires_at();
             let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(at.into())));
@@ -249,7 +267,10 @@ impl<T, R: Future<Output = wasmtime::Result<T>>> Future for Timed<'_, R> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<wasmtime::Result<T>> {
         if self.context.is_expired() {
-            return Poll::Ready(Err(InstanceEnd::TimedOut.into()));
+            return Poll::Ready(Err(match self.context.is_abandoned() {
+                true => InstanceEnd::Dropped.into(),
+                false => InstanceEnd::TimedOut.into(),
+            }));
         }
         self.cpu_timer.start();
         // A panic of the host ends the request and its instance, which are not used again, and not the
@@ -338,7 +359,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_panic_of_the_host_ends_the_call_and_nothing_else() {
-        let context = RequestContext::new(&RequestLimits::default(), "/".parse().unwrap(), None);
+        let context = RequestContext::new(&RequestLimits::default(), "/".parse().unwrap(), [None, None], None);
         let panics = async { panic!("on purpose") };
         let error = timed::<()>(&context, panics).await.unwrap_err();
         assert_eq!(InstanceFailure::from_error(&error), InstanceFailure::Panicked);
@@ -346,7 +367,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_expired_call_is_not_polled_again() {
-        let context = RequestContext::new(&RequestLimits::default(), "/".parse().unwrap(), None);
+        let context = RequestContext::new(&RequestLimits::default(), "/".parse().unwrap(), [None, None], None);
         assert_eq!(timed(&context, async { Ok(1) }).await.unwrap(), 1);
         context.expire();
         let error = timed(&context, async { Ok(1) }).await.unwrap_err();

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::generation::Generation;
-use crate::concurrency_limit::Permit;
+use crate::concurrency_limit::{Contention, Permit};
 use crate::metrics::Counters;
 use crate::request_context::RequestContext;
 
@@ -95,6 +95,11 @@ impl Lease {
     /// Counts a response that was cut off because it was too large.
     pub fn count_cut_off(&self) {
         self.counters.cut_off.add(1);
+    }
+
+    /// Whether others wait for the permit. `None` after it was given back.
+    pub fn contention(&self) -> Option<Contention> {
+        self.permit.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(Permit::contention)
     }
 
     /// Gives the permit back before the lease ends: the instance has ended, and the response may still

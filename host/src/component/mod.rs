@@ -21,6 +21,6 @@ pub use breaker::Health;
 pub use canary::{Canary, CanaryPolicy, Verdict};
 pub use generation::{Artifact, Generation, LoadError};
 pub use guest_call::{CallError, GuestCall};
-pub use lease::ResponseEnd;
+pub use lease::{Lease, ResponseEnd};
 pub use response_body::GuestBody;
 pub use slot::{Deployment, LeaseError, Slot, Trial};

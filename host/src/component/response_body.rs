@@ -52,8 +52,9 @@ impl GuestBody {
     }
 
     /// Reads what the guest writes without waiting. A body that is complete by then is sent with the
-    /// head, in one write and with its length; another is streamed, and its guest becomes a task.
-    pub fn buffer_small_body(mut self, mut call: GuestCall) -> ResponseBody {
+    /// head, in one write and with its length; another is streamed, and its guest becomes a task. Returns
+    /// whether the body is complete.
+    pub fn buffer_small_body(mut self, mut call: GuestCall) -> (ResponseBody, bool) {
         call.mark_response_sent();
         let mut length = 0;
         let mut polled = false;
@@ -69,10 +70,10 @@ impl GuestBody {
                     match data {
                         Some(data) if length + data < SMALL_BODY || self.declared_left == Some(0) => length += data,
                         // A large frame needs a write of its own. An error and trailers are not data.
-                        _ => return self.boxed_unsync(),
+                        _ => return (self.boxed_unsync(), false),
                     }
                 }
-                Poll::Pending if polled => return self.boxed_unsync(),
+                Poll::Pending if polled => return (self.boxed_unsync(), false),
                 Poll::Pending => {
                     call.poll_once();
                     polled = true;
@@ -83,10 +84,11 @@ impl GuestBody {
         let mut chunks: Vec<Bytes> = self.buffered.drain(..).filter_map(data).collect();
         drop(self);
         call.poll_once();
-        full(match chunks.as_mut_slice() {
+        let body = full(match chunks.as_mut_slice() {
             [whole] => std::mem::take(whole),
             chunks => chunks.concat().into(),
-        })
+        });
+        (body, true)
     }
 
     /// The body of a response that has none, whatever the guest writes.
@@ -192,6 +194,8 @@ impl Drop for GuestBody {
         // hyper does not poll a body past its Content-Length, so completion is recorded on drop.
         if self.declared_left == Some(0) {
             self.record_completion();
+        } else if self.lease.is_some() {
+            self.context.abandon();
         }
         self.end();
     }

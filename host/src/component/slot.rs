@@ -9,7 +9,7 @@ use arc_swap::ArcSwap;
 use super::canary::{Canary, CanaryPolicy, Verdict};
 use super::generation::Generation;
 use super::lease::Lease;
-use crate::concurrency_limit::{ConcurrencyLimit, Permit, Saturated};
+use crate::concurrency_limit::{ClientKeys, ConcurrencyLimit, Permit, Saturated};
 use crate::digest::Digest;
 use crate::imports::outbound::Outbound;
 use crate::log_throttle::LogThrottle;
@@ -87,7 +87,8 @@ impl Slot {
     ) -> Self {
         let limits = &component.limits;
         let limit =
-            ConcurrencyLimit::new(limits.instances, limits.queue_timeout, limits.instances * WAITING_PER_INSTANCE);
+            ConcurrencyLimit::new(limits.instances, limits.queue_timeout, limits.instances * WAITING_PER_INSTANCE)
+                .with_share(limits.instances_per_client);
         let last_number = AtomicU64::new(generation.number);
         let deployment = Deployment { current: Arc::new(generation), previous: None, canary: None };
         Self {
@@ -200,16 +201,17 @@ impl Slot {
         }
     }
 
-    /// Waits for a permit and leases a generation, on the given shard. During a trial, `trial` is set
+    /// Waits for a permit of the client and leases a generation, on the given shard. During a trial, `trial` is set
     /// and `caller` returns a number that identifies the caller.
     pub async fn lease(
         &self,
         shard: usize,
         path: &str,
+        client: ClientKeys,
         caller: impl FnOnce() -> u64,
         trial: &mut Option<Trial>,
     ) -> Result<(Arc<Generation>, Arc<Lease>), LeaseError> {
-        let permit = self.acquire_permit(shard).await.map_err(|Saturated| LeaseError::Saturated)?;
+        let permit = self.acquire_permit(shard, client).await.map_err(|Saturated| LeaseError::Saturated)?;
         let deployment = self.deployment.load();
         *trial = deployment.canary.as_ref().map(|canary| {
             let by_canary = canary.serves(caller());
@@ -225,12 +227,12 @@ impl Slot {
         Ok((generation, lease))
     }
 
-    async fn acquire_permit(&self, shard: usize) -> Result<Permit, Saturated> {
-        if self.limit.available() > 0 {
-            return self.limit.acquire().await;
+    async fn acquire_permit(&self, shard: usize, client: ClientKeys) -> Result<Permit, Saturated> {
+        if let Some(permit) = self.limit.try_acquire(client) {
+            return Ok(permit);
         }
         let started = Instant::now();
-        let permit = self.limit.acquire().await;
+        let permit = self.limit.acquire(client).await;
         if let Some(counters) = self.metrics.shard(shard) {
             counters.queue_wait.observe(started.elapsed());
         }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use http::Request;
 use wasmtime_wasi_http::{Error, RequestOptions, WasiBody, WasiHttpHooks};
 
+use crate::concurrency_limit::ClientKeys;
 use crate::imports::outbound::Outbound;
 use crate::trace::Trace;
 
@@ -14,16 +15,18 @@ pub struct OutboundHooks {
     /// The component's outbound HTTP, and the shard of the instance.
     outbound: Option<(Arc<Outbound>, usize)>,
     trace: Option<Arc<Trace>>,
+    client: ClientKeys,
 }
 
 impl OutboundHooks {
     pub fn new(outbound: Arc<Outbound>, shard: usize) -> Self {
-        Self { outbound: Some((outbound, shard)), trace: None }
+        Self { outbound: Some((outbound, shard)), trace: None, client: [None, None] }
     }
 
-    /// Begins another request: outbound requests from now on belong to its trace.
-    pub fn enter(&mut self, trace: Option<Arc<Trace>>) {
+    /// Begins another request: outbound requests from now on belong to its trace and to its client.
+    pub fn enter(&mut self, trace: Option<Arc<Trace>>, client: ClientKeys) {
         self.trace = trace;
+        self.client = client;
     }
 }
 
@@ -42,12 +45,12 @@ impl WasiHttpHooks for OutboundHooks {
         options: Option<RequestOptions>,
         _response_error: ConnectionFuture,
     ) -> Box<dyn Future<Output = SendResult> + Send> {
-        let Self { outbound, trace } = self.clone();
+        let Self { outbound, trace, client } = self.clone();
         Box::new(async move {
             let Some((outbound, shard)) = outbound else {
                 return Err(Error::HttpRequestDenied);
             };
-            let response = outbound.send(shard, request, options.unwrap_or_default(), trace.as_deref()).await?;
+            let response = outbound.send(shard, request, options.unwrap_or_default(), client, trace.as_deref()).await?;
             // The pool drives the connection. Later errors are errors of the body.
             let connection: ConnectionFuture = Box::new(std::future::ready(Ok(())));
             Ok((response, connection))

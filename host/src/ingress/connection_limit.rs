@@ -60,7 +60,7 @@ impl Drop for ConnectionPermit {
 
 /// The addresses that one client has: an IPv4 address, or a /64 of IPv6, which is the smallest
 /// network that providers assign.
-fn client_network(address: IpAddr) -> IpAddr {
+pub fn client_network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V4(address) => address.into(),
         IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() & (u128::MAX << 64)).into(),

@@ -1,9 +1,9 @@
 //! The origin of a request: the connection, or the forwarded headers of a trusted proxy.
 //!
-//! A client's address, scheme and host are the connection's own. `X-Forwarded-For`, `-Proto` and
-//! `-Host`, or `Forwarded` (RFC 7239), are used when a trusted proxy sent them, and removed
-//! otherwise. Guests get the address as Spin gives it, in `spin-client-addr`; the host removes all
-//! `spin-` headers that a client sent.
+//! A client's address, scheme and host are the connection's own, or what a trusted proxy says in the
+//! header family that the operator has chosen. All other headers that say where a request comes from are
+//! removed, and those that name a trace unless a trusted proxy sent them. Guests get the address as Spin
+//! gives it, in `spin-client-addr`; the host removes all `spin-` headers that a client sent.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -11,22 +11,14 @@ use http::header::{FORWARDED, HeaderName, HeaderValue};
 use http::uri::{Authority, Scheme};
 use http::{HeaderMap, Request};
 
+use super::connection_limit::client_network;
+use super::forwarding::{
+    FORWARDED_FOR, FORWARDED_HOST, FORWARDED_PROTO, ForwardedFamily, is_forwarding, is_reserved, is_trace,
+};
 use super::listener::Ingress;
 
 /// The header in which a component reads the address of a request's client, as in Spin.
 pub const CLIENT_ADDRESS: HeaderName = HeaderName::from_static("spin-client-addr");
-const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
-const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
-const FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
-const OTHER_FORWARDING: [HeaderName; 3] = [
-    HeaderName::from_static("x-forwarded-port"),
-    HeaderName::from_static("x-forwarded-prefix"),
-    HeaderName::from_static("x-real-ip"),
-];
-
-/// The prefix of headers that only the host may set.
-const RESERVED_PREFIX: &str = "spin-";
-
 /// The other end of a connection.
 #[derive(Debug)]
 pub struct Peer {
@@ -47,6 +39,13 @@ pub struct RequestOrigin {
     pub authority: Option<Authority>,
 }
 
+impl RequestOrigin {
+    /// The addresses that the client has.
+    pub fn network(&self) -> IpAddr {
+        client_network(self.client)
+    }
+}
+
 impl Peer {
     pub fn new(socket: SocketAddr, ingress: &Ingress) -> Self {
         let socket = SocketAddr::new(socket.ip().to_canonical(), socket.port());
@@ -57,11 +56,18 @@ impl Peer {
         Self { socket, scheme, trusted: ingress.trusts(socket), address: header(socket) }
     }
 
+    pub fn address(&self) -> IpAddr {
+        self.socket.ip()
+    }
+
     /// Removes the headers that the peer may not set, and adds the origin to the request.
     pub fn apply_to<B>(&self, request: &mut Request<B>, ingress: &Ingress) {
         let headers = request.headers_mut();
         // Few requests have one of these, so that the search comes before any removal.
-        let is_untrusted = |name: &HeaderName| is_reserved(name) || (!self.trusted && is_forwarding(name));
+        let is_untrusted = |name: &HeaderName| match self.trusted {
+            true => is_reserved(name) || (is_forwarding(name) && !ingress.forwarding.believes(name)),
+            false => is_reserved(name) || is_forwarding(name) || is_trace(name),
+        };
         if headers.keys().any(is_untrusted) {
             let untrusted: Vec<_> = headers.keys().filter(|name| is_untrusted(name)).cloned().collect();
             for name in untrusted {
@@ -84,17 +90,6 @@ impl Peer {
     }
 }
 
-fn is_reserved(name: &HeaderName) -> bool {
-    name.as_str().starts_with(RESERVED_PREFIX)
-}
-
-/// Whether only a trusted proxy may set the header.
-fn is_forwarding(name: &HeaderName) -> bool {
-    name.as_str().starts_with(['f', 'x'])
-        && ([FORWARDED, FORWARDED_FOR, FORWARDED_PROTO, FORWARDED_HOST].contains(name)
-            || OTHER_FORWARDING.contains(name))
-}
-
 fn header(address: SocketAddr) -> HeaderValue {
     // An address has only characters that a header may have.
     HeaderValue::try_from(address.to_string()).unwrap_or(HeaderValue::from_static(""))
@@ -111,19 +106,21 @@ struct ForwardedHeaders {
 impl ForwardedHeaders {
     fn parse(headers: &HeaderMap, ingress: &Ingress) -> Self {
         let mut forwarded = Self::default();
-        if headers.contains_key(FORWARDED) {
+        let forwarding = ingress.forwarding;
+        if forwarding.family == ForwardedFamily::Forwarded {
             let hops = list(headers, &FORWARDED).map(Hop::parse).collect::<Vec<_>>();
             let addresses = hops.iter().rev().map(|hop| hop.address);
             forwarded.client = first_untrusted(addresses, ingress);
             if let Some(last) = hops.last() {
                 forwarded.scheme = last.scheme.and_then(scheme);
-                forwarded.authority = last.host.and_then(authority);
+                forwarded.authority = last.host.filter(|_| forwarding.host).and_then(authority);
             }
             return forwarded;
         }
         let addresses: Vec<_> = list(headers, &FORWARDED_FOR).map(address).collect();
         forwarded.client = first_untrusted(addresses.into_iter().rev(), ingress);
         forwarded.scheme = list(headers, &FORWARDED_PROTO).last().and_then(scheme);
+        // Removed before unless the operator has asked for it.
         forwarded.authority = list(headers, &FORWARDED_HOST).last().and_then(authority);
         forwarded
     }
@@ -196,13 +193,17 @@ fn authority(text: &str) -> Option<Authority> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::forwarding::Forwarding;
     use super::super::listener::IngressOptions;
     use super::*;
 
+    const X_FORWARDED: Forwarding = Forwarding { family: ForwardedFamily::XForwarded, host: true };
+    const RFC_7239: Forwarding = Forwarding { family: ForwardedFamily::Forwarded, host: true };
+
     /// The origin and the `spin-client-addr` of a request with these headers.
-    fn receive(peer: &str, headers: &[(&str, &str)]) -> (Request<()>, RequestOrigin, String) {
+    fn receive(forwarding: Forwarding, peer: &str, headers: &[(&str, &str)]) -> (Request<()>, RequestOrigin, String) {
         let proxies = vec!["10.0.0.0/8".parse().unwrap()];
-        let ingress = Ingress::new(IngressOptions { proxies, ..IngressOptions::default() }).unwrap();
+        let ingress = Ingress::new(IngressOptions { proxies, forwarding, ..IngressOptions::default() }).unwrap();
         let mut request = Request::new(());
         for (name, value) in headers {
             request.headers_mut().append(HeaderName::try_from(*name).unwrap(), value.parse().unwrap());
@@ -215,7 +216,19 @@ mod tests {
 
     #[track_caller]
     fn check(peer: &str, headers: &[(&str, &str)], client: &str, scheme: &str, authority: Option<&str>) {
-        let (_, origin, address) = receive(peer, headers);
+        check_with(X_FORWARDED, peer, headers, client, scheme, authority);
+    }
+
+    #[track_caller]
+    fn check_with(
+        forwarding: Forwarding,
+        peer: &str,
+        headers: &[(&str, &str)],
+        client: &str,
+        scheme: &str,
+        authority: Option<&str>,
+    ) {
+        let (_, origin, address) = receive(forwarding, peer, headers);
         assert_eq!(address, client, "{headers:?}");
         assert_eq!(origin.client, client.parse::<SocketAddr>().unwrap().ip());
         assert_eq!((origin.scheme.as_str(), origin.authority.as_ref().map(Authority::as_str)), (scheme, authority));
@@ -231,13 +244,51 @@ mod tests {
             ("forwarded", "for=1.1.1.1;proto=https"),
             ("spin-client-addr", "1.1.1.1:1"),
             ("spin-full-url", "http://evil.example/"),
+            ("x-forwarded-prefix", "/a"),
+            ("x-original-url", "/admin"),
+            ("true-client-ip", "1.1.1.1"),
+            ("traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"),
+            ("tracestate", "a=b"),
             ("spinning", "kept"),
         ];
         check("192.0.2.7:5", &forged, "192.0.2.7:5", "http", None);
         check("[::ffff:192.0.2.7]:5", &forged, "192.0.2.7:5", "http", None);
-        let (request, ..) = receive("192.0.2.7:5", &forged);
-        let left: Vec<_> = request.headers().keys().map(HeaderName::as_str).collect();
-        assert_eq!(left, ["spinning", "spin-client-addr"]);
+        for forwarding in [X_FORWARDED, RFC_7239] {
+            let (request, ..) = receive(forwarding, "192.0.2.7:5", &forged);
+            let left: Vec<_> = request.headers().keys().map(HeaderName::as_str).collect();
+            assert_eq!(left, ["spinning", "spin-client-addr"]);
+        }
+    }
+
+    #[test]
+    fn of_a_trusted_proxy_only_the_chosen_family_is_believed() {
+        let both = [
+            ("x-forwarded-for", "192.0.2.7"),
+            ("x-forwarded-proto", "https"),
+            ("x-forwarded-host", "x.example"),
+            ("x-forwarded-port", "81"),
+            ("x-real-ip", "3.3.3.3"),
+            ("forwarded", "for=198.51.100.7;proto=http;host=f.example"),
+            ("traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"),
+        ];
+        let proxy = "10.0.0.1:80";
+        let no_host = |forwarding| Forwarding { host: false, ..forwarding };
+        check_with(X_FORWARDED, proxy, &both, "192.0.2.7:0", "https", Some("x.example"));
+        check_with(no_host(X_FORWARDED), proxy, &both, "192.0.2.7:0", "https", None);
+        check_with(RFC_7239, proxy, &both, "198.51.100.7:0", "http", Some("f.example"));
+        check_with(no_host(RFC_7239), proxy, &both, "198.51.100.7:0", "http", None);
+        // What a client sent in the other family is nothing to rely on.
+        check_with(RFC_7239, proxy, &both[..5], "10.0.0.1:80", "http", None);
+        check_with(X_FORWARDED, proxy, &both[5..], "10.0.0.1:80", "http", None);
+        let left = |forwarding| {
+            let (request, ..) = receive(forwarding, proxy, &both);
+            request.headers().keys().map(|name| name.to_string()).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            left(Forwarding::default()),
+            ["x-forwarded-for", "x-forwarded-proto", "traceparent", "spin-client-addr"]
+        );
+        assert_eq!(left(RFC_7239), ["forwarded", "traceparent", "spin-client-addr"]);
     }
 
     #[test]
@@ -264,9 +315,9 @@ mod tests {
         let proxy = "10.0.0.1:80";
         let full =
             [("forwarded", "for=1.1.1.1;proto=http, For=\"[2001:db8::7]:99\";Proto=https;host=\"app.example:81\"")];
-        check(proxy, &full, "[2001:db8::7]:99", "https", Some("app.example:81"));
-        check(proxy, &[("forwarded", "for=\"[2001:db8::7]\"")], "[2001:db8::7]:0", "http", None);
-        check(proxy, &[("forwarded", "for=_hidden;proto=https")], "10.0.0.1:80", "https", None);
-        check(proxy, &[("forwarded", "for=192.0.2.7, for=10.0.0.2")], "192.0.2.7:0", "http", None);
+        check_with(RFC_7239, proxy, &full, "[2001:db8::7]:99", "https", Some("app.example:81"));
+        check_with(RFC_7239, proxy, &[("forwarded", "for=\"[2001:db8::7]\"")], "[2001:db8::7]:0", "http", None);
+        check_with(RFC_7239, proxy, &[("forwarded", "for=_hidden;proto=https")], "10.0.0.1:80", "https", None);
+        check_with(RFC_7239, proxy, &[("forwarded", "for=192.0.2.7, for=10.0.0.2")], "192.0.2.7:0", "http", None);
     }
 }

@@ -1,28 +1,71 @@
 //! The settings and the open connections of one listener.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
+use http::HeaderValue;
 use ipnet::IpNet;
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::certificates::{CertificateError, Certificates};
 use super::connection_limit::{ConnectionLimit, ConnectionPermit};
+use super::forwarding::Forwarding;
+use crate::access_log::AccessLog;
+use crate::log_throttle::LogThrottle;
+use crate::send_buffer::{DrainPolicy, SendBudgets, SendLimits, TooSlow};
 
 /// The settings and the connections of one listener.
 #[derive(Debug)]
 pub struct Ingress {
     /// With certificates, the listener accepts only TLS.
     pub certificates: Option<Certificates>,
-    /// Proxies that are trusted to name the client's address, scheme and host.
+    /// Proxies that are trusted to name the client's address and scheme.
     pub proxies: Vec<IpNet>,
+    pub forwarding: Forwarding,
     pub connections: Arc<ConnectionLimit>,
+    /// The bytes of responses that clients have not taken.
+    pub send_budgets: SendBudgets,
+    pub drain: DrainPolicy,
+    pub keep_alive: KeepAlive,
+    /// Concurrent requests on one HTTP/2 connection.
+    pub max_streams: u32,
+    /// An HTTP/2 connection takes no more requests after this time.
+    pub max_connection_age: Duration,
+    pub access_log: Option<Arc<AccessLog>>,
+    slow_reader_throttle: LogThrottle,
+}
+
+/// How long a connection stays open without a request.
+#[derive(Clone, Debug)]
+pub struct KeepAlive {
+    pub timeout: Duration,
+    /// Announces it to clients.
+    pub header: HeaderValue,
+}
+
+/// The host waits this much longer than it has announced, because a client may send a request until then.
+const KEEP_ALIVE_MARGIN: Duration = Duration::from_secs(2);
+
+impl KeepAlive {
+    pub fn new(timeout: Duration) -> Self {
+        let header = HeaderValue::try_from(format!("timeout={}", timeout.as_secs()));
+        let timeout = timeout.saturating_add(KEEP_ALIVE_MARGIN);
+        Self { timeout, header: header.unwrap_or(HeaderValue::from_static("timeout=0")) }
+    }
 }
 
 /// Open connections in total, and from one address.
 const MAX_CONNECTIONS: usize = 10_000;
 const MAX_CONNECTIONS_PER_ADDRESS: usize = 1_000;
+
+/// Longer than the idle connections of common proxies live, so that it is they who close one.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(75);
+
+const MAX_STREAMS: u32 = 100;
+
+const MAX_CONNECTION_AGE: Duration = Duration::from_secs(3600);
 
 /// The options of the command line.
 #[derive(Clone, Debug)]
@@ -30,8 +73,15 @@ pub struct IngressOptions {
     /// Files in PEM: the chain of certificates, and its key.
     pub certificates: Option<(PathBuf, PathBuf)>,
     pub proxies: Vec<IpNet>,
+    pub forwarding: Forwarding,
     pub connections: usize,
     pub connections_per_address: usize,
+    pub send: SendLimits,
+    pub drain: DrainPolicy,
+    pub keep_alive: Duration,
+    pub max_streams: u32,
+    pub max_connection_age: Duration,
+    pub access_log: Option<Arc<AccessLog>>,
 }
 
 impl Default for IngressOptions {
@@ -39,8 +89,15 @@ impl Default for IngressOptions {
         Self {
             certificates: None,
             proxies: Vec::new(),
+            forwarding: Forwarding::default(),
             connections: MAX_CONNECTIONS,
             connections_per_address: MAX_CONNECTIONS_PER_ADDRESS,
+            send: SendLimits::default(),
+            drain: DrainPolicy::default(),
+            keep_alive: IDLE_TIMEOUT,
+            max_streams: MAX_STREAMS,
+            max_connection_age: MAX_CONNECTION_AGE,
+            access_log: None,
         }
     }
 }
@@ -49,7 +106,26 @@ impl Ingress {
     pub fn new(options: IngressOptions) -> Result<Self, CertificateError> {
         let certificates = options.certificates.map(|(chain, key)| Certificates::load(chain, key)).transpose()?;
         let connections = Arc::new(ConnectionLimit::new(options.connections, options.connections_per_address));
-        Ok(Self { certificates, proxies: options.proxies, connections })
+        Ok(Self {
+            certificates,
+            proxies: options.proxies,
+            forwarding: options.forwarding,
+            connections,
+            send_budgets: SendBudgets::new(options.send),
+            drain: options.drain,
+            keep_alive: KeepAlive::new(options.keep_alive),
+            max_streams: options.max_streams,
+            max_connection_age: options.max_connection_age,
+            access_log: options.access_log,
+            slow_reader_throttle: LogThrottle::new(1, 3),
+        })
+    }
+
+    /// Logs that a client has lost a response, because it took too little of it.
+    pub fn log_slow_reader(&self, address: IpAddr, reason: TooSlow) {
+        if let Some(suppressed) = self.slow_reader_throttle.pass() {
+            tracing::warn!(%address, %reason, suppressed, "a response was ended before its client had taken it");
+        }
     }
 
     pub fn scheme(&self) -> &'static str {

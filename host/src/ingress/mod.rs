@@ -3,8 +3,10 @@
 mod certificates;
 mod connection_limit;
 mod forwarded;
+mod forwarding;
 mod listener;
 
 pub use certificates::{CertificateError, Certificates};
 pub use forwarded::{CLIENT_ADDRESS, Peer, RequestOrigin};
-pub use listener::{Accepted, Ingress, IngressOptions};
+pub use forwarding::{ForwardedFamily, Forwarding};
+pub use listener::{Accepted, Ingress, IngressOptions, KeepAlive};

@@ -32,6 +32,8 @@ pub struct Limits {
     pub memory: usize,
     /// Concurrent requests. Each has an instance of its own.
     pub instances: usize,
+    /// Concurrent requests of one client, told apart by address and by credential.
+    pub instances_per_client: usize,
     /// Time that a request waits when all instances are busy.
     pub queue_timeout: Duration,
     /// Requests that an instance serves, one after the other, before it is dropped. `None`: the
@@ -79,6 +81,7 @@ impl Default for Limits {
         Self {
             memory: 256 * 1024 * 1024,
             instances: 64,
+            instances_per_client: share(64),
             queue_timeout: Duration::from_secs(5),
             reuse: None,
             log_lines: 100,
@@ -95,11 +98,16 @@ impl Limits {
             None => default.memory,
             Some(text) => memory(text)?,
         };
+        let instances = match tool.instances {
+            None => default.instances,
+            Some(value) => count("instances", value, INSTANCES_CEILING)?,
+        };
         Ok(Self {
             memory,
-            instances: match tool.instances {
-                None => default.instances,
-                Some(value) => count("instances", value, INSTANCES_CEILING)?,
+            instances,
+            instances_per_client: match tool.instances_per_client {
+                None => share(instances),
+                Some(value) => count("instances_per_client", value, instances)?,
             },
             queue_timeout: match &tool.queue_timeout {
                 None => default.queue_timeout,
@@ -157,10 +165,15 @@ fn outbound(tool: &OutboundTool) -> Result<OutboundLimits, String> {
         let reason = |_| format!("networks has \"{text}\", which is no network; write one such as \"10.0.0.0/8\"");
         text.parse().map_err(reason)
     };
+    let requests = match tool.requests {
+        None => default.requests,
+        Some(value) => count("requests", value, OUTBOUND_CEILING)?,
+    };
     Ok(OutboundLimits {
-        requests: match tool.requests {
-            None => default.requests,
-            Some(value) => count("requests", value, OUTBOUND_CEILING)?,
+        requests,
+        requests_per_client: match tool.requests_per_client {
+            None => share(requests),
+            Some(value) => count("requests_per_client", value, requests)?,
         },
         queue_timeout: time("queue_timeout", &tool.queue_timeout, default.queue_timeout)?,
         connect_timeout: time("connect_timeout", &tool.connect_timeout, default.connect_timeout)?,
@@ -174,6 +187,11 @@ fn outbound(tool: &OutboundTool) -> Result<OutboundLimits, String> {
         coalesce: tool.coalesce,
         networks: tool.networks.iter().map(network).collect::<Result<_, _>>()?,
     })
+}
+
+/// What one client gets of `total` if the manifest does not say: half, so that another one gets as much.
+fn share(total: usize) -> usize {
+    total.div_ceil(2)
 }
 
 fn memory(text: &str) -> Result<usize, String> {

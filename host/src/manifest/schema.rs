@@ -192,6 +192,7 @@ pub struct HexadTool {
     pub max_body: Option<String>,
     pub max_response: Option<String>,
     pub instances: Option<u64>,
+    pub instances_per_client: Option<u64>,
     pub queue_timeout: Option<String>,
     pub reuse: Option<u64>,
     pub log_lines: Option<u64>,
@@ -260,6 +261,7 @@ pub struct MaintenanceTool {
 #[serde(deny_unknown_fields)]
 pub struct OutboundTool {
     pub requests: Option<u64>,
+    pub requests_per_client: Option<u64>,
     pub queue_timeout: Option<String>,
     pub connect_timeout: Option<String>,
     pub head_timeout: Option<String>,

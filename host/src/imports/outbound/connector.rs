@@ -13,7 +13,6 @@ use hyper_util::client::legacy::connect::{Connected, Connection as Pooled, HttpC
 use hyper_util::rt::TokioIo;
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::sync::OwnedSemaphorePermit;
 use tokio_rustls::TlsConnector;
 use tower_service::Service;
 use url::Host;
@@ -22,6 +21,7 @@ use super::allowed_hosts::Reach;
 use super::egress::Egress;
 use super::error::ConnectError;
 use super::target::Target;
+use crate::concurrency_limit::Permit;
 
 tokio::task_local! {
     /// The connect timeout of the request that needs the connection. The pool passes only the URI
@@ -65,7 +65,7 @@ async fn connect(egress: &Arc<Egress>, uri: Uri) -> Result<Connection, ConnectEr
     if target.ip().is_some_and(|address| !egress.is_permitted(&target, reach, address)) {
         return Err(ConnectError::Prohibited);
     }
-    let permit = egress.connections.acquire().await.map_err(|_| ConnectError::Saturated)?;
+    let permit = egress.connections.acquire([None, None]).await.map_err(|_| ConnectError::Saturated)?;
     let resolver = CheckedResolver { egress: egress.clone(), target: target.clone(), reach };
     let mut tcp = HttpConnector::new_with_resolver(resolver);
     tcp.enforce_http(false);
@@ -133,7 +133,7 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 pub struct Connection {
     stream: Box<dyn Stream>,
     h2: bool,
-    _permit: OwnedSemaphorePermit,
+    _permit: Permit,
 }
 
 impl Pooled for Connection {

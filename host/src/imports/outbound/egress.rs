@@ -44,7 +44,8 @@ impl Egress {
             component: component.to_owned(),
             allowed_hosts,
             network,
-            requests: ConcurrencyLimit::new(requests, limits.queue_timeout, max_waiting),
+            requests: ConcurrencyLimit::new(requests, limits.queue_timeout, max_waiting)
+                .with_share(limits.requests_per_client),
             connections: ConcurrencyLimit::new(
                 requests.saturating_add(IDLE_CONNECTIONS),
                 limits.connect_timeout,

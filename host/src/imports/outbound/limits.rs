@@ -9,6 +9,8 @@ use ipnet::IpNet;
 pub struct OutboundLimits {
     /// Concurrent requests; each counts until the end of its response.
     pub requests: usize,
+    /// Those of them that a component sends for one of its clients.
+    pub requests_per_client: usize,
     /// Time that a request waits for a permit.
     pub queue_timeout: Duration,
     /// Time for name resolution, connection and TLS handshake.
@@ -31,6 +33,7 @@ impl Default for OutboundLimits {
     fn default() -> Self {
         Self {
             requests: 64,
+            requests_per_client: 32,
             queue_timeout: Duration::from_secs(5),
             connect_timeout: Duration::from_secs(10),
             head_timeout: Duration::from_secs(60),

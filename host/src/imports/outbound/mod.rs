@@ -52,6 +52,7 @@ pub use network::{Network, Options};
 pub use resolver::{Resolve, SystemResolver};
 pub use tls::TlsError;
 
+use crate::concurrency_limit::ClientKeys;
 use crate::trace::{OutboundSpan, Trace};
 use body::OutboundBody;
 use coalesce::Coalescer;
@@ -112,12 +113,14 @@ impl Outbound {
         self.egress.limits.requests.saturating_sub(self.egress.requests.available())
     }
 
-    /// Sends a request from an instance on the given shard. Returns once the response's head is there.
+    /// Sends a request from an instance on the given shard, for a client of the component. Returns once
+    /// the response's head is there.
     pub async fn send(
         &self,
         shard: usize,
         request: Request<WasiBody>,
         options: RequestOptions,
+        client: ClientKeys,
         trace: Option<&Trace>,
     ) -> Result<Response<WasiBody>, WasiError> {
         let counters = &self.egress.counters;
@@ -127,8 +130,10 @@ impl Outbound {
         let parent = span.as_ref();
         // Requests are compared before trace headers are added, so that those make no difference.
         let response = match self.egress.limits.coalesce {
-            true => self.coalescer.send(request, |request| self.try_send(shard, request, options, parent)).await,
-            false => self.try_send(shard, request, options, parent).await,
+            true => {
+                self.coalescer.send(request, |request| self.try_send(shard, request, options, client, parent)).await
+            }
+            false => self.try_send(shard, request, options, client, parent).await,
         };
         let (counter, outcome) = match &response {
             Ok(response) => (&counters.answered, Ok(response.status().as_u16())),
@@ -153,6 +158,7 @@ impl Outbound {
         shard: usize,
         request: Request<WasiBody>,
         options: RequestOptions,
+        client: ClientKeys,
         parent: Option<&OutboundSpan>,
     ) -> Result<Response<WasiBody>, WasiError> {
         let (egress, limits) = (&self.egress, &self.egress.limits);
@@ -171,8 +177,8 @@ impl Outbound {
             return Err(WasiError::DestinationIpProhibited);
         }
         let permits = [
-            egress.requests.acquire().await.map_err(|_| WasiError::ConnectionLimitReached)?,
-            egress.network.requests.acquire().await.map_err(|_| WasiError::ConnectionLimitReached)?,
+            egress.requests.acquire(client).await.map_err(|_| WasiError::ConnectionLimitReached)?,
+            egress.network.requests.acquire(client).await.map_err(|_| WasiError::ConnectionLimitReached)?,
         ];
 
         let connect_timeout = shorter(options.connect_timeout, limits.connect_timeout);

@@ -13,6 +13,9 @@ use crate::concurrency_limit::ConcurrencyLimit;
 /// Concurrent requests of all components.
 const MAX_REQUESTS: usize = 512;
 
+/// Those of them for one client.
+const MAX_REQUESTS_PER_CLIENT: usize = MAX_REQUESTS / 2;
+
 /// Requests that may wait for one of them to end, and for how long.
 const MAX_WAITING: usize = 4096;
 const MAX_WAIT: Duration = Duration::from_secs(5);
@@ -43,7 +46,7 @@ impl Network {
         Ok(Self {
             resolver: options.resolver.clone(),
             tls: tls::client_config(options.authority.as_deref())?,
-            requests: ConcurrencyLimit::new(MAX_REQUESTS, MAX_WAIT, MAX_WAITING),
+            requests: ConcurrencyLimit::new(MAX_REQUESTS, MAX_WAIT, MAX_WAITING).with_share(MAX_REQUESTS_PER_CLIENT),
         })
     }
 }

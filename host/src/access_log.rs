@@ -1,0 +1,353 @@
+//! The access log: a line for each request, written beside the threads that serve.
+
+use std::fmt::{self, Write as _};
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufWriter, Write};
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+use http::header::{REFERER, USER_AGENT};
+use http::{HeaderMap, Request, Uri, Version};
+use jiff::{Timestamp, tz::TimeZone};
+use serde_json::json;
+use url::form_urlencoded;
+
+use crate::metrics::Counter;
+use crate::request_id::X_REQUEST_ID;
+
+/// Lines that may wait for the file. More are dropped, so that a slow disk does not slow the clients.
+const MAX_WAITING: usize = 8192;
+
+/// Bytes of a value that a client chose, such as its `User-Agent`.
+const MAX_VALUE: usize = 1024;
+
+/// What nginx logs for a request whose client has gone before its response began.
+const CLIENT_GONE: u16 = 499;
+
+/// A query parameter whose name has one of these in it is a secret.
+const SECRETS: [&str; 8] = ["token", "secret", "password", "passwd", "auth", "key", "signature", "credential"];
+
+/// The form of a line.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum AccessLogFormat {
+    /// An object of JSON.
+    #[default]
+    Json,
+    /// The combined format of Apache and nginx.
+    Combined,
+}
+
+/// Writes the lines to a file, or to standard output.
+#[derive(Debug)]
+pub struct AccessLog {
+    /// `None` once the log is dropped.
+    entries: Option<SyncSender<Entry>>,
+    thread: Option<JoinHandle<()>>,
+    reopen: Arc<AtomicBool>,
+    /// Lines that were not written because too many waited.
+    dropped: Arc<Counter>,
+}
+
+/// One request. Its line is written when it is dropped: at the end of the response.
+pub struct Access {
+    log: Arc<AccessLog>,
+    entry: Option<Entry>,
+    started: Instant,
+}
+
+#[derive(Clone, Debug)]
+struct Entry {
+    time: Timestamp,
+    client: Option<IpAddr>,
+    method: String,
+    target: String,
+    version: Version,
+    status: u16,
+    /// Bytes of the body that were handed to the client's connection.
+    bytes: u64,
+    milliseconds: f64,
+    referer: Option<String>,
+    user_agent: Option<String>,
+    request_id: Option<String>,
+}
+
+impl AccessLog {
+    /// Opens the file, or standard output for `-`.
+    pub fn open(path: PathBuf, format: AccessLogFormat) -> io::Result<Arc<Self>> {
+        let file = open(&path)?;
+        let (entries, receiver) = sync_channel(MAX_WAITING);
+        let (reopen, dropped) = (Arc::new(AtomicBool::new(false)), Arc::new(Counter::default()));
+        let writer = Writer { path, format, file, reopen: reopen.clone(), dropped: dropped.clone(), reported: 0 };
+        let thread = std::thread::Builder::new().name("access-log".to_owned());
+        let thread = Some(thread.spawn(move || writer.run(&receiver))?);
+        Ok(Arc::new(Self { entries: Some(entries), thread, reopen, dropped }))
+    }
+
+    /// Opens the file again before the next line: it was renamed.
+    pub fn reopen(&self) {
+        self.reopen.store(true, Ordering::Relaxed);
+    }
+
+    /// Begins a request.
+    pub fn begin<B>(self: &Arc<Self>, request: &Request<B>, client: Option<IpAddr>) -> Access {
+        let entry = Entry {
+            time: Timestamp::now(),
+            client,
+            method: request.method().to_string(),
+            target: redacted(request.uri()),
+            version: request.version(),
+            status: CLIENT_GONE,
+            bytes: 0,
+            milliseconds: 0.0,
+            // Without the query, which may have secrets of another application.
+            referer: value(request.headers(), REFERER.as_str())
+                .map(|referer| referer.split(['?', '#']).next().unwrap_or_default().to_owned()),
+            user_agent: value(request.headers(), USER_AGENT.as_str()),
+            request_id: None,
+        };
+        Access { log: self.clone(), entry: Some(entry), started: Instant::now() }
+    }
+}
+
+/// Waits until everything is written.
+impl Drop for AccessLog {
+    fn drop(&mut self) {
+        self.entries = None;
+        if self.thread.take().is_some_and(|thread| thread.join().is_err()) {
+            tracing::error!("the access log panicked");
+        }
+    }
+}
+
+impl Access {
+    /// Records the head of the response.
+    pub fn record_head(&mut self, status: u16, headers: &HeaderMap) {
+        if let Some(entry) = &mut self.entry {
+            entry.status = status;
+            entry.request_id = value(headers, X_REQUEST_ID.as_str());
+        }
+    }
+
+    /// Records bytes of the body.
+    pub fn record_bytes(&mut self, bytes: u64) {
+        if let Some(entry) = &mut self.entry {
+            entry.bytes += bytes;
+        }
+    }
+}
+
+impl Drop for Access {
+    fn drop(&mut self) {
+        if let Some(mut entry) = self.entry.take() {
+            entry.milliseconds = self.started.elapsed().as_secs_f64() * 1000.0;
+            if self.log.entries.as_ref().is_none_or(|entries| entries.try_send(entry).is_err()) {
+                self.log.dropped.add(1);
+            }
+        }
+    }
+}
+
+/// The thread that writes.
+struct Writer {
+    path: PathBuf,
+    format: AccessLogFormat,
+    file: Box<dyn Write + Send>,
+    reopen: Arc<AtomicBool>,
+    dropped: Arc<Counter>,
+    /// How many dropped lines were reported.
+    reported: u64,
+}
+
+impl Writer {
+    /// Returns once the log is dropped and everything is written.
+    fn run(mut self, entries: &Receiver<Entry>) {
+        while let Ok(entry) = entries.recv() {
+            if self.reopen.swap(false, Ordering::Relaxed) {
+                match open(&self.path) {
+                    Ok(file) => self.file = file,
+                    Err(error) => tracing::error!(%error, "the access log cannot be opened again"),
+                }
+            }
+            let mut next = Some(entry);
+            let mut written = Ok(());
+            while let Some(entry) = next {
+                written = written.and_then(|()| self.file.write_all(entry.line(self.format).as_bytes()));
+                next = entries.try_recv().ok();
+            }
+            if let Err(error) = written.and_then(|()| self.file.flush()) {
+                tracing::error!(%error, "the access log cannot be written");
+            }
+            let dropped = self.dropped.get();
+            if dropped > self.reported {
+                tracing::warn!(lines = dropped - self.reported, "the access log is too slow; lines were dropped");
+                self.reported = dropped;
+            }
+        }
+    }
+}
+
+fn open(path: &PathBuf) -> io::Result<Box<dyn Write + Send>> {
+    if path.as_os_str() == "-" {
+        return Ok(Box::new(BufWriter::new(io::stdout())));
+    }
+    let mut options = OpenOptions::new();
+    options.append(true).create(true);
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path).map(|file: File| Box::new(BufWriter::new(file)) as Box<dyn Write + Send>)
+}
+
+/// The path and the query, without the values of parameters that are secrets.
+fn redacted(uri: &Uri) -> String {
+    let mut target = uri.path().to_owned();
+    for (index, pair) in uri.query().into_iter().flat_map(|query| query.split('&')).enumerate() {
+        target.push(if index == 0 { '?' } else { '&' });
+        // Components decode the name, and so does the comparison.
+        let name = form_urlencoded::parse(pair.as_bytes()).next().map(|(name, _)| name.to_ascii_lowercase());
+        match (pair.split_once('='), name) {
+            (Some((raw, _)), Some(name)) if SECRETS.iter().any(|secret| name.contains(secret)) => {
+                target.push_str(raw);
+                target.push_str("=REDACTED");
+            }
+            _ => target.push_str(pair),
+        }
+    }
+    cut(target)
+}
+
+fn value(headers: &HeaderMap, name: &str) -> Option<String> {
+    headers.get(name).map(|value| cut(String::from_utf8_lossy(value.as_bytes()).into_owned()))
+}
+
+fn cut(mut text: String) -> String {
+    text.truncate(text.floor_char_boundary(MAX_VALUE));
+    text
+}
+
+impl Entry {
+    fn line(&self, format: AccessLogFormat) -> String {
+        match format {
+            AccessLogFormat::Json => {
+                let line = json!({
+                    "time": self.time.to_string(),
+                    "client": self.client.map(|client| client.to_string()),
+                    "method": self.method,
+                    "target": self.target,
+                    "version": format!("{:?}", self.version),
+                    "status": self.status,
+                    "bytes": self.bytes,
+                    "milliseconds": self.milliseconds,
+                    "referer": self.referer,
+                    "user_agent": self.user_agent,
+                    "request_id": self.request_id,
+                });
+                format!("{line}\n")
+            }
+            AccessLogFormat::Combined => {
+                let mut line = String::new();
+                match self.client {
+                    Some(client) => write!(line, "{client}"),
+                    None => write!(line, "-"),
+                }
+                .unwrap_or_default();
+                let time = self.time.to_zoned(TimeZone::UTC).strftime("%d/%b/%Y:%H:%M:%S %z");
+                let _ = writeln!(
+                    line,
+                    " - - [{time}] \"{} {} {:?}\" {} {} \"{}\" \"{}\"",
+                    Quoted(&self.method),
+                    Quoted(&self.target),
+                    self.version,
+                    self.status,
+                    self.bytes,
+                    Quoted(self.referer.as_deref().unwrap_or("-")),
+                    Quoted(self.user_agent.as_deref().unwrap_or("-")),
+                );
+                line
+            }
+        }
+    }
+}
+
+/// Text between quotation marks, in which a client can forge neither a field nor a line.
+struct Quoted<'a>(&'a str);
+
+impl fmt::Display for Quoted<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.bytes().try_for_each(|byte| match byte {
+            b' '..=b'~' if !b"\"\\".contains(&byte) => f.write_char(char::from(byte)),
+            _ => write!(f, "\\x{byte:02X}"),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(target: &str, agent: &str) -> Request<()> {
+        let mut request = Request::get(target).body(()).unwrap();
+        request.headers_mut().insert(USER_AGENT, http::HeaderValue::from_bytes(agent.as_bytes()).unwrap());
+        request.headers_mut().insert(REFERER, "http://a.test/b?private_token=abc#c".parse().unwrap());
+        request
+    }
+
+    /// The lines of requests with these targets.
+    fn lines(format: AccessLogFormat, targets: &[&str]) -> String {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("access.log");
+        let log = AccessLog::open(path.clone(), format).unwrap();
+        for target in targets {
+            let mut access = log.begin(&request(target, "a\"\\b\u{7f}é"), "192.0.2.7".parse().ok());
+            access.record_head(200, &HeaderMap::new());
+            access.record_bytes(7);
+        }
+        drop(log);
+        std::fs::read_to_string(&path).unwrap()
+    }
+
+    #[test]
+    fn secrets_are_not_logged() {
+        for (target, logged) in [
+            ("/a?private_token=abc&b=c", "/a?private_token=REDACTED&b=c"),
+            ("/a?b=c&Job%5FToken=abc", "/a?b=c&Job%5FToken=REDACTED"),
+            ("http://user:abc@host/a?x", "/a?x"),
+            ("/a?access_token=a=bc", "/a?access_token=REDACTED"),
+            ("/a?api_key=abc&key=abc", "/a?api_key=REDACTED&key=REDACTED"),
+        ] {
+            let line = lines(AccessLogFormat::Json, &[target]);
+            let line: serde_json::Value = serde_json::from_str(&line).unwrap();
+            assert_eq!(line["target"], logged);
+            assert_eq!(line["referer"], "http://a.test/b");
+            assert_eq!(
+                (&line["status"], &line["bytes"], &line["client"]),
+                (&200.into(), &7.into(), &"192.0.2.7".into())
+            );
+        }
+    }
+
+    #[test]
+    fn a_client_cannot_forge_a_line() {
+        let text = lines(AccessLogFormat::Combined, &["/a", "/b"]);
+        for (line, path) in text.lines().zip(["/a", "/b"]) {
+            assert!(line.starts_with("192.0.2.7 - - ["), "{line}");
+            let rest = format!("\"GET {path} HTTP/1.1\" 200 7 \"http://a.test/b\" \"a\\x22\\x5Cb\\x7F\\xC3\\xA9\"");
+            assert!(line.ends_with(&rest), "{line}");
+        }
+    }
+
+    #[test]
+    fn a_renamed_file_is_made_anew() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("access.log");
+        let log = AccessLog::open(path.clone(), AccessLogFormat::Json).unwrap();
+        std::fs::rename(&path, folder.path().join("access.log.1")).unwrap();
+        log.reopen();
+        drop(log.begin(&request("/a", "b"), None));
+        drop(log);
+        assert!(std::fs::read_to_string(&path).unwrap().contains("\"status\":499"));
+    }
+}

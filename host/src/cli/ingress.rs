@@ -1,0 +1,141 @@
+//! The options of `hexad up` about its clients.
+
+use std::net::IpAddr;
+use std::num::{NonZeroU32, NonZeroUsize};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use bytesize::ByteSize;
+use clap::Args;
+use ipnet::IpNet;
+use jiff::SignedDuration;
+
+use crate::access_log::{AccessLog, AccessLogFormat};
+use crate::ingress::{ForwardedFamily, Forwarding, IngressOptions};
+use crate::send_buffer::{DrainPolicy, SendLimits};
+
+/// Who may connect, what is believed of a client, and what a client may use up.
+#[derive(Args)]
+pub struct IngressArgs {
+    /// The certificates to show to clients (PEM): with them, the host speaks TLS. SIGHUP reads
+    /// them again.
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+
+    /// The key of the certificates (PEM).
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
+
+    /// The address or network of a proxy that names the address and the scheme of its clients; can be
+    /// repeated.
+    #[arg(long = "trusted-proxy", value_name = "NETWORK", value_parser = parse_network)]
+    trusted_proxies: Vec<IpNet>,
+
+    /// The headers in which trusted proxies name them: `X-Forwarded-For` and `-Proto`, or `Forwarded`.
+    /// All others are dropped.
+    #[arg(long, value_name = "FAMILY", default_value = "x-forwarded")]
+    trusted_proxy_headers: ForwardedFamily,
+
+    /// Trusted proxies also name the host that the client addressed, in `X-Forwarded-Host` or in
+    /// `Forwarded`. Without it the host is the one in the proxy's `Host`.
+    #[arg(long)]
+    trusted_proxy_host: bool,
+
+    /// How many connections there may be at once; more wait.
+    #[arg(long, value_name = "N")]
+    max_connections: Option<NonZeroUsize>,
+
+    /// How many of them may be from one address; more are closed.
+    #[arg(long, value_name = "N")]
+    max_connections_per_address: Option<NonZeroUsize>,
+
+    /// How long a connection stays open without a request [default: 75s].
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    keep_alive: Option<Duration>,
+
+    /// HTTP/2: how long a connection takes requests; those under way may finish [default: 1h].
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    max_connection_age: Option<Duration>,
+
+    /// HTTP/2: how many requests of one connection may be under way [default: 100].
+    #[arg(long, value_name = "N")]
+    max_streams: Option<NonZeroU32>,
+
+    /// Bytes of responses that are kept for one connection whose client reads slowly; then the component
+    /// waits [default: 4MiB].
+    #[arg(long, value_name = "SIZE")]
+    send_buffer_per_connection: Option<ByteSize>,
+
+    /// The same for all connections of one address [default: 32MiB].
+    #[arg(long, value_name = "SIZE")]
+    send_buffer_per_address: Option<ByteSize>,
+
+    /// The same for all connections [default: 128MiB].
+    #[arg(long, value_name = "SIZE")]
+    send_buffer: Option<ByteSize>,
+
+    /// What a client must take of a response that waits for it, in bytes per second; 0 is no minimum. One
+    /// that takes less loses the response [default: 8KiB].
+    #[arg(long, value_name = "SIZE")]
+    min_send_rate: Option<ByteSize>,
+
+    /// The time over which that rate is averaged [default: 10s].
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    min_send_rate_period: Option<Duration>,
+
+    /// Write a line for each request to this file, or to standard output for `-`. SIGHUP opens the file
+    /// again.
+    #[arg(long, value_name = "FILE")]
+    access_log: Option<PathBuf>,
+
+    /// The form of these lines.
+    #[arg(long, value_name = "FORMAT", default_value = "json")]
+    access_log_format: AccessLogFormat,
+}
+
+impl IngressArgs {
+    pub fn options(&self) -> Result<IngressOptions> {
+        let defaults = IngressOptions::default();
+        let bytes = |size: Option<ByteSize>, default: usize| {
+            size.map_or(default, |ByteSize(bytes)| usize::try_from(bytes).unwrap_or(usize::MAX))
+        };
+        let access_log = self.access_log.as_ref().map(|path| {
+            let log = AccessLog::open(path.clone(), self.access_log_format);
+            log.with_context(|| format!("cannot open the access log {}", path.display()))
+        });
+        Ok(IngressOptions {
+            certificates: self.tls_cert.clone().zip(self.tls_key.clone()),
+            proxies: self.trusted_proxies.clone(),
+            forwarding: Forwarding { family: self.trusted_proxy_headers, host: self.trusted_proxy_host },
+            connections: self.max_connections.map_or(defaults.connections, NonZeroUsize::get),
+            connections_per_address: self
+                .max_connections_per_address
+                .map_or(defaults.connections_per_address, NonZeroUsize::get),
+            send: SendLimits {
+                per_connection: bytes(self.send_buffer_per_connection, defaults.send.per_connection),
+                per_address: bytes(self.send_buffer_per_address, defaults.send.per_address),
+                total: bytes(self.send_buffer, defaults.send.total),
+            },
+            drain: DrainPolicy {
+                min_rate: self.min_send_rate.map_or(defaults.drain.min_rate, |ByteSize(bytes)| bytes),
+                period: self.min_send_rate_period.unwrap_or(defaults.drain.period),
+            },
+            keep_alive: self.keep_alive.unwrap_or(defaults.keep_alive),
+            max_streams: self.max_streams.map_or(defaults.max_streams, NonZeroU32::get),
+            max_connection_age: self.max_connection_age.unwrap_or(defaults.max_connection_age),
+            access_log: access_log.transpose()?,
+        })
+    }
+}
+
+fn parse_network(text: &str) -> Result<IpNet, String> {
+    let address = text.parse::<IpAddr>().map(IpNet::from);
+    address.or_else(|_| text.parse()).map_err(|_| "write an address or a network, such as 10.0.0.0/8".to_owned())
+}
+
+fn parse_time(text: &str) -> Result<Duration, String> {
+    let parsed = text.parse::<SignedDuration>().ok().and_then(|time| Duration::try_from(time).ok());
+    let parsed = parsed.filter(|time| !time.is_zero());
+    parsed.ok_or_else(|| "write a number and a unit, such as 75s".to_owned())
+}

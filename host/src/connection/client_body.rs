@@ -1,0 +1,100 @@
+//! A response's body on its way to the client.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+
+use super::in_flight::InFlight;
+use crate::access_log::Access;
+use crate::body::{BodyError, InProgress, ResponseBody};
+use crate::send_buffer::SendBuffer;
+
+/// The body that the HTTP implementation reads. The request is under way until it is dropped.
+pub struct ClientBody {
+    source: Source,
+    _in_flight: InFlight,
+    access: Option<Access>,
+}
+
+enum Source {
+    /// A small body that is complete.
+    Direct(ResponseBody),
+    /// The same on an HTTP/2 stream, whose window may hold it back.
+    Charged(ResponseBody, Arc<SendBuffer>),
+    /// A body that is read ahead of the client, and how many bytes are left of a declared length.
+    Buffered(Arc<SendBuffer>, Option<u64>),
+}
+
+impl ClientBody {
+    pub fn direct(body: ResponseBody, in_flight: InFlight, access: Option<Access>) -> Self {
+        Self { source: Source::Direct(body), _in_flight: in_flight, access }
+    }
+
+    pub fn charged(body: ResponseBody, buffer: Arc<SendBuffer>, in_flight: InFlight, access: Option<Access>) -> Self {
+        Self { source: Source::Charged(body, buffer), _in_flight: in_flight, access }
+    }
+
+    pub fn buffered(
+        body: ResponseBody,
+        buffer: Arc<SendBuffer>,
+        in_progress: Option<InProgress>,
+        in_flight: InFlight,
+        access: Option<Access>,
+    ) -> Self {
+        let length = body.size_hint().exact();
+        buffer.fill(body, in_progress);
+        Self { source: Source::Buffered(buffer, length), _in_flight: in_flight, access }
+    }
+}
+
+impl Body for ClientBody {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        let polled = match &mut self.source {
+            Source::Direct(body) => Pin::new(body).poll_frame(cx),
+            Source::Charged(body, buffer) => {
+                let frame = Pin::new(body).poll_frame(cx);
+                frame.map_ok(|frame| frame.map_data(|data| buffer.charge(data)))
+            }
+            Source::Buffered(buffer, left) => {
+                let frame = buffer.poll_frame(cx);
+                if let (Poll::Ready(Some(Ok(frame))), Some(left)) = (&frame, left) {
+                    *left = left.saturating_sub(frame.data_ref().map_or(0, |data| data.len() as u64));
+                }
+                frame
+            }
+        };
+        if let (Poll::Ready(Some(Ok(frame))), Some(access)) = (&polled, &mut self.access) {
+            access.record_bytes(frame.data_ref().map_or(0, |data| data.len() as u64));
+        }
+        polled
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match &self.source {
+            Source::Direct(body) | Source::Charged(body, _) => body.is_end_stream(),
+            Source::Buffered(..) => false,
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.source {
+            Source::Direct(body) | Source::Charged(body, _) => body.size_hint(),
+            Source::Buffered(_, Some(left)) => SizeHint::with_exact(*left),
+            Source::Buffered(_, None) => SizeHint::default(),
+        }
+    }
+}
+
+impl Drop for ClientBody {
+    fn drop(&mut self) {
+        if let Source::Buffered(buffer, _) = &self.source {
+            buffer.abandon();
+        }
+    }
+}

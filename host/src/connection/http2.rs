@@ -1,0 +1,130 @@
+//! An HTTP/2 connection, and its streams.
+
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use bytes::Bytes;
+use hyper::rt::Executor;
+use hyper::server::conn::http2;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::time::Instant;
+
+use super::service::{Connection, STREAM_FLOW};
+use super::socket::ReadAhead;
+use super::{HEAD_TIMEOUT, MAX_HEAD_BYTES, stopping};
+use crate::send_buffer::{DrainMonitor, Flow};
+use crate::stop::StopSignal;
+
+/// Streams that a client may open and reset before they are answered, and streams that hyper may reset
+/// because of the client's errors, before the connection is closed.
+const MAX_RESET_STREAMS: usize = 20;
+const MAX_ERROR_RESET_STREAMS: usize = 128;
+
+/// Bytes that hyper takes of one stream ahead of what the client takes.
+const MAX_SEND_BUFFER: usize = 64 * 1024;
+
+/// Bytes that the kernel takes ahead of what it can send.
+const MAX_UNSENT: u32 = 128 * 1024;
+
+/// How often a client is pinged, and how long it may take to answer before it counts as gone.
+const PING_INTERVAL: Duration = Duration::from_secs(30);
+const PING_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// How long a connection that takes no more requests may take for those under way, and one without any
+/// to close.
+const LAST_REQUESTS_GRACE: Duration = Duration::from_secs(600);
+const CLOSE_GRACE: Duration = Duration::from_secs(5);
+
+/// Serves the connection until it ends. `read` was read already.
+pub async fn serve<S>(connection: &Arc<Connection>, stream: S, read: Bytes, started: Instant, stop: &mut StopSignal)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    connection.socket.limit_unsent(MAX_UNSENT);
+    let service = service_fn(|request| connection.handle(request));
+    let http = http2::Builder::new(StreamExecutor(connection.clone()))
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(connection.ingress.max_streams)
+        .max_pending_accept_reset_streams(MAX_RESET_STREAMS)
+        .max_local_error_reset_streams(MAX_ERROR_RESET_STREAMS)
+        .max_header_list_size(MAX_HEAD_BYTES as u32)
+        .max_send_buf_size(MAX_SEND_BUFFER)
+        .keep_alive_interval(PING_INTERVAL)
+        .keep_alive_timeout(PING_TIMEOUT)
+        .serve_connection(TokioIo::new(ReadAhead { read, stream }), service);
+    let mut http = pin!(http);
+    let mut last_request = pin!(last_request(connection, started, stop));
+    let mut is_closing = false;
+    let mut expiry = pin!(tokio::time::sleep(Duration::ZERO));
+    let ended = poll_fn(|cx| {
+        if !is_closing && last_request.as_mut().poll(cx).is_ready() {
+            is_closing = true;
+            http.as_mut().graceful_shutdown();
+            let grace = if connection.is_idle() { CLOSE_GRACE } else { LAST_REQUESTS_GRACE };
+            expiry.as_mut().reset(Instant::now() + grace);
+        }
+        if let Poll::Ready(result) = http.as_mut().poll(cx) {
+            return Poll::Ready(Some(result));
+        }
+        match is_closing {
+            true => expiry.as_mut().poll(cx).map(|()| None),
+            false => Poll::Pending,
+        }
+    });
+    match ended.await {
+        Some(Ok(())) => {}
+        Some(Err(error)) => tracing::debug!(%error, "a connection ended early"),
+        None => tracing::debug!("a client did not close its connection in time"),
+    }
+}
+
+/// Returns when the connection must take no more requests: the host stops, or the connection is idle
+/// for too long, or too old.
+async fn last_request(connection: &Connection, started: Instant, stop: &mut StopSignal) {
+    let idle = async {
+        loop {
+            let requests = connection.requests();
+            let timeout = if requests == 0 { HEAD_TIMEOUT } else { connection.ingress.keep_alive.timeout };
+            tokio::time::sleep(timeout).await;
+            if connection.is_idle() && connection.requests() == requests {
+                return;
+            }
+        }
+    };
+    tokio::select! {
+        () = stopping(connection, stop) => {}
+        () = idle => {}
+        () = tokio::time::sleep_until(started + connection.ingress.max_connection_age) => {}
+    }
+}
+
+/// Runs each stream as a task, and resets it if its client is too slow.
+#[derive(Clone)]
+struct StreamExecutor(Arc<Connection>);
+
+impl<F> Executor<F> for StreamExecutor
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    fn execute(&self, stream: F) {
+        let flow = Arc::new(Flow::default());
+        let connection = self.0.clone();
+        let mut monitor = DrainMonitor::new(connection.ingress.drain);
+        tokio::spawn(async move {
+            let mut stream = pin!(STREAM_FLOW.scope(flow.clone(), stream));
+            let slow = poll_fn(|cx| match stream.as_mut().poll(cx) {
+                Poll::Ready(()) => Poll::Ready(None),
+                Poll::Pending => monitor.poll(&flow, || 0, cx).map(Some),
+            });
+            // hyper resets a stream whose future is dropped.
+            if let Some(reason) = slow.await {
+                connection.log_slow_reader(reason);
+            }
+        });
+    }
+}

@@ -1,0 +1,148 @@
+//! Hands a connection's requests to the application, and knows how many are under way.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use http::header::{CONNECTION, HeaderName};
+use http::{HeaderMap, Method, Request, Response, StatusCode, Version};
+use http_body::Body;
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use tokio::sync::Notify;
+
+use super::client_body::ClientBody;
+use super::in_flight::InFlight;
+use super::socket::SocketState;
+use crate::application::Application;
+use crate::body::InProgress;
+use crate::ingress::{Ingress, Peer, RequestOrigin};
+use crate::send_buffer::{Budget, Flow, SendBuffer, TooSlow};
+
+/// Announces how long an idle connection stays open.
+const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
+
+/// Bytes of a body that hyper takes at once.
+const SMALL_BODY: u64 = 64 * 1024;
+
+tokio::task_local! {
+    /// The flow of the HTTP/2 stream that a task serves.
+    pub static STREAM_FLOW: Arc<Flow>;
+}
+
+/// What the requests of one connection share.
+pub struct Connection {
+    pub ingress: Arc<Ingress>,
+    pub socket: Arc<SocketState>,
+    /// The bytes that wait for the client of an HTTP/1 connection.
+    pub flow: Arc<Flow>,
+    application: Arc<Application>,
+    shard: usize,
+    peer: Peer,
+    budget: Arc<Budget>,
+    requests: AtomicUsize,
+    /// Told when the first request comes.
+    first_request: Notify,
+    in_flight: Arc<AtomicUsize>,
+}
+
+impl Connection {
+    pub fn new(
+        application: Arc<Application>,
+        shard: usize,
+        peer: Peer,
+        ingress: Arc<Ingress>,
+        socket: Arc<SocketState>,
+    ) -> Self {
+        let budget = ingress.send_budgets.connection();
+        Self {
+            ingress,
+            socket,
+            flow: Arc::default(),
+            application,
+            shard,
+            peer,
+            budget,
+            requests: AtomicUsize::new(0),
+            first_request: Notify::new(),
+            in_flight: Arc::default(),
+        }
+    }
+
+    /// How many requests there were.
+    pub fn requests(&self) -> usize {
+        self.requests.load(Ordering::Relaxed)
+    }
+
+    /// Returns once there was a request.
+    pub async fn first_request(&self) {
+        if self.requests() == 0 {
+            self.first_request.notified().await;
+        }
+    }
+
+    pub fn is_idle(&self) -> bool {
+        self.in_flight.load(Ordering::Relaxed) == 0
+    }
+
+    /// Logs that the client has lost a response.
+    pub fn log_slow_reader(&self, reason: TooSlow) {
+        self.ingress.log_slow_reader(self.peer.address(), reason);
+    }
+
+    /// Serves one request.
+    pub fn handle(
+        self: &Arc<Self>,
+        request: Request<Incoming>,
+    ) -> impl Future<Output = Result<Response<ClientBody>, Infallible>> + Send + 'static + use<> {
+        if self.requests.fetch_add(1, Ordering::Relaxed) == 0 {
+            self.first_request.notify_one();
+        }
+        // What was read is the head of this request.
+        self.socket.take_has_read();
+        let (connection, in_flight) = (self.clone(), InFlight::begin(&self.in_flight));
+        async move { Ok(connection.serve(request, in_flight).await) }
+    }
+
+    async fn serve(&self, request: Request<Incoming>, in_flight: InFlight) -> Response<ClientBody> {
+        let mut request = request.map(|body| body.map_err(Into::into).boxed_unsync());
+        let (version, is_head) = (request.version(), request.method() == Method::HEAD);
+        let stays_open = version == Version::HTTP_11 && !asks_to_close(request.headers());
+        self.peer.apply_to(&mut request, &self.ingress);
+        let origin = request.extensions().get::<RequestOrigin>();
+        let network = origin.map(RequestOrigin::network);
+        let mut access =
+            self.ingress.access_log.as_ref().map(|log| log.begin(&request, origin.map(|origin| origin.client)));
+        let response = self.application.handle(self.shard, request).await;
+        // The other requests of this shard run before the response is written: the write wakes the
+        // client, which may run on the same processor.
+        tokio::task::yield_now().await;
+
+        let (mut head, body) = response.into_parts();
+        if stays_open {
+            head.headers.insert(KEEP_ALIVE, self.ingress.keep_alive.header.clone());
+        }
+        if let Some(access) = &mut access {
+            access.record_head(head.status.as_u16(), &head.headers);
+        }
+        let is_http2 = version == Version::HTTP_2;
+        let has_no_body = is_head || head.status == StatusCode::NOT_MODIFIED;
+        let in_progress = head.extensions.remove::<InProgress>();
+        let is_large = in_progress.is_some() || body.size_hint().exact().is_none_or(|length| length > SMALL_BODY);
+        let buffer = network.filter(|_| !has_no_body && (is_large || is_http2)).map(|network| {
+            let flow = STREAM_FLOW.try_with(Arc::clone).unwrap_or_else(|_| self.flow.clone());
+            SendBuffer::new(flow, self.ingress.send_budgets.of_response(self.budget.clone(), network))
+        });
+        let body = match buffer {
+            Some(buffer) if is_large => ClientBody::buffered(body, buffer, in_progress, in_flight, access),
+            Some(buffer) => ClientBody::charged(body, buffer, in_flight, access),
+            None => ClientBody::direct(body, in_flight, access),
+        };
+        Response::from_parts(head, body)
+    }
+}
+
+fn asks_to_close(headers: &HeaderMap) -> bool {
+    let mut options = headers.get_all(CONNECTION).iter().filter_map(|line| line.to_str().ok());
+    options.any(|line| line.split(',').any(|option| option.trim().eq_ignore_ascii_case("close")))
+}

@@ -1,0 +1,185 @@
+//! A client's socket, and bytes that were read from it ahead.
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll};
+
+use bytes::{Buf, Bytes};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+
+/// A connected socket, below TLS.
+pub struct ClientSocket {
+    stream: TcpStream,
+    state: Arc<SocketState>,
+}
+
+/// What is known about a socket that the HTTP implementation owns.
+pub struct SocketState {
+    /// Valid while the HTTP implementation has the socket.
+    descriptor: RawFd,
+    has_read: AtomicBool,
+    is_blocked: AtomicBool,
+    reset_on_close: AtomicBool,
+}
+
+impl ClientSocket {
+    pub fn new(stream: TcpStream) -> (Self, Arc<SocketState>) {
+        let state = Arc::new(SocketState {
+            descriptor: stream.as_raw_fd(),
+            has_read: AtomicBool::new(false),
+            is_blocked: AtomicBool::new(false),
+            reset_on_close: AtomicBool::new(false),
+        });
+        (Self { stream, state: state.clone() }, state)
+    }
+
+    fn written<T>(&self, written: Poll<T>) -> Poll<T> {
+        self.state.is_blocked.store(written.is_pending(), Ordering::Relaxed);
+        written
+    }
+}
+
+impl SocketState {
+    /// Whether bytes were read since the last call.
+    pub fn take_has_read(&self) -> bool {
+        self.has_read.load(Ordering::Relaxed) && self.has_read.swap(false, Ordering::Relaxed)
+    }
+
+    /// Whether the kernel took less than it was given, and has not asked for more.
+    pub fn is_blocked(&self) -> bool {
+        self.is_blocked.load(Ordering::Relaxed)
+    }
+
+    /// Has the kernel forget what it has not sent when the socket is closed.
+    pub fn reset_on_close(&self) {
+        self.reset_on_close.store(true, Ordering::Relaxed);
+    }
+
+    /// Bytes that the kernel holds until the client has acknowledged them.
+    #[cfg(target_os = "linux")]
+    pub fn unacknowledged(&self) -> u64 {
+        /// `SIOCOUTQ` of tcp(7).
+        const OPCODE: rustix::ioctl::Opcode = 0x5411;
+        // SAFETY: the HTTP implementation, which calls this, has the socket, so that it is open; the
+        // operation writes an int.
+        let queued = unsafe {
+            let socket = BorrowedFd::borrow_raw(self.descriptor);
+            rustix::ioctl::ioctl(socket, rustix::ioctl::Getter::<OPCODE, i32>::new())
+        };
+        queued.map_or(0, |bytes| u64::try_from(bytes).unwrap_or(0))
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    pub fn unacknowledged(&self) -> u64 {
+        0
+    }
+
+    /// Has the kernel take little more than it can send at once, so that streams of one connection get
+    /// on side by side, and so that their progress is seen.
+    #[cfg(target_os = "linux")]
+    pub fn limit_unsent(&self, bytes: u32) {
+        // SAFETY: as above.
+        let socket = unsafe { BorrowedFd::borrow_raw(self.descriptor) };
+        if let Err(error) = socket2::SockRef::from(&socket).set_tcp_notsent_lowat(bytes) {
+            tracing::debug!(%error, "the kernel's buffer of a connection has no limit");
+        }
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    pub fn limit_unsent(&self, _: u32) {}
+}
+
+impl Drop for ClientSocket {
+    fn drop(&mut self) {
+        if self.state.reset_on_close.load(Ordering::Relaxed) {
+            let _ = socket2::SockRef::from(&self.stream).set_linger(Some(std::time::Duration::ZERO));
+        }
+    }
+}
+
+impl AsyncRead for ClientSocket {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let before = buf.filled().len();
+        let read = Pin::new(&mut self.stream).poll_read(cx, buf);
+        if buf.filled().len() > before {
+            self.state.has_read.store(true, Ordering::Relaxed);
+        }
+        read
+    }
+}
+
+impl AsyncWrite for ClientSocket {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
+        self.written(written)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write_vectored(cx, bytes);
+        self.written(written)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+/// A stream of which some bytes were read already.
+pub struct ReadAhead<S> {
+    pub read: Bytes,
+    pub stream: S,
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for ReadAhead<S> {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        if self.read.is_empty() {
+            return Pin::new(&mut self.stream).poll_read(cx, buf);
+        }
+        let length = self.read.len().min(buf.remaining());
+        buf.put_slice(self.read.get(..length).unwrap_or_default());
+        self.read.advance(length);
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for ReadAhead<S> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, bytes)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(cx, bytes)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}

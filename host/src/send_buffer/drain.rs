@@ -1,0 +1,194 @@
+//! Ends responses whose client takes less than a minimum rate.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use tokio::time::{Instant, Sleep};
+
+use crate::concurrency_limit::Contention;
+
+/// Checks in a period. A response that was too slow since the last check is ended if others wait for
+/// its instance.
+const CHECKS: u32 = 10;
+
+/// How fast a client has to take what waits for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DrainPolicy {
+    /// Bytes per second; 0 for none.
+    pub min_rate: u64,
+    /// The time over which the rate is averaged, and so also the time that a client has at first.
+    pub period: Duration,
+}
+
+impl Default for DrainPolicy {
+    fn default() -> Self {
+        Self { min_rate: 8 * 1024, period: Duration::from_secs(10) }
+    }
+}
+
+/// The bytes that wait for the client, on an HTTP/1 connection or an HTTP/2 stream; or those of a request's
+/// body that the guest waits for.
+#[derive(Debug, Default)]
+pub struct Flow {
+    waiting: AtomicUsize,
+    /// Bytes that the client has taken.
+    taken: AtomicU64,
+    /// Set while a guest writes the response.
+    contention: Mutex<Option<Contention>>,
+}
+
+impl Flow {
+    pub fn add(&self, bytes: usize) {
+        self.waiting.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    pub fn remove(&self, bytes: usize) {
+        self.taken.fetch_add(bytes as u64, Ordering::Relaxed);
+        self.waiting.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// Begins a response whose instance others may wait for.
+    pub fn begin(&self, contention: Option<Contention>) {
+        *self.contention.lock().unwrap_or_else(PoisonError::into_inner) = contention;
+    }
+
+    /// The guest has written its response.
+    pub fn end(&self) {
+        self.begin(None);
+    }
+
+    /// Records whether the guest waits for the client to send.
+    pub fn set_waiting(&self, waits: bool) {
+        self.waiting.store(usize::from(waits), Ordering::Relaxed);
+    }
+
+    pub fn is_waiting(&self) -> bool {
+        !self.is_drained()
+    }
+
+    /// Records bytes that the client has sent.
+    pub fn record_received(&self, bytes: u64) {
+        self.taken.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    fn contention(&self) -> Option<Contention> {
+        self.contention.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn is_drained(&self) -> bool {
+        self.waiting.load(Ordering::Relaxed) == 0
+    }
+
+    fn taken(&self) -> u64 {
+        self.taken.load(Ordering::Relaxed)
+    }
+}
+
+/// Why a response is ended before its client has taken it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TooSlow {
+    /// It took less than the minimum rate over a period.
+    Period,
+    /// It took less since the last check, and others wait for its instance.
+    Contended,
+}
+
+impl fmt::Display for TooSlow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Period => "the client took less than the minimum rate",
+            Self::Contended => "the client took less than the minimum rate while others waited for the instance",
+        })
+    }
+}
+
+/// Watches one flow. Time passes only while bytes wait for the client.
+pub struct DrainMonitor {
+    policy: DrainPolicy,
+    /// `None` while nothing waits.
+    period: Option<Period>,
+    /// It is reused, and fires too early rather than being reset for each response.
+    timer: Option<Pin<Box<Sleep>>>,
+    /// Set while the client is too slow: ready once others wait for the instance.
+    contended: Option<BoxFuture<'static, ()>>,
+}
+
+struct Period {
+    next_check: Instant,
+    checks: u32,
+    taken_at_start: u64,
+    taken_at_check: u64,
+}
+
+impl DrainMonitor {
+    pub fn new(policy: DrainPolicy) -> Self {
+        Self { policy, period: None, timer: None, contended: None }
+    }
+
+    /// Ready if the client is too slow. It must be polled again when bytes begin to wait.
+    ///
+    /// `unacknowledged` are the bytes in the kernel that the client has not acknowledged: the kernel takes
+    /// bytes in large steps, and passes them on in small ones.
+    pub fn poll(&mut self, flow: &Flow, unacknowledged: impl Fn() -> u64, cx: &mut Context<'_>) -> Poll<TooSlow> {
+        if flow.is_drained() || self.policy.min_rate == 0 {
+            self.period = None;
+            self.contended = None;
+            return Poll::Pending;
+        }
+        let interval = self.policy.period / CHECKS;
+        // Wraps below zero, because bytes of heads are not counted as taken; only differences are used.
+        let taken = || flow.taken().wrapping_sub(unacknowledged());
+        let period = self.period.get_or_insert_with(|| {
+            let taken = taken();
+            let next_check = Instant::now() + interval;
+            Period { next_check, checks: 0, taken_at_start: taken, taken_at_check: taken }
+        });
+        let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(period.next_check)));
+        while timer.as_mut().poll(cx).is_ready() {
+            if period.next_check <= Instant::now() {
+                period.checks += 1;
+                let taken = taken();
+                // A response that has begun since may have added to what is not acknowledged.
+                let since = |before: u64| taken.wrapping_sub(before).cast_signed().max(0).cast_unsigned();
+                let is_slow = is_below(self.policy.min_rate, since(period.taken_at_check), interval);
+                let mut was_slow = false;
+                if period.checks == CHECKS {
+                    was_slow = is_below(self.policy.min_rate, since(period.taken_at_start), self.policy.period);
+                    (period.checks, period.taken_at_start) = (0, taken);
+                }
+                period.taken_at_check = taken;
+                period.next_check = Instant::now() + interval;
+                match flow.contention().filter(|_| is_slow) {
+                    // One that waits already keeps its turn.
+                    Some(contention) => {
+                        self.contended.get_or_insert_with(|| contention.wait().boxed());
+                    }
+                    None => self.contended = None,
+                }
+                if was_slow {
+                    return Poll::Ready(TooSlow::Period);
+                }
+            }
+            timer.as_mut().reset(period.next_check);
+        }
+        if self.contended.as_mut().is_some_and(|contended| contended.as_mut().poll(cx).is_ready()) {
+            self.contended = None;
+            // The guest may have finished since the last check.
+            if flow.contention().is_some() {
+                return Poll::Ready(TooSlow::Contended);
+            }
+        }
+        Poll::Pending
+    }
+}
+
+fn is_below(rate: u64, bytes: u64, time: Duration) -> bool {
+    u128::from(bytes) * 1000 < u128::from(rate) * time.as_millis()
+}

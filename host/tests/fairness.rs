@@ -1,0 +1,78 @@
+//! No client has more than its share of a component.
+
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+
+use hexad::ingress::IngressOptions;
+use socket2::{Domain, Socket, Type};
+
+use crate::slow_readers::{listen, wait_for_busy};
+
+/// A connection from another address of the loopback interface.
+fn connect_from(source: Ipv4Addr, address: SocketAddr) -> TcpStream {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+    socket.bind(&SocketAddr::from((source, 0)).into()).unwrap();
+    socket.connect(&address.into()).unwrap();
+    socket.into()
+}
+
+fn ask(client: &mut TcpStream, path: &str, headers: &str) {
+    write!(client, "GET /probe/{path} HTTP/1.1\r\nhost: forge.test\r\n{headers}connection: close\r\n\r\n").unwrap();
+}
+
+fn answer(mut client: TcpStream) -> String {
+    let mut answer = String::new();
+    client.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+#[test]
+fn an_address_leaves_instances_for_others() {
+    let tool = "instances = 4\nqueue_timeout = \"1h\"\nrequest_timeout = \"1h\"";
+    let (server, address, _) = listen(tool, IngressOptions::default());
+    let greedy = Ipv4Addr::new(127, 0, 0, 2);
+    let mut held: Vec<_> = (0..8).map(|_| connect_from(greedy, address)).collect();
+    for client in &mut held {
+        ask(client, "never", "");
+    }
+    wait_for_busy(&server, 2);
+    let mut other = connect_from(Ipv4Addr::new(127, 0, 0, 3), address);
+    ask(&mut other, "hello", "");
+    assert!(answer(other).ends_with("hello"));
+    // Its own requests wait, until it gives one of its places up.
+    let mut own = connect_from(greedy, address);
+    ask(&mut own, "hello", "");
+    drop(held);
+    assert!(answer(own).ends_with("hello"));
+}
+
+#[test]
+fn a_credential_leaves_instances_for_others() {
+    let tool = "instances = 4\nqueue_timeout = \"50ms\"\nrequest_timeout = \"1h\"";
+    let (server, address, _) = listen(tool, IngressOptions::default());
+    let token = "authorization: Bearer one\r\n";
+    let mut held: Vec<_> = (2..4).map(|host| connect_from(Ipv4Addr::new(127, 0, 0, host), address)).collect();
+    for client in &mut held {
+        ask(client, "never", token);
+    }
+    wait_for_busy(&server, 2);
+    let status = |host, headers: &str| {
+        let mut client = connect_from(Ipv4Addr::new(127, 0, 0, host), address);
+        ask(&mut client, "hello", headers);
+        answer(client).split(' ').nth(1).unwrap().to_owned()
+    };
+    assert_eq!(status(4, token), "503");
+    assert_eq!(status(4, "authorization: Bearer two\r\n"), "200");
+    assert_eq!(status(4, ""), "200");
+}
+
+#[test]
+fn the_share_of_a_client_is_a_setting() {
+    let tool = "instances = 2\ninstances_per_client = 2\nrequest_timeout = \"1h\"";
+    let (server, address, _) = listen(tool, IngressOptions::default());
+    let mut held: Vec<_> = (0..2).map(|_| connect_from(Ipv4Addr::LOCALHOST, address)).collect();
+    for client in &mut held {
+        ask(client, "never", "");
+    }
+    wait_for_busy(&server, 2);
+}

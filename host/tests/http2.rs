@@ -1,0 +1,274 @@
+//! HTTP/2 connections of clients that do not play by the rules.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+use bytes::Bytes;
+use h2::client::SendRequest;
+use hexad::ingress::IngressOptions;
+use hexad::send_buffer::{DrainPolicy, SendLimits};
+use http::Request;
+
+use crate::slow_readers::{begin, listen, rest, wait_for_busy};
+
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+/// Types of frames (RFC 9113, section 6).
+const HEADERS: u8 = 1;
+const RST_STREAM: u8 = 3;
+const SETTINGS: u8 = 4;
+const PING: u8 = 6;
+const GOAWAY: u8 = 7;
+const WINDOW_UPDATE: u8 = 8;
+const CONTINUATION: u8 = 9;
+
+const END_STREAM: u8 = 1;
+const END_HEADERS: u8 = 4;
+
+fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
+    let mut frame = length[1..].to_vec();
+    frame.extend([kind, flags]);
+    frame.extend(stream.to_be_bytes());
+    frame.extend(payload);
+    frame
+}
+
+/// The header block of `GET /probe/{path}`, without compression.
+fn head(path: &str) -> Vec<u8> {
+    let mut block = Vec::new();
+    let path = format!("/probe/{path}");
+    for (name, value) in [(":method", "GET"), (":scheme", "http"), (":authority", "forge.test"), (":path", &path)] {
+        field(&mut block, name, value);
+    }
+    block
+}
+
+/// A literal field that is not indexed (RFC 7541, section 6.2.2); lengths below 127.
+fn field(block: &mut Vec<u8>, name: &str, value: &str) {
+    block.push(0);
+    for text in [name, value] {
+        block.push(u8::try_from(text.len()).unwrap());
+        block.extend(text.as_bytes());
+    }
+}
+
+/// A connection that has sent its preface and empty settings.
+fn connect(address: SocketAddr) -> TcpStream {
+    let mut client = TcpStream::connect(address).unwrap();
+    client.write_all(PREFACE).unwrap();
+    client.write_all(&frame(SETTINGS, 0, 0, &[])).unwrap();
+    client
+}
+
+/// Sends the frames, as far as the host takes them, and returns those that it sends until it closes.
+fn frames_after(
+    mut client: TcpStream,
+    sent: impl Iterator<Item = Vec<u8>> + Send + 'static,
+) -> Vec<(u8, u32, Vec<u8>)> {
+    let mut writer = client.try_clone().unwrap();
+    let writing = std::thread::spawn(move || {
+        for frame in sent {
+            if writer.write_all(&frame).is_err() {
+                return;
+            }
+        }
+    });
+    let mut frames = Vec::new();
+    let mut head = [0; 9];
+    // The host may close the connection by a reset.
+    while client.read_exact(&mut head).is_ok() {
+        let length = u32::from_be_bytes([0, head[0], head[1], head[2]]);
+        let stream = u32::from_be_bytes([head[5], head[6], head[7], head[8]]);
+        let mut payload = vec![0; length as usize];
+        if client.read_exact(&mut payload).is_err() {
+            break;
+        }
+        frames.push((head[3], stream, payload));
+    }
+    drop(client);
+    writing.join().unwrap();
+    frames
+}
+
+fn goaway_code(frames: &[(u8, u32, Vec<u8>)]) -> Option<u32> {
+    let goaway = frames.iter().rev().find(|(kind, ..)| *kind == GOAWAY)?;
+    Some(u32::from_be_bytes(goaway.2[4..8].try_into().unwrap()))
+}
+
+fn hello(address: SocketAddr) {
+    assert!(rest(begin(address, "hello")).unwrap().ends_with(b"hello"));
+}
+
+async fn client_without_window(address: SocketAddr) -> SendRequest<Bytes> {
+    let stream = tokio::net::TcpStream::connect(address).await.unwrap();
+    let (client, connection) = h2::client::Builder::new().initial_window_size(0).handshake(stream).await.unwrap();
+    tokio::spawn(connection);
+    client
+}
+
+fn get(path: &str) -> Request<()> {
+    Request::get(format!("http://forge.test/probe/{path}")).body(()).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn streams_without_a_window_hold_no_instance_and_are_reset() {
+    let send = SendLimits { per_connection: 1 << 20, ..SendLimits::default() };
+    let drain = DrainPolicy { min_rate: 8 * 1024, period: Duration::from_secs(2) };
+    let tool = "instances = 4\nqueue_timeout = \"1h\"";
+    let (server, address, ingress) = listen(tool, IngressOptions { send, drain, ..IngressOptions::default() });
+    let client = client_without_window(address).await;
+    let mut responses = Vec::new();
+    for _ in 0..20 {
+        let mut client = client.clone().ready().await.unwrap();
+        responses.push(client.send_request(get("flood?mib=8"), true).unwrap().0);
+    }
+    // All of them get an instance in turn, and so does another client.
+    tokio::task::spawn_blocking(move || hello(address)).await.unwrap();
+    for response in responses {
+        // A response whose stream was reset before it was looked at has no head either.
+        if let Ok(response) = response.await {
+            let error = response.into_body().data().await.expect("an end").expect_err("the body");
+            assert_eq!(error.reason(), Some(h2::Reason::CANCEL), "{error}");
+        }
+    }
+    // The connection is still of use.
+    let mut client = client.ready().await.unwrap();
+    assert_eq!(client.send_request(get("hello"), true).unwrap().0.await.unwrap().status(), 200);
+    tokio::task::spawn_blocking(move || {
+        wait_for_busy(&server, 0);
+        while ingress.send_budgets.used() > 0 {
+            std::thread::yield_now();
+        }
+    })
+    .await
+    .unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn small_responses_without_a_window_are_reset_as_well() {
+    let drain = DrainPolicy { min_rate: 8 * 1024, period: Duration::from_secs(1) };
+    let (_server, address, ingress) = listen("", IngressOptions { drain, ..IngressOptions::default() });
+    let mut client = client_without_window(address).await.ready().await.unwrap();
+    let response = client.send_request(get("hello"), true).unwrap().0.await.unwrap();
+    assert_eq!(response.status(), 200);
+    let error = response.into_body().data().await.expect("an end").expect_err("the body");
+    assert_eq!(error.reason(), Some(h2::Reason::CANCEL), "{error}");
+    assert_eq!(ingress.send_budgets.used(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stream_that_its_client_resets_gives_its_permit_back() {
+    let (server, address, _) = listen("instances = 2\nrequest_timeout = \"1h\"", IngressOptions::default());
+    let mut client = client_without_window(address).await.ready().await.unwrap();
+    let (response, _) = client.send_request(get("never"), true).unwrap();
+    let server = tokio::task::spawn_blocking(move || {
+        wait_for_busy(&server, 1);
+        server
+    });
+    let server = server.await.unwrap();
+    drop(response);
+    tokio::task::spawn_blocking(move || wait_for_busy(&server, 0)).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_connection_takes_no_requests_when_it_is_too_old() {
+    let options = IngressOptions { max_connection_age: Duration::from_millis(100), ..IngressOptions::default() };
+    let (_server, address, _) = listen("", options);
+    let stream = tokio::net::TcpStream::connect(address).await.unwrap();
+    let (client, connection) = h2::client::handshake(stream).await.unwrap();
+    let mut client: SendRequest<Bytes> = client;
+    let (response, _) = client.send_request(get("sleep?ms=500"), true).unwrap();
+    let ended = tokio::spawn(connection);
+    let mut body = response.await.unwrap().into_body();
+    assert_eq!(body.data().await.unwrap().unwrap(), "slept");
+    drop(body);
+    drop(client);
+    ended.await.unwrap().unwrap();
+}
+
+#[test]
+fn a_head_that_never_ends_closes_the_connection() {
+    let (_server, address, _) = listen("", IngressOptions::default());
+    let start = std::iter::once(frame(HEADERS, END_STREAM, 1, &head("hello")));
+    let mut filler = Vec::new();
+    field(&mut filler, "x-filler", &"a".repeat(100));
+    let endless = std::iter::repeat_with(move || frame(CONTINUATION, 0, 1, &filler.repeat(100)));
+    let frames = frames_after(connect(address), start.chain(endless));
+    assert!(frames.iter().all(|(kind, ..)| *kind != HEADERS), "no response");
+    hello(address);
+}
+
+#[test]
+fn a_head_that_is_too_large_fails_its_stream_only() {
+    let (_server, address, _) = listen("", IngressOptions::default());
+    let mut large = head("hello");
+    for n in 0..1000 {
+        field(&mut large, &format!("x-{n}"), &"a".repeat(100));
+    }
+    let mut blocks = large.chunks(16_000);
+    let mut sent = vec![frame(HEADERS, END_STREAM, 1, blocks.next().unwrap())];
+    let blocks: Vec<_> = blocks.collect();
+    for (index, block) in blocks.iter().enumerate() {
+        let flags = if index + 1 == blocks.len() { END_HEADERS } else { 0 };
+        sent.push(frame(CONTINUATION, flags, 1, block));
+    }
+    sent.push(frame(HEADERS, END_STREAM | END_HEADERS, 3, &head("hello")));
+    sent.push(frame(GOAWAY, 0, 0, &[0; 8]));
+    let frames = frames_after(connect(address), sent.into_iter());
+    let small = frames.iter().filter(|(kind, stream, _)| *kind == HEADERS && *stream == 3).count();
+    // hyper refuses the stream, or the connection if the head is far too large.
+    assert!(small == 1 || goaway_code(&frames).is_some(), "{frames:?}");
+    hello(address);
+}
+
+#[test]
+fn rapid_resets_close_the_connection() {
+    let (server, address, _) = listen("", IngressOptions::default());
+    let resets = (0..100_000u32).flat_map(|n| {
+        let stream = 2 * n + 1;
+        let cancel = 8u32.to_be_bytes();
+        [frame(HEADERS, END_STREAM | END_HEADERS, stream, &head("hello")), frame(RST_STREAM, 0, stream, &cancel)]
+    });
+    let frames = frames_after(connect(address), resets);
+    let enhance_your_calm = 11;
+    assert_eq!(goaway_code(&frames), Some(enhance_your_calm));
+    wait_for_busy(&server, 0);
+    hello(address);
+}
+
+#[test]
+fn frames_against_the_rules_close_the_connection() {
+    let (_server, address, _) = listen("", IngressOptions::default());
+    let request = |stream| frame(HEADERS, END_STREAM | END_HEADERS, stream, &head("hello"));
+    for (what, sent) in [
+        ("a stream of the server", vec![request(2)]),
+        ("a lower stream", vec![request(5), request(3)]),
+        ("a ping of a wrong size", vec![frame(PING, 0, 0, &[0; 7])]),
+        ("a ping on a stream", vec![frame(PING, 0, 1, &[0; 8])]),
+        ("settings on a stream", vec![frame(SETTINGS, 0, 1, &[])]),
+        ("settings of a wrong size", vec![frame(SETTINGS, 0, 0, &[0; 5])]),
+        ("an increment of zero", vec![frame(WINDOW_UPDATE, 0, 0, &[0; 4])]),
+        ("a continuation of nothing", vec![frame(CONTINUATION, END_HEADERS, 1, &[])]),
+        ("another frame in a head", vec![frame(HEADERS, 0, 1, &head("hello")), frame(PING, 0, 0, &[0; 8])]),
+        ("data on no stream", vec![frame(0, 0, 0, b"data")]),
+        ("data on an idle stream", vec![frame(0, 0, 1, b"data")]),
+        ("a frame that is too large", vec![frame(0, 0, 1, &[0; 20_000])]),
+        ("an invalid header block", vec![frame(HEADERS, END_STREAM | END_HEADERS, 1, &[0xff; 20])]),
+    ] {
+        let frames = frames_after(connect(address), sent.into_iter());
+        assert!(goaway_code(&frames).is_some_and(|code| code != 0), "{what}: {frames:?}");
+    }
+    hello(address);
+}
+
+#[test]
+fn a_preface_that_is_cut_off_is_no_request() {
+    let (_server, address, _) = listen("", IngressOptions::default());
+    let mut client = TcpStream::connect(address).unwrap();
+    client.write_all(&PREFACE[..20]).unwrap();
+    client.shutdown(std::net::Shutdown::Write).unwrap();
+    let answer = rest(client).unwrap();
+    assert!(answer.is_empty() || answer.starts_with(b"HTTP/1.1 400"), "{}", String::from_utf8_lossy(&answer));
+}

@@ -1,0 +1,143 @@
+//! Clients that do not read their responses hold no instance, and lose the response.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::time::Duration;
+
+use hexad::component::Slot;
+use hexad::ingress::{Ingress, IngressOptions};
+use hexad::send_buffer::{DrainPolicy, SendLimits};
+
+use crate::fixture::Server;
+
+const NO_MINIMUM: DrainPolicy = DrainPolicy { min_rate: 0, period: Duration::from_secs(10) };
+
+/// The probe with `tool`, on a listener with these options.
+pub fn listen(tool: &str, options: IngressOptions) -> (Server, SocketAddr, Arc<Ingress>) {
+    let mut server = Server::with(tool);
+    let ingress = Arc::new(Ingress::new(options).unwrap());
+    let address = server.host.serve(TcpListener::bind("127.0.0.1:0").unwrap(), ingress.clone()).unwrap();
+    (server, address, ingress)
+}
+
+/// Sends a GET of the probe, and reads as much of the response as its status.
+pub fn begin(address: SocketAddr, path: &str) -> TcpStream {
+    let mut client = TcpStream::connect(address).unwrap();
+    write!(client, "GET /probe/{path} HTTP/1.1\r\nhost: forge.test\r\nconnection: close\r\n\r\n").unwrap();
+    let mut status = [0; 12];
+    client.read_exact(&mut status).unwrap();
+    assert_eq!(&status, b"HTTP/1.1 200", "{path}");
+    client
+}
+
+/// What is left to read. An error if the host has reset the connection.
+pub fn rest(mut client: TcpStream) -> std::io::Result<Vec<u8>> {
+    let mut rest = Vec::new();
+    client.read_to_end(&mut rest).map(|_| rest)
+}
+
+/// Waits until this many requests of the probe are being served.
+pub fn wait_for_busy(server: &Server, expected: usize) {
+    while server.host.slots().iter().map(|slot| Slot::load(slot).0).sum::<usize>() != expected {
+        std::thread::yield_now();
+    }
+}
+
+/// Whether the body after the head is the whole one, in chunks.
+fn is_whole(answer: &[u8], mib: usize) -> bool {
+    answer.len() > mib << 20 && answer.ends_with(b"\r\n0\r\n\r\n")
+}
+
+#[test]
+fn responses_within_the_budgets_hold_no_instance() {
+    let send = SendLimits { per_connection: 64 << 20, per_address: 1 << 30, total: 1 << 30 };
+    let options = IngressOptions { send, drain: NO_MINIMUM, ..IngressOptions::default() };
+    let (server, address, ingress) = listen("instances = 2\nqueue_timeout = \"1h\"", options);
+    let unread: Vec<_> = (0..8).map(|_| begin(address, "flood?mib=8")).collect();
+    assert!(begin(address, "hello").read(&mut [0; 100]).unwrap() > 0);
+    wait_for_busy(&server, 0);
+    // None of them has lost anything.
+    for client in unread {
+        assert!(is_whole(&rest(client).unwrap(), 8));
+    }
+    while ingress.send_budgets.used() > 0 {
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn a_budget_bounds_what_is_held_for_an_address() {
+    let send = SendLimits { per_connection: 4 << 20, per_address: 8 << 20, total: 1 << 30 };
+    let options = IngressOptions { send, drain: NO_MINIMUM, ..IngressOptions::default() };
+    let (server, address, ingress) = listen("instances = 16", options);
+    let unread: Vec<_> = (0..6).map(|_| begin(address, "flood?mib=32")).collect();
+    while !ingress.send_budgets.is_exhausted_for("127.0.0.1".parse().unwrap()) {
+        std::thread::yield_now();
+    }
+    // Each may have one frame of at most a mebibyte more.
+    assert!(ingress.send_budgets.used() <= 14 << 20, "{}", ingress.send_budgets.used());
+    wait_for_busy(&server, 6);
+    for client in unread {
+        assert!(is_whole(&rest(client).unwrap(), 32));
+    }
+    wait_for_busy(&server, 0);
+}
+
+#[test]
+fn a_client_that_takes_too_little_loses_its_response() {
+    let send = SendLimits { per_connection: 1 << 20, ..SendLimits::default() };
+    let drain = DrainPolicy { min_rate: 8 * 1024, period: Duration::from_secs(1) };
+    let (server, address, ingress) = listen("", IngressOptions { send, drain, ..IngressOptions::default() });
+    // One waits in the buffer, the other holds its instance as well.
+    let unread = [begin(address, "flood?mib=64"), begin(address, "flood?mib=64")];
+    wait_for_busy(&server, 0);
+    while ingress.send_budgets.used() > 0 {
+        std::thread::yield_now();
+    }
+    for client in unread {
+        assert!(!rest(client).is_ok_and(|answer| is_whole(&answer, 64)));
+    }
+    // A client that reads gets all of it, however long it takes.
+    let mut slow = begin(address, "flood?mib=8");
+    let mut answer = Vec::new();
+    let mut chunk = vec![0; 64 << 10];
+    loop {
+        match slow.read(&mut chunk).unwrap() {
+            0 => break,
+            length => answer.extend_from_slice(&chunk[..length]),
+        }
+    }
+    assert!(is_whole(&answer, 8));
+}
+
+#[test]
+fn a_request_that_waits_gets_the_instance_of_a_client_that_does_not_read() {
+    let send = SendLimits { per_connection: 1 << 20, ..SendLimits::default() };
+    // Too long for this test: the responses are ended because others wait.
+    let drain = DrainPolicy { min_rate: 8 * 1024, period: Duration::from_secs(30) };
+    let (server, address, _) =
+        listen("instances = 4\nqueue_timeout = \"1h\"", IngressOptions { send, drain, ..IngressOptions::default() });
+    let unread: Vec<_> = (0..2).map(|_| begin(address, "flood?mib=64")).collect();
+    wait_for_busy(&server, 2);
+    // Two are an address's share of four.
+    for _ in 0..3 {
+        assert!(rest(begin(address, "hello")).unwrap().ends_with(b"hello"));
+    }
+    drop(unread);
+}
+
+#[test]
+fn a_request_that_waits_gets_the_instance_of_a_client_that_does_not_send() {
+    let (server, address, _) = listen("instances = 4\nqueue_timeout = \"1h\"", IngressOptions::default());
+    let mut unsent: Vec<_> = (0..2).map(|_| TcpStream::connect(address).unwrap()).collect();
+    for client in &mut unsent {
+        client.write_all(b"POST /probe/count HTTP/1.1\r\nhost: a\r\ncontent-length: 1000000\r\n\r\nhalf").unwrap();
+    }
+    wait_for_busy(&server, 2);
+    assert!(rest(begin(address, "hello")).unwrap().ends_with(b"hello"));
+    // One of them was enough, the one that has waited for longest.
+    let mut status = [0; 12];
+    unsent[0].read_exact(&mut status).unwrap();
+    assert_eq!(&status, b"HTTP/1.1 408");
+}
