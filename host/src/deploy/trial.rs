@@ -62,13 +62,13 @@ impl Deployer {
     pub(super) fn canary_failed(&self, component: &str, digest: Digest, reason: &str) {
         tracing::warn!(component, %digest, reason, "the canary was rolled back");
         let Ok(slot) = self.slot(component) else { return };
-        slot.end_trial(&digest);
         let mut state = self.state();
         let current = slot.current().digest;
         let line = completed(HOST, Action::Rollback, component, current, Some(digest));
         if let Err(error) = state.files.log(&AuditEntry { reason: Some(reason), ..line }) {
             tracing::error!(%error, "a canary was rolled back, and the audit log does not say so");
         }
+        slot.end_trial(&digest);
         self.prune(&state.files);
     }
 }
