@@ -60,7 +60,7 @@ pub fn check(env: &Env, limit: &RateLimit, caller: &str) -> Result<(), Error> {
     let length = limit.seconds.saturating_mul(1000);
     // A swap that took place but was reported lost is counted twice. That is within the precision of
     // a rate limit, and cheaper than recording every request.
-    root::update(&*env.store, &key, |slot: Option<Slot>| {
+    root::update(env, &key, |slot: Option<Slot>| {
         let mut slot = slot.unwrap_or_default();
         slot.callers.retain(|_, window| (env.now.millis() - window.began.millis()).abs() < length);
         let is_full = slot.callers.len() >= MAX_CALLERS && !slot.callers.contains_key(caller);

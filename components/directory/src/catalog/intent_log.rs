@@ -155,7 +155,7 @@ fn write_blob(env: &Env, content: &[u8]) -> Result<String, StoreError> {
 /// Makes the next revision, unless it would be the same. Blobs of an attempt whose swap was lost stay
 /// until they are collected as garbage: a swap that is reported as lost may have taken place.
 fn update_catalog(env: &Env, changes: &Changes) -> Result<(), StoreError> {
-    root::update(&*env.store, &Key::Catalog.to_string(), |current: Option<Root>| {
+    root::update(env, &Key::Catalog.to_string(), |current: Option<Root>| {
         let revision = current.map(|root| root.revision).unwrap_or_default();
         let old = manifest(env, &revision)?;
         let mut changes = changes.clone();
