@@ -29,7 +29,7 @@ pub(crate) fn write<R>(env: &Env, key: &Key, new: Option<R>) -> Result<(), Store
 where
     R: Serialize + DeserializeOwned + PartialEq + Clone,
 {
-    root::update(&*env.store, &key.to_string(), |current: Option<Option<R>>| {
+    root::update(env, &key.to_string(), |current: Option<Option<R>>| {
         let unchanged = current.flatten() == new;
         Ok(if unchanged { Decision::Done(()) } else { Decision::Write(new.clone(), ()) })
     })
@@ -42,7 +42,7 @@ pub(crate) fn update<R>(env: &Env, key: &Key, mut change: impl FnMut(Option<R>) 
 where
     R: Serialize + DeserializeOwned + PartialEq + Clone,
 {
-    root::update(&*env.store, &key.to_string(), |current: Option<Option<R>>| {
+    root::update(env, &key.to_string(), |current: Option<Option<R>>| {
         let current = current.flatten();
         let new = change(current.clone());
         Ok(if current.as_ref() == Some(&new) { Decision::Done(()) } else { Decision::Write(Some(new), ()) })
@@ -58,7 +58,7 @@ pub(crate) fn try_update<R>(
 where
     R: Serialize + DeserializeOwned + PartialEq + Clone,
 {
-    root::update(&*env.store, &key.to_string(), |current: Option<Option<R>>| {
+    root::update(env, &key.to_string(), |current: Option<Option<R>>| {
         let current = current.flatten();
         let new = change(current.clone())?;
         Ok(if current.as_ref() == Some(&new) { Decision::Done(()) } else { Decision::Write(Some(new), ()) })

@@ -78,7 +78,7 @@ impl From<StoreError> for SaveError {
 
 /// Applies all changes or none. Idempotent.
 pub fn apply(env: &Env, changes: &[Change]) -> Result<(), SaveError> {
-    root::update(&*env.store, DEFINITIONS, |current: Option<Vec<Record>>| {
+    root::update(env, DEFINITIONS, |current: Option<Vec<Record>>| {
         let current = current.unwrap_or_default();
         let mut new = current.clone();
         for change in changes {

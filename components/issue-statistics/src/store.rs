@@ -71,7 +71,7 @@ impl IndexStore {
         &self,
         mut change: impl FnMut(&mut Manifest) -> Result<(bool, T), StoreError>,
     ) -> Result<T, StoreError> {
-        root::update(&*self.env.store, MANIFEST, |current: Option<Manifest>| {
+        root::update(&self.env, MANIFEST, |current: Option<Manifest>| {
             let mut manifest = current.unwrap_or_default();
             let (changed, answer) = change(&mut manifest)?;
             if !changed {

@@ -3,6 +3,7 @@
 use jiff::civil::{Date, DateTime};
 use jiff::tz::Offset;
 use serde::{Deserialize, Serialize};
+use std::time::Duration;
 
 /// Milliseconds since 1970-01-01T00:00:00Z.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
@@ -12,13 +13,18 @@ pub struct Timestamp(i64);
 /// A source of the present time.
 pub trait Clock {
     fn now(&self) -> Timestamp;
+
+    /// Returns after `time`. Only this instance waits.
+    fn sleep(&self, time: Duration);
 }
 
-/// A clock that stands still, for tests and for values fixed at a moment.
+/// A clock that stands still, for tests and for values fixed at a moment. It does not wait.
 impl Clock for Timestamp {
     fn now(&self) -> Timestamp {
         *self
     }
+
+    fn sleep(&self, _time: Duration) {}
 }
 
 impl Timestamp {

@@ -145,7 +145,7 @@ fn take(env: &Env, limit: &RateLimit, allowed: u64, caller: &str, wanted: u64) -
     let key = format!("{}{}", limit.keys, slot(caller));
     // A swap that took place but was reported lost is counted twice. That is within the precision of
     // a rate limit, and cheaper than recording every request.
-    root::update(&*env.store, &key, |slot: Option<Slot>| {
+    root::update(env, &key, |slot: Option<Slot>| {
         let mut slot = slot.unwrap_or_default();
         slot.callers.retain(|_, window| (env.now.millis() - window.began.millis()).abs() < length(limit));
         if slot.callers.len() >= MAX_CALLERS && !slot.callers.contains_key(caller) {

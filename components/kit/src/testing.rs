@@ -1,4 +1,9 @@
-//! Test doubles of the ports: a store in memory, stores with faults, repeatable randomness.
+//! Test doubles of the ports: a store in memory, stores with faults, repeatable randomness, and writers in
+//! simulated time.
+
+mod simulation;
+
+pub use simulation::{Behaviour, Simulation};
 
 use crate::blob::BlobCache;
 use crate::clock::Timestamp;

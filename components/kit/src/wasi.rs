@@ -25,6 +25,7 @@ use spin_sdk::wasip3::clocks::system_clock;
 use spin_sdk::wasip3::random::random;
 use std::cell::RefCell;
 use std::rc::Rc;
+use std::time::Duration;
 
 pub use http::HandlerResult;
 pub use outbound::Network;
@@ -221,6 +222,11 @@ impl Clock for SystemClock {
     fn now(&self) -> Timestamp {
         let now = system_clock::now();
         Timestamp::from_millis(now.seconds.saturating_mul(1000).saturating_add(i64::from(now.nanoseconds / 1_000_000)))
+    }
+
+    /// The standard library asks the host to wait (`wasi:io/poll`), so other instances go on meanwhile.
+    fn sleep(&self, time: Duration) {
+        std::thread::sleep(time);
     }
 }
 

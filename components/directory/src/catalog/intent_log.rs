@@ -157,7 +157,7 @@ fn write_blob(env: &Env, content: &[u8]) -> Result<String, StoreError> {
 /// taken place.
 fn update_catalog(env: &Env, changes: &Changes) -> Result<(), StoreError> {
     let batch = env.id();
-    root::update(&*env.store, &Key::Catalog.to_string(), |current: Option<Root>| {
+    root::update(env, &Key::Catalog.to_string(), |current: Option<Root>| {
         if current.as_ref().is_some_and(|root| root.batch == batch) {
             return Ok(Decision::Done(()));
         }

@@ -116,7 +116,7 @@ pub fn names(env: &Env, project: u64) -> Result<Vec<PackageName>, StoreError> {
 pub fn add_project_with_name(env: &Env, name: &PackageName, project: u64) -> Result<(), StoreError> {
     add(env, &Key::Projects, project)?;
     let key = Key::ProjectPackages(project).to_string();
-    root::update(&*env.store, &key, |record: Option<PackageNamesRecord>| -> Result<_, StoreError> {
+    root::update(env, &key, |record: Option<PackageNamesRecord>| -> Result<_, StoreError> {
         let mut record = record.unwrap_or_default();
         let is_new = record.packages.insert(name.as_str().to_owned());
         Ok(if is_new { Decision::Write(record, ()) } else { Decision::Done(()) })
@@ -137,7 +137,7 @@ fn members(env: &Env, key: &Key) -> Result<Vec<u64>, StoreError> {
 }
 
 fn add(env: &Env, key: &Key, project: u64) -> Result<(), StoreError> {
-    root::update(&*env.store, &key.to_string(), |record: Option<ProjectsRecord>| {
+    root::update(env, &key.to_string(), |record: Option<ProjectsRecord>| {
         let mut record = record.unwrap_or_default();
         if record.projects.contains(&project) {
             return Ok(Decision::Done(()));

@@ -24,7 +24,7 @@ pub fn update_package<T, E: From<StoreError>>(
     mut decide: impl FnMut(Option<Package>) -> Result<Decision<Package, T>, E>,
 ) -> Result<T, E> {
     let key = Key::Package(project, name).to_string();
-    root::update(&*env.store, &key, |record: Option<PackageRecord>| {
+    root::update(env, &key, |record: Option<PackageRecord>| {
         Ok(match decide(record.map(|record| record.read(&key)).transpose()?)? {
             Decision::Done(answer) => Decision::Done(answer),
             Decision::Write(..) if gc::is_too_late(env) => return Err(StoreError::TooLate.into()),

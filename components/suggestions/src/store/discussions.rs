@@ -35,7 +35,7 @@ pub fn save(env: &Env, new: &Discussion) -> Result<(), StoreError> {
     }
     let key = Key::Discussions(new.project_id, new.merge_request_iid).to_string();
     let page = env.id();
-    root::update(&*env.store, &key, |current: Option<DiscussionListRecord>| {
+    root::update(env, &key, |current: Option<DiscussionListRecord>| {
         let mut list = current.unwrap_or_default();
         // A swap that was reported as lost may have taken place, and may have filled the page.
         let is_listed =

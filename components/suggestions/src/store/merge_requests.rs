@@ -18,7 +18,7 @@ pub fn read(env: &Env, project: u64, iid: u64) -> Result<Option<MergeRequest>, S
 pub fn save(env: &Env, project: u64, iid: u64, new: Option<&MergeRequest>) -> Result<(), StoreError> {
     let new = new.map(MergeRequestRecord::from);
     let key = Key::MergeRequest(project, iid).to_string();
-    root::update(&*env.store, &key, |current: Option<Option<MergeRequestRecord>>| {
+    root::update(env, &key, |current: Option<Option<MergeRequestRecord>>| {
         let unchanged = current.flatten() == new;
         Ok(if unchanged { Decision::Done(()) } else { Decision::Write(new.clone(), ()) })
     })

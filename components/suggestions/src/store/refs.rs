@@ -54,7 +54,7 @@ pub fn update<T, E: From<StoreError>>(
     mut decide: impl FnMut(Option<RefValue>) -> Result<Decision<Option<RefValue>, T>, E>,
 ) -> Result<T, E> {
     let key = Key::Ref(project, name).to_string();
-    root::update(&*env.store, &key, |record: Option<Option<RefRecord>>| {
+    root::update(env, &key, |record: Option<Option<RefRecord>>| {
         let current = record.flatten().map(RefValue::from);
         Ok(match decide(current.clone())? {
             Decision::Done(answer) => Decision::Done(answer),
@@ -121,7 +121,7 @@ pub fn read_default_branch(env: &Env, project: u64, configured: Option<&str>) ->
 /// Adds names, and replaces the default if there is a new one.
 pub fn add_names(env: &Env, project: u64, new: &RefNames) -> Result<(), StoreError> {
     let key = Key::RefNames(project).to_string();
-    root::update(&*env.store, &key, |current: Option<RefNamesRecord>| {
+    root::update(env, &key, |current: Option<RefNamesRecord>| {
         let mut record = current.clone().unwrap_or_default();
         record.names.extend(new.names.iter().cloned());
         record.default = new.default.clone().or(record.default);

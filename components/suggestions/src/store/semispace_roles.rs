@@ -49,7 +49,7 @@ pub fn read_current(env: &Env) -> Result<Semispace, StoreError> {
 
 /// Exchanges the roles if the sweep of the other semispace ended more than [`GRACE`] ago.
 pub fn flip(env: &Env) -> Result<(), StoreError> {
-    root::update(&*env.store, &Key::SemispaceRoles.to_string(), |roles: Option<SemispaceRoles>| {
+    root::update(env, &Key::SemispaceRoles.to_string(), |roles: Option<SemispaceRoles>| {
         let current = roles.map_or(Semispace::First, |roles| roles.current).other();
         let next = SemispaceRoles { current, since: env.now, swept: None };
         let is_due = match roles {
@@ -62,7 +62,7 @@ pub fn flip(env: &Env) -> Result<(), StoreError> {
 
 /// Records the end of a sweep, unless the semispaces flipped meanwhile.
 pub fn record_sweep(env: &Env, swept: &SemispaceRoles) -> Result<(), StoreError> {
-    root::update(&*env.store, &Key::SemispaceRoles.to_string(), |roles: Option<SemispaceRoles>| {
+    root::update(env, &Key::SemispaceRoles.to_string(), |roles: Option<SemispaceRoles>| {
         Ok(match roles.filter(|roles| roles == swept) {
             Some(roles) => Decision::Write(SemispaceRoles { swept: Some(env.now), ..roles }, ()),
             None => Decision::Done(()),

@@ -1,0 +1,310 @@
+//! Writers that work at the same time on a store of another host, in simulated time.
+//!
+//! Each writer is a thread with an environment of its own. Only one runs at a time: an operation, and a
+//! pause, ends at a moment of the simulated time, and the writer whose moment comes first goes on. So a
+//! run depends on its seed alone, and takes no real time.
+
+use super::NOW;
+use crate::blob::BlobCache;
+use crate::clock::{Clock, Timestamp};
+use crate::env::Env;
+use crate::id::Entropy;
+use crate::outbound::NoNetwork;
+use crate::store::{CompareAndSwap, Store, StoreError, SwapOutcome};
+use crate::variables::Variables;
+use std::cell::Cell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use std::rc::Rc;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::time::Duration;
+
+/// How a store behaves. Times are in microseconds.
+#[derive(Debug, Clone)]
+pub struct Behaviour {
+    /// How long an operation takes that reads, and one that writes.
+    pub read: Range<u64>,
+    pub write: Range<u64>,
+    /// How much later than its writer's reply a write is seen by reads.
+    pub seen_after: u64,
+    /// Of a thousand operations, so many are followed by a stall of their writer, of this length.
+    pub stalls: u64,
+    pub stall: u64,
+}
+
+/// A store on which a swap of an absent key is a plain write, and a clock.
+#[derive(Clone)]
+pub struct Simulation(Arc<Shared>);
+
+struct Shared {
+    behaviour: Behaviour,
+    state: Mutex<State>,
+    /// Signalled when a writer ends its turn.
+    idle: Condvar,
+}
+
+/// The moment at which a writer goes on, and a number that tells equal ones apart.
+type Turn = (u64, u64);
+
+struct State {
+    /// Microseconds since [`NOW`].
+    now: u64,
+    seed: u64,
+    /// The versions of each key, with the moment from which reads see them.
+    records: BTreeMap<String, Vec<(u64, Vec<u8>)>>,
+    turns: BTreeSet<Turn>,
+    next: u64,
+    /// How many writers, or this thread.
+    running: usize,
+    operations: u64,
+}
+
+impl Simulation {
+    pub fn new(seed: u64, behaviour: Behaviour) -> Self {
+        let state = State {
+            now: 0,
+            seed,
+            records: BTreeMap::new(),
+            turns: BTreeSet::new(),
+            next: 0,
+            running: 1,
+            operations: 0,
+        };
+        Simulation(Arc::new(Shared { behaviour, state: Mutex::new(state), idle: Condvar::new() }))
+    }
+
+    /// Runs these writers at the same time, and returns their results.
+    pub fn run<T: Send>(&self, writers: Vec<impl FnOnce(Env) -> T + Send>) -> Vec<T> {
+        let turns: Vec<Turn> = writers.iter().map(|_| self.lock().turn_after(0)).collect();
+        self.lock().running = 0;
+        let results = std::thread::scope(|scope| {
+            let mut threads = Vec::new();
+            for (number, (writer, turn)) in (1..).zip(writers.into_iter().zip(turns)) {
+                let simulation = self.clone();
+                threads.push(scope.spawn(move || {
+                    drop(simulation.wait(simulation.lock(), turn));
+                    let _end = End(simulation.clone());
+                    writer(simulation.env(number))
+                }));
+            }
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        self.lock().running = 1;
+        results
+    }
+
+    /// An environment whose ids differ from those of other numbers.
+    pub fn env(&self, number: u64) -> Env {
+        let seed = self.lock().seed;
+        Env {
+            store: Rc::new(self.clone()),
+            blobs: Rc::new(BlobCache::new(1 << 20)),
+            instance_cache: Rc::default(),
+            variables: Rc::new(Variables::default()),
+            entropy: Rc::new(SeededEntropy(Cell::new(seed ^ (number << 32)))),
+            outbound: Rc::new(NoNetwork),
+            clock: Rc::new(self.clone()),
+            now: self.now(),
+        }
+    }
+
+    /// How many store operations there were, and how much time has passed.
+    pub fn totals(&self) -> (u64, Duration) {
+        let state = self.lock();
+        (state.operations, Duration::from_micros(state.now))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.state.lock().unwrap()
+    }
+
+    /// Lets the writer go on after so many microseconds.
+    fn pass(&self, micros: u64) -> MutexGuard<'_, State> {
+        let mut state = self.lock();
+        let turn = state.turn_after(micros);
+        state.running -= 1;
+        self.0.idle.notify_all();
+        self.wait(state, turn)
+    }
+
+    /// Waits until no writer runs and this turn is the next.
+    fn wait<'a>(&'a self, state: MutexGuard<'a, State>, turn: Turn) -> MutexGuard<'a, State> {
+        let is_early = |state: &mut State| state.running > 0 || state.turns.first() != Some(&turn);
+        let mut state = self.0.idle.wait_while(state, is_early).unwrap();
+        state.turns.remove(&turn);
+        state.now = turn.0;
+        state.running += 1;
+        state
+    }
+
+    /// Passes the time of an operation, applies it at a moment within that time, and passes the rest.
+    fn operate<T>(&self, time: &Range<u64>, apply: impl FnOnce(&mut State) -> T) -> T {
+        let (before, after) = {
+            let mut state = self.lock();
+            let time = time.start + state.random(time.end - time.start);
+            let stalls = state.random(1000) < self.0.behaviour.stalls;
+            (time / 2, time - time / 2 + if stalls { self.0.behaviour.stall } else { 0 })
+        };
+        let result = {
+            let mut state = self.pass(before);
+            state.operations += 1;
+            apply(&mut state)
+        };
+        drop(self.pass(after));
+        result
+    }
+
+    fn read(&self, key: &str) -> Option<Vec<u8>> {
+        self.operate(&self.0.behaviour.read, |state| state.seen(key))
+    }
+
+    fn write<T>(&self, apply: impl FnOnce(&mut State, u64) -> T) -> T {
+        let seen_after = self.0.behaviour.seen_after;
+        self.operate(&self.0.behaviour.write, |state| {
+            let seen = state.now + seen_after;
+            apply(state, seen)
+        })
+    }
+}
+
+impl State {
+    fn turn_after(&mut self, micros: u64) -> Turn {
+        self.next += 1;
+        let turn = (self.now + micros, self.next);
+        self.turns.insert(turn);
+        turn
+    }
+
+    /// What reads see now.
+    fn seen(&self, key: &str) -> Option<Vec<u8>> {
+        let versions = self.records.get(key)?;
+        versions.iter().rfind(|(seen, _)| *seen <= self.now).map(|(_, value)| value.clone())
+    }
+
+    fn latest(&self, key: &str) -> Option<&Vec<u8>> {
+        self.records.get(key)?.last().map(|(_, value)| value)
+    }
+
+    fn put(&mut self, key: &str, seen: u64, value: &[u8]) {
+        self.records.entry(key.to_owned()).or_default().push((seen, value.to_vec()));
+    }
+
+    /// SplitMix64.
+    fn random(&mut self, below: u64) -> u64 {
+        splitmix(&mut self.seed) % below.max(1)
+    }
+}
+
+fn splitmix(seed: &mut u64) -> u64 {
+    *seed = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mut z = *seed;
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+/// The end of a writer, also by a failed assertion.
+struct End(Simulation);
+
+impl Drop for End {
+    fn drop(&mut self) {
+        if let Ok(mut state) = self.0.0.state.lock() {
+            state.running -= 1;
+        }
+        self.0.0.idle.notify_all();
+    }
+}
+
+struct SeededEntropy(Cell<u64>);
+
+impl Entropy for SeededEntropy {
+    fn fill(&self, bytes: &mut [u8]) {
+        for byte in bytes {
+            let mut seed = self.0.get();
+            *byte = splitmix(&mut seed) as u8;
+            self.0.set(seed);
+        }
+    }
+}
+
+impl Clock for Simulation {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_millis(NOW.millis() + self.lock().now as i64 / 1000)
+    }
+
+    fn sleep(&self, time: Duration) {
+        drop(self.pass(time.as_micros() as u64));
+    }
+}
+
+impl Store for Simulation {
+    fn get(&self, key: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        Ok(self.read(key))
+    }
+
+    fn set(&self, key: &str, value: &[u8]) -> Result<(), StoreError> {
+        self.write(|state, seen| state.put(key, seen, value));
+        Ok(())
+    }
+
+    fn delete(&self, key: &str) -> Result<(), StoreError> {
+        self.write(|state, _| state.records.remove(key));
+        Ok(())
+    }
+
+    fn exists(&self, key: &str) -> Result<bool, StoreError> {
+        Ok(self.read(key).is_some())
+    }
+
+    fn increment(&self, key: &str, delta: i64) -> Result<i64, StoreError> {
+        self.write(|state, seen| {
+            let count = match state.latest(key) {
+                Some(value) => i64::from_le_bytes(
+                    value.as_slice().try_into().map_err(|_| StoreError::corrupt(key, "not a counter"))?,
+                ),
+                None => 0,
+            };
+            state.put(key, seen, &(count + delta).to_le_bytes());
+            Ok(count + delta)
+        })
+    }
+
+    fn compare(&self, key: &str) -> Result<Box<dyn CompareAndSwap>, StoreError> {
+        Ok(Box::new(SimulatedCas { simulation: self.clone(), key: key.to_owned(), expected: self.read(key) }))
+    }
+
+    fn list(&self, prefix: &str, after: &str, limit: usize) -> Result<Vec<String>, StoreError> {
+        Ok(self.operate(&self.0.behaviour.read, |state| {
+            let below = state.records.keys().filter(|key| key.starts_with(prefix) && key.as_str() > after);
+            below.take(limit).cloned().collect()
+        }))
+    }
+}
+
+struct SimulatedCas {
+    simulation: Simulation,
+    key: String,
+    expected: Option<Vec<u8>>,
+}
+
+impl CompareAndSwap for SimulatedCas {
+    fn current(&self) -> Result<Option<Vec<u8>>, StoreError> {
+        Ok(self.expected.clone())
+    }
+
+    fn swap(self: Box<Self>, value: &[u8]) -> Result<SwapOutcome, StoreError> {
+        let SimulatedCas { simulation, key, expected } = *self;
+        let found = simulation.write(|state, seen| {
+            let found = state.latest(&key).cloned();
+            if expected.is_none() || found == expected {
+                state.put(&key, seen, value);
+                return None;
+            }
+            Some(found)
+        });
+        Ok(match found {
+            None => SwapOutcome::Yes,
+            Some(expected) => SwapOutcome::No(Box::new(SimulatedCas { simulation, key, expected })),
+        })
+    }
+}
