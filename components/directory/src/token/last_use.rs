@@ -50,7 +50,7 @@ pub fn record_use(env: &Env, fingerprint: &Fingerprint) {
     if recent.0.borrow().get(&fingerprint).copied().is_some_and(is_recent) {
         return;
     }
-    let recorded = root::update(&*env.store, &key(&fingerprint), |last: Option<LastUseRecord>| {
+    let recorded = root::update(env, &key(&fingerprint), |last: Option<LastUseRecord>| {
         Ok::<_, StoreError>(match last.filter(|last| is_recent(last.at)) {
             Some(last) => Decision::Done(last.at),
             None => Decision::Write(LastUseRecord { at: env.now }, env.now),

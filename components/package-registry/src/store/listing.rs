@@ -82,7 +82,7 @@ pub fn holders(env: &Env, name: &PackageName) -> Result<Rc<Holders>, StoreError>
 /// version. The other levels find the package of the project that published last. 1 read, and a swap if another project
 /// published the name since.
 pub fn record_publication(env: &Env, name: &PackageName, project: u64) -> Result<(), StoreError> {
-    root::update(&*env.store, &Key::ProjectsWithName(name).to_string(), |record: Option<ProjectsRecord>| {
+    root::update(env, &Key::ProjectsWithName(name).to_string(), |record: Option<ProjectsRecord>| {
         let Holders { mut projects, by_publication } = Holders::from(record.unwrap_or_default());
         if by_publication && projects.last() == Some(&project) {
             return Ok(Decision::Done(()));
