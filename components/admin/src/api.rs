@@ -49,7 +49,9 @@ async fn answer(env: &Env, request: Request) -> Result<Response, Error> {
             Ok(Response::no_content())
         }
         Route::CreateToken => create_token(env, &caller, request).await,
-        Route::Maintain(task) => maintenance::answer(env, request, caller.is_admin(), task, &DirectoryRoots(env)).await,
+        Route::Maintain(task) => {
+            maintenance::answer(env, request, caller.is_admin(), task, &DirectoryRoots::new(env)).await
+        }
     }
 }
 

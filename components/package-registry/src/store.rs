@@ -13,7 +13,7 @@ mod upload;
 pub use key::{ADDRESS_RATES, CALLER_RATES};
 pub use listing::{add_project_with_name, is_listed, names, projects, projects_with_name};
 pub use packages::{package, update_package};
-pub use reachability::{PackageKey, key_layout, package_key, packages_after, trace};
+pub use reachability::{PackageKey, is_abandoned, key_layout, package_key, packages_after, remove_abandoned, trace};
 pub use segments::{
     MetadataForm, StoredVersion, find, find_listed, form, index, save_segment, segment, segment_uncached,
 };

@@ -11,7 +11,7 @@ use crate::name::PackageName;
 use crate::route::Level;
 use crate::search::{Query, SearchSummary};
 use crate::store;
-use directory::project::{self, Project};
+use directory::project::{self, Project, ProjectKey};
 use directory::user;
 use http::header::{CACHE_CONTROL, HeaderValue};
 use kit::params::Validation;
@@ -67,7 +67,7 @@ pub fn search(request: &RegistryRequest) -> Result<Response, Error> {
 }
 
 /// The packages that may match, in projects that the caller may read.
-fn candidates(request: &RegistryRequest, query: &Query) -> Result<Vec<(u64, PackageName)>, Error> {
+fn candidates(request: &RegistryRequest, query: &Query) -> Result<Vec<(ProjectKey, PackageName)>, Error> {
     let mut candidates = Vec::new();
     for project in projects(request)? {
         let root = project.root_namespace().path.as_str();
@@ -75,9 +75,9 @@ fn candidates(request: &RegistryRequest, query: &Query) -> Result<Vec<(u64, Pack
         let is_in_scope = |name: &PackageName| {
             request.level != Level::Instance || name.scope().is_some_and(|scope| scope.eq_ignore_ascii_case(root))
         };
-        let names = store::names(&request.env, project.id)?;
+        let names = store::names(&request.env, &project.key())?;
         let matching = names.into_iter().filter(|name| is_in_scope(name) && query.matches_scope(name));
-        candidates.extend(matching.map(|name| (project.id, name)));
+        candidates.extend(matching.map(|name| (project.key(), name)));
     }
     candidates.sort_by_cached_key(|(_, name)| !query.matches_name(name));
     candidates.truncate(MAX_PACKAGES);
@@ -106,10 +106,14 @@ fn projects(request: &RegistryRequest) -> Result<Vec<Project>, Error> {
 }
 
 /// The candidates that match, by name. Of several of one name, the one that was published to last.
-fn hits(env: &Env, candidates: &[(u64, PackageName)], query: &Query) -> Result<BTreeMap<String, Hit>, StoreError> {
+fn hits(
+    env: &Env,
+    candidates: &[(ProjectKey, PackageName)],
+    query: &Query,
+) -> Result<BTreeMap<String, Hit>, StoreError> {
     let mut hits: BTreeMap<String, Hit> = BTreeMap::new();
     for (project, name) in candidates {
-        let Some(package) = store::package(env, *project, name)?.filter(|package| package.listed() > 0) else {
+        let Some(package) = store::package(env, project, name)?.filter(|package| package.listed() > 0) else {
             continue;
         };
         let summary = match &package.latest_upload {

@@ -9,6 +9,7 @@ mod maintenance;
 mod noop_update;
 mod protection;
 mod publish;
+mod race;
 mod rate_limit;
 mod read;
 mod search;

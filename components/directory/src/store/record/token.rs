@@ -1,6 +1,7 @@
 //! The stored form of a token.
 
 use super::is_default::is_default;
+use crate::model::incarnation::Incarnation;
 use crate::model::membership::Source;
 use crate::model::token::{Subject, Token};
 use kit::Timestamp;
@@ -16,6 +17,12 @@ pub(crate) struct TokenRecord {
     expires_at: Option<Timestamp>,
     #[serde(default, skip_serializing_if = "is_default")]
     revoked: bool,
+    /// Of the user, group or project.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub incarnation: Incarnation,
+    /// Of a job's project.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub project_incarnation: Incarnation,
 }
 
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
@@ -59,6 +66,8 @@ impl From<Token> for TokenRecord {
             scopes: token.scopes,
             expires_at: token.expires_at,
             revoked: token.revoked,
+            incarnation: Incarnation::default(),
+            project_incarnation: Incarnation::default(),
         }
     }
 }

@@ -33,7 +33,7 @@ pub fn package(request: &RegistryRequest, name: &str, action: Action) -> Result<
         Level::Project(id) => {
             let project = project(request, id, action)?;
             let package = match (&project, &name) {
-                (Some(project), Some(name)) => store::package(&request.env, project.id, name)?,
+                (Some(project), Some(name)) => store::package(&request.env, &project.key(), name)?,
                 _ => None,
             };
             PackageLookup { name, package, project }
@@ -64,7 +64,8 @@ fn last_published(
     if let Some(name) = &name {
         for id in store::projects_with_name(env, name)? {
             let Some(project) = project::by_id(env, id)?.filter(|project| includes(project)) else { continue };
-            let Some(package) = store::package(env, id, name)?.filter(|package| package.listed() > 0) else {
+            let Some(package) = store::package(env, &project.key(), name)?.filter(|package| package.listed() > 0)
+            else {
                 continue;
             };
             if newest.as_ref().is_none_or(|(_, newest)| newest.published <= package.published) {

@@ -43,7 +43,7 @@ impl Publication<'_> {
         let event = self.env.id();
         // The package that was prepared for a revision, in case the swap of that revision is retried.
         let mut prepared: Option<(Option<String>, Package)> = None;
-        store::update_package(self.env, self.grant.project.id, self.name, |current| {
+        store::update_package(self.env, &self.grant.project.key(), self.name, |current| {
             if let Some(package) = &current
                 && let Some(outcome) = self.existing(package, &event, staging.id())?
             {
@@ -97,7 +97,7 @@ impl Publication<'_> {
             return Err(PublishError::invalid("Validation failed: Package already exists"));
         }
         if current.is_none() {
-            store::add_project_with_name(env, self.name, self.grant.project.id)?;
+            store::add_project_with_name(env, self.name, &self.grant.project.key())?;
         }
         staging.commit(self.computed.integrity, &self.grant.publisher)?;
         store::save_latest_fields(env, staging.id(), &release.latest_fields)?;
@@ -134,9 +134,9 @@ impl Publication<'_> {
             return Ok(false);
         }
         for id in store::projects_with_name(env, name)?.into_iter().filter(|id| *id != project.id) {
-            let is_sibling = project::by_id(env, id)?.is_some_and(|other| other.root_namespace().path == root);
-            if is_sibling
-                && let Some(package) = store::package(env, id, name)?
+            let sibling = project::by_id(env, id)?.filter(|other| other.root_namespace().path == root);
+            if let Some(sibling) = sibling
+                && let Some(package) = store::package(env, &sibling.key(), name)?
                 && store::find_listed(env, &package, version.as_str())?.is_some()
             {
                 return Ok(true);

@@ -80,7 +80,8 @@ fn forge(count: u64) -> Forge {
     forge.publish(PUBLIC, "lib", "0.0.0");
     let env = forge.env();
     let name = PackageName::parse("lib").unwrap();
-    let package = store::package(&env, PUBLIC, &name).unwrap().unwrap();
+    let project = project::by_id(&env, PUBLIC).unwrap().unwrap().key();
+    let package = store::package(&env, &project, &name).unwrap().unwrap();
     let upload = store::find(&env, &package, "0.0.0").unwrap().unwrap().upload;
     let record = format!("{{\"name\":\"lib\",\"description\":\"{}\"}}", "x".repeat(1000));
     let grow = |package: &mut Package, number: u64| {
@@ -94,7 +95,7 @@ fn forge(count: u64) -> Forge {
         let part = store::save_segment(&env, &Segment::merge(older.chain([new]))).unwrap();
         package.publish(&version, "latest", &upload, merged, part, env.now).unwrap();
     };
-    store::update_package(&env, PUBLIC, &name, |package| -> Result<_, StoreError> {
+    store::update_package(&env, &project, &name, |package| -> Result<_, StoreError> {
         let mut package = package.unwrap();
         (1..count).for_each(|number| grow(&mut package, number));
         Ok(Decision::Write(package, ()))
@@ -126,4 +127,18 @@ fn thousands_of_versions_cost_a_publication_a_few_more_operations_and_a_revalida
     assert!(thousands.0.2 < one.0.2 + 4000, "bytes of a revalidation: {} and {}", one.0.2, thousands.0.2);
     assert!(thousands.1.1 <= one.1.1 + 20, "operations of a publication: {} and {}", one.1.1, thousands.1.1);
     assert!(thousands.1.2 < 2_000_000, "bytes of a publication: {}, of 15 MB of metadata", thousands.1.2);
+}
+
+/// A first publication: 6 reads of the directory and the settings, a read for each of four roots (of which a
+/// host can make a connection), a counter and a swap for each that is created, and 6 blobs.
+#[test]
+fn a_first_publication_costs_a_counter_and_a_swap_for_each_new_root() {
+    let forge = Forge::new();
+    let counting = Counting::over(forge.store.clone());
+    let before = forge.store.keys();
+    assert_eq!(TestResponse::of(forge.env_over(counting.clone()), publication("lib", "1.0.0").to(PUBLIC)).status, 200);
+    let new: Vec<String> = forge.store.keys().into_iter().filter(|key| !before.contains(key)).collect();
+    let counters = new.iter().filter(|key| key.ends_with("/init")).count();
+    assert_eq!(counters, 4, "{new:#?}");
+    assert!(counting.operations.get() <= 32, "{} operations", counting.operations.get());
 }
