@@ -1,6 +1,6 @@
 //! `hexad fsck`: checks everything that is stored.
 
-use std::io::Write;
+use std::io::{self, Write};
 
 use anyhow::{Result, bail};
 use bytesize::ByteSize;
@@ -9,13 +9,17 @@ use hexad::cli::printable;
 use hexad::store::sqlite;
 use serde_json::json;
 
-use crate::maintenance::{self, StoreArgs};
+use crate::maintenance::{self, Step, StoreArgs};
 use crate::text::counted;
 
 /// Check everything that is stored: records, and every byte of every file. With --data the pages of
 /// the database as well. Prints a line for each problem and fails if there is one.
 #[derive(Args)]
 pub struct Fsck {
+    /// Before the check, derive the catalog and the paths of groups and projects anew from their records.
+    #[arg(long)]
+    repair: bool,
+
     #[command(flatten)]
     store: StoreArgs,
 }
@@ -33,13 +37,16 @@ impl Fsck {
             writeln!(stdout, "store: every page is sound")?;
         }
         let store = self.store.open()?;
-        let sums = maintenance::run(&store.server, "fsck", &json!({}), |area, step| {
-            for found in &step.problems {
-                writeln!(std::io::stdout(), "{area}: {}: {}", printable(&found.key), printable(&found.problem))?;
-            }
-            Ok(())
-        })?;
         let mut problems = 0;
+        if self.repair {
+            for (area, sum) in maintenance::run(&store.server, "repair", &json!({}), print_problems)? {
+                problems += sum.failed;
+                if sum.roots > 0 {
+                    writeln!(stdout, "{area}: derived anew from {}", counted(sum.roots, "record"))?;
+                }
+            }
+        }
+        let sums = maintenance::run(&store.server, "fsck", &json!({}), print_problems)?;
         for (area, sum) in sums {
             problems += sum.failed;
             let (roots, found) = (counted(sum.roots, "root"), counted(sum.failed, "problem"));
@@ -53,6 +60,13 @@ impl Fsck {
         }
         Ok(())
     }
+}
+
+fn print_problems(area: &str, step: &Step) -> io::Result<()> {
+    for found in &step.problems {
+        writeln!(io::stdout(), "{area}: {}: {}", printable(&found.key), printable(&found.problem))?;
+    }
+    Ok(())
 }
 
 fn fail_on(problems: u64) -> Result<()> {

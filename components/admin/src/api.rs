@@ -77,7 +77,9 @@ async fn answer(env: &Env, request: Request, route: Route) -> Result<Response, E
         Route::RevokeToken(name) => tokens::revoke(env, &caller, &name, &request),
         Route::RotateToken(name) => tokens::rotate(env, &caller, &name, request).await,
         Route::Npm(route) => npm::answer(env, &request, &route),
-        Route::Maintain(task) => maintenance::answer(env, request, caller.is_admin(), task, &DirectoryRoots(env)).await,
+        Route::Maintain(task) => {
+            maintenance::answer(env, request, caller.is_admin(), task, &DirectoryRoots::new(env)).await
+        }
     }
 }
 

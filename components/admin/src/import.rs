@@ -4,7 +4,7 @@
 use crate::line_error::{InvalidLine, LineError};
 use crate::record::{PendingMemberships, Record};
 use directory::catalog::intent_log::{Changes, IntentLog};
-use kit::ndjson::{ImportReport, Line, LineReader};
+use kit::ndjson::{ImportReport, LineReader};
 use kit::{Body, Env, Error};
 
 /// The longest line, in bytes, so that an import of any size needs bounded memory.
@@ -30,7 +30,16 @@ pub async fn run(env: &Env, body: Body) -> Result<ImportReport, Error> {
             }
         };
         let Some(line) = line else { break };
-        batch.add(line);
+        let bytes = line.text.as_ref().map_or(0, |text| text.len());
+        let record = line.text.map_err(InvalidLine::from).and_then(|text| Record::parse(&text));
+        // Dependents are looked up in the catalog, which must have the lines before.
+        if let Ok(record) = &record
+            && batch.has_tree_lines
+            && record.changes_dependents(env)?
+        {
+            std::mem::take(&mut batch).apply(env, &mut report)?;
+        }
+        batch.add(line.number, bytes, record);
         if batch.is_full() {
             std::mem::take(&mut batch).apply(env, &mut report)?;
         }
@@ -45,15 +54,15 @@ struct Batch {
     /// Each with its number, from 1.
     lines: Vec<(u64, Result<Record, InvalidLine>)>,
     bytes: usize,
+    /// Whether one of them changes groups, projects or members.
+    has_tree_lines: bool,
 }
 
 impl Batch {
-    fn add(&mut self, line: Line) {
-        let record = line.text.map_err(InvalidLine::from).and_then(|text| {
-            self.bytes += text.len();
-            Record::parse(&text)
-        });
-        self.lines.push((line.number, record));
+    fn add(&mut self, number: u64, bytes: usize, record: Result<Record, InvalidLine>) {
+        self.bytes += bytes;
+        self.has_tree_lines |= record.as_ref().is_ok_and(Record::is_of_tree);
+        self.lines.push((number, record));
     }
 
     fn is_full(&self) -> bool {

@@ -17,10 +17,12 @@ pub use member::PendingMemberships;
 use crate::line_error::{InvalidLine, LineError};
 use details::DetailsFields;
 use directory::catalog::intent_log::Changes;
+use directory::dependents;
 use directory::namespace::Details;
 use feature::Feature;
 use group::Group;
 use kit::Env;
+use kit::store::StoreError;
 use member::MemberRecord;
 use project::Project;
 use reference::ById;
@@ -98,11 +100,11 @@ impl Record {
     pub fn add_to(&self, changes: &mut Changes) {
         match self {
             Record::User(user, _) => changes.user(user.id.get(), user.namespace_id.map(NonZeroU64::get)),
-            Record::DeleteUser(user) => changes.user(user.id.get(), None),
+            Record::DeleteUser(user) => changes.delete_user(user.id.get()),
             Record::Group(group, _) => changes.group(group.id.get()),
-            Record::DeleteGroup(group) => changes.group(group.id.get()),
+            Record::DeleteGroup(group) => changes.delete_group(group.id.get()),
             Record::Project(project) => changes.project(project.id.get()),
-            Record::DeleteProject(project) => changes.project(project.id.get()),
+            Record::DeleteProject(project) => changes.delete_project(project.id.get()),
             Record::Member(member, _) => member.add_to(changes),
             Record::Token(..) | Record::Setting(..) | Record::Feature(..) => {}
         }
@@ -117,16 +119,34 @@ impl Record {
         }
     }
 
+    /// Whether other records can depend on the one that this changes.
+    pub fn is_of_tree(&self) -> bool {
+        match self {
+            Record::User(..) | Record::Group(..) | Record::Project(_) | Record::Member(..) => true,
+            Record::DeleteUser(_) | Record::DeleteGroup(_) | Record::DeleteProject(_) => false,
+            Record::Token(..) | Record::Setting(..) | Record::Feature(..) => false,
+        }
+    }
+
+    /// Whether dependents are deleted or moved with this record. They are looked up in the catalog.
+    pub fn changes_dependents(&self, env: &Env) -> Result<bool, StoreError> {
+        match self {
+            Record::DeleteUser(_) | Record::DeleteGroup(_) | Record::DeleteProject(_) => Ok(true),
+            Record::User(user, _) => user.moves_namespace(env),
+            _ => Ok(false),
+        }
+    }
+
     /// Writes the record; a membership only goes into `pending`.
     pub fn apply(self, env: &Env, pending: &mut PendingMemberships) -> Result<(), LineError> {
         match self {
             Record::User(user, details) => user.save(env, *details),
-            Record::DeleteUser(user) => Ok(directory::user::delete(env, user.id.get())?),
+            Record::DeleteUser(user) => Ok(dependents::delete_user(env, user.id.get())?),
             Record::Token(token, deleted) => token.apply(env, deleted),
             Record::Group(group, details) => group.save(env, *details),
-            Record::DeleteGroup(group) => Ok(directory::namespace::delete_group(env, group.id.get())?),
+            Record::DeleteGroup(group) => Ok(dependents::delete_group(env, group.id.get())?),
             Record::Project(project) => project.save(env),
-            Record::DeleteProject(project) => Ok(directory::project::delete(env, project.id.get())?),
+            Record::DeleteProject(project) => Ok(dependents::delete_project(env, project.id.get())?),
             Record::Member(member, deleted) => member.apply(deleted, pending),
             Record::Setting(fields, deleted) => setting::apply(env, fields, deleted),
             Record::Feature(feature, deleted) => feature.apply(env, deleted),

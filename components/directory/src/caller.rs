@@ -15,6 +15,7 @@ pub use crate::credential::AcceptedTokens;
 
 use crate::credential::{self, Credential};
 use crate::member::{self, Memberships, Source};
+use crate::model::incarnation::Incarnation;
 use crate::namespace::Namespace;
 use crate::project::{self, Project};
 use crate::token::{self, Fingerprint, Subject, Token};
@@ -48,6 +49,7 @@ pub struct Session {
 /// A token that stands for a group or project itself.
 pub struct DeployToken {
     pub source: Source,
+    incarnation: Incarnation,
     pub scopes: Vec<String>,
 }
 
@@ -83,9 +85,10 @@ fn identify(env: &Env, credential: &Credential, accepted: AcceptedTokens) -> Res
     if credential.kind.allows_personal() && bootstrap.is_some_and(|bootstrap| bootstrap == fingerprint) {
         return Ok(Caller::User(Session::built_in()));
     }
-    let Some(token) = token::find(env, &fingerprint)? else {
+    let Some(issued) = token::find_issued(env, &fingerprint)? else {
         return Err(Error::unauthorized());
     };
+    let (token, incarnation) = (issued.token, issued.incarnation);
     let allowed = match token.subject {
         Subject::User(_) => credential.kind.allows_personal(),
         Subject::Deployment(_) => accepted != AcceptedTokens::Api && credential.kind.allows_deployment(),
@@ -97,15 +100,19 @@ fn identify(env: &Env, credential: &Credential, accepted: AcceptedTokens) -> Res
     check_validity(env, &token)?;
     match token.subject {
         Subject::User(id) => {
-            let session = session(env, id, token.scopes)?;
+            let session = session(env, id, &incarnation, token.scopes)?;
             token::record_use(env, &fingerprint);
             Ok(Caller::User(session))
         }
-        Subject::Deployment(source) => Ok(Caller::DeployToken(DeployToken { source, scopes: token.scopes })),
+        Subject::Deployment(source) => {
+            Ok(Caller::DeployToken(DeployToken { source, incarnation, scopes: token.scopes }))
+        }
         Subject::Job { running: false, .. } => Err(Error::unauthorized()),
         Subject::Job { user_id, project_id, running: true } => {
-            let session = session(env, user_id, token.scopes)?;
-            let project = project::by_id(env, project_id)?.ok_or_else(Error::unauthorized)?;
+            let session = session(env, user_id, &incarnation, token.scopes)?;
+            let project = project::by_id(env, project_id)?
+                .filter(|project| project.incarnation == issued.project_incarnation)
+                .ok_or_else(Error::unauthorized)?;
             Ok(Caller::Job(Box::new(Job { session, project })))
         }
     }
@@ -132,9 +139,10 @@ fn check_validity(env: &Env, token: &Token) -> Result<(), Error> {
     Ok(())
 }
 
-/// The session of a user; an error unless the user is active.
-fn session(env: &Env, user_id: u64, scopes: Vec<String>) -> Result<Session, Error> {
-    let user = user::by_id(env, user_id)?.ok_or_else(Error::unauthorized)?;
+/// The session of a user; an error unless the user is active, and the one that the token was made for.
+fn session(env: &Env, user_id: u64, incarnation: &Incarnation, scopes: Vec<String>) -> Result<Session, Error> {
+    let user = user::by_id(env, user_id)?.filter(|user| user.incarnation == *incarnation);
+    let user = user.ok_or_else(Error::unauthorized)?;
     check_state(&user)?;
     Ok(Session { user, scopes, built_in: false, memberships: OnceCell::new() })
 }
@@ -254,6 +262,7 @@ impl Session {
             external: false,
             bot: false,
             namespace_id: 0,
+            incarnation: Incarnation::default(),
         };
         Session { user, scopes: Vec::new(), built_in: true, memberships: OnceCell::new() }
     }
@@ -271,12 +280,16 @@ impl Session {
 impl DeployToken {
     /// Whether the token was made for this project or for a group above it.
     pub fn covers(&self, project: &Project) -> bool {
-        self.source == Source::Project(project.id) || self.covers_group(&project.namespace)
+        self.is_for(Source::Project(project.id), &project.incarnation) || self.covers_group(&project.namespace)
     }
 
     /// Whether the token was made for this group or for one above it.
     pub fn covers_group(&self, group: &Namespace) -> bool {
-        group.lineage().any(|above| self.source == Source::Group(above.id))
+        group.lineage().any(|above| self.is_for(Source::Group(above.id), &above.incarnation))
+    }
+
+    fn is_for(&self, source: Source, incarnation: &Incarnation) -> bool {
+        self.source == source && self.incarnation == *incarnation
     }
 }
 

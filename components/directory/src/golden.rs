@@ -26,7 +26,7 @@ fn golden(name: &str) -> String {
 }
 
 /// The key of each file.
-const KEYS: [(&str, &str); 20] = [
+const KEYS: [(&str, &str); 24] = [
     ("user", "directory/v1/user/2"),
     ("deleted", "directory/v1/user/3"),
     // SHA-256 of `1`, `2`, `3` and `4`.
@@ -49,6 +49,11 @@ const KEYS: [(&str, &str); 20] = [
     ("access", "directory/v1/access/2"),
     ("settings", "directory/v1/settings"),
     ("features", "directory/v1/features"),
+    ("user-with-a-used-id", "directory/v1/user/9"),
+    // SHA-256 of `5`.
+    ("token-with-a-used-id", "directory/v1/token/ef2d127de37b942baad06145e54b0c619a1f22327b2ebbcfbec78f5564afe39d"),
+    ("project-with-a-used-id", "directory/v1/project/109"),
+    ("challenged-path", "directory/v1/path/0/guild"),
 ];
 
 fn forge() -> Env {
@@ -79,14 +84,14 @@ fn every_record_is_written_as_it_was() {
             assert_eq!(serde_json::to_string(&record).unwrap(), golden(name), "{name}");
         }
     }
-    check::<store::UserRecord>(&["user", "deleted"]);
+    check::<store::UserRecord>(&["user", "deleted", "user-with-a-used-id"]);
     check::<store::TokenRecord>(&["personal-token", "group-deploy-token", "project-deploy-token", "job-token"]);
-    check::<store::TokenRecord>(&["rotated-token"]);
+    check::<store::TokenRecord>(&["rotated-token", "token-with-a-used-id"]);
     check::<store::UserTokensRecord>(&["user-tokens"]);
     check::<store::TokenMigrationRecord>(&["token-migration"]);
     check::<store::NamespaceRecord>(&["personal-namespace", "top-group", "subgroup"]);
-    check::<store::ProjectRecord>(&["project", "project-levels"]);
-    check::<store::PathRecord>(&["path-of-namespace", "path-of-project"]);
+    check::<store::ProjectRecord>(&["project", "project-levels", "project-with-a-used-id"]);
+    check::<store::PathRecord>(&["path-of-namespace", "path-of-project", "challenged-path"]);
     check::<store::MembershipsRecord>(&["access"]);
     check::<store::FeatureRecords>(&["features"]);
     check::<serde_json::Map<String, serde_json::Value>>(&["settings"]);
@@ -107,6 +112,16 @@ fn users_are_read() {
     assert_eq!((user.id, user.username.as_str(), user.name.as_str()), (2, "Alice", "Alice Liddell"));
     assert_eq!((user.state, user.is_admin, user.external, user.bot), (user::UserState::Active, true, true, true));
     assert_eq!(user::by_id(&env, 3).unwrap(), None);
+}
+
+#[test]
+fn records_whose_id_another_one_had_are_read() {
+    let env = forge();
+    let second = |incarnation: &project::Incarnation| incarnation.to_string() == "-01a0c4e1a80000000000000000000009";
+    assert!(second(&user::by_id(&env, 9).unwrap().unwrap().incarnation));
+    assert!(second(&token::find_issued(&env, &Fingerprint::of(b"5")).unwrap().unwrap().incarnation));
+    assert!(second(&project::by_id(&env, 109).unwrap().unwrap().incarnation));
+    assert!(user::by_id(&env, 2).unwrap().unwrap().incarnation.is_first());
 }
 
 #[test]

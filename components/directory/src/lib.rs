@@ -42,12 +42,15 @@
 //! Each layer uses only those before it: plain values (`model`, `glob`); keys and stored records
 //! (`store`); look-ups and changes ([`path`], [`namespace`], [`project`], [`user`], [`member`],
 //! [`token`], [`feature`], [`setting`]); authentication ([`caller`]); authorization ([`access`],
-//! [`protection`]); the [`catalog`] with what a caller may do in all of it; and the [`record_cache`].
+//! [`protection`]); the [`catalog`] with what a caller may do in all of it; the [`record_cache`]; and the
+//! [`dependents`] of what is deleted.
 
 pub mod access;
 pub mod caller;
 pub mod catalog;
+mod consistency;
 mod credential;
+pub mod dependents;
 pub mod feature;
 pub mod glob;
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 pub mod address;
 pub mod feature;
+pub mod incarnation;
 pub mod membership;
 pub mod namespace;
 pub mod project;

@@ -131,12 +131,12 @@ pub fn save_group(env: &Env, new: NewGroup) -> Result<(), SaveError> {
             return Err(InvalidRecord::TooDeep.into());
         }
     }
-    save(env, new.id, NamespaceRecord::group(new))
+    save(env, new.id, NamespaceRecord::group(new), None)
 }
 
 /// Makes `new` the namespace at its path, unless its id belongs to a namespace of another kind or
-/// to another user.
-pub(crate) fn save(env: &Env, id: u64, new: NamespaceRecord) -> Result<(), SaveError> {
+/// to another user. It may take the path from the namespace `former`.
+pub(crate) fn save(env: &Env, id: u64, new: NamespaceRecord, former: Option<u64>) -> Result<(), SaveError> {
     let key = Key::Namespace(id);
     let is_foreign =
         |current: Option<&NamespaceRecord>| current.is_some_and(|current| current.owner_id != new.owner_id);
@@ -144,17 +144,34 @@ pub(crate) fn save(env: &Env, id: u64, new: NamespaceRecord) -> Result<(), SaveE
     if is_foreign(store::read(env, &key)?.as_ref()) {
         return Err(InvalidRecord::NamespaceIdTaken(id).into());
     }
-    path::claim(env, new.parent_id, &new.path, PathOwner::Namespace(id))?;
-    store::try_update(env, &key, |current| match is_foreign(current.as_ref()) {
+    let owner = PathOwner::Namespace(id);
+    path::claim(env, new.parent_id, &new.path, owner, former.map(PathOwner::Namespace))?;
+    let put = store::put(env, &key, |current, incarnation| match is_foreign(current) {
         true => Err(InvalidRecord::NamespaceIdTaken(id).into()),
-        false => Ok(new.clone()),
-    })
+        false => Ok(new.clone().of(incarnation)),
+    })?;
+    path::confirm(env, new.parent_id, &new.path, owner).map_err(|error| put.refuse(env, &key, error))
 }
 
-/// Deletes a group, and with it everything below.
-pub fn delete_group(env: &Env, id: u64) -> Result<(), StoreError> {
-    match by_id(env, id)? {
-        Some(namespace) if !namespace.is_group() => Ok(()),
+/// Deletes the record of a group. What is below it is deleted by [`crate::dependents`].
+pub(crate) fn delete_group(env: &Env, id: u64) -> Result<(), StoreError> {
+    match store::read::<NamespaceRecord>(env, &Key::Namespace(id))? {
+        Some(record) if record.owner_id.is_some() => Ok(()),
         _ => store::write::<NamespaceRecord>(env, &Key::Namespace(id), None),
     }
+}
+
+/// Deletes the record of a user's personal namespace.
+pub(crate) fn delete_personal(env: &Env, id: u64, owner: u64) -> Result<(), StoreError> {
+    match store::read::<NamespaceRecord>(env, &Key::Namespace(id))? {
+        Some(record) if record.owner_id != Some(owner) => Ok(()),
+        _ => store::write::<NamespaceRecord>(env, &Key::Namespace(id), None),
+    }
+}
+
+/// Removes the invitation of a group from a group.
+pub(crate) fn withdraw_share(env: &Env, id: u64, invited: u64) -> Result<(), StoreError> {
+    store::change(env, &Key::Namespace(id), |record: &mut NamespaceRecord| {
+        record.shares.retain(|share| share.group_id != invited);
+    })
 }

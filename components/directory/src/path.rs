@@ -12,27 +12,67 @@ use crate::store::{self, Key, NamespaceRecord, PathRecord, ProjectRecord};
 use kit::Env;
 use kit::store::StoreError;
 
+/// How often a writer challenges the owner of a path; more than once only if others do so too.
+const CHALLENGES: u32 = 20;
+
 /// The present or former owner of `segment` below the namespace `parent_id`. 1 read.
 pub(crate) fn owner(env: &Env, parent_id: Option<u64>, segment: &str) -> Result<Option<PathOwner>, StoreError> {
-    Ok(store::read::<PathRecord>(env, &Key::path(parent_id, segment))?.map(PathOwner::from))
+    Ok(store::read::<PathRecord>(env, &Key::path(parent_id, segment))?.map(|entry| entry.owner()))
 }
 
 /// Makes `owner` the owner of `segment` below the namespace `parent_id`. Refused while it is the
-/// present path of another.
+/// present path of another, except of `former`, whose place `owner` takes.
 ///
-/// Claim first and write the record after: between the two the entry looks like a former path, and
-/// repeating both completes them.
-pub(crate) fn claim(env: &Env, parent_id: Option<u64>, segment: &str, owner: PathOwner) -> Result<(), SaveError> {
+/// The owner claims the path, then writes the record that says so, and then confirms the claim. Between
+/// the first two the entry looks like a former path, which another writer may take. That writer first
+/// leaves a challenge in the entry and looks at the owner's record once more before it replaces the
+/// entry; confirming removes the challenge. So of two writers that claim a path at the same time, either
+/// the second one sees the first one's record, or the first one cannot confirm.
+pub(crate) fn claim(
+    env: &Env,
+    parent_id: Option<u64>,
+    segment: &str,
+    owner: PathOwner,
+    former: Option<PathOwner>,
+) -> Result<(), SaveError> {
     if !is_segment(segment) {
         return Err(InvalidRecord::InvalidPath(segment.to_owned()).into());
     }
-    let key = Key::path(parent_id, segment);
-    store::try_update(env, &key, |current: Option<PathRecord>| match current.map(PathOwner::from) {
-        Some(other) if other != owner && is_present_path(env, other, parent_id, segment)? => {
-            Err(InvalidRecord::PathTaken { path: segment.to_owned(), by: other }.into())
+    let (key, challenge, claimed) = (Key::path(parent_id, segment), env.id(), PathRecord::from(owner));
+    for _ in 0..CHALLENGES {
+        let entry = store::try_update(env, &key, |current: Option<PathRecord>| {
+            let Some(entry) = current else { return Ok(claimed.clone()) };
+            let other = entry.owner();
+            if other == owner || Some(other) == former {
+                return Ok(claimed.clone());
+            }
+            if is_present_path(env, other, parent_id, segment)? {
+                return Err(InvalidRecord::PathTaken { path: segment.to_owned(), by: other }.into());
+            }
+            Ok(match &entry.challenge {
+                Some(own) if *own == challenge => claimed.clone(),
+                _ => entry.challenged(&challenge),
+            })
+        })?;
+        if entry == claimed {
+            return Ok(());
         }
-        _ => Ok(PathRecord::from(owner)),
+    }
+    Err(StoreError::Contended(key.to_string()).into())
+}
+
+/// Ends what [`claim`] began, once the owner's record is written. Refused if another writer has taken the
+/// path. 1 read, if nothing happened in between.
+pub(crate) fn confirm(env: &Env, parent_id: Option<u64>, segment: &str, owner: PathOwner) -> Result<(), SaveError> {
+    store::try_update(env, &Key::path(parent_id, segment), |current: Option<PathRecord>| {
+        match current.map(|entry| entry.owner()) {
+            Some(other) if other != owner => {
+                Err(InvalidRecord::PathTaken { path: segment.to_owned(), by: other }.into())
+            }
+            _ => Ok(PathRecord::from(owner)),
+        }
     })
+    .map(drop)
 }
 
 /// Whether the owner's record says that this is its path. 1 read.

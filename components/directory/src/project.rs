@@ -1,8 +1,10 @@
 //! Projects.
 
+pub use crate::model::incarnation::Incarnation;
 pub use crate::model::project::{
-    Analytics, FeatureAccess, JobTokenScope, NewProject, Project, ProjectLookup, ProtectedBranch,
+    Analytics, FeatureAccess, JobTokenScope, NewProject, Project, ProjectKey, ProjectLookup, ProtectedBranch,
 };
+pub use crate::store::Existence;
 
 use crate::namespace;
 use crate::path::{self, Identifier, PathOwner};
@@ -71,11 +73,29 @@ pub fn save(env: &Env, mut new: NewProject) -> Result<(), SaveError> {
     if namespace::by_id(env, new.namespace_id)?.is_none() {
         return Err(InvalidRecord::UnknownNamespace(new.namespace_id).into());
     }
-    path::claim(env, Some(new.namespace_id), &new.path, PathOwner::Project(new.id))?;
-    let id = new.id;
+    let (id, namespace_id, segment) = (new.id, new.namespace_id, new.path.clone());
+    path::claim(env, Some(namespace_id), &segment, PathOwner::Project(id), None)?;
     let sealed = |key: String| seal::seal(env, &analytics_key_context(id), &key);
     new.analytics.key = new.analytics.key.map(sealed).transpose()?;
-    Ok(store::write(env, &Key::Project(id), Some(ProjectRecord::from(new)))?)
+    let (key, record) = (Key::Project(id), ProjectRecord::from(new));
+    let put = store::put(env, &key, |_, incarnation| Ok(record.clone().of(incarnation)))?;
+    path::confirm(env, Some(namespace_id), &segment, PathOwner::Project(id))
+        .map_err(|error| put.refuse(env, &key, error))
+}
+
+/// Moves a project from one namespace to another. Refused if its path is taken there.
+pub(crate) fn relocate(env: &Env, id: u64, from: u64, to: u64) -> Result<(), SaveError> {
+    let key = Key::Project(id);
+    let Some(record) = store::read::<ProjectRecord>(env, &key)?.filter(|record| record.namespace_id == from) else {
+        return Ok(());
+    };
+    path::claim(env, Some(to), &record.path, PathOwner::Project(id), None)?;
+    store::change(env, &key, |record: &mut ProjectRecord| {
+        if record.namespace_id == from {
+            record.namespace_id = to;
+        }
+    })?;
+    path::confirm(env, Some(to), &record.path, PathOwner::Project(id))
 }
 
 /// The id of the namespace that a project lives in. 1 read.
@@ -83,8 +103,21 @@ pub(crate) fn namespace_of(env: &Env, id: u64) -> Result<Option<u64>, StoreError
     Ok(store::read::<ProjectRecord>(env, &Key::Project(id))?.map(|record| record.namespace_id))
 }
 
-pub fn delete(env: &Env, id: u64) -> Result<(), StoreError> {
+/// Whether there is a project with this id, or was one. 1 read.
+pub fn existence(env: &Env, id: u64) -> Result<Existence, StoreError> {
+    store::existence::<ProjectRecord>(env, &Key::Project(id))
+}
+
+/// Deletes the record of a project. What belongs to it is deleted by [`crate::dependents`].
+pub(crate) fn delete(env: &Env, id: u64) -> Result<(), StoreError> {
     store::write::<ProjectRecord>(env, &Key::Project(id), None)
+}
+
+/// Removes the invitation of a group from a project.
+pub(crate) fn withdraw_share(env: &Env, id: u64, invited: u64) -> Result<(), StoreError> {
+    store::change(env, &Key::Project(id), |record: &mut ProjectRecord| {
+        record.shares.retain(|share| share.group_id != invited);
+    })
 }
 
 #[cfg(test)]

@@ -2,10 +2,12 @@
 
 use crate::catalog::manifest::{Intent, Part, Root, RowKey, blob, manifest};
 use crate::catalog::table::{MemberRow, NamespaceRow, ProjectRow, Row};
+use crate::consistency::{self, Comparison, Subject};
 use crate::store::{self, Key};
 use kit::Env;
+use kit::fsck::CheckReport;
 use kit::maintenance::Maintain;
-use kit::reachability::{KeyLayout, Node, Roots, Tracer};
+use kit::reachability::{KeyLayout, Node, Roots, StepError, Tracer};
 use kit::root;
 use kit::store::StoreError;
 use serde::de::DeserializeOwned;
@@ -13,9 +15,19 @@ use serde::de::DeserializeOwned;
 const PREFIX: &str = "directory/v1/";
 
 /// The directory's roots, records and blobs for [`kit::maintenance`].
-pub struct DirectoryRoots<'a>(pub &'a Env);
+pub struct DirectoryRoots<'a>(pub &'a Env, Comparison);
 
-impl Maintain for DirectoryRoots<'_> {}
+impl<'a> DirectoryRoots<'a> {
+    pub fn new(env: &'a Env) -> Self {
+        DirectoryRoots(env, Comparison::default())
+    }
+}
+
+impl Maintain for DirectoryRoots<'_> {
+    fn repair(&self, env: &Env, cursor: Option<&str>) -> Result<CheckReport, StepError> {
+        consistency::repair(env, cursor)
+    }
+}
 
 impl Roots for DirectoryRoots<'_> {
     fn plan(&self) -> KeyLayout {
@@ -43,7 +55,11 @@ impl Roots for DirectoryRoots<'_> {
         match key.strip_prefix(PREFIX) {
             Some("catalog") => self.visit_revision(tracer)?,
             Some("catalog/changes") => self.visit_intents(tracer)?,
-            Some(name) if tracer.check && !name.ends_with("/init") => return self.check_record(key, name),
+            Some(name) if tracer.check && !name.ends_with("/init") => {
+                let is_there = self.check_record(key, name)?;
+                self.compare(key, tracer)?;
+                return Ok(is_there);
+            }
             _ => return Ok(false),
         }
         Ok(true)
@@ -106,6 +122,18 @@ impl DirectoryRoots<'_> {
         Ok(())
     }
 
+    /// Compares the catalog and the path of a record with it. Damage of what it is compared with is
+    /// reported where that is visited.
+    fn compare(&self, key: &str, tracer: &mut Tracer) -> Result<(), StoreError> {
+        let Some(subject) = Subject::of_key(key) else { return Ok(()) };
+        match self.1.problems(self.0, subject) {
+            Ok(problems) => problems.iter().for_each(|problem| tracer.found(key, problem)),
+            Err(StoreError::Corrupt { .. }) => {}
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
     /// Reads a record; false if it is deleted or of no kind.
     fn check_record(&self, key: &str, name: &str) -> Result<bool, StoreError> {
         match name.split('/').next() {
@@ -135,14 +163,16 @@ impl DirectoryRoots<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::access::Role;
     use crate::catalog;
     use crate::catalog::intent_log::{Changes, IntentLog};
+    use crate::member::Source;
     use crate::namespace;
-    use crate::testing::{fill, issue, new_group, new_token};
+    use crate::path;
+    use crate::testing::{fill, issue, join, new_group, new_token};
     use crate::token::Subject;
     use kit::Timestamp;
     use kit::gc::{self, GRACE, GcRequest};
-    use kit::reachability::StepError;
     use kit::store::Store as _;
     use kit::testing::{FailingStore, MemoryStore, env};
     use std::rc::Rc;
@@ -165,6 +195,14 @@ mod tests {
         let store = MemoryStore::default();
         let env = env(store.clone(), &[]);
         fill(&env);
+        let mut changes = Changes::default();
+        (1..=4).for_each(|id| changes.user(id, None));
+        (10..=12).for_each(|id| changes.group(id));
+        (100..=103).for_each(|id| changes.project(id));
+        changes.member(Source::Group(10), 2);
+        let intent_log = IntentLog::begin(&env, changes).unwrap();
+        join(&env, 2, Source::Group(10), Role::Developer);
+        intent_log.commit(&env).unwrap();
         issue(&env, "t", new_token(Subject::User(1), &["api"]));
         for number in 0..10 {
             rename(&env, 10, &format!("acme{number}")).unwrap();
@@ -175,7 +213,7 @@ mod tests {
     fn sweep(env: &Env) -> Result<u64, StepError> {
         let (mut request, mut removed) = (GcRequest { no_wait: true, ..GcRequest::default() }, 0);
         loop {
-            let step = gc::step(env, &DirectoryRoots(env), &request)?;
+            let step = gc::step(env, &DirectoryRoots::new(env), &request)?;
             removed += step.removed;
             request.cursor = step.cursor;
             if request.cursor.is_none() {
@@ -187,7 +225,7 @@ mod tests {
     fn problems(env: &Env) -> Vec<String> {
         let (mut cursor, mut found) = (None, Vec::new());
         loop {
-            let checked = DirectoryRoots(env).check(env, cursor.as_deref()).unwrap();
+            let checked = DirectoryRoots::new(env).check(env, cursor.as_deref()).unwrap();
             found.extend(checked.problems.into_iter().map(|problem| problem.key));
             cursor = checked.cursor;
             if cursor.is_none() {
@@ -248,6 +286,69 @@ mod tests {
         }
         store.set("directory/v1/catalog", b"x").unwrap();
         assert!(matches!(sweep(&env), Err(StepError::Store(StoreError::Corrupt { .. }))));
+    }
+
+    fn repair(env: &Env) -> u64 {
+        let (mut cursor, mut failed) = (None, 0);
+        loop {
+            let step = DirectoryRoots::new(env).repair(env, cursor.as_deref()).unwrap();
+            failed += step.failed;
+            cursor = step.cursor;
+            if cursor.is_none() {
+                return failed;
+            }
+        }
+    }
+
+    #[test]
+    fn a_catalog_and_paths_that_do_not_agree_with_the_records_are_reported_and_repaired() {
+        let (store, env) = forge();
+        assert_eq!(problems(&env), [""; 0]);
+        // Changes that no intent announced.
+        namespace::save_group(&env, new_group(11, "renamed", Some(10))).unwrap();
+        crate::project::delete(&env, 102).unwrap();
+        join(&env, 2, Source::Group(12), Role::Guest);
+        store.set("directory/v1/path/10/site", br#"{"namespace":12}"#).unwrap();
+        store.set("directory/v1/path/0/guild", br#"{"namespace":12,"challenge":"x"}"#).unwrap();
+        let expected = ["access/2", "namespace/11", "namespace/12", "project/100", "project/102"];
+        assert_eq!(problems(&env), expected.map(|name| format!("{PREFIX}{name}")));
+        assert_eq!(repair(&env), 0);
+        assert_eq!(problems(&env), [""; 0]);
+        assert!(matches!(path::owner(&env, Some(10), "site"), Ok(Some(path::PathOwner::Project(100)))));
+        let catalog = catalog::read(&env).unwrap();
+        assert_eq!(catalog.namespace(11).unwrap().path(), "renamed");
+        assert!(catalog.project(102).is_none());
+
+        // Two records at one path cannot be mended.
+        let record = store.get("directory/v1/project/100").unwrap().unwrap();
+        store.set("directory/v1/project/104", &record).unwrap();
+        assert_eq!(repair(&env), 1);
+        assert_eq!(problems(&env), [format!("{PREFIX}project/104")]);
+    }
+
+    #[test]
+    fn a_catalog_that_cannot_be_read_is_derived_anew() {
+        let (store, env) = forge();
+        for key in store.keys().iter().filter(|key| key.contains("/catalog/blob/")) {
+            store.set(key, b"x").unwrap();
+        }
+        let fresh = Env { instance_cache: Rc::default(), ..env.clone() };
+        assert!(catalog::read(&fresh).is_err() && !problems(&fresh).is_empty());
+        assert_eq!(repair(&fresh), 0);
+        assert_eq!(problems(&fresh), [""; 0]);
+        assert_eq!(catalog::read(&fresh).unwrap().projects().count(), 4);
+    }
+
+    #[test]
+    fn a_record_whose_change_is_announced_is_no_problem() {
+        let (_, env) = forge();
+        let mut changes = Changes::default();
+        changes.group(10);
+        let intent_log = IntentLog::begin(&env, changes).unwrap();
+        namespace::save_group(&env, new_group(10, "soon", None)).unwrap();
+        assert_eq!(problems(&env), [""; 0]);
+        intent_log.commit(&env).unwrap();
+        assert_eq!(problems(&env), [""; 0]);
     }
 
     #[test]

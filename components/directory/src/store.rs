@@ -9,6 +9,7 @@ pub(crate) use record::{
     TokenRecord, UserRecord, UserTokenRecord, UserTokensRecord,
 };
 
+use crate::model::incarnation::Incarnation;
 use crate::save_error::SaveError;
 use kit::Env;
 use kit::root::{self, Decision};
@@ -36,6 +37,92 @@ where
     .map_err(|error| key.redact(error))
 }
 
+/// A record of which others with the same id may have been deleted.
+pub(crate) trait Incarnated {
+    fn incarnation(&self) -> &Incarnation;
+}
+
+/// Creates or replaces a record. `change` gets the present one and the incarnation that the new one must
+/// have, and must be idempotent. Returns what was there before.
+pub(crate) fn put<R>(
+    env: &Env,
+    key: &Key,
+    mut change: impl FnMut(Option<&R>, Incarnation) -> Result<R, SaveError>,
+) -> Result<Put<R>, SaveError>
+where
+    R: Serialize + DeserializeOwned + PartialEq + Clone + Incarnated,
+{
+    root::update(env, &key.to_string(), |current: Option<Option<R>>| {
+        let incarnation = match &current {
+            None => Incarnation::default(),
+            Some(None) => Incarnation::new(env.id()),
+            Some(Some(record)) => record.incarnation().clone(),
+        };
+        let before = current.flatten();
+        let after = change(before.as_ref(), incarnation)?;
+        Ok(match before.as_ref() == Some(&after) {
+            true => Decision::Done(Put { before, after }),
+            false => Decision::Write(Some(after.clone()), Put { before, after }),
+        })
+    })
+}
+
+/// A record that was written: what it was, and what it is.
+pub(crate) struct Put<R> {
+    before: Option<R>,
+    after: R,
+}
+
+impl<R> Put<R>
+where
+    R: Serialize + DeserializeOwned + PartialEq + Clone,
+{
+    /// Puts back what was there before, unless another writer has changed the record since, and returns
+    /// the error for which the record is refused. If storage failed, the record stays: the client repeats
+    /// the request, which completes it.
+    pub fn refuse(self, env: &Env, key: &Key, error: SaveError) -> SaveError {
+        if matches!(error, SaveError::Store(_)) {
+            return error;
+        }
+        let undone = root::update(env, &key.to_string(), |current: Option<Option<R>>| {
+            let is_own = current.flatten().as_ref() == Some(&self.after);
+            Ok(if is_own { Decision::Write(self.before.clone(), ()) } else { Decision::Done(()) })
+        });
+        undone.map_or_else(StoreError::into, |()| error)
+    }
+}
+
+/// What is known of a record's id.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Existence {
+    /// No record ever had it.
+    Unknown,
+    Deleted,
+    Present(Incarnation),
+}
+
+/// Whether there is a record, or was one. 1 read.
+pub(crate) fn existence<R: DeserializeOwned + Incarnated>(env: &Env, key: &Key) -> Result<Existence, StoreError> {
+    Ok(match root::read::<Option<R>>(&*env.store, &key.to_string())? {
+        None => Existence::Unknown,
+        Some(None) => Existence::Deleted,
+        Some(Some(record)) => Existence::Present(record.incarnation().clone()),
+    })
+}
+
+/// Changes a record, if there is one. `change` must be idempotent.
+pub(crate) fn change<R>(env: &Env, key: &Key, change: impl Fn(&mut R)) -> Result<(), StoreError>
+where
+    R: Serialize + DeserializeOwned + PartialEq + Clone,
+{
+    root::update(env, &key.to_string(), |current: Option<Option<R>>| {
+        let Some(current) = current.flatten() else { return Ok(Decision::Done(())) };
+        let mut new = current.clone();
+        change(&mut new);
+        Ok(if new == current { Decision::Done(()) } else { Decision::Write(Some(new), ()) })
+    })
+}
+
 /// Replaces a record by what `change` makes of it. `change` must be idempotent: it is called again
 /// after a lost swap, also if that swap in fact took place.
 pub(crate) fn update<R>(env: &Env, key: &Key, mut change: impl FnMut(Option<R>) -> R) -> Result<(), StoreError>
@@ -49,18 +136,21 @@ where
     })
 }
 
-/// The same with a `change` that can fail.
+/// The same with a `change` that can fail; returns the record that it made.
 pub(crate) fn try_update<R>(
     env: &Env,
     key: &Key,
     mut change: impl FnMut(Option<R>) -> Result<R, SaveError>,
-) -> Result<(), SaveError>
+) -> Result<R, SaveError>
 where
     R: Serialize + DeserializeOwned + PartialEq + Clone,
 {
     root::update(env, &key.to_string(), |current: Option<Option<R>>| {
         let current = current.flatten();
         let new = change(current.clone())?;
-        Ok(if current.as_ref() == Some(&new) { Decision::Done(()) } else { Decision::Write(Some(new), ()) })
+        Ok(match current.as_ref() == Some(&new) {
+            true => Decision::Done(new),
+            false => Decision::Write(Some(new.clone()), new),
+        })
     })
 }

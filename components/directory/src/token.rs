@@ -4,12 +4,14 @@
 //! record is written, so that none works which its owner does not see; an entry whose token has no
 //! record, or belongs to another user by now, is no token of the user.
 
+mod issued;
 mod last_use;
 mod list;
 mod lookup;
 mod rotation;
 
 pub use crate::model::token::{Fingerprint, PERSONAL_SCOPES, PersonalToken, Subject, Token, TokenId};
+pub(crate) use issued::find_issued;
 pub use last_use::{LAST_USE_MINUTES, record_use};
 pub use list::{MAX_TOKENS, NewPersonalToken, by_fingerprint, by_id, create, of_user};
 pub use lookup::{find, revoke};
@@ -19,16 +21,20 @@ use crate::store::{self, Key, TokenRecord};
 use kit::Env;
 use kit::store::StoreError;
 
-/// Creates or replaces the token with this fingerprint; `None` deletes it.
+/// Creates or replaces the token with this fingerprint, for the user, group or project that has the id
+/// now; `None` deletes it.
 pub fn save(env: &Env, fingerprint: &Fingerprint, token: Option<Token>) -> Result<(), StoreError> {
     let Some(token) = token else { return list::delete(env, fingerprint) };
     if let Subject::User(user_id) = token.subject {
         list::add(env, user_id, fingerprint, "")?;
     }
+    let is_revoked = token.revoked;
+    let new = issued::record(env, token)?;
     // A token that stays revoked still leads to the one that replaced it.
     store::update(env, &Key::Token(fingerprint), |current: Option<TokenRecord>| {
-        let mut record = TokenRecord::from(token.clone());
-        record.rotated_to = current.and_then(|current| current.rotated_to).filter(|_| token.revoked);
+        let rotated_to = current.and_then(|current| current.rotated_to).filter(|_| is_revoked);
+        let mut record = new.clone();
+        record.rotated_to = rotated_to;
         record
     })
     .map_err(|error| Key::Token(fingerprint).redact(error))

@@ -5,7 +5,7 @@ pub use crate::model::user::{NewUser, User, UserState};
 use crate::namespace::{self, NamespaceKind};
 use crate::path::Identifier;
 use crate::save_error::SaveError;
-use crate::store::{self, Key, NamespaceRecord, UserRecord};
+use crate::store::{self, Key, MembershipsRecord, NamespaceRecord, UserRecord};
 use kit::Env;
 use kit::store::StoreError;
 
@@ -37,25 +37,39 @@ pub fn find(env: &Env, id_or_username: &str) -> Result<Option<User>, StoreError>
 
 /// Creates or replaces a user and their personal namespace.
 pub fn save(env: &Env, new: NewUser) -> Result<(), SaveError> {
-    let known = || -> Result<Option<u64>, StoreError> { Ok(by_id(env, new.id)?.map(|user| user.namespace_id)) };
-    let namespace_id = match new.namespace_id {
-        Some(id) => id,
-        None => known()?.unwrap_or_else(|| default_namespace(new.id)),
-    };
+    save_with(env, new, |_, _| Ok(()))
+}
+
+/// The same. If the personal namespace gets another id, `relocate` moves what is in the former one to the
+/// new one before the former one is deleted.
+pub(crate) fn save_with(
+    env: &Env,
+    new: NewUser,
+    relocate: impl FnOnce(u64, u64) -> Result<(), SaveError>,
+) -> Result<(), SaveError> {
+    let known = by_id(env, new.id)?.map(|user| user.namespace_id);
+    let namespace_id = new.namespace_id.or(known).unwrap_or_else(|| default_namespace(new.id));
+    let former = known.filter(|known| *known != namespace_id);
     let namespace = NamespaceRecord::personal(new.id, &new.username, &new.name, new.details);
-    namespace::save(env, namespace_id, namespace)?;
-    let user = User {
+    namespace::save(env, namespace_id, namespace, former)?;
+    if let Some(former) = former {
+        relocate(former, namespace_id)?;
+        namespace::delete_personal(env, former, new.id)?;
+    }
+    let key = Key::User(new.id);
+    let user = |incarnation| User {
         id: new.id,
-        username: new.username,
-        name: new.name,
-        commit_email: new.commit_email,
+        incarnation,
+        username: new.username.clone(),
+        name: new.name.clone(),
+        commit_email: new.commit_email.clone(),
         state: new.state,
         is_admin: new.is_admin,
         external: new.external,
         bot: new.bot,
         namespace_id,
     };
-    Ok(store::write(env, &Key::User(user.id), Some(UserRecord::from(&user)))?)
+    store::put(env, &key, |_, incarnation| Ok(UserRecord::from(&user(incarnation)))).map(drop)
 }
 
 /// The personal namespace of a user who is recorded without one.
@@ -63,11 +77,13 @@ pub(crate) fn default_namespace(id: u64) -> u64 {
     FIRST_PERSONAL_NAMESPACE.saturating_add(id)
 }
 
-/// Deletes a user and their personal namespace, and with it its projects. Their tokens stop
-/// working, because a token's user is read on every request.
-pub fn delete(env: &Env, id: u64) -> Result<(), StoreError> {
+/// Deletes the records of a user, of their personal namespace and of their memberships. What is in the
+/// namespace is deleted by [`crate::dependents`]. Their tokens stop working, because a token's user is
+/// read on every request, and is another one if their id is used again.
+pub(crate) fn delete(env: &Env, id: u64) -> Result<(), StoreError> {
     if let Some(user) = by_id(env, id)? {
-        store::write::<NamespaceRecord>(env, &Key::Namespace(user.namespace_id), None)?;
+        namespace::delete_personal(env, user.namespace_id, id)?;
     }
+    store::write::<MembershipsRecord>(env, &Key::Memberships(id), None)?;
     store::write::<UserRecord>(env, &Key::User(id), None)
 }

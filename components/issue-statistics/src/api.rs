@@ -23,8 +23,7 @@ use serde_json::json;
 use user_resolver::DirectoryUsers;
 
 /// The variables that this component reads.
-pub const VARIABLES: &[&str] =
-    &[BOOTSTRAP_ADMIN_TOKEN, EXTERNAL_URL, LAST_USE_MINUTES, SEARCH_RATE_LIMIT, MAX_WORK];
+pub const VARIABLES: &[&str] = &[BOOTSTRAP_ADMIN_TOKEN, EXTERNAL_URL, LAST_USE_MINUTES, SEARCH_RATE_LIMIT, MAX_WORK];
 
 /// How often a count is tried if segments that it reads are deleted.
 const ATTEMPTS: usize = 4;

@@ -16,6 +16,8 @@
 //!   its response.
 //! - *Clocks*: the clocks of hosts on one store may differ by [`GRACE`] − [`LONGEST_WRITE`]. A clock
 //!   that jumps during a request makes that request fail as too late.
+//! - *Deleted things*: what belongs to something that was deleted is not reachable any more
+//!   ([`Roots::is_abandoned`]), and its root is removed while its blobs are not marked.
 //! - *Damage*: a root that cannot be read ends the run, because its blobs are unknown.
 //!
 //! An area whose blobs have other names decides itself which are old ([`Roots::is_garbage`]).
@@ -23,7 +25,9 @@
 use crate::clock::Timestamp;
 use crate::env::Env;
 use crate::id;
-use crate::reachability::{self, BlobId, Cursor, KeyLayout, LONGEST_RUN, MarkLog, Phase, Roots, StepError};
+use crate::reachability::{
+    self, BlobId, Cursor, KeyLayout, LONGEST_RUN, MarkLog, Node, Phase, Roots, StepError, Tracer,
+};
 
 pub use crate::reachability::GRACE;
 use crate::store::{StoreError, list_all};
@@ -84,7 +88,7 @@ pub fn began(request: &GcRequest) -> Option<Timestamp> {
 pub fn step<K: Roots + ?Sized>(env: &Env, roots: &K, request: &GcRequest) -> Result<GcReport, StepError> {
     let cursor = Cursor::resume(env, request.cursor.as_deref())?;
     match cursor.phase {
-        Phase::Roots { .. } | Phase::Blobs { .. } => mark_step(env, roots, cursor, request.no_wait),
+        Phase::Roots { .. } | Phase::Blobs { .. } => mark_step(env, roots, cursor, request),
         Phase::Sweep => sweep_step(env, roots, cursor, request),
     }
 }
@@ -105,17 +109,29 @@ fn mark_step<K: Roots + ?Sized>(
     env: &Env,
     roots: &K,
     mut cursor: Cursor,
-    no_wait: bool,
+    request: &GcRequest,
 ) -> Result<GcReport, StepError> {
-    let progress = reachability::step(env, roots, &mut cursor, false, &mut |node, tracer| roots.visit(node, tracer))?;
-    let mut report = GcReport { roots: progress.roots, ..GcReport::default() };
+    let mut report = GcReport::default();
+    let mut visit = |node: Node, tracer: &mut Tracer| match node {
+        Node::Root(key) if roots.is_abandoned(key)? => {
+            report.removed += 1;
+            report.removed_bytes += env.store.get(key)?.map_or(0, |value| value.len() as u64);
+            if !request.dry_run {
+                roots.remove_abandoned(key)?;
+            }
+            Ok(false)
+        }
+        node => roots.visit(node, tracer),
+    };
+    let progress = reachability::step(env, roots, &mut cursor, false, &mut visit)?;
+    report.roots = progress.roots;
     if let Some(written) = progress.complete {
         let key = marked_key(&roots.plan(), &cursor.run);
         let marked =
             serde_json::to_vec(&Marked { written, at: env.now }).map_err(|why| StoreError::corrupt(&key, why))?;
         env.store.set(&key, &marked)?;
         cursor = Cursor { phase: Phase::Sweep, after: String::new(), ..cursor };
-        report.wait_seconds = if no_wait { 0 } else { SETTLE.unsigned_abs() / 1000 };
+        report.wait_seconds = if request.no_wait { 0 } else { SETTLE.unsigned_abs() / 1000 };
     }
     report.cursor = Some(cursor.to_string());
     Ok(report)

@@ -1,5 +1,5 @@
 //! Maintenance: the requests with which an administrator has an area collect garbage ([`crate::gc`])
-//! and check its store ([`crate::fsck`]). Both are runs of bounded steps: each request does one step
+//! and check its store ([`crate::fsck`]), and repair what it derives from its records. All are runs of bounded steps: each request does one step
 //! and answers with the cursor of the next, and clients (`hexad gc`, `hexad fsck`) repeat until
 //! there is none.
 
@@ -23,6 +23,8 @@ const MAX_BODY: u64 = 64 << 10;
 pub enum Task {
     CollectGarbage,
     Check,
+    /// Derives what is derived from records anew.
+    Repair,
 }
 
 impl Task {
@@ -31,6 +33,7 @@ impl Task {
         let task = match name {
             "gc" => Task::CollectGarbage,
             "fsck" => Task::Check,
+            "repair" => Task::Repair,
             _ => return Err(Error::unrouted()),
         };
         if method == Method::POST { Ok(task) } else { Err(Error::method_not_allowed("POST")) }
@@ -47,6 +50,11 @@ pub trait Maintain: Roots {
     /// One step of a check.
     fn check(&self, env: &Env, cursor: Option<&str>) -> Result<CheckReport, StepError> {
         fsck::step(env, self, cursor)
+    }
+
+    /// One step of a repair. By default there is nothing to repair.
+    fn repair(&self, _env: &Env, _cursor: Option<&str>) -> Result<CheckReport, StepError> {
+        Ok(CheckReport::default())
     }
 }
 
@@ -67,7 +75,7 @@ pub async fn answer(
     let body = request.body.collect(MAX_BODY).await?;
     let (gc, check): (GcRequest, CheckRequest) = match task {
         Task::CollectGarbage => (read(&body)?, CheckRequest::default()),
-        Task::Check => (GcRequest::default(), read(&body)?),
+        Task::Check | Task::Repair => (GcRequest::default(), read(&body)?),
     };
     if !is_admin {
         return Err(Error::forbidden());
@@ -75,6 +83,7 @@ pub async fn answer(
     match task {
         Task::CollectGarbage => area.collect(env, &gc).map(|report| Response::ok(&report)),
         Task::Check => area.check(env, check.cursor.as_deref()).map(|report| Response::ok(&report)),
+        Task::Repair => area.repair(env, check.cursor.as_deref()).map(|report| Response::ok(&report)),
     }
     .map_err(|error| match error {
         StepError::Cursor => Error::validation("cursor is not one of a run that goes on; begin a new one without it"),

@@ -52,6 +52,17 @@ pub trait Roots {
     /// no other visit reads.
     fn visit(&self, node: Node, tracer: &mut Tracer) -> Result<bool, StoreError>;
 
+    /// Whether a root belongs to something that was deleted, so that garbage collection removes it. The
+    /// blobs that only it names are garbage then.
+    fn is_abandoned(&self, _key: &str) -> Result<bool, StoreError> {
+        Ok(false)
+    }
+
+    /// Removes an abandoned root, and what names it. Must be repeatable.
+    fn remove_abandoned(&self, _key: &str) -> Result<(), StoreError> {
+        Ok(())
+    }
+
     /// Whether blobs name other blobs, so that marked ones must be visited.
     fn follows(&self) -> bool {
         false

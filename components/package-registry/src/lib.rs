@@ -38,15 +38,16 @@
 //!
 //! # Keys
 //!
-//! Below `package-registry/v1/`. Blobs are written once; only roots are replaced, by compare-and-swap,
+//! Below `package-registry/v1/`. `<project>` is an id, and the incarnation of a project whose id a deleted one
+//! had ([`directory::project::ProjectKey`]). Blobs are written once; only roots are replaced, by compare-and-swap,
 //! and always last. Uploads and segments have time-ordered ids, so [`kit::gc`] sees the age of an
 //! unreachable one in its key, and removes it.
 //!
 //! | key | kind | contents |
 //! |---|---|---|
-//! | `package/<project id>/<name>` | root | a package: tags, segments, revision ([`package`]) |
+//! | `package/<project>/<name>` | root | a package: tags, segments, revision ([`package`]) |
 //! | `name/<name>` | root | projects that may have a package of this name, the one that published last at the end |
-//! | `project/<project id>` | root | names of the packages that a project may have |
+//! | `project/<project>` | root | names of the packages that a project may have |
 //! | `projects` | root | projects that may have packages |
 //! | `segment/<id>/index` | blob | sorted lines: version, upload, time, state ([`segment::Index`]) |
 //! | `segment/<id>/full`, `segment/<id>/abbreviated` | blob | records and times in the form of metadata ([`segment::FormRecords`]) |

@@ -13,7 +13,7 @@ mod upload;
 pub use key::{ADDRESS_RATES, CALLER_RATES, INVALID_TOKEN_RATES, LOOKUP_RATES, SEARCH_RATES};
 pub use listing::{Holders, add_project_with_name, holders, is_listed, names, projects, record_publication};
 pub use packages::{package, update_package};
-pub use reachability::{PackageKey, key_layout, package_key, packages_after, trace};
+pub use reachability::{PackageKey, is_abandoned, key_layout, package_key, packages_after, remove_abandoned, trace};
 pub use segments::{
     MetadataForm, StoredVersion, find, find_listed, form, index, record, save_segment, segment, segment_uncached,
     segment_with,

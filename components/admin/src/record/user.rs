@@ -2,9 +2,11 @@
 
 use super::deserialize;
 use crate::line_error::LineError;
+use directory::dependents;
 use directory::namespace::Details;
 use directory::user::{self, NewUser, UserState};
 use kit::Env;
+use kit::store::StoreError;
 use serde::Deserialize;
 use std::num::NonZeroU64;
 
@@ -27,6 +29,12 @@ pub struct User {
 }
 
 impl User {
+    /// Whether the user has another personal namespace now.
+    pub fn moves_namespace(&self, env: &Env) -> Result<bool, StoreError> {
+        let Some(namespace_id) = self.namespace_id else { return Ok(false) };
+        Ok(user::by_id(env, self.id.get())?.is_some_and(|known| known.namespace_id != namespace_id.get()))
+    }
+
     pub fn save(self, env: &Env, details: Details) -> Result<(), LineError> {
         let new = NewUser {
             id: self.id.get(),
@@ -40,6 +48,6 @@ impl User {
             namespace_id: self.namespace_id.map(NonZeroU64::get),
             details,
         };
-        Ok(user::save(env, new)?)
+        Ok(dependents::save_user(env, new)?)
     }
 }

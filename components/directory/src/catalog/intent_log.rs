@@ -8,6 +8,7 @@
 //! The order in which concurrent writers commit does not matter: every revision is made of records
 //! that were read after its predecessor was.
 
+use super::load;
 use super::manifest::{Intent, Manifest, Part, RetiredBlobs, Root, RowKey, blob, manifest};
 use super::row;
 use super::table::{MemberRow, NamespaceRow, ProjectRow, Row};
@@ -24,7 +25,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// A blob has at most this many rows; a larger one is divided into blobs of half as many.
 const MAX_ROWS: usize = 4096;
 
-/// How long blobs of a former revision are kept for slow readers, in milliseconds.
+/// How long blobs of a former revision are kept after the swap that retired them, in milliseconds.
 const RETENTION: i64 = 60_000;
 
 /// The age in milliseconds from which an intent counts as abandoned by its writer. A batch of changes
@@ -43,6 +44,16 @@ pub struct Changes {
     /// Source codes and users.
     #[serde(default)]
     members: BTreeSet<RowKey>,
+    /// About to be deleted, and their dependents with them ([`crate::dependents`]).
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    deleted_users: BTreeSet<u64>,
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    deleted_groups: BTreeSet<u64>,
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    deleted_projects: BTreeSet<u64>,
+    /// The personal namespaces that users are about to have.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    personal: BTreeMap<u64, u64>,
 }
 
 impl Changes {
@@ -50,7 +61,23 @@ impl Changes {
     /// one that they have.
     pub fn user(&mut self, id: u64, namespace_id: Option<u64>) {
         self.users.insert(id);
+        self.personal.extend(namespace_id.map(|namespace_id| (id, namespace_id)));
         self.namespaces.insert(namespace_id.unwrap_or_else(|| user::default_namespace(id)));
+    }
+
+    pub fn delete_user(&mut self, id: u64) {
+        self.user(id, None);
+        self.deleted_users.insert(id);
+    }
+
+    pub fn delete_group(&mut self, id: u64) {
+        self.group(id);
+        self.deleted_groups.insert(id);
+    }
+
+    pub fn delete_project(&mut self, id: u64) {
+        self.project(id);
+        self.deleted_projects.insert(id);
     }
 
     pub fn group(&mut self, id: u64) {
@@ -65,6 +92,22 @@ impl Changes {
         self.members.insert((row::source_code(source), user_id));
     }
 
+    pub(crate) fn member_row(&mut self, key: RowKey) {
+        self.members.insert(key);
+    }
+
+    pub(crate) fn has_namespace(&self, id: u64) -> bool {
+        self.namespaces.contains(&id)
+    }
+
+    pub(crate) fn has_project(&self, id: u64) -> bool {
+        self.projects.contains(&id)
+    }
+
+    pub(crate) fn has_member(&self, user_id: u64) -> bool {
+        self.members.iter().any(|(_, member)| *member == user_id)
+    }
+
     pub fn is_empty(&self) -> bool {
         *self == Changes::default()
     }
@@ -74,12 +117,57 @@ impl Changes {
         self.namespaces.extend(more.namespaces);
         self.projects.extend(more.projects);
         self.members.extend(more.members);
+        self.deleted_users.extend(more.deleted_users);
+        self.deleted_groups.extend(more.deleted_groups);
+        self.deleted_projects.extend(more.deleted_projects);
+        self.personal.extend(more.personal);
     }
 
-    /// Adds the personal namespaces that the users have now.
+    /// Adds the personal namespaces that the users have now, and the dependents of what is deleted or moved.
     fn resolve(&mut self, env: &Env) -> Result<(), StoreError> {
+        let (mut deleted, mut moved) = (self.deleted_groups.clone(), Vec::new());
         for id in &self.users {
-            self.namespaces.extend(user::by_id(env, *id)?.map(|user| user.namespace_id));
+            let Some(user) = user::by_id(env, *id)? else { continue };
+            self.namespaces.insert(user.namespace_id);
+            if self.deleted_users.contains(id) {
+                deleted.insert(user.namespace_id);
+            }
+            if self.personal.get(id).is_some_and(|next| *next != user.namespace_id) {
+                moved.push(user.namespace_id);
+            }
+        }
+        for id in &self.deleted_users {
+            let sources = member::of_user(env, *id)?.0.into_keys();
+            self.members.extend(sources.map(|source| (row::source_code(source), *id)));
+        }
+        if deleted.is_empty() && self.deleted_projects.is_empty() && moved.is_empty() {
+            return Ok(());
+        }
+        let catalog = load::read(env)?;
+        for namespace in moved.iter().filter_map(|id| catalog.namespace(*id)) {
+            self.projects.extend(namespace.projects().map(|project| project.id()));
+        }
+        let mut sources: Vec<Source> = self.deleted_projects.iter().copied().map(Source::Project).collect();
+        // A group that is below a deleted one is not in the catalog, but its members are.
+        let mut groups = deleted.clone();
+        for namespace in deleted.iter().filter_map(|id| catalog.namespace(*id)) {
+            groups.extend(namespace.descendants().map(|group| group.id()));
+            for project in namespace.projects_below() {
+                self.projects.insert(project.id());
+                sources.push(Source::Project(project.id()));
+            }
+        }
+        for id in groups {
+            let (inviting_groups, inviting_projects) = catalog.inviting(id);
+            self.namespaces.extend(inviting_groups);
+            self.projects.extend(inviting_projects);
+            self.namespaces.insert(id);
+            sources.push(Source::Group(id));
+        }
+        for source in sources {
+            catalog.members(env, &[source], |member| {
+                self.members.insert((row::source_code(source), member.user_id));
+            })?;
         }
         Ok(())
     }
@@ -180,11 +268,17 @@ fn update_catalog(env: &Env, changes: &Changes) -> Result<(), StoreError> {
         if gc::is_too_late(env) {
             return Err(StoreError::TooLate);
         }
-        for expired in new.retired.extract_if(.., |retired| is_older(retired.retired_at, env.now, RETENTION)) {
+        let now = env.clock.now();
+        // The last ones were retired by the swap that made this revision, whose end its writer could not
+        // know. It is over by now.
+        if let Some(last) = new.retired.last_mut() {
+            last.retired_at = now;
+        }
+        for expired in new.retired.extract_if(.., |retired| is_older(retired.retired_at, now, RETENTION)) {
             expired.blobs.iter().try_for_each(|id| env.store.delete(&Key::CatalogBlob(id).to_string()))?;
         }
         update.removed.extend(Some(revision).filter(|revision| !revision.is_empty()));
-        new.retired.push(RetiredBlobs { retired_at: env.now, blobs: update.removed });
+        new.retired.push(RetiredBlobs { retired_at: now, blobs: update.removed });
         let revision = write_blob(env, &serde_json::to_vec(&new).unwrap_or_default())?;
         Ok(Decision::Write(Root { revision, batch: batch.clone() }, ()))
     })
@@ -194,22 +288,44 @@ fn update_catalog(env: &Env, changes: &Changes) -> Result<(), StoreError> {
 type Rows<R> = BTreeMap<RowKey, Option<R>>;
 
 fn namespace_rows(env: &Env, changes: &Changes) -> Result<Rows<NamespaceRow>, StoreError> {
-    let row = |id: &u64| -> Result<(RowKey, Option<NamespaceRow>), StoreError> {
-        let Some(record) = store::read::<store::NamespaceRecord>(env, &Key::Namespace(*id))? else {
-            return Ok(((*id, 0), None));
-        };
-        let owner = record.owner_id.map(|owner| user::by_id(env, owner)).transpose()?.flatten();
-        Ok(((*id, 0), Some(row::namespace(*id, record, owner.as_ref()))))
-    };
-    changes.namespaces.iter().map(row).collect()
+    changes.namespaces.iter().map(|id| Ok(((*id, 0), namespace_row(env, *id)?))).collect()
 }
 
 fn project_rows(env: &Env, changes: &Changes) -> Result<Rows<ProjectRow>, StoreError> {
-    let row = |id: &u64| -> Result<(RowKey, Option<ProjectRow>), StoreError> {
-        let record = store::read::<store::ProjectRecord>(env, &Key::Project(*id))?;
-        Ok(((*id, 0), record.map(|record| row::project(*id, record))))
-    };
-    changes.projects.iter().map(row).collect()
+    changes.projects.iter().map(|id| Ok(((*id, 0), project_row(env, *id)?))).collect()
+}
+
+/// The row of a namespace, as its record is now.
+pub(crate) fn namespace_row(env: &Env, id: u64) -> Result<Option<NamespaceRow>, StoreError> {
+    let Some(record) = store::read::<store::NamespaceRecord>(env, &Key::Namespace(id))? else { return Ok(None) };
+    let owner = record.owner_id.map(|owner| user::by_id(env, owner)).transpose()?.flatten();
+    Ok(Some(row::namespace(id, record, owner.as_ref())))
+}
+
+/// The row of a project, as its record is now.
+pub(crate) fn project_row(env: &Env, id: u64) -> Result<Option<ProjectRow>, StoreError> {
+    let record = store::read::<store::ProjectRecord>(env, &Key::Project(id))?;
+    Ok(record.map(|record| row::project(id, record)))
+}
+
+/// The rows of a user's memberships, as they are now, in their order.
+pub(crate) fn rows_of_member(env: &Env, user_id: u64) -> Result<Vec<MemberRow>, StoreError> {
+    let memberships = member::of_user(env, user_id)?;
+    let row = |(source, membership)| row::member((row::source_code(source), user_id), &membership);
+    let mut rows: Vec<MemberRow> = memberships.0.into_iter().map(row).collect();
+    rows.sort_unstable_by_key(Row::key);
+    Ok(rows)
+}
+
+/// All changes for which the catalog may not be updated yet. 1 read, and 1 for each intent.
+pub(crate) fn pending(env: &Env) -> Result<Changes, StoreError> {
+    let mut changes = Changes::default();
+    for intent in store::read::<Vec<Intent>>(env, &Key::CatalogChanges)?.unwrap_or_default() {
+        if let Some(blob) = env.store.get(&Key::CatalogBlob(&intent.blob).to_string())? {
+            changes.extend(serde_json::from_slice(&blob).unwrap_or_default());
+        }
+    }
+    Ok(changes)
 }
 
 fn member_rows(env: &Env, changes: &Changes) -> Result<Rows<MemberRow>, StoreError> {

@@ -7,6 +7,7 @@ use super::{row, tree::Tree};
 use crate::member::Share;
 use crate::namespace::{Details, Visibility};
 use crate::project::FeatureAccess;
+use crate::store::ShareRecord;
 use std::rc::Rc;
 
 /// A snapshot of all namespaces and projects. Cheap to clone.
@@ -65,6 +66,15 @@ impl Catalog {
     pub fn pages_domains(&self) -> impl Iterator<Item = (Project<'_>, &str)> {
         let present = self.projects.pages_domains.iter().filter(|(row, _)| self.tree.namespace_of(*row).is_some());
         present.map(|(row, domain)| (self.project_at(*row), domain.as_str()))
+    }
+
+    /// The groups and the projects into which a group is invited.
+    pub(crate) fn inviting(&self, group_id: u64) -> (Vec<u64>, Vec<u64>) {
+        let rows = |shares: &[(u32, Vec<ShareRecord>)], ids: &[u64]| {
+            let inviting = shares.iter().filter(|(_, shares)| shares.iter().any(|share| share.group_id == group_id));
+            inviting.map(|(row, _)| cell(ids, *row)).collect()
+        };
+        (rows(&self.namespaces.shares, &self.namespaces.ids), rows(&self.projects.shares, &self.projects.ids))
     }
 
     /// The columns of texts, by [`Namespace::row`]. They also have rows of namespaces below a deleted

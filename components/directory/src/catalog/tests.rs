@@ -9,14 +9,17 @@ use crate::member::Share;
 use crate::member::{self, Membership, Source};
 use crate::namespace::{NewGroup, Visibility};
 use crate::project::{self, FeatureAccess, NewProject};
+use crate::store::{self, Key};
 use crate::testing::{issue, new_group, new_project, new_token, new_user};
 use crate::token::Subject;
 use crate::user::{self, NewUser};
-use crate::{SaveError, namespace};
+use crate::{SaveError, dependents, namespace};
 use http::Method;
-use kit::testing::{FailingStore, LostReplyStore, MemoryStore, NOW, env};
+use kit::testing::{Behaviour, FailingStore, LostReplyStore, MemoryStore, NOW, Simulation, env};
 use kit::{Env, Request, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+use std::time::Duration;
 
 /// A pseudo-random number generator.
 struct Dice(u64);
@@ -87,17 +90,20 @@ fn change(env: &Env, dice: &mut Dice, changes: &mut Changes) -> impl FnOnce() ->
         dice.one(&[None, Some(()), Some(())]).map(|()| Membership { role: role(dice), expires_at: end(dice) });
     let remove = dice.below(12) == 0;
     match kind {
+        0 if remove => changes.delete_user(user_id),
         0 => changes.user(user_id, None),
+        1 | 2 if remove => changes.delete_group(id),
         1 | 2 => changes.group(id),
+        3 | 4 if remove => changes.delete_project(project_id),
         3 | 4 => changes.project(project_id),
         _ => changes.member(source, user_id),
     }
     move || match (kind, remove) {
-        (0, true) => Ok(user::delete(&env, user_id)?),
+        (0, true) => Ok(dependents::delete_user(&env, user_id)?),
         (0, false) => user::save(&env, user),
-        (1 | 2, true) => Ok(namespace::delete_group(&env, id)?),
+        (1 | 2, true) => Ok(dependents::delete_group(&env, id)?),
         (1 | 2, false) => namespace::save_group(&env, group),
-        (3 | 4, true) => Ok(project::delete(&env, project_id)?),
+        (3 | 4, true) => Ok(dependents::delete_project(&env, project_id)?),
         (3 | 4, false) => project::save(&env, project),
         _ => Ok(member::save(&env, user_id, &[(source, membership)].into())?),
     }
@@ -315,15 +321,47 @@ fn a_change_of_one_group_rewrites_one_part_and_old_parts_go() {
     assert_eq!(first.namespace(5000).unwrap().name(), "A", "a snapshot stays what it is");
     save(5000..=5000, "B");
     assert_eq!(read(&env).unwrap().revision(), second.revision(), "nothing changed");
-    let mut later = env.clone();
-    later.now = Timestamp::from_millis(NOW.millis() + 3_600_000);
-    let mut changes = Changes::default();
-    changes.group(7);
-    let intent_log = IntentLog::begin(&later, changes).unwrap();
-    namespace::delete_group(&later, 7).unwrap();
-    intent_log.commit(&later).unwrap();
-    // Five parts and the manifest, and the part and manifest just replaced.
-    assert_eq!((blobs(), read(&later).unwrap().namespaces().len()), (8, 9_999));
+    let delete = |id: u64, after: i64| {
+        let now = Timestamp::from_millis(NOW.millis() + after);
+        let later = Env { now, clock: Rc::new(now), ..env.clone() };
+        let mut changes = Changes::default();
+        changes.group(id);
+        let intent_log = IntentLog::begin(&later, changes).unwrap();
+        namespace::delete_group(&later, id).unwrap();
+        intent_log.commit(&later).unwrap();
+        (blobs(), read(&later).unwrap().namespaces().len())
+    };
+    // Five parts and the manifest, and two parts and manifests that were replaced: the first ones by a swap
+    // whose end is known only now.
+    assert_eq!(delete(7, 3_600_000), (10, 9_999));
+    assert_eq!(delete(8, 7_200_000), (10, 9_998), "the first ones are gone");
+}
+
+#[test]
+fn blobs_are_kept_for_a_minute_after_the_swap_that_retired_them() {
+    let store = Simulation::new(1, Behaviour { read: 5..50, write: 50..500, seen_after: 0, stalls: 0, stall: 0 });
+    let env = store.env(1);
+    let rename = |path: &str, pause: u64| {
+        let env = env.later();
+        let mut changes = Changes::default();
+        changes.group(1);
+        let intent_log = IntentLog::begin(&env, changes).unwrap();
+        namespace::save_group(&env, new_group(1, path, None)).unwrap();
+        env.clock.sleep(Duration::from_secs(pause));
+        intent_log.commit(&env).unwrap();
+    };
+    let revision = || store::read::<manifest::Root>(&env, &Key::Catalog).unwrap().unwrap().revision;
+    rename("a", 0);
+    let former = revision();
+    let is_there = || manifest::manifest(&env, &former).is_ok();
+    // A batch that takes two minutes, and two more right after it.
+    rename("b", 120);
+    rename("c", 0);
+    rename("d", 0);
+    assert!(is_there(), "the swap was just now");
+    rename("e", 61);
+    rename("f", 0);
+    assert!(!is_there());
 }
 
 #[test]

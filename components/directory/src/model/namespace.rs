@@ -1,5 +1,6 @@
 //! Groups and personal namespaces.
 
+use super::incarnation::Incarnation;
 use super::membership::Share;
 use kit::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -12,6 +13,7 @@ pub const MAX_DEPTH: usize = 20;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Namespace {
     pub id: u64,
+    pub incarnation: Incarnation,
     /// The display name.
     pub name: String,
     /// The last segment of the full path.

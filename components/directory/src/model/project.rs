@@ -1,5 +1,6 @@
 //! Projects.
 
+use super::incarnation::Incarnation;
 use super::membership::Share;
 use super::namespace::{Namespace, Visibility};
 use super::role::Role;
@@ -9,6 +10,7 @@ use std::fmt;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Project {
     pub id: u64,
+    pub incarnation: Incarnation,
     /// The display name.
     pub name: String,
     /// The last segment of the full path.
@@ -61,6 +63,10 @@ impl Project {
         }
     }
 
+    pub fn key(&self) -> ProjectKey {
+        ProjectKey { id: self.id, incarnation: self.incarnation.clone() }
+    }
+
     pub fn full_path(&self) -> String {
         format!("{}/{}", self.namespace.full_path(), self.path)
     }
@@ -68,6 +74,32 @@ impl Project {
     /// The top-level namespace above the project.
     pub fn root_namespace(&self) -> &Namespace {
         self.namespace.root()
+    }
+}
+
+/// What names a project in keys of other areas, for what belongs to it and not to a later project with its
+/// id.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ProjectKey {
+    pub id: u64,
+    pub incarnation: Incarnation,
+}
+
+impl ProjectKey {
+    /// Reads the text of [`fmt::Display`].
+    pub fn parse(text: &str) -> Option<Self> {
+        let (id, incarnation) = match text.split_once('-') {
+            Some((id, incarnation)) => (id, Incarnation::new(incarnation.to_owned())),
+            None => (text, Incarnation::default()),
+        };
+        Some(ProjectKey { id: id.parse().ok()?, incarnation })
+    }
+}
+
+/// The id alone for the first project with it.
+impl fmt::Display for ProjectKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", self.id, self.incarnation)
     }
 }
 

@@ -1,5 +1,6 @@
 //! People and bots.
 
+use super::incarnation::Incarnation;
 use super::namespace::Details;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,6 +19,7 @@ pub struct User {
     pub bot: bool,
     /// The personal namespace, whose path is the username.
     pub namespace_id: u64,
+    pub incarnation: Incarnation,
 }
 
 /// Whether a user may use the service.

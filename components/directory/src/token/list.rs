@@ -1,7 +1,9 @@
 //! The personal tokens of a user.
 
+use super::issued::{self, IssuedToken};
 use super::last_use::last_use;
 use super::lookup::find;
+use crate::model::incarnation::Incarnation;
 use crate::model::token::{Fingerprint, PersonalToken, Subject, Token, TokenId};
 use crate::store::{self, Key, TokenMigrationRecord, TokenRecord, UserTokenRecord, UserTokensRecord};
 use kit::store::StoreError;
@@ -44,37 +46,38 @@ pub fn create(
         expires_at: new.expires_at,
         revoked: false,
     };
-    store::write(env, &Key::Token(fingerprint), Some(TokenRecord::from(token.clone())))?;
+    store::write(env, &Key::Token(fingerprint), Some(issued::record(env, token.clone())?))?;
     let (description, created_at) = (new.description, Some(env.now));
     Ok(Some(PersonalToken { id, token, description, created_at, last_used_at: None, fingerprint: *fingerprint }))
 }
 
-/// A user's personal tokens, by id, also those that are expired or revoked. 2 reads, and 2 for each.
+/// A user's personal tokens, by id, also those that are expired or revoked. 3 reads, and 2 for each.
 pub fn of_user(env: &Env, user_id: u64) -> Result<Vec<PersonalToken>, StoreError> {
     migrate(env)?;
+    let owner = issued::of_user(env, user_id)?;
     let mut found = Vec::new();
     for (number, entry) in &read(env, user_id)?.tokens {
-        found.extend(resolve(env, TokenId::new(user_id, *number), entry)?);
+        found.extend(resolve(env, TokenId::new(user_id, *number), &owner, entry)?);
     }
     Ok(found)
 }
 
-/// The personal token with this id. 4 reads.
+/// The personal token with this id. 5 reads.
 pub fn by_id(env: &Env, id: TokenId) -> Result<Option<PersonalToken>, StoreError> {
     migrate(env)?;
     match read(env, id.user_id)?.tokens.get(&id.number) {
-        Some(entry) => resolve(env, id, entry),
+        Some(entry) => resolve(env, id, &issued::of_user(env, id.user_id)?, entry),
         None => Ok(None),
     }
 }
 
-/// The personal token with this fingerprint. 5 reads.
+/// The personal token with this fingerprint. 6 reads.
 pub fn by_fingerprint(env: &Env, fingerprint: &Fingerprint) -> Result<Option<PersonalToken>, StoreError> {
     migrate(env)?;
     let Some(Token { subject: Subject::User(user_id), .. }) = find(env, fingerprint)? else { return Ok(None) };
     let hex = fingerprint.to_hex();
     match read(env, user_id)?.tokens.iter().find(|(_, entry)| entry.fingerprint == hex) {
-        Some((number, entry)) => resolve(env, TokenId::new(user_id, *number), entry),
+        Some((number, entry)) => resolve(env, TokenId::new(user_id, *number), &issued::of_user(env, user_id)?, entry),
         None => Ok(None),
     }
 }
@@ -141,8 +144,9 @@ fn make_room(env: &Env, user_id: u64) -> Result<bool, StoreError> {
     if tokens.tokens.len() < MAX_TOKENS {
         return Ok(true);
     }
+    let owner = issued::of_user(env, user_id)?;
     for (number, entry) in &tokens.tokens {
-        let token = resolve(env, TokenId::new(user_id, *number), entry)?;
+        let token = resolve(env, TokenId::new(user_id, *number), &owner, entry)?;
         if let Some(token) = token.filter(|token| !token.is_active(env.now)) {
             delete(env, &token.fingerprint)?;
             return Ok(true);
@@ -152,10 +156,18 @@ fn make_room(env: &Env, user_id: u64) -> Result<bool, StoreError> {
 }
 
 /// The token of an entry, unless it has no record or belongs to another user by now.
-fn resolve(env: &Env, id: TokenId, entry: &UserTokenRecord) -> Result<Option<PersonalToken>, StoreError> {
+fn resolve(
+    env: &Env,
+    id: TokenId,
+    owner: &Incarnation,
+    entry: &UserTokenRecord,
+) -> Result<Option<PersonalToken>, StoreError> {
     let Some(fingerprint) = Fingerprint::from_hex(&entry.fingerprint) else { return Ok(None) };
-    let token = find(env, &fingerprint)?.filter(|token| token.subject == Subject::User(id.user_id));
-    let Some(token) = token else { return Ok(None) };
+    let is_theirs =
+        |issued: &IssuedToken| issued.token.subject == Subject::User(id.user_id) && issued.incarnation == *owner;
+    let Some(IssuedToken { token, .. }) = issued::find_issued(env, &fingerprint)?.filter(is_theirs) else {
+        return Ok(None);
+    };
     let last_used_at = last_use(env, &fingerprint)?;
     let (description, created_at) = (entry.description.clone(), entry.created_at);
     Ok(Some(PersonalToken { id, token, description, created_at, last_used_at, fingerprint }))

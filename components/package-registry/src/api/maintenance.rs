@@ -31,6 +31,14 @@ impl Roots for Registry<'_> {
             Node::Blob(_) => Ok(true),
         }
     }
+
+    fn is_abandoned(&self, key: &str) -> Result<bool, StoreError> {
+        store::is_abandoned(self.0, key)
+    }
+
+    fn remove_abandoned(&self, key: &str) -> Result<(), StoreError> {
+        store::remove_abandoned(self.0, key)
+    }
 }
 
 impl Maintain for Registry<'_> {

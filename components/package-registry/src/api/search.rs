@@ -16,7 +16,7 @@ use crate::route::Level;
 use crate::search::{Query, SearchSummary};
 use crate::store;
 use directory::catalog;
-use directory::project::{self, Project};
+use directory::project::{self, Project, ProjectKey};
 use directory::user;
 use http::header::{CACHE_CONTROL, HeaderValue};
 use kit::params::Validation;
@@ -39,7 +39,7 @@ const MAX_PACKAGES: usize = 2000;
 /// A name that may match, and the projects that have a package of it.
 struct Candidate {
     name: PackageName,
-    projects: Vec<u64>,
+    projects: Vec<ProjectKey>,
 }
 
 /// A package that matches.
@@ -124,10 +124,10 @@ fn candidates(request: &RegistryRequest, query: &Query) -> Result<(Vec<Candidate
         let is_in_scope = |name: &PackageName| {
             request.level != Level::Instance || name.scope().is_some_and(|scope| scope.eq_ignore_ascii_case(root))
         };
-        for name in store::names(&request.env, project.id)? {
+        for name in store::names(&request.env, &project.key())? {
             if is_in_scope(&name) && query.matches_scope(&name) {
                 let empty = || Candidate { name: name.clone(), projects: Vec::new() };
-                names.entry(name.as_str().to_owned()).or_insert_with(empty).projects.push(project.id);
+                names.entry(name.as_str().to_owned()).or_insert_with(empty).projects.push(project.key());
             }
         }
     }
@@ -182,7 +182,7 @@ fn hit(env: &Env, candidate: &Candidate, query: &Query) -> Result<Option<Hit>, S
     let Candidate { name, projects } = candidate;
     let mut newest: Option<Package> = None;
     for project in projects {
-        let package = store::package(env, *project, name)?.filter(|package| package.listed() > 0);
+        let package = store::package(env, project, name)?.filter(|package| package.listed() > 0);
         if let Some(package) = package
             && newest.as_ref().is_none_or(|newest| newest.published <= package.published)
         {

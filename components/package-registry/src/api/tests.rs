@@ -13,6 +13,7 @@ mod maintenance;
 mod noop_update;
 mod protection;
 mod publish;
+mod race;
 mod rate_limit;
 mod read;
 mod search;

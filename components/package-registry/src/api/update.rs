@@ -21,7 +21,7 @@ pub fn update<P>(
     mut change: impl FnMut(&mut Package) -> Result<Change, Error>,
 ) -> Result<(), Error> {
     let event = env.id();
-    store::update_package(env, authorized.project.id, &authorized.name, |package| {
+    store::update_package(env, &authorized.project.key(), &authorized.name, |package| {
         let mut package = package.ok_or_else(package_not_found)?;
         // An earlier attempt was stored, but its reply was lost.
         if package.has_applied(&event) {

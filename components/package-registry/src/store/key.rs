@@ -1,6 +1,7 @@
 //! The keys. The crate's documentation has the table.
 
 use crate::name::PackageName;
+use directory::project::ProjectKey;
 use std::fmt;
 
 /// Everything this component writes is below this prefix; the number is the format's.
@@ -15,9 +16,9 @@ pub const INVALID_TOKEN_RATES: &str = "package-registry/v1/rate/invalid-token/";
 
 /// A key below [`PREFIX`].
 pub enum Key<'a> {
-    Package(u64, &'a PackageName),
+    Package(&'a ProjectKey, &'a PackageName),
     ProjectsWithName(&'a PackageName),
-    ProjectPackages(u64),
+    ProjectPackages(&'a ProjectKey),
     Projects,
     Index(&'a str),
     Full(&'a str),

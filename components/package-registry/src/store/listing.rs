@@ -5,6 +5,7 @@ use super::key::Key;
 use super::packages;
 use super::record::{PackageNamesRecord, ProjectsRecord};
 use crate::name::PackageName;
+use directory::project::ProjectKey;
 use kit::Env;
 use kit::root::{self, Decision};
 use kit::store::StoreError;
@@ -34,8 +35,7 @@ pub struct Holders {
 
 impl From<ProjectsRecord> for Holders {
     fn from(record: ProjectsRecord) -> Self {
-        // One project is in every order.
-        let by_publication = record.by_publication || record.projects.len() <= 1;
+        let by_publication = record.is_by_publication();
         Holders { projects: record.projects, by_publication }
     }
 }
@@ -79,41 +79,40 @@ pub fn holders(env: &Env, name: &PackageName) -> Result<Rc<Holders>, StoreError>
 }
 
 /// Makes `project` the last of those with a package of this name, because it is about to publish another
-/// version. The other levels find the package of the project that published last. 1 read, and a swap if another project
-/// published the name since.
-pub fn record_publication(env: &Env, name: &PackageName, project: u64) -> Result<(), StoreError> {
+/// version. The other levels find the package of the project that published last. 1 read, and a swap if
+/// another project published the name since.
+pub fn record_publication(env: &Env, name: &PackageName, project: &ProjectKey) -> Result<(), StoreError> {
     root::update(env, &Key::ProjectsWithName(name).to_string(), |record: Option<ProjectsRecord>| {
-        let Holders { mut projects, by_publication } = Holders::from(record.unwrap_or_default());
-        if by_publication && projects.last() == Some(&project) {
+        let mut record = record.unwrap_or_default();
+        if record.is_by_publication() && record.is_last(project) {
             return Ok(Decision::Done(()));
         }
-        if !by_publication {
-            let mut dated = Vec::with_capacity(projects.len());
-            for id in projects {
-                dated.push((packages::package(env, id, name)?.map(|package| package.published), id));
+        if !record.is_by_publication() {
+            let mut dated = Vec::with_capacity(record.projects.len());
+            for id in &record.projects {
+                dated.push((packages::package(env, &record.key(*id), name)?.map(|package| package.published), *id));
             }
             // The sort is stable, and no package is before every package.
             dated.sort_by_key(|(published, _)| *published);
-            projects = dated.into_iter().map(|(_, id)| id).collect();
+            record.projects = dated.into_iter().map(|(_, id)| id).collect();
         }
-        projects.retain(|id| *id != project);
-        projects.push(project);
+        record.put_last(project);
         // The list of one project, which most are, needs no order.
-        let by_publication = projects.len() > 1;
-        Ok(Decision::Write(ProjectsRecord { projects, by_publication }, ()))
+        record.by_publication = record.projects.len() > 1;
+        Ok(Decision::Write(record, ()))
     })
 }
 
 /// The packages that a project may have, sorted. A publication that was not completed leaves a name
 /// without a package.
-pub fn names(env: &Env, project: u64) -> Result<Vec<PackageName>, StoreError> {
+pub fn names(env: &Env, project: &ProjectKey) -> Result<Vec<PackageName>, StoreError> {
     let record =
         root::read::<PackageNamesRecord>(&*env.store, &Key::ProjectPackages(project).to_string())?.unwrap_or_default();
     Ok(record.packages.iter().filter_map(|name| PackageName::parse(name)).collect())
 }
 
 /// Lists a package before it is written.
-pub fn add_project_with_name(env: &Env, name: &PackageName, project: u64) -> Result<(), StoreError> {
+pub fn add_project_with_name(env: &Env, name: &PackageName, project: &ProjectKey) -> Result<(), StoreError> {
     add(env, &Key::Projects, project)?;
     let key = Key::ProjectPackages(project).to_string();
     root::update(env, &key, |record: Option<PackageNamesRecord>| -> Result<_, StoreError> {
@@ -124,11 +123,27 @@ pub fn add_project_with_name(env: &Env, name: &PackageName, project: u64) -> Res
     record_publication(env, name, project)
 }
 
+/// Removes a package of a deleted project from the listings. A later project with the same id stays in them.
+pub fn remove_project_with_name(env: &Env, name: &PackageName, project: &ProjectKey) -> Result<(), StoreError> {
+    remove(env, &Key::ProjectsWithName(name), project)?;
+    let key = Key::ProjectPackages(project).to_string();
+    let is_empty = root::update(env, &key, |record: Option<PackageNamesRecord>| -> Result<_, StoreError> {
+        let Some(mut record) = record else { return Ok(Decision::Done(true)) };
+        let was_there = record.packages.remove(name.as_str());
+        let is_empty = record.packages.is_empty();
+        Ok(if was_there { Decision::Write(record, is_empty) } else { Decision::Done(is_empty) })
+    })?;
+    if is_empty {
+        remove(env, &Key::Projects, project)?;
+    }
+    Ok(())
+}
+
 /// Whether a search and the other levels find a project's package.
-pub fn is_listed(env: &Env, project: u64, name: &PackageName) -> Result<bool, StoreError> {
-    Ok(projects(env)?.contains(&project)
+pub fn is_listed(env: &Env, project: &ProjectKey, name: &PackageName) -> Result<bool, StoreError> {
+    Ok(projects(env)?.contains(&project.id)
         && names(env, project)?.contains(name)
-        && projects_with_name(env, name)?.contains(&project))
+        && projects_with_name(env, name)?.contains(&project.id))
 }
 
 fn members(env: &Env, key: &Key) -> Result<Vec<u64>, StoreError> {
@@ -136,13 +151,16 @@ fn members(env: &Env, key: &Key) -> Result<Vec<u64>, StoreError> {
     Ok(record.map(|record| record.projects).unwrap_or_default())
 }
 
-fn add(env: &Env, key: &Key, project: u64) -> Result<(), StoreError> {
+fn add(env: &Env, key: &Key, project: &ProjectKey) -> Result<(), StoreError> {
     root::update(env, &key.to_string(), |record: Option<ProjectsRecord>| {
         let mut record = record.unwrap_or_default();
-        if record.projects.contains(&project) {
-            return Ok(Decision::Done(()));
-        }
-        record.projects.push(project);
-        Ok(Decision::Write(record, ()))
+        Ok(if record.add(project) { Decision::Write(record, ()) } else { Decision::Done(()) })
+    })
+}
+
+fn remove(env: &Env, key: &Key, project: &ProjectKey) -> Result<(), StoreError> {
+    root::update(env, &key.to_string(), |record: Option<ProjectsRecord>| {
+        let mut record = record.unwrap_or_default();
+        Ok(if record.remove(project) { Decision::Write(record, ()) } else { Decision::Done(()) })
     })
 }

@@ -4,13 +4,14 @@ use super::key::Key;
 use super::record::PackageRecord;
 use crate::name::PackageName;
 use crate::package::Package;
+use directory::project::ProjectKey;
 use kit::root::{self, Decision};
 use kit::store::StoreError;
 use kit::{Env, gc};
 
 /// The package of this name in a project. A package whose versions are all unpublished is still
 /// there, and lists none.
-pub fn package(env: &Env, project: u64, name: &PackageName) -> Result<Option<Package>, StoreError> {
+pub fn package(env: &Env, project: &ProjectKey, name: &PackageName) -> Result<Option<Package>, StoreError> {
     let key = Key::Package(project, name).to_string();
     root::read::<PackageRecord>(&*env.store, &key)?.map(|record| record.read(&key)).transpose()
 }
@@ -19,7 +20,7 @@ pub fn package(env: &Env, project: u64, name: &PackageName) -> Result<Option<Pac
 /// added to the listings with [`super::add_project_with_name`] before it is written.
 pub fn update_package<T, E: From<StoreError>>(
     env: &Env,
-    project: u64,
+    project: &ProjectKey,
     name: &PackageName,
     mut decide: impl FnMut(Option<Package>) -> Result<Decision<Package, T>, E>,
 ) -> Result<T, E> {

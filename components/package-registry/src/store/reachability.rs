@@ -2,10 +2,12 @@
 
 use super::blob;
 use super::key::{Key, PREFIX};
+use super::listing;
 use super::packages::package;
 use crate::name::PackageName;
 use crate::package::Package;
 use crate::segment::{Index, VersionState};
+use directory::project::{self, Existence, ProjectKey};
 use kit::Env;
 use kit::reachability::{KeyLayout, Tracer};
 use kit::store::StoreError;
@@ -13,7 +15,7 @@ use kit::store::StoreError;
 /// A package's key, and its parts.
 pub struct PackageKey {
     pub key: String,
-    pub project: u64,
+    pub project: ProjectKey,
     pub name: PackageName,
 }
 
@@ -42,7 +44,7 @@ fn packages() -> String {
 fn parse_key(key: &str) -> Result<Option<PackageKey>, StoreError> {
     let read = |key: &str| {
         let (project, name) = key.strip_prefix(&packages())?.split_once('/')?;
-        Some((project.parse().ok()?, PackageName::parse(name)?))
+        Some((ProjectKey::parse(project)?, PackageName::parse(name)?))
     };
     match read(key) {
         Some((project, name)) => Ok(Some(PackageKey { key: key.to_owned(), project, name })),
@@ -68,7 +70,7 @@ pub fn trace(env: &Env, key: &str, tracer: &mut Tracer) -> Result<bool, StoreErr
     // A segment may be merged by a publication and removed by another run after the package was read.
     let mut seen = None;
     loop {
-        let Some(package) = package(env, project, &name)? else { return Ok(true) };
+        let Some(package) = package(env, &project, &name)? else { return Ok(true) };
         match trace_package(env, &package, tracer) {
             Err(StoreError::Corrupt { .. }) if seen != Some(package.revision_id()) => {
                 seen = Some(package.revision_id())
@@ -76,6 +78,26 @@ pub fn trace(env: &Env, key: &str, tracer: &mut Tracer) -> Result<bool, StoreErr
             outcome => return outcome.map(|()| true),
         }
     }
+}
+
+/// Whether the project of a package was deleted. A project that the directory never knew was not: its
+/// records may be imported later. 1 read.
+pub fn is_abandoned(env: &Env, key: &str) -> Result<bool, StoreError> {
+    let Some(PackageKey { project, .. }) = parse_key(key)? else { return Ok(false) };
+    Ok(match project::existence(env, project.id)? {
+        Existence::Unknown => false,
+        Existence::Deleted => true,
+        Existence::Present(incarnation) => incarnation != project.incarnation,
+    })
+}
+
+/// Removes a package of a deleted project, from the listings first, so that a removal that was interrupted
+/// can be repeated. No later project uses its keys.
+pub fn remove_abandoned(env: &Env, key: &str) -> Result<(), StoreError> {
+    let Some(PackageKey { project, name, .. }) = parse_key(key)? else { return Ok(()) };
+    listing::remove_project_with_name(env, &name, &project)?;
+    env.store.delete(&format!("{key}/init"))?;
+    env.store.delete(key)
 }
 
 /// Traces the blobs that one revision of a package names. An unpublished version keeps its line in the

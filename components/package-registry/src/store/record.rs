@@ -3,6 +3,7 @@
 
 use crate::package::{Events, Package, SegmentRef, Tag};
 use crate::version::Version;
+use directory::project::{Incarnation, ProjectKey};
 use kit::Timestamp;
 use kit::store::StoreError;
 use serde::{Deserialize, Serialize};
@@ -161,6 +162,61 @@ pub struct ProjectsRecord {
     /// Whether the projects are in the order of their last publications. Earlier builds did not reorder.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub by_publication: bool,
+    /// The incarnations of those that are not the first project with their id.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    incarnations: BTreeMap<u64, Incarnation>,
+}
+
+impl ProjectsRecord {
+    fn has(&self, project: &ProjectKey) -> bool {
+        let listed = self.incarnations.get(&project.id).cloned().unwrap_or_default();
+        self.projects.contains(&project.id) && listed == project.incarnation
+    }
+
+    /// Adds a project at the end, in place of a deleted one with its id; false if it is there already.
+    pub fn add(&mut self, project: &ProjectKey) -> bool {
+        if self.has(project) {
+            return false;
+        }
+        self.put_last(project);
+        true
+    }
+
+    /// Makes a project the last, in place of a deleted one with its id.
+    pub fn put_last(&mut self, project: &ProjectKey) {
+        self.forget(project.id);
+        self.projects.push(project.id);
+        if !project.incarnation.is_first() {
+            self.incarnations.insert(project.id, project.incarnation.clone());
+        }
+    }
+
+    pub fn is_last(&self, project: &ProjectKey) -> bool {
+        self.projects.last() == Some(&project.id) && self.has(project)
+    }
+
+    pub fn key(&self, id: u64) -> ProjectKey {
+        ProjectKey { id, incarnation: self.incarnations.get(&id).cloned().unwrap_or_default() }
+    }
+
+    /// One project is in every order.
+    pub fn is_by_publication(&self) -> bool {
+        self.by_publication || self.projects.len() <= 1
+    }
+
+    /// Removes a project; false if it is not there.
+    pub fn remove(&mut self, project: &ProjectKey) -> bool {
+        let is_there = self.has(project);
+        if is_there {
+            self.forget(project.id);
+        }
+        is_there
+    }
+
+    fn forget(&mut self, id: u64) {
+        self.projects.retain(|listed| *listed != id);
+        self.incarnations.remove(&id);
+    }
 }
 
 /// The names of a project's packages.

@@ -4,7 +4,7 @@ use directory::access::Role;
 use directory::member::Source;
 use directory::namespace::Visibility;
 use kit::store::Store;
-use kit::testing::LostReplyStore;
+use kit::testing::{Behaviour, LostReplyStore, Simulation};
 
 #[test]
 fn an_import_fills_an_empty_store() {
@@ -282,4 +282,71 @@ fn access_levels_and_protections_of_a_project_are_kept() {
     );
     let unknown = r#"{"kind":"project","id":100,"path_with_namespace":"acme/site","repository_access_level":"some"}"#;
     assert_eq!(send_lines(&env, unknown).1["errors"][0]["error"], "access level `some` is not known (column 94)");
+}
+
+#[test]
+fn a_user_who_is_imported_again_with_a_namespace_id_keeps_their_projects() {
+    let env = forge();
+    let user = r#"{"kind":"user","id":2,"username":"Alice","namespace_id":77}"#;
+    let project = r#"{"kind":"project","id":103,"path":"later","namespace_id":77}"#;
+    for lines in [format!("{user}\n{project}"), FORGE.replace("4000000002", "77"), user.to_owned()] {
+        let (_, report) = send_lines(&env, lines);
+        assert_eq!(report["failed"], 0, "{report}");
+        for (path, id) in [("alice/notes", 102), ("alice/later", 103)] {
+            assert!(
+                matches!(project::find(&env, path).unwrap(), ProjectLookup::Found(found) if found.id == id),
+                "{path}"
+            );
+        }
+    }
+    let catalog = directory::catalog::read(&env).unwrap();
+    assert_eq!(catalog.namespace_of_user(2).unwrap().projects().map(|one| one.id()).collect::<Vec<_>>(), [102, 103]);
+}
+
+#[test]
+fn a_deletion_takes_what_the_lines_before_it_have_made() {
+    let env = forge();
+    let (_, report) = send_lines(
+        &env,
+        r#"{"kind":"group","id":20,"path":"temp"}
+{"kind":"project","id":200,"path":"site","namespace_id":20}
+{"kind":"member","source_type":"project","source_id":200,"user_id":1,"access_level":50}
+{"kind":"group","id":20,"deleted":true}
+{"kind":"group","id":20,"path":"temp"}
+{"kind":"project","id":200,"path":"site","namespace_id":20}"#,
+    );
+    assert_eq!(report["failed"], 0, "{report}");
+    let ProjectLookup::Found(again) = project::find(&env, "temp/site").unwrap() else { panic!("found") };
+    assert!(!again.incarnation.is_first(), "the first one was deleted with its group");
+    let memberships = directory::member::of_user(&env, 1).unwrap();
+    assert_eq!(memberships.role(Source::Project(200), env.now), Role::None);
+}
+
+#[test]
+fn of_two_imports_that_claim_one_path_at_once_one_at_most_gets_it() {
+    let mut winners = 0;
+    for seed in 0..100 {
+        let behaviour = Behaviour { read: 100..3_000, write: 500..4_000, seen_after: 0, stalls: 0, stall: 0 };
+        let store = Simulation::new(seed, behaviour);
+        let import = |id: u64| {
+            move |env: Env| {
+                let variables = [("bootstrap_admin_token", BOOTSTRAP_TOKEN)].into_iter().collect();
+                let env = Env { variables: std::rc::Rc::new(variables), ..env };
+                send_lines(&env, format!("{{\"kind\":\"group\",\"id\":{id},\"path\":\"x\"}}")).1["failed"] == 0
+            }
+        };
+        let won: Vec<bool> = store.run(vec![import(1), import(2)]);
+        let found = namespace::find_group(&store.env(9), "x").unwrap().map(|group| group.id);
+        match won.as_slice() {
+            [true, true] => panic!("seed {seed}: both"),
+            [true, false] => assert_eq!(found, Some(1)),
+            [false, true] => assert_eq!(found, Some(2)),
+            _ => continue,
+        }
+        let listed: Vec<u64> =
+            directory::catalog::read(&store.env(8)).unwrap().namespaces().map(|group| group.id()).collect();
+        assert_eq!(listed, Vec::from_iter(found), "seed {seed}");
+        winners += 1;
+    }
+    assert!(winners > 80, "{winners}");
 }

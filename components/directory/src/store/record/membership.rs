@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct ShareRecord {
-    group_id: u64,
+    pub group_id: u64,
     role: u64,
     #[serde(default, skip_serializing_if = "is_default")]
     expires_at: Option<Timestamp>,

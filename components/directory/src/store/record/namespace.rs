@@ -2,8 +2,10 @@
 
 use super::is_default::is_default;
 use super::membership::ShareRecord;
+use crate::model::incarnation::Incarnation;
 use crate::model::membership::Share;
 use crate::model::namespace::{Details, Namespace, NamespaceKind, NewGroup, Visibility};
+use crate::store::Incarnated;
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
@@ -20,9 +22,22 @@ pub(crate) struct NamespaceRecord {
     pub shares: Vec<ShareRecord>,
     #[serde(default, skip_serializing_if = "is_default")]
     pub details: Option<Details>,
+    #[serde(default, skip_serializing_if = "is_default")]
+    incarnation: Incarnation,
+}
+
+impl Incarnated for NamespaceRecord {
+    fn incarnation(&self) -> &Incarnation {
+        &self.incarnation
+    }
 }
 
 impl NamespaceRecord {
+    /// The same record as this incarnation.
+    pub fn of(self, incarnation: Incarnation) -> Self {
+        NamespaceRecord { incarnation, ..self }
+    }
+
     pub fn visibility(&self) -> Visibility {
         Visibility::parse(&self.visibility).unwrap_or(Visibility::Private)
     }
@@ -36,6 +51,7 @@ impl NamespaceRecord {
             visibility: Visibility::Public.as_str().to_owned(),
             shares: Vec::new(),
             details: Some(details).filter(|details| !is_default(details)),
+            incarnation: Incarnation::default(),
         }
     }
 
@@ -48,6 +64,7 @@ impl NamespaceRecord {
             visibility: new.visibility.as_str().to_owned(),
             shares: new.shares.into_iter().map(ShareRecord::from).collect(),
             details: Some(new.details).filter(|details| !is_default(details)),
+            incarnation: Incarnation::default(),
         }
     }
 
@@ -60,6 +77,7 @@ impl NamespaceRecord {
             kind: self.owner_id.map_or(NamespaceKind::Group, |owner| NamespaceKind::User { owner }),
             details: self.details.unwrap_or_default(),
             shares: self.shares.into_iter().map(Share::from).collect(),
+            incarnation: self.incarnation,
             parent: parent.map(Box::new),
         }
     }

@@ -1,30 +1,45 @@
 //! The stored form of a path's segment.
 
+use super::is_default::is_default;
 use crate::model::address::PathOwner;
 use serde::{Deserialize, Serialize};
 
 /// The owner of a path.
-#[derive(Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct PathRecord {
+    #[serde(flatten)]
+    owner: OwnerRecord,
+    /// The id of a writer that is about to take the path from an owner who does not use it any more.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub challenge: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum PathRecord {
+enum OwnerRecord {
     Namespace(u64),
     Project(u64),
 }
 
-impl From<PathRecord> for PathOwner {
-    fn from(record: PathRecord) -> Self {
-        match record {
-            PathRecord::Namespace(id) => PathOwner::Namespace(id),
-            PathRecord::Project(id) => PathOwner::Project(id),
+impl PathRecord {
+    pub fn owner(&self) -> PathOwner {
+        match self.owner {
+            OwnerRecord::Namespace(id) => PathOwner::Namespace(id),
+            OwnerRecord::Project(id) => PathOwner::Project(id),
         }
+    }
+
+    pub fn challenged(self, challenge: &str) -> Self {
+        PathRecord { challenge: Some(challenge.to_owned()), ..self }
     }
 }
 
 impl From<PathOwner> for PathRecord {
     fn from(owner: PathOwner) -> Self {
-        match owner {
-            PathOwner::Namespace(id) => PathRecord::Namespace(id),
-            PathOwner::Project(id) => PathRecord::Project(id),
-        }
+        let owner = match owner {
+            PathOwner::Namespace(id) => OwnerRecord::Namespace(id),
+            PathOwner::Project(id) => OwnerRecord::Project(id),
+        };
+        PathRecord { owner, challenge: None }
     }
 }

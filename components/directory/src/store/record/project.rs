@@ -2,10 +2,12 @@
 
 use super::is_default::is_default;
 use super::membership::ShareRecord;
+use crate::model::incarnation::Incarnation;
 use crate::model::membership::Share;
 use crate::model::namespace::{Namespace, Visibility};
 use crate::model::project::{Analytics, FeatureAccess, JobTokenScope, NewProject, Project, ProtectedBranch};
 use crate::model::role::Role;
+use crate::store::Incarnated;
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
@@ -39,6 +41,14 @@ pub(crate) struct ProjectRecord {
     analytics: AnalyticsRecord,
     #[serde(default, skip_serializing_if = "is_default")]
     pub pages_unique_domain: Option<String>,
+    #[serde(default, skip_serializing_if = "is_default")]
+    incarnation: Incarnation,
+}
+
+impl Incarnated for ProjectRecord {
+    fn incarnation(&self) -> &Incarnation {
+        &self.incarnation
+    }
 }
 
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
@@ -69,6 +79,11 @@ struct JobTokenScopeRecord {
 }
 
 impl ProjectRecord {
+    /// The same record as this incarnation.
+    pub fn of(self, incarnation: Incarnation) -> Self {
+        ProjectRecord { incarnation, ..self }
+    }
+
     pub fn visibility(&self) -> Visibility {
         Visibility::parse(&self.visibility).unwrap_or(Visibility::Private)
     }
@@ -85,6 +100,7 @@ impl ProjectRecord {
             issues: self.issues(),
             repository: level(self.repository.as_deref()),
             merge_requests: level(self.merge_requests.as_deref()),
+            incarnation: self.incarnation,
             registry: FeatureAccess::parse(&self.registry).unwrap_or(FeatureAccess::Disabled),
             pages_unique_domain: self.pages_unique_domain,
             name: self.name,
@@ -133,6 +149,7 @@ impl From<NewProject> for ProjectRecord {
             suggestion_commit_message: new.suggestion_commit_message,
             analytics: AnalyticsRecord { base_url: new.analytics.base_url, key: new.analytics.key },
             pages_unique_domain: new.pages_unique_domain,
+            incarnation: Incarnation::default(),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The stored form of a token.
 
 use super::is_default::is_default;
+use crate::model::incarnation::Incarnation;
 use crate::model::membership::Source;
 use crate::model::token::{Subject, Token};
 use kit::Timestamp;
@@ -20,6 +21,12 @@ pub(crate) struct TokenRecord {
     /// The number of the token that replaced this one, which was revoked at the same moment.
     #[serde(default, skip_serializing_if = "is_default")]
     pub rotated_to: Option<u64>,
+    /// Of the user, group or project.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub incarnation: Incarnation,
+    /// Of a job's project.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub project_incarnation: Incarnation,
 }
 
 /// Every personal token of one user, by number. What authenticates is in the records of the tokens.
@@ -95,6 +102,8 @@ impl From<Token> for TokenRecord {
             expires_at: token.expires_at,
             revoked: token.revoked,
             rotated_to: None,
+            incarnation: Incarnation::default(),
+            project_incarnation: Incarnation::default(),
         }
     }
 }

@@ -1,7 +1,9 @@
 //! The stored form of a user.
 
 use super::is_default::is_default;
+use crate::model::incarnation::Incarnation;
 use crate::model::user::{User, UserState};
+use crate::store::Incarnated;
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
@@ -18,6 +20,14 @@ pub(crate) struct UserRecord {
     #[serde(default, skip_serializing_if = "is_default")]
     bot: bool,
     namespace_id: u64,
+    #[serde(default, skip_serializing_if = "is_default")]
+    incarnation: Incarnation,
+}
+
+impl Incarnated for UserRecord {
+    fn incarnation(&self) -> &Incarnation {
+        &self.incarnation
+    }
 }
 
 impl UserRecord {
@@ -32,6 +42,7 @@ impl UserRecord {
             external: self.external,
             bot: self.bot,
             namespace_id: self.namespace_id,
+            incarnation: self.incarnation,
         }
     }
 }
@@ -47,6 +58,7 @@ impl From<&User> for UserRecord {
             external: user.external,
             bot: user.bot,
             namespace_id: user.namespace_id,
+            incarnation: user.incarnation.clone(),
         }
     }
 }

@@ -33,7 +33,7 @@ pub fn package(request: &RegistryRequest, name: &str, action: Action) -> Result<
         Level::Project(id) => {
             let project = project(request, id, action)?;
             let package = match (&project, &name) {
-                (Some(project), Some(name)) => store::package(&request.env, project.id, name)?,
+                (Some(project), Some(name)) => store::package(&request.env, &project.key(), name)?,
                 _ => None,
             };
             PackageLookup { name, package, project }
@@ -61,15 +61,17 @@ fn last_published(
     above: Option<u64>,
 ) -> Result<PackageLookup, Error> {
     let env = &request.env;
-    let mut newest: Option<(u64, Package)> = None;
+    let mut newest: Option<(Project, Package)> = None;
     if let (Some(name), Some(above)) = (&name, above) {
         let holders = holders::projects_with_name_below(env, name, above)?;
         for id in holders.projects.iter().rev() {
-            let Some(package) = store::package(env, *id, name)?.filter(|package| package.listed() > 0) else {
+            let Some(project) = project::by_id(env, *id)? else { continue };
+            let Some(package) = store::package(env, &project.key(), name)?.filter(|package| package.listed() > 0)
+            else {
                 continue;
             };
             if newest.as_ref().is_none_or(|(_, newest)| newest.published < package.published) {
-                newest = Some((*id, package));
+                newest = Some((project, package));
             }
             if holders.by_publication {
                 break;
@@ -77,8 +79,7 @@ fn last_published(
         }
     }
     let (project, package) = newest.unzip();
-    let project = project.map(|id| project::by_id(env, id)).transpose()?.flatten();
-    Ok(PackageLookup { name, package: package.filter(|_| project.is_some()), project })
+    Ok(PackageLookup { name, package, project })
 }
 
 /// The group with this id or path, which the caller must be able to read.

@@ -93,7 +93,7 @@ fn check_revision(
     checked: &mut CheckReport,
 ) -> Result<Option<String>, StoreError> {
     let PackageKey { key, project, name } = key;
-    let Some(package) = store::package(env, *project, name)? else { return Ok(None) };
+    let Some(package) = store::package(env, project, name)? else { return Ok(None) };
     let revision = Some(package.revision_id());
     let segments = match read_segments(env, &package) {
         Ok(segments) => segments,
@@ -108,7 +108,7 @@ fn check_revision(
         for problem in problems {
             checked.found(key, problem);
         }
-        if !listed.is_empty() && !store::is_listed(env, *project, name)? {
+        if !listed.is_empty() && !store::is_listed(env, project, name)? {
             checked.found(key, "searches and groups do not find it: no listing names it".to_owned());
         }
         check_latest_fields(env, key, &package, checked)?;

@@ -44,7 +44,7 @@ impl Publication<'_> {
         let event = self.env.id();
         // The package that was prepared for a revision, in case the swap of that revision is retried.
         let mut prepared: Option<(Option<String>, Package)> = None;
-        store::update_package(self.env, self.grant.project.id, self.name, |current| {
+        store::update_package(self.env, &self.grant.project.key(), self.name, |current| {
             if let Some(package) = &current
                 && let Some(decision) = self.existing(package, &event, staging.id())?
             {
@@ -123,8 +123,8 @@ impl Publication<'_> {
             return Err(PublishError::invalid("Validation failed: Package already exists"));
         }
         match &current {
-            None => store::add_project_with_name(env, self.name, self.grant.project.id)?,
-            Some(_) => store::record_publication(env, self.name, self.grant.project.id)?,
+            None => store::add_project_with_name(env, self.name, &self.grant.project.key())?,
+            Some(_) => store::record_publication(env, self.name, &self.grant.project.key())?,
         }
         staging.commit(self.computed.integrity, &self.grant.publisher, &release.tag)?;
         store::save_latest_fields(env, staging.id(), &release.latest_fields)?;
@@ -163,7 +163,8 @@ impl Publication<'_> {
         }
         let siblings = access::projects_with_name_below(env, name, project.root_namespace().id)?;
         for id in siblings.projects.iter().filter(|id| **id != project.id) {
-            if let Some(package) = store::package(env, *id, name)?
+            if let Some(sibling) = directory::project::by_id(env, *id)?
+                && let Some(package) = store::package(env, &sibling.key(), name)?
                 && store::find_listed(env, &package, version.as_str())?.is_some()
             {
                 return Ok(true);

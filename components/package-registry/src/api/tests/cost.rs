@@ -84,7 +84,8 @@ fn forge(count: u64) -> Forge {
     forge.publish(PUBLIC, "lib", "0.0.0");
     let env = forge.env();
     let name = PackageName::parse("lib").unwrap();
-    let package = store::package(&env, PUBLIC, &name).unwrap().unwrap();
+    let project = project::by_id(&env, PUBLIC).unwrap().unwrap().key();
+    let package = store::package(&env, &project, &name).unwrap().unwrap();
     let upload = store::find(&env, &package, "0.0.0").unwrap().unwrap().upload;
     let record = format!("{{\"name\":\"lib\",\"description\":\"{}\"}}", "x".repeat(1000));
     let grow = |package: &mut Package, number: u64| {
@@ -98,7 +99,7 @@ fn forge(count: u64) -> Forge {
         let part = store::save_segment(&env, &Segment::merge(older.chain([new]))).unwrap();
         package.publish(&version, "latest", &upload, merged, part, env.now).unwrap();
     };
-    store::update_package(&env, PUBLIC, &name, |package| -> Result<_, StoreError> {
+    store::update_package(&env, &project, &name, |package| -> Result<_, StoreError> {
         let mut package = package.unwrap();
         (1..count).for_each(|number| grow(&mut package, number));
         Ok(Decision::Write(package, ()))
@@ -194,4 +195,18 @@ fn one_version_of_thousands_costs_as_much_as_one_of_one() {
         (warm(&forge, get), warm(&forge, || request(Method::GET, "/projects/7/packages/npm/lib/latest")))
     });
     assert_eq!((one.0.0, one), (200, thousands));
+}
+
+/// A first publication: 6 reads of the directory and the settings, a read for each of four roots (of which a
+/// host can make a connection), a counter and a swap for each that is created, and 6 blobs.
+#[test]
+fn a_first_publication_costs_a_counter_and_a_swap_for_each_new_root() {
+    let forge = Forge::new();
+    let counting = Counting::over(forge.store.clone());
+    let before = forge.store.keys();
+    assert_eq!(TestResponse::of(forge.env_over(counting.clone()), publication("lib", "1.0.0").to(PUBLIC)).status, 200);
+    let new: Vec<String> = forge.store.keys().into_iter().filter(|key| !before.contains(key)).collect();
+    let counters = new.iter().filter(|key| key.ends_with("/init")).count();
+    assert_eq!(counters, 4, "{new:#?}");
+    assert!(counting.operations.get() <= 32, "{} operations", counting.operations.get());
 }

@@ -133,7 +133,8 @@ fn unpublished_packages_are_not_found_and_the_newest_of_a_name_is() {
 fn a_listed_package_that_was_never_written_is_not_found() {
     let forge = Forge::new();
     let name = crate::name::PackageName::parse("lib").unwrap();
-    crate::store::add_project_with_name(&forge.env(), &name, PUBLIC).unwrap();
+    let project = project::by_id(&forge.env(), PUBLIC).unwrap().unwrap().key();
+    crate::store::add_project_with_name(&forge.env(), &name, &project).unwrap();
     assert_eq!(search_by(&forge, "guest", "/projects/7", "")["total"], 0);
 }
 

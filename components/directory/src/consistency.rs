@@ -1,0 +1,217 @@
+//! The catalog and the entries of paths, which are derived from the records: whether they agree with them,
+//! and deriving them anew.
+
+use crate::catalog::intent_log::{self, Changes, IntentLog};
+use crate::catalog::manifest::{Manifest, Part, Root, blob, manifest};
+use crate::catalog::table::{MemberRow, NamespaceRow, ProjectRow, Row};
+use crate::path::{self, PathOwner};
+use crate::save_error::SaveError;
+use crate::store::{self, Key, NamespaceRecord, PathRecord, ProjectRecord};
+use kit::Env;
+use kit::fsck::CheckReport;
+use kit::reachability::StepError;
+use kit::root::{self, Decision};
+use kit::store::{StoreError, list_all};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+/// How many records a step of a repair derives anew.
+const RECORDS: usize = 1000;
+
+const PREFIX: &str = "directory/v1/";
+
+/// A record of which something is derived.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Subject {
+    Namespace(u64),
+    Project(u64),
+    /// The memberships of a user.
+    Memberships(u64),
+    User(u64),
+}
+
+impl Subject {
+    /// The record under a key.
+    pub fn of_key(key: &str) -> Option<Self> {
+        let (kind, id) = key.strip_prefix(PREFIX)?.split_once('/')?;
+        let id = id.parse().ok()?;
+        match kind {
+            "namespace" => Some(Subject::Namespace(id)),
+            "project" => Some(Subject::Project(id)),
+            "access" => Some(Subject::Memberships(id)),
+            "user" => Some(Subject::User(id)),
+            _ => None,
+        }
+    }
+
+    /// Whether a writer has announced that it changes the record, and the catalog may not have followed.
+    fn is_pending(self, env: &Env) -> Result<bool, StoreError> {
+        let pending = intent_log::pending(env)?;
+        Ok(match self {
+            Subject::Namespace(id) => pending.has_namespace(id),
+            Subject::Project(id) => pending.has_project(id),
+            Subject::Memberships(id) | Subject::User(id) => pending.has_member(id),
+        })
+    }
+
+    /// Adds all rows of the record, also those that only the catalog has.
+    fn add_to(self, env: &Env, changes: &mut Changes, tables: &Tables) -> Result<(), StoreError> {
+        match self {
+            Subject::Namespace(id) => changes.group(id),
+            Subject::Project(id) => changes.project(id),
+            Subject::User(_) => {}
+            Subject::Memberships(id) => {
+                let listed = tables.members.get(&id).into_iter().flatten().cloned();
+                for row in listed.chain(intent_log::rows_of_member(env, id)?) {
+                    changes.member_row(row.key());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The parent, the segment and the owner of its path, if the record is there.
+    fn path(self, env: &Env) -> Result<Option<(Option<u64>, String, PathOwner)>, StoreError> {
+        Ok(match self {
+            Subject::Namespace(id) => store::read::<NamespaceRecord>(env, &Key::Namespace(id))?
+                .map(|record| (record.parent_id, record.path, PathOwner::Namespace(id))),
+            Subject::Project(id) => store::read::<ProjectRecord>(env, &Key::Project(id))?
+                .map(|record| (Some(record.namespace_id), record.path, PathOwner::Project(id))),
+            Subject::Memberships(_) | Subject::User(_) => None,
+        })
+    }
+}
+
+/// The rows of the catalog, read once for all comparisons of a step.
+#[derive(Default)]
+pub struct Comparison(RefCell<Option<Rc<Tables>>>);
+
+struct Tables {
+    namespaces: Vec<NamespaceRow>,
+    projects: Vec<ProjectRow>,
+    /// By user.
+    members: BTreeMap<u64, Vec<MemberRow>>,
+}
+
+impl Comparison {
+    /// What does not agree with a record. A record that a writer is about to change, or has changed, before
+    /// the catalog follows, agrees.
+    pub fn problems(&self, env: &Env, subject: Subject) -> Result<Vec<String>, StoreError> {
+        let mut problems = Vec::new();
+        if let Some((parent_id, segment, owner)) = subject.path(env)? {
+            let entry = store::read::<PathRecord>(env, &Key::path(parent_id, &segment))?;
+            if entry != Some(PathRecord::from(owner)) && !subject.is_pending(env)? {
+                problems.push(format!("its path `{segment}` does not lead to it; `hexad fsck --repair` can mend that"));
+            }
+        }
+        if !self.is_in_catalog(env, subject)? {
+            let was_pending = subject.is_pending(env)?;
+            self.0.take();
+            if !was_pending && !self.is_in_catalog(env, subject)? && !subject.is_pending(env)? {
+                problems.push("the catalog has it otherwise; `hexad fsck --repair` can mend that".to_owned());
+            }
+        }
+        Ok(problems)
+    }
+
+    /// Whether the catalog has the rows of this record, and no others.
+    fn is_in_catalog(&self, env: &Env, subject: Subject) -> Result<bool, StoreError> {
+        let tables = self.tables(env)?;
+        Ok(match subject {
+            Subject::Namespace(id) => row(&tables.namespaces, id) == intent_log::namespace_row(env, id)?.as_ref(),
+            Subject::Project(id) => row(&tables.projects, id) == intent_log::project_row(env, id)?.as_ref(),
+            Subject::Memberships(id) => {
+                let held = tables.members.get(&id).map(Vec::as_slice).unwrap_or_default();
+                held == intent_log::rows_of_member(env, id)?
+            }
+            Subject::User(_) => true,
+        })
+    }
+
+    fn tables(&self, env: &Env) -> Result<Rc<Tables>, StoreError> {
+        if let Some(tables) = &*self.0.borrow() {
+            return Ok(tables.clone());
+        }
+        let manifest = present_manifest(env)?;
+        let mut members: BTreeMap<u64, Vec<MemberRow>> = BTreeMap::new();
+        rows(env, &manifest.members)?.into_iter().for_each(|row: MemberRow| {
+            members.entry(row.user_id).or_default().push(row);
+        });
+        let (namespaces, projects) = (rows(env, &manifest.namespaces)?, rows(env, &manifest.projects)?);
+        let tables = Rc::new(Tables { namespaces, projects, members });
+        self.0.replace(Some(tables.clone()));
+        Ok(tables)
+    }
+}
+
+fn present_manifest(env: &Env) -> Result<Manifest, StoreError> {
+    let revision = store::read::<Root>(env, &Key::Catalog)?.map(|root| root.revision).unwrap_or_default();
+    manifest(env, &revision)
+}
+
+fn rows<R: Row>(env: &Env, parts: &[Part]) -> Result<Vec<R>, StoreError> {
+    let mut rows = Vec::new();
+    for part in parts {
+        let corrupt = || StoreError::corrupt(&Key::CatalogBlob(&part.blob).to_string(), "no such rows");
+        rows.extend(R::decode(&blob(env, &part.blob)?).ok_or_else(corrupt)?);
+    }
+    Ok(rows)
+}
+
+fn row<R: Row>(rows: &[R], id: u64) -> Option<&R> {
+    rows.binary_search_by_key(&(id, 0), Row::key).ok().and_then(|at| rows.get(at))
+}
+
+/// A step of a repair: derives the catalog's rows and the entries of paths of some records anew. A catalog
+/// that cannot be read is emptied first. The cursor is the last key that was looked at.
+pub fn repair(env: &Env, cursor: Option<&str>) -> Result<CheckReport, StepError> {
+    let env = &env.later();
+    if cursor.is_none() {
+        empty_if_damaged(env)?;
+    }
+    let mut report = CheckReport::default();
+    let prefixes = ["access/", "namespace/", "project/", "user/"].map(|kind| format!("{PREFIX}{kind}"));
+    let prefixes: Vec<&str> = prefixes.iter().map(String::as_str).collect();
+    let keys = list_all(&*env.store, &prefixes, cursor.unwrap_or_default(), RECORDS)?;
+    let tables = Comparison::default().tables(env)?;
+    let mut changes = Changes::default();
+    let mut subjects = Vec::new();
+    for key in &keys {
+        let Some(subject) = Subject::of_key(key) else { continue };
+        match subject.add_to(env, &mut changes, &tables) {
+            Ok(()) => subjects.push((key, subject)),
+            Err(StoreError::Corrupt { key, why }) => report.found(&key, why),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    let intent_log = IntentLog::begin(env, changes)?;
+    for (key, subject) in subjects {
+        if let Some((parent_id, segment, owner)) = subject.path(env)? {
+            let claimed = path::claim(env, parent_id, &segment, owner, None);
+            match claimed.and_then(|()| path::confirm(env, parent_id, &segment, owner)) {
+                Ok(()) => {}
+                Err(SaveError::Invalid(why)) => report.found(key, why.to_string()),
+                Err(SaveError::Store(error)) => return Err(error.into()),
+            }
+        }
+        report.roots += 1;
+    }
+    intent_log.commit(env)?;
+    report.cursor = keys.last().filter(|_| keys.len() >= RECORDS).cloned();
+    Ok(report)
+}
+
+fn empty_if_damaged(env: &Env) -> Result<(), StoreError> {
+    match Comparison::default().tables(env) {
+        Err(StoreError::Corrupt { .. }) => root::update(env, &Key::Catalog.to_string(), |root: Option<Root>| {
+            let is_empty = root.is_none_or(|root| root.revision.is_empty());
+            Ok(if is_empty {
+                Decision::Done(())
+            } else {
+                Decision::Write(Root { revision: String::new(), batch: env.id() }, ())
+            })
+        }),
+        outcome => outcome.map(drop),
+    }
+}

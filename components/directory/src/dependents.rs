@@ -1,0 +1,89 @@
+//! What belongs to a user, a group or a project, and goes or moves with it.
+//!
+//! No record names its dependents; the [`catalog`] does. So the caller logs the change in the intent log
+//! first, which adds the dependents to it, and commits what it has changed before that. A dependent is
+//! deleted only if its record still says that it is one.
+
+use crate::catalog::{self, Catalog};
+use crate::member::{self, Source};
+use crate::namespace;
+use crate::project;
+use crate::save_error::SaveError;
+use crate::user::{self, NewUser};
+use kit::Env;
+use kit::store::StoreError;
+use std::collections::BTreeSet;
+
+/// Deletes a project, and the roles of its members.
+pub fn delete_project(env: &Env, id: u64) -> Result<(), StoreError> {
+    let catalog = catalog::read(env)?;
+    end_memberships(env, &catalog, Source::Project(id))?;
+    project::delete(env, id)
+}
+
+/// Deletes a group, everything below it, the roles of its members and its invitations into others.
+pub fn delete_group(env: &Env, id: u64) -> Result<(), StoreError> {
+    let catalog = catalog::read(env)?;
+    if catalog.namespace(id).is_none_or(|namespace| namespace.is_group()) {
+        delete_below(env, &catalog, id)?;
+        delete_group_alone(env, &catalog, id)?;
+    }
+    Ok(())
+}
+
+/// Deletes a user, their roles, and their personal namespace with its projects.
+pub fn delete_user(env: &Env, id: u64) -> Result<(), StoreError> {
+    let catalog = catalog::read(env)?;
+    if let Some(user) = user::by_id(env, id)? {
+        delete_below(env, &catalog, user.namespace_id)?;
+    }
+    user::delete(env, id)
+}
+
+/// Creates or replaces a user and their personal namespace. If the namespace gets another id, its projects
+/// move with it.
+pub fn save_user(env: &Env, new: NewUser) -> Result<(), SaveError> {
+    user::save_with(env, new, |former, present| {
+        let catalog = catalog::read(env)?;
+        let Some(former) = catalog.namespace(former) else { return Ok(()) };
+        former.projects().try_for_each(|moved| project::relocate(env, moved.id(), former.id(), present))
+    })
+}
+
+/// Deletes what is below a namespace: the deepest first, so that a deletion that was interrupted can be
+/// repeated.
+fn delete_below(env: &Env, catalog: &Catalog, id: u64) -> Result<(), StoreError> {
+    let Some(namespace) = catalog.namespace(id) else { return Ok(()) };
+    let mut parents = BTreeSet::from([id]);
+    let mut below = Vec::new();
+    for group in namespace.descendants().filter(|group| group.id() != id) {
+        if namespace::parent_of(env, group.id())?.is_some_and(|parent| parents.contains(&parent)) {
+            parents.insert(group.id());
+            below.push(group.id());
+        }
+    }
+    for project in namespace.projects_below() {
+        if project::namespace_of(env, project.id())?.is_some_and(|parent| parents.contains(&parent)) {
+            end_memberships(env, catalog, Source::Project(project.id()))?;
+            project::delete(env, project.id())?;
+        }
+    }
+    below.iter().rev().try_for_each(|group| delete_group_alone(env, catalog, *group))
+}
+
+fn delete_group_alone(env: &Env, catalog: &Catalog, id: u64) -> Result<(), StoreError> {
+    end_memberships(env, catalog, Source::Group(id))?;
+    let (groups, projects) = catalog.inviting(id);
+    groups.iter().try_for_each(|inviting| namespace::withdraw_share(env, *inviting, id))?;
+    projects.iter().try_for_each(|inviting| project::withdraw_share(env, *inviting, id))?;
+    namespace::delete_group(env, id)
+}
+
+fn end_memberships(env: &Env, catalog: &Catalog, source: Source) -> Result<(), StoreError> {
+    let mut users = Vec::new();
+    catalog.members(env, &[source], |member| users.push(member.user_id))?;
+    users.iter().try_for_each(|user_id| member::save(env, *user_id, &[(source, None)].into()))
+}
+
+#[cfg(test)]
+mod tests;

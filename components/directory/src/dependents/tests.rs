@@ -1,0 +1,202 @@
+use super::*;
+use crate::access::Role;
+use crate::caller::{AcceptedTokens, Caller, authenticate};
+use crate::catalog::intent_log::{Changes, IntentLog};
+use crate::member::{Membership, Share};
+use crate::namespace::NewGroup;
+use crate::project::{Existence, ProjectLookup};
+use crate::testing::{fill, forge, issue, new_group, new_project, new_token, new_user, set_membership};
+use crate::token::Subject;
+use crate::{InvalidRecord, SaveError};
+use http::Method;
+use kit::Request;
+use kit::store::Store as _;
+use kit::testing::{Behaviour, MemoryStore, Simulation};
+
+/// Everything of the small forge in the catalog.
+fn listed() -> Env {
+    let env = forge();
+    let mut changes = Changes::default();
+    (1..=4).for_each(|id| changes.user(id, None));
+    (10..=12).for_each(|id| changes.group(id));
+    (100..=103).for_each(|id| changes.project(id));
+    IntentLog::begin(&env, changes).unwrap().commit(&env).unwrap();
+    env
+}
+
+fn change(env: &Env, add: impl FnOnce(&mut Changes), change: impl FnOnce()) {
+    let mut changes = Changes::default();
+    add(&mut changes);
+    let intent_log = IntentLog::begin(env, changes).unwrap();
+    change();
+    intent_log.commit(env).unwrap();
+}
+
+fn join(env: &Env, user_id: u64, source: Source) {
+    let membership = Membership { role: Role::Developer, expires_at: None };
+    change(env, |changes| changes.member(source, user_id), || set_membership(env, user_id, source, Some(membership)));
+}
+
+fn is_known(env: &Env, token: &str) -> bool {
+    let mut request = Request::new(Method::GET, "/");
+    request.headers.insert("private-token", token.parse().unwrap());
+    authenticate(env, &request, AcceptedTokens::Registry).is_ok()
+}
+
+fn role(env: &Env, user_id: u64, source: Source) -> Role {
+    member::of_user(env, user_id).unwrap().role(source, env.now)
+}
+
+#[test]
+fn another_project_with_the_id_has_nothing_of_a_deleted_one() {
+    let env = listed();
+    join(&env, 2, Source::Project(100));
+    issue(&env, "job", new_token(Subject::Job { user_id: 2, project_id: 100, running: true }, &[]));
+    issue(&env, "dep", new_token(Subject::Deployment(Source::Project(100)), &["read_package_registry"]));
+    let first = project::by_id(&env, 100).unwrap().unwrap();
+    assert!(first.incarnation.is_first());
+    let covers = || {
+        let mut request = Request::new(Method::GET, "/");
+        request.headers.insert("deploy-token", "dep".parse().unwrap());
+        let Ok(Caller::DeployToken(token)) = authenticate(&env, &request, AcceptedTokens::Registry) else { panic!() };
+        token.covers(&project::by_id(&env, 100).unwrap().unwrap())
+    };
+    let job = || {
+        let mut request = Request::new(Method::GET, "/");
+        request.headers.insert("job-token", "job".parse().unwrap());
+        authenticate(&env, &request, AcceptedTokens::Registry).is_ok()
+    };
+    assert!(job() && covers());
+    project::save(&env, new_project(100, "renamed", 10)).unwrap();
+    assert_eq!(project::by_id(&env, 100).unwrap().unwrap().key(), first.key(), "the same after a change");
+
+    change(&env, |changes| changes.delete_project(100), || delete_project(&env, 100).unwrap());
+    assert_eq!(project::existence(&env, 100), Ok(Existence::Deleted));
+    assert_eq!(role(&env, 2, Source::Project(100)), Role::None);
+    project::save(&env, new_project(100, "site", 10)).unwrap();
+    let second = project::by_id(&env, 100).unwrap().unwrap();
+    assert_ne!(second.key(), first.key());
+    assert_eq!(project::ProjectKey::parse(&second.key().to_string()), Some(second.key()));
+    assert!(!job() && !covers());
+    project::save(&env, new_project(100, "again", 10)).unwrap();
+    assert_eq!(project::by_id(&env, 100).unwrap().unwrap().key(), second.key());
+    issue(&env, "job", new_token(Subject::Job { user_id: 2, project_id: 100, running: true }, &[]));
+    assert!(job(), "a token for the second one");
+}
+
+#[test]
+fn another_user_with_the_id_has_nothing_of_a_deleted_one() {
+    let env = listed();
+    join(&env, 3, Source::Group(10));
+    issue(&env, "bob", new_token(Subject::User(3), &["api"]));
+    assert!(is_known(&env, "bob"));
+    change(&env, |changes| changes.delete_user(3), || delete_user(&env, 3).unwrap());
+    assert_eq!(project::existence(&env, 103), Ok(Existence::Deleted), "a project in the personal namespace");
+    user::save(&env, new_user(3, "robert")).unwrap();
+    assert!(!is_known(&env, "bob"));
+    assert_eq!(role(&env, 3, Source::Group(10)), Role::None);
+    issue(&env, "rob", new_token(Subject::User(3), &["api"]));
+    assert!(is_known(&env, "rob"));
+    let mut members = 0;
+    catalog::read(&env).unwrap().members(&env, &[Source::Group(10)], |_| members += 1).unwrap();
+    assert_eq!(members, 0);
+}
+
+#[test]
+fn everything_below_a_deleted_group_is_deleted_and_its_invitations_end() {
+    let env = listed();
+    join(&env, 2, Source::Group(11));
+    join(&env, 2, Source::Project(101));
+    let invite = |id| Share { group_id: id, role: Role::Guest, expires_at: None };
+    change(
+        &env,
+        |changes| changes.group(12),
+        || {
+            let shares = vec![invite(10), invite(11), invite(99)];
+            namespace::save_group(&env, NewGroup { shares, ..new_group(12, "guild", None) }).unwrap();
+        },
+    );
+    change(&env, |changes| changes.delete_group(10), || delete_group(&env, 10).unwrap());
+    let existence = [100, 101, 102].map(|id| project::existence(&env, id).unwrap());
+    assert_eq!(existence, [Existence::Deleted, Existence::Deleted, Existence::Deleted]);
+    namespace::save_group(&env, new_group(10, "acme", None)).unwrap();
+    assert_eq!(namespace::by_id(&env, 11).unwrap(), None, "the subgroup does not come back");
+    assert_eq!((role(&env, 2, Source::Group(11)), role(&env, 2, Source::Project(101))), (Role::None, Role::None));
+    assert_eq!(namespace::by_id(&env, 12).unwrap().unwrap().shares, [invite(99)]);
+    let catalog = catalog::read(&env).unwrap();
+    assert_eq!(catalog.projects().map(|project| project.id()).collect::<Vec<_>>(), [103]);
+    assert_eq!(catalog.namespace(12).unwrap().shares(), [invite(99)]);
+}
+
+#[test]
+fn a_user_who_gets_another_namespace_id_keeps_path_and_projects() {
+    let env = listed();
+    let with_id = |id| NewUser { namespace_id: Some(id), ..new_user(3, "bob") };
+    for (former, id) in [(4_000_000_003, 77), (77, 77), (77, 78)] {
+        change(&env, |changes| changes.user(3, Some(id)), || save_user(&env, with_id(id)).unwrap());
+        assert!(matches!(project::find(&env, "bob/notes").unwrap(), ProjectLookup::Found(found) if found.id == 103));
+        assert_eq!(user::by_username(&env, "bob").unwrap().unwrap().namespace_id, id);
+        assert_eq!(namespace::by_id(&env, former).unwrap().is_some(), former == id);
+        let catalog = catalog::read(&env).unwrap();
+        assert_eq!(catalog.namespace_of_user(3).unwrap().projects().map(|one| one.id()).collect::<Vec<_>>(), [103]);
+    }
+    change(&env, |changes| changes.user(3, None), || save_user(&env, new_user(3, "bob")).unwrap());
+    assert_eq!(user::by_id(&env, 3).unwrap().unwrap().namespace_id, 78, "without an id, the known one stays");
+    let taken = save_user(&env, with_id(10));
+    assert_eq!(taken, Err(SaveError::Invalid(InvalidRecord::NamespaceIdTaken(10))));
+    assert!(matches!(project::find(&env, "bob/notes").unwrap(), ProjectLookup::Found(_)), "nothing was changed");
+}
+
+/// Two or three groups that are saved at the same path at the same time, which may belong to another group
+/// that does not use it any more.
+#[test]
+fn of_several_writers_that_claim_one_path_at_once_one_at_most_gets_it() {
+    let behaviour = Behaviour { read: 100..3_000, write: 500..4_000, seen_after: 0, stalls: 0, stall: 0 };
+    let mut winners = 0;
+    for seed in 0..400 {
+        let store = Simulation::new(seed, behaviour.clone());
+        let env = store.env(0);
+        if seed % 2 == 0 {
+            namespace::save_group(&env, new_group(1, "x", None)).unwrap();
+            namespace::save_group(&env, new_group(1, "moved", None)).unwrap();
+        }
+        let ids: Vec<u64> = (1..=2 + seed % 3).collect();
+        let writer = |id| move |env: Env| namespace::save_group(&env, new_group(id, "x", None)).is_ok();
+        let outcomes = store.run(ids.iter().map(|id| writer(*id)).collect());
+        let won: Vec<u64> = ids.iter().zip(&outcomes).filter(|(_, won)| **won).map(|(id, _)| *id).collect();
+        assert!(won.len() <= 1, "seed {seed}: {won:?}");
+        let found = namespace::find(&env, "x").unwrap().map(|group| group.id);
+        assert_eq!(found, won.first().copied(), "seed {seed}");
+        winners += won.len();
+    }
+    assert!(winners > 300, "{winners}");
+}
+
+#[test]
+fn a_deletion_that_broke_off_can_be_repeated() {
+    for operations in 0..200 {
+        let store = MemoryStore::default();
+        let env = kit::testing::env(store.clone(), &[]);
+        fill(&env);
+        let mut changes = Changes::default();
+        (10..=12).for_each(|id| changes.group(id));
+        (100..=103).for_each(|id| changes.project(id));
+        IntentLog::begin(&env, changes).unwrap().commit(&env).unwrap();
+        let failing = kit::testing::FailingStore::after(operations, store.clone());
+        let dying = kit::testing::env(failing, &[]);
+        dying.entropy.fill(&mut [0; 1 << 16]);
+        let mut deletion = Changes::default();
+        deletion.delete_group(10);
+        let attempt = IntentLog::begin(&dying, deletion).and_then(|log| {
+            delete_group(&dying, 10)?;
+            log.commit(&dying)
+        });
+        drop(attempt);
+        let next = kit::testing::env(store.clone(), &[]);
+        next.entropy.fill(&mut [0; 1 << 17]);
+        change(&next, |changes| changes.delete_group(10), || delete_group(&next, 10).unwrap());
+        let existence = [100, 101, 102].map(|id| project::existence(&next, id).unwrap());
+        assert_eq!(existence, [Existence::Deleted, Existence::Deleted, Existence::Deleted], "{operations}");
+        assert_eq!(store.get("directory/v1/namespace/11").unwrap().as_deref(), Some(&b"null"[..]), "{operations}");
+    }
+}

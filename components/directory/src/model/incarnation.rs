@@ -1,0 +1,32 @@
+//! Which of the users, groups or projects that had an id one after another.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// The first record with an id has no incarnation of its own; each that is created after a deletion has a
+/// new one. What belongs to a record (its tokens, its packages) names the incarnation, so that it is not
+/// the next one's.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Incarnation(Option<String>);
+
+impl Incarnation {
+    /// The incarnation with a new id ([`kit::id`]).
+    pub fn new(id: String) -> Self {
+        Incarnation(Some(id))
+    }
+
+    pub fn is_first(&self) -> bool {
+        self.0.is_none()
+    }
+}
+
+/// `-` and the id, for the end of a key; nothing for the first incarnation.
+impl fmt::Display for Incarnation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Some(id) => write!(f, "-{id}"),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! Tokens with what they were made for: of several users, groups or projects that had an id one after
+//! another, a token is the one's that had it then.
+
+use crate::member::Source;
+use crate::model::incarnation::Incarnation;
+use crate::model::token::{Fingerprint, Subject, Token};
+use crate::store::{self, Existence, Key, NamespaceRecord, ProjectRecord, TokenRecord, UserRecord};
+use kit::Env;
+use kit::store::StoreError;
+
+/// A token, and whose it is.
+pub(crate) struct IssuedToken {
+    pub token: Token,
+    /// The incarnation of the user, group or project that it was made for.
+    pub incarnation: Incarnation,
+    /// The incarnation of a job's project.
+    pub project_incarnation: Incarnation,
+}
+
+/// The token with this fingerprint. 1 read.
+pub(crate) fn find_issued(env: &Env, fingerprint: &Fingerprint) -> Result<Option<IssuedToken>, StoreError> {
+    let record = store::read::<TokenRecord>(env, &Key::Token(fingerprint))?;
+    Ok(record.map(|record| IssuedToken {
+        incarnation: record.incarnation.clone(),
+        project_incarnation: record.project_incarnation.clone(),
+        token: Token::from(record),
+    }))
+}
+
+/// The record of a token for the user, group or project that has the id now. 1 read, 2 for a job.
+pub(super) fn record(env: &Env, token: Token) -> Result<TokenRecord, StoreError> {
+    let of_project = |id| incarnation(store::existence::<ProjectRecord>(env, &Key::Project(id)));
+    let (incarnation, project_incarnation) = match token.subject {
+        Subject::User(id) => (of_user(env, id)?, Incarnation::default()),
+        Subject::Deployment(Source::Project(id)) => (of_project(id)?, Incarnation::default()),
+        Subject::Deployment(Source::Group(id)) => {
+            (incarnation(store::existence::<NamespaceRecord>(env, &Key::Namespace(id)))?, Incarnation::default())
+        }
+        Subject::Job { user_id, project_id, .. } => (of_user(env, user_id)?, of_project(project_id)?),
+    };
+    let mut record = TokenRecord::from(token);
+    (record.incarnation, record.project_incarnation) = (incarnation, project_incarnation);
+    Ok(record)
+}
+
+/// Of the user who has this id now. 1 read.
+pub(super) fn of_user(env: &Env, id: u64) -> Result<Incarnation, StoreError> {
+    incarnation(store::existence::<UserRecord>(env, &Key::User(id)))
+}
+
+/// Neither the user nor the group or project need be known yet.
+fn incarnation(existence: Result<Existence, StoreError>) -> Result<Incarnation, StoreError> {
+    Ok(match existence? {
+        Existence::Present(incarnation) => incarnation,
+        Existence::Unknown | Existence::Deleted => Incarnation::default(),
+    })
+}
