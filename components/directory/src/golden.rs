@@ -50,8 +50,8 @@ const KEYS: [(&str, &str); 24] = [
     ("settings", "directory/v1/settings"),
     ("features", "directory/v1/features"),
     ("user-with-a-used-id", "directory/v1/user/9"),
-    // SHA-256 of `5`.
-    ("token-with-a-used-id", "directory/v1/token/ef2d127de37b942baad06145e54b0c619a1f22327b2ebbcfbec78f5564afe39d"),
+    // SHA-256 of `6`.
+    ("token-with-a-used-id", "directory/v1/token/e7f6c011776e8db7cd330b54174fd76f7d0216b612387a5ffcfb81e6f0919683"),
     ("project-with-a-used-id", "directory/v1/project/109"),
     ("challenged-path", "directory/v1/path/0/guild"),
 ];
@@ -119,7 +119,7 @@ fn records_whose_id_another_one_had_are_read() {
     let env = forge();
     let second = |incarnation: &project::Incarnation| incarnation.to_string() == "-01a0c4e1a80000000000000000000009";
     assert!(second(&user::by_id(&env, 9).unwrap().unwrap().incarnation));
-    assert!(second(&token::find_issued(&env, &Fingerprint::of(b"5")).unwrap().unwrap().incarnation));
+    assert!(second(&token::find_issued(&env, &Fingerprint::of(b"6")).unwrap().unwrap().incarnation));
     assert!(second(&project::by_id(&env, 109).unwrap().unwrap().incarnation));
     assert!(user::by_id(&env, 2).unwrap().unwrap().incarnation.is_first());
 }

@@ -233,14 +233,18 @@ mod tests {
         let (_, env) = forge();
         let slow = attach(&env).unwrap();
         let rename = |path: &str, after: i64| {
-            let env = Env { now: Timestamp::from_millis(NOW.millis() + after), ..env.clone() };
+            let now = Timestamp::from_millis(NOW.millis() + after);
+            let env = Env { now, clock: Rc::new(now), ..env.clone() };
             let write = || project::save(&env, new_project(100, path, 10)).unwrap();
             import(&env, |changes| changes.project(100), write);
         };
         rename("one", 0);
+        // The blobs that a batch retires are stamped by the next one, and deleted by one that is later by
+        // the time for which they are kept.
         rename("two", 100_000);
+        rename("three", 200_000);
         let slow = Env { instance_cache: Rc::default(), blobs: Rc::new(BlobCache::new(1 << 20)), ..slow };
-        assert_eq!(catalog::read(&slow).unwrap().project(100).unwrap().path(), "two");
+        assert_eq!(catalog::read(&slow).unwrap().project(100).unwrap().path(), "three");
     }
 
     #[test]

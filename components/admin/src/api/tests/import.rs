@@ -37,8 +37,10 @@ fn importing_again_changes_nothing() {
     let store = MemoryStore::default();
     let env = env(store.clone(), &[("bootstrap_admin_token", BOOTSTRAP_TOKEN)]);
     send_lines(&env, FORGE);
+    // The catalog's root names the last batch, which may have changed fields that no table has.
     let records = |store: &MemoryStore| -> Vec<_> {
-        store.keys().into_iter().map(|key| (store.get(&key).unwrap(), key)).collect()
+        let keys = store.keys().into_iter().filter(|key| key != "directory/v1/catalog");
+        keys.map(|key| (store.get(&key).unwrap(), key)).collect()
     };
     let before = records(&store.snapshot());
     assert_eq!(send_lines(&env, FORGE).1["failed"], 0);
