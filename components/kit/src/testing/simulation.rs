@@ -16,7 +16,7 @@ use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::rc::Rc;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// How a store behaves. Times are in microseconds.
@@ -87,7 +87,10 @@ impl Simulation {
                     writer(simulation.env(number))
                 }));
             }
-            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+            threads
+                .into_iter()
+                .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+                .collect()
         });
         self.lock().running = 1;
         results
@@ -115,7 +118,7 @@ impl Simulation {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.state.lock().unwrap()
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Lets the writer go on after so many microseconds.
@@ -130,7 +133,7 @@ impl Simulation {
     /// Waits until no writer runs and this turn is the next.
     fn wait<'a>(&'a self, state: MutexGuard<'a, State>, turn: Turn) -> MutexGuard<'a, State> {
         let is_early = |state: &mut State| state.running > 0 || state.turns.first() != Some(&turn);
-        let mut state = self.0.idle.wait_while(state, is_early).unwrap();
+        let mut state = self.0.idle.wait_while(state, is_early).unwrap_or_else(PoisonError::into_inner);
         state.turns.remove(&turn);
         state.now = turn.0;
         state.running += 1;

@@ -245,8 +245,14 @@ impl Archive {
         }
         match self.reading.take() {
             Some((Content::Manifest, bytes)) => self.manifest = Some(bytes),
-            Some((Content::LongName, name)) => set_once(self.gnu_names()?.0, terminated(name))?,
-            Some((Content::LongLink, name)) => set_once(self.gnu_names()?.1, terminated(name))?,
+            Some((Content::LongName, name)) => {
+                let [path, _] = self.gnu_names()?;
+                set_once(path, terminated(name))?;
+            }
+            Some((Content::LongLink, name)) => {
+                let [_, link] = self.gnu_names()?;
+                set_once(link, terminated(name))?;
+            }
             Some((Content::Records, bytes)) => {
                 self.require_no_extension()?;
                 self.extension = Extension::Posix(Records::read(&bytes)?);
@@ -263,13 +269,13 @@ impl Archive {
         Ok(())
     }
 
-    /// The names in GNU tar's headers before the next entry.
-    fn gnu_names(&mut self) -> Result<(&mut Option<Vec<u8>>, &mut Option<Vec<u8>>), TarballError> {
+    /// The path and the link's target in GNU tar's headers before the next entry.
+    fn gnu_names(&mut self) -> Result<[&mut Option<Vec<u8>>; 2], TarballError> {
         if let Extension::None = self.extension {
             self.extension = Extension::Gnu { path: None, link: None };
         }
         match &mut self.extension {
-            Extension::Gnu { path, link } => Ok((path, link)),
+            Extension::Gnu { path, link } => Ok([path, link]),
             _ => Err(TarballError::Archive(MIXED)),
         }
     }
