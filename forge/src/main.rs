@@ -16,7 +16,7 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    Up(UpWithDemo),
+    Up(Box<UpWithDemo>),
     Import(Import),
     Gc(Gc),
     Fsck(Fsck),
