@@ -12,12 +12,12 @@ use std::thread::JoinHandle;
 use std::time::Instant;
 
 use http::header::{REFERER, USER_AGENT};
-use http::{HeaderMap, Request, Uri, Version};
+use http::{HeaderMap, Request, Version};
 use jiff::{Timestamp, tz::TimeZone};
 use serde_json::json;
-use url::form_urlencoded;
 
 use crate::metrics::Counter;
+use crate::redaction;
 use crate::request_id::X_REQUEST_ID;
 
 /// Lines that may wait for the file. More are dropped, so that a slow disk does not slow the clients.
@@ -28,9 +28,6 @@ const MAX_VALUE: usize = 1024;
 
 /// What nginx logs for a request whose client has gone before its response began.
 const CLIENT_GONE: u16 = 499;
-
-/// A query parameter whose name has one of these in it is a secret.
-const SECRETS: [&str; 8] = ["token", "secret", "password", "passwd", "auth", "key", "signature", "credential"];
 
 /// The form of a line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -99,7 +96,7 @@ impl AccessLog {
             time: Timestamp::now(),
             client,
             method: request.method().to_string(),
-            target: redacted(request.uri()),
+            target: cut(redaction::target(request.uri())),
             version: request.version(),
             status: CLIENT_GONE,
             bytes: 0,
@@ -201,24 +198,6 @@ fn open(path: &PathBuf) -> io::Result<Box<dyn Write + Send>> {
     options.open(path).map(|file: File| Box::new(BufWriter::new(file)) as Box<dyn Write + Send>)
 }
 
-/// The path and the query, without the values of parameters that are secrets.
-fn redacted(uri: &Uri) -> String {
-    let mut target = uri.path().to_owned();
-    for (index, pair) in uri.query().into_iter().flat_map(|query| query.split('&')).enumerate() {
-        target.push(if index == 0 { '?' } else { '&' });
-        // Components decode the name, and so does the comparison.
-        let name = form_urlencoded::parse(pair.as_bytes()).next().map(|(name, _)| name.to_ascii_lowercase());
-        match (pair.split_once('='), name) {
-            (Some((raw, _)), Some(name)) if SECRETS.iter().any(|secret| name.contains(secret)) => {
-                target.push_str(raw);
-                target.push_str("=REDACTED");
-            }
-            _ => target.push_str(pair),
-        }
-    }
-    cut(target)
-}
-
 fn value(headers: &HeaderMap, name: &str) -> Option<String> {
     headers.get(name).map(|value| cut(String::from_utf8_lossy(value.as_bytes()).into_owned()))
 }
@@ -317,6 +296,7 @@ mod tests {
             ("http://user:abc@host/a?x", "/a?x"),
             ("/a?access_token=a=bc", "/a?access_token=REDACTED"),
             ("/a?api_key=abc&key=abc", "/a?api_key=REDACTED&key=REDACTED"),
+            ("/-/user/token/abc?b=c", "/-/user/token/REDACTED?b=c"),
         ] {
             let line = lines(AccessLogFormat::Json, &[target]);
             let line: serde_json::Value = serde_json::from_str(&line).unwrap();

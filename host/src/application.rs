@@ -28,6 +28,7 @@ use crate::digest::Digest;
 use crate::imports::keyvalue::MeasuredCall;
 use crate::ingress::RequestOrigin;
 use crate::metrics::{Counter, Operation};
+use crate::redaction;
 use crate::reply;
 use crate::request_body::RequestBody;
 use crate::request_context::RequestContext;
@@ -141,7 +142,7 @@ impl Application {
         tracing::debug!(
             request = id.to_str().unwrap_or_default(),
             %method,
-            path = uri.path(),
+            path = &*redaction::path(&uri),
             status = response.status().as_u16(),
             component = slot.map(|slot| slot.component().id.as_str()),
             microseconds = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX),

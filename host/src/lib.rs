@@ -41,6 +41,7 @@
 //! | `credentials` | the credentials that tell callers apart |
 //! | `concurrency_limit`, `log_throttle`, `byte_lru` | bounds on concurrent work, on log lines, and on the bytes of a cache |
 //! | `private_files` | files that only the host's user may read |
+//! | `redaction` | request targets for logs and traces, without secrets |
 //! | `shared_map` | values by key that exist while they are used |
 //! | `digest`, `memory`, `random`, `stop` | digests of components, the allocator, random tokens, the stop signal |
 
@@ -69,6 +70,7 @@ mod memory;
 mod metrics;
 pub mod private_files;
 pub mod random;
+mod redaction;
 mod reply;
 mod request_body;
 mod request_context;

@@ -13,6 +13,7 @@ use opentelemetry_sdk::trace::Span;
 use super::tracer::Tracer;
 use crate::digest::Digest;
 use crate::ingress::RequestOrigin;
+use crate::redaction;
 use crate::request_id::X_REQUEST_ID;
 
 /// Child spans of one component call. A component that loops must not push the spans of other requests
@@ -272,7 +273,7 @@ fn set_attributes<B>(span: &mut Span, request: &Request<B>, destination: Option<
     let origin = request.extensions().get::<RequestOrigin>();
     let scheme = origin.map_or("http", |origin| origin.scheme.as_str());
     span.set_attribute(KeyValue::new("url.scheme", scheme.to_owned()));
-    span.set_attribute(KeyValue::new("url.path", request.uri().path().to_owned()));
+    span.set_attribute(KeyValue::new("url.path", redaction::path(request.uri()).into_owned()));
     span.set_attribute(KeyValue::new(
         "network.protocol.version",
         match request.version() {

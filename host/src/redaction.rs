@@ -1,0 +1,60 @@
+//! Request targets for logs and traces, without the secrets in them.
+
+use std::borrow::Cow;
+
+use http::Uri;
+use url::form_urlencoded;
+
+/// A query parameter whose name has one of these in it is a secret.
+const SECRETS: [&str; 8] = ["token", "secret", "password", "passwd", "auth", "key", "signature", "credential"];
+
+/// The path. A segment that follows one called `token`, as in npm's `-/user/token/<token>`, is a secret.
+pub fn path(uri: &Uri) -> Cow<'_, str> {
+    let path = uri.path();
+    if !path.split('/').any(|segment| segment.eq_ignore_ascii_case("token")) {
+        return Cow::Borrowed(path);
+    }
+    let mut is_secret = false;
+    let segments = path.split('/').map(|segment| {
+        let shown = if is_secret && !segment.is_empty() { "REDACTED" } else { segment };
+        // An empty segment does not count, as in routes.
+        is_secret = segment.eq_ignore_ascii_case("token") || (is_secret && segment.is_empty());
+        shown
+    });
+    Cow::Owned(segments.collect::<Vec<_>>().join("/"))
+}
+
+/// The path and the query, without the values of parameters that are secrets.
+pub fn target(uri: &Uri) -> String {
+    let mut target = path(uri).into_owned();
+    for (index, pair) in uri.query().into_iter().flat_map(|query| query.split('&')).enumerate() {
+        target.push(if index == 0 { '?' } else { '&' });
+        // Components decode the name, and so does the comparison.
+        let name = form_urlencoded::parse(pair.as_bytes()).next().map(|(name, _)| name.to_ascii_lowercase());
+        match (pair.split_once('='), name) {
+            (Some((raw, _)), Some(name)) if SECRETS.iter().any(|secret| name.contains(secret)) => {
+                target.push_str(raw);
+                target.push_str("=REDACTED");
+            }
+            _ => target.push_str(pair),
+        }
+    }
+    target
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_segment_after_token_is_not_shown() {
+        for (given, shown) in [
+            ("/api/npm/-/user/token/glpat-abc", "/api/npm/-/user/token/REDACTED"),
+            ("/-/user/Token//abc/x", "/-/user/Token//REDACTED/x"),
+            ("/-/user/token/", "/-/user/token/"),
+            ("/tokens/abc", "/tokens/abc"),
+        ] {
+            assert_eq!(path(&Uri::from_static(given)), shown);
+        }
+    }
+}
