@@ -4,9 +4,9 @@
 use crate::server::{root, target};
 use sha2::{Digest as _, Sha256};
 use std::collections::HashSet;
-use std::fs::{self, DirBuilder};
+use std::fs::{self, DirBuilder, Permissions};
 use std::io;
-use std::os::unix::fs::DirBuilderExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::{LazyLock, Mutex, PoisonError};
 
@@ -49,6 +49,8 @@ impl Cache {
         // The code of earlier builds.
         let outdated = files(&cache.folder).into_iter().filter(|path| !cache.is_current(path));
         outdated.for_each(|path| drop(fs::remove_file(path)));
+        // Earlier builds let others read the code; a link has the mode of the file.
+        files(&cache.folder).iter().for_each(|path| drop(fs::set_permissions(path, Permissions::from_mode(0o600))));
         cache
     }
 

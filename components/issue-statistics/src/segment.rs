@@ -19,6 +19,7 @@ pub mod affixes;
 pub mod builder;
 pub mod dictionary;
 pub mod dictionary_writer;
+mod field;
 pub mod id_index;
 pub mod lengths;
 pub mod merge;
@@ -30,6 +31,8 @@ pub mod query_tokens;
 pub mod substring_search;
 pub mod term_search;
 pub mod time_index;
+
+pub use field::{FIELDS, Field};
 
 use crate::table::{PageIndex, PageSource, Table};
 use crate::text::Analyzer;
@@ -91,15 +94,6 @@ pub enum TableName {
     Affixes(Field),
     Ngrams,
 }
-
-/// The searchable texts of an issue.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Field {
-    Title,
-    Description,
-}
-
-pub const FIELDS: [Field; 2] = [Field::Title, Field::Description];
 
 impl TableName {
     /// The name in stored keys and headers.

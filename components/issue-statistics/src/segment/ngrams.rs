@@ -1,7 +1,7 @@
 //! The n-gram index: which blocks of the dictionary have terms with each n-gram. For the n-grams that
 //! very many terms have, the documents are stored too, so that a search for `e` unites nothing.
 
-use super::{FIELDS, Field};
+use super::field::{FIELDS, Field};
 use crate::hash::FxHashMap;
 use crate::set;
 use crate::table::{PageIndex, TableWriter};
