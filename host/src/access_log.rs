@@ -280,7 +280,7 @@ mod tests {
         let path = folder.path().join("access.log");
         let log = AccessLog::open(path.clone(), format).unwrap();
         for target in targets {
-            let mut access = log.begin(&request(target, "a\"\\b\u{7f}é"), "192.0.2.7".parse().ok());
+            let mut access = log.begin(&request(target, "a\"\\b\té"), "192.0.2.7".parse().ok());
             access.record_head(200, &HeaderMap::new());
             access.record_bytes(7);
         }
@@ -314,7 +314,7 @@ mod tests {
         let text = lines(AccessLogFormat::Combined, &["/a", "/b"]);
         for (line, path) in text.lines().zip(["/a", "/b"]) {
             assert!(line.starts_with("192.0.2.7 - - ["), "{line}");
-            let rest = format!("\"GET {path} HTTP/1.1\" 200 7 \"http://a.test/b\" \"a\\x22\\x5Cb\\x7F\\xC3\\xA9\"");
+            let rest = format!("\"GET {path} HTTP/1.1\" 200 7 \"http://a.test/b\" \"a\\x22\\x5Cb\\x09\\xC3\\xA9\"");
             assert!(line.ends_with(&rest), "{line}");
         }
     }

@@ -84,6 +84,7 @@ fn a_full_manifest_is_read() {
     let expected = Limits {
         memory: 64 << 20,
         instances: 3,
+        instances_per_client: 2,
         reuse: Some(4096),
         request: RequestLimits {
             request_timeout: Duration::from_secs(90),
