@@ -10,7 +10,11 @@ use crate::key_value::fill;
 fn refused(folder: &TempDir, from: &str, to: &str) -> String {
     let text = manifest("");
     assert!(text.contains(from), "{from} is not in the manifest");
-    match fixture::start(folder, &text.replace(from, to), &[], store()) {
+    let text = text.replace(from, to);
+    if let Err(error) = fixture::load(folder, &text, &[], None) {
+        return error.to_string();
+    }
+    match fixture::start(folder, &text, &[], store()) {
         Ok(_) => panic!("accepted {to}"),
         Err(error) => error.to_string(),
     }
