@@ -316,7 +316,7 @@ fn a_thousand_versions_are_all_there() {
 #[test]
 fn a_long_readme_is_cut_in_metadata() {
     let forge = Forge::new();
-    let text = "# long\n".repeat(100_000);
+    let text = "# long ".repeat(100_000);
     let sent = publication("lib", "1.0.0").change(|document| {
         document["readme"] = json!(text);
         document["versions"]["1.0.0"]["readme"] = json!(text);
