@@ -253,6 +253,19 @@ mod tests {
     }
 
     #[test]
+    fn lists_of_projects_are_written_as_they_were() {
+        for text in [
+            r#"{"projects":[]}"#,
+            r#"{"projects":[7,8]}"#,
+            r#"{"projects":[8,7],"by_publication":true,"incarnations":{"7":"01a0c4e1a80000000000000000000009"}}"#,
+            r#"{"projects":[8,7],"by_publication":true,"without_version_lists":[8]}"#,
+        ] {
+            let read: ProjectsRecord = serde_json::from_str(text).unwrap();
+            assert_eq!(serde_json::to_string(&read).unwrap(), text);
+        }
+    }
+
+    #[test]
     fn events_of_another_type_are_refused() {
         for events in ["null", "{}", "\"a\"", "[1]", "[\"a\\nb\"]"] {
             let text = format!(
