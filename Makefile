@@ -95,7 +95,7 @@ toolchain:
 git:
 	@command -v git >/dev/null || { echo "hexad: the tests of suggestions need git on the PATH" >&2; exit 1; }
 
-clients: tests/cache/clients/installed tests/cache/engine/installed tests/cache/python/installed
+clients: tests/cache/clients/installed tests/cache/engine/installed tests/cache/peers/installed tests/cache/python/installed
 
 peers: tests/cache/peers/installed
 

@@ -19,7 +19,6 @@ mod start;
 mod suggestions;
 mod swap;
 mod table;
-mod verdaccio;
 
 use load::{Load, Request};
 use selection::Selection;

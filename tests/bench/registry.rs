@@ -4,10 +4,10 @@ use crate::Bench;
 use crate::component;
 use crate::load::{self, Load, Request};
 use crate::table::Table;
-use crate::verdaccio::Verdaccio;
 use hexad_tests::forge::{self, DEVELOPER, PUBLIC};
 use hexad_tests::package;
 use hexad_tests::server::Server;
+use hexad_tests::verdaccio::{self, Verdaccio};
 
 const KB: usize = 1000;
 const MB: usize = 1000 * KB;
@@ -133,7 +133,7 @@ pub fn run(bench: &Bench) {
     let data = tempfile::tempdir().expect("a temporary folder");
     let mut server = Server::start_manifest(&component::uncached_manifest(data.path()), data.path(), &[]);
     forge::seed(&server);
-    let peer = Verdaccio::start();
+    let peer = Verdaccio::start(verdaccio::ALONE);
     let mut ours = Registry {
         url: server.url.clone(),
         base: format!("/api/v4/projects/{PUBLIC}/packages/npm"),

@@ -7,6 +7,7 @@ mod git;
 mod namespaces;
 mod npm;
 mod npm_account;
+mod peer;
 mod pnpm;
 mod scoped;
 mod workflow;

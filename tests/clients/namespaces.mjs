@@ -25,6 +25,7 @@ const seen = {
   free: (await api.Namespaces.exists("labs")).exists,
   below: (await api.Namespaces.exists("labs", { parentId: 10 })).suggests,
   projects: (await mine.Projects.all({ perPage: 1, orderBy: "id", sort: "asc" })).map((project) => project.id),
+  keyset: (await mine.Projects.all({ perPage: 1, orderBy: "id", sort: "asc", pagination: "keyset" })).map((p) => p.id),
   project: (await mine.Projects.show("acme/labs/secret")).path_with_namespace,
   of_group: (await mine.Groups.allProjects("acme", { includeSubgroups: true })).map((project) => project.id),
   groups: (await mine.Groups.all({ search: "labs" })).map((group) => group.full_path),

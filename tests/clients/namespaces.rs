@@ -48,6 +48,7 @@ fn run(program: &str, script: &str, libraries: &str) {
     assert_eq!(seen["missing"], json!([404, "404 Namespace Not Found"]));
     for (what, expected) in [
         ("projects", json!([7, 8, 9])),
+        ("keyset", json!([7, 8, 9])),
         ("project", json!("acme/labs/secret")),
         ("of_group", json!([9, 8, 7])),
         ("groups", json!(["acme/labs"])),

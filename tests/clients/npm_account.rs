@@ -18,6 +18,17 @@ profile.login(opener, prompter, { registry }).then(
 );
 "#;
 
+/// `npm token create` of npm 10 without a terminal: its own library, for a token that only reads.
+const CREATE: &str = r#"
+const [folder, registry, token, password] = process.argv.slice(1);
+const profile = require(`${folder}/node_modules/npm10/node_modules/npm-profile`);
+const options = { registry, [`${registry.replace("http:", "")}:_authToken`]: token };
+profile.createToken(password, true, [], options).then(
+  (answer) => console.log(JSON.stringify(answer)),
+  (why) => { console.error(why.code, why.message); process.exit(1); },
+);
+"#;
+
 struct User {
     machine: Machine,
     server: Server,
@@ -93,4 +104,40 @@ fn npm_logs_in_with_a_personal_token_and_out_again() {
     user.npm(&["logout"]).ok();
     user.use_token(&token);
     assert!(user.npm(&["whoami"]).refused().contains("E401"), "the token ends everywhere");
+}
+
+#[test]
+fn npm_creates_tokens() {
+    if !are_enabled() {
+        return;
+    }
+    let user = User::new();
+    user.use_token(DEVELOPER);
+    let password = format!("--password={DEVELOPER}");
+    let create = |more: &[&str]| {
+        let mut arguments = vec!["token", "create", "--name=ci", "--json", &password];
+        arguments.extend(more);
+        user.npm(&arguments)
+    };
+    let text = |printed: String| {
+        let answer: Value = serde_json::from_str(&printed).unwrap_or_else(|why| panic!("{why}: {printed}"));
+        answer["token"].as_str().expect("its text").to_owned()
+    };
+    let writer = text(create(&["--packages-and-scopes-permission=read-write", "--expires=30"]).ok());
+    let printed = create(&["--cidr=10.0.0.0/8"]).refused();
+    assert!(printed.contains("cidr_whitelist is not supported"), "{printed}");
+
+    let clients = installed("clients").display().to_string();
+    let arguments = ["-e", CREATE, &clients, &user.registry, &writer, DEVELOPER];
+    let reader = text(user.machine.run(&user.machine.folder("here"), "node", &arguments).ok());
+    for token in [&writer, &reader] {
+        user.use_token(token);
+        assert_eq!(user.npm(&["whoami"]).ok().trim(), "dev");
+    }
+    let printed = create(&[]).refused();
+    assert!(printed.contains("E403"), "a token that only reads makes none: {printed}");
+    let listed: Value = serde_json::from_str(&user.npm(&["token", "list", "--json"]).ok()).expect("JSON");
+    let readonly: Vec<bool> =
+        listed.as_array().expect("a list").iter().map(|entry| entry["readonly"] == true).collect();
+    assert_eq!(readonly.iter().filter(|readonly| **readonly).count(), 1, "{listed}");
 }

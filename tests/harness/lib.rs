@@ -11,3 +11,4 @@ pub mod repository;
 pub mod server;
 pub mod suggestions;
 pub mod upstream;
+pub mod verdaccio;

@@ -27,7 +27,7 @@ pub async fn handle(env: Env, request: Request) -> Response {
     let has_secret_path = route::has_secret(&request.path);
     let response = match route::parse(&request.method, &request.path) {
         // npm prints the key `error` only.
-        Ok(Route::Npm(route)) => npm::answer(&env, &request, &route).map_err(Error::paired),
+        Ok(Route::Npm(route)) => npm::answer(&env, request, &route).await.map_err(Error::paired),
         Ok(route) => answer(&env, request, route).await,
         Err(error) => Err(error),
     };
@@ -76,7 +76,7 @@ async fn answer(env: &Env, request: Request, route: Route) -> Result<Response, E
         Route::ShowToken(name) => tokens::show(env, &caller, &name, &request),
         Route::RevokeToken(name) => tokens::revoke(env, &caller, &name, &request),
         Route::RotateToken(name) => tokens::rotate(env, &caller, &name, request).await,
-        Route::Npm(route) => npm::answer(env, &request, &route),
+        Route::Npm(route) => npm::answer(env, request, &route).await,
         Route::Maintain(task) => {
             maintenance::answer(env, request, caller.is_admin(), task, &DirectoryRoots::new(env)).await
         }

@@ -9,7 +9,7 @@
 //! | `GET, POST /personal_access_tokens`, `POST /users/:id/personal_access_tokens` | the caller's tokens, or for an administrator those of all users; makes a token for a user and shows it once |
 //! | `GET, DELETE /personal_access_tokens/:id`, `…/self` | shows or revokes a token |
 //! | `POST /personal_access_tokens/:id/rotate`, `…/self/rotate` | revokes a token and makes one in its place, which is shown once |
-//! | `GET <registry>/-/npm/v1/tokens`, `DELETE …/tokens/token/:key`, `DELETE <registry>/-/user/token/:token` | the same for npm, about the caller's own tokens |
+//! | `GET, POST <registry>/-/npm/v1/tokens`, `DELETE …/tokens/token/:key`, `DELETE <registry>/-/user/token/:token` | the same for npm, about the caller's own tokens |
 //! | `POST /maintenance/admin/gc`, `…/fsck` | a step of garbage collection of the catalog, or of checking every record ([`kit::maintenance`]) |
 //!
 //! Every endpoint except those of tokens is for administrators with the scope `api` (`read_api`
@@ -24,6 +24,7 @@ mod entry;
 mod features;
 mod import;
 mod line_error;
+mod npm_token;
 mod parameters;
 mod record;
 mod route;

@@ -38,6 +38,7 @@ pub enum TokenName {
 #[derive(Debug, PartialEq, Eq)]
 pub enum NpmRoute {
     ListTokens,
+    CreateToken,
     /// By its key in the list, or by its text.
     RevokeToken(String),
     /// By its text.
@@ -99,7 +100,8 @@ fn tokens(rest: &[&str], method: &Method) -> Result<Route, Error> {
 fn npm(rest: &[&str], method: &Method) -> Result<NpmRoute, Error> {
     match (rest, method) {
         (["npm", "v1", "tokens"], &Method::GET | &Method::HEAD) => Ok(NpmRoute::ListTokens),
-        (["npm", "v1", "tokens"], _) => Err(Error::method_not_allowed("GET, HEAD")),
+        (["npm", "v1", "tokens"], &Method::POST) => Ok(NpmRoute::CreateToken),
+        (["npm", "v1", "tokens"], _) => Err(Error::method_not_allowed("GET, HEAD, POST")),
         (["npm", "v1", "tokens", "token", key], &Method::DELETE) => Ok(NpmRoute::RevokeToken((*key).to_owned())),
         (["user", "token", token], &Method::DELETE) => Ok(NpmRoute::Logout((*token).to_owned())),
         (["npm", "v1", "tokens", "token", _] | ["user", "token", _], _) => Err(Error::method_not_allowed("DELETE")),
@@ -136,6 +138,7 @@ mod tests {
         for registry in ["projects/7/packages/npm", "groups/a%2Fb/-/packages/pkgreg", "packages/npm"] {
             let at = |method, path: &str| answer(method, &format!("/api/v4/{registry}/-/{path}"));
             assert_eq!(at(Method::GET, "npm/v1/tokens"), "Npm(ListTokens)");
+            assert_eq!(at(Method::POST, "npm/v1/tokens"), "Npm(CreateToken)");
             assert_eq!(at(Method::DELETE, "npm/v1/tokens/token/ab"), r#"Npm(RevokeToken("ab"))"#);
             assert_eq!(at(Method::DELETE, "user/token/a%2Fb"), r#"Npm(Logout("a/b"))"#);
             assert_eq!(at(Method::GET, "ping"), r#"404 {"error":"404 Not Found"}"#);

@@ -5,6 +5,7 @@
 //! deleted only if its record still says that it is one.
 
 use crate::catalog::{self, Catalog};
+use crate::feature::{self, Actor};
 use crate::member::{self, Source};
 use crate::namespace;
 use crate::project;
@@ -14,14 +15,13 @@ use kit::Env;
 use kit::store::StoreError;
 use std::collections::BTreeSet;
 
-/// Deletes a project, and the roles of its members.
+/// Deletes a project, the roles of its members, and its gates of features.
 pub fn delete_project(env: &Env, id: u64) -> Result<(), StoreError> {
-    let catalog = catalog::read(env)?;
-    end_memberships(env, &catalog, Source::Project(id))?;
-    project::delete(env, id)
+    delete_project_of(env, &*catalog::read(env)?, id)
 }
 
-/// Deletes a group, everything below it, the roles of its members and its invitations into others.
+/// Deletes a group, everything below it, the roles of its members, its invitations into others, and its gates
+/// of features.
 pub fn delete_group(env: &Env, id: u64) -> Result<(), StoreError> {
     let catalog = catalog::read(env)?;
     if catalog.namespace(id).is_none_or(|namespace| namespace.is_group()) {
@@ -31,12 +31,13 @@ pub fn delete_group(env: &Env, id: u64) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Deletes a user, their roles, and their personal namespace with its projects.
+/// Deletes a user, their roles and gates of features, and their personal namespace with its projects.
 pub fn delete_user(env: &Env, id: u64) -> Result<(), StoreError> {
     let catalog = catalog::read(env)?;
     if let Some(user) = user::by_id(env, id)? {
         delete_below(env, &catalog, user.namespace_id)?;
     }
+    feature::forget_actor(env, Actor::User(id))?;
     user::delete(env, id)
 }
 
@@ -64,15 +65,21 @@ fn delete_below(env: &Env, catalog: &Catalog, id: u64) -> Result<(), StoreError>
     }
     for project in namespace.projects_below() {
         if project::namespace_of(env, project.id())?.is_some_and(|parent| parents.contains(&parent)) {
-            end_memberships(env, catalog, Source::Project(project.id()))?;
-            project::delete(env, project.id())?;
+            delete_project_of(env, catalog, project.id())?;
         }
     }
     below.iter().rev().try_for_each(|group| delete_group_alone(env, catalog, *group))
 }
 
+fn delete_project_of(env: &Env, catalog: &Catalog, id: u64) -> Result<(), StoreError> {
+    end_memberships(env, catalog, Source::Project(id))?;
+    feature::forget_actor(env, Actor::Project(id))?;
+    project::delete(env, id)
+}
+
 fn delete_group_alone(env: &Env, catalog: &Catalog, id: u64) -> Result<(), StoreError> {
     end_memberships(env, catalog, Source::Group(id))?;
+    feature::forget_actor(env, Actor::Group(id))?;
     let (groups, projects) = catalog.inviting(id);
     groups.iter().try_for_each(|inviting| namespace::withdraw_share(env, *inviting, id))?;
     projects.iter().try_for_each(|inviting| project::withdraw_share(env, *inviting, id))?;

@@ -50,6 +50,23 @@ pub fn save(env: &Env, name: &str, change: impl Fn(&mut FeatureGates)) -> Result
     Ok(saved)
 }
 
+/// Removes a deleted user, group or project from the gates of all features, so that they are not on for the
+/// next one with its id. 1 read.
+pub(crate) fn forget_actor(env: &Env, actor: Actor) -> Result<(), StoreError> {
+    let actor = actor.to_string();
+    if !all(env)?.values().any(|gates| gates.actors.contains(&actor)) {
+        return Ok(());
+    }
+    store::update(env, &Key::Features, |current: Option<FeatureRecords>| {
+        let features = current.unwrap_or_default().into_iter().map(|(name, record)| {
+            let mut gates = FeatureGates::from(record);
+            gates.actors.remove(&actor);
+            (name, gates.into())
+        });
+        features.collect()
+    })
+}
+
 /// Deletes a feature.
 pub fn delete(env: &Env, name: &str) -> Result<(), StoreError> {
     store::update(env, &Key::Features, |current: Option<FeatureRecords>| {
@@ -125,6 +142,18 @@ mod tests {
         assert!(is_enabled(&env, "f", None).unwrap() && !is_enabled(&env, "g", None).unwrap());
         delete(&env, "f").unwrap();
         assert!(!is_enabled(&env, "f", None).unwrap() && all(&env).unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_forgotten_actor_is_in_no_gate() {
+        let env = env(MemoryStore::default(), &[]);
+        let actors = ["Project:7", "Project:70"].map(str::to_owned);
+        save(&env, "f", |gates| gates.actors = actors.clone().into()).unwrap();
+        save(&env, "g", |gates| gates.boolean = true).unwrap();
+        forget_actor(&env, Actor::Project(7)).unwrap();
+        let on = |id| is_enabled(&env, "f", Some(Actor::Project(id))).unwrap();
+        assert_eq!((on(7), on(70)), (false, true));
+        assert_eq!(all(&env).unwrap()["g"], FeatureGates { boolean: true, ..FeatureGates::default() });
     }
 
     #[test]

@@ -26,7 +26,7 @@ fn golden(name: &str) -> String {
 }
 
 /// The key of each file.
-const KEYS: [(&str, &str); 24] = [
+const KEYS: [(&str, &str); 25] = [
     ("user", "directory/v1/user/2"),
     ("deleted", "directory/v1/user/3"),
     // SHA-256 of `1`, `2`, `3` and `4`.
@@ -53,6 +53,7 @@ const KEYS: [(&str, &str); 24] = [
     // SHA-256 of `6`.
     ("token-with-a-used-id", "directory/v1/token/e7f6c011776e8db7cd330b54174fd76f7d0216b612387a5ffcfb81e6f0919683"),
     ("project-with-a-used-id", "directory/v1/project/109"),
+    ("project-in-place-of-a-deleted-one", "directory/v1/project/110"),
     ("challenged-path", "directory/v1/path/0/guild"),
 ];
 
@@ -91,6 +92,7 @@ fn every_record_is_written_as_it_was() {
     check::<store::TokenMigrationRecord>(&["token-migration"]);
     check::<store::NamespaceRecord>(&["personal-namespace", "top-group", "subgroup"]);
     check::<store::ProjectRecord>(&["project", "project-levels", "project-with-a-used-id"]);
+    check::<store::ProjectRecord>(&["project-in-place-of-a-deleted-one"]);
     check::<store::PathRecord>(&["path-of-namespace", "path-of-project", "challenged-path"]);
     check::<store::MembershipsRecord>(&["access"]);
     check::<store::FeatureRecords>(&["features"]);
@@ -121,6 +123,8 @@ fn records_whose_id_another_one_had_are_read() {
     assert!(second(&user::by_id(&env, 9).unwrap().unwrap().incarnation));
     assert!(second(&token::find_issued(&env, &Fingerprint::of(b"6")).unwrap().unwrap().incarnation));
     assert!(second(&project::by_id(&env, 109).unwrap().unwrap().incarnation));
+    assert!(project::issues_incarnation(&env, 109).unwrap().is_first(), "of a build whose issues had none");
+    assert!(second(&project::issues_incarnation(&env, 110).unwrap()));
     assert!(user::by_id(&env, 2).unwrap().unwrap().incarnation.is_first());
 }
 

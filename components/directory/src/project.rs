@@ -78,7 +78,7 @@ pub fn save(env: &Env, mut new: NewProject) -> Result<(), SaveError> {
     let sealed = |key: String| seal::seal(env, &analytics_key_context(id), &key);
     new.analytics.key = new.analytics.key.map(sealed).transpose()?;
     let (key, record) = (Key::Project(id), ProjectRecord::from(new));
-    let put = store::put(env, &key, |_, incarnation| Ok(record.clone().of(incarnation)))?;
+    let put = store::put(env, &key, |before, incarnation| Ok(record.clone().of(incarnation, before)))?;
     path::confirm(env, Some(namespace_id), &segment, PathOwner::Project(id))
         .map_err(|error| put.refuse(env, &key, error))
 }
@@ -106,6 +106,12 @@ pub(crate) fn namespace_of(env: &Env, id: u64) -> Result<Option<u64>, StoreError
 /// Whether there is a project with this id, or was one. 1 read.
 pub fn existence(env: &Env, id: u64) -> Result<Existence, StoreError> {
     store::existence::<ProjectRecord>(env, &Key::Project(id))
+}
+
+/// The incarnation that the issues of this project name; that of no project is the first one. 1 read.
+pub fn issues_incarnation(env: &Env, id: u64) -> Result<Incarnation, StoreError> {
+    let record = store::read::<ProjectRecord>(env, &Key::Project(id))?;
+    Ok(record.map(|record| record.issues_incarnation).unwrap_or_default())
 }
 
 /// Deletes the record of a project. What belongs to it is deleted by [`crate::dependents`].

@@ -3,7 +3,7 @@
 mod user_resolver;
 
 use crate::authorization::{self, Decision, SEARCH_RATE_LIMIT, Target};
-use crate::count::{self, CountError, Counts};
+use crate::count::{self, CountError, Counts, Excess};
 use crate::filter;
 use crate::import;
 use crate::parameters;
@@ -79,7 +79,7 @@ fn count_issues(env: &Env, caller: &Caller, level: &Level, request: &Request) ->
         let manifest = store.manifest()?;
         match count::count(&store, &authorized, &filters, &WorkBudget::new(max_work)) {
             Ok(counts) => break counts,
-            Err(CountError::TooMuchWork(text)) => return Err(too_much_work(text.as_deref())),
+            Err(CountError::TooMuchWork(excess)) => return Err(too_much_work(&excess)),
             // The request took so long that replaced segments were deleted.
             Err(CountError::Store(StoreError::Corrupt { .. }))
                 if attempt < ATTEMPTS && store.manifest()?.revision != manifest.revision =>
@@ -95,9 +95,14 @@ fn count_issues(env: &Env, caller: &Caller, level: &Level, request: &Request) ->
 /// How much of a text an error quotes, in characters.
 const QUOTED: usize = 80;
 
-fn too_much_work(text: Option<&str>) -> Error {
-    let Some(text) = text else {
-        return Error::bad_request("the filters have too many values; ask with fewer of them");
+fn too_much_work(excess: &Excess) -> Error {
+    let text = match excess {
+        Excess::Search(text) => text,
+        Excess::Filters => return Error::bad_request("the filters have too many values; ask with fewer of them"),
+        Excess::Projects => {
+            let text = format!("there are issues of too many projects; an administrator can raise {MAX_WORK}");
+            return Error::bad_request(&text);
+        }
     };
     let mut quoted: String = text.chars().take(QUOTED).collect();
     if quoted.len() < text.len() {

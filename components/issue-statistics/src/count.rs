@@ -1,7 +1,9 @@
 //! Counting: each segment is queried by itself, and the counts are added up.
 
 use crate::authorization::{AuthorizedCount, Target};
-use crate::facet::{Facet, ITERATION_DATES_KIND, IterationDates, MILESTONE_DATES_KIND, MilestoneDates, json_value};
+use crate::facet::{
+    Facet, ITERATION_DATES_KIND, IterationDates, MILESTONE_DATES_KIND, MilestoneDates, ProjectKey, json_value,
+};
 use crate::filter::Filter;
 use crate::manifest::SegmentInfo;
 use crate::milestone;
@@ -27,8 +29,28 @@ pub struct Counts {
 #[derive(Debug)]
 pub enum CountError {
     Store(StoreError),
-    /// The request needs more work than is allowed. The text whose search was too much, if it was one.
-    TooMuchWork(Option<String>),
+    /// The request needs more work than is allowed.
+    TooMuchWork(Excess),
+}
+
+/// What was too much work.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Excess {
+    /// The search for this text.
+    Search(String),
+    /// The values of the filters.
+    Filters,
+    /// Deciding which projects the caller may read, or which are in a group.
+    Projects,
+}
+
+impl CountError {
+    fn of(error: SearchError, excess: Excess) -> Self {
+        match error {
+            SearchError::Store(error) => CountError::Store(error),
+            SearchError::TooMuchWork => CountError::TooMuchWork(excess),
+        }
+    }
 }
 
 impl From<StoreError> for CountError {
@@ -39,10 +61,7 @@ impl From<StoreError> for CountError {
 
 impl From<SearchError> for CountError {
     fn from(error: SearchError) -> Self {
-        match error {
-            SearchError::Store(error) => CountError::Store(error),
-            SearchError::TooMuchWork => CountError::TooMuchWork(None),
-        }
+        CountError::of(error, Excess::Filters)
     }
 }
 
@@ -97,11 +116,19 @@ fn matching_documents(
     }
     match authorized.target {
         Target::Instance => {}
-        Target::Group(id) => sets.push(visibility::documents_of_group(store, segment, &authorized.catalog, id)?),
-        Target::Project(id) => sets.push(documents_with_facet(store, segment, &Facet::Project(id).key())?),
+        Target::Group(id) => {
+            let documents = visibility::documents_of_group(store, segment, &authorized.catalog, id, work);
+            sets.push(documents.map_err(|error| CountError::of(error, Excess::Projects))?);
+        }
+        Target::Project(id) => {
+            let incarnation = authorized.catalog.project(id).and_then(|project| project.issues_incarnation());
+            let key = ProjectKey { id, incarnation }.facet().key();
+            sets.push(documents_with_facet(store, segment, &key)?);
+        }
     }
     sets.sort_by_key(|set| set.len());
-    let visible = visibility::visible_documents(store, segment, tombstones, authorized)?;
+    let visible = visibility::visible_documents(store, segment, tombstones, authorized, work)
+        .map_err(|error| CountError::of(error, Excess::Projects))?;
     let mut found = match sets.split_first() {
         None => (*visible).clone(),
         Some((smallest, rest)) => {
@@ -126,11 +153,8 @@ fn matching_documents(
             break;
         }
         if let Filter::Contains { text, fields } = filter {
-            let error = |error| match error {
-                SearchError::Store(error) => CountError::Store(error),
-                SearchError::TooMuchWork => CountError::TooMuchWork(Some(text.clone())),
-            };
-            found &= &*documents_with_text(store, segment, text, fields, work).map_err(error)?;
+            let documents = documents_with_text(store, segment, text, fields, work);
+            found &= &*documents.map_err(|error| CountError::of(error, Excess::Search(text.clone())))?;
         }
     }
     Ok(found)

@@ -8,6 +8,8 @@ use std::borrow::Cow;
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Facet<'a> {
     Project(u64),
+    /// A project that took the place of a deleted one with its id, and its incarnation.
+    LaterProject(u64, &'a str),
     Opened,
     Confidential,
     /// The author of the issue was banned.
@@ -72,6 +74,7 @@ pub struct IterationDates {
 
 /// The kinds whose facets are enumerated.
 pub const PROJECT_KIND: u8 = 1;
+pub const LATER_PROJECT_KIND: u8 = 26;
 pub const MILESTONE_DATES_KIND: u8 = 12;
 pub const ITERATION_DATES_KIND: u8 = 23;
 
@@ -81,6 +84,7 @@ impl Facet<'_> {
         key.clear();
         let (kind, number, text): (u8, Option<u64>, &str) = match self {
             Facet::Project(id) => (PROJECT_KIND, Some(*id), ""),
+            Facet::LaterProject(id, incarnation) => (LATER_PROJECT_KIND, Some(*id), incarnation),
             Facet::Opened => (2, None, ""),
             Facet::Confidential => (3, None, ""),
             Facet::Hidden => (4, None, ""),
@@ -160,10 +164,34 @@ pub fn short_title(title: &str) -> String {
     format!("{beginning} {}", hex::encode(Sha256::digest(title)))
 }
 
-/// The project if this is the key of a [`Facet::Project`].
-pub fn project_id_of(key: &[u8]) -> Option<u64> {
-    let number = key.strip_prefix(&[PROJECT_KIND])?;
-    Some(u64::from_be_bytes(number.try_into().ok()?))
+/// A project in the key of a [`Facet::Project`] or of a [`Facet::LaterProject`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ProjectKey<'a> {
+    pub id: u64,
+    /// `None` for the first project with the id.
+    pub incarnation: Option<&'a str>,
+}
+
+impl<'a> ProjectKey<'a> {
+    pub fn parse(key: &'a [u8]) -> Option<Self> {
+        let (kind, rest) = key.split_first()?;
+        let (number, incarnation) = rest.split_first_chunk()?;
+        let id = u64::from_be_bytes(*number);
+        match (*kind, incarnation) {
+            (PROJECT_KIND, []) => Some(ProjectKey { id, incarnation: None }),
+            (LATER_PROJECT_KIND, [_, ..]) => {
+                Some(ProjectKey { id, incarnation: Some(std::str::from_utf8(incarnation).ok()?) })
+            }
+            _ => None,
+        }
+    }
+
+    pub fn facet(self) -> Facet<'a> {
+        match self.incarnation {
+            None => Facet::Project(self.id),
+            Some(incarnation) => Facet::LaterProject(self.id, incarnation),
+        }
+    }
 }
 
 /// The value if this is a key of the JSON kind `kind`.
@@ -189,6 +217,7 @@ mod tests {
         let iteration = IterationDates { id: 1, start: "2026-01-01".into(), due: "2026-01-14".into() };
         let facets = [
             Facet::Project(1),
+            Facet::LaterProject(1, "0a"),
             Facet::Opened,
             Facet::Confidential,
             Facet::Hidden,
@@ -221,8 +250,10 @@ mod tests {
         assert_eq!(keys.len(), facets.len());
         assert_eq!(json_value(&Facet::MilestoneDates(&milestone).key(), MILESTONE_DATES_KIND), Some(milestone));
         assert_eq!(json_value(&Facet::IterationDates(&iteration).key(), ITERATION_DATES_KIND), Some(iteration));
-        assert_eq!(project_id_of(&Facet::Project(77).key()), Some(77));
-        assert_eq!(project_id_of(&Facet::Author(77).key()), None);
+        for project in [ProjectKey { id: 77, incarnation: None }, ProjectKey { id: 77, incarnation: Some("0a") }] {
+            assert_eq!(ProjectKey::parse(&project.facet().key()), Some(project));
+        }
+        assert_eq!(ProjectKey::parse(&Facet::Author(77).key()), None);
     }
 
     #[test]

@@ -1,12 +1,14 @@
 //! The import: lines of the request body, collected into batches.
 
 use crate::index_writer;
-use crate::issue;
+use crate::issue::{self, Change};
 use crate::segment::builder::SegmentBuilder;
 use crate::store::IndexStore;
+use directory::project;
 use kit::ndjson::{ImportReport, LineReader};
 use kit::store::StoreError;
 use kit::{Body, Env, Error};
+use std::collections::HashMap;
 
 /// The longest line that is accepted, in bytes.
 const MAX_LINE: usize = 4 << 20;
@@ -14,7 +16,12 @@ const MAX_LINE: usize = 4 << 20;
 /// Applies every line of `body`, batch by batch. An invalid line is reported and skipped. If the body
 /// breaks off or storage fails, earlier batches stay applied, and the client repeats the import.
 pub async fn run(env: &Env, body: Body) -> Result<Imported, Error> {
-    let mut import = Import { env: env.clone(), imported: Imported::default(), batch: SegmentBuilder::default() };
+    let mut import = Import {
+        env: env.clone(),
+        imported: Imported::default(),
+        batch: SegmentBuilder::default(),
+        incarnations: HashMap::new(),
+    };
     let mut lines = LineReader::new(body, MAX_LINE);
     while let Some(line) = lines.next().await? {
         match line.text {
@@ -39,23 +46,39 @@ struct Import {
     env: Env,
     imported: Imported,
     batch: SegmentBuilder,
+    /// Of the projects of this batch.
+    incarnations: HashMap<u64, Option<String>>,
 }
 
 impl Import {
     fn add_line(&mut self, number: u64, line: &[u8]) -> Result<(), Error> {
-        let change = match issue::parse(line) {
+        let mut change = match issue::parse(line) {
             Ok(change) => change,
             Err(error) => {
                 self.imported.report.failed(number, error);
                 return Ok(());
             }
         };
+        if let Change::Upsert(issue) = &mut change {
+            issue.project_incarnation = self.incarnation(issue.project_id())?;
+        }
         self.batch.add(&change);
         self.imported.report.imported("issue");
         if self.batch.is_full() { self.commit() } else { Ok(()) }
     }
 
+    /// The incarnation that issues of a project name. 1 read for each project of a batch.
+    fn incarnation(&mut self, project_id: u64) -> Result<Option<String>, Error> {
+        if let Some(known) = self.incarnations.get(&project_id) {
+            return Ok(known.clone());
+        }
+        let incarnation = project::issues_incarnation(&self.env, project_id)?.id().map(str::to_owned);
+        self.incarnations.insert(project_id, incarnation.clone());
+        Ok(incarnation)
+    }
+
     fn commit(&mut self) -> Result<(), Error> {
+        self.incarnations.clear();
         if !self.batch.is_empty() {
             let store = IndexStore::new(&self.env.later());
             index_writer::commit(&store, std::mem::take(&mut self.batch))?;

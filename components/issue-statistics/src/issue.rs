@@ -23,7 +23,17 @@ pub struct Issue<'a> {
     pub description: Cow<'a, str>,
     pub created_at: Option<Timestamp>,
     pub updated_at: Option<Timestamp>,
+    /// That of its project, if the project took the place of a deleted one. No line has it; the import looks it
+    /// up.
+    pub project_incarnation: Option<String>,
     record: IssueRecord<'a>,
+}
+
+impl Issue<'_> {
+    pub fn project_id(&self) -> u64 {
+        // A line without a project is refused.
+        self.record.project_id.unwrap_or_default()
+    }
 }
 
 /// Why a line is refused. The text is part of the report of an import.
@@ -201,7 +211,15 @@ pub fn parse(line: &[u8]) -> Result<Change<'_>, IssueError> {
     }
     let title = record.title.take().map_or(Cow::Borrowed(""), |text| text.0);
     let description = record.description.take().map_or(Cow::Borrowed(""), |text| text.0);
-    Ok(Change::Upsert(Box::new(Issue { id, title, description, created_at, updated_at, record })))
+    Ok(Change::Upsert(Box::new(Issue {
+        id,
+        title,
+        description,
+        created_at,
+        updated_at,
+        project_incarnation: None,
+        record,
+    })))
 }
 
 fn invalid(field: &'static str, value: &str) -> IssueError {

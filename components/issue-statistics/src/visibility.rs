@@ -2,11 +2,12 @@
 //! ids of all that they are made of.
 
 use crate::authorization::AuthorizedCount;
-use crate::facet::{self, Facet, PROJECT_KIND, project_id_of};
+use crate::facet::{self, Facet, LATER_PROJECT_KIND, PROJECT_KIND, ProjectKey};
 use crate::segment::{Segment, TableName};
 use crate::set::{self, Bitset};
 use crate::store::IndexStore;
 use crate::text::Analyzer;
+use crate::work::{PROJECT, SearchError, WorkBudget};
 use directory::access::Role;
 use directory::catalog::Catalog;
 use kit::store::StoreError;
@@ -20,23 +21,25 @@ use std::rc::Rc;
 /// issue of a banned author only if they are an administrator.
 ///
 /// Takes one pass over all projects of the segment, once for each segment, user and revision of the
-/// catalog.
+/// catalog; a result from the cache counts as the work that the pass was.
 pub fn visible_documents(
     store: &IndexStore,
     segment: &Segment,
     tombstones: Option<&str>,
     authorized: &AuthorizedCount,
-) -> Result<Rc<RoaringBitmap>, StoreError> {
+    work: &WorkBudget,
+) -> Result<Rc<RoaringBitmap>, SearchError> {
     let AuthorizedCount { user_id, catalog, snapshot, .. } = authorized;
     let until = snapshot.valid_until().map_or(0, |end| end.millis());
     let revision = catalog.revision();
     let key = format!("visible {} {} {user_id} {revision} {until}", segment.id, tombstones.unwrap_or_default());
-    store.cache.set(key.as_bytes(), || {
+    store.cache.found(key.as_bytes(), work, || {
         let mut readable = Bitset::new(segment.document_count());
         let mut planned = Bitset::new(segment.document_count());
-        for_each_project(segment, |id, documents| {
-            let Some(project) = catalog.project(id) else { return Some(()) };
-            if !snapshot.may_read_issues(project) {
+        for_each_project(segment, work, |key, documents| {
+            let Some(project) = catalog.project(key.id) else { return Some(()) };
+            let is_deleted = project.issues_incarnation() != key.incarnation;
+            if is_deleted || !snapshot.may_read_issues(project) {
                 return Some(());
             }
             readable.union_encoded(documents)?;
@@ -64,18 +67,16 @@ pub fn documents_of_group(
     segment: &Segment,
     catalog: &Catalog,
     group: u64,
-) -> Result<Rc<RoaringBitmap>, StoreError> {
+    work: &WorkBudget,
+) -> Result<Rc<RoaringBitmap>, SearchError> {
     let key = format!("group {} {group} {}", segment.id, catalog.revision());
-    store.cache.set(key.as_bytes(), || {
+    store.cache.found(key.as_bytes(), work, || {
         let mut found = Bitset::new(segment.document_count());
         if let Some(group) = catalog.namespace(group) {
             let projects: HashSet<u64> = group.projects_below().map(|project| project.id()).collect();
-            for_each_project(
-                segment,
-                |id, documents| {
-                    if projects.contains(&id) { found.union_encoded(documents) } else { Some(()) }
-                },
-            )?;
+            for_each_project(segment, work, |key, documents| {
+                if projects.contains(&key.id) { found.union_encoded(documents) } else { Some(()) }
+            })?;
         }
         Ok(found.to_bitmap())
     })
@@ -83,11 +84,18 @@ pub fn documents_of_group(
 
 /// Calls `each` for every project of the segment with its encoded documents; it returns `None` if these
 /// are damaged.
-fn for_each_project(segment: &Segment, mut each: impl FnMut(u64, &[u8]) -> Option<()>) -> Result<(), StoreError> {
-    let mut cursor = segment.table(TableName::Facets).cursor_from(&[PROJECT_KIND])?;
-    while let Some(entry) = cursor.next()? {
-        let Some(id) = project_id_of(&entry.key) else { break };
-        each(id, &entry.value).ok_or_else(|| segment.corrupt(TableName::Facets))?;
+fn for_each_project(
+    segment: &Segment,
+    work: &WorkBudget,
+    mut each: impl FnMut(ProjectKey, &[u8]) -> Option<()>,
+) -> Result<(), SearchError> {
+    for kind in [PROJECT_KIND, LATER_PROJECT_KIND] {
+        let mut cursor = segment.table(TableName::Facets).cursor_from(&[kind])?;
+        while let Some(entry) = cursor.next()?.filter(|entry| entry.key.first() == Some(&kind)) {
+            work.spend(PROJECT + entry.value.len() as u64)?;
+            let key = ProjectKey::parse(&entry.key).ok_or_else(|| segment.corrupt(TableName::Facets))?;
+            each(key, &entry.value).ok_or_else(|| segment.corrupt(TableName::Facets))?;
+        }
     }
     Ok(())
 }

@@ -13,6 +13,9 @@ pub const DEFAULT_MAX_WORK: u64 = 500_000_000;
 /// The steps of looking up one key of a table. A step is about a byte of an encoded list.
 pub const LOOK_UP: u64 = 500;
 
+/// The steps of deciding about one project of a segment, in addition to the bytes of its documents.
+pub const PROJECT: u64 = 50;
+
 /// Bytes of text that are searched in one step.
 const SEARCHED_IN_A_STEP: usize = 4;
 

@@ -3,7 +3,8 @@
 //! A writer puts its blobs into the store and then swaps a root. A crash, a lost race and a later
 //! rewrite leave blobs behind that no root reaches. A *run* first marks every blob that a root
 //! reaches ([`crate::reachability`]), then sweeps over all blobs and removes those that are old and
-//! unmarked. Each [`step`] is a request, so neither its memory nor its time grows with the store.
+//! unmarked. Before the sweep it sorts the marks, so that each is read about once. Each [`step`] is a request,
+//! so neither its memory nor its time grows with the store.
 //!
 //! # Why a run never removes a blob that is needed
 //!
@@ -26,13 +27,12 @@ use crate::clock::Timestamp;
 use crate::env::Env;
 use crate::id;
 use crate::reachability::{
-    self, BlobId, Cursor, KeyLayout, LONGEST_RUN, MarkLog, Node, Phase, Roots, StepError, Tracer,
+    self, BlobId, Cursor, KeyLayout, LONGEST_RUN, MarkLog, Node, Phase, Roots, SortedMarks, StepError, Tracer,
 };
 
 pub use crate::reachability::GRACE;
 use crate::store::{StoreError, list_all};
 use serde::{Deserialize, Serialize};
-use std::collections::HashSet;
 
 /// How long a request may take, in milliseconds, from its beginning to its last swap.
 pub const LONGEST_WRITE: i64 = 90 * 60 * 1000;
@@ -45,7 +45,7 @@ const KEYS: usize = 5000;
 const BYTES: u64 = 64 << 20;
 
 /// An administrator's request for one report.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub struct GcRequest {
     /// The cursor of the previous step; without one, a new run begins.
@@ -89,7 +89,9 @@ pub fn step<K: Roots + ?Sized>(env: &Env, roots: &K, request: &GcRequest) -> Res
     let cursor = Cursor::resume(env, request.cursor.as_deref())?;
     match cursor.phase {
         Phase::Roots { .. } | Phase::Blobs { .. } => mark_step(env, roots, cursor, request),
-        Phase::Sweep => sweep_step(env, roots, cursor, request),
+        Phase::Sort { .. } => sort_step(env, &roots.plan(), cursor, request),
+        Phase::Sweep { .. } => sweep_step(env, roots, cursor, request),
+        Phase::CleanUp => Ok(GcReport { cursor: clean_up(env, &roots.plan(), cursor)?, ..GcReport::default() }),
     }
 }
 
@@ -130,11 +132,43 @@ fn mark_step<K: Roots + ?Sized>(
         let marked =
             serde_json::to_vec(&Marked { written, at: env.now }).map_err(|why| StoreError::corrupt(&key, why))?;
         env.store.set(&key, &marked)?;
-        cursor = Cursor { phase: Phase::Sweep, after: String::new(), ..cursor };
-        report.wait_seconds = if request.no_wait { 0 } else { SETTLE.unsigned_abs() / 1000 };
+        cursor = Cursor { phase: Phase::Sort { read: 0, last: None }, after: String::new(), ..cursor };
+        let GcReport { cursor, wait_seconds, .. } = sort_step(env, &roots.plan(), cursor, request)?;
+        return Ok(GcReport { cursor, wait_seconds, ..report });
     }
     report.cursor = Some(cursor.to_string());
     Ok(report)
+}
+
+fn read_marked(env: &Env, layout: &KeyLayout, run: &str) -> Result<Marked, StepError> {
+    let key = marked_key(layout, run);
+    let marked = env.store.get(&key)?.ok_or(StepError::Cursor)?;
+    Ok(serde_json::from_slice(&marked).map_err(|why| StoreError::corrupt(&key, why))?)
+}
+
+/// The rest of the pause between marking and sweep, in seconds.
+fn seconds_to_settle(env: &Env, marked: &Marked, request: &GcRequest) -> u64 {
+    let since = env.now.millis() - marked.at.millis();
+    if request.no_wait || since >= SETTLE { 0 } else { (SETTLE - since).unsigned_abs().div_ceil(1000) }
+}
+
+fn sort_step(env: &Env, layout: &KeyLayout, mut cursor: Cursor, request: &GcRequest) -> Result<GcReport, StepError> {
+    let Phase::Sort { read, last } = cursor.phase else { return Err(StepError::Cursor) };
+    let marked = read_marked(env, layout, &cursor.run)?;
+    let log = MarkLog::open(env, layout, &cursor.run);
+    let part = SortedMarks::open(env, layout, &cursor.run).sort(&log, last, &cursor.after)?;
+    let read = read + part.read;
+    if !part.is_end {
+        (cursor.phase, cursor.after) = (Phase::Sort { read, last: part.last }, part.after);
+        return Ok(GcReport { cursor: Some(cursor.to_string()), ..GcReport::default() });
+    }
+    // Repeated steps leave more log blobs than were counted; fewer mean that marks are lost.
+    if read < marked.written {
+        return Err(StepError::Cursor);
+    }
+    (cursor.phase, cursor.after) = (Phase::Sweep { last: part.last }, String::new());
+    let wait_seconds = seconds_to_settle(env, &marked, request);
+    Ok(GcReport { cursor: Some(cursor.to_string()), wait_seconds, ..GcReport::default() })
 }
 
 fn sweep_step<K: Roots + ?Sized>(
@@ -144,13 +178,15 @@ fn sweep_step<K: Roots + ?Sized>(
     request: &GcRequest,
 ) -> Result<GcReport, StepError> {
     let layout = roots.plan();
-    let key = marked_key(&layout, &cursor.run);
-    let marked = env.store.get(&key)?.ok_or(StepError::Cursor)?;
-    let marked: Marked = serde_json::from_slice(&marked).map_err(|why| StoreError::corrupt(&key, why))?;
-    let since = env.now.millis() - marked.at.millis();
-    if !request.no_wait && since < SETTLE {
-        let wait_seconds = (SETTLE - since).unsigned_abs().div_ceil(1000);
+    let marked = read_marked(env, &layout, &cursor.run)?;
+    let wait_seconds = seconds_to_settle(env, &marked, request);
+    if wait_seconds > 0 {
         return Ok(GcReport { cursor: Some(cursor.to_string()), wait_seconds, ..GcReport::default() });
+    }
+    let Phase::Sweep { last } = &cursor.phase else { return Err(StepError::Cursor) };
+    // There are batches if there are marks.
+    if last.is_none() && marked.written > 0 {
+        return Err(StepError::Cursor);
     }
 
     let mut prefixes: Vec<&str> = layout.blobs.iter().chain([&layout.marks]).map(String::as_str).collect();
@@ -167,18 +203,15 @@ fn sweep_step<K: Roots + ?Sized>(
         }
         roots.mark(prefix, rest).filter(|blob| roots.is_garbage(prefix, blob, began))
     };
-    let mut unmarked: HashSet<BlobId> = keys.iter().filter_map(|key| candidate(key)).collect();
-    let log = MarkLog::open(env, &layout, &cursor.run);
-    // Repeated steps leave more log blobs than were counted; fewer mean that marks are lost.
-    if !unmarked.is_empty() && log.retain_new(&mut unmarked)? < marked.written {
-        return Err(StepError::Cursor);
-    }
+    let candidates: Vec<Option<BlobId>> = keys.iter().map(|key| candidate(key)).collect();
+    let blobs = candidates.iter().flatten().copied().collect();
+    let unmarked = SortedMarks::open(env, &layout, &cursor.run).unmarked(last.as_deref(), blobs)?;
 
     let mut report = GcReport::default();
-    for key in &keys {
+    for (key, candidate) in keys.iter().zip(candidates) {
         report.keys += 1;
         cursor.after.clone_from(key);
-        if candidate(key).is_none_or(|blob| !unmarked.contains(&blob)) {
+        if candidate.is_none_or(|blob| unmarked.binary_search(&blob).is_err()) {
             continue;
         }
         report.removed += 1;
@@ -190,13 +223,19 @@ fn sweep_step<K: Roots + ?Sized>(
             break;
         }
     }
-    if keys.len() < KEYS && report.keys == keys.len() as u64 {
-        env.store.delete(&key)?;
-        log.delete()?;
-    } else {
-        report.cursor = Some(cursor.to_string());
-    }
+    let is_end = keys.len() < KEYS && report.keys == keys.len() as u64;
+    report.cursor = if is_end { clean_up(env, &layout, cursor)? } else { Some(cursor.to_string()) };
     Ok(report)
+}
+
+/// Removes what the run wrote for itself, and returns the cursor if there may be more.
+fn clean_up(env: &Env, layout: &KeyLayout, cursor: Cursor) -> Result<Option<String>, StepError> {
+    let keys = env.store.list(&format!("{}{}/", layout.marks, cursor.run), "", KEYS)?;
+    for key in &keys {
+        env.store.delete(key)?;
+    }
+    let cursor = Cursor { phase: Phase::CleanUp, after: String::new(), ..cursor };
+    Ok((keys.len() >= KEYS).then(|| cursor.to_string()))
 }
 
 #[cfg(test)]

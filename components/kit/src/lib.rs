@@ -3,7 +3,7 @@
 //! | module | what it is |
 //! |---|---|
 //! | [`request`], [`response`], [`body`] | an HTTP request and its response as plain values, with streamed bodies |
-//! | [`path`], [`url`], [`params`], [`input`], [`page`] | paths, hosts of URLs, request parameters and their coercion, parameters in bodies, offset pagination |
+//! | [`path`], [`url`], [`params`], [`input`], [`page`], [`keyset`] | paths, hosts of URLs, request parameters and their coercion, parameters in bodies, offset and keyset pagination |
 //! | [`error`] | error responses |
 //! | [`store`], [`root`], [`blob`] | the key-value port, roots that compare-and-swap updates, cached immutable blobs |
 //! | [`ndjson`] | NDJSON imports and their reports |
@@ -27,6 +27,7 @@ pub mod gc;
 pub mod id;
 pub mod input;
 pub mod instance_cache;
+pub mod keyset;
 pub mod lru;
 pub mod maintenance;
 pub mod ndjson;

@@ -5,14 +5,17 @@
 //! then visits each marked blob once, which marks more. The marks are a log in the store, as in
 //! Cheney's collector: the part that is not yet visited is the work that is left, and the whole log
 //! is the set of reachable blobs. So neither the memory nor the time of a step grows with the store,
-//! and the cursor between two steps is a position in that log.
+//! and the cursor between two steps is a position in that log. To look many blobs up in it, the log is
+//! sorted first ([`SortedMarks`]).
 
 mod cursor;
 mod log;
+mod sorted;
 mod walk;
 
 pub use cursor::{Cursor, LONGEST_RUN, Phase, StepError};
 pub use log::MarkLog;
+pub use sorted::SortedMarks;
 pub use walk::{Progress, Visitor, step};
 
 use crate::clock::Timestamp;

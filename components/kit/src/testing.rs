@@ -1,8 +1,10 @@
-//! Test doubles of the ports: a store in memory, stores with faults, repeatable randomness, and writers in
-//! simulated time.
+//! Test doubles of the ports: a store in memory, stores with faults, one that counts, repeatable randomness,
+//! and writers in simulated time.
 
+mod counting;
 mod simulation;
 
+pub use counting::CountingStore;
 pub use simulation::{Behaviour, Simulation};
 
 use crate::blob::BlobCache;
@@ -15,6 +17,7 @@ use crate::variables::Variables;
 use futures::future::LocalBoxFuture;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::rc::Rc;
 
 /// A store in memory. Clones share their contents.
@@ -69,9 +72,10 @@ impl Store for MemoryStore {
     }
 
     fn list(&self, prefix: &str, after: &str, limit: usize) -> Result<Vec<String>, StoreError> {
+        let start = if after < prefix { Bound::Included(prefix) } else { Bound::Excluded(after) };
         let records = self.records.borrow();
-        let below = records.keys().filter(|key| key.starts_with(prefix) && key.as_str() > after);
-        Ok(below.take(limit).cloned().collect())
+        let below = records.range::<str, _>((start, Bound::Unbounded)).map(|(key, _)| key);
+        Ok(below.take_while(|key| key.starts_with(prefix)).take(limit).cloned().collect())
     }
 }
 

@@ -7,6 +7,7 @@ use directory::catalog::{Catalog, Namespace};
 use directory::member::{Memberships, Share, Source};
 use directory::namespace::Visibility;
 use kit::Timestamp;
+use kit::keyset::SortKey;
 use kit::params::{Params, Validation};
 use serde_json::{Value, json};
 use std::collections::HashSet;
@@ -34,8 +35,17 @@ enum Order {
 
 impl GroupFilter {
     /// The names of the parameters, for the links to other pages.
-    pub const PARAMETERS: [&str; 8] =
-        ["all_available", "min_access_level", "order_by", "owned", "search", "sort", "top_level_only", "visibility"];
+    pub const PARAMETERS: [&str; 9] = [
+        "all_available",
+        "min_access_level",
+        "order_by",
+        "owned",
+        "pagination",
+        "search",
+        "sort",
+        "top_level_only",
+        "visibility",
+    ];
 
     pub fn check(params: &Params, checks: &Validation) -> Self {
         GroupFilter {
@@ -63,9 +73,18 @@ impl GroupFilter {
             && self.visibility.is_none_or(|visibility| group.visibility() == visibility)
     }
 
+    pub fn is_by_name(&self) -> bool {
+        matches!(self.order, Order::Name) && !self.is_descending
+    }
+
+    /// The place of a group in a list by name.
+    pub fn place_by_name(group: Namespace) -> SortKey {
+        SortKey { text: group.name().to_lowercase(), id: group.id() }
+    }
+
     pub fn sort(&self, groups: &mut [Namespace]) {
         match self.order {
-            Order::Name => groups.sort_by_cached_key(|group| (group.name().to_lowercase(), group.id())),
+            Order::Name => groups.sort_by_cached_key(|group| GroupFilter::place_by_name(*group)),
             Order::Path => groups.sort_by_cached_key(|group| (group.path().to_lowercase(), group.id())),
             Order::Id => groups.sort_unstable_by_key(|group| group.id()),
         }

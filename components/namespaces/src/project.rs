@@ -35,6 +35,8 @@ pub struct ProjectFilter {
     pub with_shared: bool,
     order: Order,
     is_ascending: bool,
+    /// Whether the request says `order_by=id`.
+    pub is_by_id: bool,
 }
 
 #[derive(Debug, Default, Clone, Copy)]
@@ -88,7 +90,13 @@ impl ProjectFilter {
                 _ => Order::Id,
             },
             is_ascending: checks.one_of("sort", &["asc", "desc"]) == Some("asc"),
+            is_by_id: params.text("order_by") == Some("id"),
         }
+    }
+
+    /// The parameter that says after which id the next page of a list by id begins.
+    pub fn next_page(&self) -> &'static str {
+        if self.is_ascending { "id_after" } else { "id_before" }
     }
 
     /// Whether the list has a project that the caller may read.

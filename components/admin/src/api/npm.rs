@@ -1,16 +1,20 @@
-//! What npm asks a registry about tokens: `npm token list`, `npm token revoke` and `npm logout`. They
+//! What npm asks a registry about tokens: `npm token list`, `create` and `revoke`, and `npm logout`. They
 //! are here, and not in the registry, because they change the directory.
 
+use super::tokens::too_many_tokens;
+use crate::npm_token::{self, NpmToken};
 use crate::route::NpmRoute;
+use crate::{parameters, tokens};
 use directory::caller::{self, AcceptedTokens, Caller};
 use directory::token::{self, Fingerprint, PersonalToken};
 use directory::user::User;
-use http::StatusCode;
-use kit::{Env, Error, Request, Response};
+use http::header::{CACHE_CONTROL, HeaderValue};
+use http::{Method, StatusCode};
+use kit::{Env, Error, Request, Response, Timestamp};
 use serde_json::{Value, json};
 
-pub fn answer(env: &Env, request: &Request, route: &NpmRoute) -> Result<Response, Error> {
-    let caller = caller::authenticate(env, request, AcceptedTokens::Registry)?;
+pub async fn answer(env: &Env, request: Request, route: &NpmRoute) -> Result<Response, Error> {
+    let caller = caller::authenticate(env, &request, AcceptedTokens::Registry)?;
     // A job and a deploy token have no tokens.
     let Caller::User(session) = &caller else { return Err(Error::unauthorized()) };
     let user = &session.user;
@@ -18,6 +22,10 @@ pub fn answer(env: &Env, request: &Request, route: &NpmRoute) -> Result<Response
         NpmRoute::ListTokens => {
             caller.require_scope(caller::api_scopes(&request.method))?;
             list(env, user)
+        }
+        NpmRoute::CreateToken => {
+            caller.require_scope(caller::api_scopes(&request.method))?;
+            create(env, user, request).await
         }
         NpmRoute::RevokeToken(key) => {
             caller.require_scope(caller::api_scopes(&request.method))?;
@@ -27,7 +35,7 @@ pub fn answer(env: &Env, request: &Request, route: &NpmRoute) -> Result<Response
         NpmRoute::Logout(text) => {
             let text = Fingerprint::of(text.as_bytes());
             // A token of any scope may end itself.
-            if caller::presented_token(request, AcceptedTokens::Registry)?.is_none_or(|presented| presented != text) {
+            if caller::presented_token(&request, AcceptedTokens::Registry)?.is_none_or(|presented| presented != text) {
                 caller.require_scope(caller::api_scopes(&request.method))?;
             }
             revoke(env, user, |token| token.fingerprint == text)
@@ -35,25 +43,72 @@ pub fn answer(env: &Env, request: &Request, route: &NpmRoute) -> Result<Response
     }
 }
 
-/// The tokens that can be used. npm shows the beginning of `key` as their id.
+/// The tokens that can be used.
 fn list(env: &Env, user: &User) -> Result<Response, Error> {
     let tokens = token::of_user(env, user.id)?;
-    let entry = |token: &PersonalToken| {
-        let created = token.created_at.map(|moment| moment.to_iso());
-        json!({
-            "key": token.fingerprint.public_key(),
-            // npm shows how the text begins, which is not known here.
-            "token": "",
-            "name": token.token.name,
-            "created": created,
-            "expires": token.token.expires_at.map(|moment| moment.to_iso()),
-            "scopes": token.token.scopes,
-            "readonly": !token.token.scopes.iter().any(|scope| scope == "api"),
-            "cidr_whitelist": null,
-        })
-    };
     let objects: Vec<Value> = tokens.iter().filter(|token| token.is_active(env.now)).map(entry).collect();
     Ok(Response::ok(&json!({"objects": objects, "total": objects.len(), "urls": {}})))
+}
+
+/// A token as npm knows it. npm shows the beginning of `key` as its id.
+fn entry(token: &PersonalToken) -> Value {
+    json!({
+        "key": token.fingerprint.public_key(),
+        // npm shows how the text begins, which is not known here.
+        "token": "",
+        "name": token.token.name,
+        "created": token.created_at.map(|moment| moment.to_iso()),
+        "expires": token.token.expires_at.map(|moment| moment.to_iso()),
+        "scopes": token.token.scopes,
+        "readonly": !token.token.scopes.iter().any(|scope| scope == "api"),
+        "cidr_whitelist": null,
+    })
+}
+
+/// Makes a token. The password is a personal token of the user, as for a login, and the new token ends with it
+/// at the latest. The answer is the only one that has the new token's text.
+async fn create(env: &Env, user: &User, request: Request) -> Result<Response, Error> {
+    let NpmToken { password, mut new } = npm_token::parse(&parameters::read(request).await?, env.now)?;
+    let password_end = end_of_password(env, user, &password)?;
+    if let Some(end) = password_end {
+        if new.expires_at.is_some_and(|asked| asked > end) {
+            let text = format!("expires is after the end of the token that is the password, {}", end.to_iso());
+            return Err(Error::validation(text));
+        }
+        new.expires_at = new.expires_at.or(password_end);
+    }
+    let secret = tokens::generate_secret(&*env.entropy);
+    let fingerprint = Fingerprint::of(secret.as_bytes());
+    let created = token::create(env, user.id, &fingerprint, new)?.ok_or_else(too_many_tokens)?;
+    let mut entry = entry(&created);
+    if let Value::Object(fields) = &mut entry {
+        fields.insert("token".to_owned(), secret.into());
+    }
+    let response = Response::json(StatusCode::CREATED, &entry);
+    Ok(response.with_header(CACHE_CONTROL, HeaderValue::from_static("no-store")))
+}
+
+/// When the token ends that is given as a password; 401 unless it is a valid token of the user for everything
+/// that a new one can allow.
+fn end_of_password(env: &Env, user: &User, password: &str) -> Result<Option<Timestamp>, Error> {
+    let refused = || {
+        let text = format!("the password has to be a personal access token of {} with the scope api", user.username);
+        Error::pair(StatusCode::UNAUTHORIZED, "401 Unauthorized", text)
+    };
+    let mut presented = Request::new(Method::POST, "/");
+    presented.headers.insert("private-token", HeaderValue::from_str(password).map_err(|_| refused())?);
+    let caller = match caller::authenticate(env, &presented, AcceptedTokens::Api) {
+        Err(error) if error.status.is_server_error() => return Err(error),
+        Err(_) => return Err(refused()),
+        Ok(caller) => caller,
+    };
+    let is_users = matches!(&caller, Caller::User(session) if session.user.id == user.id);
+    if !is_users || caller.require_scope(caller::api_scopes(&presented.method)).is_err() {
+        return Err(refused());
+    }
+    let token = token::find(env, &Fingerprint::of(password.as_bytes()))?;
+    // The built-in administrator's token has no record, and no end.
+    Ok(token.and_then(|token| token.expires_at))
 }
 
 /// Revokes the first of the user's tokens that `is_meant`; 404 if there is none.

@@ -166,6 +166,6 @@ fn not_found() -> Error {
     Error::message(StatusCode::NOT_FOUND, "404 Not Found")
 }
 
-fn too_many_tokens() -> Error {
+pub fn too_many_tokens() -> Error {
     Error::bad_request(&format!("the user has {MAX_TOKENS} active tokens, which is the most"))
 }

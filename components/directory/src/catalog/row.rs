@@ -76,6 +76,7 @@ pub fn project(id: u64, record: store::ProjectRecord) -> ProjectRow {
         visibility: number_of_visibility(record.visibility()),
         issues: number_of_feature_access(record.issues()),
         archived: u8::from(record.archived),
+        issues_incarnation: record.issues_incarnation.id().unwrap_or_default().to_owned(),
         path: record.path,
         name: record.name,
         shares: record.shares,

@@ -264,6 +264,13 @@ impl<'a> Project<'a> {
         row::feature_access(cell(&self.table().issues, self.row))
     }
 
+    /// The id of the incarnation that its issues name; `None` for the first one.
+    pub fn issues_incarnation(self) -> Option<&'a str> {
+        let column = &self.table().issues_incarnations;
+        let found = column.binary_search_by_key(&self.row, |(row, _)| *row).ok();
+        found.and_then(|found| column.get(found)).map(|(_, id)| id.as_str())
+    }
+
     pub fn archived(self) -> bool {
         cell(&self.table().archived, self.row) != 0
     }

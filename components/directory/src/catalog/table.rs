@@ -137,6 +137,8 @@ pub(crate) struct ProjectRow {
     pub shares: Vec<ShareRecord>,
     /// Empty: none.
     pub pages_domain: String,
+    /// The id of the incarnation that its issues name; empty for the first one.
+    pub issues_incarnation: String,
 }
 
 #[derive(Default)]
@@ -150,6 +152,7 @@ pub(crate) struct Projects {
     pub names: Texts,
     pub shares: Vec<(u32, Vec<ShareRecord>)>,
     pub pages_domains: Vec<(u32, String)>,
+    pub issues_incarnations: Vec<(u32, String)>,
 }
 
 impl Row for ProjectRow {
@@ -169,6 +172,8 @@ impl Row for ProjectRow {
         writer.sparse(8, encode_shares(rows.iter().map(|row| &row.shares)));
         let domains = rows.iter().enumerate().filter(|(_, row)| !row.pages_domain.is_empty());
         writer.sparse(9, domains.map(|(at, row)| (at, row.pages_domain.clone())));
+        let incarnations = rows.iter().enumerate().filter(|(_, row)| !row.issues_incarnation.is_empty());
+        writer.sparse(10, incarnations.map(|(at, row)| (at, row.issues_incarnation.clone())));
         writer.finish()
     }
 
@@ -177,6 +182,7 @@ impl Row for ProjectRow {
         table.append(blob)?;
         let mut shares = table.shares.into_iter().peekable();
         let mut domains = table.pages_domains.into_iter().peekable();
+        let mut incarnations = table.issues_incarnations.into_iter().peekable();
         let fields = table.ids.into_iter().zip(table.namespace_ids);
         let flags = table.visibilities.into_iter().zip(table.issues).zip(table.archived);
         let row = |(at, ((id, namespace_id), ((visibility, issues), archived)))| ProjectRow {
@@ -189,6 +195,10 @@ impl Row for ProjectRow {
             name: table.names.get(at).to_owned(),
             shares: shares.next_if(|(row, _)| *row as usize == at).map(|(_, shares)| shares).unwrap_or_default(),
             pages_domain: domains.next_if(|(row, _)| *row as usize == at).map(|(_, text)| text).unwrap_or_default(),
+            issues_incarnation: incarnations
+                .next_if(|(row, _)| *row as usize == at)
+                .map(|(_, id)| id)
+                .unwrap_or_default(),
         };
         Some(fields.zip(flags).enumerate().map(row).collect())
     }
@@ -206,7 +216,8 @@ impl Table for Projects {
         columns.texts(6, &mut self.paths)?;
         columns.texts(7, &mut self.names)?;
         decode_shares(&columns, 8, base, &mut self.shares)?;
-        columns.sparse(9, |row, domain| self.pages_domains.push(((base + row) as u32, domain.to_owned())))
+        columns.sparse(9, |row, domain| self.pages_domains.push(((base + row) as u32, domain.to_owned())))?;
+        columns.sparse(10, |row, id| self.issues_incarnations.push(((base + row) as u32, id.to_owned())))
     }
 
     fn copy(&mut self, from: &Self, rows: Range<usize>) {
@@ -220,6 +231,7 @@ impl Table for Projects {
         self.names.copy(&from.names, rows.clone());
         copy_sparse(&mut self.shares, &from.shares, &rows, base);
         copy_sparse(&mut self.pages_domains, &from.pages_domains, &rows, base);
+        copy_sparse(&mut self.issues_incarnations, &from.issues_incarnations, &rows, base);
     }
 }
 

@@ -200,3 +200,52 @@ fn a_deletion_that_broke_off_can_be_repeated() {
         assert_eq!(store.get("directory/v1/namespace/11").unwrap().as_deref(), Some(&b"null"[..]), "{operations}");
     }
 }
+
+#[test]
+fn another_record_with_the_id_has_no_gate_of_a_deleted_one() {
+    let env = listed();
+    let actors = [Actor::User(2), Actor::Group(10), Actor::Group(11), Actor::Project(100), Actor::Project(103)];
+    feature::save(&env, "beta", |gates| gates.actors = actors.iter().map(Actor::to_string).collect()).unwrap();
+    let on = || actors.map(|actor| feature::is_enabled(&env, "beta", Some(actor)).unwrap());
+    change(&env, |changes| changes.delete_project(103), || delete_project(&env, 103).unwrap());
+    assert_eq!(on(), [true, true, true, true, false]);
+    change(&env, |changes| changes.delete_group(10), || delete_group(&env, 10).unwrap());
+    assert_eq!(on(), [true, false, false, false, false], "also of what is below it");
+    change(&env, |changes| changes.delete_user(2), || delete_user(&env, 2).unwrap());
+    assert_eq!(on(), [false; 5]);
+}
+
+#[test]
+fn issues_name_the_incarnation_of_a_project_that_took_the_place_of_a_deleted_one() {
+    let env = listed();
+    let issues = || {
+        let listed = catalog::read(&env).unwrap().project(100).unwrap().issues_incarnation().map(str::to_owned);
+        let incarnation = project::issues_incarnation(&env, 100).unwrap();
+        assert_eq!(incarnation.id().map(str::to_owned), listed);
+        listed
+    };
+    let save = |path: &str| {
+        change(&env, |changes| changes.project(100), || project::save(&env, new_project(100, path, 10)).unwrap());
+    };
+    let delete = || change(&env, |changes| changes.delete_project(100), || delete_project(&env, 100).unwrap());
+    save("renamed");
+    assert_eq!(issues(), None);
+    delete();
+    save("site");
+    let second = issues();
+    assert!(second.is_some());
+    save("moved");
+    assert_eq!(issues(), second);
+    delete();
+    save("site");
+    assert!(issues().is_some() && issues() != second);
+
+    // A project that an earlier build created in place of a deleted one has issues without an incarnation.
+    let key = crate::store::Key::Project(100).to_string();
+    let mut record: serde_json::Value = serde_json::from_slice(&env.store.get(&key).unwrap().unwrap()).unwrap();
+    record.as_object_mut().unwrap().remove("issues_incarnation").unwrap();
+    env.store.set(&key, record.to_string().as_bytes()).unwrap();
+    save("again");
+    assert_eq!(issues(), None);
+    assert!(!project::by_id(&env, 100).unwrap().unwrap().incarnation.is_first());
+}

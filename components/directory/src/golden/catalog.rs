@@ -88,6 +88,7 @@ fn projects() -> Vec<ProjectRow> {
         name: "Site".into(),
         shares: shares(r#"[{"group_id":12,"role":15}]"#),
         pages_domain: "site-1a2b".into(),
+        issues_incarnation: String::new(),
     };
     let notes = ProjectRow {
         id: 101,
@@ -99,6 +100,7 @@ fn projects() -> Vec<ProjectRow> {
         name: "Notes".into(),
         shares: vec![],
         pages_domain: String::new(),
+        issues_incarnation: String::new(),
     };
     vec![site, notes]
 }

@@ -19,6 +19,11 @@ impl Incarnation {
     pub fn is_first(&self) -> bool {
         self.0.is_none()
     }
+
+    /// Its id; the first one has none.
+    pub fn id(&self) -> Option<&str> {
+        self.0.as_deref()
+    }
 }
 
 /// `-` and the id, for the end of a key; nothing for the first incarnation.

@@ -1,14 +1,14 @@
 //! The facets of an issue.
 
 use super::{Issue, User};
-use crate::facet::{self, Facet, IterationDates, MilestoneDates, MilestoneOwner};
+use crate::facet::{self, Facet, IterationDates, MilestoneDates, MilestoneOwner, ProjectKey};
 
 impl Issue<'_> {
     /// Calls `each` for every facet of this issue. A facet may come twice.
     pub fn facets(&self, mut each: impl FnMut(Facet)) {
         let record = &self.record;
-        let project_id = record.project_id.unwrap_or_default();
-        each(Facet::Project(project_id));
+        let project_id = self.project_id();
+        each(ProjectKey { id: project_id, incarnation: self.project_incarnation.as_deref() }.facet());
         if record.state.as_deref() != Some("closed") {
             each(Facet::Opened);
         }

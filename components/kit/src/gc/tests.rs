@@ -2,7 +2,7 @@ use super::*;
 use crate::reachability::{Node, Tracer};
 use crate::root;
 use crate::store::Store;
-use crate::testing::{self, CountingEntropy, FailingStore, MemoryStore, NOW};
+use crate::testing::{self, CountingEntropy, CountingStore, FailingStore, MemoryStore, NOW};
 use std::rc::Rc;
 
 /// An area whose roots are lists of ids.
@@ -95,12 +95,12 @@ fn what_is_old_and_not_reached_goes_and_nothing_else() {
     area.set("a/blob/not-an-id", "x");
     area.set("a/blobs/0", "x");
     area.set(&format!("a/log/{}", id(GRACE * 2, 4)), "1");
-    assert_eq!(area.run(true), [1, 10, 3, 9], "two of the three are of one blob, two of the keys are the run's");
+    assert_eq!(area.run(true), [1, 12, 3, 9], "two of the three are of one blob, four of the keys are the run's");
     assert!(area.has(&old));
-    assert_eq!(area.run(false), [1, 10, 3, 9]);
+    assert_eq!(area.run(false), [1, 12, 3, 9]);
     assert_eq!((area.has(&reached), area.has(&young), area.has(&old)), (true, true, false));
     assert_eq!(area.store.keys().len(), 7, "a run leaves nothing of its own: {:?}", area.store.keys());
-    assert_eq!(area.run(false), [1, 7, 0, 0]);
+    assert_eq!(area.run(false), [1, 9, 0, 0]);
 }
 
 #[test]
@@ -168,15 +168,63 @@ fn a_run_without_its_marks_sweeps_nothing() {
     area.root("a", &[&reached]);
     let marked = area.step(&GcRequest { no_wait: true, ..GcRequest::default() }).unwrap();
     let sweep = GcRequest { cursor: marked.cursor, no_wait: true, ..GcRequest::default() };
-    for key in area.store.keys().iter().filter(|key| key.contains("/log/")) {
-        area.store.delete(key).unwrap();
+    let run: Vec<String> = area.store.keys().into_iter().filter(|key| key.starts_with("a/gc/")).collect();
+    let unsorted = sweep.cursor.as_ref().map(|cursor| format!("{}:w:", cursor.split(':').next().unwrap()));
+    assert_eq!(area.step(&GcRequest { cursor: unsorted, ..sweep.clone() }), Err(StepError::Cursor));
+    for lost in ["/sorted/", "/marked"] {
+        run.iter().filter(|key| key.contains(lost)).for_each(|key| area.store.delete(key).unwrap());
+        assert_eq!(area.step(&sweep), Err(StepError::Cursor), "{lost}");
     }
-    assert_eq!(area.step(&sweep), Err(StepError::Cursor));
-    for key in area.store.keys().iter().filter(|key| key.starts_with("a/gc/")) {
-        area.store.delete(key).unwrap();
-    }
-    assert_eq!(area.step(&sweep), Err(StepError::Cursor));
     assert!(area.has(&reached));
+}
+
+#[test]
+fn marks_that_are_lost_before_they_are_sorted_end_the_run() {
+    let area = Area::new();
+    let reached: Vec<String> = (0..250).map(|number| area.blob(GRACE * 2, number)).collect();
+    reached.iter().enumerate().for_each(|(number, id)| area.root(&format!("{number:03}"), &[id]));
+    let begun = area.step(&GcRequest { no_wait: true, ..GcRequest::default() }).unwrap();
+    let log: Vec<String> = area.store.keys().into_iter().filter(|key| key.contains("/log/")).collect();
+    log.iter().for_each(|key| area.store.delete(key).unwrap());
+    let next = GcRequest { cursor: begun.cursor, no_wait: true, ..GcRequest::default() };
+    assert_eq!((log.len(), area.step(&next)), (1, Err(StepError::Cursor)));
+}
+
+/// What a whole run costs for each key, in operations and bytes of the store.
+fn cost_per_key(keys: u64) -> (f64, f64) {
+    let area = Area::new();
+    for number in 0..keys {
+        area.set(&format!("a/blob/{}", id(GRACE * 2, number)), b"1");
+    }
+    for root in 0..keys / 200 {
+        let names: Vec<String> = (0..100).map(|at| id(GRACE * 2, root * 200 + at * 2)).collect();
+        area.root(&format!("{root}"), &names.iter().map(String::as_str).collect::<Vec<_>>());
+    }
+    let counting = CountingStore::over(area.store.clone());
+    let mut env = testing::env(counting.clone(), &[]);
+    env.entropy = area.entropy.clone();
+    let (mut request, mut removed) = (GcRequest { no_wait: true, ..GcRequest::default() }, 0);
+    loop {
+        // Each step may be another instance's.
+        env.blobs = Rc::new(crate::blob::BlobCache::new(1 << 20));
+        let report = step(&env, &Keep(env.store.clone()), &request).unwrap();
+        removed += report.removed;
+        request.cursor = report.cursor;
+        if request.cursor.is_none() {
+            break;
+        }
+    }
+    assert_eq!(removed, keys / 2);
+    (counting.operations() as f64 / keys as f64, counting.bytes() as f64 / keys as f64)
+}
+
+#[test]
+fn a_key_costs_the_same_however_many_there_are() {
+    let few = cost_per_key(10_000);
+    for keys in [20_000, 40_000, 80_000] {
+        let many = cost_per_key(keys);
+        assert!(many.0 < few.0 * 1.1 && many.1 < few.1 * 1.1, "{keys}: {many:?} instead of {few:?}");
+    }
 }
 
 #[test]
@@ -190,6 +238,10 @@ fn cursors_that_are_none_are_refused() {
         "0:sweep:",
         &format!("{}:x:", id(0, 1)),
         &format!("{}:sweep:", id(0, 1)),
+        &format!("{}:s1:", id(0, 1)),
+        &format!("{}:s1.x:", id(0, 1)),
+        &format!("{}:wx:", id(0, 1)),
+        &format!("{}:w:", id(0, 1)),
         &format!("{}:é:", id(0, 1)),
     ] {
         let wanted = GcRequest { cursor: Some(text.to_owned()), ..GcRequest::default() };
@@ -205,7 +257,7 @@ fn what_a_run_left_behind_is_removed_by_a_later_one() {
     area.root("a", &[&area.blob(0, 1)]);
     area.step(&GcRequest::default()).unwrap();
     area.now = Timestamp::from_millis(NOW.millis() + GRACE + LONGEST_RUN + 60_000);
-    assert_eq!(area.run(false)[2], 2, "marks, and that they are complete");
+    assert_eq!(area.run(false)[2], 4, "marks, sorted ones with their index, and that they are complete");
     assert!(area.store.keys().iter().all(|key| !key.starts_with("a/gc/")));
 }
 

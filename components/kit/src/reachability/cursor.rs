@@ -29,8 +29,18 @@ pub enum Phase {
         written: u64,
         visited: usize,
     },
-    /// Only of garbage collection, after everything is marked.
-    Sweep,
+    /// Only of garbage collection, after everything is marked. `read` counts the blobs of the mark log that
+    /// are sorted, `last` is the last batch of sorted marks.
+    Sort {
+        read: u64,
+        last: Option<String>,
+    },
+    /// After everything is sorted.
+    Sweep {
+        last: Option<String>,
+    },
+    /// After the sweep: the run's own blobs are removed.
+    CleanUp,
 }
 
 impl Cursor {
@@ -54,7 +64,12 @@ impl Cursor {
                 let (written, visited) = places.split_once('.')?;
                 Phase::Blobs { written: written.parse().ok()?, visited: visited.parse().ok()? }
             }
-            _ if phase == "sweep" => Phase::Sweep,
+            ("s", sorted) => {
+                let (read, last) = sorted.split_once('.')?;
+                Phase::Sort { read: read.parse().ok()?, last: parse_batch(last)? }
+            }
+            ("w", last) => Phase::Sweep { last: parse_batch(last)? },
+            ("c", "") => Phase::CleanUp,
             _ => return None,
         };
         Some(Cursor { run: run.to_owned(), phase, after: after.to_owned() })
@@ -72,9 +87,16 @@ impl fmt::Display for Cursor {
         match phase {
             Phase::Roots { written } => write!(f, "{run}:r{written}:{after}"),
             Phase::Blobs { written, visited } => write!(f, "{run}:b{written}.{visited}:{after}"),
-            Phase::Sweep => write!(f, "{run}:sweep:{after}"),
+            Phase::Sort { read, last } => write!(f, "{run}:s{read}.{}:{after}", last.as_deref().unwrap_or_default()),
+            Phase::Sweep { last } => write!(f, "{run}:w{}:{after}", last.as_deref().unwrap_or_default()),
+            Phase::CleanUp => write!(f, "{run}:c:{after}"),
         }
     }
+}
+
+/// Parses the id of a batch of sorted marks; without text, there is no batch.
+fn parse_batch(text: &str) -> Option<Option<String>> {
+    if text.is_empty() { Some(None) } else { id::number(text).map(|_| Some(text.to_owned())) }
 }
 
 /// Why a step was not done.

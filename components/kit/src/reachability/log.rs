@@ -4,7 +4,9 @@
 use super::{BlobId, KeyLayout};
 use crate::env::Env;
 use crate::store::{Store, StoreError};
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
+use std::fmt;
+use std::ops::RangeInclusive;
 
 /// The most marks in a blob of the log, and the most that one step appends before it ends.
 pub(super) const MARKS: usize = 50_000;
@@ -16,7 +18,7 @@ const KNOWN: usize = 1_000_000;
 pub(super) const VISITED: &str = "-visited";
 
 /// How many keys of the log one listing returns.
-const PAGE: usize = 1000;
+pub(super) const PAGE: usize = 1000;
 
 /// The mark log of one run.
 pub struct MarkLog<'a> {
@@ -64,46 +66,46 @@ impl<'a> MarkLog<'a> {
 
     pub(super) fn read(&self, key: &str) -> Result<Vec<BlobId>, StoreError> {
         let marks = self.store.get(key)?.ok_or_else(|| StoreError::corrupt(key, "it is missing"))?;
-        Ok(marks.as_chunks::<{ BlobId::LENGTH }>().0.iter().map(|mark| BlobId(*mark)).collect())
+        Ok(from_bytes(&marks))
     }
 
-    /// Appends marks in new blobs whose names end in `suffix`. A repeated step appends a second copy.
+    /// Appends marks in new blobs whose names end in `suffix`. A repeated step appends a second copy. The
+    /// marks are sorted, because a walk reads neighbouring keys faster.
     pub(super) fn append(
         &self,
         env: &Env,
         written: &mut u64,
         suffix: &str,
-        marks: HashSet<BlobId>,
+        marks: BTreeSet<BlobId>,
     ) -> Result<(), StoreError> {
-        let mut marks: Vec<BlobId> = marks.into_iter().collect();
-        // Sorted, because a walk reads neighbouring keys faster.
-        marks.sort_unstable();
+        let marks: Vec<BlobId> = marks.into_iter().collect();
         for marks in marks.chunks(MARKS) {
-            let bytes: Vec<u8> = marks.iter().flat_map(|mark| mark.0).collect();
-            self.store.set(&format!("{}{written:010}-{}{suffix}", self.prefix, env.id()), &bytes)?;
+            let range = MarkRange::of(marks);
+            self.store.set(&format!("{}{written:010}-{}-{range}{suffix}", self.prefix, env.id()), &to_bytes(marks))?;
             *written += 1;
         }
         Ok(())
     }
 
-    /// Removes every mark that the log has from `marks`. Returns the number of the log's blobs.
-    pub fn retain_new(&self, marks: &mut HashSet<BlobId>) -> Result<u64, StoreError> {
-        let (mut after, mut read) = (String::new(), 0);
-        loop {
-            let page = self.list(&after, PAGE)?;
-            for key in &page {
-                if !marks.is_empty() {
-                    self.read(key)?.iter().for_each(|mark| {
-                        marks.remove(mark);
-                    });
-                }
-                read += 1;
-            }
-            after = match page.into_iter().last() {
-                Some(last) => last,
-                None => return Ok(read),
+    /// Removes from each of `sets` every mark that is in the log's blobs `keys`. Blobs whose marks are all
+    /// below or above those of the sets are not read: where the blobs of a repository have neighbouring ids,
+    /// most are not.
+    pub(super) fn retain_new(&self, keys: &[String], sets: &mut [&mut BTreeSet<BlobId>]) -> Result<(), StoreError> {
+        for key in keys {
+            let is_inside = |set: &BTreeSet<BlobId>| match MarkRange::of_key(key) {
+                Some(range) => set.range(range.bounds()).next().is_some(),
+                // An earlier build named no range.
+                None => !set.is_empty(),
             };
+            if sets.iter().any(|set| is_inside(set)) {
+                for mark in self.read(key)? {
+                    for set in sets.iter_mut() {
+                        set.remove(&mark);
+                    }
+                }
+            }
         }
+        Ok(())
     }
 
     /// Deletes the log.
@@ -117,5 +119,84 @@ impl<'a> MarkLog<'a> {
                 return Ok(());
             }
         }
+    }
+}
+
+/// Marks as they are stored.
+pub(super) fn to_bytes(marks: &[BlobId]) -> Vec<u8> {
+    marks.iter().flat_map(|mark| mark.0).collect()
+}
+
+pub(super) fn from_bytes(bytes: &[u8]) -> Vec<BlobId> {
+    bytes.as_chunks::<{ BlobId::LENGTH }>().0.iter().map(|mark| BlobId(*mark)).collect()
+}
+
+/// The beginnings of the first and of the last mark of a blob of the log. The blob's key names them.
+struct MarkRange {
+    first: u64,
+    last: u64,
+}
+
+impl MarkRange {
+    fn of(marks: &[BlobId]) -> Self {
+        let beginning = |mark: Option<&BlobId>| {
+            mark.and_then(|mark| mark.0.first_chunk()).map_or(0, |bytes| u64::from_be_bytes(*bytes))
+        };
+        MarkRange { first: beginning(marks.first()), last: beginning(marks.last()) }
+    }
+
+    fn of_key(key: &str) -> Option<Self> {
+        let mut fields = key.strip_suffix(VISITED).unwrap_or(key).rsplit('-');
+        let (last, first) = (fields.next()?, fields.next()?);
+        let number = |text: &str| u64::from_str_radix(text, 16).ok().filter(|_| text.len() == 16);
+        Some(MarkRange { first: number(first)?, last: number(last)? })
+    }
+
+    /// The least and the greatest mark that can be in the blob.
+    fn bounds(&self) -> RangeInclusive<BlobId> {
+        let filled = |beginning: u64, rest: u8| {
+            let mut bytes = [rest; BlobId::LENGTH];
+            bytes.iter_mut().zip(beginning.to_be_bytes()).for_each(|(byte, begins)| *byte = begins);
+            BlobId(bytes)
+        };
+        filled(self.first, 0)..=filled(self.last, u8::MAX)
+    }
+}
+
+impl fmt::Display for MarkRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}-{:016x}", self.first, self.last)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{self, CountingStore, MemoryStore};
+
+    fn mark(beginning: u64, end: u8) -> BlobId {
+        let mut bytes = [end; BlobId::LENGTH];
+        bytes.iter_mut().zip(beginning.to_be_bytes()).for_each(|(byte, begins)| *byte = begins);
+        BlobId(bytes)
+    }
+
+    #[test]
+    fn only_blobs_of_the_log_that_can_have_a_mark_are_read() {
+        let store = CountingStore::over(MemoryStore::default());
+        let env = testing::env(store.clone(), &[]);
+        let log = MarkLog { store: &*env.store, prefix: "log/".into() };
+        let mut written = 0;
+        for project in 0..100 {
+            log.append(&env, &mut written, VISITED, [mark(project, 1), mark(project, 9)].into()).unwrap();
+        }
+        store.set("log/9999999999-of-an-earlier-build", &mark(7, 7).0).unwrap();
+        let keys = log.keys().unwrap();
+        let before = store.operations();
+        let mut queue = BTreeSet::from([mark(3, 0), mark(3, 9), mark(7, 7)]);
+        let mut visited = BTreeSet::from([mark(3, 1), mark(4, 2)]);
+        log.retain_new(&keys, &mut [&mut queue, &mut visited]).unwrap();
+        assert_eq!(queue, [mark(3, 0)].into());
+        assert_eq!(visited, [mark(4, 2)].into());
+        assert_eq!(store.operations() - before, 4, "those of 3, 4 and 7, and the one without a range");
     }
 }

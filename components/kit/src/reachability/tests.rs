@@ -151,7 +151,7 @@ fn a_step_that_is_repeated_is_refused_and_so_is_what_comes_after_two_at_once() {
     };
     let first = step(&None).unwrap();
     let twin = forest.store.keys().into_iter().find(|key| key.contains("/log/0000000000-")).unwrap();
-    let twin = twin.replace("00-", "00-+");
+    let twin = twin.replacen("0000000000-", "0000000000-+", 1);
     forest.store.set(&twin, &BlobId::of_id(&name(2)).unwrap().0).unwrap();
     assert_eq!(step(&first), Err(StepError::Cursor));
     forest.store.delete(&twin).unwrap();

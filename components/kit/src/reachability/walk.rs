@@ -5,7 +5,7 @@ use super::log::{MARKS, MarkLog, VISITED};
 use super::{BlobId, KeyLayout, Node, Roots, Tracer};
 use crate::env::Env;
 use crate::store::{StoreError, list_all};
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 
 /// Bounds of one step: roots, blobs, and bytes that are read.
 const ROOTS: usize = 200;
@@ -44,7 +44,7 @@ pub fn step<K: Roots + ?Sized>(
     match cursor.phase {
         Phase::Roots { written } => visit_roots(env, roots, &layout, &log, cursor, written, visitor),
         Phase::Blobs { written, visited } => visit_blobs(env, &log, cursor, written, visited, visitor),
-        Phase::Sweep => Err(StepError::Cursor),
+        Phase::Sort { .. } | Phase::Sweep { .. } | Phase::CleanUp => Err(StepError::Cursor),
     }
 }
 
@@ -71,7 +71,7 @@ fn visit_roots<K: Roots + ?Sized>(
         }
     }
     (progress.blobs, progress.bytes) = (tracer.blobs, tracer.bytes);
-    log.append(env, &mut written, "", tracer.marks)?;
+    log.append(env, &mut written, "", tracer.marks.into_iter().collect())?;
     if keys.len() >= ROOTS || remaining > 0 {
         cursor.phase = Phase::Roots { written };
     } else if roots.follows() {
@@ -130,10 +130,9 @@ fn visit_blobs(
         queue.extend(tracer.marks.drain().filter(|mark| known.insert(*mark)));
     }
     let mut progress = Progress { blobs: tracer.blobs, bytes: tracer.bytes, ..Progress::default() };
-    let (mut queue, mut visited_now) = (HashSet::from_iter(queue), HashSet::from_iter(visited_now));
+    let (mut queue, mut visited_now) = (BTreeSet::from_iter(queue), BTreeSet::from_iter(visited_now));
     if !knows_all {
-        log.retain_new(&mut queue)?;
-        log.retain_new(&mut visited_now)?;
+        log.retain_new(&keys, &mut [&mut queue, &mut visited_now])?;
     }
     let is_complete = is_end && queue.is_empty();
     log.append(env, &mut written, "", queue)?;

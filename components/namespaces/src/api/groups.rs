@@ -8,6 +8,7 @@ use directory::catalog::{self, Catalog, Namespace};
 use directory::namespace;
 use directory::path::Identifier;
 use directory::user::UserState;
+use kit::keyset::{self, SortKey};
 use kit::page::Pagination;
 use kit::params::Validation;
 use kit::{Error, Response};
@@ -79,7 +80,16 @@ fn respond(
     let checks = Validation::new(asked.params);
     let filter = GroupFilter::check(asked.params, &checks);
     let page = Pagination::check(&checks);
+    // As in the reference service, users get pages by number.
+    let is_keyset = asked.caller.is_anonymous() && keyset::is_asked_for(asked.params);
+    let after = asked.params.text("cursor").filter(|_| is_keyset).map(|cursor| SortKey::parse_cursor(cursor, "name"));
+    if after == Some(None) {
+        checks.reject("cursor is invalid");
+    }
     checks.finish()?;
+    if is_keyset && !filter.is_by_name() {
+        return Err(keyset::unavailable());
+    }
     let reader = reader(asked, catalog)?;
     let candidates: Vec<Namespace> = match asked.params.text("search").and_then(Query::parse) {
         Some(query) => {
@@ -93,5 +103,14 @@ fn respond(
     let mut groups: Vec<Namespace> = candidates.into_iter().filter(is_listed).collect();
     filter.sort(&mut groups);
     let url = asked.url();
-    asked.respond(page, &GroupFilter::PARAMETERS, &groups, |group| Ok(Some(group::to_json(group, &url))))
+    let render = |group: Namespace| Ok(Some(group::to_json(group, &url)));
+    if !is_keyset {
+        return asked.respond(page, &GroupFilter::PARAMETERS, &groups, render);
+    }
+    if let Some(after) = after.flatten() {
+        groups.retain(|group| GroupFilter::place_by_name(*group) > after);
+    }
+    let cursor = |last: Namespace| GroupFilter::place_by_name(last).to_cursor("name");
+    let next = |last, has_more: bool| has_more.then(|| ("cursor", cursor(last)));
+    asked.respond_with_next(page, &GroupFilter::PARAMETERS, &groups, next, render)
 }

@@ -8,6 +8,7 @@ use directory::catalog::{self, Catalog, Project};
 use directory::project::{self, ProjectLookup};
 use directory::redirect::Redirect;
 use directory::user;
+use kit::keyset;
 use kit::page::Pagination;
 use kit::params::Validation;
 use kit::{Error, Response};
@@ -88,6 +89,9 @@ impl Filter {
         let checks = Validation::new(asked.params);
         let filter = Filter { projects: ProjectFilter::check(asked.params, &checks), page: Pagination::check(&checks) };
         checks.finish()?;
+        if keyset::is_asked_for(asked.params) && !filter.projects.is_by_id {
+            return Err(keyset::unavailable());
+        }
         Ok(filter)
     }
 }
@@ -113,8 +117,14 @@ fn respond(
     let mut projects: Vec<Project> = candidates.into_iter().filter(is_listed).collect();
     filter.projects.sort(&mut projects);
     let url = asked.url();
-    asked.respond(filter.page, &ProjectFilter::PARAMETERS, &projects, |project| {
+    let render = |project: Project| {
         let record = project::by_id(asked.env, project.id())?;
         Ok(record.map(|record| view::to_json(project, &record, &reader, filter.projects.is_simple, &url)))
-    })
+    };
+    if keyset::is_asked_for(asked.params) {
+        // As in the reference service, a page that is empty has no link, and every other one has.
+        let next = |last: Project, _| Some((filter.projects.next_page(), last.id().to_string()));
+        return asked.respond_with_next(filter.page, &ProjectFilter::PARAMETERS, &projects, next, render);
+    }
+    asked.respond(filter.page, &ProjectFilter::PARAMETERS, &projects, render)
 }

@@ -2,6 +2,7 @@
 
 use directory::caller::Caller;
 use directory::member::Memberships;
+use kit::keyset;
 use kit::page::Pagination;
 use kit::params::Params;
 use kit::store::StoreError;
@@ -39,8 +40,38 @@ impl DirectoryRequest<'_> {
         let offset = usize::try_from(page.offset()).unwrap_or(usize::MAX);
         let shown = rows.iter().skip(offset).take(page.per_page as usize);
         let shown: Result<Vec<Value>, Error> = shown.filter_map(|row| render(*row).transpose()).collect();
-        let given: Vec<(&str, &str)> = names.iter().filter_map(|name| Some((*name, self.params.text(name)?))).collect();
-        let url = format!("{}{}", self.url(), self.request.path);
-        Ok(page.describe(Response::ok(&shown?), &url, &given, rows.len() as u64))
+        Ok(page.describe(Response::ok(&shown?), &self.list_url(), &self.given(names), rows.len() as u64))
+    }
+
+    /// The first page of `rows`, which begin after the place that the request names. `next` is the parameter
+    /// that says where the page after this one begins, from the last row of this one and whether there are more
+    /// rows; without it there is no link.
+    pub fn respond_with_next<R: Copy>(
+        &self,
+        page: Pagination,
+        names: &[&'static str],
+        rows: &[R],
+        next: impl Fn(R, bool) -> Option<(&'static str, String)>,
+        render: impl Fn(R) -> Result<Option<Value>, Error>,
+    ) -> Result<Response, Error> {
+        let per_page = page.per_page as usize;
+        let shown: Vec<R> = rows.iter().take(per_page).copied().collect();
+        let entities: Result<Vec<Value>, Error> = shown.iter().filter_map(|row| render(*row).transpose()).collect();
+        let response = Response::ok(&entities?);
+        let Some((name, value)) = shown.last().and_then(|last| next(*last, rows.len() > per_page)) else {
+            return Ok(response);
+        };
+        let per_page = page.per_page.to_string();
+        let mut given = self.given(names);
+        given.push(("per_page", &per_page));
+        Ok(keyset::with_next_page(response, &self.list_url(), &given, (name, &value)))
+    }
+
+    fn list_url(&self) -> String {
+        format!("{}{}", self.url(), self.request.path)
+    }
+
+    fn given(&self, names: &[&'static str]) -> Vec<(&'static str, &str)> {
+        names.iter().filter_map(|name| Some((*name, self.params.text(name)?))).collect()
     }
 }

@@ -16,6 +16,7 @@ use std::rc::Rc;
 
 mod directory_lists;
 mod exists;
+mod keyset;
 mod list;
 mod oracle;
 mod show;

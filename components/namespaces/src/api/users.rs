@@ -7,13 +7,14 @@ use crate::user::{self as view, UserView};
 use directory::catalog::{self, Catalog, Namespace};
 use directory::user::{self, User};
 use http::StatusCode;
+use kit::keyset::{self, SortKey};
 use kit::page::Pagination;
 use kit::params::Validation;
 use kit::{Error, Response};
 use serde_json::Value;
 
 /// The parameters of a list.
-const PARAMETERS: [&str; 6] = ["active", "blocked", "order_by", "search", "sort", "username"];
+const PARAMETERS: [&str; 7] = ["active", "blocked", "order_by", "pagination", "search", "sort", "username"];
 
 fn forbidden(why: &str) -> Error {
     Error::message(StatusCode::FORBIDDEN, format!("403 Forbidden - {why}"))
@@ -45,12 +46,19 @@ pub fn list(asked: &DirectoryRequest) -> Result<Response, Error> {
     let order = checks.one_of("order_by", &["id", "name", "username", "created_at", "updated_at"]).unwrap_or("id");
     let is_ascending = checks.one_of("sort", &["asc", "desc"]) == Some("asc");
     let page = Pagination::check(&checks);
+    let is_admin = asked.caller.is_admin();
+    // Times of users are not known; the highest id is the youngest.
+    let column = if is_admin && matches!(order, "name" | "username") { order } else { "id" };
+    let is_keyset = keyset::is_asked_for(params);
+    let after = params.text("cursor").filter(|_| is_keyset).map(|cursor| SortKey::parse_cursor(cursor, column));
+    if after == Some(None) {
+        checks.reject("cursor is invalid");
+    }
     checks.finish()?;
     let username = params.text("username");
     if asked.caller.is_anonymous() && username.is_none() {
         return Err(forbidden("Not authorized to access /api/v4/users"));
     }
-    let is_admin = asked.caller.is_admin();
     let catalog = catalog::read(asked.env)?;
     let (hides_active, hides_others) = (blocked == Some(true), active == Some(true) || !is_admin);
     let is_listed = |namespace: &Namespace| {
@@ -66,19 +74,32 @@ pub fn list(asked: &DirectoryRequest) -> Result<Response, Error> {
     };
     let owned = candidates.into_iter().filter_map(|namespace| Some((namespace.owner()?, namespace)));
     let mut found: Vec<(u64, Namespace)> = owned.filter(|(_, namespace)| is_listed(namespace)).collect();
-    match order {
-        "name" if is_admin => found.sort_by_cached_key(|(id, namespace)| (namespace.name().to_lowercase(), *id)),
-        "username" if is_admin => found.sort_by_cached_key(|(id, namespace)| (namespace.path().to_lowercase(), *id)),
-        _ => found.sort_unstable_by_key(|(id, _)| *id),
-    }
-    if !(is_admin && is_ascending) {
+    let place = |(id, namespace): &(u64, Namespace)| {
+        let text = match column {
+            "name" => namespace.name().to_lowercase(),
+            "username" => namespace.path().to_lowercase(),
+            _ => String::new(),
+        };
+        SortKey { text, id: *id }
+    };
+    let is_ascending = is_admin && is_ascending;
+    found.sort_by_cached_key(place);
+    if !is_ascending {
         found.reverse();
     }
     let view = if is_admin { UserView::Admin } else { UserView::Basic };
-    asked.respond(page, &PARAMETERS, &found, |(id, _)| {
+    let show = |(id, _): (u64, Namespace)| {
         let user = user::by_id(asked.env, id)?;
         Ok(user.map(|user| render(asked, &catalog, &user, view)))
-    })
+    };
+    if !is_keyset {
+        return asked.respond(page, &PARAMETERS, &found, show);
+    }
+    if let Some(after) = after.flatten() {
+        found.retain(|user| if is_ascending { place(user) > after } else { place(user) < after });
+    }
+    let next = |last, has_more: bool| has_more.then(|| ("cursor", place(&last).to_cursor(column)));
+    asked.respond_with_next(page, &PARAMETERS, &found, next, show)
 }
 
 fn render(asked: &DirectoryRequest, catalog: &Catalog, user: &User, view: UserView) -> Value {

@@ -18,6 +18,7 @@ pub const INVALID_TOKEN_RATES: &str = "package-registry/v1/rate/invalid-token/";
 pub enum Key<'a> {
     Package(&'a ProjectKey, &'a PackageName),
     ProjectsWithName(&'a PackageName),
+    ProjectsWithVersion(&'a PackageName, &'a str),
     ProjectPackages(&'a ProjectKey),
     Projects,
     Index(&'a str),
@@ -35,6 +36,7 @@ impl fmt::Display for Key<'_> {
         match self {
             Key::Package(project, name) => write!(f, "package/{project}/{name}"),
             Key::ProjectsWithName(name) => write!(f, "name/{name}"),
+            Key::ProjectsWithVersion(name, version) => write!(f, "version/{name}/{version}"),
             Key::ProjectPackages(project) => write!(f, "project/{project}"),
             Key::Projects => f.write_str("projects"),
             Key::Index(segment) => write!(f, "segment/{segment}/index"),

@@ -5,12 +5,14 @@ use super::key::Key;
 use super::packages;
 use super::record::{PackageNamesRecord, ProjectsRecord};
 use crate::name::PackageName;
+use crate::version::Version;
 use directory::project::ProjectKey;
 use kit::Env;
 use kit::root::{self, Decision};
 use kit::store::StoreError;
 use lru::LruCache;
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
 use std::rc::Rc;
 
@@ -31,12 +33,29 @@ pub struct Holders {
     pub projects: Vec<u64>,
     /// Whether they are in the order of their last publications.
     pub by_publication: bool,
+    /// Those of which not every version is in [`projects_with_version`]; `None`: all of them.
+    without_version_lists: Option<BTreeSet<u64>>,
+}
+
+impl Holders {
+    /// The same list with these projects only.
+    pub fn with_projects(&self, projects: Vec<u64>) -> Self {
+        let Holders { by_publication, without_version_lists, .. } = self;
+        Holders { projects, by_publication: *by_publication, without_version_lists: without_version_lists.clone() }
+    }
+
+    /// The projects that may have a version that the projects `listed` are listed for.
+    pub fn with_version(&self, listed: &[u64]) -> impl Iterator<Item = u64> {
+        let listed: BTreeSet<u64> = listed.iter().copied().collect();
+        let is_unlisted = |id: &u64| self.without_version_lists.as_ref().is_none_or(|without| without.contains(id));
+        self.projects.iter().copied().filter(move |id| listed.contains(id) || is_unlisted(id))
+    }
 }
 
 impl From<ProjectsRecord> for Holders {
     fn from(record: ProjectsRecord) -> Self {
         let by_publication = record.is_by_publication();
-        Holders { projects: record.projects, by_publication }
+        Holders { projects: record.projects, by_publication, without_version_lists: record.without_version_lists }
     }
 }
 
@@ -87,6 +106,9 @@ pub fn record_publication(env: &Env, name: &PackageName, project: &ProjectKey) -
         if record.is_by_publication() && record.is_last(project) {
             return Ok(Decision::Done(()));
         }
+        if name.scope().is_some() {
+            record.begin_version_lists();
+        }
         if !record.is_by_publication() {
             let mut dated = Vec::with_capacity(record.projects.len());
             for id in &record.projects {
@@ -101,6 +123,32 @@ pub fn record_publication(env: &Env, name: &PackageName, project: &ProjectKey) -
         record.by_publication = record.projects.len() > 1;
         Ok(Decision::Write(record, ()))
     })
+}
+
+/// The projects that may have this version of a scoped name, but for those of earlier builds
+/// ([`Holders::with_version`]). 1 read.
+pub fn projects_with_version(env: &Env, name: &PackageName, version: &Version) -> Result<Vec<u64>, StoreError> {
+    members(env, &Key::ProjectsWithVersion(name, version.as_str()))
+}
+
+/// Lists a version of a scoped name before its package has it.
+pub fn add_project_with_version(
+    env: &Env,
+    name: &PackageName,
+    version: &Version,
+    project: &ProjectKey,
+) -> Result<(), StoreError> {
+    add(env, &Key::ProjectsWithVersion(name, version.as_str()), project)
+}
+
+/// Removes a deleted project from the list of a version.
+pub fn remove_project_with_version(
+    env: &Env,
+    name: &PackageName,
+    version: &str,
+    project: &ProjectKey,
+) -> Result<(), StoreError> {
+    remove(env, &Key::ProjectsWithVersion(name, version), project)
 }
 
 /// The packages that a project may have, sorted. A publication that was not completed leaves a name

@@ -96,6 +96,15 @@ pub fn is_abandoned(env: &Env, key: &str) -> Result<bool, StoreError> {
 pub fn remove_abandoned(env: &Env, key: &str) -> Result<(), StoreError> {
     let Some(PackageKey { project, name, .. }) = parse_key(key)? else { return Ok(()) };
     listing::remove_project_with_name(env, &name, &project)?;
+    if name.scope().is_some() {
+        let package = package(env, &project, &name)?;
+        for segment in package.iter().flat_map(|package| &package.segments) {
+            let index = read_index(env, &segment.id)?;
+            index
+                .entries()
+                .try_for_each(|entry| listing::remove_project_with_version(env, &name, entry.version, &project))?;
+        }
+    }
     env.store.delete(&format!("{key}/init"))?;
     env.store.delete(key)
 }
@@ -106,17 +115,18 @@ fn trace_package(env: &Env, package: &Package, tracer: &mut Tracer) -> Result<()
     package.latest_upload.iter().for_each(|upload| tracer.reach(upload));
     for segment in &package.segments {
         tracer.reach(&segment.id);
-        let key = Key::Index(&segment.id);
-        let text = String::from_utf8(blob::read_uncached(env, &key)?)
-            .map_err(|why| StoreError::corrupt(&key.to_string(), why))?;
-        let index = Index(text);
-        if !index.is_valid() {
-            return Err(StoreError::corrupt(&key.to_string(), "not an index of versions"));
-        }
-        index
+        read_index(env, &segment.id)?
             .entries()
             .filter(|entry| entry.state == VersionState::Listed)
             .for_each(|entry| tracer.reach(entry.upload));
     }
     Ok(())
+}
+
+fn read_index(env: &Env, segment: &str) -> Result<Index, StoreError> {
+    let key = Key::Index(segment);
+    let text =
+        String::from_utf8(blob::read_uncached(env, &key)?).map_err(|why| StoreError::corrupt(&key.to_string(), why))?;
+    let index = Index(text);
+    if index.is_valid() { Ok(index) } else { Err(StoreError::corrupt(&key.to_string(), "not an index of versions")) }
 }

@@ -155,7 +155,7 @@ mod events {
     }
 }
 
-/// The projects that may have a package, or one of a name.
+/// The projects that may have a package, or one of a name, or a version of one.
 #[derive(Default, Serialize, Deserialize)]
 pub struct ProjectsRecord {
     pub projects: Vec<u64>,
@@ -165,9 +165,19 @@ pub struct ProjectsRecord {
     /// The incarnations of those that are not the first project with their id.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     incarnations: BTreeMap<u64, Incarnation>,
+    /// Of a list of the projects with a scoped name: those of which not every version has a list of its own,
+    /// because earlier builds wrote none. Absent: all of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub without_version_lists: Option<BTreeSet<u64>>,
 }
 
 impl ProjectsRecord {
+    /// From now on, every version of a project that is added has a list of its own.
+    pub fn begin_version_lists(&mut self) {
+        let listed = || self.projects.iter().copied().collect();
+        self.without_version_lists = Some(self.without_version_lists.take().unwrap_or_else(listed));
+    }
+
     fn has(&self, project: &ProjectKey) -> bool {
         let listed = self.incarnations.get(&project.id).cloned().unwrap_or_default();
         self.projects.contains(&project.id) && listed == project.incarnation
@@ -239,6 +249,19 @@ mod tests {
             let read: PackageRecord = serde_json::from_str(&text).unwrap();
             assert_eq!(read.events.iter().collect::<Vec<_>>(), events);
             assert_eq!(serde_json::to_value(&read).unwrap(), record);
+        }
+    }
+
+    #[test]
+    fn lists_of_projects_are_written_as_they_were() {
+        for text in [
+            r#"{"projects":[]}"#,
+            r#"{"projects":[7,8]}"#,
+            r#"{"projects":[8,7],"by_publication":true,"incarnations":{"7":"01a0c4e1a80000000000000000000009"}}"#,
+            r#"{"projects":[8,7],"by_publication":true,"without_version_lists":[8]}"#,
+        ] {
+            let read: ProjectsRecord = serde_json::from_str(text).unwrap();
+            assert_eq!(serde_json::to_string(&read).unwrap(), text);
         }
     }
 

@@ -200,3 +200,56 @@ fn npm_lists_revokes_and_logs_out() {
     assert_eq!((status, &answer["message"]), (401, &json!("invalid_token")), "{answer}");
     assert_eq!(bearer("dep", Method::GET, "npm/v1/tokens").0, 401, "a deploy token has no user");
 }
+
+#[test]
+fn npm_creates_tokens_for_the_password_of_their_user() {
+    let env = forge();
+    let (_, login) = mint(&env, "alice", "login", "api");
+    let (_, small) = mint(&env, "alice", "small", "read_api");
+    let create = |token: &str, body: Value| {
+        let mut request = Request::new(Method::POST, "/api/v4/projects/100/packages/npm/-/npm/v1/tokens");
+        if !token.is_empty() {
+            request.headers.insert("authorization", format!("Bearer {token}").parse().unwrap());
+        }
+        request.headers.insert("content-type", "application/json".parse().unwrap());
+        request.body = body.to_string().into();
+        let response = block_on(handle(env.clone(), request));
+        let (status, stored) = (response.status.as_u16(), response.headers.get("cache-control").cloned());
+        let body: Value = serde_json::from_slice(&block_on(response.body.collect(1 << 20)).unwrap()).unwrap();
+        (status, body, stored)
+    };
+    let (status, new, stored) = create(&login, json!({"password": login, "readonly": true, "cidr_whitelist": []}));
+    assert_eq!((status, &new["readonly"], stored.unwrap().to_str().unwrap()), (201, &json!(true), "no-store"), "{new}");
+    let text = new["token"].as_str().unwrap();
+    let shown = get(&env, text, "personal_access_tokens/self").1;
+    assert_eq!((&shown["scopes"], &shown["user_id"]), (&json!(["read_api"]), &json!(2)));
+
+    let (status, new, _) = create(&login, json!({"password": "ali", "name": "ci", "expires": 30}));
+    assert_eq!((status, &new["name"], &new["readonly"]), (201, &json!("ci"), &json!(false)));
+    assert_eq!(get(&env, new["token"].as_str().unwrap(), "personal_access_tokens").0, 200);
+    assert!(!get(&env, "ali", "personal_access_tokens").1.to_string().contains(new["token"].as_str().unwrap()));
+    let end = |body: Value| create(&login, body).1["expires"].as_str().map(str::to_owned);
+    let end_of_password = Some("2099-01-01T00:00:00.000Z");
+    assert_eq!(end(json!({"password": "ali"})).as_deref(), end_of_password, "that of the password");
+    assert_eq!(end(json!({"password": login})), None);
+    let late = create(&login, json!({"password": "ali", "expires": 100_000}));
+    assert_eq!(late.1["error"], "expires is after the end of the token that is the password, 2099-01-01T00:00:00.000Z");
+    assert_eq!(late.0, 400);
+
+    for (token, password, status) in [
+        (&*login, "wrong", 401),
+        (&*login, "adm", 401),
+        (&*login, "job", 401),
+        (&*login, &*small, 401),
+        ("", &*login, 401),
+        ("wrong", &*login, 401),
+        (&*small, &*login, 403),
+        ("dep", &*login, 401),
+        ("job", &*login, 401),
+    ] {
+        let refused = create(token, json!({"password": password}));
+        assert_eq!((refused.0, refused.1["token"].is_null()), (status, true), "{token} {password}: {}", refused.1);
+    }
+    let refused = create(&login, json!({"password": login, "cidr_whitelist": ["10.0.0.0/8"]}));
+    assert_eq!((refused.0, &refused.1["error"]), (400, &json!("cidr_whitelist is not supported")));
+}

@@ -43,6 +43,10 @@ pub(crate) struct ProjectRecord {
     pub pages_unique_domain: Option<String>,
     #[serde(default, skip_serializing_if = "is_default")]
     incarnation: Incarnation,
+    /// The incarnation that its issues name. Earlier builds stored issues without one, so that a project that
+    /// they created in place of a deleted one has none here.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub issues_incarnation: Incarnation,
 }
 
 impl Incarnated for ProjectRecord {
@@ -79,9 +83,10 @@ struct JobTokenScopeRecord {
 }
 
 impl ProjectRecord {
-    /// The same record as this incarnation.
-    pub fn of(self, incarnation: Incarnation) -> Self {
-        ProjectRecord { incarnation, ..self }
+    /// The same record as this incarnation, in place of the record `before`.
+    pub fn of(self, incarnation: Incarnation, before: Option<&Self>) -> Self {
+        let issues_incarnation = before.map_or(&incarnation, |before| &before.issues_incarnation).clone();
+        ProjectRecord { incarnation, issues_incarnation, ..self }
     }
 
     pub fn visibility(&self) -> Visibility {
@@ -150,6 +155,7 @@ impl From<NewProject> for ProjectRecord {
             analytics: AnalyticsRecord { base_url: new.analytics.base_url, key: new.analytics.key },
             pages_unique_domain: new.pages_unique_domain,
             incarnation: Incarnation::default(),
+            issues_incarnation: Incarnation::default(),
         }
     }
 }

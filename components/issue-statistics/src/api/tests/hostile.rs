@@ -142,3 +142,25 @@ fn filters_with_thousands_of_values_are_bounded() {
         assert_eq!((answer.status, answer.body), (400, json!({ "message": message })));
     }
 }
+
+#[test]
+fn deciding_about_many_projects_is_bounded_and_costs_the_same_at_every_repetition() {
+    let store = MemoryStore::default();
+    let env = forge_on(store.clone());
+    let projects = 1000;
+    import(&env, &(1..=projects).map(|id| issue(id, json!({"project_id": 10_000 + id}))).collect::<Vec<_>>());
+    let ask = |path: &str, limit: u64| {
+        let env = kit::testing::env(store.clone(), &[("issues_max_work", &limit.to_string())]);
+        let ask = || get(&env, "root", path);
+        let first = ask();
+        assert_eq!(ask(), first, "from the cache");
+        first
+    };
+    for (path, passes) in [("issues_statistics?scope=all", 1), ("groups/10/issues_statistics", 2)] {
+        let too_few = ask(path, passes * projects * 50);
+        let message =
+            "400 Bad request - there are issues of too many projects; an administrator can raise issues_max_work";
+        assert_eq!((too_few.status, too_few.body), (400, json!({ "message": message })), "{path}");
+        assert_eq!(ask(path, passes * projects * 60).status, 200, "{path}");
+    }
+}

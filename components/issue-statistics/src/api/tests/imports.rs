@@ -4,6 +4,7 @@ use super::*;
 use crate::cache::RETIREMENT;
 use crate::manifest::Manifest;
 use bytes::Bytes;
+use directory::dependents;
 use kit::Timestamp;
 use kit::body::BodyError;
 use kit::store::Store as _;
@@ -122,4 +123,35 @@ fn an_index_can_become_empty() {
     assert_eq!(total(&env), 0);
     import(&env, &[issue(1, json!({}))]);
     assert_eq!(total(&env), 1);
+}
+
+#[test]
+fn another_project_with_the_id_has_no_issues_of_a_deleted_one() {
+    let env = forge();
+    let paths =
+        ["projects/100/issues_statistics", "groups/10/issues_statistics", "issues_statistics?scope=all&search=old"];
+    let counted = || paths.map(|path| all(&env, "alice", path));
+    let old = |id| issue(id, json!({"title": "old"}));
+    import(&env, &[old(1), old(2), issue(3, json!({"project_id": 102}))]);
+    assert_eq!(counted(), [2, 3, 2]);
+    let replace = || {
+        change(&env, |changes| changes.delete_project(100), || dependents::delete_project(&env, 100).unwrap());
+        assert_eq!(counted_elsewhere(&env), 1);
+        save_project(&env, 100, "site", 10, Visibility::Public, FeatureAccess::Enabled);
+    };
+    replace();
+    assert_eq!(counted(), [0, 1, 0]);
+    import(&env, &[old(2), old(4)]);
+    assert_eq!(counted(), [2, 3, 2], "those of the second one, of which one had the id of an issue of the first");
+    save_project(&env, 100, "place", 10, Visibility::Public, FeatureAccess::Enabled);
+    assert_eq!(counted(), [2, 3, 2]);
+    // Many imports, so that segments are merged.
+    (10..30).for_each(|id| drop(import(&env, &[old(id)])));
+    assert_eq!(counted(), [22, 23, 22]);
+    replace();
+    assert_eq!(counted(), [0, 1, 0]);
+}
+
+fn counted_elsewhere(env: &Env) -> u64 {
+    all(env, "alice", "groups/10/issues_statistics")
 }

@@ -41,7 +41,7 @@ pub fn projects_with_name_below(env: &Env, name: &PackageName, above: u64) -> Re
                 projects.push(*id);
             }
         }
-        return Ok(Rc::new(Holders { projects, by_publication: all.by_publication }));
+        return Ok(Rc::new(all.with_projects(projects)));
     }
     let catalog = catalog::read(env)?;
     let tree = catalog.tree_version();
@@ -58,8 +58,7 @@ pub fn projects_with_name_below(env: &Env, name: &PackageName, above: u64) -> Re
     let is_below = |id: &u64| {
         catalog.project(*id).is_some_and(|project| project.namespace().lineage().any(|found| found.id() == above))
     };
-    let projects = all.projects.iter().copied().filter(is_below).collect();
-    let below = Rc::new(Holders { projects, by_publication: all.by_publication });
+    let below = Rc::new(all.with_projects(all.projects.iter().copied().filter(is_below).collect()));
     known.put(key, Filtered { all, tree, below: below.clone() });
     Ok(below)
 }

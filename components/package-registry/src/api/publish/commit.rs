@@ -126,6 +126,9 @@ impl Publication<'_> {
             None => store::add_project_with_name(env, self.name, &self.grant.project.key())?,
             Some(_) => store::record_publication(env, self.name, &self.grant.project.key())?,
         }
+        if self.name.scope().is_some() {
+            store::add_project_with_version(env, self.name, self.version, &self.grant.project.key())?;
+        }
         staging.commit(self.computed.integrity, &self.grant.publisher, &release.tag)?;
         store::save_latest_fields(env, staging.id(), &release.latest_fields)?;
         if let Some(document) = &release.attestations {
@@ -153,7 +156,8 @@ impl Publication<'_> {
     }
 
     /// Whether another project below the same top-level namespace has this version of a package whose
-    /// scope is that namespace's path. At instance level the two would be indistinguishable.
+    /// scope is that namespace's path. At instance level the two would be indistinguishable. Reads the list of
+    /// the projects with the name, and that of those with the version, which are few.
     fn exists_in_sibling(&self) -> Result<bool, StoreError> {
         let Publication { env, name, version, .. } = self;
         let project = &self.grant.project;
@@ -162,8 +166,9 @@ impl Publication<'_> {
             return Ok(false);
         }
         let siblings = access::projects_with_name_below(env, name, project.root_namespace().id)?;
-        for id in siblings.projects.iter().filter(|id| **id != project.id) {
-            if let Some(sibling) = directory::project::by_id(env, *id)?
+        let listed = store::projects_with_version(env, name, version)?;
+        for id in siblings.with_version(&listed).filter(|id| *id != project.id) {
+            if let Some(sibling) = directory::project::by_id(env, id)?
                 && let Some(package) = store::package(env, &sibling.key(), name)?
                 && store::find_listed(env, &package, version.as_str())?.is_some()
             {

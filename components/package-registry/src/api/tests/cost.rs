@@ -7,76 +7,8 @@ use crate::segment::{self, IndexEntry, Segment, VersionState};
 use crate::store;
 use crate::version::Version;
 use kit::root::Decision;
-use kit::store::{CompareAndSwap, Store, StoreError, SwapOutcome};
-use std::cell::Cell;
-
-/// Counts operations and the bytes that they move.
-#[derive(Clone)]
-pub(super) struct Counting {
-    inner: MemoryStore,
-    operations: Rc<Cell<u64>>,
-    bytes: Rc<Cell<u64>>,
-}
-
-impl Counting {
-    pub(super) fn over(inner: MemoryStore) -> Self {
-        Counting { inner, operations: Rc::default(), bytes: Rc::default() }
-    }
-
-    pub(super) fn operations(&self) -> u64 {
-        self.operations.get()
-    }
-
-    fn count(&self, bytes: usize) -> &MemoryStore {
-        self.operations.set(self.operations.get() + 1);
-        self.bytes.set(self.bytes.get() + bytes as u64);
-        &self.inner
-    }
-}
-
-impl Store for Counting {
-    fn get(&self, key: &str) -> Result<Option<Vec<u8>>, StoreError> {
-        let value = self.inner.get(key)?;
-        self.count(value.as_ref().map_or(0, Vec::len));
-        Ok(value)
-    }
-    fn set(&self, key: &str, value: &[u8]) -> Result<(), StoreError> {
-        self.count(value.len()).set(key, value)
-    }
-    fn delete(&self, key: &str) -> Result<(), StoreError> {
-        self.count(0).delete(key)
-    }
-    fn exists(&self, key: &str) -> Result<bool, StoreError> {
-        self.count(0).exists(key)
-    }
-    fn increment(&self, key: &str, delta: i64) -> Result<i64, StoreError> {
-        self.count(0).increment(key, delta)
-    }
-    fn compare(&self, key: &str) -> Result<Box<dyn CompareAndSwap>, StoreError> {
-        let inner = self.count(0).compare(key)?;
-        Ok(Box::new(Opened { inner, store: self.clone() }))
-    }
-    fn list(&self, prefix: &str, after: &str, limit: usize) -> Result<Vec<String>, StoreError> {
-        self.count(0).list(prefix, after, limit)
-    }
-}
-
-struct Opened {
-    inner: Box<dyn CompareAndSwap>,
-    store: Counting,
-}
-
-impl CompareAndSwap for Opened {
-    fn current(&self) -> Result<Option<Vec<u8>>, StoreError> {
-        let value = self.inner.current()?;
-        self.store.count(value.as_ref().map_or(0, Vec::len));
-        Ok(value)
-    }
-    fn swap(self: Box<Self>, value: &[u8]) -> Result<SwapOutcome, StoreError> {
-        self.store.count(value.len());
-        self.inner.swap(value)
-    }
-}
+use kit::store::StoreError;
+use kit::testing::CountingStore;
 
 /// A forge with a package of `count` versions, which grew one by one; they share a file.
 fn forge(count: u64) -> Forge {
@@ -110,9 +42,9 @@ fn forge(count: u64) -> Forge {
 
 /// The status of a request, and its operations and bytes with an empty cache.
 fn cost(forge: &Forge, request: TestRequest) -> (u16, u64, u64) {
-    let counting = Counting::over(forge.store.clone());
+    let counting = CountingStore::over(forge.store.clone());
     let status = TestResponse::of(forge.env_over(counting.clone()), request).status;
-    (status, counting.operations.get(), counting.bytes.get())
+    (status, counting.operations(), counting.bytes())
 }
 
 #[test]
@@ -135,7 +67,7 @@ fn thousands_of_versions_cost_a_publication_a_few_more_operations_and_a_revalida
 
 /// The statuses and operations of the same request to one instance, until it has cached what it can.
 fn warm(forge: &Forge, request: impl Fn() -> TestRequest) -> (u16, u64) {
-    let counting = Counting::over(forge.store.clone());
+    let counting = CountingStore::over(forge.store.clone());
     let env = forge.env_over(counting.clone());
     for _ in 0..2 {
         TestResponse::of(env.clone(), request());
@@ -192,9 +124,19 @@ fn one_version_of_thousands_costs_as_much_as_one_of_one() {
     let get = || request(Method::GET, "/projects/7/packages/npm/lib/0.0.0");
     let [one, thousands] = [1, 5000].map(|count| {
         let forge = forge(count);
-        (warm(&forge, get), warm(&forge, || request(Method::GET, "/projects/7/packages/npm/lib/latest")))
+        let (status, operations, bytes) = cost(&forge, get());
+        assert_eq!(status, 200);
+        (
+            warm(&forge, get),
+            warm(&forge, || request(Method::GET, "/projects/7/packages/npm/lib/latest")),
+            operations,
+            bytes,
+        )
     });
-    assert_eq!((one.0.0, one), (200, thousands));
+    assert_eq!((one.0, one.1), (thousands.0, thousands.1));
+    // Without a cache: the index of each segment, and one segment.
+    assert!(thousands.2 <= one.2 + 20, "operations: {} and {}", one.2, thousands.2);
+    assert!(thousands.3 < 4_000_000, "bytes: {}, of 15 MB of metadata", thousands.3);
 }
 
 /// A first publication: 6 reads of the directory and the settings, a read for each of four roots (of which a
@@ -202,11 +144,11 @@ fn one_version_of_thousands_costs_as_much_as_one_of_one() {
 #[test]
 fn a_first_publication_costs_a_counter_and_a_swap_for_each_new_root() {
     let forge = Forge::new();
-    let counting = Counting::over(forge.store.clone());
+    let counting = CountingStore::over(forge.store.clone());
     let before = forge.store.keys();
     assert_eq!(TestResponse::of(forge.env_over(counting.clone()), publication("lib", "1.0.0").to(PUBLIC)).status, 200);
     let new: Vec<String> = forge.store.keys().into_iter().filter(|key| !before.contains(key)).collect();
     let counters = new.iter().filter(|key| key.ends_with("/init")).count();
     assert_eq!(counters, 4, "{new:#?}");
-    assert!(counting.operations.get() <= 32, "{} operations", counting.operations.get());
+    assert!(counting.operations() <= 32, "{} operations", counting.operations());
 }

@@ -287,9 +287,14 @@ fn a_deleted_project_s_packages_are_gone_and_freed() {
     let left = keys(&forge);
     assert!(left.iter().all(|key| !key.contains("/package/7")), "{left:#?}");
     let is_empty_listing =
-        |key: &&String| key.contains("/project/7") || key.ends_with("/lib") || key.ends_with("/site");
-    let empty = left.iter().filter(is_empty_listing).count();
-    assert_eq!((left.len(), empty), (others + 4, 4), "only the empty listings are left: {left:#?}");
+        |key: &&String| key.contains("/project/7") || key.contains("/name/") || key.contains("/version/@acme/site/");
+    let empty: Vec<&String> = left.iter().filter(is_empty_listing).filter(|key| !key.ends_with("/other")).collect();
+    assert_eq!((left.len(), empty.len()), (others + 7, 7), "only the empty listings are left: {left:#?}");
+    for key in empty {
+        let listing: Value = serde_json::from_slice(&forge.store.get(key).unwrap().unwrap()).unwrap();
+        let entries = listing.get("projects").or(listing.get("packages")).unwrap();
+        assert!(entries.as_array().unwrap().is_empty(), "{key}: {listing}");
+    }
 }
 
 #[test]

@@ -312,3 +312,22 @@ fn a_thousand_versions_are_all_there() {
     let root = kit::store::Store::get(&forge.store, &root).unwrap().unwrap();
     assert!(root.len() < 4096, "{} bytes: {}", root.len(), String::from_utf8_lossy(&root));
 }
+
+#[test]
+fn a_long_readme_is_cut_in_metadata() {
+    let forge = Forge::new();
+    let text = "# long ".repeat(100_000);
+    let sent = publication("lib", "1.0.0").change(|document| {
+        document["readme"] = json!(text);
+        document["versions"]["1.0.0"]["readme"] = json!(text);
+    });
+    assert_eq!(forge.send(sent.to(PUBLIC)).status, 200);
+    let answer = forge.get("/projects/7/packages/npm/lib");
+    let document = answer.json();
+    assert_eq!(document["readme"].as_str(), text.get(..65_536));
+    assert!(
+        document["versions"]["1.0.0"].get("readme").is_none() && answer.body.len() < 70_000,
+        "{}",
+        answer.body.len()
+    );
+}

@@ -1,15 +1,21 @@
-//! The peer: verdaccio, with signed tokens and anonymous reading, storage in a folder of its own.
+//! Another registry: verdaccio, with storage in a folder of its own.
 
+use crate::server;
 use serde_json::{Value, json};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-const CONFIGURATION: &str = "
-storage: ./storage
+/// Signed tokens, anonymous reading, and no other registry behind it.
+pub const ALONE: &str = "
 auth: { htpasswd: { file: ./htpasswd, max_users: 10 } }
 security: { api: { jwt: { sign: { expiresIn: 1d } } } }
 uplinks: {}
 packages: { '**': { access: $all, publish: $authenticated } }
+";
+
+/// What every configuration has.
+const COMMON: &str = "
+storage: ./storage
 max_body_size: 1gb
 log: { type: stdout, format: json, level: fatal }
 ";
@@ -22,15 +28,15 @@ pub struct Verdaccio {
 }
 
 impl Verdaccio {
-    /// Starts it if `make bench` has installed it.
-    pub fn start() -> Option<Self> {
-        let program = hexad_tests::server::root().join("tests/cache/peers/node_modules/verdaccio/bin/verdaccio");
+    /// Starts it with this configuration, if `make peers` has installed it.
+    pub fn start(configuration: &str) -> Option<Self> {
+        let program = server::root().join("tests/cache/peers/node_modules/verdaccio/bin/verdaccio");
         if !program.is_file() {
-            eprintln!("{} is missing: measuring without the peer", program.display());
+            eprintln!("{} is missing; `make peers` installs it", program.display());
             return None;
         }
         let folder = tempfile::tempdir().expect("a temporary folder");
-        std::fs::write(folder.path().join("config.yaml"), CONFIGURATION).expect("a file");
+        std::fs::write(folder.path().join("config.yaml"), format!("{COMMON}{configuration}")).expect("a file");
         let address = free_address();
         let child = start(&program, folder.path(), &address);
         let url = format!("http://{address}");
@@ -41,9 +47,9 @@ impl Verdaccio {
 
     /// Creates a user and returns a token, as soon as the server answers.
     fn sign_up(&mut self) -> String {
-        let user = json!({"name": "bench", "password": "a-long-password"}).to_string();
+        let user = json!({"name": "tester", "password": "a-long-password"}).to_string();
         loop {
-            let answer = ureq::put(format!("{}/-/user/org.couchdb.user:bench", self.url))
+            let answer = ureq::put(format!("{}/-/user/org.couchdb.user:tester", self.url))
                 .content_type("application/json")
                 .send(&user);
             match answer {
@@ -63,11 +69,11 @@ impl Verdaccio {
 
     /// Resident memory now, and at most since the last [`Verdaccio::reset_peak_memory`], in bytes.
     pub fn memory(&self) -> (u64, u64) {
-        hexad_tests::server::memory_of(self.child.id())
+        server::memory_of(self.child.id())
     }
 
     pub fn reset_peak_memory(&self) {
-        hexad_tests::server::reset_peak_memory_of(self.child.id());
+        server::reset_peak_memory_of(self.child.id());
     }
 }
 
