@@ -46,8 +46,9 @@ pub use access::{Access, AccessError};
 use access::{AccessFile, TokenVerifier};
 use api::{AdminApi, HostStateReader};
 use connections::Connections;
-pub use host_state::HostState;
-pub use host_status::{HostStatus, StoreProblemStatus};
+pub use upload::MAX_COMPONENT_BYTES;
+pub use host_state::{HostMemory, HostState};
+pub use host_status::{HostStatus, MemoryStatus, ReloadStatus, StoreProblemStatus};
 pub use statistics::ComponentStatistics;
 
 /// Threads for deployments. The deployer serializes most of their work.
