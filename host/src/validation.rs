@@ -96,10 +96,8 @@ pub fn validate(
     let gate = Gate { runtime, backends: vec![store.backend()?], memory: MemoryBudget::new(u64::MAX), options };
     let components: Vec<_> = components.into_iter().map(Arc::new).collect();
     std::thread::scope(|scope| {
-        let threads: Vec<_> = components
-            .iter()
-            .map(|component| (component, scope.spawn(|| gate.check(component))))
-            .collect();
+        let threads: Vec<_> =
+            components.iter().map(|component| (component, scope.spawn(|| gate.check(component)))).collect();
         for (component, thread) in threads {
             let result = thread.join();
             results.push(result.unwrap_or_else(|_| Err(ValidationError::Panicked(component.id.clone()))));
@@ -129,11 +127,7 @@ impl Gate<'_> {
         Ok(valid)
     }
 
-    fn load(
-        &self,
-        component: &Arc<Component>,
-        path: &Path,
-    ) -> Result<(ValidComponent, Generation), ValidationError> {
+    fn load(&self, component: &Arc<Component>, path: &Path) -> Result<(ValidComponent, Generation), ValidationError> {
         let (id, origin) = (component.id.clone(), path.display().to_string());
         let wasm = std::fs::read(path).map_err(|source| {
             let (id, path) = (id.clone(), path.to_owned());
@@ -142,8 +136,11 @@ impl Gate<'_> {
         if wasm.len() > MAX_COMPONENT_BYTES {
             return Err(ValidationError::TooLarge { id, path: path.to_owned(), bytes: wasm.len() });
         }
-        self.check_trust(&wasm, path)
-            .map_err(|source| ValidationError::Untrusted { id: id.clone(), path: path.to_owned(), source })?;
+        self.check_trust(&wasm, path).map_err(|source| ValidationError::Untrusted {
+            id: id.clone(),
+            path: path.to_owned(),
+            source,
+        })?;
         let metrics = Metrics::new(self.backends.len());
         let surroundings = Surroundings {
             runtime: &self.runtime,

@@ -252,6 +252,7 @@ fn floods() -> Vec<(&'static str, Vec<u8>)> {
         ("settings", frame(SETTINGS, 0, 0, &setting)),
         ("empty settings", frame(SETTINGS, 0, 0, &[])),
         ("priorities", frame(PRIORITY, 0, 1, &[0, 0, 0, 3, 10])),
+        ("updates of windows", frame(WINDOW_UPDATE, 0, 0, &[0, 0, 0, 1])),
         ("unknown frames", frame(0xb7, 0, 0, b"grease")),
     ]
 }

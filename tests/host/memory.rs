@@ -3,6 +3,8 @@
 use super::probe::{get, write_manifest};
 use hexad_tests::operator::Operator;
 use hexad_tests::server::{Server, root, run, up};
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
 
 /// Instances that a process can have.
 const INSTANCES: usize = 512;
@@ -22,12 +24,24 @@ fn instances_that_idle_make_room_for_those_of_a_busy_component() {
     command.args(["--threads", "2"]);
     let server = Server::spawn(command, &data);
     let operator = Operator::of(&server);
-    std::thread::scope(|scope| {
-        for _ in 0..INSTANCES + 20 {
-            scope.spawn(|| get(server.address(), "sleep?ms=3000"));
-        }
+    // Each has an instance until its body is there.
+    let uploads = (0..INSTANCES).map(|_| {
+        let mut upload = TcpStream::connect(server.address()).expect("a connection");
+        let head = "POST /probe/count HTTP/1.1\r\nhost: a\r\nconnection: close\r\ncontent-length: 1\r\n\r\n";
+        upload.write_all(head.as_bytes()).expect("the server reads");
+        upload
     });
-    assert!(operator.metric("hexad_pool_instances") >= INSTANCES as u64 - 20);
+    let uploads: Vec<_> = uploads.collect();
+    while operator.metric("hexad_pool_instances") < INSTANCES as u64 {
+        std::thread::yield_now();
+    }
+    for mut upload in uploads {
+        upload.write_all(b"x").expect("the server reads");
+        let mut answer = String::new();
+        upload.read_to_string(&mut answer).expect("an answer");
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    }
+    assert_eq!(operator.metric("hexad_pool_instances"), INSTANCES as u64, "all of them idle");
     // Each of these needs an instance of its own.
     std::thread::scope(|scope| {
         let requests: Vec<_> = (0..40).map(|_| scope.spawn(|| get(server.address(), "of-another"))).collect();

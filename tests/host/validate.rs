@@ -41,11 +41,19 @@ fn each_problem_of_a_manifest_is_named() {
     for (from, to, words) in [
         ("[component.probe]", "[component.probe.tool.hexad]\nmemori = \"1MiB\"\n[component.probe]", "memori"),
         ("[component.probe]", "[component.probe.tool.hexad]\nmemory = \"2GiB\"\n[component.probe]", "1.0 GiB"),
-        ("[component.probe]", "[component.probe.tool.hexad]\nidle_timeout = \"soon\"\n[component.probe]", "idle_timeout"),
+        (
+            "[component.probe]",
+            "[component.probe.tool.hexad]\nidle_timeout = \"soon\"\n[component.probe]",
+            "idle_timeout",
+        ),
         ("spin_manifest_version = 2", "spin_manifest_version = 1", "version 2"),
         ("route = \"/probe/...\"", "route = \"/probe/...x\"", "...x"),
         ("component = \"probe\"", "component = \"other\"", "[component.other]"),
-        ("key_value_stores = [\"default\"]", "", "`wasi:keyvalue/store@0.2.0-draft2`, which the manifest does not grant"),
+        (
+            "key_value_stores = [\"default\"]",
+            "",
+            "`wasi:keyvalue/store@0.2.0-draft2`, which the manifest does not grant",
+        ),
         ("allowed_outbound_hosts = []", "", "`wasi:http/client@0.3.0`, which the manifest does not grant"),
         ("{{ check }}", "{{ chek }}", "`chek`, which is not in [variables]"),
         ("check = { default = \"\" }", "check = { default = \"fails\" }", "says that it fails"),
@@ -83,7 +91,8 @@ fn every_component_that_cannot_be_served_is_named() {
 fn a_swap_is_checked_against_the_slot() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let manifest = manifest(folder.path(), "x", "x");
-    let swap = |component: &str, file: &str| run(&["validate", &manifest, "--component", component, "--file", file], &[]);
+    let swap =
+        |component: &str, file: &str| run(&["validate", &manifest, "--component", component, "--file", file], &[]);
     let output = swap("probe", &fixture("probe"));
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     for (component, file, words) in [

@@ -14,6 +14,11 @@ use tokio::time::Instant;
 const MAX_IDLE_FRAMES: u32 = 1000;
 const PERIOD: Duration = Duration::from_secs(10);
 
+/// Idle frames that a client may send in addition, such as updates of windows: for each head that it sends, and
+/// one for so many bytes that it is sent.
+const FRAMES_PER_HEAD: u32 = 4;
+const BYTES_PER_FRAME: usize = 1024;
+
 /// Bytes of a frame before its payload (section 4.1).
 const FRAME_HEAD: usize = 9;
 
@@ -21,7 +26,6 @@ const FRAME_HEAD: usize = 9;
 const DATA: u8 = 0;
 const HEADERS: u8 = 1;
 const RST_STREAM: u8 = 3;
-const WINDOW_UPDATE: u8 = 8;
 const CONTINUATION: u8 = 9;
 
 /// The flag of the last frame of a stream.
@@ -30,8 +34,8 @@ const END_STREAM: u8 = 1;
 /// `GOAWAY` with `ENHANCE_YOUR_CALM`, of a server that has processed no further stream (section 6.8).
 const ENHANCE_YOUR_CALM: [u8; FRAME_HEAD + 8] = [0, 0, 8, 7, 0, 0, 0, 0, 0, 0x7f, 0xff, 0xff, 0xff, 0, 0, 0, 11];
 
-/// Finds out whether a client floods its connection with idle frames: pings, settings, priorities, unknown
-/// frames, and data without bytes.
+/// Finds out whether a client floods its connection with idle frames: pings, settings, priorities, updates of
+/// windows, unknown frames, and data without bytes.
 struct FrameMeter {
     head: [u8; FRAME_HEAD],
     /// How much of the head was read.
@@ -40,11 +44,13 @@ struct FrameMeter {
     payload: usize,
     period_began: Instant,
     idle_frames: u32,
+    /// Bytes that were sent and have not paid for a frame.
+    sent: usize,
 }
 
 impl FrameMeter {
     fn new(now: Instant) -> Self {
-        Self { head: [0; FRAME_HEAD], head_length: 0, payload: 0, period_began: now, idle_frames: 0 }
+        Self { head: [0; FRAME_HEAD], head_length: 0, payload: 0, period_began: now, idle_frames: 0, sent: 0 }
     }
 
     /// Looks at bytes that were read. False if the client sends too many idle frames.
@@ -63,12 +69,23 @@ impl FrameMeter {
                 self.head_length = 0;
                 let [a, b, c, kind, flags, ..] = self.head;
                 self.payload = usize::from(a) << 16 | usize::from(b) << 8 | usize::from(c);
+                if kind == HEADERS {
+                    self.idle_frames = self.idle_frames.saturating_sub(FRAMES_PER_HEAD);
+                }
                 if is_idle(kind, flags, self.payload) && !self.count(now) {
                     return false;
                 }
             }
         }
         true
+    }
+
+    /// Records bytes that were sent to the client.
+    fn record_sent(&mut self, bytes: usize) {
+        self.sent = self.sent.saturating_add(bytes);
+        let frames = u32::try_from(self.sent / BYTES_PER_FRAME).unwrap_or(u32::MAX);
+        self.sent %= BYTES_PER_FRAME;
+        self.idle_frames = self.idle_frames.saturating_sub(frames);
     }
 
     fn count(&mut self, now: Instant) -> bool {
@@ -80,11 +97,11 @@ impl FrameMeter {
     }
 }
 
-/// Whether the HTTP implementation does not bound such frames itself, by streams, windows or heads.
+/// Whether the HTTP implementation does not bound such frames itself, by streams, heads or windows for data.
 fn is_idle(kind: u8, flags: u8, payload: usize) -> bool {
     match kind {
         DATA => payload == 0 && flags & END_STREAM == 0,
-        HEADERS | RST_STREAM | WINDOW_UPDATE | CONTINUATION => false,
+        HEADERS | RST_STREAM | CONTINUATION => false,
         _ => true,
     }
 }
@@ -103,6 +120,13 @@ impl<S> Metered<S> {
     /// `stream` begins with a frame. `is_flooded` is set when it ends because of its client.
     pub fn new(stream: S, is_flooded: Arc<AtomicBool>) -> Self {
         Self { stream, meter: Some(FrameMeter::new(Instant::now())), is_flooded, told: 0 }
+    }
+
+    fn record_written(&mut self, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+        if let (Poll::Ready(Ok(bytes)), Some(meter)) = (&written, &mut self.meter) {
+            meter.record_sent(*bytes);
+        }
+        written
     }
 }
 
@@ -125,7 +149,8 @@ impl<S: AsyncRead + Unpin> AsyncRead for Metered<S> {
 
 impl<S: AsyncWrite + Unpin> AsyncWrite for Metered<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(cx, bytes)
+        let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
+        self.record_written(written)
     }
 
     fn poll_write_vectored(
@@ -133,7 +158,8 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Metered<S> {
         cx: &mut Context<'_>,
         bytes: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(cx, bytes)
+        let written = Pin::new(&mut self.stream).poll_write_vectored(cx, bytes);
+        self.record_written(written)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -184,6 +210,20 @@ mod tests {
     }
 
     #[test]
+    fn clients_that_are_served_may_send_more() {
+        let now = Instant::now();
+        let mut meter = FrameMeter::new(now);
+        let update = frame(8, 0, &[0, 0, 0, 1]);
+        for _ in 0..10 * MAX_IDLE_FRAMES {
+            meter.record_sent(2 * BYTES_PER_FRAME);
+            assert!(meter.record(&update.repeat(2), now));
+        }
+        let request = [frame(HEADERS, 5, &[0x82]), update.repeat(4)].concat();
+        assert!((0..10 * MAX_IDLE_FRAMES).all(|_| meter.record(&request, now)));
+        assert!(!meter.record(&update.repeat(MAX_IDLE_FRAMES as usize + 1), now));
+    }
+
+    #[test]
     fn frames_that_are_bounded_otherwise_do_not_count() {
         for (kind, flags, payload, expected) in [
             (0, 0, 0, true),
@@ -194,7 +234,7 @@ mod tests {
             (RST_STREAM, 0, 4, false),
             (4, 0, 0, true),
             (6, 1, 8, true),
-            (WINDOW_UPDATE, 0, 4, false),
+            (8, 0, 4, true),
             (CONTINUATION, 0, 0, false),
             (0xb7, 0, 9, true),
         ] {
