@@ -9,7 +9,7 @@ use super::background;
 use super::files::{Deployments, completed, io_error};
 use super::policy::Trust;
 use super::record::Entry;
-use super::reload::ReloadRecord;
+use super::reload_record::ReloadRecord;
 use super::{DeployError, DeployReport, SwapRequest};
 use crate::application::Application;
 use crate::component::{Artifact, Generation, Settings, Slot, Surroundings};

@@ -24,6 +24,7 @@ mod files;
 mod policy;
 mod record;
 mod reload;
+mod reload_record;
 mod supervisor;
 mod transfer;
 mod trial;
@@ -39,7 +40,8 @@ use crate::digest::Digest;
 pub use deployer::Deployer;
 pub use files::{Deployments, InitialComponent, RecordError};
 pub use policy::{Policy, PolicyError, Signature, Untrusted};
-pub use reload::{ReloadError, ReloadOutcome, ReloadRecord, Reloaded};
+pub use reload::ReloadError;
+pub use reload_record::{ReloadOutcome, ReloadRecord, Reloaded};
 pub use supervisor::Supervisor;
 pub use transfer::{read_deployed, restore_deployed};
 

@@ -3,13 +3,13 @@
 //! Everything is made and checked first, and then put in place of what there was: each component's settings
 //! in one step, the routes last. A manifest of which a part cannot be applied changes nothing.
 
-use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::SystemTime;
 
 use super::audit::{Action, AuditEntry, Outcome};
 use super::files::{completed, io_error};
+use super::reload_record::{ReloadOutcome, ReloadRecord, Reloaded};
 use super::{DeployError, Deployer};
 use crate::application::RouteTarget;
 use crate::component::{Deployment, Generation, LoadError, Settings, Slot};
@@ -20,24 +20,6 @@ use crate::router::RouteError;
 
 /// The actor in the audit log.
 const ACTOR: &str = "SIGHUP";
-
-/// What a reload has changed.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Reloaded {
-    /// The components with other settings, and the names of those.
-    pub components: Vec<(String, Vec<&'static str>)>,
-    pub routes: bool,
-}
-
-impl fmt::Display for Reloaded {
-    /// For example `probe (limits, variables), routes`.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let components = self.components.iter().map(|(id, names)| format!("{id} ({})", names.join(", ")));
-        let changes: Vec<_> = components.chain(self.routes.then(|| "routes".to_owned())).collect();
-        f.write_str(if changes.is_empty() { "none" } else { "" })?;
-        f.write_str(&changes.join(", "))
-    }
-}
 
 /// Why a manifest was not applied. Nothing was changed.
 #[derive(Debug, thiserror::Error)]
@@ -62,20 +44,6 @@ pub enum ReloadError {
     Outbound(#[from] TlsError),
     #[error(transparent)]
     Deployment(#[from] DeployError),
-}
-
-/// The last attempt to read the manifest again.
-#[derive(Clone, Debug)]
-pub struct ReloadRecord {
-    pub at: SystemTime,
-    pub outcome: ReloadOutcome,
-}
-
-#[derive(Clone, Debug)]
-pub enum ReloadOutcome {
-    Applied(Reloaded),
-    /// A sentence with the reason.
-    Refused(String),
 }
 
 impl ReloadError {
