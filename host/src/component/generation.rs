@@ -15,7 +15,7 @@ use super::breaker::{Breakers, Health};
 use super::capabilities;
 use super::pool::{InstanceTemplate, Pool};
 use crate::digest::Digest;
-use crate::guest::{Guest, GuestLog, OutboundHooks};
+use crate::guest::{Guest, GuestBounds, GuestLog, OutboundHooks};
 use crate::imports::keyvalue::KeyValue;
 use crate::imports::outbound::Outbound;
 use crate::manifest::Component;
@@ -162,8 +162,7 @@ impl Generation {
                     component.variables.clone(),
                     OutboundHooks::default(),
                     guest_log.output(),
-                    &component.limits,
-                    memory.clone(),
+                    GuestBounds { limits: &component.limits, memory },
                     Arc::default(),
                 );
                 let identified = area::identify(&component.id, &code.pre, store, &**backend, component.grants.labels());

@@ -12,7 +12,7 @@ use wasmtime::{PoolConcurrencyLimitError, Store, Trap};
 use wasmtime_wasi_http::handler::{Proxy, ProxyPre};
 
 use super::breaker::Breakers;
-use crate::guest::{Guest, GuestLog, OutboundHooks};
+use crate::guest::{Guest, GuestBounds, GuestLog, OutboundHooks};
 use crate::imports::keyvalue::KeyValue;
 use crate::log_throttle::LogThrottle;
 use crate::manifest::Component;
@@ -166,8 +166,7 @@ impl Pool {
             component.variables.clone(),
             outbound_hooks.clone(),
             guest_log.output(),
-            limits,
-            memory.clone(),
+            GuestBounds { limits, memory },
             cpu_timer.clone(),
         );
         // A component may run code before its first request, and may not end.

@@ -51,8 +51,17 @@ pub struct Guest {
     side_effects: SideEffects,
 }
 
+/// What an instance may use.
+#[derive(Clone, Copy)]
+pub struct GuestBounds<'a> {
+    /// Those of its component.
+    pub limits: &'a Limits,
+    /// What it shares with the instances of all components.
+    pub memory: &'a Arc<MemoryBudget>,
+}
+
 impl Guest {
-    /// Makes the store of one instance within `limits` and the host's budget of memory. `output` is the
+    /// Makes the store of one instance within `bounds`. `output` is the
     /// guest's standard output and error; `cpu_timer` measures its processor time.
     pub fn store(
         engine: &Engine,
@@ -60,10 +69,10 @@ impl Guest {
         variables: Arc<Variables>,
         outbound_hooks: OutboundHooks,
         output: GuestOutput,
-        limits: &Limits,
-        memory: Arc<MemoryBudget>,
+        bounds: GuestBounds<'_>,
         cpu_timer: Arc<CpuTimer>,
     ) -> Store<Self> {
+        let GuestBounds { limits, memory } = bounds;
         let mut table = ResourceTable::new();
         table.set_max_capacity(MAX_HANDLES);
         let side_effects = SideEffects::default();
@@ -81,7 +90,7 @@ impl Guest {
             wasi,
             http: WasiHttpCtx::new(),
             outbound_hooks,
-            limiter: MemoryLimiter::new(limits.memory, memory, cpu_timer.counters().clone()),
+            limiter: MemoryLimiter::new(limits.memory, memory.clone(), cpu_timer.counters().clone()),
             cpu_time: limits.request.cpu_time,
             key_value,
             variables,
