@@ -93,7 +93,8 @@ impl Deployer {
         if let Some(new) = components.iter().find(|new| !slots.iter().any(|slot| slot.id() == new.id)) {
             return Err(ReloadError::Added(new.id.clone()));
         }
-        self.memory_division.clone().check(components.iter())?;
+        let mut division = self.memory_division;
+        division.check(components.iter())?;
         let router = RouteTarget::router(routes, |id| slots.iter().position(|slot| slot.id() == id));
         let router = router.map_err(ReloadError::Routes)?;
         let mut components: Vec<_> = components.into_iter().map(Arc::new).collect();
