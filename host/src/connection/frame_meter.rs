@@ -68,7 +68,7 @@ impl FrameMeter {
             if self.head_length == FRAME_HEAD {
                 self.head_length = 0;
                 let [a, b, c, kind, flags, ..] = self.head;
-                self.payload = usize::from(a) << 16 | usize::from(b) << 8 | usize::from(c);
+                self.payload = u32::from_be_bytes([0, a, b, c]) as usize;
                 if kind == HEADERS {
                     self.idle_frames = self.idle_frames.saturating_sub(FRAMES_PER_HEAD);
                 }
