@@ -117,7 +117,7 @@ impl Outbound {
         *self.egress.allowed_hosts == *allowed_hosts && self.egress.limits == *limits
     }
 
-    pub fn counters(&self) -> &OutboundCounters {
+    pub fn counters(&self) -> &Arc<OutboundCounters> {
         &self.egress.counters
     }
 
