@@ -20,7 +20,7 @@ MACHETE := cargo-machete@0.9.2
 TOOLS := $(TARGET)/tools
 
 .DEFAULT_GOAL := help
-.PHONY: help run build components host fixtures check test lint audit advisories bench bench-namespaces bench-issues clean
+.PHONY: help run build components host fixtures check test lint audit advisories bench bench-namespaces bench-issues soak clean
 .PHONY: toolchain git clients peers wasmtime
 
 help: ## Show this list
@@ -83,6 +83,9 @@ bench-namespaces: components fixtures host ## Measure lists and searches of 200,
 
 bench-issues: components host ## Count a million issues, beside PostgreSQL; ISSUES=1000000 DATA=folder ONLY=load or texts
 	cargo bench --locked $(TESTS) --bench issues
+
+soak: components host ## Send mixed requests for half an hour, with swaps, imports and gc, and look at the memory; MINUTES=30
+	cargo bench --locked $(TESTS) --bench soak
 
 clean: ## Remove what was built; data stays
 	cargo clean

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use forge::{Fsck, Gc, Import, ImportGit, Token, UpWithDemo};
-use hexad::cli::{Backup, Promote, Rollback, Status, Swap, one_line};
+use hexad::cli::{Backup, Promote, Rollback, Status, Swap, Validate, one_line};
 
 /// Runs a code forge's API areas as WebAssembly components.
 #[derive(Parser)]
@@ -17,6 +17,7 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     Up(Box<UpWithDemo>),
+    Validate(Validate),
     Import(Import),
     Gc(Gc),
     Fsck(Fsck),
@@ -32,6 +33,7 @@ enum Command {
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Up(up) => up.run(),
+        Command::Validate(validate) => validate.run(&|name: &str| std::env::var(name).ok()),
         Command::Import(import) => import.run(),
         Command::Gc(gc) => gc.run(),
         Command::Fsck(fsck) => fsck.run(),

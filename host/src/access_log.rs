@@ -85,6 +85,11 @@ impl AccessLog {
         Ok(Arc::new(Self { entries: Some(entries), thread, reopen, dropped }))
     }
 
+    /// Lines that were not written because too many waited.
+    pub fn dropped(&self) -> u64 {
+        self.dropped.get()
+    }
+
     /// Opens the file again before the next line: it was renamed.
     pub fn reopen(&self) {
         self.reopen.store(true, Ordering::Relaxed);

@@ -3,14 +3,14 @@
 //! A step that cannot go on returns a [`RequestError`], and [`error_response`] is the only place that
 //! maps failures to statuses.
 
+mod response_wait;
 mod trial;
 
-use std::future::{pending, poll_fn};
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
-use std::task::Poll;
 use std::time::Instant;
 
+use arc_swap::ArcSwap;
 use http::header::{CONTENT_LENGTH, EXPECT};
 use http::request::Parts;
 use http::{HeaderMap, Method, Request, Response, StatusCode, Version};
@@ -19,15 +19,15 @@ use http_body_util::BodyExt;
 use tokio_util::task::TaskTracker;
 use wasmtime_wasi_http::WasiBody;
 
+use self::response_wait::ResponseWait;
 use self::trial::judge;
 use crate::body::{InProgress, ResponseBody};
-use crate::component::{CallError, Generation, GuestBody, GuestCall, Lease, LeaseError, ResponseEnd, Slot, Trial};
+use crate::component::{Deployment, Generation, GuestBody, GuestCall, LeaseError, ResponseEnd, Slot, Trial};
 use crate::concurrency_limit::ClientKey;
 use crate::deployment_event::DeploymentEvent;
-use crate::digest::Digest;
-use crate::imports::keyvalue::MeasuredCall;
 use crate::ingress::RequestOrigin;
-use crate::metrics::{Counter, Operation};
+use crate::manifest::Route;
+use crate::metrics::Counter;
 use crate::redaction;
 use crate::reply;
 use crate::request_body::RequestBody;
@@ -36,22 +36,35 @@ use crate::request_error::RequestError;
 use crate::request_id::{RequestIds, X_REQUEST_ID};
 use crate::request_target::absolute_uri;
 use crate::response_cache::{Lookup, ResponseCache};
-use crate::router::Router;
-use crate::send_buffer::{DrainMonitor, DrainPolicy, TooSlow};
-use crate::store::{Backend, ErrorKind, StoreError};
+use crate::router::{RouteError, Router};
+use crate::store::Backend;
 use crate::trace::{Destination, ServingComponent, Trace, Tracer};
 
 /// The target of a route.
+#[derive(PartialEq, Eq)]
 pub struct RouteTarget {
     /// The slot's index.
-    pub slot: usize,
+    slot: usize,
     /// The route as written in the manifest.
-    pub route: String,
+    route: String,
+}
+
+impl RouteTarget {
+    /// The router of a manifest. `position` is the index of the slot of a component.
+    pub fn router(
+        routes: Vec<Route>,
+        position: impl Fn(&str) -> Option<usize>,
+    ) -> Result<Router<RouteTarget>, RouteError> {
+        Router::new(routes.into_iter().filter_map(|Route { pattern, component }| {
+            let slot = position(&component)?;
+            Some((pattern.clone(), RouteTarget { slot, route: pattern }))
+        }))
+    }
 }
 
 /// What the shards of a host share.
 pub struct Application {
-    router: Router<RouteTarget>,
+    router: ArcSwap<Router<RouteTarget>>,
     slots: Vec<Slot>,
     /// One for each shard.
     backends: Vec<Arc<dyn Backend>>,
@@ -77,6 +90,7 @@ impl Application {
     ) -> Self {
         let (ids, unrouted) = (RequestIds::new(), Counter::default());
         let guest_tasks = backends.iter().map(|_| TaskTracker::new()).collect();
+        let router = ArcSwap::from_pointee(router);
         Self { router, slots, backends, cache, tracer, unrouted, ids, events, guest_tasks }
     }
 
@@ -84,9 +98,14 @@ impl Application {
         &self.slots
     }
 
-    /// The slot that serves `path`.
-    pub fn slot_at(&self, path: &str) -> Option<&Slot> {
-        self.slots.get(self.router.find(path)?.slot)
+    /// Replaces the routes. Requests under way are not routed again.
+    pub fn set_router(&self, router: Router<RouteTarget>) {
+        self.router.store(Arc::new(router));
+    }
+
+    /// The routes at this moment.
+    pub fn router(&self) -> Arc<Router<RouteTarget>> {
+        self.router.load_full()
     }
 
     pub fn response_cache(&self) -> &ResponseCache {
@@ -120,18 +139,24 @@ impl Application {
         request.headers_mut().insert(X_REQUEST_ID, id.clone());
         let method = request.method().clone();
         let uri = request.uri().clone();
-        let target = self.router.find(uri.path());
-        let slot = target.and_then(|target| self.slots.get(target.slot));
-        let trace = self.tracer.as_ref().map(|tracer| {
-            let destination = target.zip(slot);
-            let destination =
-                destination.map(|(target, slot)| Destination { route: &target.route, component: &slot.component().id });
-            tracer.begin(&request, destination)
-        });
+        let (slot, trace) = {
+            let router = self.router.load();
+            let target = router.find(uri.path());
+            let slot = target.and_then(|target| self.slots.get(target.slot));
+            let trace = self.tracer.as_ref().map(|tracer| {
+                let destination = target.zip(slot);
+                let destination =
+                    destination.map(|(target, slot)| Destination { route: &target.route, component: slot.id() });
+                tracer.begin(&request, destination)
+            });
+            (slot, trace)
+        };
         let mut response = match (slot, self.backends.get(shard)) {
             (Some(slot), Some(backend)) => {
                 let (backend, trace) = (&**backend, trace.as_ref());
-                self.serve(&Steps { application: self, slot, shard, backend, trace, started }, request).await
+                let deployment = slot.deployment();
+                let steps = Steps { application: self, slot, deployment, shard, backend, trace, started };
+                self.serve(&steps, request).await
             }
             _ => {
                 self.unrouted.add(1);
@@ -144,7 +169,7 @@ impl Application {
             %method,
             path = &*redaction::path(&uri),
             status = response.status().as_u16(),
-            component = slot.map(|slot| slot.component().id.as_str()),
+            component = slot.map(Slot::id),
             microseconds = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX),
             "request"
         );
@@ -178,7 +203,7 @@ impl Application {
             trace.record_failure(refusal.name());
         }
         if let Some(trial) = trial {
-            judge(trial, &slot.component().id, &self.events, response.status(), latency)(ResponseEnd::Complete);
+            judge(trial, slot.id(), &self.events, response.status(), latency)(ResponseEnd::Complete);
         }
         response
     }
@@ -191,6 +216,7 @@ fn error_response(error: RequestError) -> Response<ResponseBody> {
         RequestError::BodyTooLarge(limit) => reply::body_too_large(limit),
         RequestError::SlowClient => reply::request_timeout(),
         RequestError::Saturated | RequestError::NoInstance => reply::unavailable(),
+        RequestError::NoMemory => reply::no_memory(),
         RequestError::Failing(retry_after) => reply::failing(retry_after),
         RequestError::Failed | RequestError::NotDurable => reply::internal_error(),
         RequestError::StoreUnavailable { maybe_stored } => reply::store_unavailable(maybe_stored),
@@ -205,6 +231,8 @@ fn error_response(error: RequestError) -> Response<ResponseBody> {
 struct Steps<'a> {
     application: &'a Application,
     slot: &'a Slot,
+    /// The settings and the generations when the request began.
+    deployment: Arc<Deployment>,
     shard: usize,
     backend: &'a dyn Backend,
     trace: Option<&'a Arc<Trace>>,
@@ -219,15 +247,16 @@ impl Steps<'_> {
         trial: &mut Option<Trial>,
     ) -> Result<Response<ResponseBody>, RequestError> {
         let (mut parts, body) = request.into_parts();
-        let limits = self.slot.component().request_limits(parts.uri.path());
+        let component = &*self.deployment.settings.component;
+        let limits = component.request_limits(parts.uri.path());
         let origin = parts.extensions.get::<RequestOrigin>();
         let network = origin.map(RequestOrigin::network);
         let target = absolute_uri(&parts.uri, &parts.headers, parts.version, origin);
         let target = target.map(|uri| parts.uri = uri).map_err(RequestError::Malformed);
         // During a trial nothing is cached: the canary would see fewer requests than it should.
-        let code = self.slot.sole_code();
-        let lookup = match (target, code) {
-            (Ok(()), Some(code)) => self.look_up(&mut parts, &body, &code),
+        let generation_number = self.deployment.sole_generation();
+        let lookup = match (target, generation_number) {
+            (Ok(()), Some(number)) => self.look_up(&mut parts, &body, number),
             _ => None,
         };
         let miss = match lookup {
@@ -235,7 +264,7 @@ impl Steps<'_> {
             Some(Lookup::Miss(miss)) => Some(miss),
             None => None,
         };
-        let credential = self.slot.component().credentials.credential(&parts.headers, &parts.uri);
+        let credential = component.credentials.credential(&parts.headers, &parts.uri);
         let client = [network.map(ClientKey::Network), credential.map(ClientKey::Credential)];
         let context = Arc::new(RequestContext::new(limits, parts.uri.clone(), client, self.trace.cloned()));
         let method = parts.method.clone();
@@ -251,9 +280,9 @@ impl Steps<'_> {
         }
         let caller = || {
             let address = parts.extensions.get::<RequestOrigin>().map(|origin| origin.client);
-            self.slot.component().credentials.caller(&parts.headers, &parts.uri, address)
+            component.credentials.caller(&parts.headers, &parts.uri, address)
         };
-        let lease = self.slot.lease(self.shard, context.path(), client, caller, trial).await;
+        let lease = self.slot.lease(&self.deployment, self.shard, context.path(), client, caller, trial).await;
         let (generation, lease) = lease.map_err(|error| self.lease_error(&error))?;
         let pool = generation.pool(self.shard).ok_or(RequestError::Failed)?;
         // A response that may be cached must not depend on the trace's headers.
@@ -261,7 +290,9 @@ impl Steps<'_> {
         let request = Request::from_parts(parts, body.boxed_unsync());
         let tasks = self.application.guest_tasks(self.shard);
         let mut call = GuestCall::new(pool.clone(), context.clone(), lease.clone(), request, tasks);
-        let response = self.wait_for_response(&mut call, &context, &lease).await;
+        let wait =
+            ResponseWait { slot: self.slot, limits, shard: self.shard, backend: self.backend, trace: self.trace };
+        let response = wait.until_sendable(&mut call, &context, &lease).await;
         let response = response.inspect_err(|error| match error {
             // A guest that waits for its client is ended, so that its instance is free.
             RequestError::SlowClient => {}
@@ -274,20 +305,22 @@ impl Steps<'_> {
             return Err(RequestError::ResponseTooLarge(limits.max_response));
         }
         context.mark_head_sent();
-        // While the request waited for its permit, the code may have been replaced.
-        let recorder = miss.filter(|_| code == Some(generation.digest)).and_then(|miss| {
+        // While the request waited for its permit, the generation may have been replaced.
+        let recorder = miss.filter(|_| generation_number == Some(generation.number)).and_then(|miss| {
             let declared = bodiless.then(|| response.body().size_hint());
             self.application.cache.record(miss, response.status(), response.headers(), declared)
         });
         if let Some(trial) = trial.take() {
-            let (component, events) = (&self.slot.component().id, &self.application.events);
-            lease.when_ended(judge(trial, component, events, response.status(), self.started.elapsed()));
+            let events = &self.application.events;
+            lease.when_ended(judge(trial, self.slot.id(), events, response.status(), self.started.elapsed()));
         }
         let (head, body) = response.into_parts();
         let body = GuestBody::new(body, bodiless, limits.max_response, recorder, context, lease.clone());
         let (body, is_complete) = if bodiless { (body.skip(call), true) } else { body.buffer_small_body(call) };
-        if !lease.mark_sent() {
-            return Err(RequestError::Broken);
+        match lease.mark_sent() {
+            Some(ResponseEnd::Broken) => return Err(RequestError::Broken),
+            Some(ResponseEnd::TimedOut) => return Err(RequestError::TimedOut),
+            _ => {}
         }
         let mut response = Response::from_parts(head, body);
         if !is_complete {
@@ -298,14 +331,15 @@ impl Steps<'_> {
 
     /// Looks the request up in the response cache. `None` if its response may not be cached. After a
     /// miss, the request has only the headers that its response may depend on.
-    fn look_up(&self, parts: &mut Parts, body: &WasiBody, code: &Digest) -> Option<Lookup> {
-        let component = self.slot.component();
+    fn look_up(&self, parts: &mut Parts, body: &WasiBody, generation: u64) -> Option<Lookup> {
+        let component = &self.deployment.settings.component;
         let policy = component.cache_policy.as_ref()?;
         if !body.is_end_stream() || !policy.applies_to(parts) {
             return None;
         }
         let clock = self.backend.change_clock()?;
-        let lookup = self.application.cache.look_up((&component.id, code), policy, parts, clock, Instant::now());
+        let guest = (self.slot.id(), generation);
+        let lookup = self.application.cache.look_up(guest, policy, parts, clock, Instant::now());
         match (&lookup, self.trace) {
             (Lookup::Miss(_), _) => policy.strip_headers(&mut parts.headers),
             (Lookup::Hit(_), Some(trace)) => trace.mark_cached(),
@@ -317,7 +351,7 @@ impl Steps<'_> {
     fn lease_error(&self, error: &LeaseError) -> RequestError {
         match error {
             LeaseError::Saturated => {
-                tracing::debug!(component = self.slot.component().id, "every instance is busy");
+                tracing::debug!(component = self.slot.id(), "every instance is busy");
                 RequestError::Saturated
             }
             LeaseError::Failing(retry_after) => RequestError::Failing(*retry_after),
@@ -328,113 +362,13 @@ impl Steps<'_> {
     fn trace_call(&self, generation: &Generation, headers: Option<&mut HeaderMap>) {
         if let Some(trace) = self.trace {
             let component = ServingComponent {
-                id: &self.slot.component().id,
+                id: self.slot.id(),
                 generation: generation.number,
                 digest: generation.digest,
                 area: generation.description.as_ref().map(|area| (&*area.area, &*area.version)),
             };
             trace.begin_component(&component, headers);
         }
-    }
-
-    /// Runs the guest until its response can be sent.
-    async fn wait_for_response(
-        &self,
-        call: &mut GuestCall,
-        context: &RequestContext,
-        lease: &Lease,
-    ) -> Result<Response<WasiBody>, RequestError> {
-        let response = self.wait_for_head(call, context, lease).await?;
-        self.wait_until_durable(call, context).await?;
-        // The guest does not know whether its request is worth trying again.
-        match context.writes.outage().filter(|_| response.status().is_server_error()) {
-            Some(error) => Err(self.store_error(context, error)),
-            None => Ok(response),
-        }
-    }
-
-    /// Runs the guest until the head of its response is there.
-    async fn wait_for_head(
-        &self,
-        call: &mut GuestCall,
-        context: &RequestContext,
-        lease: &Lease,
-    ) -> Result<Response<WasiBody>, RequestError> {
-        let mut monitor = None;
-        let head = poll_fn(|cx| {
-            let head = call.poll_head(cx);
-            // The response of a guest whose request body was cut off is not used.
-            if context.poll_body_too_large(cx).is_ready() {
-                let limit = self.slot.component().request_limits(context.path()).max_body;
-                return Poll::Ready(Err(RequestError::BodyTooLarge(limit)));
-            }
-            if let Poll::Ready(head) = head {
-                return Poll::Ready(head.map_err(|error| self.call_error(context, &error)));
-            }
-            if context.upload.is_waiting() {
-                let monitor = monitor.get_or_insert_with(|| {
-                    context.upload.begin(lease.contention());
-                    DrainMonitor::new(DrainPolicy::default())
-                });
-                // A client has all of the request's time, unless others wait for the instance.
-                while let Poll::Ready(slow) = monitor.poll(&context.upload, || 0, cx) {
-                    if slow == TooSlow::Contended {
-                        return Poll::Ready(Err(RequestError::SlowClient));
-                    }
-                }
-            }
-            Poll::Pending
-        });
-        head.await
-    }
-
-    fn call_error(&self, context: &RequestContext, error: &CallError) -> RequestError {
-        if context.is_expired() || context.expires_at() <= Instant::now() {
-            return RequestError::of_timeout(context);
-        }
-        if context.is_out_of_cpu_time() {
-            return RequestError::OutOfCpuTime;
-        }
-        if !matches!(error, CallError::Ended)
-            && let Some(suppressed) = self.slot.log_throttle().pass()
-        {
-            let component = &self.slot.component().id;
-            tracing::warn!(component, %error, suppressed, "the component gave no response");
-        }
-        match error {
-            CallError::NoInstance(_) => RequestError::NoInstance,
-            CallError::Ended | CallError::Refused(_) => RequestError::Failed,
-        }
-    }
-
-    /// Waits until the guest's writes are durable: the client does not see a response before. The guest
-    /// runs on meanwhile, and waits for the writes that it still makes itself.
-    async fn wait_until_durable(&self, call: &mut GuestCall, context: &RequestContext) -> Result<(), RequestError> {
-        context.writes.write_through();
-        let counters = self.slot.metrics().shard(self.shard).filter(|_| !context.writes.is_settled());
-        let commit = counters.map(|counters| MeasuredCall::begin(Operation::Commit, counters, self.trace, ""));
-        let durable = tokio::select! {
-            biased;
-            durable = context.writes.durable(self.backend) => durable,
-            () = context.until_expired() => return Err(RequestError::of_timeout(context)),
-            () = call.wait_until_done() => pending().await,
-        };
-        drop(commit);
-        durable.map_err(|error| self.store_error(context, &error))
-    }
-
-    /// The error of a request of which a read or write has failed.
-    fn store_error(&self, context: &RequestContext, error: &StoreError) -> RequestError {
-        if let Some(suppressed) = self.slot.log_throttle().pass() {
-            let component = &self.slot.component().id;
-            tracing::error!(component, %error, suppressed, "a response was withheld: the store failed");
-        }
-        let kind = error.kind();
-        if kind == ErrorKind::Fault {
-            return RequestError::NotDurable;
-        }
-        let maybe_stored = matches!(kind, ErrorKind::Unknown(_)) || context.writes.has_committed();
-        RequestError::StoreUnavailable { maybe_stored }
     }
 }
 

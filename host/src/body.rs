@@ -29,7 +29,7 @@ pub enum BodyError {
     Short { missing: u64 },
     #[error("the response is larger than the limit of its component, {limit} bytes")]
     TooLarge { limit: u64 },
-    #[error("the response took longer than the transfer timeout of its component")]
+    #[error("the component ran out of time before its response was complete")]
     Timeout,
     #[error("the component failed while sending its response: {0}")]
     Guest(WasiError),

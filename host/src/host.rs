@@ -1,11 +1,12 @@
 //! A running application: starts its parts, and stops them in order.
 
+mod options;
+
 use std::io;
 use std::net::{SocketAddr, TcpListener};
-use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -15,83 +16,29 @@ use http_body_util::BodyExt;
 use tokio::sync::watch;
 
 use crate::acceptor::{self, Acceptor};
-use crate::admin::{Access, Admin, HostState};
+use crate::admin::{Access, Admin, HostMemory, HostState};
 use crate::application::{Application, RouteTarget};
 use crate::body::ResponseBody;
-use crate::component::{Artifact, Generation, LoadError, Slot};
-use crate::deploy::{self, Deployer, Deployments, InitialComponent, Policy, RecordError, Supervisor};
-use crate::imports::outbound::{self, Network, Outbound, TlsError};
+use crate::component::{Artifact, Generation, LoadError, Settings, Slot, Surroundings};
+use crate::deploy::{self, Deployer, Deployments, InitialComponent, ReloadError, Reloaded, Supervisor};
+use crate::imports::outbound::OutboundFactory;
 use crate::ingress::{Ingress, IngressOptions};
-use crate::maintenance::{Maintainer, MaintenanceError, Task};
-use crate::manifest::{Component, Manifest};
+use crate::maintenance::{Maintainer, Task};
+use crate::manifest::{Component, Maintenance, Manifest, ManifestError};
+use crate::memory_budget::{MemoryBudget, MemoryDivision};
 use crate::metrics::Metrics;
 use crate::response_cache::{CacheCounters, ResponseCache};
-use crate::router::{RouteError, Router};
 use crate::runtime::Runtime;
 use crate::shard::{self, Shard};
 use crate::stop::StopDeadline;
 use crate::store::Backend;
-use crate::store::sqlite::{self, OpenError, Sqlite};
-use crate::trace::{Export, TraceError, Tracer};
+use crate::store::sqlite::{self, Sqlite};
+use crate::trace::Tracer;
+
+pub use options::{Options, StartError};
 
 /// How long the last spans may take to reach the collector when the host stops.
 const LAST_SPANS_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// How a host is started.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// The data directory. The host makes it if it is missing, and locks it.
-    pub data: PathBuf,
-    /// Shards, each a thread.
-    pub threads: NonZeroUsize,
-    pub store: sqlite::Options,
-    pub outbound: outbound::Options,
-    /// Swap in a component whenever the manifest's source of it changes.
-    pub watch: bool,
-    /// The collector of traces; `None` for no traces.
-    pub traces: Option<Export>,
-    /// Decides which components may be served.
-    pub policy: Policy,
-}
-
-impl Options {
-    /// The defaults: a thread for each processor.
-    pub fn new(data: impl Into<PathBuf>) -> Self {
-        let threads = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
-        Self {
-            data: data.into(),
-            threads,
-            store: sqlite::Options::default(),
-            outbound: outbound::Options::default(),
-            watch: false,
-            traces: None,
-            policy: Policy::default(),
-        }
-    }
-}
-
-/// Why a host does not start: a sentence for the operator.
-#[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    #[error("the manifest {manifest} cannot be used: {source}")]
-    Routes { manifest: PathBuf, source: RouteError },
-    #[error(transparent)]
-    Store(#[from] OpenError),
-    #[error("cannot restore what was swapped in from the backup: {0}; free space in the data folder, and start again")]
-    Restore(io::Error),
-    #[error(transparent)]
-    Record(#[from] RecordError),
-    #[error(transparent)]
-    Component(#[from] LoadError),
-    #[error(transparent)]
-    Outbound(#[from] TlsError),
-    #[error(transparent)]
-    Traces(#[from] TraceError),
-    #[error("the system has no randomness: {0}")]
-    Randomness(#[from] getrandom::Error),
-    #[error("cannot start a thread: {0}")]
-    Thread(io::Error),
-}
 
 /// A running application. Dropping it stops it at once; [`Host::stop`] lets requests under way finish.
 pub struct Host {
@@ -102,10 +49,15 @@ pub struct Host {
     deployer: Arc<Deployer>,
     supervisor: Option<Supervisor>,
     maintainer: Option<Maintainer>,
+    /// Whether maintenance was started.
+    maintains: bool,
     admin: Option<Admin>,
     data: PathBuf,
     runtime: Arc<Runtime>,
     store: Sqlite,
+    memory: (Arc<MemoryBudget>, MemoryDivision),
+    /// The settings of each listener, once.
+    ingresses: Arc<Mutex<Vec<Arc<Ingress>>>>,
 }
 
 impl Host {
@@ -116,11 +68,12 @@ impl Host {
     pub fn start(runtime: &Arc<Runtime>, manifest: Manifest, options: &Options) -> Result<Self, StartError> {
         let Manifest { path, components, routes, .. } = manifest;
         let position = |id: &str| components.iter().position(|component| component.id == id);
-        let routes = routes.into_iter().filter_map(|route| {
-            let slot = position(&route.component)?;
-            Some((route.pattern.clone(), RouteTarget { slot, route: route.pattern }))
-        });
-        let router = Router::new(routes).map_err(|source| StartError::Routes { manifest: path, source })?;
+        let router =
+            RouteTarget::router(routes, position).map_err(|source| StartError::Routes { manifest: path, source })?;
+
+        let mut division = MemoryDivision::new(options.memory, options.send_buffer as u64, options.threads.get());
+        division.check(components.iter())?;
+        let memory = MemoryBudget::new(division.guests());
 
         let store = Sqlite::open(&options.data, &options.store)?;
         let backends: Vec<Arc<dyn Backend>> =
@@ -136,14 +89,16 @@ impl Host {
             chosen.push((Arc::new(component), wasm));
         }
         // A component's check may have read a damaged page. Its own error does not name the file.
-        let slots = load_slots(runtime, chosen, &backends, options)
+        let outbound = OutboundFactory::new(options.outbound.clone(), options.threads.get());
+        let slots = load_slots(runtime, chosen, &backends, &outbound, &memory)
             .map_err(|error| store.failure().map_or(error, StartError::Store))?;
 
         let (events, receiver) = mpsc::channel();
         let tracer = options.traces.as_ref().map(Tracer::new).transpose()?.map(Arc::new);
         let application = Application::new(router, slots, backends, ResponseCache::new()?, tracer, events.clone());
         let application = Arc::new(application);
-        let deployer = Deployer::new(runtime.clone(), application.clone(), files, events);
+        let deployer =
+            Deployer::new(runtime.clone(), application.clone(), outbound, (memory.clone(), division), files, events);
         let supervisor = Supervisor::start(deployer.clone(), receiver, options.watch).map_err(StartError::Thread)?;
         let (stop, stopped) = watch::channel(None);
         let shards = (0..options.threads.get())
@@ -158,10 +113,13 @@ impl Host {
             deployer,
             supervisor: Some(supervisor),
             maintainer: None,
+            maintains: false,
             admin: None,
             data: options.data.clone(),
             runtime: runtime.clone(),
             store,
+            memory: (memory, division),
+            ingresses: Arc::default(),
         })
     }
 
@@ -184,6 +142,11 @@ impl Host {
 
     /// Accepts connections from a listening socket, and returns its address.
     pub fn serve(&mut self, listener: TcpListener, ingress: Arc<Ingress>) -> io::Result<SocketAddr> {
+        let mut ingresses = self.ingresses.lock().unwrap_or_else(PoisonError::into_inner);
+        if !ingresses.iter().any(|known| Arc::ptr_eq(known, &ingress)) {
+            ingresses.push(ingress.clone());
+        }
+        drop(ingresses);
         let acceptor = Acceptor::start(listener, ingress, self.shards.clone(), self.stop.subscribe())?;
         let address = acceptor.address();
         self.acceptors.push(acceptor);
@@ -200,13 +163,24 @@ impl Host {
         let data = self.data.clone();
         let store_health = self.store.health().clone();
         let health = store_health.clone();
+        let deployer = self.deployer.clone();
+        let (ingresses, (budget, division)) = (self.ingresses.clone(), self.memory.clone());
         let state = move || HostState {
+            memory: HostMemory {
+                budget: budget.clone(),
+                division,
+                send_buffer: sum_of(&ingresses, |ingress| ingress.send_budgets.used() as u64),
+            },
+            access_log_dropped: sum_of(&ingresses, |ingress| {
+                ingress.access_log.as_ref().map_or(0, |log| log.dropped())
+            }),
             store_failure: health.failure(),
             failed_transactions: health.failed_transactions(),
             commits: commits.load(Ordering::Relaxed),
             started,
             store_bytes: sqlite::size(&data),
             connections: loads.iter().map(|load| load.load(Ordering::Relaxed)).sum(),
+            last_reload: deployer.last_reload(),
             pool: runtime.engine().pooling_allocator_metrics().map(|pool| {
                 let count = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
                 (pool.component_instances(), count(pool.memories()), count(pool.stacks()))
@@ -219,22 +193,38 @@ impl Host {
         Ok(access)
     }
 
-    /// Starts the maintenance that the manifest declares.
-    pub fn maintain(&mut self) -> Result<(), MaintenanceError> {
-        let mut tasks = Vec::new();
-        for slot in self.application.slots() {
-            let component = slot.component();
-            let Some(maintenance) = component.maintenance.clone() else { continue };
-            let target = self.application.slot_at(maintenance.path.path());
-            if target.is_none_or(|target| target.component().id != component.id) {
-                return Err(MaintenanceError::Misrouted { component: component.id.clone(), path: maintenance.path });
-            }
-            tasks.push(Task::new(component.id.clone(), maintenance));
-        }
+    /// Starts the maintenance that the manifest declares, now and after each reload.
+    pub fn maintain(&mut self) -> io::Result<()> {
+        self.maintains = true;
+        let tasks = self.maintenance().into_iter().map(|(component, maintenance)| Task::new(component, maintenance));
+        let tasks: Vec<_> = tasks.collect();
         if !tasks.is_empty() {
-            self.maintainer = Some(Maintainer::start(tasks, self.shards.clone()).map_err(MaintenanceError::Thread)?);
+            self.maintainer = Some(Maintainer::start(tasks, self.shards.clone())?);
         }
         Ok(())
+    }
+
+    /// The maintenance of each component that asks for it.
+    fn maintenance(&self) -> Vec<(String, Maintenance)> {
+        let slots = self.application.slots().iter();
+        slots.filter_map(|slot| Some((slot.id().to_owned(), slot.component().maintenance.clone()?))).collect()
+    }
+
+    /// Applies a manifest that was read again: routes, limits, variables, grants. Requests under way finish as
+    /// they began. If a part of it cannot be applied, or it cannot be read, nothing changes; the log, the
+    /// audit log and the status say why. It blocks.
+    pub fn reload(&mut self, manifest: Result<Manifest, ManifestError>) -> Result<Reloaded, ReloadError> {
+        let before = self.maintenance();
+        let reloaded = self.deployer.reload(manifest)?;
+        if self.maintains && self.maintenance() != before {
+            if let Some(maintainer) = self.maintainer.take() {
+                maintainer.stop();
+            }
+            if let Err(error) = self.maintain() {
+                tracing::error!(%error, "no thread for maintenance can be started; there is none until a restart");
+            }
+        }
+        Ok(reloaded)
     }
 
     /// Changes the generations of components.
@@ -298,55 +288,48 @@ impl Host {
     }
 }
 
+/// The sum of a value of all listeners.
+fn sum_of(ingresses: &Mutex<Vec<Arc<Ingress>>>, value: impl Fn(&Ingress) -> u64) -> u64 {
+    ingresses.lock().unwrap_or_else(PoisonError::into_inner).iter().map(|ingress| value(ingress)).sum()
+}
+
 /// Loads and checks the chosen code of every component, and makes its slot.
 fn load_slots(
     runtime: &Arc<Runtime>,
     chosen: Vec<(Arc<Component>, InitialComponent)>,
     backends: &[Arc<dyn Backend>],
-    options: &Options,
+    outbound: &OutboundFactory,
+    memory: &Arc<MemoryBudget>,
 ) -> Result<Vec<Slot>, StartError> {
-    let outbound = make_outbounds(chosen.iter().map(|(component, _)| component), options)?;
-    let metrics: Vec<_> = chosen.iter().map(|_| Metrics::new(options.threads.get())).collect();
+    let mut parts = Vec::with_capacity(chosen.len());
+    for (component, chosen) in chosen {
+        let outbound = outbound.make(&component.id, &component.allowed_hosts, &component.limits.outbound, None)?;
+        parts.push((Settings::new(component, outbound), Metrics::new(backends.len()), chosen));
+    }
     // All at once, because compiling, the slowest part, uses one processor for much of its time; on
     // threads, because the caller may be in an asynchronous runtime.
     let loaded = std::thread::scope(|scope| {
-        let threads: Vec<_> = chosen
+        let threads: Vec<_> = parts
             .iter()
-            .zip(&outbound)
-            .zip(&metrics)
-            .map(|(((component, chosen), outbound), metrics)| {
+            .map(|(settings, metrics, chosen)| {
                 scope.spawn(move || {
                     let origin = chosen.origin.display().to_string();
                     let artifact = Artifact { wasm: &chosen.wasm, origin: &origin };
-                    Generation::load(runtime, component, &artifact, 1, backends, outbound.as_ref(), metrics)
+                    let Settings { component, outbound, .. } = settings;
+                    let outbound = outbound.as_ref();
+                    let surroundings = Surroundings { runtime, component, backends, outbound, metrics, memory };
+                    Generation::load(surroundings, &artifact, 1)
                 })
             })
             .collect();
         threads.into_iter().map(|thread| thread.join()).collect::<Vec<_>>()
     });
-    let mut slots = Vec::with_capacity(chosen.len());
-    for ((((component, _), loaded), outbound), metrics) in chosen.into_iter().zip(loaded).zip(outbound).zip(metrics) {
+    let mut slots = Vec::with_capacity(parts.len());
+    for ((settings, metrics, _), loaded) in parts.into_iter().zip(loaded) {
         let generation = loaded.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
-        slots.push(Slot::new(component, generation, outbound, metrics));
+        slots.push(Slot::new(settings, generation, metrics));
     }
     Ok(slots)
-}
-
-/// The sender of each component that may send requests. If none may, no certificate is read.
-fn make_outbounds<'a>(
-    components: impl ExactSizeIterator<Item = &'a Arc<Component>> + Clone,
-    options: &Options,
-) -> Result<Vec<Option<Arc<Outbound>>>, TlsError> {
-    if components.clone().all(|component| component.allowed_hosts.is_empty()) {
-        return Ok(vec![None; components.len()]);
-    }
-    let network = Arc::new(Network::new(&options.outbound)?);
-    let outbound = |component: &Arc<Component>| {
-        let (hosts, limits) = (component.allowed_hosts.clone(), component.limits.outbound.clone());
-        (!hosts.is_empty())
-            .then(|| Arc::new(Outbound::new(&component.id, hosts, limits, network.clone(), options.threads.get())))
-    };
-    Ok(components.map(outbound).collect())
 }
 
 impl Drop for Host {

@@ -43,6 +43,8 @@
 //! | `private_files` | files that only the host's user may read |
 //! | `redaction` | request targets for logs and traces, without secrets |
 //! | `shared_map` | values by key that exist while they are used |
+//! | `validation` | whether a manifest and its components could be served |
+//! | `memory_budget` | what caches, responses and guests may take together |
 //! | `digest`, `memory`, `random`, `stop` | digests of components, the allocator, random tokens, the stop signal |
 
 mod acceptor;
@@ -67,6 +69,7 @@ mod log_throttle;
 mod maintenance;
 pub mod manifest;
 mod memory;
+mod memory_budget;
 mod metrics;
 pub mod private_files;
 pub mod random;
@@ -86,10 +89,10 @@ mod shared_map;
 mod stop;
 pub mod store;
 pub mod trace;
+pub mod validation;
 
 pub use body::{BodyError, ResponseBody};
 pub use digest::Digest;
 pub use host::{Host, Options, StartError};
-pub use maintenance::MaintenanceError;
 pub use manifest::Manifest;
 pub use runtime::{Runtime, RuntimeError};

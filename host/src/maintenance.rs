@@ -18,7 +18,6 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow, bail};
 use bytes::Bytes;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
-use http::uri::PathAndQuery;
 use http::{Request, Response};
 use http_body_util::{BodyExt, Full, Limited};
 use serde_json::{Map, Value, json};
@@ -40,18 +39,6 @@ const MAX_RESPONSE: usize = 1 << 20;
 
 /// Bytes of an error response that are logged.
 const MAX_LOGGED: usize = 1000;
-
-/// Why maintenance cannot begin.
-#[derive(Debug, thiserror::Error)]
-pub enum MaintenanceError {
-    #[error(
-        "[component.{component}.tool.hexad]: maintenance.path = \"{path}\" does not lead to this component; \
-         correct it or add a [[trigger.http]] route"
-    )]
-    Misrouted { component: String, path: PathAndQuery },
-    #[error("cannot start a thread: {0}")]
-    Thread(io::Error),
-}
 
 /// The thread that sends the requests.
 pub struct Maintainer {

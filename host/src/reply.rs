@@ -39,6 +39,12 @@ pub fn unavailable() -> Response<ResponseBody> {
     retry_later(&json!({ "message": "503 Service Unavailable" }), Duration::from_secs(1))
 }
 
+/// The host had no memory left for the component. The guest was ended where it was.
+pub fn no_memory() -> Response<ResponseBody> {
+    let error = "the host has no memory left now; a part of the request may have been stored";
+    retry_later(&json!({ "message": "503 Service Unavailable", "error": error }), Duration::from_secs(5))
+}
+
 /// The component's circuit breaker is open for this long.
 pub fn failing(retry_after: Duration) -> Response<ResponseBody> {
     let error = "the component keeps failing and is not asked for a while";

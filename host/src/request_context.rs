@@ -44,8 +44,7 @@ pub struct RequestContext {
     /// Woken when the client has gone: the guest's task.
     abandonment: AtomicWaker,
     expired: AtomicBool,
-    failed: AtomicBool,
-    out_of_cpu_time: AtomicBool,
+    failure: OnceLock<InstanceFailure>,
 }
 
 impl RequestContext {
@@ -71,8 +70,7 @@ impl RequestContext {
             abandoned: AtomicBool::new(false),
             abandonment: AtomicWaker::new(),
             expired: AtomicBool::new(false),
-            failed: AtomicBool::new(false),
-            out_of_cpu_time: AtomicBool::new(false),
+            failure: OnceLock::new(),
         }
     }
 
@@ -162,17 +160,12 @@ impl RequestContext {
 
     /// Records that the guest has trapped or was ended.
     pub fn mark_failed(&self, failure: InstanceFailure) {
-        self.out_of_cpu_time.store(failure == InstanceFailure::CpuTime, Ordering::SeqCst);
-        self.failed.store(true, Ordering::SeqCst);
+        let _ = self.failure.set(failure);
     }
 
-    /// Whether the guest was ended because it used up its processor time.
-    pub fn is_out_of_cpu_time(&self) -> bool {
-        self.out_of_cpu_time.load(Ordering::SeqCst)
-    }
-
-    pub fn has_failed(&self) -> bool {
-        self.failed.load(Ordering::SeqCst)
+    /// Why the guest has trapped or was ended. `None` if it has not.
+    pub fn failure(&self) -> Option<InstanceFailure> {
+        self.failure.get().copied()
     }
 
     /// When the guest's time is over. It moves as the request goes on.

@@ -18,6 +18,8 @@ pub enum RequestError {
     Saturated,
     /// wasmtime cannot make another instance.
     NoInstance,
+    /// The host had no memory left that the component may have.
+    NoMemory,
     /// The component's circuit breaker is open for this long.
     Failing(Duration),
     /// The component trapped, returned an error or was ended. The cause is in the log.
@@ -45,6 +47,7 @@ impl RequestError {
             Self::SlowClient => Refusal::SlowClient,
             Self::Saturated => Refusal::Saturated,
             Self::NoInstance => Refusal::NoInstance,
+            Self::NoMemory => Refusal::NoMemory,
             Self::Failing(_) => Refusal::Failing,
             Self::Failed => Refusal::Failed,
             Self::OutOfCpuTime => Refusal::CpuTime,

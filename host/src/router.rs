@@ -9,14 +9,14 @@ use std::cmp::Ordering;
 
 /// The targets of all routes, in a tree with a level for each segment: a path is read once, however
 /// many routes there are.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub struct Router<T> {
     tree: Node<T>,
     /// As written.
     patterns: Vec<String>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 struct Node<T> {
     end: Option<T>,
     words: Vec<(String, Node<T>)>,

@@ -180,8 +180,8 @@ async fn memory_is_bounded() {
     let server = Server::with("memory = \"64MiB\"");
     let got: u32 = server.ok("hog").await.parse().unwrap();
     assert!((32..64).contains(&got), "{got} MiB");
-    // The same instance still serves.
-    assert_eq!(server.ok("served").await, "2");
+    // What it has left may not be enough for the next request.
+    assert_eq!(server.ok("served").await, "1", "another instance");
 }
 
 #[tokio::test]

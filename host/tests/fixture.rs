@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use hexad::imports::outbound;
-use hexad::manifest::{LoadOptions, ManifestError};
+use hexad::manifest::{LoadOptions, MaintenanceTokens, ManifestError};
 use hexad::store::sqlite;
 use hexad::trace::Export;
-use hexad::{Host, MaintenanceError, Manifest, Options, ResponseBody, Runtime, StartError};
+use hexad::{Host, Manifest, Options, ResponseBody, Runtime, StartError};
 use http::{Request, Response};
 use http_body_util::{BodyExt, Full};
 use tempfile::TempDir;
@@ -157,14 +157,16 @@ pub fn load(
         let pair = environment.iter().find(|(key, _)| *key == name);
         pair.map(|(_, value)| (*value).to_owned())
     };
-    Manifest::load_with(&path, &LoadOptions { environment: &environment, external_url: None, maintenance_every })
+    let maintenance_tokens = &MaintenanceTokens::default();
+    let options = LoadOptions { environment: &environment, external_url: None, maintenance_every, maintenance_tokens };
+    Manifest::load_with(&path, &options)
 }
 
 /// Starts a host with the maintenance that the manifest asks for.
-pub fn maintained(folder: &TempDir, manifest: Manifest) -> Result<Host, MaintenanceError> {
+pub fn maintained(folder: &TempDir, manifest: Manifest) -> Host {
     let mut host = Host::start(&RUNTIME, manifest, &options(folder, store())).unwrap();
-    host.maintain()?;
-    Ok(host)
+    host.maintain().unwrap();
+    host
 }
 
 pub fn get(path: &str) -> Request<Full<Bytes>> {

@@ -16,6 +16,7 @@ const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// Types of frames (RFC 9113, section 6).
 const HEADERS: u8 = 1;
+const PRIORITY: u8 = 2;
 const RST_STREAM: u8 = 3;
 const SETTINGS: u8 = 4;
 const PING: u8 = 6;
@@ -37,9 +38,13 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
 
 /// The header block of `GET /probe/{path}`, without compression.
 fn head(path: &str) -> Vec<u8> {
+    head_of("GET", path)
+}
+
+fn head_of(method: &str, path: &str) -> Vec<u8> {
     let mut block = Vec::new();
     let path = format!("/probe/{path}");
-    for (name, value) in [(":method", "GET"), (":scheme", "http"), (":authority", "forge.test"), (":path", &path)] {
+    for (name, value) in [(":method", method), (":scheme", "http"), (":authority", "forge.test"), (":path", &path)] {
         field(&mut block, name, value);
     }
     block
@@ -236,6 +241,65 @@ fn rapid_resets_close_the_connection() {
     assert_eq!(goaway_code(&frames), Some(enhance_your_calm));
     wait_for_busy(&server, 0);
     hello(address);
+}
+
+/// Client frames that make work and carry nothing, each more often than any client needs it.
+fn floods() -> Vec<(&'static str, Vec<u8>)> {
+    let setting = [0, 4, 0, 0, 0xff, 0xff];
+    vec![
+        ("pings", frame(PING, 0, 0, &[1; 8])),
+        ("answers to pings", frame(PING, 1, 0, &[1; 8])),
+        ("settings", frame(SETTINGS, 0, 0, &setting)),
+        ("empty settings", frame(SETTINGS, 0, 0, &[])),
+        ("priorities", frame(PRIORITY, 0, 1, &[0, 0, 0, 3, 10])),
+        ("updates of windows", frame(WINDOW_UPDATE, 0, 0, &[0, 0, 0, 1])),
+        ("unknown frames", frame(0xb7, 0, 0, b"grease")),
+    ]
+}
+
+#[test]
+fn floods_of_frames_that_carry_nothing_close_the_connection() {
+    let (_server, address, _) = listen("", IngressOptions::default());
+    for (what, flood) in floods() {
+        let frames = frames_after(connect(address), std::iter::repeat_n(flood.repeat(100), 1000));
+        let enhance_your_calm = 11;
+        assert_eq!(goaway_code(&frames), Some(enhance_your_calm), "{what}: {} frames", frames.len());
+        let answers = frames.iter().filter(|(kind, ..)| *kind == PING || *kind == SETTINGS).count();
+        assert!(answers <= 1100, "{what}: {answers} answers");
+    }
+    hello(address);
+}
+
+#[test]
+fn a_flood_whose_answers_are_not_read_closes_the_connection() {
+    let (_server, address, _) = listen("", IngressOptions::default());
+    for (_, flood) in floods() {
+        let mut client = connect(address);
+        // The host reads no more than it can answer, and closes the connection by a reset.
+        while client.write_all(&flood.repeat(100)).is_ok() {}
+        hello(address);
+    }
+}
+
+#[test]
+fn empty_data_that_does_not_end_closes_the_connection() {
+    let (server, address, _) = listen("", IngressOptions::default());
+    let post = frame(HEADERS, END_HEADERS, 1, &head_of("POST", "count"));
+    let sent = std::iter::once(post).chain(std::iter::repeat_n(frame(0, 0, 1, &[]).repeat(100), 1000));
+    let frames = frames_after(connect(address), sent);
+    assert_eq!(goaway_code(&frames), Some(11));
+    wait_for_busy(&server, 0);
+    hello(address);
+}
+
+#[test]
+fn as_many_pings_as_a_client_needs_are_answered() {
+    let (_server, address, _) = listen("", IngressOptions::default());
+    let pings = (0..500u64).map(|number| frame(PING, 0, 0, &number.to_be_bytes()));
+    let frames = frames_after(connect(address), pings.chain([frame(GOAWAY, 0, 0, &[0; 8])]));
+    let answers: Vec<_> = frames.iter().filter(|(kind, ..)| *kind == PING).collect();
+    assert_eq!(answers.len(), 500);
+    assert_eq!(answers[499].2, 499u64.to_be_bytes());
 }
 
 #[test]

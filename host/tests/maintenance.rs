@@ -15,7 +15,7 @@ const MAINTENANCE: &str = r#"maintenance = { path = "/probe/maintain", every = "
 fn maintained_probe(tool: &str, environment: &[(&str, &str)], every: Option<Duration>) -> Server {
     let folder = tempfile::tempdir().unwrap();
     let manifest = fixture::load(&folder, &fixture::manifest(tool), environment, every).unwrap();
-    let host = fixture::maintained(&folder, manifest).unwrap();
+    let host = fixture::maintained(&folder, manifest);
     Server { host, folder }
 }
 
@@ -72,7 +72,7 @@ async fn a_manifest_without_maintenance_gets_no_request_of_the_host() {
     );
     let every = Some(Duration::from_millis(1));
     let manifest = fixture::load(&folder, &manifest, &[], every).unwrap();
-    let host = fixture::maintained(&folder, manifest).unwrap();
+    let host = fixture::maintained(&folder, manifest);
     let mut server = Server { host, folder };
     // On a fast machine this takes a tenth of a second, which is many periods.
     for _ in 0..1000 {
@@ -108,8 +108,7 @@ fn maintenance_of_another_component_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     for path in ["/incoming", "/nowhere"] {
         let tool = MAINTENANCE.replace("/probe/maintain", path);
-        let manifest = fixture::load(&folder, &fixture::manifest(&tool), &[], None).unwrap();
-        let error = fixture::maintained(&folder, manifest).err().unwrap().to_string();
+        let error = fixture::load(&folder, &fixture::manifest(&tool), &[], None).err().unwrap().to_string();
         assert!(error.contains("[component.probe.tool.hexad]") && error.contains(path), "{error}");
     }
 }

@@ -27,10 +27,10 @@ fn named(hosts: &[&str], tool: &str, names: Arc<Names>) -> Server {
     Server::reaching(hosts, tool, Options { resolver: names, ..Options::default() })
 }
 
-fn counters(server: &Server) -> &OutboundCounters {
+fn counters(server: &Server) -> Arc<OutboundCounters> {
     let slots = server.host.slots().iter();
-    let probe = slots.into_iter().find(|slot| slot.component().id == "probe").unwrap();
-    probe.outbound().unwrap().counters()
+    let probe = slots.into_iter().find(|slot| slot.id() == "probe").unwrap();
+    probe.outbound().unwrap().counters().clone()
 }
 
 async fn fetch(server: &Server, url: &str) -> String {

@@ -91,7 +91,7 @@ impl AdminApi {
             Route::Components => json_body(StatusCode::OK, &self.components()),
             Route::Component(id) => {
                 let mut slots = self.deployer.application().slots().iter();
-                match slots.find(|slot| slot.component().id == id) {
+                match slots.find(|slot| slot.id() == id) {
                     Some(slot) => json_body(StatusCode::OK, &ComponentStatus::from(slot)),
                     None => deploy_error_response(&DeployError::Unknown(id)),
                 }

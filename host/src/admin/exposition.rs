@@ -4,6 +4,7 @@
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::UNIX_EPOCH;
 
 use http::HeaderMap;
 use http::header::ACCEPT;
@@ -12,10 +13,11 @@ use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, MetricEncod
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 
-use super::host_state::HostState;
+use super::host_state::{HostMemory, HostState};
 use super::prometheus_text;
 use crate::application::Application;
 use crate::component::{Health, Slot};
+use crate::deploy::ReloadOutcome;
 use crate::imports::outbound::Outbound;
 use crate::metrics::{Histogram, Summary};
 use crate::store::StoreProblem;
@@ -121,7 +123,7 @@ fn distribution(family: &mut MetricEncoder<'_>, labels: &impl EncodeLabelSet, su
 }
 
 fn component(slot: &Slot) -> (&str, &str) {
-    ("component", &slot.component().id)
+    ("component", slot.id())
 }
 
 fn count(family: &mut MetricEncoder<'_>, labels: &impl EncodeLabelSet, value: f64) -> fmt::Result {
@@ -157,12 +159,20 @@ impl Collector for MetricsCollector {
         out.counters("instance_failures", "Instances that ended early, by reason", "reason", |slot| {
             slot.metrics().failures().collect()
         })?;
+        out.counters("instances_retired", "Instances that the host ended, by reason", "reason", |slot| {
+            slot.metrics().retirements().collect()
+        })?;
         out.counter("responses_cut_off", "Responses that were truncated at the size limit", |slot| {
             slot.metrics().total(|shard| shard.cut_off.get()) as f64
         })?;
         out.counter("responses_broken", "Responses whose body broke after the head was sent", |slot| {
             slot.metrics().total(|shard| shard.broken.get()) as f64
         })?;
+        out.counter(
+            "responses_timed_out",
+            "Responses whose component ran out of time after the head was sent",
+            |slot| slot.metrics().total(|shard| shard.timed_out.get()) as f64,
+        )?;
         out.counter("breaker_tripped", "How often a circuit breaker opened", |slot| {
             slot.metrics().total(|shard| shard.breaker_trips.get()) as f64
         })?;
@@ -207,7 +217,8 @@ impl Collector for MetricsCollector {
             slot.component().grants.denied() as f64
         })?;
         out.counters("outbound_requests", "Outbound requests, by outcome", "outcome", |slot| {
-            let Some(counters) = slot.outbound().map(|outbound| outbound.counters()) else { return Vec::new() };
+            let Some(outbound) = slot.outbound() else { return Vec::new() };
+            let counters = outbound.counters();
             vec![
                 ("answered", counters.answered.get()),
                 ("denied", counters.denied.get()),
@@ -228,7 +239,7 @@ impl Collector for MetricsCollector {
                 None => Ok(()),
             },
         )?;
-        let outbound = |slot: &Slot, value: fn(&Outbound) -> u64| slot.outbound().map_or(0.0, |out| value(out) as f64);
+        let outbound = |slot: &Slot, value: fn(&Outbound) -> u64| slot.outbound().map_or(0.0, |out| value(&out) as f64);
         out.counter(
             "outbound_requests_shared",
             "Outbound requests that got the response of an identical one",
@@ -296,7 +307,7 @@ impl MetricsCollector {
     }
 
     fn host(&self, out: &mut FamilyEncoder<'_, '_>) -> fmt::Result {
-        let HostState { commits, started, connections, pool, store_bytes, store_failure, failed_transactions } =
+        let HostState { commits, started, connections, pool, store_bytes, store_failure, failed_transactions, .. } =
             &self.host_state;
         let mut build = out.encoder.encode_descriptor("build_info", "This host; always 1", None, MetricType::Gauge)?;
         build.encode_family(&[("version", env!("CARGO_PKG_VERSION"))])?.encode_gauge(&1.0)?;
@@ -319,6 +330,28 @@ impl MetricsCollector {
             *connections as f64,
         )?;
         out.host("uptime_seconds", "Since the host started", MetricType::Gauge, started.elapsed().as_secs_f64())?;
+        let HostMemory { budget, division, send_buffer } = &self.host_state.memory;
+        for (name, help, value) in [
+            ("memory_budget_bytes", "What caches, responses and guests may take together", division.total),
+            ("guest_memory_limit_bytes", "What guests may take of it together", budget.limit()),
+            ("guest_memory_bytes", "Linear memory of all instances", budget.used()),
+            ("send_buffer_bytes", "Responses that clients have not taken", *send_buffer),
+        ] {
+            out.host(name, help, MetricType::Gauge, value as f64)?;
+        }
+        let help = "Requests for more memory that were denied because the host had none left";
+        out.host("guest_memory_denied", help, MetricType::Counter, budget.denials.get() as f64)?;
+        let help = "Lines of the access log that were dropped because it is too slow";
+        let dropped = self.host_state.access_log_dropped as f64;
+        out.host("access_log_lines_dropped", help, MetricType::Counter, dropped)?;
+        if let Some(reload) = &self.host_state.last_reload {
+            let applied = f64::from(u8::from(matches!(reload.outcome, ReloadOutcome::Applied(_))));
+            let help = "1 if the manifest was applied when it was last read again, 0 if it was refused";
+            out.host("manifest_reload_successful", help, MetricType::Gauge, applied)?;
+            let at = reload.at.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
+            let help = "When the manifest was last read again, since the Unix epoch";
+            out.host("manifest_reload_timestamp_seconds", help, MetricType::Gauge, at)?;
+        }
         if let Some((instances, memories, stacks)) = pool {
             out.host("pool_instances", "Component instances alive", MetricType::Gauge, *instances as f64)?;
             out.host("pool_memories", "Linear memories in use", MetricType::Gauge, *memories as f64)?;

@@ -1,7 +1,10 @@
 //! The state of the host as a whole, which only the host can read.
 
+use std::sync::Arc;
 use std::time::Instant;
 
+use crate::deploy::ReloadRecord;
+use crate::memory_budget::{MemoryBudget, MemoryDivision};
 use crate::store::StoreFailure;
 
 /// The host's state at one moment.
@@ -15,6 +18,19 @@ pub struct HostState {
     pub store_failure: Option<StoreFailure>,
     /// Transactions that failed since the start.
     pub failed_transactions: u64,
+    /// The last attempt to read the manifest again.
+    pub last_reload: Option<ReloadRecord>,
+    pub memory: HostMemory,
+    /// Lines of the access log that were dropped since the start.
+    pub access_log_dropped: u64,
     /// Used entries of the instance pool: component instances, memories, stacks.
     pub pool: Option<(u64, u64, u64)>,
+}
+
+/// What the host's memory is used for.
+pub struct HostMemory {
+    pub budget: Arc<MemoryBudget>,
+    pub division: MemoryDivision,
+    /// Bytes of responses that clients have not taken.
+    pub send_buffer: u64,
 }

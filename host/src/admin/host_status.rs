@@ -1,10 +1,12 @@
 //! The host in `/status`.
 
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::exposition::resident_bytes;
 use super::host_state::HostState;
 use crate::application::Application;
+use crate::deploy::ReloadOutcome;
 
 /// The host as a whole. Sizes in bytes, times in seconds.
 #[derive(Debug, Deserialize, Serialize)]
@@ -13,6 +15,8 @@ pub struct HostStatus {
     pub uptime: f64,
     pub connections: usize,
     pub resident_memory: Option<u64>,
+    #[serde(default)]
+    pub memory: MemoryStatus,
     pub store_size: u64,
     pub store_commits: u64,
     #[serde(default)]
@@ -20,6 +24,9 @@ pub struct HostStatus {
     /// None while the store does its work.
     #[serde(default)]
     pub store_problem: Option<StoreProblemStatus>,
+    /// None if the manifest was not read again since the start.
+    #[serde(default)]
+    pub last_reload: Option<ReloadStatus>,
     /// Requests without a route.
     pub unrouted: u64,
     #[serde(rename = "memo")]
@@ -36,6 +43,31 @@ pub struct StoreProblemStatus {
     pub reason: String,
     /// For how many seconds.
     pub seconds: f64,
+}
+
+/// The memory that the host's parts may take and that they have, in bytes.
+#[derive(Debug, Default, Deserialize, Serialize)]
+pub struct MemoryStatus {
+    /// What caches, responses and guests may take together.
+    pub budget: u64,
+    pub guests: u64,
+    pub guests_limit: u64,
+    /// How often a guest did not get memory because the host had none left.
+    pub guests_denied: u64,
+    /// Responses that clients have not taken.
+    pub send_buffer: u64,
+}
+
+/// The last attempt to read the manifest again.
+#[derive(Debug, Deserialize, Serialize)]
+pub struct ReloadStatus {
+    /// In UTC, as RFC 3339.
+    pub at: Option<String>,
+    /// How long ago it was, in seconds.
+    pub age: f64,
+    pub applied: bool,
+    /// What was changed, or why nothing was.
+    pub detail: String,
 }
 
 /// The response cache. `size` is in bytes.
@@ -67,6 +99,13 @@ impl HostStatus {
             uptime: state.started.elapsed().as_secs_f64(),
             connections: state.connections,
             resident_memory: resident_bytes(),
+            memory: MemoryStatus {
+                budget: state.memory.division.total,
+                guests: state.memory.budget.used(),
+                guests_limit: state.memory.budget.limit(),
+                guests_denied: state.memory.budget.denials.get(),
+                send_buffer: state.memory.send_buffer,
+            },
             store_size: state.store_bytes,
             store_commits: state.commits,
             store_failed_transactions: state.failed_transactions,
@@ -74,6 +113,15 @@ impl HostStatus {
                 problem: failure.problem.name().to_owned(),
                 reason: failure.reason.to_string(),
                 seconds: failure.since.elapsed().as_secs_f64(),
+            }),
+            last_reload: state.last_reload.as_ref().map(|reload| ReloadStatus {
+                at: Timestamp::try_from(reload.at).ok().map(|at| at.to_string()),
+                age: reload.at.elapsed().unwrap_or_default().as_secs_f64(),
+                applied: matches!(reload.outcome, ReloadOutcome::Applied(_)),
+                detail: match &reload.outcome {
+                    ReloadOutcome::Applied(reloaded) => reloaded.to_string(),
+                    ReloadOutcome::Refused(reason) => reason.clone(),
+                },
             }),
             unrouted: application.unrouted(),
             response_cache: ResponseCacheStatus { hits: counters.hits(), misses: counters.misses(), entries, size },

@@ -46,9 +46,10 @@ pub use access::{Access, AccessError};
 use access::{AccessFile, TokenVerifier};
 use api::{AdminApi, HostStateReader};
 use connections::Connections;
-pub use host_state::HostState;
-pub use host_status::{HostStatus, StoreProblemStatus};
+pub use host_state::{HostMemory, HostState};
+pub use host_status::{HostStatus, MemoryStatus, ReloadStatus, StoreProblemStatus};
 pub use statistics::ComponentStatistics;
+pub use upload::MAX_COMPONENT_BYTES;
 
 /// Threads for deployments. The deployer serializes most of their work.
 const MAX_DEPLOYMENTS: usize = 8;

@@ -10,7 +10,7 @@ use crate::metrics::Summary;
 pub struct ComponentStatistics {
     /// Responses, of the component or of the host in its place.
     pub requests: u64,
-    /// Responses with a status of 500 or more, or with a body that broke.
+    /// Responses with a status of 500 or more, or with a body that broke or ran out of time.
     pub failed: u64,
     /// Upper bound of the median latency, from a request's head to its response's, in seconds. None
     /// without a request; the largest bound of the histogram is the maximum.
@@ -36,7 +36,8 @@ impl From<&Slot> for ComponentStatistics {
         let failed = statuses.iter().filter(|(status, _)| *status >= 500);
         Self {
             requests: statuses.iter().map(|(_, count)| count).sum(),
-            failed: failed.map(|(_, count)| count).sum::<u64>() + metrics.total(|shard| shard.broken.get()),
+            failed: failed.map(|(_, count)| count).sum::<u64>()
+                + metrics.total(|shard| shard.broken.get() + shard.timed_out.get()),
             p50: finite_quantile(&latency, 0.5),
             p99: finite_quantile(&latency, 0.99),
             instantiations: metrics.total(|shard| shard.instantiations.get()),

@@ -8,7 +8,7 @@ use http_body_util::BodyExt;
 use tokio::time::{Instant, timeout, timeout_at};
 
 /// The largest component that is accepted, in bytes.
-const MAX_COMPONENT: usize = 256 * 1024 * 1024;
+pub const MAX_COMPONENT_BYTES: usize = 256 * 1024 * 1024;
 
 /// How long the next part of a component may take, and how long all of it.
 const PART_TIMEOUT: Duration = Duration::from_secs(30);
@@ -24,7 +24,7 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 /// Why an upload was not received. Each text is for the client.
 #[derive(Debug, thiserror::Error)]
 pub enum UploadError {
-    #[error("a component has at most {MAX_COMPONENT} bytes")]
+    #[error("a component has at most {MAX_COMPONENT_BYTES} bytes")]
     TooLarge,
     #[error("the component broke off: {0}")]
     Broken(Box<dyn std::error::Error + Send + Sync>),
@@ -52,7 +52,7 @@ where
         };
         let frame = frame.map_err(|error| UploadError::Broken(error.into()))?;
         let data = frame.data_ref().map_or(&[][..], |data| data);
-        if content.len() + data.len() > MAX_COMPONENT {
+        if content.len() + data.len() > MAX_COMPONENT_BYTES {
             return Err(UploadError::TooLarge);
         }
         content.extend_from_slice(data);

@@ -19,7 +19,7 @@ pub fn judge(
 ) -> impl FnOnce(ResponseEnd) + Send + use<> {
     let (events, component) = (events.clone(), component.to_owned());
     move |end| {
-        let failed = status.is_server_error() || end == ResponseEnd::Broken;
+        let failed = status.is_server_error() || matches!(end, ResponseEnd::Broken | ResponseEnd::TimedOut);
         if let Some(reason) = trial.record(failed, latency) {
             let digest = trial.digest();
             // The supervisor is gone only while the host stops.

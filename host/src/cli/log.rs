@@ -21,9 +21,13 @@ enum Format {
     Json,
 }
 
+/// The HTTP/2 implementation warns of what clients send, once for each frame. It comes before the operator's
+/// filter, which may ask for more.
+const QUIET: &str = "h2=error";
+
 impl LogOptions {
     pub fn init(&self) -> Result<()> {
-        let filter = EnvFilter::try_new(&self.log_level)
+        let filter = EnvFilter::try_new(format!("{QUIET},{}", self.log_level))
             .map_err(|error| anyhow!("--log-level {}: {error}; write `debug`, for example", self.log_level))?;
         let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
         match self.log_format {

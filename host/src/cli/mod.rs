@@ -6,11 +6,13 @@ mod backup;
 mod http;
 mod ingress;
 mod log;
+mod policy;
 mod signals;
 mod status;
 mod swap;
 mod terminal;
 mod up;
+mod validate;
 
 use std::path::{Path, PathBuf};
 
@@ -20,6 +22,7 @@ pub use status::Status;
 pub use swap::{Promote, Rollback, Swap};
 pub use terminal::{one_line, printable};
 pub use up::{Serving, Up};
+pub use validate::Validate;
 
 /// The cache of compiled code in a data folder.
 pub fn code_folder(data: &Path) -> PathBuf {

@@ -4,7 +4,7 @@ use std::io;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// The signals that stop the host or reload certificates. They are caught before the host starts.
+/// The signals that stop the host or have it read its files again. They are caught before the host starts.
 pub struct Signals {
     runtime: tokio::runtime::Runtime,
     terminate: Signal,
@@ -48,17 +48,21 @@ impl Signals {
         Ok(Self { runtime, terminate, interrupt, hangup })
     }
 
-    /// Waits for a signal that stops the host. SIGHUP calls `reload`.
-    pub fn wait(&mut self, reload: impl Fn()) -> StopRequest {
+    /// Waits for a signal that stops the host. SIGHUP calls `reload`, which may block.
+    pub fn wait(&mut self, mut reload: impl FnMut()) -> StopRequest {
         let Self { runtime, terminate, interrupt, hangup } = self;
-        runtime.block_on(async {
-            loop {
+        loop {
+            let request = runtime.block_on(async {
                 tokio::select! {
-                    request = stop_request(terminate, interrupt) => return request,
-                    _ = hangup.recv() => reload(),
+                    request = stop_request(terminate, interrupt) => Some(request),
+                    _ = hangup.recv() => None,
                 }
+            });
+            match request {
+                Some(request) => return request,
+                None => reload(),
             }
-        })
+        }
     }
 
     /// Waits for `work`, or for another signal that stops the host.

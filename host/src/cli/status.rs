@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::admin::{AdminRequest, HostArgs};
 use super::terminal::printable;
-use crate::admin::{ComponentStatistics, HostStatus, StoreProblemStatus};
+use crate::admin::{ComponentStatistics, HostStatus, MemoryStatus, ReloadStatus, StoreProblemStatus};
 
 /// How often `--watch` requests the status.
 const REFRESH: Duration = Duration::from_secs(1);
@@ -110,12 +110,27 @@ fn summary(host: &HostStatus) -> String {
     let HostStatus { unrouted, response_cache, spans, .. } = host;
     let resident = host.resident_memory.map_or_else(|| "?".to_owned(), size);
     let mut text = format!("hexad {version}, up {}; {connections} connections, {resident} of memory\n", age(*uptime));
+    let MemoryStatus { budget, guests, guests_limit, guests_denied, send_buffer } = host.memory;
+    text += &format!(
+        "memory: guests {} of {}, waiting responses {}; budget {}\n",
+        size(guests),
+        size(guests_limit),
+        size(send_buffer),
+        size(budget)
+    );
+    if guests_denied > 0 {
+        text += &format!("memory: denied to guests {guests_denied} times, because the budget was used up\n");
+    }
     let lookups = response_cache.hits + response_cache.misses;
     let share = if lookups == 0 { 0.0 } else { response_cache.hits as f64 * 100.0 / lookups as f64 };
     text += &format!("store: {}, {store_commits} commits; {unrouted} requests without a route\n", size(*store_size));
     if let Some(StoreProblemStatus { problem, reason, seconds }) = store_problem {
         let (problem, reason) = (printable(problem), printable(reason));
         text += &format!("NOT READY: the store is {problem} ({reason}) for {}\n", age(*seconds));
+    }
+    if let Some(ReloadStatus { age: seconds, applied, detail, .. }) = &host.last_reload {
+        let outcome = if *applied { "changes" } else { "REFUSED" };
+        text += &format!("manifest: read again {} ago; {outcome}: {}\n", age(*seconds), printable(detail));
     }
     text += &format!(
         "response cache: {} answers, {}; hits: {share:.0} % of {lookups} lookups\n",
@@ -282,7 +297,8 @@ x                  1\u{fffd}[2J #1   00              0         0       0
 
     #[test]
     fn watched_it_shows_the_rate_of_requests() {
-        let host = r#"{"version":"0.1.0","uptime":3725.0,"connections":3,"resident_memory":62914560,"store_size":4096,
+        let host = r#"{"version":"0.1.0","uptime":3725.0,"connections":3,"resident_memory":62914560,
+            "memory":{"budget":1073741824,"guests":1048576,"guests_limit":805306368,"guests_denied":0,"send_buffer":2048},"store_size":4096,
             "store_commits":12,"unrouted":1,"memo":{"hits":3,"misses":1,"answers":1,"size":2048},"spans":null}"#;
         let previous = StatusResponse { host: serde_json::from_str(host).unwrap(), components: components() };
         let mut now = components();
@@ -293,6 +309,7 @@ x                  1\u{fffd}[2J #1   00              0         0       0
         assert_eq!(
             summary(&previous.host),
             "hexad 0.1.0, up 1 h 2 min; 3 connections, 60.0 MiB of memory\n\
+             memory: guests 1.0 MiB of 768.0 MiB, waiting responses 2.0 KiB; budget 1.0 GiB\n\
              store: 4.0 KiB, 12 commits; 1 requests without a route\n\
              response cache: 1 answers, 2.0 KiB; hits: 75 % of 4 lookups\n\n"
         );

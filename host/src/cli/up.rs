@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
+use bytesize::ByteSize;
 use clap::Args;
 use jiff::SignedDuration;
 use listenfd::ListenFd;
@@ -15,13 +16,13 @@ use sd_notify::NotifyState;
 
 use super::ingress::IngressArgs;
 use super::log::LogOptions;
+use super::policy::PolicyArgs;
 use super::signals::{Signals, StopRequest};
 use super::{admin, code_folder};
 use crate::acceptor;
-use crate::deploy::Policy;
 use crate::host::{Host, Options};
 use crate::ingress::Ingress;
-use crate::manifest::{self, Environment, LoadOptions, Manifest};
+use crate::manifest::{self, Environment, LoadOptions, MaintenanceTokens, Manifest};
 use crate::memory;
 use crate::runtime::Runtime;
 use crate::trace::Export;
@@ -29,7 +30,7 @@ use crate::trace::Export;
 /// Serve the application of a manifest.
 #[derive(Args)]
 pub struct Up {
-    /// The application's manifest.
+    /// The application's manifest. SIGHUP reads it again: routes, limits, variables and grants.
     #[arg(long, default_value = manifest::FILE_NAME, value_name = "FILE")]
     manifest: PathBuf,
 
@@ -50,15 +51,8 @@ pub struct Up {
     #[arg(long)]
     watch: bool,
 
-    /// Serve only components whose SHA-256 is in this file, one a line, at the start and after
-    /// every swap; or that a trusted key has signed.
-    #[arg(long, value_name = "FILE")]
-    allow_digests: Option<PathBuf>,
-
-    /// Serve only components with a signature of this Ed25519 public key (PEM), which is expected
-    /// beside the manifest's sources as `<source>.sig`; or that are listed. Can be repeated.
-    #[arg(long = "trusted-key", value_name = "FILE")]
-    trusted_keys: Vec<PathBuf>,
+    #[command(flatten)]
+    policy: PolicyArgs,
 
     /// The folder for the store and for compiled code.
     #[arg(long, default_value = "data", value_name = "FOLDER")]
@@ -72,6 +66,11 @@ pub struct Up {
     /// system's.
     #[arg(long, value_name = "FILE")]
     outbound_ca: Option<PathBuf>,
+
+    /// What caches, responses that wait for their clients, and components may take of the machine's memory
+    /// together [default: three quarters of it, or of the container's].
+    #[arg(long, value_name = "SIZE")]
+    memory: Option<ByteSize>,
 
     /// How many threads serve requests [default: one for each processor].
     #[arg(long, value_name = "N")]
@@ -123,12 +122,18 @@ impl Up {
     pub fn run(self, environment: Environment<'_>, started: impl FnOnce(&mut Serving<'_>) -> Result<()>) -> Result<()> {
         let began = Instant::now();
         self.log.init()?;
-        let manifest =
-            LoadOptions { environment, external_url: self.external_url.as_deref(), maintenance_every: self.gc_every };
-        let manifest = Manifest::load_with(&self.manifest, &manifest)?;
+        let manifest_options = LoadOptions {
+            environment,
+            external_url: self.external_url.as_deref(),
+            maintenance_every: self.gc_every,
+            maintenance_tokens: &MaintenanceTokens::default(),
+        };
+        let load_manifest = || Manifest::load_with(&self.manifest, &manifest_options);
+        let manifest = load_manifest()?;
         let runtime = Runtime::new(Some(code_folder(&self.data)))?;
-        let options = self.options();
-        let ingress = Arc::new(Ingress::new(self.ingress.options()?)?);
+        let ingress = self.ingress.options()?;
+        let options = self.options(ingress.send.total);
+        let ingress = Arc::new(Ingress::new(ingress)?);
         let mut signals = Signals::catch()?;
         // Before the store is opened, so that an address in use is found at once.
         let listeners = listeners(self.listen)?;
@@ -155,7 +160,13 @@ impl Up {
 
         notify_supervisor(NotifyState::Ready);
 
-        let request = signals.wait(|| reload_certificates(&ingress));
+        let request = signals.wait(|| {
+            reload_ingress(&ingress);
+            // The host logs why a manifest is refused.
+            if let Ok(reloaded) = host.reload(load_manifest()) {
+                tracing::info!(changes = %reloaded, "the manifest was read again");
+            }
+        });
         notify_supervisor(NotifyState::Stopping);
         tracing::info!(
             signal = request.name(),
@@ -194,15 +205,17 @@ impl Up {
         Ok(signals.wait_unless_repeated(stopped).map(drop))
     }
 
-    fn options(&self) -> Options {
+    fn options(&self, send_buffer: usize) -> Options {
         let mut options = Options::new(self.data.clone());
         options.outbound.authority = self.outbound_ca.clone();
         if let Some(threads) = self.threads {
             options.threads = threads;
         }
+        options.memory = self.memory.map(|size| size.0);
+        options.send_buffer = send_buffer;
         options.watch = self.watch;
         options.traces = Export::from_environment();
-        options.policy = Policy { digests: self.allow_digests.clone(), keys: self.trusted_keys.clone() };
+        options.policy = self.policy.policy();
         options
     }
 }
@@ -238,7 +251,8 @@ fn notify_supervisor(state: NotifyState<'_>) {
     }
 }
 
-fn reload_certificates(ingress: &Ingress) {
+/// Opens the access log again, and reads the certificates again.
+fn reload_ingress(ingress: &Ingress) {
     if let Some(log) = &ingress.access_log {
         log.reopen();
     }

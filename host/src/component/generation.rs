@@ -2,10 +2,11 @@
 
 use std::io;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, SystemTime};
 
 use tokio::time::error::Elapsed;
+use wasmtime::component::InstancePre;
 use wasmtime_wasi_http::handler::ProxyPre;
 use wasmtime_wasi_http::{p2, p3};
 
@@ -14,10 +15,11 @@ use super::breaker::{Breakers, Health};
 use super::capabilities;
 use super::pool::{InstanceTemplate, Pool};
 use crate::digest::Digest;
-use crate::guest::{Guest, GuestLog, OutboundHooks};
+use crate::guest::{Guest, GuestBounds, GuestLog, OutboundHooks};
 use crate::imports::keyvalue::KeyValue;
 use crate::imports::outbound::Outbound;
 use crate::manifest::Component;
+use crate::memory_budget::MemoryBudget;
 use crate::metrics::Metrics;
 use crate::runtime::Runtime;
 use crate::store::Backend;
@@ -33,9 +35,32 @@ pub struct Generation {
     /// `None` for a component that is no area.
     pub description: Option<Description>,
     pub loaded_at: SystemTime,
+    code: LinkedCode,
     breakers: Arc<Breakers>,
     /// One for each shard.
     pools: Vec<Arc<Pool>>,
+}
+
+/// A component that was compiled and linked.
+#[derive(Clone)]
+struct LinkedCode {
+    digest: Digest,
+    pre: InstancePre<Guest>,
+    /// The same by its export that takes requests.
+    proxy: Arc<ProxyPre<Guest>>,
+}
+
+/// What the generations of a slot are made with, beside their code.
+#[derive(Clone, Copy)]
+pub struct Surroundings<'a> {
+    pub runtime: &'a Arc<Runtime>,
+    pub component: &'a Arc<Component>,
+    /// One for each shard.
+    pub backends: &'a [Arc<dyn Backend>],
+    /// `None` if the component may send no requests.
+    pub outbound: Option<&'a Arc<Outbound>>,
+    pub metrics: &'a Metrics,
+    pub memory: &'a Arc<MemoryBudget>,
 }
 
 /// The bytes of a component, and where they are from, for error messages.
@@ -68,21 +93,25 @@ pub enum LoadError {
     Runtime { id: String, source: io::Error },
 }
 
-impl Generation {
-    /// Compiles, links and checks a component. `backends` and `metrics` have one for each shard;
-    /// `outbound` is `None` if it may send no requests. During its check it sends none.
-    ///
-    /// It blocks, for seconds if the code is not in the cache, and must not be called from within an
-    /// asynchronous runtime.
-    pub fn load(
-        runtime: &Arc<Runtime>,
-        component: &Arc<Component>,
-        artifact: &Artifact<'_>,
-        number: u64,
-        backends: &[Arc<dyn Backend>],
-        outbound: Option<&Arc<Outbound>>,
-        metrics: &Metrics,
-    ) -> Result<Self, LoadError> {
+impl LoadError {
+    /// The component that it is about.
+    pub fn component(&self) -> &str {
+        match self {
+            Self::Unreadable { id, .. }
+            | Self::Invalid { id, .. }
+            | Self::Imports { id, .. }
+            | Self::NotGranted { id, .. }
+            | Self::NoHandler { id, .. }
+            | Self::Area { id, .. }
+            | Self::CheckTimeout { id, .. }
+            | Self::Runtime { id, .. } => id,
+        }
+    }
+}
+
+impl LinkedCode {
+    fn new(surroundings: Surroundings<'_>, artifact: &Artifact<'_>) -> Result<Self, LoadError> {
+        let Surroundings { runtime, component, .. } = surroundings;
         let id = || component.id.clone();
         let (digest, code) = runtime.compile(artifact.wasm).map_err(|source| LoadError::Invalid {
             id: id(),
@@ -90,9 +119,6 @@ impl Generation {
             source,
         })?;
         let pre = runtime.linker().instantiate_pre(&code).map_err(|source| LoadError::Imports { id: id(), source })?;
-        if let Some((import, remedy)) = capabilities::find_ungranted(&code, component) {
-            return Err(LoadError::NotGranted { id: id(), import, remedy });
-        }
         let proxy = match p3::bindings::ServicePre::new(pre.clone()) {
             Ok(pre) => ProxyPre::P3(pre),
             Err(_) => match p2::bindings::ProxyPre::new(pre.clone()) {
@@ -100,7 +126,30 @@ impl Generation {
                 Err(source) => return Err(LoadError::NoHandler { id: id(), source }),
             },
         };
+        Ok(Self { digest, pre, proxy: Arc::new(proxy) })
+    }
+}
 
+impl Generation {
+    /// Compiles, links and checks a component. During its check it sends no requests.
+    ///
+    /// It blocks, for seconds if the code is not in the cache, and must not be called from within an
+    /// asynchronous runtime.
+    pub fn load(surroundings: Surroundings<'_>, artifact: &Artifact<'_>, number: u64) -> Result<Self, LoadError> {
+        Self::new(surroundings, LinkedCode::new(surroundings, artifact)?, number)
+    }
+
+    /// Checks the same code with other settings. It blocks, as [`load`](Self::load) does.
+    pub fn with_settings(&self, surroundings: Surroundings<'_>, number: u64) -> Result<Self, LoadError> {
+        Self::new(surroundings, self.code.clone(), number)
+    }
+
+    fn new(surroundings: Surroundings<'_>, code: LinkedCode, number: u64) -> Result<Self, LoadError> {
+        let Surroundings { runtime, component, backends, outbound, metrics, memory } = surroundings;
+        let id = || component.id.clone();
+        if let Some((import, remedy)) = capabilities::find_ungranted(code.pre.component(), component) {
+            return Err(LoadError::NotGranted { id: id(), import, remedy });
+        }
         let guest_log =
             Arc::new(GuestLog::new(&component.id, component.limits.log_lines, metrics.log_lines_dropped.clone()));
         let description = match backends.first() {
@@ -113,10 +162,10 @@ impl Generation {
                     component.variables.clone(),
                     OutboundHooks::default(),
                     guest_log.output(),
-                    &component.limits,
+                    GuestBounds { limits: &component.limits, memory },
                     Arc::default(),
                 );
-                let identified = area::identify(&component.id, &pre, store, &**backend, component.grants.labels());
+                let identified = area::identify(&component.id, &code.pre, store, &**backend, component.grants.labels());
                 tokio::runtime::Builder::new_current_thread()
                     .enable_all()
                     .build()
@@ -126,28 +175,43 @@ impl Generation {
                     .map_err(|source| LoadError::Area { id: id(), source })?
             }
         };
+        let digest = code.digest;
         match &description {
             Some(area) => tracing::info!(component = component.id, version = area.version, %digest, "loaded"),
             None => tracing::info!(component = component.id, %digest, "loaded; it is not an area of this platform"),
         }
 
-        let proxy = Arc::new(proxy);
         let breakers = Arc::new(Breakers::new(&component.id, number));
         let pools = backends.iter().enumerate().map(|(shard, backend)| {
             let outbound_hooks =
                 outbound.map(|outbound| OutboundHooks::new(outbound.clone(), shard)).unwrap_or_default();
-            Arc::new(Pool::new(InstanceTemplate {
+            let pool = Arc::new(Pool::new(InstanceTemplate {
                 runtime: runtime.clone(),
-                pre: proxy.clone(),
+                pre: code.proxy.clone(),
                 component: component.clone(),
                 guest_log: guest_log.clone(),
                 backend: backend.clone(),
                 outbound_hooks,
+                memory: memory.clone(),
                 breakers: breakers.clone(),
                 counters: metrics.shard(shard).cloned().unwrap_or_default(),
-            }))
+            }));
+            let weak: Weak<Pool> = Arc::downgrade(&pool);
+            memory.add_idle_instances(weak);
+            pool
         });
-        Ok(Self { number, digest, description, loaded_at: SystemTime::now(), pools: pools.collect(), breakers })
+        let pools = pools.collect();
+        Ok(Self { number, digest, description, loaded_at: SystemTime::now(), code, breakers, pools })
+    }
+
+    /// Refuses to replace an area by a component that is none. [`load`](Self::load) refuses another area.
+    pub fn check_replaces(&self, id: &str, current: &Self) -> Result<(), LoadError> {
+        match (&current.description, &self.description) {
+            (Some(area), None) => {
+                Err(LoadError::Area { id: id.to_owned(), source: AreaError::NoArea(area.area.clone()) })
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The instances on the given shard.

@@ -301,14 +301,20 @@ impl InUse {
 
     fn failed(&self, instance: Instance, error: &wasmtime::Error) {
         let Self { pool, context, lease, .. } = self;
-        let failure = InstanceFailure::from_error(error);
+        let failure = match instance.store.data().limiter().lacked_host_memory() {
+            true => InstanceFailure::HostMemory,
+            false => InstanceFailure::from_error(error),
+        };
         let counters = &pool.template.counters;
         counters.record_failure(failure);
         // Before the store is dropped: that ends the response's body, which then looks for a failure.
         context.mark_failed(failure);
         match failure {
             // The cause may be a slow client, another service or the host itself.
-            InstanceFailure::TimedOut | InstanceFailure::Cancelled | InstanceFailure::Panicked => {}
+            InstanceFailure::TimedOut
+            | InstanceFailure::HostMemory
+            | InstanceFailure::Cancelled
+            | InstanceFailure::Panicked => {}
             _ if pool.template.breakers.record_failure(Some(context.path())) => counters.breaker_trips.add(1),
             _ => {}
         }

@@ -23,6 +23,8 @@ pub enum ResponseEnd {
     Complete,
     /// The component did not send all of it.
     Broken,
+    /// The component ran out of time before it had sent all of it.
+    TimedOut,
     /// The client went away, so that nothing can be said about the component.
     Abandoned,
 }
@@ -52,12 +54,17 @@ impl Lease {
         self.end(ResponseEnd::Broken);
     }
 
-    /// Records that the head is sent. False if the response has broken already, so that the host can
-    /// still answer in its place.
-    pub fn mark_sent(&self) -> bool {
+    /// Records that the component ran out of time in the middle of the response.
+    pub fn record_timeout(&self) {
+        self.end(ResponseEnd::TimedOut);
+    }
+
+    /// Records that the head is sent. Returns how the response has ended, if it has: the host can still
+    /// answer in its place.
+    pub fn mark_sent(&self) -> Option<ResponseEnd> {
         let mut outcome = self.outcome();
         outcome.is_sent = true;
-        outcome.end != Some(ResponseEnd::Broken)
+        outcome.end
     }
 
     /// Calls `observer` once the response has ended: now, if it has.
@@ -77,8 +84,10 @@ impl Lease {
         let mut outcome = self.outcome();
         if outcome.end.is_none() {
             outcome.end = Some(end);
-            if end == ResponseEnd::Broken && outcome.is_sent {
-                self.counters.broken.add(1);
+            match end {
+                ResponseEnd::Broken if outcome.is_sent => self.counters.broken.add(1),
+                ResponseEnd::TimedOut if outcome.is_sent => self.counters.timed_out.add(1),
+                _ => {}
             }
             let observer = outcome.observer.take();
             drop(outcome);

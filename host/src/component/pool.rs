@@ -5,25 +5,22 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use wasmtime::component::Func;
-use wasmtime::{Store, Trap};
+use wasmtime::{PoolConcurrencyLimitError, Store, Trap};
 use wasmtime_wasi_http::handler::{Proxy, ProxyPre};
 
 use super::breaker::Breakers;
-use crate::guest::{Guest, GuestLog, OutboundHooks};
+use crate::guest::{Guest, GuestBounds, GuestLog, OutboundHooks};
 use crate::imports::keyvalue::KeyValue;
 use crate::log_throttle::LogThrottle;
 use crate::manifest::Component;
-use crate::metrics::{Counters, CpuTimer};
+use crate::memory_budget::{IdleInstances, MemoryBudget};
+use crate::metrics::{Counters, CpuTimer, Retirement};
 use crate::runtime::Runtime;
 use crate::store::Backend;
 use crate::trace::Trace;
-
-/// How long an idle instance is kept: a busy component seldom instantiates, and a quiet one gives its
-/// memory back.
-const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Requests per instance, unless the manifest has `reuse`. An instance's memory limit bounds what a
 /// guest can leak, and an instantiation costs as much as about ten requests. Guests of the 0.2
@@ -62,6 +59,7 @@ pub struct InstanceTemplate {
     pub guest_log: Arc<GuestLog>,
     pub backend: Arc<dyn Backend>,
     pub outbound_hooks: OutboundHooks,
+    pub memory: Arc<MemoryBudget>,
     pub breakers: Arc<Breakers>,
     pub counters: Arc<Counters>,
 }
@@ -113,8 +111,12 @@ impl Pool {
 
     /// Keeps an instance for the next request, or ends it after its last one.
     pub fn give_back(self: &Arc<Self>, instance: Instance) {
+        let counters = &self.template.counters;
         if instance.served >= self.max_requests {
-            return;
+            return counters.record_retirement(Retirement::Requests);
+        }
+        if instance.store.data().limiter().is_nearly_used_up() {
+            return counters.record_retirement(Retirement::Memory);
         }
         let mut idle = self.idle();
         if idle.retired {
@@ -143,9 +145,19 @@ impl Pool {
         self.idle().retired = false;
     }
 
+    /// Makes an instance. If wasmtime's pool is full, idle instances make room.
     async fn instantiate(&self) -> wasmtime::Result<Instance> {
-        let InstanceTemplate { runtime, pre, component, guest_log, backend, outbound_hooks, breakers, counters } =
-            &self.template;
+        loop {
+            match self.try_instantiate().await {
+                Err(error) if error.is::<PoolConcurrencyLimitError>() && self.template.memory.evict_idle() => {}
+                result => return result,
+            }
+        }
+    }
+
+    async fn try_instantiate(&self) -> wasmtime::Result<Instance> {
+        let InstanceTemplate { runtime, pre, component, guest_log, backend, outbound_hooks, .. } = &self.template;
+        let InstanceTemplate { memory, breakers, counters, .. } = &self.template;
         let limits = &component.limits;
         let cpu_timer = Arc::new(CpuTimer::new(counters.clone()));
         let mut store = Guest::store(
@@ -154,7 +166,7 @@ impl Pool {
             component.variables.clone(),
             outbound_hooks.clone(),
             guest_log.output(),
-            limits,
+            GuestBounds { limits, memory },
             cpu_timer.clone(),
         );
         // A component may run code before its first request, and may not end.
@@ -185,17 +197,36 @@ impl Pool {
     /// Ends the instances that were idle for too long. Returns when to do it again, or `None` if no
     /// instance is idle.
     fn end_idle(&self, now: Instant) -> Option<Instant> {
+        let timeout = self.template.component.limits.idle_timeout;
         let mut idle = self.idle();
-        let expired = idle.instances.partition_point(|(_, since)| *since + IDLE_TIMEOUT <= now);
+        let expired = idle.instances.partition_point(|(_, since)| *since + timeout <= now);
         let ended: Vec<_> = idle.instances.drain(..expired).collect();
-        let next = idle.instances.front().map(|(_, since)| *since + IDLE_TIMEOUT);
+        let next = idle.instances.front().map(|(_, since)| *since + timeout);
         idle.has_reaper = next.is_some();
         drop(idle);
-        drop(ended);
+        for ended in ended {
+            drop(ended);
+            self.template.counters.record_retirement(Retirement::Idle);
+        }
         next
     }
 
     fn idle(&self) -> MutexGuard<'_, Idle> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl IdleInstances for Pool {
+    fn idle_since(&self) -> Option<Instant> {
+        self.idle().instances.front().map(|(_, since)| *since)
+    }
+
+    fn evict(&self) -> bool {
+        let evicted = self.idle().instances.pop_front();
+        let is_evicted = evicted.is_some();
+        if is_evicted {
+            self.template.counters.record_retirement(Retirement::Evicted);
+        }
+        is_evicted
     }
 }

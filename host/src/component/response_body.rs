@@ -14,6 +14,7 @@ use wasmtime_wasi_http::WasiBody;
 use super::guest_call::GuestCall;
 use super::lease::Lease;
 use crate::body::{BodyError, ResponseBody, empty, full};
+use crate::metrics::InstanceFailure;
 use crate::request_context::RequestContext;
 use crate::response_cache::Recorder;
 
@@ -127,8 +128,11 @@ impl GuestBody {
             }
             Some(Err(error)) => Some(BodyError::Guest(error)),
             // The body of a guest that failed ends like a complete one.
-            None if self.context.has_failed() => Some(BodyError::Broken),
-            None => self.declared_left.filter(|left| *left > 0).map(|missing| BodyError::Short { missing }),
+            None => match self.context.failure() {
+                Some(InstanceFailure::TimedOut | InstanceFailure::CpuTime) => Some(BodyError::Timeout),
+                Some(_) => Some(BodyError::Broken),
+                None => self.declared_left.filter(|left| *left > 0).map(|missing| BodyError::Short { missing }),
+            },
         };
         Poll::Ready(self.finish(end))
     }
@@ -136,6 +140,7 @@ impl GuestBody {
     fn finish(&mut self, error: Option<BodyError>) -> Option<Result<Frame<Bytes>, BodyError>> {
         match (&error, &self.lease) {
             (None, _) => self.record_completion(),
+            (Some(BodyError::Timeout), Some(lease)) => lease.record_timeout(),
             (Some(_), Some(lease)) => lease.record_broken(),
             (Some(_), None) => {}
         }

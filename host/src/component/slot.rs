@@ -1,4 +1,5 @@
-//! A component's slot: its routes lead to it, and its generation can be replaced between two requests.
+//! A component's slot: its routes lead to it, and its generation and its settings can be replaced between
+//! two requests.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,22 +20,29 @@ use crate::metrics::Metrics;
 /// Requests that may wait for a permit, for each permit.
 const WAITING_PER_INSTANCE: usize = 16;
 
-/// A component's generations, and the limit of its concurrent requests, which they share.
+/// A component's generations, and what outlives them.
 pub struct Slot {
-    component: Arc<Component>,
+    id: String,
     deployment: ArcSwap<Deployment>,
     /// The number of the latest generation.
     last_number: AtomicU64,
-    limit: ConcurrencyLimit,
-    outbound: Option<Arc<Outbound>>,
     metrics: Metrics,
     /// Bounds the log lines about failed requests.
     log_throttle: LogThrottle,
 }
 
-/// The generations of a slot. A change replaces the whole in one step.
+/// What the manifest says of a slot, and what follows from it. All generations of a deployment share it.
+pub struct Settings {
+    pub component: Arc<Component>,
+    /// Sends the component's outbound requests. `None` for a component that may send none.
+    pub outbound: Option<Arc<Outbound>>,
+    limit: ConcurrencyLimit,
+}
+
+/// The settings and the generations of a slot. A change replaces the whole in one step.
 #[derive(Clone)]
 pub struct Deployment {
+    pub settings: Arc<Settings>,
     /// Serves all requests, or those that the canary does not serve.
     pub current: Arc<Generation>,
     /// The standby: it was current before, and a rollback makes it current again.
@@ -77,38 +85,44 @@ impl Trial {
     }
 }
 
-impl Slot {
-    /// `outbound` is `None` for a component that may send no requests.
-    pub fn new(
-        component: Arc<Component>,
-        generation: Generation,
-        outbound: Option<Arc<Outbound>>,
-        metrics: Metrics,
-    ) -> Self {
+impl Settings {
+    pub fn new(component: Arc<Component>, outbound: Option<Arc<Outbound>>) -> Self {
         let limits = &component.limits;
         let limit =
             ConcurrencyLimit::new(limits.instances, limits.queue_timeout, limits.instances * WAITING_PER_INSTANCE)
                 .with_share(limits.instances_per_client);
-        let last_number = AtomicU64::new(generation.number);
-        let deployment = Deployment { current: Arc::new(generation), previous: None, canary: None };
-        Self {
-            component,
-            deployment: ArcSwap::from_pointee(deployment),
-            last_number,
-            limit,
-            outbound,
-            metrics,
-            log_throttle: LogThrottle::new(1, 10),
-        }
+        Self { component, outbound, limit }
+    }
+}
+
+impl Deployment {
+    /// The number of the generation that serves every request. `None` during a trial.
+    pub fn sole_generation(&self) -> Option<u64> {
+        self.canary.is_none().then_some(self.current.number)
+    }
+}
+
+impl Slot {
+    pub fn new(settings: Settings, generation: Generation, metrics: Metrics) -> Self {
+        let (id, last_number) = (settings.component.id.clone(), AtomicU64::new(generation.number));
+        let (settings, current) = (Arc::new(settings), Arc::new(generation));
+        let deployment = ArcSwap::from_pointee(Deployment { settings, current, previous: None, canary: None });
+        Self { id, deployment, last_number, metrics, log_throttle: LogThrottle::new(1, 10) }
     }
 
-    pub fn component(&self) -> &Arc<Component> {
-        &self.component
+    /// The component's name in the manifest.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// What the manifest says of the component.
+    pub fn component(&self) -> Arc<Component> {
+        self.deployment.load().settings.component.clone()
     }
 
     /// Sends the component's outbound requests.
-    pub fn outbound(&self) -> Option<&Arc<Outbound>> {
-        self.outbound.as_ref()
+    pub fn outbound(&self) -> Option<Arc<Outbound>> {
+        self.deployment.load().settings.outbound.clone()
     }
 
     pub fn metrics(&self) -> &Metrics {
@@ -129,12 +143,6 @@ impl Slot {
         self.deployment.load().current.clone()
     }
 
-    /// The code that serves every request. `None` during a trial.
-    pub fn sole_code(&self) -> Option<Digest> {
-        let deployment = self.deployment.load();
-        deployment.canary.is_none().then_some(deployment.current.digest)
-    }
-
     /// A number for the next generation.
     pub fn next_number(&self) -> u64 {
         self.last_number.fetch_add(1, Ordering::Relaxed) + 1
@@ -142,8 +150,19 @@ impl Slot {
 
     /// Requests that are being served, and requests that wait for a permit.
     pub fn load(&self) -> (usize, usize) {
-        let busy = self.component.limits.instances.saturating_sub(self.limit.available());
-        (busy, self.limit.waiting())
+        let deployment = self.deployment.load();
+        let Settings { component, limit, .. } = &*deployment.settings;
+        (component.limits.instances.saturating_sub(limit.available()), limit.waiting())
+    }
+
+    /// Replaces the settings, and the generation by the same code with these settings. Requests under way
+    /// keep theirs. There is no standby afterwards, because it would have the settings of before.
+    pub fn reconfigure(&self, settings: Settings, generation: Arc<Generation>) {
+        let settings = Arc::new(settings);
+        self.change(|_| {
+            let (settings, current) = (settings.clone(), generation.clone());
+            Some(Deployment { settings, current, previous: None, canary: None })
+        });
     }
 
     /// Replaces the generation for all requests that come after; requests under way keep theirs. The
@@ -155,7 +174,7 @@ impl Slot {
                 true => deployment.previous.clone(),
                 false => Some(deployment.current.clone()),
             };
-            Some(Deployment { current: next.clone(), previous, canary: None })
+            Some(Deployment { current: next.clone(), previous, canary: None, ..deployment.clone() })
         });
     }
 
@@ -201,18 +220,23 @@ impl Slot {
         }
     }
 
-    /// Waits for a permit of the client and leases a generation, on the given shard. During a trial, `trial` is set
-    /// and `caller` returns a number that identifies the caller.
+    /// Waits for a permit of the client and leases a generation, on the given shard, for a request that began
+    /// under the deployment `began`. During a trial, `trial` is set and `caller` returns a number that
+    /// identifies the caller.
     pub async fn lease(
         &self,
+        began: &Arc<Deployment>,
         shard: usize,
         path: &str,
         client: ClientKeys,
         caller: impl FnOnce() -> u64,
         trial: &mut Option<Trial>,
     ) -> Result<(Arc<Generation>, Arc<Lease>), LeaseError> {
-        let permit = self.acquire_permit(shard, client).await.map_err(|Saturated| LeaseError::Saturated)?;
+        let limit = &began.settings.limit;
+        let permit = self.acquire_permit(limit, shard, client).await.map_err(|Saturated| LeaseError::Saturated)?;
         let deployment = self.deployment.load();
+        // A request has the same settings from its beginning to its end.
+        let deployment = if Arc::ptr_eq(&deployment.settings, &began.settings) { &deployment } else { began };
         *trial = deployment.canary.as_ref().map(|canary| {
             let by_canary = canary.serves(caller());
             Trial { canary: canary.clone(), by_canary }
@@ -227,12 +251,17 @@ impl Slot {
         Ok((generation, lease))
     }
 
-    async fn acquire_permit(&self, shard: usize, client: ClientKeys) -> Result<Permit, Saturated> {
-        if let Some(permit) = self.limit.try_acquire(client) {
+    async fn acquire_permit(
+        &self,
+        limit: &ConcurrencyLimit,
+        shard: usize,
+        client: ClientKeys,
+    ) -> Result<Permit, Saturated> {
+        if let Some(permit) = limit.try_acquire(client) {
             return Ok(permit);
         }
         let started = Instant::now();
-        let permit = self.limit.acquire(client).await;
+        let permit = limit.acquire(client).await;
         if let Some(counters) = self.metrics.shard(shard) {
             counters.queue_wait.observe(started.elapsed());
         }

@@ -3,6 +3,7 @@
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -14,6 +15,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::Instant;
 
+use super::frame_meter::Metered;
 use super::service::{Connection, STREAM_FLOW};
 use super::socket::ReadAhead;
 use super::{HEAD_TIMEOUT, MAX_HEAD_BYTES, stopping};
@@ -47,6 +49,9 @@ where
 {
     connection.socket.limit_unsent(MAX_UNSENT);
     let service = service_fn(|request| connection.handle(request));
+    let is_flooded = Arc::new(AtomicBool::new(false));
+    // What was read is the preface; frames follow.
+    let stream = ReadAhead { read, stream: Metered::new(stream, is_flooded.clone()) };
     let http = http2::Builder::new(StreamExecutor(connection.clone()))
         .timer(TokioTimer::new())
         .max_concurrent_streams(connection.ingress.max_streams)
@@ -56,7 +61,7 @@ where
         .max_send_buf_size(MAX_SEND_BUFFER)
         .keep_alive_interval(PING_INTERVAL)
         .keep_alive_timeout(PING_TIMEOUT)
-        .serve_connection(TokioIo::new(ReadAhead { read, stream }), service);
+        .serve_connection(TokioIo::new(stream), service);
     let mut http = pin!(http);
     let mut last_request = pin!(last_request(connection, started, stop));
     let mut is_closing = false;
@@ -71,12 +76,20 @@ where
         if let Poll::Ready(result) = http.as_mut().poll(cx) {
             return Poll::Ready(Some(result));
         }
+        if !is_closing && is_flooded.load(Ordering::Relaxed) {
+            is_closing = true;
+            expiry.as_mut().reset(Instant::now() + CLOSE_GRACE);
+        }
         match is_closing {
             true => expiry.as_mut().poll(cx).map(|()| None),
             false => Poll::Pending,
         }
     });
-    match ended.await {
+    let ended = ended.await;
+    if is_flooded.load(Ordering::Relaxed) {
+        connection.log_flood();
+    }
+    match ended {
         Some(Ok(())) => {}
         Some(Err(error)) => tracing::debug!(%error, "a connection ended early"),
         None => tracing::debug!("a client did not close its connection in time"),

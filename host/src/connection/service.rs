@@ -90,6 +90,11 @@ impl Connection {
         self.ingress.log_slow_reader(self.peer.address(), reason);
     }
 
+    /// Logs that the connection was closed because its client sent frames for nothing.
+    pub fn log_flood(&self) {
+        self.ingress.log_flood(self.peer.address());
+    }
+
     /// Serves one request.
     pub fn handle(
         self: &Arc<Self>,

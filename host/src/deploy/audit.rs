@@ -23,6 +23,8 @@ pub enum Action {
     Supersede,
     /// A component was loaded at a start.
     Start,
+    /// The manifest was read again.
+    Reload,
 }
 
 /// The outcome of an action.
@@ -38,7 +40,8 @@ pub enum Outcome {
 pub struct AuditEntry<'a> {
     pub by: &'a str,
     pub action: Action,
-    pub component: &'a str,
+    /// `None` for what concerns the whole manifest.
+    pub component: Option<&'a str>,
     pub digest: Option<Digest>,
     pub previous: Option<Digest>,
     pub outcome: Outcome,
@@ -84,7 +87,7 @@ mod tests {
         for reason in [None, Some("it traps\nat once")] {
             let outcome = if reason.is_some() { Outcome::Refused } else { Outcome::Done };
             let digest = Some(Digest::of(b"x"));
-            let (by, action, component, trust) = ("mia", Action::Swap, "a", None);
+            let (by, action, component, trust) = ("mia", Action::Swap, Some("a"), None);
             let line = AuditEntry { by, action, component, digest, previous: None, outcome, trust, reason };
             Audit::open(&path).unwrap().append(&line).unwrap();
         }

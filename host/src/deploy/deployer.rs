@@ -9,11 +9,14 @@ use super::background;
 use super::files::{Deployments, completed, io_error};
 use super::policy::Trust;
 use super::record::Entry;
+use super::reload_record::ReloadRecord;
 use super::{DeployError, DeployReport, SwapRequest};
 use crate::application::Application;
-use crate::component::{AreaError, Artifact, Generation, LoadError, Slot};
+use crate::component::{Artifact, Generation, Settings, Slot, Surroundings};
 use crate::deployment_event::DeploymentEvent;
 use crate::digest::Digest;
+use crate::imports::outbound::OutboundFactory;
+use crate::memory_budget::{MemoryBudget, MemoryDivision};
 use crate::runtime::Runtime;
 
 /// Deploys components to the slots of an application.
@@ -21,9 +24,13 @@ pub struct Deployer {
     runtime: Arc<Runtime>,
     application: Arc<Application>,
     events: Sender<DeploymentEvent>,
+    pub(super) outbound: OutboundFactory,
+    pub(super) memory: Arc<MemoryBudget>,
+    pub(super) memory_division: MemoryDivision,
     /// Held while a component is compiled and checked, so that one is at a time.
     compiling: Mutex<()>,
     state: Mutex<DeployerState>,
+    last_reload: Mutex<Option<ReloadRecord>>,
 }
 
 pub(super) struct DeployerState {
@@ -35,11 +42,24 @@ impl Deployer {
     pub fn new(
         runtime: Arc<Runtime>,
         application: Arc<Application>,
+        outbound: OutboundFactory,
+        (memory, memory_division): (Arc<MemoryBudget>, MemoryDivision),
         files: Deployments,
         events: Sender<DeploymentEvent>,
     ) -> Arc<Self> {
         let state = Mutex::new(DeployerState { files, open: true });
-        Arc::new(Self { runtime, application, events, compiling: Mutex::new(()), state })
+        let (compiling, last_reload) = (Mutex::default(), Mutex::default());
+        Arc::new(Self {
+            runtime,
+            application,
+            events,
+            outbound,
+            memory,
+            memory_division,
+            compiling,
+            state,
+            last_reload,
+        })
     }
 
     pub fn application(&self) -> &Arc<Application> {
@@ -61,7 +81,7 @@ impl Deployer {
     pub(super) fn preserve_active(&self) {
         for slot in self.application.slots() {
             if let Err(error) = self.state().files.preserve_active(slot) {
-                tracing::warn!(component = slot.component().id, %error, "the active component cannot be kept for a rollback");
+                tracing::warn!(component = slot.id(), %error, "the active component cannot be kept for a rollback");
             }
         }
         self.prune(&self.state().files);
@@ -86,7 +106,7 @@ impl Deployer {
         let lock_for_change = || self.lock_for_change(slot);
         let trust =
             lock_for_change()?.files.trust(&request.component, &request.wasm, &digest, request.signature.as_ref())?;
-        let compiling = self.compiling.lock().unwrap_or_else(PoisonError::into_inner);
+        let compiling = self.lock_compiling();
         drop(lock_for_change()?);
         // Waiting for another compilation does not count.
         let started = Instant::now();
@@ -152,6 +172,7 @@ impl Deployer {
                 let wasm = state.files.read(&digest)?;
                 state.files.trust_stored(component, &digest)?;
                 drop(state);
+                let _compiling = self.lock_compiling();
                 let generation = self.load(slot, &wasm, "the component that served before")?;
                 state = self.lock_for_change(slot)?;
                 generation
@@ -191,25 +212,31 @@ impl Deployer {
         Ok(())
     }
 
+    /// What the generations of a slot are made with, if it has these settings.
+    pub(super) fn surroundings<'a>(&'a self, slot: &'a Slot, settings: &'a Settings) -> Surroundings<'a> {
+        Surroundings {
+            runtime: &self.runtime,
+            component: &settings.component,
+            backends: self.application.backends(),
+            outbound: settings.outbound.as_ref(),
+            metrics: slot.metrics(),
+            memory: &self.memory,
+        }
+    }
+
     fn load(&self, slot: &Slot, wasm: &[u8], origin: &str) -> Result<Arc<Generation>, DeployError> {
         let artifact = Artifact { wasm, origin };
         let number = slot.next_number();
-        let loaded = background::run(|| {
-            let (backends, outbound) = (self.application.backends(), slot.outbound());
-            Generation::load(&self.runtime, slot.component(), &artifact, number, backends, outbound, slot.metrics())
-        });
+        let settings = slot.deployment().settings.clone();
+        let loaded = background::run(|| Generation::load(self.surroundings(slot, &settings), &artifact, number));
         let loaded = loaded.map_err(|source| DeployError::Io { what: "a thread to compile on", source })??;
-        // `Generation::load` refuses another area; a component that describes none is refused here.
-        if let (Some(area), None) = (&slot.current().description, &loaded.description) {
-            let (id, source) = (slot.component().id.clone(), AreaError::NoArea(area.area.clone()));
-            return Err(LoadError::Area { id, source }.into());
-        }
+        loaded.check_replaces(slot.id(), &slot.current())?;
         Ok(Arc::new(loaded))
     }
 
     pub(super) fn report(&self, slot: &Slot, generation: &Generation, started: Instant) -> DeployReport {
         DeployReport {
-            component: slot.component().id.clone(),
+            component: slot.id().to_owned(),
             digest: generation.digest,
             version: generation.description.as_ref().map(|area| area.version.clone()),
             generation: generation.number,
@@ -221,7 +248,7 @@ impl Deployer {
 
     pub(super) fn slot(&self, component: &str) -> Result<&Slot, DeployError> {
         let mut slots = self.application.slots().iter();
-        slots.find(|slot| slot.component().id == component).ok_or_else(|| DeployError::Unknown(component.to_owned()))
+        slots.find(|slot| slot.id() == component).ok_or_else(|| DeployError::Unknown(component.to_owned()))
     }
 
     /// The state, if the slot may be changed now.
@@ -231,9 +258,23 @@ impl Deployer {
             return Err(DeployError::Stopping);
         }
         match slot.deployment().canary {
-            Some(_) => Err(DeployError::CanaryUnderWay(slot.component().id.clone())),
+            Some(_) => Err(DeployError::CanaryUnderWay(slot.id().to_owned())),
             None => Ok(state),
         }
+    }
+
+    /// Waits until no component is being compiled or checked, and no settings are changed.
+    pub(super) fn lock_compiling(&self) -> MutexGuard<'_, ()> {
+        self.compiling.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The outcome of the last attempt to read the manifest again.
+    pub fn last_reload(&self) -> Option<ReloadRecord> {
+        self.last_reload.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(super) fn set_last_reload(&self, record: ReloadRecord) {
+        *self.last_reload.lock().unwrap_or_else(PoisonError::into_inner) = Some(record);
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, DeployerState> {
@@ -254,7 +295,7 @@ impl Deployer {
         let line = AuditEntry {
             by,
             action,
-            component,
+            component: Some(component),
             digest,
             previous: None,
             outcome: Outcome::Refused,

@@ -153,7 +153,8 @@ impl Deployments {
     /// Stores the active component if its only copy is the manifest's source, because the next build
     /// may overwrite that before a rollback.
     pub(super) fn preserve_active(&self, slot: &Slot) -> io::Result<()> {
-        let (digest, source) = (slot.current().digest, &slot.component().source);
+        let (digest, component) = (slot.current().digest, slot.component());
+        let source = &component.source;
         if self.artifacts.has(&digest) {
             return Ok(());
         }
@@ -204,7 +205,7 @@ pub(super) fn completed<'a>(
     AuditEntry {
         by,
         action,
-        component,
+        component: Some(component),
         digest: Some(digest),
         previous,
         outcome: Outcome::Done,

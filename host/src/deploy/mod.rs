@@ -1,4 +1,4 @@
-//! Deployment: the only way in which the component of a slot changes.
+//! Deployment: the only way in which the component of a slot and its settings change.
 //!
 //! A new component is compiled and checked off the request path, one at a time and at low priority,
 //! by the same checks as at the start: its imports and exports, its area, the stored formats that it
@@ -23,6 +23,8 @@ mod deployer;
 mod files;
 mod policy;
 mod record;
+mod reload;
+mod reload_record;
 mod supervisor;
 mod transfer;
 mod trial;
@@ -38,6 +40,8 @@ use crate::digest::Digest;
 pub use deployer::Deployer;
 pub use files::{Deployments, InitialComponent, RecordError};
 pub use policy::{Policy, PolicyError, Signature, Untrusted};
+pub use reload::ReloadError;
+pub use reload_record::{ReloadOutcome, ReloadRecord, Reloaded};
 pub use supervisor::Supervisor;
 pub use transfer::{read_deployed, restore_deployed};
 

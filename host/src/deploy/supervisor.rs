@@ -78,7 +78,7 @@ impl Watcher {
         let slots = deployer.application().slots().iter();
         let seen = slots.map(|slot| {
             let now = stamps(&slot.component().source);
-            (slot.component().id.clone(), (now, now))
+            (slot.id().to_owned(), (now, now))
         });
         Self { seen: seen.collect() }
     }

@@ -47,9 +47,9 @@ impl Deployer {
             let Some(canary) = slot.deployment().canary.clone() else { continue };
             let wait = canary.ends_at().saturating_duration_since(Instant::now());
             if wait.is_zero() && canary.verdict() == Verdict::Passed {
-                let promoted = self.try_promote(&slot.component().id, HOST, Some(canary.generation.digest));
+                let promoted = self.try_promote(slot.id(), HOST, Some(canary.generation.digest));
                 if let Err(error) = promoted {
-                    tracing::warn!(component = slot.component().id, %error, "the canary passed and was not promoted");
+                    tracing::warn!(component = slot.id(), %error, "the canary passed and was not promoted");
                 }
                 continue;
             }

@@ -25,6 +25,7 @@ use crate::imports::config;
 use crate::imports::keyvalue::{self, KeyValue, KeyValueView};
 use crate::imports::variables::{self, Variables, VariablesView};
 use crate::manifest::Limits;
+use crate::memory_budget::MemoryBudget;
 use crate::metrics::{CpuTimer, OutOfCpuTime};
 use crate::request_context::RequestContext;
 use side_effects::SideEffects;
@@ -50,18 +51,28 @@ pub struct Guest {
     side_effects: SideEffects,
 }
 
+/// What an instance may use.
+#[derive(Clone, Copy)]
+pub struct GuestBounds<'a> {
+    /// Those of its component.
+    pub limits: &'a Limits,
+    /// What it shares with the instances of all components.
+    pub memory: &'a Arc<MemoryBudget>,
+}
+
 impl Guest {
-    /// Makes the store of one instance within `limits`. `output` is the guest's standard output and
-    /// error; `cpu_timer` measures its processor time.
+    /// Makes the store of one instance within `bounds`. `output` is the
+    /// guest's standard output and error; `cpu_timer` measures its processor time.
     pub fn store(
         engine: &Engine,
         key_value: KeyValue,
         variables: Arc<Variables>,
         outbound_hooks: OutboundHooks,
         output: GuestOutput,
-        limits: &Limits,
+        bounds: GuestBounds<'_>,
         cpu_timer: Arc<CpuTimer>,
     ) -> Store<Self> {
+        let GuestBounds { limits, memory } = bounds;
         let mut table = ResourceTable::new();
         table.set_max_capacity(MAX_HANDLES);
         let side_effects = SideEffects::default();
@@ -79,7 +90,7 @@ impl Guest {
             wasi,
             http: WasiHttpCtx::new(),
             outbound_hooks,
-            limiter: MemoryLimiter::new(limits.memory, cpu_timer.counters().clone()),
+            limiter: MemoryLimiter::new(limits.memory, memory.clone(), cpu_timer.counters().clone()),
             cpu_time: limits.request.cpu_time,
             key_value,
             variables,
@@ -105,6 +116,7 @@ impl Guest {
     /// Begins another request: the guest's calls from now on belong to it.
     pub fn enter(&mut self, context: &RequestContext) {
         self.cpu_time = context.cpu_time();
+        self.limiter.enter();
         let trace = context.trace();
         self.key_value.enter(context.writes.clone(), context.read_set().cloned(), trace.cloned());
         self.outbound_hooks.enter(trace.cloned(), context.client());

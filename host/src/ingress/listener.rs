@@ -35,6 +35,7 @@ pub struct Ingress {
     pub max_connection_age: Duration,
     pub access_log: Option<Arc<AccessLog>>,
     slow_reader_throttle: LogThrottle,
+    flood_throttle: LogThrottle,
 }
 
 /// How long a connection stays open without a request.
@@ -118,6 +119,7 @@ impl Ingress {
             max_connection_age: options.max_connection_age,
             access_log: options.access_log,
             slow_reader_throttle: LogThrottle::new(1, 3),
+            flood_throttle: LogThrottle::new(1, 3),
         })
     }
 
@@ -125,6 +127,13 @@ impl Ingress {
     pub fn log_slow_reader(&self, address: IpAddr, reason: TooSlow) {
         if let Some(suppressed) = self.slow_reader_throttle.pass() {
             tracing::warn!(%address, %reason, suppressed, "a response was ended before its client had taken it");
+        }
+    }
+
+    /// Logs that a connection was closed because its client sent frames for nothing.
+    pub fn log_flood(&self, address: IpAddr) {
+        if let Some(suppressed) = self.flood_throttle.pass() {
+            tracing::warn!(%address, suppressed, "a connection was closed: its client floods it with frames");
         }
     }
 

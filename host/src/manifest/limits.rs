@@ -39,6 +39,8 @@ pub struct Limits {
     /// Requests that an instance serves, one after the other, before it is dropped. `None`: the
     /// default for the component's generation of `wasi:http`.
     pub reuse: Option<usize>,
+    /// Time after which an instance without a request is dropped.
+    pub idle_timeout: Duration,
     /// Lines per second that the component may print.
     pub log_lines: u32,
     pub outbound: OutboundLimits,
@@ -84,6 +86,7 @@ impl Default for Limits {
             instances_per_client: share(64),
             queue_timeout: Duration::from_secs(5),
             reuse: None,
+            idle_timeout: Duration::from_secs(10),
             log_lines: 100,
             outbound: OutboundLimits::default(),
             request: RequestLimits::default(),
@@ -112,6 +115,10 @@ impl Limits {
             queue_timeout: match &tool.queue_timeout {
                 None => default.queue_timeout,
                 Some(text) => duration("queue_timeout", text)?,
+            },
+            idle_timeout: match &tool.idle_timeout {
+                None => default.idle_timeout,
+                Some(text) => duration("idle_timeout", text)?,
             },
             reuse: tool.reuse.map(|value| count("reuse", value, REUSE_CEILING)).transpose()?,
             log_lines: match tool.log_lines {

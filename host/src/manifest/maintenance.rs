@@ -2,6 +2,7 @@
 //! `tool.hexad` table.
 
 use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use http::uri::PathAndQuery;
@@ -14,7 +15,7 @@ use crate::random;
 const TOKEN_BYTES: usize = 16;
 
 /// A maintenance task of a component: a `POST` that the host sends periodically.
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Maintenance {
     pub path: PathAndQuery,
     /// Time from the end of one run to the beginning of the next.
@@ -23,18 +24,33 @@ pub struct Maintenance {
     pub token: Option<String>,
 }
 
-/// Sets each empty variable that is a maintenance token to a random value, which only the host and the
-/// components know.
-pub fn make_tokens<'a>(
-    tools: impl Iterator<Item = &'a HexadTool>,
-    values: &mut BTreeMap<String, String>,
-) -> Result<(), String> {
-    for name in tools.filter_map(|tool| tool.maintenance.as_ref()?.token.as_ref()) {
-        if let Some(value) = values.get_mut(name).filter(|value| value.is_empty()) {
-            *value = random::token(TOKEN_BYTES).map_err(|error| format!("the system has no randomness: {error}"))?;
+/// The tokens of this process, by the variables that have no value of their own. Only the host and the
+/// components know them.
+#[derive(Default)]
+pub struct MaintenanceTokens(Mutex<BTreeMap<String, String>>);
+
+impl MaintenanceTokens {
+    /// Sets each empty variable that is a maintenance token to its token, a random one at first.
+    pub(super) fn fill_in<'a>(
+        &self,
+        tools: impl Iterator<Item = &'a HexadTool>,
+        values: &mut BTreeMap<String, String>,
+    ) -> Result<(), String> {
+        let mut tokens = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        for name in tools.filter_map(|tool| tool.maintenance.as_ref()?.token.as_ref()) {
+            let Some(value) = values.get_mut(name).filter(|value| value.is_empty()) else { continue };
+            *value = match tokens.get(name) {
+                Some(token) => token.clone(),
+                None => {
+                    let made = random::token(TOKEN_BYTES);
+                    let token = made.map_err(|error| format!("the system has no randomness: {error}"))?;
+                    tokens.insert(name.clone(), token.clone());
+                    token
+                }
+            };
         }
+        Ok(())
     }
-    Ok(())
 }
 
 pub fn from_tool(

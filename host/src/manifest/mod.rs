@@ -5,6 +5,7 @@
 
 mod cache_policy;
 mod credentials;
+mod difference;
 mod error;
 mod limits;
 mod maintenance;
@@ -18,7 +19,7 @@ use std::time::Duration;
 
 pub use error::ManifestError;
 pub use limits::{INSTANCES_CEILING, Limits, MEMORY_CEILING, RequestLimits, RouteLimits};
-pub use maintenance::Maintenance;
+pub use maintenance::{Maintenance, MaintenanceTokens};
 pub use variables::Environment;
 
 use crate::credentials::Credentials;
@@ -77,6 +78,8 @@ pub struct LoadOptions<'a> {
     pub external_url: Option<&'a str>,
     /// Overrides every `maintenance.every`. Zero turns maintenance off.
     pub maintenance_every: Option<Duration>,
+    /// The tokens that the host has made. A manifest that is read again gets the same ones.
+    pub maintenance_tokens: &'a MaintenanceTokens,
 }
 
 /// A public route. Private triggers have no route.
@@ -90,7 +93,9 @@ impl Manifest {
     /// Reads the manifest at `path`. Variables take their values from `environment`;
     /// `external_url` is given to every component that declares a variable of that name.
     pub fn load(path: &Path, environment: Environment<'_>, external_url: Option<&str>) -> Result<Self, ManifestError> {
-        Self::load_with(path, &LoadOptions { environment, external_url, maintenance_every: None })
+        let maintenance_tokens = &MaintenanceTokens::default();
+        let options = LoadOptions { environment, external_url, maintenance_every: None, maintenance_tokens };
+        Self::load_with(path, &options)
     }
 
     pub fn load_with(path: &Path, options: &LoadOptions<'_>) -> Result<Self, ManifestError> {
@@ -110,7 +115,7 @@ impl Manifest {
         }
         if options.maintenance_every != Some(Duration::ZERO) {
             let tools = declared.values().map(|component| &component.tool.hexad);
-            maintenance::make_tokens(tools, &mut values).map_err(invalid)?;
+            options.maintenance_tokens.fill_in(tools, &mut values).map_err(invalid)?;
         }
 
         let all_labels: BTreeSet<String> =
@@ -123,7 +128,7 @@ impl Manifest {
             components.push(component.map_err(invalid)?);
         }
         let routes = routes(trigger.http, &components).map_err(invalid)?;
-        check_route_limits(&components, &routes).map_err(invalid)?;
+        check_paths(&components, &routes).map_err(invalid)?;
         Ok(Self { path: path.to_owned(), name: application.name, components, routes })
     }
 }
@@ -216,8 +221,9 @@ fn routes(triggers: Vec<schema::HttpTrigger>, components: &[Component]) -> Resul
     Ok(routes)
 }
 
-/// A limit for a route that leads elsewhere would bound nothing: the path is probably misspelt.
-fn check_route_limits(components: &[Component], routes: &[Route]) -> Result<(), String> {
+/// A limit for a route that leads elsewhere would bound nothing, and maintenance would be asked of another
+/// component: the path is probably misspelt.
+fn check_paths(components: &[Component], routes: &[Route]) -> Result<(), String> {
     let targets = routes.iter().map(|route| (route.pattern.clone(), route.component.as_str()));
     let router = Router::new(targets).map_err(|error| error.to_string())?;
     for component in components {
@@ -230,6 +236,14 @@ fn check_route_limits(components: &[Component], routes: &[Route]) -> Result<(), 
                     component.id
                 ));
             }
+        }
+        let Some(maintenance) = &component.maintenance else { continue };
+        if router.find(maintenance.path.path()) != Some(&component.id.as_str()) {
+            return Err(format!(
+                "[component.{}.tool.hexad]: maintenance.path = \"{}\" does not lead to this component; correct it or \
+                 add a [[trigger.http]] route",
+                component.id, maintenance.path
+            ));
         }
     }
     Ok(())

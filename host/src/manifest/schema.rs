@@ -195,6 +195,7 @@ pub struct HexadTool {
     pub instances_per_client: Option<u64>,
     pub queue_timeout: Option<String>,
     pub reuse: Option<u64>,
+    pub idle_timeout: Option<String>,
     pub log_lines: Option<u64>,
     /// How long a response to a read is cached while the values that the component read are unchanged.
     #[serde(rename = "memoize")]

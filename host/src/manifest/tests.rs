@@ -13,8 +13,12 @@ fn parse(text: &str) -> Result<Manifest, ManifestError> {
         _ => None,
     };
     let text = format!("{HEAD}{text}");
-    let options =
-        LoadOptions { environment: &environment, external_url: Some("https://app.test"), maintenance_every: None };
+    let options = LoadOptions {
+        environment: &environment,
+        external_url: Some("https://app.test"),
+        maintenance_every: None,
+        maintenance_tokens: &MaintenanceTokens::default(),
+    };
     Manifest::parse(Path::new("app/spin.toml"), &text, &options)
 }
 

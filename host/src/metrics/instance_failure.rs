@@ -18,6 +18,8 @@ pub enum InstanceFailure {
     CpuTime,
     /// Its request timed out.
     TimedOut,
+    /// It did not get memory that its limit allows, because the host had none left.
+    HostMemory,
     /// The host ended it: too many handles, or too large a call.
     Refused,
     /// The host itself failed while it drove the instance.
@@ -27,13 +29,14 @@ pub enum InstanceFailure {
 }
 
 impl InstanceFailure {
-    pub const ALL: [(Self, &'static str); 9] = [
+    pub const ALL: [(Self, &'static str); 10] = [
         (Self::Unreachable, "unreachable"),
         (Self::Memory, "memory"),
         (Self::StackOverflow, "stack_overflow"),
         (Self::OtherTrap, "other_trap"),
         (Self::CpuTime, "cpu_time"),
         (Self::TimedOut, "timed_out"),
+        (Self::HostMemory, "host_memory"),
         (Self::Refused, "refused"),
         (Self::Panicked, "host_panicked"),
         (Self::Cancelled, "cancelled"),

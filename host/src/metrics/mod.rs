@@ -48,6 +48,8 @@ pub enum Refusal {
     Saturated,
     /// The instantiation failed.
     NoInstance,
+    /// The host had no memory left for the component.
+    NoMemory,
     /// The client stopped sending its request.
     SlowClient,
     /// The component did not respond in time.
@@ -69,11 +71,12 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    pub const ALL: [(Self, &'static str); 13] = [
+    pub const ALL: [(Self, &'static str); 14] = [
         (Self::Malformed, "malformed"),
         (Self::TooLarge, "too_large"),
         (Self::Saturated, "busy"),
         (Self::NoInstance, "no_instance"),
+        (Self::NoMemory, "no_memory"),
         (Self::SlowClient, "slow_client"),
         (Self::TimedOut, "timed_out"),
         (Self::CpuTime, "cpu_time"),
@@ -88,6 +91,24 @@ impl Refusal {
     pub fn name(self) -> &'static str {
         name_of(&Self::ALL, self)
     }
+}
+
+/// Why the host ended an instance that had not failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Retirement {
+    /// It has served as many requests as it may.
+    Requests,
+    /// It has used most of its memory.
+    Memory,
+    /// It was idle for too long.
+    Idle,
+    /// It was idle, and another one needed its memory or its place in wasmtime's pool.
+    Evicted,
+}
+
+impl Retirement {
+    pub const ALL: [(Self, &'static str); 4] =
+        [(Self::Requests, "requests"), (Self::Memory, "memory"), (Self::Idle, "idle"), (Self::Evicted, "evicted")];
 }
 
 /// An operation on the key-value store.
@@ -135,6 +156,7 @@ pub struct Counters {
     pub instantiations: Counter,
     pub failed_instantiations: Counter,
     failures: [Counter; InstanceFailure::ALL.len()],
+    retirements: [Counter; Retirement::ALL.len()],
     refusals: [Counter; Refusal::ALL.len()],
     operations: [Histogram; Operation::ALL.len()],
     /// Compare-and-swaps that found another value.
@@ -145,6 +167,8 @@ pub struct Counters {
     pub cut_off: Counter,
     /// Responses whose body broke after the head was sent.
     pub broken: Counter,
+    /// Responses whose component ran out of time after the head was sent.
+    pub timed_out: Counter,
     /// The most memory that one instance had, in bytes.
     pub memory_peak: Counter,
     /// Requests for more memory that the host denied.
@@ -162,12 +186,14 @@ impl Default for Counters {
             instantiations: Counter::default(),
             failed_instantiations: Counter::default(),
             failures: Default::default(),
+            retirements: Default::default(),
             refusals: Default::default(),
             operations: Default::default(),
             swaps_lost: Counter::default(),
             breaker_trips: Counter::default(),
             cut_off: Counter::default(),
             broken: Counter::default(),
+            timed_out: Counter::default(),
             memory_peak: Counter::default(),
             memory_denials: Counter::default(),
             cpu_nanos: Counter::default(),
@@ -186,6 +212,12 @@ impl Counters {
 
     pub fn record_failure(&self, failure: InstanceFailure) {
         if let Some(count) = self.failures.get(failure as usize) {
+            count.add(1);
+        }
+    }
+
+    pub fn record_retirement(&self, retirement: Retirement) {
+        if let Some(count) = self.retirements.get(retirement as usize) {
             count.add(1);
         }
     }
@@ -232,6 +264,12 @@ impl Metrics {
     pub fn failures(&self) -> impl Iterator<Item = (&'static str, u64)> {
         InstanceFailure::ALL.into_iter().map(|(failure, name)| {
             (name, self.total(|shard| shard.failures.get(failure as usize).map_or(0, Counter::get)))
+        })
+    }
+
+    pub fn retirements(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        Retirement::ALL.into_iter().map(|(retirement, name)| {
+            (name, self.total(|shard| shard.retirements.get(retirement as usize).map_or(0, Counter::get)))
         })
     }
 
@@ -322,6 +360,9 @@ mod tests {
             InstanceFailure::from_error(&wasmtime::Error::from(OutOfCpuTime).context("in x")),
             InstanceFailure::CpuTime
         );
+        for (index, (retirement, _)) in Retirement::ALL.into_iter().enumerate() {
+            assert_eq!(retirement as usize, index);
+        }
         for (index, (operation, _)) in Operation::ALL.into_iter().enumerate() {
             assert_eq!(operation as usize, index);
         }

@@ -4,7 +4,6 @@ use http::request::Parts;
 use sha2::{Digest as _, Sha256};
 
 use super::policy::{CachePolicy, without_port};
-use crate::digest::Digest;
 use crate::ingress::CLIENT_ADDRESS;
 
 /// A keyed hash of everything in a request that a response can depend on.
@@ -12,8 +11,9 @@ use crate::ingress::CLIENT_ADDRESS;
 pub struct CacheKey(pub [u8; 32]);
 
 impl CacheKey {
-    /// `secret` is the cache's; `id` and `code` identify the component and its version.
-    pub fn new(secret: &[u8; 32], (id, code): (&str, &Digest), policy: &CachePolicy, parts: &Parts) -> Self {
+    /// `secret` is the cache's; the component's id and the number of its generation identify its code and its
+    /// settings.
+    pub fn new(secret: &[u8; 32], (id, generation): (&str, u64), policy: &CachePolicy, parts: &Parts) -> Self {
         let mut hash = Sha256::new_with_prefix(secret);
         // Each part with its length, so that two different requests never hash the same bytes.
         let mut add = |part: &[u8]| {
@@ -21,7 +21,7 @@ impl CacheKey {
             hash.update(part);
         };
         add(id.as_bytes());
-        add(code.as_bytes());
+        add(&generation.to_le_bytes());
         add(parts.method.as_str().as_bytes());
         add(parts.uri.scheme_str().unwrap_or_default().as_bytes());
         add(parts.uri.authority().map_or("", |authority| authority.as_str()).as_bytes());

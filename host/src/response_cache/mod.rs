@@ -3,7 +3,7 @@
 //!
 //! It is correct, because:
 //!
-//! - **The same request.** The key is a keyed hash of the component's code, the method, the whole
+//! - **The same request.** The key is a keyed hash of the component's generation, the method, the whole
 //!   URI, and the headers that the manifest declares for the component. The host removes all
 //!   other headers before the guest sees the request, so a response cannot depend on them. The
 //!   caller's credential is in these headers or in the URI: another caller has another key.
@@ -38,13 +38,12 @@ use self::key::CacheKey;
 use self::policy::is_storable;
 use self::storage::Storage;
 use crate::body::ResponseBody;
-use crate::digest::Digest;
 use crate::store::ChangeClock;
 
 pub use self::policy::CachePolicy;
 pub use self::read_set::ReadSet;
 pub use self::recorder::{Miss, Recorder};
-pub use self::storage::CacheCounters;
+pub use self::storage::{CacheCounters, MAX_BYTES};
 
 /// The result of a look-up.
 pub enum Lookup {
@@ -76,10 +75,10 @@ impl ResponseCache {
         self.storage.size()
     }
 
-    /// Looks for a fresh response of `guest`, a component's id and its code.
+    /// Looks for a fresh response of `guest`, a component's id and the number of its generation.
     pub fn look_up(
         &self,
-        guest: (&str, &Digest),
+        guest: (&str, u64),
         policy: &CachePolicy,
         parts: &Parts,
         clock: &ChangeClock,

@@ -15,6 +15,9 @@ pub const SMALL_BODY: usize = 256 * 1024;
 const SMALL_MEMORY: usize = 32 * 1024 * 1024;
 const LARGE_MEMORY: usize = 32 * 1024 * 1024;
 
+/// Memory of all entries, in bytes.
+pub const MAX_BYTES: usize = SMALL_MEMORY + LARGE_MEMORY;
+
 /// Segments of the table of small entries. The large one has one: it is looked up only on a miss in
 /// the small one.
 const SEGMENTS: usize = 16;

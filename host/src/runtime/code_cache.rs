@@ -63,6 +63,7 @@ impl CodeCache {
         if let Some(finding) = finding {
             return Err(CodeCacheError::NotPrivate { path: folder, finding });
         }
+        restrict_files(&folder).map_err(refuse)?;
         let mut hasher = DefaultHasher::new();
         engine.precompile_compatibility_hash().hash(&mut hasher);
         Ok(Self { folder, compatibility: hasher.finish() })
@@ -124,6 +125,17 @@ impl CodeCache {
         drop(file);
         fs::rename(unfinished, path)
     }
+}
+
+/// Makes the files private that an earlier version has made readable.
+fn restrict_files(folder: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|extension| extension == EXTENSION) {
+            private_files::restrict(&path)?;
+        }
+    }
+    Ok(())
 }
 
 fn load(engine: &Engine, path: &Path) -> Option<Component> {
@@ -214,6 +226,16 @@ mod tests {
         let mut expected = [cache.file_name(&serving), "notes".to_owned()].map(std::ffi::OsString::from);
         expected.sort();
         assert_eq!(left, expected);
+    }
+
+    #[test]
+    fn code_that_others_can_read_is_made_private() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(format!("x.{EXTENSION}"));
+        fs::write(&path, "code").unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+        CodeCache::open(folder.path().to_owned(), &Engine::default()).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
     }
 
     #[test]

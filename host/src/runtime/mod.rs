@@ -51,7 +51,18 @@ impl Runtime {
     /// `cache` is a folder for compiled code. Only this user may write to it, because the host executes
     /// its files.
     pub fn new(cache: Option<PathBuf>) -> Result<Arc<Self>, RuntimeError> {
-        let engine = Engine::new(&config()).map_err(RuntimeError::Engine)?;
+        Self::with(&config(), cache)
+    }
+
+    /// A runtime for components that are checked and not served: compiling takes less time, and the code more.
+    pub fn for_checks() -> Result<Arc<Self>, RuntimeError> {
+        let mut config = config();
+        config.cranelift_opt_level(OptLevel::None);
+        Self::with(&config, None)
+    }
+
+    fn with(config: &Config, cache: Option<PathBuf>) -> Result<Arc<Self>, RuntimeError> {
+        let engine = Engine::new(config).map_err(RuntimeError::Engine)?;
         let linker = guest::linker(&engine).map_err(RuntimeError::Engine)?;
         let cache = cache.map(|folder| CodeCache::open(folder, &engine)).transpose()?;
         let ticker = Ticker::start(&engine).map_err(RuntimeError::Ticker)?;

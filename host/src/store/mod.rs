@@ -37,3 +37,4 @@ pub use health::{StoreFailure, StoreHealth, StoreProblem};
 pub use key::{Key, MAX_KEY_BYTES, MAX_VALUE_BYTES};
 pub use ledger::{Ledger, LedgerEntry};
 pub use lock::LockError;
+pub use near_cache::CAPACITY as NEAR_CACHE_BYTES;

@@ -19,7 +19,7 @@ const MAX_AGE: Duration = Duration::from_secs(1);
 const MAX_VALUE: usize = 16 * 1024;
 
 /// Bytes of the entries of one shard.
-const CAPACITY: usize = 4 * 1024 * 1024;
+pub const CAPACITY: usize = 4 * 1024 * 1024;
 
 /// Bytes that an entry takes beside its key and value.
 const OVERHEAD: usize = 256;

@@ -68,6 +68,11 @@ impl Grants {
         self.labels.iter().map(String::as_str)
     }
 
+    /// Goes on counting where `earlier` grants of the component have stopped.
+    pub fn continue_count(&self, earlier: &Self) {
+        self.denied.store(earlier.denied(), Ordering::Relaxed);
+    }
+
     pub fn label_access(&self, label: &str) -> LabelAccess {
         if self.labels.contains(label) {
             LabelAccess::Granted
@@ -111,6 +116,15 @@ impl Grants {
                 "access to the key-value store denied: the manifest does not grant it"
             );
         }
+    }
+}
+
+/// Whether they grant the same.
+impl PartialEq for Grants {
+    fn eq(&self, other: &Self) -> bool {
+        let Self { component, all_labels, labels, read, write, denied: _, throttle: _ } = self;
+        (component, all_labels, labels) == (&other.component, &other.all_labels, &other.labels)
+            && (read, write) == (&other.read, &other.write)
     }
 }
 

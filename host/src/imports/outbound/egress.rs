@@ -26,7 +26,7 @@ pub struct Egress {
     pub network: Arc<Network>,
     pub requests: ConcurrencyLimit,
     pub connections: ConcurrencyLimit,
-    pub counters: OutboundCounters,
+    pub counters: Arc<OutboundCounters>,
     /// Bounds the log, because the component decides how many requests are refused.
     pub log_throttle: LogThrottle,
 }
@@ -37,6 +37,7 @@ impl Egress {
         allowed_hosts: Arc<AllowedHosts>,
         limits: OutboundLimits,
         network: Arc<Network>,
+        counters: Arc<OutboundCounters>,
     ) -> Self {
         let requests = limits.requests;
         let max_waiting = requests.saturating_mul(WAITING_PER_REQUEST);
@@ -51,7 +52,7 @@ impl Egress {
                 limits.connect_timeout,
                 usize::MAX,
             ),
-            counters: OutboundCounters::default(),
+            counters,
             log_throttle: LogThrottle::new(1, 10),
             limits,
         }

@@ -11,7 +11,7 @@
 //! | `allowed_hosts` | the manifest's `allowed_outbound_hosts` |
 //! | `address` | which addresses are public |
 //! | `egress`, `limits`, `counters` | the bounds and counts of one component |
-//! | `network` | what all components share |
+//! | `network`, `factory` | what all components share, and how a component gets its part |
 //! | `connector`, `resolver`, `tls` | how a connection is opened |
 //! | `coalesce` | equal concurrent requests, sent once |
 //! | `headers` | hop-by-hop headers |
@@ -26,6 +26,7 @@ mod connector;
 mod counters;
 mod egress;
 mod error;
+mod factory;
 mod headers;
 mod limits;
 mod network;
@@ -47,6 +48,7 @@ use wasmtime_wasi_http::{Error as WasiError, RequestOptions, WasiBody};
 
 pub use allowed_hosts::AllowedHosts;
 pub use counters::OutboundCounters;
+pub use factory::OutboundFactory;
 pub use limits::OutboundLimits;
 pub use network::{Network, Options};
 pub use resolver::{Resolve, SystemResolver};
@@ -94,12 +96,28 @@ impl Outbound {
         network: Arc<Network>,
         shards: usize,
     ) -> Self {
-        let egress = Arc::new(Egress::new(component, allowed_hosts, limits, network));
+        Self::with_egress(Egress::new(component, allowed_hosts, limits, network, Arc::default()), shards)
+    }
+
+    /// The same component's requests under other bounds. The counts go on.
+    pub fn with_bounds(&self, allowed_hosts: Arc<AllowedHosts>, limits: OutboundLimits) -> Self {
+        let Egress { component, network, counters, .. } = &*self.egress;
+        let egress = Egress::new(component, allowed_hosts, limits, network.clone(), counters.clone());
+        Self::with_egress(egress, self.pools.len())
+    }
+
+    fn with_egress(egress: Egress, shards: usize) -> Self {
+        let egress = Arc::new(egress);
         let pools = (0..shards).map(|_| ArcSwap::from_pointee(pool(&egress))).collect();
         Self { egress, coalescer: Coalescer::default(), pools }
     }
 
-    pub fn counters(&self) -> &OutboundCounters {
+    /// Whether these are its bounds.
+    pub fn is_bounded_by(&self, allowed_hosts: &AllowedHosts, limits: &OutboundLimits) -> bool {
+        *self.egress.allowed_hosts == *allowed_hosts && self.egress.limits == *limits
+    }
+
+    pub fn counters(&self) -> &Arc<OutboundCounters> {
         &self.egress.counters
     }
 

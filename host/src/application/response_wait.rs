@@ -1,0 +1,129 @@
+//! The wait for a guest's response, until it can be sent.
+
+use std::future::{pending, poll_fn};
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Instant;
+
+use http::Response;
+use wasmtime_wasi_http::WasiBody;
+
+use crate::component::{CallError, GuestCall, Lease, Slot};
+use crate::imports::keyvalue::MeasuredCall;
+use crate::manifest::RequestLimits;
+use crate::metrics::{InstanceFailure, Operation};
+use crate::request_context::RequestContext;
+use crate::request_error::RequestError;
+use crate::send_buffer::{DrainMonitor, DrainPolicy, TooSlow};
+use crate::store::{Backend, ErrorKind, StoreError};
+use crate::trace::Trace;
+
+/// Waits for the responses of a component, for one request.
+pub struct ResponseWait<'a> {
+    pub slot: &'a Slot,
+    pub limits: &'a RequestLimits,
+    pub shard: usize,
+    pub backend: &'a dyn Backend,
+    pub trace: Option<&'a Arc<Trace>>,
+}
+
+impl ResponseWait<'_> {
+    /// Runs the guest until its response can be sent.
+    pub async fn until_sendable(
+        &self,
+        call: &mut GuestCall,
+        context: &RequestContext,
+        lease: &Lease,
+    ) -> Result<Response<WasiBody>, RequestError> {
+        let response = self.wait_for_head(call, context, lease).await?;
+        self.wait_until_durable(call, context).await?;
+        // The guest does not know whether its request is worth trying again.
+        match context.writes.outage().filter(|_| response.status().is_server_error()) {
+            Some(error) => Err(self.store_error(context, error)),
+            None => Ok(response),
+        }
+    }
+
+    /// Runs the guest until the head of its response is there.
+    async fn wait_for_head(
+        &self,
+        call: &mut GuestCall,
+        context: &RequestContext,
+        lease: &Lease,
+    ) -> Result<Response<WasiBody>, RequestError> {
+        let mut monitor = None;
+        let head = poll_fn(|cx| {
+            let head = call.poll_head(cx);
+            // The response of a guest whose request body was cut off is not used.
+            if context.poll_body_too_large(cx).is_ready() {
+                return Poll::Ready(Err(RequestError::BodyTooLarge(self.limits.max_body)));
+            }
+            if let Poll::Ready(head) = head {
+                return Poll::Ready(head.map_err(|error| self.call_error(context, &error)));
+            }
+            if context.upload.is_waiting() {
+                let monitor = monitor.get_or_insert_with(|| {
+                    context.upload.begin(lease.contention());
+                    DrainMonitor::new(DrainPolicy::default())
+                });
+                // A client has all of the request's time, unless others wait for the instance.
+                while let Poll::Ready(slow) = monitor.poll(&context.upload, || 0, cx) {
+                    if slow == TooSlow::Contended {
+                        return Poll::Ready(Err(RequestError::SlowClient));
+                    }
+                }
+            }
+            Poll::Pending
+        });
+        head.await
+    }
+
+    fn call_error(&self, context: &RequestContext, error: &CallError) -> RequestError {
+        if context.is_expired() || context.expires_at() <= Instant::now() {
+            return RequestError::of_timeout(context);
+        }
+        match context.failure() {
+            Some(InstanceFailure::CpuTime) => return RequestError::OutOfCpuTime,
+            Some(InstanceFailure::HostMemory) => return RequestError::NoMemory,
+            _ => {}
+        }
+        if !matches!(error, CallError::Ended)
+            && let Some(suppressed) = self.slot.log_throttle().pass()
+        {
+            tracing::warn!(component = self.slot.id(), %error, suppressed, "the component gave no response");
+        }
+        match error {
+            CallError::NoInstance(_) => RequestError::NoInstance,
+            CallError::Ended | CallError::Refused(_) => RequestError::Failed,
+        }
+    }
+
+    /// Waits until the guest's writes are durable: the client does not see a response before. The guest
+    /// runs on meanwhile, and waits for the writes that it still makes itself.
+    async fn wait_until_durable(&self, call: &mut GuestCall, context: &RequestContext) -> Result<(), RequestError> {
+        context.writes.write_through();
+        let counters = self.slot.metrics().shard(self.shard).filter(|_| !context.writes.is_settled());
+        let commit = counters.map(|counters| MeasuredCall::begin(Operation::Commit, counters, self.trace, ""));
+        let durable = tokio::select! {
+            biased;
+            durable = context.writes.durable(self.backend) => durable,
+            () = context.until_expired() => return Err(RequestError::of_timeout(context)),
+            () = call.wait_until_done() => pending().await,
+        };
+        drop(commit);
+        durable.map_err(|error| self.store_error(context, &error))
+    }
+
+    /// The error of a request of which a read or write has failed.
+    fn store_error(&self, context: &RequestContext, error: &StoreError) -> RequestError {
+        if let Some(suppressed) = self.slot.log_throttle().pass() {
+            tracing::error!(component = self.slot.id(), %error, suppressed, "a response was withheld: the store failed");
+        }
+        let kind = error.kind();
+        if kind == ErrorKind::Fault {
+            return RequestError::NotDurable;
+        }
+        let maybe_stored = matches!(kind, ErrorKind::Unknown(_)) || context.writes.has_committed();
+        RequestError::StoreUnavailable { maybe_stored }
+    }
+}

@@ -1,0 +1,89 @@
+//! `hexad validate`: whether a manifest and its components could be served.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use anyhow::{Result, bail};
+use bytesize::ByteSize;
+use clap::Args;
+
+use super::policy::PolicyArgs;
+use super::terminal::{one_line, printable};
+use crate::manifest::{self, Environment, LoadOptions, MaintenanceTokens, Manifest};
+use crate::validation::{ValidComponent, ValidationOptions, validate};
+
+/// Say whether a host would serve a manifest and its components, or swap in a file, before one runs. It
+/// fails if not, and names every reason.
+///
+/// Variables have the values that the environment gives them. That components can read what is stored is
+/// told by a host only.
+#[derive(Args)]
+pub struct Validate {
+    /// The application's manifest.
+    #[arg(value_name = "MANIFEST", default_value = manifest::FILE_NAME)]
+    manifest: PathBuf,
+
+    /// Say whether `hexad swap` could serve FILE as this component of the manifest.
+    #[arg(long, value_name = "ID", requires = "file")]
+    component: Option<String>,
+
+    /// The file to be swapped in.
+    #[arg(long, value_name = "FILE", requires = "component")]
+    file: Option<PathBuf>,
+
+    /// The address under which clients reach the host.
+    #[arg(long, value_name = "URL")]
+    external_url: Option<String>,
+
+    /// The memory of the host, as for `hexad up`.
+    #[arg(long, value_name = "SIZE")]
+    memory: Option<ByteSize>,
+
+    #[command(flatten)]
+    policy: PolicyArgs,
+}
+
+impl Validate {
+    /// `environment` has the values of variables.
+    pub fn run(self, environment: Environment<'_>) -> Result<()> {
+        let options = LoadOptions {
+            environment,
+            external_url: self.external_url.as_deref(),
+            maintenance_every: None,
+            maintenance_tokens: &MaintenanceTokens::default(),
+        };
+        let manifest = Manifest::load_with(&self.manifest, &options)?;
+        let routes = manifest.routes.len();
+        let options = ValidationOptions {
+            replacement: self.component.zip(self.file),
+            policy: self.policy.policy(),
+            memory: self.memory.map(|size| size.0),
+            threads: std::thread::available_parallelism().map_or(1, usize::from),
+        };
+        let results = validate(manifest, &options)?;
+        let (mut out, mut problems) = (std::io::stdout(), 0);
+        for result in &results {
+            match result {
+                Ok(component) => writeln!(out, "{}", line(component))?,
+                Err(error) => {
+                    problems += 1;
+                    eprintln!("hexad: {}", one_line(&anyhow::anyhow!("{error}")));
+                }
+            }
+        }
+        let path = self.manifest.display();
+        match (problems, &options.replacement) {
+            (0, None) => writeln!(out, "{path}: {} components and {routes} routes can be served", results.len())?,
+            (0, Some(_)) => {}
+            (1, _) => bail!("{path} has a problem"),
+            (problems, _) => bail!("{path} has {problems} problems"),
+        }
+        Ok(())
+    }
+}
+
+fn line(component: &ValidComponent) -> String {
+    let ValidComponent { id, digest, bytes, version } = component;
+    let version = version.as_ref().map_or_else(|| "no area".to_owned(), |version| printable(version));
+    format!("component `{id}`: {version}, sha256 {digest}, {}", ByteSize(*bytes as u64))
+}

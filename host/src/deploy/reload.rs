@@ -1,0 +1,182 @@
+//! A manifest that is read again while the host serves: routes, limits, variables, grants.
+//!
+//! Everything is made and checked first, and then put in place of what there was: each component's settings
+//! in one step, the routes last. A manifest of which a part cannot be applied changes nothing.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use super::audit::{Action, AuditEntry, Outcome};
+use super::files::{completed, io_error};
+use super::reload_record::{ReloadOutcome, ReloadRecord, Reloaded};
+use super::{DeployError, Deployer};
+use crate::application::RouteTarget;
+use crate::component::{Deployment, Generation, LoadError, Settings, Slot};
+use crate::imports::outbound::TlsError;
+use crate::manifest::{Component, Manifest, ManifestError};
+use crate::memory_budget::MemoryError;
+use crate::router::RouteError;
+
+/// The actor in the audit log.
+const ACTOR: &str = "SIGHUP";
+
+/// Why a manifest was not applied. Nothing was changed.
+#[derive(Debug, thiserror::Error)]
+pub enum ReloadError {
+    #[error(transparent)]
+    Manifest(#[from] ManifestError),
+    #[error("component `{0}` is new; restart the host to add it")]
+    Added(String),
+    #[error("component `{0}` is no longer there; restart the host to remove it")]
+    Removed(String),
+    #[error("component `{id}`: its source changed from {from} to {to}; swap the component in, or restart the host")]
+    Source { id: String, from: PathBuf, to: PathBuf },
+    #[error("{0}")]
+    Routes(RouteError),
+    #[error("component `{0}` was replaced while its new settings were checked; reload again")]
+    Replaced(String),
+    #[error(transparent)]
+    Memory(#[from] MemoryError),
+    #[error(transparent)]
+    Component(#[from] LoadError),
+    #[error(transparent)]
+    Outbound(#[from] TlsError),
+    #[error(transparent)]
+    Deployment(#[from] DeployError),
+}
+
+impl ReloadError {
+    /// The component that it is about, if it is about one.
+    fn component(&self) -> Option<&str> {
+        match self {
+            Self::Added(id) | Self::Removed(id) | Self::Replaced(id) | Self::Source { id, .. } => Some(id),
+            Self::Memory(error) => Some(&error.id),
+            Self::Component(error) => Some(error.component()),
+            Self::Deployment(DeployError::CanaryUnderWay(id)) => Some(id),
+            _ => None,
+        }
+    }
+}
+
+/// A slot's new settings, and its generation with them.
+struct Change<'a> {
+    slot: &'a Slot,
+    /// What the slot had when the change was made.
+    before: Arc<Deployment>,
+    settings: Settings,
+    generation: Arc<Generation>,
+    names: Vec<&'static str>,
+}
+
+impl Deployer {
+    /// Applies a manifest that was read again, or says why it could not be read. It blocks, and must not be
+    /// called from an asynchronous runtime.
+    pub fn reload(&self, manifest: Result<Manifest, ManifestError>) -> Result<Reloaded, ReloadError> {
+        let outcome = manifest.map_err(ReloadError::Manifest).and_then(|manifest| self.try_reload(manifest));
+        let record = match &outcome {
+            Ok(reloaded) => ReloadOutcome::Applied(reloaded.clone()),
+            Err(error) => {
+                self.log_refused_reload(error);
+                ReloadOutcome::Refused(error.to_string())
+            }
+        };
+        self.set_last_reload(ReloadRecord { at: SystemTime::now(), outcome: record });
+        outcome
+    }
+
+    fn try_reload(&self, manifest: Manifest) -> Result<Reloaded, ReloadError> {
+        // Otherwise a component that is being checked would be served with the old settings.
+        let _compiling = self.lock_compiling();
+        let slots = self.application().slots();
+        let Manifest { components, routes, .. } = manifest;
+        if let Some(new) = components.iter().find(|new| !slots.iter().any(|slot| slot.id() == new.id)) {
+            return Err(ReloadError::Added(new.id.clone()));
+        }
+        let mut division = self.memory_division;
+        division.check(components.iter())?;
+        let router = RouteTarget::router(routes, |id| slots.iter().position(|slot| slot.id() == id));
+        let router = router.map_err(ReloadError::Routes)?;
+        let mut components: Vec<_> = components.into_iter().map(Arc::new).collect();
+        let mut changes = Vec::new();
+        for slot in slots {
+            let position = components.iter().position(|component| component.id == slot.id());
+            let position = position.ok_or_else(|| ReloadError::Removed(slot.id().to_owned()))?;
+            changes.extend(self.change(slot, components.swap_remove(position))?);
+        }
+        let changed_routes = *self.application().router() != router;
+
+        let mut state = self.state();
+        if !state.open {
+            return Err(DeployError::Stopping.into());
+        }
+        // A rollback does not wait for the checks.
+        if let Some(change) = changes.iter().find(|change| !Arc::ptr_eq(&change.slot.deployment(), &change.before)) {
+            return Err(ReloadError::Replaced(change.slot.id().to_owned()));
+        }
+        for Change { slot, generation, names, .. } in &changes {
+            let digest = generation.digest;
+            let line = completed(ACTOR, Action::Reload, slot.id(), digest, Some(digest));
+            state.files.log(&AuditEntry { reason: Some(&names.join(", ")), ..line })?;
+        }
+        if changed_routes {
+            let line = AuditEntry { reason: Some("routes"), ..of_manifest(Outcome::Done) };
+            state.files.audit.append(&line).map_err(io_error("the audit log"))?;
+        }
+        let mut reloaded = Reloaded { components: Vec::with_capacity(changes.len()), routes: changed_routes };
+        for Change { slot, settings, generation, names, .. } in changes {
+            slot.reconfigure(settings, generation);
+            reloaded.components.push((slot.id().to_owned(), names));
+        }
+        if changed_routes {
+            self.application().set_router(router);
+        }
+        Ok(reloaded)
+    }
+
+    /// The slot's new settings and its generation with them; `None` if they are the present ones.
+    fn change<'a>(&self, slot: &'a Slot, component: Arc<Component>) -> Result<Option<Change<'a>>, ReloadError> {
+        let deployment = slot.deployment();
+        let present = &deployment.settings;
+        if component.source != present.component.source {
+            let (from, to) = (present.component.source.clone(), component.source.clone());
+            return Err(ReloadError::Source { id: component.id.clone(), from, to });
+        }
+        let names = present.component.differences(&component);
+        if names.is_empty() {
+            return Ok(None);
+        }
+        drop(self.lock_for_change(slot)?);
+        let (hosts, limits) = (&component.allowed_hosts, &component.limits.outbound);
+        let outbound = self.outbound.make(&component.id, hosts, limits, present.outbound.as_ref())?;
+        component.grants.continue_count(&present.component.grants);
+        let settings = Settings::new(component, outbound);
+        let generation = deployment.current.with_settings(self.surroundings(slot, &settings), slot.next_number())?;
+        let generation = Arc::new(generation);
+        Ok(Some(Change { slot, before: deployment.clone(), settings, generation, names }))
+    }
+
+    fn log_refused_reload(&self, error: &ReloadError) {
+        let reason = error.to_string();
+        tracing::error!(component = error.component(), reason, "the manifest was not applied; nothing was changed");
+        let entry = of_manifest(Outcome::Refused);
+        let line = AuditEntry { component: error.component(), reason: Some(&reason), ..entry };
+        if let Err(error) = self.state().files.audit.append(&line) {
+            tracing::error!(%error, "the audit log cannot be written");
+        }
+    }
+}
+
+/// An entry about the manifest as a whole.
+fn of_manifest<'a>(outcome: Outcome) -> AuditEntry<'a> {
+    AuditEntry {
+        by: ACTOR,
+        action: Action::Reload,
+        component: None,
+        digest: None,
+        previous: None,
+        outcome,
+        trust: None,
+        reason: None,
+    }
+}

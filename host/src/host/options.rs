@@ -1,0 +1,79 @@
+//! How a host is started, and why it is not.
+
+use std::io;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+use crate::component::LoadError;
+use crate::deploy::{Policy, RecordError};
+use crate::imports::outbound::{self, TlsError};
+use crate::memory_budget::MemoryError;
+use crate::router::RouteError;
+use crate::send_buffer::SendLimits;
+use crate::store::sqlite::{self, OpenError};
+use crate::trace::{Export, TraceError};
+
+/// How a host is started.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The data directory. The host makes it if it is missing, and locks it.
+    pub data: PathBuf,
+    /// Shards, each a thread.
+    pub threads: NonZeroUsize,
+    pub store: sqlite::Options,
+    pub outbound: outbound::Options,
+    /// Swap in a component whenever the manifest's source of it changes.
+    pub watch: bool,
+    /// The collector of traces; `None` for no traces.
+    pub traces: Option<Export>,
+    /// Decides which components may be served.
+    pub policy: Policy,
+    /// What caches, responses and guests may take together, in bytes. `None`: three quarters of what the
+    /// machine has.
+    pub memory: Option<u64>,
+    /// What the responses that clients have not taken may have of it.
+    pub send_buffer: usize,
+}
+
+impl Options {
+    /// The defaults: a thread for each processor.
+    pub fn new(data: impl Into<PathBuf>) -> Self {
+        let threads = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
+        Self {
+            data: data.into(),
+            threads,
+            store: sqlite::Options::default(),
+            outbound: outbound::Options::default(),
+            watch: false,
+            traces: None,
+            policy: Policy::default(),
+            memory: None,
+            send_buffer: SendLimits::default().total,
+        }
+    }
+}
+
+/// Why a host does not start: a sentence for the operator.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    #[error("the manifest {manifest} cannot be used: {source}")]
+    Routes { manifest: PathBuf, source: RouteError },
+    #[error(transparent)]
+    Store(#[from] OpenError),
+    #[error("cannot restore what was swapped in from the backup: {0}; free space in the data folder, and start again")]
+    Restore(io::Error),
+    #[error(transparent)]
+    Record(#[from] RecordError),
+    #[error(transparent)]
+    Memory(#[from] MemoryError),
+    #[error(transparent)]
+    Component(#[from] LoadError),
+    #[error(transparent)]
+    Outbound(#[from] TlsError),
+    #[error(transparent)]
+    Traces(#[from] TraceError),
+    #[error("the system has no randomness: {0}")]
+    Randomness(#[from] getrandom::Error),
+    #[error("cannot start a thread: {0}")]
+    Thread(io::Error),
+}

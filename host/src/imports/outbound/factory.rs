@@ -1,0 +1,50 @@
+//! Makes the outbound HTTP of components.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::network::{Network, Options};
+use super::tls::TlsError;
+use super::{AllowedHosts, Outbound, OutboundLimits};
+
+/// Makes the outbound HTTP of a host's components. Certificates are read for the first component that may
+/// send requests.
+pub struct OutboundFactory {
+    options: Options,
+    shards: usize,
+    network: Mutex<Option<Arc<Network>>>,
+}
+
+impl OutboundFactory {
+    pub fn new(options: Options, shards: usize) -> Self {
+        Self { options, shards, network: Mutex::default() }
+    }
+
+    /// The outbound HTTP of a component; `None` if it may send no requests. `earlier` is what it had so far.
+    pub fn make(
+        &self,
+        component: &str,
+        allowed_hosts: &Arc<AllowedHosts>,
+        limits: &OutboundLimits,
+        earlier: Option<&Arc<Outbound>>,
+    ) -> Result<Option<Arc<Outbound>>, TlsError> {
+        if allowed_hosts.is_empty() {
+            return Ok(None);
+        }
+        Ok(Some(match earlier {
+            Some(earlier) if earlier.is_bounded_by(allowed_hosts, limits) => earlier.clone(),
+            Some(earlier) => Arc::new(earlier.with_bounds(allowed_hosts.clone(), limits.clone())),
+            None => {
+                let (hosts, limits, network) = (allowed_hosts.clone(), limits.clone(), self.network()?);
+                Arc::new(Outbound::new(component, hosts, limits, network, self.shards))
+            }
+        }))
+    }
+
+    fn network(&self) -> Result<Arc<Network>, TlsError> {
+        let mut network = self.network.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(match &*network {
+            Some(network) => network.clone(),
+            None => network.insert(Arc::new(Network::new(&self.options)?)).clone(),
+        })
+    }
+}

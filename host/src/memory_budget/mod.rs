@@ -1,0 +1,148 @@
+//! The memory that a host may use, and the part of it that guests share.
+//!
+//! What caches and responses may take is set aside at the start ([`MemoryDivision`]). The rest is the
+//! budget of all guests' linear memories. A guest that needs more than is left gets the memory of idle
+//! instances, of any component, the one that has been idle for longest first.
+
+mod division;
+mod machine;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Instant;
+
+pub use division::{MemoryDivision, MemoryError};
+
+use crate::metrics::Counter;
+
+/// Instances that serve no request at the moment.
+pub trait IdleInstances: Send + Sync {
+    /// Since when the one that has been idle for longest is idle.
+    fn idle_since(&self) -> Option<Instant>;
+
+    /// Ends that one. False if none is idle any more.
+    fn evict(&self) -> bool;
+}
+
+/// The linear memory of all guests of a host.
+pub struct MemoryBudget {
+    /// In bytes.
+    limit: u64,
+    used: AtomicU64,
+    idle: Mutex<Vec<Weak<dyn IdleInstances>>>,
+    /// How often a guest did not get memory, because no instance was idle.
+    pub denials: Counter,
+}
+
+impl MemoryBudget {
+    pub fn new(limit: u64) -> Arc<Self> {
+        let (used, idle) = (AtomicU64::new(0), Mutex::default());
+        Arc::new(Self { limit, used, idle, denials: Counter::default() })
+    }
+
+    pub fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    /// Bytes that guests have.
+    pub fn used(&self) -> u64 {
+        self.used.load(Ordering::Relaxed)
+    }
+
+    /// Adds instances that may be ended while they are idle.
+    pub fn add_idle_instances(&self, instances: Weak<dyn IdleInstances>) {
+        let mut idle = self.idle();
+        idle.retain(|instances| instances.strong_count() > 0);
+        idle.push(instances);
+    }
+
+    /// Takes bytes of the budget, if need be those of idle instances. False if they are not there.
+    pub fn take(&self, bytes: u64) -> bool {
+        while !self.try_take(bytes) {
+            if !self.evict_idle() {
+                self.denials.add(1);
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Gives bytes back.
+    pub fn give_back(&self, bytes: u64) {
+        self.used.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// Ends the instance that has been idle for longest. False if none is idle.
+    pub fn evict_idle(&self) -> bool {
+        loop {
+            let pools: Vec<_> = self.idle().iter().filter_map(Weak::upgrade).collect();
+            let oldest =
+                pools.iter().filter_map(|pool| Some((pool.idle_since()?, pool))).min_by_key(|(since, _)| *since);
+            match oldest {
+                // Another thread may have taken it meanwhile.
+                Some((_, pool)) if !pool.evict() => {}
+                Some(_) => return true,
+                None => return false,
+            }
+        }
+    }
+
+    fn try_take(&self, bytes: u64) -> bool {
+        let add = |used: u64| used.checked_add(bytes).filter(|sum| *sum <= self.limit);
+        self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add).is_ok()
+    }
+
+    fn idle(&self) -> MutexGuard<'_, Vec<Weak<dyn IdleInstances>>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    /// Idle instances of 10 bytes each.
+    struct Pool {
+        budget: Arc<MemoryBudget>,
+        idle: Mutex<Vec<Instant>>,
+    }
+
+    impl IdleInstances for Pool {
+        fn idle_since(&self) -> Option<Instant> {
+            self.idle.lock().unwrap().first().copied()
+        }
+
+        fn evict(&self) -> bool {
+            let mut idle = self.idle.lock().unwrap();
+            if idle.is_empty() {
+                return false;
+            }
+            idle.remove(0);
+            self.budget.give_back(10);
+            true
+        }
+    }
+
+    #[test]
+    fn idle_instances_give_way_the_oldest_first() {
+        let budget = MemoryBudget::new(40);
+        let start = Instant::now();
+        let pool = |ages: &[u64]| {
+            let idle = ages.iter().map(|age| start + Duration::from_secs(*age)).collect();
+            let pool = Arc::new(Pool { budget: budget.clone(), idle: Mutex::new(idle) });
+            let weak: Weak<Pool> = Arc::downgrade(&pool);
+            budget.add_idle_instances(weak);
+            pool
+        };
+        let (first, second) = (pool(&[2, 3]), pool(&[1]));
+        assert!(budget.take(30) && budget.take(10));
+        assert!(budget.take(15));
+        assert_eq!((first.idle.lock().unwrap().len(), second.idle.lock().unwrap().len()), (1, 0));
+        assert_eq!((budget.used(), budget.denials.get()), (35, 0));
+        assert!(!budget.take(16), "more than there is");
+        assert_eq!((budget.used(), budget.denials.get()), (25, 1));
+        assert!(!budget.take(u64::MAX));
+    }
+}

@@ -1,0 +1,166 @@
+//! Whether a manifest and its components could be served: what a start or a swap would refuse, without a
+//! host.
+//!
+//! The components pass through the same gate as at a start, with an empty store. That they can read what is
+//! stored, only a host can tell that has the store.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::admin::MAX_COMPONENT_BYTES;
+use crate::component::{Artifact, Generation, LoadError, Surroundings};
+use crate::deploy::{Policy, PolicyError, Signature, Untrusted};
+use crate::digest::Digest;
+use crate::manifest::{Component, Manifest};
+use crate::memory_budget::{MemoryBudget, MemoryDivision, MemoryError};
+use crate::metrics::Metrics;
+use crate::runtime::{Runtime, RuntimeError};
+use crate::send_buffer::SendLimits;
+use crate::store::Backend;
+use crate::store::sqlite::{self, OpenError, Sqlite};
+
+/// What is asked beside the manifest.
+#[derive(Clone, Debug, Default)]
+pub struct ValidationOptions {
+    /// A file that would be swapped in for a component, by the component's id. Only it is looked at.
+    pub replacement: Option<(String, PathBuf)>,
+    pub policy: Policy,
+    /// The host's memory, in bytes.
+    pub memory: Option<u64>,
+    /// The host's shards, each with a cache.
+    pub threads: usize,
+}
+
+/// A component that could be served.
+#[derive(Debug)]
+pub struct ValidComponent {
+    pub id: String,
+    pub digest: Digest,
+    pub bytes: usize,
+    /// The version that the component tells, if it is an area.
+    pub version: Option<String>,
+}
+
+/// Why something could not be served: a sentence for the author of the manifest.
+#[derive(Debug, thiserror::Error)]
+pub enum ValidationError {
+    #[error("there is no component `{0}` in the manifest")]
+    Unknown(String),
+    #[error("component `{id}`: {path} has {bytes} bytes, and a host takes at most {MAX_COMPONENT_BYTES}")]
+    TooLarge { id: String, path: PathBuf, bytes: usize },
+    #[error("component `{id}`: {path} is not trusted: {source}")]
+    Untrusted { id: String, path: PathBuf, source: Box<Untrusted> },
+    #[error(transparent)]
+    Memory(#[from] MemoryError),
+    #[error(transparent)]
+    Component(#[from] LoadError),
+    #[error("component `{0}`: the host panicked while it was loaded; this is a defect of the host")]
+    Panicked(String),
+}
+
+/// Why nothing could be checked.
+#[derive(Debug, thiserror::Error)]
+pub enum CheckError {
+    #[error(transparent)]
+    Runtime(#[from] RuntimeError),
+    #[error("no store for the checks can be made: {0}")]
+    Folder(#[from] io::Error),
+    #[error(transparent)]
+    Store(#[from] OpenError),
+    #[error("the policy of what may be served cannot be used: {0}")]
+    Policy(#[from] PolicyError),
+}
+
+/// Checks every component of a manifest, or the replacement of one.
+pub fn validate(
+    manifest: Manifest,
+    options: &ValidationOptions,
+) -> Result<Vec<Result<ValidComponent, ValidationError>>, CheckError> {
+    options.policy.check()?;
+    let mut components = manifest.components;
+    let mut results = Vec::new();
+    let mut division = MemoryDivision::new(options.memory, SendLimits::default().total as u64, options.threads);
+    if let Err(error) = division.check(components.iter()) {
+        results.push(Err(error.into()));
+    }
+    if let Some((id, _)) = &options.replacement {
+        components.retain(|component| component.id == *id);
+        if components.is_empty() {
+            results.push(Err(ValidationError::Unknown(id.clone())));
+        }
+    }
+    let folder = tempfile::tempdir()?;
+    let store = Sqlite::open(folder.path(), &sqlite::Options::default())?;
+    let runtime = Runtime::for_checks()?;
+    let gate = Gate { runtime, backends: vec![store.backend()?], memory: MemoryBudget::new(u64::MAX), options };
+    let components: Vec<_> = components.into_iter().map(Arc::new).collect();
+    std::thread::scope(|scope| {
+        let threads: Vec<_> =
+            components.iter().map(|component| (component, scope.spawn(|| gate.check(component)))).collect();
+        for (component, thread) in threads {
+            let result = thread.join();
+            results.push(result.unwrap_or_else(|_| Err(ValidationError::Panicked(component.id.clone()))));
+        }
+    });
+    Ok(results)
+}
+
+/// What the components are checked with.
+struct Gate<'a> {
+    runtime: Arc<Runtime>,
+    backends: Vec<Arc<dyn Backend>>,
+    memory: Arc<MemoryBudget>,
+    options: &'a ValidationOptions,
+}
+
+impl Gate<'_> {
+    fn check(&self, component: &Arc<Component>) -> Result<ValidComponent, ValidationError> {
+        let Some((_, path)) = &self.options.replacement else {
+            return self.load(component, &component.source).map(|(valid, _)| valid);
+        };
+        let (valid, generation) = self.load(component, path)?;
+        // What serves now says whether the slot is that of an area. If it cannot be used, anything may replace it.
+        if let Ok((_, current)) = self.load(component, &component.source) {
+            generation.check_replaces(&component.id, &current)?;
+        }
+        Ok(valid)
+    }
+
+    fn load(&self, component: &Arc<Component>, path: &Path) -> Result<(ValidComponent, Generation), ValidationError> {
+        let (id, origin) = (component.id.clone(), path.display().to_string());
+        let wasm = std::fs::read(path).map_err(|source| {
+            let (id, path) = (id.clone(), path.to_owned());
+            LoadError::Unreadable { id, path, source }
+        })?;
+        if wasm.len() > MAX_COMPONENT_BYTES {
+            return Err(ValidationError::TooLarge { id, path: path.to_owned(), bytes: wasm.len() });
+        }
+        self.check_trust(&wasm, path).map_err(|source| ValidationError::Untrusted {
+            id: id.clone(),
+            path: path.to_owned(),
+            source,
+        })?;
+        let metrics = Metrics::new(self.backends.len());
+        let surroundings = Surroundings {
+            runtime: &self.runtime,
+            component,
+            backends: &self.backends,
+            outbound: None,
+            metrics: &metrics,
+            memory: &self.memory,
+        };
+        let generation = Generation::load(surroundings, &Artifact { wasm: &wasm, origin: &origin }, 1)?;
+        let version = generation.description.as_ref().map(|area| area.version.clone());
+        Ok((ValidComponent { id, digest: generation.digest, bytes: wasm.len(), version }, generation))
+    }
+
+    fn check_trust(&self, wasm: &[u8], path: &Path) -> Result<(), Box<Untrusted>> {
+        let policy = &self.options.policy;
+        if policy.is_set() {
+            let signature = Signature::read(&Signature::beside(path)).map_err(Untrusted::from)?;
+            policy.admit(wasm, &Digest::of(wasm), signature.as_ref())?;
+        }
+        Ok(())
+    }
+}

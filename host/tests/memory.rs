@@ -1,0 +1,94 @@
+//! The memory that components have together, and the end of instances that have used up theirs.
+
+use std::num::NonZeroUsize;
+
+use futures::future::join_all;
+use hexad::component::Slot;
+use hexad::{Options, StartError};
+
+use crate::fixture::{self, Server, get, manifest, options, store, text};
+
+const MIB: u64 = 1 << 20;
+
+/// What the caches of a host with one shard take.
+const CACHES: u64 = 68 * MIB;
+
+/// The probe with at most 64 MiB an instance, on a host that has so much memory for guests.
+fn start(guests: u64) -> Result<Server, StartError> {
+    let folder = tempfile::tempdir().unwrap();
+    let manifest = manifest("memory = \"64MiB\"") + "\n[component.incoming.tool.hexad]\nmemory = \"16MiB\"\n";
+    let options = Options {
+        memory: Some(CACHES + guests),
+        send_buffer: 0,
+        threads: NonZeroUsize::MIN,
+        ..options(&folder, store())
+    };
+    let host = fixture::start_with(&folder, &manifest, &[], &options)?;
+    Ok(Server { host, folder })
+}
+
+/// How many instances of the probe ended for this reason.
+fn retired(server: &Server, reason: &str) -> u64 {
+    let probe = server.host.slots().iter().find(|slot| slot.id() == "probe").unwrap();
+    Slot::metrics(probe).retirements().find(|(name, _)| *name == reason).unwrap().1
+}
+
+#[tokio::test]
+async fn an_instance_ends_before_its_memory_is_used_up() {
+    let server = Server::with("memory = \"64MiB\"");
+    for _ in 0..50 {
+        assert_eq!(server.ok("leak?mib=10").await, "leaked");
+    }
+    assert!(retired(&server, "memory") >= 5, "{}", retired(&server, "memory"));
+}
+
+#[tokio::test]
+async fn an_instance_that_is_idle_for_too_long_ends() {
+    let server = Server::with("idle_timeout = \"50ms\"");
+    assert_eq!(server.ok("served").await, "1");
+    while retired(&server, "idle") == 0 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(server.ok("served").await, "1", "another instance");
+}
+
+#[tokio::test]
+async fn idle_instances_give_their_memory_to_busy_ones() {
+    let server = start(70 * MIB).unwrap();
+    // Two instances at the same time, idle afterwards.
+    for answer in join_all([0, 1].map(|_| server.get("leak?mib=20&ms=100"))).await {
+        assert_eq!(answer, (200, "leaked".to_owned()));
+    }
+    assert_eq!(retired(&server, "evicted"), 0);
+    assert_eq!(server.ok("leak?mib=35").await, "leaked");
+    assert_eq!(retired(&server, "evicted"), 1);
+}
+
+#[tokio::test]
+async fn a_request_for_which_no_memory_is_left_is_to_be_sent_again() {
+    let server = start(70 * MIB).unwrap();
+    let busy = server.send(get("leak?mib=40&ms=1000"));
+    let refused = async {
+        // Once the first one has its memory.
+        loop {
+            let response = server.send(get("leak?mib=40")).await;
+            if response.status() != 200 {
+                return response;
+            }
+        }
+    };
+    let (busy, refused) = tokio::join!(busy, refused);
+    assert_eq!(busy.status(), 200);
+    assert!(refused.headers().contains_key("retry-after"), "{refused:?}");
+    let (status, body) = text(refused).await;
+    assert!(status == 503 && body.contains("no memory left"), "{status} {body}");
+    assert_eq!(server.ok("leak?mib=40").await, "leaked");
+}
+
+#[test]
+fn a_component_that_does_not_fit_is_refused_by_name() {
+    let error = start(60 * MIB).err().unwrap().to_string();
+    for words in ["component `probe`", "64.0 MiB", "60.0 MiB", "128.0 MiB", "--memory", "--send-buffer"] {
+        assert!(error.contains(words), "{words:?} is not in: {error}");
+    }
+}

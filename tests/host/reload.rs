@@ -1,0 +1,189 @@
+//! A manifest that is read again at SIGHUP, while clients are connected.
+
+use super::probe::write_manifest;
+use hexad_tests::operator::Operator;
+use hexad_tests::server::{Server, run, up};
+use serde_json::Value;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+
+struct Reloading {
+    server: Server,
+    operator: Operator,
+    manifest: PathBuf,
+    /// The manifest at the start.
+    text: String,
+    _folder: tempfile::TempDir,
+}
+
+/// A server of the probe.
+fn start() -> Reloading {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (manifest, data) = (write_manifest(folder.path()), folder.path().join("data"));
+    let mut command = up(&manifest, &data);
+    command.args(["--threads", "2"]);
+    let server = Server::spawn(command, &data);
+    let text = std::fs::read_to_string(&manifest).expect("a file");
+    Reloading { operator: Operator::of(&server), server, manifest, text, _folder: folder }
+}
+
+impl Reloading {
+    /// Gives the host another manifest, and returns what `/status` says of it.
+    fn reload(&self, text: &str) -> Value {
+        let before = self.last_reload()["at"].clone();
+        std::fs::write(&self.manifest, text).expect("a file");
+        self.server.signal("HUP");
+        loop {
+            let reload = self.last_reload();
+            if reload["at"] != before {
+                return reload;
+            }
+            std::thread::yield_now();
+        }
+    }
+
+    fn last_reload(&self) -> Value {
+        let status: Value = serde_json::from_str(&self.operator.get("/status").text()).expect("JSON");
+        status["host"]["last_reload"].clone()
+    }
+
+    fn audit(&self) -> Vec<Value> {
+        let text = std::fs::read_to_string(self.server.data.join("audit.ndjson")).expect("a file");
+        text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+    }
+}
+
+/// A connection that stays open.
+struct Client(BufReader<TcpStream>);
+
+impl Client {
+    fn connect(server: &Server) -> Self {
+        Client(BufReader::new(TcpStream::connect(server.address()).expect("a connection")))
+    }
+
+    fn send(&mut self, text: &str) {
+        self.0.get_mut().write_all(text.as_bytes()).expect("the server reads");
+    }
+
+    fn get(&mut self, path: &str) -> (u16, String) {
+        self.send(&format!("GET {path} HTTP/1.1\r\nhost: a\r\n\r\n"));
+        self.answer()
+    }
+
+    /// The status and the body of the next answer, which has a length.
+    fn answer(&mut self) -> (u16, String) {
+        let mut line = String::new();
+        self.0.read_line(&mut line).expect("an answer");
+        let status = line.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status");
+        let mut length = 0;
+        loop {
+            let mut line = String::new();
+            self.0.read_line(&mut line).expect("a head");
+            match line.trim_end().to_ascii_lowercase().split_once(':') {
+                Some(("content-length", value)) => length = value.trim().parse().expect("a number"),
+                Some(_) => {}
+                None => break,
+            }
+        }
+        let mut body = vec![0; length];
+        self.0.read_exact(&mut body).expect("a body");
+        (status, String::from_utf8(body).expect("UTF-8"))
+    }
+}
+
+const VARIABLE: &str = "/probe/variable?name=external_url";
+
+#[test]
+fn a_hangup_applies_the_manifest_without_losing_a_connection() {
+    let host = start();
+    let (mut client, mut uploading) = (Client::connect(&host.server), Client::connect(&host.server));
+    assert_eq!(client.get(VARIABLE), (200, "none".to_owned()));
+    assert_eq!(client.get("/other/hello").0, 404);
+    assert_eq!(client.get("/probe/kv/set?key=free&value=1"), (200, "set".to_owned()));
+    let post = "POST /probe/count HTTP/1.1\r\nhost: a\r\ncontent-length: 6\r\n\r\n";
+    uploading.send(&format!("{post}abc"));
+    while host.operator.metric("hexad_requests_in_flight{component=\"probe\"}") == 0 {
+        std::thread::yield_now();
+    }
+
+    let text = host.text.replace("default = \"none\"", "default = \"other\"");
+    let text = text.replace(
+        "route = \"/probe/...\"",
+        "route = \"/probe/...\"\ncomponent = \"probe\"\n[[trigger.http]]\nroute = \"/other/...\"",
+    );
+    let text = format!("{text}\n[component.probe.tool.hexad]\nmax_body = \"5B\"\nwrite = [\"probe/\"]\n");
+    let reload = host.reload(&text);
+    assert_eq!(reload["applied"], true, "{reload}");
+    assert_eq!(reload["detail"], "probe (grants, variables, limits), routes");
+
+    // The request that began before has the limit of before.
+    uploading.send("def");
+    assert_eq!(uploading.answer(), (200, "6".to_owned()));
+    uploading.send(&format!("{post}abcdef"));
+    assert_eq!(uploading.answer().0, 413);
+    assert_eq!(client.get(VARIABLE), (200, "other".to_owned()));
+    assert_eq!(client.get("/other/hello").0, 200);
+    let denied = client.get("/probe/kv/set?key=free&value=2").1;
+    assert!(denied.contains("access-denied") || denied.contains("AccessDenied"), "{denied}");
+    let lines = host.audit();
+    assert_eq!(lines.len(), 2, "{lines:?}");
+    assert!(lines.iter().all(|line| line["action"] == "reload" && line["outcome"] == "done"), "{lines:?}");
+    assert_eq!((&lines[0]["component"], &lines[0]["reason"]), (&"probe".into(), &"grants, variables, limits".into()));
+    assert_eq!((&lines[1]["component"], &lines[1]["reason"]), (&Value::Null, &"routes".into()));
+
+    // Without a change, the instances stay.
+    let served: u32 = client.get("/probe/served").1.parse().expect("a number");
+    assert_eq!(host.reload(&text)["detail"], "none");
+    assert_eq!(client.get("/probe/served").1, (served + 1).to_string());
+}
+
+#[test]
+fn what_cannot_be_applied_is_refused_by_name_and_changes_nothing() {
+    let host = start();
+    let mut client = Client::connect(&host.server);
+    let changed = host.text.replace("default = \"none\"", "default = \"other\"");
+    let copy = host.manifest.with_file_name("copy.wasm");
+    std::fs::copy(hexad_tests::server::root().join("dist/fixtures/probe.wasm"), &copy).expect("a copy");
+    let source = changed.lines().find(|line| line.trim_start().starts_with("source")).expect("a source");
+    let cases = [
+        (changed.replace(source, "source = \"copy.wasm\""), "`probe`: its source changed"),
+        (format!("{changed}\n[component.another]\nsource = \"copy.wasm\"\n"), "component `another` is new"),
+        (changed.replace("component.probe", "component.q").replace("\"probe\"", "\"q\""), "component `q` is new"),
+        (format!("{changed}\n[component.probe.tool.hexad]\nmemori = \"1MiB\"\n"), "memori"),
+        (changed.replace("route = \"/probe/...\"", "route = \"probe\""), "does not start with `/`"),
+        (changed.replace("key_value_stores = [\"default\"]", ""), "which the manifest does not grant"),
+        (
+            changed.replace("check = { default = \"\" }", "check = { default = \"fails\" }"),
+            "`check` says that it fails",
+        ),
+        (changed.replace("check = { default = \"\" }", "check = { required = true }"), "SPIN_VARIABLE_CHECK"),
+        ("{".to_owned(), "spin.toml"),
+    ];
+    for (number, (text, words)) in cases.iter().enumerate() {
+        let reload = host.reload(text);
+        let detail = reload["detail"].as_str().expect("a reason");
+        assert!(reload["applied"] == false && detail.contains(words), "{words}: {reload}");
+        assert_eq!(client.get(VARIABLE), (200, "none".to_owned()), "{words}");
+        let lines = host.audit();
+        let line = &lines[number];
+        assert!(line["outcome"] == "refused" && line["reason"] == detail, "{line}");
+        assert_eq!(host.operator.metric("hexad_manifest_reload_successful"), 0);
+    }
+    assert_eq!(host.audit().len(), cases.len());
+    std::fs::remove_file(&host.manifest).expect("a file");
+    assert_eq!(client.get(VARIABLE), (200, "none".to_owned()));
+    let status = status(&host.server.data);
+    assert!(status.contains("manifest: read again") && status.contains("REFUSED"), "{status}");
+
+    // The same connection sees the first manifest that can be applied.
+    assert_eq!(host.reload(&changed)["applied"], true);
+    assert_eq!(client.get(VARIABLE), (200, "other".to_owned()));
+    assert_eq!(host.operator.metric("hexad_manifest_reload_successful"), 1);
+}
+
+/// What `hexad status` prints.
+fn status(data: &Path) -> String {
+    let output = run(&["status", "--data", data.to_str().expect("UTF-8")], &[]);
+    String::from_utf8(output.stdout).expect("UTF-8")
+}

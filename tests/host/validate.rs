@@ -1,0 +1,107 @@
+//! `hexad validate`: what a start or a swap would refuse, before a server runs.
+
+use super::probe::write_manifest;
+use hexad_tests::server::{root, run};
+use std::path::Path;
+use std::process::Output;
+
+/// The manifest of the probe, with one thing replaced, in a folder.
+fn manifest(folder: &Path, from: &str, to: &str) -> String {
+    let path = write_manifest(folder);
+    let text = std::fs::read_to_string(&path).expect("a file");
+    assert!(text.contains(from), "{from} is not in the manifest");
+    std::fs::write(&path, text.replace(from, to)).expect("a file");
+    path.to_str().expect("UTF-8").to_owned()
+}
+
+fn errors(output: &Output) -> String {
+    assert!(!output.status.success(), "accepted: {}", String::from_utf8_lossy(&output.stdout));
+    String::from_utf8(output.stderr.clone()).expect("UTF-8")
+}
+
+fn fixture(name: &str) -> String {
+    root().join(format!("dist/fixtures/{name}.wasm")).to_str().expect("UTF-8").to_owned()
+}
+
+#[test]
+fn what_can_be_served_is_valid() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let manifest = manifest(folder.path(), "default = \"none\"", "required = true");
+    let output = run(&["validate", &manifest], &[("SPIN_VARIABLE_EXTERNAL_URL", "http://a.test")]);
+    let (text, error) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{error}");
+    assert!(text.contains("component `probe`: 0.1.0, sha256 "), "{text}");
+    assert!(text.contains("1 components and 1 routes can be served"), "{text}");
+    assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 1, "nothing is left behind");
+    assert!(errors(&run(&["validate", &manifest], &[])).contains("SPIN_VARIABLE_EXTERNAL_URL"));
+}
+
+#[test]
+fn each_problem_of_a_manifest_is_named() {
+    for (from, to, words) in [
+        ("[component.probe]", "[component.probe.tool.hexad]\nmemori = \"1MiB\"\n[component.probe]", "memori"),
+        ("[component.probe]", "[component.probe.tool.hexad]\nmemory = \"2GiB\"\n[component.probe]", "1.0 GiB"),
+        (
+            "[component.probe]",
+            "[component.probe.tool.hexad]\nidle_timeout = \"soon\"\n[component.probe]",
+            "idle_timeout",
+        ),
+        ("spin_manifest_version = 2", "spin_manifest_version = 1", "version 2"),
+        ("route = \"/probe/...\"", "route = \"/probe/...x\"", "...x"),
+        ("component = \"probe\"", "component = \"other\"", "[component.other]"),
+        ("key_value_stores = [\"default\"]", "", "`key_value_stores`"),
+        ("allowed_outbound_hosts = []", "", "`allowed_outbound_hosts`"),
+        ("{{ check }}", "{{ chek }}", "`chek`, which is not in [variables]"),
+        ("check = { default = \"\" }", "check = { default = \"fails\" }", "says that it fails"),
+        ("component.probe]", "component.area]\n", "there is no [component.probe]"),
+    ] {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let error = errors(&run(&["validate", &manifest(folder.path(), from, to)], &[]));
+        assert!(error.contains(words), "{words:?} is not in: {error}");
+    }
+    let error = errors(&run(&["validate", "/nowhere/spin.toml"], &[]));
+    assert!(error.contains("/nowhere/spin.toml"), "{error}");
+}
+
+#[test]
+fn every_component_that_cannot_be_served_is_named() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let hello = fixture("hello");
+    let more = format!(
+        "[component.missing]\nsource = \"missing.wasm\"\n[component.text]\nsource = \"text.wasm\"\n\
+         [component.hello]\nsource = {hello:?}\n[component.probe]"
+    );
+    std::fs::write(folder.path().join("text.wasm"), "text").expect("a file");
+    let output = run(&["validate", &manifest(folder.path(), "[component.probe]", &more)], &[]);
+    let error = errors(&output);
+    for words in ["component `missing`: cannot read", "component `text`: ", "has 2 problems"] {
+        assert!(error.contains(words), "{words:?} is not in: {error}");
+    }
+    let valid = String::from_utf8_lossy(&output.stdout);
+    assert!(valid.contains("component `hello`: no area") && valid.contains("component `probe`"), "{valid}");
+    let error = errors(&run(&["validate", &manifest(folder.path(), "x", "x"), "--memory", "300MiB"], &[]));
+    assert!(error.contains("component `probe`") && error.contains("300.0 MiB"), "{error}");
+}
+
+#[test]
+fn a_swap_is_checked_against_the_slot() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let manifest = manifest(folder.path(), "x", "x");
+    let swap =
+        |component: &str, file: &str| run(&["validate", &manifest, "--component", component, "--file", file], &[]);
+    let output = swap("probe", &fixture("probe"));
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    for (component, file, words) in [
+        ("probe", fixture("hello"), "does not say which area it is"),
+        ("nobody", fixture("hello"), "there is no component `nobody`"),
+        ("probe", "/nowhere.wasm".to_owned(), "cannot read /nowhere.wasm"),
+        ("probe", manifest.clone(), "not a usable component"),
+    ] {
+        let error = errors(&swap(component, &file));
+        assert!(error.contains(words), "{words:?} is not in: {error}");
+    }
+    let list = folder.path().join("digests");
+    std::fs::write(&list, "0".repeat(64)).expect("a file");
+    let output = run(&["validate", &manifest, "--allow-digests", list.to_str().expect("UTF-8")], &[]);
+    assert!(errors(&output).contains("is not trusted"), "{}", errors(&output));
+}
