@@ -11,6 +11,7 @@ use std::sync::mpsc::Sender;
 use std::task::Poll;
 use std::time::Instant;
 
+use async_trait::async_trait;
 use http::header::{CONTENT_LENGTH, EXPECT};
 use http::request::Parts;
 use http::{HeaderMap, Method, Request, Response, StatusCode, Version};
@@ -26,8 +27,10 @@ use crate::concurrency_limit::ClientKey;
 use crate::deployment_event::DeploymentEvent;
 use crate::digest::Digest;
 use crate::imports::keyvalue::MeasuredCall;
+use crate::imports::outbound::LocalService;
 use crate::ingress::RequestOrigin;
 use crate::metrics::{Counter, Operation};
+use crate::nested_request::{Depth, NestedRequest, ParentRequest};
 use crate::redaction;
 use crate::reply;
 use crate::request_body::RequestBody;
@@ -40,6 +43,9 @@ use crate::router::Router;
 use crate::send_buffer::{DrainMonitor, DrainPolicy, TooSlow};
 use crate::store::{Backend, ErrorKind, StoreError};
 use crate::trace::{Destination, ServingComponent, Trace, Tracer};
+
+/// The route of a request that names its component.
+const ANY_PATH: &str = "/...";
 
 /// The target of a route.
 pub struct RouteTarget {
@@ -120,12 +126,10 @@ impl Application {
         request.headers_mut().insert(X_REQUEST_ID, id.clone());
         let method = request.method().clone();
         let uri = request.uri().clone();
-        let target = self.router.find(uri.path());
-        let slot = target.and_then(|target| self.slots.get(target.slot));
+        let target = self.target(&request);
+        let slot = target.map(|(slot, _)| slot);
         let trace = self.tracer.as_ref().map(|tracer| {
-            let destination = target.zip(slot);
-            let destination =
-                destination.map(|(target, slot)| Destination { route: &target.route, component: &slot.component().id });
+            let destination = target.map(|(slot, route)| Destination { route, component: &slot.component().id });
             tracer.begin(&request, destination)
         });
         let mut response = match (slot, self.backends.get(shard)) {
@@ -155,6 +159,19 @@ impl Application {
         }
     }
 
+    /// The slot that serves a request, and its route. A guest can name the component, with or without
+    /// a route.
+    fn target(&self, request: &Request<WasiBody>) -> Option<(&Slot, &str)> {
+        let nested = request.extensions().get::<NestedRequest>();
+        match nested.and_then(|nested| nested.component.as_deref()) {
+            Some(id) => self.slots.iter().find(|slot| slot.component().id == id).map(|slot| (slot, ANY_PATH)),
+            None => {
+                let target = self.router.find(request.uri().path())?;
+                self.slots.get(target.slot).map(|slot| (slot, &*target.route))
+            }
+        }
+    }
+
     /// The response to a request that no shard can take, because the host is stopping.
     pub fn stopping_response() -> Response<ResponseBody> {
         reply::unavailable()
@@ -181,6 +198,14 @@ impl Application {
             judge(trial, &slot.component().id, &self.events, response.status(), latency)(ResponseEnd::Complete);
         }
         response
+    }
+}
+
+/// Requests of guests are handled on the shard of the guest.
+#[async_trait]
+impl LocalService for Application {
+    async fn handle(self: Arc<Self>, shard: usize, request: Request<WasiBody>) -> Response<ResponseBody> {
+        Application::handle(&self, shard, request).await
     }
 }
 
@@ -237,7 +262,9 @@ impl Steps<'_> {
         };
         let credential = self.slot.component().credentials.credential(&parts.headers, &parts.uri);
         let client = [network.map(ClientKey::Network), credential.map(ClientKey::Credential)];
-        let context = Arc::new(RequestContext::new(limits, parts.uri.clone(), client, self.trace.cloned()));
+        let context = RequestContext::new(limits, parts.uri.clone(), client, self.trace.cloned());
+        let parent = self.slot.outbound().map(|_| Arc::new(ParentRequest::of(&parts)));
+        let context = Arc::new(context.with_parent(parent));
         let method = parts.method.clone();
         let withheld = parts.version == Version::HTTP_11 && parts.headers.contains_key(EXPECT);
         // From here on the body is drained if it is not read.
@@ -253,6 +280,7 @@ impl Steps<'_> {
             let address = parts.extensions.get::<RequestOrigin>().map(|origin| origin.client);
             self.slot.component().credentials.caller(&parts.headers, &parts.uri, address)
         };
+        let client = (client, Depth::of(&parts));
         let lease = self.slot.lease(self.shard, context.path(), client, caller, trial).await;
         let (generation, lease) = lease.map_err(|error| self.lease_error(&error))?;
         let pool = generation.pool(self.shard).ok_or(RequestError::Failed)?;

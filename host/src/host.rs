@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Weak, mpsc};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -136,13 +136,18 @@ impl Host {
             chosen.push((Arc::new(component), wasm));
         }
         // A component's check may have read a damaged page. Its own error does not name the file.
-        let slots = load_slots(runtime, chosen, &backends, options)
+        let network = network(chosen.iter().map(|(component, _)| component), options)?;
+        let slots = load_slots(runtime, chosen, &backends, options, network.as_ref())
             .map_err(|error| store.failure().map_or(error, StartError::Store))?;
 
         let (events, receiver) = mpsc::channel();
         let tracer = options.traces.as_ref().map(Tracer::new).transpose()?.map(Arc::new);
         let application = Application::new(router, slots, backends, ResponseCache::new()?, tracer, events.clone());
         let application = Arc::new(application);
+        if let Some(network) = network {
+            let application: Weak<Application> = Arc::downgrade(&application);
+            network.connect(application);
+        }
         let deployer = Deployer::new(runtime.clone(), application.clone(), files, events);
         let supervisor = Supervisor::start(deployer.clone(), receiver, options.watch).map_err(StartError::Thread)?;
         let (stop, stopped) = watch::channel(None);
@@ -304,8 +309,11 @@ fn load_slots(
     chosen: Vec<(Arc<Component>, InitialComponent)>,
     backends: &[Arc<dyn Backend>],
     options: &Options,
+    network: Option<&Arc<Network>>,
 ) -> Result<Vec<Slot>, StartError> {
-    let outbound = make_outbounds(chosen.iter().map(|(component, _)| component), options)?;
+    let shards = options.threads.get();
+    let outbound = chosen.iter().map(|(component, _)| make_outbound(component, network, shards));
+    let outbound: Vec<_> = outbound.collect();
     let metrics: Vec<_> = chosen.iter().map(|_| Metrics::new(options.threads.get())).collect();
     // All at once, because compiling, the slowest part, uses one processor for much of its time; on
     // threads, because the caller may be in an asynchronous runtime.
@@ -332,21 +340,22 @@ fn load_slots(
     Ok(slots)
 }
 
-/// The sender of each component that may send requests. If none may, no certificate is read.
-fn make_outbounds<'a>(
-    components: impl ExactSizeIterator<Item = &'a Arc<Component>> + Clone,
+/// What the components that may send requests share. If none may, no certificate is read.
+fn network<'a>(
+    mut components: impl Iterator<Item = &'a Arc<Component>>,
     options: &Options,
-) -> Result<Vec<Option<Arc<Outbound>>>, TlsError> {
-    if components.clone().all(|component| component.allowed_hosts.is_empty()) {
-        return Ok(vec![None; components.len()]);
+) -> Result<Option<Arc<Network>>, TlsError> {
+    match components.all(|component| component.allowed_hosts.is_empty()) {
+        true => Ok(None),
+        false => Ok(Some(Arc::new(Network::new(&options.outbound)?))),
     }
-    let network = Arc::new(Network::new(&options.outbound)?);
-    let outbound = |component: &Arc<Component>| {
-        let (hosts, limits) = (component.allowed_hosts.clone(), component.limits.outbound.clone());
-        (!hosts.is_empty())
-            .then(|| Arc::new(Outbound::new(&component.id, hosts, limits, network.clone(), options.threads.get())))
-    };
-    Ok(components.map(outbound).collect())
+}
+
+/// Sends the requests of a component; `None` if it may send none.
+fn make_outbound(component: &Component, network: Option<&Arc<Network>>, shards: usize) -> Option<Arc<Outbound>> {
+    let network = network.filter(|_| !component.allowed_hosts.is_empty())?;
+    let (hosts, limits) = (component.allowed_hosts.clone(), component.limits.outbound.clone());
+    Some(Arc::new(Outbound::new(&component.id, hosts, limits, network.clone(), shards)))
 }
 
 impl Drop for Host {

@@ -18,6 +18,7 @@ mod ingress_fuzz;
 mod key_value;
 mod loading;
 mod maintenance;
+mod nested;
 mod outbound;
 mod policy;
 mod response_cache;

@@ -15,6 +15,7 @@ use crate::imports::outbound::Outbound;
 use crate::log_throttle::LogThrottle;
 use crate::manifest::Component;
 use crate::metrics::Metrics;
+use crate::nested_request::{Depth, DepthLimits};
 
 /// Requests that may wait for a permit, for each permit.
 const WAITING_PER_INSTANCE: usize = 16;
@@ -25,7 +26,7 @@ pub struct Slot {
     deployment: ArcSwap<Deployment>,
     /// The number of the latest generation.
     last_number: AtomicU64,
-    limit: ConcurrencyLimit,
+    limits: DepthLimits,
     outbound: Option<Arc<Outbound>>,
     metrics: Metrics,
     /// Bounds the log lines about failed requests.
@@ -86,16 +87,17 @@ impl Slot {
         metrics: Metrics,
     ) -> Self {
         let limits = &component.limits;
-        let limit =
+        let limits = DepthLimits::new(|| {
             ConcurrencyLimit::new(limits.instances, limits.queue_timeout, limits.instances * WAITING_PER_INSTANCE)
-                .with_share(limits.instances_per_client);
+                .with_share(limits.instances_per_client)
+        });
         let last_number = AtomicU64::new(generation.number);
         let deployment = Deployment { current: Arc::new(generation), previous: None, canary: None };
         Self {
             component,
             deployment: ArcSwap::from_pointee(deployment),
             last_number,
-            limit,
+            limits,
             outbound,
             metrics,
             log_throttle: LogThrottle::new(1, 10),
@@ -142,8 +144,7 @@ impl Slot {
 
     /// Requests that are being served, and requests that wait for a permit.
     pub fn load(&self) -> (usize, usize) {
-        let busy = self.component.limits.instances.saturating_sub(self.limit.available());
-        (busy, self.limit.waiting())
+        (self.limits.taken(self.component.limits.instances), self.limits.waiting())
     }
 
     /// Replaces the generation for all requests that come after; requests under way keep theirs. The
@@ -201,17 +202,17 @@ impl Slot {
         }
     }
 
-    /// Waits for a permit of the client and leases a generation, on the given shard. During a trial, `trial` is set
-    /// and `caller` returns a number that identifies the caller.
+    /// Waits for a permit of the client and leases a generation, on the given shard, to a request of this
+    /// depth. During a trial, `trial` is set and `caller` returns a number that identifies the caller.
     pub async fn lease(
         &self,
         shard: usize,
         path: &str,
-        client: ClientKeys,
+        (client, depth): (ClientKeys, Depth),
         caller: impl FnOnce() -> u64,
         trial: &mut Option<Trial>,
     ) -> Result<(Arc<Generation>, Arc<Lease>), LeaseError> {
-        let permit = self.acquire_permit(shard, client).await.map_err(|Saturated| LeaseError::Saturated)?;
+        let permit = self.acquire_permit(shard, client, depth).await.map_err(|Saturated| LeaseError::Saturated)?;
         let deployment = self.deployment.load();
         *trial = deployment.canary.as_ref().map(|canary| {
             let by_canary = canary.serves(caller());
@@ -227,12 +228,13 @@ impl Slot {
         Ok((generation, lease))
     }
 
-    async fn acquire_permit(&self, shard: usize, client: ClientKeys) -> Result<Permit, Saturated> {
-        if let Some(permit) = self.limit.try_acquire(client) {
+    async fn acquire_permit(&self, shard: usize, client: ClientKeys, depth: Depth) -> Result<Permit, Saturated> {
+        let limit = self.limits.at(depth);
+        if let Some(permit) = limit.try_acquire(client) {
             return Ok(permit);
         }
         let started = Instant::now();
-        let permit = self.limit.acquire(client).await;
+        let permit = limit.acquire(client).await;
         if let Some(counters) = self.metrics.shard(shard) {
             counters.queue_wait.observe(started.elapsed());
         }

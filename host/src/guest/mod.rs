@@ -107,7 +107,7 @@ impl Guest {
         self.cpu_time = context.cpu_time();
         let trace = context.trace();
         self.key_value.enter(context.writes.clone(), context.read_set().cloned(), trace.cloned());
-        self.outbound_hooks.enter(trace.cloned(), context.client());
+        self.outbound_hooks.enter(trace.cloned(), context.client(), context.parent().cloned());
         self.side_effects.enter(context.read_set().cloned());
     }
 
