@@ -1,6 +1,6 @@
 # hexad: make run, make test. `make help` lists everything.
 
-AREAS := admin experiments issue-statistics namespaces package-registry product-analytics suggestions
+AREAS := admin console experiments issue-statistics namespaces package-registry product-analytics suggestions
 FIXTURES := foreign hello incoming probe
 WASM := wasm32-wasip2
 TARGET := $(or $(CARGO_TARGET_DIR),target)
