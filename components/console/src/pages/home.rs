@@ -10,11 +10,16 @@ use serde::Deserialize;
 /// Results of one page.
 const PAGE: u64 = 20;
 
+/// The most results of one answer. If all packages fit into it, they are shown by time.
+const MAX_ANSWER: u64 = 250;
+
 #[derive(Deserialize)]
 pub struct SearchResult {
     objects: Vec<Hit>,
     #[serde(default)]
-    pub total: u64,
+    total: u64,
+    #[serde(skip)]
+    is_by_time: bool,
 }
 
 #[derive(Deserialize)]
@@ -42,12 +47,22 @@ struct Publisher {
 pub async fn search(visit: &Visit<'_>, scope: &Scope) -> Result<SearchResult, PageError> {
     let text = visit.params.text("q").unwrap_or_default();
     let from = (visit.page() - 1) * PAGE;
-    let path = format!("{}/-/v1/search?text={}&size={PAGE}&from={from}", route::registry(scope), encode(text));
-    let mut found: SearchResult = visit.forge.get(&path).await?;
-    if text.is_empty() {
-        // Without words all results are equally good: the newest first.
-        found.objects.sort_by(|one, other| other.package.date.cmp(&one.package.date));
+    let ask = async |size: u64, from: u64| -> Result<SearchResult, PageError> {
+        let query = format!("text={}&size={size}&from={from}", encode(text));
+        Ok(visit.forge.get(&format!("{}/-/v1/search?{query}", route::registry(scope))).await?)
+    };
+    if !text.is_empty() {
+        return ask(PAGE, from).await;
     }
+    // Without words all results are equally good: the newest first.
+    let mut found = ask(MAX_ANSWER, 0).await?;
+    if found.total > MAX_ANSWER {
+        return ask(PAGE, from).await;
+    }
+    found.objects.sort_by(|one, other| other.package.date.cmp(&one.package.date));
+    let (from, size) = (usize::try_from(from).unwrap_or(usize::MAX), usize::try_from(PAGE).unwrap_or(usize::MAX));
+    found.objects = found.objects.into_iter().skip(from).take(size).collect();
+    found.is_by_time = true;
     Ok(found)
 }
 
@@ -64,7 +79,7 @@ pub fn results(visit: &Visit<'_>, scope: &Scope, found: &SearchResult, link: &st
                     (empty("Nothing found", "Try fewer words, or a part of the name. Private packages are found only by those who may read them."))
                 }
             } @else {
-                p.soft { (number(found.total)) @if found.total == 1 { " package" } @else { " packages" } @if text.is_empty() { ", the newest first" } }
+                p.soft { (number(found.total)) @if found.total == 1 { " package" } @else { " packages" } @if found.is_by_time { ", the newest first" } }
                 ul.list {
                     @for Hit { package } in &found.objects {
                         li {
