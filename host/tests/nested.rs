@@ -40,7 +40,8 @@ async fn a_component_is_reached_by_name_without_a_route() {
     let server = server(&["http://incoming.spin.internal", "http://probe.spin.internal"], "");
     let answer = server.ok("outbound?url=http://probe.spin.internal/elsewhere/x").await;
     assert!(answer.starts_with("404\n") && answer.ends_with("nothing at /elsewhere/x"), "{answer}");
-    let answer = server.ok("outbound?url=http://incoming.spin.internal/?url=http://probe.spin.internal/probe/hello").await;
+    let answer =
+        server.ok("outbound?url=http://incoming.spin.internal/?url=http://probe.spin.internal/probe/hello").await;
     assert!(answer.ends_with("200 hello"), "{answer}");
 }
 
@@ -73,7 +74,8 @@ async fn depth_is_bounded() {
 #[tokio::test]
 async fn nested_requests_do_not_wait_for_the_permits_of_those_that_wait_for_them() {
     // Each request of a client takes all that a component has, and its guest asks the same component.
-    let server = server(SELF, "instances = 1\nqueue_timeout = \"1h\"\noutbound = { requests = 1, queue_timeout = \"1h\" }");
+    let server =
+        server(SELF, "instances = 1\nqueue_timeout = \"1h\"\noutbound = { requests = 1, queue_timeout = \"1h\" }");
     let path = chain(4);
     for answer in join_all((0..8).map(|_| server.ok(&path))).await {
         assert!(answer.ends_with("hello"), "{answer}");
@@ -106,7 +108,8 @@ async fn a_nested_response_comes_from_the_response_cache() {
     let folder = tempfile::tempdir().unwrap();
     let tool = "memoize = \"60s\"\nheaders = [\"accept\"]\nreuse = 100000";
     // Only the first component may send requests: one that is cached may not.
-    let manifest = manifest(tool).replacen("allowed_outbound_hosts = []", "allowed_outbound_hosts = [\"http://self\"]", 1);
+    let manifest =
+        manifest(tool).replacen("allowed_outbound_hosts = []", "allowed_outbound_hosts = [\"http://self\"]", 1);
     let host = start_with(&folder, &manifest, &[], &options(&folder, store())).unwrap();
     let server = Server { host, folder };
     let ask = || http::Request::get("/incoming?url=http://self.alt/probe/recall").header("host", "forge.test");

@@ -30,7 +30,11 @@ fn submit(forge: &Forge, path: &str, token: &str, fields: &str) -> Answer {
     let text = page(forge, path, token).text();
     let (_, rest) = text.split_once("name=\"form_token\" value=\"").expect("a form");
     let form = format!("form_token={}&{fields}", rest.split('"').next().expect("a value"));
-    let headers = [("cookie", &*cookie(token)), ("content-type", "application/x-www-form-urlencoded"), ("sec-fetch-site", "same-origin")];
+    let headers = [
+        ("cookie", &*cookie(token)),
+        ("content-type", "application/x-www-form-urlencoded"),
+        ("sec-fetch-site", "same-origin"),
+    ];
     forge.send_with("POST", path, "", &headers, form)
 }
 
@@ -73,7 +77,8 @@ fn a_form_changes_what_package_managers_see() {
     let path = "/packages/@acme/lib?project=acme/open";
     let answer = submit(&forge, path, DEVELOPER, "action=tag&tag=stable&version=2.0.0");
     assert_eq!(answer.status, 200, "{}", answer.text());
-    let tags = || forge.get(&format!("/api/v4/projects/{PUBLIC}/packages/npm/-/package/@acme%2flib/dist-tags"), "").json();
+    let tags =
+        || forge.get(&format!("/api/v4/projects/{PUBLIC}/packages/npm/-/package/@acme%2flib/dist-tags"), "").json();
     assert_eq!(tags()["stable"], "2.0.0");
     // What the developer may not do is refused by the registry, and its reason is shown.
     let refused = submit(&forge, path, DEVELOPER, "action=deprecate&version=1.0.0&message=old");

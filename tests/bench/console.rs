@@ -54,6 +54,9 @@ pub fn run(bench: &Bench) {
 }
 
 fn put(url: &str, token: &str, document: &[u8]) {
-    let sent = ureq::put(url).header("authorization", format!("Bearer {token}")).content_type("application/json").send(document);
+    let sent = ureq::put(url)
+        .header("authorization", format!("Bearer {token}"))
+        .content_type("application/json")
+        .send(document);
     assert!(sent.expect("an answer").status().is_success());
 }

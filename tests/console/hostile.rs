@@ -14,7 +14,11 @@ fn nothing_that_users_wrote_runs_or_is_loaded() {
     }
     let (site, browser) = (Site::start(), Browser::start(&Options::default()));
     site.sign_in(&browser, ADMIN);
-    let corpus: Vec<String> = CORPUS.lines().filter(|line| !line.is_empty()).map(|line| line.replace("\\n", "\n").replace("\\0", "")).collect();
+    let corpus: Vec<String> = CORPUS
+        .lines()
+        .filter(|line| !line.is_empty())
+        .map(|line| line.replace("\\n", "\n").replace("\\0", ""))
+        .collect();
     assert!(corpus.len() >= 100);
     for (index, hostile) in corpus.iter().enumerate() {
         let name = format!("@acme/hostile-{index}");

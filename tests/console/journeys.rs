@@ -15,7 +15,12 @@ fn a_tag_that_is_set_here_is_seen_by_npm() {
     browser.type_into("#manage input[name=tag]", "stable");
     browser.click("#manage button[value=tag]");
     assert!(browser.text("main .alert").contains("stable"));
-    let tags = site.send("GET", &format!("projects/{PUBLIC}/packages/npm/-/package/{}/dist-tags", NAME.replace('/', "%2f")), DEVELOPER, "");
+    let tags = site.send(
+        "GET",
+        &format!("projects/{PUBLIC}/packages/npm/-/package/{}/dist-tags", NAME.replace('/', "%2f")),
+        DEVELOPER,
+        "",
+    );
     assert!(tags.json()["stable"].is_string(), "{}", tags.text());
     check_quiet(&browser, &site);
 }

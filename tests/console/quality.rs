@@ -29,8 +29,21 @@ fn faults(browser: &Browser, axe: &str) -> Vec<String> {
          axe.run(document, {resultTypes: ['violations']}).then((report) => done(report.violations), (why) => done(String(why)));",
     );
     let violations = report.as_array().unwrap_or_else(|| panic!("axe-core failed: {report}"));
-    let serious = violations.iter().filter(|violation| ["serious", "critical"].iter().any(|impact| violation["impact"] == *impact));
-    serious.map(|violation| format!("{}: {}", violation["id"], violation["nodes"].as_array().and_then(|nodes| nodes.first()).map_or(&Value::Null, |node| &node["html"]))).collect()
+    let serious = violations
+        .iter()
+        .filter(|violation| ["serious", "critical"].iter().any(|impact| violation["impact"] == *impact));
+    serious
+        .map(|violation| {
+            format!(
+                "{}: {}",
+                violation["id"],
+                violation["nodes"]
+                    .as_array()
+                    .and_then(|nodes| nodes.first())
+                    .map_or(&Value::Null, |node| &node["html"])
+            )
+        })
+        .collect()
 }
 
 #[test]
@@ -39,7 +52,8 @@ fn pages_are_accessible_and_hold_their_layout() {
         return;
     }
     let path = root().join("tests/cache/browser/node_modules/axe-core/axe.min.js");
-    let axe = std::fs::read_to_string(&path).unwrap_or_else(|why| panic!("{}: {why}; `make browser` installs it", path.display()));
+    let axe = std::fs::read_to_string(&path)
+        .unwrap_or_else(|why| panic!("{}: {why}; `make browser` installs it", path.display()));
     let site = Site::start();
     site.merge_request();
     // Screenshots are build artefacts.
@@ -55,8 +69,12 @@ fn pages_are_accessible_and_hold_their_layout() {
                 for width in [360, 1280, 2560] {
                     browser.resize(width, 900);
                     browser.open(&site.page(page));
-                    let overflow = browser.run("return document.documentElement.scrollWidth - document.documentElement.clientWidth");
-                    assert!(overflow.as_i64().is_some_and(|pixels| pixels <= 0), "{page} at {width}, {visitor}: {overflow}");
+                    let overflow = browser
+                        .run("return document.documentElement.scrollWidth - document.documentElement.clientWidth");
+                    assert!(
+                        overflow.as_i64().is_some_and(|pixels| pixels <= 0),
+                        "{page} at {width}, {visitor}: {overflow}"
+                    );
                     check_quiet(&browser, &site);
                     if !dark {
                         let picture = base64_png(&browser.screenshot());

@@ -3,10 +3,10 @@
 use hexad_tests::browser::Browser;
 use hexad_tests::forge::{self, DEVELOPER, PUBLIC};
 use hexad_tests::http::{Answer, agent, read};
+use hexad_tests::package;
 use hexad_tests::repository::Repository;
 use hexad_tests::server::{BOOTSTRAP_TOKEN, Server};
 use hexad_tests::suggestions::{Suggestions, import_git};
-use hexad_tests::package;
 use serde_json::{Value, json};
 
 pub const NAME: &str = "@acme/lib";
@@ -22,7 +22,12 @@ impl Site {
         let server = Server::start(data.path());
         forge::seed(&server);
         let site = Site { server, _data: data };
-        site.publish(NAME, "1.0.0", "latest", "# Lib\n\n## Use\n\n- [x] done\n\n|a|b|\n|-|-|\n|1|2|\n\n```js\nrun();\n```");
+        site.publish(
+            NAME,
+            "1.0.0",
+            "latest",
+            "# Lib\n\n## Use\n\n- [x] done\n\n|a|b|\n|-|-|\n|1|2|\n\n```js\nrun();\n```",
+        );
         site.publish(NAME, "2.0.0", "next", "# Lib");
         let issues: String = (1..200)
             .map(|id| {
@@ -45,7 +50,8 @@ impl Site {
     /// Publishes a version whose texts are all `text`.
     pub fn publish(&self, name: &str, version: &str, tag: &str, text: &str) {
         let tarball = package::tarball(name, version, 1000, 1);
-        let mut document: Value = serde_json::from_slice(&package::document(name, version, tag, &tarball)).expect("JSON");
+        let mut document: Value =
+            serde_json::from_slice(&package::document(name, version, tag, &tarball)).expect("JSON");
         document["readme"] = text.into();
         document["description"] = text.into();
         let record = &mut document["versions"][version];
@@ -90,7 +96,9 @@ pub fn check_quiet(browser: &Browser, site: &Site) {
     let complaints = browser.complaints();
     assert!(complaints.is_empty(), "{}: {complaints:?}", browser.url());
     for request in browser.requests() {
-        let is_own = request.url.starts_with(&site.server.url) || request.url.starts_with("data:") || request.url.starts_with("chrome");
+        let is_own = request.url.starts_with(&site.server.url)
+            || request.url.starts_with("data:")
+            || request.url.starts_with("chrome");
         assert!(is_own, "{} loads {}", browser.url(), request.url);
     }
 }

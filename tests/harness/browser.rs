@@ -39,8 +39,12 @@ impl Browser {
     pub fn start(options: &Options) -> Self {
         let missing = "chromium and chromedriver are not on the PATH; install Debian's chromium and chromium-driver, \
                        or leave these tests out with `make test BROWSER=no`";
-        let mut driver =
-            Command::new("chromedriver").arg("--port=0").stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect(missing);
+        let mut driver = Command::new("chromedriver")
+            .arg("--port=0")
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect(missing);
         let mut lines = BufReader::new(driver.stdout.take().expect("piped")).lines();
         let started = |line: String| {
             let (_, rest) = line.split_once("started successfully on port ")?;
@@ -136,7 +140,9 @@ impl Browser {
 
     /// Presses keys, wherever the focus is.
     pub fn press(&self, keys: &[char]) {
-        let strokes = keys.iter().flat_map(|key| [json!({"type": "keyDown", "value": key}), json!({"type": "keyUp", "value": key})]);
+        let strokes = keys
+            .iter()
+            .flat_map(|key| [json!({"type": "keyDown", "value": key}), json!({"type": "keyUp", "value": key})]);
         let actions = json!({"actions": [{"type": "key", "id": "keyboard", "actions": strokes.collect::<Vec<_>>()}]});
         self.ask("POST", "/actions", &actions);
     }
@@ -159,7 +165,10 @@ impl Browser {
         let entries = self.ask("POST", "/se/log", &json!({"type": "browser"}));
         let entries = entries.as_array().cloned().unwrap_or_default();
         // A page that says 404 has that status on purpose.
-        let texts = entries.iter().filter_map(|entry| entry["message"].as_str()).filter(|text| !text.contains("the server responded with a status"));
+        let texts = entries
+            .iter()
+            .filter_map(|entry| entry["message"].as_str())
+            .filter(|text| !text.contains("the server responded with a status"));
         texts.map(str::to_owned).collect()
     }
 
@@ -167,7 +176,8 @@ impl Browser {
     pub fn requests(&self) -> Vec<Fetched> {
         let entries = self.ask("POST", "/se/log", &json!({"type": "performance"}));
         let entries = entries.as_array().cloned().unwrap_or_default();
-        let messages = entries.iter().filter_map(|entry| serde_json::from_str::<Value>(entry["message"].as_str()?).ok());
+        let messages =
+            entries.iter().filter_map(|entry| serde_json::from_str::<Value>(entry["message"].as_str()?).ok());
         let urls = messages
             .filter(|message| message["message"]["method"] == "Network.requestWillBeSent")
             .filter_map(|message| message["message"]["params"]["request"]["url"].as_str().map(str::to_owned));

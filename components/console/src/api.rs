@@ -8,8 +8,8 @@ use crate::pages;
 use crate::route::{self, Asset, Page, Route, RouteError};
 use crate::session::Session;
 use crate::visit::{Alert, PageError, User, Visit, Visitor};
-use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue, LOCATION, REFRESH, SET_COOKIE};
 use http::StatusCode;
+use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue, LOCATION, REFRESH, SET_COOKIE};
 use kit::env::EXTERNAL_URL;
 use kit::params::Params;
 use kit::{Env, Request, Response};
@@ -192,7 +192,9 @@ impl<'a> Exchange<'a> {
             Ok(_) => {}
             Err(error) if error.status() == StatusCode::FORBIDDEN => {}
             Err(ForgeError::Refused { .. }) => {
-                return refused("The token is unknown, revoked or expired. Make a new one, or ask an administrator for it.");
+                return refused(
+                    "The token is unknown, revoked or expired. Make a new one, or ask an administrator for it.",
+                );
             }
             Err(error) => return self.failure(&error.into(), &self.visitor(None)),
         }
@@ -205,7 +207,8 @@ impl<'a> Exchange<'a> {
 
     /// The response to a visitor whose token is refused: the session is over.
     fn ended(&self) -> Response {
-        let alert = Alert::error("Your session has ended, because its token is revoked or expired. Sign in with another one.");
+        let alert =
+            Alert::error("Your session has ended, because its token is revoked or expired. Sign in with another one.");
         let visitor = Visitor::default();
         let content = pages::failure(StatusCode::UNAUTHORIZED, "Sign in to go on.", &visitor);
         let response = self.document(StatusCode::UNAUTHORIZED, &content, &visitor, Some(&alert));
@@ -223,10 +226,14 @@ fn explanation(error: &PageError) -> String {
             StatusCode::UNAUTHORIZED => format!("This needs a user ({reason})."),
             StatusCode::FORBIDDEN => format!("You may not do this ({reason})."),
             StatusCode::TOO_MANY_REQUESTS => format!("That was too often ({reason}). Wait a minute and try again."),
-            status if status.is_server_error() => format!("The service cannot do this now ({reason}). Try again in a while."),
+            status if status.is_server_error() => {
+                format!("The service cannot do this now ({reason}). Try again in a while.")
+            }
             _ => reason.clone(),
         },
-        PageError::Forge(ForgeError::Unanswered(_)) => "A part of the service did not answer. Try again in a while.".to_owned(),
+        PageError::Forge(ForgeError::Unanswered(_)) => {
+            "A part of the service did not answer. Try again in a while.".to_owned()
+        }
     }
 }
 

@@ -126,7 +126,9 @@ impl Chart<'_> {
     fn top(&self) -> f64 {
         let height = |index: usize| match self.form {
             Form::Bars => self.series.iter().filter_map(|series| series.values.get(index)).sum::<f64>(),
-            Form::Lines => self.series.iter().filter_map(|series| series.values.get(index)).fold(0.0, |a: f64, b| a.max(*b)),
+            Form::Lines => {
+                self.series.iter().filter_map(|series| series.values.get(index)).fold(0.0, |a: f64, b| a.max(*b))
+            }
         };
         let largest = (0..self.labels.len()).map(height).filter(|height| height.is_finite()).fold(0.0, f64::max);
         round_up(largest)
@@ -204,7 +206,15 @@ mod tests {
             Series { name: "</svg>".into(), values: vec![1.0, f64::NAN] },
         ];
         for form in [Form::Bars, Form::Lines] {
-            let chart = Chart { title: "t", label: "month", unit: "issues", labels: &labels, series: &series, form, format: whole };
+            let chart = Chart {
+                title: "t",
+                label: "month",
+                unit: "issues",
+                labels: &labels,
+                series: &series,
+                form,
+                format: whole,
+            };
             let text = chart.render().into_string();
             assert!(text.contains("<th scope=\"row\">2026-01</th><td class=\"number\">3</td>"), "{text}");
             assert!(!text.contains("<b>") && text.matches("</svg>").count() == 1, "{text}");

@@ -19,7 +19,8 @@ const MAX_BYTES: usize = 512 << 10;
 /// its end, and are removed without one.
 pub fn render(text: &str, base: Option<&str>) -> Markup {
     let end = (0..=text.len().min(MAX_BYTES)).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
-    let options = Options::ENABLE_TABLES | Options::ENABLE_TASKLISTS | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_FOOTNOTES;
+    let options =
+        Options::ENABLE_TABLES | Options::ENABLE_TASKLISTS | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_FOOTNOTES;
     let events: Vec<Event> = Parser::new_ext(text.get(..end).unwrap_or_default(), options).collect();
     let mut unsafe_html = String::with_capacity(end * 2);
     html::push_html(&mut unsafe_html, adapt(events).into_iter());
@@ -81,7 +82,12 @@ fn below(level: HeadingLevel) -> HeadingLevel {
 
 /// A heading's anchor as forges make it: lower case, words joined by hyphens, numbered if it is taken.
 fn anchor(text: &str, taken: &mut HashSet<String>) -> String {
-    let kept = text.trim().to_lowercase().chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_')).collect::<String>();
+    let kept = text
+        .trim()
+        .to_lowercase()
+        .chars()
+        .filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'))
+        .collect::<String>();
     let slug = kept.replace(' ', "-");
     let numbered = (0..).map(|number| if number == 0 { slug.clone() } else { format!("{slug}-{number}") });
     let free = numbered.take(taken.len() + 1).find(|anchor| !taken.contains(anchor)).unwrap_or_default();
@@ -186,7 +192,26 @@ mod tests {
             "[x](//evil.test/y)",
         ] {
             let clean = text(hostile);
-            for forbidden in ["<script", "<img", "<iframe", "<form", "<input", "<style", "style=", "class=", "onclick", "onerror", "javascript:", "data:", "<svg", "<base", "<meta", "<link", "id=\"main\"", "//evil.test/y"] {
+            for forbidden in [
+                "<script",
+                "<img",
+                "<iframe",
+                "<form",
+                "<input",
+                "<style",
+                "style=",
+                "class=",
+                "onclick",
+                "onerror",
+                "javascript:",
+                "data:",
+                "<svg",
+                "<base",
+                "<meta",
+                "<link",
+                "id=\"main\"",
+                "//evil.test/y",
+            ] {
                 assert!(!clean.contains(forbidden), "{forbidden} in {clean} of {hostile}");
             }
         }

@@ -248,7 +248,8 @@ mod tests {
         for target in ["/", "/issues?state=all", "/packages/@a/b?project=x%2Fy#versions"] {
             assert!(is_own(target), "{target}");
         }
-        for target in ["//evil.test", "https://evil.test", "/\\evil.test", "evil", "", "/api/v4/user", "/\t/evil.test"] {
+        for target in ["//evil.test", "https://evil.test", "/\\evil.test", "evil", "", "/api/v4/user", "/\t/evil.test"]
+        {
             assert!(!is_own(target), "{target}");
         }
     }

@@ -103,7 +103,9 @@ fn name(is_secure: bool) -> &'static str {
 fn cookie<'a>(request: &'a Request, name: &str) -> Option<&'a str> {
     let lines = request.headers.get_all(http::header::COOKIE).iter().filter_map(|line| line.to_str().ok());
     let mut pairs = lines.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='));
-    pairs.find(|(found, value)| *found == name && !value.is_empty() && value.len() <= MAX_COOKIE).map(|(_, value)| value)
+    pairs
+        .find(|(found, value)| *found == name && !value.is_empty() && value.len() <= MAX_COOKIE)
+        .map(|(_, value)| value)
 }
 
 /// Whether an origin is the host that the request was sent to. The scheme is not compared, because a
@@ -145,10 +147,7 @@ mod tests {
         );
         let secure = session("https://forge.test", &[("cookie", "hexad-session=glpat-x")]);
         assert_eq!(secure.token(), None, "a cookie without the prefix does not count behind TLS");
-        assert_eq!(
-            secure.sign_out(),
-            "__Host-hexad-session=; Path=/; HttpOnly; SameSite=Strict; Secure; Max-Age=0"
-        );
+        assert_eq!(secure.sign_out(), "__Host-hexad-session=; Path=/; HttpOnly; SameSite=Strict; Secure; Max-Age=0");
     }
 
     #[test]

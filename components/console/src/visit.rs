@@ -62,7 +62,11 @@ impl Visit<'_> {
 
     /// The number of the page of a list, from 1.
     pub fn page(&self) -> u64 {
-        self.params.text("page").and_then(|page| page.parse().ok()).filter(|page| (1..=1_000_000).contains(page)).unwrap_or(1)
+        self.params
+            .text("page")
+            .and_then(|page| page.parse().ok())
+            .filter(|page| (1..=1_000_000).contains(page))
+            .unwrap_or(1)
     }
 }
 

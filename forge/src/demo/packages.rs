@@ -24,7 +24,19 @@ const PACKAGES: [Package; 3] = [
         name: "@showcase/colors",
         description: "Colors for terminals, without dependencies",
         keywords: &["terminal", "color", "cli"],
-        versions: &["0.9.0", "1.0.0", "1.0.1", "1.1.0", "1.2.0", "1.2.1", "2.0.0-beta.1", "2.0.0", "2.1.0", "2.1.1", "2.2.0"],
+        versions: &[
+            "0.9.0",
+            "1.0.0",
+            "1.0.1",
+            "1.1.0",
+            "1.2.0",
+            "1.2.1",
+            "2.0.0-beta.1",
+            "2.0.0",
+            "2.1.0",
+            "2.1.1",
+            "2.2.0",
+        ],
         dependencies: &[],
         readme: include_str!("readmes/colors.md"),
     },
@@ -89,9 +101,11 @@ fn tarball(package: &Package, manifest: &Value, index: usize) -> Result<Vec<u8>>
         .map(|line| format!("exports.f{line} = (text) => `\\u001b[{line}m${{text}}\\u001b[0m`;\n"))
         .collect();
     let mut archive = tar::Builder::new(GzEncoder::new(Vec::new(), Compression::default()));
-    for (name, contents) in
-        [("package.json", serde_json::to_string_pretty(manifest)?), ("README.md", package.readme.to_owned()), ("index.js", code)]
-    {
+    for (name, contents) in [
+        ("package.json", serde_json::to_string_pretty(manifest)?),
+        ("README.md", package.readme.to_owned()),
+        ("index.js", code),
+    ] {
         let mut header = tar::Header::new_ustar();
         header.set_size(contents.len() as u64);
         header.set_mode(0o644);

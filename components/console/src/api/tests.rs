@@ -67,7 +67,10 @@ fn a_visitor_signs_in_and_out() {
     let cookie = page.cookie().unwrap();
     let form = format!("form_token={}&token=developer-token&next=/issues", page.form_token());
     let signed_in = forge.post("/-/sign-in", &cookie, &form, &[]);
-    assert_eq!((signed_in.status, &signed_in.headers["location"]), (303.try_into().unwrap(), &"/issues".parse().unwrap()));
+    assert_eq!(
+        (signed_in.status, &signed_in.headers["location"]),
+        (303.try_into().unwrap(), &"/issues".parse().unwrap())
+    );
     assert_eq!(signed_in.cookie().as_deref(), Some("hexad-session=developer-token"));
 
     let page = forge.get("/", Some("developer-token"));
@@ -165,9 +168,17 @@ fn forms_ask_the_api_for_what_they_say() {
     assert!(!unpublish.contains("\"1.0.0\":") && unpublish.contains("\"2.0.0\":"), "{unpublish}");
     let apply = send("/merge_requests/acme/app/7", "action=batch&ids=1&ids=2&commit_message=why");
     assert_eq!(apply, r#"PUT /api/v4/suggestions/batch_apply {"commit_message":"why","ids":[1,2]}"#);
-    assert_eq!(send("/merge_requests/acme/app/7", "one=1"), r#"PUT /api/v4/suggestions/1/apply {"commit_message":null}"#);
+    assert_eq!(
+        send("/merge_requests/acme/app/7", "one=1"),
+        r#"PUT /api/v4/suggestions/1/apply {"commit_message":null}"#
+    );
     assert_eq!(send("/admin", "action=revoke&id=5"), "DELETE /api/v4/personal_access_tokens/5 ");
-    let made = forge.post("/admin", "hexad-session=admin-token", &format!("form_token={token}&action=create&user=mia&name=ci&scopes=api"), &[]);
+    let made = forge.post(
+        "/admin",
+        "hexad-session=admin-token",
+        &format!("form_token={token}&action=create&user=mia&name=ci&scopes=api"),
+        &[],
+    );
     assert!(made.text.contains("shown this once") && made.text.contains("secret-of-new-token"));
 }
 
@@ -186,6 +197,9 @@ fn other_methods_are_refused() {
     let mut request = Request::new(Method::DELETE, "/admin");
     request.authority = "forge.test".into();
     let response = forge.handle(request);
-    assert_eq!((response.status, &response.headers["allow"]), (405.try_into().unwrap(), &"GET, HEAD, POST".parse().unwrap()));
+    assert_eq!(
+        (response.status, &response.headers["allow"]),
+        (405.try_into().unwrap(), &"GET, HEAD, POST".parse().unwrap())
+    );
     assert_eq!(text(response), "");
 }

@@ -39,10 +39,12 @@ struct Feature {
 
 pub async fn show(visit: &Visit<'_>) -> Result<Content, PageError> {
     let search = visit.params.text("q").unwrap_or_default();
-    let path = format!("personal_access_tokens?state=active&search={}&page={}&per_page={PAGE}", encode(search), visit.page());
+    let path =
+        format!("personal_access_tokens?state=active&search={}&page={}&per_page={PAGE}", encode(search), visit.page());
     // Settings come first: they are refused to everyone but administrators.
     let settings: Map<String, Value> = visit.forge.get("application/settings").await?;
-    let (tokens, features) = futures::try_join!(visit.forge.send(Method::GET, &path, None), visit.forge.get::<Vec<Feature>>("features"))?;
+    let (tokens, features) =
+        futures::try_join!(visit.forge.send(Method::GET, &path, None), visit.forge.get::<Vec<Feature>>("features"))?;
     let has_next = tokens.number("x-next-page").is_some();
     let tokens: Vec<Token> = tokens.json()?;
     let body = html! {

@@ -58,10 +58,12 @@ pub async fn show(visit: &Visit<'_>, project: &str) -> Result<Content, PageError
     let scope = Scope::Project(project.to_owned());
     let endpoint = |name: &str| format!("projects/{}/product_analytics/request/{name}", encode(project));
     let meta: Result<Meta, _> = visit.forge.get(&endpoint("meta")).await;
-    let frame = |body: Markup| html! {
-        (scope_links(&scope, Section::Other))
-        div.head { h1 { "Product analytics" } }
-        (body)
+    let frame = |body: Markup| {
+        html! {
+            (scope_links(&scope, Section::Other))
+            div.head { h1 { "Product analytics" } }
+            (body)
+        }
     };
     let title = format!("Analytics of {project}");
     let meta = match meta {
@@ -88,7 +90,9 @@ pub async fn show(visit: &Visit<'_>, project: &str) -> Result<Content, PageError
                     let is_computing = answer.get("error").and_then(Value::as_str) == Some("Continue wait");
                     content.refresh = is_computing.then_some(REFRESH_SECONDS);
                     match (is_computing, name) {
-                        (true, _) => html! { div.alert role="status" { p { "The engine is still computing. This page looks again by itself." } } },
+                        (true, _) => {
+                            html! { div.alert role="status" { p { "The engine is still computing. This page looks again by itself." } } }
+                        }
                         (_, "dry-run") => html! { div.card { h2 { "Dry run" } pre { code { (pretty(&answer)) } } } },
                         _ => rows(&meta, query, &answer),
                     }
@@ -124,8 +128,15 @@ fn how_to_connect(visit: &Visit<'_>) -> Markup {
 /// The query of the form; `None` before a measure was chosen.
 fn query(visit: &Visit<'_>, meta: &Meta) -> Option<Value> {
     let params = visit.params;
-    let known = |name: &str| meta.cubes.iter().flat_map(|cube| cube.measures.iter().chain(&cube.dimensions)).any(|member| member.name == name);
-    let chosen = |parameter: &str| -> Vec<&str> { params.list(parameter).unwrap_or_default().into_iter().filter(|name| known(name)).collect() };
+    let known = |name: &str| {
+        meta.cubes
+            .iter()
+            .flat_map(|cube| cube.measures.iter().chain(&cube.dimensions))
+            .any(|member| member.name == name)
+    };
+    let chosen = |parameter: &str| -> Vec<&str> {
+        params.list(parameter).unwrap_or_default().into_iter().filter(|name| known(name)).collect()
+    };
     let measures = chosen("measures");
     if measures.is_empty() {
         return None;
@@ -153,9 +164,11 @@ fn form(visit: &Visit<'_>, project: &str, meta: &Meta) -> Markup {
     let (measures, dimensions) = (chosen("measures"), chosen("dimensions"));
     let time = visit.params.text("time").unwrap_or_default();
     let granularity = visit.params.text("granularity").unwrap_or("day");
-    let boxes = |name: &'static str, members: Vec<&Member>, chosen: &[&str]| html! {
-        @for member in members {
-            label.check { input type="checkbox" name=(name) value=(member.name) checked[chosen.contains(&member.name.as_str())]; bdi { (member.title()) } }
+    let boxes = |name: &'static str, members: Vec<&Member>, chosen: &[&str]| {
+        html! {
+            @for member in members {
+                label.check { input type="checkbox" name=(name) value=(member.name) checked[chosen.contains(&member.name.as_str())]; bdi { (member.title()) } }
+            }
         }
     };
     html! {
@@ -196,7 +209,8 @@ fn form(visit: &Visit<'_>, project: &str, meta: &Meta) -> Markup {
 fn rows(meta: &Meta, query: &Value, answer: &Value) -> Markup {
     // A result of several queries has a list of results.
     let result = answer.get("results").and_then(|results| results.get(0)).unwrap_or(answer);
-    let rows: Vec<&Map<String, Value>> = result.get("data").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_object).collect();
+    let rows: Vec<&Map<String, Value>> =
+        result.get("data").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_object).collect();
     let names = |part: &str| -> Vec<String> {
         let list = query.get(part).and_then(Value::as_array).into_iter().flatten();
         list.filter_map(Value::as_str).map(str::to_owned).collect()
@@ -209,18 +223,24 @@ fn rows(meta: &Meta, query: &Value, answer: &Value) -> Markup {
     }
     let title = |name: &str| {
         let members = meta.cubes.iter().flat_map(|cube| cube.measures.iter().chain(&cube.dimensions));
-        let found = members.into_iter().find(|member| name == member.name || name.starts_with(&format!("{}.", member.name)));
+        let found =
+            members.into_iter().find(|member| name == member.name || name.starts_with(&format!("{}.", member.name)));
         found.map_or_else(|| name.to_owned(), |member| member.title().to_owned())
     };
     if rows.is_empty() {
         return empty("No rows", "Nothing was measured in this range. Try a longer one.");
     }
-    let label = |row: &Map<String, Value>| labels.iter().filter_map(|name| row.get(name)).map(text).collect::<Vec<_>>().join(" · ");
+    let label = |row: &Map<String, Value>| {
+        labels.iter().filter_map(|name| row.get(name)).map(text).collect::<Vec<_>>().join(" · ")
+    };
     let shown: Vec<&Map<String, Value>> = rows.iter().copied().take(CHARTED_ROWS).collect();
     let axis: Vec<String> = shown.iter().map(|row| label(row)).collect();
     let series: Vec<Series> = measures
         .iter()
-        .map(|name| Series { name: title(name), values: shown.iter().map(|row| row.get(name).map_or(0.0, value)).collect() })
+        .map(|name| Series {
+            name: title(name),
+            values: shown.iter().map(|row| row.get(name).map_or(0.0, value)).collect(),
+        })
         .collect();
     let form = if query.get("timeDimensions").is_some() { Form::Lines } else { Form::Bars };
     let across = labels.first().map_or_else(String::new, |name| title(name));

@@ -133,7 +133,10 @@ async fn by_month(visit: &Visit<'_>, scope: &Scope, filters: &[(&'static str, St
     let months = months_until(&visit.now.to_date());
     let counts = try_join_all(months.windows(2).map(|pair| {
         let range = match pair {
-            [from, to] => vec![("created_after", format!("{from}-01T00:00:00Z")), ("created_before", format!("{to}-01T00:00:00Z"))],
+            [from, to] => vec![
+                ("created_after", format!("{from}-01T00:00:00Z")),
+                ("created_before", format!("{to}-01T00:00:00Z")),
+            ],
             _ => Vec::new(),
         };
         let filters = with(filters, &range);
@@ -147,7 +150,15 @@ async fn by_month(visit: &Visit<'_>, scope: &Scope, filters: &[(&'static str, St
         Series { name: "still open".into(), values: values(|counts| counts.opened) },
     ];
     let title = "Issues opened in each month, and what became of them";
-    let chart = Chart { title, label: "month", unit: "issues", labels: &labels, series: &series, form: Form::Bars, format: chart::whole };
+    let chart = Chart {
+        title,
+        label: "month",
+        unit: "issues",
+        labels: &labels,
+        series: &series,
+        form: Form::Bars,
+        format: chart::whole,
+    };
     Ok(html! { section.card aria-label="By month" { (chart.render()) } })
 }
 
@@ -156,14 +167,18 @@ fn months_until(date: &str) -> Vec<String> {
     let mut parts = date.split('-').map(|part| part.parse::<i64>().unwrap_or_default());
     let (year, month) = (parts.next().unwrap_or_default(), parts.next().unwrap_or(1));
     let last = year * 12 + month - 1;
-    (last - MONTHS + 1..=last + 1).map(|month| format!("{:04}-{:02}", month.div_euclid(12), month.rem_euclid(12) + 1)).collect()
+    (last - MONTHS + 1..=last + 1)
+        .map(|month| format!("{:04}-{:02}", month.div_euclid(12), month.rem_euclid(12) + 1))
+        .collect()
 }
 
 /// The counts for each of the labels and milestones that are to be compared.
 async fn compare(visit: &Visit<'_>, scope: &Scope, filters: &[(&'static str, String)]) -> Result<Markup, PageError> {
     let list = |name| visit.params.list(name).unwrap_or_default().into_iter().map(str::to_owned).take(MAX_COMPARED);
-    let wanted: Vec<(&'static str, String)> =
-        list("compare_labels").map(|label| ("labels", label)).chain(list("compare_milestones").map(|name| ("milestone", name))).collect();
+    let wanted: Vec<(&'static str, String)> = list("compare_labels")
+        .map(|label| ("labels", label))
+        .chain(list("compare_milestones").map(|name| ("milestone", name)))
+        .collect();
     let counts = try_join_all(wanted.iter().map(|wanted| {
         let filters = with(filters, std::slice::from_ref(wanted));
         async move { count(visit, scope, &filters).await }

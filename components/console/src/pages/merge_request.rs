@@ -67,17 +67,19 @@ struct MergeRequest {
 pub async fn show(visit: &Visit<'_>, project: &str, iid: &str) -> Result<Content, PageError> {
     let base = format!("projects/{}/merge_requests/{}", encode(project), encode(iid));
     let path = format!("{base}/discussions?per_page=100&page={}", visit.page());
-    let (discussions, merge_request) = futures::try_join!(
-        visit.forge.send(Method::GET, &path, None),
-        visit.forge.find::<MergeRequest>(&base),
-    )?;
+    let (discussions, merge_request) =
+        futures::try_join!(visit.forge.send(Method::GET, &path, None), visit.forge.find::<MergeRequest>(&base),)?;
     let has_next = discussions.number("x-next-page").is_some();
     let discussions: Vec<Discussion> = discussions.json()?;
     let title = merge_request.as_ref().and_then(|merge_request| merge_request.title.clone());
     let title = title.unwrap_or_else(|| format!("Merge request !{iid}"));
     let action = route::merge_request(project, iid);
     let can_apply = visit.visitor.is_signed_in
-        && discussions.iter().flat_map(|discussion| &discussion.notes).flat_map(|note| &note.suggestions).any(|s| s.appliable);
+        && discussions
+            .iter()
+            .flat_map(|discussion| &discussion.notes)
+            .flat_map(|note| &note.suggestions)
+            .any(|s| s.appliable);
     let body = html! {
         (breadcrumb(project))
         div.head {
@@ -206,7 +208,8 @@ mod tests {
 
     #[test]
     fn suggestions_are_not_shown_twice() {
-        let body = "Shorter:\n```suggestion:-0+1\nlet x = 1;\n```\nand\n```js\nkeep();\n```\n````suggestion\n```\n````\nend";
+        let body =
+            "Shorter:\n```suggestion:-0+1\nlet x = 1;\n```\nand\n```js\nkeep();\n```\n````suggestion\n```\n````\nend";
         assert_eq!(without_suggestions(body), "Shorter:\nand\n```js\nkeep();\n```\nend\n");
     }
 }

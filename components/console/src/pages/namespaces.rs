@@ -90,7 +90,8 @@ pub async fn show(visit: &Visit<'_>, path: &str) -> Result<Content, PageError> {
         let project: Option<Project> = visit.forge.find(&format!("projects/{id}")).await?;
         return project.map(|project| show_project(visit, &project)).ok_or(PageError::NotFound);
     }
-    let (groups, projects) = futures::try_join!(children(visit, group.is_some(), &id), projects(visit, group.is_some(), &id))?;
+    let (groups, projects) =
+        futures::try_join!(children(visit, group.is_some(), &id), projects(visit, group.is_some(), &id))?;
     let scope = group.as_ref().map(|group| Scope::Group(group.full_path.clone()));
     let name = namespace.as_ref().map(|namespace| &namespace.name).or(group.as_ref().map(|group| &group.name));
     let name = name.map_or(path, String::as_str).to_owned();
@@ -173,7 +174,13 @@ fn facts(namespace: &Namespace) -> Markup {
         let text = match value {
             Value::String(text) => text.clone(),
             Value::Number(value) => value.as_u64().map_or_else(|| value.to_string(), number),
-            Value::Bool(value) => if *value { "yes".into() } else { "no".into() },
+            Value::Bool(value) => {
+                if *value {
+                    "yes".into()
+                } else {
+                    "no".into()
+                }
+            }
             _ => return None,
         };
         (!["web_url", "avatar_url", "path"].contains(&name.as_str())).then(|| (name.replace('_', " "), text))

@@ -25,8 +25,7 @@ pub async fn load(visit: &Visit<'_>, scope: &Scope, name: &str) -> Result<Metada
 
 pub async fn show(visit: &Visit<'_>, name: &str) -> Result<Content, PageError> {
     let scope = Scope::of(visit.params.text("project"), visit.params.text("group"));
-    let (metadata, rights) =
-        futures::join!(load(visit, &scope, name), PackageRights::load(visit, &scope));
+    let (metadata, rights) = futures::join!(load(visit, &scope, name), PackageRights::load(visit, &scope));
     let (metadata, rights) = (metadata?, rights?);
     let shown = visit.params.text("version").and_then(|version| metadata.versions.get_key_value(version));
     let latest = metadata.tags.get("latest").and_then(|latest| metadata.versions.get_key_value(latest));

@@ -316,19 +316,23 @@ mod tests {
 
     #[test]
     fn the_application_and_its_components_are_covered_by_name_only() {
-        check("http://self", &["http://self.alt/a", "http://SELF.alt:80/"], &[
-            "https://self.alt/",
-            "http://self.alt:81/",
-            "http://self/",
-            "http://b.spin.internal/",
-            "http://a.example/",
-        ]);
+        check(
+            "http://self",
+            &["http://self.alt/a", "http://SELF.alt:80/"],
+            &[
+                "https://self.alt/",
+                "http://self.alt:81/",
+                "http://self/",
+                "http://b.spin.internal/",
+                "http://a.example/",
+            ],
+        );
         check("*://self.alt:*", &["http://self.alt:8080/"], &["http://a.alt/"]);
-        check("http://b.spin.internal", &["http://b.spin.internal/x"], &[
-            "http://c.spin.internal/",
-            "http://self.alt/",
-            "http://a.b.spin.internal/",
-        ]);
+        check(
+            "http://b.spin.internal",
+            &["http://b.spin.internal/x"],
+            &["http://c.spin.internal/", "http://self.alt/", "http://a.b.spin.internal/"],
+        );
         check("http://*.spin.internal", &["http://b.spin.internal/", "http://c.spin.internal/"], &["http://self.alt/"]);
         for wide in ["*://*:*", "http://*.internal", "http://*.alt"] {
             check(wide, &[], &["http://self.alt/", "http://b.spin.internal/"]);

@@ -124,11 +124,16 @@ fn route(method: &Method, path: &str, user: Option<bool>, text: &str) -> (u16, V
         },
         "experiments" => (200, experiments(text)),
         "application/settings" if is_admin => (200, json!({"one": text, "two": 2, text: [text]})),
-        "features" if is_admin => (200, json!([{"name": text, "state": "on", "gates": [{"key": text, "value": text}]}])),
-        "personal_access_tokens" if is_admin => (200, json!([{
-            "id": 5, "name": text, "user_id": 1, "scopes": [text], "active": true, "revoked": false,
-            "expires_at": text, "last_used_at": text,
-        }])),
+        "features" if is_admin => {
+            (200, json!([{"name": text, "state": "on", "gates": [{"key": text, "value": text}]}]))
+        }
+        "personal_access_tokens" if is_admin => (
+            200,
+            json!([{
+                "id": 5, "name": text, "user_id": 1, "scopes": [text], "active": true, "revoked": false,
+                "expires_at": text, "last_used_at": text,
+            }]),
+        ),
         "application/settings" | "features" | "personal_access_tokens" => forbidden,
         "namespaces" => (200, json!([namespace(text)])),
         "namespaces/acme" => (200, namespace(text)),
@@ -142,7 +147,9 @@ fn route(method: &Method, path: &str, user: Option<bool>, text: &str) -> (u16, V
         "projects/acme%2Fapp/merge_requests/7/discussions" => (200, discussions(text)),
         "projects/acme%2Fapp/product_analytics/request/meta" => (200, analytics_meta(text)),
         "packages/npm/broken" => (200, json!("not a package")),
-        _ if path.ends_with("issues_statistics") => (200, json!({"statistics": {"counts": {"all": 3, "opened": 1, "closed": 2}}})),
+        _ if path.ends_with("issues_statistics") => {
+            (200, json!({"statistics": {"counts": {"all": 3, "opened": 1, "closed": 2}}}))
+        }
         _ if path.ends_with("/-/v1/search") => (200, search(text)),
         _ if path.ends_with("packages/npm/%40acme%2Flib") => (200, package(text)),
         _ => (404, json!({"message": "404 Not Found"})),
@@ -200,9 +207,7 @@ fn experiments(text: &str) -> Value {
 }
 
 fn discussions(text: &str) -> Value {
-    let suggestion = |id: u64, is_applied: bool, is_appliable: bool| {
-        json!({"id": id, "from_line": 2, "applied": is_applied, "appliable": is_appliable, "from_content": text, "to_content": text})
-    };
+    let suggestion = |id: u64, is_applied: bool, is_appliable: bool| json!({"id": id, "from_line": 2, "applied": is_applied, "appliable": is_appliable, "from_content": text, "to_content": text});
     json!([{"id": text, "notes": [{
         "body": text, "author": {"username": text, "name": text}, "created_at": "2026-01-02T03:04:05.000Z",
         "position": {"new_path": text, "old_path": text},

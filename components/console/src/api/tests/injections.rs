@@ -12,8 +12,38 @@ const CORPUS: &str = include_str!("injections.txt");
 
 /// Elements that Markdown adds.
 const MARKDOWN: [&str; 32] = [
-    "a", "abbr", "b", "blockquote", "br", "code", "dd", "del", "details", "div", "dl", "dt", "em", "h2", "h3", "h4", "h5", "h6",
-    "hr", "i", "kbd", "li", "ol", "p", "pre", "s", "span", "strong", "sub", "summary", "table", "ul",
+    "a",
+    "abbr",
+    "b",
+    "blockquote",
+    "br",
+    "code",
+    "dd",
+    "del",
+    "details",
+    "div",
+    "dl",
+    "dt",
+    "em",
+    "h2",
+    "h3",
+    "h4",
+    "h5",
+    "h6",
+    "hr",
+    "i",
+    "kbd",
+    "li",
+    "ol",
+    "p",
+    "pre",
+    "s",
+    "span",
+    "strong",
+    "sub",
+    "summary",
+    "table",
+    "ul",
 ];
 
 const PAGES: [&str; 13] = [
@@ -34,7 +64,11 @@ const PAGES: [&str; 13] = [
 
 fn corpus() -> Vec<String> {
     let lines = CORPUS.lines().filter(|line| !line.is_empty());
-    lines.map(|line| line.replace("\\n", "\n").replace("\\0", "\0").replace("\\rlo", "\u{202e}").replace("\\zw", "\u{200b}")).collect()
+    lines
+        .map(|line| {
+            line.replace("\\n", "\n").replace("\\0", "\0").replace("\\rlo", "\u{202e}").replace("\\zw", "\u{200b}")
+        })
+        .collect()
 }
 
 /// Collects the elements of a document as a browser reads them.
@@ -69,9 +103,15 @@ fn check(tag: &Tag, page: &str, hostile: &str) {
     let name = &*tag.name;
     for attribute in &tag.attrs {
         let (attribute, value) = (&*attribute.name.local, attribute.value.to_lowercase());
-        assert!(!attribute.starts_with("on") && !["style", "srcdoc", "srcset", "formaction", "ping"].contains(&attribute), "<{name} {attribute}> on {page} by {hostile:?}");
+        assert!(
+            !attribute.starts_with("on") && !["style", "srcdoc", "srcset", "formaction", "ping"].contains(&attribute),
+            "<{name} {attribute}> on {page} by {hostile:?}"
+        );
         if ["href", "src", "action"].contains(&attribute) {
-            let scheme = value.split_once(':').map(|(scheme, _)| scheme).filter(|scheme| scheme.chars().all(|c| c.is_ascii_alphanumeric()));
+            let scheme = value
+                .split_once(':')
+                .map(|(scheme, _)| scheme)
+                .filter(|scheme| scheme.chars().all(|c| c.is_ascii_alphanumeric()));
             let is_known = scheme.is_none_or(|scheme| ["http", "https", "mailto"].contains(&scheme));
             assert!(is_known && !value.starts_with("//"), "<{name} {attribute}={value}> on {page} by {hostile:?}");
             // Nothing is loaded from elsewhere, and no form is sent there.
@@ -98,7 +138,15 @@ fn what_users_write_adds_no_element_and_no_attribute() {
             // Links to repositories are there or not, and Markdown has elements of its own.
             let fixed = |tags: &[Tag]| -> Vec<String> {
                 let fixed = tags.iter().filter(|tag| !MARKDOWN.contains(&&*tag.name) && !is_table(tag));
-                fixed.map(|tag| format!("{} {}", tag.name, tag.attrs.iter().map(|attribute| &*attribute.name.local).collect::<Vec<_>>().join(" "))).collect()
+                fixed
+                    .map(|tag| {
+                        format!(
+                            "{} {}",
+                            tag.name,
+                            tag.attrs.iter().map(|attribute| &*attribute.name.local).collect::<Vec<_>>().join(" ")
+                        )
+                    })
+                    .collect()
             };
             assert_eq!(fixed(&found), fixed(&expected), "{page} by {hostile:?}");
         }
@@ -129,7 +177,10 @@ fn parameters_of_a_page_add_nothing_either() {
             let tags = elements(&shown.text);
             tags.iter().for_each(|tag| check(tag, &page, &hostile));
             assert_eq!(tags.iter().filter(|tag| &*tag.name == "script").count(), 1, "{page}");
-            assert!(tags.iter().all(|tag| !["img", "iframe", "object", "embed", "style", "base"].contains(&&*tag.name)), "{page}");
+            assert!(
+                tags.iter().all(|tag| !["img", "iframe", "object", "embed", "style", "base"].contains(&&*tag.name)),
+                "{page}"
+            );
         }
     }
 }
