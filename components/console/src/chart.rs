@@ -65,14 +65,18 @@ impl Chart<'_> {
                         }
                     }
                 }
-                svg viewBox={ "0 0 " (WIDTH) " " (HEIGHT) } role="img" aria-label={ (self.title) ": the numbers are in the table below" } {
+                svg viewBox={ "0 0 " (WIDTH) " " (HEIGHT) }
+                role="img" aria-label={ (self.title) ": the numbers are in the table below" }
+                {
                     @for tick in 0..=4 {
                         @let value = top * f64::from(tick) / 4.0;
                         line.grid x1=(LEFT) x2=(WIDTH - RIGHT) y1=(y(value)) y2=(y(value)) {}
                         text.tick x=(LEFT - 8.0) y=(y(value) + 4.0) text-anchor="end" { ((self.format)(value)) }
                     }
                     @for (index, label) in self.labels.iter().enumerate().step_by(every) {
-                        text.tick x=(x(index) + step / 2.0) y=(HEIGHT - 14.0) text-anchor="middle" { (shortened(label)) }
+                        text.tick x=(x(index) + step / 2.0) y=(HEIGHT - 14.0) text-anchor="middle" {
+                            (shortened(label))
+                        }
                     }
                     @match self.form {
                         Form::Bars => {
@@ -88,10 +92,13 @@ impl Chart<'_> {
                         }
                         Form::Lines => {
                             @for (layer, series) in self.series.iter().enumerate() {
-                                polyline class={ "s" (layer % 6) } points=(points(&series.values, |index, value| (x(index) + step / 2.0, y(value)))) {}
+                                polyline class={ "s" (layer % 6) }
+                                points=(points(&series.values, |index, value| (x(index) + step / 2.0, y(value)))) {}
                                 @for (index, value) in series.values.iter().enumerate() {
                                     circle class={ "s" (layer % 6) } cx=(x(index) + step / 2.0) cy=(y(*value)) r="3" {
-                                        title { (self.labels.get(index).map_or("", String::as_str)) " · " (series.name) ": " ((self.format)(*value)) }
+                                        title {
+                                            (self.labels.get(index).map_or("", String::as_str)) " · " (series.name) ": " ((self.format)(*value))
+                                        }
                                     }
                                 }
                             }
@@ -104,13 +111,20 @@ impl Chart<'_> {
                     summary { "Numbers as a table" }
                     div.scroll tabindex="0" role="region" aria-label={ (self.title) ", as a table" } {
                         table {
-                            thead { tr { th scope="col" { (self.label) } @for series in self.series { th.number scope="col" { (series.name) } } } }
+                            thead {
+                                tr {
+                                    th scope="col" { (self.label) }
+                                    @for series in self.series { th.number scope="col" { (series.name) } }
+                                }
+                            }
                             tbody {
                                 @for (index, label) in self.labels.iter().enumerate() {
                                     tr {
                                         th scope="row" { (label) }
                                         @for series in self.series {
-                                            td.number { ((self.format)(series.values.get(index).copied().unwrap_or_default())) }
+                                            td.number {
+                                                ((self.format)(series.values.get(index).copied().unwrap_or_default()))
+                                            }
                                         }
                                     }
                                 }

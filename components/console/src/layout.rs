@@ -100,7 +100,11 @@ pub fn render(content: &Content, visitor: &Visitor, alert: Option<&Alert>) -> St
                     }
                     (content.body)
                 }
-                footer { div.inner { p { "hexad, a forge of small sandboxed parts. These pages ask the same API as every client." } } }
+                footer {
+                    div.inner {
+                        p { "hexad, a forge of small sandboxed parts. These pages ask the same API as every client." }
+                    }
+                }
             }
         }
     };

@@ -80,14 +80,25 @@ pub fn sign_in(visitor: &Visitor, next: Option<&str>) -> Content {
     let body = html! {
         div.card.narrow {
             h1 { "Sign in" }
-            p.soft { "Paste a personal access token. An administrator makes one on the page Admin, or on the command line: " code { "hexad token" } "." }
+            p.soft {
+                "Paste a personal access token. An administrator makes one on the page Admin, or on the command line: " code { "hexad token" }
+                "."
+            }
             form method="post" action=(route::SIGN_IN) {
                 (form_token(visitor))
                 @if let Some(next) = next { input type="hidden" name="next" value=(next); }
-                p { label { "Token" input type="password" name="token" required autocomplete="current-password" autofocus; } }
+                p {
+                    label {
+                        "Token" input type="password" name="token" required autocomplete="current-password" autofocus;
+                    }
+                }
                 button { "Sign in" }
             }
-            p.hint { "Your browser keeps the token in a cookie that no script can read, until you sign out. The token needs the scope " code { "read_api" } " to look, and " code { "api" } " to change something." }
+            p.hint {
+                "Your browser keeps the token in a cookie that no script can read, until you sign out. The token needs the scope " code { "read_api" }
+                " to look, and " code { "api" }
+                " to change something."
+            }
         }
     };
     Content::new(SIGN_IN, Section::Other, body)

@@ -67,7 +67,16 @@ fn token_section(visit: &Visit<'_>, tokens: &[Token], search: &str, has_next: bo
             p {}
             div.scroll tabindex="0" role="region" aria-label="Table of tokens" {
                 table {
-                    thead { tr { th scope="col" { "Name" } th scope="col" { "User" } th scope="col" { "Scopes" } th scope="col" { "Expires" } th scope="col" { "Last used" } th scope="col" { "Revoke" } } }
+                    thead {
+                        tr {
+                            th scope="col" { "Name" }
+                            th scope="col" { "User" }
+                            th scope="col" { "Scopes" }
+                            th scope="col" { "Expires" }
+                            th scope="col" { "Last used" }
+                            th scope="col" { "Revoke" }
+                        }
+                    }
                     tbody {
                         @for token in tokens {
                             tr {
@@ -75,13 +84,18 @@ fn token_section(visit: &Visit<'_>, tokens: &[Token], search: &str, has_next: bo
                                 td.number { (token.user_id) }
                                 td { @for scope in &token.scopes { span.badge { bdi { (scope) } } " " } }
                                 td { (token.expires_at.as_deref().unwrap_or("never")) }
-                                td { @if let Some(moment) = &token.last_used_at { (layout::time(moment)) } @else { "–" } }
+                                td {
+                                    @if let Some(moment) = &token.last_used_at { (layout::time(moment)) } @else { "–" }
+                                }
                                 td {
                                     @if token.active && !token.revoked {
                                         form.inline method="post" action=(route::ADMIN) data-confirm="Revoke this token? Whoever uses it is refused at once." {
                                             (form_token(visit.visitor))
                                             input type="hidden" name="id" value=(token.id);
-                                            button.danger name="action" value="revoke" aria-label={ "Revoke the token " (token.name) } { "Revoke" }
+                                            button.danger name="action" value="revoke" aria-label={
+                                                "Revoke the token " (token.name)
+                                            }
+                                            { "Revoke" }
                                         }
                                     }
                                 }
@@ -101,7 +115,11 @@ fn token_section(visit: &Visit<'_>, tokens: &[Token], search: &str, has_next: bo
                         label { "Expires" input type="date" name="expires_at"; }
                     }
                     div.actions {
-                        @for scope in SCOPES { label.check { input type="checkbox" name="scopes" value=(scope) checked[scope == "read_api"]; (scope) } }
+                        @for scope in SCOPES {
+                            label.check {
+                                input type="checkbox" name="scopes" value=(scope) checked[scope == "read_api"]; (scope)
+                            }
+                        }
                         button name="action" value="create" { "Make it" }
                     }
                 }
@@ -116,20 +134,39 @@ fn feature_section(visit: &Visit<'_>, features: &[Feature]) -> Markup {
             h2 { "Features" }
             div.scroll tabindex="0" role="region" aria-label="Table of features" {
                 table {
-                    thead { tr { th scope="col" { "Feature" } th scope="col" { "State" } th scope="col" { "Gates" } th scope="col" { "Switch" } } }
+                    thead {
+                        tr {
+                            th scope="col" { "Feature" }
+                            th scope="col" { "State" }
+                            th scope="col" { "Gates" }
+                            th scope="col" { "Switch" }
+                        }
+                    }
                     tbody {
                         @for feature in features {
                             tr {
                                 th scope="row" { bdi { (feature.name) } }
-                                td { span class={ "badge " (if feature.state == "on" { "good" } else { "" }) } { (feature.state) } }
-                                td { @for gate in &feature.gates { div { (gate.get("key").and_then(Value::as_str).unwrap_or_default()) ": " (gate.get("value").map(Value::to_string).unwrap_or_default()) } } }
+                                td {
+                                    span class={ "badge " (if feature.state == "on" { "good" } else { "" }) }
+                                    { (feature.state) }
+                                }
+                                td {
+                                    @for gate in &feature.gates {
+                                        div {
+                                            (gate.get("key").and_then(Value::as_str).unwrap_or_default()) ": " (gate.get("value").map(Value::to_string).unwrap_or_default())
+                                        }
+                                    }
+                                }
                                 td {
                                     form.inline method="post" action=(route::ADMIN) {
                                         (form_token(visit.visitor))
                                         input type="hidden" name="feature" value=(feature.name);
                                         @let is_on = feature.state == "on";
                                         input type="hidden" name="value" value=(if is_on { "false" } else { "true" });
-                                        button.quiet name="action" value="switch" aria-label={ "Turn " (feature.name) (if is_on { " off" } else { " on" }) } { (if is_on { "Turn off" } else { "Turn on" }) }
+                                        button.quiet name="action" value="switch" aria-label={
+                                            "Turn " (feature.name) (if is_on { " off" } else { " on" })
+                                        }
+                                        { (if is_on { "Turn off" } else { "Turn on" }) }
                                     }
                                 }
                             }
@@ -158,7 +195,11 @@ fn setting_section(visit: &Visit<'_>, settings: &Map<String, Value>) -> Markup {
                 div.scroll tabindex="0" role="region" aria-label="Table of settings" {
                     table {
                         thead { tr { th scope="col" { "Setting" } th scope="col" { "Value" } } }
-                        tbody { @for (name, value) in settings { tr { th scope="row" { bdi { (name) } } td { code { (shown(value)) } } } } }
+                        tbody {
+                            @for (name, value) in settings {
+                                tr { th scope="row" { bdi { (name) } } td { code { (shown(value)) } } }
+                            }
+                        }
                     }
                 }
             }

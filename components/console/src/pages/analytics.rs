@@ -91,7 +91,11 @@ pub async fn show(visit: &Visit<'_>, project: &str) -> Result<Content, PageError
                     content.refresh = is_computing.then_some(REFRESH_SECONDS);
                     match (is_computing, name) {
                         (true, _) => {
-                            html! { div.alert role="status" { p { "The engine is still computing. This page looks again by itself." } } }
+                            html! {
+                                div.alert role="status" {
+                                    p { "The engine is still computing. This page looks again by itself." }
+                                }
+                            }
                         }
                         (_, "dry-run") => html! { div.card { h2 { "Dry run" } pre { code { (pretty(&answer)) } } } },
                         _ => rows(&meta, query, &answer),
@@ -120,7 +124,10 @@ fn how_to_connect(visit: &Visit<'_>) -> Markup {
             p { "With an administrator's token, name the engine and its key, and open the feature:" }
             (code_line(&format!("curl -X PUT -H \"PRIVATE-TOKEN: $TOKEN\" -d license=ultimate -d analytics_api_base_url=https://engine.example.com/ -d analytics_api_key=$KEY {}", route::public_endpoint(visit.base, "application/settings"))))
             (code_line(&format!("curl -X POST -H \"PRIVATE-TOKEN: $TOKEN\" -d value=true {}", route::public_endpoint(visit.base, "features/product_analytics_features"))))
-            p.hint { "The operator allows the engine's address with the variable " code { "analytics_upstream" } "; any https address is allowed by default." }
+            p.hint {
+                "The operator allows the engine's address with the variable " code { "analytics_upstream" }
+                "; any https address is allowed by default."
+            }
         }
     }
 }
@@ -167,7 +174,10 @@ fn form(visit: &Visit<'_>, project: &str, meta: &Meta) -> Markup {
     let boxes = |name: &'static str, members: Vec<&Member>, chosen: &[&str]| {
         html! {
             @for member in members {
-                label.check { input type="checkbox" name=(name) value=(member.name) checked[chosen.contains(&member.name.as_str())]; bdi { (member.title()) } }
+                label.check {
+                    input type="checkbox" name=(name) value=(member.name) checked[chosen.contains(&member.name.as_str())];
+                    bdi { (member.title()) }
+                }
             }
         }
     };
@@ -193,7 +203,11 @@ fn form(visit: &Visit<'_>, project: &str, meta: &Meta) -> Markup {
                         }
                     }
                 }
-                label { "In steps of" select name="granularity" { @for step in GRANULARITIES { option value=(step) selected[step == granularity] { (step) } } } }
+                label {
+                    "In steps of" select name="granularity" {
+                        @for step in GRANULARITIES { option value=(step) selected[step == granularity] { (step) } }
+                    }
+                }
                 label { "From" input type="date" name="from" value=[visit.params.text("from")]; }
                 label { "To" input type="date" name="to" value=[visit.params.text("to")]; }
             }
@@ -253,8 +267,20 @@ fn rows(meta: &Meta, query: &Value, answer: &Value) -> Markup {
             h2 { "Rows " span.badge { (rows.len()) } }
             div.scroll tabindex="0" role="region" aria-label="Rows of the result" {
                 table {
-                    thead { tr { @for name in &labels { th scope="col" { bdi { (title(name)) } } } @for name in &measures { th.number scope="col" { bdi { (title(name)) } } } } }
-                    tbody { @for row in &rows { tr { @for name in &labels { td { bdi { (row.get(name).map(text).unwrap_or_default()) } } } @for name in &measures { td.number { (row.get(name).map(text).unwrap_or_default()) } } } } }
+                    thead {
+                        tr {
+                            @for name in &labels { th scope="col" { bdi { (title(name)) } } }
+                            @for name in &measures { th.number scope="col" { bdi { (title(name)) } } }
+                        }
+                    }
+                    tbody {
+                        @for row in &rows {
+                            tr {
+                                @for name in &labels { td { bdi { (row.get(name).map(text).unwrap_or_default()) } } }
+                                @for name in &measures { td.number { (row.get(name).map(text).unwrap_or_default()) } }
+                            }
+                        }
+                    }
                 }
             }
         }

@@ -46,7 +46,16 @@ pub async fn show(visit: &Visit<'_>) -> Result<Content, PageError> {
         @if !experiments.is_empty() {
             div.card { div.scroll tabindex="0" role="region" aria-label="Table of experiments" {
                 table {
-                    thead { tr { th scope="col" { "Experiment" } th scope="col" { "State" } th scope="col" { "Gates" } th scope="col" { "Since" } th scope="col" { "Group" } th scope="col" { "Links" } } }
+                    thead {
+                        tr {
+                            th scope="col" { "Experiment" }
+                            th scope="col" { "State" }
+                            th scope="col" { "Gates" }
+                            th scope="col" { "Since" }
+                            th scope="col" { "Group" }
+                            th scope="col" { "Links" }
+                        }
+                    }
                     tbody { @for experiment in &experiments { (row(experiment)) } }
                 }
             } }
@@ -72,11 +81,19 @@ fn row(experiment: &Experiment) -> Markup {
                 @for gate in &current_status.gates {
                     @match &gate.value {
                         Value::Number(share) => {
-                            div { (gate.key.replace('_', " ")) ": " (share) " %" (chart::bar(share.as_f64().unwrap_or_default(), 100.0)) }
+                            div {
+                                (gate.key.replace('_', " ")) ": " (share) " %" (chart::bar(share.as_f64().unwrap_or_default(), 100.0))
+                            }
                         }
-                        Value::Bool(is_open) => div { (gate.key.replace('_', " ")) ": " (if *is_open { "on" } else { "off" }) },
+                        Value::Bool(is_open) => div {
+                            (gate.key.replace('_', " ")) ": " (if *is_open { "on" } else { "off" })
+                        },
                         Value::Array(members) => {
-                            div { (gate.key.replace('_', " ")) ": " @for member in members.iter().take(10) { span.badge { bdi { (member.as_str().unwrap_or_default()) } } " " } }
+                            div {
+                                (gate.key.replace('_', " ")) ": " @for member in members.iter().take(10) {
+                                    span.badge { bdi { (member.as_str().unwrap_or_default()) } } " "
+                                }
+                            }
                         }
                         _ => {}
                     }
@@ -84,7 +101,9 @@ fn row(experiment: &Experiment) -> Markup {
             }
             td { @if let Some(milestone) = &definition.milestone { bdi { (milestone) } } }
             td { @if let Some(group) = &definition.group { bdi { (group) } } }
-            td { (link("introduced by", &definition.introduced_by_url)) (link("rollout", &definition.rollout_issue_url)) }
+            td {
+                (link("introduced by", &definition.introduced_by_url)) (link("rollout", &definition.rollout_issue_url))
+            }
         }
     }
 }

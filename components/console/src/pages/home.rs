@@ -79,7 +79,10 @@ pub fn results(visit: &Visit<'_>, scope: &Scope, found: &SearchResult, link: &st
                     (empty("Nothing found", "Try fewer words, or a part of the name. Private packages are found only by those who may read them."))
                 }
             } @else {
-                p.soft { (number(found.total)) @if found.total == 1 { " package" } @else { " packages" } @if found.is_by_time { ", the newest first" } }
+                p.soft {
+                    (number(found.total)) @if found.total == 1 { " package" } @else { " packages" }
+                    @if found.is_by_time { ", the newest first" }
+                }
                 ul.list {
                     @for Hit { package } in &found.objects {
                         li {
@@ -89,7 +92,9 @@ pub fn results(visit: &Visit<'_>, scope: &Scope, found: &SearchResult, link: &st
                             div.meta {
                                 @if let Some(publisher) = &package.publisher { span { bdi { (publisher.username) } } }
                                 @if let Some(date) = &package.date { span { "published " (layout::time(date)) } }
-                                @for keyword in package.keywords.iter().flatten().take(8) { span.badge { bdi { (keyword) } } }
+                                @for keyword in package.keywords.iter().flatten().take(8) {
+                                    span.badge { bdi { (keyword) } }
+                                }
                             }
                         }
                     }
@@ -122,7 +127,9 @@ pub async fn show(visit: &Visit<'_>) -> Result<Content, PageError> {
         div.hero {
             h1 { "Packages of your forge" }
             @if !is_searching {
-                p { "npm packages, counts of issues, merge requests with suggestions, and analytics of your projects, in one small server." }
+                p {
+                    "npm packages, counts of issues, merge requests with suggestions, and analytics of your projects, in one small server."
+                }
             }
             (form(visit, route::HOME, &scope))
         }

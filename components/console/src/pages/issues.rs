@@ -91,7 +91,9 @@ pub async fn show(visit: &Visit<'_>) -> Result<Content, PageError> {
         }
         (months)
         (compared)
-        p.hint { "The address of this page has all of the filters: whoever opens it counts the same, among the issues that they may see." }
+        p.hint {
+            "The address of this page has all of the filters: whoever opens it counts the same, among the issues that they may see."
+        }
     };
     Ok(Content::new(title, Section::Issues, body))
 }
@@ -101,7 +103,9 @@ fn form(visit: &Visit<'_>, scope: &Scope) -> Markup {
         let chosen = visit.params.text(name).unwrap_or_default();
         html! {
             label { (label)
-                select name=(name) { @for (value, text) in choices { option value=(value) selected[*value == chosen] { (text) } } }
+                select name=(name) {
+                    @for (value, text) in choices { option value=(value) selected[*value == chosen] { (text) } }
+                }
             }
         }
     };
@@ -120,8 +124,12 @@ fn form(visit: &Visit<'_>, scope: &Scope) -> Markup {
                 }
                 (choices("scope", "Whose", &[("all", "everybody's"), ("created_by_me", "created by me"), ("assigned_to_me", "assigned to me")]))
                 (choices("confidential", "Confidential", &[("", "any"), ("yes", "yes"), ("no", "no")]))
-                label { "Compare labels" input name="compare_labels" value=[visit.params.text("compare_labels")] placeholder="bug, feature, docs"; }
-                label { "Compare milestones" input name="compare_milestones" value=[visit.params.text("compare_milestones")] placeholder="1.0, 2.0"; }
+                label {
+                    "Compare labels" input name="compare_labels" value=[visit.params.text("compare_labels")] placeholder="bug, feature, docs";
+                }
+                label {
+                    "Compare milestones" input name="compare_milestones" value=[visit.params.text("compare_milestones")] placeholder="1.0, 2.0";
+                }
             }
             button { "Count" }
         }
@@ -191,11 +199,22 @@ async fn compare(visit: &Visit<'_>, scope: &Scope, filters: &[(&'static str, Str
                 h2 { "Side by side" }
                 div.scroll tabindex="0" role="region" aria-label="Labels and milestones side by side" {
                     table {
-                        thead { tr { th scope="col" { "Label or milestone" } th scope="col" { "Share" } th.number scope="col" { "All" } th.number scope="col" { "Open" } th.number scope="col" { "Closed" } } }
+                        thead {
+                            tr {
+                                th scope="col" { "Label or milestone" }
+                                th scope="col" { "Share" }
+                                th.number scope="col" { "All" }
+                                th.number scope="col" { "Open" }
+                                th.number scope="col" { "Closed" }
+                            }
+                        }
                         tbody {
                             @for ((kind, name), counts) in wanted.iter().zip(&counts) {
                                 tr {
-                                    th scope="row" { span.badge { (if *kind == "labels" { "label" } else { "milestone" }) } " " bdi { (name) } }
+                                    th scope="row" {
+                                        span.badge { (if *kind == "labels" { "label" } else { "milestone" }) }
+                                        " " bdi { (name) }
+                                    }
                                     td { (chart::bar(counts.all as f64, largest)) }
                                     td.number { (number(counts.all)) }
                                     td.number { (number(counts.opened)) }

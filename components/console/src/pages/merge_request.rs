@@ -86,8 +86,16 @@ pub async fn show(visit: &Visit<'_>, project: &str, iid: &str) -> Result<Content
             h1 { bdi { (title) } " " span.soft { "!" (iid) } }
             @if let Some(MergeRequest { state, source_branch, target_branch, .. }) = &merge_request {
                 p.lead {
-                    @if let Some(state) = state { span class={ "badge " (match state.as_str() { "opened" => "good", "merged" => "accent", _ => "" }) } { (state) } " " }
-                    @if let (Some(source), Some(target)) = (source_branch, target_branch) { code { (source) } " → " code { (target) } }
+                    @if let Some(state) = state {
+                        span class={
+                            "badge " (match state.as_str() { "opened" => "good", "merged" => "accent", _ => "" })
+                        }
+                        { (state) }
+                        " "
+                    }
+                    @if let (Some(source), Some(target)) = (source_branch, target_branch) {
+                        code { (source) } " → " code { (target) }
+                    }
                 }
             }
         }
@@ -103,7 +111,9 @@ pub async fn show(visit: &Visit<'_>, project: &str, iid: &str) -> Result<Content
                 div.card {
                     h2 { "Apply the chosen suggestions" }
                     div.actions {
-                        label { "Commit message (none: the project's own)" input name="commit_message" maxlength="2000"; }
+                        label {
+                            "Commit message (none: the project's own)" input name="commit_message" maxlength="2000";
+                        }
                         button name="action" value="batch" { "Apply as one commit" }
                     }
                 }
@@ -128,13 +138,17 @@ fn show_note(note: &Note, can_apply: bool) -> Markup {
                 @if suggestion.applied {
                     span.badge.good { "applied" }
                 } @else if suggestion.appliable && can_apply {
-                    label.check { input type="checkbox" name="ids" value=(suggestion.id); "Choose suggestion " (suggestion.id) }
+                    label.check {
+                        input type="checkbox" name="ids" value=(suggestion.id); "Choose suggestion " (suggestion.id)
+                    }
                     button.quiet name="one" value=(suggestion.id) { "Apply this one" }
                 } @else if suggestion.appliable {
                     span.soft { "Sign in to apply it." }
                 } @else {
                     span.badge.warn { "cannot be applied" }
-                    span.soft { "Its lines or its branch have changed since, it matches the file already, or the merge request is closed." }
+                    span.soft {
+                        "Its lines or its branch have changed since, it matches the file already, or the merge request is closed."
+                    }
                 }
             }
         }
@@ -148,10 +162,14 @@ fn diff(file: Option<&str>, suggestion: &Suggestion) -> Markup {
         div.diff role="region" tabindex="0" aria-label={ "Suggestion for " (place) } {
             span.place { bdi { (place) } }
             @for (index, line) in suggestion.from_content.lines().enumerate() {
-                div.old { span.nr { (suggestion.from_line + index as u64) } span aria-label="removed" { "-" } span { (line) } }
+                div.old {
+                    span.nr { (suggestion.from_line + index as u64) } span aria-label="removed" { "-" } span { (line) }
+                }
             }
             @for (index, line) in suggestion.to_content.lines().enumerate() {
-                div.new { span.nr { (suggestion.from_line + index as u64) } span aria-label="added" { "+" } span { (line) } }
+                div.new {
+                    span.nr { (suggestion.from_line + index as u64) } span aria-label="added" { "+" } span { (line) }
+                }
             }
         }
     }

@@ -60,7 +60,9 @@ pub async fn list(visit: &Visit<'_>) -> Result<Content, PageError> {
         }
         p {}
         div #results aria-live="polite" {
-            @if namespaces.is_empty() { (empty("Nothing found", "You see your own namespace and your groups here; administrators see all.")) }
+            @if namespaces.is_empty() {
+                (empty("Nothing found", "You see your own namespace and your groups here; administrators see all."))
+            }
             @if let Some(total) = answer.number("x-total") { p.soft { (number(total)) " namespaces" } }
             ul.list {
                 @for namespace in &namespaces {
@@ -108,7 +110,14 @@ pub async fn show(visit: &Visit<'_>, path: &str) -> Result<Content, PageError> {
                 @if !groups.is_empty() {
                     p {}
                     h2 { "Groups" }
-                    ul.list { @for group in &groups { li { h3 { a href=(route::namespace(&group.full_path)) { bdi { (group.name) } } } " " span.badge { (group.visibility) } } } }
+                    ul.list {
+                        @for group in &groups {
+                            li {
+                                h3 { a href=(route::namespace(&group.full_path)) { bdi { (group.name) } } }
+                                " " span.badge { (group.visibility) }
+                            }
+                        }
+                    }
                 }
             }
             aside { @if let Some(namespace) = &namespace { (facts(namespace)) } }
@@ -155,7 +164,13 @@ fn show_project(visit: &Visit<'_>, project: &Project) -> Content {
     let scope = Scope::Project(project.path_with_namespace.clone());
     let body = html! {
         (layout::scope_links(&scope, Section::Namespaces))
-        div.head { h1 { bdi { (project.name) } " " span.badge { (project.visibility) } @if project.archived { " " span.badge.warn { "archived" } } } }
+        div.head {
+            h1 {
+                bdi { (project.name) }
+                " " span.badge { (project.visibility) }
+                @if project.archived { " " span.badge.warn { "archived" } }
+            }
+        }
         div.card {
             h2 { "Clone" }
             @if let Some(url) = &project.http_url_to_repo { (layout::code_line(&format!("git clone {url}"))) }

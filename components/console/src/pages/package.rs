@@ -90,7 +90,13 @@ fn install(visit: &Visit<'_>, scope: &Scope, name: &str) -> Markup {
                 details.tool name="tool" open[index == 0] {
                     summary { (tool) }
                     (code_line(command))
-                    p.hint { @if *tool == "bun" { "The registry, in bunfig.toml:" } @else { "The registry, once for each project:" } }
+                    p.hint {
+                        @if *tool == "bun" {
+                            "The registry, in bunfig.toml:"
+                        } @else {
+                            "The registry, once for each project:"
+                        }
+                    }
                     (code_line(configuration))
                 }
             }
@@ -111,19 +117,34 @@ fn facts(metadata: &Metadata, number_text: &str, version: &Version) -> Markup {
         section.card aria-label="About" {
             h2 { "About" }
             dl {
-                @if let Some(moment) = metadata.time.get(number_text) { dt { "Published" } dd { (layout::time(moment)) } }
+                @if let Some(moment) = metadata.time.get(number_text) {
+                    dt { "Published" } dd { (layout::time(moment)) }
+                }
                 @if let Some(publisher) = &version.publisher { dt { "By" } dd { bdi { (publisher.name) } } }
                 @if let Some(license) = text(&version.license) { dt { "Licence" } dd { bdi { (license) } } }
-                @if let Some(size) = version.dist.unpacked_size { dt { "Size" } dd { (bytes(size)) @if let Some(files) = version.dist.files { ", " (number(files)) " files" } } }
-                @for (engine, range) in engines.into_iter().flatten() { dt { bdi { (engine) } } dd { bdi { (range.as_str().unwrap_or_default()) } } }
-                @if let Some(url) = homepage { dt { "Homepage" } dd { a href=(url) rel="nofollow noopener noreferrer" { (url) } } }
-                @if let Some(url) = repository { dt { "Repository" } dd { a href=(url) rel="nofollow noopener noreferrer" { (url) } } }
+                @if let Some(size) = version.dist.unpacked_size {
+                    dt { "Size" }
+                    dd { (bytes(size)) @if let Some(files) = version.dist.files { ", " (number(files)) " files" } }
+                }
+                @for (engine, range) in engines.into_iter().flatten() {
+                    dt { bdi { (engine) } } dd { bdi { (range.as_str().unwrap_or_default()) } }
+                }
+                @if let Some(url) = homepage {
+                    dt { "Homepage" } dd { a href=(url) rel="nofollow noopener noreferrer" { (url) } }
+                }
+                @if let Some(url) = repository {
+                    dt { "Repository" } dd { a href=(url) rel="nofollow noopener noreferrer" { (url) } }
+                }
                 @if version.has_install_script { dt { "Scripts" } dd { span.badge.warn { "runs on installation" } } }
                 @if version.dist.attestations.is_some() { dt { "Provenance" } dd { span.badge.good { "attested" } } }
                 @if let Some(integrity) = &version.dist.integrity { dt { "Integrity" } dd { code { (integrity) } } }
                 @if !metadata.maintainers.is_empty() {
                     dt { "Owners" }
-                    dd { @for (index, person) in metadata.maintainers.iter().take(10).enumerate() { @if index > 0 { ", " } bdi { (person.name) } } }
+                    dd {
+                        @for (index, person) in metadata.maintainers.iter().take(10).enumerate() {
+                            @if index > 0 { ", " } bdi { (person.name) }
+                        }
+                    }
                 }
             }
         }
@@ -167,15 +188,26 @@ fn versions(visit: &Visit<'_>, scope: &Scope, metadata: &Metadata) -> Markup {
             h2 { "Versions " span.badge { (versions.len()) } }
             div.scroll tabindex="0" role="region" aria-label="Table of versions" {
                 table {
-                    thead { tr { th scope="col" { "Version" } th scope="col" { "Published" } th.number scope="col" { "Size" } th scope="col" { "By" } } }
+                    thead {
+                        tr {
+                            th scope="col" { "Version" }
+                            th scope="col" { "Published" }
+                            th.number scope="col" { "Size" }
+                            th scope="col" { "By" }
+                        }
+                    }
                     tbody {
                         @for (number, version) in versions.iter().take(shown) {
                             tr {
                                 td {
                                     a href=(link(&format!("version={}", encode(number)))) { (number) } " "
-                                    @for (tag, _) in metadata.tags.iter().filter(|(_, tagged)| tagged == number) { span.badge.accent { bdi { (tag) } } }
+                                    @for (tag, _) in metadata.tags.iter().filter(|(_, tagged)| tagged == number) {
+                                        span.badge.accent { bdi { (tag) } }
+                                    }
                                     @if version.dist.attestations.is_some() { span.badge.good { "attested" } }
-                                    @if let Some(reason) = version.deprecation() { span.badge.bad title=(reason) { "deprecated" } }
+                                    @if let Some(reason) = version.deprecation() {
+                                        span.badge.bad title=(reason) { "deprecated" }
+                                    }
                                 }
                                 td { @if let Some(moment) = metadata.time.get(*number) { (layout::time(moment)) } }
                                 td.number { @if let Some(size) = version.dist.unpacked_size { (bytes(size)) } }
@@ -185,7 +217,9 @@ fn versions(visit: &Visit<'_>, scope: &Scope, metadata: &Metadata) -> Markup {
                     }
                 }
             }
-            @if versions.len() > shown { p { a href=(format!("{}#versions", link("versions=all"))) { "Show all " (versions.len()) " versions" } } }
+            @if versions.len() > shown {
+                p { a href=(format!("{}#versions", link("versions=all"))) { "Show all " (versions.len()) " versions" } }
+            }
         }
     }
 }

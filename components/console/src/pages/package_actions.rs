@@ -87,7 +87,13 @@ pub fn forms(visit: &Visit<'_>, metadata: &Metadata, rights: &PackageRights, pro
                             (token)
                             h3 { "Remove a tag" }
                             div.actions {
-                                label { "Tag" select name="tag" { @for tag in metadata.tags.keys().filter(|tag| *tag != "latest") { option value=(tag) { (tag) } } } }
+                                label {
+                                    "Tag" select name="tag" {
+                                        @for tag in metadata.tags.keys().filter(|tag| *tag != "latest") {
+                                            option value=(tag) { (tag) }
+                                        }
+                                    }
+                                }
                                 button.quiet name="action" value="untag" { "Remove tag" }
                             }
                         }
@@ -97,17 +103,23 @@ pub fn forms(visit: &Visit<'_>, metadata: &Metadata, rights: &PackageRights, pro
                         h3 { "Deprecate a version" }
                         div.actions {
                             label { "Version" select name="version" { (versions()) } }
-                            label { "Message (none: not deprecated)" input name="message" maxlength="1000" placeholder="Use 2.x instead"; }
+                            label {
+                                "Message (none: not deprecated)" input name="message" maxlength="1000" placeholder="Use 2.x instead";
+                            }
                             button.quiet name="action" value="deprecate" { "Deprecate" }
                         }
                     }
                     form method="post" action=(action) data-confirm="Unpublish this version? Its number cannot be used again." {
                         (token)
                         h3 { "Unpublish a version" }
-                        p.hint { "Whoever depends on it cannot install it any more, and its number cannot be used again." }
+                        p.hint {
+                            "Whoever depends on it cannot install it any more, and its number cannot be used again."
+                        }
                         div.actions {
                             label { "Version" select name="version" { (versions()) } }
-                            label { "Type the version to confirm" input name="confirmation" required autocomplete="off"; }
+                            label {
+                                "Type the version to confirm" input name="confirmation" required autocomplete="off";
+                            }
                             button.danger name="action" value="unpublish" { "Unpublish" }
                         }
                     }

@@ -20,7 +20,9 @@ pub async fn show(visit: &Visit<'_>) -> Result<Content, PageError> {
         @if let Scope::Project(_) = scope {
             details.card {
                 summary { "Publish to this project" }
-                p { "Name the registry for your scope, and publish with a token that has the scope " code { "api" } ":" }
+                p {
+                    "Name the registry for your scope, and publish with a token that has the scope " code { "api" } ":"
+                }
                 (code_line(&format!("npm config set --location project @scope:registry={}", route::registry_url(visit.base, &scope))))
                 (code_line("npm publish"))
             }
