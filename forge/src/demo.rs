@@ -7,6 +7,7 @@
 
 mod experiments;
 mod issues;
+mod merge_request;
 mod packages;
 
 use std::path::Path;
@@ -67,6 +68,7 @@ pub fn load(url: &str, bootstrap_token: &str, data: &Path) -> Result<String> {
     import(&server, "import/directory", &records)?;
     let developer = tokens.last().map(String::as_str).unwrap_or_default();
     packages::publish(&Server::new(url, developer), SHOWCASE)?;
+    merge_request::load(url, bootstrap_token, developer, SHOWCASE)?;
     import(&server, "import/issues", &issues::records(SHOWCASE, Timestamp::now()))?;
     import(&server, "import/experiments", &experiments::records())?;
     private_files::write(&mark, b"The demo is in the store of this folder.\n")
