@@ -11,6 +11,7 @@ use std::sync::mpsc::Sender;
 use std::time::Instant;
 
 use arc_swap::ArcSwap;
+use async_trait::async_trait;
 use http::header::{CONTENT_LENGTH, EXPECT};
 use http::request::Parts;
 use http::{HeaderMap, Method, Request, Response, StatusCode, Version};
@@ -25,9 +26,11 @@ use crate::body::{InProgress, ResponseBody};
 use crate::component::{Deployment, Generation, GuestBody, GuestCall, LeaseError, ResponseEnd, Slot, Trial};
 use crate::concurrency_limit::ClientKey;
 use crate::deployment_event::DeploymentEvent;
+use crate::imports::outbound::LocalService;
 use crate::ingress::RequestOrigin;
 use crate::manifest::Route;
 use crate::metrics::Counter;
+use crate::nested_request::{Depth, NestedRequest, ParentRequest};
 use crate::redaction;
 use crate::reply;
 use crate::request_body::RequestBody;
@@ -39,6 +42,9 @@ use crate::response_cache::{Lookup, ResponseCache};
 use crate::router::{RouteError, Router};
 use crate::store::Backend;
 use crate::trace::{Destination, ServingComponent, Trace, Tracer};
+
+/// The route of a request that names its component.
+const ANY_PATH: &str = "/...";
 
 /// The target of a route.
 #[derive(PartialEq, Eq)]
@@ -141,15 +147,12 @@ impl Application {
         let uri = request.uri().clone();
         let (slot, trace) = {
             let router = self.router.load();
-            let target = router.find(uri.path());
-            let slot = target.and_then(|target| self.slots.get(target.slot));
+            let target = self.target(&router, &request);
             let trace = self.tracer.as_ref().map(|tracer| {
-                let destination = target.zip(slot);
-                let destination =
-                    destination.map(|(target, slot)| Destination { route: &target.route, component: slot.id() });
+                let destination = target.map(|(slot, route)| Destination { route, component: slot.id() });
                 tracer.begin(&request, destination)
             });
-            (slot, trace)
+            (target.map(|(slot, _)| slot), trace)
         };
         let mut response = match (slot, self.backends.get(shard)) {
             (Some(slot), Some(backend)) => {
@@ -180,6 +183,23 @@ impl Application {
         }
     }
 
+    /// The slot that serves a request, and its route. A guest can name the component, with or without
+    /// a route.
+    fn target<'r>(
+        &self,
+        router: &'r Router<RouteTarget>,
+        request: &Request<WasiBody>,
+    ) -> Option<(&Slot, &'r str)> {
+        let nested = request.extensions().get::<NestedRequest>();
+        match nested.and_then(|nested| nested.component.as_deref()) {
+            Some(id) => self.slots.iter().find(|slot| slot.id() == id).map(|slot| (slot, ANY_PATH)),
+            None => {
+                let target = router.find(request.uri().path())?;
+                self.slots.get(target.slot).map(|slot| (slot, &*target.route))
+            }
+        }
+    }
+
     /// The response to a request that no shard can take, because the host is stopping.
     pub fn stopping_response() -> Response<ResponseBody> {
         reply::unavailable()
@@ -206,6 +226,14 @@ impl Application {
             judge(trial, slot.id(), &self.events, response.status(), latency)(ResponseEnd::Complete);
         }
         response
+    }
+}
+
+/// Requests of guests are handled on the shard of the guest.
+#[async_trait]
+impl LocalService for Application {
+    async fn handle(self: Arc<Self>, shard: usize, request: Request<WasiBody>) -> Response<ResponseBody> {
+        Application::handle(&self, shard, request).await
     }
 }
 
@@ -266,7 +294,9 @@ impl Steps<'_> {
         };
         let credential = component.credentials.credential(&parts.headers, &parts.uri);
         let client = [network.map(ClientKey::Network), credential.map(ClientKey::Credential)];
-        let context = Arc::new(RequestContext::new(limits, parts.uri.clone(), client, self.trace.cloned()));
+        let context = RequestContext::new(limits, parts.uri.clone(), client, self.trace.cloned());
+        let parent = self.deployment.settings.outbound.as_ref().map(|_| Arc::new(ParentRequest::of(&parts)));
+        let context = Arc::new(context.with_parent(parent));
         let method = parts.method.clone();
         let withheld = parts.version == Version::HTTP_11 && parts.headers.contains_key(EXPECT);
         // From here on the body is drained if it is not read.
@@ -282,6 +312,7 @@ impl Steps<'_> {
             let address = parts.extensions.get::<RequestOrigin>().map(|origin| origin.client);
             component.credentials.caller(&parts.headers, &parts.uri, address)
         };
+        let client = (client, Depth::of(&parts));
         let lease = self.slot.lease(&self.deployment, self.shard, context.path(), client, caller, trial).await;
         let (generation, lease) = lease.map_err(|error| self.lease_error(&error))?;
         let pool = generation.pool(self.shard).ok_or(RequestError::Failed)?;

@@ -6,7 +6,7 @@ use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::sync::{Arc, Mutex, PoisonError, Weak, mpsc};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -97,6 +97,8 @@ impl Host {
         let tracer = options.traces.as_ref().map(Tracer::new).transpose()?.map(Arc::new);
         let application = Application::new(router, slots, backends, ResponseCache::new()?, tracer, events.clone());
         let application = Arc::new(application);
+        let local: Weak<Application> = Arc::downgrade(&application);
+        outbound.connect(local);
         let deployer =
             Deployer::new(runtime.clone(), application.clone(), outbound, (memory.clone(), division), files, events);
         let supervisor = Supervisor::start(deployer.clone(), receiver, options.watch).map_err(StartError::Thread)?;

@@ -15,6 +15,7 @@
 //! | `application` | the steps of a request; the only module that maps failures to statuses |
 //! | `request_id`, `request_target`, `router` | the request's id, its absolute URI, the route of its path |
 //! | `response_cache` | responses that are sent again, and the keys that they read |
+//! | `nested_request` | requests of guests to their own application: their origin, their depth |
 //! | `request_context`, `request_body` | the request's clock, writes and outcome; its body on the way to the guest |
 //! | `component` | slots, generations, canaries, circuit breakers, instances, guest calls, response bodies |
 //! | `guest` | the state of one instance |
@@ -71,6 +72,7 @@ pub mod manifest;
 mod memory;
 mod memory_budget;
 mod metrics;
+mod nested_request;
 pub mod private_files;
 pub mod random;
 mod redaction;

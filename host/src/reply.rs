@@ -7,6 +7,7 @@ use http::{Response, StatusCode};
 use serde_json::json;
 
 use crate::body::{ResponseBody, full};
+use crate::nested_request::MAX_DEPTH;
 
 /// The path has no route.
 pub fn not_found() -> Response<ResponseBody> {
@@ -87,6 +88,12 @@ pub fn out_of_cpu_time() -> Response<ResponseBody> {
 /// The component did not respond in time.
 pub fn gateway_timeout() -> Response<ResponseBody> {
     json(StatusCode::GATEWAY_TIMEOUT, &json!({ "message": "504 Gateway Timeout" }))
+}
+
+/// A guest has sent a request to its own application that too many guests would wait for.
+pub fn loop_detected() -> Response<ResponseBody> {
+    let error = format!("components of this application wait for each other, more than {MAX_DEPTH} deep");
+    json(StatusCode::LOOP_DETECTED, &json!({ "message": "508 Loop Detected", "error": error }))
 }
 
 fn json(status: StatusCode, body: &serde_json::Value) -> Response<ResponseBody> {

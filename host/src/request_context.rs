@@ -13,6 +13,7 @@ use crate::concurrency_limit::ClientKeys;
 use crate::imports::keyvalue::WriteScope;
 use crate::manifest::RequestLimits;
 use crate::metrics::InstanceFailure;
+use crate::nested_request::ParentRequest;
 use crate::response_cache::ReadSet;
 use crate::send_buffer::Flow;
 use crate::trace::Trace;
@@ -23,6 +24,7 @@ pub struct RequestContext {
     uri: Uri,
     client: ClientKeys,
     trace: Option<Arc<Trace>>,
+    parent: Option<Arc<ParentRequest>>,
     read_set: OnceLock<Arc<ReadSet>>,
     started: Instant,
     request_timeout: Duration,
@@ -54,6 +56,7 @@ impl RequestContext {
             uri,
             client,
             trace,
+            parent: None,
             read_set: OnceLock::new(),
             started: Instant::now(),
             request_timeout: limits.request_timeout,
@@ -72,6 +75,16 @@ impl RequestContext {
             expired: AtomicBool::new(false),
             failure: OnceLock::new(),
         }
+    }
+
+    /// What the guest's own requests to its application take from this request.
+    pub fn with_parent(self, parent: Option<Arc<ParentRequest>>) -> Self {
+        Self { parent, ..self }
+    }
+
+    /// `None` if the component may send no requests.
+    pub fn parent(&self) -> Option<&Arc<ParentRequest>> {
+        self.parent.as_ref()
     }
 
     /// The path of the request, without its query.

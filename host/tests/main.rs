@@ -19,6 +19,7 @@ mod key_value;
 mod loading;
 mod maintenance;
 mod memory;
+mod nested;
 mod outbound;
 mod policy;
 mod response_cache;

@@ -30,6 +30,39 @@ pub trait Store {
     fn list(&self, prefix: &str, after: &str, limit: usize) -> Result<Vec<String>, StoreError>;
 }
 
+/// The store of a component without one: it denies every operation.
+pub struct NoStore;
+
+impl Store for NoStore {
+    fn get(&self, _: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        Err(StoreError::NoSuchStore)
+    }
+
+    fn set(&self, _: &str, _: &[u8]) -> Result<(), StoreError> {
+        Err(StoreError::NoSuchStore)
+    }
+
+    fn delete(&self, _: &str) -> Result<(), StoreError> {
+        Err(StoreError::NoSuchStore)
+    }
+
+    fn exists(&self, _: &str) -> Result<bool, StoreError> {
+        Err(StoreError::NoSuchStore)
+    }
+
+    fn increment(&self, _: &str, _: i64) -> Result<i64, StoreError> {
+        Err(StoreError::NoSuchStore)
+    }
+
+    fn compare(&self, _: &str) -> Result<Box<dyn CompareAndSwap>, StoreError> {
+        Err(StoreError::NoSuchStore)
+    }
+
+    fn list(&self, _: &str, _: &str, _: usize) -> Result<Vec<String>, StoreError> {
+        Err(StoreError::NoSuchStore)
+    }
+}
+
 /// [`Store::list`] over several prefixes. The prefixes are sorted, and none starts with another.
 pub fn list_all(store: &dyn Store, prefixes: &[&str], after: &str, limit: usize) -> Result<Vec<String>, StoreError> {
     let mut keys = Vec::new();

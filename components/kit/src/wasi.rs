@@ -17,7 +17,7 @@ use crate::instance_cache::InstanceCache;
 use crate::outbound::{Client, NoNetwork};
 use crate::request::Request;
 use crate::response::Response;
-use crate::store::Store;
+use crate::store::{NoStore, Store};
 use crate::variables::Variables;
 use ::http::Method;
 use key_value::KeyValue;
@@ -64,13 +64,34 @@ where
     serve_with(Rc::new(NoNetwork), request, variables, handle).await
 }
 
+/// Like [`serve_with`], for a component without a key-value store, which does not even import one.
+pub async fn serve_without_store<F>(
+    outbound: Rc<dyn Client>,
+    request: Incoming,
+    variables: &[&str],
+    handle: F,
+) -> HandlerResult
+where
+    F: AsyncFnOnce(Env, Request) -> Response,
+{
+    let env = Env { outbound, ..env(variables, || (Rc::new(NoStore), true)).await };
+    respond(env, request, handle).await
+}
+
 /// Like [`serve`], for a component with outbound HTTP. Only a component that names [`Network`] imports
 /// `wasi:http/client`.
 pub async fn serve_with<F>(outbound: Rc<dyn Client>, request: Incoming, variables: &[&str], handle: F) -> HandlerResult
 where
     F: AsyncFnOnce(Env, Request) -> Response,
 {
-    let env = Env { outbound, ..env(variables).await };
+    let env = Env { outbound, ..env(variables, open_store).await };
+    respond(env, request, handle).await
+}
+
+async fn respond<F>(env: Env, request: Incoming, handle: F) -> HandlerResult
+where
+    F: AsyncFnOnce(Env, Request) -> Response,
+{
     let request = http::incoming(request)?;
     let (method, path) = (request.method.clone(), request.path.clone());
     let response = handle(env, request).await;
@@ -106,7 +127,7 @@ pub fn reads(prefix: &str, format: u32) -> Storage {
 /// Whether this component may read every prefix that it declares. The host asks before it serves
 /// the component.
 pub async fn check(storage: &[Storage]) -> Result<(), String> {
-    let env = env(&[]).await;
+    let env = env(&[], open_store).await;
     storage.iter().try_for_each(|storage| {
         env.store.exists(&format!("{}check", storage.prefix)).map(drop).map_err(|error| error.to_string())
     })
@@ -123,7 +144,8 @@ pub async fn check(storage: &[Storage]) -> Result<(), String> {
 /// ```
 ///
 /// `network: yes` gives the area outbound HTTP; without it, its component does not even import
-/// `wasi:http/client`. Name and version are those of the area's package.
+/// `wasi:http/client`. An area with a network and an empty `storage` has no key-value store, and its
+/// component does not import one. Name and version are those of the area's package.
 #[macro_export]
 macro_rules! area {
     (
@@ -143,7 +165,33 @@ macro_rules! area {
             $crate::wasi::serve_with(::std::rc::Rc::new($crate::wasi::Network), request, $variables, $handle)
         });
     };
+    (
+        handle: $handle:path,
+        variables: $variables:expr,
+        storage: [],
+        network: yes,
+    ) => {
+        $crate::area!(@exports ::std::vec::Vec::new(), async { Ok(()) }, |request| {
+            $crate::wasi::serve_without_store(
+                ::std::rc::Rc::new($crate::wasi::Network),
+                request,
+                $variables,
+                $handle,
+            )
+        });
+    };
     (@exports [$($storage:expr),+], |$request:ident| $serve:expr) => {
+        $crate::area!(
+            @exports
+            {
+                use $crate::wasi::{owns, reads, shares};
+                vec![$($storage),+]
+            },
+            $crate::wasi::check(&<Component as $crate::wasi::Area>::describe().storage),
+            |$request| $serve
+        );
+    };
+    (@exports $storage:expr, $check:expr, |$request:ident| $serve:expr) => {
         struct Component;
         $crate::wasi::export_http!(Component with_types_in $crate::wasi::wasip3);
         $crate::wasi::export_area!(Component with_types_in $crate::wasi::bindings);
@@ -156,30 +204,36 @@ macro_rules! area {
 
         impl $crate::wasi::Area for Component {
             fn describe() -> $crate::wasi::Description {
-                use $crate::wasi::{owns, reads, shares};
                 $crate::wasi::Description {
                     area: env!("CARGO_PKG_NAME").into(),
                     version: env!("CARGO_PKG_VERSION").into(),
                     api: "v4".into(),
-                    storage: vec![$($storage),+],
+                    storage: $storage,
                 }
             }
 
             async fn check() -> Result<(), String> {
-                $crate::wasi::check(&<Component as $crate::wasi::Area>::describe().storage).await
+                $check.await
             }
         }
     };
 }
 
-async fn env(names: &[&str]) -> Env {
+/// The granted store, and whether it could be opened.
+fn open_store() -> (Rc<dyn Store>, bool) {
+    let store = KeyValue::open();
+    let is_open = store.is_open();
+    (Rc::new(store), is_open)
+}
+
+/// `open` is generic, so that a component that never opens a store does not import one.
+async fn env(names: &[&str], open: impl FnOnce() -> (Rc<dyn Store>, bool)) -> Env {
     let instance = match INSTANCE.with_borrow(Clone::clone) {
         Some(instance) => instance,
         None => {
-            let store = KeyValue::open();
-            let is_open = store.is_open();
+            let (store, is_open) = open();
             let instance = Instance {
-                store: Rc::new(store),
+                store,
                 blobs: Rc::new(BlobCache::new(BLOB_CACHE_SIZE)),
                 instance_cache: Rc::default(),
                 variables: Rc::new(read_variables(names).await),

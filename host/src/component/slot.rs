@@ -16,6 +16,7 @@ use crate::imports::outbound::Outbound;
 use crate::log_throttle::LogThrottle;
 use crate::manifest::Component;
 use crate::metrics::Metrics;
+use crate::nested_request::{Depth, DepthLimits};
 
 /// Requests that may wait for a permit, for each permit.
 const WAITING_PER_INSTANCE: usize = 16;
@@ -36,7 +37,7 @@ pub struct Settings {
     pub component: Arc<Component>,
     /// Sends the component's outbound requests. `None` for a component that may send none.
     pub outbound: Option<Arc<Outbound>>,
-    limit: ConcurrencyLimit,
+    limits: DepthLimits,
 }
 
 /// The settings and the generations of a slot. A change replaces the whole in one step.
@@ -88,10 +89,11 @@ impl Trial {
 impl Settings {
     pub fn new(component: Arc<Component>, outbound: Option<Arc<Outbound>>) -> Self {
         let limits = &component.limits;
-        let limit =
+        let limits = DepthLimits::new(|| {
             ConcurrencyLimit::new(limits.instances, limits.queue_timeout, limits.instances * WAITING_PER_INSTANCE)
-                .with_share(limits.instances_per_client);
-        Self { component, outbound, limit }
+                .with_share(limits.instances_per_client)
+        });
+        Self { component, outbound, limits }
     }
 }
 
@@ -151,8 +153,8 @@ impl Slot {
     /// Requests that are being served, and requests that wait for a permit.
     pub fn load(&self) -> (usize, usize) {
         let deployment = self.deployment.load();
-        let Settings { component, limit, .. } = &*deployment.settings;
-        (component.limits.instances.saturating_sub(limit.available()), limit.waiting())
+        let Settings { component, limits, .. } = &*deployment.settings;
+        (limits.taken(component.limits.instances), limits.waiting())
     }
 
     /// Replaces the settings, and the generation by the same code with these settings. Requests under way
@@ -220,19 +222,19 @@ impl Slot {
         }
     }
 
-    /// Waits for a permit of the client and leases a generation, on the given shard, for a request that began
-    /// under the deployment `began`. During a trial, `trial` is set and `caller` returns a number that
-    /// identifies the caller.
+    /// Waits for a permit of the client and leases a generation, on the given shard, for a request of this
+    /// depth that began under the deployment `began`. During a trial, `trial` is set and `caller` returns a
+    /// number that identifies the caller.
     pub async fn lease(
         &self,
         began: &Arc<Deployment>,
         shard: usize,
         path: &str,
-        client: ClientKeys,
+        (client, depth): (ClientKeys, Depth),
         caller: impl FnOnce() -> u64,
         trial: &mut Option<Trial>,
     ) -> Result<(Arc<Generation>, Arc<Lease>), LeaseError> {
-        let limit = &began.settings.limit;
+        let limit = began.settings.limits.at(depth);
         let permit = self.acquire_permit(limit, shard, client).await.map_err(|Saturated| LeaseError::Saturated)?;
         let deployment = self.deployment.load();
         // A request has the same settings from its beginning to its end.

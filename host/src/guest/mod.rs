@@ -119,7 +119,7 @@ impl Guest {
         self.limiter.enter();
         let trace = context.trace();
         self.key_value.enter(context.writes.clone(), context.read_set().cloned(), trace.cloned());
-        self.outbound_hooks.enter(trace.cloned(), context.client());
+        self.outbound_hooks.enter(trace.cloned(), context.client(), context.parent().cloned());
         self.side_effects.enter(context.read_set().cloned());
     }
 

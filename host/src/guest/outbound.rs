@@ -6,7 +6,8 @@ use http::Request;
 use wasmtime_wasi_http::{Error, RequestOptions, WasiBody, WasiHttpHooks};
 
 use crate::concurrency_limit::ClientKeys;
-use crate::imports::outbound::Outbound;
+use crate::imports::outbound::{Outbound, Sender};
+use crate::nested_request::ParentRequest;
 use crate::trace::Trace;
 
 /// Sends the outbound requests of an instance. The default denies every request.
@@ -16,17 +17,20 @@ pub struct OutboundHooks {
     outbound: Option<(Arc<Outbound>, usize)>,
     trace: Option<Arc<Trace>>,
     client: ClientKeys,
+    parent: Option<Arc<ParentRequest>>,
 }
 
 impl OutboundHooks {
     pub fn new(outbound: Arc<Outbound>, shard: usize) -> Self {
-        Self { outbound: Some((outbound, shard)), trace: None, client: [None, None] }
+        Self { outbound: Some((outbound, shard)), trace: None, client: [None, None], parent: None }
     }
 
-    /// Begins another request: outbound requests from now on belong to its trace and to its client.
-    pub fn enter(&mut self, trace: Option<Arc<Trace>>, client: ClientKeys) {
+    /// Begins another request: outbound requests from now on belong to its trace and to its client, and
+    /// those to the application itself to `parent`.
+    pub fn enter(&mut self, trace: Option<Arc<Trace>>, client: ClientKeys, parent: Option<Arc<ParentRequest>>) {
         self.trace = trace;
         self.client = client;
+        self.parent = parent;
     }
 }
 
@@ -45,12 +49,13 @@ impl WasiHttpHooks for OutboundHooks {
         options: Option<RequestOptions>,
         _response_error: ConnectionFuture,
     ) -> Box<dyn Future<Output = SendResult> + Send> {
-        let Self { outbound, trace, client } = self.clone();
+        let Self { outbound, trace, client, parent } = self.clone();
         Box::new(async move {
             let Some((outbound, shard)) = outbound else {
                 return Err(Error::HttpRequestDenied);
             };
-            let response = outbound.send(shard, request, options.unwrap_or_default(), client, trace.as_deref()).await?;
+            let sender = Sender { shard, client, trace: trace.as_deref(), parent: parent.as_deref() };
+            let response = outbound.send(sender, request, options.unwrap_or_default()).await?;
             // The pool drives the connection. Later errors are errors of the body.
             let connection: ConnectionFuture = Box::new(std::future::ready(Ok(())));
             Ok((response, connection))

@@ -8,5 +8,5 @@ mod listener;
 
 pub use certificates::{CertificateError, Certificates};
 pub use forwarded::{CLIENT_ADDRESS, Peer, RequestOrigin};
-pub use forwarding::{ForwardedFamily, Forwarding};
+pub use forwarding::{ForwardedFamily, Forwarding, is_forwarding, is_reserved};
 pub use listener::{Accepted, Ingress, IngressOptions, KeepAlive};

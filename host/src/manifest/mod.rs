@@ -127,6 +127,7 @@ impl Manifest {
             let component = component(id, declared, folder, &values, &all_labels, options);
             components.push(component.map_err(invalid)?);
         }
+        check_local_hosts(&components).map_err(invalid)?;
         let routes = routes(trigger.http, &components).map_err(invalid)?;
         check_paths(&components, &routes).map_err(invalid)?;
         Ok(Self { path: path.to_owned(), name: application.name, components, routes })
@@ -184,6 +185,20 @@ fn component(
         maintenance,
         id,
     })
+}
+
+/// An entry of `allowed_outbound_hosts` that names a component must name one that there is.
+fn check_local_hosts(components: &[Component]) -> Result<(), String> {
+    for Component { id, allowed_hosts, .. } in components {
+        let unknown = allowed_hosts.components().find(|named| !components.iter().any(|known| known.id == *named));
+        if let Some(named) = unknown {
+            return Err(format!(
+                "[component.{id}]: allowed_outbound_hosts has \"{named}.spin.internal\", and there is no \
+                 [component.{named}]; add it or correct the entry"
+            ));
+        }
+    }
+    Ok(())
 }
 
 fn routes(triggers: Vec<schema::HttpTrigger>, components: &[Component]) -> Result<Vec<Route>, String> {

@@ -3,8 +3,9 @@
 //! An entry is `scheme://host[:port]`. The scheme is a word or `*`; the host is a name, an
 //! address, `*.name` (any name below it), a network such as `10.0.0.0/8`, or `*`; the port is a
 //! number, a range `8000..9000` without its end, or `*`, and may be left out for schemes with
-//! a default port. Spin's entries for the application itself (`self`) and for its other components
-//! are refused, because this host does not let components call each other.
+//! a default port. `http://self` is the application itself, which guests address as `self.alt`, and
+//! `http://<component>.spin.internal` one of its components. Only entries that name them cover them: `*`
+//! does not, as it does not cover addresses that are not public.
 
 use std::ops::Range;
 
@@ -12,7 +13,7 @@ use ipnet::IpNet;
 use url::Host;
 
 use super::address;
-use super::target::Target;
+use super::target::{Local, SPIN_INTERNAL, Target};
 
 /// The origins that a component may reach.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -34,6 +35,11 @@ enum AllowedScheme {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum HostPattern {
     Any,
+    /// The application itself.
+    Application,
+    /// A component of the application, by its id.
+    Component(String),
+    AnyComponent,
     Exact(Host),
     /// The suffix of the names, with its dot.
     Subdomain(String),
@@ -46,9 +52,6 @@ enum Ports {
     One(u16),
     Range(Range<u16>),
 }
-
-/// In Spin, the suffix of hosts that are components of the same application.
-const SPIN_INTERNAL: &str = ".spin.internal";
 
 /// Which addresses an entry allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -76,6 +79,14 @@ impl AllowedHosts {
 
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+
+    /// The components that entries name, by their ids.
+    pub fn components(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().filter_map(|allowed| match &allowed.host {
+            HostPattern::Component(id) => Some(&**id),
+            _ => None,
+        })
     }
 
     /// Which addresses a target may have; `None` if no entry covers it.
@@ -106,7 +117,7 @@ impl AllowedHost {
     }
 
     fn covers(&self, target: &Target) -> bool {
-        self.scheme.covers(target.scheme()) && self.host.covers(&target.host) && self.ports.cover(target.port)
+        self.scheme.covers(target.scheme()) && self.host.covers(target) && self.ports.cover(target.port)
     }
 }
 
@@ -132,9 +143,7 @@ impl HostPattern {
         let host = host.trim();
         match host {
             "*" => return Ok(Self::Any),
-            "self" | "self.alt" => {
-                return Err("is the application itself, which this host does not call".to_owned());
-            }
+            "self" | "self.alt" => return Ok(Self::Application),
             _ => {}
         }
         if let Ok(network) = host.parse::<IpNet>() {
@@ -154,16 +163,30 @@ impl HostPattern {
             None if host.contains('*') => return Err("has a `*` that is not a whole part of its host".to_owned()),
             None => Self::Exact(parsed(host)?),
         };
-        match &pattern {
-            Self::Subdomain(name) | Self::Exact(Host::Domain(name)) if name.ends_with(SPIN_INTERNAL) => {
-                Err("is another component, which this host does not call".to_owned())
-            }
-            _ => Ok(pattern),
+        Ok(match &pattern {
+            Self::Subdomain(name) if name == SPIN_INTERNAL => Self::AnyComponent,
+            Self::Exact(Host::Domain(name)) => match name.strip_suffix(SPIN_INTERNAL) {
+                Some(component) => Self::Component(component.to_owned()),
+                None => pattern,
+            },
+            _ => pattern,
+        })
+    }
+
+    fn covers(&self, target: &Target) -> bool {
+        match (target.local(), self) {
+            (Some(Local::Application), pattern) => *pattern == Self::Application,
+            (Some(Local::Component(_)), Self::AnyComponent) => true,
+            (Some(Local::Component(id)), Self::Component(allowed)) => id == allowed,
+            (Some(Local::Component(_)), _) => false,
+            (None, pattern) => pattern.covers_host(&target.host),
         }
     }
 
-    fn covers(&self, host: &Host) -> bool {
+    /// Whether the pattern covers a host outside of this process.
+    fn covers_host(&self, host: &Host) -> bool {
         match (self, host) {
+            (Self::Application | Self::Component(_) | Self::AnyComponent, _) => false,
             (Self::Any, _) => true,
             (Self::Exact(exactly), host) => exactly == host,
             (Self::Subdomain(suffix), Host::Domain(name)) => name.ends_with(suffix),
@@ -292,6 +315,33 @@ mod tests {
     }
 
     #[test]
+    fn the_application_and_its_components_are_covered_by_name_only() {
+        check(
+            "http://self",
+            &["http://self.alt/a", "http://SELF.alt:80/"],
+            &[
+                "https://self.alt/",
+                "http://self.alt:81/",
+                "http://self/",
+                "http://b.spin.internal/",
+                "http://a.example/",
+            ],
+        );
+        check("*://self.alt:*", &["http://self.alt:8080/"], &["http://a.alt/"]);
+        check(
+            "http://b.spin.internal",
+            &["http://b.spin.internal/x"],
+            &["http://c.spin.internal/", "http://self.alt/", "http://a.b.spin.internal/"],
+        );
+        check("http://*.spin.internal", &["http://b.spin.internal/", "http://c.spin.internal/"], &["http://self.alt/"]);
+        for wide in ["*://*:*", "http://*.internal", "http://*.alt"] {
+            check(wide, &[], &["http://self.alt/", "http://b.spin.internal/"]);
+        }
+        let entries = hosts(&["http://b.spin.internal", "http://self", "https://c.example"]);
+        assert_eq!(entries.components().collect::<Vec<_>>(), ["b"]);
+    }
+
+    #[test]
     fn errors_name_the_bad_entry() {
         for entry in [
             "",
@@ -329,10 +379,6 @@ mod tests {
             "http://example.com//",
             "tcp://example.com",
             "http://a b.com",
-            "http://*.spin.internal",
-            "http://other.spin.internal",
-            "http://self",
-            "*://self.alt:*",
         ] {
             let error = AllowedHosts::default().add(entry, false).unwrap_err();
             assert!(error.contains(&format!("\"{entry}\"")), "{entry}: {error}");

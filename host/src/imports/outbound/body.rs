@@ -7,18 +7,16 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
-use hyper::body::Incoming;
 use tokio::time::{Instant, Sleep};
-use wasmtime_wasi_http::Error as WasiError;
+use wasmtime_wasi_http::{Error as WasiError, WasiBody};
 
 use super::egress::Egress;
-use super::error;
 use crate::concurrency_limit::Permit;
 
 /// A response body. It holds the request's permits until it ends or is dropped.
 pub struct OutboundBody {
     /// `None` after the end, so that the connection is closed or goes back to the pool.
-    inner: Option<(Incoming, Permits)>,
+    inner: Option<(WasiBody, Permits)>,
     egress: Arc<Egress>,
     remaining: u64,
     idle_timeout: Duration,
@@ -28,12 +26,12 @@ pub struct OutboundBody {
     is_waiting: bool,
 }
 
-/// A request's permits: the component's and the host's.
-pub type Permits = [Permit; 2];
+/// A request's permits: the component's, and the host's if the request leaves the process.
+pub type Permits = (Permit, Option<Permit>);
 
 impl OutboundBody {
     pub fn new(
-        inner: Incoming,
+        inner: WasiBody,
         permits: Permits,
         egress: Arc<Egress>,
         idle_timeout: Duration,
@@ -80,7 +78,7 @@ impl Body for OutboundBody {
             }
             Poll::Ready(Some(Err(error))) => {
                 self.egress.counters.failed.add(1);
-                self.end(match error::code(&error) {
+                self.end(match error {
                     WasiError::ConnectionTerminated => WasiError::HttpResponseIncomplete,
                     code => code,
                 })

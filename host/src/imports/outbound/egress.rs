@@ -11,6 +11,7 @@ use super::network::Network;
 use super::target::Target;
 use crate::concurrency_limit::ConcurrencyLimit;
 use crate::log_throttle::LogThrottle;
+use crate::nested_request::DepthLimits;
 
 /// Connections that a component may keep open without using them, in addition to those in use.
 const IDLE_CONNECTIONS: usize = 64;
@@ -24,7 +25,7 @@ pub struct Egress {
     pub allowed_hosts: Arc<AllowedHosts>,
     pub limits: OutboundLimits,
     pub network: Arc<Network>,
-    pub requests: ConcurrencyLimit,
+    pub requests: DepthLimits,
     pub connections: ConcurrencyLimit,
     pub counters: Arc<OutboundCounters>,
     /// Bounds the log, because the component decides how many requests are refused.
@@ -45,8 +46,10 @@ impl Egress {
             component: component.to_owned(),
             allowed_hosts,
             network,
-            requests: ConcurrencyLimit::new(requests, limits.queue_timeout, max_waiting)
-                .with_share(limits.requests_per_client),
+            requests: DepthLimits::new(|| {
+                ConcurrencyLimit::new(requests, limits.queue_timeout, max_waiting)
+                    .with_share(limits.requests_per_client)
+            }),
             connections: ConcurrencyLimit::new(
                 requests.saturating_add(IDLE_CONNECTIONS),
                 limits.connect_timeout,

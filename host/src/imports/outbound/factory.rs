@@ -1,7 +1,8 @@
 //! Makes the outbound HTTP of components.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
+use super::local::LocalService;
 use super::network::{Network, Options};
 use super::tls::TlsError;
 use super::{AllowedHosts, Outbound, OutboundLimits};
@@ -12,11 +13,21 @@ pub struct OutboundFactory {
     options: Options,
     shards: usize,
     network: Mutex<Option<Arc<Network>>>,
+    /// The application that the components are part of.
+    local: OnceLock<Weak<dyn LocalService>>,
 }
 
 impl OutboundFactory {
     pub fn new(options: Options, shards: usize) -> Self {
-        Self { options, shards, network: Mutex::default() }
+        Self { options, shards, network: Mutex::default(), local: OnceLock::new() }
+    }
+
+    /// Sets what handles the requests of components to their own application. The first call counts.
+    pub fn connect(&self, service: Weak<dyn LocalService>) {
+        if let Some(network) = &*self.network.lock().unwrap_or_else(PoisonError::into_inner) {
+            network.connect(service.clone());
+        }
+        let _ = self.local.set(service);
     }
 
     /// The outbound HTTP of a component; `None` if it may send no requests. `earlier` is what it had so far.
@@ -44,7 +55,13 @@ impl OutboundFactory {
         let mut network = self.network.lock().unwrap_or_else(PoisonError::into_inner);
         Ok(match &*network {
             Some(network) => network.clone(),
-            None => network.insert(Arc::new(Network::new(&self.options)?)).clone(),
+            None => {
+                let made = Network::new(&self.options)?;
+                if let Some(service) = self.local.get() {
+                    made.connect(service.clone());
+                }
+                network.insert(Arc::new(made)).clone()
+            }
         })
     }
 }

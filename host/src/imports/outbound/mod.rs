@@ -2,8 +2,8 @@
 //!
 //! The way of one request: canonical target → `allowed_outbound_hosts` → a permit of the component →
 //! its connection pool → resolver → check of the address → connection to that address → TLS →
-//! response, bounded in time and size. Redirects are not followed: a guest that follows one makes
-//! another request.
+//! response, bounded in time and size. A request to the application itself does not leave the process
+//! after its permit. Redirects are not followed: a guest that follows one makes another request.
 //!
 //! | module | what it has |
 //! |---|---|
@@ -12,6 +12,7 @@
 //! | `address` | which addresses are public |
 //! | `egress`, `limits`, `counters` | the bounds and counts of one component |
 //! | `network`, `factory` | what all components share, and how a component gets its part |
+//! | `local` | requests to the application itself, which do not leave the process |
 //! | `connector`, `resolver`, `tls` | how a connection is opened |
 //! | `coalesce` | equal concurrent requests, sent once |
 //! | `headers` | hop-by-hop headers |
@@ -29,6 +30,7 @@ mod error;
 mod factory;
 mod headers;
 mod limits;
+mod local;
 mod network;
 mod resolver;
 mod target;
@@ -50,18 +52,20 @@ pub use allowed_hosts::AllowedHosts;
 pub use counters::OutboundCounters;
 pub use factory::OutboundFactory;
 pub use limits::OutboundLimits;
+pub use local::LocalService;
 pub use network::{Network, Options};
 pub use resolver::{Resolve, SystemResolver};
 pub use tls::TlsError;
 
 use crate::concurrency_limit::ClientKeys;
+use crate::nested_request::ParentRequest;
 use crate::trace::{OutboundSpan, Trace};
 use body::OutboundBody;
 use coalesce::Coalescer;
 use connector::{CONNECT_TIMEOUT, Connector};
 use egress::Egress;
 use headers::{content_length, remove_hop_by_hop};
-use target::Target;
+use target::{Local, Target};
 
 /// Idle connections are closed after this time. Servers usually wait longer, so a server rarely
 /// closes a connection at the moment the host uses it again.
@@ -79,6 +83,17 @@ const PING_INTERVAL: Duration = Duration::from_secs(30);
 const PING_TIMEOUT: Duration = Duration::from_secs(20);
 
 type Pool = Client<Connector, WasiBody>;
+
+/// The request that an instance serves while it sends requests of its own.
+#[derive(Clone, Copy)]
+pub struct Sender<'a> {
+    /// The shard of the instance.
+    pub shard: usize,
+    pub client: ClientKeys,
+    pub trace: Option<&'a Trace>,
+    /// `None` if no client waits for the guest; then it cannot send requests to its own application.
+    pub parent: Option<&'a ParentRequest>,
+}
 
 /// The outbound requests of one component, of all its generations.
 pub struct Outbound {
@@ -128,30 +143,31 @@ impl Outbound {
 
     /// Requests whose response has not ended.
     pub fn in_flight(&self) -> usize {
-        self.egress.limits.requests.saturating_sub(self.egress.requests.available())
+        self.egress.requests.taken(self.egress.limits.requests)
     }
 
-    /// Sends a request from an instance on the given shard, for a client of the component. Returns once
-    /// the response's head is there.
+    /// Sends a request. Returns once the response's head is there.
     pub async fn send(
         &self,
-        shard: usize,
+        sender: Sender<'_>,
         request: Request<WasiBody>,
         options: RequestOptions,
-        client: ClientKeys,
-        trace: Option<&Trace>,
     ) -> Result<Response<WasiBody>, WasiError> {
         let counters = &self.egress.counters;
         counters.requests.add(1);
         let started = Instant::now();
-        let span = trace.map(|trace| trace.begin_outbound(request.method(), request.uri()));
+        let span = sender.trace.map(|trace| trace.begin_outbound(request.method(), request.uri()));
         let parent = span.as_ref();
-        // Requests are compared before trace headers are added, so that those make no difference.
-        let response = match self.egress.limits.coalesce {
+        let target = Target::of(request.uri());
+        let is_local = target.as_ref().is_some_and(|target| target.local().is_some());
+        // Requests are compared before trace headers are added, so that those make no difference. Those
+        // to the application itself depend on their client too.
+        let response = match self.egress.limits.coalesce && !is_local {
             true => {
-                self.coalescer.send(request, |request| self.try_send(shard, request, options, client, parent)).await
+                let send = |request| self.try_send(sender, target.as_ref(), request, options, parent);
+                self.coalescer.send(request, send).await
             }
-            false => self.try_send(shard, request, options, client, parent).await,
+            false => self.try_send(sender, target.as_ref(), request, options, parent).await,
         };
         let (counter, outcome) = match &response {
             Ok(response) => (&counters.answered, Ok(response.status().as_u16())),
@@ -173,52 +189,60 @@ impl Outbound {
 
     async fn try_send(
         &self,
-        shard: usize,
-        request: Request<WasiBody>,
+        sender: Sender<'_>,
+        target: Option<&Target>,
+        mut request: Request<WasiBody>,
         options: RequestOptions,
-        client: ClientKeys,
-        parent: Option<&OutboundSpan>,
+        span: Option<&OutboundSpan>,
     ) -> Result<Response<WasiBody>, WasiError> {
         let (egress, limits) = (&self.egress, &self.egress.limits);
         let deadline = Instant::now() + limits.timeout;
-        let target = Target::of(request.uri()).ok_or(WasiError::HttpRequestUriInvalid)?;
-        let Some(reach) = egress.allowed_hosts.reach(&target) else {
-            egress.log_refusal(&target, "no entry of allowed_outbound_hosts covers it");
+        let target = target.ok_or(WasiError::HttpRequestUriInvalid)?;
+        let Some(reach) = egress.allowed_hosts.reach(target) else {
+            egress.log_refusal(target, "no entry of allowed_outbound_hosts covers it");
             return Err(WasiError::HttpRequestDenied);
         };
         // The host could not check what is sent through a tunnel.
         if request.method() == Method::CONNECT {
             return Err(WasiError::HttpRequestMethodInvalid);
         }
-        if target.ip().is_some_and(|address| !egress.is_permitted(&target, reach, address)) {
-            egress.log_refusal(&target, "the address is not public and no entry of allowed_outbound_hosts names it");
+        if target.ip().is_some_and(|address| !egress.is_permitted(target, reach, address)) {
+            egress.log_refusal(target, "the address is not public and no entry of allowed_outbound_hosts names it");
             return Err(WasiError::DestinationIpProhibited);
         }
-        let permits = [
-            egress.requests.acquire(client).await.map_err(|_| WasiError::ConnectionLimitReached)?,
-            egress.network.requests.acquire(client).await.map_err(|_| WasiError::ConnectionLimitReached)?,
-        ];
+        let depth = sender.parent.map(ParentRequest::depth).unwrap_or_default();
+        let permit = egress.requests.at(depth).acquire(sender.client).await;
+        let permit = permit.map_err(|_| WasiError::ConnectionLimitReached)?;
 
         let connect_timeout = shorter(options.connect_timeout, limits.connect_timeout);
         let head_timeout = shorter(options.first_byte_timeout, limits.head_timeout);
         let idle_timeout = shorter(options.between_bytes_timeout, limits.idle_timeout);
-        let mut request = prepare(request, &target)?;
-        if let Some(parent) = parent {
-            parent.inject(request.headers_mut());
+        remove_hop_by_hop(request.headers_mut());
+        if let Some(span) = span {
+            span.inject(request.headers_mut());
         }
-        let head = CONNECT_TIMEOUT.scope(connect_timeout, self.pool(shard)?.request(request));
-        let head_deadline = deadline.min(Instant::now() + connect_timeout + head_timeout);
-        let response = match tokio::time::timeout_at(head_deadline, head).await {
-            Ok(Ok(response)) => response,
-            Ok(Err(error)) => {
-                let code = error::code(&error);
-                if matches!(code, WasiError::DestinationIpProhibited) {
-                    egress.log_refusal(&target, "its name has only addresses that are not public");
-                }
-                tracing::debug!(component = egress.component, host = %target.host, error = error_chain(&error), "an outbound request failed");
-                return Err(code);
+        let (response, permits) = match target.local() {
+            Some(local) => {
+                let component = match local {
+                    Local::Application => None,
+                    Local::Component(id) => Some(id),
+                };
+                let head_deadline = deadline.min(Instant::now() + head_timeout);
+                let (service, shard) = (egress.network.local(), sender.shard);
+                let response = local::send(service, shard, request, component, sender.parent, head_deadline).await?;
+                (response, (permit, None))
             }
-            Err(_) => return Err(WasiError::HttpResponseTimeout),
+            None => {
+                let all = egress.network.requests.acquire(sender.client).await;
+                let all = all.map_err(|_| WasiError::ConnectionLimitReached)?;
+                let request = with_checked_uri(request, target)?;
+                let head = CONNECT_TIMEOUT.scope(connect_timeout, self.pool(sender.shard)?.request(request));
+                let head_deadline = deadline.min(Instant::now() + connect_timeout + head_timeout);
+                let response = tokio::time::timeout_at(head_deadline, head).await;
+                let response = response.map_err(|_| WasiError::HttpResponseTimeout)?;
+                let response = response.map_err(|error| log_failure(egress, target, &error))?;
+                (response.map(|body| body.map_err(|error| error::code(&error)).boxed_unsync()), (permit, Some(all)))
+            }
         };
         let (mut parts, body) = response.into_parts();
         if parts.status == StatusCode::SWITCHING_PROTOCOLS {
@@ -268,16 +292,24 @@ fn shorter(requested: Option<Duration>, limit: Duration) -> Duration {
     requested.map_or(limit, |requested| requested.min(limit))
 }
 
-/// The request for the HTTP client, with the URI in the form that was checked and without hop-by-hop
-/// headers.
-fn prepare(request: Request<WasiBody>, target: &Target) -> Result<Request<WasiBody>, WasiError> {
+/// The request for the HTTP client, with the URI in the form that was checked.
+fn with_checked_uri(request: Request<WasiBody>, target: &Target) -> Result<Request<WasiBody>, WasiError> {
     let (mut parts, body) = request.into_parts();
     parts.uri = target.uri(parts.uri.path_and_query()).ok_or(WasiError::HttpRequestUriInvalid)?;
     parts.version = Version::HTTP_11;
     // The client writes it from the URI.
     parts.headers.remove(HOST);
-    remove_hop_by_hop(&mut parts.headers);
     Ok(Request::from_parts(parts, body))
+}
+
+/// Logs why a request got no response, and returns the guest's error.
+fn log_failure(egress: &Egress, target: &Target, error: &hyper_util::client::legacy::Error) -> WasiError {
+    let code = error::code(error);
+    if matches!(code, WasiError::DestinationIpProhibited) {
+        egress.log_refusal(target, "its name has only addresses that are not public");
+    }
+    tracing::debug!(component = egress.component, host = %target.host, error = error_chain(error), "an outbound request failed");
+    code
 }
 
 /// An error and its sources, for the log.

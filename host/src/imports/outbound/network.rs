@@ -1,11 +1,12 @@
 //! What the outbound requests of all components of a host share.
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use rustls::ClientConfig;
 
+use super::local::LocalService;
 use super::resolver::{Resolve, SystemResolver};
 use super::tls::{self, TlsError};
 use crate::concurrency_limit::ConcurrencyLimit;
@@ -39,6 +40,8 @@ pub struct Network {
     pub(super) resolver: Arc<dyn Resolve>,
     pub(super) tls: Arc<ClientConfig>,
     pub(super) requests: ConcurrencyLimit,
+    /// The application that the components are part of.
+    local: OnceLock<Weak<dyn LocalService>>,
 }
 
 impl Network {
@@ -47,6 +50,17 @@ impl Network {
             resolver: options.resolver.clone(),
             tls: tls::client_config(options.authority.as_deref())?,
             requests: ConcurrencyLimit::new(MAX_REQUESTS, MAX_WAIT, MAX_WAITING).with_share(MAX_REQUESTS_PER_CLIENT),
+            local: OnceLock::new(),
         })
+    }
+
+    /// Sets what handles the requests of components to their own application. The first call counts.
+    pub fn connect(&self, service: Weak<dyn LocalService>) {
+        let _ = self.local.set(service);
+    }
+
+    /// `None` before [`connect`](Self::connect), and after the application has ended.
+    pub fn local(&self) -> Option<Arc<dyn LocalService>> {
+        self.local.get()?.upgrade()
     }
 }

@@ -15,7 +15,31 @@ pub struct Target {
     pub port: u16,
 }
 
+/// In Spin, the host of the application itself.
+const SELF: &str = "self.alt";
+
+/// In Spin, the suffix of hosts that are components of the application.
+pub const SPIN_INTERNAL: &str = ".spin.internal";
+
+/// The part of the application that a target is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Local<'a> {
+    /// The path decides which component serves the request.
+    Application,
+    /// A component, by its id.
+    Component(&'a str),
+}
+
 impl Target {
+    /// `None` for a target outside of this process.
+    pub fn local(&self) -> Option<Local<'_>> {
+        match &self.host {
+            Host::Domain(name) if name == SELF => Some(Local::Application),
+            Host::Domain(name) => name.strip_suffix(SPIN_INTERNAL).map(Local::Component),
+            _ => None,
+        }
+    }
+
     /// `None` unless the URI is `http` or `https` and has a host.
     pub fn of(uri: &Uri) -> Option<Self> {
         let tls = match uri.scheme()?.as_str() {
@@ -124,6 +148,16 @@ mod tests {
             "http://exa%00mple.com/",
         ] {
             check(uri, None);
+        }
+    }
+
+    #[test]
+    fn the_application_is_told_from_other_hosts() {
+        let local = |uri: &str| Target::of(&uri.parse().unwrap()).unwrap().local().map(|local| format!("{local:?}"));
+        assert_eq!(local("http://SELF.alt/x").as_deref(), Some("Application"));
+        assert_eq!(local("http://b.spin.internal/x").as_deref(), Some("Component(\"b\")"));
+        for other in ["http://self/", "http://a.self.alt/", "http://spin.internal/", "http://127.0.0.1/"] {
+            assert_eq!(local(other), None, "{other}");
         }
     }
 

@@ -1,0 +1,254 @@
+//! Requests and their responses. Only this module knows a status.
+
+mod headers;
+
+use crate::forge::{Forge, ForgeError};
+use crate::layout::{self, Content, Section};
+use crate::pages;
+use crate::route::{self, Asset, Page, Route, RouteError};
+use crate::session::Session;
+use crate::visit::{Alert, PageError, User, Visit, Visitor};
+use http::StatusCode;
+use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue, LOCATION, REFRESH, SET_COOKIE};
+use kit::env::EXTERNAL_URL;
+use kit::params::Params;
+use kit::{Env, Request, Response};
+
+/// The variables that this component reads.
+pub const VARIABLES: &[&str] = &[EXTERNAL_URL];
+
+/// The largest form, in bytes.
+const MAX_FORM: u64 = 256 << 10;
+
+/// Answers one request.
+pub async fn handle(env: Env, request: Request) -> Response {
+    let mut response = match route::parse(&request.method, &request.path) {
+        Ok(Route::Asset(asset)) => file(asset),
+        Ok(Route::Show(page)) => Exchange::begin(&env, &request).show(page, &request.params()).await,
+        Ok(Route::Submit(page)) => submit(&env, request, page).await,
+        Err(RouteError::NotFound) => {
+            let exchange = Exchange::begin(&env, &request);
+            let visitor = exchange.visitor(None);
+            exchange.failure(&PageError::NotFound, &visitor)
+        }
+        Err(RouteError::Method(allow)) => {
+            let mut response = Response::new(StatusCode::METHOD_NOT_ALLOWED);
+            response.headers.insert(ALLOW, HeaderValue::from_static(allow));
+            response
+        }
+    };
+    headers::protect(&mut response.headers);
+    response
+}
+
+async fn submit(env: &Env, mut request: Request, page: Page) -> Response {
+    let body = std::mem::replace(&mut request.body, kit::Body::Empty);
+    let exchange = Exchange::begin(env, &request);
+    let form = match body.collect(MAX_FORM).await {
+        Ok(form) => Params::parse(&String::from_utf8_lossy(&form)),
+        Err(error) => {
+            let visitor = exchange.visitor(None);
+            return exchange.failure(&PageError::Invalid(format!("The form cannot be read: {error:?}.")), &visitor);
+        }
+    };
+    if !exchange.session.is_own_form(&request, form.text("form_token")) {
+        let visitor = exchange.visitor(None);
+        let text = "This form was not sent by a page of this session. Go back, load the page again, and repeat.";
+        return exchange.refusal(StatusCode::FORBIDDEN, text, &visitor);
+    }
+    match page {
+        Page::SignIn => exchange.sign_in(&form).await,
+        Page::SignOut => exchange.sign_out(),
+        page => exchange.submit(page, &request.params(), &form).await,
+    }
+}
+
+/// A request and the session that it belongs to.
+struct Exchange<'a> {
+    env: &'a Env,
+    session: Session,
+    base: String,
+}
+
+impl<'a> Exchange<'a> {
+    fn begin(env: &'a Env, request: &Request) -> Self {
+        Exchange { env, session: Session::of(env, request), base: env.external_url(request) }
+    }
+
+    fn visitor(&self, user: Option<User>) -> Visitor {
+        Visitor { is_signed_in: self.session.token().is_some(), user, form_token: self.session.form_token() }
+    }
+
+    fn forge(&self) -> Forge<'_> {
+        Forge::new(self.env, self.session.token())
+    }
+
+    /// Finds out who visits. The error is the response to a visitor whose token is refused.
+    async fn identify(&self) -> Result<Visitor, Response> {
+        if self.session.token().is_none() {
+            return Ok(self.visitor(None));
+        }
+        match self.forge().get::<User>("user").await {
+            Ok(user) => Ok(self.visitor(Some(user))),
+            Err(error) if error.status() == StatusCode::UNAUTHORIZED => Err(self.ended()),
+            // A token without the scope to say who its user is can still read something.
+            Err(error) if error.status() == StatusCode::FORBIDDEN => Ok(self.visitor(None)),
+            Err(error) => Err(self.failure(&error.into(), &self.visitor(None))),
+        }
+    }
+
+    async fn show(&self, page: Page, params: &Params) -> Response {
+        let visitor = match self.identify().await {
+            Ok(visitor) => visitor,
+            Err(response) => return response,
+        };
+        match page {
+            Page::SignIn => self.sign_in_page(StatusCode::OK, params.text("next"), None),
+            Page::SignOut => self.redirect(route::HOME),
+            page => match pages::show(&page, &self.visit(&visitor, params)).await {
+                Ok(content) => self.document(StatusCode::OK, &content, &visitor, None),
+                Err(error) => self.failure(&error, &visitor),
+            },
+        }
+    }
+
+    /// Does what a form asks for, and shows its page again if the API refuses.
+    async fn submit(&self, page: Page, params: &Params, form: &Params) -> Response {
+        let visitor = match self.identify().await {
+            Ok(visitor) => visitor,
+            Err(response) => return response,
+        };
+        let submitted = pages::submit(&page, form, &self.visit(&visitor, params)).await;
+        let (status, alert) = match submitted {
+            Ok(alert) => (StatusCode::OK, alert),
+            Err(PageError::Forge(error @ ForgeError::Unanswered(_))) => return self.failure(&error.into(), &visitor),
+            Err(error) => (error.status(), Alert::error(explanation(&error))),
+        };
+        match pages::show(&page, &self.visit(&visitor, params)).await {
+            Ok(content) => self.document(status, &content, &visitor, Some(&alert)),
+            // What the page was about may be gone now.
+            Err(_) if !alert.is_error => {
+                let content = Content::new("Done", Section::Other, pages::done());
+                self.document(status, &content, &visitor, Some(&alert))
+            }
+            Err(error) => self.failure(&error, &visitor),
+        }
+    }
+
+    fn visit<'v>(&'v self, visitor: &'v Visitor, params: &'v Params) -> Visit<'v> {
+        Visit { forge: self.forge(), visitor, params, base: &self.base, now: self.env.now }
+    }
+
+    fn document(&self, status: StatusCode, content: &Content, visitor: &Visitor, alert: Option<&Alert>) -> Response {
+        let mut response = Response::new(status);
+        response.body = layout::render(content, visitor, alert).into_bytes().into();
+        response.headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
+        response.headers.insert(CACHE_CONTROL, HeaderValue::from_static("private, no-store"));
+        if let Some(seconds) = content.refresh {
+            response.headers.insert(REFRESH, seconds.into());
+        }
+        match self.session.set_cookie() {
+            // Only a visitor who may send a form needs a cookie.
+            Some(cookie) if content.section == Section::Other && content.title == pages::SIGN_IN => {
+                response.with_text(SET_COOKIE, &cookie)
+            }
+            _ => response,
+        }
+    }
+
+    fn redirect(&self, target: &str) -> Response {
+        let response = Response::new(StatusCode::SEE_OTHER).with_text(LOCATION, target);
+        response.with_header(CACHE_CONTROL, HeaderValue::from_static("private, no-store"))
+    }
+
+    /// The page that says why there is no other.
+    fn failure(&self, error: &PageError, visitor: &Visitor) -> Response {
+        let status = error.status();
+        let mut response = self.refusal(status, &explanation(error), visitor);
+        if let PageError::Forge(ForgeError::Unanswered(cause)) = error {
+            response.cause = Some(cause.clone());
+        }
+        response
+    }
+
+    fn refusal(&self, status: StatusCode, text: &str, visitor: &Visitor) -> Response {
+        let content = pages::failure(status, text, visitor);
+        self.document(status, &content, visitor, None)
+    }
+
+    fn sign_in_page(&self, status: StatusCode, next: Option<&str>, alert: Option<&Alert>) -> Response {
+        let visitor = Visitor { is_signed_in: false, user: None, form_token: self.session.form_token() };
+        self.document(status, &pages::sign_in(&visitor, next), &visitor, alert)
+    }
+
+    async fn sign_in(&self, form: &Params) -> Response {
+        let next = form.text("next").filter(|next| route::is_own(next));
+        let token = form.text("token").map(str::trim).unwrap_or_default();
+        let refused = |text: &str| self.sign_in_page(StatusCode::UNAUTHORIZED, next, Some(&Alert::error(text)));
+        let Some(cookie) = self.session.sign_in(token) else {
+            return refused("This is not a token. Paste the whole token, without spaces.");
+        };
+        match Forge::new(self.env, Some(token)).get::<User>("user").await {
+            Ok(_) => {}
+            Err(error) if error.status() == StatusCode::FORBIDDEN => {}
+            Err(ForgeError::Refused { .. }) => {
+                return refused(
+                    "The token is unknown, revoked or expired. Make a new one, or ask an administrator for it.",
+                );
+            }
+            Err(error) => return self.failure(&error.into(), &self.visitor(None)),
+        }
+        self.redirect(next.unwrap_or(route::HOME)).with_text(SET_COOKIE, &cookie)
+    }
+
+    fn sign_out(&self) -> Response {
+        self.redirect(route::HOME).with_text(SET_COOKIE, &self.session.sign_out())
+    }
+
+    /// The response to a visitor whose token is refused: the session is over.
+    fn ended(&self) -> Response {
+        let alert =
+            Alert::error("Your session has ended, because its token is revoked or expired. Sign in with another one.");
+        let visitor = Visitor::default();
+        let content = pages::failure(StatusCode::UNAUTHORIZED, "Sign in to go on.", &visitor);
+        let response = self.document(StatusCode::UNAUTHORIZED, &content, &visitor, Some(&alert));
+        response.with_text(SET_COOKIE, &self.session.sign_out())
+    }
+}
+
+/// What went wrong, for the visitor.
+fn explanation(error: &PageError) -> String {
+    match error {
+        PageError::NotFound => "There is no such page, or you may not see it.".to_owned(),
+        PageError::Invalid(text) => text.clone(),
+        PageError::Forge(ForgeError::Refused { status, reason }) => match *status {
+            StatusCode::NOT_FOUND => format!("It does not exist, or you may not see it ({reason})."),
+            StatusCode::UNAUTHORIZED => format!("This needs a user ({reason})."),
+            StatusCode::FORBIDDEN => format!("You may not do this ({reason})."),
+            StatusCode::TOO_MANY_REQUESTS => format!("That was too often ({reason}). Wait a minute and try again."),
+            status if status.is_server_error() => {
+                format!("The service cannot do this now ({reason}). Try again in a while.")
+            }
+            _ => reason.clone(),
+        },
+        PageError::Forge(ForgeError::Unanswered(_)) => {
+            "A part of the service did not answer. Try again in a while.".to_owned()
+        }
+    }
+}
+
+fn file(asset: Asset) -> Response {
+    let (media_type, text) = match asset {
+        Asset::Style => ("text/css; charset=utf-8", include_str!("assets/console.css")),
+        Asset::Script => ("text/javascript; charset=utf-8", include_str!("assets/console.js")),
+        Asset::Icon => ("image/svg+xml", include_str!("assets/icon.svg")),
+    };
+    let mut response = Response::new(StatusCode::OK);
+    response.body = text.as_bytes().to_vec().into();
+    response.headers.insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
+    response.headers.insert(CACHE_CONTROL, HeaderValue::from_static("public, max-age=600"));
+    response
+}
+
+#[cfg(test)]
+mod tests;

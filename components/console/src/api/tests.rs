@@ -1,0 +1,205 @@
+//! Pages, sessions and forms, with a double of the API.
+
+mod double;
+mod injections;
+
+use super::*;
+use double::{Forge, text};
+use http::Method;
+
+#[test]
+fn every_page_is_there_for_an_administrator() {
+    let forge = Forge::new("plain");
+    for (path, expected) in [
+        ("/", "@acme/lib"),
+        ("/packages?project=acme/app", "@acme/lib"),
+        ("/packages/@acme/lib", "npm install @acme/lib"),
+        ("/packages/@acme/lib?project=acme/app", "Unpublish a version"),
+        ("/issues?compare_labels=bug,docs", "Side by side"),
+        ("/namespaces", "Acme"),
+        ("/namespaces/acme", "Projects"),
+        ("/namespaces/acme/app", "git clone"),
+        ("/experiments", "percentage of actors"),
+        ("/merge_requests/acme/app/7", "Apply as one commit"),
+        ("/analytics/acme/app?measures=Events.count&time=Events.at&granularity=day", "Rows"),
+        ("/admin", "Active tokens"),
+        ("/-/sign-in", "Paste a personal access token"),
+    ] {
+        let page = forge.get(path, Some("admin-token"));
+        assert_eq!(page.status, 200, "{path}: {}", page.text);
+        assert!(page.text.contains(expected), "{expected:?} is not in {path}: {}", page.text);
+        assert!(!page.text.contains("admin-token"), "{path} has the token");
+        assert!(!page.text.contains("style=") && !page.text.contains("<script>"), "{path}");
+    }
+}
+
+#[test]
+fn every_response_is_protected() {
+    let forge = Forge::new("plain");
+    for path in ["/", "/nothing", "/-/console.css", "/-/sign-in", "/admin"] {
+        let page = forge.get(path, None);
+        let policy = page.headers["content-security-policy"].to_str().unwrap();
+        assert!(policy.starts_with("default-src 'none'; ") && !policy.contains("unsafe"), "{path}: {policy}");
+        assert!(policy.contains("frame-ancestors 'none'"), "{path}");
+        assert_eq!(page.headers["referrer-policy"], "no-referrer");
+        assert_eq!(page.headers["x-content-type-options"], "nosniff");
+    }
+    assert_eq!(forge.get("/", None).headers["cache-control"], "private, no-store");
+}
+
+#[test]
+fn who_may_not_do_a_thing_does_not_see_its_button() {
+    let forge = Forge::new("plain");
+    let package = "/packages/@acme/lib?project=acme/app";
+    let anonymous = forge.get(package, None).text;
+    assert!(!anonymous.contains("Set tag") && anonymous.contains("Sign in"));
+    let developer = forge.get(package, Some("developer-token")).text;
+    assert!(developer.contains("Set tag") && !developer.contains("Unpublish") && !developer.contains("Admin<"));
+    let admin = forge.get(package, Some("admin-token")).text;
+    assert!(admin.contains("Unpublish a version") && admin.contains("Admin<"));
+    assert!(!forge.get("/merge_requests/acme/app/7", None).text.contains("Apply as one commit"));
+}
+
+#[test]
+fn a_visitor_signs_in_and_out() {
+    let forge = Forge::new("plain");
+    let page = forge.get("/-/sign-in?next=/issues", None);
+    let cookie = page.cookie().unwrap();
+    let form = format!("form_token={}&token=developer-token&next=/issues", page.form_token());
+    let signed_in = forge.post("/-/sign-in", &cookie, &form, &[]);
+    assert_eq!(
+        (signed_in.status, &signed_in.headers["location"]),
+        (303.try_into().unwrap(), &"/issues".parse().unwrap())
+    );
+    assert_eq!(signed_in.cookie().as_deref(), Some("hexad-session=developer-token"));
+
+    let page = forge.get("/", Some("developer-token"));
+    assert!(page.text.contains("Sign out") && page.cookie().is_none());
+    let form = format!("form_token={}", page.form_token());
+    let signed_out = forge.post("/-/sign-out", "hexad-session=developer-token", &form, &[]);
+    assert_eq!(signed_out.status, 303);
+    assert!(signed_out.headers["set-cookie"].to_str().unwrap().contains("Max-Age=0"));
+}
+
+#[test]
+fn a_form_of_another_site_does_nothing() {
+    let forge = Forge::new("plain");
+    let token = forge.get("/", Some("admin-token")).form_token();
+    let cookie = "hexad-session=admin-token";
+    let form = |token: &str| format!("form_token={token}&action=switch&feature=f&value=true");
+    for (form, headers) in [
+        (form(""), vec![]),
+        (form(&"0".repeat(64)), vec![]),
+        (form(&token), vec![("sec-fetch-site", "cross-site")]),
+        (form(&token), vec![("origin", "http://evil.test")]),
+        ("action=switch&feature=f&value=true".to_owned(), vec![]),
+    ] {
+        forge.take_calls();
+        assert_eq!(forge.post("/admin", cookie, &form, &headers).status, 403);
+        assert_eq!(forge.take_calls(), Vec::<String>::new());
+    }
+    let page = forge.post("/admin", cookie, &form(&token), &[("sec-fetch-site", "same-origin")]);
+    assert_eq!(page.status, 200);
+    assert!(page.text.contains("The feature f is on."), "{}", page.text);
+}
+
+#[test]
+fn a_sign_in_leads_to_no_other_site() {
+    let forge = Forge::new("plain");
+    let page = forge.get("/-/sign-in?next=//evil.test", None);
+    assert!(!page.text.contains("evil.test"));
+    let form = format!("form_token={}&token=developer-token&next=//evil.test", page.form_token());
+    let signed_in = forge.post("/-/sign-in", &page.cookie().unwrap(), &form, &[]);
+    assert_eq!(signed_in.headers["location"], "/");
+}
+
+#[test]
+fn an_unknown_token_is_refused_and_a_revoked_one_ends_the_session() {
+    let forge = Forge::new("plain");
+    let page = forge.get("/-/sign-in", None);
+    for token in ["unknown-token", "with%20space", ""] {
+        let form = format!("form_token={}&token={token}", page.form_token());
+        let refused = forge.post("/-/sign-in", &page.cookie().unwrap(), &form, &[]);
+        assert_eq!(refused.status, 401);
+        assert_eq!(refused.cookie().filter(|cookie| cookie.contains("token")), None);
+    }
+    let ended = forge.get("/issues", Some("unknown-token"));
+    assert_eq!(ended.status, 401);
+    assert!(ended.text.contains("revoked or expired") && !ended.text.contains("Sign out"));
+    assert!(ended.headers["set-cookie"].to_str().unwrap().contains("Max-Age=0"));
+}
+
+#[test]
+fn what_the_api_refuses_is_shown_with_its_reason() {
+    let forge = Forge::new("plain");
+    let token = forge.get("/", Some("developer-token")).form_token();
+    let cookie = "hexad-session=developer-token";
+    let form = format!("form_token={token}&action=unpublish&version=1.0.0&confirmation=1.0.0");
+    let page = forge.post("/packages/@acme/lib?project=acme/app", cookie, &form, &[]);
+    assert_eq!(page.status, 403);
+    assert!(page.text.contains("403 Forbidden") && page.text.contains("npm install"), "{}", page.text);
+    let page = forge.get("/packages/missing", None);
+    assert_eq!(page.status, 404);
+    assert!(page.text.contains("Sign in"));
+    assert_eq!(forge.get("/packages/broken", None).status, 502);
+}
+
+#[test]
+fn forms_ask_the_api_for_what_they_say() {
+    let forge = Forge::new("plain");
+    let token = forge.get("/", Some("admin-token")).form_token();
+    let send = |path: &str, fields: &str| {
+        forge.take_calls();
+        let page = forge.post(path, "hexad-session=admin-token", &format!("form_token={token}&{fields}"), &[]);
+        assert_eq!(page.status, 200, "{fields}: {}", page.text);
+        let mut calls = forge.take_calls();
+        calls.retain(|call| !call.starts_with("GET"));
+        calls.join("\n")
+    };
+    let package = "/packages/@acme/lib?project=acme/app";
+    let registry = "/api/v4/projects/acme%2Fapp/packages/npm";
+    assert_eq!(
+        send(package, "action=tag&tag=beta&version=1.0.0"),
+        format!("PUT {registry}/-/package/%40acme%2Flib/dist-tags/beta \"1.0.0\"")
+    );
+    assert!(send(package, "action=deprecate&version=1.0.0&message=old").contains("\"deprecated\":\"old\""));
+    let unpublish = send(package, "action=unpublish&version=1.0.0&confirmation=1.0.0");
+    assert!(unpublish.starts_with(&format!("PUT {registry}/%40acme%2Flib/-rev/1-e ")), "{unpublish}");
+    assert!(unpublish.contains("\"versions\":{\"2.0.0\":"), "{unpublish}");
+    let apply = send("/merge_requests/acme/app/7", "action=batch&ids=1&ids=2&commit_message=why");
+    assert_eq!(apply, r#"PUT /api/v4/suggestions/batch_apply {"commit_message":"why","ids":[1,2]}"#);
+    assert_eq!(
+        send("/merge_requests/acme/app/7", "one=1"),
+        r#"PUT /api/v4/suggestions/1/apply {"commit_message":null}"#
+    );
+    assert_eq!(send("/admin", "action=revoke&id=5"), "DELETE /api/v4/personal_access_tokens/5 ");
+    let made = forge.post(
+        "/admin",
+        "hexad-session=admin-token",
+        &format!("form_token={token}&action=create&user=mia&name=ci&scopes=api"),
+        &[],
+    );
+    assert!(made.text.contains("shown this once") && made.text.contains("secret-of-new-token"));
+}
+
+#[test]
+fn without_an_engine_analytics_says_how_to_connect_one() {
+    let forge = Forge::new("plain");
+    let page = forge.get("/analytics/acme/other", Some("developer-token"));
+    assert_eq!(page.status, 200);
+    assert!(page.text.contains("No analytics engine is connected"));
+    assert_eq!(forge.get("/analytics/acme/hidden", Some("developer-token")).status, 404);
+}
+
+#[test]
+fn other_methods_are_refused() {
+    let forge = Forge::new("plain");
+    let mut request = Request::new(Method::DELETE, "/admin");
+    request.authority = "forge.test".into();
+    let response = forge.handle(request);
+    assert_eq!(
+        (response.status, &response.headers["allow"]),
+        (405.try_into().unwrap(), &"GET, HEAD, POST".parse().unwrap())
+    );
+    assert_eq!(text(response), "");
+}

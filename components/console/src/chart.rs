@@ -1,0 +1,238 @@
+//! Charts as SVG, each with its numbers as a table. Shapes have classes and no styles of their own, as the
+//! page's content security policy asks for.
+
+use crate::layout::number;
+use maud::{Markup, html};
+
+const WIDTH: f64 = 720.0;
+const HEIGHT: f64 = 240.0;
+
+/// The space for the labels of the axes.
+const LEFT: f64 = 56.0;
+const RIGHT: f64 = 8.0;
+const TOP: f64 = 12.0;
+const BOTTOM: f64 = 34.0;
+
+/// About this many labels fit below the horizontal axis.
+const MAX_LABELS: usize = 12;
+
+/// Values over the same labels.
+pub struct Series {
+    pub name: String,
+    pub values: Vec<f64>,
+}
+
+/// A chart's form.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// Bars, stacked if there are several series.
+    Bars,
+    Lines,
+}
+
+/// A chart: its title, what the labels are, and what the values count.
+pub struct Chart<'a> {
+    pub title: &'a str,
+    pub label: &'a str,
+    pub unit: &'a str,
+    pub labels: &'a [String],
+    pub series: &'a [Series],
+    pub form: Form,
+    /// How a value is written.
+    pub format: fn(f64) -> String,
+}
+
+/// A whole number.
+pub fn whole(value: f64) -> String {
+    number(value.round().max(0.0) as u64)
+}
+
+impl Chart<'_> {
+    /// The chart, and its numbers as a table.
+    pub fn render(&self) -> Markup {
+        let top = self.top();
+        let y = |value: f64| TOP + (HEIGHT - TOP - BOTTOM) * (1.0 - (value / top).clamp(0.0, 1.0));
+        let step = (WIDTH - LEFT - RIGHT) / self.labels.len().max(1) as f64;
+        let x = |index: usize| LEFT + step * index as f64;
+        let every = self.labels.len().div_ceil(MAX_LABELS).max(1);
+        html! {
+            figure.chart {
+                figcaption { (self.title) span.unit { " (" (self.unit) ")" } }
+                @if self.series.len() > 1 {
+                    ul.legend {
+                        @for (index, series) in self.series.iter().enumerate() {
+                            li { span class={ "key s" (index % 6) } {} (series.name) }
+                        }
+                    }
+                }
+                svg viewBox={ "0 0 " (WIDTH) " " (HEIGHT) }
+                role="img" aria-label={ (self.title) ": the numbers are in the table below" }
+                {
+                    @for tick in 0..=4 {
+                        @let value = top * f64::from(tick) / 4.0;
+                        line.grid x1=(LEFT) x2=(WIDTH - RIGHT) y1=(y(value)) y2=(y(value)) {}
+                        text.tick x=(LEFT - 8.0) y=(y(value) + 4.0) text-anchor="end" { ((self.format)(value)) }
+                    }
+                    @for (index, label) in self.labels.iter().enumerate().step_by(every) {
+                        text.tick x=(x(index) + step / 2.0) y=(HEIGHT - 14.0) text-anchor="middle" {
+                            (shortened(label))
+                        }
+                    }
+                    @match self.form {
+                        Form::Bars => {
+                            @for (index, label) in self.labels.iter().enumerate() {
+                                @for (layer, below, value) in self.stack(index) {
+                                    @let series = self.series.get(layer).map_or("", |series| &*series.name);
+                                    rect class={ "s" (layer % 6) } x=(x(index) + step * 0.15) width=(step * 0.7)
+                                        y=(y(below + value)) height=((y(below) - y(below + value)).max(0.0)) rx="2" {
+                                        title { (label) " · " (series) ": " ((self.format)(value)) }
+                                    }
+                                }
+                            }
+                        }
+                        Form::Lines => {
+                            @for (layer, series) in self.series.iter().enumerate() {
+                                polyline class={ "s" (layer % 6) }
+                                points=(points(&series.values, |index, value| (x(index) + step / 2.0, y(value)))) {}
+                                @for (index, value) in series.values.iter().enumerate() {
+                                    circle class={ "s" (layer % 6) } cx=(x(index) + step / 2.0) cy=(y(*value)) r="3" {
+                                        title {
+                                            (self.labels.get(index).map_or("", String::as_str)) " · " (series.name) ": " ((self.format)(*value))
+                                        }
+                                    }
+                                }
+                            }
+                        }
+                    }
+                    line.axis x1=(LEFT) x2=(WIDTH - RIGHT) y1=(y(0.0)) y2=(y(0.0)) {}
+                    text.axis-name x=(WIDTH - RIGHT) y=(HEIGHT - 1.0) text-anchor="end" { (self.label) }
+                }
+                details {
+                    summary { "Numbers as a table" }
+                    div.scroll tabindex="0" role="region" aria-label={ (self.title) ", as a table" } {
+                        table {
+                            thead {
+                                tr {
+                                    th scope="col" { (self.label) }
+                                    @for series in self.series { th.number scope="col" { (series.name) } }
+                                }
+                            }
+                            tbody {
+                                @for (index, label) in self.labels.iter().enumerate() {
+                                    tr {
+                                        th scope="row" { (label) }
+                                        @for series in self.series {
+                                            td.number {
+                                                ((self.format)(series.values.get(index).copied().unwrap_or_default()))
+                                            }
+                                        }
+                                    }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// The value at the upper end of the axis: a round one, at which the largest fits.
+    fn top(&self) -> f64 {
+        let height = |index: usize| match self.form {
+            Form::Bars => self.series.iter().filter_map(|series| series.values.get(index)).sum::<f64>(),
+            Form::Lines => {
+                self.series.iter().filter_map(|series| series.values.get(index)).fold(0.0, |a: f64, b| a.max(*b))
+            }
+        };
+        let largest = (0..self.labels.len()).map(height).filter(|height| height.is_finite()).fold(0.0, f64::max);
+        round_up(largest)
+    }
+
+    /// The layers of a bar: the series, the sum below, and the value.
+    fn stack(&self, index: usize) -> Vec<(usize, f64, f64)> {
+        let mut below = 0.0;
+        let values = self.series.iter().map(|series| series.values.get(index).copied().unwrap_or_default().max(0.0));
+        values
+            .enumerate()
+            .map(|(layer, value)| {
+                let start = below;
+                below += value;
+                (layer, start, value)
+            })
+            .collect()
+    }
+}
+
+/// The next of 4, 8, 20, 40, 80, 200 …, which have four even parts.
+fn round_up(value: f64) -> f64 {
+    let mut scale = 1.0;
+    while scale < 1e15 {
+        if let Some(step) = [4.0, 8.0, 20.0].into_iter().map(|step| step * scale).find(|step| value <= *step) {
+            return step;
+        }
+        scale *= 10.0;
+    }
+    value
+}
+
+fn points(values: &[f64], at: impl Fn(usize, f64) -> (f64, f64)) -> String {
+    let point = |(index, value): (usize, &f64)| {
+        let (x, y) = at(index, *value);
+        format!("{x:.1},{y:.1}")
+    };
+    values.iter().enumerate().map(point).collect::<Vec<_>>().join(" ")
+}
+
+fn shortened(label: &str) -> String {
+    match label.char_indices().nth(10) {
+        Some((end, _)) => format!("{}…", label.get(..end).unwrap_or_default()),
+        None => label.to_owned(),
+    }
+}
+
+/// Shares of a whole, as bars beside their numbers.
+pub fn bar(value: f64, largest: f64) -> Markup {
+    let width = if largest > 0.0 { (value / largest * 100.0).clamp(0.0, 100.0) } else { 0.0 };
+    html! {
+        svg.bar viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true" {
+            rect.track width="100" height="8" rx="2" {}
+            rect.s0 width=(format!("{width:.1}")) height="8" rx="2" {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn axes_end_at_round_values() {
+        for (value, expected) in [(0.0, 4.0), (4.0, 4.0), (5.0, 8.0), (9.0, 20.0), (21.0, 40.0), (1234.0, 2000.0)] {
+            assert_eq!(round_up(value), expected, "{value}");
+        }
+    }
+
+    #[test]
+    fn a_chart_has_its_numbers_as_a_table_and_no_markup_of_its_data() {
+        let labels = ["2026-01".to_owned(), "<b>".to_owned()];
+        let series = [
+            Series { name: "opened".into(), values: vec![3.0, 1.0] },
+            Series { name: "</svg>".into(), values: vec![1.0, f64::NAN] },
+        ];
+        for form in [Form::Bars, Form::Lines] {
+            let chart = Chart {
+                title: "t",
+                label: "month",
+                unit: "issues",
+                labels: &labels,
+                series: &series,
+                form,
+                format: whole,
+            };
+            let text = chart.render().into_string();
+            assert!(text.contains("<th scope=\"row\">2026-01</th><td class=\"number\">3</td>"), "{text}");
+            assert!(!text.contains("<b>") && text.matches("</svg>").count() == 1, "{text}");
+            assert!(!text.contains("style="));
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! Requests to the API, with the visitor's own token.
+
+use crate::route;
+use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue, USER_AGENT};
+use http::{Method, StatusCode};
+use kit::Env;
+use kit::outbound::{OutboundError, OutboundRequest, Timeouts};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use std::time::Duration;
+
+/// The largest response, in bytes: the metadata of a package with thousands of versions.
+const MAX_RESPONSE: u64 = 32 << 20;
+
+/// How long a page waits for one response.
+const TIMEOUTS: Timeouts =
+    Timeouts { connect: Duration::from_secs(5), idle: Duration::from_secs(20), total: Duration::from_secs(25) };
+
+/// Asks the API for one visitor.
+pub struct Forge<'a> {
+    env: &'a Env,
+    token: Option<&'a str>,
+}
+
+/// A response of the API with a status of success.
+pub struct Answer {
+    pub headers: HeaderMap,
+    pub body: Vec<u8>,
+}
+
+/// Why a request to the API has no useful answer.
+#[derive(Debug)]
+pub enum ForgeError {
+    /// The API refuses. The reason is in its own words.
+    Refused { status: StatusCode, reason: String },
+    /// There is no answer, or none that can be read. The cause is for the log.
+    Unanswered(String),
+}
+
+impl<'a> Forge<'a> {
+    pub fn new(env: &'a Env, token: Option<&'a str>) -> Self {
+        Forge { env, token }
+    }
+
+    /// The JSON at a path below the API's base.
+    pub async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, ForgeError> {
+        self.send(Method::GET, path, None).await?.json()
+    }
+
+    /// Like [`get`](Self::get), and `None` if the API answers that there is no such thing.
+    pub async fn find<T: DeserializeOwned>(&self, path: &str) -> Result<Option<T>, ForgeError> {
+        match self.get(path).await {
+            Ok(found) => Ok(Some(found)),
+            Err(ForgeError::Refused { status: StatusCode::NOT_FOUND, .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Sends a request with JSON as its body.
+    pub async fn send(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Answer, ForgeError> {
+        let url = route::endpoint(path).parse().map_err(|why| ForgeError::Unanswered(format!("{path}: {why}")))?;
+        let mut headers = HeaderMap::new();
+        headers.insert(USER_AGENT, HeaderValue::from_static("hexad-console"));
+        if let Some(token) = self.token {
+            let mut value = HeaderValue::try_from(format!("Bearer {token}"))
+                .map_err(|_| ForgeError::refused(StatusCode::UNAUTHORIZED))?;
+            value.set_sensitive(true);
+            headers.insert(AUTHORIZATION, value);
+        }
+        if body.is_some() {
+            headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        }
+        let body = body.map(Value::to_string).unwrap_or_default().into();
+        let request = OutboundRequest { method, url, headers, body, timeouts: TIMEOUTS };
+        let response = self.env.outbound.send(request).await.map_err(|error| {
+            ForgeError::Unanswered(match error {
+                OutboundError::Other(why) => format!("{path}: {why}"),
+                error => format!("{path}: {error}"),
+            })
+        })?;
+        let unreadable = |why| ForgeError::Unanswered(format!("{path}: {why:?}"));
+        let body = response.body.collect(MAX_RESPONSE).await.map_err(unreadable)?;
+        match response.status.is_success() {
+            true => Ok(Answer { headers: response.headers, body: body.to_vec() }),
+            false => Err(ForgeError::Refused { status: response.status, reason: reason(response.status, &body) }),
+        }
+    }
+}
+
+impl Answer {
+    pub fn json<T: DeserializeOwned>(&self) -> Result<T, ForgeError> {
+        serde_json::from_slice(&self.body).map_err(|why| ForgeError::Unanswered(why.to_string()))
+    }
+
+    /// A header with a number, such as those of a list's pages.
+    pub fn number(&self, name: &str) -> Option<u64> {
+        self.headers.get(name)?.to_str().ok()?.parse().ok()
+    }
+}
+
+impl ForgeError {
+    fn refused(status: StatusCode) -> Self {
+        ForgeError::Refused { status, reason: status.to_string() }
+    }
+
+    pub fn status(&self) -> StatusCode {
+        match self {
+            ForgeError::Refused { status, .. } => *status,
+            ForgeError::Unanswered(_) => StatusCode::BAD_GATEWAY,
+        }
+    }
+}
+
+/// The text of an error response: `message` or `error`, a text or an object of texts.
+fn reason(status: StatusCode, body: &[u8]) -> String {
+    let body: Value = serde_json::from_slice(body).unwrap_or_default();
+    let text = ["message", "error"].iter().find_map(|key| match body.get(key)? {
+        Value::Null => None,
+        Value::String(text) => Some(text.clone()),
+        Value::Object(fields) if fields.contains_key("error") => fields.get("error")?.as_str().map(str::to_owned),
+        other => Some(other.to_string()),
+    });
+    text.unwrap_or_else(|| status.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reasons_are_the_apis_own_words() {
+        let text = |body: &str| reason(StatusCode::FORBIDDEN, body.as_bytes());
+        assert_eq!(text(r#"{"message":"403 Forbidden"}"#), "403 Forbidden");
+        assert_eq!(text(r#"{"error":"x is invalid"}"#), "x is invalid");
+        assert_eq!(text(r#"{"message":{"error":"too often"}}"#), "too often");
+        assert_eq!(text(r#"{"message":{"name":["is taken"]}}"#), r#"{"name":["is taken"]}"#);
+        assert_eq!(text("not json"), "403 Forbidden");
+    }
+}

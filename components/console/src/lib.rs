@@ -1,0 +1,32 @@
+//! The console: pages for people. It has no storage, and its only network is the application itself: it
+//! asks the other areas as every client does, with the visitor's own token, so that no page shows more
+//! than the API answers. Pages are made here and work without scripts; a small script adds comfort.
+//!
+//! | page | shows |
+//! |---|---|
+//! | `/` | a search over packages; what this server is |
+//! | `/packages?project=`, `?group=` | the packages of a project or of a group |
+//! | `/packages/:name`, with `?project=` or `?group=` | a package; tagging, deprecating and unpublishing, for those who may |
+//! | `/issues`, with `?project=` or `?group=` | counts of issues, by filters, month, label and milestone |
+//! | `/merge_requests/:project/:iid` | discussions with their suggestions; applying them |
+//! | `/namespaces`, `/namespaces/:path` | namespaces; one, with its projects and groups |
+//! | `/analytics/:project` | a query of product analytics, its chart and its table |
+//! | `/experiments` | experiments and their gates |
+//! | `/admin` | tokens, features, settings, for administrators |
+//! | `/-/sign-in`, `/-/sign-out` | the session: a cookie with the visitor's token |
+//! | `/-/console.css`, `/-/console.js`, `/-/icon.svg` | static files |
+//!
+//! A page costs its requests to the API ([`forge`]), 1 more for a visitor with a session (who that is), and
+//! the time to render it.
+
+pub mod api;
+mod chart;
+#[cfg(target_family = "wasm")]
+mod entry;
+mod forge;
+mod layout;
+mod markdown;
+mod pages;
+mod route;
+mod session;
+mod visit;

@@ -1,0 +1,105 @@
+//! The pages, one file each. They ask the API and render its answers; none knows a status.
+
+mod admin;
+mod analytics;
+mod experiments;
+mod home;
+mod issues;
+mod merge_request;
+mod namespaces;
+mod package;
+mod package_actions;
+mod package_list;
+mod package_metadata;
+
+use crate::layout::{Content, Section, form_token};
+use crate::route::{self, Page};
+use crate::visit::{Alert, PageError, Visit, Visitor};
+use http::StatusCode;
+use kit::params::Params;
+use maud::{Markup, html};
+
+/// The title of the page with the form to sign in.
+pub const SIGN_IN: &str = "Sign in";
+
+pub async fn show(page: &Page, visit: &Visit<'_>) -> Result<Content, PageError> {
+    match page {
+        Page::Home => home::show(visit).await,
+        Page::PackageList => package_list::show(visit).await,
+        Page::Package(name) => package::show(visit, name).await,
+        Page::Issues => issues::show(visit).await,
+        Page::NamespaceList => namespaces::list(visit).await,
+        Page::Namespace(path) => namespaces::show(visit, path).await,
+        Page::Experiments => experiments::show(visit).await,
+        Page::MergeRequest { project, iid } => merge_request::show(visit, project, iid).await,
+        Page::Analytics(project) => analytics::show(visit, project).await,
+        Page::Admin => admin::show(visit).await,
+        Page::SignIn | Page::SignOut => Err(PageError::NotFound),
+    }
+}
+
+/// Does what a page's form asks for.
+pub async fn submit(page: &Page, form: &Params, visit: &Visit<'_>) -> Result<Alert, PageError> {
+    match page {
+        Page::Package(name) => package_actions::submit(visit, name, form).await,
+        Page::MergeRequest { .. } => merge_request::submit(visit, form).await,
+        Page::Admin => admin::submit(visit, form).await,
+        _ => Err(PageError::NotFound),
+    }
+}
+
+/// What is left to show after a form whose page is gone.
+pub fn done() -> Markup {
+    html! { p { a href=(route::HOME) { "To the packages" } } }
+}
+
+/// The page that says why there is no other, and what to do.
+pub fn failure(status: StatusCode, text: &str, visitor: &Visitor) -> Content {
+    let title = match status {
+        StatusCode::UNAUTHORIZED => "Sign in",
+        StatusCode::FORBIDDEN => "Not allowed",
+        StatusCode::NOT_FOUND => "Not found",
+        status if status.is_server_error() => "Not available",
+        _ => "This did not work",
+    };
+    let body = html! {
+        div.empty {
+            h1 { (title) }
+            p { (text) }
+            p {
+                @if !visitor.is_signed_in { a.button href=(route::SIGN_IN) { "Sign in" } " " }
+                a.button.quiet href=(route::HOME) { "To the packages" }
+            }
+        }
+    };
+    Content::new(title, Section::Other, body)
+}
+
+pub fn sign_in(visitor: &Visitor, next: Option<&str>) -> Content {
+    let next = next.filter(|next| route::is_own(next));
+    let body = html! {
+        div.card.narrow {
+            h1 { "Sign in" }
+            p.soft {
+                "Paste a personal access token. An administrator makes one on the page Admin, or on the command line: " code { "hexad token" }
+                "."
+            }
+            form method="post" action=(route::SIGN_IN) {
+                (form_token(visitor))
+                @if let Some(next) = next { input type="hidden" name="next" value=(next); }
+                p {
+                    label {
+                        "Token" input type="password" name="token" required autocomplete="current-password" autofocus;
+                    }
+                }
+                button { "Sign in" }
+            }
+            p.hint {
+                "Your browser keeps the token in a cookie that no script can read, until you sign out. The token needs the scope " code { "read_api" }
+                " to look, and " code { "api" }
+                " to change something."
+            }
+        }
+    };
+    Content::new(SIGN_IN, Section::Other, body)
+}

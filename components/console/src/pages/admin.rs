@@ -1,0 +1,264 @@
+//! Tokens, features and settings, for administrators.
+
+use crate::layout::{self, Content, Section, form_token, pages};
+use crate::route;
+use crate::visit::{Alert, PageError, Visit};
+use http::Method;
+use kit::params::Params;
+use kit::path::encode;
+use maud::{Markup, html};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+/// Tokens of one page.
+const PAGE: u64 = 20;
+
+/// The scopes that the form offers.
+const SCOPES: [&str; 3] = ["api", "read_api", "read_user"];
+
+#[derive(Deserialize)]
+struct Token {
+    id: u64,
+    name: String,
+    user_id: u64,
+    #[serde(default)]
+    scopes: Vec<String>,
+    active: bool,
+    revoked: bool,
+    expires_at: Option<String>,
+    last_used_at: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Feature {
+    name: String,
+    state: String,
+    #[serde(default)]
+    gates: Vec<Value>,
+}
+
+pub async fn show(visit: &Visit<'_>) -> Result<Content, PageError> {
+    let search = visit.params.text("q").unwrap_or_default();
+    let path =
+        format!("personal_access_tokens?state=active&search={}&page={}&per_page={PAGE}", encode(search), visit.page());
+    // Settings come first: they are refused to everyone but administrators.
+    let settings: Map<String, Value> = visit.forge.get("application/settings").await?;
+    let (tokens, features) =
+        futures::try_join!(visit.forge.send(Method::GET, &path, None), visit.forge.get::<Vec<Feature>>("features"))?;
+    let has_next = tokens.number("x-next-page").is_some();
+    let tokens: Vec<Token> = tokens.json()?;
+    let body = html! {
+        div.head { h1 { "Administration" } p.lead { "Tokens of users, features, and settings." } }
+        (token_section(visit, &tokens, search, has_next))
+        (feature_section(visit, &features))
+        (setting_section(visit, &settings))
+    };
+    Ok(Content::new("Administration", Section::Admin, body))
+}
+
+fn token_section(visit: &Visit<'_>, tokens: &[Token], search: &str, has_next: bool) -> Markup {
+    html! {
+        section.card #tokens aria-label="Tokens" {
+            h2 { "Active tokens" }
+            form.actions action=(route::ADMIN) {
+                label { "Search by name" input type="search" name="q" value=(search); }
+                button.quiet { "Search" }
+            }
+            p {}
+            div.scroll tabindex="0" role="region" aria-label="Table of tokens" {
+                table {
+                    thead {
+                        tr {
+                            th scope="col" { "Name" }
+                            th scope="col" { "User" }
+                            th scope="col" { "Scopes" }
+                            th scope="col" { "Expires" }
+                            th scope="col" { "Last used" }
+                            th scope="col" { "Revoke" }
+                        }
+                    }
+                    tbody {
+                        @for token in tokens {
+                            tr {
+                                th scope="row" { bdi { (token.name) } }
+                                td.number { (token.user_id) }
+                                td { @for scope in &token.scopes { span.badge { bdi { (scope) } } " " } }
+                                td { (token.expires_at.as_deref().unwrap_or("never")) }
+                                td {
+                                    @if let Some(moment) = &token.last_used_at { (layout::time(moment)) } @else { "–" }
+                                }
+                                td {
+                                    @if token.active && !token.revoked {
+                                        form.inline method="post" action=(route::ADMIN) data-confirm="Revoke this token? Whoever uses it is refused at once." {
+                                            (form_token(visit.visitor))
+                                            input type="hidden" name="id" value=(token.id);
+                                            button.danger name="action" value="revoke" aria-label={
+                                                "Revoke the token " (token.name)
+                                            }
+                                            { "Revoke" }
+                                        }
+                                    }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+            (pages(visit.page(), has_next, |page| format!("{}?q={}&page={page}", route::ADMIN, encode(search))))
+            details {
+                summary { "Make a token for a user" }
+                form method="post" action=(route::ADMIN) {
+                    (form_token(visit.visitor))
+                    div.fields {
+                        label { "User, by id or username" input name="user" required; }
+                        label { "Name of the token" input name="name" required maxlength="255"; }
+                        label { "Expires" input type="date" name="expires_at"; }
+                    }
+                    div.actions {
+                        @for scope in SCOPES {
+                            label.check {
+                                input type="checkbox" name="scopes" value=(scope) checked[scope == "read_api"]; (scope)
+                            }
+                        }
+                        button name="action" value="create" { "Make it" }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn feature_section(visit: &Visit<'_>, features: &[Feature]) -> Markup {
+    html! {
+        section.card #features aria-label="Features" {
+            h2 { "Features" }
+            div.scroll tabindex="0" role="region" aria-label="Table of features" {
+                table {
+                    thead {
+                        tr {
+                            th scope="col" { "Feature" }
+                            th scope="col" { "State" }
+                            th scope="col" { "Gates" }
+                            th scope="col" { "Switch" }
+                        }
+                    }
+                    tbody {
+                        @for feature in features {
+                            tr {
+                                th scope="row" { bdi { (feature.name) } }
+                                td {
+                                    span class={ "badge " (if feature.state == "on" { "good" } else { "" }) }
+                                    { (feature.state) }
+                                }
+                                td {
+                                    @for gate in &feature.gates {
+                                        div {
+                                            (gate.get("key").and_then(Value::as_str).unwrap_or_default()) ": " (gate.get("value").map(Value::to_string).unwrap_or_default())
+                                        }
+                                    }
+                                }
+                                td {
+                                    form.inline method="post" action=(route::ADMIN) {
+                                        (form_token(visit.visitor))
+                                        input type="hidden" name="feature" value=(feature.name);
+                                        @let is_on = feature.state == "on";
+                                        input type="hidden" name="value" value=(if is_on { "false" } else { "true" });
+                                        button.quiet name="action" value="switch" aria-label={
+                                            "Turn " (feature.name) (if is_on { " off" } else { " on" })
+                                        }
+                                        { (if is_on { "Turn off" } else { "Turn on" }) }
+                                    }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+            form method="post" action=(route::ADMIN) {
+                (form_token(visit.visitor))
+                div.actions {
+                    label { "Another feature" input name="feature" required pattern="[A-Za-z0-9_\\-]+"; }
+                    input type="hidden" name="value" value="true";
+                    button.quiet name="action" value="switch" { "Turn on" }
+                }
+            }
+        }
+    }
+}
+
+fn setting_section(visit: &Visit<'_>, settings: &Map<String, Value>) -> Markup {
+    html! {
+        section.card #settings aria-label="Settings" {
+            h2 { "Settings" }
+            details {
+                summary { (settings.len()) " settings" }
+                div.scroll tabindex="0" role="region" aria-label="Table of settings" {
+                    table {
+                        thead { tr { th scope="col" { "Setting" } th scope="col" { "Value" } } }
+                        tbody {
+                            @for (name, value) in settings {
+                                tr { th scope="row" { bdi { (name) } } td { code { (shown(value)) } } }
+                            }
+                        }
+                    }
+                }
+            }
+            form method="post" action=(route::ADMIN) {
+                (form_token(visit.visitor))
+                div.actions {
+                    label { "Setting" input name="setting" required list="setting-names"; }
+                    datalist #setting-names { @for name in settings.keys() { option value=(name) {} } }
+                    label { "New value (JSON, or text)" input name="value"; }
+                    button name="action" value="set" { "Change" }
+                }
+            }
+        }
+    }
+}
+
+fn shown(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+pub async fn submit(visit: &Visit<'_>, form: &Params) -> Result<Alert, PageError> {
+    let field = |field: &str| {
+        let missing = || PageError::Invalid(format!("The field “{field}” is missing."));
+        form.text(field).map(str::trim).filter(|value| !value.is_empty()).ok_or_else(missing)
+    };
+    match form.text("action").unwrap_or_default() {
+        "create" => {
+            let user = field("user")?;
+            let owner = if user.bytes().all(|byte| byte.is_ascii_digit()) { "user_id" } else { "username" };
+            let scopes = form.list("scopes").unwrap_or_default();
+            let mut body = json!({"name": field("name")?, "scopes": scopes, owner: user});
+            if let (Some(end), Some(body)) = (form.text("expires_at"), body.as_object_mut()) {
+                body.insert("expires_at".to_owned(), end.into());
+            }
+            let answer = visit.forge.send(Method::POST, "personal_access_tokens", Some(&body)).await?;
+            let made: Value = answer.json()?;
+            let secret = made.get("token").and_then(Value::as_str).map(str::to_owned);
+            Ok(Alert { secret, ..Alert::success(format!("The token for {user} is made. It is shown this once:")) })
+        }
+        "revoke" => {
+            let id = field("id")?;
+            visit.forge.send(Method::DELETE, &format!("personal_access_tokens/{}", encode(id)), None).await?;
+            Ok(Alert::success("The token is revoked."))
+        }
+        "switch" => {
+            let (feature, value) = (field("feature")?, field("value")?);
+            let path = format!("features/{}", encode(feature));
+            visit.forge.send(Method::POST, &path, Some(&json!({"value": value == "true"}))).await?;
+            Ok(Alert::success(format!("The feature {feature} is {}.", if value == "true" { "on" } else { "off" })))
+        }
+        "set" => {
+            let (setting, text) = (field("setting")?, form.text("value").unwrap_or_default());
+            let value = serde_json::from_str(text).unwrap_or_else(|_| Value::from(text));
+            visit.forge.send(Method::PUT, "application/settings", Some(&json!({setting: value}))).await?;
+            Ok(Alert::success(format!("The setting {setting} is changed.")))
+        }
+        _ => Err(PageError::Invalid("This form asks for something unknown.".to_owned())),
+    }
+}

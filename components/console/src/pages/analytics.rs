@@ -1,0 +1,325 @@
+//! Product analytics of a project: a query by measures and dimensions, its chart and its table.
+
+use crate::chart::{Chart, Form, Series};
+use crate::forge::ForgeError;
+use crate::layout::{Content, Section, code_line, empty, number, scope_links};
+use crate::route::{self, Scope};
+use crate::visit::{PageError, Visit};
+use http::{Method, StatusCode};
+use kit::path::encode;
+use maud::{Markup, html};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+/// Rows that a query asks for, and that the chart shows.
+const MAX_ROWS: u64 = 500;
+const CHARTED_ROWS: usize = 60;
+
+/// After how many seconds a page whose result is still being computed looks again.
+const REFRESH_SECONDS: u32 = 3;
+
+const GRANULARITIES: [&str; 5] = ["day", "week", "month", "quarter", "year"];
+
+#[derive(Deserialize)]
+struct Meta {
+    #[serde(default)]
+    cubes: Vec<Cube>,
+}
+
+#[derive(Deserialize)]
+struct Cube {
+    name: String,
+    title: Option<String>,
+    #[serde(default)]
+    measures: Vec<Member>,
+    #[serde(default)]
+    dimensions: Vec<Member>,
+}
+
+#[derive(Deserialize)]
+struct Member {
+    name: String,
+    title: Option<String>,
+    #[serde(rename = "type")]
+    kind: Option<String>,
+}
+
+impl Member {
+    fn is_time(&self) -> bool {
+        self.kind.as_deref() == Some("time")
+    }
+
+    fn title(&self) -> &str {
+        self.title.as_deref().unwrap_or(&self.name)
+    }
+}
+
+pub async fn show(visit: &Visit<'_>, project: &str) -> Result<Content, PageError> {
+    let scope = Scope::Project(project.to_owned());
+    let endpoint = |name: &str| format!("projects/{}/product_analytics/request/{name}", encode(project));
+    let meta: Result<Meta, _> = visit.forge.get(&endpoint("meta")).await;
+    let frame = |body: Markup| {
+        html! {
+            (scope_links(&scope, Section::Other))
+            div.head { h1 { "Product analytics" } }
+            (body)
+        }
+    };
+    let title = format!("Analytics of {project}");
+    let meta = match meta {
+        Ok(meta) => meta,
+        Err(error) if error.status() == StatusCode::NOT_FOUND => {
+            // It is not found for those, too, who may not know of the project.
+            let known: Option<Value> = visit.forge.find(&format!("projects/{}", encode(project))).await?;
+            known.ok_or(PageError::NotFound)?;
+            return Ok(Content::new(title, Section::Other, frame(how_to_connect(visit))));
+        }
+        Err(error) => return Err(error.into()),
+    };
+    let query = query(visit, &meta);
+    let mut content = Content::new(title, Section::Other, html! {});
+    let result = match &query {
+        None => html! {},
+        Some(query) => {
+            let name = if visit.params.text("do") == Some("dry-run") { "dry-run" } else { "load" };
+            let body = json!({ "query": query, "queryType": "multi" });
+            let answer = visit.forge.send(Method::POST, &endpoint(name), Some(&body)).await;
+            let shown = match answer {
+                Ok(answer) => {
+                    let answer: Value = answer.json()?;
+                    let is_computing = answer.get("error").and_then(Value::as_str) == Some("Continue wait");
+                    content.refresh = is_computing.then_some(REFRESH_SECONDS);
+                    match (is_computing, name) {
+                        (true, _) => {
+                            html! {
+                                div.alert role="status" {
+                                    p { "The engine is still computing. This page looks again by itself." }
+                                }
+                            }
+                        }
+                        (_, "dry-run") => html! { div.card { h2 { "Dry run" } pre { code { (pretty(&answer)) } } } },
+                        _ => rows(&meta, query, &answer),
+                    }
+                }
+                Err(error) => {
+                    let text = match &error {
+                        ForgeError::Refused { reason, .. } => reason.clone(),
+                        ForgeError::Unanswered(_) => "The engine did not answer.".to_owned(),
+                    };
+                    html! { div.alert.error role="alert" { p { (text) } } }
+                }
+            };
+            html! { (shown) (as_curl(visit, &endpoint("load"), &body)) }
+        }
+    };
+    content.body = frame(html! { (form(visit, project, &meta)) (result) });
+    Ok(content)
+}
+
+fn how_to_connect(visit: &Visit<'_>) -> Markup {
+    html! {
+        (empty("No analytics engine is connected", "An administrator connects one, for projects in groups:"))
+        div.card {
+            h2 { "Connect an engine" }
+            p { "With an administrator's token, name the engine and its key, and open the feature:" }
+            (code_line(&format!("curl -X PUT -H \"PRIVATE-TOKEN: $TOKEN\" -d license=ultimate -d analytics_api_base_url=https://engine.example.com/ -d analytics_api_key=$KEY {}", route::public_endpoint(visit.base, "application/settings"))))
+            (code_line(&format!("curl -X POST -H \"PRIVATE-TOKEN: $TOKEN\" -d value=true {}", route::public_endpoint(visit.base, "features/product_analytics_features"))))
+            p.hint {
+                "The operator allows the engine's address with the variable " code { "analytics_upstream" }
+                "; any https address is allowed by default."
+            }
+        }
+    }
+}
+
+/// The query of the form; `None` before a measure was chosen.
+fn query(visit: &Visit<'_>, meta: &Meta) -> Option<Value> {
+    let params = visit.params;
+    let known = |name: &str| {
+        meta.cubes
+            .iter()
+            .flat_map(|cube| cube.measures.iter().chain(&cube.dimensions))
+            .any(|member| member.name == name)
+    };
+    let chosen = |parameter: &str| -> Vec<&str> {
+        params.list(parameter).unwrap_or_default().into_iter().filter(|name| known(name)).collect()
+    };
+    let measures = chosen("measures");
+    if measures.is_empty() {
+        return None;
+    }
+    let mut query = Map::new();
+    query.insert("measures".into(), json!(measures));
+    query.insert("dimensions".into(), json!(chosen("dimensions")));
+    query.insert("limit".into(), MAX_ROWS.into());
+    if let Some(time) = params.text("time").filter(|name| known(name)) {
+        let mut dimension = Map::new();
+        dimension.insert("dimension".into(), time.into());
+        if let Some(granularity) = params.text("granularity").filter(|given| GRANULARITIES.contains(given)) {
+            dimension.insert("granularity".into(), granularity.into());
+        }
+        if let (Some(from), Some(to)) = (params.text("from"), params.text("to")) {
+            dimension.insert("dateRange".into(), json!([from, to]));
+        }
+        query.insert("timeDimensions".into(), json!([dimension]));
+    }
+    Some(Value::Object(query))
+}
+
+fn form(visit: &Visit<'_>, project: &str, meta: &Meta) -> Markup {
+    let chosen = |parameter: &str| visit.params.list(parameter).unwrap_or_default();
+    let (measures, dimensions) = (chosen("measures"), chosen("dimensions"));
+    let time = visit.params.text("time").unwrap_or_default();
+    let granularity = visit.params.text("granularity").unwrap_or("day");
+    let boxes = |name: &'static str, members: Vec<&Member>, chosen: &[&str]| {
+        html! {
+            @for member in members {
+                label.check {
+                    input type="checkbox" name=(name) value=(member.name) checked[chosen.contains(&member.name.as_str())];
+                    bdi { (member.title()) }
+                }
+            }
+        }
+    };
+    html! {
+        form.card action=(route::analytics(project)) {
+            div.fields {
+                @for cube in &meta.cubes {
+                    fieldset {
+                        legend { bdi { (cube.title.as_deref().unwrap_or(&cube.name)) } }
+                        h3 { "Measures" }
+                        (boxes("measures", cube.measures.iter().collect(), &measures))
+                        h3 { "Dimensions" }
+                        (boxes("dimensions", cube.dimensions.iter().filter(|member| !member.is_time()).collect(), &dimensions))
+                    }
+                }
+            }
+            div.fields {
+                label { "By time of"
+                    select name="time" {
+                        option value="" { "(no time)" }
+                        @for member in meta.cubes.iter().flat_map(|cube| &cube.dimensions).filter(|member| member.is_time()) {
+                            option value=(member.name) selected[member.name == time] { (member.title()) }
+                        }
+                    }
+                }
+                label {
+                    "In steps of" select name="granularity" {
+                        @for step in GRANULARITIES { option value=(step) selected[step == granularity] { (step) } }
+                    }
+                }
+                label { "From" input type="date" name="from" value=[visit.params.text("from")]; }
+                label { "To" input type="date" name="to" value=[visit.params.text("to")]; }
+            }
+            div.actions {
+                button name="do" value="load" { "Show" }
+                button.quiet name="do" value="dry-run" { "Dry run" }
+            }
+        }
+    }
+}
+
+/// The rows of a result, as a chart and as a table.
+fn rows(meta: &Meta, query: &Value, answer: &Value) -> Markup {
+    // A result of several queries has a list of results.
+    let result = answer.get("results").and_then(|results| results.get(0)).unwrap_or(answer);
+    let rows: Vec<&Map<String, Value>> =
+        result.get("data").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_object).collect();
+    let names = |part: &str| -> Vec<String> {
+        let list = query.get(part).and_then(Value::as_array).into_iter().flatten();
+        list.filter_map(Value::as_str).map(str::to_owned).collect()
+    };
+    let (measures, mut labels) = (names("measures"), names("dimensions"));
+    if let Some(time) = query.pointer("/timeDimensions/0") {
+        let name = time.get("dimension").and_then(Value::as_str).unwrap_or_default();
+        let granularity = time.get("granularity").and_then(Value::as_str);
+        labels.insert(0, granularity.map_or_else(|| name.to_owned(), |granularity| format!("{name}.{granularity}")));
+    }
+    let title = |name: &str| {
+        let members = meta.cubes.iter().flat_map(|cube| cube.measures.iter().chain(&cube.dimensions));
+        let found =
+            members.into_iter().find(|member| name == member.name || name.starts_with(&format!("{}.", member.name)));
+        found.map_or_else(|| name.to_owned(), |member| member.title().to_owned())
+    };
+    if rows.is_empty() {
+        return empty("No rows", "Nothing was measured in this range. Try a longer one.");
+    }
+    let label = |row: &Map<String, Value>| {
+        labels.iter().filter_map(|name| row.get(name)).map(text).collect::<Vec<_>>().join(" · ")
+    };
+    let shown: Vec<&Map<String, Value>> = rows.iter().copied().take(CHARTED_ROWS).collect();
+    let axis: Vec<String> = shown.iter().map(|row| label(row)).collect();
+    let series: Vec<Series> = measures
+        .iter()
+        .map(|name| Series {
+            name: title(name),
+            values: shown.iter().map(|row| row.get(name).map_or(0.0, value)).collect(),
+        })
+        .collect();
+    let form = if query.get("timeDimensions").is_some() { Form::Lines } else { Form::Bars };
+    let across = labels.first().map_or_else(String::new, |name| title(name));
+    let heading = series.iter().map(|series| series.name.as_str()).collect::<Vec<_>>().join(", ");
+    html! {
+        section.card aria-label="Result" {
+            (Chart { title: &heading, label: &across, unit: "as measured", labels: &axis, series: &series, form, format: decimal }.render())
+        }
+        section.card aria-label="Rows" {
+            h2 { "Rows " span.badge { (rows.len()) } }
+            div.scroll tabindex="0" role="region" aria-label="Rows of the result" {
+                table {
+                    thead {
+                        tr {
+                            @for name in &labels { th scope="col" { bdi { (title(name)) } } }
+                            @for name in &measures { th.number scope="col" { bdi { (title(name)) } } }
+                        }
+                    }
+                    tbody {
+                        @for row in &rows {
+                            tr {
+                                @for name in &labels { td { bdi { (row.get(name).map(text).unwrap_or_default()) } } }
+                                @for name in &measures { td.number { (row.get(name).map(text).unwrap_or_default()) } }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The same query for a terminal.
+fn as_curl(visit: &Visit<'_>, endpoint: &str, body: &Value) -> Markup {
+    let url = route::public_endpoint(visit.base, endpoint);
+    // In single quotes, a shell takes everything as it is but the quote itself.
+    let body = body.to_string().replace('\'', r"'\''");
+    html! {
+        details.card {
+            summary { "Copy as curl" }
+            (code_line(&format!("curl -H \"PRIVATE-TOKEN: $TOKEN\" -H 'Content-Type: application/json' -d '{body}' {url}")))
+        }
+    }
+}
+
+fn text(value: &Value) -> String {
+    match value {
+        Value::Null => "–".to_owned(),
+        Value::String(text) => text.strip_suffix("T00:00:00.000").unwrap_or(text).to_owned(),
+        other => other.to_string(),
+    }
+}
+
+fn value(value: &Value) -> f64 {
+    let number = value.as_f64().or_else(|| value.as_str()?.parse().ok()).unwrap_or_default();
+    if number.is_finite() { number } else { 0.0 }
+}
+
+fn decimal(value: f64) -> String {
+    match value.fract() == 0.0 && value >= 0.0 {
+        true => number(value as u64),
+        false => format!("{value:.2}"),
+    }
+}
+
+fn pretty(value: &Value) -> String {
+    serde_json::to_string_pretty(value).unwrap_or_default()
+}

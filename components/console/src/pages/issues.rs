@@ -1,0 +1,242 @@
+//! Counts of issues: by filters, by month, and for labels and milestones side by side.
+
+use crate::chart::{self, Chart, Form, Series};
+use crate::layout::{Content, Section, number, scope_links};
+use crate::route::{self, Scope};
+use crate::visit::{PageError, Visit};
+use futures::future::try_join_all;
+use kit::path::encode;
+use maud::{Markup, html};
+use serde::Deserialize;
+
+/// Months that the chart shows, up to the present one.
+const MONTHS: i64 = 24;
+
+/// Labels and milestones that are compared at once.
+const MAX_COMPARED: usize = 12;
+
+/// The filters of the API that the form has: the parameter, its name, and an example.
+const FILTERS: [(&str, &str, &str); 9] = [
+    ("search", "Words in title or description", "crash on start"),
+    ("labels", "Labels, all of them", "bug, urgent"),
+    ("milestone", "Milestone", "1.0"),
+    ("author_username", "Author", "mia"),
+    ("assignee_username", "Assignee", "dev"),
+    ("my_reaction_emoji", "Your reaction", "thumbsup"),
+    ("not[labels]", "Without the labels", "duplicate"),
+    ("created_after", "Created from", ""),
+    ("created_before", "Created before", ""),
+];
+
+#[derive(Deserialize)]
+struct Answer {
+    statistics: Statistics,
+}
+
+#[derive(Deserialize)]
+struct Statistics {
+    counts: Counts,
+}
+
+#[derive(Deserialize, Clone, Copy)]
+struct Counts {
+    all: u64,
+    opened: u64,
+    closed: u64,
+}
+
+/// The filters of this visit, as parameters of the API.
+fn filters(visit: &Visit<'_>) -> Vec<(&'static str, String)> {
+    let given = FILTERS.iter().filter_map(|(name, ..)| Some((*name, visit.params.text(name)?.trim().to_owned())));
+    let mut filters: Vec<_> = given.filter(|(_, value)| !value.is_empty()).collect();
+    // Without it, the API counts only the caller's own issues.
+    let mine = visit.params.text("scope").filter(|scope| ["created_by_me", "assigned_to_me"].contains(scope));
+    filters.push(("scope", mine.unwrap_or("all").to_owned()));
+    if let Some(confidential) = visit.params.text("confidential").filter(|value| ["yes", "no"].contains(value)) {
+        filters.push(("confidential", (confidential == "yes").to_string()));
+    }
+    filters
+}
+
+async fn count(visit: &Visit<'_>, scope: &Scope, filters: &[(&'static str, String)]) -> Result<Counts, PageError> {
+    let pairs = filters.iter().map(|(name, value)| format!("{}={}", encode(name), encode(value)));
+    let query = pairs.collect::<Vec<_>>().join("&");
+    let answer: Answer = visit.forge.get(&format!("{}?{query}", route::issues_statistics(scope))).await?;
+    Ok(answer.statistics.counts)
+}
+
+/// The filters with others in the place of those of the same name.
+fn with(filters: &[(&'static str, String)], more: &[(&'static str, String)]) -> Vec<(&'static str, String)> {
+    let kept = filters.iter().filter(|(name, _)| !more.iter().any(|(other, _)| other == name));
+    kept.chain(more).cloned().collect()
+}
+
+pub async fn show(visit: &Visit<'_>) -> Result<Content, PageError> {
+    let scope = Scope::of(visit.params.text("project"), visit.params.text("group"));
+    let filters = filters(visit);
+    let (counts, months, compared) = futures::try_join!(
+        count(visit, &scope, &filters),
+        by_month(visit, &scope, &filters),
+        compare(visit, &scope, &filters)
+    )?;
+    let title = scope.parameter().map_or_else(|| "Issues".to_owned(), |(_, path)| format!("Issues of {path}"));
+    let body = html! {
+        (scope_links(&scope, Section::Issues))
+        div.head { h1 { bdi { (title) } } p.lead { "How many there are, among those that you may see." } }
+        (form(visit, &scope))
+        div.counts {
+            div { "All" strong { (number(counts.all)) } }
+            div { "Open" strong { (number(counts.opened)) } }
+            div { "Closed" strong { (number(counts.closed)) } }
+        }
+        (months)
+        (compared)
+        p.hint {
+            "The address of this page has all of the filters: whoever opens it counts the same, among the issues that they may see."
+        }
+    };
+    Ok(Content::new(title, Section::Issues, body))
+}
+
+fn form(visit: &Visit<'_>, scope: &Scope) -> Markup {
+    let choices = |name: &'static str, label: &'static str, choices: &[(&'static str, &'static str)]| {
+        let chosen = visit.params.text(name).unwrap_or_default();
+        html! {
+            label { (label)
+                select name=(name) {
+                    @for (value, text) in choices { option value=(value) selected[*value == chosen] { (text) } }
+                }
+            }
+        }
+    };
+    html! {
+        form.card action=(route::ISSUES) {
+            @if let Some((name, value)) = scope.parameter() { input type="hidden" name=(name) value=(value); }
+            div.fields {
+                @for (name, label, example) in FILTERS {
+                    label { (label)
+                        @if name.starts_with("created_") {
+                            input type="date" name=(name) value=[visit.params.text(name)];
+                        } @else {
+                            input name=(name) value=[visit.params.text(name)] placeholder=(example);
+                        }
+                    }
+                }
+                (choices("scope", "Whose", &[("all", "everybody's"), ("created_by_me", "created by me"), ("assigned_to_me", "assigned to me")]))
+                (choices("confidential", "Confidential", &[("", "any"), ("yes", "yes"), ("no", "no")]))
+                label {
+                    "Compare labels" input name="compare_labels" value=[visit.params.text("compare_labels")] placeholder="bug, feature, docs";
+                }
+                label {
+                    "Compare milestones" input name="compare_milestones" value=[visit.params.text("compare_milestones")] placeholder="1.0, 2.0";
+                }
+            }
+            button { "Count" }
+        }
+    }
+}
+
+/// The issues that were created in each month, and how many of them are closed by now.
+async fn by_month(visit: &Visit<'_>, scope: &Scope, filters: &[(&'static str, String)]) -> Result<Markup, PageError> {
+    let months = months_until(&visit.now.to_date());
+    let counts = try_join_all(months.windows(2).map(|pair| {
+        let range = match pair {
+            [from, to] => vec![
+                ("created_after", format!("{from}-01T00:00:00Z")),
+                ("created_before", format!("{to}-01T00:00:00Z")),
+            ],
+            _ => Vec::new(),
+        };
+        let filters = with(filters, &range);
+        async move { count(visit, scope, &filters).await }
+    }))
+    .await?;
+    let labels: Vec<String> = months.iter().take(counts.len()).cloned().collect();
+    let values = |value: fn(&Counts) -> u64| counts.iter().map(|counts| value(counts) as f64).collect();
+    let series = [
+        Series { name: "closed by now".into(), values: values(|counts| counts.closed) },
+        Series { name: "still open".into(), values: values(|counts| counts.opened) },
+    ];
+    let title = "Issues opened in each month, and what became of them";
+    let chart = Chart {
+        title,
+        label: "month",
+        unit: "issues",
+        labels: &labels,
+        series: &series,
+        form: Form::Bars,
+        format: chart::whole,
+    };
+    Ok(html! { section.card aria-label="By month" { (chart.render()) } })
+}
+
+/// The months up to that of `date`, as `YYYY-MM`, and the one after it.
+fn months_until(date: &str) -> Vec<String> {
+    let mut parts = date.split('-').map(|part| part.parse::<i64>().unwrap_or_default());
+    let (year, month) = (parts.next().unwrap_or_default(), parts.next().unwrap_or(1));
+    let last = year * 12 + month - 1;
+    (last - MONTHS + 1..=last + 1)
+        .map(|month| format!("{:04}-{:02}", month.div_euclid(12), month.rem_euclid(12) + 1))
+        .collect()
+}
+
+/// The counts for each of the labels and milestones that are to be compared.
+async fn compare(visit: &Visit<'_>, scope: &Scope, filters: &[(&'static str, String)]) -> Result<Markup, PageError> {
+    let list = |name| visit.params.list(name).unwrap_or_default().into_iter().map(str::to_owned).take(MAX_COMPARED);
+    let wanted: Vec<(&'static str, String)> = list("compare_labels")
+        .map(|label| ("labels", label))
+        .chain(list("compare_milestones").map(|name| ("milestone", name)))
+        .collect();
+    let counts = try_join_all(wanted.iter().map(|wanted| {
+        let filters = with(filters, std::slice::from_ref(wanted));
+        async move { count(visit, scope, &filters).await }
+    }))
+    .await?;
+    let largest = counts.iter().map(|counts| counts.all).max().unwrap_or_default() as f64;
+    Ok(html! {
+        @if !wanted.is_empty() {
+            section.card aria-label="Side by side" {
+                h2 { "Side by side" }
+                div.scroll tabindex="0" role="region" aria-label="Labels and milestones side by side" {
+                    table {
+                        thead {
+                            tr {
+                                th scope="col" { "Label or milestone" }
+                                th scope="col" { "Share" }
+                                th.number scope="col" { "All" }
+                                th.number scope="col" { "Open" }
+                                th.number scope="col" { "Closed" }
+                            }
+                        }
+                        tbody {
+                            @for ((kind, name), counts) in wanted.iter().zip(&counts) {
+                                tr {
+                                    th scope="row" {
+                                        span.badge { (if *kind == "labels" { "label" } else { "milestone" }) }
+                                        " " bdi { (name) }
+                                    }
+                                    td { (chart::bar(counts.all as f64, largest)) }
+                                    td.number { (number(counts.all)) }
+                                    td.number { (number(counts.opened)) }
+                                    td.number { (number(counts.closed)) }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn months_cross_years() {
+        let months = months_until("2026-01-15");
+        assert_eq!(months.len(), 25);
+        assert_eq!((months.first().unwrap().as_str(), months.last().unwrap().as_str()), ("2024-02", "2026-02"));
+    }
+}

@@ -1,0 +1,213 @@
+//! Namespaces: the list, and one with its groups, projects, and everything that its viewer may see.
+
+use crate::layout::{self, Content, Section, breadcrumb, empty, number, pages};
+use crate::route::{self, Scope};
+use crate::visit::{PageError, Visit};
+use http::Method;
+use kit::path::encode;
+use maud::{Markup, html};
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+/// Entries of one page of a list.
+const PAGE: u64 = 20;
+
+/// Groups and projects that the page of a namespace lists.
+const CHILDREN: u64 = 50;
+
+#[derive(Deserialize)]
+struct Namespace {
+    name: String,
+    kind: String,
+    full_path: String,
+    /// What else its viewer may see.
+    #[serde(flatten)]
+    others: Map<String, Value>,
+}
+
+#[derive(Deserialize)]
+struct Project {
+    name: String,
+    path_with_namespace: String,
+    visibility: String,
+    #[serde(default)]
+    archived: bool,
+    #[serde(default)]
+    default_branch: Option<String>,
+    #[serde(default)]
+    http_url_to_repo: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Group {
+    name: String,
+    full_path: String,
+    visibility: String,
+}
+
+pub async fn list(visit: &Visit<'_>) -> Result<Content, PageError> {
+    let search = visit.params.text("q").unwrap_or_default();
+    let page = visit.page();
+    let path = format!("namespaces?search={}&full_path_search=true&page={page}&per_page={PAGE}", encode(search));
+    let answer = visit.forge.send(Method::GET, &path, None).await?;
+    let namespaces: Vec<Namespace> = answer.json()?;
+    let has_next = answer.number("x-next-page").is_some();
+    let body = html! {
+        div.head { h1 { "Namespaces" } p.lead { "Groups and users, with their projects." } }
+        form.search action=(route::NAMESPACES) role="search" data-live {
+            input type="search" name="q" value=(search) placeholder="Search by name or path" aria-label="Search namespaces";
+            button { "Search" }
+        }
+        p {}
+        div #results aria-live="polite" {
+            @if namespaces.is_empty() {
+                (empty("Nothing found", "You see your own namespace and your groups here; administrators see all."))
+            }
+            @if let Some(total) = answer.number("x-total") { p.soft { (number(total)) " namespaces" } }
+            ul.list {
+                @for namespace in &namespaces {
+                    li {
+                        h2 { a href=(route::namespace(&namespace.full_path)) { bdi { (namespace.name) } } }
+                        " " span.badge { (namespace.kind) }
+                        div.meta { span { bdi { (namespace.full_path) } } }
+                    }
+                }
+            }
+            (pages(page, has_next, |page| format!("{}?q={}&page={page}", route::NAMESPACES, encode(search))))
+        }
+    };
+    Ok(Content::new("Namespaces", Section::Namespaces, body))
+}
+
+/// A namespace, or a project at the same kind of path.
+pub async fn show(visit: &Visit<'_>, path: &str) -> Result<Content, PageError> {
+    let id = encode(path);
+    let namespace: Option<Namespace> = match visit.visitor.is_signed_in {
+        true => visit.forge.find(&format!("namespaces/{id}")).await?,
+        // Anonymous visitors read groups and projects, but no namespaces.
+        false => None,
+    };
+    let group: Option<Group> = visit.forge.find(&format!("groups/{id}")).await?;
+    if namespace.is_none() && group.is_none() {
+        let project: Option<Project> = visit.forge.find(&format!("projects/{id}")).await?;
+        return project.map(|project| show_project(visit, &project)).ok_or(PageError::NotFound);
+    }
+    let (groups, projects) =
+        futures::try_join!(children(visit, group.is_some(), &id), projects(visit, group.is_some(), &id))?;
+    let scope = group.as_ref().map(|group| Scope::Group(group.full_path.clone()));
+    let name = namespace.as_ref().map(|namespace| &namespace.name).or(group.as_ref().map(|group| &group.name));
+    let name = name.map_or(path, String::as_str).to_owned();
+    let body = html! {
+        @match &scope {
+            Some(scope) => (layout::scope_links(scope, Section::Namespaces)),
+            None => (breadcrumb(path)),
+        }
+        div.head { h1 { bdi { (name) } @if let Some(group) = &group { " " span.badge { (group.visibility) } } } }
+        div.columns {
+            div {
+                h2 { "Projects" }
+                (project_list(&projects))
+                @if !groups.is_empty() {
+                    p {}
+                    h2 { "Groups" }
+                    ul.list {
+                        @for group in &groups {
+                            li {
+                                h3 { a href=(route::namespace(&group.full_path)) { bdi { (group.name) } } }
+                                " " span.badge { (group.visibility) }
+                            }
+                        }
+                    }
+                }
+            }
+            aside { @if let Some(namespace) = &namespace { (facts(namespace)) } }
+        }
+    };
+    Ok(Content::new(name, Section::Namespaces, body))
+}
+
+async fn children(visit: &Visit<'_>, is_group: bool, id: &str) -> Result<Vec<Group>, PageError> {
+    match is_group {
+        true => Ok(visit.forge.get(&format!("groups/{id}/subgroups?all_available=true&per_page={CHILDREN}")).await?),
+        false => Ok(Vec::new()),
+    }
+}
+
+async fn projects(visit: &Visit<'_>, is_group: bool, id: &str) -> Result<Vec<Project>, PageError> {
+    let owner = if is_group { "groups" } else { "users" };
+    let found: Option<Vec<Project>> = visit.forge.find(&format!("{owner}/{id}/projects?per_page={CHILDREN}")).await?;
+    Ok(found.unwrap_or_default())
+}
+
+fn project_list(projects: &[Project]) -> Markup {
+    html! {
+        @if projects.is_empty() { (empty("No projects", "There is none here that you may see.")) }
+        ul.list {
+            @for project in projects {
+                li {
+                    h3 { a href=(route::namespace(&project.path_with_namespace)) { bdi { (project.name) } } }
+                    " " span.badge { (project.visibility) }
+                    @if project.archived { " " span.badge.warn { "archived" } }
+                    div.meta {
+                        @let scope = Scope::Project(project.path_with_namespace.clone());
+                        a href=(route::package_list(&scope)) { "Packages" }
+                        a href=(route::issues(&scope)) { "Issues" }
+                        a href=(route::analytics(&project.path_with_namespace)) { "Analytics" }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn show_project(visit: &Visit<'_>, project: &Project) -> Content {
+    let scope = Scope::Project(project.path_with_namespace.clone());
+    let body = html! {
+        (layout::scope_links(&scope, Section::Namespaces))
+        div.head {
+            h1 {
+                bdi { (project.name) }
+                " " span.badge { (project.visibility) }
+                @if project.archived { " " span.badge.warn { "archived" } }
+            }
+        }
+        div.card {
+            h2 { "Clone" }
+            @if let Some(url) = &project.http_url_to_repo { (layout::code_line(&format!("git clone {url}"))) }
+            @if let Some(branch) = &project.default_branch { p.soft { "Default branch: " code { (branch) } } }
+            h2 { "Publish a package" }
+            (layout::code_line(&format!("npm config set --location project @scope:registry={}", route::registry_url(visit.base, &scope))))
+            (layout::code_line("npm publish"))
+        }
+    };
+    Content::new(project.name.clone(), Section::Namespaces, body)
+}
+
+/// Everything else that the API tells this viewer.
+fn facts(namespace: &Namespace) -> Markup {
+    let shown = namespace.others.iter().filter_map(|(name, value)| {
+        let text = match value {
+            Value::String(text) => text.clone(),
+            Value::Number(value) => value.as_u64().map_or_else(|| value.to_string(), number),
+            Value::Bool(value) => {
+                if *value {
+                    "yes".into()
+                } else {
+                    "no".into()
+                }
+            }
+            _ => return None,
+        };
+        (!["web_url", "avatar_url", "path"].contains(&name.as_str())).then(|| (name.replace('_', " "), text))
+    });
+    html! {
+        section.card aria-label="About" {
+            h2 { "About" }
+            dl {
+                dt { "kind" } dd { (namespace.kind) }
+                dt { "path" } dd { bdi { (namespace.full_path) } }
+                @for (name, text) in shown { dt { (name) } dd { bdi { (text) } } }
+            }
+        }
+    }
+}

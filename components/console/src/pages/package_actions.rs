@@ -1,0 +1,196 @@
+//! What those who may can do with a package: tag, deprecate and unpublish its versions.
+
+use super::package_metadata::Metadata;
+use crate::layout::form_token;
+use crate::route::{self, Scope};
+use crate::visit::{Alert, PageError, Visit};
+use http::Method;
+use kit::params::Params;
+use kit::path::encode;
+use maud::{Markup, html};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+/// Access levels of the API.
+const DEVELOPER: u64 = 30;
+const MAINTAINER: u64 = 40;
+
+/// What the visitor may do with the packages of a project.
+#[derive(Default)]
+pub struct PackageRights {
+    /// The project's full path.
+    pub project: Option<String>,
+    pub can_tag: bool,
+    /// Deprecate and unpublish versions, and remove tags.
+    pub can_maintain: bool,
+}
+
+#[derive(Deserialize)]
+struct Project {
+    path_with_namespace: String,
+    #[serde(default)]
+    permissions: Option<Permissions>,
+}
+
+#[derive(Deserialize)]
+struct Permissions {
+    project_access: Option<Access>,
+    group_access: Option<Access>,
+}
+
+#[derive(Deserialize)]
+struct Access {
+    access_level: u64,
+}
+
+impl PackageRights {
+    /// Only a project's packages are changed, and only by users.
+    pub async fn load(visit: &Visit<'_>, scope: &Scope) -> Result<Self, PageError> {
+        let Scope::Project(id) = scope else { return Ok(PackageRights::default()) };
+        if !visit.visitor.is_signed_in {
+            return Ok(PackageRights::default());
+        }
+        let project: Option<Project> = visit.forge.find(&format!("projects/{}", encode(id))).await?;
+        let Some(project) = project else { return Ok(PackageRights::default()) };
+        let levels = project.permissions.map(|permissions| [permissions.project_access, permissions.group_access]);
+        let level = levels.into_iter().flatten().flatten().map(|access| access.access_level).max().unwrap_or_default();
+        let level = if visit.is_admin() { u64::MAX } else { level };
+        Ok(PackageRights {
+            project: Some(project.path_with_namespace),
+            can_tag: level >= DEVELOPER,
+            can_maintain: level >= MAINTAINER,
+        })
+    }
+}
+
+/// The forms that the visitor may use.
+pub fn forms(visit: &Visit<'_>, metadata: &Metadata, rights: &PackageRights, project: &str) -> Markup {
+    let action = route::package(&metadata.name, &Scope::Project(project.to_owned()));
+    let versions = || html! { @for version in metadata.versions.keys().rev() { option value=(version) { (version) } } };
+    let token = form_token(visit.visitor);
+    html! {
+        @if rights.can_tag {
+            section.card #manage aria-label="Manage" {
+                h2 { "Manage" }
+                form method="post" action=(action) {
+                    (token)
+                    h3 { "Tag a version" }
+                    div.actions {
+                        label { "Tag" input name="tag" required maxlength="100" placeholder="beta"; }
+                        label { "Version" select name="version" { (versions()) } }
+                        button name="action" value="tag" { "Set tag" }
+                    }
+                }
+                @if rights.can_maintain {
+                    @if metadata.tags.len() > 1 {
+                        form method="post" action=(action) {
+                            (token)
+                            h3 { "Remove a tag" }
+                            div.actions {
+                                label {
+                                    "Tag" select name="tag" {
+                                        @for tag in metadata.tags.keys().filter(|tag| *tag != "latest") {
+                                            option value=(tag) { (tag) }
+                                        }
+                                    }
+                                }
+                                button.quiet name="action" value="untag" { "Remove tag" }
+                            }
+                        }
+                    }
+                    form method="post" action=(action) {
+                        (token)
+                        h3 { "Deprecate a version" }
+                        div.actions {
+                            label { "Version" select name="version" { (versions()) } }
+                            label {
+                                "Message (none: not deprecated)" input name="message" maxlength="1000" placeholder="Use 2.x instead";
+                            }
+                            button.quiet name="action" value="deprecate" { "Deprecate" }
+                        }
+                    }
+                    form method="post" action=(action) data-confirm="Unpublish this version? Its number cannot be used again." {
+                        (token)
+                        h3 { "Unpublish a version" }
+                        p.hint {
+                            "Whoever depends on it cannot install it any more, and its number cannot be used again."
+                        }
+                        div.actions {
+                            label { "Version" select name="version" { (versions()) } }
+                            label {
+                                "Type the version to confirm" input name="confirmation" required autocomplete="off";
+                            }
+                            button.danger name="action" value="unpublish" { "Unpublish" }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+pub async fn submit(visit: &Visit<'_>, name: &str, form: &Params) -> Result<Alert, PageError> {
+    let scope = Scope::of(visit.params.text("project"), visit.params.text("group"));
+    let registry = route::registry(&scope);
+    let name_segment = encode(name);
+    let field = |field: &str| {
+        let missing = || PageError::Invalid(format!("The field “{field}” is missing."));
+        form.text(field).map(str::trim).filter(|value| !value.is_empty()).ok_or_else(missing)
+    };
+    match form.text("action").unwrap_or_default() {
+        "tag" => {
+            let (tag, version) = (field("tag")?, field("version")?);
+            let path = format!("{registry}/-/package/{name_segment}/dist-tags/{}", encode(tag));
+            visit.forge.send(Method::PUT, &path, Some(&json!(version))).await?;
+            Ok(Alert::success(format!("The tag {tag} is at version {version}.")))
+        }
+        "untag" => {
+            let tag = field("tag")?;
+            let path = format!("{registry}/-/package/{name_segment}/dist-tags/{}", encode(tag));
+            visit.forge.send(Method::DELETE, &path, None).await?;
+            Ok(Alert::success(format!("The tag {tag} is removed.")))
+        }
+        "deprecate" => {
+            let version = field("version")?;
+            let message = form.text("message").unwrap_or_default();
+            let record = json!({"name": name, "version": version, "deprecated": message});
+            let document = json!({"_id": name, "name": name, "versions": {version: record}});
+            visit.forge.send(Method::PUT, &format!("{registry}/{name_segment}"), Some(&document)).await?;
+            Ok(Alert::success(match message {
+                "" => format!("Version {version} is not deprecated."),
+                _ => format!("Version {version} is deprecated."),
+            }))
+        }
+        "unpublish" => {
+            let version = field("version")?;
+            if field("confirmation")? != version {
+                return Err(PageError::Invalid("To unpublish a version, type its number to confirm.".to_owned()));
+            }
+            unpublish(visit, &scope, name, version).await?;
+            Ok(Alert::success(format!("Version {version} is unpublished.")))
+        }
+        _ => Err(PageError::Invalid("This form asks for something unknown.".to_owned())),
+    }
+}
+
+/// Sends the document without the version, as package managers do; the last version takes the package
+/// with it.
+async fn unpublish(visit: &Visit<'_>, scope: &Scope, name: &str, version: &str) -> Result<(), PageError> {
+    let path = format!("{}/{}", route::registry(scope), encode(name));
+    let mut document: Value = visit.forge.get(&format!("{path}?write=true")).await?;
+    let revision = document.get("_rev").and_then(Value::as_str).unwrap_or_default().to_owned();
+    let path = format!("{path}/-rev/{}", encode(&revision));
+    let versions = document.get_mut("versions").and_then(Value::as_object_mut);
+    let is_last = versions.is_none_or(|versions| {
+        versions.remove(version);
+        versions.is_empty()
+    });
+    if let Some(tags) = document.get_mut("dist-tags").and_then(Value::as_object_mut) {
+        tags.retain(|_, tagged| tagged != version);
+    }
+    match is_last {
+        true => visit.forge.send(Method::DELETE, &path, None).await?,
+        false => visit.forge.send(Method::PUT, &path, Some(&document)).await?,
+    };
+    Ok(())
+}

@@ -1,0 +1,97 @@
+//! One visit of a page: who visits, with which parameters, and what came of it.
+
+use crate::forge::{Forge, ForgeError};
+use http::StatusCode;
+use kit::Timestamp;
+use kit::params::Params;
+use serde::Deserialize;
+
+/// The visitor's user, as the API tells.
+#[derive(Debug, Clone, Deserialize)]
+pub struct User {
+    pub username: String,
+    pub name: String,
+    #[serde(default)]
+    pub is_admin: bool,
+}
+
+/// Who sees a page.
+#[derive(Debug, Clone, Default)]
+pub struct Visitor {
+    /// Whether there is a token. One with few scopes does not tell who its user is.
+    pub is_signed_in: bool,
+    pub user: Option<User>,
+    /// For the page's forms.
+    pub form_token: String,
+}
+
+/// A visit.
+pub struct Visit<'a> {
+    pub forge: Forge<'a>,
+    pub visitor: &'a Visitor,
+    /// Of the query string.
+    pub params: &'a Params,
+    /// The service's base URL as clients see it, without a slash at its end.
+    pub base: &'a str,
+    pub now: Timestamp,
+}
+
+/// A message at the top of a page.
+#[derive(Debug, Clone)]
+pub struct Alert {
+    pub is_error: bool,
+    pub text: String,
+    /// A secret that is shown this once.
+    pub secret: Option<String>,
+}
+
+/// Why there is no page.
+#[derive(Debug)]
+pub enum PageError {
+    Forge(ForgeError),
+    /// There is no such page, or the visitor may not know of it.
+    NotFound,
+    /// A form has a value that makes no sense; a sentence for the visitor.
+    Invalid(String),
+}
+
+impl Visit<'_> {
+    pub fn is_admin(&self) -> bool {
+        self.visitor.user.as_ref().is_some_and(|user| user.is_admin)
+    }
+
+    /// The number of the page of a list, from 1.
+    pub fn page(&self) -> u64 {
+        self.params
+            .text("page")
+            .and_then(|page| page.parse().ok())
+            .filter(|page| (1..=1_000_000).contains(page))
+            .unwrap_or(1)
+    }
+}
+
+impl Alert {
+    pub fn success(text: impl Into<String>) -> Self {
+        Alert { is_error: false, text: text.into(), secret: None }
+    }
+
+    pub fn error(text: impl Into<String>) -> Self {
+        Alert { is_error: true, text: text.into(), secret: None }
+    }
+}
+
+impl From<ForgeError> for PageError {
+    fn from(error: ForgeError) -> Self {
+        PageError::Forge(error)
+    }
+}
+
+impl PageError {
+    pub fn status(&self) -> StatusCode {
+        match self {
+            PageError::Forge(error) => error.status(),
+            PageError::NotFound => StatusCode::NOT_FOUND,
+            PageError::Invalid(_) => StatusCode::BAD_REQUEST,
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! Requests of guests to their own application. They do not leave the process.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use http::{Request, Response};
+use http_body_util::BodyExt;
+use tokio::time::Instant;
+use tokio_util::task::AbortOnDropHandle;
+use wasmtime_wasi_http::{Error as WasiError, WasiBody};
+
+use crate::body::{BodyError, ResponseBody};
+use crate::nested_request::{ParentRequest, TooDeep};
+use crate::reply;
+
+/// Handles requests as if they had come from a client.
+#[async_trait]
+pub trait LocalService: Send + Sync {
+    async fn handle(self: Arc<Self>, shard: usize, request: Request<WasiBody>) -> Response<ResponseBody>;
+}
+
+/// Sends a request to the application, or to the component that is named. Returns once the response's
+/// head is there. Without `service` the host is starting or stopping.
+pub async fn send(
+    service: Option<Arc<dyn LocalService>>,
+    shard: usize,
+    request: Request<WasiBody>,
+    component: Option<&str>,
+    parent: Option<&ParentRequest>,
+    head_deadline: Instant,
+) -> Result<Response<WasiBody>, WasiError> {
+    let parent = parent.ok_or(WasiError::HttpRequestDenied)?;
+    let service = service.ok_or(WasiError::ConnectionRefused)?;
+    let response = match parent.adopt(request, component) {
+        Err(TooDeep) => reply::loop_detected(),
+        Ok(request) => {
+            // A task of its own, because this future is polled within the guest's call, whose processor
+            // time is measured. It ends with this future, as a connection does.
+            let task = AbortOnDropHandle::new(tokio::spawn(service.handle(shard, request)));
+            let response = tokio::time::timeout_at(head_deadline, task).await;
+            response.map_err(|_| WasiError::HttpResponseTimeout)?.map_err(|_| WasiError::ConnectionTerminated)?
+        }
+    };
+    Ok(response.map(|body| body.map_err(code).boxed_unsync()))
+}
+
+fn code(error: BodyError) -> WasiError {
+    match error {
+        BodyError::TooLarge { limit } => WasiError::HttpResponseBodySize(Some(limit)),
+        BodyError::Timeout => WasiError::HttpResponseTimeout,
+        BodyError::Broken | BodyError::Short { .. } | BodyError::Guest(_) => WasiError::HttpResponseIncomplete,
+    }
+}
