@@ -71,24 +71,40 @@ impl Client {
         self.answer()
     }
 
-    /// The status and the body of the next answer, which has a length.
+    /// The status and the body of the next answer.
     fn answer(&mut self) -> (u16, String) {
-        let mut line = String::new();
-        self.0.read_line(&mut line).expect("an answer");
+        let line = self.line();
         let status = line.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status");
-        let mut length = 0;
+        let (mut length, mut is_chunked) = (0, false);
         loop {
-            let mut line = String::new();
-            self.0.read_line(&mut line).expect("a head");
-            match line.trim_end().to_ascii_lowercase().split_once(':') {
+            match self.line().to_ascii_lowercase().split_once(':') {
                 Some(("content-length", value)) => length = value.trim().parse().expect("a number"),
+                Some(("transfer-encoding", _)) => is_chunked = true,
                 Some(_) => {}
                 None => break,
             }
         }
-        let mut body = vec![0; length];
-        self.0.read_exact(&mut body).expect("a body");
-        (status, String::from_utf8(body).expect("UTF-8"))
+        let mut body = String::new();
+        while is_chunked {
+            length = usize::from_str_radix(&self.line(), 16).expect("the length of a chunk");
+            body += &self.text(length);
+            assert_eq!(self.line(), "");
+            is_chunked = length > 0;
+        }
+        body += &self.text(length);
+        (status, body)
+    }
+
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.0.read_line(&mut line).expect("an answer");
+        line.trim_end().to_owned()
+    }
+
+    fn text(&mut self, length: usize) -> String {
+        let mut bytes = vec![0; length];
+        self.0.read_exact(&mut bytes).expect("a body");
+        String::from_utf8(bytes).expect("UTF-8")
     }
 }
 
