@@ -243,6 +243,14 @@ fn rapid_resets_close_the_connection() {
     hello(address);
 }
 
+/// The host closes a connection of which it has not read everything, and the kernel may reset it before the
+/// client has read why.
+fn assert_calm_or_reset(frames: &[(u8, u32, Vec<u8>)]) {
+    let enhance_your_calm = 11;
+    let code = goaway_code(frames);
+    assert!(code.is_none_or(|code| code == enhance_your_calm), "{code:?}");
+}
+
 /// Client frames that make work and carry nothing, each more often than any client needs it.
 fn floods() -> Vec<(&'static str, Vec<u8>)> {
     let setting = [0, 4, 0, 0, 0xff, 0xff];
@@ -262,8 +270,7 @@ fn floods_of_frames_that_carry_nothing_close_the_connection() {
     let (_server, address, _) = listen("", IngressOptions::default());
     for (what, flood) in floods() {
         let frames = frames_after(connect(address), std::iter::repeat_n(flood.repeat(100), 1000));
-        let enhance_your_calm = 11;
-        assert_eq!(goaway_code(&frames), Some(enhance_your_calm), "{what}: {} frames", frames.len());
+        assert_calm_or_reset(&frames);
         let answers = frames.iter().filter(|(kind, ..)| *kind == PING || *kind == SETTINGS).count();
         assert!(answers <= 1100, "{what}: {answers} answers");
     }
@@ -287,7 +294,7 @@ fn empty_data_that_does_not_end_closes_the_connection() {
     let post = frame(HEADERS, END_HEADERS, 1, &head_of("POST", "count"));
     let sent = std::iter::once(post).chain(std::iter::repeat_n(frame(0, 0, 1, &[]).repeat(100), 1000));
     let frames = frames_after(connect(address), sent);
-    assert_eq!(goaway_code(&frames), Some(11));
+    assert_calm_or_reset(&frames);
     wait_for_busy(&server, 0);
     hello(address);
 }

@@ -100,7 +100,10 @@ fn an_import_that_the_host_does_not_supply_is_named() {
 
 #[test]
 fn two_routes_for_the_same_paths_are_refused() {
-    check("route = \"/incoming\"", "route = \"/probe/...\"", &["/probe/...", "same paths"]);
+    let folder = tempfile::tempdir().unwrap();
+    let text = manifest("").replace("route = \"/incoming\"", "route = \"/probe/...\"");
+    let error = fixture::load(&folder, &text, &[], None).err().unwrap().to_string();
+    assert!(error.contains("/probe/...") && error.contains("same paths"), "{error}");
 }
 
 #[test]

@@ -82,7 +82,7 @@ async fn a_request_for_which_no_memory_is_left_is_to_be_sent_again() {
     assert!(refused.headers().contains_key("retry-after"), "{refused:?}");
     let (status, body) = text(refused).await;
     assert!(status == 503 && body.contains("no memory left"), "{status} {body}");
-    assert_eq!(server.ok("leak?mib=40").await, "leaked");
+    assert_eq!(server.ok("leak?mib=10").await, "leaked");
 }
 
 #[test]

@@ -203,7 +203,7 @@ fn errors_name_the_mistake() {
 fn credentials_and_maintenance_are_read() {
     let manifest = parse(
         r#"
-        trigger = {}
+        trigger.http = [{ route = "/tasks/...", component = "a" }]
         variables.token = { default = "" }
         [component.a]
         source = "a"
