@@ -13,7 +13,6 @@ HOST := -p hexad -p hexad-forge
 GUESTS := --workspace --exclude hexad --exclude hexad-forge --exclude hexad-tests
 TESTS := -p hexad-tests
 CLIENTS ?= yes
-BROWSER ?= yes
 
 # The tools of `make audit`, once per machine.
 DENY := cargo-deny@0.20.2
@@ -22,7 +21,7 @@ TOOLS := $(TARGET)/tools
 
 .DEFAULT_GOAL := help
 .PHONY: help run build components host fixtures check test lint audit advisories bench bench-namespaces bench-issues soak clean
-.PHONY: toolchain git clients browser peers wasmtime
+.PHONY: toolchain git clients peers wasmtime
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -56,10 +55,10 @@ check: toolchain ## The quick loop: formatting, lints, and the tests that need n
 	cargo test --locked $(GUESTS) --lib --bins --tests
 	cargo test --locked $(HOST) --lib
 
-test: git $(if $(filter no,$(CLIENTS)),,clients) $(if $(filter no,$(BROWSER)),,browser) components fixtures host ## Run every test; CLIENTS=no leaves out the package managers, BROWSER=no the pages in Chromium
+test: git $(if $(filter no,$(CLIENTS)),,clients) components fixtures host ## Run every test; CLIENTS=no leaves out the package managers
 	cargo test --locked $(GUESTS)
 	cargo test --locked $(HOST)
-	HEXAD_CLIENTS=$(CLIENTS) HEXAD_BROWSER=$(BROWSER) cargo test --locked $(TESTS)
+	HEXAD_CLIENTS=$(CLIENTS) cargo test --locked $(TESTS)
 
 lint: toolchain ## Formatting and lints, warnings are errors
 	cargo fmt --check
@@ -100,9 +99,6 @@ git:
 	@command -v git >/dev/null || { echo "hexad: the tests of suggestions need git on the PATH" >&2; exit 1; }
 
 clients: tests/cache/clients/installed tests/cache/engine/installed tests/cache/peers/installed tests/cache/python/installed
-
-browser: tests/cache/browser/installed
-	@{ command -v chromium && command -v chromedriver; } >/dev/null || { echo "hexad: the tests of the console need chromium and chromedriver on the PATH (apt-get install chromium chromium-driver); 'make test BROWSER=no' tests without them" >&2; exit 1; }
 
 peers: tests/cache/peers/installed
 

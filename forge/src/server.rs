@@ -73,14 +73,6 @@ impl Server {
         self.post(path, "application/json", SendBody::from_reader(&mut body.as_slice()))
     }
 
-    /// Puts `value` as JSON to `path`, below `/api/v4/`.
-    pub fn put_json(&self, path: &str, value: &impl Serialize) -> Result<()> {
-        let body = serde_json::to_vec(value)?;
-        let request = agent().put(self.address(path)).header("authorization", self.authorization()?);
-        let sent = request.header("content-type", "application/json").send(body.as_slice());
-        self.read(path, sent, MAX_JSON).map(drop)
-    }
-
     fn address(&self, path: &str) -> String {
         format!("{}/api/v4/{path}", self.url.trim_end_matches('/'))
     }

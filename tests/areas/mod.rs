@@ -2,7 +2,6 @@
 //! own manifest.
 
 mod admin;
-mod console;
 mod experiments;
 mod issue_statistics;
 mod namespaces;

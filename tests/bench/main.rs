@@ -4,13 +4,12 @@
 //!
 //! `make bench ONLY="tarball swap"` measures the rows whose group or name has one of these words.
 //! Groups: calls, experiments, tail, registry reads, registry mix, registry publishes, registry memory,
-//! analytics, swaps, start, idle connections, slow readers, suggestions, console.
+//! analytics, swaps, start, idle connections, slow readers, suggestions.
 
 mod analytics;
 mod calls;
 mod component;
 mod connections;
-mod console;
 mod hello;
 mod load;
 mod proxy;
@@ -53,7 +52,6 @@ fn main() {
     swap::run(&bench);
     start::run(&bench);
     connections::run(&bench);
-    console::run(&bench);
     if bench.selection.has("suggestions", "") {
         suggestions::run();
     }

@@ -1,7 +1,6 @@
 //! What tests and benchmarks share: the running program, a small forge with its records, packages to
 //! publish, clients, and an upstream server that answers as a test tells it to.
 
-pub mod browser;
 mod compiled_code;
 pub mod forge;
 pub mod http;

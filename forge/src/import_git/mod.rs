@@ -82,18 +82,7 @@ struct RefusedUpdate {
 }
 
 impl ImportGit {
-    /// The import of a repository that the server does not have yet.
-    pub fn new(path: PathBuf, project: String, server: Server) -> Self {
-        ImportGit { path, project, force: false, prune: false, server }
-    }
-
     pub fn run(self) -> Result<()> {
-        writeln!(io::stdout(), "{}", self.load()?)?;
-        Ok(())
-    }
-
-    /// Imports the repository, and returns what was done as a line for a person.
-    pub fn load(self) -> Result<String> {
         let git = Git::open(&self.path)?;
         let local = git.refs()?;
         if local.is_empty() {
@@ -129,13 +118,10 @@ impl ImportGit {
                 eprintln!("refs/{}: {}", printable(&name), printable(&error));
             }
         }
-        let report = format!("objects: {stored} stored, {known} known; refs: {moved} moved, {unchanged} unchanged");
+        writeln!(io::stdout(), "objects: {stored} stored, {known} known; refs: {moved} moved, {unchanged} unchanged")?;
         match failed {
-            0 => Ok(report),
-            failed => {
-                writeln!(io::stdout(), "{report}")?;
-                bail!("{failed} branches or tags were not moved, listed above")
-            }
+            0 => Ok(()),
+            failed => bail!("{failed} branches or tags were not moved, listed above"),
         }
     }
 
