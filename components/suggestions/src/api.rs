@@ -8,6 +8,8 @@ mod create_discussion;
 mod file_cache;
 mod import;
 mod input;
+mod position;
+mod renames;
 mod render;
 mod repository;
 mod show;

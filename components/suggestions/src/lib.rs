@@ -51,14 +51,18 @@
 //! | comment with suggestions | get merge request, commit, *t* trees, blob, semispace roles, branch; 2 counters; set discussion, *s* suggestions; swap list |
 //! | object of the repository | get it, in one semispace or both |
 //!
+//! To follow lines takes the blob that was commented on and the one at the head, unless their difference is
+//! cached; to find a renamed file, the trees that differ between its commit and the head.
+//!
 //! So the cost of a commit depends on the paths to the files that it changes, and not on the size of the
 //! repository or the length of its history. An instance caches blobs across requests, which saves most of
 //! these reads.
 //!
 //! # Life of a suggestion
 //!
-//! [`suggestion_block`] finds it in a comment, [`suggestion`] determines which lines it replaces, and
-//! [`applicability`] decides, whenever it is shown or applied, whether it can be applied. [`lines`] edits
+//! [`suggestion_block`] finds it in a comment, and [`suggestion`] determines which lines it replaces. Whenever
+//! it is shown or applied, [`line_diff`] follows these lines to the head of the branch, and [`applicability`]
+//! decides whether it can be applied. [`lines`] edits
 //! the file, [`sparse_tree`] the trees above it, [`git`] computes the ids, and [`commit_message`] renders
 //! the message. One swap of the ref then makes the commit, and the fact that the suggestion is applied,
 //! visible together (`store/refs.rs`).
@@ -70,6 +74,7 @@ mod discussion;
 #[cfg(target_family = "wasm")]
 mod entry;
 mod git;
+mod line_diff;
 mod lines;
 mod merge_request;
 mod route;

@@ -1,14 +1,13 @@
 //! Commenting on a merge request; a comment on a line of text may contain suggestions.
 
-use super::access::{self, ReadableMergeRequest};
+use super::access;
 use super::context::RequestContext;
 use super::input;
+use super::position::{self, CommentedLine};
 use super::render::DiscussionRenderer;
 use super::text_budget::TextBudget;
 use crate::discussion::{CommentedFile, DiffPosition, Discussion};
 use crate::git::ObjectId;
-use crate::lines::IndexedFile;
-use crate::sparse_tree::SparseTree;
 use crate::store::{discussions, objects};
 use crate::suggestion::Suggestion;
 use crate::suggestion_block;
@@ -39,7 +38,7 @@ pub async fn create(context: &RequestContext, project: &str, iid: &str, request:
         return Err(Error::bad_request("Note {:note=>[\"is too long (maximum is 1000000 characters)\"]}"));
     }
     let line = match &position {
-        Some(position) => find_line(context, &readable, position)?,
+        Some(position) => position::find_line(context, &readable, position)?,
         None => None,
     };
     let (file, suggestions) = match line {
@@ -86,7 +85,7 @@ fn parse_comment(params: &Params) -> Result<(String, Option<DiffPosition>), Erro
         if number.is_err() {
             checks.reject(format!("position[{name}] is invalid"));
         }
-        // No file has line 0: `find_line` rejects it.
+        // No file has line 0: `position::find_line` rejects it.
         Some(number.ok().and_then(|number| u64::try_from(number).ok()).unwrap_or(0))
     };
     let position = DiffPosition {
@@ -104,47 +103,6 @@ fn parse_comment(params: &Params) -> Result<(String, Option<DiffPosition>), Erro
     }
     checks.finish()?;
     Ok((body, Some(position)))
-}
-
-/// An existing line of a file.
-struct CommentedLine {
-    file: CommentedFile,
-    line: u64,
-    /// `None` if the file is larger than [`objects::MAX_WHOLE`].
-    contents: Option<IndexedFile>,
-}
-
-/// The line that suggestions at this position replace, if there is one; 400 if the repository does not
-/// have the position.
-fn find_line(
-    context: &RequestContext,
-    readable: &ReadableMergeRequest,
-    position: &DiffPosition,
-) -> Result<Option<CommentedLine>, Error> {
-    if position.kind != "text" {
-        return Ok(None);
-    }
-    let not_found = || Error::bad_request("Note {:line_code=>[\"can't be blank\", \"must be a valid line code\"]}");
-    let Some((path, line)) = position.suggestible_line() else {
-        // A removed line can be commented on, but not replaced.
-        let is_removed = position.old_line.is_some_and(|line| line > 0) && position.old_path.is_some();
-        return if is_removed { Ok(None) } else { Err(not_found()) };
-    };
-    let env = &context.env;
-    let project_id = readable.source_project_id();
-    let id = ObjectId::parse(&position.head_sha).ok_or_else(not_found)?;
-    if !readable.may_read_commit(context, id)? {
-        return Err(not_found());
-    }
-    let commit = objects::read_commit(env, project_id, id)?.ok_or_else(not_found)?;
-    let tree = SparseTree::load(commit.tree, [path], |id| objects::read_tree(env, project_id, id))?;
-    let blob = tree.blob(path).ok_or_else(not_found)?;
-    let contents = objects::read_blob(env, project_id, blob)?.map(IndexedFile::new);
-    if line == 0 || contents.as_ref().is_some_and(|file| !file.has_line(line)) {
-        return Err(not_found());
-    }
-    let file = CommentedFile { project_id, commit: id, path: path.to_owned(), blob };
-    Ok(Some(CommentedLine { file, line, contents }))
 }
 
 /// The suggestions in a comment on a line, with the file that they change.

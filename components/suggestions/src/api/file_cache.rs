@@ -1,30 +1,45 @@
-//! Files that a request has read.
+//! Files that a request has read, and how they differ.
 
 use crate::discussion::CommentedFile;
 use crate::git::ObjectId;
+use crate::line_diff::LineDiff;
 use crate::lines::IndexedFile;
 use crate::store::objects;
 use crate::suggestion::Suggestion;
 use bytes::Bytes;
 use kit::Env;
+use kit::lru::ByteLru;
 use kit::store::StoreError;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 use std::rc::Rc;
 
 /// The most that is cached, in bytes, unless one file alone takes more.
 const CAPACITY: usize = 32 << 20;
+
+/// The most that an instance keeps of differences, in bytes.
+const DIFF_CAPACITY: usize = 4 << 20;
+
+/// Differences between blobs, the earlier one first. Both ids name contents that never change.
+struct DiffCache(ByteLru<(ObjectId, ObjectId), Rc<LineDiff>>);
 
 /// Files, each read and indexed once as long as they fit.
 pub struct FileCache<'a> {
     env: &'a Env,
     /// By project and blob.
     files: RefCell<BTreeMap<(u64, ObjectId), Rc<IndexedFile>>>,
+    diffs: Rc<DiffCache>,
 }
 
 impl<'a> FileCache<'a> {
     pub fn new(env: &'a Env) -> Self {
-        FileCache { env, files: RefCell::default() }
+        let diffs = env.instance_cache.get::<DiffCache>().unwrap_or_else(|| {
+            let diffs = Rc::new(DiffCache(ByteLru::new(DIFF_CAPACITY)));
+            env.instance_cache.put(diffs.clone());
+            diffs
+        });
+        FileCache { env, files: RefCell::default(), diffs }
     }
 
     /// An existing file; `None` if it is larger than [`objects::MAX_WHOLE`].
@@ -40,6 +55,41 @@ impl<'a> FileCache<'a> {
         }
         cached.insert((project, blob), file.clone());
         Ok(Some(file))
+    }
+
+    /// The difference between two existing files, given by project and blob; `None` if one of them is larger
+    /// than [`objects::MAX_WHOLE`].
+    pub fn diff(&self, before: (u64, ObjectId), after: (u64, ObjectId)) -> Result<Option<Rc<LineDiff>>, StoreError> {
+        let key = (before.1, after.1);
+        if let Some(diff) = self.diffs.0.get(&key) {
+            return Ok(Some(diff));
+        }
+        let files = (self.read(before.0, before.1)?, self.read(after.0, after.1)?);
+        let (Some(before), Some(after)) = files else { return Ok(None) };
+        let diff = Rc::new(LineDiff::between(&before, &after));
+        self.diffs.0.put(key, diff.size(), diff.clone());
+        Ok(Some(diff))
+    }
+
+    /// The numbers that a suggestion's lines have in a later version of the file, given by project and blob;
+    /// `None` if they were changed. A file larger than [`objects::MAX_WHOLE`] is a changed one.
+    pub fn follow(
+        &self,
+        file: &CommentedFile,
+        suggestion: &Suggestion,
+        later: (u64, ObjectId),
+    ) -> Result<Option<RangeInclusive<u64>>, StoreError> {
+        let Some(commented) = self.read(file.project_id, file.blob)? else { return Ok(None) };
+        // The lines may reach beyond the end of the file.
+        let lines = suggestion.from_line..=suggestion.to_line.min(commented.count());
+        if lines.is_empty() {
+            return Ok(None);
+        }
+        if later.1 == file.blob {
+            return Ok(Some(lines));
+        }
+        let diff = self.diff((file.project_id, file.blob), later)?;
+        Ok(diff.and_then(|diff| diff.follow(&lines)))
     }
 
     /// The lines that a suggestion replaces, at the commit that was commented on.

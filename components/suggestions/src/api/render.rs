@@ -45,8 +45,7 @@ impl<'a> DiscussionRenderer<'a> {
                 let (env, files, branch) = (&self.context.env, &self.files, &self.branch);
                 let applicability = assess(env, files, branch, merge_request, file, suggestion, true)?;
                 self.budget.spend(applicability.from_content.len() + suggestion.to_content.len())?;
-                let is_applicable = applicability.inapplicable_reason.is_none();
-                suggestions.push(suggestion.to_json(&applicability.from_content, is_applicable, applicability.applied));
+                suggestions.push(applicability.render(suggestion));
             }
         }
         let created = discussion.created.to_iso();

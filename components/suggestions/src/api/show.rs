@@ -23,8 +23,7 @@ pub fn suggestion(context: &RequestContext, id: &str) -> Result<Response, Error>
     let ReadableSuggestion { suggestion, discussion, file, merge_request } = &readable;
     let branch = SourceBranch::load_for_discussions(env, merge_request, std::slice::from_ref(discussion))?;
     let applicability = assess(env, &FileCache::new(env), &branch, merge_request, file, suggestion, true)?;
-    let is_applicable = applicability.inapplicable_reason.is_none();
-    Ok(Response::ok(&suggestion.to_json(&applicability.from_content, is_applicable, applicability.applied)))
+    Ok(Response::ok(&applicability.render(suggestion)))
 }
 
 /// `GET /projects/:id/merge_requests/:iid/discussions`, oldest first, in pages. Beside the project

@@ -8,6 +8,7 @@ mod import;
 mod line_endings;
 mod maintenance;
 mod random;
+mod reanchoring;
 mod repository;
 mod storage_failures;
 

@@ -33,8 +33,36 @@ struct BatchItem {
     file: CommentedFile,
 }
 
-/// The commented blob of each file, by path, and the replacements of its lines.
-type Edits<'a> = BTreeMap<&'a str, (ObjectId, Vec<Replacement<'a>>)>;
+/// The blob of each file at the head, by its path there, and the replacements of its lines.
+type Edits<'a> = BTreeMap<String, (ObjectId, Vec<Replacement<'a>>)>;
+
+/// Why an attempt to make the commit ended.
+enum CommitError {
+    Store(StoreError),
+    Refused(Error),
+}
+
+impl From<StoreError> for CommitError {
+    fn from(error: StoreError) -> Self {
+        CommitError::Store(error)
+    }
+}
+
+impl From<Error> for CommitError {
+    fn from(error: Error) -> Self {
+        CommitError::Refused(error)
+    }
+}
+
+impl From<CommitError> for Error {
+    fn from(error: CommitError) -> Self {
+        match error {
+            CommitError::Store(StoreError::Contended(_)) => refusal(InapplicableReason::HeadMoved),
+            CommitError::Store(error) => error.into(),
+            CommitError::Refused(error) => error,
+        }
+    }
+}
 
 /// Suggestions that the caller may apply: the caller may push to the source branch of each.
 pub struct SuggestionBatch<'a> {
@@ -92,29 +120,29 @@ impl<'a> SuggestionBatch<'a> {
     pub fn apply(&self, message: Option<&str>) -> Result<Vec<serde_json::Value>, Error> {
         let env = &self.context.env;
         let files = FileCache::new(env);
-        let mut shown = Vec::new();
         let mut budget = TextBudget::new();
         for item in &self.items {
             let from_content = files.read_commented_lines(&item.file, &item.suggestion)?;
             budget.spend(from_content.len() + item.suggestion.to_content.len())?;
-            shown.push(item.suggestion.to_json(&from_content, true, false));
         }
-        let message = self.render_message(message)?;
         let name = format!("heads/{}", self.branch);
-        let commit = refs::update(env, self.source.id, &name, |head| self.commit_on(head, &files, &message))?;
+        let mut shown = Vec::new();
+        let commit =
+            refs::update(env, self.source.id, &name, |head| self.commit_on(head, &files, message, &mut shown))?;
         let ids: Vec<u64> = self.items.iter().map(|item| item.suggestion.id).collect();
         applied::save(env, &ids, &AppliedCommit { commit, operation: self.operation.clone() })?;
         Ok(shown)
     }
 
     /// Makes the commit on top of `head` and writes its objects. Called again if the branch moves before
-    /// the ref is swapped.
+    /// the ref is swapped. `shown` becomes the JSON of the suggestions.
     fn commit_on(
         &self,
         head: Option<RefValue>,
         files: &FileCache,
-        message: &str,
-    ) -> Result<Decision<Option<RefValue>, ObjectId>, Error> {
+        message: Option<&str>,
+        shown: &mut Vec<serde_json::Value>,
+    ) -> Result<Decision<Option<RefValue>, ObjectId>, CommitError> {
         let env = &self.context.env;
         if let Some(commit) = self.own_commit(head.as_ref())? {
             return Ok(Decision::Done(commit));
@@ -125,9 +153,10 @@ impl<'a> SuggestionBatch<'a> {
         };
         let files_on_branch = self.items.iter().filter(is_on_branch).map(|item| &item.file);
         let branch = SourceBranch::load(env, self.source.id, head, files_on_branch, true)?;
-        let edits = self.collect_edits(files, &branch)?;
-        let Some(BranchHead { value: head, tree: Some(tree) }) = &branch.head else {
-            return Err(refusal(InapplicableReason::BranchDeleted));
+        shown.clear();
+        let edits = self.collect_edits(files, &branch, shown)?;
+        let Some(BranchHead { value: head, tree: Some(tree), .. }) = &branch.head else {
+            return Err(refusal(InapplicableReason::BranchDeleted).into());
         };
         let semispace = semispace_roles::read_current(env)?;
         let mut changed = BTreeMap::new();
@@ -136,12 +165,13 @@ impl<'a> SuggestionBatch<'a> {
             let before = before.ok_or_else(|| refusal(InapplicableReason::FileNotFound))?;
             let after = Object::new(ObjectKind::Blob, lines::replace(before.contents(), replacements));
             objects::save(env, semispace, self.source.id, &after)?;
-            changed.insert(*path, after.id);
+            changed.insert(path.as_str(), after.id);
         }
         let trees = tree.replace_blobs(&changed);
         trees.iter().try_for_each(|tree| objects::save(env, semispace, self.source.id, tree))?;
         let root = trees.last().map(|tree| tree.id).ok_or_else(|| Error::internal("a commit without a tree"))?;
-        let contents = Commit::render(root, head.commit, &self.signature()?, message);
+        let message = self.render_message(message, edits.keys().map(String::as_str).collect())?;
+        let contents = Commit::render(root, head.commit, &self.signature()?, &message);
         let commit = Object::new(ObjectKind::Commit, contents);
         objects::save(env, semispace, self.source.id, &commit)?;
         if gc::is_too_late(env) {
@@ -164,8 +194,14 @@ impl<'a> SuggestionBatch<'a> {
         Ok(applied.filter(|applied| applied.operation == self.operation).map(|applied| applied.commit))
     }
 
-    /// The replacements that the suggestions make; 400 with the first reason why one cannot be applied.
-    fn collect_edits(&self, files: &FileCache, batch_branch: &SourceBranch) -> Result<Edits<'_>, Error> {
+    /// The replacements that the suggestions make; 400 with the first reason why one cannot be applied. Adds
+    /// the JSON of the suggestions to `shown`.
+    fn collect_edits(
+        &self,
+        files: &FileCache,
+        batch_branch: &SourceBranch,
+        shown: &mut Vec<serde_json::Value>,
+    ) -> Result<Edits<'_>, Error> {
         let mut edits = Edits::new();
         let mut other_branches = BTreeMap::new();
         // Read again, because a merge request may have been merged since the last attempt.
@@ -186,12 +222,13 @@ impl<'a> SuggestionBatch<'a> {
             let branch = branch.ok_or_else(|| Error::internal("a branch was not read"))?;
             let (env, file) = (&self.context.env, &item.file);
             let applicability = assess(env, files, branch, merge_request, file, &item.suggestion, same_branch)?;
-            if let Some(reason) = applicability.refusal_reason {
+            if let Some(reason) = applicability.inapplicable_reason {
                 return Err(refusal(reason));
             }
-            let text = item.suggestion.to_content.as_bytes();
-            let replacement = Replacement { lines: item.suggestion.lines(), text };
-            edits.entry(&item.file.path).or_insert((item.file.blob, Vec::new())).1.push(replacement);
+            shown.push(applicability.render(&item.suggestion));
+            let at_head = applicability.at_head.ok_or_else(|| refusal(InapplicableReason::FileNotFound))?;
+            let replacement = Replacement { lines: at_head.lines, text: item.suggestion.to_content.as_bytes() };
+            edits.entry(at_head.path).or_insert((at_head.blob, Vec::new())).1.push(replacement);
         }
         for (_, replacements) in edits.values_mut() {
             replacements.sort_by_key(|replacement| *replacement.lines.start());
@@ -223,7 +260,7 @@ impl<'a> SuggestionBatch<'a> {
         })
     }
 
-    fn render_message(&self, requested: Option<&str>) -> Result<String, Error> {
+    fn render_message(&self, requested: Option<&str>, file_paths: Vec<&str>) -> Result<String, Error> {
         let user = self.context.caller.user_or_401()?;
         let mut authors: Vec<u64> = Vec::new();
         for item in &self.items {
@@ -238,10 +275,9 @@ impl<'a> SuggestionBatch<'a> {
                 co_authors.push((author.name.clone(), self.context.commit_email(&author)));
             }
         }
-        let paths: BTreeSet<&str> = self.items.iter().map(|item| item.file.path.as_str()).collect();
         let values = PlaceholderValues {
             branch_name: &self.branch,
-            file_paths: paths.into_iter().collect(),
+            file_paths,
             project_name: &self.target.name,
             project_path: &self.target.path,
             user_full_name: &user.name,
