@@ -8,6 +8,7 @@ mod namespaces;
 mod npm;
 mod npm_account;
 mod pnpm;
+mod review;
 mod scoped;
 mod workflow;
 mod yarn;

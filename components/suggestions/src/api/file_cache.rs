@@ -71,17 +71,17 @@ impl<'a> FileCache<'a> {
         Ok(Some(diff))
     }
 
-    /// The numbers that a suggestion's lines have in a later version of the file, given by project and blob;
-    /// `None` if they were changed. A file larger than [`objects::MAX_WHOLE`] is a changed one.
+    /// The numbers that lines of a commented file, which may reach beyond its end, have in a later version,
+    /// given by project and blob; `None` if they were changed. A file larger than [`objects::MAX_WHOLE`] is a
+    /// changed one.
     pub fn follow(
         &self,
         file: &CommentedFile,
-        suggestion: &Suggestion,
+        lines: &RangeInclusive<u64>,
         later: (u64, ObjectId),
     ) -> Result<Option<RangeInclusive<u64>>, StoreError> {
         let Some(commented) = self.read(file.project_id, file.blob)? else { return Ok(None) };
-        // The lines may reach beyond the end of the file.
-        let lines = suggestion.from_line..=suggestion.to_line.min(commented.count());
+        let lines = *lines.start()..=(*lines.end()).min(commented.count());
         if lines.is_empty() {
             return Ok(None);
         }

@@ -3,7 +3,7 @@
 use super::access::ReadableMergeRequest;
 use super::context::RequestContext;
 use super::file_cache::FileCache;
-use crate::discussion::{CommentedFile, DiffPosition};
+use crate::discussion::{CommentedFile, DiffPosition, Discussion};
 use crate::git::ObjectId;
 use crate::lines::IndexedFile;
 use crate::sparse_tree::SparseTree;
@@ -52,6 +52,14 @@ pub fn find_line(
         return Err(not_found());
     }
     Ok(commented)
+}
+
+/// The line that the suggestions in this discussion replace, if it has one that is kept.
+pub fn kept_line(context: &RequestContext, discussion: &Discussion) -> Result<Option<CommentedLine>, StoreError> {
+    let line = discussion.position.as_ref().and_then(DiffPosition::suggestible_line);
+    let (Some(file), Some((_, line))) = (&discussion.file, line) else { return Ok(None) };
+    let contents = FileCache::new(&context.env).read(file.project_id, file.blob)?;
+    Ok(Some(CommentedLine { file: file.clone(), line, contents }))
 }
 
 fn not_found() -> Error {

@@ -7,6 +7,8 @@ mod golden;
 mod import;
 mod line_endings;
 mod maintenance;
+mod merge_requests;
+mod notes;
 mod random;
 mod reanchoring;
 mod repository;

@@ -1,11 +1,11 @@
 //! Everything that is reachable from refs, reflog entries and discussions, for garbage collection and
 //! checks.
 
+use super::discussion_record::{DiscussionListRecord, DiscussionRecord, LocatorRecord, ThreadRecord};
 use super::key::{Key, PREFIX};
 use super::objects;
 use super::record::{
-    AppliedRecord, DiscussionListRecord, DiscussionRecord, LocatorRecord, MergeRequestRecord, RefNamesRecord,
-    RefRecord, ReflogRecord,
+    AppliedRecord, MergeRequestListRecord, MergeRequestRecord, RefNamesRecord, RefRecord, ReflogRecord,
 };
 use super::semispace::Semispace;
 use super::semispace_roles::{self, SemispaceRoles};
@@ -106,7 +106,7 @@ impl Roots for Repositories<'_> {
             // The reflog comes last: of a ref that is moved while roots are visited, either the old value
             // or its reflog entry is seen.
             roots: below(&["discussions/", "ref/", REFLOG]),
-            records: below(&["applied/", "branches/", "merge_request/", LOCATORS]),
+            records: below(&["applied/", "branches/", "merge_request/", "merge_requests/", LOCATORS, "thread/"]),
             blobs: below(&blobs),
             marks: format!("{PREFIX}gc/"),
         }
@@ -214,7 +214,9 @@ impl Repositories<'_> {
             "applied" => drop(self.read::<AppliedRecord>(key)?),
             "branches" => drop(self.read::<RefNamesRecord>(key)?),
             "merge_request" => drop(self.read::<Option<MergeRequestRecord>>(key)?),
+            "merge_requests" => drop(self.read::<MergeRequestListRecord>(key)?),
             "suggestion" => drop(self.read::<LocatorRecord>(key)?),
+            "thread" => drop(self.read::<ThreadRecord>(key)?),
             _ => return Ok(false),
         }
         Ok(true)
@@ -237,7 +239,7 @@ impl Repositories<'_> {
     /// Marks the blob that a discussion is on.
     fn trace_discussion(&self, id: ObjectId, tracer: &mut Tracer) -> Result<(), StoreError> {
         let key = Key::Discussion(&id.to_string()).to_string();
-        if let Some(file) = self.read::<DiscussionRecord>(&key)?.into_discussion(&id.to_string()).file {
+        if let Some(file) = self.read::<DiscussionRecord>(&key)?.into_file() {
             tracer.mark(object_blob_id(file.project_id, file.blob));
         }
         Ok(())

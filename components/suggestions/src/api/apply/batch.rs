@@ -4,19 +4,21 @@ use crate::api::access::{self, PushableMergeRequest};
 use crate::api::applicability::assess;
 use crate::api::context::RequestContext;
 use crate::api::file_cache::FileCache;
+use crate::api::merge_detection::{self, BranchUpdate};
 use crate::api::source_branch::{BranchHead, SourceBranch};
 use crate::api::text_budget::TextBudget;
 use crate::applicability::InapplicableReason;
 use crate::commit_message::{self, PlaceholderValues};
-use crate::discussion::{CommentedFile, Discussion};
+use crate::discussion::{CommentedFile, Discussion, Note};
 use crate::git::{Commit, Object, ObjectId, ObjectKind, Signature};
 use crate::lines::{self, Replacement};
 use crate::merge_request::MergeRequest;
 use crate::store::applied::{self, AppliedCommit};
+use crate::store::discussions::{self, LocatedSuggestion};
 use crate::store::refs::{self, RefValue};
-use crate::store::{discussions, merge_requests, objects, semispace_roles};
+use crate::store::{merge_requests, objects, semispace_roles};
 use crate::suggestion::Suggestion;
-use directory::project::Project;
+use directory::project::{Project, ProjectKey};
 use directory::user;
 use http::StatusCode;
 use kit::Error;
@@ -29,6 +31,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// A suggestion with its discussion.
 struct BatchItem {
     suggestion: Suggestion,
+    author_id: u64,
     discussion: Discussion,
     file: CommentedFile,
 }
@@ -70,7 +73,7 @@ pub struct SuggestionBatch<'a> {
     /// By id.
     items: Vec<BatchItem>,
     /// By target project and iid.
-    merge_requests: BTreeMap<(u64, u64), MergeRequest>,
+    merge_requests: BTreeMap<(ProjectKey, u64), MergeRequest>,
     /// The source project of the first suggestion's merge request.
     source: Project,
     /// The source branch of the first suggestion's merge request.
@@ -94,17 +97,20 @@ impl<'a> SuggestionBatch<'a> {
         }
         let (mut items, mut merge_requests) = (Vec::new(), BTreeMap::new());
         for id in unique {
-            let (discussion, suggestion) = discussions::find_suggestion(env, id)?.ok_or_else(not_found)?;
+            let LocatedSuggestion { suggestion, author_id, discussion } =
+                discussions::find_suggestion(env, id)?.ok_or_else(not_found)?;
             let key = merge_request_key(&discussion);
             if let Entry::Vacant(entry) = merge_requests.entry(key) {
-                entry.insert(merge_requests::read(env, key.0, key.1)?.ok_or_else(not_found)?);
+                let (project, iid) = entry.key();
+                let merge_request = merge_requests::read(env, project, *iid)?;
+                entry.insert(merge_request.ok_or_else(not_found)?);
             }
             let file = discussion.file.clone().ok_or_else(not_found)?;
-            items.push(BatchItem { suggestion, discussion, file });
+            items.push(BatchItem { suggestion, author_id, discussion, file });
         }
         let mut pushable = BTreeMap::new();
         for (key, merge_request) in &merge_requests {
-            pushable.insert(*key, access::pushable_merge_request(context, key.0, merge_request)?);
+            pushable.insert(key.clone(), access::pushable_merge_request(context, &key.0, merge_request)?);
         }
         let key = items.first().map(|item| merge_request_key(&item.discussion)).ok_or_else(not_found)?;
         let branch = merge_requests.get(&key).ok_or_else(not_found)?.source_branch.clone();
@@ -127,11 +133,53 @@ impl<'a> SuggestionBatch<'a> {
         }
         let name = format!("heads/{}", self.branch);
         let mut shown = Vec::new();
-        let commit =
-            refs::update(env, self.source.id, &name, |head| self.commit_on(head, &files, message, &mut shown))?;
+        let mut old = None;
+        let commit = refs::update(env, self.source.id, &name, |head| {
+            if let Some(head) = head.as_ref().filter(|head| head.operation != self.operation) {
+                old = Some(head.commit);
+            }
+            self.commit_on(head, &files, message, &mut shown)
+        })?;
         let ids: Vec<u64> = self.items.iter().map(|item| item.suggestion.id).collect();
         applied::save(env, &ids, &AppliedCommit { commit, operation: self.operation.clone() })?;
+        self.add_system_notes(commit)?;
+        let user_id = self.context.caller.user().map(|user| user.id);
+        let (project_id, branch) = (self.source.id, self.branch.as_str());
+        merge_detection::after_update(env, &BranchUpdate { project_id, branch, old, new: commit, user_id })?;
         Ok(shown)
+    }
+
+    /// Says in each discussion which commit applied its suggestions. If this request dies before, the discussion
+    /// lacks that note, and its suggestions are applied all the same.
+    fn add_system_notes(&self, commit: ObjectId) -> Result<(), Error> {
+        let author_id = self.context.caller.user_or_401()?.id;
+        let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+        for item in &self.items {
+            *counts.entry(&item.discussion.id).or_default() += 1;
+        }
+        let env = &self.context.env;
+        for (discussion, count) in counts {
+            let body = match count {
+                1 => format!("applied this suggestion in commit {commit}"),
+                count => format!("applied {count} suggestions in commit {commit}"),
+            };
+            let note = Note {
+                id: discussions::allocate_note_id(env)?,
+                author_id,
+                body,
+                created: env.now,
+                updated: env.now,
+                is_system: true,
+                suggestions: Vec::new(),
+            };
+            discussions::update(env, discussion, |present| {
+                if let Some(present) = present.filter(|present| present.note(note.id).is_none()) {
+                    present.notes.push(note.clone());
+                }
+                Ok::<_, StoreError>(())
+            })?;
+        }
+        Ok(())
     }
 
     /// Makes the commit on top of `head` and writes its objects. Called again if the branch moves before
@@ -207,8 +255,8 @@ impl<'a> SuggestionBatch<'a> {
         // Read again, because a merge request may have been merged since the last attempt.
         let mut merge_requests = BTreeMap::new();
         for key in self.merge_requests.keys() {
-            let current = merge_requests::read(&self.context.env, key.0, key.1)?;
-            merge_requests.insert(*key, current.ok_or_else(|| refusal(InapplicableReason::AlreadyApplied))?);
+            let current = merge_requests::read(&self.context.env, &key.0, key.1)?;
+            merge_requests.insert(key.clone(), current.ok_or_else(|| refusal(InapplicableReason::AlreadyApplied))?);
         }
         for item in &self.items {
             let key = merge_request_key(&item.discussion);
@@ -216,7 +264,7 @@ impl<'a> SuggestionBatch<'a> {
             let merge_request = merge_request.ok_or_else(|| Error::internal("a merge request was not read"))?;
             let same_branch = self.is_on_branch(merge_request);
             if !same_branch && !other_branches.contains_key(&key) {
-                other_branches.insert(key, self.load_other_branch(merge_request, &item.file)?);
+                other_branches.insert(key.clone(), self.load_other_branch(merge_request, &item.file)?);
             }
             let branch = if same_branch { Some(batch_branch) } else { other_branches.get(&key) };
             let branch = branch.ok_or_else(|| Error::internal("a branch was not read"))?;
@@ -264,7 +312,7 @@ impl<'a> SuggestionBatch<'a> {
         let user = self.context.caller.user_or_401()?;
         let mut authors: Vec<u64> = Vec::new();
         for item in &self.items {
-            let author = item.discussion.author_id;
+            let author = item.author_id;
             if author != user.id && !authors.contains(&author) {
                 authors.push(author);
             }
@@ -290,8 +338,8 @@ impl<'a> SuggestionBatch<'a> {
 }
 
 /// The target project and the iid of a discussion's merge request.
-fn merge_request_key(discussion: &Discussion) -> (u64, u64) {
-    (discussion.project_id, discussion.merge_request_iid)
+fn merge_request_key(discussion: &Discussion) -> (ProjectKey, u64) {
+    (discussion.project.clone(), discussion.merge_request_iid)
 }
 
 fn refusal(reason: InapplicableReason) -> Error {
