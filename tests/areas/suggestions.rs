@@ -82,7 +82,8 @@ fn suggestions_of_one_review_are_applied_one_after_another() {
     }
     let list = format!("/api/v4/projects/{PRIVATE}/merge_requests/1/discussions");
     let path = format!("{list}/{}", discussion.json()["id"].as_str().expect("an id"));
-    let reply = forge.send_with("POST", &format!("{path}/notes"), DEVELOPER, &JSON, json!({"body": "Done"}).to_string());
+    let reply =
+        forge.send_with("POST", &format!("{path}/notes"), DEVELOPER, &JSON, json!({"body": "Done"}).to_string());
     assert_eq!(reply.status, 201, "{}", reply.text());
     let resolved = forge.send_with("PUT", &format!("{path}?resolved=true"), DEVELOPER, &JSON, "{}");
     assert_eq!(resolved.json()["notes"][0]["resolved"], true, "{}", resolved.text());

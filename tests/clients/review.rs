@@ -24,7 +24,8 @@ fn run(program: &str, script: &str, libraries: &str) {
     let machine = Machine::new();
     let script = root().join("tests/clients").join(script).display().to_string();
     let libraries = installed(libraries).display().to_string();
-    let arguments = [&script, &libraries, &server.url, DEVELOPER, &PRIVATE.to_string()];
+    let project = PRIVATE.to_string();
+    let arguments = [&script, &libraries, &server.url, DEVELOPER, &project];
     let printed = machine.run(&machine.folder("work"), program, &arguments).ok();
     let seen: Value = serde_json::from_str(&printed).unwrap_or_else(|why| panic!("{why}: {printed}"));
     let clone = Repository::clone(&Suggestions::new(&server, PRIVATE, DEVELOPER).clone_url());

@@ -15,31 +15,38 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::rc::Rc;
 
-/// The most that is cached, in bytes, unless one file alone takes more.
+/// The most that a request keeps, in bytes, unless one file alone takes more.
 const CAPACITY: usize = 32 << 20;
 
-/// The most that an instance keeps of differences, in bytes.
-const DIFF_CAPACITY: usize = 4 << 20;
+/// The most that an instance keeps of files and of differences, in bytes.
+const INSTANCE_FILES: usize = 12 << 20;
+const INSTANCE_DIFFS: usize = 4 << 20;
 
-/// Differences between blobs, the earlier one first. Both ids name contents that never change.
-struct DiffCache(ByteLru<(ObjectId, ObjectId), Rc<LineDiff>>);
+/// What an instance keeps from request to request. Ids of blobs name contents that never change.
+struct InstanceFiles {
+    /// By project and blob.
+    files: ByteLru<(u64, ObjectId), Rc<IndexedFile>>,
+    /// By two blobs, the earlier one first.
+    diffs: ByteLru<(ObjectId, ObjectId), Rc<LineDiff>>,
+}
 
-/// Files, each read and indexed once as long as they fit.
+/// The files of a request, each read and indexed once as long as they fit.
 pub struct FileCache<'a> {
     env: &'a Env,
     /// By project and blob.
     files: RefCell<BTreeMap<(u64, ObjectId), Rc<IndexedFile>>>,
-    diffs: Rc<DiffCache>,
+    instance: Rc<InstanceFiles>,
 }
 
 impl<'a> FileCache<'a> {
     pub fn new(env: &'a Env) -> Self {
-        let diffs = env.instance_cache.get::<DiffCache>().unwrap_or_else(|| {
-            let diffs = Rc::new(DiffCache(ByteLru::new(DIFF_CAPACITY)));
-            env.instance_cache.put(diffs.clone());
-            diffs
+        let instance = env.instance_cache.get::<InstanceFiles>().unwrap_or_else(|| {
+            let (files, diffs) = (ByteLru::new(INSTANCE_FILES), ByteLru::new(INSTANCE_DIFFS));
+            let instance = Rc::new(InstanceFiles { files, diffs });
+            env.instance_cache.put(instance.clone());
+            instance
         });
-        FileCache { env, files: RefCell::default(), diffs }
+        FileCache { env, files: RefCell::default(), instance }
     }
 
     /// An existing file; `None` if it is larger than [`objects::MAX_WHOLE`].
@@ -47,8 +54,15 @@ impl<'a> FileCache<'a> {
         if let Some(file) = self.files.borrow().get(&(project, blob)) {
             return Ok(Some(file.clone()));
         }
-        let Some(contents) = objects::read_blob(self.env, project, blob)? else { return Ok(None) };
-        let file = Rc::new(IndexedFile::new(contents));
+        let file = match self.instance.files.get(&(project, blob)) {
+            Some(file) => file,
+            None => {
+                let Some(contents) = objects::read_blob(self.env, project, blob)? else { return Ok(None) };
+                let file = Rc::new(IndexedFile::new(contents));
+                self.instance.files.put((project, blob), file.size(), file.clone());
+                file
+            }
+        };
         let mut cached = self.files.borrow_mut();
         if cached.values().map(|file| file.size()).sum::<usize>() + file.size() > CAPACITY {
             cached.clear();
@@ -61,13 +75,13 @@ impl<'a> FileCache<'a> {
     /// than [`objects::MAX_WHOLE`].
     pub fn diff(&self, before: (u64, ObjectId), after: (u64, ObjectId)) -> Result<Option<Rc<LineDiff>>, StoreError> {
         let key = (before.1, after.1);
-        if let Some(diff) = self.diffs.0.get(&key) {
+        if let Some(diff) = self.instance.diffs.get(&key) {
             return Ok(Some(diff));
         }
         let files = (self.read(before.0, before.1)?, self.read(after.0, after.1)?);
         let (Some(before), Some(after)) = files else { return Ok(None) };
         let diff = Rc::new(LineDiff::between(&before, &after));
-        self.diffs.0.put(key, diff.size(), diff.clone());
+        self.instance.diffs.put(key, diff.size(), diff.clone());
         Ok(Some(diff))
     }
 

@@ -32,8 +32,8 @@ fn refusal(forge: &Forge, id: u64) -> InapplicableReason {
     use InapplicableReason::{FileNotFound, LineOutdated, LinesOutdated};
     let refused = forge.apply(id, "dev", Value::Null).refusal();
     assert!(!forge.flags(id).0, "the flag agrees");
-    let reasons = [FileNotFound, LineOutdated, LinesOutdated].into_iter();
-    reasons.filter(|reason| refused == (400, reason.to_string())).next().unwrap_or_else(|| panic!("{refused:?}"))
+    let mut reasons = [FileNotFound, LineOutdated, LinesOutdated].into_iter();
+    reasons.find(|reason| refused == (400, reason.to_string())).unwrap_or_else(|| panic!("{refused:?}"))
 }
 
 #[test]
