@@ -9,6 +9,10 @@ use std::ops::{Range, RangeInclusive};
 /// one change.
 const MAX_COMPARED_LINES: u64 = 200_000;
 
+/// Up to so many, the algorithm is histogram, whose hunks are those that people expect, and whose time grows with
+/// the lines times the changes. Beyond, it is Myers with git's heuristics, whose time is bounded.
+const MAX_HISTOGRAM_LINES: u64 = 10_000;
+
 /// The changes that make one version of a file out of another.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LineDiff {
@@ -26,10 +30,10 @@ struct Hunk {
 impl LineDiff {
     /// Compares two versions in bounded time.
     pub fn between(before: &IndexedFile, after: &IndexedFile) -> Self {
-        LineDiff::bounded(before, after, MAX_COMPARED_LINES)
+        LineDiff::bounded(before, after, MAX_COMPARED_LINES, MAX_HISTOGRAM_LINES)
     }
 
-    fn bounded(before: &IndexedFile, after: &IndexedFile, max_compared: u64) -> Self {
+    fn bounded(before: &IndexedFile, after: &IndexedFile, max_compared: u64, max_histogram: u64) -> Self {
         let (before_count, after_count) = (before.count(), after.count());
         let shorter = before_count.min(after_count);
         let lines = before.lines(0..before_count).zip(after.lines(0..after_count));
@@ -48,7 +52,8 @@ impl LineDiff {
         let mut input = InternedInput::default();
         input.update_before(before.lines(changed.before.clone()));
         input.update_after(after.lines(changed.after.clone()));
-        let diff = Diff::compute(Algorithm::Histogram, &input);
+        let algorithm = if compared <= max_histogram { Algorithm::Histogram } else { Algorithm::Myers };
+        let diff = Diff::compute(algorithm, &input);
         let moved = |lines: Range<u32>| prefix + u64::from(lines.start)..prefix + u64::from(lines.end);
         let hunks = diff.hunks().map(|hunk| Hunk { before: moved(hunk.before), after: moved(hunk.after) });
         LineDiff { hunks: hunks.collect() }
@@ -149,8 +154,8 @@ mod tests {
     #[test]
     fn beyond_the_bound_everything_between_common_ends_is_changed() {
         let (before, after) = (file("a\nb\nc\nd\ne\n"), file("new\na\nB\nc\nD\ne\n"));
-        assert_eq!(LineDiff::bounded(&before, &after, 9).follow(&(3..=3)), Some(4..=4));
-        let bounded = LineDiff::bounded(&before, &after, 8);
+        assert_eq!(LineDiff::bounded(&before, &after, 9, 9).follow(&(3..=3)), Some(4..=4));
+        let bounded = LineDiff::bounded(&before, &after, 8, 8);
         assert_eq!((bounded.follow(&(3..=3)), bounded.follow(&(5..=5))), (None, Some(6..=6)));
     }
 
@@ -185,7 +190,8 @@ mod tests {
                 let new = (0..dice.roll(4)).map(|line| (None, format!("new {round} {edit} {line}\n")));
                 edited.splice(at..at + removed, new.collect::<Vec<_>>());
             }
-            let diff = LineDiff::between(&text(&first), &text(&edited));
+            // Every other time with Myers.
+            let diff = LineDiff::bounded(&text(&first), &text(&edited), 1000, 1000 * (round % 2));
             for from in 0..count {
                 for to in from..count.min(from + 5) {
                     let at = edited.iter().position(|(line, _)| *line == Some(from as u64));
@@ -209,7 +215,7 @@ mod tests {
             let mut version =
                 || -> String { (0..dice.roll(60)).map(|_| ["a\n", "b\n", "}\n", "\n"][dice.roll(4)]).collect() };
             let (before, after) = (file(&version()), file(&version()));
-            let diff = LineDiff::between(&before, &after);
+            let diff = LineDiff::bounded(&before, &after, 1000, 1000 * (round % 2));
             let mut last = 0;
             for line in 1..=before.count() {
                 let Some(followed) = diff.follow(&(line..=line)) else { continue };
