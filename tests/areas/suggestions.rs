@@ -72,6 +72,27 @@ fn a_comment_becomes_a_commit_durably() {
 }
 
 #[test]
+fn suggestions_of_one_review_are_applied_one_after_another() {
+    let (forge, head) = forge();
+    let discussion = suggest(&forge, MAINTAINER, &head, "a.txt", 1, "eins\nund");
+    let ids = [id(&discussion), id(&suggest(&forge, MAINTAINER, &head, "a.txt", 2, "zwei"))];
+    for (id, line) in ids.into_iter().zip([1, 3]) {
+        let applied = forge.send("PUT", &format!("/api/v4/suggestions/{id}/apply"), DEVELOPER, "");
+        assert_eq!((applied.status, &applied.json()["from_line"]), (200, &json!(line)), "{}", applied.text());
+    }
+    let list = format!("/api/v4/projects/{PRIVATE}/merge_requests/1/discussions");
+    let path = format!("{list}/{}", discussion.json()["id"].as_str().expect("an id"));
+    let reply =
+        forge.send_with("POST", &format!("{path}/notes"), DEVELOPER, &JSON, json!({"body": "Done"}).to_string());
+    assert_eq!(reply.status, 201, "{}", reply.text());
+    let resolved = forge.send_with("PUT", &format!("{path}?resolved=true"), DEVELOPER, &JSON, "{}");
+    assert_eq!(resolved.json()["notes"][0]["resolved"], true, "{}", resolved.text());
+    assert_eq!(resolved.json()["notes"][1]["system"], true);
+    let note = format!("{path}/notes/{}", reply.json()["id"]);
+    assert_eq!(forge.send("DELETE", &note, DEVELOPER, "").status, 204);
+}
+
+#[test]
 fn suggesting_and_applying_need_a_role() {
     let (forge, head) = forge();
     assert_eq!(suggest(&forge, OUTSIDER, &head, "a.txt", 1, "x").status, 404);
@@ -151,6 +172,8 @@ fn every_route_of_the_manifest_leads_to_the_component() {
     let (forge, _) = forge();
     let list: Value = forge.get(&format!("/api/v4/projects/{PRIVATE}/merge_requests/1/discussions"), DEVELOPER).json();
     assert_eq!(list, json!([]));
+    let merge_requests = forge.get(&format!("/api/v4/projects/{PRIVATE}/merge_requests"), DEVELOPER).json();
+    assert_eq!((&merge_requests[0]["iid"], &merge_requests[0]["state"]), (&json!(1), &json!("opened")));
     let head = forge.get(&format!("/api/v4/projects/{PRIVATE}/repository.git/HEAD"), DEVELOPER);
     assert_eq!(head.text(), "ref: refs/heads/main\n");
     let refused = forge.get(&format!("/api/v4/projects/{PRIVATE}/repository.git/HEAD"), "");

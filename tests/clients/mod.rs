@@ -9,6 +9,7 @@ mod npm;
 mod npm_account;
 mod peer;
 mod pnpm;
+mod review;
 mod scoped;
 mod workflow;
 mod yarn;

@@ -6,15 +6,24 @@ mod apply;
 mod context;
 mod create_discussion;
 mod file_cache;
+mod history;
 mod import;
 mod input;
+mod merge_detection;
+mod merge_request_json;
+mod merge_requests;
+mod note_suggestions;
+mod notes;
+mod position;
+mod renames;
 mod render;
 mod repository;
 mod show;
 mod source_branch;
 mod text_budget;
+mod users;
 
-use crate::route::{self, Route};
+use crate::route::{self, MergeRequestEndpoint, Route};
 use crate::store::reachability::Repositories;
 use context::RequestContext;
 use directory::caller::{self, AcceptedTokens, BOOTSTRAP_ADMIN_TOKEN};
@@ -22,6 +31,7 @@ use directory::token::LAST_USE_MINUTES;
 use kit::env::EXTERNAL_URL;
 use kit::maintenance;
 use kit::{Env, Error, Request, Response};
+use notes::MergeRequestName;
 
 /// The variables that this component reads.
 pub const VARIABLES: &[&str] = &[BOOTSTRAP_ADMIN_TOKEN, EXTERNAL_URL, LAST_USE_MINUTES];
@@ -50,14 +60,11 @@ async fn dispatch(env: Env, request: Request) -> Result<Response, Error> {
         Route::GetSuggestion { suggestion } => show::suggestion(&context, &suggestion),
         Route::ApplySuggestion { suggestion } => apply::one(&context, &suggestion, request).await,
         Route::ApplyBatch => apply::batch(&context, request).await,
-        Route::ListDiscussions { project, merge_request } => {
-            show::discussions(&context, &project, &merge_request, &request)
-        }
-        Route::GetDiscussion { project, merge_request, discussion } => {
-            show::discussion(&context, &project, &merge_request, &discussion)
-        }
-        Route::CreateDiscussion { project, merge_request } => {
-            create_discussion::create(&context, &project, &merge_request, request).await
+        Route::ListMergeRequests { project } => merge_requests::list(&context, &project, &request),
+        Route::CreateMergeRequest { project } => merge_requests::create(&context, &project, request).await,
+        Route::MergeRequest { project, iid, endpoint } => {
+            let name = MergeRequestName { project: &project, iid: &iid };
+            of_merge_request(&context, name, endpoint, request).await
         }
         Route::ImportMergeRequests => import::merge_requests(&context, request).await,
         Route::ImportObjects { project } => import::objects(&context, &project, request).await,
@@ -67,6 +74,33 @@ async fn dispatch(env: Env, request: Request) -> Result<Response, Error> {
             maintenance::answer(&context.env, request, is_admin, task, &Repositories::new(&context.env)?).await
         }
         Route::Repository { .. } => Err(Error::unrouted()),
+    }
+}
+
+async fn of_merge_request(
+    context: &RequestContext,
+    name: MergeRequestName<'_>,
+    endpoint: MergeRequestEndpoint,
+    request: Request,
+) -> Result<Response, Error> {
+    use MergeRequestEndpoint as Endpoint;
+    let MergeRequestName { project, iid } = name;
+    match endpoint {
+        Endpoint::Show => merge_requests::show(context, name),
+        Endpoint::Update => merge_requests::update(context, name, request).await,
+        Endpoint::ListDiscussions => show::discussions(context, project, iid, &request),
+        Endpoint::CreateDiscussion => create_discussion::create(context, project, iid, request).await,
+        Endpoint::GetDiscussion { discussion } => show::discussion(context, project, iid, &discussion),
+        Endpoint::ResolveDiscussion { discussion } => notes::resolve(context, name, &discussion, request).await,
+        Endpoint::ListDiscussionNotes { discussion } => notes::list_of_discussion(context, name, &discussion),
+        Endpoint::Reply { discussion } => notes::reply(context, name, &discussion, request).await,
+        Endpoint::ListNotes => notes::list(context, name, &request),
+        Endpoint::CreateNote => create_discussion::create_note(context, project, iid, request).await,
+        Endpoint::GetNote { discussion, note } => notes::show_note(context, name, discussion.as_deref(), &note),
+        Endpoint::EditNote { discussion, note } => {
+            notes::edit(context, name, discussion.as_deref(), &note, request).await
+        }
+        Endpoint::DeleteNote { discussion, note } => notes::delete(context, name, discussion.as_deref(), &note),
     }
 }
 

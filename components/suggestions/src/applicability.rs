@@ -1,6 +1,5 @@
 //! Whether a suggestion can be applied, and why not.
 
-use crate::git::ObjectId;
 use crate::merge_request::MergeRequestState;
 use crate::suggestion::Suggestion;
 use std::fmt;
@@ -13,29 +12,22 @@ pub struct ApplicabilityInputs<'a> {
     pub path: &'a str,
     /// The lines that are replaced, at the commit that was commented on.
     pub from_content: &'a [u8],
-    /// The commit that was commented on.
-    pub commit: ObjectId,
     pub applied: bool,
     pub state: MergeRequestState,
-    /// The source branch; `None` if it was deleted.
-    pub branch: Option<BranchState<'a>>,
+    /// Those lines at the head of the source branch; `None` if the branch was deleted.
+    pub lines_at_head: Option<LinesAtHead>,
+    /// Whether the source branch is the one that the commit is made on.
+    pub same_branch: bool,
 }
 
-/// The present state of the source branch.
-#[derive(Debug, Clone, Copy)]
-pub struct BranchState<'a> {
-    pub head: ObjectId,
-    /// The file at the head; `None` if there is none.
-    pub file: Option<FileAtHead<'a>>,
-}
-
-/// A file at the head of the source branch, compared with the commit that was commented on.
-#[derive(Debug, Clone, Copy)]
-pub enum FileAtHead<'a> {
-    /// The same blob.
+/// What became of a suggestion's lines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LinesAtHead {
+    /// The head has them, perhaps under other numbers, or in a file of another path.
     Unchanged,
-    /// The suggestion's lines at the head; `None` if the file does not reach that far.
-    Changed(Option<&'a [u8]>),
+    Changed,
+    /// The head does not have the file.
+    FileMissing,
 }
 
 /// Why a suggestion cannot be applied. The texts are the reference service's.
@@ -52,6 +44,7 @@ pub enum InapplicableReason {
     NoChange,
     /// The diff of a notebook is rendered, so that its lines are not those of the file.
     RenderedNotebook,
+    /// The branch was moved by others on every attempt to make the commit.
     HeadMoved,
     OverlappingLines,
 }
@@ -82,41 +75,27 @@ impl fmt::Display for InapplicableReason {
 }
 
 impl ApplicabilityInputs<'_> {
-    /// Why this suggestion alone cannot be applied; the flag `applicable` is true if there is no reason.
+    /// Why the suggestion cannot be applied: the first reason in the order of the reference service. The flag
+    /// `applicable` is true, and a request that applies it succeeds, if there is none.
     pub fn inapplicable_reason(&self) -> Option<InapplicableReason> {
         let ApplicabilityInputs { suggestion, from_content, .. } = *self;
-        let is_outdated = |branch: BranchState| match branch.file {
-            None => true,
-            Some(FileAtHead::Unchanged) => false,
-            Some(FileAtHead::Changed(lines)) => lines != Some(from_content),
-        };
-        match (self.applied, self.state, self.branch) {
+        if self.lines_at_head == Some(LinesAtHead::FileMissing) {
+            return Some(InapplicableReason::FileNotFound);
+        }
+        if !self.same_branch {
+            return Some(InapplicableReason::OtherBranch);
+        }
+        match (self.applied, self.state, self.lines_at_head) {
             (true, ..) => Some(InapplicableReason::AlreadyApplied),
             (_, MergeRequestState::Merged, _) => Some(InapplicableReason::Merged),
             (_, MergeRequestState::Closed, _) => Some(InapplicableReason::Closed),
             (.., None) => Some(InapplicableReason::BranchDeleted),
-            (.., Some(branch)) if is_outdated(branch) => Some(if suggestion.single_line {
-                InapplicableReason::LineOutdated
-            } else {
-                InapplicableReason::LinesOutdated
-            }),
+            (.., Some(LinesAtHead::Changed)) if suggestion.single_line => Some(InapplicableReason::LineOutdated),
+            (.., Some(LinesAtHead::Changed)) => Some(InapplicableReason::LinesOutdated),
             _ if suggestion.to_content.as_bytes() == from_content => Some(InapplicableReason::NoChange),
             _ if self.path.ends_with("ipynb") => Some(InapplicableReason::RenderedNotebook),
             _ => None,
         }
-    }
-
-    /// Why it cannot be applied within a batch; `same_branch` tells whether its source branch is the
-    /// batch's.
-    pub fn refusal_reason(&self, same_branch: bool) -> Option<InapplicableReason> {
-        if self.branch.is_some_and(|branch| branch.file.is_none()) {
-            return Some(InapplicableReason::FileNotFound);
-        }
-        if !same_branch {
-            return Some(InapplicableReason::OtherBranch);
-        }
-        let is_head_moved = self.branch.is_some_and(|branch| branch.head != self.commit);
-        self.inapplicable_reason().or(is_head_moved.then_some(InapplicableReason::HeadMoved))
     }
 }
 
@@ -131,19 +110,15 @@ mod tests {
         Suggestion::new(1, block, 2, &IndexedFile::new("one\ntwo\r\nthree\nfour".into()))
     }
 
-    fn id(byte: u8) -> ObjectId {
-        ObjectId::new([byte; 20])
-    }
-
     fn applicable(suggestion: &Suggestion) -> ApplicabilityInputs<'_> {
         ApplicabilityInputs {
             suggestion,
             path: "src/a.rs",
             from_content: b"two\r\n",
-            commit: id(1),
             applied: false,
             state: MergeRequestState::Opened,
-            branch: Some(BranchState { head: id(1), file: Some(FileAtHead::Unchanged) }),
+            lines_at_head: Some(LinesAtHead::Unchanged),
+            same_branch: true,
         }
     }
 
@@ -152,48 +127,31 @@ mod tests {
         let one = suggestion("x");
         let many = Suggestion { single_line: false, ..one.clone() };
         let same = suggestion("two");
-        let applicable = applicable(&one);
-        assert_eq!((applicable.inapplicable_reason(), applicable.refusal_reason(true)), (None, None));
+        let mut case = applicable(&one);
+        assert_eq!(case.inapplicable_reason(), None);
+        case.state = MergeRequestState::Locked;
+        assert_eq!(case.inapplicable_reason(), None);
 
         // From the weakest reason to the strongest; each adds to those before.
-        let mut case = applicable;
-        case.branch = Some(BranchState { head: id(2), file: Some(FileAtHead::Changed(Some(b"two\r\n"))) });
-        assert_eq!(
-            (case.inapplicable_reason(), case.refusal_reason(true)),
-            (None, Some(InapplicableReason::HeadMoved))
-        );
         case.path = "book.ipynb";
-        assert_eq!(case.refusal_reason(true), Some(InapplicableReason::RenderedNotebook));
+        assert_eq!(case.inapplicable_reason(), Some(InapplicableReason::RenderedNotebook));
         case.suggestion = &same;
-        assert_eq!(case.refusal_reason(true), Some(InapplicableReason::NoChange));
-        case.branch = Some(BranchState { head: id(2), file: Some(FileAtHead::Changed(Some(b"to\r\n"))) });
-        assert_eq!(case.refusal_reason(true), Some(InapplicableReason::LineOutdated));
+        assert_eq!(case.inapplicable_reason(), Some(InapplicableReason::NoChange));
+        case.lines_at_head = Some(LinesAtHead::Changed);
+        assert_eq!(case.inapplicable_reason(), Some(InapplicableReason::LineOutdated));
         case.suggestion = &many;
-        assert_eq!(case.refusal_reason(true), Some(InapplicableReason::LinesOutdated));
-        case.branch = None;
-        assert_eq!(case.refusal_reason(true), Some(InapplicableReason::BranchDeleted));
+        assert_eq!(case.inapplicable_reason(), Some(InapplicableReason::LinesOutdated));
+        case.lines_at_head = None;
+        assert_eq!(case.inapplicable_reason(), Some(InapplicableReason::BranchDeleted));
         case.state = MergeRequestState::Closed;
-        assert_eq!(case.refusal_reason(true), Some(InapplicableReason::Closed));
+        assert_eq!(case.inapplicable_reason(), Some(InapplicableReason::Closed));
         case.state = MergeRequestState::Merged;
-        assert_eq!(case.refusal_reason(true), Some(InapplicableReason::Merged));
+        assert_eq!(case.inapplicable_reason(), Some(InapplicableReason::Merged));
         case.applied = true;
-        assert_eq!(
-            (case.inapplicable_reason(), case.refusal_reason(true)),
-            (Some(InapplicableReason::AlreadyApplied), Some(InapplicableReason::AlreadyApplied))
-        );
-        assert_eq!(case.refusal_reason(false), Some(InapplicableReason::OtherBranch));
-        case.branch = Some(BranchState { head: id(1), file: None });
-        assert_eq!(case.refusal_reason(false), Some(InapplicableReason::FileNotFound));
-    }
-
-    #[test]
-    fn the_flag_reports_a_deleted_file_as_an_outdated_line() {
-        let one = suggestion("x");
-        let deleted = ApplicabilityInputs { branch: Some(BranchState { head: id(2), file: None }), ..applicable(&one) };
-        assert_eq!(deleted.inapplicable_reason(), Some(InapplicableReason::LineOutdated));
-        assert_eq!(
-            ApplicabilityInputs { state: MergeRequestState::Locked, ..applicable(&one) }.refusal_reason(true),
-            None
-        );
+        assert_eq!(case.inapplicable_reason(), Some(InapplicableReason::AlreadyApplied));
+        case.same_branch = false;
+        assert_eq!(case.inapplicable_reason(), Some(InapplicableReason::OtherBranch));
+        case.lines_at_head = Some(LinesAtHead::FileMissing);
+        assert_eq!(case.inapplicable_reason(), Some(InapplicableReason::FileNotFound));
     }
 }

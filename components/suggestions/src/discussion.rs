@@ -2,24 +2,56 @@
 
 use crate::git::ObjectId;
 use crate::suggestion::Suggestion;
+use directory::project::ProjectKey;
 use kit::Timestamp;
 
-/// A thread of one note. It never changes; that a suggestion was applied is recorded elsewhere.
+/// A thread of notes. Whether a suggestion was applied is recorded elsewhere.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Discussion {
     /// 40 hex digits.
     pub id: String,
     /// The target project of the merge request.
-    pub project_id: u64,
+    pub project: ProjectKey,
     pub merge_request_iid: u64,
-    pub note_id: u64,
+    /// Oldest first; at least one.
+    pub notes: Vec<Note>,
+    /// A comment on the merge request as a whole, which cannot be resolved. A reply makes a thread of it.
+    pub is_individual: bool,
+    pub resolution: Option<Resolution>,
+    pub position: Option<DiffPosition>,
+    /// The file that the position is in, if its line can be replaced; `Some` if there are suggestions. Earlier
+    /// builds recorded it only then.
+    pub file: Option<CommentedFile>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Note {
+    /// Unique in the whole service.
+    pub id: u64,
     pub author_id: u64,
     pub body: String,
     pub created: Timestamp,
-    pub position: Option<DiffPosition>,
-    /// The file that the suggestions change; `Some` if there are suggestions.
-    pub file: Option<CommentedFile>,
+    pub updated: Timestamp,
+    /// Written by the service: its author did what it says.
+    pub is_system: bool,
     pub suggestions: Vec<Suggestion>,
+}
+
+/// Who resolved a discussion, and when.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Resolution {
+    pub user_id: u64,
+    pub at: Timestamp,
+}
+
+impl Discussion {
+    pub fn suggestions(&self) -> impl Iterator<Item = &Suggestion> {
+        self.notes.iter().flat_map(|note| &note.suggestions)
+    }
+
+    pub fn note(&self, id: u64) -> Option<&Note> {
+        self.notes.iter().find(|note| note.id == id)
+    }
 }
 
 /// A position in the diff, as the author of the comment gave it.

@@ -9,8 +9,11 @@
 //! | `PUT /suggestions/:id/apply` | makes a commit of one suggestion | `api/apply.rs` |
 //! | `PUT /suggestions/batch_apply` | makes a commit of several suggestions | `api/apply.rs` |
 //! | `GET /suggestions/:id` | shows a suggestion in its present state | `api/show.rs` |
+//! | `GET, POST /projects/:id/merge_requests`, `GET, PUT …/:iid` | lists, makes, shows and changes merge requests | `api/merge_requests.rs` |
 //! | `POST /projects/:id/merge_requests/:iid/discussions` | adds a comment, with its suggestions | `api/create_discussion.rs` |
 //! | `GET /projects/:id/merge_requests/:iid/discussions[/:discussion_id]` | shows comments with their suggestions | `api/show.rs` |
+//! | `PUT …/discussions/:discussion_id`; `…/discussions/:discussion_id/notes[/:note_id]` | resolves; replies, edits, deletes | `api/notes.rs` |
+//! | `…/merge_requests/:iid/notes[/:note_id]` | all notes; a comment on the whole | `api/notes.rs` |
 //! | `GET /projects/:id/repository.git/…` | serves the repository to `git clone` and `git fetch` | `api/repository.rs` |
 //! | `POST /import/suggestions` | imports merge requests (NDJSON) | `api/import/merge_requests.rs` |
 //! | `POST /import/suggestions/:project/objects` | imports objects (`git cat-file --batch`) | `api/import/objects.rs` |
@@ -20,7 +23,8 @@
 //! # Keys
 //!
 //! Below `suggestions/v1/`. Blobs are written once. Roots are replaced by compare-and-swap, after the
-//! blobs that they name were written.
+//! blobs that they name were written. `<project>` is an id, and the incarnation of a project whose id a
+//! deleted one had.
 //!
 //! | key | kind | value |
 //! |---|---|---|
@@ -32,13 +36,15 @@
 //! | `gc/<run>/…` | blob | the marks of a run of [`kit::gc`] or [`kit::fsck`], while it lasts |
 //! | `ref/<project id>/<name, encoded>` | root | the value of `heads/<branch>` or `tags/<tag>` ([`store::refs::RefValue`]) |
 //! | `branches/<project id>` | root | the names of branches and tags |
-//! | `merge_request/<project id>/<iid>` | root | a merge request, as it was imported |
-//! | `discussions/<project id>/<iid>` | root | the list of its discussions, oldest first |
+//! | `merge_request/<project>/<iid>` | root | a merge request |
+//! | `merge_requests/<project>` | root | the iids of a project's merge requests, and the branches of the open ones |
+//! | `discussions/<project>/<iid>` | root | the list of its discussions, oldest first |
 //! | `page/<id>` | blob | 100 entries of such a list |
-//! | `discussion/<id>` | blob | a comment and its suggestions |
+//! | `discussion/<id>` | blob | a comment and its suggestions, as they were made |
+//! | `thread/<discussion id>` | root | the present notes of a discussion that was changed |
 //! | `suggestion/<id>` | blob | the discussion that a suggestion is in |
 //! | `applied/<suggestion id>` | blob | the commit that applied a suggestion |
-//! | `counter/note`, `counter/suggestion` | counter | the last id |
+//! | `counter/merge_request`, `counter/note`, `counter/suggestion` | counter | the last id |
 //!
 //! # Cost
 //!
@@ -47,9 +53,12 @@
 //!
 //! | request | operations |
 //! |---|---|
-//! | apply | get *s* × (suggestion, discussion, applied), merge request twice, default branch, branch, semispace roles, commit, *t* trees, *f* blobs, each co-author; set *f* blobs, *t* trees, commit, *s* applied; swap branch |
-//! | comment with suggestions | get merge request, commit, *t* trees, blob, semispace roles, branch; 2 counters; set discussion, *s* suggestions; swap list |
+//! | apply | get *s* × (suggestion, discussion, thread, applied), merge request twice, default branch, branch, semispace roles, commit, *t* trees, *f* blobs, each co-author; set *f* blobs, *t* trees, commit, *s* applied; swap branch; counter and swap of each thread; get the list of merge requests |
+//! | comment on a line | get merge request, 2 commits, their *t* trees and blobs, semispace roles, branch; 2 counters; set discussion, *s* suggestions; swap list |
 //! | object of the repository | get it, in one semispace or both |
+//!
+//! To follow lines takes the blob that was commented on and the one at the head, unless their difference is
+//! cached; to find a renamed file, the trees that differ between its commit and the head.
 //!
 //! So the cost of a commit depends on the paths to the files that it changes, and not on the size of the
 //! repository or the length of its history. An instance caches blobs across requests, which saves most of
@@ -57,8 +66,9 @@
 //!
 //! # Life of a suggestion
 //!
-//! [`suggestion_block`] finds it in a comment, [`suggestion`] determines which lines it replaces, and
-//! [`applicability`] decides, whenever it is shown or applied, whether it can be applied. [`lines`] edits
+//! [`suggestion_block`] finds it in a comment, and [`suggestion`] determines which lines it replaces. Whenever
+//! it is shown or applied, [`line_diff`] follows these lines to the head of the branch, and [`applicability`]
+//! decides whether it can be applied. [`lines`] edits
 //! the file, [`sparse_tree`] the trees above it, [`git`] computes the ids, and [`commit_message`] renders
 //! the message. One swap of the ref then makes the commit, and the fact that the suggestion is applied,
 //! visible together (`store/refs.rs`).
@@ -70,6 +80,7 @@ mod discussion;
 #[cfg(target_family = "wasm")]
 mod entry;
 mod git;
+mod line_diff;
 mod lines;
 mod merge_request;
 mod route;

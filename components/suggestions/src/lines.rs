@@ -1,7 +1,7 @@
 //! Lines of a file, as bytes in any encoding whose line feed is the byte 10.
 
 use bytes::Bytes;
-use std::ops::RangeInclusive;
+use std::ops::{Range, RangeInclusive};
 
 /// A replacement of lines, which are numbered as in the file before any replacement.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,6 +53,21 @@ impl IndexedFile {
         let first = lines.start().checked_sub(1).filter(|first| *first < last)?;
         let range = offset(first)? as usize..offset(*lines.end().min(&last))? as usize;
         self.contents.get(range).map(|slice| self.contents.slice_ref(slice))
+    }
+
+    /// How many lines the file has.
+    pub fn count(&self) -> u64 {
+        self.offsets.len() as u64 - 1
+    }
+
+    /// The lines with these numbers, from 0, each with its line ending; those that the file does not have
+    /// are left out.
+    pub fn lines(&self, numbers: Range<u64>) -> impl DoubleEndedIterator<Item = &[u8]> {
+        numbers.filter_map(|number| {
+            let number = usize::try_from(number).ok()?;
+            let (start, end) = (*self.offsets.get(number)?, *self.offsets.get(number + 1)?);
+            self.contents.get(start as usize..end as usize)
+        })
     }
 
     /// Whether the file has a line of this number, from 1.
@@ -137,6 +152,9 @@ mod tests {
         assert_eq!(slice(b"\n", 1..=1).as_deref(), Some(&b"\n"[..]));
         let has_line = |file: &'static [u8], line| IndexedFile::new(Bytes::from_static(file)).has_line(line);
         assert!(has_line(FILE, 5) && !has_line(FILE, 6) && !has_line(b"a\n", 2));
+        let file = IndexedFile::new(Bytes::from_static(FILE));
+        assert_eq!((file.count(), IndexedFile::new(Bytes::new()).count()), (5, 0));
+        assert_eq!(file.lines(3..9).collect::<Vec<_>>(), [&b"\xff\xfe\n"[..], b"last"]);
         assert_eq!(
             [line_ending(b"a\n"), line_ending(b"a\r\n"), line_ending(b"a"), line_ending(b"\r"), line_ending(b"")],
             ["\n", "\r\n", "", "", ""]

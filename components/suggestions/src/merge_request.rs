@@ -1,4 +1,6 @@
-//! Merge requests: what suggestions depend on. They are imported.
+//! Merge requests.
+
+use kit::Timestamp;
 
 /// A merge request, which is identified by its target project and its iid there.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -11,9 +13,46 @@ pub struct MergeRequest {
     pub source_branch: String,
     pub target_branch: String,
     pub title: String,
+    pub description: Option<String>,
     pub author_id: Option<u64>,
     /// Whether users who may push to the target branch may push to the source branch.
     pub allow_collaboration: bool,
+    /// Not known of those that an earlier build imported.
+    pub created: Option<Timestamp>,
+    pub updated: Option<Timestamp>,
+    /// Of a merged or closed one.
+    pub ended: Option<End>,
+    /// The head of the source branch when it was merged.
+    pub sha: Option<String>,
+}
+
+/// When a merge request was merged or closed, and by whom.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct End {
+    pub at: Timestamp,
+    pub user_id: Option<u64>,
+}
+
+impl MergeRequest {
+    /// Whether it can still be merged.
+    pub fn is_open(&self) -> bool {
+        matches!(self.state, MergeRequestState::Opened | MergeRequestState::Locked)
+    }
+
+    /// Closes an open merge request, or reopens a closed one; a request for the state that it has changes nothing.
+    pub fn set_open(&mut self, open: bool, now: Timestamp, user_id: u64) {
+        match (open, self.state) {
+            (false, MergeRequestState::Opened) => {
+                self.state = MergeRequestState::Closed;
+                self.ended = Some(End { at: now, user_id: Some(user_id) });
+            }
+            (true, MergeRequestState::Closed) => {
+                self.state = MergeRequestState::Opened;
+                self.ended = None;
+            }
+            _ => {}
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

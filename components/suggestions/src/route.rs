@@ -18,18 +18,16 @@ pub enum Route {
         suggestion: String,
     },
     ApplyBatch,
-    ListDiscussions {
+    ListMergeRequests {
         project: String,
-        merge_request: String,
     },
-    CreateDiscussion {
+    CreateMergeRequest {
         project: String,
-        merge_request: String,
     },
-    GetDiscussion {
+    MergeRequest {
         project: String,
-        merge_request: String,
-        discussion: String,
+        iid: String,
+        endpoint: MergeRequestEndpoint,
     },
     Repository {
         project: String,
@@ -44,6 +42,42 @@ pub enum Route {
     },
     /// Garbage collection or a check of the store.
     Maintenance(Task),
+}
+
+/// What is asked of one merge request.
+#[derive(Debug, PartialEq, Eq)]
+pub enum MergeRequestEndpoint {
+    Show,
+    Update,
+    ListDiscussions,
+    CreateDiscussion,
+    GetDiscussion {
+        discussion: String,
+    },
+    ResolveDiscussion {
+        discussion: String,
+    },
+    ListDiscussionNotes {
+        discussion: String,
+    },
+    Reply {
+        discussion: String,
+    },
+    ListNotes,
+    CreateNote,
+    /// A note, of this discussion if it is named.
+    GetNote {
+        discussion: Option<String>,
+        note: String,
+    },
+    EditNote {
+        discussion: Option<String>,
+        note: String,
+    },
+    DeleteNote {
+        discussion: Option<String>,
+        note: String,
+    },
 }
 
 /// A file of git's "dumb" HTTP protocol (gitprotocol-http).
@@ -81,16 +115,14 @@ pub fn parse(method: &Method, path: &str) -> Result<Route, Error> {
             Method::PUT => Ok(Route::ApplySuggestion { suggestion: text(id)? }),
             _ => Err(Error::method_not_allowed("PUT")),
         },
-        [Segment("projects"), project, Segment("merge_requests"), iid, Segment("discussions"), rest @ ..] => {
-            let (project, merge_request) = (text(project)?, text(iid)?);
-            match rest {
-                [] if is_get => Ok(Route::ListDiscussions { project, merge_request }),
-                [] if *method == Method::POST => Ok(Route::CreateDiscussion { project, merge_request }),
-                [] => Err(Error::method_not_allowed("GET, HEAD, POST")),
-                [id] if is_get => Ok(Route::GetDiscussion { project, merge_request, discussion: text(id)? }),
-                [_] => Err(Error::method_not_allowed(GET)),
-                _ => Err(Error::unrouted()),
-            }
+        [Segment("projects"), project, Segment("merge_requests")] => match *method {
+            Method::GET | Method::HEAD => Ok(Route::ListMergeRequests { project: text(project)? }),
+            Method::POST => Ok(Route::CreateMergeRequest { project: text(project)? }),
+            _ => Err(Error::method_not_allowed("GET, HEAD, POST")),
+        },
+        [Segment("projects"), project, Segment("merge_requests"), iid, rest @ ..] => {
+            let (project, iid) = (text(project)?, text(iid)?);
+            Ok(Route::MergeRequest { project, iid, endpoint: merge_request_endpoint(method, rest)? })
         }
         [Segment("projects"), project, Segment("repository.git"), rest @ ..] if !rest.is_empty() => {
             if !is_get {
@@ -110,6 +142,51 @@ pub fn parse(method: &Method, path: &str) -> Result<Route, Error> {
             };
             if *method == Method::POST { Ok(route) } else { Err(Error::method_not_allowed("POST")) }
         }
+        _ => Err(Error::unrouted()),
+    }
+}
+
+/// The endpoint below a merge request's own path.
+fn merge_request_endpoint(method: &Method, segments: &[Segment]) -> Result<MergeRequestEndpoint, Error> {
+    use MergeRequestEndpoint as Endpoint;
+    let text = |segment: &Segment| -> Result<String, Error> {
+        let decoded = segment.decode().filter(|text| !text.is_empty());
+        decoded.map(|text| text.into_owned()).ok_or_else(Error::unrouted)
+    };
+    let is_get = matches!(*method, Method::GET | Method::HEAD);
+    let one = |discussion: Option<&Segment>, note: &Segment| {
+        let (discussion, note) = (discussion.map(text).transpose()?, text(note)?);
+        match *method {
+            _ if is_get => Ok(Endpoint::GetNote { discussion, note }),
+            Method::PUT => Ok(Endpoint::EditNote { discussion, note }),
+            Method::DELETE => Ok(Endpoint::DeleteNote { discussion, note }),
+            _ => Err(Error::method_not_allowed("GET, HEAD, PUT, DELETE")),
+        }
+    };
+    match segments {
+        [] if is_get => Ok(Endpoint::Show),
+        [] if *method == Method::PUT => Ok(Endpoint::Update),
+        [] => Err(Error::method_not_allowed("GET, HEAD, PUT")),
+        [Segment("discussions")] if is_get => Ok(Endpoint::ListDiscussions),
+        [Segment("discussions")] if *method == Method::POST => Ok(Endpoint::CreateDiscussion),
+        [Segment("discussions")] => Err(Error::method_not_allowed("GET, HEAD, POST")),
+        [Segment("discussions"), id] if is_get => Ok(Endpoint::GetDiscussion { discussion: text(id)? }),
+        [Segment("discussions"), id] if *method == Method::PUT => {
+            Ok(Endpoint::ResolveDiscussion { discussion: text(id)? })
+        }
+        [Segment("discussions"), _] => Err(Error::method_not_allowed("GET, HEAD, PUT")),
+        [Segment("discussions"), id, Segment("notes")] if is_get => {
+            Ok(Endpoint::ListDiscussionNotes { discussion: text(id)? })
+        }
+        [Segment("discussions"), id, Segment("notes")] if *method == Method::POST => {
+            Ok(Endpoint::Reply { discussion: text(id)? })
+        }
+        [Segment("discussions"), _, Segment("notes")] => Err(Error::method_not_allowed("GET, HEAD, POST")),
+        [Segment("discussions"), id, Segment("notes"), note] => one(Some(id), note),
+        [Segment("notes")] if is_get => Ok(Endpoint::ListNotes),
+        [Segment("notes")] if *method == Method::POST => Ok(Endpoint::CreateNote),
+        [Segment("notes")] => Err(Error::method_not_allowed("GET, HEAD, POST")),
+        [Segment("notes"), note] => one(None, note),
         _ => Err(Error::unrouted()),
     }
 }
@@ -144,20 +221,12 @@ mod tests {
             (Method::PUT, "suggestions/foo-123/apply", r#"ApplySuggestion { suggestion: "foo-123" }"#),
             (Method::PUT, "suggestions/batch_apply", "ApplyBatch"),
             (Method::HEAD, "suggestions/5", r#"GetSuggestion { suggestion: "5" }"#),
+            (Method::GET, "projects/a%2Fb/merge_requests", r#"ListMergeRequests { project: "a/b" }"#),
+            (Method::POST, "projects/7/merge_requests", r#"CreateMergeRequest { project: "7" }"#),
             (
                 Method::POST,
                 "projects/a%2Fb/merge_requests/3/discussions",
-                r#"CreateDiscussion { project: "a/b", merge_request: "3" }"#,
-            ),
-            (
-                Method::GET,
-                "projects/7/merge_requests/3/discussions",
-                r#"ListDiscussions { project: "7", merge_request: "3" }"#,
-            ),
-            (
-                Method::GET,
-                "projects/7/merge_requests/3/discussions/ab",
-                r#"GetDiscussion { project: "7", merge_request: "3", discussion: "ab" }"#,
+                r#"MergeRequest { project: "a/b", iid: "3", endpoint: CreateDiscussion }"#,
             ),
             (Method::GET, "projects/7/repository.git/HEAD", r#"Repository { project: "7", file: Head }"#),
             (Method::GET, "projects/7/repository.git/info/refs", r#"Repository { project: "7", file: Refs }"#),
@@ -182,12 +251,34 @@ mod tests {
         ] {
             assert_eq!(answer(method, path), expected, "{path}");
         }
+        for (method, path, expected) in [
+            (Method::GET, "", "Show"),
+            (Method::PUT, "", "Update"),
+            (Method::HEAD, "/discussions", "ListDiscussions"),
+            (Method::GET, "/discussions/ab", r#"GetDiscussion { discussion: "ab" }"#),
+            (Method::PUT, "/discussions/ab", r#"ResolveDiscussion { discussion: "ab" }"#),
+            (Method::GET, "/discussions/ab/notes", r#"ListDiscussionNotes { discussion: "ab" }"#),
+            (Method::POST, "/discussions/ab/notes", r#"Reply { discussion: "ab" }"#),
+            (Method::GET, "/discussions/ab/notes/1", r#"GetNote { discussion: Some("ab"), note: "1" }"#),
+            (Method::PUT, "/discussions/ab/notes/1", r#"EditNote { discussion: Some("ab"), note: "1" }"#),
+            (Method::DELETE, "/discussions/ab/notes/1", r#"DeleteNote { discussion: Some("ab"), note: "1" }"#),
+            (Method::GET, "/notes", "ListNotes"),
+            (Method::POST, "/notes", "CreateNote"),
+            (Method::GET, "/notes/1", r#"GetNote { discussion: None, note: "1" }"#),
+            (Method::PUT, "/notes/1", r#"EditNote { discussion: None, note: "1" }"#),
+            (Method::DELETE, "/notes/1", r#"DeleteNote { discussion: None, note: "1" }"#),
+        ] {
+            let route = answer(method, &format!("projects/7/merge_requests/3{path}"));
+            assert_eq!(route, format!(r#"MergeRequest {{ project: "7", iid: "3", endpoint: {expected} }}"#));
+        }
         for path in [
             "",
             "suggestions",
             "suggestions/",
             "suggestions/5/apply/x",
             "projects/7/merge_requests/3/discussions/a/b",
+            "projects/7/merge_requests/3/discussions/a/notes/1/x",
+            "projects/7/merge_requests/3/changes",
             "projects//merge_requests/3/discussions",
             "projects/7/repository.git",
             "import/suggestions/7",
@@ -199,8 +290,12 @@ mod tests {
             "suggestions/5",
             "suggestions/5/apply",
             "suggestions/batch_apply",
+            "projects/7/merge_requests",
+            "projects/7/merge_requests/3",
             "projects/7/merge_requests/3/discussions",
             "projects/7/merge_requests/3/discussions/ab",
+            "projects/7/merge_requests/3/discussions/ab/notes",
+            "projects/7/merge_requests/3/notes",
             "projects/7/repository.git/HEAD",
             "import/suggestions",
         ] {

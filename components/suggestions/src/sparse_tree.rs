@@ -24,7 +24,18 @@ impl SparseTree {
         paths: impl IntoIterator<Item = &'a str>,
         mut read: impl FnMut(ObjectId) -> Result<Tree, E>,
     ) -> Result<Self, E> {
-        let mut trees = BTreeMap::from([(Vec::new(), read(root)?)]);
+        let mut sparse_tree = SparseTree { trees: BTreeMap::from([(Vec::new(), read(root)?)]) };
+        sparse_tree.extend(paths, read)?;
+        Ok(sparse_tree)
+    }
+
+    /// Reads the trees on the way to more paths.
+    pub fn extend<'a, E>(
+        &mut self,
+        paths: impl IntoIterator<Item = &'a str>,
+        mut read: impl FnMut(ObjectId) -> Result<Tree, E>,
+    ) -> Result<(), E> {
+        let trees = &mut self.trees;
         for path in paths {
             let (directory, _) = split(path.as_bytes());
             let mut parent: Vec<u8> = Vec::new();
@@ -42,7 +53,7 @@ impl SparseTree {
                 parent = path;
             }
         }
-        Ok(SparseTree { trees })
+        Ok(())
     }
 
     /// The blob at one of the paths that this was loaded for; `None` if there is nothing, a directory or a

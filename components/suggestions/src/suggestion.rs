@@ -41,13 +41,13 @@ impl Suggestion {
         self.from_line..=self.to_line
     }
 
-    /// The suggestion's JSON. The flag has two names: the documented one, and the one that deployed clients
-    /// read. Invalid UTF-8 becomes U+FFFD.
-    pub fn to_json(&self, from_content: &[u8], applicable: bool, applied: bool) -> Value {
+    /// The suggestion's JSON. `first_line` is where its lines begin now, from 1. The flag has two names: the
+    /// documented one, and the one that deployed clients read. Invalid UTF-8 becomes U+FFFD.
+    pub fn to_json(&self, first_line: u64, from_content: &[u8], applicable: bool, applied: bool) -> Value {
         json!({
             "id": self.id,
-            "from_line": self.from_line,
-            "to_line": self.to_line,
+            "from_line": first_line,
+            "to_line": first_line.saturating_add(self.to_line.saturating_sub(self.from_line)),
             "applicable": applicable,
             "appliable": applicable,
             "applied": applied,
@@ -90,10 +90,10 @@ mod tests {
 
     #[test]
     fn the_flag_has_both_names() {
-        let json = made(0, 0, Some("x"), 2).to_json(b"\xfftwo\r\n", true, false);
+        let json = made(1, 0, Some("x"), 2).to_json(5, b"\xfftwo\r\n", true, false);
         assert_eq!(
             json,
-            json!({"id": 1, "from_line": 2, "to_line": 2, "applicable": true, "appliable": true,
+            json!({"id": 1, "from_line": 5, "to_line": 6, "applicable": true, "appliable": true,
                 "applied": false, "from_content": "\u{fffd}two\r\n", "to_content": "x\r\n"})
         );
     }

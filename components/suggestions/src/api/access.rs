@@ -3,14 +3,15 @@
 
 use super::context::RequestContext;
 use super::input;
-use crate::discussion::{CommentedFile, Discussion};
+use crate::discussion::{CommentedFile, Discussion, Note};
 use crate::git::ObjectId;
 use crate::merge_request::MergeRequest;
-use crate::store::{discussions, merge_requests, refs};
+use crate::store::discussions::{self, LocatedSuggestion};
+use crate::store::{merge_requests, refs};
 use crate::suggestion::Suggestion;
-use directory::access;
+use directory::access::{self, Role};
 use directory::caller::{self, AcceptedTokens, Caller};
-use directory::project::{self, Project, ProjectLookup};
+use directory::project::{self, Project, ProjectKey, ProjectLookup};
 use http::StatusCode;
 use kit::store::StoreError;
 use kit::{Env, Error, Request};
@@ -39,7 +40,7 @@ pub fn readable_merge_request(
     if !access::may_read_merge_requests(&context.env, &context.caller, &project)? {
         return Err(not_found());
     }
-    let merge_request = merge_requests::read(&context.env, project.id, iid)?.ok_or_else(not_found)?;
+    let merge_request = merge_requests::read(&context.env, &project.key(), iid)?.ok_or_else(not_found)?;
     Ok(ReadableMergeRequest { project, iid, merge_request })
 }
 
@@ -75,9 +76,50 @@ impl ReadableMergeRequest {
         }
     }
 
+    /// Whether this discussion is one of the merge request.
+    pub fn has(&self, discussion: &Discussion) -> bool {
+        discussion.project == self.project.key() && discussion.merge_request_iid == self.iid
+    }
+
     /// The project whose repository has the source branch.
     pub fn source_project_id(&self) -> u64 {
         self.merge_request.source_project_id.unwrap_or(self.project.id)
+    }
+}
+
+/// A merge request with the caller's rights to change it and what others wrote about it.
+pub struct WritableMergeRequest {
+    pub readable: ReadableMergeRequest,
+    pub user_id: u64,
+    role: Role,
+}
+
+/// The merge request, for a caller who may comment on it: 401 for anonymous callers, 404 if the caller may
+/// not read it, 403 in an archived project.
+pub fn writable_merge_request(
+    context: &RequestContext,
+    project: &str,
+    iid: &str,
+) -> Result<WritableMergeRequest, Error> {
+    let user_id = context.caller.user_or_401()?.id;
+    let readable = readable_merge_request(context, project, iid)?;
+    if readable.project.archived {
+        return Err(Error::forbidden());
+    }
+    let role = access::project_role(&context.env, &context.caller, &readable.project)?;
+    Ok(WritableMergeRequest { readable, user_id, role })
+}
+
+impl WritableMergeRequest {
+    /// Whether the caller may edit and delete this note: its author and Maintainers, as in the reference
+    /// service. Nobody may change what the service wrote.
+    pub fn may_change_note(&self, note: &Note) -> bool {
+        !note.is_system && (note.author_id == self.user_id || self.role >= Role::Maintainer)
+    }
+
+    /// Whether the caller may resolve discussions, and change the merge request: its author and Developers.
+    pub fn may_change(&self) -> bool {
+        self.readable.merge_request.author_id == Some(self.user_id) || self.role >= Role::Developer
     }
 }
 
@@ -96,12 +138,14 @@ pub fn readable_suggestion(context: &RequestContext, id: &str) -> Result<Readabl
     context.caller.user_or_401()?;
     let id = input::suggestion_id(id)?;
     let not_found = || Error::not_found("Suggestion");
-    let (discussion, suggestion) = discussions::find_suggestion(env, id)?.ok_or_else(not_found)?;
-    let project = project::by_id(env, discussion.project_id)?.ok_or_else(not_found)?;
+    let LocatedSuggestion { suggestion, discussion, .. } =
+        discussions::find_suggestion(env, id)?.ok_or_else(not_found)?;
+    let project = project::by_id(env, discussion.project.id)?.filter(|project| project.key() == discussion.project);
+    let project = project.ok_or_else(not_found)?;
     if !access::may_read_merge_requests(env, &context.caller, &project)? {
         return Err(not_found());
     }
-    let merge_request = merge_requests::read(env, project.id, discussion.merge_request_iid)?;
+    let merge_request = merge_requests::read(env, &discussion.project, discussion.merge_request_iid)?;
     let merge_request = merge_request.ok_or_else(not_found)?;
     let file = discussion.file.clone().ok_or_else(not_found)?;
     Ok(ReadableSuggestion { suggestion, discussion, file, merge_request })
@@ -117,13 +161,13 @@ pub struct PushableMergeRequest {
 /// branch.
 pub fn pushable_merge_request(
     context: &RequestContext,
-    target: u64,
+    target: &ProjectKey,
     merge_request: &MergeRequest,
 ) -> Result<PushableMergeRequest, Error> {
     let (env, caller) = (&context.env, &context.caller);
     let load = |id| -> Result<Project, Error> { project::by_id(env, id)?.ok_or_else(Error::forbidden) };
-    let target = load(target)?;
-    if !access::may_read_merge_requests(env, caller, &target)? {
+    let (key, target) = (target, load(target.id)?);
+    if target.key() != *key || !access::may_read_merge_requests(env, caller, &target)? {
         return Err(Error::forbidden());
     }
     let source = load(merge_request.source_project_id.ok_or_else(Error::forbidden)?)?;
@@ -162,6 +206,44 @@ pub fn readable_repository(env: &Env, request: &Request, id: &str) -> Result<Pro
     }
     let is_visible = access::may_read_project(env, &caller, &project)?;
     Err(refused(if is_visible { Error::forbidden() } else { Error::not_found("Project") }))
+}
+
+/// A project in which the caller may make merge requests from a branch of `source`.
+pub struct MergeRequestTarget {
+    pub source: Project,
+    pub target: Project,
+    pub author_id: u64,
+}
+
+/// The projects of a new merge request: 404 if the caller may not see one of them, 403 unless they are a
+/// Developer in the source and may read merge requests of the target.
+pub fn merge_request_target(
+    context: &RequestContext,
+    source: &str,
+    target: Option<u64>,
+) -> Result<MergeRequestTarget, Error> {
+    let (env, caller) = (&context.env, &context.caller);
+    let author_id = caller.user_or_401()?.id;
+    let source = readable_project(context, source)?;
+    let target = match target {
+        Some(id) if id != source.id => readable_project(context, &id.to_string())?,
+        _ => source.clone(),
+    };
+    let may_push = access::project_role(env, caller, &source)? >= Role::Developer && source.accepts_pushes();
+    if !may_push || target.archived || !access::may_read_merge_requests(env, caller, &target)? {
+        return Err(Error::forbidden());
+    }
+    Ok(MergeRequestTarget { source, target, author_id })
+}
+
+/// A project whose merge requests the caller may read; 404 if they may not see the project, 403 if not its merge
+/// requests.
+pub fn project_with_merge_requests(context: &RequestContext, project: &str) -> Result<Project, Error> {
+    let project = readable_project(context, project)?;
+    match access::may_read_merge_requests(&context.env, &context.caller, &project)? {
+        true => Ok(project),
+        false => Err(Error::forbidden()),
+    }
 }
 
 /// 401 for anonymous callers, 403 for all others but administrators.

@@ -1,28 +1,50 @@
-//! Whether a suggestion can be applied to the source branch as it is.
+//! Whether a suggestion can be applied to the source branch as it is, and to which lines.
 
 use super::file_cache::FileCache;
 use super::source_branch::SourceBranch;
-use crate::applicability::{ApplicabilityInputs, BranchState, FileAtHead, InapplicableReason};
+use crate::applicability::{ApplicabilityInputs, InapplicableReason, LinesAtHead};
 use crate::discussion::CommentedFile;
+use crate::git::ObjectId;
 use crate::merge_request::MergeRequest;
 use crate::store::applied;
 use crate::suggestion::Suggestion;
 use bytes::Bytes;
 use kit::Env;
 use kit::store::StoreError;
+use serde_json::Value;
+use std::ops::RangeInclusive;
 
 pub struct Applicability {
-    /// See [`ApplicabilityInputs::inapplicable_reason`].
+    /// `None` if the suggestion can be applied.
     pub inapplicable_reason: Option<InapplicableReason>,
-    /// See [`ApplicabilityInputs::refusal_reason`].
-    pub refusal_reason: Option<InapplicableReason>,
     pub applied: bool,
     /// The lines that are replaced, at the commit that was commented on.
     pub from_content: Bytes,
+    /// Where those lines are at the head, if they are unchanged.
+    pub at_head: Option<FileLines>,
 }
 
-/// Reads what decides about a suggestion, and decides. `same_branch` is for
-/// [`ApplicabilityInputs::refusal_reason`].
+/// Lines of a file at the head of a branch.
+pub struct FileLines {
+    pub path: String,
+    pub blob: ObjectId,
+    /// From 1.
+    pub lines: RangeInclusive<u64>,
+}
+
+impl Applicability {
+    /// The suggestion's JSON. Its lines are those that it would replace now; if it was applied, or cannot be
+    /// because they were changed, those of the commit that was commented on.
+    pub fn render(&self, suggestion: &Suggestion) -> Value {
+        let first_line = match &self.at_head {
+            Some(at_head) if !self.applied => *at_head.lines.start(),
+            _ => suggestion.from_line,
+        };
+        suggestion.to_json(first_line, &self.from_content, self.inapplicable_reason.is_none(), self.applied)
+    }
+}
+
+/// Reads what decides about a suggestion, and decides. `same_branch` is for [`ApplicabilityInputs`].
 pub fn assess(
     env: &Env,
     files: &FileCache,
@@ -35,35 +57,26 @@ pub fn assess(
     let from_content = files.read_commented_lines(file, suggestion)?;
     let is_named = branch.head.as_ref().is_some_and(|head| head.value.applied.contains(&suggestion.id));
     let applied = is_named || applied::read(env, suggestion.id)?.is_some();
-    let lines_at_head;
-    let branch = match &branch.head {
+    let mut at_head = None;
+    let lines_at_head = match &branch.head {
         None => None,
-        Some(head) => {
-            let file = match &head.tree {
-                None => Some(FileAtHead::Unchanged),
-                Some(tree) => match tree.blob(&file.path) {
-                    None => None,
-                    Some(blob) if blob == file.blob => Some(FileAtHead::Unchanged),
-                    Some(blob) => {
-                        // Suggestions are on files of bounded size, so the lines of a larger one differ.
-                        let file = files.read(branch.project, blob)?;
-                        lines_at_head = file.and_then(|file| file.slice(&suggestion.lines()));
-                        Some(FileAtHead::Changed(lines_at_head.as_deref()))
-                    }
-                },
-            };
-            Some(BranchState { head: head.value.commit, file })
-        }
+        Some(head) => Some(match head.find(file) {
+            None => LinesAtHead::FileMissing,
+            Some((path, blob)) => {
+                let lines = files.follow(file, &suggestion.lines(), (branch.project, blob))?;
+                at_head = lines.map(|lines| FileLines { path: path.to_owned(), blob, lines });
+                if at_head.is_some() { LinesAtHead::Unchanged } else { LinesAtHead::Changed }
+            }
+        }),
     };
     let inputs = ApplicabilityInputs {
         suggestion,
         path: &file.path,
         from_content: &from_content,
-        commit: file.commit,
         applied,
         state: merge_request.state,
-        branch,
+        lines_at_head,
+        same_branch,
     };
-    let (inapplicable_reason, refusal_reason) = (inputs.inapplicable_reason(), inputs.refusal_reason(same_branch));
-    Ok(Applicability { inapplicable_reason, refusal_reason, applied, from_content })
+    Ok(Applicability { inapplicable_reason: inputs.inapplicable_reason(), applied, from_content, at_head })
 }

@@ -8,7 +8,7 @@ use batch::SuggestionBatch;
 use kit::params::{Params, Validation};
 use kit::{Error, Request, Response};
 
-/// The most suggestions in one commit. Each of them costs 3 reads.
+/// The most suggestions in one commit. Each of them costs 4 reads.
 const MAX_BATCH: usize = 1000;
 
 /// The longest message, in bytes.

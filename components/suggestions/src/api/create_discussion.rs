@@ -1,66 +1,124 @@
 //! Commenting on a merge request; a comment on a line of text may contain suggestions.
 
-use super::access::{self, ReadableMergeRequest};
+use super::access::{self, WritableMergeRequest};
 use super::context::RequestContext;
 use super::input;
+use super::note_suggestions;
+use super::position;
 use super::render::DiscussionRenderer;
-use super::text_budget::TextBudget;
-use crate::discussion::{CommentedFile, DiffPosition, Discussion};
+use crate::discussion::{DiffPosition, Discussion, Note};
 use crate::git::ObjectId;
-use crate::lines::IndexedFile;
-use crate::sparse_tree::SparseTree;
-use crate::store::{discussions, objects};
+use crate::store::discussions;
 use crate::suggestion::Suggestion;
-use crate::suggestion_block;
 use http::StatusCode;
 use kit::params::{Params, Validation};
+use kit::store::StoreError;
 use kit::{Error, Request, Response};
 use sha1::{Digest, Sha1};
 
 /// The longest comment, in characters, as in the reference service.
 const MAX_BODY: usize = 1_000_000;
 
-/// The most suggestions in one comment. Earlier builds accepted 1,000.
-const MAX_SUGGESTIONS: usize = 100;
-
-/// `POST /projects/:id/merge_requests/:iid/discussions`. For a comment with suggestions: reads the
-/// commit, the trees on the path to the file, and the file; 2 counters; writes the discussion and
-/// 1 record for each suggestion; swaps the list.
+/// `POST /projects/:id/merge_requests/:iid/discussions`. For a comment on a line: reads the commits, the trees
+/// on the path to the file, and the file; 2 counters; writes the discussion and 1 record for each suggestion;
+/// swaps the list.
 pub async fn create(context: &RequestContext, project: &str, iid: &str, request: Request) -> Result<Response, Error> {
-    let author_id = context.caller.user_or_401()?.id;
+    context.caller.user_or_401()?;
     let params = input::read(request).await?;
     input::check_iid(iid)?;
     let (body, position) = parse_comment(&params)?;
-    let readable = access::readable_merge_request(context, project, iid)?;
-    if readable.project.archived {
-        return Err(Error::forbidden());
+    let writable = access::writable_merge_request(context, project, iid)?;
+    let discussion = save(context, &writable, body, position, false)?;
+    let mut renderer = DiscussionRenderer::new(context, &writable.readable, std::slice::from_ref(&discussion))?;
+    Ok(Response::json(StatusCode::CREATED, &renderer.render(&discussion)?))
+}
+
+/// `POST /projects/:id/merge_requests/:iid/notes`: a comment on the whole merge request.
+pub async fn create_note(
+    context: &RequestContext,
+    project: &str,
+    iid: &str,
+    request: Request,
+) -> Result<Response, Error> {
+    context.caller.user_or_401()?;
+    let params = input::read(request).await?;
+    input::check_iid(iid)?;
+    let body = required_body(&params)?;
+    let writable = access::writable_merge_request(context, project, iid)?;
+    let discussion = save(context, &writable, body, None, true)?;
+    let mut renderer = DiscussionRenderer::new(context, &writable.readable, std::slice::from_ref(&discussion))?;
+    let note = discussion.notes.first().ok_or_else(|| Error::internal("a discussion without a note"))?;
+    Ok(Response::json(StatusCode::CREATED, &renderer.render_note(&discussion, note)?))
+}
+
+/// Makes a discussion.
+fn save(
+    context: &RequestContext,
+    writable: &WritableMergeRequest,
+    body: String,
+    position: Option<DiffPosition>,
+    is_individual: bool,
+) -> Result<Discussion, Error> {
+    check_length(&body)?;
+    let line = match &position {
+        Some(position) => position::find_line(context, &writable.readable, position)?,
+        None => None,
+    };
+    let suggestions = match &line {
+        Some(line) => note_suggestions::make(context, &body, line, &[])?,
+        None => Vec::new(),
+    };
+    if let Some(line) = &line {
+        note_suggestions::keep_file(context, line)?;
     }
+    let note = new_note(context, writable, body, suggestions)?;
+    let discussion = Discussion {
+        id: ObjectId::new(Sha1::digest(context.env.id()).into()).to_string(),
+        project: writable.readable.project.key(),
+        merge_request_iid: writable.readable.iid,
+        notes: vec![note.clone()],
+        is_individual,
+        resolution: None,
+        position,
+        // Larger files are not followed.
+        file: line.filter(|line| line.contents.is_some()).map(|line| line.file),
+    };
+    discussions::save(&context.env, &discussion, &note)?;
+    Ok(discussion)
+}
+
+/// A note of the caller.
+pub fn new_note(
+    context: &RequestContext,
+    writable: &WritableMergeRequest,
+    body: String,
+    suggestions: Vec<Suggestion>,
+) -> Result<Note, StoreError> {
+    Ok(Note {
+        id: discussions::allocate_note_id(&context.env)?,
+        author_id: writable.user_id,
+        body,
+        created: context.env.now,
+        updated: context.env.now,
+        is_system: false,
+        suggestions,
+    })
+}
+
+/// The text of a note; 400 without one.
+pub fn required_body(params: &Params) -> Result<String, Error> {
+    let checks = Validation::new(params);
+    let body = checks.required("body").unwrap_or_default().to_owned();
+    checks.finish()?;
+    Ok(body)
+}
+
+/// 400 if the text is longer than a note may be.
+pub fn check_length(body: &str) -> Result<(), Error> {
     if body.chars().count() > MAX_BODY {
         return Err(Error::bad_request("Note {:note=>[\"is too long (maximum is 1000000 characters)\"]}"));
     }
-    let line = match &position {
-        Some(position) => find_line(context, &readable, position)?,
-        None => None,
-    };
-    let (file, suggestions) = match line {
-        Some(line) => make_suggestions(context, &body, line)?,
-        None => (None, Vec::new()),
-    };
-    let discussion = Discussion {
-        id: ObjectId::new(Sha1::digest(context.env.id()).into()).to_string(),
-        project_id: readable.project.id,
-        merge_request_iid: readable.iid,
-        note_id: discussions::allocate_note_id(&context.env)?,
-        author_id,
-        body,
-        created: context.env.now,
-        position,
-        file,
-        suggestions,
-    };
-    discussions::save(&context.env, &discussion)?;
-    let json = DiscussionRenderer::new(context, &readable, std::slice::from_ref(&discussion))?.render(&discussion)?;
-    Ok(Response::json(StatusCode::CREATED, &json))
+    Ok(())
 }
 
 /// The comment's text and position; 400 with everything that is wrong with the parameters.
@@ -86,7 +144,7 @@ fn parse_comment(params: &Params) -> Result<(String, Option<DiffPosition>), Erro
         if number.is_err() {
             checks.reject(format!("position[{name}] is invalid"));
         }
-        // No file has line 0: `find_line` rejects it.
+        // No file has line 0: `position::find_line` rejects it.
         Some(number.ok().and_then(|number| u64::try_from(number).ok()).unwrap_or(0))
     };
     let position = DiffPosition {
@@ -104,75 +162,4 @@ fn parse_comment(params: &Params) -> Result<(String, Option<DiffPosition>), Erro
     }
     checks.finish()?;
     Ok((body, Some(position)))
-}
-
-/// An existing line of a file.
-struct CommentedLine {
-    file: CommentedFile,
-    line: u64,
-    /// `None` if the file is larger than [`objects::MAX_WHOLE`].
-    contents: Option<IndexedFile>,
-}
-
-/// The line that suggestions at this position replace, if there is one; 400 if the repository does not
-/// have the position.
-fn find_line(
-    context: &RequestContext,
-    readable: &ReadableMergeRequest,
-    position: &DiffPosition,
-) -> Result<Option<CommentedLine>, Error> {
-    if position.kind != "text" {
-        return Ok(None);
-    }
-    let not_found = || Error::bad_request("Note {:line_code=>[\"can't be blank\", \"must be a valid line code\"]}");
-    let Some((path, line)) = position.suggestible_line() else {
-        // A removed line can be commented on, but not replaced.
-        let is_removed = position.old_line.is_some_and(|line| line > 0) && position.old_path.is_some();
-        return if is_removed { Ok(None) } else { Err(not_found()) };
-    };
-    let env = &context.env;
-    let project_id = readable.source_project_id();
-    let id = ObjectId::parse(&position.head_sha).ok_or_else(not_found)?;
-    if !readable.may_read_commit(context, id)? {
-        return Err(not_found());
-    }
-    let commit = objects::read_commit(env, project_id, id)?.ok_or_else(not_found)?;
-    let tree = SparseTree::load(commit.tree, [path], |id| objects::read_tree(env, project_id, id))?;
-    let blob = tree.blob(path).ok_or_else(not_found)?;
-    let contents = objects::read_blob(env, project_id, blob)?.map(IndexedFile::new);
-    if line == 0 || contents.as_ref().is_some_and(|file| !file.has_line(line)) {
-        return Err(not_found());
-    }
-    let file = CommentedFile { project_id, commit: id, path: path.to_owned(), blob };
-    Ok(Some(CommentedLine { file, line, contents }))
-}
-
-/// The suggestions in a comment on a line, with the file that they change.
-fn make_suggestions(
-    context: &RequestContext,
-    body: &str,
-    line: CommentedLine,
-) -> Result<(Option<CommentedFile>, Vec<Suggestion>), Error> {
-    let blocks = suggestion_block::parse(body);
-    if blocks.is_empty() {
-        return Ok((None, Vec::new()));
-    }
-    if blocks.len() > MAX_SUGGESTIONS {
-        let text = format!("the note has {} suggestions, and at most {MAX_SUGGESTIONS} are allowed", blocks.len());
-        return Err(Error::bad_request(&text));
-    }
-    let Some(contents) = line.contents else {
-        let text = format!("suggestions can be made for files of at most {} bytes", objects::MAX_WHOLE);
-        return Err(Error::bad_request(&text));
-    };
-    objects::copy_to_current(&context.env, line.file.project_id, line.file.blob, contents.contents())?;
-    let first = discussions::allocate_suggestion_ids(&context.env, blocks.len())?;
-    let suggestions: Vec<Suggestion> =
-        (first..).zip(blocks).map(|(id, block)| Suggestion::new(id, block, line.line, &contents)).collect();
-    let mut budget = TextBudget::new();
-    for suggestion in &suggestions {
-        let replaced = contents.slice(&suggestion.lines()).map_or(0, |lines| lines.len());
-        budget.spend(replaced + suggestion.to_content.len())?;
-    }
-    Ok((Some(line.file), suggestions))
 }

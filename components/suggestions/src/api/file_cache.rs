@@ -1,30 +1,52 @@
-//! Files that a request has read.
+//! Files that a request has read, and how they differ.
 
 use crate::discussion::CommentedFile;
 use crate::git::ObjectId;
+use crate::line_diff::LineDiff;
 use crate::lines::IndexedFile;
 use crate::store::objects;
 use crate::suggestion::Suggestion;
 use bytes::Bytes;
 use kit::Env;
+use kit::lru::ByteLru;
 use kit::store::StoreError;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 use std::rc::Rc;
 
-/// The most that is cached, in bytes, unless one file alone takes more.
+/// The most that a request keeps, in bytes, unless one file alone takes more.
 const CAPACITY: usize = 32 << 20;
 
-/// Files, each read and indexed once as long as they fit.
+/// The most that an instance keeps of files and of differences, in bytes.
+const INSTANCE_FILES: usize = 12 << 20;
+const INSTANCE_DIFFS: usize = 4 << 20;
+
+/// What an instance keeps from request to request. Ids of blobs name contents that never change.
+struct InstanceFiles {
+    /// By project and blob.
+    files: ByteLru<(u64, ObjectId), Rc<IndexedFile>>,
+    /// By two blobs, the earlier one first.
+    diffs: ByteLru<(ObjectId, ObjectId), Rc<LineDiff>>,
+}
+
+/// The files of a request, each read and indexed once as long as they fit.
 pub struct FileCache<'a> {
     env: &'a Env,
     /// By project and blob.
     files: RefCell<BTreeMap<(u64, ObjectId), Rc<IndexedFile>>>,
+    instance: Rc<InstanceFiles>,
 }
 
 impl<'a> FileCache<'a> {
     pub fn new(env: &'a Env) -> Self {
-        FileCache { env, files: RefCell::default() }
+        let instance = env.instance_cache.get::<InstanceFiles>().unwrap_or_else(|| {
+            let (files, diffs) = (ByteLru::new(INSTANCE_FILES), ByteLru::new(INSTANCE_DIFFS));
+            let instance = Rc::new(InstanceFiles { files, diffs });
+            env.instance_cache.put(instance.clone());
+            instance
+        });
+        FileCache { env, files: RefCell::default(), instance }
     }
 
     /// An existing file; `None` if it is larger than [`objects::MAX_WHOLE`].
@@ -32,14 +54,56 @@ impl<'a> FileCache<'a> {
         if let Some(file) = self.files.borrow().get(&(project, blob)) {
             return Ok(Some(file.clone()));
         }
-        let Some(contents) = objects::read_blob(self.env, project, blob)? else { return Ok(None) };
-        let file = Rc::new(IndexedFile::new(contents));
+        let file = match self.instance.files.get(&(project, blob)) {
+            Some(file) => file,
+            None => {
+                let Some(contents) = objects::read_blob(self.env, project, blob)? else { return Ok(None) };
+                let file = Rc::new(IndexedFile::new(contents));
+                self.instance.files.put((project, blob), file.size(), file.clone());
+                file
+            }
+        };
         let mut cached = self.files.borrow_mut();
         if cached.values().map(|file| file.size()).sum::<usize>() + file.size() > CAPACITY {
             cached.clear();
         }
         cached.insert((project, blob), file.clone());
         Ok(Some(file))
+    }
+
+    /// The difference between two existing files, given by project and blob; `None` if one of them is larger
+    /// than [`objects::MAX_WHOLE`].
+    pub fn diff(&self, before: (u64, ObjectId), after: (u64, ObjectId)) -> Result<Option<Rc<LineDiff>>, StoreError> {
+        let key = (before.1, after.1);
+        if let Some(diff) = self.instance.diffs.get(&key) {
+            return Ok(Some(diff));
+        }
+        let files = (self.read(before.0, before.1)?, self.read(after.0, after.1)?);
+        let (Some(before), Some(after)) = files else { return Ok(None) };
+        let diff = Rc::new(LineDiff::between(&before, &after));
+        self.instance.diffs.put(key, diff.size(), diff.clone());
+        Ok(Some(diff))
+    }
+
+    /// The numbers that lines of a commented file, which may reach beyond its end, have in a later version,
+    /// given by project and blob; `None` if they were changed. A file larger than [`objects::MAX_WHOLE`] is a
+    /// changed one.
+    pub fn follow(
+        &self,
+        file: &CommentedFile,
+        lines: &RangeInclusive<u64>,
+        later: (u64, ObjectId),
+    ) -> Result<Option<RangeInclusive<u64>>, StoreError> {
+        let Some(commented) = self.read(file.project_id, file.blob)? else { return Ok(None) };
+        let lines = *lines.start()..=(*lines.end()).min(commented.count());
+        if lines.is_empty() {
+            return Ok(None);
+        }
+        if later.1 == file.blob {
+            return Ok(Some(lines));
+        }
+        let diff = self.diff((file.project_id, file.blob), later)?;
+        Ok(diff.and_then(|diff| diff.follow(&lines)))
     }
 
     /// The lines that a suggestion replaces, at the commit that was commented on.

@@ -26,19 +26,17 @@ pub async fn read(request: Request) -> Result<Params, Error> {
 
 /// A suggestion's id in a path; 400 if it is not an integer.
 pub fn suggestion_id(text: &str) -> Result<u64, Error> {
-    if !is_integer(text) {
-        return Err(Error::validation("id is invalid"));
-    }
-    // A negative number, or one that does not fit, is the id of no suggestion; neither is 0.
-    Ok(text.parse().unwrap_or(0))
+    integer(text).ok_or_else(|| Error::validation("id is invalid"))
 }
 
 /// Checks a merge request's iid in a path; 400 if it is not an integer.
 pub fn check_iid(text: &str) -> Result<(), Error> {
-    if is_integer(text) { Ok(()) } else { Err(Error::validation("noteable_id is invalid")) }
+    integer(text).map(drop).ok_or_else(|| Error::validation("noteable_id is invalid"))
 }
 
-fn is_integer(text: &str) -> bool {
+/// An integer in a path. A negative number, or one that does not fit, becomes 0, which is the id of nothing.
+pub fn integer(text: &str) -> Option<u64> {
     let digits = text.strip_prefix('-').unwrap_or(text);
-    !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
+    let is_integer = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+    is_integer.then(|| text.parse().unwrap_or(0))
 }

@@ -1,4 +1,4 @@
-//! The JSON of discussions.
+//! The JSON of discussions and notes.
 
 use super::access::ReadableMergeRequest;
 use super::applicability::assess;
@@ -6,22 +6,20 @@ use super::context::RequestContext;
 use super::file_cache::FileCache;
 use super::source_branch::SourceBranch;
 use super::text_budget::TextBudget;
-use crate::discussion::{DiffPosition, Discussion};
-use directory::user::{self, User};
+use super::users::UserRenderer;
+use crate::discussion::{DiffPosition, Discussion, Note};
 use kit::Error;
 use kit::store::StoreError;
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
 
-/// Renders discussions of one merge request. Reads, for each discussion with suggestions, its file, and 1
+/// Renders discussions of one merge request. Reads, for each discussion on a line, its file, and 1
 /// for each author and for each suggestion.
 pub struct DiscussionRenderer<'a> {
-    context: &'a RequestContext,
     readable: &'a ReadableMergeRequest,
+    context: &'a RequestContext,
     branch: SourceBranch,
     files: FileCache<'a>,
-    /// The JSON of users, by id.
-    users: BTreeMap<u64, Value>,
+    users: UserRenderer<'a>,
     budget: TextBudget,
 }
 
@@ -33,75 +31,81 @@ impl<'a> DiscussionRenderer<'a> {
     ) -> Result<Self, Error> {
         let env = &context.env;
         let branch = SourceBranch::load_for_discussions(env, &readable.merge_request, discussions)?;
-        let (files, users, budget) = (FileCache::new(env), BTreeMap::new(), TextBudget::new());
-        Ok(DiscussionRenderer { context, readable, branch, files, users, budget })
+        let (files, users, budget) = (FileCache::new(env), UserRenderer::new(context), TextBudget::new());
+        Ok(DiscussionRenderer { readable, context, branch, files, users, budget })
     }
 
     pub fn render(&mut self, discussion: &Discussion) -> Result<Value, Error> {
+        let notes = discussion.notes.iter().map(|note| self.render_note(discussion, note));
+        let notes = notes.collect::<Result<Vec<Value>, Error>>()?;
+        Ok(json!({"id": discussion.id, "individual_note": discussion.is_individual, "notes": notes}))
+    }
+
+    pub fn render_note(&mut self, discussion: &Discussion, note: &Note) -> Result<Value, Error> {
         let ReadableMergeRequest { project, merge_request, .. } = self.readable;
         let mut suggestions = Vec::new();
         if let Some(file) = &discussion.file {
-            for suggestion in &discussion.suggestions {
+            for suggestion in &note.suggestions {
                 let (env, files, branch) = (&self.context.env, &self.files, &self.branch);
                 let applicability = assess(env, files, branch, merge_request, file, suggestion, true)?;
                 self.budget.spend(applicability.from_content.len() + suggestion.to_content.len())?;
-                let is_applicable = applicability.inapplicable_reason.is_none();
-                suggestions.push(suggestion.to_json(&applicability.from_content, is_applicable, applicability.applied));
+                suggestions.push(applicability.render(suggestion));
             }
         }
-        let created = discussion.created.to_iso();
-        let mut note = json!({
-            "id": discussion.note_id,
-            "type": if discussion.position.is_some() { "DiffNote" } else { "DiscussionNote" },
-            "body": discussion.body,
-            "author": self.render_user(discussion.author_id)?,
-            "created_at": created,
-            "updated_at": created,
-            "system": false,
+        let is_resolvable = !note.is_system && !discussion.is_individual;
+        let resolution = discussion.resolution.filter(|_| is_resolvable);
+        let resolved_by = self.users.render_if_known(resolution.map(|resolution| resolution.user_id))?;
+        let kind = match &discussion.position {
+            Some(_) => Some("DiffNote"),
+            None => (!discussion.is_individual).then_some("DiscussionNote"),
+        };
+        let mut json = json!({
+            "id": note.id,
+            "type": kind,
+            "body": note.body,
+            "author": self.users.render(note.author_id)?,
+            "created_at": note.created.to_iso(),
+            "updated_at": note.updated.to_iso(),
+            "system": note.is_system,
             "noteable_id": merge_request.id,
             "noteable_type": "MergeRequest",
             "project_id": project.id,
             "commit_id": null,
-            "resolvable": true,
-            "resolved": false,
-            "resolved_by": null,
-            "resolved_at": null,
+            "resolvable": is_resolvable,
+            "resolved": resolution.is_some(),
+            "resolved_by": resolved_by,
+            "resolved_at": resolution.map(|resolution| resolution.at.to_iso()),
             "suggestions": suggestions,
             "confidential": false,
             "internal": false,
             "noteable_iid": discussion.merge_request_iid,
             "commands_changes": {},
         });
-        if let (Some(position), Some(fields)) = (&discussion.position, note.as_object_mut()) {
-            fields.insert("position".into(), position_json(position));
+        if let (Some(position), Some(fields)) = (&discussion.position, json.as_object_mut()) {
+            let present = self.present_position(discussion, position)?;
+            fields.insert("position".into(), position_json(&present));
+            fields.insert("original_position".into(), position_json(position));
         }
-        Ok(json!({"id": discussion.id, "individual_note": false, "notes": [note]}))
-    }
-
-    /// The JSON of a user; null if there is no such user.
-    fn render_user(&mut self, id: u64) -> Result<Value, StoreError> {
-        if let Some(json) = self.users.get(&id) {
-            return Ok(json.clone());
-        }
-        let user = match self.context.caller.user() {
-            Some(user) if user.id == id => Some(user.clone()),
-            _ => user::by_id(&self.context.env, id)?,
-        };
-        let json = user.map_or(Value::Null, |user| user_json(&user, &self.context.url));
-        self.users.insert(id, json.clone());
         Ok(json)
     }
-}
 
-fn user_json(user: &User, url: &str) -> Value {
-    json!({
-        "id": user.id,
-        "username": user.username,
-        "name": user.name,
-        "state": user.state.as_str(),
-        "avatar_url": null,
-        "web_url": format!("{url}/{}", user.username),
-    })
+    /// Where the commented line is at the head of the branch; as it was made, if that line was changed.
+    fn present_position(&self, discussion: &Discussion, made: &DiffPosition) -> Result<DiffPosition, StoreError> {
+        let (Some(file), Some(head), Some(line)) = (&discussion.file, &self.branch.head, made.new_line) else {
+            return Ok(made.clone());
+        };
+        let Some((path, blob)) = head.find(file) else { return Ok(made.clone()) };
+        let followed = self.files.follow(file, &(line..=line), (self.branch.project, blob))?;
+        Ok(followed.map_or_else(
+            || made.clone(),
+            |lines| DiffPosition {
+                head_sha: head.value.commit.to_string(),
+                new_path: Some(path.to_owned()),
+                new_line: Some(*lines.start()),
+                ..made.clone()
+            },
+        ))
+    }
 }
 
 fn position_json(position: &DiffPosition) -> Value {

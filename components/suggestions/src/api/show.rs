@@ -7,6 +7,7 @@ use super::file_cache::FileCache;
 use super::input;
 use super::render::DiscussionRenderer;
 use super::source_branch::SourceBranch;
+use crate::discussion::Discussion;
 use crate::store::discussions as store;
 use kit::page::Pagination;
 use kit::{Error, Request, Response};
@@ -23,8 +24,7 @@ pub fn suggestion(context: &RequestContext, id: &str) -> Result<Response, Error>
     let ReadableSuggestion { suggestion, discussion, file, merge_request } = &readable;
     let branch = SourceBranch::load_for_discussions(env, merge_request, std::slice::from_ref(discussion))?;
     let applicability = assess(env, &FileCache::new(env), &branch, merge_request, file, suggestion, true)?;
-    let is_applicable = applicability.inapplicable_reason.is_none();
-    Ok(Response::ok(&suggestion.to_json(&applicability.from_content, is_applicable, applicability.applied)))
+    Ok(Response::ok(&applicability.render(suggestion)))
 }
 
 /// `GET /projects/:id/merge_requests/:iid/discussions`, oldest first, in pages. Beside the project
@@ -36,8 +36,8 @@ pub fn discussions(context: &RequestContext, project: &str, iid: &str, request: 
     let page = Pagination::read(&request.params())?;
     let readable = access::readable_merge_request(context, project, iid)?;
     let (skip, count) = (usize::try_from(page.offset()).unwrap_or(usize::MAX), page.per_page as usize);
-    let (total, discussions) = store::list(&context.env, readable.project.id, readable.iid, skip, count)?;
-    let suggestions: usize = discussions.iter().map(|discussion| discussion.suggestions.len()).sum();
+    let (total, discussions) = store::list(&context.env, &readable.project.key(), readable.iid, skip, count)?;
+    let suggestions: usize = discussions.iter().map(|discussion| discussion.suggestions().count()).sum();
     if discussions.len() > 1 && suggestions > MAX_SUGGESTIONS {
         let text = format!(
             "the page has {suggestions} suggestions, and at most {MAX_SUGGESTIONS} are shown: ask for fewer \
@@ -56,10 +56,13 @@ pub fn discussions(context: &RequestContext, project: &str, iid: &str, request: 
 pub fn discussion(context: &RequestContext, project: &str, iid: &str, id: &str) -> Result<Response, Error> {
     input::check_iid(iid)?;
     let readable = access::readable_merge_request(context, project, iid)?;
-    let ReadableMergeRequest { project, iid, .. } = &readable;
-    let discussion = store::read(&context.env, id)?
-        .filter(|discussion| (discussion.project_id, discussion.merge_request_iid) == (project.id, *iid))
-        .ok_or_else(|| Error::not_found("Discussion"))?;
+    let discussion = find(context, &readable, id)?;
     let json = DiscussionRenderer::new(context, &readable, std::slice::from_ref(&discussion))?.render(&discussion)?;
     Ok(Response::ok(&json))
+}
+
+/// A discussion of this merge request; 404 if it has none with this id.
+pub fn find(context: &RequestContext, readable: &ReadableMergeRequest, id: &str) -> Result<Discussion, Error> {
+    let discussion = store::read(&context.env, id)?.filter(|discussion| readable.has(discussion));
+    discussion.ok_or_else(|| Error::not_found("Discussion"))
 }

@@ -1,6 +1,8 @@
 //! The source branch of a merge request, with the trees on the paths to some files.
 
+use super::renames::{self, Renames};
 use crate::discussion::{CommentedFile, Discussion};
+use crate::git::ObjectId;
 use crate::merge_request::MergeRequest;
 use crate::sparse_tree::SparseTree;
 use crate::store::objects;
@@ -19,11 +21,24 @@ pub struct BranchHead {
     pub value: RefValue,
     /// The trees on the paths to the files; `None` if they were not needed.
     pub tree: Option<SparseTree>,
+    renames: Renames,
+}
+
+impl BranchHead {
+    /// The path and the blob that a file has at the head; `None` if it is not there.
+    pub fn find<'a>(&'a self, file: &'a CommentedFile) -> Option<(&'a str, ObjectId)> {
+        let Some(tree) = &self.tree else { return Some((&file.path, file.blob)) };
+        let renamed = || Some(self.renames.get(&(file.commit, file.path.clone()))?.as_str());
+        match tree.blob(&file.path) {
+            Some(blob) => Some((&file.path, blob)),
+            None => renamed().and_then(|path| Some((path, tree.blob(path)?))),
+        }
+    }
 }
 
 impl SourceBranch {
-    /// Reads the trees on the paths to `files`. Without `needs_trees`, they are not read if every file was
-    /// commented on at the head.
+    /// Reads the trees on the paths to `files`, and looks for those that were renamed. Without `needs_trees`,
+    /// they are not read if every file was commented on at the head.
     pub fn load<'a>(
         env: &Env,
         project: u64,
@@ -34,13 +49,16 @@ impl SourceBranch {
         let Some(value) = head else { return Ok(SourceBranch { project, head: None }) };
         let is_at_head = |file: &CommentedFile| file.commit == value.commit && file.project_id == project;
         if !needs_trees && files.clone().all(is_at_head) {
-            return Ok(SourceBranch { project, head: Some(BranchHead { value, tree: None }) });
+            return Ok(SourceBranch { project, head: Some(BranchHead { value, tree: None, renames: Renames::new() }) });
         }
         let missing = || StoreError::Other(format!("commit {} of project {project} is missing", value.commit));
         let commit = objects::read_commit(env, project, value.commit)?.ok_or_else(missing)?;
         let read = |id| objects::read_tree(env, project, id);
-        let tree = SparseTree::load(commit.tree, files.map(|file| file.path.as_str()), read)?;
-        Ok(SourceBranch { project, head: Some(BranchHead { value, tree: Some(tree) }) })
+        let mut tree = SparseTree::load(commit.tree, files.clone().map(|file| file.path.as_str()), read)?;
+        let missing: Vec<&CommentedFile> = files.filter(|file| tree.blob(&file.path).is_none()).collect();
+        let renames = renames::find(env, project, commit.tree, &missing)?;
+        tree.extend(renames.values().map(String::as_str), read)?;
+        Ok(SourceBranch { project, head: Some(BranchHead { value, tree: Some(tree), renames }) })
     }
 
     /// Loads the source branch of a merge request for the files of these discussions of it.

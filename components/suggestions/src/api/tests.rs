@@ -7,7 +7,10 @@ mod golden;
 mod import;
 mod line_endings;
 mod maintenance;
+mod merge_requests;
+mod notes;
 mod random;
+mod reanchoring;
 mod repository;
 mod storage_failures;
 

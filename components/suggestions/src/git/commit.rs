@@ -1,19 +1,33 @@
-//! Commits: parsing the tree of one, writing a new one.
+//! Commits: parsing one, writing a new one.
 
 use super::id::ObjectId;
 use std::fmt;
 
 /// The part of a commit that this component uses.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Commit {
     pub tree: ObjectId,
+    pub parents: Vec<ObjectId>,
+    /// When it was committed, in seconds since 1970; 0 if that cannot be read.
+    pub seconds: i64,
 }
 
 impl Commit {
     /// `None` if the bytes are not those of a commit.
     pub fn parse(bytes: &[u8]) -> Option<Self> {
-        let line = bytes.strip_prefix(b"tree ")?.split(|byte| *byte == b'\n').next()?;
-        Some(Commit { tree: ObjectId::parse(std::str::from_utf8(line).ok()?)? })
+        let mut lines = bytes.split(|byte| *byte == b'\n');
+        let id = |line: &[u8], kind: &[u8]| ObjectId::parse(std::str::from_utf8(line.strip_prefix(kind)?).ok()?);
+        let tree = id(lines.next()?, b"tree ")?;
+        let mut parents = Vec::new();
+        let mut seconds = 0;
+        for line in lines.take_while(|line| !line.is_empty()) {
+            parents.extend(id(line, b"parent "));
+            if line.starts_with(b"committer ") {
+                let time = line.rsplit(|byte| *byte == b' ').nth(1).and_then(|time| std::str::from_utf8(time).ok());
+                seconds = time.and_then(|time| time.parse().ok()).unwrap_or_default();
+            }
+        }
+        Some(Commit { tree, parents, seconds })
     }
 
     /// The contents of a commit on top of `parent`, whose author is also its committer.
@@ -61,7 +75,7 @@ mod tests {
             author A U Thor <a@example.com> 1700000000 +0000\n\
             committer A U Thor <a@example.com> 1700000000 +0000\n\none\n\ntwo";
         assert_eq!(String::from_utf8(contents.clone()).unwrap(), expected);
-        assert_eq!(Commit::parse(&contents), Some(Commit { tree }));
+        assert_eq!(Commit::parse(&contents), Some(Commit { tree, parents: vec![parent], seconds: 1_700_000_000 }));
         assert_eq!(Object::new(ObjectKind::Commit, contents).id.to_string().len(), 40);
     }
 

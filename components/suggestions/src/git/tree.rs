@@ -12,7 +12,7 @@ pub struct Tree(Bytes);
 pub struct TreeEntry<'a> {
     /// Octal digits.
     mode: &'a [u8],
-    name: &'a [u8],
+    pub name: &'a [u8],
     pub id: ObjectId,
     /// Offset of the id's bytes in the tree.
     id_offset: usize,

@@ -1,10 +1,13 @@
 //! Discussions, the list of them that each merge request has, and which one a suggestion is in.
+//!
+//! A discussion is a blob, as it began, and has a root with its present notes once it is changed.
 
+use super::discussion_record::{DiscussionListRecord, DiscussionRecord, LocatorRecord, ThreadRecord};
 use super::json_blob;
 use super::key::Key;
-use super::record::{DiscussionListRecord, DiscussionRecord, LocatorRecord};
-use crate::discussion::Discussion;
+use crate::discussion::{Discussion, Note};
 use crate::suggestion::Suggestion;
+use directory::project::ProjectKey;
 use kit::Env;
 use kit::gc;
 use kit::root::{self, Decision};
@@ -26,14 +29,11 @@ pub fn allocate_note_id(env: &Env) -> Result<u64, StoreError> {
     u64::try_from(env.store.increment(&key, 1)?).map_err(|why| StoreError::corrupt(&key, why))
 }
 
-/// Writes a discussion, then adds it to its merge request's list.
-pub fn save(env: &Env, new: &Discussion) -> Result<(), StoreError> {
-    json_blob::write(env, &Key::Discussion(&new.id), &DiscussionRecord::from(new))?;
-    for (index, suggestion) in new.suggestions.iter().enumerate() {
-        let locator = LocatorRecord { discussion: new.id.clone(), index };
-        json_blob::write(env, &Key::Suggestion(suggestion.id), &locator)?;
-    }
-    let key = Key::Discussions(new.project_id, new.merge_request_iid).to_string();
+/// Writes a discussion that begins with `note`, then adds it to its merge request's list.
+pub fn save(env: &Env, new: &Discussion, note: &Note) -> Result<(), StoreError> {
+    json_blob::write(env, &Key::Discussion(&new.id), &DiscussionRecord::new(new, note))?;
+    save_locators(env, &new.id, &note.suggestions)?;
+    let key = Key::Discussions(&new.project, new.merge_request_iid).to_string();
     let page = env.id();
     root::update(env, &key, |current: Option<DiscussionListRecord>| {
         let mut list = current.unwrap_or_default();
@@ -58,16 +58,86 @@ pub fn save(env: &Env, new: &Discussion) -> Result<(), StoreError> {
     })
 }
 
+/// Records which discussion suggestions are in.
+fn save_locators(env: &Env, discussion: &str, suggestions: &[Suggestion]) -> Result<(), StoreError> {
+    let locator = LocatorRecord { discussion: discussion.to_owned(), index: 0 };
+    suggestions.iter().try_for_each(|suggestion| json_blob::write(env, &Key::Suggestion(suggestion.id), &locator))
+}
+
+/// Changes the notes of a discussion. `decide` gets the present discussion, `None` if it was deleted, changes
+/// it, and returns a result; an error changes nothing. It must recognise its own effect, as that of
+/// [`root::update`]. A discussion without a note is deleted, and leaves its merge request's list.
+pub fn update<T, E: From<StoreError>>(
+    env: &Env,
+    id: &str,
+    mut decide: impl FnMut(Option<&mut Discussion>) -> Result<T, E>,
+) -> Result<T, E> {
+    let Some(began) = read_beginning(env, id)? else { return decide(None) };
+    let mut deleted = None;
+    let result = root::update(env, &Key::Thread(id).to_string(), |current: Option<ThreadRecord>| {
+        let present = began.clone().into_discussion(id, current.clone());
+        let Some(mut discussion) = present else { return Ok(Decision::Done(decide(None)?)) };
+        let known: Vec<u64> = discussion.suggestions().map(|suggestion| suggestion.id).collect();
+        let result = decide(Some(&mut discussion))?;
+        for note in &discussion.notes {
+            let is_new = |suggestion: &&Suggestion| !known.contains(&suggestion.id);
+            let new: Vec<Suggestion> = note.suggestions.iter().filter(is_new).cloned().collect();
+            save_locators(env, id, &new)?;
+        }
+        let thread = ThreadRecord::from(&discussion);
+        deleted = discussion.notes.is_empty().then_some((discussion.project, discussion.merge_request_iid));
+        let unchanged = current.as_ref() == Some(&thread);
+        Ok::<_, E>(if unchanged { Decision::Done(result) } else { Decision::Write(thread, result) })
+    })?;
+    if let Some((project, iid)) = deleted {
+        remove_from_list(env, &project, iid, id)?;
+    }
+    Ok(result)
+}
+
+/// Removes a discussion from its list. The pages from its own on are written anew.
+fn remove_from_list(env: &Env, project: &ProjectKey, iid: u64, id: &str) -> Result<(), StoreError> {
+    root::update(env, &Key::Discussions(project, iid).to_string(), |current: Option<DiscussionListRecord>| {
+        let mut list = current.unwrap_or_default();
+        let mut kept = Vec::new();
+        let mut following = Vec::new();
+        for page in &list.pages {
+            let ids = read_page(env, page)?;
+            if following.is_empty() && !ids.iter().any(|listed| listed == id) {
+                kept.push(page.clone());
+            } else {
+                following.extend(ids);
+            }
+        }
+        following.append(&mut list.last);
+        if !following.iter().any(|listed| listed == id) {
+            return Ok(Decision::Done(()));
+        }
+        if gc::is_too_late(env) {
+            return Err(StoreError::TooLate);
+        }
+        following.retain(|listed| listed != id);
+        let mut chunks = following.chunks_exact(PAGE);
+        for ids in &mut chunks {
+            let page = env.id();
+            json_blob::write(env, &Key::Page(&page), &ids)?;
+            kept.push(page);
+        }
+        let last = chunks.remainder().to_vec();
+        Ok::<_, StoreError>(Decision::Write(DiscussionListRecord { pages: kept, last }, ()))
+    })
+}
+
 fn read_page(env: &Env, page: &str) -> Result<Vec<String>, StoreError> {
     let key = Key::Page(page);
     json_blob::read(env, &key)?.ok_or_else(|| StoreError::corrupt(&key.to_string(), "it is missing"))
 }
 
 /// How many discussions a merge request has, and `count` of them after the first `skip`, oldest
-/// first. 2 reads at most for the list, and 1 for each.
+/// first. 2 reads at most for the list, and 2 for each. One that is deleted meanwhile is left out.
 pub fn list(
     env: &Env,
-    project: u64,
+    project: &ProjectKey,
     iid: u64,
     skip: usize,
     count: usize,
@@ -76,43 +146,68 @@ pub fn list(
     let list = root::read::<DiscussionListRecord>(&*env.store, &key)?.unwrap_or_default();
     let total = list.pages.len() * PAGE + list.last.len();
     let mut discussions = Vec::new();
+    let end = total.min(skip.saturating_add(count));
     let mut number = skip;
-    while number < total.min(skip.saturating_add(count)) {
+    while number < end {
         let page = match list.pages.get(number / PAGE) {
             Some(page) => read_page(env, page)?,
             None => list.last.clone(),
         };
-        let ids = page.iter().skip(number % PAGE).take(skip + count - number);
-        let before = discussions.len();
-        for id in ids {
-            discussions.push(read_existing(env, id)?);
-        }
-        if discussions.len() == before {
+        let ids: Vec<&String> = page.iter().skip(number % PAGE).take(end - number).collect();
+        if ids.is_empty() {
             break;
         }
-        number += discussions.len() - before;
+        number += ids.len();
+        for id in ids {
+            discussions.extend(read_existing(env, id)?);
+        }
     }
     Ok((total, discussions))
 }
 
-/// The discussion with this id. 1 read.
+/// The discussion with this id. 2 reads.
 pub fn read(env: &Env, id: &str) -> Result<Option<Discussion>, StoreError> {
+    let Some(began) = read_beginning(env, id)? else { return Ok(None) };
+    let thread = root::read::<ThreadRecord>(&*env.store, &Key::Thread(id).to_string())?;
+    Ok(began.into_discussion(id, thread))
+}
+
+fn read_beginning(env: &Env, id: &str) -> Result<Option<DiscussionRecord>, StoreError> {
     // The text is a client's; another length is no id, and could exceed what a key may have.
     if id.len() != 40 {
         return Ok(None);
     }
-    Ok(json_blob::read::<DiscussionRecord>(env, &Key::Discussion(id))?.map(|record| record.into_discussion(id)))
+    json_blob::read::<DiscussionRecord>(env, &Key::Discussion(id))
 }
 
-/// A discussion that a list or a suggestion names, so that its absence is damage.
-fn read_existing(env: &Env, id: &str) -> Result<Discussion, StoreError> {
-    read(env, id)?.ok_or_else(|| StoreError::corrupt(&Key::Discussion(id).to_string(), "it is missing"))
+/// A discussion that a list or a suggestion names, so that its absence is damage; `None` if it was deleted.
+fn read_existing(env: &Env, id: &str) -> Result<Option<Discussion>, StoreError> {
+    let missing = || StoreError::corrupt(&Key::Discussion(id).to_string(), "it is missing");
+    let thread = root::read::<ThreadRecord>(&*env.store, &Key::Thread(id).to_string())?;
+    // Garbage collection removes the blob of a deleted one.
+    let is_deleted = thread.as_ref().is_some_and(ThreadRecord::is_deleted);
+    let began = read_beginning(env, id)?;
+    match began {
+        None if is_deleted => Ok(None),
+        began => Ok(began.ok_or_else(missing)?.into_discussion(id, thread)),
+    }
 }
 
-/// A suggestion and its discussion. 2 reads.
-pub fn find_suggestion(env: &Env, id: u64) -> Result<Option<(Discussion, Suggestion)>, StoreError> {
+/// A suggestion, with the note and the discussion that it is in.
+pub struct LocatedSuggestion {
+    pub suggestion: Suggestion,
+    /// Who proposed it.
+    pub author_id: u64,
+    pub discussion: Discussion,
+}
+
+/// The suggestion with this id. 3 reads.
+pub fn find_suggestion(env: &Env, id: u64) -> Result<Option<LocatedSuggestion>, StoreError> {
     let Some(locator) = json_blob::read::<LocatorRecord>(env, &Key::Suggestion(id))? else { return Ok(None) };
-    let discussion = read_existing(env, &locator.discussion)?;
-    let suggestion = discussion.suggestions.get(locator.index).cloned();
-    Ok(suggestion.map(|suggestion| (discussion, suggestion)))
+    let Some(discussion) = read_existing(env, &locator.discussion)? else { return Ok(None) };
+    let found = discussion.notes.iter().find_map(|note| {
+        let suggestion = note.suggestions.iter().find(|suggestion| suggestion.id == id)?;
+        Some((suggestion.clone(), note.author_id))
+    });
+    Ok(found.map(|(suggestion, author_id)| LocatedSuggestion { suggestion, author_id, discussion }))
 }

@@ -2,12 +2,14 @@
 
 use super::semispace::Semispace;
 use crate::git::ObjectId;
+use directory::project::ProjectKey;
 use std::fmt;
 
 /// The prefix of every key that this component writes; the number is the format's version.
 pub const PREFIX: &str = "suggestions/v1/";
 
-/// A key below [`PREFIX`]. The numbers are a project's id and a merge request's iid.
+/// A key below [`PREFIX`]. The numbers are a project's id and a merge request's iid. What is not part of a
+/// repository names the incarnation of the project.
 pub enum Key<'a> {
     Object(Semispace, u64, ObjectId),
     /// A chunk of a stored object, by the id of the upload that wrote it.
@@ -17,13 +19,18 @@ pub enum Key<'a> {
     Ref(u64, &'a str),
     RefNames(u64),
     ReflogEntry(&'a str),
-    MergeRequest(u64, u64),
-    Discussions(u64, u64),
+    MergeRequest(&'a ProjectKey, u64),
+    /// The list of a project's merge requests.
+    MergeRequests(&'a ProjectKey),
+    Discussions(&'a ProjectKey, u64),
     /// A full page of a list of discussions.
     Page(&'a str),
     Discussion(&'a str),
+    /// The present notes of a discussion, by its id.
+    Thread(&'a str),
     Suggestion(u64),
     Applied(u64),
+    MergeRequestCounter,
     NoteCounter,
     SuggestionCounter,
 }
@@ -43,11 +50,14 @@ impl fmt::Display for Key<'_> {
             Key::RefNames(project) => write!(f, "branches/{project}"),
             Key::ReflogEntry(id) => write!(f, "reflog/{id}"),
             Key::MergeRequest(project, iid) => write!(f, "merge_request/{project}/{iid}"),
+            Key::MergeRequests(project) => write!(f, "merge_requests/{project}"),
             Key::Discussions(project, iid) => write!(f, "discussions/{project}/{iid}"),
             Key::Page(id) => write!(f, "page/{id}"),
             Key::Discussion(id) => write!(f, "discussion/{id}"),
+            Key::Thread(id) => write!(f, "thread/{id}"),
             Key::Suggestion(id) => write!(f, "suggestion/{id}"),
             Key::Applied(id) => write!(f, "applied/{id}"),
+            Key::MergeRequestCounter => f.write_str("counter/merge_request"),
             Key::NoteCounter => f.write_str("counter/note"),
             Key::SuggestionCounter => f.write_str("counter/suggestion"),
         }

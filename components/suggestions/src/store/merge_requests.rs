@@ -1,25 +1,168 @@
-//! Merge requests, by project and iid.
+//! Merge requests, by project and iid, and the list of those that a project has.
 
 use super::key::Key;
-use super::record::MergeRequestRecord;
+use super::record::{BranchesRecord, MergeRequestListRecord, MergeRequestRecord};
 use crate::merge_request::MergeRequest;
+use directory::project::ProjectKey;
 use kit::Env;
 use kit::root::{self, Decision};
 use kit::store::StoreError;
 
+/// Builds without lists numbered merge requests as they were imported. The list of a project without one is
+/// made by reading iids from 1 on, until so many in a row do not exist.
+const LONGEST_GAP: u64 = 200;
+
+/// Ids of merge requests that are made here begin above those that are imported.
+const FIRST_ID: u64 = 1 << 40;
+
 /// The merge request with this iid in a project. 1 read.
-pub fn read(env: &Env, project: u64, iid: u64) -> Result<Option<MergeRequest>, StoreError> {
+pub fn read(env: &Env, project: &ProjectKey, iid: u64) -> Result<Option<MergeRequest>, StoreError> {
     let key = Key::MergeRequest(project, iid).to_string();
     let record = root::read::<Option<MergeRequestRecord>>(&*env.store, &key)?.flatten();
     Ok(record.map(MergeRequest::from))
 }
 
 /// Creates or replaces a merge request; `None` deletes it.
-pub fn save(env: &Env, project: u64, iid: u64, new: Option<&MergeRequest>) -> Result<(), StoreError> {
-    let new = new.map(MergeRequestRecord::from);
+pub fn save(env: &Env, project: &ProjectKey, iid: u64, new: Option<&MergeRequest>) -> Result<(), StoreError> {
+    update(env, project, iid, |_| Ok::<_, StoreError>(Some((new.cloned(), ()))))?;
+    Ok(())
+}
+
+/// Changes a merge request with `decide`, which gets the present one and returns the new one and a result;
+/// `None` changes nothing.
+pub fn update<T, E: From<StoreError>>(
+    env: &Env,
+    project: &ProjectKey,
+    iid: u64,
+    mut decide: impl FnMut(Option<MergeRequest>) -> Result<Option<(Option<MergeRequest>, T)>, E>,
+) -> Result<Option<T>, E> {
     let key = Key::MergeRequest(project, iid).to_string();
-    root::update(env, &key, |current: Option<Option<MergeRequestRecord>>| {
-        let unchanged = current.flatten() == new;
-        Ok(if unchanged { Decision::Done(()) } else { Decision::Write(new.clone(), ()) })
+    let mut written = None;
+    let result = root::update(env, &key, |current: Option<Option<MergeRequestRecord>>| {
+        let current = current.flatten();
+        let Some((new, result)) = decide(current.clone().map(MergeRequest::from))? else {
+            return Ok::<_, E>(Decision::Done(None));
+        };
+        if let Some(new) = &new {
+            add_to_list(env, project, iid, new)?;
+        }
+        let record = new.as_ref().map(MergeRequestRecord::from);
+        written = Some(new);
+        Ok(if current == record { Decision::Done(Some(result)) } else { Decision::Write(record, Some(result)) })
+    })?;
+    match written {
+        Some(None) => change_list(env, project, |list| {
+            list.iids.remove(&iid);
+            list.open.remove(&iid);
+        })?,
+        Some(Some(new)) if !new.is_open() => change_list(env, project, |list| drop(list.open.remove(&iid)))?,
+        _ => {}
+    }
+    Ok(result)
+}
+
+/// Adds a merge request to its project's list, before its record is written.
+fn add_to_list(env: &Env, project: &ProjectKey, iid: u64, new: &MergeRequest) -> Result<(), StoreError> {
+    change_list(env, project, |list| {
+        list.iids.insert(iid);
+        if new.is_open() {
+            list.open.insert(iid, branches(new));
+        }
     })
+}
+
+fn branches(merge_request: &MergeRequest) -> BranchesRecord {
+    BranchesRecord {
+        source_project_id: merge_request.source_project_id,
+        source_branch: merge_request.source_branch.clone(),
+        target_branch: merge_request.target_branch.clone(),
+    }
+}
+
+fn change_list(
+    env: &Env,
+    project: &ProjectKey,
+    change: impl Fn(&mut MergeRequestListRecord),
+) -> Result<(), StoreError> {
+    root::update(env, &Key::MergeRequests(project).to_string(), |current: Option<MergeRequestListRecord>| {
+        let mut list = current.clone().map_or_else(|| find_unlisted(env, project), Ok)?;
+        change(&mut list);
+        Ok(if current.as_ref() == Some(&list) { Decision::Done(()) } else { Decision::Write(list, ()) })
+    })
+}
+
+/// The list of a project that has none yet.
+fn find_unlisted(env: &Env, project: &ProjectKey) -> Result<MergeRequestListRecord, StoreError> {
+    let mut list = MergeRequestListRecord::default();
+    let (mut iid, mut last) = (1, 0);
+    while iid - last <= LONGEST_GAP {
+        if let Some(found) = read(env, project, iid)? {
+            last = iid;
+            list.iids.insert(iid);
+            if found.is_open() {
+                list.open.insert(iid, branches(&found));
+            }
+        }
+        iid += 1;
+    }
+    Ok(list)
+}
+
+/// A project's merge requests.
+#[derive(Debug, Default)]
+pub struct MergeRequestList {
+    /// In their order. Some may not exist.
+    pub iids: Vec<u64>,
+    /// Those that may be open.
+    pub open: Vec<ListedBranches>,
+}
+
+/// A merge request that may be open, with its branches.
+#[derive(Debug)]
+pub struct ListedBranches {
+    pub iid: u64,
+    pub source_project_id: Option<u64>,
+    pub source_branch: String,
+    pub target_branch: String,
+}
+
+/// The merge requests of a project. 1 read; the first time for a project, the list is made.
+pub fn list(env: &Env, project: &ProjectKey) -> Result<MergeRequestList, StoreError> {
+    let key = Key::MergeRequests(project).to_string();
+    let record = match root::read::<MergeRequestListRecord>(&*env.store, &key)? {
+        Some(record) => record,
+        None => {
+            change_list(env, project, |_| ())?;
+            root::read(&*env.store, &key)?.unwrap_or_default()
+        }
+    };
+    let open = record.open.into_iter().map(|(iid, branches)| ListedBranches {
+        iid,
+        source_project_id: branches.source_project_id,
+        source_branch: branches.source_branch,
+        target_branch: branches.target_branch,
+    });
+    Ok(MergeRequestList { iids: record.iids.into_iter().collect(), open: open.collect() })
+}
+
+/// Allocates the next iid of a project. A request gets the same one again.
+pub fn allocate_iid(env: &Env, project: &ProjectKey, operation: &str) -> Result<u64, StoreError> {
+    root::update(env, &Key::MergeRequests(project).to_string(), |current: Option<MergeRequestListRecord>| {
+        let mut list = current.map_or_else(|| find_unlisted(env, project), Ok)?;
+        if let Some((by, iid)) = &list.allocated
+            && by == operation
+        {
+            return Ok::<_, StoreError>(Decision::Done(*iid));
+        }
+        let iid = list.iids.last().copied().unwrap_or_default().max(list.allocated.map_or(0, |(_, iid)| iid)) + 1;
+        list.allocated = Some((operation.to_owned(), iid));
+        Ok(Decision::Write(list, iid))
+    })
+}
+
+/// Allocates an id for a merge request.
+pub fn allocate_id(env: &Env) -> Result<u64, StoreError> {
+    let key = Key::MergeRequestCounter.to_string();
+    let number = u64::try_from(env.store.increment(&key, 1)?).map_err(|why| StoreError::corrupt(&key, why))?;
+    Ok(FIRST_ID + number)
 }

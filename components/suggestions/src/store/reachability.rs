@@ -1,15 +1,16 @@
 //! Everything that is reachable from refs, reflog entries and discussions, for garbage collection and
 //! checks.
 
+use super::discussion_record::{DiscussionListRecord, DiscussionRecord, LocatorRecord, ThreadRecord};
 use super::key::{Key, PREFIX};
 use super::objects;
 use super::record::{
-    AppliedRecord, DiscussionListRecord, DiscussionRecord, LocatorRecord, MergeRequestRecord, RefNamesRecord,
-    RefRecord, ReflogRecord,
+    AppliedRecord, MergeRequestListRecord, MergeRequestRecord, RefNamesRecord, RefRecord, ReflogRecord,
 };
 use super::semispace::Semispace;
 use super::semispace_roles::{self, SemispaceRoles};
 use crate::git::{self, Link, ObjectId};
+use directory::project::{self, Existence, ProjectKey};
 use kit::gc::{self, GRACE, GcReport, GcRequest};
 use kit::maintenance::Maintain;
 use kit::reachability::{BlobId, KeyLayout, LONGEST_RUN, Node, Roots, StepError, Tracer};
@@ -29,6 +30,17 @@ const DISCUSSIONS: &str = "discussion/";
 const PAGES: &str = "page/";
 const REFLOG: &str = "reflog/";
 const LOCATORS: &str = "suggestion/";
+
+/// Kinds of roots that belong to a project.
+const MERGE_REQUESTS: &str = "merge_requests";
+const DISCUSSION_LISTS: &str = "discussions";
+
+/// The kind and the project of the key of such a root.
+fn parse_list_key(key: &str) -> Option<(&str, ProjectKey)> {
+    let (kind, rest) = key.strip_prefix(PREFIX)?.split_once('/')?;
+    let project = rest.split('/').next().and_then(ProjectKey::parse)?;
+    matches!(kind, MERGE_REQUESTS | DISCUSSION_LISTS).then_some((kind, project))
+}
 
 /// How long a reflog entry keeps its history, in milliseconds: longer than any run, and than a request
 /// that read a ref may take to build on its commit.
@@ -105,8 +117,8 @@ impl Roots for Repositories<'_> {
         KeyLayout {
             // The reflog comes last: of a ref that is moved while roots are visited, either the old value
             // or its reflog entry is seen.
-            roots: below(&["discussions/", "ref/", REFLOG]),
-            records: below(&["applied/", "branches/", "merge_request/", LOCATORS]),
+            roots: below(&["discussions/", "merge_requests/", "ref/", REFLOG]),
+            records: below(&["applied/", "branches/", "merge_request/", LOCATORS, "thread/"]),
             blobs: below(&blobs),
             marks: format!("{PREFIX}gc/"),
         }
@@ -128,6 +140,35 @@ impl Roots for Repositories<'_> {
                 Ok(true)
             }
         }
+    }
+
+    /// Whether a list of merge requests or discussions is one of a deleted project. A project that the directory
+    /// never knew was not deleted: its records may be imported later. 1 read.
+    fn is_abandoned(&self, key: &str) -> Result<bool, StoreError> {
+        let Some((_, project)) = parse_list_key(key) else { return Ok(false) };
+        Ok(match project::existence(self.env, project.id)? {
+            Existence::Unknown => false,
+            Existence::Deleted => true,
+            Existence::Present(incarnation) => incarnation != project.incarnation,
+        })
+    }
+
+    /// Removes such a list; the merge requests before the list that names them, so that a removal that was
+    /// interrupted can be repeated. No later project uses their keys.
+    fn remove_abandoned(&self, key: &str) -> Result<(), StoreError> {
+        let remove = |key: &str| {
+            self.env.store.delete(&format!("{key}/init"))?;
+            self.env.store.delete(key)
+        };
+        if let Some((MERGE_REQUESTS, project)) = parse_list_key(key)
+            && !key.ends_with("/init")
+        {
+            let list: Option<MergeRequestListRecord> = root::read(&*self.env.store, key)?;
+            for iid in list.unwrap_or_default().iids {
+                remove(&Key::MergeRequest(&project, iid).to_string())?;
+            }
+        }
+        remove(key)
     }
 
     fn follows(&self) -> bool {
@@ -214,7 +255,9 @@ impl Repositories<'_> {
             "applied" => drop(self.read::<AppliedRecord>(key)?),
             "branches" => drop(self.read::<RefNamesRecord>(key)?),
             "merge_request" => drop(self.read::<Option<MergeRequestRecord>>(key)?),
+            "merge_requests" => drop(self.read::<MergeRequestListRecord>(key)?),
             "suggestion" => drop(self.read::<LocatorRecord>(key)?),
+            "thread" => drop(self.read::<ThreadRecord>(key)?),
             _ => return Ok(false),
         }
         Ok(true)
@@ -237,7 +280,7 @@ impl Repositories<'_> {
     /// Marks the blob that a discussion is on.
     fn trace_discussion(&self, id: ObjectId, tracer: &mut Tracer) -> Result<(), StoreError> {
         let key = Key::Discussion(&id.to_string()).to_string();
-        if let Some(file) = self.read::<DiscussionRecord>(&key)?.into_discussion(&id.to_string()).file {
+        if let Some(file) = self.read::<DiscussionRecord>(&key)?.into_file() {
             tracer.mark(object_blob_id(file.project_id, file.blob));
         }
         Ok(())

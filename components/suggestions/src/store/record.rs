@@ -1,14 +1,13 @@
-//! The stored form of each record. Unknown fields are ignored; a missing field has its default.
+//! The stored form of each record but those of discussions. Unknown fields are ignored; a missing field has
+//! its default.
 
-use crate::discussion::{CommentedFile, DiffPosition, Discussion};
 use crate::git::ObjectId;
-use crate::merge_request::{MergeRequest, MergeRequestState};
-use crate::suggestion::Suggestion;
+use crate::merge_request::{End, MergeRequest, MergeRequestState};
 use kit::Timestamp;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+pub(super) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
@@ -23,9 +22,27 @@ pub struct MergeRequestRecord {
     #[serde(default, skip_serializing_if = "is_default")]
     title: String,
     #[serde(default, skip_serializing_if = "is_default")]
+    description: Option<String>,
+    #[serde(default, skip_serializing_if = "is_default")]
     author_id: Option<u64>,
     #[serde(default, skip_serializing_if = "is_default")]
     allow_collaboration: bool,
+    #[serde(default, skip_serializing_if = "is_default")]
+    created: Option<Timestamp>,
+    #[serde(default, skip_serializing_if = "is_default")]
+    updated: Option<Timestamp>,
+    #[serde(default, skip_serializing_if = "is_default")]
+    ended: Option<EndRecord>,
+    #[serde(default, skip_serializing_if = "is_default")]
+    sha: Option<String>,
+}
+
+/// When and by whom a merge request was merged or closed.
+#[derive(Clone, Copy, PartialEq, Serialize, Deserialize)]
+struct EndRecord {
+    at: Timestamp,
+    #[serde(default, skip_serializing_if = "is_default")]
+    user_id: Option<u64>,
 }
 
 impl From<MergeRequestRecord> for MergeRequest {
@@ -38,8 +55,13 @@ impl From<MergeRequestRecord> for MergeRequest {
             source_branch: record.source_branch,
             target_branch: record.target_branch,
             title: record.title,
+            description: record.description,
             author_id: record.author_id,
             allow_collaboration: record.allow_collaboration,
+            created: record.created,
+            updated: record.updated,
+            ended: record.ended.map(|EndRecord { at, user_id }| End { at, user_id }),
+            sha: record.sha,
         }
     }
 }
@@ -53,10 +75,38 @@ impl From<&MergeRequest> for MergeRequestRecord {
             source_branch: merge_request.source_branch.clone(),
             target_branch: merge_request.target_branch.clone(),
             title: merge_request.title.clone(),
+            description: merge_request.description.clone(),
             author_id: merge_request.author_id,
             allow_collaboration: merge_request.allow_collaboration,
+            created: merge_request.created,
+            updated: merge_request.updated,
+            ended: merge_request.ended.map(|End { at, user_id }| EndRecord { at, user_id }),
+            sha: merge_request.sha.clone(),
         }
     }
+}
+
+/// The merge requests of a project.
+#[derive(Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct MergeRequestListRecord {
+    /// A merge request is in the list before its record is written.
+    #[serde(default)]
+    pub iids: BTreeSet<u64>,
+    /// The branches of those that may be open, by iid.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub open: BTreeMap<u64, BranchesRecord>,
+    /// The request that made the last new iid, and that iid.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub allocated: Option<(String, u64)>,
+}
+
+/// Of a merge request that may be open.
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
+pub struct BranchesRecord {
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub source_project_id: Option<u64>,
+    pub source_branch: String,
+    pub target_branch: String,
 }
 
 /// A branch or tag. A deleted one is stored as `null`, as is a deleted merge request.
@@ -87,154 +137,4 @@ pub struct RefNamesRecord {
 pub struct AppliedRecord {
     pub commit: ObjectId,
     pub operation: String,
-}
-
-/// The discussions of a merge request, oldest first.
-#[derive(Clone, Default, Serialize, Deserialize)]
-pub struct DiscussionListRecord {
-    /// Ids of full pages.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub pages: Vec<String>,
-    /// Ids of the discussions that follow, fewer than a full page has.
-    #[serde(default)]
-    pub last: Vec<String>,
-}
-
-/// The discussion that a suggestion is in, and its index there.
-#[derive(Serialize, Deserialize)]
-pub struct LocatorRecord {
-    pub discussion: String,
-    pub index: usize,
-}
-
-#[derive(Serialize, Deserialize)]
-pub struct DiscussionRecord {
-    project_id: u64,
-    merge_request_iid: u64,
-    note_id: u64,
-    author_id: u64,
-    body: String,
-    created: Timestamp,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    position: Option<PositionRecord>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    file: Option<FileRecord>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    suggestions: Vec<SuggestionRecord>,
-}
-
-#[derive(Serialize, Deserialize)]
-struct PositionRecord {
-    kind: String,
-    base_sha: String,
-    start_sha: String,
-    head_sha: String,
-    #[serde(default, skip_serializing_if = "is_default")]
-    old_path: Option<String>,
-    #[serde(default, skip_serializing_if = "is_default")]
-    new_path: Option<String>,
-    #[serde(default, skip_serializing_if = "is_default")]
-    old_line: Option<u64>,
-    #[serde(default, skip_serializing_if = "is_default")]
-    new_line: Option<u64>,
-}
-
-#[derive(Serialize, Deserialize)]
-struct FileRecord {
-    project_id: u64,
-    commit: ObjectId,
-    path: String,
-    blob: ObjectId,
-}
-
-#[derive(Serialize, Deserialize)]
-struct SuggestionRecord {
-    id: u64,
-    from_line: u64,
-    to_line: u64,
-    #[serde(default, skip_serializing_if = "is_default")]
-    single_line: bool,
-    to_content: String,
-}
-
-impl DiscussionRecord {
-    pub fn created(&self) -> Timestamp {
-        self.created
-    }
-
-    pub fn into_discussion(self, id: &str) -> Discussion {
-        let position = |record: PositionRecord| DiffPosition {
-            kind: record.kind,
-            base_sha: record.base_sha,
-            start_sha: record.start_sha,
-            head_sha: record.head_sha,
-            old_path: record.old_path,
-            new_path: record.new_path,
-            old_line: record.old_line,
-            new_line: record.new_line,
-        };
-        let suggestion = |record: SuggestionRecord| Suggestion {
-            id: record.id,
-            from_line: record.from_line,
-            to_line: record.to_line,
-            single_line: record.single_line,
-            to_content: record.to_content,
-        };
-        Discussion {
-            id: id.to_owned(),
-            project_id: self.project_id,
-            merge_request_iid: self.merge_request_iid,
-            note_id: self.note_id,
-            author_id: self.author_id,
-            body: self.body,
-            created: self.created,
-            position: self.position.map(position),
-            file: self.file.map(|FileRecord { project_id, commit, path, blob }| CommentedFile {
-                project_id,
-                commit,
-                path,
-                blob,
-            }),
-            suggestions: self.suggestions.into_iter().map(suggestion).collect(),
-        }
-    }
-}
-
-impl From<&Discussion> for DiscussionRecord {
-    fn from(discussion: &Discussion) -> Self {
-        let position = |position: DiffPosition| PositionRecord {
-            kind: position.kind,
-            base_sha: position.base_sha,
-            start_sha: position.start_sha,
-            head_sha: position.head_sha,
-            old_path: position.old_path,
-            new_path: position.new_path,
-            old_line: position.old_line,
-            new_line: position.new_line,
-        };
-        let suggestion = |suggestion: Suggestion| SuggestionRecord {
-            id: suggestion.id,
-            from_line: suggestion.from_line,
-            to_line: suggestion.to_line,
-            single_line: suggestion.single_line,
-            to_content: suggestion.to_content,
-        };
-        let Discussion { file, suggestions, .. } = discussion.clone();
-        DiscussionRecord {
-            project_id: discussion.project_id,
-            merge_request_iid: discussion.merge_request_iid,
-            note_id: discussion.note_id,
-            author_id: discussion.author_id,
-            body: discussion.body.clone(),
-            created: discussion.created,
-            position: discussion.position.clone().map(position),
-            file: file.map(|CommentedFile { project_id, commit, path, blob }| FileRecord {
-                project_id,
-                commit,
-                path,
-                blob,
-            }),
-            suggestions: suggestions.into_iter().map(suggestion).collect(),
-        }
-    }
 }

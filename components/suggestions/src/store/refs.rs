@@ -46,7 +46,10 @@ pub fn read(env: &Env, project: u64, name: &str) -> Result<Option<RefValue>, Sto
 }
 
 /// Updates a ref as [`root::update`] does; writing `None` deletes it. The name of a new ref must have
-/// been added with [`add_names`] before.
+/// been added with [`add_names`] before. The name of a deleted one is forgotten.
+///
+/// One request may create a ref that another one has deleted and not forgotten yet. So the one that creates
+/// looks at the names afterwards, and the one that forgets looks at the ref: one of them sees the other.
 pub fn update<T, E: From<StoreError>>(
     env: &Env,
     project: u64,
@@ -54,16 +57,39 @@ pub fn update<T, E: From<StoreError>>(
     mut decide: impl FnMut(Option<RefValue>) -> Result<Decision<Option<RefValue>, T>, E>,
 ) -> Result<T, E> {
     let key = Key::Ref(project, name).to_string();
-    root::update(env, &key, |record: Option<Option<RefRecord>>| {
+    // Whether the ref existed before the last write, and whether it does after it.
+    let mut existence = (false, false);
+    let answer = root::update(env, &key, |record: Option<Option<RefRecord>>| {
         let current = record.flatten().map(RefValue::from);
-        Ok(match decide(current.clone())? {
+        Ok::<_, E>(match decide(current.clone())? {
             Decision::Done(answer) => Decision::Done(answer),
             Decision::Write(new, answer) => {
+                existence = (current.is_some(), new.is_some());
                 current.map_or(Ok(()), |old| record_applied_suggestions(env, &old))?;
                 Decision::Write(new.map(RefRecord::from), answer)
             }
         })
-    })
+    })?;
+    match existence {
+        (true, false) => forget_name(env, project, name)?,
+        (false, true) => add_name(env, project, name)?,
+        _ => {}
+    }
+    Ok(answer)
+}
+
+fn add_name(env: &Env, project: u64, name: &str) -> Result<(), StoreError> {
+    add_names(env, project, &RefNames { names: [name.to_owned()].into(), default: None })
+}
+
+fn forget_name(env: &Env, project: u64, name: &str) -> Result<(), StoreError> {
+    let key = Key::RefNames(project).to_string();
+    root::update(env, &key, |current: Option<RefNamesRecord>| {
+        let mut record = current.unwrap_or_default();
+        let was_known = record.names.remove(name);
+        Ok::<_, StoreError>(if was_known { Decision::Write(record, ()) } else { Decision::Done(()) })
+    })?;
+    if read(env, project, name)?.is_some() { add_name(env, project, name) } else { Ok(()) }
 }
 
 /// Writes the records of the suggestions that a ref names, where they are missing: the request that
@@ -85,7 +111,8 @@ pub fn save_reflog_entry(env: &Env, project: u64, commit: ObjectId) -> Result<()
     json_blob::write(env, &Key::ReflogEntry(&env.later().id()), &ReflogRecord { project_id: project, commit })
 }
 
-/// The refs that a project may have: each existing ref has its name here, but a name may have no ref.
+/// The refs that a project may have: each existing ref has its name here, but a name may have no ref, in
+/// stores of builds that did not forget those of deleted refs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RefNames {
     pub names: BTreeSet<String>,

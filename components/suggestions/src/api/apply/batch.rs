@@ -4,19 +4,21 @@ use crate::api::access::{self, PushableMergeRequest};
 use crate::api::applicability::assess;
 use crate::api::context::RequestContext;
 use crate::api::file_cache::FileCache;
+use crate::api::merge_detection::{self, BranchUpdate};
 use crate::api::source_branch::{BranchHead, SourceBranch};
 use crate::api::text_budget::TextBudget;
 use crate::applicability::InapplicableReason;
 use crate::commit_message::{self, PlaceholderValues};
-use crate::discussion::{CommentedFile, Discussion};
+use crate::discussion::{CommentedFile, Discussion, Note};
 use crate::git::{Commit, Object, ObjectId, ObjectKind, Signature};
 use crate::lines::{self, Replacement};
 use crate::merge_request::MergeRequest;
 use crate::store::applied::{self, AppliedCommit};
+use crate::store::discussions::{self, LocatedSuggestion};
 use crate::store::refs::{self, RefValue};
-use crate::store::{discussions, merge_requests, objects, semispace_roles};
+use crate::store::{merge_requests, objects, semispace_roles};
 use crate::suggestion::Suggestion;
-use directory::project::Project;
+use directory::project::{Project, ProjectKey};
 use directory::user;
 use http::StatusCode;
 use kit::Error;
@@ -29,12 +31,41 @@ use std::collections::{BTreeMap, BTreeSet};
 /// A suggestion with its discussion.
 struct BatchItem {
     suggestion: Suggestion,
+    author_id: u64,
     discussion: Discussion,
     file: CommentedFile,
 }
 
-/// The commented blob of each file, by path, and the replacements of its lines.
-type Edits<'a> = BTreeMap<&'a str, (ObjectId, Vec<Replacement<'a>>)>;
+/// The blob of each file at the head, by its path there, and the replacements of its lines.
+type Edits<'a> = BTreeMap<String, (ObjectId, Vec<Replacement<'a>>)>;
+
+/// Why an attempt to make the commit ended.
+enum CommitError {
+    Store(StoreError),
+    Refused(Error),
+}
+
+impl From<StoreError> for CommitError {
+    fn from(error: StoreError) -> Self {
+        CommitError::Store(error)
+    }
+}
+
+impl From<Error> for CommitError {
+    fn from(error: Error) -> Self {
+        CommitError::Refused(error)
+    }
+}
+
+impl From<CommitError> for Error {
+    fn from(error: CommitError) -> Self {
+        match error {
+            CommitError::Store(StoreError::Contended(_)) => refusal(InapplicableReason::HeadMoved),
+            CommitError::Store(error) => error.into(),
+            CommitError::Refused(error) => error,
+        }
+    }
+}
 
 /// Suggestions that the caller may apply: the caller may push to the source branch of each.
 pub struct SuggestionBatch<'a> {
@@ -42,7 +73,7 @@ pub struct SuggestionBatch<'a> {
     /// By id.
     items: Vec<BatchItem>,
     /// By target project and iid.
-    merge_requests: BTreeMap<(u64, u64), MergeRequest>,
+    merge_requests: BTreeMap<(ProjectKey, u64), MergeRequest>,
     /// The source project of the first suggestion's merge request.
     source: Project,
     /// The source branch of the first suggestion's merge request.
@@ -66,17 +97,20 @@ impl<'a> SuggestionBatch<'a> {
         }
         let (mut items, mut merge_requests) = (Vec::new(), BTreeMap::new());
         for id in unique {
-            let (discussion, suggestion) = discussions::find_suggestion(env, id)?.ok_or_else(not_found)?;
+            let LocatedSuggestion { suggestion, author_id, discussion } =
+                discussions::find_suggestion(env, id)?.ok_or_else(not_found)?;
             let key = merge_request_key(&discussion);
             if let Entry::Vacant(entry) = merge_requests.entry(key) {
-                entry.insert(merge_requests::read(env, key.0, key.1)?.ok_or_else(not_found)?);
+                let (project, iid) = entry.key();
+                let merge_request = merge_requests::read(env, project, *iid)?;
+                entry.insert(merge_request.ok_or_else(not_found)?);
             }
             let file = discussion.file.clone().ok_or_else(not_found)?;
-            items.push(BatchItem { suggestion, discussion, file });
+            items.push(BatchItem { suggestion, author_id, discussion, file });
         }
         let mut pushable = BTreeMap::new();
         for (key, merge_request) in &merge_requests {
-            pushable.insert(*key, access::pushable_merge_request(context, key.0, merge_request)?);
+            pushable.insert(key.clone(), access::pushable_merge_request(context, &key.0, merge_request)?);
         }
         let key = items.first().map(|item| merge_request_key(&item.discussion)).ok_or_else(not_found)?;
         let branch = merge_requests.get(&key).ok_or_else(not_found)?.source_branch.clone();
@@ -92,29 +126,71 @@ impl<'a> SuggestionBatch<'a> {
     pub fn apply(&self, message: Option<&str>) -> Result<Vec<serde_json::Value>, Error> {
         let env = &self.context.env;
         let files = FileCache::new(env);
-        let mut shown = Vec::new();
         let mut budget = TextBudget::new();
         for item in &self.items {
             let from_content = files.read_commented_lines(&item.file, &item.suggestion)?;
             budget.spend(from_content.len() + item.suggestion.to_content.len())?;
-            shown.push(item.suggestion.to_json(&from_content, true, false));
         }
-        let message = self.render_message(message)?;
         let name = format!("heads/{}", self.branch);
-        let commit = refs::update(env, self.source.id, &name, |head| self.commit_on(head, &files, &message))?;
+        let mut shown = Vec::new();
+        let mut old = None;
+        let commit = refs::update(env, self.source.id, &name, |head| {
+            if let Some(head) = head.as_ref().filter(|head| head.operation != self.operation) {
+                old = Some(head.commit);
+            }
+            self.commit_on(head, &files, message, &mut shown)
+        })?;
         let ids: Vec<u64> = self.items.iter().map(|item| item.suggestion.id).collect();
         applied::save(env, &ids, &AppliedCommit { commit, operation: self.operation.clone() })?;
+        self.add_system_notes(commit)?;
+        let user_id = self.context.caller.user().map(|user| user.id);
+        let (project_id, branch) = (self.source.id, self.branch.as_str());
+        merge_detection::after_update(env, &BranchUpdate { project_id, branch, old, new: commit, user_id })?;
         Ok(shown)
     }
 
+    /// Says in each discussion which commit applied its suggestions. If this request dies before, the discussion
+    /// lacks that note, and its suggestions are applied all the same.
+    fn add_system_notes(&self, commit: ObjectId) -> Result<(), Error> {
+        let author_id = self.context.caller.user_or_401()?.id;
+        let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+        for item in &self.items {
+            *counts.entry(&item.discussion.id).or_default() += 1;
+        }
+        let env = &self.context.env;
+        for (discussion, count) in counts {
+            let body = match count {
+                1 => format!("applied this suggestion in commit {commit}"),
+                count => format!("applied {count} suggestions in commit {commit}"),
+            };
+            let note = Note {
+                id: discussions::allocate_note_id(env)?,
+                author_id,
+                body,
+                created: env.now,
+                updated: env.now,
+                is_system: true,
+                suggestions: Vec::new(),
+            };
+            discussions::update(env, discussion, |present| {
+                if let Some(present) = present.filter(|present| present.note(note.id).is_none()) {
+                    present.notes.push(note.clone());
+                }
+                Ok::<_, StoreError>(())
+            })?;
+        }
+        Ok(())
+    }
+
     /// Makes the commit on top of `head` and writes its objects. Called again if the branch moves before
-    /// the ref is swapped.
+    /// the ref is swapped. `shown` becomes the JSON of the suggestions.
     fn commit_on(
         &self,
         head: Option<RefValue>,
         files: &FileCache,
-        message: &str,
-    ) -> Result<Decision<Option<RefValue>, ObjectId>, Error> {
+        message: Option<&str>,
+        shown: &mut Vec<serde_json::Value>,
+    ) -> Result<Decision<Option<RefValue>, ObjectId>, CommitError> {
         let env = &self.context.env;
         if let Some(commit) = self.own_commit(head.as_ref())? {
             return Ok(Decision::Done(commit));
@@ -125,9 +201,10 @@ impl<'a> SuggestionBatch<'a> {
         };
         let files_on_branch = self.items.iter().filter(is_on_branch).map(|item| &item.file);
         let branch = SourceBranch::load(env, self.source.id, head, files_on_branch, true)?;
-        let edits = self.collect_edits(files, &branch)?;
-        let Some(BranchHead { value: head, tree: Some(tree) }) = &branch.head else {
-            return Err(refusal(InapplicableReason::BranchDeleted));
+        shown.clear();
+        let edits = self.collect_edits(files, &branch, shown)?;
+        let Some(BranchHead { value: head, tree: Some(tree), .. }) = &branch.head else {
+            return Err(refusal(InapplicableReason::BranchDeleted).into());
         };
         let semispace = semispace_roles::read_current(env)?;
         let mut changed = BTreeMap::new();
@@ -136,12 +213,13 @@ impl<'a> SuggestionBatch<'a> {
             let before = before.ok_or_else(|| refusal(InapplicableReason::FileNotFound))?;
             let after = Object::new(ObjectKind::Blob, lines::replace(before.contents(), replacements));
             objects::save(env, semispace, self.source.id, &after)?;
-            changed.insert(*path, after.id);
+            changed.insert(path.as_str(), after.id);
         }
         let trees = tree.replace_blobs(&changed);
         trees.iter().try_for_each(|tree| objects::save(env, semispace, self.source.id, tree))?;
         let root = trees.last().map(|tree| tree.id).ok_or_else(|| Error::internal("a commit without a tree"))?;
-        let contents = Commit::render(root, head.commit, &self.signature()?, message);
+        let message = self.render_message(message, edits.keys().map(String::as_str).collect())?;
+        let contents = Commit::render(root, head.commit, &self.signature()?, &message);
         let commit = Object::new(ObjectKind::Commit, contents);
         objects::save(env, semispace, self.source.id, &commit)?;
         if gc::is_too_late(env) {
@@ -164,15 +242,21 @@ impl<'a> SuggestionBatch<'a> {
         Ok(applied.filter(|applied| applied.operation == self.operation).map(|applied| applied.commit))
     }
 
-    /// The replacements that the suggestions make; 400 with the first reason why one cannot be applied.
-    fn collect_edits(&self, files: &FileCache, batch_branch: &SourceBranch) -> Result<Edits<'_>, Error> {
+    /// The replacements that the suggestions make; 400 with the first reason why one cannot be applied. Adds
+    /// the JSON of the suggestions to `shown`.
+    fn collect_edits(
+        &self,
+        files: &FileCache,
+        batch_branch: &SourceBranch,
+        shown: &mut Vec<serde_json::Value>,
+    ) -> Result<Edits<'_>, Error> {
         let mut edits = Edits::new();
         let mut other_branches = BTreeMap::new();
         // Read again, because a merge request may have been merged since the last attempt.
         let mut merge_requests = BTreeMap::new();
         for key in self.merge_requests.keys() {
-            let current = merge_requests::read(&self.context.env, key.0, key.1)?;
-            merge_requests.insert(*key, current.ok_or_else(|| refusal(InapplicableReason::AlreadyApplied))?);
+            let current = merge_requests::read(&self.context.env, &key.0, key.1)?;
+            merge_requests.insert(key.clone(), current.ok_or_else(|| refusal(InapplicableReason::AlreadyApplied))?);
         }
         for item in &self.items {
             let key = merge_request_key(&item.discussion);
@@ -180,18 +264,19 @@ impl<'a> SuggestionBatch<'a> {
             let merge_request = merge_request.ok_or_else(|| Error::internal("a merge request was not read"))?;
             let same_branch = self.is_on_branch(merge_request);
             if !same_branch && !other_branches.contains_key(&key) {
-                other_branches.insert(key, self.load_other_branch(merge_request, &item.file)?);
+                other_branches.insert(key.clone(), self.load_other_branch(merge_request, &item.file)?);
             }
             let branch = if same_branch { Some(batch_branch) } else { other_branches.get(&key) };
             let branch = branch.ok_or_else(|| Error::internal("a branch was not read"))?;
             let (env, file) = (&self.context.env, &item.file);
             let applicability = assess(env, files, branch, merge_request, file, &item.suggestion, same_branch)?;
-            if let Some(reason) = applicability.refusal_reason {
+            if let Some(reason) = applicability.inapplicable_reason {
                 return Err(refusal(reason));
             }
-            let text = item.suggestion.to_content.as_bytes();
-            let replacement = Replacement { lines: item.suggestion.lines(), text };
-            edits.entry(&item.file.path).or_insert((item.file.blob, Vec::new())).1.push(replacement);
+            shown.push(applicability.render(&item.suggestion));
+            let at_head = applicability.at_head.ok_or_else(|| refusal(InapplicableReason::FileNotFound))?;
+            let replacement = Replacement { lines: at_head.lines, text: item.suggestion.to_content.as_bytes() };
+            edits.entry(at_head.path).or_insert((at_head.blob, Vec::new())).1.push(replacement);
         }
         for (_, replacements) in edits.values_mut() {
             replacements.sort_by_key(|replacement| *replacement.lines.start());
@@ -223,11 +308,11 @@ impl<'a> SuggestionBatch<'a> {
         })
     }
 
-    fn render_message(&self, requested: Option<&str>) -> Result<String, Error> {
+    fn render_message(&self, requested: Option<&str>, file_paths: Vec<&str>) -> Result<String, Error> {
         let user = self.context.caller.user_or_401()?;
         let mut authors: Vec<u64> = Vec::new();
         for item in &self.items {
-            let author = item.discussion.author_id;
+            let author = item.author_id;
             if author != user.id && !authors.contains(&author) {
                 authors.push(author);
             }
@@ -238,10 +323,9 @@ impl<'a> SuggestionBatch<'a> {
                 co_authors.push((author.name.clone(), self.context.commit_email(&author)));
             }
         }
-        let paths: BTreeSet<&str> = self.items.iter().map(|item| item.file.path.as_str()).collect();
         let values = PlaceholderValues {
             branch_name: &self.branch,
-            file_paths: paths.into_iter().collect(),
+            file_paths,
             project_name: &self.target.name,
             project_path: &self.target.path,
             user_full_name: &user.name,
@@ -254,8 +338,8 @@ impl<'a> SuggestionBatch<'a> {
 }
 
 /// The target project and the iid of a discussion's merge request.
-fn merge_request_key(discussion: &Discussion) -> (u64, u64) {
-    (discussion.project_id, discussion.merge_request_iid)
+fn merge_request_key(discussion: &Discussion) -> (ProjectKey, u64) {
+    (discussion.project.clone(), discussion.merge_request_iid)
 }
 
 fn refusal(reason: InapplicableReason) -> Error {

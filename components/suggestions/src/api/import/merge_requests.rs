@@ -3,11 +3,12 @@
 
 use crate::api::access;
 use crate::api::context::RequestContext;
-use crate::merge_request::{MergeRequest, MergeRequestState};
+use crate::merge_request::{End, MergeRequest, MergeRequestState};
 use crate::store::merge_requests as store;
+use directory::project::{self, Existence, Incarnation, ProjectKey};
 use kit::ndjson::{self, ImportReport, LineReader};
 use kit::store::StoreError;
-use kit::{Env, Error, Request, Response};
+use kit::{Env, Error, Request, Response, Timestamp};
 use serde::{Deserialize, Deserializer};
 use std::borrow::Cow;
 use std::num::NonZeroU64;
@@ -59,6 +60,12 @@ struct Fields {
     target_branch: String,
     state: Option<String>,
     title: Option<String>,
+    description: Option<String>,
+    created_at: Option<String>,
+    updated_at: Option<String>,
+    merged_at: Option<String>,
+    closed_at: Option<String>,
+    sha: Option<String>,
     author_id: Option<u64>,
     author: Option<Author>,
     allow_collaboration: Option<bool>,
@@ -80,7 +87,13 @@ fn apply(env: &Env, line: &[u8]) -> Result<Result<(), String>, StoreError> {
         Ok(parsed) => parsed,
         Err(why) => return Ok(Err(why)),
     };
-    store::save(env, project, iid, merge_request.as_ref())?;
+    let incarnation = match project::existence(env, project)? {
+        Existence::Present(incarnation) => incarnation,
+        // The project may come later.
+        Existence::Unknown => Incarnation::default(),
+        Existence::Deleted => return Ok(Err(format!("project {project} was deleted"))),
+    };
+    store::save(env, &ProjectKey { id: project, incarnation }, iid, merge_request.as_ref())?;
     Ok(Ok(()))
 }
 
@@ -102,9 +115,16 @@ fn parse(line: &[u8]) -> Result<(u64, u64, Option<MergeRequest>), String> {
     let fields: Fields = serde_json::from_slice(line).map_err(json_error)?;
     let state = fields.state.as_deref().unwrap_or("opened");
     let state = MergeRequestState::parse(state).ok_or_else(|| format!("state `{state}` is not known"))?;
+    let time = |text: Option<String>| text.as_deref().and_then(Timestamp::parse);
+    let ended = time(fields.merged_at).or_else(|| time(fields.closed_at)).map(|at| End { at, user_id: None });
     let merge_request = MergeRequest {
         id: fields.id.get(),
         state,
+        description: fields.description,
+        created: time(fields.created_at),
+        updated: time(fields.updated_at),
+        ended,
+        sha: fields.sha,
         source_project_id: fields.source_project_id.unwrap_or(Some(project)),
         source_branch: fields.source_branch,
         target_branch: fields.target_branch,

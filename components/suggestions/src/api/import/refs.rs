@@ -2,6 +2,7 @@
 
 use crate::api::access;
 use crate::api::context::RequestContext;
+use crate::api::merge_detection::{self, BranchUpdate};
 use crate::git::ObjectId;
 use crate::store::objects;
 use crate::store::refs::{self as store, RefNames, RefValue};
@@ -72,7 +73,14 @@ pub async fn refs(context: &RequestContext, project: &str, request: Request) -> 
     let mut report = RefUpdateReport::default();
     for update in updates.refs {
         match apply(env, project, &update)? {
-            Ok(true) => report.moved += 1,
+            Ok(true) => {
+                report.moved += 1;
+                if let (Some(branch), Some(new)) = (update.name.strip_prefix("heads/"), update.new) {
+                    let user_id = context.caller.user().map(|user| user.id);
+                    let moved = BranchUpdate { project_id: project, branch, old: update.old, new, user_id };
+                    merge_detection::after_update(env, &moved)?;
+                }
+            }
             Ok(false) => report.unchanged += 1,
             Err(error) => report.failed.push(RejectedRefUpdate { name: update.name, error }),
         }

@@ -192,3 +192,79 @@ fn a_long_list_comes_in_pages() {
     assert_eq!(forge.get(&format!("{list}?page=99"), "").json(), json!([]));
     assert_eq!(forge.get(&format!("{list}?per_page=0"), "").status, 400);
 }
+
+/// A merge request that changes line 10 of 30, adds a file, removes a line of one and a whole other one.
+fn forge_with_difference() -> (Forge, [String; 2]) {
+    let forge = Forge::new();
+    let file = |changed: &str| -> String {
+        (1..=30).map(|line| if line == 10 { changed.to_owned() } else { format!("line {line}\n") }).collect()
+    };
+    let repository = Repository::with(&[
+        ("a.txt", file("line 10\n").as_bytes()),
+        ("same.txt", b"same\n"),
+        ("less.txt", b"1\n2\n3\n4\n5\n6\n7\n8\n"),
+        ("gone.txt", b"gone\n"),
+        ("old/name.txt", file("as it was\n").as_bytes()),
+    ]);
+    let base = repository.text(&["rev-parse", "HEAD"]);
+    repository.write("a.txt", file("ten\nmore\n").as_bytes());
+    repository.write("new.txt", b"1\n2\n");
+    repository.write("less.txt", b"2\n3\n4\n5\n6\n7\n8\n");
+    repository.git(&["rm", "-q", "gone.txt"]);
+    repository.git(&["mv", "old", "renamed"]);
+    let head = repository.commit("change");
+    forge.import(PUBLIC, &repository);
+    forge.merge_request(1, Value::Null);
+    (forge, [base, head])
+}
+
+#[test]
+fn a_position_is_in_the_difference_or_near_it() {
+    let (forge, [base, head]) = forge_with_difference();
+    let at = |old_path: &str, new_path: &str, old_line: Option<u64>, new_line: Option<u64>| {
+        let answer = forge.comment(
+            1,
+            "rep",
+            json!({"body": block("", "x"), "position": {"position_type": "text", "base_sha": base, "start_sha": base,
+                "head_sha": head, "old_path": old_path, "new_path": new_path, "old_line": old_line, "new_line": new_line}}),
+        );
+        let refused = "400 Bad request - Note {:line_code=>[\"can't be blank\", \"must be a valid line code\"]}";
+        match answer.status {
+            201 => true,
+            _ => {
+                assert_eq!(answer.refusal(), (400, refused.to_owned()));
+                false
+            }
+        }
+    };
+    // Changed lines and those around them; line 11 is new.
+    let seen: Vec<u64> = (1..=31).filter(|line| at("a.txt", "a.txt", None, Some(*line))).collect();
+    assert_eq!(seen, [7, 8, 9, 10, 11, 12, 13, 14]);
+    // Any other line of the file by both of its numbers.
+    assert!(at("a.txt", "a.txt", Some(1), Some(1)) && at("a.txt", "a.txt", Some(30), Some(31)));
+    assert!(!at("a.txt", "a.txt", Some(30), Some(30)) && !at("a.txt", "a.txt", Some(2), Some(1)));
+    // Removed lines.
+    assert!(at("less.txt", "less.txt", Some(1), None) && at("a.txt", "a.txt", Some(10), None));
+    assert!(!at("less.txt", "less.txt", Some(8), None) && !at("a.txt", "a.txt", Some(30), None));
+    assert!(at("gone.txt", "gone.txt", Some(1), None) && !at("gone.txt", "gone.txt", Some(2), None));
+    // Other files.
+    assert!(!at("same.txt", "same.txt", None, Some(1)) && !at("same.txt", "same.txt", Some(1), Some(1)));
+    assert!(!at("same.txt", "same.txt", Some(1), None));
+    assert!(at("new.txt", "new.txt", None, Some(2)) && !at("new.txt", "new.txt", None, Some(3)));
+    assert!(at("old/name.txt", "renamed/name.txt", Some(5), Some(5)));
+    assert!(!at("old/name.txt", "renamed/name.txt", None, Some(5)), "it was renamed and not changed");
+}
+
+#[test]
+fn the_commits_of_a_position_must_be_there() {
+    let (forge, [base, head]) = forge_with_difference();
+    let at = |base: &str, head: &str| {
+        let mut body = comment(head, "a.txt", 10, "here");
+        body["position"]["base_sha"] = json!(base);
+        forge.comment(1, "rep", body).status
+    };
+    assert_eq!((at(&base, &head), at(&head, &head), at(&head, &base)), (201, 201, 201));
+    for (base, head) in [("main", head.as_str()), (&"0".repeat(40), &head), (&base, &"0".repeat(40))] {
+        assert_eq!(at(base, head), 400, "{base} {head}");
+    }
+}

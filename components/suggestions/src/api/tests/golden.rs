@@ -1,18 +1,20 @@
 //! Records that an earlier build stored, committed under `golden/`, are read by this build.
 
 use super::{Forge, PUBLIC, block, comment};
+use http::Method;
 use kit::store::Store as _;
 use serde_json::{Value, json};
 use std::fs;
 use std::path::Path;
 
-const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/golden/v1");
+const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/golden");
 
-/// A forge whose repository and comments are the files under `golden/v1`: each file's path there,
+/// A forge whose repository and comments are the files under a folder of `golden`: each file's path there,
 /// without its last segment, is its key.
-fn forge() -> Forge {
+fn forge(version: &str) -> Forge {
     let forge = Forge::new();
-    let mut folders = vec![Path::new(FOLDER).to_owned()];
+    let root = Path::new(FOLDER).join(version);
+    let mut folders = vec![root.clone()];
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
@@ -20,7 +22,7 @@ fn forge() -> Forge {
                 folders.push(path);
                 continue;
             }
-            let key = path.strip_prefix(FOLDER).unwrap().to_str().unwrap().strip_suffix("/record").unwrap();
+            let key = path.strip_prefix(&root).unwrap().to_str().unwrap().strip_suffix("/record").unwrap();
             forge.store.set(&format!("suggestions/v1/{key}"), &fs::read(&path).unwrap()).unwrap();
         }
     }
@@ -37,7 +39,7 @@ fn forge() -> Forge {
 /// comment on `a.txt` with two suggestions, the first of which was applied; a comment without a position.
 #[test]
 fn records_of_format_1_are_read() {
-    let forge = forge();
+    let forge = forge("v1");
     let list = forge.get(&format!("projects/{PUBLIC}/merge_requests/1/discussions"), "").json();
     assert_eq!(list[0]["notes"][0]["author"]["username"], "rep");
     assert_eq!(list[0]["notes"][0]["position"]["new_path"], "a.txt");
@@ -62,23 +64,62 @@ fn records_of_format_1_are_read() {
     assert_eq!(list.headers["x-total"], "4");
 }
 
+/// A discussion with a suggestion that was applied, a reply and an edited note, resolved; and a merge request
+/// that was made here.
+#[test]
+fn threads_and_merge_requests_are_read() {
+    let forge = forge("v2");
+    let list = format!("projects/{PUBLIC}/merge_requests");
+    let merge_request = forge.get(&format!("{list}/1"), "").json();
+    assert_eq!((&merge_request["title"], &merge_request["description"]), (&json!("A change"), &json!("Why")));
+    assert_eq!((&merge_request["state"], &merge_request["closed_by"]["username"]), (&json!("closed"), &json!("dev")));
+    assert_eq!(forge.get(&list, "").json().as_array().unwrap().len(), 1);
+    let discussions = forge.get(&format!("{list}/1/discussions"), "").json();
+    let notes = &discussions[0]["notes"];
+    let bodies = [0, 1, 2].map(|note| notes[note]["body"].as_str().unwrap().to_owned());
+    assert_eq!(bodies[1..2], ["Really"]);
+    assert!(bodies[0].contains("zwei") && bodies[2].starts_with("applied this suggestion in commit "), "{bodies:?}");
+    assert_eq!(
+        (&notes[0]["resolved_by"]["username"], &notes[0]["suggestions"][0]["applied"]),
+        (&json!("mia"), &json!(true))
+    );
+    assert_eq!((&notes[2]["system"], &discussions[1]["individual_note"]), (&json!(true), &json!(true)));
+    assert_eq!(forge.get(&format!("suggestions/{}", notes[0]["suggestions"][0]["id"]), "rep").status, 200);
+}
+
 /// Writes the files. Only for a new format, whose files are added beside the old ones.
 #[test]
 #[ignore = "it writes into the sources"]
 fn write() {
     let forge = Forge::new();
-    let files: [(&str, &[u8]); 2] = [("a.txt", b"one\ntwo\nthree\n"), ("dir/b", b"b\n")];
-    forge.import(PUBLIC, &super::Repository::with(&files));
-    forge.merge_request(1, Value::Null);
-    let ids = forge.suggest(1, "a.txt", 2, &(block("", "zwei") + &block(":-1+1", "")));
-    assert_eq!(forge.comment(1, "gus", json!({"body": "Thanks"})).status, 201);
-    assert_eq!(forge.apply(ids[0], "dev", Value::Null).status, 200);
+    let repository = super::Repository::with(&[("a.txt", b"one\ntwo\nthree\n")]);
+    repository.write("a.txt", b"one\nTWO\nthree\n");
+    repository.commit("second");
+    forge.import(PUBLIC, &repository);
+    let send = |method: Method, path: &str, token: &str, body: Value| {
+        let answer = forge.send(method, &format!("projects/{PUBLIC}/merge_requests{path}"), token, body);
+        assert!(answer.status < 300, "{}", answer.text());
+        answer.json()
+    };
+    let branches =
+        json!({"title": "A change", "description": "Why", "source_branch": "topic", "target_branch": "main"});
+    send(Method::POST, "", "dev", branches);
+    let made = send(Method::POST, "/1/discussions", "rep", comment(&forge.head(PUBLIC, "topic"), "a.txt", 2, "hm"));
+    let discussion = format!("/1/discussions/{}", made["id"].as_str().unwrap());
+    let reply = send(Method::POST, &format!("{discussion}/notes"), "gus", json!({"body": "Why"}));
+    send(Method::PUT, &format!("{discussion}/notes/{}", reply["id"]), "gus", json!({"body": "Really"}));
+    let first = format!("{discussion}/notes/{}", made["notes"][0]["id"]);
+    let edited = send(Method::PUT, &first, "rep", json!({"body": block("", "zwei")}));
+    assert_eq!(forge.apply(edited["suggestions"][0]["id"].as_u64().unwrap(), "dev", Value::Null).status, 200);
+    send(Method::PUT, &discussion, "mia", json!({"resolved": true}));
+    send(Method::POST, "/1/notes", "gus", json!({"body": "Thanks"}));
+    send(Method::PUT, "/1", "dev", json!({"state_event": "close"}));
     for key in forge.store.keys() {
         let Some(key) = key.strip_prefix("suggestions/v1/").filter(|key| !key.contains("counter")) else { continue };
         if key.ends_with("/init") {
             continue;
         }
-        let folder = Path::new(FOLDER).join(key);
+        let folder = Path::new(FOLDER).join("v2").join(key);
         fs::create_dir_all(&folder).unwrap();
         let value = forge.store.get(&format!("suggestions/v1/{key}")).unwrap().unwrap();
         fs::write(folder.join("record"), value).unwrap();

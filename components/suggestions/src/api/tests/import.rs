@@ -2,6 +2,7 @@
 
 use super::{Forge, PUBLIC, Repository};
 use http::Method;
+use kit::store::Store as _;
 use serde_json::{Value, json};
 
 fn post(forge: &Forge, path: &str, token: &str, body: &[u8]) -> (u16, Value) {
@@ -147,4 +148,25 @@ fn a_branch_below_the_name_of_a_former_branch() {
     repository.git(&["branch", "a/init"]);
     forge.import(PUBLIC, &repository);
     assert_eq!(forge.head(PUBLIC, "a/init"), forge.head(PUBLIC, "main"));
+}
+
+#[test]
+fn deleted_branches_are_forgotten() {
+    let forge = Forge::new();
+    let repository = Repository::with(&[("a.txt", b"one\n")]);
+    forge.import(PUBLIC, &repository);
+    let names = || {
+        let record = forge.store.get("suggestions/v1/branches/7").unwrap().unwrap();
+        serde_json::from_slice::<Value>(&record).unwrap()["names"].clone()
+    };
+    let before = names();
+    for round in 0..20 {
+        let branch = format!("topic-{round}");
+        repository.git(&["branch", &branch]);
+        forge.import(PUBLIC, &repository);
+        assert!(names().as_array().unwrap().contains(&json!(format!("heads/{branch}"))));
+        repository.git(&["branch", "-D", &branch]);
+        forge.delete_branch(PUBLIC, &branch);
+    }
+    assert_eq!(names(), before);
 }

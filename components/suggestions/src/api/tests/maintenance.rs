@@ -309,6 +309,48 @@ fn an_unlisted_comment_is_removed() {
 }
 
 #[test]
+fn merge_requests_and_discussions_of_a_deleted_project_are_removed() {
+    let timed = TimedForge::new();
+    let forge = &timed.forge;
+    forge.suggest(1, "a.txt", 2, &block("", "zwei"));
+    let count = || {
+        let kinds = ["merge_request", "discussion", "suggestion/"].map(|kind| format!("suggestions/v1/{kind}"));
+        forge.store.keys().iter().filter(|key| kinds.iter().any(|kind| key.starts_with(kind))).count()
+    };
+    let before = count();
+    timed.gc();
+    assert_eq!(count(), before);
+    directory::dependents::delete_project(&forge.env(), PUBLIC).unwrap();
+    forge.project(PUBLIC, |_| {});
+    forge.merge_request(1, json!({"title": "of the next project"}));
+    let kept = 4; // Its record and its list, and their counters.
+    timed.advance(25 * HOUR);
+    timed.gc();
+    assert_eq!(count(), kept);
+    timed.is_sound();
+    let listed = forge.get(&format!("projects/{PUBLIC}/merge_requests"), "").json();
+    assert_eq!(listed[0]["title"], "of the next project");
+}
+
+#[test]
+fn a_deleted_discussion_is_removed() {
+    let timed = TimedForge::new();
+    let forge = &timed.forge;
+    let made = forge.comment(1, "rep", comment(&forge.head(PUBLIC, "topic"), "a.txt", 2, &block("", "x"))).json();
+    let id = made["id"].as_str().unwrap();
+    let note = format!("projects/{PUBLIC}/merge_requests/1/notes/{}", made["notes"][0]["id"]);
+    assert_eq!(forge.send(Method::DELETE, &note, "rep", Value::Null).status, 204);
+    let suggestion = format!("suggestions/{}", made["notes"][0]["suggestions"][0]["id"]);
+    assert_eq!(forge.get(&suggestion, "rep").status, 404);
+    timed.is_sound();
+    timed.advance(25 * HOUR);
+    timed.gc();
+    assert!(!forge.store.keys().contains(&format!("suggestions/v1/discussion/{id}")));
+    assert_eq!((forge.get(&suggestion, "rep").status, timed.forge.get(&note, "rep").status), (404, 404));
+    timed.is_sound();
+}
+
+#[test]
 fn maintenance_is_for_administrators() {
     let forge = Forge::new();
     for task in ["gc", "fsck"] {

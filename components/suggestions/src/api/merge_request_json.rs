@@ -1,0 +1,123 @@
+//! The JSON of merge requests.
+
+use super::access::ReadableMergeRequest;
+use super::context::RequestContext;
+use super::history::History;
+use super::users::UserRenderer;
+use crate::git::ObjectId;
+use crate::merge_request::{End, MergeRequestState};
+use crate::store::refs;
+use kit::store::StoreError;
+use serde_json::{Value, json};
+
+/// Renders merge requests. Reads where the source branch of each stands, and the users that it names.
+pub struct MergeRequestRenderer<'a> {
+    context: &'a RequestContext,
+    users: UserRenderer<'a>,
+}
+
+impl<'a> MergeRequestRenderer<'a> {
+    pub fn new(context: &'a RequestContext) -> Self {
+        MergeRequestRenderer { context, users: UserRenderer::new(context) }
+    }
+
+    /// The fields that lists have.
+    pub fn render(&mut self, readable: &ReadableMergeRequest) -> Result<Value, StoreError> {
+        let head = self.head(readable)?.map(|head| head.to_string());
+        self.render_at(readable, head)
+    }
+
+    /// With `diff_refs`: the commits that comments on lines name.
+    pub fn render_whole(&mut self, readable: &ReadableMergeRequest) -> Result<Value, StoreError> {
+        let env = &self.context.env;
+        let target = readable.project.id;
+        let name = format!("heads/{}", readable.merge_request.target_branch);
+        let (head, start) = (self.head(readable)?, refs::read(env, target, &name)?.map(|value| value.commit));
+        let diff_refs = match head.zip(start) {
+            Some((head, start)) => {
+                let base = History::new(env, &[readable.source_project_id(), target]).merge_base(head, start)?;
+                json!({
+                    "base_sha": base.unwrap_or(start).to_string(),
+                    "head_sha": head.to_string(),
+                    "start_sha": start.to_string(),
+                })
+            }
+            None => Value::Null,
+        };
+        let mut json = self.render_at(readable, head.map(|head| head.to_string()))?;
+        if let Some(fields) = json.as_object_mut() {
+            fields.insert("diff_refs".into(), diff_refs);
+        }
+        Ok(json)
+    }
+
+    /// The head of the source branch: of a merged one, what it was then.
+    fn head(&self, readable: &ReadableMergeRequest) -> Result<Option<ObjectId>, StoreError> {
+        let merge_request = &readable.merge_request;
+        let merged = merge_request.sha.as_deref().filter(|_| merge_request.state == MergeRequestState::Merged);
+        if let Some(sha) = merged {
+            return Ok(ObjectId::parse(sha));
+        }
+        let Some(source) = merge_request.source_project_id else { return Ok(None) };
+        let head = refs::read(&self.context.env, source, &format!("heads/{}", merge_request.source_branch))?;
+        Ok(head.map(|head| head.commit))
+    }
+
+    fn render_at(&mut self, readable: &ReadableMergeRequest, sha: Option<String>) -> Result<Value, StoreError> {
+        let ReadableMergeRequest { project, iid, merge_request } = readable;
+        let ended = |state: MergeRequestState| merge_request.ended.filter(|_| merge_request.state == state);
+        let (merged, closed) = (ended(MergeRequestState::Merged), ended(MergeRequestState::Closed));
+        let ended_by = |end: Option<End>| end.and_then(|end| end.user_id);
+        let merged_by = self.users.render_if_known(ended_by(merged))?;
+        let closed_by = self.users.render_if_known(ended_by(closed))?;
+        let title = merge_request.title.trim_start().to_lowercase();
+        let is_draft = ["draft:", "[draft]", "(draft)"].iter().any(|mark| title.starts_with(mark));
+        let (status, detailed_status) = match merge_request.state {
+            MergeRequestState::Opened if sha.is_none() => ("cannot_be_merged", "broken_status"),
+            MergeRequestState::Opened if is_draft => ("unchecked", "draft_status"),
+            MergeRequestState::Opened | MergeRequestState::Locked => ("unchecked", "unchecked"),
+            MergeRequestState::Closed | MergeRequestState::Merged => ("unchecked", "not_open"),
+        };
+        let full_path = project.full_path();
+        Ok(json!({
+            "id": merge_request.id,
+            "iid": iid,
+            "project_id": project.id,
+            "title": merge_request.title,
+            "description": merge_request.description,
+            "state": merge_request.state.as_str(),
+            "created_at": merge_request.created.map(|at| at.to_iso()),
+            "updated_at": merge_request.updated.map(|at| at.to_iso()),
+            "merged_by": merged_by,
+            "merge_user": merged_by,
+            "merged_at": merged.map(|end| end.at.to_iso()),
+            "closed_by": closed_by,
+            "closed_at": closed.map(|end| end.at.to_iso()),
+            "source_branch": merge_request.source_branch,
+            "target_branch": merge_request.target_branch,
+            "source_project_id": merge_request.source_project_id,
+            "target_project_id": project.id,
+            "author": self.users.render_if_known(merge_request.author_id)?,
+            "assignee": null,
+            "assignees": [],
+            "reviewers": [],
+            "labels": [],
+            "milestone": null,
+            "draft": is_draft,
+            "work_in_progress": is_draft,
+            "merge_status": status,
+            "detailed_merge_status": detailed_status,
+            "sha": sha,
+            "merge_commit_sha": null,
+            "squash_commit_sha": null,
+            "allow_collaboration": merge_request.allow_collaboration,
+            "reference": format!("!{iid}"),
+            "references": {
+                "short": format!("!{iid}"),
+                "relative": format!("!{iid}"),
+                "full": format!("{full_path}!{iid}"),
+            },
+            "web_url": format!("{}/{full_path}/-/merge_requests/{iid}", self.context.url),
+        }))
+    }
+}

@@ -1,0 +1,316 @@
+//! Notes of discussions: replies, edits, deletion, resolving, and the list of all notes of a merge request.
+
+use super::access::{self, ReadableMergeRequest, WritableMergeRequest};
+use super::context::RequestContext;
+use super::create_discussion::{check_length, new_note, required_body};
+use super::input;
+use super::note_suggestions;
+use super::position;
+use super::render::DiscussionRenderer;
+use super::show;
+use crate::discussion::{Discussion, Note, Resolution};
+use crate::store::discussions as store;
+use http::StatusCode;
+use kit::page::Pagination;
+use kit::params::Validation;
+use kit::{Error, Request, Response};
+use serde_json::Value;
+use std::cmp::Reverse;
+
+/// The most notes of a discussion.
+const MAX_NOTES: usize = 1000;
+
+/// The most text of a discussion's notes and their suggestions together, in bytes. Each change writes all of it.
+const MAX_TEXT: usize = 8 << 20;
+
+/// The most suggestions of a discussion.
+const MAX_SUGGESTIONS: usize = 1000;
+
+/// The most discussions of a merge request whose notes are listed, and searched for a note.
+const MAX_DISCUSSIONS: usize = 20_000;
+
+/// Names a merge request, by its project and its iid.
+pub struct MergeRequestName<'a> {
+    pub project: &'a str,
+    pub iid: &'a str,
+}
+
+impl MergeRequestName<'_> {
+    fn read(&self, context: &RequestContext) -> Result<ReadableMergeRequest, Error> {
+        input::check_iid(self.iid)?;
+        access::readable_merge_request(context, self.project, self.iid)
+    }
+
+    fn write(&self, context: &RequestContext) -> Result<WritableMergeRequest, Error> {
+        input::check_iid(self.iid)?;
+        access::writable_merge_request(context, self.project, self.iid)
+    }
+}
+
+/// `POST …/discussions/:discussion_id/notes`: 201 and the reply.
+pub async fn reply(
+    context: &RequestContext,
+    name: MergeRequestName<'_>,
+    discussion: &str,
+    request: Request,
+) -> Result<Response, Error> {
+    context.caller.user_or_401()?;
+    let body = required_body(&input::read(request).await?)?;
+    let writable = name.write(context)?;
+    check_length(&body)?;
+    let present = show::find(context, &writable.readable, discussion)?;
+    let suggestions = match position::kept_line(context, &present)? {
+        Some(line) => note_suggestions::make(context, &body, &line, &[])?,
+        None => Vec::new(),
+    };
+    let note = new_note(context, &writable, body, suggestions)?;
+    let changed = update(context, &writable, discussion, |discussion| {
+        if discussion.note(note.id).is_none() {
+            discussion.notes.push(note.clone());
+            discussion.is_individual = false;
+        }
+        check_size(discussion)
+    })?;
+    let mut response = respond_with_note(context, &writable.readable, &changed, note.id)?;
+    response.status = StatusCode::CREATED;
+    Ok(response)
+}
+
+/// `PUT …/notes/:note_id` and `PUT …/discussions/:discussion_id/notes/:note_id`: edits the text, or resolves the
+/// discussion.
+pub async fn edit(
+    context: &RequestContext,
+    name: MergeRequestName<'_>,
+    discussion: Option<&str>,
+    note: &str,
+    request: Request,
+) -> Result<Response, Error> {
+    context.caller.user_or_401()?;
+    let params = input::read(request).await?;
+    let checks = Validation::new(&params);
+    checks.exclusive(&["body", "resolved"]);
+    let (body, resolved) = (params.text("body"), checks.boolean("resolved"));
+    if !params.has("body") && !params.has("resolved") {
+        checks.reject("body, resolved are missing, exactly one parameter must be provided");
+    } else if params.has("body") && body.is_none() {
+        checks.reject("body is empty");
+    }
+    checks.finish()?;
+    let note_id = note_id(note)?;
+    let writable = name.write(context)?;
+    let present = find_discussion(context, &writable.readable, discussion, note_id)?;
+    let changed = match (body, resolved) {
+        (Some(body), _) => edit_body(context, &writable, &present, note_id, body)?,
+        (None, Some(resolved)) => set_resolved(context, &writable, &present.id, resolved)?,
+        (None, None) => present,
+    };
+    respond_with_note(context, &writable.readable, &changed, note_id)
+}
+
+fn edit_body(
+    context: &RequestContext,
+    writable: &WritableMergeRequest,
+    present: &Discussion,
+    note_id: u64,
+    body: &str,
+) -> Result<Discussion, Error> {
+    check_length(body)?;
+    let note = present.note(note_id).ok_or_else(|| Error::not_found("Note"))?;
+    if !writable.may_change_note(note) {
+        return Err(Error::forbidden());
+    }
+    let suggestions = match position::kept_line(context, present)? {
+        Some(line) if note.body != body => note_suggestions::make(context, body, &line, &note.suggestions)?,
+        _ => note.suggestions.clone(),
+    };
+    update(context, writable, &present.id, |discussion| {
+        let note = discussion.notes.iter_mut().find(|note| note.id == note_id);
+        let note = note.ok_or_else(|| Error::not_found("Note"))?;
+        if note.body != body {
+            (note.body, note.updated, note.suggestions) = (body.to_owned(), context.env.now, suggestions.clone());
+        }
+        check_size(discussion)
+    })
+}
+
+/// `DELETE …/notes/:note_id` and `DELETE …/discussions/:discussion_id/notes/:note_id`: 204. A discussion of which
+/// only notes of the service are left is deleted.
+pub fn delete(
+    context: &RequestContext,
+    name: MergeRequestName,
+    discussion: Option<&str>,
+    note: &str,
+) -> Result<Response, Error> {
+    context.caller.user_or_401()?;
+    let note_id = note_id(note)?;
+    let writable = name.write(context)?;
+    let present = find_discussion(context, &writable.readable, discussion, note_id)?;
+    if !present.note(note_id).is_some_and(|note| writable.may_change_note(note)) {
+        return Err(Error::forbidden());
+    }
+    store::update(&context.env, &present.id, |discussion| {
+        // A discussion or note that is not there any more was deleted by an earlier attempt, or by another request.
+        if let Some(discussion) = discussion {
+            discussion.notes.retain(|note| note.id != note_id);
+            if discussion.notes.iter().all(|note| note.is_system) {
+                discussion.notes.clear();
+            }
+        }
+        Ok::<_, Error>(())
+    })?;
+    Ok(Response::new(StatusCode::NO_CONTENT))
+}
+
+/// `PUT …/discussions/:discussion_id`: resolves a discussion, or opens it again.
+pub async fn resolve(
+    context: &RequestContext,
+    name: MergeRequestName<'_>,
+    discussion: &str,
+    request: Request,
+) -> Result<Response, Error> {
+    context.caller.user_or_401()?;
+    let params = input::read(request).await?;
+    let checks = Validation::new(&params);
+    let resolved = checks.required("resolved").and_then(|_| checks.boolean("resolved")).unwrap_or_default();
+    checks.finish()?;
+    let writable = name.write(context)?;
+    show::find(context, &writable.readable, discussion)?;
+    let changed = set_resolved(context, &writable, discussion, resolved)?;
+    let mut renderer = DiscussionRenderer::new(context, &writable.readable, std::slice::from_ref(&changed))?;
+    Ok(Response::ok(&renderer.render(&changed)?))
+}
+
+fn set_resolved(
+    context: &RequestContext,
+    writable: &WritableMergeRequest,
+    discussion: &str,
+    resolved: bool,
+) -> Result<Discussion, Error> {
+    update(context, writable, discussion, |discussion| {
+        if discussion.is_individual || !writable.may_change() {
+            return Err(Error::forbidden());
+        }
+        let resolution = Resolution { user_id: writable.user_id, at: context.env.now };
+        discussion.resolution = resolved.then(|| discussion.resolution.unwrap_or(resolution));
+        Ok(())
+    })
+}
+
+/// Changes a discussion of this merge request. Returns what it is then.
+fn update(
+    context: &RequestContext,
+    writable: &WritableMergeRequest,
+    id: &str,
+    mut change: impl FnMut(&mut Discussion) -> Result<(), Error>,
+) -> Result<Discussion, Error> {
+    store::update(&context.env, id, |discussion| {
+        let discussion = discussion.filter(|discussion| writable.readable.has(discussion));
+        let discussion = discussion.ok_or_else(|| Error::not_found("Discussion"))?;
+        change(discussion)?;
+        Ok(discussion.clone())
+    })
+}
+
+/// 400 if a discussion has more notes, suggestions or text than one may have.
+fn check_size(discussion: &Discussion) -> Result<(), Error> {
+    let suggestions: usize = discussion.suggestions().map(|suggestion| suggestion.to_content.len()).sum();
+    let text = suggestions + discussion.notes.iter().map(|note| note.body.len()).sum::<usize>();
+    for (count, limit, what) in [
+        (discussion.notes.len(), MAX_NOTES, "notes"),
+        (discussion.suggestions().count(), MAX_SUGGESTIONS, "suggestions"),
+        (text, MAX_TEXT, "bytes of text"),
+    ] {
+        if count > limit {
+            let text = format!("the discussion would have {count} {what}, and at most {limit} are allowed");
+            return Err(Error::bad_request(&text));
+        }
+    }
+    Ok(())
+}
+
+/// `GET …/discussions/:discussion_id/notes/:note_id` and `GET …/notes/:note_id`.
+pub fn show_note(
+    context: &RequestContext,
+    name: MergeRequestName,
+    discussion: Option<&str>,
+    note: &str,
+) -> Result<Response, Error> {
+    let note_id = note_id(note)?;
+    let readable = name.read(context)?;
+    let discussion = find_discussion(context, &readable, discussion, note_id)?;
+    respond_with_note(context, &readable, &discussion, note_id)
+}
+
+/// `GET …/discussions/:discussion_id/notes`: all of them, oldest first.
+pub fn list_of_discussion(
+    context: &RequestContext,
+    name: MergeRequestName,
+    discussion: &str,
+) -> Result<Response, Error> {
+    let readable = name.read(context)?;
+    let discussion = show::find(context, &readable, discussion)?;
+    let mut renderer = DiscussionRenderer::new(context, &readable, std::slice::from_ref(&discussion))?;
+    let json = renderer.render(&discussion)?;
+    Ok(Response::ok(json.get("notes").unwrap_or(&Value::Null)))
+}
+
+/// `GET …/notes`: the notes of all discussions, the latest first, in pages. Reads all discussions.
+pub fn list(context: &RequestContext, name: MergeRequestName, request: &Request) -> Result<Response, Error> {
+    let params = request.params();
+    let checks = Validation::new(&params);
+    let page = Pagination::check(&checks);
+    let order_by = checks.one_of("order_by", &["created_at", "updated_at"]).unwrap_or("created_at");
+    let sort = checks.one_of("sort", &["asc", "desc"]).unwrap_or("desc");
+    checks.finish()?;
+    let readable = name.read(context)?;
+    let (_, discussions) = store::list(&context.env, &readable.project.key(), readable.iid, 0, MAX_DISCUSSIONS)?;
+    let mut notes: Vec<(&Discussion, &Note)> =
+        discussions.iter().flat_map(|discussion| discussion.notes.iter().map(move |note| (discussion, note))).collect();
+    let time = |note: &Note| if order_by == "created_at" { note.created } else { note.updated };
+    match sort {
+        "asc" => notes.sort_by_key(|(_, note)| (time(note), note.id)),
+        _ => notes.sort_by_key(|(_, note)| Reverse((time(note), note.id))),
+    }
+    let total = notes.len() as u64;
+    let skip = usize::try_from(page.offset()).unwrap_or(usize::MAX);
+    let shown: Vec<(&Discussion, &Note)> = notes.into_iter().skip(skip).take(page.per_page as usize).collect();
+    let of_page: Vec<Discussion> = shown.iter().map(|(discussion, _)| (*discussion).clone()).collect();
+    let mut renderer = DiscussionRenderer::new(context, &readable, &of_page)?;
+    let json = shown.iter().map(|(discussion, note)| renderer.render_note(discussion, note));
+    let json = json.collect::<Result<Vec<Value>, Error>>()?;
+    let url = format!("{}{}", context.url, context.path);
+    Ok(page.describe(Response::ok(&json), &url, &[("order_by", order_by), ("sort", sort)], total))
+}
+
+/// The discussion with this note: the one that is named, or else the one of the merge request that has it.
+fn find_discussion(
+    context: &RequestContext,
+    readable: &ReadableMergeRequest,
+    discussion: Option<&str>,
+    note_id: u64,
+) -> Result<Discussion, Error> {
+    let found = match discussion {
+        Some(id) => Some(show::find(context, readable, id)?).filter(|discussion| discussion.note(note_id).is_some()),
+        None => {
+            let (_, all) = store::list(&context.env, &readable.project.key(), readable.iid, 0, MAX_DISCUSSIONS)?;
+            all.into_iter().find(|discussion| discussion.note(note_id).is_some())
+        }
+    };
+    found.ok_or_else(|| Error::not_found("Note"))
+}
+
+fn respond_with_note(
+    context: &RequestContext,
+    readable: &ReadableMergeRequest,
+    discussion: &Discussion,
+    note_id: u64,
+) -> Result<Response, Error> {
+    let note = discussion.note(note_id).ok_or_else(|| Error::not_found("Note"))?;
+    let mut renderer = DiscussionRenderer::new(context, readable, std::slice::from_ref(discussion))?;
+    Ok(Response::ok(&renderer.render_note(discussion, note)?))
+}
+
+/// A note's id in a path; 400 if it is not an integer.
+fn note_id(text: &str) -> Result<u64, Error> {
+    input::integer(text).ok_or_else(|| Error::validation("note_id is invalid"))
+}

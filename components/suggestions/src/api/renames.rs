@@ -1,0 +1,98 @@
+//! Files that have another path at the head of a branch, and the same contents.
+
+use crate::discussion::CommentedFile;
+use crate::git::{ObjectId, Tree};
+use crate::store::objects;
+use kit::Env;
+use kit::store::StoreError;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The most trees that one request reads to find renamed files. Beyond it, they count as removed.
+const MAX_TREES: usize = 1000;
+
+/// The paths of renamed files at a head, by the commit and the path that they are commented on at.
+pub type Renames = BTreeMap<(ObjectId, String), String>;
+
+/// Finds files that are not at their path any more: each at a path that its commit did not have, where the
+/// head has the same contents. Of several such paths one with the same file name is taken, then the first
+/// one. Only trees that differ between commit and head are read.
+pub fn find(env: &Env, project: u64, root: ObjectId, missing: &[&CommentedFile]) -> Result<Renames, StoreError> {
+    let mut by_commit: BTreeMap<(u64, ObjectId), Vec<&CommentedFile>> = BTreeMap::new();
+    for file in missing {
+        by_commit.entry((file.project_id, file.commit)).or_default().push(file);
+    }
+    let mut comparison = TreeComparison { env, project, trees_left: MAX_TREES };
+    let mut renames = Renames::new();
+    for ((commented, commit), files) in by_commit {
+        let wanted = files.iter().map(|file| file.blob).collect();
+        // A commit that no branch has any more may have been removed. Then every path counts as a new one.
+        let before = objects::read_commit(env, commented, commit)?.map(|commit| (commented, commit.tree));
+        let added = comparison.added_paths(before, root, &wanted)?;
+        for file in files {
+            let name = |path: &str| path.rsplit('/').next() == file.path.rsplit('/').next();
+            let paths = added.get(&file.blob).map(Vec::as_slice).unwrap_or_default();
+            if let Some(path) = paths.iter().min_by_key(|path| (!name(path), *path)) {
+                renames.insert((commit, file.path.clone()), path.clone());
+            }
+        }
+    }
+    Ok(renames)
+}
+
+/// Compares trees, in a bounded number of reads.
+struct TreeComparison<'a> {
+    env: &'a Env,
+    project: u64,
+    trees_left: usize,
+}
+
+impl TreeComparison<'_> {
+    /// The paths below the tree `after` at which the tree `before`, given with its project, has no file, by
+    /// the wanted blob that is there.
+    fn added_paths(
+        &mut self,
+        before: Option<(u64, ObjectId)>,
+        after: ObjectId,
+        wanted: &BTreeSet<ObjectId>,
+    ) -> Result<BTreeMap<ObjectId, Vec<String>>, StoreError> {
+        let mut added: BTreeMap<ObjectId, Vec<String>> = BTreeMap::new();
+        let mut pending = vec![(String::new(), before, after)];
+        while let Some((folder, before, after)) = pending.pop() {
+            if before.is_some_and(|(_, before)| before == after) {
+                continue;
+            }
+            let Some(left) = self.trees_left.checked_sub(2) else { break };
+            self.trees_left = left;
+            let former = before.map_or(Ok(None), |(project, id)| self.read_former(project, id))?;
+            let former_entries: BTreeMap<_, _> =
+                former.iter().flat_map(|tree| tree.entries()).map(|entry| (entry.name, entry)).collect();
+            for entry in objects::read_tree(self.env, self.project, after)?.entries() {
+                let Ok(name) = std::str::from_utf8(entry.name) else { continue };
+                let former = former_entries.get(entry.name);
+                if entry.is_tree() {
+                    let former = former.filter(|former| former.is_tree()).map(|former| former.id);
+                    pending.push((
+                        format!("{folder}{name}/"),
+                        before.map(|(project, _)| project).zip(former),
+                        entry.id,
+                    ));
+                } else if entry.is_blob()
+                    && wanted.contains(&entry.id)
+                    && !former.is_some_and(|former| former.is_blob())
+                {
+                    added.entry(entry.id).or_default().push(format!("{folder}{name}"));
+                }
+            }
+        }
+        Ok(added)
+    }
+
+    /// A tree of a commit that may be being removed.
+    fn read_former(&self, project: u64, id: ObjectId) -> Result<Option<Tree>, StoreError> {
+        match objects::read_tree(self.env, project, id) {
+            Ok(tree) => Ok(Some(tree)),
+            Err(StoreError::Corrupt { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}

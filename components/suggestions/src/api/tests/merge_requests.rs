@@ -1,0 +1,282 @@
+//! Merge requests: reading, listing, making, changing, and their merge by a push.
+
+use super::{FORK, Forge, PRIVATE, PUBLIC, Repository, TestResponse, block};
+use directory::project;
+use http::Method;
+use kit::store::Store as _;
+use serde_json::{Value, json};
+
+const LIST: &str = "projects/7/merge_requests";
+
+/// A repository with a commit more on `topic` than on `main`.
+fn forge() -> (Forge, Repository) {
+    let (forge, repository) = (Forge::new(), Repository::with(&[("a.txt", b"one\n")]));
+    repository.write("a.txt", b"two\n");
+    repository.commit("second");
+    forge.import(PUBLIC, &repository);
+    (forge, repository)
+}
+
+fn create(forge: &Forge, token: &str, more: Value) -> TestResponse {
+    let mut body = json!({"title": "A change", "source_branch": "topic", "target_branch": "main"});
+    body.as_object_mut().unwrap().extend(more.as_object().cloned().unwrap_or_default());
+    forge.send(Method::POST, LIST, token, body)
+}
+
+fn state(forge: &Forge, iid: u64) -> String {
+    forge.get(&format!("{LIST}/{iid}"), "").json()["state"].as_str().unwrap().to_owned()
+}
+
+/// The iids of a list.
+#[track_caller]
+fn listed(forge: &Forge, query: &str) -> Vec<u64> {
+    let answer = forge.get(&format!("{LIST}{query}"), "dev");
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    answer.json().as_array().unwrap().iter().map(|one| one["iid"].as_u64().unwrap()).collect()
+}
+
+#[test]
+fn a_merge_request_is_made_and_shows_its_branches() {
+    let (forge, repository) = forge();
+    let made = create(&forge, "dev", json!({"description": "Why"}));
+    assert_eq!(made.status, 201, "{}", made.text());
+    let made = made.json();
+    let shown = forge.get(&format!("{LIST}/1"), "").json();
+    assert_eq!(shown, made);
+    let [base, head] = ["main", "topic"].map(|branch| repository.text(&["rev-parse", branch]));
+    assert_eq!(shown["diff_refs"], json!({"base_sha": base, "head_sha": head, "start_sha": base}));
+    for (field, expected) in [
+        ("iid", json!(1)),
+        ("project_id", json!(PUBLIC)),
+        ("title", json!("A change")),
+        ("description", json!("Why")),
+        ("state", json!("opened")),
+        ("sha", json!(head)),
+        ("source_branch", json!("topic")),
+        ("target_branch", json!("main")),
+        ("source_project_id", json!(PUBLIC)),
+        ("target_project_id", json!(PUBLIC)),
+        ("created_at", json!("2026-09-21T14:13:20.000Z")),
+        ("merged_at", Value::Null),
+        ("web_url", json!("https://forge.test:8443/acme/p7/-/merge_requests/1")),
+    ] {
+        assert_eq!(shown[field], expected, "{field}");
+    }
+    assert_eq!((&shown["author"]["username"], &shown["references"]["full"]), (&json!("dev"), &json!("acme/p7!1")));
+    let id = forge.suggest(1, "a.txt", 1, &block("", "zwei"))[0];
+    assert_eq!(forge.apply(id, "dev", Value::Null).status, 200);
+    assert_eq!(forge.get(&format!("{LIST}/1"), "").json()["sha"], json!(forge.head(PUBLIC, "topic")));
+    forge.merge_request(41, Value::Null);
+    forge.delete_branch(PUBLIC, "topic");
+    assert_eq!(forge.get(&format!("{LIST}/41"), "").json()["sha"], Value::Null);
+}
+
+#[test]
+fn what_a_new_merge_request_needs() {
+    let (forge, _) = forge();
+    let refused = |token: &str, more: Value| {
+        let answer = create(&forge, token, more);
+        (answer.status, answer.json())
+    };
+    assert_eq!(refused("", json!({})).0, 401);
+    assert_eq!(refused("rep", json!({})).0, 403);
+    let empty = forge.send(Method::POST, LIST, "dev", json!({})).refusal();
+    assert_eq!(empty, (400, "title is missing, source_branch is missing, target_branch is missing".into()));
+    let message = |message: Value| json!({"message": message});
+    assert_eq!(refused("dev", json!({"title": " "})), (400, message(json!({"title": ["can't be blank"]}))));
+    assert_eq!(refused("dev", json!({"title": "x".repeat(256)})).0, 400);
+    assert_eq!(
+        refused("dev", json!({"source_branch": "no"})),
+        (400, message(json!({"source_branch": ["does not exist"]})))
+    );
+    let same = "You can't use same project/branch for source and target";
+    assert_eq!(refused("dev", json!({"source_branch": "main"})), (422, message(json!([same]))));
+    assert_eq!(refused("dev", json!({"target_project_id": 99})).0, 404);
+    assert_eq!(create(&forge, "dev", json!({})).status, 201);
+    let open = "Another open merge request already exists for this source branch: !1";
+    assert_eq!(refused("dev", json!({})), (409, message(json!([open]))));
+    assert_eq!(forge.send(Method::PUT, &format!("{LIST}/1"), "dev", json!({"state_event": "close"})).status, 200);
+    assert_eq!(create(&forge, "dev", json!({})).json()["iid"], 2);
+    assert_eq!(
+        forge
+            .send(
+                Method::POST,
+                "projects/99/merge_requests",
+                "dev",
+                json!({"title": "x", "source_branch": "a", "target_branch": "b"})
+            )
+            .status,
+        404
+    );
+}
+
+#[test]
+fn a_fork_asks_to_be_merged() {
+    let (forge, repository) = forge();
+    forge.import(FORK, &repository);
+    let body = json!({"title": "T", "source_branch": "topic", "target_branch": "main", "target_project_id": PUBLIC});
+    let made = forge.send(Method::POST, &format!("projects/{FORK}/merge_requests"), "dev", body);
+    assert_eq!(made.status, 201, "{}", made.text());
+    assert_eq!((&made.json()["source_project_id"], &made.json()["project_id"]), (&json!(FORK), &json!(PUBLIC)));
+    assert_eq!(listed(&forge, ""), [1]);
+}
+
+#[test]
+fn lists_have_filters_and_pages() {
+    let (forge, repository) = forge();
+    repository.git(&["branch", "other"]);
+    forge.import(PUBLIC, &repository);
+    for (iid, more) in [
+        (1, json!({"state": "merged", "author": {"id": 2}})),
+        (2, json!({"title": "Fix the ROOF", "source_branch": "other"})),
+        (3, json!({"state": "closed", "target_branch": "other"})),
+        (7, json!({"description": "of the roof"})),
+        (8, json!({})),
+    ] {
+        forge.merge_request(iid, more);
+    }
+    for (query, expected) in [
+        ("", vec![8, 7, 3, 2, 1]),
+        ("?sort=asc", vec![1, 2, 3, 7, 8]),
+        ("?per_page=2&page=2", vec![3, 2]),
+        ("?state=opened", vec![8, 7, 2]),
+        ("?state=closed", vec![3]),
+        ("?state=merged", vec![1]),
+        ("?state=all", vec![8, 7, 3, 2, 1]),
+        ("?source_branch=other", vec![2]),
+        ("?target_branch=other", vec![3]),
+        ("?source_branch=topic&target_branch=main&state=opened", vec![8, 7]),
+        ("?author_id=2", vec![1]),
+        ("?author_username=mia", vec![1]),
+        ("?author_username=nobody", vec![]),
+        ("?scope=created_by_me", vec![8, 7, 3, 2]),
+        ("?iids[]=2&iids[]=3&iids[]=4", vec![3, 2]),
+        ("?search=roof", vec![7, 2]),
+    ] {
+        assert_eq!(listed(&forge, query), expected, "{query}");
+    }
+    let page = forge.get(&format!("{LIST}?state=opened&per_page=2&private_token=dev"), "");
+    assert_eq!((page.headers["x-total"].to_str().unwrap(), page.headers["x-next-page"].to_str().unwrap()), ("3", "2"));
+    let link = page.headers["link"].to_str().unwrap();
+    assert!(link.contains("state=opened") && !link.contains("private_token"), "{link}");
+    assert_eq!(
+        forge.get(&format!("{LIST}?state=gone"), "").refusal(),
+        (400, "state does not have a valid value".into())
+    );
+    forge.merge_request(7, json!({"deleted": true}));
+    assert_eq!((listed(&forge, ""), forge.get(&format!("{LIST}/7"), "").status), (vec![8, 3, 2, 1], 404));
+    assert_eq!(forge.get(&format!("projects/{PRIVATE}/merge_requests"), "").status, 404);
+    assert_eq!(forge.get(&format!("projects/{PRIVATE}/merge_requests"), "gus").status, 403);
+}
+
+#[test]
+fn merge_requests_of_a_build_without_lists_are_found() {
+    let (forge, _) = forge();
+    for iid in [1, 2, 150] {
+        forge.merge_request(iid, json!({"source_branch": "topic"}));
+    }
+    forge.store.delete("suggestions/v1/merge_requests/7").unwrap();
+    assert_eq!(listed(&forge, ""), [150, 2, 1]);
+    forge.store.delete("suggestions/v1/merge_requests/7").unwrap();
+    forge.merge_request(1, json!({"state": "closed"}));
+    assert_eq!((listed(&forge, ""), create(&forge, "dev", json!({})).status), (vec![150, 2, 1], 409));
+}
+
+#[test]
+fn a_merge_request_is_changed_closed_and_reopened() {
+    let (forge, _) = forge();
+    assert_eq!(create(&forge, "dev", json!({})).status, 201);
+    let put = |token: &str, body: Value| forge.send(Method::PUT, &format!("{LIST}/1"), token, body);
+    assert_eq!((put("", json!({"title": "x"})).status, put("rep", json!({"title": "x"})).status), (401, 403));
+    let missing = "title, description, target_branch, state_event are missing, at least one parameter must be provided";
+    assert_eq!(put("dev", json!({})).refusal(), (400, missing.into()));
+    assert_eq!(put("dev", json!({"state_event": "merge"})).refusal().0, 400);
+    assert_eq!(put("dev", json!({"target_branch": "nowhere"})).status, 400);
+    assert_eq!(put("dev", json!({"title": ""})).status, 400);
+    let changed = put("mia", json!({"title": "Draft: better", "description": "more"})).json();
+    assert_eq!(
+        (&changed["title"], &changed["description"], &changed["draft"]),
+        (&json!("Draft: better"), &json!("more"), &json!(true))
+    );
+    let id = forge.suggest(1, "a.txt", 1, &block("", "zwei"))[0];
+    let closed = put("dev", json!({"state_event": "close"})).json();
+    assert_eq!((&closed["state"], &closed["closed_by"]["username"]), (&json!("closed"), &json!("dev")));
+    assert_eq!((forge.flags(id), forge.apply(id, "dev", Value::Null).status), ((false, false), 400));
+    let reopened = put("dev", json!({"state_event": "reopen"})).json();
+    assert_eq!((&reopened["state"], &reopened["closed_at"]), (&json!("opened"), &Value::Null));
+    assert_eq!(forge.apply(id, "dev", Value::Null).status, 200);
+}
+
+#[test]
+fn a_push_that_contains_the_head_merges() {
+    let (forge, repository) = forge();
+    repository.git(&["branch", "unmerged", "main"]);
+    repository.git(&["checkout", "-q", "unmerged"]);
+    repository.write("b.txt", b"b\n");
+    repository.commit("not merged");
+    repository.git(&["branch", "ancient", "main"]);
+    forge.import(PUBLIC, &repository);
+    for (iid, source) in [(1, "topic"), (2, "unmerged"), (3, "ancient")] {
+        forge.merge_request(iid, json!({"source_branch": source}));
+    }
+    forge.merge_request(4, json!({"state": "closed"}));
+    forge.merge_request(5, json!({"target_branch": "unmerged"}));
+    let head = forge.head(PUBLIC, "topic");
+    // A push of something else.
+    repository.git(&["checkout", "-q", "main"]);
+    repository.write("c.txt", b"c\n");
+    repository.commit("beside");
+    forge.import(PUBLIC, &repository);
+    assert_eq!(state(&forge, 1), "opened");
+    repository.git(&["merge", "-q", "--no-ff", "-m", "merge", "topic"]);
+    repository.write("d.txt", b"d\n");
+    repository.commit("after the merge");
+    forge.import(PUBLIC, &repository);
+    assert_eq!([1, 2, 3, 4, 5].map(|iid| state(&forge, iid)), ["merged", "opened", "opened", "closed", "opened"]);
+    let merged = forge.get(&format!("{LIST}/1"), "").json();
+    assert_eq!((&merged["sha"], &merged["merged_by"]["username"]), (&json!(head), &json!("root")));
+    assert_eq!(merged["merged_at"], "2026-09-21T14:13:20.000Z");
+    assert_eq!(listed(&forge, "?state=merged"), [1]);
+}
+
+#[test]
+fn the_base_is_where_the_branches_parted() {
+    let (forge, repository) = forge();
+    let first = repository.text(&["rev-parse", "main"]);
+    repository.git(&["checkout", "-q", "main"]);
+    repository.write("c.txt", b"c\n");
+    let start = repository.commit("on main");
+    forge.import(PUBLIC, &repository);
+    forge.merge_request(1, Value::Null);
+    let refs = |forge: &Forge| forge.get(&format!("{LIST}/1"), "").json()["diff_refs"].clone();
+    assert_eq!((&refs(&forge)["base_sha"], &refs(&forge)["start_sha"]), (&json!(first), &json!(start)));
+    repository.git(&["checkout", "-q", "topic"]);
+    repository.git(&["merge", "-q", "--no-ff", "-m", "main into topic", "main"]);
+    forge.import(PUBLIC, &repository);
+    assert_eq!(refs(&forge)["base_sha"], json!(start));
+}
+
+#[test]
+fn another_project_with_the_id_of_a_deleted_one_has_none_of_its_merge_requests() {
+    let (forge, repository) = forge();
+    forge.merge_request(1, Value::Null);
+    let id = forge.suggest(1, "a.txt", 1, &block("", "zwei"))[0];
+    let saved = |exists: bool| match exists {
+        true => forge.project(PUBLIC, |_| {}),
+        false => directory::dependents::delete_project(&forge.env(), PUBLIC).unwrap(),
+    };
+    saved(false);
+    assert!(project::by_id(&forge.env(), PUBLIC).unwrap().is_none());
+    assert_eq!((forge.get(LIST, "").status, forge.get(&format!("suggestions/{id}"), "root").status), (404, 404));
+    saved(true);
+    assert_eq!(listed(&forge, ""), Vec::<u64>::new());
+    for path in ["", "/discussions", "/notes"] {
+        assert_eq!(forge.get(&format!("{LIST}/1{path}"), "root").status, 404, "{path}");
+    }
+    assert_eq!(forge.get(&format!("suggestions/{id}"), "root").status, 404);
+    assert_eq!(forge.apply(id, "root", Value::Null).status, 403);
+    // The iids begin anew.
+    forge.import(PUBLIC, &repository);
+    assert_eq!(create(&forge, "dev", json!({})).json()["iid"], 1);
+    assert_eq!(forge.get(&format!("{LIST}/1/discussions"), "").json(), json!([]));
+}

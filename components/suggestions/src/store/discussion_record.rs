@@ -1,0 +1,285 @@
+//! The stored form of discussions. Unknown fields are ignored; a missing field has its default.
+
+use super::record::is_default;
+use crate::discussion::{CommentedFile, DiffPosition, Discussion, Note, Resolution};
+use crate::git::ObjectId;
+use crate::suggestion::Suggestion;
+use directory::project::{Incarnation, ProjectKey};
+use kit::Timestamp;
+use serde::{Deserialize, Serialize};
+
+/// The discussions of a merge request, oldest first.
+#[derive(Clone, Default, Serialize, Deserialize)]
+pub struct DiscussionListRecord {
+    /// Ids of full pages.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub pages: Vec<String>,
+    /// Ids of the discussions that follow, fewer than a full page has.
+    #[serde(default)]
+    pub last: Vec<String>,
+}
+
+/// The discussion that a suggestion is in.
+#[derive(Serialize, Deserialize)]
+pub struct LocatorRecord {
+    pub discussion: String,
+    /// Earlier builds look for the suggestion at this index of the discussion's first note.
+    pub index: usize,
+}
+
+/// A discussion as it began: with one note. It is never rewritten; what happens later is in a [`ThreadRecord`].
+#[derive(Clone, Serialize, Deserialize)]
+pub struct DiscussionRecord {
+    project_id: u64,
+    #[serde(default, skip_serializing_if = "is_default")]
+    incarnation: Incarnation,
+    merge_request_iid: u64,
+    note_id: u64,
+    author_id: u64,
+    body: String,
+    created: Timestamp,
+    #[serde(default, skip_serializing_if = "is_default")]
+    individual: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    position: Option<PositionRecord>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    file: Option<FileRecord>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    suggestions: Vec<SuggestionRecord>,
+}
+
+/// A discussion as it is, if it is not as it began.
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
+pub struct ThreadRecord {
+    /// Oldest first; none if the discussion was deleted.
+    notes: Vec<NoteRecord>,
+    #[serde(default, skip_serializing_if = "is_default")]
+    individual: bool,
+    #[serde(default, skip_serializing_if = "is_default")]
+    resolution: Option<ResolutionRecord>,
+}
+
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
+struct NoteRecord {
+    id: u64,
+    author_id: u64,
+    body: String,
+    created: Timestamp,
+    #[serde(default, skip_serializing_if = "is_default")]
+    updated: Option<Timestamp>,
+    #[serde(default, skip_serializing_if = "is_default")]
+    system: bool,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    suggestions: Vec<SuggestionRecord>,
+}
+
+#[derive(Clone, Copy, PartialEq, Serialize, Deserialize)]
+struct ResolutionRecord {
+    user_id: u64,
+    at: Timestamp,
+}
+
+#[derive(Clone, Serialize, Deserialize)]
+struct PositionRecord {
+    kind: String,
+    base_sha: String,
+    start_sha: String,
+    head_sha: String,
+    #[serde(default, skip_serializing_if = "is_default")]
+    old_path: Option<String>,
+    #[serde(default, skip_serializing_if = "is_default")]
+    new_path: Option<String>,
+    #[serde(default, skip_serializing_if = "is_default")]
+    old_line: Option<u64>,
+    #[serde(default, skip_serializing_if = "is_default")]
+    new_line: Option<u64>,
+}
+
+#[derive(Clone, Serialize, Deserialize)]
+struct FileRecord {
+    project_id: u64,
+    commit: ObjectId,
+    path: String,
+    blob: ObjectId,
+}
+
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
+struct SuggestionRecord {
+    id: u64,
+    from_line: u64,
+    to_line: u64,
+    #[serde(default, skip_serializing_if = "is_default")]
+    single_line: bool,
+    to_content: String,
+}
+
+impl DiscussionRecord {
+    pub fn created(&self) -> Timestamp {
+        self.created
+    }
+
+    /// The discussion with the notes of its thread; `None` if it was deleted.
+    pub fn into_discussion(self, id: &str, thread: Option<ThreadRecord>) -> Option<Discussion> {
+        let first = Note {
+            id: self.note_id,
+            author_id: self.author_id,
+            body: self.body,
+            created: self.created,
+            updated: self.created,
+            is_system: false,
+            suggestions: self.suggestions.into_iter().map(Suggestion::from).collect(),
+        };
+        let (notes, is_individual, resolution) = match thread {
+            None => (vec![first], self.individual, None),
+            Some(ThreadRecord { notes, individual, resolution }) => (
+                notes.into_iter().map(Note::from).collect(),
+                individual,
+                resolution.map(|ResolutionRecord { user_id, at }| Resolution { user_id, at }),
+            ),
+        };
+        let file = self.file.map(CommentedFile::from);
+        let discussion = Discussion {
+            id: id.to_owned(),
+            project: ProjectKey { id: self.project_id, incarnation: self.incarnation },
+            merge_request_iid: self.merge_request_iid,
+            notes,
+            is_individual,
+            resolution,
+            position: self.position.map(DiffPosition::from),
+            file,
+        };
+        (!discussion.notes.is_empty()).then_some(discussion)
+    }
+
+    /// The file that the discussion's suggestions change.
+    pub fn into_file(self) -> Option<CommentedFile> {
+        self.file.map(CommentedFile::from)
+    }
+
+    /// The record of a discussion as it begins, with its only note.
+    pub fn new(discussion: &Discussion, note: &Note) -> Self {
+        DiscussionRecord {
+            project_id: discussion.project.id,
+            incarnation: discussion.project.incarnation.clone(),
+            merge_request_iid: discussion.merge_request_iid,
+            note_id: note.id,
+            author_id: note.author_id,
+            body: note.body.clone(),
+            created: note.created,
+            individual: discussion.is_individual,
+            position: discussion.position.clone().map(PositionRecord::from),
+            file: discussion.file.clone().map(FileRecord::from),
+            suggestions: note.suggestions.iter().cloned().map(SuggestionRecord::from).collect(),
+        }
+    }
+}
+
+impl ThreadRecord {
+    pub fn is_deleted(&self) -> bool {
+        self.notes.is_empty()
+    }
+}
+
+impl From<&Discussion> for ThreadRecord {
+    fn from(discussion: &Discussion) -> Self {
+        ThreadRecord {
+            notes: discussion.notes.iter().cloned().map(NoteRecord::from).collect(),
+            individual: discussion.is_individual,
+            resolution: discussion.resolution.map(|Resolution { user_id, at }| ResolutionRecord { user_id, at }),
+        }
+    }
+}
+
+impl From<NoteRecord> for Note {
+    fn from(record: NoteRecord) -> Self {
+        Note {
+            id: record.id,
+            author_id: record.author_id,
+            body: record.body,
+            created: record.created,
+            updated: record.updated.unwrap_or(record.created),
+            is_system: record.system,
+            suggestions: record.suggestions.into_iter().map(Suggestion::from).collect(),
+        }
+    }
+}
+
+impl From<Note> for NoteRecord {
+    fn from(note: Note) -> Self {
+        NoteRecord {
+            id: note.id,
+            author_id: note.author_id,
+            body: note.body,
+            created: note.created,
+            updated: Some(note.updated).filter(|updated| *updated != note.created),
+            system: note.is_system,
+            suggestions: note.suggestions.into_iter().map(SuggestionRecord::from).collect(),
+        }
+    }
+}
+
+impl From<PositionRecord> for DiffPosition {
+    fn from(record: PositionRecord) -> Self {
+        DiffPosition {
+            kind: record.kind,
+            base_sha: record.base_sha,
+            start_sha: record.start_sha,
+            head_sha: record.head_sha,
+            old_path: record.old_path,
+            new_path: record.new_path,
+            old_line: record.old_line,
+            new_line: record.new_line,
+        }
+    }
+}
+
+impl From<DiffPosition> for PositionRecord {
+    fn from(value: DiffPosition) -> Self {
+        PositionRecord {
+            kind: value.kind,
+            base_sha: value.base_sha,
+            start_sha: value.start_sha,
+            head_sha: value.head_sha,
+            old_path: value.old_path,
+            new_path: value.new_path,
+            old_line: value.old_line,
+            new_line: value.new_line,
+        }
+    }
+}
+
+impl From<FileRecord> for CommentedFile {
+    fn from(record: FileRecord) -> Self {
+        CommentedFile { project_id: record.project_id, commit: record.commit, path: record.path, blob: record.blob }
+    }
+}
+
+impl From<CommentedFile> for FileRecord {
+    fn from(value: CommentedFile) -> Self {
+        FileRecord { project_id: value.project_id, commit: value.commit, path: value.path, blob: value.blob }
+    }
+}
+
+impl From<SuggestionRecord> for Suggestion {
+    fn from(record: SuggestionRecord) -> Self {
+        Suggestion {
+            id: record.id,
+            from_line: record.from_line,
+            to_line: record.to_line,
+            single_line: record.single_line,
+            to_content: record.to_content,
+        }
+    }
+}
+
+impl From<Suggestion> for SuggestionRecord {
+    fn from(value: Suggestion) -> Self {
+        SuggestionRecord {
+            id: value.id,
+            from_line: value.from_line,
+            to_line: value.to_line,
+            single_line: value.single_line,
+            to_content: value.to_content,
+        }
+    }
+}
