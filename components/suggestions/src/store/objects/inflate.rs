@@ -1,6 +1,6 @@
 //! Decompression of an object of bounded size.
 
-use super::zlib;
+use crate::store::zlib;
 use crate::git::{ObjectKind, parse_header};
 use bytes::Bytes;
 use flate2::{Decompress, FlushDecompress, Status};
