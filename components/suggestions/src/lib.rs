@@ -25,9 +25,9 @@
 //! | key | kind | value |
 //! |---|---|---|
 //! | `packs/<project id>` | root | the repository's packs ([`store::packs`]) |
-| `pack/<id>/<n>` | blob | 256 KiB of a pack |
-| `pack_index/<id>/<n>`, `…/directory` | blob | a page of a pack's index; the first id of each page |
-| `object/<project id>/<SHA-1>` | blob | an object as git stores a loose one; of a large one the list of its chunks |
+//! | `pack/<id>/<n>` | blob | 256 KiB of a pack |
+//! | `pack_index/<id>/<n>`, `…/directory` | blob | a page of a pack's index; the first id of each page |
+//! | `object/<project id>/<SHA-1>` | blob | an object as git stores a loose one; of a large one the list of its chunks |
 //! | `chunk/<id>/<n>` | blob | 1 MiB of a large object |
 //! | `object2/…`, `chunk2/…` | blob | the same in the second semispace (`store/semispace.rs`) |
 //! | `space` | root | which semispace is current |
@@ -53,7 +53,7 @@
 //! | apply | get *s* × (suggestion, discussion, applied), merge request twice, default branch, branch, packs, commit, *t* trees, *f* blobs, each co-author; set a pack and its index (more if it is joined with others), *s* applied; swap packs, branch |
 //! | comment with suggestions | get merge request, commit, *t* trees, blob, semispace roles, branch; 2 counters; set discussion, *s* suggestions; swap list |
 //! | clone | get packs, names of refs, each ref, 256 KiB of a pack at a time |
-| push | set 256 KiB of the pack at a time, its index; get what it builds on; swap packs, each ref |
+//! | push | set 256 KiB of the pack at a time, its index; get what it builds on; swap packs, each ref |
 //!
 //! So the cost of a commit depends on the paths to the files that it changes, and not on the size of the
 //! repository or the length of its history. An instance caches blobs across requests, which saves most of

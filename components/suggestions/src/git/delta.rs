@@ -75,8 +75,7 @@ pub fn apply(base: &[u8], delta: &[u8]) -> Result<Vec<u8>, InvalidDelta> {
 pub fn of_edit(base: &[u8], result: &[u8]) -> Vec<u8> {
     let common = |pairs: &mut dyn Iterator<Item = (&u8, &u8)>| pairs.take_while(|(a, b)| a == b).count();
     let prefix = common(&mut base.iter().zip(result));
-    let (base_rest, result_rest) =
-        (base.get(prefix..).unwrap_or_default(), result.get(prefix..).unwrap_or_default());
+    let (base_rest, result_rest) = (base.get(prefix..).unwrap_or_default(), result.get(prefix..).unwrap_or_default());
     let suffix = common(&mut base_rest.iter().rev().zip(result_rest.iter().rev()));
     let mut delta = Vec::new();
     write_size(&mut delta, base.len());

@@ -130,7 +130,8 @@ fn is_ntfs_alias(part: &[u8], word: &str, short: &str) -> bool {
     }
     // The names of eight letters that NTFS makes of longer ones: `GITMOD~1` to `~4`, then of a hash.
     let Some((letters, number)) = part.split_once('~').filter(|_| word.len() > 6) else { return false };
-    let is_number = number.starts_with(|c: char| ('1'..='9').contains(&c)) && number.bytes().all(|b| b.is_ascii_digit());
+    let is_number =
+        number.starts_with(|c: char| ('1'..='9').contains(&c)) && number.bytes().all(|b| b.is_ascii_digit());
     let is_first = word.get(..6) == Some(letters) && matches!(number, "1" | "2" | "3" | "4");
     is_first || is_number && !letters.is_empty() && part.len() == 8 && short.starts_with(letters)
 }
@@ -211,15 +212,21 @@ fn check_tag(contents: &[u8]) -> Result<CheckedObject, String> {
 /// `Name <address> seconds +zone`.
 fn check_person(line: &[u8]) -> Result<(), String> {
     let open = line.iter().position(|byte| matches!(byte, b'<' | b'>'));
-    let open = open.filter(|at| line.get(*at) == Some(&b'<')).ok_or("missingEmail: invalid author/committer line - missing email")?;
+    let open = open
+        .filter(|at| line.get(*at) == Some(&b'<'))
+        .ok_or("missingEmail: invalid author/committer line - missing email")?;
     if open > 0 && line.get(open - 1) != Some(&b' ') {
         return Err("missingSpaceBeforeEmail: invalid author/committer line - missing space before email".into());
     }
     let address = line.get(open + 1..).unwrap_or_default();
     let close = address.iter().position(|byte| matches!(byte, b'<' | b'>'));
-    let close = close.filter(|at| address.get(*at) == Some(&b'>')).ok_or("badEmail: invalid author/committer line - bad email")?;
+    let close = close
+        .filter(|at| address.get(*at) == Some(&b'>'))
+        .ok_or("badEmail: invalid author/committer line - bad email")?;
     let rest = address.get(close + 1..).unwrap_or_default();
-    let rest = rest.strip_prefix(b" ").ok_or("missingSpaceBeforeDate: invalid author/committer line - missing space before date")?;
+    let rest = rest
+        .strip_prefix(b" ")
+        .ok_or("missingSpaceBeforeDate: invalid author/committer line - missing space before date")?;
     let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
     let (date, zone) = rest.split_at_checked(digits).unwrap_or_default();
     if date.is_empty() {
@@ -231,7 +238,8 @@ fn check_person(line: &[u8]) -> Result<(), String> {
     if std::str::from_utf8(date).ok().and_then(|date| date.parse::<i64>().ok()).is_none() {
         return Err("badDateOverflow: invalid author/committer line - date causes integer overflow".into());
     }
-    let is_zone = matches!(zone, [b' ', b'+' | b'-', digits @ ..] if digits.len() == 4 && digits.iter().all(u8::is_ascii_digit));
+    let is_zone =
+        matches!(zone, [b' ', b'+' | b'-', digits @ ..] if digits.len() == 4 && digits.iter().all(u8::is_ascii_digit));
     if is_zone { Ok(()) } else { Err("badTimezone: invalid author/committer line - bad time zone".into()) }
 }
 
@@ -254,7 +262,9 @@ pub fn check_gitmodules(contents: &[u8]) -> Result<(), String> {
                 return Err("gitmodulesUrl: disallowed submodule url".into());
             }
             "path" if value.starts_with('-') => return Err("gitmodulesPath: disallowed submodule path".into()),
-            "update" if value.starts_with('!') => return Err("gitmodulesUpdate: disallowed submodule update setting".into()),
+            "update" if value.starts_with('!') => {
+                return Err("gitmodulesUpdate: disallowed submodule update setting".into());
+            }
             _ => {}
         }
     }
@@ -283,7 +293,8 @@ mod tests {
 
     #[test]
     fn trees_that_git_writes_pass() {
-        let good = tree(&[("100644", b".gitignore"), ("100644", b"a.b"), ("40000", b"a"), ("160000", b"m"), ("120000", b"z")]);
+        let good =
+            tree(&[("100644", b".gitignore"), ("100644", b"a.b"), ("40000", b"a"), ("160000", b"m"), ("120000", b"z")]);
         assert_eq!(good.unwrap().links.len(), 4);
         assert_eq!(tree(&[("100644", b".gitmodules")]).unwrap().gitmodules.len(), 1);
         for name in [&b"git"[..], b".gitattributes", b"...", b".git2", b"agit~1", b".github"] {
@@ -361,7 +372,9 @@ mod tests {
         for good in ["url = https://example.com/a.git", "url = ../a.git", "update = rebase"] {
             assert_eq!(file(good), Ok(()), "{good}");
         }
-        for bad in ["url = --upload-pack=x", "url = \"-u./payload\"", "url = https://x%0ahost=y", "path = -a", "update = !x"] {
+        for bad in
+            ["url = --upload-pack=x", "url = \"-u./payload\"", "url = https://x%0ahost=y", "path = -a", "update = !x"]
+        {
             assert!(file(bad).is_err(), "{bad}");
         }
         assert!(check_gitmodules(b"[submodule \"a/../../b\"]\n").is_err());

@@ -143,12 +143,7 @@ pub fn delta_depth(env: &Env, project: u64, id: ObjectId) -> Result<u8, StoreErr
 }
 
 /// The kind and contents of an object of at most `limit` bytes; `None` if the repository lacks it.
-pub fn read_any(
-    env: &Env,
-    project: u64,
-    id: ObjectId,
-    limit: u64,
-) -> Result<Option<(ObjectKind, Bytes)>, StoreError> {
+pub fn read_any(env: &Env, project: u64, id: ObjectId, limit: u64) -> Result<Option<(ObjectKind, Bytes)>, StoreError> {
     match find(env, project, id, limit)? {
         ObjectLookup::Missing => Ok(None),
         ObjectLookup::TooLarge(size) => Err(corrupt(project, id, &format!("it has {size} bytes, more than {limit}"))),

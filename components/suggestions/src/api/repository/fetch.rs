@@ -180,8 +180,7 @@ fn pack(
     shallow: Option<&ShallowUpdate>,
 ) -> Result<PackStream, StoreError> {
     let list = Packs::load(env, project)?.list().clone();
-    let is_everything =
-        common.is_empty() && shallow.is_none() && fetch.shallow.is_empty() && fetch.filter.is_none();
+    let is_everything = common.is_empty() && shallow.is_none() && fetch.shallow.is_empty() && fetch.filter.is_none();
     if is_everything && serves_all(env, project, &list, &fetch.wants)? {
         return PackStream::new(env, project, list, Contents::WholePacks);
     }
@@ -191,12 +190,7 @@ fn pack(
 }
 
 /// Whether the packs have exactly the objects that the wants reach.
-fn serves_all(
-    env: &Env,
-    project: u64,
-    list: &Rc<PackListRecord>,
-    wants: &[ObjectId],
-) -> Result<bool, StoreError> {
+fn serves_all(env: &Env, project: u64, list: &Rc<PackListRecord>, wants: &[ObjectId]) -> Result<bool, StoreError> {
     let packs = Packs::over(env, project, list.clone());
     for want in wants {
         if packs.find(*want)?.is_none() {

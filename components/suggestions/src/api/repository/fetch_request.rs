@@ -112,8 +112,7 @@ pub fn parse_v2(body: &[u8]) -> Result<Option<Command>, Refusal> {
         Ok(packet) => packet.line().map(Ok),
         Err(error) => Some(Err(error)),
     });
-    let arguments: Vec<&[u8]> =
-        if has_arguments { arguments.collect::<Result<_, Refusal>>()? } else { Vec::new() };
+    let arguments: Vec<&[u8]> = if has_arguments { arguments.collect::<Result<_, Refusal>>()? } else { Vec::new() };
     match command {
         None => Ok(None),
         Some(b"ls-refs") => Ok(Some(Command::List(parse_list(&arguments)))),
@@ -216,7 +215,8 @@ impl FetchRequest {
             return Ok(false);
         };
         let value = std::str::from_utf8(value.get(1..).unwrap_or_default()).unwrap_or_default();
-        let id = || ObjectId::parse(value).ok_or_else(|| format!("protocol error, expected an object id, not '{value}'"));
+        let id =
+            || ObjectId::parse(value).ok_or_else(|| format!("protocol error, expected an object id, not '{value}'"));
         match key {
             b"want" => self.wants.push(id()?),
             b"have" => self.haves.push(Some(id()?)),
@@ -290,12 +290,22 @@ mod tests {
 
     #[test]
     fn requests_of_version_2() {
-        let body = message(&["command=ls-refs", "agent=x", "0001", "peel", "symrefs", "ref-prefix refs/heads/", "0000"]);
-        let list =
-            ListRequest { symrefs: true, peel: true, unborn: false, prefixes: vec![b"refs/heads/".to_vec()] };
+        let body =
+            message(&["command=ls-refs", "agent=x", "0001", "peel", "symrefs", "ref-prefix refs/heads/", "0000"]);
+        let list = ListRequest { symrefs: true, peel: true, unborn: false, prefixes: vec![b"refs/heads/".to_vec()] };
         assert_eq!(parse_v2(&body), Ok(Some(Command::List(list))));
         let want = format!("want {A}");
-        let body = message(&["command=fetch", "object-format=sha1", "0001", "thin-pack", &want, "deepen 3", "filter blob:limit=1k", "done", "0000"]);
+        let body = message(&[
+            "command=fetch",
+            "object-format=sha1",
+            "0001",
+            "thin-pack",
+            &want,
+            "deepen 3",
+            "filter blob:limit=1k",
+            "done",
+            "0000",
+        ]);
         let Ok(Some(Command::Fetch(fetch))) = parse_v2(&body) else { panic!() };
         assert_eq!((fetch.wants.len(), fetch.done, fetch.deepening.depth), (1, true, Some(3)));
         assert_eq!(fetch.filter, Some(Filter::SmallBlobs(1024)));

@@ -28,7 +28,11 @@ pub enum Contents {
 enum Step {
     Header,
     /// A range of a stored pack.
-    Range { pack: usize, next: u64, end: u64 },
+    Range {
+        pack: usize,
+        next: u64,
+        end: u64,
+    },
     Next,
     Trailer,
     End,

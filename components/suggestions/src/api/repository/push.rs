@@ -195,9 +195,7 @@ fn move_ref(
                 return Ok(Decision::Done(Ok(())));
             }
             let stands = current.map_or("is not there".to_owned(), |id| format!("is at {id}"));
-            return Ok(Decision::Done(Err(refuse(format!(
-                "failed to update ref: it {stands}; fetch first"
-            )))));
+            return Ok(Decision::Done(Err(refuse(format!("failed to update ref: it {stands}; fetch first")))));
         }
         current.map_or(Ok(()), |old| refs::save_reflog_entry(env, project, old))?;
         let value = |commit| RefValue { commit, applied: Vec::new(), operation: operation.clone() };
@@ -221,7 +219,10 @@ fn conflicting_name(env: &Env, project: u64, names: &RefNames, name: &str) -> Re
 /// The response: `report-status` of gitprotocol-pack, with explanations for the client's terminal.
 fn report(push: &PushCommands, unpacked: &Result<(), ()>, outcomes: &Outcomes) -> Vec<u8> {
     let mut status = Vec::new();
-    pktline::write_text(&mut status, if unpacked.is_ok() { "unpack ok\n" } else { "unpack index-pack abnormal exit\n" });
+    pktline::write_text(
+        &mut status,
+        if unpacked.is_ok() { "unpack ok\n" } else { "unpack index-pack abnormal exit\n" },
+    );
     let mut explanations: BTreeSet<&str> = BTreeSet::new();
     for (name, outcome) in outcomes {
         match outcome {

@@ -32,7 +32,8 @@ impl RefList {
         let is_there = |wanted: &String| list.iter().any(|(name, _)| name == wanted);
         let configured = project.default_branch.as_ref().map(|branch| format!("heads/{branch}"));
         let unborn = configured.clone();
-        let candidates = [configured, names.default].into_iter().flatten().chain(["heads/main".into(), "heads/master".into()]);
+        let candidates =
+            [configured, names.default].into_iter().flatten().chain(["heads/main".into(), "heads/master".into()]);
         let any = list.iter().map(|(name, _)| name).find(|name| name.starts_with("heads/")).cloned();
         let head = candidates.into_iter().find(is_there).or(any).or(unborn).unwrap_or_else(|| "heads/main".into());
         Ok(RefList { head, refs: list })
@@ -85,9 +86,7 @@ pub fn advertise_v0(
                  deepen-relative no-progress include-tag multi_ack_detailed filter{symref} object-format=sha1 {AGENT}"
             )
         }
-        false => format!(
-            "report-status delete-refs side-band-64k quiet ofs-delta object-format=sha1 {AGENT}"
-        ),
+        false => format!("report-status delete-refs side-band-64k quiet ofs-delta object-format=sha1 {AGENT}"),
     };
     let history = History::new(env, project);
     let mut lines = Vec::new();

@@ -80,7 +80,9 @@ fn excluded_commits(
 ) -> Result<HashSet<ObjectId>, StoreError> {
     let mut queue = NewestFirst::default();
     for name in &deepening.not {
-        for name in [name.strip_prefix("refs/").unwrap_or(name).to_owned(), format!("heads/{name}"), format!("tags/{name}")] {
+        for name in
+            [name.strip_prefix("refs/").unwrap_or(name).to_owned(), format!("heads/{name}"), format!("tags/{name}")]
+        {
             if let Some(value) = refs::read(env, project, &name)?
                 && let Some(peeled) = history.peel(value.commit)?
             {
@@ -250,6 +252,13 @@ fn select_commits(
             queue.push(history, peeled.target)?;
         }
     }
+    // Shallow commits of the client whose parents are asked for, and which were not visited yet.
+    let mut ends: HashSet<ObjectId> = HashSet::new();
+    for id in client_shallow.iter().filter(|id| shallow.is_some_and(|shallow| shallow.included.contains(id))) {
+        had.insert(*id);
+        ends.insert(*id);
+        queue.push(history, *id)?;
+    }
     for id in wanted {
         if !had.contains(id) {
             open.insert(*id);
@@ -260,6 +269,7 @@ fn select_commits(
     while let Some((id, node)) = queue.pop() {
         let is_had = had.contains(&id);
         open.remove(&id);
+        ends.remove(&id);
         if !is_had && is_included(&id) {
             selected.push((id, node.clone()));
         }
@@ -276,7 +286,7 @@ fn select_commits(
             }
             queue.push(history, *parent)?;
         }
-        if open.is_empty() {
+        if open.is_empty() && ends.is_empty() {
             break;
         }
     }

@@ -13,7 +13,13 @@ use std::process::Output;
 impl Forge {
     /// Runs git, with `URL` replaced by the address of a project's repository, which has the token as its password.
     /// Returns what git printed on stderr; as an error if git failed.
-    pub fn git(&self, repository: &Repository, project: u64, token: &str, arguments: &[&str]) -> Result<String, String> {
+    pub fn git(
+        &self,
+        repository: &Repository,
+        project: u64,
+        token: &str,
+        arguments: &[&str],
+    ) -> Result<String, String> {
         self.git_over(self.env(), repository, project, token, arguments)
     }
 

@@ -26,9 +26,13 @@ fn a_push_moves_branches_and_tags_and_is_idempotent() {
     repository.git(&["tag", "-a", "v1", "-m", "x"]);
     push(&forge, &repository, "dev", &["v1", "topic:refs/heads/copy"]).unwrap();
     let copy = forge.clone(PUBLIC);
-    assert_eq!(copy.text(&["rev-parse", "topic", "copy", "v1"]), repository.text(&["rev-parse", "topic", "topic", "v1"]));
+    assert_eq!(
+        copy.text(&["rev-parse", "topic", "copy", "v1"]),
+        repository.text(&["rev-parse", "topic", "topic", "v1"])
+    );
     let packs = forge.store.keys().iter().filter(|key| key.ends_with("/directory")).count();
-    let list = String::from_utf8(kit::store::Store::get(&forge.store, "suggestions/v1/packs/7").unwrap().unwrap()).unwrap();
+    let list =
+        String::from_utf8(kit::store::Store::get(&forge.store, "suggestions/v1/packs/7").unwrap().unwrap()).unwrap();
     let listed = list.matches("\"id\"").count();
     assert!(listed < 6 && packs > 30, "small packs are joined: {listed} of {packs} are listed");
     push(&forge, &repository, "dev", &["--delete", "copy"]).unwrap();
@@ -97,7 +101,9 @@ fn a_push_meets_what_others_have_done() {
     assert_eq!(copy.git(&["show", "topic:b"]), b"x");
     // A folder and a branch cannot have one name.
     assert!(push(&forge, &repository, "dev", &["topic:refs/heads/topic/x"]).unwrap_err().contains("cannot lock ref"));
-    assert!(push(&forge, &repository, "dev", &["topic:refs/merge-requests/1/head"]).unwrap_err().contains("hidden ref"));
+    assert!(
+        push(&forge, &repository, "dev", &["topic:refs/merge-requests/1/head"]).unwrap_err().contains("hidden ref")
+    );
 }
 
 /// A pack by hand.
@@ -164,8 +170,8 @@ fn bad_packs_are_refused_with_a_reason_and_leave_nothing() {
             .object(ObjectKind::Tree, &tree.contents)
             .object(ObjectKind::Blob, b"hello\n")
     };
-    let forge = Forge::new();
     let refused = |pack: Vec<u8>, tip: ObjectId, expected: &str| {
+        let forge = Forge::new();
         let report = push_pack(&forge, tip, &pack);
         assert!(report.contains(expected) && report.contains("ng refs/heads/new"), "{expected}: {report}");
         assert!(forge.get(&format!("projects/{PUBLIC}/repository.git/info/refs"), "").body.is_empty());
@@ -181,12 +187,17 @@ fn bad_packs_are_refused_with_a_reason_and_leave_nothing() {
     refused([whole.clone(), b"more".to_vec()].concat(), commit.id, "junk at the end");
     refused(whole.clone(), tree.id, "no commit");
     refused(whole.clone(), ObjectId::new([9; 20]), "missing necessary objects");
-    let without_blob = Pack::new().object(ObjectKind::Commit, &commit.contents).object(ObjectKind::Tree, &tree.contents);
+    let without_blob =
+        Pack::new().object(ObjectKind::Commit, &commit.contents).object(ObjectKind::Tree, &tree.contents);
     refused(without_blob.bytes(), commit.id, &format!("{} is not there", blob.id));
     refused(good().object(ObjectKind::Blob, b"hello\n").bytes(), commit.id, "twice");
     // Sizes that lie.
     refused(good().add(EntryKind::Object(ObjectKind::Blob), 3, b"longer").bytes(), commit.id, "larger than was said");
-    refused(good().add(EntryKind::Object(ObjectKind::Blob), 30, b"shorter").bytes(), commit.id, "smaller than was said");
+    refused(
+        good().add(EntryKind::Object(ObjectKind::Blob), 30, b"shorter").bytes(),
+        commit.id,
+        "smaller than was said",
+    );
     let huge = EntryKind::Object(ObjectKind::Blob);
     refused(good().add(huge, 1 << 40, b"x").bytes(), commit.id, "at most");
     // Deltas: of nothing, of themselves, in a circle, with a result of 4 GB.
@@ -198,9 +209,12 @@ fn bad_packs_are_refused_with_a_reason_and_leave_nothing() {
     refused(good().add(EntryKind::RefDelta(blob.id), 8, &large).bytes(), commit.id, "at most");
     refused(good().add(EntryKind::RefDelta(blob.id), 4, &[6, 9, 0x90, 9]).bytes(), commit.id, "apply delta");
     // Trees that would write outside of a working copy.
-    for (name, expected) in
-        [("100644 .git", "hasDotgit"), ("100644 ..", "hasDotdot"), ("100644 .GIT ", "hasDotgit"), ("100644 git~1", "hasDotgit")]
-    {
+    for (name, expected) in [
+        ("100644 .git", "hasDotgit"),
+        ("100644 ..", "hasDotdot"),
+        ("100644 .GIT ", "hasDotgit"),
+        ("100644 git~1", "hasDotgit"),
+    ] {
         let tree = Object::new(ObjectKind::Tree, tree_of(&[(name, blob.id)]));
         let commit = Object::new(ObjectKind::Commit, commit_of(tree.id));
         let pack = Pack::new()
@@ -222,6 +236,7 @@ fn bad_packs_are_refused_with_a_reason_and_leave_nothing() {
         .object(ObjectKind::Blob, b"hello\n");
     refused(pack.bytes(), commit_3.id, "is a blob, not a tree");
     // And the good one.
+    let forge = Forge::new();
     assert!(push_pack(&forge, commit.id, &whole).contains("ok refs/heads/new"));
     forge.clone(PUBLIC);
 }

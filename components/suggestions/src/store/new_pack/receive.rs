@@ -116,7 +116,8 @@ impl<'a> PackReceiver<'a> {
         }
         let header = std::mem::take(&mut self.pending);
         self.checksum.update(&header);
-        let rest = header.strip_prefix(b"PACK").ok_or_else(|| invalid("protocol error (pack signature mismatch detected)"))?;
+        let rest =
+            header.strip_prefix(b"PACK").ok_or_else(|| invalid("protocol error (pack signature mismatch detected)"))?;
         let number = |at: usize| -> u32 {
             rest.get(at..at + 4).and_then(|bytes| bytes.try_into().ok()).map_or(0, u32::from_be_bytes)
         };
@@ -219,7 +220,10 @@ impl<'a> PackReceiver<'a> {
 
     fn finish_entry(&mut self, open: OpenEntry) -> Result<(), PackError> {
         if open.size != open.header.size {
-            return Err(invalid(format!("inflate of the object at offset {}: it is smaller than was said", open.offset + 12)));
+            return Err(invalid(format!(
+                "inflate of the object at offset {}: it is smaller than was said",
+                open.offset + 12
+            )));
         }
         let object = match open.hasher {
             Some((kind, hasher)) => {

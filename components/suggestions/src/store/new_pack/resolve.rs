@@ -2,6 +2,7 @@
 //! everything that they need is there.
 
 use super::received::{PackError, ReceivedBase, ReceivedEntry, invalid};
+use super::small::{self, NewObject};
 use crate::git::{Object, ObjectId, ObjectKind, delta, fsck};
 use crate::store::objects;
 use crate::store::packs::{IndexEntry, MAX_DELTIFIED, PackBytes, header_at, inflate};
@@ -25,8 +26,6 @@ pub struct Resolver<'a> {
     /// What the pack's objects link to: the kind that it must have, and whether the link leads into history.
     links: HashMap<ObjectId, (Option<ObjectKind>, bool)>,
     gitmodules: BTreeSet<ObjectId>,
-    /// Whether the bases outside of the pack are in other packs.
-    has_packed_bases: bool,
 }
 
 /// A pack whose objects are all known.
@@ -84,7 +83,7 @@ type Objects = Vec<Option<(ObjectId, ObjectKind, u8)>>;
 
 impl<'a> Resolver<'a> {
     pub fn new(env: &'a Env, project: u64) -> Self {
-        Resolver { env, project, links: HashMap::new(), gitmodules: BTreeSet::new(), has_packed_bases: true }
+        Resolver { env, project, links: HashMap::new(), gitmodules: BTreeSet::new() }
     }
 
     /// Checks an object, and notes what it links to. The contents of a blob may be left out.
@@ -95,7 +94,12 @@ impl<'a> Resolver<'a> {
             let known = self.links.entry(link.id).or_insert((link.kind, link.is_history));
             match (known.0, link.kind) {
                 (Some(a), Some(b)) if a != b => {
-                    return Err(invalid(format!("object {} is used as a {} and as a {}", link.id, a.as_str(), b.as_str())));
+                    return Err(invalid(format!(
+                        "object {} is used as a {} and as a {}",
+                        link.id,
+                        a.as_str(),
+                        b.as_str()
+                    )));
                 }
                 (None, kind) => known.0 = kind,
                 _ => {}
@@ -117,7 +121,7 @@ impl<'a> Resolver<'a> {
         let index = self.build_index(entries, &objects)?;
         let find = |id: ObjectId| index.binary_search_by_key(&id, |entry| entry.id).ok().and_then(|at| index.get(at));
         let mut bases = Vec::new();
-        let mut is_packed = self.has_packed_bases;
+        let mut is_packed = true;
         for (id, (kind, is_history)) in &self.links {
             let found = match find(*id) {
                 Some(entry) => Some(entry.kind),
@@ -152,12 +156,14 @@ impl<'a> Resolver<'a> {
             let Some((id, _, 0)) = get(&objects, number) else { continue };
             self.apply_from(pack, entries, &mut objects, &mut deltas, number, id)?;
         }
+        self.pack_loose_bases(&deltas)?;
         // What is left are deltas of objects that the repository has, and what builds on those.
         loop {
             let mut is_progress = false;
             for id in deltas.by_id.keys().copied().collect::<Vec<_>>() {
-                let Some((kind, base)) = objects::read_any(self.env, self.project, id, MAX_DELTIFIED)? else { continue };
-                self.has_packed_bases &= objects::is_packed(self.env, self.project, id)?;
+                let Some((kind, base)) = objects::read_any(self.env, self.project, id, MAX_DELTIFIED)? else {
+                    continue;
+                };
                 let depth = objects::delta_depth(self.env, self.project, id)?.saturating_add(1);
                 for number in deltas.by_id.remove(&id).unwrap_or_default() {
                     is_progress = true;
@@ -180,6 +186,27 @@ impl<'a> Resolver<'a> {
         }
     }
 
+    /// Puts loose objects that are bases of deltas into packs, where every base is.
+    fn pack_loose_bases(&self, deltas: &Deltas) -> Result<(), PackError> {
+        let mut loose = Vec::new();
+        let mut size = 0;
+        for id in deltas.by_id.keys() {
+            if objects::is_packed(self.env, self.project, *id)? {
+                continue;
+            }
+            let Some((kind, contents)) = objects::read_any(self.env, self.project, *id, MAX_DELTIFIED)? else {
+                continue;
+            };
+            size += contents.len();
+            loose.push(NewObject { object: Object { id: *id, kind, contents: contents.to_vec() }, previous: None });
+            if size > MAX_WAITING {
+                small::save(self.env, self.project, &std::mem::take(&mut loose))?;
+                size = 0;
+            }
+        }
+        if loose.is_empty() { Ok(()) } else { Ok(small::save(self.env, self.project, &loose)?) }
+    }
+
     /// Applies the deltas of an entry that is not one itself, and their deltas.
     fn apply_from(
         &mut self,
@@ -190,8 +217,8 @@ impl<'a> Resolver<'a> {
         number: u32,
         id: ObjectId,
     ) -> Result<(), PackError> {
-        let has_deltas = deltas.by_id.contains_key(&id)
-            || deltas.by_entry.binary_search_by_key(&number, |(base, _)| *base).is_ok();
+        let has_deltas =
+            deltas.by_id.contains_key(&id) || deltas.by_entry.binary_search_by_key(&number, |(base, _)| *base).is_ok();
         match has_deltas {
             true => self.apply_from_contents(pack, entries, objects, deltas, Waiting { entry: number, contents: None }),
             false => Ok(()),
@@ -264,7 +291,10 @@ impl<'a> Resolver<'a> {
         let offset = entry.ok_or_else(|| invalid("unresolved delta"))?.offset;
         let header = header_at(bytes, offset)?;
         if header.size > MAX_DELTIFIED {
-            return Err(invalid(format!("a delta's base has {} bytes, and at most {MAX_DELTIFIED} are accepted", header.size)));
+            return Err(invalid(format!(
+                "a delta's base has {} bytes, and at most {MAX_DELTIFIED} are accepted",
+                header.size
+            )));
         }
         Ok(inflate::entry(self.env, bytes, offset, &header)?)
     }

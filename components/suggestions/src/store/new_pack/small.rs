@@ -1,7 +1,7 @@
 //! Objects that a request makes, as a pack of their own.
 
 use crate::git::pack_entry::{EntryKind, write_header};
-use crate::git::{Object, ObjectId, ObjectKind, Link, delta, parse_links};
+use crate::git::{Link, Object, ObjectId, ObjectKind, delta, parse_links};
 use crate::store::objects;
 use crate::store::packs::{self, IndexEntry, NewPack, PackWriter, Packs};
 use crate::store::record::PackRecord;
@@ -64,12 +64,7 @@ pub fn save(env: &Env, project: u64, new: &[NewObject]) -> Result<(), StoreError
 
 /// The entry of an object, as a delta of its previous version if that is shorter, and the number of deltas that are to
 /// be applied to read it.
-fn encode(
-    env: &Env,
-    project: u64,
-    object: &Object,
-    previous: Option<ObjectId>,
-) -> Result<(Vec<u8>, u8), StoreError> {
+fn encode(env: &Env, project: u64, object: &Object, previous: Option<ObjectId>) -> Result<(Vec<u8>, u8), StoreError> {
     if let Some(id) = previous.filter(|id| *id != object.id) {
         let depth = objects::delta_depth(env, project, id)?;
         let base = if depth < MAX_DEPTH { objects::read_packed(env, project, id)? } else { None };

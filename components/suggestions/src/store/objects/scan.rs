@@ -1,11 +1,11 @@
 //! Objects as garbage collection and checks read them: for their links, or to verify them.
 
 use super::loose::{ChunkList, LooseObject};
-use crate::store::zlib;
 use crate::git::{ObjectId, ObjectKind, id_from_hasher, parse_header};
 use crate::store::key::Key;
 use crate::store::packs::{Location, PackedObject, Packs, inflate};
 use crate::store::semispace::Semispace;
+use crate::store::zlib;
 use bytes::Bytes;
 use flate2::{Decompress, FlushDecompress, Status};
 use kit::Env;

@@ -117,7 +117,11 @@ impl<'a> PackBytes<'a> {
                 _ => end,
             };
             let is_short = matches!(&part, Ok(part) if part.is_empty());
-            Some(if is_short { Err(StoreError::corrupt(&Key::Pack(self.pack, 0).to_string(), "it is too short")) } else { part })
+            Some(if is_short {
+                Err(StoreError::corrupt(&Key::Pack(self.pack, 0).to_string(), "it is too short"))
+            } else {
+                part
+            })
         })
     }
 }
