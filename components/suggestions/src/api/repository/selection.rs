@@ -254,7 +254,7 @@ fn select_commits(
     }
     // Shallow commits of the client whose parents are asked for, and which were not visited yet.
     let mut ends: HashSet<ObjectId> = HashSet::new();
-    for id in client_shallow.iter().filter(|id| shallow.is_some_and(|shallow| shallow.included.contains(id))) {
+    for id in client_shallow.iter().filter(|id| shallow.is_some_and(|shallow| shallow.included.contains(*id))) {
         had.insert(*id);
         ends.insert(*id);
         queue.push(history, *id)?;

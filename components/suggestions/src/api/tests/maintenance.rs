@@ -155,7 +155,7 @@ fn packs_of_failed_commits_are_removed() {
     let list = timed.forge.store.get(&format!("suggestions/v1/packs/{PUBLIC}")).unwrap().unwrap();
     let list: Value = serde_json::from_slice(&list).unwrap();
     let listed = list["packs"].as_array().unwrap().iter().map(|pack| pack["id"].as_str().unwrap().to_owned());
-    assert_eq!(packs(), listed.collect());
+    assert_eq!(packs(), listed.collect::<std::collections::BTreeSet<_>>());
     assert!(written > packs().len());
     timed.is_sound();
     timed.forge.clone(PUBLIC);

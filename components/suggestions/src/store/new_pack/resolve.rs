@@ -200,11 +200,11 @@ impl<'a> Resolver<'a> {
             size += contents.len();
             loose.push(NewObject { object: Object { id: *id, kind, contents: contents.to_vec() }, previous: None });
             if size > MAX_WAITING {
-                small::save(self.env, self.project, &std::mem::take(&mut loose))?;
+                small::save_copies(self.env, self.project, &std::mem::take(&mut loose))?;
                 size = 0;
             }
         }
-        if loose.is_empty() { Ok(()) } else { Ok(small::save(self.env, self.project, &loose)?) }
+        if loose.is_empty() { Ok(()) } else { Ok(small::save_copies(self.env, self.project, &loose)?) }
     }
 
     /// Applies the deltas of an entry that is not one itself, and their deltas.

@@ -21,6 +21,15 @@ pub struct NewObject {
 
 /// Writes new objects as one pack; the last one is the commit that all others are for.
 pub fn save(env: &Env, project: u64, new: &[NewObject]) -> Result<(), StoreError> {
+    write(env, project, new, true)
+}
+
+/// Writes copies of loose objects as one pack. What they need may be loose.
+pub fn save_copies(env: &Env, project: u64, copies: &[NewObject]) -> Result<(), StoreError> {
+    write(env, project, copies, false)
+}
+
+fn write(env: &Env, project: u64, new: &[NewObject], is_whole_commit: bool) -> Result<(), StoreError> {
     let mut writer = PackWriter::new(env);
     let mut entries: Vec<IndexEntry> = Vec::with_capacity(new.len());
     let (mut tips, mut bases) = (Vec::new(), Vec::new());
@@ -45,7 +54,7 @@ pub fn save(env: &Env, project: u64, new: &[NewObject]) -> Result<(), StoreError
     writer.finish()?;
     // If all packs are closed, what a packed commit reaches is packed too.
     let packs = Packs::load(env, project)?;
-    let mut is_closed = !tips.is_empty() && packs.list().packs.iter().all(|pack| pack.is_closed);
+    let mut is_closed = is_whole_commit && !tips.is_empty() && packs.list().packs.iter().all(|pack| pack.is_closed);
     for base in &bases {
         is_closed &= packs.find(*base)?.is_some();
     }
