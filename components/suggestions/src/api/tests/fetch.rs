@@ -79,7 +79,7 @@ fn a_fetch_gets_what_is_new() {
         repository.git(&["tag", "-a", "v2", "-m", "second"]);
         forge.git(&repository, PUBLIC, "mia", &["push", "-q", "URL", "main", "v2"]).unwrap();
         let printed = git(&["fetch", "--progress", "URL", "+refs/*:refs/remotes/o/*"]);
-        assert!(printed.contains("Enumerating objects: 5, done"), "commit, tag, 3 folders or files: {printed}");
+        assert!(printed.contains("Enumerating objects: 6, done"), "commit, tag, 3 folders and a file: {printed}");
         copy.git(&["fsck", "--full", "--strict"]);
         assert_eq!(copy.text(&["rev-parse", "o/heads/main"]), repository.text(&["rev-parse", "main"]));
     }

@@ -138,7 +138,7 @@ fn packs_of_failed_commits_are_removed() {
         let packs = keys.iter().filter_map(|key| key.strip_prefix("suggestions/v1/pack_index/")?.split('/').next());
         packs.map(str::to_owned).collect()
     };
-    for operations in 10..60 {
+    for operations in 10..200 {
         let env = timed.env_over(FailingStore::after(operations, timed.forge.store.clone()));
         let path = format!("suggestions/{id}/apply");
         // Another message makes another commit.
