@@ -6,6 +6,7 @@ mod pack_stream;
 mod push;
 mod push_request;
 mod ref_list;
+mod response;
 mod selection;
 
 use super::access;
@@ -13,8 +14,9 @@ use crate::git::pktline;
 use crate::route::GitService;
 use http::StatusCode;
 use http::header::{CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, HeaderName, HeaderValue, WWW_AUTHENTICATE};
-use kit::{Body, Env, Error, Request, Response};
+use kit::{Env, Error, Request, Response};
 use ref_list::RefList;
+use response::git_response;
 
 const GIT_PROTOCOL: HeaderName = HeaderName::from_static("git-protocol");
 
@@ -136,12 +138,4 @@ async fn read_body(request: Request) -> Result<Vec<u8>, Error> {
         }
         Some(other) => Err(Error::unsupported_media_type(other)),
     }
-}
-
-fn git_response(media_type: &'static str, body: Body) -> Response {
-    let mut response = Response::new(StatusCode::OK);
-    response.body = body;
-    response
-        .with_header(CONTENT_TYPE, HeaderValue::from_static(media_type))
-        .with_header(CACHE_CONTROL, HeaderValue::from_static("no-cache, max-age=0, must-revalidate"))
 }

@@ -1,5 +1,6 @@
 //! New packs: those that clients send, and those of the objects that a request makes.
 
+mod deltas;
 mod receive;
 mod received;
 mod resolve;

@@ -3,8 +3,8 @@
 
 use super::pack_stream::write_band;
 use super::push_request::{PushCommands, PushReader, RefCommand};
-use super::{access, git_response};
-use crate::api::access::PushableRepository;
+use super::response::git_response;
+use crate::api::access::{self, PushableRepository};
 use crate::git::{ObjectId, ObjectKind, is_ref_name, pktline};
 use crate::store::history::History;
 use crate::store::new_pack::{PackError, PackReceiver};

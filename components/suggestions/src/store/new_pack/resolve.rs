@@ -1,6 +1,7 @@
 //! The objects of a pack that was received: its deltas are applied, every object is checked, and so is that
 //! everything that they need is there.
 
+use super::deltas::Deltas;
 use super::received::{PackError, ReceivedBase, ReceivedEntry, invalid};
 use super::small::{self, NewObject};
 use crate::git::{Object, ObjectId, ObjectKind, delta, fsck};
@@ -8,7 +9,7 @@ use crate::store::objects;
 use crate::store::packs::{IndexEntry, MAX_DELTIFIED, PackBytes, header_at, inflate};
 use ::bytes::Bytes;
 use kit::Env;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 
 /// The bytes of bases that wait for their deltas at most; beyond them, a base is made again.
 const MAX_WAITING: usize = 64 << 20;
@@ -45,37 +46,6 @@ struct Waiting {
     entry: u32,
     /// `None` if there was no room for them.
     contents: Option<Bytes>,
-}
-
-/// The deltas of a pack by their bases.
-struct Deltas {
-    /// Base and delta, sorted.
-    by_entry: Vec<(u32, u32)>,
-    by_id: BTreeMap<ObjectId, Vec<u32>>,
-}
-
-impl Deltas {
-    fn of(entries: &[ReceivedEntry]) -> Self {
-        let mut deltas = Deltas { by_entry: Vec::new(), by_id: BTreeMap::new() };
-        for (number, entry) in (0..).zip(entries) {
-            match entry.base {
-                ReceivedBase::None => {}
-                ReceivedBase::Entry(base) => deltas.by_entry.push((base, number)),
-                ReceivedBase::Id(id) => deltas.by_id.entry(id).or_default().push(number),
-            }
-        }
-        deltas.by_entry.sort_unstable();
-        deltas
-    }
-
-    /// Removes and returns the deltas of an object.
-    fn take(&mut self, entry: u32, id: ObjectId) -> Vec<u32> {
-        let start = self.by_entry.partition_point(|(base, _)| *base < entry);
-        let by_entry = self.by_entry.iter().skip(start).take_while(|(base, _)| *base == entry);
-        let mut deltas: Vec<u32> = by_entry.map(|(_, delta)| *delta).collect();
-        deltas.extend(self.by_id.remove(&id).unwrap_or_default());
-        deltas
-    }
 }
 
 /// Of each entry: the object, and how many deltas are to be applied to get it.
@@ -217,9 +187,7 @@ impl<'a> Resolver<'a> {
         number: u32,
         id: ObjectId,
     ) -> Result<(), PackError> {
-        let has_deltas =
-            deltas.by_id.contains_key(&id) || deltas.by_entry.binary_search_by_key(&number, |(base, _)| *base).is_ok();
-        match has_deltas {
+        match deltas.has(number, id) {
             true => self.apply_from_contents(pack, entries, objects, deltas, Waiting { entry: number, contents: None }),
             false => Ok(()),
         }
