@@ -4,7 +4,7 @@
 //! `private_token` parameter, `Authorization: Bearer`, `access_token` parameter; and for the
 //! package registry also `JOB-TOKEN` header, `job_token` parameter and `Deploy-Token` header. For the
 //! package registry and for git repositories, `Authorization: Basic` with a personal or a deploy token as
-//! the password comes last; the username does not matter. An invalid credential is an error even where
+//! the password comes last, for git also with a job token; the username does not matter. An invalid credential is an error even where
 //! none is needed. Parameters are those of the query: a body is not read before the caller is
 //! authenticated.
 //!
@@ -92,7 +92,7 @@ fn identify(env: &Env, credential: &Credential, accepted: AcceptedTokens) -> Res
     let allowed = match token.subject {
         Subject::User(_) => credential.kind.allows_personal(),
         Subject::Deployment(_) => accepted != AcceptedTokens::Api && credential.kind.allows_deployment(),
-        Subject::Job { .. } => accepted == AcceptedTokens::Registry && credential.kind.allows_job(),
+        Subject::Job { .. } => credential.kind.allows_job(accepted),
     };
     if !allowed {
         return Err(Error::unauthorized());

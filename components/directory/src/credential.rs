@@ -12,7 +12,7 @@ pub enum AcceptedTokens {
     Api,
     /// Also job tokens and deploy tokens, and personal and deploy tokens as the password of HTTP Basic.
     Registry,
-    /// What git can present: also personal and deploy tokens as the password of HTTP Basic.
+    /// What git can present: also personal, deploy and job tokens as the password of HTTP Basic.
     Repository,
 }
 
@@ -41,8 +41,12 @@ impl CredentialKind {
         matches!(self, CredentialKind::Personal | CredentialKind::Bearer | CredentialKind::Password)
     }
 
-    pub fn allows_job(self) -> bool {
-        matches!(self, CredentialKind::Job | CredentialKind::Bearer)
+    pub fn allows_job(self, accepted: AcceptedTokens) -> bool {
+        match accepted {
+            AcceptedTokens::Api => false,
+            AcceptedTokens::Registry => matches!(self, CredentialKind::Job | CredentialKind::Bearer),
+            AcceptedTokens::Repository => matches!(self, CredentialKind::Password | CredentialKind::Bearer),
+        }
     }
 
     pub fn allows_deployment(self) -> bool {

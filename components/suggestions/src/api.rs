@@ -43,8 +43,8 @@ pub async fn handle(env: Env, request: Request) -> Response {
 
 async fn dispatch(env: Env, request: Request) -> Result<Response, Error> {
     let route = route::parse(&request.method, &request.path)?;
-    if let Route::Repository { project, file } = route {
-        return repository::answer(env, &request, &project, file);
+    if let Route::Repository { project, service } = route {
+        return repository::answer(env, request, &project, service).await;
     }
     let caller = caller::authenticate(&env, &request, AcceptedTokens::Api)?;
     caller.require_scope(caller::api_scopes(&request.method))?;

@@ -2,13 +2,19 @@
 //! exactly as git wrote them.
 
 mod commit;
+pub mod delta;
+pub mod fsck;
 mod id;
 mod links;
 mod object;
+pub mod pack_entry;
+pub mod pktline;
+mod ref_name;
 mod tree;
 
 pub use commit::{Commit, Signature, strip_crud};
 pub use id::ObjectId;
 pub use links::{Link, parse_links};
 pub use object::{Object, ObjectKind, id_from_hasher, parse_header};
+pub use ref_name::{is_branch_or_tag, is_ref_name};
 pub use tree::Tree;

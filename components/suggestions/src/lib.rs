@@ -14,7 +14,7 @@
 //! | `GET /projects/:id/merge_requests/:iid/discussions[/:discussion_id]` | shows comments with their suggestions | `api/show.rs` |
 //! | `PUT …/discussions/:discussion_id`; `…/discussions/:discussion_id/notes[/:note_id]` | resolves; replies, edits, deletes | `api/notes.rs` |
 //! | `…/merge_requests/:iid/notes[/:note_id]` | all notes; a comment on the whole | `api/notes.rs` |
-//! | `GET /projects/:id/repository.git/…` | serves the repository to `git clone` and `git fetch` | `api/repository.rs` |
+//! | `/projects/:id/repository.git/…`, `/<full path>.git/…` | `git clone`, `git fetch`, `git push` | `api/repository.rs` |
 //! | `POST /import/suggestions` | imports merge requests (NDJSON) | `api/import/merge_requests.rs` |
 //! | `POST /import/suggestions/:project/objects` | imports objects (`git cat-file --batch`) | `api/import/objects.rs` |
 //! | `POST /import/suggestions/:project/refs` | updates branches and tags | `api/import/refs.rs` |
@@ -28,6 +28,9 @@
 //!
 //! | key | kind | value |
 //! |---|---|---|
+//! | `packs/<project id>` | root | the repository's packs ([`store::packs`]) |
+//! | `pack/<id>/<n>` | blob | 256 KiB of a pack |
+//! | `pack_index/<id>/<n>`, `…/directory` | blob | a page of a pack's index; the first id of each page |
 //! | `object/<project id>/<SHA-1>` | blob | an object as git stores a loose one; of a large one the list of its chunks |
 //! | `chunk/<id>/<n>` | blob | 1 MiB of a large object |
 //! | `object2/…`, `chunk2/…` | blob | the same in the second semispace (`store/semispace.rs`) |
@@ -53,9 +56,10 @@
 //!
 //! | request | operations |
 //! |---|---|
-//! | apply | get *s* × (suggestion, discussion, thread, applied), merge request twice, default branch, branch, semispace roles, commit, *t* trees, *f* blobs, each co-author; set *f* blobs, *t* trees, commit, *s* applied; swap branch; counter and swap of each thread; get the list of merge requests |
+//! | apply | get *s* × (suggestion, discussion, thread, applied), merge request twice, default branch, branch, packs, commit, *t* trees, *f* blobs, each co-author; set a pack and its index (more if it is joined with others), *s* applied; swap packs, branch; counter and swap of each thread; get the list of merge requests |
 //! | comment on a line | get merge request, 2 commits, their *t* trees and blobs, semispace roles, branch; 2 counters; set discussion, *s* suggestions; swap list |
-//! | object of the repository | get it, in one semispace or both |
+//! | clone | get packs, names of refs, each ref, 256 KiB of a pack at a time |
+//! | push | set 256 KiB of the pack at a time, its index; get what it builds on; swap packs, each ref; get the list of merge requests for each branch |
 //!
 //! To follow lines takes the blob that was commented on and the one at the head, unless their difference is
 //! cached; to find a renamed file, the trees that differ between its commit and the head.

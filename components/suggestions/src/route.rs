@@ -29,9 +29,10 @@ pub enum Route {
         iid: String,
         endpoint: MergeRequestEndpoint,
     },
+    /// A request of git, by the project's id or by its full path.
     Repository {
         project: String,
-        file: RepositoryFile,
+        service: GitService,
     },
     ImportMergeRequests,
     ImportObjects {
@@ -80,23 +81,24 @@ pub enum MergeRequestEndpoint {
     },
 }
 
-/// A file of git's "dumb" HTTP protocol (gitprotocol-http).
+/// What git asks of a repository (gitprotocol-http).
 #[derive(Debug, PartialEq, Eq)]
-pub enum RepositoryFile {
-    Head,
+pub enum GitService {
+    /// Where branches and tags stand, and what the server can do.
     Refs,
-    Packs,
-    /// A loose object, by 2 and more digits of its id, joined and not validated.
-    Object(String),
-    /// FileCache that a repository may have and this one has not.
-    Other,
+    /// The branch that is checked out.
+    Head,
+    Fetch,
+    Push,
+    /// A request of Git LFS, which is not supported.
+    LargeFiles,
 }
 
 const GET: &str = "GET, HEAD";
 
 /// The route of a request; the error is 404, or 405 with the allowed methods.
 pub fn parse(method: &Method, path: &str) -> Result<Route, Error> {
-    let segments = path::below(path, BASE).ok_or_else(Error::unrouted)?;
+    let Some(segments) = path::below(path, BASE) else { return parse_repository(method, path) };
     let text = |segment: &Segment| -> Result<String, Error> {
         let decoded = segment.decode().filter(|text| !text.is_empty());
         decoded.map(|text| text.into_owned()).ok_or_else(Error::unrouted)
@@ -125,10 +127,7 @@ pub fn parse(method: &Method, path: &str) -> Result<Route, Error> {
             Ok(Route::MergeRequest { project, iid, endpoint: merge_request_endpoint(method, rest)? })
         }
         [Segment("projects"), project, Segment("repository.git"), rest @ ..] if !rest.is_empty() => {
-            if !is_get {
-                return Err(Error::method_not_allowed(GET));
-            }
-            Ok(Route::Repository { project: text(project)?, file: repository_file(rest) })
+            Ok(Route::Repository { project: text(project)?, service: git_service(method, rest)? })
         }
         [Segment("maintenance"), Segment("suggestions"), Segment(task)] => {
             Task::named(method, task).map(Route::Maintenance)
@@ -191,15 +190,28 @@ fn merge_request_endpoint(method: &Method, segments: &[Segment]) -> Result<Merge
     }
 }
 
-fn repository_file(segments: &[Segment]) -> RepositoryFile {
+/// The route of `/<full path>.git/…`.
+fn parse_repository(method: &Method, path: &str) -> Result<Route, Error> {
+    let segments: Vec<Segment> = path.split('/').skip(1).map(Segment).collect();
+    let end = segments.iter().position(|segment| segment.0.ends_with(".git")).ok_or_else(Error::unrouted)?;
+    let (above, rest) = segments.split_at_checked(end + 1).ok_or_else(Error::unrouted)?;
+    let names: Option<Vec<_>> = above.iter().map(|segment| segment.decode()).collect();
+    let project = names.ok_or_else(Error::unrouted)?.join("/");
+    let project = project.strip_suffix(".git").unwrap_or_default().to_owned();
+    Ok(Route::Repository { project, service: git_service(method, rest)? })
+}
+
+fn git_service(method: &Method, segments: &[Segment]) -> Result<GitService, Error> {
+    let is_get = matches!(*method, Method::GET | Method::HEAD);
     match segments {
-        [Segment("HEAD")] => RepositoryFile::Head,
-        [Segment("info"), Segment("refs")] => RepositoryFile::Refs,
-        [Segment("objects"), Segment("info"), Segment("packs")] => RepositoryFile::Packs,
-        [Segment("objects"), Segment(first), Segment(rest)] if first.len() == 2 => {
-            RepositoryFile::Object(format!("{first}{rest}"))
-        }
-        _ => RepositoryFile::Other,
+        [Segment("info"), Segment("refs")] if is_get => Ok(GitService::Refs),
+        [Segment("HEAD")] if is_get => Ok(GitService::Head),
+        [Segment("info"), Segment("refs")] => Err(Error::method_not_allowed(GET)),
+        [Segment("git-upload-pack")] if *method == Method::POST => Ok(GitService::Fetch),
+        [Segment("git-receive-pack")] if *method == Method::POST => Ok(GitService::Push),
+        [Segment("git-upload-pack" | "git-receive-pack")] => Err(Error::method_not_allowed("POST")),
+        [Segment("info"), Segment("lfs"), ..] => Ok(GitService::LargeFiles),
+        _ => Err(Error::unrouted()),
     }
 }
 
@@ -228,22 +240,21 @@ mod tests {
                 "projects/a%2Fb/merge_requests/3/discussions",
                 r#"MergeRequest { project: "a/b", iid: "3", endpoint: CreateDiscussion }"#,
             ),
-            (Method::GET, "projects/7/repository.git/HEAD", r#"Repository { project: "7", file: Head }"#),
-            (Method::GET, "projects/7/repository.git/info/refs", r#"Repository { project: "7", file: Refs }"#),
+            (Method::GET, "projects/7/repository.git/info/refs", r#"Repository { project: "7", service: Refs }"#),
             (
-                Method::GET,
-                "projects/7/repository.git/objects/ab/cdef",
-                r#"Repository { project: "7", file: Object("abcdef") }"#,
+                Method::POST,
+                "projects/a%2Fb/repository.git/git-upload-pack",
+                r#"Repository { project: "a/b", service: Fetch }"#,
             ),
             (
-                Method::GET,
-                "projects/7/repository.git/objects/info/packs",
-                r#"Repository { project: "7", file: Packs }"#,
+                Method::POST,
+                "projects/7/repository.git/git-receive-pack",
+                r#"Repository { project: "7", service: Push }"#,
             ),
             (
-                Method::GET,
-                "projects/7/repository.git/objects/info/http-alternates",
-                r#"Repository { project: "7", file: Other }"#,
+                Method::POST,
+                "projects/7/repository.git/info/lfs/objects/batch",
+                r#"Repository { project: "7", service: LargeFiles }"#,
             ),
             (Method::POST, "import/suggestions", "ImportMergeRequests"),
             (Method::POST, "import/suggestions/7/objects", r#"ImportObjects { project: "7" }"#),
@@ -281,6 +292,7 @@ mod tests {
             "projects/7/merge_requests/3/changes",
             "projects//merge_requests/3/discussions",
             "projects/7/repository.git",
+            "projects/7/repository.git/objects/ab/cdef",
             "import/suggestions/7",
             "import/suggestions/7/other",
         ] {
@@ -296,10 +308,34 @@ mod tests {
             "projects/7/merge_requests/3/discussions/ab",
             "projects/7/merge_requests/3/discussions/ab/notes",
             "projects/7/merge_requests/3/notes",
-            "projects/7/repository.git/HEAD",
+            "projects/7/repository.git/info/refs",
+            "projects/7/repository.git/git-upload-pack",
             "import/suggestions",
         ] {
             assert_eq!(answer(Method::DELETE, path), "405", "{path}");
+        }
+    }
+
+    #[test]
+    fn repositories_by_their_full_path() {
+        let service = |method, path| match parse(&method, path) {
+            Ok(Route::Repository { project, service }) => format!("{project} {service:?}"),
+            Ok(other) => format!("{other:?}"),
+            Err(error) => error.status.as_u16().to_string(),
+        };
+        for (method, path, expected) in [
+            (Method::GET, "/acme/sub/site.git/info/refs", "acme/sub/site Refs"),
+            (Method::POST, "/acme/site.git/git-upload-pack", "acme/site Fetch"),
+            (Method::POST, "/acme/site.git/git-receive-pack", "acme/site Push"),
+            (Method::POST, "/acme/a%20b.git/info/lfs/locks", "acme/a b LargeFiles"),
+            (Method::GET, "/acme/site/info/refs", "404"),
+            (Method::GET, "/acme/site.git", "404"),
+            (Method::GET, "/acme/site.git/HEAD", "acme/site Head"),
+            (Method::GET, "/acme/site.git/config", "404"),
+            (Method::GET, "/", "404"),
+            (Method::GET, "/acme/site.git/git-upload-pack", "405"),
+        ] {
+            assert_eq!(service(method, path), expected, "{path}");
         }
     }
 }

@@ -68,8 +68,9 @@ impl SparseTree {
         entry.filter(|entry| entry.is_blob()).map(|entry| entry.id)
     }
 
-    /// The new trees after these existing files got these blobs; the last one is the root tree.
-    pub fn replace_blobs(&self, files: &BTreeMap<&str, ObjectId>) -> Vec<Object> {
+    /// The new trees after these existing files got these blobs, each with the id that it had before; the last one
+    /// is the root tree.
+    pub fn replace_blobs(&self, files: &BTreeMap<&str, ObjectId>) -> Vec<(Object, ObjectId)> {
         let mut changes: BTreeMap<&[u8], Vec<(&[u8], ObjectId)>> = BTreeMap::new();
         for (path, id) in files {
             let (directory, name) = split(path.as_bytes());
@@ -84,7 +85,8 @@ impl SparseTree {
                 let (parent, name) = split(path);
                 changes.entry(parent).or_default().push((name, object.id));
             }
-            objects.push(object);
+            let previous = Object::new(ObjectKind::Tree, tree.bytes().to_vec()).id;
+            objects.push((object, previous));
         }
         objects
     }
@@ -166,12 +168,13 @@ mod tests {
         let objects =
             sparse_tree.replace_blobs(&BTreeMap::from([("dir/b", blob("two")), ("dir/deep/c", blob("three"))]));
         assert_eq!(objects.len(), 3);
-        assert_eq!(objects.last().map(|object| object.id), Some(after.root));
-        for object in objects {
+        assert_eq!(objects.last().map(|(object, _)| object.id), Some(after.root));
+        assert_eq!(objects.last().map(|(_, previous)| *previous), Some(Repository::new(["1", "2", "3", "4"]).root));
+        for (object, _) in objects {
             assert_eq!(after.trees[&object.id].bytes(), &object.contents);
         }
         let one = sparse_tree.replace_blobs(&BTreeMap::from([("a", blob("one"))]));
-        assert_eq!((one.len(), one[0].id), (1, Repository::new(["one", "2", "3", "4"]).root));
+        assert_eq!((one.len(), one[0].0.id), (1, Repository::new(["one", "2", "3", "4"]).root));
     }
 
     #[test]

@@ -3,12 +3,16 @@
 pub mod applied;
 mod discussion_record;
 pub mod discussions;
+pub mod history;
 mod json_blob;
 mod key;
 pub mod merge_requests;
+pub mod new_pack;
 pub mod objects;
+pub mod packs;
 pub mod reachability;
 mod record;
 pub mod refs;
 mod semispace;
 pub mod semispace_roles;
+pub mod zlib;

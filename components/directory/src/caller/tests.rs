@@ -46,7 +46,7 @@ fn git_presents_a_token_as_a_password() {
         // base64 of `any:pat`, `any:dep`, `any:run`, `any:` and `dep`.
         (vec![("authorization", "Basic YW55OnBhdA==")], "Alice"),
         (vec![("authorization", "Basic YW55OmRlcA==")], "deploy Group(10)"),
-        (vec![("authorization", "Basic YW55OnJ1bg==")], UNAUTHORIZED),
+        (vec![("authorization", "Basic YW55OnJ1bg==")], "job of Alice in 100"),
         (vec![("authorization", "Basic YW55Og==")], "anonymous"),
         (vec![("authorization", "Basic ZGVw")], UNAUTHORIZED),
         (vec![("job-token", "run")], "anonymous"),

@@ -16,6 +16,9 @@ use http::StatusCode;
 use kit::store::StoreError;
 use kit::{Env, Error, Request};
 
+/// The scopes of which a token needs one to push to a repository.
+const PUSH_SCOPES: &[&str] = &["api", "write_repository"];
+
 /// The scopes of which a token needs one to read a repository.
 const REPOSITORY_SCOPES: &[&str] = &["api", "read_api", "read_repository", "write_repository"];
 
@@ -190,21 +193,74 @@ fn may_push(env: &Env, caller: &Caller, project: &Project, branch: &str) -> Resu
     Ok(project.may_push(role, branch, default_branch.as_deref()))
 }
 
+/// A project whose repository the caller may push to; each branch is decided on by itself.
+pub struct PushableRepository {
+    pub project: Project,
+    /// Who pushes; `None` for a deploy token.
+    pub user_id: Option<u64>,
+    role: Role,
+    /// The branch that is protected because the project does not say otherwise.
+    default_branch: Option<String>,
+}
+
+impl PushableRepository {
+    pub fn may_push(&self, branch: &str) -> bool {
+        self.project.may_push(self.role, branch, self.default_branch.as_deref())
+    }
+
+    /// Whether a branch may neither be deleted nor lose commits.
+    pub fn is_protected(&self, branch: &str) -> bool {
+        match &self.project.protected_branches {
+            Some(protected) => protected.iter().any(|protected| protected.covers(branch)),
+            None => self.default_branch.as_deref() == Some(branch),
+        }
+    }
+}
+
+/// The project, if the caller may push to some branch of its repository: a Developer. Otherwise as
+/// [`readable_repository`], with 403 and a reason.
+pub fn pushable_repository(env: &Env, request: &Request, id: &str) -> Result<PushableRepository, Error> {
+    let caller = caller::authenticate(env, request, AcceptedTokens::Repository)?;
+    caller.known_or_401()?;
+    let project = readable_by(env, &caller, id)?;
+    let forbidden = |why: &str| Error::message(StatusCode::FORBIDDEN, why);
+    if !caller.has_scope(PUSH_SCOPES) || matches!(caller, Caller::Job(_)) {
+        return Err(forbidden("The token may read repositories and not push to them."));
+    }
+    if !project.accepts_pushes() {
+        return Err(forbidden("You can't push to this project: its repository is read-only."));
+    }
+    let role = access::project_role(env, &caller, &project)?;
+    if role < Role::Developer {
+        return Err(forbidden("You are not allowed to push code to this project."));
+    }
+    let default_branch = match project.protected_branches {
+        None => refs::read_default_branch(env, project.id, project.default_branch.as_deref())?,
+        Some(_) => None,
+    };
+    let user_id = caller.user().map(|user| user.id);
+    Ok(PushableRepository { project, user_id, role, default_branch })
+}
+
 /// The project, if the caller may read its repository with git. 401 for an anonymous caller; for one with
 /// credentials 404 if they may not see the project, and 403 if they may not read its code.
 pub fn readable_repository(env: &Env, request: &Request, id: &str) -> Result<Project, Error> {
     let caller = caller::authenticate(env, request, AcceptedTokens::Repository)?;
     caller.require_scope(REPOSITORY_SCOPES)?;
+    readable_by(env, &caller, id)
+}
+
+fn readable_by(env: &Env, caller: &Caller, id: &str) -> Result<Project, Error> {
     let refused = |error: Error| if caller.is_anonymous() { Error::unauthorized() } else { error };
     let project = match project::find(env, id)? {
         // git sends all requests to the address that it was given, so an old path is served, not redirected.
         ProjectLookup::Found(project) | ProjectLookup::Moved(project) => project,
         ProjectLookup::Missing => return Err(refused(Error::not_found("Project"))),
     };
-    if access::may_read_code(env, &caller, &project)? {
+    if access::may_read_code(env, caller, &project)? {
         return Ok(project);
     }
-    let is_visible = access::may_read_project(env, &caller, &project)?;
+    let is_visible = access::may_read_project(env, caller, &project)?;
     Err(refused(if is_visible { Error::forbidden() } else { Error::not_found("Project") }))
 }
 

@@ -1,85 +1,141 @@
-//! The repository over git's "dumb" HTTP protocol: `git clone` and `git fetch` work, `git push` does not.
-//! Objects are served as they are stored.
+//! The repository over git's "smart" HTTP protocol (gitprotocol-http): `git clone`, `git fetch` and `git push`.
+
+mod fetch;
+mod fetch_request;
+mod pack_stream;
+mod push;
+mod push_request;
+mod ref_list;
+mod response;
+mod selection;
 
 use super::access;
-use crate::git::ObjectId;
-use crate::route::RepositoryFile;
-use crate::store::objects::{self, LooseObject};
-use crate::store::refs;
-use directory::project::Project;
+use crate::git::pktline;
+use crate::route::GitService;
 use http::StatusCode;
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE};
-use kit::body::{Body, BodyError};
-use kit::store::StoreError;
+use http::header::{CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, HeaderName, HeaderValue, WWW_AUTHENTICATE};
 use kit::{Env, Error, Request, Response};
+use ref_list::RefList;
+use response::git_response;
 
-/// Serves a file of the protocol.
-pub fn answer(env: Env, request: &Request, project: &str, file: RepositoryFile) -> Result<Response, Error> {
-    let project = access::readable_repository(&env, request, project).map_err(|error| match error.status {
-        // git sends credentials only after a challenge.
-        StatusCode::UNAUTHORIZED => {
-            error.with_header(WWW_AUTHENTICATE, HeaderValue::from_static("Basic realm=\"hexad\""))
-        }
-        _ => error,
-    })?;
-    match file {
-        RepositoryFile::Head => Ok(text_response(format!("ref: refs/{}\n", head(&env, &project)?))),
-        RepositoryFile::Refs => list_refs(&env, &project),
-        RepositoryFile::Packs => Ok(text_response(String::new())),
-        RepositoryFile::Object(id) => serve_object(&env, &project, &id),
-        RepositoryFile::Other => Err(Error::unrouted()),
-    }
-}
+const GIT_PROTOCOL: HeaderName = HeaderName::from_static("git-protocol");
 
-/// The ref that a clone checks out: the project's default branch, or the one that the imported repository
-/// had checked out, or any.
-fn head(env: &Env, project: &Project) -> Result<String, StoreError> {
-    let names = refs::read_names(env, project.id)?;
-    let configured = project.default_branch.as_ref().map(|branch| format!("heads/{branch}"));
-    let branches = names.names.into_iter().filter(|name| name.starts_with("heads/"));
-    for name in [configured, names.default].into_iter().flatten().chain(branches) {
-        if refs::read(env, project.id, &name)?.is_some() {
-            return Ok(name);
-        }
-    }
-    Ok("heads/main".into())
-}
+/// The largest body of a request to fetch, in bytes, decompressed: room for a million haves.
+const MAX_FETCH_BODY: u64 = 64 << 20;
 
-/// Every branch and tag. 1 read, and 1 for each name.
-fn list_refs(env: &Env, project: &Project) -> Result<Response, Error> {
-    let mut lines = String::new();
-    for name in refs::read_names(env, project.id)?.names {
-        if let Some(head) = refs::read(env, project.id, &name)? {
-            lines.push_str(&format!("{}\trefs/{name}\n", head.commit));
-        }
-    }
-    Ok(text_response(lines))
-}
-
-fn serve_object(env: &Env, project: &Project, id: &str) -> Result<Response, Error> {
-    let id = ObjectId::parse(id).ok_or_else(Error::unrouted)?;
-    let body = match objects::read_loose(env, project.id, id)?.ok_or_else(Error::unrouted)? {
-        LooseObject::Whole(bytes) => Body::Full(bytes),
-        LooseObject::Chunks(keys) => {
-            let env = env.clone();
-            Body::pull(keys.into_iter().map(move |key| match env.store.get(&key) {
-                Ok(Some(bytes)) => Ok(bytes.into()),
-                Ok(None) => Err(BodyError::Storage(format!("`{key}` is missing"))),
-                Err(error) => Err(BodyError::Storage(error.to_string())),
-            }))
+/// Answers a request of git.
+pub async fn answer(env: Env, request: Request, project: &str, service: GitService) -> Result<Response, Error> {
+    let outcome = match service {
+        GitService::Refs => advertise(&env, &request, project),
+        GitService::Head => head(&env, &request, project),
+        GitService::Fetch => fetch(env, request, project).await,
+        GitService::Push => push::answer(&env, request, project).await,
+        GitService::LargeFiles => {
+            let text = "Git LFS is not supported by this server: push large files as ordinary ones.";
+            return Err(Error::message(StatusCode::NOT_IMPLEMENTED, text));
         }
     };
-    let mut response = Response::new(StatusCode::OK);
-    response.body = body;
-    Ok(response
-        .with_header(CONTENT_TYPE, HeaderValue::from_static("application/x-git-loose-object"))
-        .with_header(CACHE_CONTROL, HeaderValue::from_static("private, max-age=31536000, immutable")))
+    outcome.or_else(|error| match error.status {
+        // git sends credentials only after a challenge.
+        StatusCode::UNAUTHORIZED => {
+            Err(error.with_header(WWW_AUTHENTICATE, HeaderValue::from_static("Basic realm=\"hexad\"")))
+        }
+        StatusCode::FORBIDDEN | StatusCode::NOT_FOUND => Ok(plain_text(error)),
+        _ => Err(error),
+    })
 }
 
-fn text_response(text: String) -> Response {
-    let mut response = Response::new(StatusCode::OK);
-    response.body = text.into();
+/// The response to a refused request as text, which git prints.
+fn plain_text(error: Error) -> Response {
+    let body = error.to_json();
+    let words = ["message", "error_description", "error"].iter().find_map(|key| body.get(key)?.as_str());
+    let text = match error.status {
+        StatusCode::NOT_FOUND => {
+            "The project you were looking for could not be found or you don't have permission to view it."
+        }
+        _ => words.unwrap_or("403 Forbidden"),
+    };
+    let mut response = Response::new(error.status);
+    response.body = format!("{text}\n").into();
     response
         .with_header(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"))
-        .with_header(CACHE_CONTROL, HeaderValue::from_static("no-cache"))
+        .with_header(CACHE_CONTROL, HeaderValue::from_static("no-store"))
+}
+
+/// `GET info/refs`. Without a service, the list of branches and tags, a line each.
+fn advertise(env: &Env, request: &Request, project: &str) -> Result<Response, Error> {
+    let service = request.params().last("service").map(str::to_owned);
+    match service.as_deref() {
+        Some("git-upload-pack") => {
+            let project = access::readable_repository(env, request, project)?;
+            let body = match version(request) {
+                2 => ref_list::capabilities_v2(),
+                version => {
+                    let list = RefList::read(env, &project)?;
+                    ref_list::advertise_v0(env, project.id, &list, "git-upload-pack", version)?
+                }
+            };
+            Ok(git_response("application/x-git-upload-pack-advertisement", body.into()))
+        }
+        Some("git-receive-pack") => {
+            let repository = access::pushable_repository(env, request, project)?;
+            let list = RefList::read(env, &repository.project)?;
+            let body = ref_list::advertise_v0(env, repository.project.id, &list, "git-receive-pack", 0)?;
+            Ok(git_response("application/x-git-receive-pack-advertisement", body.into()))
+        }
+        Some(_) => Err(Error::message(StatusCode::FORBIDDEN, "Unsupported service")),
+        None => {
+            let project = access::readable_repository(env, request, project)?;
+            let list = RefList::read(env, &project)?;
+            let lines: String = list.refs.iter().map(|(name, id)| format!("{id}\trefs/{name}\n")).collect();
+            Ok(git_response("text/plain; charset=utf-8", lines.into()))
+        }
+    }
+}
+
+/// `GET HEAD`: the branch that a clone checks out.
+fn head(env: &Env, request: &Request, project: &str) -> Result<Response, Error> {
+    let project = access::readable_repository(env, request, project)?;
+    let list = RefList::read(env, &project)?;
+    Ok(git_response("text/plain; charset=utf-8", format!("ref: refs/{}\n", list.head).into()))
+}
+
+/// The protocol version that a client asks for.
+fn version(request: &Request) -> u8 {
+    let header = request.headers.get(GIT_PROTOCOL).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    header.split(':').filter_map(|part| part.strip_prefix("version=")?.parse().ok()).max().unwrap_or(0)
+}
+
+/// `POST git-upload-pack`.
+async fn fetch(env: Env, request: Request, project: &str) -> Result<Response, Error> {
+    let project = access::readable_repository(&env, &request, project)?;
+    let version = version(&request);
+    let body = read_body(request).await?;
+    let outcome = match version {
+        2 => fetch::answer_v2(&env, &project, &body)?,
+        _ => fetch::answer_v0(&env, &project, &body)?,
+    };
+    let body = outcome.unwrap_or_else(|refusal| {
+        let mut out = Vec::new();
+        pktline::write_text(&mut out, &format!("ERR {refusal}"));
+        out.into()
+    });
+    Ok(git_response("application/x-git-upload-pack-result", body))
+}
+
+/// The body of a request to fetch; git compresses all but short ones.
+async fn read_body(request: Request) -> Result<Vec<u8>, Error> {
+    let encoding = request.headers.get(CONTENT_ENCODING).and_then(|value| value.to_str().ok()).map(str::to_owned);
+    let body = request.body.collect(MAX_FETCH_BODY).await?;
+    match encoding.as_deref() {
+        None | Some("identity") => Ok(body),
+        Some("gzip" | "x-gzip") => {
+            let mut whole = Vec::new();
+            let mut decoder = std::io::Read::take(flate2::read::GzDecoder::new(body.as_slice()), MAX_FETCH_BODY + 1);
+            let read = std::io::Read::read_to_end(&mut decoder, &mut whole);
+            read.map_err(|_| Error::bad_request("the body is not gzip"))?;
+            if whole.len() as u64 > MAX_FETCH_BODY { Err(Error::too_large(MAX_FETCH_BODY)) } else { Ok(whole) }
+        }
+        Some(other) => Err(Error::unsupported_media_type(other)),
+    }
 }

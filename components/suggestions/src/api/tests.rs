@@ -3,12 +3,15 @@
 mod access;
 mod apply;
 mod discussions;
+mod fetch;
+mod git_server;
 mod golden;
 mod import;
 mod line_endings;
 mod maintenance;
 mod merge_requests;
 mod notes;
+mod push;
 mod random;
 mod reanchoring;
 mod repository;
@@ -243,20 +246,7 @@ impl Forge {
     /// A local copy of a project's repository, checked by git.
     pub fn clone(&self, project: u64) -> Repository {
         let repository = Repository::empty();
-        let prefixes = ["object", "object2"].map(|space| format!("suggestions/v1/{space}/{project}/"));
-        for key in self.store.keys() {
-            let Some(id) = prefixes.iter().find_map(|prefix| key.strip_prefix(prefix.as_str())) else { continue };
-            let (folder, name) = id.split_at(2);
-            let loose = self.get(&format!("projects/{project}/repository.git/objects/{folder}/{name}"), "root");
-            let folder = repository.path().join(".git/objects").join(folder);
-            std::fs::create_dir_all(&folder).unwrap();
-            std::fs::write(folder.join(name), loose.body).unwrap();
-        }
-        let refs = self.get(&format!("projects/{project}/repository.git/info/refs"), "root").text();
-        for line in refs.lines() {
-            let (id, name) = line.split_once('\t').unwrap();
-            repository.git(&["update-ref", name, id]);
-        }
+        self.git(&repository, project, "root", &["fetch", "-q", "--update-head-ok", "URL", "+refs/*:refs/*"]).unwrap();
         repository.git(&["fsck", "--full", "--strict"]);
         repository
     }
@@ -339,9 +329,18 @@ impl Repository {
 
     #[track_caller]
     pub fn git(&self, arguments: &[&str]) -> Vec<u8> {
-        let output = Command::new("git")
+        let output = self.command(arguments).output().expect("these tests need the program `git`");
+        assert!(output.status.success(), "git {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+        output.stdout
+    }
+
+    /// git in this repository, without the user's configuration and with fixed authors and times.
+    pub fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new("git");
+        command
             .args(arguments)
             .current_dir(self.path())
+            .env("GIT_TERMINAL_PROMPT", "0")
             .env_remove("GIT_DIR")
             .envs([("GIT_CONFIG_GLOBAL", "/dev/null"), ("GIT_CONFIG_NOSYSTEM", "1")])
             .envs([("GIT_AUTHOR_NAME", "A"), ("GIT_AUTHOR_EMAIL", "a@x"), ("GIT_AUTHOR_DATE", "1700000000 +0000")])
@@ -350,10 +349,7 @@ impl Repository {
                 ("GIT_COMMITTER_EMAIL", "a@x"),
                 ("GIT_COMMITTER_DATE", "1700000000 +0000"),
             ])
-            .stdin(Stdio::null())
-            .output()
-            .expect("these tests need the program `git`");
-        assert!(output.status.success(), "git {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
-        output.stdout
+            .stdin(Stdio::null());
+        command
     }
 }

@@ -18,7 +18,16 @@ pub struct TreeEntry<'a> {
     id_offset: usize,
 }
 
-impl TreeEntry<'_> {
+impl<'a> TreeEntry<'a> {
+    /// Octal digits.
+    pub fn mode(&self) -> &'a [u8] {
+        self.mode
+    }
+
+    pub fn name(&self) -> &'a [u8] {
+        self.name
+    }
+
     pub fn is_tree(&self) -> bool {
         matches!(self.mode, b"40000" | b"040000")
     }

@@ -15,6 +15,14 @@ pub enum Key<'a> {
     /// A chunk of a stored object, by the id of the upload that wrote it.
     Chunk(Semispace, &'a str, usize),
     SemispaceRoles,
+    /// The list of a repository's packs.
+    Packs(u64),
+    /// A blob of a pack, by the pack's id.
+    Pack(&'a str, usize),
+    /// A page of a pack's index.
+    PackIndex(&'a str, usize),
+    /// The first ids of the pages of a pack's index.
+    PackDirectory(&'a str),
     /// A branch or tag, by its name below `refs/`.
     Ref(u64, &'a str),
     RefNames(u64),
@@ -44,6 +52,10 @@ impl fmt::Display for Key<'_> {
             Key::Chunk(Semispace::First, upload, number) => write!(f, "chunk/{upload}/{number}"),
             Key::Chunk(Semispace::Second, upload, number) => write!(f, "chunk2/{upload}/{number}"),
             Key::SemispaceRoles => f.write_str("space"),
+            Key::Packs(project) => write!(f, "packs/{project}"),
+            Key::Pack(pack, number) => write!(f, "pack/{pack}/{number}"),
+            Key::PackIndex(pack, number) => write!(f, "pack_index/{pack}/{number}"),
+            Key::PackDirectory(pack) => write!(f, "pack_index/{pack}/directory"),
             // Percent-encoded, because names contain slashes, and keys below a root's key belong to
             // that root.
             Key::Ref(project, name) => write!(f, "ref/{project}/{}", kit::path::encode(name)),

@@ -1,17 +1,17 @@
-//! Git objects, stored as loose ones: header and contents in zlib. So they are compressed once and
-//! served to git as they are. A large one lies in chunks, which the record under its key lists.
+//! Git objects, by id: in packs ([`super::packs`]), or loose ones, as imports and earlier builds have written
+//! them: header and contents in zlib. A large loose one lies in chunks, which the record under its key lists.
 
 mod inflate;
 mod loose;
 mod scan;
 mod writer;
-mod zlib;
 
 pub use loose::LooseObject;
 pub use scan::scan;
 pub use writer::ObjectWriter;
 
 use super::key::Key;
+use super::packs::{PackedObject, Packs};
 use super::semispace::Semispace;
 use super::semispace_roles;
 use crate::git::{Commit, Object, ObjectId, ObjectKind, Tree};
@@ -44,8 +44,18 @@ pub fn exists(env: &Env, semispace: Semispace, project: u64, id: ObjectId) -> Re
     env.store.exists(&Key::Object(semispace, project, id).to_string())
 }
 
-/// Whether either semispace has an object. 1 read, or 2.
+/// Whether a repository has an object.
 pub fn exists_anywhere(env: &Env, project: u64, id: ObjectId) -> Result<bool, StoreError> {
+    Ok(is_packed(env, project, id)? || is_loose(env, project, id)?)
+}
+
+/// Whether an object is in a pack.
+pub fn is_packed(env: &Env, project: u64, id: ObjectId) -> Result<bool, StoreError> {
+    Ok(Packs::with(env, project, |packs| packs.find(id))?.is_some())
+}
+
+/// Whether either semispace has an object. 1 read, or 2.
+fn is_loose(env: &Env, project: u64, id: ObjectId) -> Result<bool, StoreError> {
     let [first, second] = Semispace::BOTH.map(|semispace| exists(env, semispace, project, id));
     Ok(first? || second?)
 }
@@ -53,6 +63,10 @@ pub fn exists_anywhere(env: &Env, project: u64, id: ObjectId) -> Result<bool, St
 /// Whether an object was uploaded so recently that no object that was uploaded with it can have been
 /// swept. 2 reads, rarely 3.
 pub fn is_recent(env: &Env, project: u64, id: ObjectId) -> Result<bool, StoreError> {
+    // No object is removed from packs.
+    if is_packed(env, project, id)? {
+        return Ok(true);
+    }
     let Some(roles) = semispace_roles::read(env)? else { return exists(env, Semispace::First, project, id) };
     Ok(exists(env, roles.current, project, id)?
         || roles.is_recent(env.now) && exists(env, roles.current.other(), project, id)?)
@@ -62,7 +76,7 @@ pub fn is_recent(env: &Env, project: u64, id: ObjectId) -> Result<bool, StoreErr
 /// discussion names it.
 pub fn copy_to_current(env: &Env, project: u64, id: ObjectId, contents: &Bytes) -> Result<(), StoreError> {
     let semispace = semispace_roles::read_current(env)?;
-    if exists(env, semispace, project, id)? {
+    if is_packed(env, project, id)? || exists(env, semispace, project, id)? {
         return Ok(());
     }
     save(env, semispace, project, &Object { id, kind: ObjectKind::Blob, contents: contents.to_vec() })
@@ -76,9 +90,21 @@ enum ObjectLookup {
     Object(ObjectKind, Bytes),
 }
 
-/// An object's contents. 1 read, and 1 for each chunk.
-fn find(env: &Env, project: u64, id: ObjectId) -> Result<ObjectLookup, StoreError> {
-    let mut inflater = ObjectInflater::new(env, MAX_WHOLE);
+/// An object's contents, if it has at most `limit` bytes. A loose one takes 1 read, and 1 for each chunk.
+fn find(env: &Env, project: u64, id: ObjectId, limit: u64) -> Result<ObjectLookup, StoreError> {
+    let packed = Packs::with(env, project, |packs| {
+        let location = packs.find(id)?;
+        location.map(|location| packs.read(&location, limit)).transpose()
+    })?;
+    match packed {
+        Some(PackedObject::TooLarge(size)) => Ok(ObjectLookup::TooLarge(size)),
+        Some(PackedObject::Object(kind, contents)) => Ok(ObjectLookup::Object(kind, contents)),
+        None => find_loose(env, project, id, limit),
+    }
+}
+
+fn find_loose(env: &Env, project: u64, id: ObjectId, limit: u64) -> Result<ObjectLookup, StoreError> {
+    let mut inflater = ObjectInflater::new(env, limit);
     match read_loose(env, project, id)? {
         None => return Ok(ObjectLookup::Missing),
         Some(LooseObject::Whole(bytes)) => inflater.feed(&bytes).map_err(|why| corrupt(project, id, why))?,
@@ -99,6 +125,32 @@ fn find(env: &Env, project: u64, id: ObjectId) -> Result<ObjectLookup, StoreErro
     Ok(ObjectLookup::Object(kind, contents))
 }
 
+/// The kind of an object; `None` if the repository lacks it.
+pub fn kind(env: &Env, project: u64, id: ObjectId) -> Result<Option<ObjectKind>, StoreError> {
+    if let Some(location) = Packs::with(env, project, |packs| packs.find(id))? {
+        return Ok(Some(location.entry.kind));
+    }
+    if !is_loose(env, project, id)? {
+        return Ok(None);
+    }
+    scan(env, project, id, false).map(|scanned| Some(scanned.kind))
+}
+
+/// How many deltas are to be applied to read an object; 0 if it is stored whole.
+pub fn delta_depth(env: &Env, project: u64, id: ObjectId) -> Result<u8, StoreError> {
+    let location = Packs::with(env, project, |packs| packs.find(id))?;
+    Ok(location.map_or(0, |location| location.entry.depth))
+}
+
+/// The kind and contents of an object of at most `limit` bytes; `None` if the repository lacks it.
+pub fn read_any(env: &Env, project: u64, id: ObjectId, limit: u64) -> Result<Option<(ObjectKind, Bytes)>, StoreError> {
+    match find(env, project, id, limit)? {
+        ObjectLookup::Missing => Ok(None),
+        ObjectLookup::TooLarge(size) => Err(corrupt(project, id, &format!("it has {size} bytes, more than {limit}"))),
+        ObjectLookup::Object(kind, contents) => Ok(Some((kind, contents))),
+    }
+}
+
 /// The contents of an object that another one names, so that its absence is damage.
 fn expect_kind(lookup: ObjectLookup, project: u64, id: ObjectId, kind: ObjectKind) -> Result<Bytes, StoreError> {
     match lookup {
@@ -117,20 +169,20 @@ fn corrupt(project: u64, id: ObjectId, why: &str) -> StoreError {
 
 /// The contents of a blob; `None` if it is larger than [`MAX_WHOLE`].
 pub fn read_blob(env: &Env, project: u64, id: ObjectId) -> Result<Option<Bytes>, StoreError> {
-    match find(env, project, id)? {
+    match find(env, project, id, MAX_WHOLE)? {
         ObjectLookup::TooLarge(_) => Ok(None),
         lookup => expect_kind(lookup, project, id, ObjectKind::Blob).map(Some),
     }
 }
 
 pub fn read_tree(env: &Env, project: u64, id: ObjectId) -> Result<Tree, StoreError> {
-    let contents = expect_kind(find(env, project, id)?, project, id, ObjectKind::Tree)?;
+    let contents = expect_kind(find(env, project, id, MAX_WHOLE)?, project, id, ObjectKind::Tree)?;
     Tree::parse(contents).ok_or_else(|| corrupt(project, id, "it is not a tree"))
 }
 
 /// A commit; `None` if there is no such object, or it is no commit.
 pub fn read_commit(env: &Env, project: u64, id: ObjectId) -> Result<Option<Commit>, StoreError> {
-    Ok(match find(env, project, id)? {
+    Ok(match find(env, project, id, MAX_WHOLE)? {
         ObjectLookup::Object(ObjectKind::Commit, contents) => Commit::parse(&contents),
         _ => None,
     })
@@ -142,4 +194,21 @@ pub fn save(env: &Env, semispace: Semispace, project: u64, object: &Object) -> R
     writer.begin(object.id, object.kind, object.contents.len() as u64)?;
     writer.write(&object.contents)?;
     writer.finish().map(drop)
+}
+
+/// The contents of an object that is in a pack and small enough to be the base of a delta.
+pub fn read_packed(env: &Env, project: u64, id: ObjectId) -> Result<Option<Bytes>, StoreError> {
+    let packed = Packs::with(env, project, |packs| {
+        let location = packs.find(id)?;
+        location.map(|location| packs.read(&location, MAX_WHOLE)).transpose()
+    })?;
+    Ok(packed.and_then(|object| match object {
+        PackedObject::Object(_, contents) => Some(contents),
+        PackedObject::TooLarge(_) => None,
+    }))
+}
+
+/// Whether an object has at most so many bytes.
+pub fn is_at_most(env: &Env, project: u64, id: ObjectId, limit: u64) -> Result<bool, StoreError> {
+    Ok(!matches!(find(env, project, id, limit)?, ObjectLookup::TooLarge(_)))
 }

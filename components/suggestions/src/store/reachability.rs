@@ -5,7 +5,7 @@ use super::discussion_record::{DiscussionListRecord, DiscussionRecord, LocatorRe
 use super::key::{Key, PREFIX};
 use super::objects;
 use super::record::{
-    AppliedRecord, MergeRequestListRecord, MergeRequestRecord, RefNamesRecord, RefRecord, ReflogRecord,
+    AppliedRecord, MergeRequestListRecord, MergeRequestRecord, PackListRecord, RefNamesRecord, RefRecord, ReflogRecord,
 };
 use super::semispace::Semispace;
 use super::semispace_roles::{self, SemispaceRoles};
@@ -26,6 +26,8 @@ const SEMISPACES: [(&str, Semispace); 4] = [
     ("object/", Semispace::First),
     ("object2/", Semispace::Second),
 ];
+const PACKS: &str = "pack/";
+const PACK_INDEXES: &str = "pack_index/";
 const DISCUSSIONS: &str = "discussion/";
 const PAGES: &str = "page/";
 const REFLOG: &str = "reflog/";
@@ -112,12 +114,12 @@ impl Roots for Repositories<'_> {
     fn plan(&self) -> KeyLayout {
         let below = |kinds: &[&str]| kinds.iter().map(|kind| format!("{PREFIX}{kind}")).collect();
         let mut blobs = SEMISPACES.map(|(prefix, _)| prefix).to_vec();
-        blobs.extend([DISCUSSIONS, PAGES, REFLOG, LOCATORS]);
+        blobs.extend([PACKS, PACK_INDEXES, DISCUSSIONS, PAGES, REFLOG, LOCATORS]);
         blobs.sort_unstable();
         KeyLayout {
             // The reflog comes last: of a ref that is moved while roots are visited, either the old value
             // or its reflog entry is seen.
-            roots: below(&["discussions/", "merge_requests/", "ref/", REFLOG]),
+            roots: below(&["discussions/", "merge_requests/", "packs/", "ref/", REFLOG]),
             records: below(&["applied/", "branches/", "merge_request/", LOCATORS, "thread/"]),
             blobs: below(&blobs),
             marks: format!("{PREFIX}gc/"),
@@ -240,6 +242,10 @@ impl Repositories<'_> {
         };
         match kind {
             "discussions" => self.trace_discussion_list(key, tracer)?,
+            "packs" => {
+                let list = self.read::<PackListRecord>(key)?;
+                list.packs.iter().for_each(|pack| tracer.reach(&pack.id));
+            }
             "ref" | "reflog" if !self.traces_objects(tracer) => {}
             "ref" => {
                 if let Some(record) = self.read::<Option<RefRecord>>(key)? {

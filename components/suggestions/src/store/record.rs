@@ -118,6 +118,30 @@ pub struct RefRecord {
     pub operation: String,
 }
 
+/// The packs of a repository, in the order in which they were added.
+#[derive(Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct PackListRecord {
+    pub packs: Vec<PackRecord>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PackRecord {
+    pub id: String,
+    pub objects: u32,
+    /// Bytes of the entries.
+    pub size: u64,
+    /// The objects for whose sake the others are in the pack: new heads of branches, and tags.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub tips: Vec<ObjectId>,
+    /// Commits of other packs that those of this pack build on.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub bases: Vec<ObjectId>,
+    /// Whether the tips reach every object of the pack, no earlier pack has one of them, and what they need and this
+    /// pack lacks is in earlier packs.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub is_closed: bool,
+}
+
 /// A former value of a branch or tag.
 #[derive(Serialize, Deserialize)]
 pub struct ReflogRecord {

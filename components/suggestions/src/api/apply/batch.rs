@@ -15,8 +15,9 @@ use crate::lines::{self, Replacement};
 use crate::merge_request::MergeRequest;
 use crate::store::applied::{self, AppliedCommit};
 use crate::store::discussions::{self, LocatedSuggestion};
+use crate::store::merge_requests;
+use crate::store::new_pack::{self, NewObject};
 use crate::store::refs::{self, RefValue};
-use crate::store::{merge_requests, objects, semispace_roles};
 use crate::suggestion::Suggestion;
 use directory::project::{Project, ProjectKey};
 use directory::user;
@@ -206,28 +207,30 @@ impl<'a> SuggestionBatch<'a> {
         let Some(BranchHead { value: head, tree: Some(tree), .. }) = &branch.head else {
             return Err(refusal(InapplicableReason::BranchDeleted).into());
         };
-        let semispace = semispace_roles::read_current(env)?;
+        let mut new = Vec::new();
         let mut changed = BTreeMap::new();
         for (path, (blob, replacements)) in &edits {
             let before = files.read(self.source.id, *blob)?;
             let before = before.ok_or_else(|| refusal(InapplicableReason::FileNotFound))?;
             let after = Object::new(ObjectKind::Blob, lines::replace(before.contents(), replacements));
-            objects::save(env, semispace, self.source.id, &after)?;
             changed.insert(path.as_str(), after.id);
+            new.push(NewObject { object: after, previous: Some(*blob) });
         }
         let trees = tree.replace_blobs(&changed);
-        trees.iter().try_for_each(|tree| objects::save(env, semispace, self.source.id, tree))?;
-        let root = trees.last().map(|tree| tree.id).ok_or_else(|| Error::internal("a commit without a tree"))?;
+        let root = trees.last().map(|(tree, _)| tree.id).ok_or_else(|| Error::internal("a commit without a tree"))?;
         let message = self.render_message(message, edits.keys().map(String::as_str).collect())?;
         let contents = Commit::render(root, head.commit, &self.signature()?, &message);
         let commit = Object::new(ObjectKind::Commit, contents);
-        objects::save(env, semispace, self.source.id, &commit)?;
+        let id = commit.id;
+        new.extend(trees.into_iter().map(|(object, previous)| NewObject { object, previous: Some(previous) }));
+        new.push(NewObject { object: commit, previous: None });
+        new_pack::save(env, self.source.id, &new)?;
         if gc::is_too_late(env) {
             return Err(StoreError::TooLate.into());
         }
         let applied = self.items.iter().map(|item| item.suggestion.id).collect();
-        let value = RefValue { commit: commit.id, applied, operation: self.operation.clone() };
-        Ok(Decision::Write(Some(value), commit.id))
+        let value = RefValue { commit: id, applied, operation: self.operation.clone() };
+        Ok(Decision::Write(Some(value), id))
     }
 
     /// The commit that an earlier attempt of this request made, if its swap took place but was reported as

@@ -54,39 +54,55 @@ fn who_may_read() {
         }
     }
     // A missing project and one that the caller may not see get the same response.
-    assert_eq!(git(&forge, "999/repository.git/HEAD", None).0, 401);
-    assert_eq!(git(&forge, "999/repository.git/HEAD", Some("dTpvdHRv")).0, 404);
-    assert_eq!(git(&forge, "acme%2Fp7/repository.git/HEAD", None).0, 200);
+    assert_eq!(git(&forge, "999/repository.git/info/refs", None).0, 401);
+    assert_eq!(git(&forge, "999/repository.git/info/refs", Some("dTpvdHRv")).0, 404);
+    assert_eq!(git(&forge, "acme%2Fp7/repository.git/info/refs", None).0, 200);
 }
 
 #[test]
-fn files() {
+fn services() {
     let forge = forge();
     let base = format!("projects/{PUBLIC}/repository.git");
     let head = forge.head(PUBLIC, "main");
-    assert_eq!(forge.get(&format!("{base}/HEAD"), "").text(), "ref: refs/heads/main\n");
-    let refs = forge.get(&format!("{base}/info/refs?service=git-upload-pack"), "");
+    let refs = forge.get(&format!("{base}/info/refs"), "");
     assert_eq!(refs.text(), format!("{head}\trefs/heads/main\n{head}\trefs/heads/topic\n"));
-    assert_eq!(refs.headers["content-type"], "text/plain; charset=utf-8");
-    let (folder, name) = head.split_at(2);
-    let object = forge.get(&format!("{base}/objects/{folder}/{name}"), "");
-    assert_eq!((object.status, object.body.first()), (200, Some(&0x78)));
-    assert_eq!(forge.get(&format!("{base}/objects/info/packs"), "").status, 200);
-    for missing in
-        ["objects/info/alternates", "objects/00/00", "config", "objects/xx/yy", "objects/info/http-alternates"]
-    {
+    let refs = forge.get(&format!("{base}/info/refs?service=git-upload-pack"), "");
+    assert_eq!(refs.headers["content-type"], "application/x-git-upload-pack-advertisement");
+    assert!(refs.text().starts_with("001e# service=git-upload-pack\n0000"), "{}", refs.text());
+    assert!(refs.text().contains(&format!("{head} HEAD\0")) && refs.text().contains("symref=HEAD:refs/heads/main"));
+    assert_eq!(forge.get(&format!("{base}/info/refs?service=git-shell"), "").status, 403);
+    assert_eq!(forge.get(&format!("{base}/info/refs?service=git-receive-pack"), "").status, 401);
+    assert_eq!(forge.get(&format!("{base}/info/refs?service=git-receive-pack"), "rep").status, 403);
+    let refs = forge.get(&format!("{base}/info/refs?service=git-receive-pack"), "dev");
+    assert!(refs.text().contains("report-status") && !refs.text().contains("HEAD"), "{}", refs.text());
+    for missing in ["objects/info/packs", "objects/00/00", "config"] {
         assert_eq!(forge.get(&format!("{base}/{missing}"), "").status, 404, "{missing}");
     }
-    let unknown = "0".repeat(38);
-    assert_eq!(forge.get(&format!("{base}/objects/00/{unknown}"), "").status, 404);
-    assert_eq!(forge.send(Method::POST, &format!("{base}/git-upload-pack"), "", Value::Null).status, 405);
+    assert_eq!(forge.get(&format!("{base}/git-upload-pack"), "").status, 405);
+    let large = forge.send(Method::POST, &format!("{base}/info/lfs/objects/batch"), "dev", Value::Null);
+    assert_eq!(large.status, 501);
+    assert!(large.text().contains("Git LFS is not supported"));
+    let garbage = forge.send_bytes(Method::POST, &format!("{base}/git-upload-pack"), "", "", b"garbage".to_vec());
+    assert!(garbage.text().contains("ERR protocol error"), "{}", garbage.text());
+    let garbage = forge.send_bytes(Method::POST, &format!("{base}/git-receive-pack"), "dev", "", b"garbage".to_vec());
+    assert_eq!(garbage.status, 400);
 }
 
 #[test]
-fn an_empty_repository_has_a_head_and_nothing_else() {
+fn a_job_reads_and_does_not_push() {
+    let forge = forge();
+    let subject = Subject::Job { user_id: 3, project_id: PRIVATE, running: true };
+    let token = Token { subject, name: "j".into(), scopes: vec![], expires_at: None, revoked: false };
+    token::save(&forge.env(), &Fingerprint::of(b"job"), Some(token)).unwrap();
+    let basic = Some("Z2l0bGFiLWNpLXRva2VuOmpvYg==");
+    assert_eq!(git(&forge, &format!("{PRIVATE}/repository.git/info/refs"), basic).0, 200);
+    assert_eq!(git(&forge, &format!("{PRIVATE}/repository.git/info/refs?service=git-receive-pack"), basic).0, 403);
+}
+
+#[test]
+fn an_empty_repository_has_no_refs() {
     let forge = Forge::new();
     let base = format!("projects/{PUBLIC}/repository.git");
-    assert_eq!(forge.get(&format!("{base}/HEAD"), "").text(), "ref: refs/heads/main\n");
     assert_eq!(forge.get(&format!("{base}/info/refs"), "").text(), "");
 }
 

@@ -1,7 +1,7 @@
 //! Decompression of an object of bounded size.
 
-use super::zlib;
 use crate::git::{ObjectKind, parse_header};
+use crate::store::zlib;
 use bytes::Bytes;
 use flate2::{Decompress, FlushDecompress, Status};
 use kit::Env;

@@ -1,10 +1,11 @@
 //! Objects as garbage collection and checks read them: for their links, or to verify them.
 
 use super::loose::{ChunkList, LooseObject};
-use super::zlib;
 use crate::git::{ObjectId, ObjectKind, id_from_hasher, parse_header};
 use crate::store::key::Key;
+use crate::store::packs::{Location, PackedObject, Packs, inflate};
 use crate::store::semispace::Semispace;
+use crate::store::zlib;
 use bytes::Bytes;
 use flate2::{Decompress, FlushDecompress, Status};
 use kit::Env;
@@ -30,6 +31,9 @@ pub struct ScannedObject {
 /// Scans an object, without the instance's cache, in each semispace that has it; with `check` to its
 /// end, to verify its id. Fails if the object is missing or damaged.
 pub fn scan(env: &Env, project: u64, id: ObjectId, check: bool) -> Result<ScannedObject, StoreError> {
+    if let Some(packed) = Packs::with(env, project, |packs| scan_packed(env, packs, id, check))? {
+        return Ok(packed);
+    }
     let mut scanned: Option<ScannedObject> = None;
     for semispace in Semispace::BOTH {
         let key = Key::Object(semispace, project, id).to_string();
@@ -59,6 +63,33 @@ pub fn scan(env: &Env, project: u64, id: ObjectId, check: bool) -> Result<Scanne
     }
     let missing = || StoreError::corrupt(&Key::Object(Semispace::First, project, id).to_string(), "it is missing");
     scanned.ok_or_else(missing)
+}
+
+/// Scans an object of a pack.
+fn scan_packed(env: &Env, packs: &Packs, id: ObjectId, check: bool) -> Result<Option<ScannedObject>, StoreError> {
+    let Some(location) = packs.find(id)? else { return Ok(None) };
+    let Location { pack, entry } = location;
+    let size = usize::try_from(entry.length).unwrap_or(usize::MAX);
+    let mut scanned = ScannedObject { kind: entry.kind, contents: None, uploads: Vec::new(), size };
+    if entry.kind == ObjectKind::Blob && !check {
+        return Ok(Some(scanned));
+    }
+    let corrupt = |why: &str| StoreError::corrupt(&format!("object {id} of a pack"), why);
+    // A large object is no delta.
+    if entry.kind == ObjectKind::Blob && entry.depth == 0 {
+        let header = packs.header(pack, entry.offset)?;
+        let found = inflate::id(env, packs.bytes(pack)?, entry.offset, &header, entry.kind)?;
+        return if found == id { Ok(Some(scanned)) } else { Err(corrupt("its contents have another id")) };
+    }
+    let PackedObject::Object(kind, contents) = packs.read(&location, MAX_LINKING as u64)? else {
+        return Err(corrupt("it is too large to be followed"));
+    };
+    let hashed = || id_from_hasher(kind.hasher(contents.len() as u64).chain_update(&contents));
+    if kind != entry.kind || check && hashed() != id {
+        return Err(corrupt("its contents have another id"));
+    }
+    scanned.contents = (kind != ObjectKind::Blob).then_some(contents);
+    Ok(Some(scanned))
 }
 
 /// Decompresses an object, and keeps no more of it than is needed.

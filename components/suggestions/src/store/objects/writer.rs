@@ -1,10 +1,10 @@
 //! Writing of objects of any size in bounded memory.
 
 use super::loose::{CHUNK, ChunkList};
-use super::zlib::{self, Compressors};
 use crate::git::{ObjectId, ObjectKind, id_from_hasher};
 use crate::store::key::Key;
 use crate::store::semispace::Semispace;
+use crate::store::zlib::{self, Compressors};
 use bytes::Bytes;
 use flate2::{FlushCompress, Status};
 use kit::Env;

@@ -4,8 +4,9 @@
 //! object until it is full.
 
 use crate::git::ObjectKind;
-use flate2::{Compress, Compression, Decompress};
+use flate2::{Compress, Compression, Decompress, FlushCompress, Status};
 use kit::Env;
+use kit::store::StoreError;
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -36,6 +37,24 @@ pub fn compressors(env: &Env) -> Rc<RefCell<Compressors>> {
 /// its place.
 pub fn decompressor(env: &Env) -> Rc<RefCell<Decompress>> {
     take(env, || Decompress::new(true))
+}
+
+/// Appends the zlib stream of some bytes.
+pub fn deflate(env: &Env, kind: ObjectKind, mut input: &[u8], out: &mut Vec<u8>) -> Result<(), StoreError> {
+    let compressors = compressors(env);
+    let mut compressors = compressors.borrow_mut();
+    let zlib = compressors.of(kind);
+    zlib.reset();
+    loop {
+        out.reserve((input.len() / 2).max(64));
+        let before = zlib.total_in();
+        let status = zlib.compress_vec(input, out, FlushCompress::Finish);
+        let status = status.map_err(|why| StoreError::Other(format!("zlib: {why}")))?;
+        input = input.get(usize::try_from(zlib.total_in() - before).unwrap_or(usize::MAX)..).unwrap_or_default();
+        if status == Status::StreamEnd {
+            return Ok(());
+        }
+    }
 }
 
 fn take<T: 'static>(env: &Env, new: impl FnOnce() -> T) -> Rc<RefCell<T>> {

@@ -1,0 +1,233 @@
+//! `git fetch` and `git clone`: acknowledgements of what the client has, and the pack of what it lacks.
+
+use super::fetch_request::{self, Command, FetchRequest, MultiAck, Refusal};
+use super::pack_stream::{Contents, PackStream, in_side_band, write_band};
+use super::ref_list::{self, RefList};
+use super::selection::{self, Selection, ShallowUpdate};
+use crate::git::{ObjectId, ObjectKind, pktline};
+use crate::store::history::History;
+use crate::store::objects;
+use crate::store::packs::{PackListRecord, Packs};
+use bytes::Bytes;
+use directory::project::Project;
+use kit::body::Chunk;
+use kit::store::StoreError;
+use kit::{Body, Env};
+use std::collections::BTreeSet;
+use std::rc::Rc;
+
+/// Answers a command of version 2.
+pub fn answer_v2(env: &Env, project: &Project, body: &[u8]) -> Result<Result<Body, Refusal>, StoreError> {
+    let fetch = match fetch_request::parse_v2(body) {
+        Err(refusal) => return Ok(Err(refusal)),
+        Ok(None) => return Ok(Ok(Body::Empty)),
+        Ok(Some(Command::List(list))) => {
+            let refs = RefList::read(env, project)?;
+            return Ok(Ok(ref_list::list_v2(env, project.id, &refs, &list)?.into()));
+        }
+        Ok(Some(Command::Fetch(fetch))) => fetch,
+    };
+    let project = project.id;
+    for want in &fetch.wants {
+        if objects::kind(env, project, *want)?.is_none() {
+            return Ok(Err(format!("upload-pack: not our ref {want}")));
+        }
+    }
+    let mut out = Vec::new();
+    let common = common(env, project, &fetch)?;
+    if !fetch.done {
+        pktline::write_text(&mut out, "acknowledgments\n");
+        if common.is_empty() {
+            pktline::write_text(&mut out, "NAK\n");
+        }
+        for id in fetch.haves.iter().flatten().filter(|id| common.contains(id)) {
+            pktline::write_text(&mut out, &format!("ACK {id}\n"));
+        }
+        // One common commit is enough: the client has sent its newest ones.
+        if common.is_empty() {
+            pktline::write_flush(&mut out);
+            return Ok(Ok(out.into()));
+        }
+        pktline::write_text(&mut out, "ready\n");
+        pktline::write_delimiter(&mut out);
+    }
+    let mut history = History::new(env, project);
+    let shallow = selection::deepen(env, project, &mut history, &fetch)?;
+    if let Some(shallow) = &shallow {
+        pktline::write_text(&mut out, "shallow-info\n");
+        write_shallow(&mut out, shallow);
+        pktline::write_delimiter(&mut out);
+    }
+    pktline::write_text(&mut out, "packfile\n");
+    let pack = pack(env, project, &mut history, &fetch, &common, shallow.as_ref())?;
+    Ok(Ok(stream(out, pack, &fetch)))
+}
+
+/// Answers a request of version 0.
+pub fn answer_v0(env: &Env, project: &Project, body: &[u8]) -> Result<Result<Body, Refusal>, StoreError> {
+    let fetch = match fetch_request::parse_v0(body) {
+        Err(refusal) => return Ok(Err(refusal)),
+        Ok(None) => return Ok(Ok(Body::Empty)),
+        Ok(Some(fetch)) => fetch,
+    };
+    let mut history = History::new(env, project.id);
+    if let Some(want) = unadvertised(env, project, &mut history, &fetch)? {
+        return Ok(Err(format!("upload-pack: not our ref {want}")));
+    }
+    let project = project.id;
+    let mut out = Vec::new();
+    let shallow = selection::deepen(env, project, &mut history, &fetch)?;
+    if let Some(shallow) = &shallow {
+        write_shallow(&mut out, shallow);
+        pktline::write_flush(&mut out);
+    }
+    let common = common(env, project, &fetch)?;
+    acknowledge_v0(&mut out, &fetch, &common);
+    if !fetch.done {
+        return Ok(Ok(out.into()));
+    }
+    let pack = pack(env, project, &mut history, &fetch, &common, shallow.as_ref())?;
+    Ok(Ok(stream(out, pack, &fetch)))
+}
+
+/// A want that is neither advertised nor in the history of what is.
+fn unadvertised(
+    env: &Env,
+    project: &Project,
+    history: &mut History,
+    fetch: &FetchRequest,
+) -> Result<Option<ObjectId>, StoreError> {
+    let refs = RefList::read(env, project)?;
+    for want in &fetch.wants {
+        let is_listed = refs.refs.iter().any(|(_, id)| id == want);
+        if is_listed {
+            continue;
+        }
+        let mut is_reached = false;
+        for (_, id) in &refs.refs {
+            is_reached |= history.commit(*want)?.is_some() && history.is_ancestor(*want, *id)?;
+            if is_reached {
+                break;
+            }
+        }
+        if !is_reached {
+            return Ok(Some(*want));
+        }
+    }
+    Ok(None)
+}
+
+/// Those of the client's haves that the repository has.
+fn common(env: &Env, project: u64, fetch: &FetchRequest) -> Result<BTreeSet<ObjectId>, StoreError> {
+    let mut common = BTreeSet::new();
+    for id in fetch.haves.iter().flatten() {
+        if matches!(objects::kind(env, project, *id)?, Some(ObjectKind::Commit | ObjectKind::Tag)) {
+            common.insert(*id);
+        }
+    }
+    Ok(common)
+}
+
+/// Acknowledges haves as `git upload-pack --stateless-rpc` does.
+fn acknowledge_v0(out: &mut Vec<u8>, fetch: &FetchRequest, common: &BTreeSet<ObjectId>) {
+    let mut last: Option<ObjectId> = None;
+    let (continued, ready) = match fetch.multi_ack {
+        MultiAck::Detailed => (Some(" common"), Some(" ready")),
+        MultiAck::Continue => (Some(" continue"), Some(" continue")),
+        MultiAck::None => (None, None),
+    };
+    for have in &fetch.haves {
+        let ack = match have {
+            Some(id) if common.contains(id) => {
+                let is_first = last.replace(*id).is_none();
+                Some(*id).zip(continued.or(is_first.then_some("")))
+            }
+            // With a common commit, the pack can be made, so the client need not look further.
+            Some(id) => last.and(Some(*id)).zip(ready),
+            None => last.filter(|_| fetch.multi_ack == MultiAck::Detailed).zip(ready),
+        };
+        if let Some((id, more)) = ack {
+            pktline::write_text(out, &format!("ACK {id}{more}\n"));
+        }
+        if have.is_none() && (last.is_none() || fetch.multi_ack != MultiAck::None) {
+            pktline::write_text(out, "NAK\n");
+        }
+    }
+    if fetch.done {
+        match last {
+            Some(id) if fetch.multi_ack != MultiAck::None => pktline::write_text(out, &format!("ACK {id}\n")),
+            Some(_) => {}
+            None => pktline::write_text(out, "NAK\n"),
+        }
+    }
+}
+
+fn write_shallow(out: &mut Vec<u8>, update: &ShallowUpdate) {
+    for id in &update.shallow {
+        pktline::write_text(out, &format!("shallow {id}\n"));
+    }
+    for id in &update.unshallow {
+        pktline::write_text(out, &format!("unshallow {id}\n"));
+    }
+}
+
+fn pack(
+    env: &Env,
+    project: u64,
+    history: &mut History,
+    fetch: &FetchRequest,
+    common: &BTreeSet<ObjectId>,
+    shallow: Option<&ShallowUpdate>,
+) -> Result<PackStream, StoreError> {
+    let list = Packs::load(env, project)?.list().clone();
+    let is_everything = common.is_empty() && shallow.is_none() && fetch.shallow.is_empty() && fetch.filter.is_none();
+    if is_everything && serves_all(env, project, &list, &fetch.wants)? {
+        return PackStream::new(env, project, list, Contents::WholePacks);
+    }
+    let mut selection = Selection::new(env, project, fetch.filter);
+    selection.select(history, fetch, common, shallow)?;
+    PackStream::new(env, project, list, Contents::Objects(selection.objects))
+}
+
+/// Whether the packs have exactly the objects that the wants reach.
+fn serves_all(env: &Env, project: u64, list: &Rc<PackListRecord>, wants: &[ObjectId]) -> Result<bool, StoreError> {
+    let packs = Packs::over(env, project, list.clone());
+    for want in wants {
+        if packs.find(*want)?.is_none() {
+            return Ok(false);
+        }
+    }
+    let mut tips: BTreeSet<ObjectId> = BTreeSet::new();
+    for pack in &list.packs {
+        // What a later pack builds on is reached by that pack's tips.
+        tips.retain(|tip| !pack.bases.contains(tip));
+        tips.extend(&pack.tips);
+    }
+    let has_objects = list.packs.iter().map(|pack| u64::from(pack.objects)).sum::<u64>();
+    let is_closed = list.packs.iter().all(|pack| pack.is_closed);
+    let wants: BTreeSet<ObjectId> = wants.iter().copied().collect();
+    Ok(is_closed && has_objects > 0 && u32::try_from(has_objects).is_ok() && tips.is_subset(&wants))
+}
+
+/// The body: what was written so far, then the pack.
+fn stream(head: Vec<u8>, pack: PackStream, fetch: &FetchRequest) -> Body {
+    let Some(size) = fetch.side_band else {
+        return Body::pull(std::iter::once::<Chunk>(Ok(head.into())).chain(pack));
+    };
+    let mut head = head;
+    let mut end = Vec::new();
+    if !fetch.no_progress {
+        write_band(&mut head, 2, format!("Enumerating objects: {}, done.\n", pack.total()).as_bytes());
+        write_band(&mut end, 2, format!("Total {} objects\n", pack.total()).as_bytes());
+    }
+    pktline::write_flush(&mut end);
+    let mut failed = false;
+    // A body that broke off must not look like one that ended.
+    let whole = std::iter::once::<Chunk>(Ok(head.into())).chain(in_side_band(pack, size)).chain([Ok(Bytes::from(end))]);
+    Body::pull(whole.map_while(move |chunk| {
+        let is_first_failure = chunk.is_err() && !failed;
+        let is_over = failed;
+        failed |= is_first_failure;
+        (!is_over).then_some(chunk)
+    }))
+}

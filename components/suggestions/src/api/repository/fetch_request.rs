@@ -1,0 +1,334 @@
+//! What a client wants to fetch, in protocol version 0 (gitprotocol-pack) and 2 (gitprotocol-v2).
+
+use crate::git::ObjectId;
+use crate::git::pktline::{Packet, Packets};
+use std::collections::BTreeSet;
+
+/// Why a request cannot be served, in words for the client.
+pub type Refusal = String;
+
+/// Which objects a client does not want at first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Filter {
+    NoBlobs,
+    /// Only blobs of fewer bytes.
+    SmallBlobs(u64),
+    /// Only trees and blobs at most so many folders below the root.
+    TreeDepth(u64),
+}
+
+/// How much of the history a client wants.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Deepening {
+    /// So many commits from each wanted one.
+    pub depth: Option<u32>,
+    /// The depth counts from the present end of the client's history.
+    pub is_relative: bool,
+    /// Commits since this moment, in seconds since 1970.
+    pub since: Option<i64>,
+    /// Commits that these refs do not reach.
+    pub not: Vec<String>,
+}
+
+impl Deepening {
+    pub fn is_asked_for(&self) -> bool {
+        self.depth.is_some() || self.since.is_some() || !self.not.is_empty()
+    }
+}
+
+/// How acknowledgements are sent in version 0.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum MultiAck {
+    #[default]
+    None,
+    Continue,
+    Detailed,
+}
+
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct FetchRequest {
+    pub wants: Vec<ObjectId>,
+    /// The haves, in order; `None` is a flush between them, which asks for an acknowledgement.
+    pub haves: Vec<Option<ObjectId>>,
+    /// Whether the client waits for no more acknowledgements.
+    pub done: bool,
+    /// Commits that the client has without their parents.
+    pub shallow: BTreeSet<ObjectId>,
+    pub deepening: Deepening,
+    pub filter: Option<Filter>,
+    pub include_tag: bool,
+    pub no_progress: bool,
+    pub multi_ack: MultiAck,
+    /// The most data of a side-band packet; `None`: the pack is sent without side bands.
+    pub side_band: Option<usize>,
+}
+
+/// The most data of a packet with `side-band-64k` and with `side-band`, without the band's byte.
+pub const LARGE_SIDE_BAND: usize = 65_515;
+const SMALL_SIDE_BAND: usize = 995;
+
+/// The most wants, haves and shallow commits of one request.
+const MAX_IDS: usize = 1_000_000;
+
+/// Arguments of `ls-refs`.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct ListRequest {
+    pub symrefs: bool,
+    pub peel: bool,
+    pub unborn: bool,
+    pub prefixes: Vec<Vec<u8>>,
+}
+
+/// A command of version 2.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Command {
+    List(ListRequest),
+    Fetch(Box<FetchRequest>),
+}
+
+/// Parses a request of version 2; `None` if it is only a flush.
+pub fn parse_v2(body: &[u8]) -> Result<Option<Command>, Refusal> {
+    let mut packets = Packets::new(body).map(|packet| packet.map_err(|_| malformed()));
+    let mut command = None;
+    // The command and its capabilities, up to the delimiter.
+    let has_arguments = loop {
+        match packets.next().transpose()? {
+            None | Some(Packet::Flush) => break false,
+            Some(Packet::Delimiter) => break true,
+            Some(packet) => {
+                let line = packet.line().unwrap_or_default();
+                if let Some(name) = line.strip_prefix(b"command=") {
+                    command = Some(name);
+                } else if let Some(format) = line.strip_prefix(b"object-format=")
+                    && format != b"sha1"
+                {
+                    return Err(format!("mismatched object format: server sha1; client {}", text(format)));
+                }
+            }
+        }
+    };
+    let arguments = std::iter::from_fn(|| match packets.next()? {
+        Ok(Packet::Flush) => None,
+        Ok(packet) => packet.line().map(Ok),
+        Err(error) => Some(Err(error)),
+    });
+    let arguments: Vec<&[u8]> = if has_arguments { arguments.collect::<Result<_, Refusal>>()? } else { Vec::new() };
+    match command {
+        None => Ok(None),
+        Some(b"ls-refs") => Ok(Some(Command::List(parse_list(&arguments)))),
+        Some(b"fetch") => parse_fetch(&arguments).map(|fetch| Some(Command::Fetch(Box::new(fetch)))),
+        Some(other) => Err(format!("unknown command '{}'", text(other))),
+    }
+}
+
+fn parse_list(arguments: &[&[u8]]) -> ListRequest {
+    let mut list = ListRequest::default();
+    for argument in arguments {
+        match *argument {
+            b"peel" => list.peel = true,
+            b"symrefs" => list.symrefs = true,
+            b"unborn" => list.unborn = true,
+            other => list.prefixes.extend(other.strip_prefix(b"ref-prefix ").map(<[u8]>::to_vec)),
+        }
+    }
+    list
+}
+
+fn parse_fetch(arguments: &[&[u8]]) -> Result<FetchRequest, Refusal> {
+    let mut fetch = FetchRequest { side_band: Some(LARGE_SIDE_BAND), ..FetchRequest::default() };
+    for argument in arguments {
+        match *argument {
+            b"done" => fetch.done = true,
+            b"include-tag" => fetch.include_tag = true,
+            b"no-progress" => fetch.no_progress = true,
+            b"deepen-relative" => fetch.deepening.is_relative = true,
+            b"thin-pack" | b"ofs-delta" => {}
+            line if fetch.parse_id_line(line)? => {}
+            line => return Err(format!("unexpected line: '{}'", text(line))),
+        }
+    }
+    Ok(fetch)
+}
+
+/// Parses a request of version 0; `None` if it asks for nothing.
+pub fn parse_v0(body: &[u8]) -> Result<Option<FetchRequest>, Refusal> {
+    let mut fetch = FetchRequest::default();
+    let mut packets = Packets::new(body).map(|packet| packet.map_err(|_| malformed()));
+    loop {
+        let Some(packet) = packets.next().transpose()? else { break };
+        let Some(line) = packet.line() else { break };
+        let line = match fetch.wants.is_empty().then(|| split_capabilities(line)).flatten() {
+            Some((line, capabilities)) => {
+                fetch.take_capabilities(capabilities);
+                line
+            }
+            None => line,
+        };
+        if !fetch.parse_id_line(line)? {
+            return Err(format!("git upload-pack: protocol error, expected to get object ID, not '{}'", text(line)));
+        }
+    }
+    if fetch.wants.is_empty() {
+        return Ok(None);
+    }
+    while let Some(packet) = packets.next().transpose()? {
+        match packet {
+            Packet::Flush | Packet::Delimiter => fetch.haves.push(None),
+            packet => match packet.line().unwrap_or_default() {
+                b"done" => {
+                    fetch.done = true;
+                    break;
+                }
+                line if line.starts_with(b"have ") => drop(fetch.parse_id_line(line)?),
+                line => return Err(format!("git upload-pack: expected SHA1 list, got '{}'", text(line))),
+            },
+        }
+    }
+    Ok(Some(fetch))
+}
+
+/// The first want of version 0 has the capabilities after its id.
+fn split_capabilities(line: &[u8]) -> Option<(&[u8], &[u8])> {
+    let length = b"want ".len() + 2 * ObjectId::LENGTH;
+    line.starts_with(b"want ").then(|| line.split_at_checked(length)).flatten()
+}
+
+impl FetchRequest {
+    fn take_capabilities(&mut self, capabilities: &[u8]) {
+        for word in capabilities.split(|byte| *byte == b' ') {
+            match word {
+                b"include-tag" => self.include_tag = true,
+                b"no-progress" => self.no_progress = true,
+                b"deepen-relative" => self.deepening.is_relative = true,
+                b"multi_ack_detailed" => self.multi_ack = MultiAck::Detailed,
+                b"multi_ack" if self.multi_ack == MultiAck::None => self.multi_ack = MultiAck::Continue,
+                b"side-band-64k" => self.side_band = Some(LARGE_SIDE_BAND),
+                b"side-band" => self.side_band = self.side_band.or(Some(SMALL_SIDE_BAND)),
+                _ => {}
+            }
+        }
+    }
+
+    /// Takes a line that both versions have; false if it is another one.
+    fn parse_id_line(&mut self, line: &[u8]) -> Result<bool, Refusal> {
+        let Some((key, value)) = line.iter().position(|byte| *byte == b' ').map(|at| line.split_at(at)) else {
+            return Ok(false);
+        };
+        let value = std::str::from_utf8(value.get(1..).unwrap_or_default()).unwrap_or_default();
+        let id =
+            || ObjectId::parse(value).ok_or_else(|| format!("protocol error, expected an object id, not '{value}'"));
+        match key {
+            b"want" => self.wants.push(id()?),
+            b"have" => self.haves.push(Some(id()?)),
+            b"shallow" => drop(self.shallow.insert(id()?)),
+            b"deepen" => {
+                let depth = value.parse::<u32>().ok().filter(|depth| *depth > 0);
+                self.deepening.depth = Some(depth.ok_or_else(|| format!("Invalid deepen: {value}"))?);
+            }
+            b"deepen-since" => {
+                let since = value.parse().ok();
+                self.deepening.since = Some(since.ok_or_else(|| format!("Invalid deepen-since: {value}"))?);
+            }
+            b"deepen-not" => self.deepening.not.push(value.to_owned()),
+            b"filter" => self.filter = Some(parse_filter(value)?),
+            _ => return Ok(false),
+        }
+        if self.wants.len() + self.haves.len() + self.shallow.len() > MAX_IDS {
+            return Err(format!("a request may name {MAX_IDS} objects at most"));
+        }
+        Ok(true)
+    }
+}
+
+fn parse_filter(spec: &str) -> Result<Filter, Refusal> {
+    let number = |text: &str| -> Option<u64> {
+        let (digits, unit) = match text.to_ascii_lowercase().chars().last()? {
+            'k' => (text.get(..text.len() - 1)?, 1 << 10),
+            'm' => (text.get(..text.len() - 1)?, 1 << 20),
+            'g' => (text.get(..text.len() - 1)?, 1 << 30),
+            _ => (text, 1),
+        };
+        digits.parse::<u64>().ok()?.checked_mul(unit)
+    };
+    let filter = match spec {
+        "blob:none" => Some(Filter::NoBlobs),
+        _ => match (spec.strip_prefix("blob:limit="), spec.strip_prefix("tree:")) {
+            (Some(limit), _) => number(limit).map(Filter::SmallBlobs),
+            (_, Some(depth)) => depth.parse().ok().map(Filter::TreeDepth),
+            _ => None,
+        },
+    };
+    filter.ok_or_else(|| format!("filter '{spec}' is not supported; there are blob:none, blob:limit=<n> and tree:<n>"))
+}
+
+fn malformed() -> Refusal {
+    "protocol error: bad line length character".into()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).chars().take(100).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::git::pktline;
+
+    const A: &str = "4b825dc642cb6eb9a060e54bf8d69288fbee4904";
+
+    fn message(lines: &[&str]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        for line in lines {
+            match *line {
+                "0000" => pktline::write_flush(&mut bytes),
+                "0001" => pktline::write_delimiter(&mut bytes),
+                line => pktline::write_text(&mut bytes, &format!("{line}\n")),
+            }
+        }
+        bytes
+    }
+
+    #[test]
+    fn requests_of_version_2() {
+        let body =
+            message(&["command=ls-refs", "agent=x", "0001", "peel", "symrefs", "ref-prefix refs/heads/", "0000"]);
+        let list = ListRequest { symrefs: true, peel: true, unborn: false, prefixes: vec![b"refs/heads/".to_vec()] };
+        assert_eq!(parse_v2(&body), Ok(Some(Command::List(list))));
+        let want = format!("want {A}");
+        let body = message(&[
+            "command=fetch",
+            "object-format=sha1",
+            "0001",
+            "thin-pack",
+            &want,
+            "deepen 3",
+            "filter blob:limit=1k",
+            "done",
+            "0000",
+        ]);
+        let Ok(Some(Command::Fetch(fetch))) = parse_v2(&body) else { panic!() };
+        assert_eq!((fetch.wants.len(), fetch.done, fetch.deepening.depth), (1, true, Some(3)));
+        assert_eq!(fetch.filter, Some(Filter::SmallBlobs(1024)));
+        assert_eq!(parse_v2(b"0000"), Ok(None));
+        for bad in ["command=push", "object-format=sha256", "command=fetch\n0001want x"] {
+            let lines = ["command=fetch", "0001", "want x", "0000"];
+            let body = if bad.contains("want") { message(&lines) } else { message(&[bad, "0000"]) };
+            assert!(parse_v2(&body).is_err(), "{bad}");
+        }
+        assert!(parse_v2(b"00zz").is_err());
+    }
+
+    #[test]
+    fn requests_of_version_0() {
+        let (want, have) = (format!("want {A} multi_ack_detailed side-band-64k include-tag"), format!("have {A}"));
+        let fetch = parse_v0(&message(&[&want, "deepen 1", "0000", &have, "0000", &have, "done"])).unwrap().unwrap();
+        let id = ObjectId::parse(A);
+        assert_eq!(fetch.haves, [id, None, id]);
+        assert_eq!((fetch.multi_ack, fetch.side_band), (MultiAck::Detailed, Some(LARGE_SIDE_BAND)));
+        assert!(fetch.done && fetch.include_tag && fetch.deepening.is_asked_for());
+        assert_eq!(parse_v0(b"0000"), Ok(None));
+        for bad in [&["want x", "0000"][..], &[&want, "0000", "hello"], &[&want, "deepen 0", "0000"], &["have y"]] {
+            assert!(parse_v0(&message(bad)).is_err(), "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! The beginning of a push (gitprotocol-pack): which refs are to be moved. The pack follows.
+
+use crate::git::ObjectId;
+use crate::git::pktline::parse_length;
+use bytes::{Bytes, BytesMut};
+use kit::{Body, Error};
+
+/// The most refs that one push moves.
+const MAX_COMMANDS: usize = 10_000;
+
+/// A ref as the client wants it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RefCommand {
+    /// The whole name, `refs/heads/main`.
+    pub name: String,
+    /// Where the client believes it to stand; `None`: it is not there.
+    pub old: Option<ObjectId>,
+    /// `None`: it is to be deleted.
+    pub new: Option<ObjectId>,
+}
+
+/// The commands of a push.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct PushCommands {
+    pub commands: Vec<RefCommand>,
+    pub reports_status: bool,
+    pub side_band: bool,
+}
+
+/// Reads the body of a push as it streams in.
+pub struct PushReader {
+    body: Body,
+    /// What of the last chunk was not returned yet.
+    rest: Bytes,
+}
+
+impl PushReader {
+    pub fn new(body: Body) -> Self {
+        PushReader { body, rest: Bytes::new() }
+    }
+
+    /// The next bytes of the pack; `None` at its end.
+    pub async fn next(&mut self) -> Result<Option<Bytes>, Error> {
+        if !self.rest.is_empty() {
+            return Ok(Some(std::mem::take(&mut self.rest)));
+        }
+        Ok(self.body.next().await.transpose()?)
+    }
+
+    /// So many bytes; `None` if the body ends before them.
+    async fn exactly(&mut self, length: usize) -> Result<Option<Bytes>, Error> {
+        let mut bytes = BytesMut::new();
+        while bytes.len() < length {
+            let Some(mut chunk) = self.next().await? else { return Ok(None) };
+            bytes.extend_from_slice(&chunk.split_to(chunk.len().min(length - bytes.len())));
+            self.rest = chunk;
+        }
+        Ok(Some(bytes.freeze()))
+    }
+
+    /// Reads the commands up to their flush packet.
+    pub async fn commands(&mut self) -> Result<PushCommands, Error> {
+        let broken = || Error::bad_request("protocol error: the list of refs is malformed or cut off");
+        let mut push = PushCommands::default();
+        let mut is_first = true;
+        loop {
+            let length = self.exactly(4).await?;
+            let Some(digits) = length else {
+                return if is_first { Ok(push) } else { Err(broken()) };
+            };
+            let digits: &[u8; 4] = digits.as_ref().try_into().map_err(|_| broken())?;
+            let length = match parse_length(digits).map_err(|_| broken())? {
+                0 => return Ok(push),
+                length => length.checked_sub(4).ok_or_else(broken)?,
+            };
+            let line = self.exactly(length).await?.ok_or_else(broken)?;
+            let (command, capabilities) = match line.iter().position(|byte| *byte == 0).filter(|_| is_first) {
+                Some(at) => line.split_at(at),
+                None => (line.as_ref(), &[][..]),
+            };
+            if is_first {
+                let mut words = capabilities.split(|byte| matches!(byte, 0 | b' ' | b'\n'));
+                push.reports_status = words.clone().any(|word| word == b"report-status");
+                push.side_band = words.any(|word| word == b"side-band-64k");
+            }
+            is_first = false;
+            // A shallow client says where its history ends; what it sends is checked to be whole all the same.
+            if command.starts_with(b"shallow ") {
+                continue;
+            }
+            push.commands.push(parse_command(command).ok_or_else(broken)?);
+            if push.commands.len() > MAX_COMMANDS {
+                return Err(Error::bad_request(&format!("a push moves {MAX_COMMANDS} branches and tags at most")));
+            }
+        }
+    }
+}
+
+/// Parses `<old id> <new id> <name>`; ids of zeros stand for none.
+fn parse_command(line: &[u8]) -> Option<RefCommand> {
+    let text = std::str::from_utf8(line.strip_suffix(b"\n").unwrap_or(line)).ok()?;
+    let (old, rest) = text.split_once(' ')?;
+    let (new, name) = rest.split_once(' ')?;
+    let id = |text: &str| {
+        let id = ObjectId::parse(text)?;
+        Some(Some(id).filter(|id| *id.bytes() != [0; ObjectId::LENGTH]))
+    };
+    Some(RefCommand { name: name.to_owned(), old: id(old)?, new: id(new)? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures::executor::block_on;
+
+    const A: &str = "4b825dc642cb6eb9a060e54bf8d69288fbee4904";
+
+    fn read(body: &[u8], step: usize) -> Result<(PushCommands, Vec<u8>), Error> {
+        let chunks: Vec<_> = body.chunks(step).map(|chunk| Ok(Bytes::copy_from_slice(chunk))).collect();
+        let mut reader = PushReader::new(Body::pull(chunks.into_iter()));
+        block_on(async {
+            let commands = reader.commands().await?;
+            let mut rest = Vec::new();
+            while let Some(chunk) = reader.next().await? {
+                rest.extend_from_slice(&chunk);
+            }
+            Ok((commands, rest))
+        })
+    }
+
+    #[test]
+    fn commands_and_pack_are_told_apart_however_they_arrive() {
+        let zeros = "0".repeat(40);
+        let mut body = Vec::new();
+        let first = format!("{zeros} {A} refs/heads/a b\0 report-status side-band-64k agent=x");
+        crate::git::pktline::write_text(&mut body, &first);
+        crate::git::pktline::write_text(&mut body, &format!("{A} {zeros} refs/tags/v1\n"));
+        crate::git::pktline::write_flush(&mut body);
+        body.extend_from_slice(b"PACK...");
+        for step in [1, 3, 50, 1000] {
+            let (push, rest) = read(&body, step).unwrap();
+            assert_eq!(rest, b"PACK...");
+            let id = ObjectId::parse(A);
+            let command = |name: &str, old, new| RefCommand { name: name.into(), old, new };
+            assert_eq!(push.commands, [command("refs/heads/a b", None, id), command("refs/tags/v1", id, None)]);
+            assert!(push.reports_status && push.side_band);
+        }
+        assert_eq!(read(b"0000", 9).unwrap().0, PushCommands::default());
+        for bad in [&body[..50], b"0001", b"zzzz", b"0006x\n"] {
+            assert_eq!(read(bad, 9).unwrap_err().status, 400, "{bad:?}");
+        }
+    }
+}

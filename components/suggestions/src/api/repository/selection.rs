@@ -1,0 +1,298 @@
+//! Which objects a client needs: those that its wants reach and its haves do not.
+
+use super::fetch_request::{Deepening, FetchRequest, Filter};
+use crate::git::{ObjectId, ObjectKind, Tree};
+use crate::store::history::{CommitNode, History, NewestFirst};
+use crate::store::{objects, refs};
+use kit::Env;
+use kit::store::StoreError;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
+use std::rc::Rc;
+
+/// How the client's history changes where it ends.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct ShallowUpdate {
+    /// Commits that the client gets without their parents.
+    pub shallow: BTreeSet<ObjectId>,
+    /// Commits whose parents the client lacked and gets now.
+    pub unshallow: BTreeSet<ObjectId>,
+    /// The commits of the wanted part of the history.
+    included: HashSet<ObjectId>,
+}
+
+/// How many trees of commits that the client has are compared with a tree that is sent without its history.
+const MAX_COMPARED: usize = 4;
+
+/// The part of the history that a request asks for; `None` if it asks for all of it.
+pub fn deepen(
+    env: &Env,
+    project: u64,
+    history: &mut History,
+    request: &FetchRequest,
+) -> Result<Option<ShallowUpdate>, StoreError> {
+    let deepening = &request.deepening;
+    if !deepening.is_asked_for() {
+        return Ok(None);
+    }
+    let excluded = excluded_commits(env, project, history, deepening)?;
+    let mut update = ShallowUpdate::default();
+    // The least distance of each commit that was visited.
+    let mut distances: HashMap<ObjectId, u64> = HashMap::new();
+    let limit = deepening.depth.map_or(u64::MAX, u64::from);
+    let mut queue = VecDeque::new();
+    for want in &request.wants {
+        if let Some(peeled) = history.peel(*want)? {
+            queue.push_back((peeled.target, u64::from(!deepening.is_relative)));
+        }
+    }
+    while let Some((id, distance)) = queue.pop_front() {
+        if distances.get(&id).is_some_and(|known| *known <= distance) {
+            continue;
+        }
+        let Some(node) = history.commit(id)? else { continue };
+        let is_old = deepening.since.is_some_and(|since| node.seconds < since);
+        if distance > limit || is_old || excluded.contains(&id) {
+            continue;
+        }
+        distances.insert(id, distance);
+        // Relative to the end of the client's history, only what is beyond it counts.
+        let is_counted = !deepening.is_relative || distance > 0 || request.shallow.contains(&id);
+        queue.extend(node.parents.iter().map(|parent| (*parent, distance + u64::from(is_counted))));
+    }
+    for id in distances.keys() {
+        let Some(node) = history.commit(*id)? else { continue };
+        let is_cut = node.parents.iter().any(|parent| !distances.contains_key(parent));
+        match (is_cut, request.shallow.contains(id)) {
+            (true, false) => drop(update.shallow.insert(*id)),
+            (false, true) => drop(update.unshallow.insert(*id)),
+            _ => {}
+        }
+    }
+    update.included = distances.into_keys().collect();
+    Ok(Some(update))
+}
+
+fn excluded_commits(
+    env: &Env,
+    project: u64,
+    history: &mut History,
+    deepening: &Deepening,
+) -> Result<HashSet<ObjectId>, StoreError> {
+    let mut queue = NewestFirst::default();
+    for name in &deepening.not {
+        for name in
+            [name.strip_prefix("refs/").unwrap_or(name).to_owned(), format!("heads/{name}"), format!("tags/{name}")]
+        {
+            if let Some(value) = refs::read(env, project, &name)?
+                && let Some(peeled) = history.peel(value.commit)?
+            {
+                queue.push(history, peeled.target)?;
+            }
+        }
+    }
+    let mut excluded = HashSet::new();
+    while let Some((id, node)) = queue.pop() {
+        excluded.insert(id);
+        for parent in &node.parents {
+            queue.push(history, *parent)?;
+        }
+    }
+    Ok(excluded)
+}
+
+/// Selects objects.
+pub struct Selection<'a> {
+    env: &'a Env,
+    project: u64,
+    filter: Option<Filter>,
+    /// In the order in which they are sent.
+    pub objects: Vec<ObjectId>,
+    /// The same, and trees that were visited.
+    seen: HashSet<ObjectId>,
+}
+
+impl<'a> Selection<'a> {
+    pub fn new(env: &'a Env, project: u64, filter: Option<Filter>) -> Self {
+        Selection { env, project, filter, objects: Vec::new(), seen: HashSet::new() }
+    }
+
+    /// Selects what the request asks for. `common` are those of its haves that the repository has.
+    pub fn select(
+        &mut self,
+        history: &mut History,
+        request: &FetchRequest,
+        common: &BTreeSet<ObjectId>,
+        shallow: Option<&ShallowUpdate>,
+    ) -> Result<(), StoreError> {
+        let mut wanted = Vec::new();
+        let mut others = Vec::new();
+        for want in &request.wants {
+            let Some(peeled) = history.peel(*want)? else { continue };
+            peeled.tags.into_iter().filter(|tag| !common.contains(tag)).for_each(|tag| self.add(tag));
+            match peeled.kind {
+                ObjectKind::Commit => wanted.push(peeled.target),
+                kind => others.push((peeled.target, kind)),
+            }
+        }
+        let (commits, known) = select_commits(history, &wanted, common, &request.shallow, shallow)?;
+        commits.iter().for_each(|(id, _)| self.add(*id));
+        if request.include_tag {
+            self.add_tags(history)?;
+        }
+        let mut compared = Vec::new();
+        for id in common.iter().take(MAX_COMPARED) {
+            compared.extend(history.commit(*id)?.map(|node| node.tree));
+        }
+        for (id, node) in &commits {
+            let mut olds = Vec::new();
+            if !common.is_empty() {
+                for parent in &node.parents {
+                    let is_there = known.contains(parent);
+                    olds.extend(history.commit(*parent)?.filter(|_| is_there).map(|node| node.tree));
+                }
+                if shallow.is_some_and(|shallow| shallow.shallow.contains(id)) {
+                    olds.extend_from_slice(&compared);
+                }
+            }
+            self.add_tree(node.tree, olds, 0)?;
+        }
+        for (id, kind) in others {
+            match kind {
+                ObjectKind::Tree => self.add_tree(id, Vec::new(), 0)?,
+                _ => self.add(id),
+            }
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, id: ObjectId) {
+        if self.seen.insert(id) {
+            self.objects.push(id);
+        }
+    }
+
+    /// Adds the tags whose target is sent.
+    fn add_tags(&mut self, history: &History) -> Result<(), StoreError> {
+        for name in refs::read_names(self.env, self.project)?.names.iter().filter(|name| name.starts_with("tags/")) {
+            let Some(value) = refs::read(self.env, self.project, name)? else { continue };
+            if let Some(peeled) = history.peel(value.commit)?.filter(|peeled| self.seen.contains(&peeled.target)) {
+                peeled.tags.into_iter().for_each(|tag| self.add(tag));
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds a tree and what is in it, without what one of the trees `olds` has at the same place.
+    fn add_tree(&mut self, root: ObjectId, olds: Vec<ObjectId>, depth: u64) -> Result<(), StoreError> {
+        let mut pending = vec![(root, olds, depth)];
+        while let Some((id, olds, depth)) = pending.pop() {
+            let is_filtered = matches!(self.filter, Some(Filter::TreeDepth(limit)) if depth >= limit);
+            if is_filtered || olds.contains(&id) || !self.seen.insert(id) {
+                continue;
+            }
+            self.objects.push(id);
+            let tree = objects::read_tree(self.env, self.project, id)?;
+            let old_trees: Vec<Tree> =
+                olds.iter().map(|old| objects::read_tree(self.env, self.project, *old)).collect::<Result<_, _>>()?;
+            let mut old_entries: BTreeMap<&[u8], Vec<ObjectId>> = BTreeMap::new();
+            for entry in old_trees.iter().flat_map(|tree| tree.entries()) {
+                old_entries.entry(entry.name()).or_default().push(entry.id);
+            }
+            for entry in tree.entries() {
+                let olds = old_entries.remove(entry.name()).unwrap_or_default();
+                if olds.contains(&entry.id) {
+                    continue;
+                }
+                if entry.is_tree() {
+                    let mut trees = Vec::new();
+                    for old in olds {
+                        let is_tree = objects::kind(self.env, self.project, old)? == Some(ObjectKind::Tree);
+                        trees.extend(is_tree.then_some(old));
+                    }
+                    pending.push((entry.id, trees, depth + 1));
+                } else if entry.is_blob() && self.wants_blob(entry.id, depth + 1)? {
+                    self.add(entry.id);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn wants_blob(&self, id: ObjectId, depth: u64) -> Result<bool, StoreError> {
+        match self.filter {
+            None => Ok(true),
+            Some(Filter::NoBlobs) => Ok(false),
+            Some(Filter::TreeDepth(limit)) => Ok(depth < limit),
+            Some(Filter::SmallBlobs(0)) => Ok(false),
+            Some(Filter::SmallBlobs(limit)) => objects::is_at_most(self.env, self.project, id, limit - 1),
+        }
+    }
+}
+
+type SelectedCommits = (Vec<(ObjectId, Rc<CommitNode>)>, HashSet<ObjectId>);
+
+/// The commits to be sent, the newest first, and all those that the client will have then as far as they were
+/// visited.
+fn select_commits(
+    history: &mut History,
+    wanted: &[ObjectId],
+    common: &BTreeSet<ObjectId>,
+    client_shallow: &BTreeSet<ObjectId>,
+    shallow: Option<&ShallowUpdate>,
+) -> Result<SelectedCommits, StoreError> {
+    let mut queue = NewestFirst::default();
+    // Commits that the client has.
+    let mut had: HashSet<ObjectId> = HashSet::new();
+    // Commits in the queue that the client is not known to have.
+    let mut open: HashSet<ObjectId> = HashSet::new();
+    let mut selected = Vec::new();
+    for id in common {
+        if let Some(peeled) = history.peel(*id)? {
+            had.insert(peeled.target);
+            queue.push(history, peeled.target)?;
+        }
+    }
+    // Shallow commits of the client whose parents are asked for, and which were not visited yet.
+    let mut ends: HashSet<ObjectId> = HashSet::new();
+    for id in client_shallow.iter().filter(|id| shallow.is_some_and(|shallow| shallow.included.contains(*id))) {
+        had.insert(*id);
+        ends.insert(*id);
+        queue.push(history, *id)?;
+    }
+    for id in wanted {
+        if !had.contains(id) {
+            open.insert(*id);
+        }
+        queue.push(history, *id)?;
+    }
+    let is_included = |id: &ObjectId| shallow.is_none_or(|shallow| shallow.included.contains(id));
+    while let Some((id, node)) = queue.pop() {
+        let is_had = had.contains(&id);
+        open.remove(&id);
+        ends.remove(&id);
+        if !is_had && is_included(&id) {
+            selected.push((id, node.clone()));
+        }
+        // The client lacks the parents of its shallow commits, and gets them only if it asks for more history.
+        let is_end = client_shallow.contains(&id);
+        for parent in node.parents.iter().filter(|_| !is_end || shallow.is_some()) {
+            if is_had && !is_end {
+                had.insert(*parent);
+                open.remove(parent);
+            } else if is_included(parent) && !had.contains(parent) {
+                open.insert(*parent);
+            } else if !is_included(parent) {
+                continue;
+            }
+            queue.push(history, *parent)?;
+        }
+        if open.is_empty() && ends.is_empty() {
+            break;
+        }
+    }
+    // A parent that is newer than its child may have been found to be known too late.
+    selected.retain(|(id, _)| !had.contains(id));
+    let mut known = had;
+    known.extend(selected.iter().map(|(id, _)| *id));
+    Ok((selected, known))
+}

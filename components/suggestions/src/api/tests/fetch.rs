@@ -1,0 +1,173 @@
+//! `git clone` and `git fetch`, by git itself.
+
+use super::{Forge, PRIVATE, PUBLIC, Repository};
+
+/// A repository with merges, tags, an executable, a link and a file that changes often.
+fn repository() -> Repository {
+    let long: String = (0..500).map(|line| format!("line {line}\n")).collect();
+    let repository = Repository::with(&[
+        ("a.txt", b"one\n"),
+        ("long", long.as_bytes()),
+        ("dir/sub/b", b"\xff\r\nb"),
+        ("empty", b""),
+    ]);
+    repository.git(&["tag", "-a", "v1", "-m", "first"]);
+    repository.git(&["tag", "light"]);
+    repository.git(&["tag", "-a", "v1-again", "v1", "-m", "a tag of a tag"]);
+    for number in 0..12 {
+        repository.write("long", format!("{long}{number}\n").as_bytes());
+        repository.write(&format!("dir/{number}"), b"x");
+        repository.commit(&format!("change {number}"));
+    }
+    repository.git(&["checkout", "-q", "main"]);
+    repository.write("on main", b"m\n");
+    repository.commit("on main");
+    repository.git(&["merge", "-q", "--no-ff", "-m", "merge", "topic"]);
+    repository
+}
+
+fn pushed(packed: bool) -> (Forge, Repository) {
+    let (forge, repository) = (Forge::new(), repository());
+    if packed {
+        forge.git(&repository, PUBLIC, "mia", &["push", "-q", "URL", "--all"]).unwrap();
+        forge.git(&repository, PUBLIC, "mia", &["push", "-q", "URL", "--tags"]).unwrap();
+    } else {
+        forge.import(PUBLIC, &repository);
+    }
+    (forge, repository)
+}
+
+const REFS: [&str; 2] = ["for-each-ref", "--format=%(objectname) %(refname)"];
+
+#[test]
+fn a_clone_is_the_repository_in_both_versions_and_both_forms_of_storage() {
+    for packed in [false, true] {
+        let (forge, repository) = pushed(packed);
+        for version in ["0", "1", "2"] {
+            let copy = Repository::empty();
+            let protocol = format!("protocol.version={version}");
+            forge.git(&copy, PUBLIC, "", &["-c", &protocol, "clone", "-q", "--mirror", "URL", "copy.git"]).unwrap();
+            copy.git(&["-C", "copy.git", "fsck", "--full", "--strict"]);
+            let refs = |folder: &str| copy.text(&[&["-C", folder], &REFS[..]].concat());
+            assert_eq!(refs("copy.git"), repository.text(&REFS), "{packed} {version}");
+            let count = |text: String| text.lines().count();
+            let listed = copy.text(&["-C", "copy.git", "cat-file", "--batch-check", "--batch-all-objects"]);
+            assert_eq!(
+                count(listed),
+                count(repository.text(&["rev-list", "--objects", "--all"])),
+                "nothing else is sent"
+            );
+            assert_eq!(copy.text(&["-C", "copy.git", "symbolic-ref", "HEAD"]), "refs/heads/main");
+        }
+    }
+}
+
+#[test]
+fn a_fetch_gets_what_is_new() {
+    for (packed, version) in [(false, "2"), (true, "2"), (false, "0"), (true, "0")] {
+        let (forge, repository) = pushed(packed);
+        let copy = Repository::empty();
+        let git = |arguments: &[&str]| {
+            let protocol = format!("protocol.version={version}");
+            forge.git(&copy, PUBLIC, "", &[&["-c", &protocol], arguments].concat()).unwrap()
+        };
+        git(&["fetch", "URL", "+refs/*:refs/remotes/o/*"]);
+        // Nothing is new.
+        assert!(!git(&["fetch", "URL", "+refs/*:refs/remotes/o/*"]).contains("Enumerating"));
+        repository.write("dir/sub/b", b"new");
+        repository.commit("new");
+        repository.git(&["tag", "-a", "v2", "-m", "second"]);
+        forge.git(&repository, PUBLIC, "mia", &["push", "-q", "URL", "main", "v2"]).unwrap();
+        let printed = git(&["fetch", "--progress", "URL", "+refs/*:refs/remotes/o/*"]);
+        assert!(printed.contains("Enumerating objects: 6, done"), "commit, tag, 3 folders and a file: {printed}");
+        copy.git(&["fsck", "--full", "--strict"]);
+        assert_eq!(copy.text(&["rev-parse", "o/heads/main"]), repository.text(&["rev-parse", "main"]));
+    }
+}
+
+#[test]
+fn shallow_clones_grow() {
+    for (packed, version) in [(false, "2"), (true, "2"), (true, "0")] {
+        let (forge, repository) = pushed(packed);
+        let copy = Repository::empty();
+        let protocol = format!("protocol.version={version}");
+        let git = |arguments: &[&str]| {
+            let arguments: Vec<&str> = [&["-c", &protocol], arguments].concat();
+            forge.git(&copy, PUBLIC, "", &arguments).unwrap();
+            copy.git(&["fsck", "--full", "--strict"]);
+            copy.text(&["rev-list", "--count", "o/topic"])
+        };
+        let heads = "+refs/heads/*:refs/remotes/o/*";
+        assert_eq!(git(&["fetch", "-q", "--depth", "1", "URL", heads]), "1");
+        assert_eq!(copy.git(&["show", "o/topic:dir/sub/b"]), b"\xff\r\nb");
+        assert_eq!(git(&["fetch", "-q", "--depth", "3", "URL", heads]), "3");
+        assert_eq!(git(&["fetch", "-q", "--deepen", "2", "URL", heads]), "5");
+        // A shallow client gets what is new, and no more of the history.
+        repository.git(&["checkout", "-q", "topic"]);
+        repository.write("a.txt", b"newer");
+        repository.commit("newer");
+        forge.git(&repository, PUBLIC, "mia", &["push", "-q", "URL", "topic"]).unwrap();
+        assert_eq!(git(&["fetch", "-q", "URL", heads]), "6");
+        assert_eq!(git(&["fetch", "-q", "--unshallow", "URL", heads]), "14");
+        assert_eq!(copy.text(&["rev-parse", "o/topic"]), repository.text(&["rev-parse", "topic"]));
+    }
+}
+
+#[test]
+fn partial_clones_get_the_rest_when_they_need_it() {
+    let (forge, repository) = pushed(true);
+    for filter in ["blob:none", "blob:limit=10", "tree:0"] {
+        let copy = Repository::empty();
+        let clone = ["clone", "-q", "--no-checkout", "--filter", filter, "URL", "copy"];
+        forge.git(&copy, PUBLIC, "", &clone).unwrap();
+        let missing = copy.text(&["-C", "copy", "rev-list", "--objects", "--all", "--missing=print"]);
+        assert!(missing.contains('?'), "{filter}");
+        // The server has another address now.
+        let (none, url) = ("remote.origin.url=", "remote.origin.url=URL");
+        forge.git(&copy, PUBLIC, "", &["-C", "copy", "-c", none, "-c", url, "checkout", "-q", "main"]).unwrap();
+        assert_eq!(std::fs::read(copy.file("copy/dir/sub/b")).unwrap(), b"\xff\r\nb");
+    }
+    let copy = Repository::empty();
+    let why = forge.git(&copy, PUBLIC, "", &["clone", "-q", "--filter", "sparse:oid=main", "URL", "copy"]).unwrap_err();
+    assert!(why.contains("filter 'sparse:oid="), "{why}");
+    drop(repository);
+}
+
+#[test]
+fn repositories_are_at_their_full_path_too() {
+    let (forge, repository) = pushed(true);
+    let copy = Repository::empty();
+    forge.git(&copy, PUBLIC, "", &["fetch", "-q", "HOST/acme/p7.git", "main"]).unwrap();
+    assert_eq!(copy.text(&["rev-parse", "FETCH_HEAD"]), repository.text(&["rev-parse", "main"]));
+    let refused =
+        |token: &str, path: &str| forge.git(&copy, PRIVATE, token, &["fetch", "-q", path, "main"]).unwrap_err();
+    assert!(refused("otto", "HOST/acme/p9.git").contains("could not be found or you don't have permission"));
+    assert!(refused("gus", "HOST/acme/p9.git").contains("403"));
+    assert!(refused("", "HOST/acme/p9.git").contains("could not read Username"));
+    assert!(refused("nonsense", "HOST/acme/p9.git").contains("Authentication failed"));
+}
+
+#[test]
+fn an_empty_repository_can_be_cloned() {
+    let forge = Forge::new();
+    // Version 0 cannot say which branch will be the first one.
+    for (version, head) in [("0", "refs/heads/master"), ("2", "refs/heads/main")] {
+        let copy = Repository::empty();
+        let protocol = format!("protocol.version={version}");
+        forge.git(&copy, PUBLIC, "", &["-c", &protocol, "clone", "-q", "URL", "copy"]).unwrap();
+        assert_eq!(copy.text(&["-C", "copy", "symbolic-ref", "HEAD"]), head);
+    }
+}
+
+#[test]
+fn what_is_not_there_is_refused_in_gits_words() {
+    let (forge, repository) = pushed(true);
+    let copy = Repository::empty();
+    for version in ["0", "2"] {
+        let protocol = format!("protocol.version={version}");
+        let unknown = "1234567890123456789012345678901234567890";
+        let why = forge.git(&copy, PUBLIC, "", &["-c", &protocol, "fetch", "-q", "URL", unknown]).unwrap_err();
+        assert!(why.contains("not our ref") || why.contains("does not allow request"), "{why}");
+    }
+    drop(repository);
+}

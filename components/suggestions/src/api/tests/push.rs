@@ -1,0 +1,301 @@
+//! `git push`, by git itself, and packs that no git sends.
+
+use super::{Forge, PUBLIC, Repository, block, comment, send};
+use crate::git::pack_entry::{EntryKind, write_header};
+use crate::git::{Object, ObjectId, ObjectKind, pktline};
+use crate::store::zlib::deflate;
+use http::Method;
+use kit::testing::FailingStore;
+use sha1::{Digest, Sha1};
+
+fn push(forge: &Forge, repository: &Repository, token: &str, arguments: &[&str]) -> Result<String, String> {
+    forge.git(repository, PUBLIC, token, &[&["push", "URL"], arguments].concat())
+}
+
+#[test]
+fn a_push_moves_branches_and_tags_and_is_idempotent() {
+    let forge = Forge::new();
+    let repository = Repository::with(&[("a", b"one\n")]);
+    push(&forge, &repository, "mia", &["main", "topic"]).unwrap();
+    assert!(push(&forge, &repository, "mia", &["main"]).unwrap().contains("up-to-date"));
+    for number in 0..30 {
+        repository.write("a", format!("one\n{number}\n").as_bytes());
+        repository.commit("more");
+        push(&forge, &repository, "dev", &["topic"]).unwrap();
+    }
+    repository.git(&["tag", "-a", "v1", "-m", "x"]);
+    push(&forge, &repository, "dev", &["v1", "topic:refs/heads/copy"]).unwrap();
+    let copy = forge.clone(PUBLIC);
+    assert_eq!(
+        copy.text(&["rev-parse", "topic", "copy", "v1"]),
+        repository.text(&["rev-parse", "topic", "topic", "v1"])
+    );
+    let packs = forge.store.keys().iter().filter(|key| key.ends_with("/directory")).count();
+    let list =
+        String::from_utf8(kit::store::Store::get(&forge.store, "suggestions/v1/packs/7").unwrap().unwrap()).unwrap();
+    let listed = list.matches("\"id\"").count();
+    assert!(listed < 6 && packs > 30, "small packs are joined: {listed} of {packs} are listed");
+    push(&forge, &repository, "dev", &["--delete", "copy"]).unwrap();
+    assert!(!forge.clone(PUBLIC).text(&["branch"]).contains("copy"));
+}
+
+#[test]
+fn who_may_push_what() {
+    let forge = Forge::new();
+    let repository = Repository::with(&[("a", b"one\n")]);
+    for (token, expected) in [
+        ("rep", "You are not allowed to push code to this project"),
+        ("otto", "You are not allowed to push code to this project"),
+        ("", "could not read Username"),
+        ("nonsense", "Authentication failed"),
+    ] {
+        let why = push(&forge, &repository, token, &["topic"]).unwrap_err();
+        assert!(why.contains(expected), "{token}: {why}");
+    }
+    forge.token("reader", 2, &["read_repository"]);
+    forge.token("writer", 3, &["write_repository"]);
+    assert!(push(&forge, &repository, "reader", &["topic"]).unwrap_err().contains("not push"));
+    push(&forge, &repository, "writer", &["topic"]).unwrap();
+    push(&forge, &repository, "mia", &["main"]).unwrap();
+    repository.git(&["checkout", "-q", "main"]);
+    repository.write("a", b"two\n");
+    repository.commit("two");
+    let why = push(&forge, &repository, "dev", &["main"]).unwrap_err();
+    assert!(why.contains("remote: You are not allowed to push code to the protected branch main"), "{why}");
+    assert!(why.contains("[remote rejected] main -> main (protected branch)"), "{why}");
+    push(&forge, &repository, "mia", &["main"]).unwrap();
+    repository.git(&["reset", "-q", "--hard", "HEAD~1"]);
+    assert!(push(&forge, &repository, "mia", &["main"]).unwrap_err().contains("non-fast-forward"), "git itself");
+    let why = push(&forge, &repository, "mia", &["--force", "main"]).unwrap_err();
+    assert!(why.contains("remote: You are not allowed to force push"), "{why}");
+    assert!(push(&forge, &repository, "mia", &["--delete", "main"]).unwrap_err().contains("not allowed to delete"));
+    // One refused branch does not hold up another one.
+    let why = push(&forge, &repository, "dev", &["main:main", "main:other", "--force"]).unwrap_err();
+    assert!(why.contains("[new branch]") && why.contains("[remote rejected]"), "{why}");
+    // A branch that is not protected can be rewritten.
+    repository.write("a", b"three\n");
+    repository.commit("three");
+    repository.git(&["checkout", "-q", "-B", "other", "HEAD"]);
+    repository.git(&["commit", "-q", "--amend", "-m", "rewritten"]);
+    push(&forge, &repository, "dev", &["--force", "other"]).unwrap();
+    forge.clone(PUBLIC);
+}
+
+#[test]
+fn a_push_meets_what_others_have_done() {
+    let forge = Forge::new();
+    let repository = Repository::with(&[("a.txt", b"one\ntwo\n")]);
+    push(&forge, &repository, "mia", &["main", "topic"]).unwrap();
+    forge.merge_request(1, serde_json::json!({}));
+    let head = forge.head(PUBLIC, "topic");
+    let created = forge.comment(1, "rep", comment(&head, "a.txt", 1, &block("", "uno"))).json();
+    let id = created["notes"][0]["suggestions"][0]["id"].as_u64().unwrap();
+    assert_eq!(forge.apply(id, "dev", serde_json::Value::Null).status, 200);
+    repository.write("b", b"x");
+    repository.commit("meanwhile");
+    assert!(push(&forge, &repository, "dev", &["topic"]).unwrap_err().contains("fetch first"));
+    forge.git(&repository, PUBLIC, "dev", &["pull", "-q", "--rebase", "URL", "topic"]).unwrap();
+    push(&forge, &repository, "dev", &["topic"]).unwrap();
+    let copy = forge.clone(PUBLIC);
+    assert_eq!(copy.git(&["show", "topic:a.txt"]), b"uno\ntwo\n");
+    assert_eq!(copy.git(&["show", "topic:b"]), b"x");
+    // A folder and a branch cannot have one name.
+    assert!(push(&forge, &repository, "dev", &["topic:refs/heads/topic/x"]).unwrap_err().contains("cannot lock ref"));
+    assert!(
+        push(&forge, &repository, "dev", &["topic:refs/merge-requests/1/head"]).unwrap_err().contains("hidden ref")
+    );
+}
+
+/// A pack by hand.
+struct Pack {
+    entries: Vec<u8>,
+    count: u32,
+}
+
+impl Pack {
+    fn new() -> Self {
+        Pack { entries: Vec::new(), count: 0 }
+    }
+
+    fn add(mut self, kind: EntryKind, size: usize, contents: &[u8]) -> Self {
+        write_header(&mut self.entries, kind, size as u64);
+        deflate(&Forge::new().env(), ObjectKind::Blob, contents, &mut self.entries).unwrap();
+        self.count += 1;
+        self
+    }
+
+    fn object(self, kind: ObjectKind, contents: &[u8]) -> Self {
+        self.add(EntryKind::Object(kind), contents.len(), contents)
+    }
+
+    fn bytes(&self) -> Vec<u8> {
+        let mut bytes = b"PACK\0\0\0\x02".to_vec();
+        bytes.extend_from_slice(&self.count.to_be_bytes());
+        bytes.extend_from_slice(&self.entries);
+        let checksum = Sha1::digest(&bytes);
+        bytes.extend_from_slice(&checksum);
+        bytes
+    }
+}
+
+fn commit_of(tree: ObjectId) -> Vec<u8> {
+    format!("tree {tree}\nauthor A <a@x> 1 +0000\ncommitter A <a@x> 1 +0000\n\nx").into_bytes()
+}
+
+fn tree_of(entries: &[(&str, ObjectId)]) -> Vec<u8> {
+    let entry = |(name, id): &(&str, ObjectId)| [format!("{name}\0").as_bytes(), id.bytes()].concat();
+    entries.iter().flat_map(entry).collect()
+}
+
+/// Pushes a pack with a new branch at `tip`; what the server reports.
+fn push_pack(forge: &Forge, tip: ObjectId, pack: &[u8]) -> String {
+    let mut body = Vec::new();
+    pktline::write_text(&mut body, &format!("{} {tip} refs/heads/new\0 report-status side-band-64k", "0".repeat(40)));
+    pktline::write_flush(&mut body);
+    body.extend_from_slice(pack);
+    let path = format!("projects/{PUBLIC}/repository.git/git-receive-pack");
+    let answer = forge.send_bytes(Method::POST, &path, "dev", "application/x-git-receive-pack-request", body);
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    answer.text()
+}
+
+#[test]
+fn bad_packs_are_refused_with_a_reason_and_leave_nothing() {
+    let blob = Object::new(ObjectKind::Blob, b"hello\n".to_vec());
+    let tree = Object::new(ObjectKind::Tree, tree_of(&[("100644 a", blob.id)]));
+    let commit = Object::new(ObjectKind::Commit, commit_of(tree.id));
+    let good = || {
+        Pack::new()
+            .object(ObjectKind::Commit, &commit.contents)
+            .object(ObjectKind::Tree, &tree.contents)
+            .object(ObjectKind::Blob, b"hello\n")
+    };
+    let refused = |pack: Vec<u8>, tip: ObjectId, expected: &str| {
+        let forge = Forge::new();
+        let report = push_pack(&forge, tip, &pack);
+        assert!(report.contains(expected) && report.contains("ng refs/heads/new"), "{expected}: {report}");
+        assert!(forge.get(&format!("projects/{PUBLIC}/repository.git/info/refs"), "").body.is_empty());
+    };
+    let whole = good().bytes();
+    for cut in 1..whole.len() {
+        refused(whole[..cut].to_vec(), commit.id, "unpack index-pack abnormal exit");
+    }
+    let mut flipped = whole.clone();
+    let middle = flipped.len() - 25;
+    flipped[middle] ^= 1;
+    refused(flipped, commit.id, "unpacker error");
+    refused([whole.clone(), b"more".to_vec()].concat(), commit.id, "junk at the end");
+    refused(whole.clone(), tree.id, "no commit");
+    refused(whole.clone(), ObjectId::new([9; 20]), "missing necessary objects");
+    let without_blob =
+        Pack::new().object(ObjectKind::Commit, &commit.contents).object(ObjectKind::Tree, &tree.contents);
+    refused(without_blob.bytes(), commit.id, &format!("{} is not there", blob.id));
+    refused(good().object(ObjectKind::Blob, b"hello\n").bytes(), commit.id, "twice");
+    // Sizes that lie.
+    refused(good().add(EntryKind::Object(ObjectKind::Blob), 3, b"longer").bytes(), commit.id, "larger than was said");
+    refused(
+        good().add(EntryKind::Object(ObjectKind::Blob), 30, b"shorter").bytes(),
+        commit.id,
+        "smaller than was said",
+    );
+    let huge = EntryKind::Object(ObjectKind::Blob);
+    refused(good().add(huge, 1 << 40, b"x").bytes(), commit.id, "at most");
+    // Deltas: of nothing, of themselves, in a circle, with a result of 4 GB.
+    let delta = [6, 6, 0x90, 6];
+    refused(good().add(EntryKind::OffsetDelta(1 << 20), 4, &delta).bytes(), commit.id, "out of bound");
+    refused(good().add(EntryKind::OffsetDelta(0), 4, &delta).bytes(), commit.id, "out of bound");
+    refused(good().add(EntryKind::RefDelta(ObjectId::new([7; 20])), 4, &delta).bytes(), commit.id, "unresolved");
+    let large = [6, 0x80, 0x80, 0x80, 0x80, 0x10, 0x90, 6];
+    refused(good().add(EntryKind::RefDelta(blob.id), 8, &large).bytes(), commit.id, "at most");
+    refused(good().add(EntryKind::RefDelta(blob.id), 4, &[6, 9, 0x90, 9]).bytes(), commit.id, "apply delta");
+    // Trees that would write outside of a working copy.
+    for (name, expected) in [
+        ("100644 .git", "hasDotgit"),
+        ("100644 ..", "hasDotdot"),
+        ("100644 .GIT ", "hasDotgit"),
+        ("100644 git~1", "hasDotgit"),
+    ] {
+        let tree = Object::new(ObjectKind::Tree, tree_of(&[(name, blob.id)]));
+        let commit = Object::new(ObjectKind::Commit, commit_of(tree.id));
+        let pack = Pack::new()
+            .object(ObjectKind::Commit, &commit.contents)
+            .object(ObjectKind::Tree, &tree.contents)
+            .object(ObjectKind::Blob, b"hello\n");
+        refused(pack.bytes(), commit.id, expected);
+    }
+    let unsorted = Object::new(ObjectKind::Tree, tree_of(&[("100644 b", blob.id), ("100644 a", blob.id)]));
+    let commit_2 = Object::new(ObjectKind::Commit, commit_of(unsorted.id));
+    let pack = good().object(ObjectKind::Tree, &unsorted.contents).object(ObjectKind::Commit, &commit_2.contents);
+    refused(pack.bytes(), commit_2.id, "treeNotSorted");
+    // An object of another kind than its user says.
+    let wrong = Object::new(ObjectKind::Tree, tree_of(&[("40000 a", blob.id)]));
+    let commit_3 = Object::new(ObjectKind::Commit, commit_of(wrong.id));
+    let pack = Pack::new()
+        .object(ObjectKind::Commit, &commit_3.contents)
+        .object(ObjectKind::Tree, &wrong.contents)
+        .object(ObjectKind::Blob, b"hello\n");
+    refused(pack.bytes(), commit_3.id, "is a blob, not a tree");
+    // And the good one.
+    let forge = Forge::new();
+    assert!(push_pack(&forge, commit.id, &whole).contains("ok refs/heads/new"));
+    forge.clone(PUBLIC);
+}
+
+#[test]
+fn a_push_that_breaks_off_anywhere_is_whole_or_nothing() {
+    let blob = Object::new(ObjectKind::Blob, b"hello\n".to_vec());
+    let tree = Object::new(ObjectKind::Tree, tree_of(&[("100644 a", blob.id)]));
+    let commit = Object::new(ObjectKind::Commit, commit_of(tree.id));
+    let pack = Pack::new()
+        .object(ObjectKind::Commit, &commit.contents)
+        .object(ObjectKind::Tree, &tree.contents)
+        .object(ObjectKind::Blob, b"hello\n")
+        .bytes();
+    let mut body = Vec::new();
+    pktline::write_text(&mut body, &format!("{} {} refs/heads/new\0 report-status", "0".repeat(40), commit.id));
+    pktline::write_flush(&mut body);
+    body.extend_from_slice(&pack);
+    let path = format!("projects/{PUBLIC}/repository.git/git-receive-pack");
+    let mut operations = 0;
+    loop {
+        let forge = Forge::new();
+        let store = FailingStore::after(operations, forge.store.clone());
+        let answer = send(forge.env_over(store.clone()), Method::POST, &path, "dev", "", body.clone());
+        let copy = forge.clone(PUBLIC);
+        let has_branch = copy.text(&["branch", "--list", "new"]).contains("new");
+        if !store.failed() {
+            assert!(answer.text().contains("ok refs/heads/new") && has_branch);
+            break;
+        }
+        assert_eq!(answer.status, 500, "{operations}");
+        // Again, and it is there.
+        assert_eq!(send(forge.env(), Method::POST, &path, "dev", "", body.clone()).status, 200);
+        assert_eq!(forge.clone(PUBLIC).text(&["rev-parse", "new"]), commit.id.to_string());
+        operations += 1;
+    }
+    assert!(operations > 5);
+}
+
+#[test]
+fn a_long_chain_of_deltas_is_read() {
+    let forge = Forge::new();
+    let repository = Repository::empty();
+    let base: Vec<u8> = (0..4000_u32).flat_map(|number| number.wrapping_mul(2_654_435_761).to_le_bytes()).collect();
+    for number in 0..120_u8 {
+        let mut contents = base.clone();
+        contents[usize::from(number) * 3] = number;
+        repository.write("binary", &contents);
+        repository.commit("next");
+    }
+    repository.git(&["repack", "-q", "-a", "-d", "-f", "--depth=200", "--window=10"]);
+    push(&forge, &repository, "mia", &["main"]).unwrap();
+    forge.clone(PUBLIC);
+    let stored: usize = forge
+        .store
+        .keys()
+        .iter()
+        .filter(|key| key.contains("/pack"))
+        .map(|key| kit::store::Store::get(&forge.store, key).unwrap().unwrap().len())
+        .sum();
+    assert!(stored < 120_000, "{stored} bytes");
+}

@@ -1,0 +1,11 @@
+//! New packs: those that clients send, and those of the objects that a request makes.
+
+mod deltas;
+mod receive;
+mod received;
+mod resolve;
+mod small;
+
+pub use receive::PackReceiver;
+pub use received::PackError;
+pub use small::{NewObject, save};

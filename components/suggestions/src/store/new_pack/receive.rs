@@ -1,0 +1,288 @@
+//! A pack as a client sends it: stored as it streams in, and taken apart meanwhile. Nothing of it is visible
+//! until [`packs::add`] lists it.
+
+use super::received::{PackError, ReceivedBase, ReceivedEntry, invalid};
+use super::resolve::{Resolved, Resolver};
+use crate::git::pack_entry::{EntryHeader, EntryKind, HeaderParse, MAX_HEADER};
+use crate::git::{ObjectId, ObjectKind, delta, id_from_hasher};
+use crate::store::packs::{self, MAX_DELTIFIED, NewPack, PackWriter};
+use crate::store::record::PackRecord;
+use crate::store::zlib;
+use ::bytes::Bytes;
+use flate2::{Decompress, FlushDecompress, Status};
+use kit::Env;
+use sha1::{Digest, Sha1};
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::rc::Rc;
+
+/// The most objects of one pack. Each takes about 100 bytes of memory while the pack is checked.
+const MAX_OBJECTS: u32 = 1_000_000;
+
+/// The largest object, in bytes.
+const MAX_OBJECT: u64 = 4 << 30;
+
+/// The largest commit, tree or tag, in bytes, which is checked as a whole.
+const MAX_CHECKED: u64 = 32 << 20;
+
+/// The part of a decompressed entry that is in memory at once, in bytes.
+const PART: usize = 64 << 10;
+
+enum State {
+    /// The header of the pack: 12 bytes.
+    Start,
+    EntryHeader,
+    Contents(OpenEntry),
+    Trailer,
+    End,
+}
+
+/// The entry whose contents are being received.
+struct OpenEntry {
+    offset: u64,
+    header: EntryHeader,
+    base: ReceivedBase,
+    /// Decompressed bytes so far.
+    size: u64,
+    /// Unless the entry is a delta.
+    hasher: Option<(ObjectKind, Sha1)>,
+    /// Contents of a commit, tree or tag; the first bytes of a delta.
+    kept: Vec<u8>,
+}
+
+/// The longest sizes at the beginning of a delta, in bytes.
+const DELTA_SIZES: usize = 20;
+
+/// Receives one pack.
+pub struct PackReceiver<'a> {
+    env: &'a Env,
+    writer: PackWriter<'a>,
+    zlib: Rc<RefCell<Decompress>>,
+    part: Vec<u8>,
+    state: State,
+    /// The beginning of the pack's header, an entry's header or the trailer.
+    pending: Vec<u8>,
+    /// Of everything before the trailer.
+    checksum: Sha1,
+    objects: u32,
+    entries: Vec<ReceivedEntry>,
+    resolver: Resolver<'a>,
+}
+
+impl<'a> PackReceiver<'a> {
+    pub fn new(env: &'a Env, project: u64) -> Self {
+        let zlib = zlib::decompressor(env);
+        PackReceiver {
+            env,
+            writer: PackWriter::new(env),
+            zlib,
+            part: Vec::with_capacity(PART),
+            state: State::Start,
+            pending: Vec::new(),
+            checksum: Sha1::new(),
+            objects: 0,
+            entries: Vec::new(),
+            resolver: Resolver::new(env, project),
+        }
+    }
+
+    /// Takes the next bytes of the pack.
+    pub fn feed(&mut self, mut input: &[u8]) -> Result<(), PackError> {
+        while !input.is_empty() {
+            input = match std::mem::replace(&mut self.state, State::End) {
+                State::Start => self.feed_start(input)?,
+                State::EntryHeader => self.feed_entry_header(input)?,
+                State::Contents(open) => self.feed_contents(open, input)?,
+                State::Trailer => self.feed_trailer(input)?,
+                State::End => return Err(invalid("pack has junk at the end")),
+            };
+        }
+        Ok(())
+    }
+
+    /// Moves bytes to `pending` until it has `length`; true once it has.
+    fn collect(&mut self, input: &mut &[u8], length: usize) -> bool {
+        let missing = length.saturating_sub(self.pending.len());
+        let (part, rest) = input.split_at_checked(missing).unwrap_or((input, &[]));
+        self.pending.extend_from_slice(part);
+        *input = rest;
+        self.pending.len() >= length
+    }
+
+    fn feed_start<'i>(&mut self, mut input: &'i [u8]) -> Result<&'i [u8], PackError> {
+        if !self.collect(&mut input, 12) {
+            self.state = State::Start;
+            return Ok(input);
+        }
+        let header = std::mem::take(&mut self.pending);
+        self.checksum.update(&header);
+        let rest =
+            header.strip_prefix(b"PACK").ok_or_else(|| invalid("protocol error (pack signature mismatch detected)"))?;
+        let number = |at: usize| -> u32 {
+            rest.get(at..at + 4).and_then(|bytes| bytes.try_into().ok()).map_or(0, u32::from_be_bytes)
+        };
+        if !matches!(number(0), 2 | 3) {
+            return Err(invalid(format!("pack version {} unsupported", number(0))));
+        }
+        self.objects = number(4);
+        if self.objects > MAX_OBJECTS {
+            return Err(invalid(format!(
+                "the pack has {} objects, and at most {MAX_OBJECTS} are accepted in one push; push an older commit first",
+                self.objects
+            )));
+        }
+        self.state = self.next_entry();
+        Ok(input)
+    }
+
+    fn next_entry(&self) -> State {
+        let is_last = self.entries.len() as u64 == u64::from(self.objects);
+        if is_last { State::Trailer } else { State::EntryHeader }
+    }
+
+    fn feed_entry_header<'i>(&mut self, input: &'i [u8]) -> Result<&'i [u8], PackError> {
+        let known = self.pending.len();
+        self.pending.extend_from_slice(input.get(..MAX_HEADER).unwrap_or(input));
+        let header = match EntryHeader::parse(&self.pending) {
+            HeaderParse::Header(header) => header,
+            HeaderParse::Incomplete => {
+                self.state = State::EntryHeader;
+                return Ok(&[]);
+            }
+            HeaderParse::Invalid => return Err(invalid(format!("bad object at offset {}", self.writer.size() + 12))),
+        };
+        let bytes = std::mem::take(&mut self.pending);
+        let bytes = bytes.get(..header.length).unwrap_or(&bytes);
+        let offset = self.writer.size();
+        self.checksum.update(bytes);
+        self.writer.write(bytes)?;
+        let (base, hasher) = match header.kind {
+            EntryKind::Object(kind) => {
+                let limit = if kind == ObjectKind::Blob { MAX_OBJECT } else { MAX_CHECKED };
+                check_size(kind.as_str(), header.size, limit)?;
+                (ReceivedBase::None, Some((kind, kind.hasher(header.size))))
+            }
+            EntryKind::OffsetDelta(distance) => {
+                let base = offset.checked_sub(distance).filter(|_| distance > 0);
+                let number = base.and_then(|base| self.entries.binary_search_by_key(&base, |entry| entry.offset).ok());
+                let number = number.and_then(|number| u32::try_from(number).ok());
+                (ReceivedBase::Entry(number.ok_or_else(|| invalid("delta base offset is out of bound"))?), None)
+            }
+            EntryKind::RefDelta(id) => (ReceivedBase::Id(id), None),
+        };
+        if hasher.is_none() {
+            check_size("delta", header.size, MAX_DELTIFIED)?;
+        }
+        self.zlib.borrow_mut().reset(true);
+        self.state = State::Contents(OpenEntry { offset, header, base, size: 0, hasher, kept: Vec::new() });
+        Ok(input.get(header.length - known.min(header.length)..).unwrap_or_default())
+    }
+
+    fn feed_contents<'i>(&mut self, mut open: OpenEntry, input: &'i [u8]) -> Result<&'i [u8], PackError> {
+        let bad = |why: &str| invalid(format!("inflate of the object at offset {}: {why}", open.offset + 12));
+        self.part.clear();
+        let mut zlib = self.zlib.borrow_mut();
+        let before = zlib.total_in();
+        let status = zlib.decompress_vec(input, &mut self.part, FlushDecompress::None);
+        let status = status.map_err(|_| bad("the stream is damaged"))?;
+        let consumed = usize::try_from(zlib.total_in() - before).unwrap_or(usize::MAX);
+        drop(zlib);
+        let (used, rest) = input.split_at_checked(consumed).unwrap_or((input, &[]));
+        if consumed == 0 && self.part.is_empty() && status != Status::StreamEnd {
+            return Err(bad("the stream does not go on"));
+        }
+        self.checksum.update(used);
+        self.writer.write(used)?;
+        open.size += self.part.len() as u64;
+        if open.size > open.header.size {
+            return Err(bad("it is larger than was said"));
+        }
+        match &mut open.hasher {
+            Some((kind, hasher)) => {
+                hasher.update(&self.part);
+                if *kind != ObjectKind::Blob {
+                    open.kept.extend_from_slice(&self.part);
+                }
+            }
+            None => {
+                let missing = DELTA_SIZES.saturating_sub(open.kept.len());
+                open.kept.extend_from_slice(self.part.get(..missing).unwrap_or(&self.part));
+            }
+        }
+        if status == Status::StreamEnd {
+            self.finish_entry(open)?;
+            self.state = self.next_entry();
+        } else {
+            self.state = State::Contents(open);
+        }
+        Ok(rest)
+    }
+
+    fn finish_entry(&mut self, open: OpenEntry) -> Result<(), PackError> {
+        if open.size != open.header.size {
+            return Err(invalid(format!(
+                "inflate of the object at offset {}: it is smaller than was said",
+                open.offset + 12
+            )));
+        }
+        let object = match open.hasher {
+            Some((kind, hasher)) => {
+                let id = id_from_hasher(hasher);
+                self.resolver.check(id, kind, &Bytes::from(open.kept))?;
+                Some((id, kind))
+            }
+            None => {
+                let sizes = delta::parse_sizes(&open.kept);
+                let (base, result, _) = sizes.map_err(|_| invalid("failed to apply delta: it is malformed"))?;
+                check_size("delta's base", base, MAX_DELTIFIED)?;
+                check_size("delta's result", result, MAX_DELTIFIED)?;
+                None
+            }
+        };
+        let length = self.writer.size() - open.offset;
+        self.entries.push(ReceivedEntry { offset: open.offset, length, base: open.base, object });
+        Ok(())
+    }
+
+    fn feed_trailer<'i>(&mut self, mut input: &'i [u8]) -> Result<&'i [u8], PackError> {
+        if !self.collect(&mut input, ObjectId::LENGTH) {
+            self.state = State::Trailer;
+            return Ok(input);
+        }
+        if self.pending != self.checksum.clone().finalize().as_slice() {
+            return Err(invalid("pack is corrupted (SHA1 mismatch)"));
+        }
+        Ok(input)
+    }
+
+    /// Checks the pack as a whole, and writes its index. `tips` are the objects for whose sake it was sent. `None` if
+    /// it has no objects.
+    pub fn finish(mut self, tips: &BTreeSet<ObjectId>) -> Result<Option<NewPack>, PackError> {
+        if !matches!(self.state, State::End) {
+            return Err(invalid("early EOF"));
+        }
+        self.writer.finish()?;
+        let Resolved { entries, tips, bases, is_closed } =
+            self.resolver.finish(self.writer.id(), &self.entries, tips)?;
+        if entries.is_empty() {
+            return Ok(None);
+        }
+        packs::write_index(self.env, self.writer.id(), &entries)?;
+        let record = PackRecord {
+            id: self.writer.id().to_owned(),
+            objects: u32::try_from(entries.len()).unwrap_or(u32::MAX),
+            size: self.writer.size(),
+            tips,
+            bases,
+            is_closed,
+        };
+        Ok(Some(NewPack { record, ids: entries.iter().map(|entry| entry.id).collect() }))
+    }
+}
+
+fn check_size(what: &str, size: u64, limit: u64) -> Result<(), PackError> {
+    match size > limit {
+        true => Err(invalid(format!("a {what} has {size} bytes, and at most {limit} are accepted"))),
+        false => Ok(()),
+    }
+}

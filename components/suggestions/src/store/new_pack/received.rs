@@ -1,0 +1,40 @@
+//! The entries of a pack that is being received, and why it is not accepted.
+
+use crate::git::{ObjectId, ObjectKind};
+use kit::store::StoreError;
+
+/// Why a pack is not accepted.
+#[derive(Debug)]
+pub enum PackError {
+    /// The pack is bad, in words for its sender.
+    Invalid(String),
+    Store(StoreError),
+}
+
+impl From<StoreError> for PackError {
+    fn from(error: StoreError) -> Self {
+        PackError::Store(error)
+    }
+}
+
+pub fn invalid(why: impl Into<String>) -> PackError {
+    PackError::Invalid(why.into())
+}
+
+/// An entry of the pack that is being received.
+pub struct ReceivedEntry {
+    pub offset: u64,
+    pub length: u64,
+    pub base: ReceivedBase,
+    /// Known from the beginning unless the entry is a delta.
+    pub object: Option<(ObjectId, ObjectKind)>,
+}
+
+/// What an entry is a delta of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReceivedBase {
+    None,
+    /// The number of an entry of this pack.
+    Entry(u32),
+    Id(ObjectId),
+}

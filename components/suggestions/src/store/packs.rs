@@ -1,0 +1,20 @@
+//! Packs: immutable blobs with the entries of many objects, as git's packs have them, and an index of each.
+//! A repository's packs are listed in a root, in the order in which they were added.
+//!
+//! A stored pack is the entries of a pack without header and trailer, so that packs are joined by joining
+//! their bytes: a delta names its base by distance, or by an id that may be in an earlier pack. If two packs
+//! have an object, that of the earlier one counts. So a delta's base is always in an earlier pack, or in
+//! its own, and chains of deltas end.
+
+mod add;
+mod base_cache;
+mod bytes;
+mod index;
+pub mod inflate;
+mod read;
+
+pub use super::record::PackListRecord;
+pub use add::{NewPack, add};
+pub use bytes::{PackBytes, PackWriter};
+pub use index::{IndexEntry, write as write_index};
+pub use read::{Location, MAX_DELTIFIED, PackedObject, Packs, header_at};

@@ -1,0 +1,127 @@
+//! The bytes of a pack, in blobs of one size.
+
+use crate::store::key::Key;
+use ::bytes::{Bytes, BytesMut};
+use kit::Env;
+use kit::store::StoreError;
+
+/// The size of a pack's blobs but the last, in bytes.
+const BLOB: usize = 256 << 10;
+
+/// Writes the blobs of a pack.
+pub struct PackWriter<'a> {
+    env: &'a Env,
+    id: String,
+    /// Bytes that are in no blob yet.
+    buffer: Vec<u8>,
+    blobs: usize,
+    size: u64,
+}
+
+impl<'a> PackWriter<'a> {
+    pub fn new(env: &'a Env) -> Self {
+        PackWriter { env, id: env.id(), buffer: Vec::new(), blobs: 0, size: 0 }
+    }
+
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Bytes that were written so far.
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
+    pub fn write(&mut self, mut bytes: &[u8]) -> Result<(), StoreError> {
+        self.size += bytes.len() as u64;
+        while self.buffer.len() + bytes.len() >= BLOB {
+            let (part, rest) = bytes.split_at_checked(BLOB - self.buffer.len()).unwrap_or((bytes, &[]));
+            self.buffer.extend_from_slice(part);
+            bytes = rest;
+            self.flush()?;
+        }
+        self.buffer.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    /// Writes what is left.
+    pub fn finish(&mut self) -> Result<(), StoreError> {
+        if self.buffer.is_empty() { Ok(()) } else { self.flush() }
+    }
+
+    fn flush(&mut self) -> Result<(), StoreError> {
+        self.env.store.set(&Key::Pack(&self.id, self.blobs).to_string(), &self.buffer)?;
+        self.buffer.clear();
+        self.blobs += 1;
+        Ok(())
+    }
+}
+
+/// Reads parts of a pack.
+#[derive(Clone, Copy)]
+pub struct PackBytes<'a> {
+    env: &'a Env,
+    pack: &'a str,
+}
+
+impl<'a> PackBytes<'a> {
+    pub fn new(env: &'a Env, pack: &'a str) -> Self {
+        PackBytes { env, pack }
+    }
+
+    /// The bytes from `offset` to the end of their blob, at most `limit`; empty at the end of the pack.
+    pub fn at(&self, offset: u64, limit: u64) -> Result<Bytes, StoreError> {
+        let (number, start) = (offset / BLOB as u64, offset % BLOB as u64);
+        let number = usize::try_from(number).map_err(|_| StoreError::corrupt(self.pack, "an offset is too large"))?;
+        let Some(blob) = self.env.blob(&Key::Pack(self.pack, number).to_string())? else { return Ok(Bytes::new()) };
+        let start = usize::try_from(start).unwrap_or(BLOB).min(blob.len());
+        let end = usize::try_from(limit).map_or(blob.len(), |limit| start.saturating_add(limit).min(blob.len()));
+        Ok(blob.slice(start..end))
+    }
+
+    /// The same, without the instance's cache: for a pack that is read once, from its beginning to its end.
+    pub fn read_once(&self, offset: u64, limit: u64) -> Result<Bytes, StoreError> {
+        let (number, start) = (offset / BLOB as u64, offset % BLOB as u64);
+        let number = usize::try_from(number).map_err(|_| StoreError::corrupt(self.pack, "an offset is too large"))?;
+        let key = Key::Pack(self.pack, number).to_string();
+        let blob = match self.env.blobs.peek(&key) {
+            Some(blob) => blob,
+            None => self.env.store.get(&key)?.unwrap_or_default().into(),
+        };
+        let start = usize::try_from(start).unwrap_or(BLOB).min(blob.len());
+        let end = usize::try_from(limit).map_or(blob.len(), |limit| start.saturating_add(limit).min(blob.len()));
+        Ok(blob.slice(start..end))
+    }
+
+    /// The same number of bytes as `length`, which must be small, or fewer at the end of the pack.
+    pub fn small(&self, offset: u64, length: usize) -> Result<Bytes, StoreError> {
+        let first = self.at(offset, length as u64)?;
+        if first.len() == length || first.is_empty() {
+            return Ok(first);
+        }
+        let mut joined = BytesMut::from(first.as_ref());
+        joined.extend_from_slice(&self.at(offset + first.len() as u64, (length - first.len()) as u64)?);
+        Ok(joined.freeze())
+    }
+
+    /// The parts of a range, each within one blob. Ends with an error if the pack is shorter.
+    pub fn range(self, offset: u64, length: u64) -> impl Iterator<Item = Result<Bytes, StoreError>> + 'a {
+        let (mut next, end) = (offset, offset + length);
+        std::iter::from_fn(move || {
+            if next >= end {
+                return None;
+            }
+            let part = self.at(next, end - next);
+            next = match &part {
+                Ok(part) if !part.is_empty() => next + part.len() as u64,
+                _ => end,
+            };
+            let is_short = matches!(&part, Ok(part) if part.is_empty());
+            Some(if is_short {
+                Err(StoreError::corrupt(&Key::Pack(self.pack, 0).to_string(), "it is too short"))
+            } else {
+                part
+            })
+        })
+    }
+}

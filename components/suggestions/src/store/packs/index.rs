@@ -1,0 +1,174 @@
+//! The index of a pack: an entry of [`LENGTH`] bytes for each object, in the order of the ids, in pages. The
+//! page directory has the first id of each page.
+
+use crate::git::{ObjectId, ObjectKind};
+use crate::store::key::Key;
+use ::bytes::Bytes;
+use kit::Env;
+use kit::store::StoreError;
+
+/// The size of an entry, in bytes: id, offset (5), stored bytes (5), base (4), depth (1), kind (1).
+pub const LENGTH: usize = ObjectId::LENGTH + 16;
+
+/// The entries of a page: 64 KiB at most.
+const PAGE: usize = (64 << 10) / LENGTH;
+
+/// Stands for no base in the same pack.
+const NO_BASE: u32 = u32::MAX;
+
+/// Where an object is in a pack.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct IndexEntry {
+    pub id: ObjectId,
+    /// Of the entry in the stored pack, which has no header.
+    pub offset: u64,
+    /// Bytes of the entry, header and compressed contents.
+    pub length: u64,
+    /// The position in this index of the object that the entry is a delta of; `None` if the entry is no delta, or
+    /// its base is in another pack.
+    pub base: Option<u32>,
+    /// How many deltas are to be applied, 255 at most.
+    pub depth: u8,
+    pub kind: ObjectKind,
+}
+
+const KINDS: [ObjectKind; 4] = [ObjectKind::Commit, ObjectKind::Tree, ObjectKind::Blob, ObjectKind::Tag];
+
+impl IndexEntry {
+    fn write(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(self.id.bytes());
+        out.extend(self.offset.to_be_bytes().iter().skip(3));
+        out.extend(self.length.to_be_bytes().iter().skip(3));
+        out.extend_from_slice(&self.base.unwrap_or(NO_BASE).to_be_bytes());
+        let kind = KINDS.iter().position(|kind| *kind == self.kind).unwrap_or_default();
+        out.extend([self.depth, u8::try_from(kind).unwrap_or_default()]);
+    }
+
+    fn parse(bytes: &[u8; LENGTH]) -> Option<Self> {
+        let (id, rest) = bytes.split_first_chunk()?;
+        let number = |bytes: &[u8; 5]| bytes.iter().fold(0, |number, byte| number << 8 | u64::from(*byte));
+        let (offset, rest) = rest.split_first_chunk()?;
+        let (length, rest) = rest.split_first_chunk()?;
+        let (base, rest) = rest.split_first_chunk()?;
+        let base = u32::from_be_bytes(*base);
+        let [depth, kind] = rest else { return None };
+        Some(IndexEntry {
+            id: ObjectId::new(*id),
+            offset: number(offset),
+            length: number(length),
+            base: (base != NO_BASE).then_some(base),
+            depth: *depth,
+            kind: *KINDS.get(usize::from(*kind))?,
+        })
+    }
+}
+
+/// Writes the index of a pack: `entries`, sorted by id.
+pub fn write(env: &Env, pack: &str, entries: &[IndexEntry]) -> Result<(), StoreError> {
+    let mut directory = Vec::new();
+    for (number, page) in entries.chunks(PAGE).enumerate() {
+        let mut bytes = Vec::with_capacity(page.len() * LENGTH);
+        page.iter().for_each(|entry| entry.write(&mut bytes));
+        env.store.set(&Key::PackIndex(pack, number).to_string(), &bytes)?;
+        directory.extend(page.first().iter().flat_map(|entry| *entry.id.bytes()));
+    }
+    env.store.set(&Key::PackDirectory(pack).to_string(), &directory)
+}
+
+/// The index of one pack.
+pub struct PackIndex<'a> {
+    env: &'a Env,
+    pack: &'a str,
+}
+
+impl<'a> PackIndex<'a> {
+    pub fn new(env: &'a Env, pack: &'a str) -> Self {
+        PackIndex { env, pack }
+    }
+
+    fn blob(&self, key: &Key) -> Result<Bytes, StoreError> {
+        let key = key.to_string();
+        self.env.blob(&key)?.ok_or_else(|| StoreError::corrupt(&key, "it is missing"))
+    }
+
+    fn page(&self, number: usize) -> Result<Bytes, StoreError> {
+        self.blob(&Key::PackIndex(self.pack, number))
+    }
+
+    fn corrupt(&self) -> StoreError {
+        StoreError::corrupt(&Key::PackIndex(self.pack, 0).to_string(), "an entry is malformed")
+    }
+
+    /// The entry of an object. 2 reads, of the directory and of a page.
+    pub fn find(&self, id: ObjectId) -> Result<Option<IndexEntry>, StoreError> {
+        let directory = self.blob(&Key::PackDirectory(self.pack))?;
+        let firsts = directory.as_chunks::<{ ObjectId::LENGTH }>().0;
+        let Some(number) = firsts.partition_point(|first| first <= id.bytes()).checked_sub(1) else { return Ok(None) };
+        let page = self.page(number)?;
+        let entries = page.as_chunks::<LENGTH>().0;
+        let found = entries.binary_search_by(|entry| entry.get(..ObjectId::LENGTH).cmp(&Some(id.bytes().as_slice())));
+        let found = found.ok().and_then(|at| entries.get(at));
+        found.map(|entry| IndexEntry::parse(entry).ok_or_else(|| self.corrupt())).transpose()
+    }
+
+    /// The entry at a position of the index. 1 read.
+    pub fn at(&self, position: u32) -> Result<IndexEntry, StoreError> {
+        let position = usize::try_from(position).map_err(|_| self.corrupt())?;
+        let page = self.page(position / PAGE)?;
+        let entry = page.as_chunks::<LENGTH>().0.get(position % PAGE);
+        entry.and_then(IndexEntry::parse).ok_or_else(|| self.corrupt())
+    }
+
+    /// Every entry, in the order of the ids. `objects` is their number.
+    pub fn read_all(&self, objects: u32) -> Result<Vec<IndexEntry>, StoreError> {
+        let objects = usize::try_from(objects).map_err(|_| self.corrupt())?;
+        let mut entries = Vec::with_capacity(objects);
+        for number in 0..objects.div_ceil(PAGE) {
+            for entry in self.page(number)?.as_chunks::<LENGTH>().0 {
+                entries.push(IndexEntry::parse(entry).ok_or_else(|| self.corrupt())?);
+            }
+        }
+        if entries.len() == objects { Ok(entries) } else { Err(self.corrupt()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kit::testing::{self, MemoryStore};
+
+    #[test]
+    fn every_entry_is_found_in_any_page() {
+        let env = testing::env(MemoryStore::default(), &[]);
+        let id = |number: u32| {
+            let mut bytes = [0; ObjectId::LENGTH];
+            bytes[..4].copy_from_slice(&(3 * number + 1).to_be_bytes());
+            ObjectId::new(bytes)
+        };
+        for count in [0, 1, PAGE, PAGE + 1, 3 * PAGE] {
+            let entries: Vec<_> = (0..u32::try_from(count).unwrap())
+                .map(|number| IndexEntry {
+                    id: id(number),
+                    offset: (1 << 39) + u64::from(number),
+                    length: u64::from(number) + 12,
+                    base: number.checked_sub(1),
+                    depth: 3,
+                    kind: KINDS[number as usize % 4],
+                })
+                .collect();
+            let pack = env.id();
+            write(&env, &pack, &entries).unwrap();
+            let index = PackIndex::new(&env, &pack);
+            assert_eq!(index.read_all(u32::try_from(count).unwrap()).unwrap(), entries);
+            for (position, entry) in entries.iter().enumerate() {
+                assert_eq!(index.find(entry.id).unwrap(), Some(*entry));
+                assert_eq!(index.at(u32::try_from(position).unwrap()).unwrap(), *entry);
+                let mut other = *entry.id.bytes();
+                other[19] = 1;
+                assert_eq!(index.find(ObjectId::new(other)).unwrap(), None);
+            }
+            assert_eq!(index.find(ObjectId::new([0; 20])).unwrap(), None);
+            assert_eq!(index.find(ObjectId::new([255; 20])).unwrap(), None);
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! Decompression of entries of packs.
+
+use super::bytes::PackBytes;
+use crate::git::pack_entry::EntryHeader;
+use crate::git::{ObjectId, ObjectKind, id_from_hasher};
+use crate::store::zlib;
+use ::bytes::Bytes;
+use flate2::{FlushDecompress, Status};
+use kit::Env;
+use kit::store::StoreError;
+use sha1::Digest;
+
+/// The part of an object that is in memory at once, in bytes.
+const PART: usize = 64 << 10;
+
+/// Decompresses the entry at an offset as a whole. The caller has checked that its size is acceptable.
+pub fn entry(env: &Env, bytes: PackBytes, offset: u64, header: &EntryHeader) -> Result<Bytes, StoreError> {
+    let size = usize::try_from(header.size).map_err(|_| corrupt(offset, "it is too large"))?;
+    // One byte more shows that the stream has more than it was said to have.
+    let mut contents = Vec::with_capacity(size + 1);
+    decompress(env, bytes, offset, header, &mut contents, |_| ())?;
+    Ok(contents.into())
+}
+
+/// The id of an object that is stored whole, of any size.
+pub fn id(
+    env: &Env,
+    bytes: PackBytes,
+    offset: u64,
+    header: &EntryHeader,
+    kind: ObjectKind,
+) -> Result<ObjectId, StoreError> {
+    let mut hasher = kind.hasher(header.size);
+    let mut part = Vec::with_capacity(PART);
+    decompress(env, bytes, offset, header, &mut part, |part| {
+        hasher.update(&*part);
+        part.clear();
+    })?;
+    Ok(id_from_hasher(hasher))
+}
+
+/// Decompresses an entry into `out`, which `take` may empty whenever something was added.
+fn decompress(
+    env: &Env,
+    bytes: PackBytes,
+    offset: u64,
+    header: &EntryHeader,
+    out: &mut Vec<u8>,
+    mut take: impl FnMut(&mut Vec<u8>),
+) -> Result<(), StoreError> {
+    let zlib = zlib::decompressor(env);
+    let mut zlib = zlib.borrow_mut();
+    zlib.reset(true);
+    let mut next = offset + header.length as u64;
+    loop {
+        let input = bytes.at(next, u64::MAX)?;
+        if input.is_empty() {
+            return Err(corrupt(offset, "it ends early"));
+        }
+        let (before_in, before_out) = (zlib.total_in(), zlib.total_out());
+        let status = zlib.decompress_vec(&input, out, FlushDecompress::None);
+        let status = status.map_err(|_| corrupt(offset, "it is not zlib"))?;
+        take(out);
+        let consumed = zlib.total_in() - before_in;
+        next += consumed;
+        let is_idle = consumed == 0 && zlib.total_out() == before_out;
+        match status {
+            Status::StreamEnd if zlib.total_out() == header.size => return Ok(()),
+            Status::StreamEnd => return Err(corrupt(offset, "it has another size")),
+            _ if zlib.total_out() > header.size || is_idle => return Err(corrupt(offset, "it has another size")),
+            _ => {}
+        }
+    }
+}
+
+fn corrupt(offset: u64, why: &str) -> StoreError {
+    StoreError::corrupt(&format!("pack at {offset}"), why)
+}

@@ -1,0 +1,206 @@
+//! Objects of a repository's packs, by id.
+
+use super::base_cache::BaseCache;
+use super::bytes::PackBytes;
+use super::index::{IndexEntry, PackIndex};
+use super::inflate;
+use crate::git::pack_entry::{EntryHeader, EntryKind, HeaderParse, MAX_HEADER};
+use crate::git::{ObjectId, ObjectKind, delta};
+use crate::store::key::Key;
+use crate::store::record::PackListRecord;
+use ::bytes::Bytes;
+use kit::Env;
+use kit::root;
+use kit::store::StoreError;
+use std::rc::Rc;
+
+/// The most deltas between an object and the one that is stored whole. git makes chains of 50, and of 4095 at
+/// most.
+pub const MAX_CHAIN: usize = 10_000;
+
+/// The largest object that is stored as a delta, or taken apart to be checked, in bytes. Two of them are in
+/// memory at once.
+pub const MAX_DELTIFIED: u64 = 96 << 20;
+
+/// The packs of a repository, as they were listed at one moment.
+pub struct Packs<'a> {
+    env: &'a Env,
+    project: u64,
+    list: Rc<PackListRecord>,
+}
+
+/// Where an object is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Location {
+    /// The position of the pack in the list.
+    pub pack: usize,
+    pub entry: IndexEntry,
+}
+
+/// The result of reading an object.
+pub enum PackedObject {
+    /// The size, which is larger than the reader's limit.
+    TooLarge(u64),
+    Object(ObjectKind, Bytes),
+}
+
+/// The list that an instance has read last, by project.
+struct CachedList {
+    project: u64,
+    list: Rc<PackListRecord>,
+}
+
+impl<'a> Packs<'a> {
+    /// The packs of a repository. 1 read.
+    pub fn load(env: &'a Env, project: u64) -> Result<Self, StoreError> {
+        let key = Key::Packs(project).to_string();
+        let list = Rc::new(root::read::<PackListRecord>(&*env.store, &key)?.unwrap_or_default());
+        env.instance_cache.put(Rc::new(CachedList { project, list: list.clone() }));
+        Ok(Packs { env, project, list })
+    }
+
+    /// The packs as the instance has read them last, if it has. An object that is in none of them may be in a newer
+    /// one.
+    fn cached(env: &'a Env, project: u64) -> Option<Self> {
+        let cached = env.instance_cache.get::<CachedList>().filter(|cached| cached.project == project)?;
+        Some(Packs { env, project, list: cached.list.clone() })
+    }
+
+    pub fn over(env: &'a Env, project: u64, list: Rc<PackListRecord>) -> Self {
+        Packs { env, project, list }
+    }
+
+    pub fn list(&self) -> &Rc<PackListRecord> {
+        &self.list
+    }
+
+    /// Reads an object by `read`, from the list that the instance has, or else the present one.
+    pub fn with<T>(
+        env: &Env,
+        project: u64,
+        mut read: impl FnMut(&Packs) -> Result<Option<T>, StoreError>,
+    ) -> Result<Option<T>, StoreError> {
+        if let Some(cached) = Packs::cached(env, project) {
+            match read(&cached) {
+                Ok(Some(found)) => return Ok(Some(found)),
+                // A pack that was joined with another one may be gone.
+                Ok(None) | Err(StoreError::Corrupt { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        read(&Packs::load(env, project)?)
+    }
+
+    /// Where an object is; `None` if it is in no pack. 2 reads for each pack, most of which the instance has cached.
+    pub fn find(&self, id: ObjectId) -> Result<Option<Location>, StoreError> {
+        self.find_below(id, self.list.packs.len())
+    }
+
+    /// The same among the first `count` packs.
+    fn find_below(&self, id: ObjectId, count: usize) -> Result<Option<Location>, StoreError> {
+        for (pack, record) in self.list.packs.iter().enumerate().take(count) {
+            if let Some(entry) = PackIndex::new(self.env, &record.id).find(id)? {
+                return Ok(Some(Location { pack, entry }));
+            }
+        }
+        Ok(None)
+    }
+
+    fn pack_id(&self, pack: usize) -> Result<&str, StoreError> {
+        let record = self.list.packs.get(pack);
+        record.map(|record| record.id.as_str()).ok_or_else(|| StoreError::corrupt("packs", "a pack is not listed"))
+    }
+
+    /// The bytes of a pack.
+    pub fn bytes(&self, pack: usize) -> Result<PackBytes<'_>, StoreError> {
+        Ok(PackBytes::new(self.env, self.pack_id(pack)?))
+    }
+
+    /// The header of the entry at an offset.
+    pub fn header(&self, pack: usize, offset: u64) -> Result<EntryHeader, StoreError> {
+        header_at(self.bytes(pack)?, offset)
+    }
+
+    /// The base of the delta at a location, by id; `None` if the entry is no delta.
+    pub fn base_id(&self, location: &Location) -> Result<Option<ObjectId>, StoreError> {
+        if let Some(position) = location.entry.base {
+            let index = PackIndex::new(self.env, self.pack_id(location.pack)?);
+            return index.at(position).map(|base| Some(base.id));
+        }
+        if location.entry.depth == 0 {
+            return Ok(None);
+        }
+        match self.header(location.pack, location.entry.offset)?.kind {
+            EntryKind::RefDelta(id) => Ok(Some(id)),
+            EntryKind::Object(_) => Ok(None),
+            EntryKind::OffsetDelta(_) => Err(self.corrupt(location.pack, "a delta has no base")),
+        }
+    }
+
+    fn corrupt(&self, pack: usize, why: &str) -> StoreError {
+        let id = self.pack_id(pack).unwrap_or_default();
+        StoreError::corrupt(&Key::Pack(id, 0).to_string(), format!("{why} (project {})", self.project))
+    }
+
+    /// The object at a location, if it has at most `limit` bytes, of which [`MAX_DELTIFIED`] can be a delta.
+    pub fn read(&self, location: &Location, limit: u64) -> Result<PackedObject, StoreError> {
+        let cache = BaseCache::of(self.env);
+        let (mut pack, mut offset) = (location.pack, location.entry.offset);
+        // The deltas to be applied, the last one first.
+        let mut chain: Vec<(usize, u64, EntryHeader)> = Vec::new();
+        let (kind, mut contents) = loop {
+            if let Some(base) = cache.get(self.pack_id(pack)?, offset) {
+                break base;
+            }
+            let header = self.header(pack, offset)?;
+            let limit = if chain.is_empty() { limit } else { limit.max(MAX_DELTIFIED) };
+            if header.size > limit {
+                return Ok(PackedObject::TooLarge(header.size));
+            }
+            match header.kind {
+                EntryKind::Object(kind) => {
+                    let contents = inflate::entry(self.env, self.bytes(pack)?, offset, &header)?;
+                    cache.put(self.pack_id(pack)?, offset, kind, &contents);
+                    break (kind, contents);
+                }
+                EntryKind::OffsetDelta(distance) => {
+                    chain.push((pack, offset, header));
+                    offset = offset.checked_sub(distance).ok_or_else(|| self.corrupt(pack, "a base is before it"))?;
+                }
+                EntryKind::RefDelta(id) => {
+                    chain.push((pack, offset, header));
+                    let base = self.find_below(id, pack + 1)?;
+                    let base = base.ok_or_else(|| self.corrupt(pack, &format!("the base {id} is missing")))?;
+                    (pack, offset) = (base.pack, base.entry.offset);
+                }
+            }
+            if chain.len() > MAX_CHAIN {
+                return Err(self.corrupt(pack, "a chain of deltas is too long"));
+            }
+        };
+        for (pack, offset, header) in chain.into_iter().rev() {
+            let invalid = || self.corrupt(pack, &format!("the delta at {offset} cannot be applied"));
+            let bytes = inflate::entry(self.env, self.bytes(pack)?, offset, &header)?;
+            let (_, size, _) = delta::parse_sizes(&bytes).map_err(|_| invalid())?;
+            if size > limit.max(MAX_DELTIFIED) {
+                return Ok(PackedObject::TooLarge(size));
+            }
+            contents = delta::apply(&contents, &bytes).map_err(|_| invalid())?.into();
+            cache.put(self.pack_id(pack)?, offset, kind, &contents);
+        }
+        match contents.len() as u64 {
+            size if size > limit => Ok(PackedObject::TooLarge(size)),
+            _ => Ok(PackedObject::Object(kind, contents)),
+        }
+    }
+}
+
+/// The header of the entry at an offset of a pack.
+pub fn header_at(bytes: PackBytes, offset: u64) -> Result<EntryHeader, StoreError> {
+    match EntryHeader::parse(&bytes.small(offset, MAX_HEADER)?) {
+        HeaderParse::Header(header) => Ok(header),
+        HeaderParse::Incomplete | HeaderParse::Invalid => {
+            Err(StoreError::corrupt(&format!("pack at {offset}"), "it is not an entry"))
+        }
+    }
+}
