@@ -154,8 +154,7 @@ fn parse_fetch(arguments: &[&[u8]]) -> Result<FetchRequest, Refusal> {
 pub fn parse_v0(body: &[u8]) -> Result<Option<FetchRequest>, Refusal> {
     let mut fetch = FetchRequest::default();
     let mut packets = Packets::new(body).map(|packet| packet.map_err(|_| malformed()));
-    loop {
-        let Some(packet) = packets.next().transpose()? else { break };
+    while let Some(packet) = packets.next().transpose()? {
         let Some(line) = packet.line() else { break };
         let line = match fetch.wants.is_empty().then(|| split_capabilities(line)).flatten() {
             Some((line, capabilities)) => {

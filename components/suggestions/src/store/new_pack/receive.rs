@@ -32,7 +32,7 @@ enum State {
     /// The header of the pack: 12 bytes.
     Start,
     EntryHeader,
-    Contents(OpenEntry),
+    Contents(Box<OpenEntry>),
     Trailer,
     End,
 }
@@ -174,11 +174,11 @@ impl<'a> PackReceiver<'a> {
             check_size("delta", header.size, MAX_DELTIFIED)?;
         }
         self.zlib.borrow_mut().reset(true);
-        self.state = State::Contents(OpenEntry { offset, header, base, size: 0, hasher, kept: Vec::new() });
+        self.state = State::Contents(Box::new(OpenEntry { offset, header, base, size: 0, hasher, kept: Vec::new() }));
         Ok(input.get(header.length - known.min(header.length)..).unwrap_or_default())
     }
 
-    fn feed_contents<'i>(&mut self, mut open: OpenEntry, input: &'i [u8]) -> Result<&'i [u8], PackError> {
+    fn feed_contents<'i>(&mut self, mut open: Box<OpenEntry>, input: &'i [u8]) -> Result<&'i [u8], PackError> {
         let bad = |why: &str| invalid(format!("inflate of the object at offset {}: {why}", open.offset + 12));
         self.part.clear();
         let mut zlib = self.zlib.borrow_mut();
@@ -210,7 +210,7 @@ impl<'a> PackReceiver<'a> {
             }
         }
         if status == Status::StreamEnd {
-            self.finish_entry(open)?;
+            self.finish_entry(*open)?;
             self.state = self.next_entry();
         } else {
             self.state = State::Contents(open);
