@@ -185,11 +185,7 @@ impl Application {
 
     /// The slot that serves a request, and its route. A guest can name the component, with or without
     /// a route.
-    fn target<'r>(
-        &self,
-        router: &'r Router<RouteTarget>,
-        request: &Request<WasiBody>,
-    ) -> Option<(&Slot, &'r str)> {
+    fn target<'r>(&self, router: &'r Router<RouteTarget>, request: &Request<WasiBody>) -> Option<(&Slot, &'r str)> {
         let nested = request.extensions().get::<NestedRequest>();
         match nested.and_then(|nested| nested.component.as_deref()) {
             Some(id) => self.slots.iter().find(|slot| slot.id() == id).map(|slot| (slot, ANY_PATH)),
