@@ -25,6 +25,8 @@ const MAX_FETCH_BODY: u64 = 64 << 20;
 
 /// Answers a request of git.
 pub async fn answer(env: Env, request: Request, project: &str, service: GitService) -> Result<Response, Error> {
+    // A list of refs without a service is read by programs other than git: they get errors as everywhere.
+    let is_git = service != GitService::Refs || request.params().last("service").is_some();
     let outcome = match service {
         GitService::Refs => advertise(&env, &request, project),
         GitService::Head => head(&env, &request, project),
@@ -40,7 +42,7 @@ pub async fn answer(env: Env, request: Request, project: &str, service: GitServi
         StatusCode::UNAUTHORIZED => {
             Err(error.with_header(WWW_AUTHENTICATE, HeaderValue::from_static("Basic realm=\"hexad\"")))
         }
-        StatusCode::FORBIDDEN | StatusCode::NOT_FOUND => Ok(plain_text(error)),
+        StatusCode::FORBIDDEN | StatusCode::NOT_FOUND if is_git => Ok(plain_text(error)),
         _ => Err(error),
     })
 }
