@@ -13,6 +13,12 @@ HOST := -p hexad -p hexad-forge
 GUESTS := --workspace --exclude hexad --exclude hexad-forge --exclude hexad-tests
 TESTS := -p hexad-tests
 CLIENTS ?= yes
+BROWSER ?= yes
+POSTGRES ?= yes
+SEED ?= 1
+MINUTES ?= 10
+POSTGRES_BIN ?= $(shell ls -d /usr/lib/postgresql/*/bin 2>/dev/null | sort -V | tail -n 1)
+export POSTGRES_BIN
 
 # The tools of `make audit`, once per machine.
 DENY := cargo-deny@0.20.2
@@ -20,8 +26,8 @@ MACHETE := cargo-machete@0.9.2
 TOOLS := $(TARGET)/tools
 
 .DEFAULT_GOAL := help
-.PHONY: help run build components host fixtures check test lint audit advisories bench bench-namespaces bench-issues soak clean
-.PHONY: toolchain git clients peers wasmtime
+.PHONY: help run build components host fixtures check test torture failover lint audit advisories bench bench-namespaces bench-issues soak clean
+.PHONY: toolchain git postgres clients browser peers wasmtime
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -47,18 +53,27 @@ fixtures: toolchain ## Build the guests that the host's own tests run, into dist
 	@mkdir -p dist/fixtures
 	@for guest in $(FIXTURES); do cp $(TARGET)/$(WASM)/component/$$guest.wasm dist/fixtures/; done
 
-check: toolchain ## The quick loop: formatting, lints, and the tests that need no component
+check: toolchain $(if $(filter no,$(POSTGRES)),,postgres) ## The quick loop: formatting, lints, and the tests that need no component
 	cargo fmt --check
 	cargo clippy --locked $(HOST) --all-targets -- -D warnings
 	cargo clippy --locked $(GUESTS) --all-targets -- -D warnings
 	cargo clippy --locked $(TESTS) --all-targets -- -D warnings
 	cargo test --locked $(GUESTS) --lib --bins --tests
-	cargo test --locked $(HOST) --lib
+	HEXAD_POSTGRES=$(POSTGRES) cargo test --locked $(HOST) --lib
 
-test: git $(if $(filter no,$(CLIENTS)),,clients) components fixtures host ## Run every test; CLIENTS=no leaves out the package managers
+test: git $(if $(filter no,$(CLIENTS)),,clients) $(if $(filter no,$(BROWSER)),,browser) $(if $(filter no,$(POSTGRES)),,postgres) components fixtures host ## Run every test; CLIENTS=no leaves out the package managers, BROWSER=no the pages in Chromium, POSTGRES=no what needs PostgreSQL
 	cargo test --locked $(GUESTS)
-	cargo test --locked $(HOST)
-	HEXAD_CLIENTS=$(CLIENTS) cargo test --locked $(TESTS)
+	HEXAD_POSTGRES=$(POSTGRES) cargo test --locked $(HOST)
+	HEXAD_CLIENTS=$(CLIENTS) HEXAD_BROWSER=$(BROWSER) HEXAD_POSTGRES=$(POSTGRES) cargo test --locked $(TESTS)
+
+torture: toolchain postgres ## Hosts on one PostgreSQL under seeded faults; SEED=1 MINUTES=10
+	TORTURE_SEED=$(SEED) TORTURE_SECONDS=$$(($(MINUTES) * 60)) cargo test --locked $(HOST) --lib torture::whatever_happens -- --nocapture
+
+failover: postgres components host ## Start the example in deploy/, kill a host and the primary, and compare what was published
+	@( for program in patroni haproxy etcd etcdctl curl; do PATH=$$PATH:/usr/sbin command -v $$program >/dev/null || exit 1; done ) || \
+	  { $(APT_GET) patroni haproxy etcd-server etcd-client curl; } || \
+	  { echo "hexad: the example in deploy/ needs Debian's packages patroni, haproxy, etcd-server, etcd-client and curl" >&2; exit 1; }
+	HEXAD_FAILOVER=yes cargo test --locked $(TESTS) host::deploy
 
 lint: toolchain ## Formatting and lints, warnings are errors
 	cargo fmt --check
@@ -75,8 +90,8 @@ advisories: $(TOOLS)/$(DENY)/installed ## Check dependencies for known vulnerabi
 	@$(TOOLS)/$(DENY)/bin/cargo-deny --locked fetch db || { echo "hexad: the database of advisories cannot be fetched; this check needs the network" >&2; exit 1; }
 	$(TOOLS)/$(DENY)/bin/cargo-deny --locked check advisories
 
-bench: peers wasmtime components fixtures host ## Measure, beside a native hyper server, wasmtime serve and verdaccio; ONLY="tarball swaps" for some rows
-	cargo bench --locked $(TESTS) --bench hexad -- $(ONLY)
+bench: peers wasmtime $(if $(filter no,$(BROWSER)),,browser) components fixtures host ## Measure, beside a native hyper server, wasmtime serve and verdaccio; ONLY="tarball swaps" for some rows
+	HEXAD_BROWSER=$(BROWSER) cargo bench --locked $(TESTS) --bench hexad -- $(ONLY)
 
 bench-namespaces: components fixtures host ## Measure lists and searches of 200,000 namespaces, beside PostgreSQL 15
 	cargo bench --locked $(TESTS) --bench namespaces
@@ -98,7 +113,19 @@ toolchain:
 git:
 	@command -v git >/dev/null || { echo "hexad: the tests of suggestions need git on the PATH" >&2; exit 1; }
 
+# Debian's packages; root installs them where they are missing.
+APT_GET = [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -q && \
+  DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends
+
+postgres:
+	@test -x "$(POSTGRES_BIN)/postgres" || { $(APT_GET) postgresql; } || \
+	  { echo "hexad: the tests of many hosts need PostgreSQL: install Debian's package postgresql, or name the folder of its programs in POSTGRES_BIN; 'make test POSTGRES=no' tests without it" >&2; exit 1; }
+
 clients: tests/cache/clients/installed tests/cache/engine/installed tests/cache/peers/installed tests/cache/python/installed
+
+browser: tests/cache/browser/installed
+	@{ command -v chromium && command -v chromedriver; } >/dev/null || { $(APT_GET) chromium chromium-driver fonts-liberation; } || \
+	  { echo "hexad: the tests of the console need chromium and chromedriver on the PATH (Debian: apt-get install chromium chromium-driver); 'make test BROWSER=no' tests without them" >&2; exit 1; }
 
 peers: tests/cache/peers/installed
 
@@ -112,7 +139,7 @@ tests/cache/wasmtime/wasmtime_cli/wasmtime:
 
 # Programs from npm as their lock files name them, in a folder that git ignores.
 tests/cache/%/installed: tests/programs/%/package.json tests/programs/%/package-lock.json
-	@{ command -v node && command -v npm; } >/dev/null || { echo "hexad: the $* need node and npm on the PATH; 'make test CLIENTS=no' tests without them" >&2; exit 1; }
+	@{ command -v node && command -v npm; } >/dev/null || { echo "hexad: the $* need node and npm on the PATH; 'make test CLIENTS=no BROWSER=no' tests without them" >&2; exit 1; }
 	@mkdir -p $(@D)
 	cp -r $(<D)/. $(@D)/
 	npm ci --prefix $(@D) --no-audit --no-fund --loglevel=error

@@ -1,12 +1,20 @@
-//! The demo of `hexad up --demo`: a few people with tokens, a group, and a project to publish to.
+//! The demo of `hexad up --demo`: a few people with tokens, a group with a project to publish to, and a
+//! public group with packages, issues and experiments, so that the pages of the console have something to
+//! show.
 //!
 //! It is loaded once for a data folder. Its tokens are random and are shown once, so that a demo on a
 //! network has no token that is known elsewhere.
+
+mod experiments;
+mod issues;
+mod merge_request;
+mod packages;
 
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use hexad::private_files;
+use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::json;
 use ureq::SendBody;
@@ -19,6 +27,9 @@ const MARK: &str = "demo";
 
 /// The project that packages are published to.
 const PROJECT: u64 = 1;
+
+/// The public project that the demo fills.
+const SHOWCASE: u64 = 2;
 
 /// A person of the demo.
 struct Person {
@@ -47,35 +58,57 @@ pub fn load(url: &str, bootstrap_token: &str, data: &Path) -> Result<String> {
     let mark = data.join(MARK);
     if mark.exists() {
         return Ok(format!(
-            "The demo is loaded and its tokens were shown when that happened; remove {} to start anew.\n",
+            "\nOpen {url}/ in a browser. The demo is loaded, and its tokens were shown when that happened; remove \
+             {} to start anew.\n\n",
             data.display()
         ));
     }
     let tokens = PEOPLE.iter().map(|_| token::random()).collect::<Result<Vec<_>>>()?;
     let records = records(&tokens);
-    let mut body = records.as_bytes();
     let server = Server::new(url, bootstrap_token);
-    let report: ImportReport =
-        server.post("import/directory", "application/x-ndjson", SendBody::from_reader(&mut body))?;
-    if report.failed > 0 {
-        bail!("{} records of the demo were refused", report.failed);
-    }
+    import(&server, "import/directory", &records)?;
+    let developer = tokens.last().map(String::as_str).unwrap_or_default();
+    packages::publish(&Server::new(url, developer), SHOWCASE)?;
+    merge_request::load(url, bootstrap_token, developer, SHOWCASE)?;
+    import(&server, "import/issues", &issues::records(SHOWCASE, Timestamp::now()))?;
+    import(&server, "import/experiments", &experiments::records())?;
     private_files::write(&mark, b"The demo is in the store of this folder.\n")
         .with_context(|| format!("cannot write {}", mark.display()))?;
     Ok(greeting(url, &tokens))
+}
+
+fn import(server: &Server, path: &str, records: &str) -> Result<()> {
+    let mut body = records.as_bytes();
+    let report: ImportReport = server.post(path, "application/x-ndjson", SendBody::from_reader(&mut body))?;
+    if report.failed > 0 {
+        bail!("{} records of the demo were refused by {path}", report.failed);
+    }
+    Ok(())
 }
 
 fn records(tokens: &[String]) -> String {
     let mut records = vec![
         json!({"kind": "group", "id": 1000, "name": "Demo", "path": "demo", "visibility": "private"}),
         json!({"kind": "project", "id": PROJECT, "name": "Packages", "path": "packages", "namespace_id": 1000, "visibility": "private"}),
+        json!({"kind": "group", "id": 1001, "name": "Showcase", "path": "showcase", "visibility": "public"}),
+        json!({"kind": "project", "id": SHOWCASE, "name": "Libraries", "path": "libraries", "namespace_id": 1001, "visibility": "public"}),
+        // The team that sees experiments.
+        json!({"kind": "setting", "name": "hosted", "value": true}),
+        json!({"kind": "setting", "name": "operator_group", "value": "showcase"}),
     ];
+    records.extend(experiments::features());
     for (person, token) in PEOPLE.iter().zip(tokens) {
         let is_admin = person.access_level.is_none();
         records.push(json!({"kind": "user", "id": person.id, "username": person.username, "name": person.name, "is_admin": is_admin}));
-        records.push(json!({"kind": "token", "user_id": person.id, "token": token, "scopes": ["api"]}));
+        records.push(json!({"kind": "token", "user_id": person.id, "token": token, "name": "demo", "scopes": ["api"]}));
+        if is_admin {
+            // Administrators see experiments as members of the team only.
+            records.push(json!({"kind": "member", "source_type": "group", "source_id": 1001, "user_id": person.id, "access_level": 50}));
+        }
         if let Some(level) = person.access_level {
-            records.push(json!({"kind": "member", "source_type": "group", "source_id": 1000, "user_id": person.id, "access_level": level}));
+            for group in [1000, 1001] {
+                records.push(json!({"kind": "member", "source_type": "group", "source_id": group, "user_id": person.id, "access_level": level}));
+            }
         }
     }
     records.iter().map(|record| format!("{record}\n")).collect()

@@ -4,8 +4,10 @@
 //! |---|---|
 //! | `up`, `demo` | `hexad up`, with `--demo` |
 //! | `import`, `import_git` | `hexad import`, `hexad import-git` |
+//! | `repack` | `hexad repack` |
 //! | `token` | `hexad token create` |
 //! | `gc`, `fsck`, `maintenance` | `hexad gc`, `hexad fsck`, and the steps that both take |
+//! | `store` | `hexad store copy` |
 //! | `server` | the HTTP client of these commands |
 //! | `progress`, `text` | progress bars and counts on the terminal |
 
@@ -16,7 +18,9 @@ mod import;
 mod import_git;
 mod maintenance;
 mod progress;
+mod repack;
 mod server;
+mod store;
 mod text;
 mod token;
 mod up;
@@ -25,5 +29,7 @@ pub use fsck::Fsck;
 pub use gc::Gc;
 pub use import::Import;
 pub use import_git::ImportGit;
+pub use repack::Repack;
+pub use store::Store;
 pub use token::Token;
 pub use up::UpWithDemo;

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use forge::{Fsck, Gc, Import, ImportGit, Token, UpWithDemo};
+use forge::{Fsck, Gc, Import, ImportGit, Repack, Store, Token, UpWithDemo};
 use hexad::cli::{Backup, Promote, Rollback, Status, Swap, Validate, one_line};
 
 /// Runs a code forge's API areas as WebAssembly components.
@@ -23,8 +23,10 @@ enum Command {
     Fsck(Fsck),
     Backup(Backup),
     ImportGit(ImportGit),
+    Repack(Repack),
     Token(Token),
     Status(Status),
+    Store(Store),
     Swap(Swap),
     Promote(Promote),
     Rollback(Rollback),
@@ -39,8 +41,10 @@ fn main() -> ExitCode {
         Command::Fsck(fsck) => fsck.run(),
         Command::Backup(backup) => backup.run(),
         Command::ImportGit(import) => import.run(),
+        Command::Repack(repack) => repack.run(),
         Command::Token(token) => token.run(),
         Command::Status(status) => status.run(),
+        Command::Store(store) => store.run(),
         Command::Swap(swap) => swap.run(),
         Command::Promote(promote) => promote.run(),
         Command::Rollback(rollback) => rollback.run(),

@@ -73,11 +73,21 @@ impl Server {
         self.post(path, "application/json", SendBody::from_reader(&mut body.as_slice()))
     }
 
-    fn address(&self, path: &str) -> String {
+    /// Puts `value` as JSON to `path`, below `/api/v4/`.
+    pub fn put_json(&self, path: &str, value: &impl Serialize) -> Result<()> {
+        let body = serde_json::to_vec(value)?;
+        let request = agent().put(self.address(path)).header("authorization", self.authorization()?);
+        let sent = request.header("content-type", "application/json").send(body.as_slice());
+        self.read(path, sent, MAX_JSON).map(drop)
+    }
+
+    /// The address of `path`, below `/api/v4/`.
+    pub fn address(&self, path: &str) -> String {
         format!("{}/api/v4/{path}", self.url.trim_end_matches('/'))
     }
 
-    fn authorization(&self) -> Result<String> {
+    /// The value of the header with the token.
+    pub fn authorization(&self) -> Result<String> {
         let is_token = self.token.bytes().all(|byte| byte.is_ascii_graphic());
         if is_token {
             Ok(format!("Bearer {}", self.token))

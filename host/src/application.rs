@@ -3,12 +3,14 @@
 //! A step that cannot go on returns a [`RequestError`], and [`error_response`] is the only place that
 //! maps failures to statuses.
 
+mod error_response;
 mod response_wait;
+mod route_target;
 mod trial;
 
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 use async_trait::async_trait;
@@ -21,6 +23,7 @@ use tokio_util::task::TaskTracker;
 use wasmtime_wasi_http::WasiBody;
 
 use self::response_wait::ResponseWait;
+pub use self::route_target::RouteTarget;
 use self::trial::judge;
 use crate::body::{InProgress, ResponseBody};
 use crate::component::{Deployment, Generation, GuestBody, GuestCall, LeaseError, ResponseEnd, Slot, Trial};
@@ -28,7 +31,6 @@ use crate::concurrency_limit::ClientKey;
 use crate::deployment_event::DeploymentEvent;
 use crate::imports::outbound::LocalService;
 use crate::ingress::RequestOrigin;
-use crate::manifest::Route;
 use crate::metrics::Counter;
 use crate::nested_request::{Depth, NestedRequest, ParentRequest};
 use crate::redaction;
@@ -39,34 +41,16 @@ use crate::request_error::RequestError;
 use crate::request_id::{RequestIds, X_REQUEST_ID};
 use crate::request_target::absolute_uri;
 use crate::response_cache::{Lookup, ResponseCache};
-use crate::router::{RouteError, Router};
-use crate::store::Backend;
+use crate::router::Router;
+use crate::store::{Backend, FollowedKey, StoreError};
 use crate::trace::{Destination, ServingComponent, Trace, Tracer};
+
+/// How long a request waits until this host serves what the other hosts of the store do. After it, the
+/// client is told to try again.
+const FOLLOW_PATIENCE: Duration = Duration::from_secs(1);
 
 /// The route of a request that names its component.
 const ANY_PATH: &str = "/...";
-
-/// The target of a route.
-#[derive(PartialEq, Eq)]
-pub struct RouteTarget {
-    /// The slot's index.
-    slot: usize,
-    /// The route as written in the manifest.
-    route: String,
-}
-
-impl RouteTarget {
-    /// The router of a manifest. `position` is the index of the slot of a component.
-    pub fn router(
-        routes: Vec<Route>,
-        position: impl Fn(&str) -> Option<usize>,
-    ) -> Result<Router<RouteTarget>, RouteError> {
-        Router::new(routes.into_iter().filter_map(|Route { pattern, component }| {
-            let slot = position(&component)?;
-            Some((pattern.clone(), RouteTarget { slot, route: pattern }))
-        }))
-    }
-}
 
 /// What the shards of a host share.
 pub struct Application {
@@ -82,6 +66,8 @@ pub struct Application {
     events: Sender<DeploymentEvent>,
     /// One for each shard: guests that work on after their calls.
     guest_tasks: Vec<TaskTracker>,
+    /// Where several hosts share a store: whether this one serves what all do.
+    followed: Option<Arc<FollowedKey>>,
 }
 
 impl Application {
@@ -93,11 +79,12 @@ impl Application {
         cache: ResponseCache,
         tracer: Option<Arc<Tracer>>,
         events: Sender<DeploymentEvent>,
+        followed: Option<Arc<FollowedKey>>,
     ) -> Self {
         let (ids, unrouted) = (RequestIds::new(), Counter::default());
         let guest_tasks = backends.iter().map(|_| TaskTracker::new()).collect();
         let router = ArcSwap::from_pointee(router);
-        Self { router, slots, backends, cache, tracer, unrouted, ids, events, guest_tasks }
+        Self { router, slots, backends, cache, tracer, unrouted, ids, events, guest_tasks, followed }
     }
 
     pub fn slots(&self) -> &[Slot] {
@@ -157,8 +144,9 @@ impl Application {
         let mut response = match (slot, self.backends.get(shard)) {
             (Some(slot), Some(backend)) => {
                 let (backend, trace) = (&**backend, trace.as_ref());
+                let caught_up = self.catch_up(backend).await;
                 let deployment = slot.deployment();
-                let steps = Steps { application: self, slot, deployment, shard, backend, trace, started };
+                let steps = Steps { application: self, slot, deployment, shard, backend, trace, started, caught_up };
                 self.serve(&steps, request).await
             }
             _ => {
@@ -180,6 +168,18 @@ impl Application {
         match trace {
             Some(trace) => trace.follow_response(response),
             None => response,
+        }
+    }
+
+    /// Afterwards, what the host remembers is at least as new as this request, and the host serves the
+    /// components that all hosts of the store serve.
+    async fn catch_up(&self, backend: &dyn Backend) -> Result<(), StoreError> {
+        if let Some(caught_up) = backend.catch_up() {
+            caught_up.await?;
+        }
+        match (&self.followed, backend.change_clock()) {
+            (Some(followed), Some(clock)) => followed.wait_until_applied(clock, FOLLOW_PATIENCE).await,
+            _ => Ok(()),
         }
     }
 
@@ -207,7 +207,7 @@ impl Application {
         let mut trial = None;
         let result = steps.run(request, &mut trial).await;
         let refusal = result.as_ref().err().map(RequestError::refusal);
-        let response = result.unwrap_or_else(error_response);
+        let response = result.unwrap_or_else(error_response::of);
         let latency = steps.started.elapsed();
         if let Some(counters) = slot.metrics().shard(steps.shard) {
             counters.record_response(response.status().as_u16(), latency);
@@ -233,24 +233,6 @@ impl LocalService for Application {
     }
 }
 
-/// The response to a request that does not get one of its component.
-fn error_response(error: RequestError) -> Response<ResponseBody> {
-    match error {
-        RequestError::Malformed(reason) => reply::bad_request(reason),
-        RequestError::BodyTooLarge(limit) => reply::body_too_large(limit),
-        RequestError::SlowClient => reply::request_timeout(),
-        RequestError::Saturated | RequestError::NoInstance => reply::unavailable(),
-        RequestError::NoMemory => reply::no_memory(),
-        RequestError::Failing(retry_after) => reply::failing(retry_after),
-        RequestError::Failed | RequestError::NotDurable => reply::internal_error(),
-        RequestError::StoreUnavailable { maybe_stored } => reply::store_unavailable(maybe_stored),
-        RequestError::Broken => reply::broken_response(),
-        RequestError::OutOfCpuTime => reply::out_of_cpu_time(),
-        RequestError::TimedOut => reply::gateway_timeout(),
-        RequestError::ResponseTooLarge(limit) => reply::response_too_large(limit),
-    }
-}
-
 /// The steps of a request that has a route, and what they share.
 struct Steps<'a> {
     application: &'a Application,
@@ -261,6 +243,7 @@ struct Steps<'a> {
     backend: &'a dyn Backend,
     trace: Option<&'a Arc<Trace>>,
     started: Instant,
+    caught_up: Result<(), StoreError>,
 }
 
 impl Steps<'_> {
@@ -280,12 +263,17 @@ impl Steps<'_> {
         // During a trial nothing is cached: the canary would see fewer requests than it should.
         let generation_number = self.deployment.sole_generation();
         let lookup = match (target, generation_number) {
-            (Ok(()), Some(number)) => self.look_up(&mut parts, &body, number),
+            (Ok(()), Some(number)) if self.caught_up.is_ok() => self.look_up(&mut parts, &body, number),
             _ => None,
         };
         let miss = match lookup {
             Some(Lookup::Hit(response)) => return Ok(response),
-            Some(Lookup::Miss(miss)) => Some(miss),
+            Some(Lookup::Miss(miss)) => {
+                if !miss.last_reads.is_empty() {
+                    self.backend.prefetch(&miss.last_reads).await;
+                }
+                Some(miss)
+            }
             None => None,
         };
         let credential = component.credentials.credential(&parts.headers, &parts.uri);
@@ -301,6 +289,7 @@ impl Steps<'_> {
             return Err(RequestError::BodyTooLarge(limits.max_body));
         }
         target?;
+        self.caught_up.as_ref().map_err(|error| self.unavailable(error))?;
         if let Some(miss) = &miss {
             context.track_reads(miss.read_set.clone());
         }
@@ -364,9 +353,8 @@ impl Steps<'_> {
         if !body.is_end_stream() || !policy.applies_to(parts) {
             return None;
         }
-        let clock = self.backend.change_clock()?;
         let guest = (self.slot.id(), generation);
-        let lookup = self.application.cache.look_up(guest, policy, parts, clock, Instant::now());
+        let lookup = self.application.cache.look_up(guest, policy, parts, self.backend, Instant::now())?;
         match (&lookup, self.trace) {
             (Lookup::Miss(_), _) => policy.strip_headers(&mut parts.headers),
             (Lookup::Hit(_), Some(trace)) => trace.mark_cached(),
@@ -396,6 +384,14 @@ impl Steps<'_> {
             };
             trace.begin_component(&component, headers);
         }
+    }
+
+    /// The error of a request for which the store cannot be used before anything of it has begun.
+    fn unavailable(&self, error: &StoreError) -> RequestError {
+        if let Some(suppressed) = self.slot.log_throttle().pass() {
+            tracing::error!(component = self.slot.id(), %error, suppressed, "a request was refused");
+        }
+        RequestError::StoreUnavailable { maybe_stored: false }
     }
 }
 

@@ -168,7 +168,7 @@ impl Gate {
     async fn contended(&self) {
         loop {
             self.reports.notified().await;
-            // A report that nobody was there to take may be old.
+            // A report that no task took may be old.
             if self.blocked.load(Ordering::Relaxed) > 0 {
                 return;
             }

@@ -4,7 +4,7 @@ use crate::digest::Digest;
 
 #[derive(Debug)]
 pub enum DeploymentEvent {
-    /// A canary did worse than its policy allows and serves nobody any more. The supervisor must end its
+    /// A canary did worse than its policy allows and serves no requests any more. The supervisor must end its
     /// trial.
     CanaryFailed {
         component: String,

@@ -20,7 +20,9 @@ use crate::admin::{Access, Admin, HostMemory, HostState};
 use crate::application::{Application, RouteTarget};
 use crate::body::ResponseBody;
 use crate::component::{Artifact, Generation, LoadError, Settings, Slot, Surroundings};
-use crate::deploy::{self, Deployer, Deployments, InitialComponent, ReloadError, Reloaded, Supervisor};
+use crate::deploy::{
+    self, Deployer, Deployments, Fleet, Follower, InitialComponent, ReloadError, Reloaded, Supervisor,
+};
 use crate::imports::outbound::OutboundFactory;
 use crate::ingress::{Ingress, IngressOptions};
 use crate::maintenance::{Maintainer, Task};
@@ -31,8 +33,7 @@ use crate::response_cache::{CacheCounters, ResponseCache};
 use crate::runtime::Runtime;
 use crate::shard::{self, Shard};
 use crate::stop::StopDeadline;
-use crate::store::Backend;
-use crate::store::sqlite::{self, Sqlite};
+use crate::store::{Backend, Engine};
 use crate::trace::Tracer;
 
 pub use options::{Options, StartError};
@@ -48,13 +49,15 @@ pub struct Host {
     stop: watch::Sender<StopDeadline>,
     deployer: Arc<Deployer>,
     supervisor: Option<Supervisor>,
+    /// Where several hosts share the store.
+    follower: Option<Follower>,
     maintainer: Option<Maintainer>,
     /// Whether maintenance was started.
     maintains: bool,
     admin: Option<Admin>,
     data: PathBuf,
     runtime: Arc<Runtime>,
-    store: Sqlite,
+    store: Engine,
     memory: (Arc<MemoryBudget>, MemoryDivision),
     /// The settings of each listener, once.
     ingresses: Arc<Mutex<Vec<Arc<Ingress>>>>,
@@ -68,24 +71,30 @@ impl Host {
     pub fn start(runtime: &Arc<Runtime>, manifest: Manifest, options: &Options) -> Result<Self, StartError> {
         let Manifest { path, components, routes, .. } = manifest;
         let position = |id: &str| components.iter().position(|component| component.id == id);
-        let router =
-            RouteTarget::router(routes, position).map_err(|source| StartError::Routes { manifest: path, source })?;
+        let router = RouteTarget::router(routes, position)
+            .map_err(|source| StartError::Routes { manifest: path.clone(), source })?;
 
         let mut division = MemoryDivision::new(options.memory, options.send_buffer as u64, options.threads.get());
         division.check(components.iter())?;
         let memory = MemoryBudget::new(division.guests());
 
-        let store = Sqlite::open(&options.data, &options.store)?;
+        let shards = options.threads.get();
+        let store = Engine::open(&options.data, shards, &options.store, options.postgres.as_ref())?;
         let backends: Vec<Arc<dyn Backend>> =
-            (0..options.threads.get()).map(|_| store.backend()).collect::<Result<_, _>>()?;
+            (0..shards).map(|shard| store.backend(shard)).collect::<Result<_, _>>()?;
         store
             .restore_attachments(|files| deploy::restore_deployed(&options.data, files))?
             .map_err(StartError::Restore)?;
         let mut files = Deployments::open(&options.data, options.policy.clone())?;
+        let fleet = store.fleet().map(|tables| Arc::new(Fleet::new(tables, &options.data, &path)));
+        let serving = fleet.as_ref().map(|fleet| fleet.read()).transpose()?.unwrap_or_default().1;
         let mut chosen = Vec::with_capacity(components.len());
         for component in components {
             let (id, path) = (component.id.clone(), component.source.clone());
-            let wasm = files.choose(&component)?.map_err(|source| LoadError::Unreadable { id, path, source })?;
+            let wasm = match (serving.components.get(&id), &fleet) {
+                (Some(entry), Some(fleet)) => files.choose_served(&component, entry, fleet)?,
+                _ => files.choose(&component)?.map_err(|source| LoadError::Unreadable { id, path, source })?,
+            };
             chosen.push((Arc::new(component), wasm));
         }
         // A component's check may have read a damaged page. Its own error does not name the file.
@@ -95,13 +104,17 @@ impl Host {
 
         let (events, receiver) = mpsc::channel();
         let tracer = options.traces.as_ref().map(Tracer::new).transpose()?.map(Arc::new);
-        let application = Application::new(router, slots, backends, ResponseCache::new()?, tracer, events.clone());
+        let (cache, followed) = (ResponseCache::new()?, fleet.as_ref().map(|fleet| fleet.followed.clone()));
+        let application = Application::new(router, slots, backends, cache, tracer, events.clone(), followed);
         let application = Arc::new(application);
         let local: Weak<Application> = Arc::downgrade(&application);
         outbound.connect(local);
-        let deployer =
-            Deployer::new(runtime.clone(), application.clone(), outbound, (memory.clone(), division), files, events);
+        let memory_parts = (memory.clone(), division);
+        let files = (files, fleet.clone());
+        let deployer = Deployer::new(runtime.clone(), application.clone(), outbound, memory_parts, files, events);
         let supervisor = Supervisor::start(deployer.clone(), receiver, options.watch).map_err(StartError::Thread)?;
+        let follower = fleet.map(|fleet| Follower::start(deployer.clone(), fleet));
+        let follower = follower.transpose().map_err(StartError::Thread)?;
         let (stop, stopped) = watch::channel(None);
         let shards = (0..options.threads.get())
             .map(|index| Shard::start(index, application.clone(), stopped.clone()))
@@ -114,6 +127,7 @@ impl Host {
             stop,
             deployer,
             supervisor: Some(supervisor),
+            follower,
             maintainer: None,
             maintains: false,
             admin: None,
@@ -162,31 +176,35 @@ impl Host {
         let (started, commits) = (Instant::now(), self.store.commit_counter());
         let loads: Vec<_> = self.shards.iter().map(Shard::load_counter).collect();
         let runtime = self.runtime.clone();
-        let data = self.data.clone();
+        let read_store = self.store.status_reader(self.data.clone());
         let store_health = self.store.health().clone();
         let health = store_health.clone();
         let deployer = self.deployer.clone();
         let (ingresses, (budget, division)) = (self.ingresses.clone(), self.memory.clone());
-        let state = move || HostState {
-            memory: HostMemory {
-                budget: budget.clone(),
-                division,
-                send_buffer: sum_of(&ingresses, |ingress| ingress.send_budgets.used() as u64),
-            },
-            access_log_dropped: sum_of(&ingresses, |ingress| {
-                ingress.access_log.as_ref().map_or(0, |log| log.dropped())
-            }),
-            store_failure: health.failure(),
-            failed_transactions: health.failed_transactions(),
-            commits: commits.load(Ordering::Relaxed),
-            started,
-            store_bytes: sqlite::size(&data),
-            connections: loads.iter().map(|load| load.load(Ordering::Relaxed)).sum(),
-            last_reload: deployer.last_reload(),
-            pool: runtime.engine().pooling_allocator_metrics().map(|pool| {
-                let count = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
-                (pool.component_instances(), count(pool.memories()), count(pool.stacks()))
-            }),
+        let state = move || {
+            let (store_bytes, postgres) = read_store();
+            HostState {
+                memory: HostMemory {
+                    budget: budget.clone(),
+                    division,
+                    send_buffer: sum_of(&ingresses, |ingress| ingress.send_budgets.used() as u64),
+                },
+                access_log_dropped: sum_of(&ingresses, |ingress| {
+                    ingress.access_log.as_ref().map_or(0, |log| log.dropped())
+                }),
+                store_failure: health.failure(),
+                failed_transactions: health.failed_transactions(),
+                commits: commits.load(Ordering::Relaxed),
+                started,
+                store_bytes,
+                postgres,
+                connections: loads.iter().map(|load| load.load(Ordering::Relaxed)).sum(),
+                last_reload: deployer.last_reload(),
+                pool: runtime.engine().pooling_allocator_metrics().map(|pool| {
+                    let count = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
+                    (pool.component_instances(), count(pool.memories()), count(pool.stacks()))
+                }),
+            }
         };
         let (deployer, state) = (self.deployer.clone(), Box::new(state));
         let admin = Admin::start(address, token, &self.data, deployer, state, store_health)?;
@@ -201,7 +219,7 @@ impl Host {
         let tasks = self.maintenance().into_iter().map(|(component, maintenance)| Task::new(component, maintenance));
         let tasks: Vec<_> = tasks.collect();
         if !tasks.is_empty() {
-            self.maintainer = Some(Maintainer::start(tasks, self.shards.clone())?);
+            self.maintainer = Some(Maintainer::start(tasks, self.shards.clone(), self.store.leader_reader())?);
         }
         Ok(())
     }
@@ -246,7 +264,7 @@ impl Host {
 
     /// How many transactions the store has committed since the start.
     pub fn commits(&self) -> u64 {
-        self.store.commits()
+        self.store.commit_counter().load(Ordering::Relaxed)
     }
 
     /// Says that the host is about to stop, and goes on serving: `/readyz` is false from now on, and
@@ -266,6 +284,7 @@ impl Host {
         if let Some(supervisor) = self.supervisor.take() {
             supervisor.join();
         }
+        let follower = self.follower.take();
         // The maintainer holds a reference to the shards, which end below.
         if let Some(maintainer) = self.maintainer.take() {
             maintainer.stop();
@@ -279,6 +298,10 @@ impl Host {
             for shard in shards.drain(..) {
                 shard.join();
             }
+        }
+        // Requests under way wait for it.
+        if let Some(follower) = follower {
+            follower.stop();
         }
         if let Some(tracer) = self.application.tracer() {
             tracer.shutdown(LAST_SPANS_TIMEOUT);

@@ -6,7 +6,8 @@
 //! is finished; `wait_seconds` is how long the host waits before that request. Other numbers are
 //! counts, which the host adds up and logs.
 //!
-//! One request is under way at a time, so that tasks do not take the processors from clients.
+//! One request is under way at a time, so that tasks do not take the processors from clients. Of the
+//! hosts that share a store, one sends them.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -31,6 +32,9 @@ use crate::shard::{self, Shard};
 /// The first run begins at most this long after the start, however rare the runs are.
 const FIRST_RUN: Duration = Duration::from_secs(10 * 60);
 
+/// When a host looks again whether it does the maintenance.
+const NEXT_LOOK: Duration = Duration::from_secs(60);
+
 /// The longest pause: the clock cannot add every duration that a component can send.
 const LONGEST_PAUSE: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
@@ -47,14 +51,15 @@ pub struct Maintainer {
 }
 
 impl Maintainer {
-    pub fn start(tasks: Vec<Task>, shards: Arc<Vec<Shard>>) -> io::Result<Self> {
+    /// `is_leader` tells whether this host does the maintenance of its store.
+    pub fn start(tasks: Vec<Task>, shards: Arc<Vec<Shard>>, is_leader: LeaderReader) -> io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
         let (stop, stopped) = oneshot::channel();
         let thread = std::thread::Builder::new().name("maintenance".to_owned()).spawn(move || {
             runtime.block_on(async {
                 tokio::select! {
                     _ = stopped => {}
-                    () = run(tasks, &shards) => {}
+                    () = run(tasks, &shards, is_leader) => {}
                 }
             });
         })?;
@@ -70,12 +75,18 @@ impl Maintainer {
     }
 }
 
-async fn run(mut tasks: Vec<Task>, shards: &[Shard]) {
+async fn run(mut tasks: Vec<Task>, shards: &[Shard], is_leader: LeaderReader) {
     while let Some(task) = tasks.iter_mut().min_by_key(|task| task.due) {
         sleep_until(task.due).await;
-        task.advance(shards).await;
+        match is_leader() {
+            true => task.advance(shards).await,
+            false => task.postpone(),
+        }
     }
 }
+
+/// Tells whether this host does the maintenance of its store.
+pub type LeaderReader = Box<dyn Fn() -> bool + Send + Sync>;
 
 /// A component's task, between two of its requests.
 pub struct Task {
@@ -105,6 +116,13 @@ impl Task {
     pub fn new(component: String, maintenance: Maintenance) -> Self {
         let due = after(maintenance.every.min(FIRST_RUN));
         Self { component, maintenance, due, cursor: None, counts: Counts::default() }
+    }
+
+    /// Another host does it now. It may end, so this one looks again.
+    fn postpone(&mut self) {
+        self.cursor = None;
+        self.counts = Counts::default();
+        self.due = after(self.maintenance.every.min(NEXT_LOOK));
     }
 
     /// Sends the next request, and sets when the one after it is due.

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Entries below which the map is not searched for unused ones.
 const MIN_ENTRIES: usize = 64;
 
-/// Values by key. One that nobody uses may stay for a while, so that the next user need not make it; the
+/// Values by key. One that is not in use may stay for a while, so that the next user need not make it; the
 /// map has at most twice as many entries as there were used ones, and some more.
 #[derive(Debug)]
 pub struct SharedMap<K, V>(Mutex<Entries<K, V>>);
@@ -31,7 +31,7 @@ impl<K: Eq + Hash, V> SharedMap<K, V> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).values.get(key).cloned()
     }
 
-    /// The value of `key`. It is `make`'s if nobody uses one.
+    /// The value of `key`. It is `make`'s if none is in use.
     pub fn get_or_insert_with(&self, key: K, make: impl FnOnce() -> V) -> Arc<V> {
         let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Entries { values, full_at } = &mut *entries;

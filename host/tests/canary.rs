@@ -24,7 +24,7 @@ fn canary(server: &Server, wasm: Vec<u8>, policy: CanaryPolicy) -> DeployReport 
     server.host.deployer().swap(&request).unwrap()
 }
 
-/// A failed canary serves nobody; the supervisor removes it a moment later.
+/// A failed canary serves no requests; the supervisor removes it a moment later.
 fn until_no_canary(server: &Server) {
     while server.host.slots().iter().any(|slot| slot.deployment().canary.is_some()) {
         std::thread::yield_now();

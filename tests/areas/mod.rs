@@ -2,6 +2,7 @@
 //! own manifest.
 
 mod admin;
+mod console;
 mod experiments;
 mod issue_statistics;
 mod namespaces;
@@ -35,8 +36,10 @@ impl Forge {
     pub fn empty_with(variables: &[(&str, &str)]) -> Self {
         let data = tempfile::tempdir().expect("a temporary folder");
         let mut command = up(Path::new("spin.toml"), data.path());
-        // The server does nothing of its own that a test could count as a component's work.
+        // The server does nothing of its own that a test could count as a component's work, and flushes
+        // only what a request waits for, however slow the machine is.
         command.args(["--threads", "1", "--external-url", "https://forge.test", "--gc-every", "0"]);
+        command.args(["--flush-after", "60s"]);
         for (name, value) in [("bootstrap_admin_token", BOOTSTRAP_TOKEN)].iter().chain(variables) {
             command.env(format!("SPIN_VARIABLE_{}", name.to_uppercase()), value);
         }

@@ -4,12 +4,13 @@
 //!
 //! `make bench ONLY="tarball swap"` measures the rows whose group or name has one of these words.
 //! Groups: calls, experiments, tail, registry reads, registry mix, registry publishes, registry memory,
-//! analytics, swaps, start, idle connections, slow readers, suggestions.
+//! analytics, swaps, start, idle connections, slow readers, suggestions, console.
 
 mod analytics;
 mod calls;
 mod component;
 mod connections;
+mod console;
 mod hello;
 mod load;
 mod proxy;
@@ -52,6 +53,7 @@ fn main() {
     swap::run(&bench);
     start::run(&bench);
     connections::run(&bench);
+    console::run(&bench);
     if bench.selection.has("suggestions", "") {
         suggestions::run();
     }

@@ -9,11 +9,11 @@
 mod component;
 #[allow(dead_code, reason = "the other benchmarks use the rest")]
 mod load;
-mod postgres;
 
+use hexad_tests::postgres::{self, Postgres};
 use hexad_tests::server::{BOOTSTRAP_TOKEN, Server};
 use load::{Load, Request};
-use postgres::Postgres;
+
 use std::time::Instant;
 
 const GROUPS: u64 = 100_000;
@@ -165,7 +165,7 @@ fn main() {
     let data = tempfile::tempdir().expect("a temporary folder");
     let server = Server::start(data.path());
     import(&server, &rows);
-    let postgres = Postgres::start();
+    let postgres = Postgres::start(postgres::FOR_QUERIES);
     fill(&postgres, &rows);
     let path = |rest: &str| format!("/api/v4/{rest}");
     let first = request_each(&server, &[path("namespaces?search=warm-up")]);

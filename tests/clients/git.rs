@@ -1,10 +1,13 @@
 //! git, which reads what was imported and what was applied.
 
 use super::are_enabled;
-use hexad_tests::forge::{self, DEVELOPER, OUTSIDER, PRIVATE, PUBLIC};
+use hexad_tests::forge::{self, DEVELOPER, MAINTAINER, OUTSIDER, PRIVATE, PUBLIC};
+use hexad_tests::http;
 use hexad_tests::repository::{Repository, git};
-use hexad_tests::server::Server;
+use hexad_tests::server::{BOOTSTRAP_TOKEN, Server, program};
 use hexad_tests::suggestions::{Suggestions, import_git};
+use serde_json::{Value, json};
+use std::process::Command;
 
 fn server() -> (Server, tempfile::TempDir) {
     let data = tempfile::tempdir().expect("a temporary folder");
@@ -69,6 +72,42 @@ fn a_clone_has_what_was_imported() {
 }
 
 #[test]
+fn objects_that_were_stored_one_by_one_are_repacked() {
+    if !are_enabled() {
+        return;
+    }
+    let (server, _data) = server();
+    let repository = repository();
+    let post = |path: &str, body: &[u8]| -> Value {
+        let address = format!("{}/api/v4/import/suggestions/{PRIVATE}/{path}", server.url);
+        let sent = http::agent().post(address).header("private-token", BOOTSTRAP_TOKEN).send(body);
+        http::read(sent.expect("an answer")).expect("an answer").json()
+    };
+    // As `import-git` of earlier versions did.
+    let objects = repository.git(&["cat-file", "--batch", "--batch-all-objects"]);
+    assert_eq!(post("objects", &objects)["stored"], 12);
+    let listed = repository.text(&["for-each-ref", "--format=%(objectname) %(refname)"]);
+    let refs = listed.lines().filter_map(|line| line.split_once(" refs/"));
+    let refs: Vec<Value> = refs.map(|(id, name)| json!({"name": name, "new": id})).collect();
+    assert_eq!(post("refs", json!({"refs": refs}).to_string().as_bytes())["moved"], 4);
+    let repack = || {
+        let mut command = Command::new(program());
+        let output = command.args(["repack", "--url", &server.url, "--token", BOOTSTRAP_TOKEN]).output();
+        let output = output.expect("hexad runs");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).expect("UTF-8")
+    };
+    let first = repack();
+    assert!(first.contains("objects: 12 stored, 0 known"), "{first}");
+    assert_eq!(repack(), "", "nothing is left to do");
+    let clone = Repository::clone(&Suggestions::new(&server, PRIVATE, DEVELOPER).clone_url());
+    assert_eq!(
+        clone.text(&["rev-parse", "origin/main", "origin/topic", "v1", "light"]),
+        repository.text(&["rev-parse", "main", "topic", "v1", "light"])
+    );
+}
+
+#[test]
 fn a_clone_needs_rights() {
     if !are_enabled() {
         return;
@@ -90,6 +129,32 @@ fn a_clone_needs_rights() {
     let header = format!("http.extraHeader=PRIVATE-TOKEN: {DEVELOPER}");
     let private = format!("{}/api/v4/projects/{PRIVATE}/repository.git", server.url);
     assert!(git(folder.path(), &["-c", &header, "clone", "-q", &private, "e"]).status.success());
+}
+
+/// Sends lines to the import of the directory.
+fn import_records(server: &Server, lines: &str) {
+    let request = http::agent().post(format!("{}/api/v4/import/directory", server.url));
+    let request = request.header("private-token", BOOTSTRAP_TOKEN).content_type("application/x-ndjson");
+    let answer = http::read(request.send(lines).expect("an answer")).expect("an answer");
+    assert_eq!(answer.json()["failed"], 0, "{}", answer.text());
+}
+
+#[test]
+fn a_project_with_the_id_of_a_deleted_one_has_a_repository_of_its_own() {
+    if !are_enabled() {
+        return;
+    }
+    let (server, _data) = server();
+    let repository = repository();
+    import(&server, PRIVATE, &repository, &[]);
+    import_records(&server, &format!(r#"{{"kind":"project","id":{PRIVATE},"deleted":true}}"#));
+    import_records(&server, forge::RECORDS.trim());
+    let url = Suggestions::new(&server, PRIVATE, MAINTAINER).clone_url();
+    assert_eq!(repository.text(&["ls-remote", &url]), "");
+    repository.git(&["push", "-q", &url, "topic:main"]);
+    let clone = Repository::clone(&url);
+    assert_eq!(clone.text(&["rev-parse", "HEAD"]), repository.text(&["rev-parse", "topic"]));
+    assert_eq!(clone.text(&["branch", "-r"]).lines().count(), 2, "HEAD and main");
 }
 
 #[test]

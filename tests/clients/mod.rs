@@ -4,6 +4,7 @@ mod bun;
 mod engine;
 mod forward;
 mod git;
+mod git_libraries;
 mod namespaces;
 mod npm;
 mod npm_account;

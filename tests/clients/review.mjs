@@ -32,6 +32,8 @@ await api.MergeRequestDiscussions.resolve(project, made.iid, first, true);
 const ids = (mergeRequests) => mergeRequests.map((one) => one.iid);
 const seen = {
   listed: ids(await api.MergeRequests.all({ projectId: project, state: "opened", perPage: 1 })),
+  everywhere: (await api.MergeRequests.all({ scope: "all" })).map((one) => one.web_url.split("/-/")[1]),
+  commits: (await api.MergeRequests.allCommits(project, made.iid)).map((commit) => commit.title),
   sha: mergeRequest.sha,
   branches: [mergeRequest.source_branch, mergeRequest.target_branch],
   lines: [],

@@ -24,6 +24,8 @@ def discuss(line, text):
 
 
 discussions = [discuss(2, "zwei\nzwo"), discuss(4, "vier")]
+everywhere = [one.web_url for one in api.mergerequests.list(scope="all", get_all=True)]
+commits = [commit.title for commit in merge_request.commits()]
 suggestions = [discussion.attributes["notes"][0]["suggestions"][0]["id"] for discussion in discussions]
 first = merge_request.discussions.get(discussions[0].id)
 reply = first.notes.create({"body": "I agree"})
@@ -34,6 +36,8 @@ first.resolved = True
 first.save()
 seen = {
     "listed": [one.iid for one in project.mergerequests.list(state="opened", iterator=True, per_page=1)],
+    "everywhere": [url.split("/-/")[1] for url in everywhere],
+    "commits": commits,
     "sha": merge_request.sha,
     "branches": [merge_request.source_branch, merge_request.target_branch],
     "lines": [],

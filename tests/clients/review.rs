@@ -32,6 +32,8 @@ fn run(program: &str, script: &str, libraries: &str) {
     assert_eq!(clone.git(&["show", "origin/topic:a.txt"]), b"1\nzwei\nzwo\n3\nvier\n5\n");
     for (what, expected) in [
         ("listed", json!([1])),
+        ("everywhere", json!(["merge_requests/1"])),
+        ("commits", json!(["second"])),
         ("sha", json!(repository.text(&["rev-parse", "topic"]))),
         ("branches", json!(["topic", "main"])),
         ("lines", json!([[2, 2], [5, 5]])),

@@ -1,11 +1,14 @@
 //! What tests and benchmarks share: the running program, a small forge with its records, packages to
 //! publish, clients, and an upstream server that answers as a test tells it to.
 
+pub mod browser;
 mod compiled_code;
 pub mod forge;
 pub mod http;
 pub mod operator;
 pub mod package;
+pub mod postgres;
+pub mod proxy;
 pub mod registry;
 pub mod repository;
 pub mod server;

@@ -24,6 +24,11 @@ impl Operator {
         request.call().and_then(http::read).expect("an answer")
     }
 
+    pub fn post(&self, path: &str) -> Answer {
+        let request = self.agent.post(format!("{}{path}", self.url)).header("authorization", &self.authorization);
+        request.send_empty().and_then(http::read).expect("an answer")
+    }
+
     /// Replaces a component, as `hexad swap` does.
     pub fn swap(&self, component: &str, wasm: &[u8]) -> Answer {
         let request = self.agent.put(format!("{}/components/{component}", self.url));

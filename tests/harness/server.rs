@@ -2,10 +2,10 @@
 
 use crate::compiled_code;
 use std::ffi::OsStr;
-use std::io::{BufRead, BufReader, Write as _};
+use std::io::{BufRead, BufReader, Lines, Write as _};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStderr, Command, ExitStatus, Output, Stdio};
+use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus, Output, Stdio};
 
 /// The token that every server of the tests is started with.
 pub const BOOTSTRAP_TOKEN: &str = "bootstrap-token-of-the-tests";
@@ -98,7 +98,35 @@ impl Server {
         compiled_code::reuse(data, || Server::spawn_and_wait(command, data))
     }
 
-    fn spawn_and_wait(mut command: Command, data: &Path) -> Self {
+    /// Starts `hexad up --demo`, and returns what it prints to a person too.
+    pub fn start_demo(data: &Path) -> (Self, String) {
+        let mut command = up(Path::new("spin.toml"), data);
+        command.arg("--demo");
+        compiled_code::reuse(data, || {
+            let (server, mut lines) = Server::spawn_and_read(command, data);
+            let mut text = String::new();
+            for line in lines.by_ref().map(|line| line.expect("text")) {
+                text += &line;
+                text.push('\n');
+                // The last line of the text for each of both cases.
+                if line.contains("npm view") || line.contains("The demo is loaded") {
+                    break;
+                }
+            }
+            std::thread::spawn(move || lines.for_each(drop));
+            (server, text)
+        })
+    }
+
+    fn spawn_and_wait(command: Command, data: &Path) -> Self {
+        let (server, lines) = Server::spawn_and_read(command, data);
+        // The rest of its output must not fill the pipe.
+        std::thread::spawn(move || lines.for_each(drop));
+        server
+    }
+
+    /// Starts a command, and returns the lines that it prints after it listens.
+    fn spawn_and_read(mut command: Command, data: &Path) -> (Self, Lines<BufReader<ChildStdout>>) {
         let mut child = command.stdout(Stdio::piped()).spawn().expect("the program starts");
         let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
         let url = lines
@@ -106,9 +134,7 @@ impl Server {
             .map(|line| line.expect("text"))
             .find_map(|line| Some(line.strip_prefix("listening on ")?.trim().to_owned()))
             .expect("the program ended before it listened; its log is above");
-        // The rest of its output must not fill the pipe.
-        std::thread::spawn(move || lines.for_each(drop));
-        Server { child, url, data: data.to_owned() }
+        (Server { child, url, data: data.to_owned() }, lines)
     }
 
     /// `host:port`.

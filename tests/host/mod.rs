@@ -2,9 +2,12 @@
 
 mod backup;
 mod crash;
+mod deploy;
 mod directory;
+mod fleet;
 mod import;
 mod maintenance;
+mod many_hosts;
 mod memory;
 mod operator;
 mod probe;

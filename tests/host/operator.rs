@@ -8,7 +8,7 @@ use std::process::Stdio;
 
 #[test]
 fn a_command_does_not_wait_for_ever_for_a_host_that_does_not_answer() {
-    // The system accepts connections to it, and nobody answers.
+    // The system accepts connections to it, and no process answers.
     let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
     let url = format!("http://{}", silent.local_addr().expect("an address"));
     let output = run(&["status", "--admin", &url, "--timeout", "200ms"], &[("HEXAD_ADMIN_TOKEN", "t")]);

@@ -3,7 +3,8 @@
 
 use crate::line_error::{InvalidLine, LineError};
 use crate::record::{PendingMemberships, Record};
-use directory::catalog::intent_log::{Changes, IntentLog};
+use directory::catalog::changes::Changes;
+use directory::catalog::intent_log::IntentLog;
 use kit::ndjson::{ImportReport, LineReader};
 use kit::{Body, Env, Error};
 

@@ -16,7 +16,7 @@ pub use member::PendingMemberships;
 
 use crate::line_error::{InvalidLine, LineError};
 use details::DetailsFields;
-use directory::catalog::intent_log::Changes;
+use directory::catalog::changes::Changes;
 use directory::dependents;
 use directory::namespace::Details;
 use feature::Feature;

@@ -220,7 +220,7 @@ impl<'a> Exchange<'a> {
 fn explanation(error: &PageError) -> String {
     match error {
         PageError::NotFound => "There is no such page, or you may not see it.".to_owned(),
-        PageError::Invalid(text) => text.clone(),
+        PageError::Invalid(text) | PageError::Forbidden(text) => text.clone(),
         PageError::Forge(ForgeError::Refused { status, reason }) => match *status {
             StatusCode::NOT_FOUND => format!("It does not exist, or you may not see it ({reason})."),
             StatusCode::UNAUTHORIZED => format!("This needs a user ({reason})."),

@@ -1,7 +1,7 @@
 //! Charts as SVG, each with its numbers as a table. Shapes have classes and no styles of their own, as the
 //! page's content security policy asks for.
 
-use crate::layout::number;
+use crate::layout::{self, Column, bytes, number};
 use maud::{Markup, html};
 
 const WIDTH: f64 = 720.0;
@@ -15,6 +15,9 @@ const BOTTOM: f64 = 34.0;
 
 /// About this many labels fit below the horizontal axis.
 const MAX_LABELS: usize = 12;
+
+/// The widest bar, for charts with few of them.
+const MAX_BAR: f64 = 64.0;
 
 /// Values over the same labels.
 pub struct Series {
@@ -38,13 +41,36 @@ pub struct Chart<'a> {
     pub labels: &'a [String],
     pub series: &'a [Series],
     pub form: Form,
-    /// How a value is written.
-    pub format: fn(f64) -> String,
+    pub quantity: Quantity,
 }
 
-/// A whole number.
-pub fn whole(value: f64) -> String {
-    number(value.round().max(0.0) as u64)
+/// What values are: how they are written, and which ends of an axis are round.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Quantity {
+    Count,
+    Decimal,
+    Bytes,
+}
+
+impl Quantity {
+    fn write(self, value: f64) -> String {
+        match self {
+            Quantity::Bytes => bytes(value.max(0.0) as u64),
+            Quantity::Decimal if value.fract() != 0.0 || value < 0.0 => format!("{value:.2}"),
+            Quantity::Count | Quantity::Decimal => number(value.round().max(0.0) as u64),
+        }
+    }
+
+    /// The value at the upper end of an axis: a round one, at which the largest fits.
+    fn round_up(self, largest: f64) -> f64 {
+        let unit = match self {
+            Quantity::Bytes => {
+                [1024_f64.powi(3), 1024_f64.powi(2), 1024.0].into_iter().find(|unit| largest >= *unit).unwrap_or(1.0)
+            }
+            Quantity::Count | Quantity::Decimal => 1.0,
+        };
+        round_up(largest / unit) * unit
+    }
 }
 
 impl Chart<'_> {
@@ -54,6 +80,9 @@ impl Chart<'_> {
         let y = |value: f64| TOP + (HEIGHT - TOP - BOTTOM) * (1.0 - (value / top).clamp(0.0, 1.0));
         let step = (WIDTH - LEFT - RIGHT) / self.labels.len().max(1) as f64;
         let x = |index: usize| LEFT + step * index as f64;
+        let columns = self.series.iter().map(|series| Column::numbers(&series.name));
+        let columns: Vec<_> = std::iter::once(Column::text(self.label)).chain(columns).collect();
+        let bar = (step * 0.7).min(MAX_BAR);
         let every = self.labels.len().div_ceil(MAX_LABELS).max(1);
         html! {
             figure.chart {
@@ -65,78 +94,69 @@ impl Chart<'_> {
                         }
                     }
                 }
-                svg viewBox={ "0 0 " (WIDTH) " " (HEIGHT) }
-                role="img" aria-label={ (self.title) ": the numbers are in the table below" }
-                {
-                    @for tick in 0..=4 {
-                        @let value = top * f64::from(tick) / 4.0;
-                        line.grid x1=(LEFT) x2=(WIDTH - RIGHT) y1=(y(value)) y2=(y(value)) {}
-                        text.tick x=(LEFT - 8.0) y=(y(value) + 4.0) text-anchor="end" { ((self.format)(value)) }
-                    }
-                    @for (index, label) in self.labels.iter().enumerate().step_by(every) {
-                        text.tick x=(x(index) + step / 2.0) y=(HEIGHT - 14.0) text-anchor="middle" {
-                            (shortened(label))
+                div.scroll tabindex="0" role="region" aria-label=(self.title) {
+                    svg viewBox={ "0 0 " (WIDTH) " " (HEIGHT) }
+                    role="img" aria-label={ (self.title) ": the numbers are in the table below" }
+                    {
+                        @for tick in 0..=4 {
+                            @let value = top * f64::from(tick) / 4.0;
+                            line.grid x1=(LEFT) x2=(WIDTH - RIGHT) y1=(y(value)) y2=(y(value)) {}
+                            text.tick x=(LEFT - 8.0) y=(y(value) + 4.0) text-anchor="end" { (self.quantity.write(value)) }
                         }
-                    }
-                    @match self.form {
-                        Form::Bars => {
-                            @for (index, label) in self.labels.iter().enumerate() {
-                                @for (layer, below, value) in self.stack(index) {
-                                    @let series = self.series.get(layer).map_or("", |series| &*series.name);
-                                    rect class={ "s" (layer % 6) } x=(x(index) + step * 0.15) width=(step * 0.7)
-                                        y=(y(below + value)) height=((y(below) - y(below + value)).max(0.0)) rx="2" {
-                                        title { (label) " · " (series) ": " ((self.format)(value)) }
-                                    }
-                                }
+                        @for (index, label) in self.labels.iter().enumerate().step_by(every) {
+                            text.tick x=(x(index) + step / 2.0) y=(HEIGHT - 14.0) text-anchor="middle" {
+                                (shortened(label))
                             }
                         }
-                        Form::Lines => {
-                            @for (layer, series) in self.series.iter().enumerate() {
-                                polyline class={ "s" (layer % 6) }
-                                points=(points(&series.values, |index, value| (x(index) + step / 2.0, y(value)))) {}
-                                @for (index, value) in series.values.iter().enumerate() {
-                                    circle class={ "s" (layer % 6) } cx=(x(index) + step / 2.0) cy=(y(*value)) r="3" {
-                                        title {
-                                            (self.labels.get(index).map_or("", String::as_str)) " · " (series.name) ": " ((self.format)(*value))
+                        @match self.form {
+                            Form::Bars => {
+                                @for (index, label) in self.labels.iter().enumerate() {
+                                    @for (layer, below, value) in self.stack(index) {
+                                        @let series = self.series.get(layer).map_or("", |series| &*series.name);
+                                        rect class={ "s" (layer % 6) } x=(x(index) + (step - bar) / 2.0) width=(bar)
+                                            y=(y(below + value)) height=((y(below) - y(below + value)).max(0.0)) rx="2" {
+                                            title { (label) " · " (series) ": " (self.quantity.write(value)) }
                                         }
                                     }
                                 }
                             }
-                        }
-                    }
-                    line.axis x1=(LEFT) x2=(WIDTH - RIGHT) y1=(y(0.0)) y2=(y(0.0)) {}
-                    text.axis-name x=(WIDTH - RIGHT) y=(HEIGHT - 1.0) text-anchor="end" { (self.label) }
-                }
-                details {
-                    summary { "Numbers as a table" }
-                    div.scroll tabindex="0" role="region" aria-label={ (self.title) ", as a table" } {
-                        table {
-                            thead {
-                                tr {
-                                    th scope="col" { (self.label) }
-                                    @for series in self.series { th.number scope="col" { (series.name) } }
-                                }
-                            }
-                            tbody {
-                                @for (index, label) in self.labels.iter().enumerate() {
-                                    tr {
-                                        th scope="row" { (label) }
-                                        @for series in self.series {
-                                            td.number {
-                                                ((self.format)(series.values.get(index).copied().unwrap_or_default()))
+                            Form::Lines => {
+                                @for (layer, series) in self.series.iter().enumerate() {
+                                    polyline class={ "s" (layer % 6) }
+                                    points=(points(&series.values, |index, value| (x(index) + step / 2.0, y(value)))) {}
+                                    @for (index, value) in series.values.iter().enumerate() {
+                                        circle class={ "s" (layer % 6) } cx=(x(index) + step / 2.0) cy=(y(*value)) r="3" {
+                                            title {
+                                                (self.labels.get(index).map_or("", String::as_str)) " · " (series.name) ": " (self.quantity.write(*value))
                                             }
                                         }
                                     }
                                 }
                             }
                         }
+                        line.axis x1=(LEFT) x2=(WIDTH - RIGHT) y1=(y(0.0)) y2=(y(0.0)) {}
+                        text.axis-name x=(WIDTH - RIGHT) y=(HEIGHT - 1.0) text-anchor="end" { (self.label) }
                     }
+                }
+                details {
+                    summary { "Numbers as a table" }
+                    (layout::table(&format!("{}, as a table", self.title), &columns, html! {
+                        @for (index, label) in self.labels.iter().enumerate() {
+                            tr {
+                                th scope="row" { (label) }
+                                @for series in self.series {
+                                    td.number {
+                                        (self.quantity.write(series.values.get(index).copied().unwrap_or_default()))
+                                    }
+                                }
+                            }
+                        }
+                    }))
                 }
             }
         }
     }
 
-    /// The value at the upper end of the axis: a round one, at which the largest fits.
     fn top(&self) -> f64 {
         let height = |index: usize| match self.form {
             Form::Bars => self.series.iter().filter_map(|series| series.values.get(index)).sum::<f64>(),
@@ -145,7 +165,7 @@ impl Chart<'_> {
             }
         };
         let largest = (0..self.labels.len()).map(height).filter(|height| height.is_finite()).fold(0.0, f64::max);
-        round_up(largest)
+        self.quantity.round_up(largest)
     }
 
     /// The layers of a bar: the series, the sum below, and the value.
@@ -208,8 +228,11 @@ mod tests {
     #[test]
     fn axes_end_at_round_values() {
         for (value, expected) in [(0.0, 4.0), (4.0, 4.0), (5.0, 8.0), (9.0, 20.0), (21.0, 40.0), (1234.0, 2000.0)] {
-            assert_eq!(round_up(value), expected, "{value}");
+            assert_eq!(Quantity::Count.round_up(value), expected, "{value}");
         }
+        assert_eq!(Quantity::Bytes.round_up(9700.0), 20.0 * 1024.0);
+        assert_eq!(Quantity::Bytes.write(20.0 * 1024.0), "20.0 KiB");
+        assert_eq!(Quantity::Decimal.write(0.5), "0.50");
     }
 
     #[test]
@@ -227,7 +250,7 @@ mod tests {
                 labels: &labels,
                 series: &series,
                 form,
-                format: whole,
+                quantity: Quantity::Count,
             };
             let text = chart.render().into_string();
             assert!(text.contains("<th scope=\"row\">2026-01</th><td class=\"number\">3</td>"), "{text}");

@@ -9,6 +9,7 @@ use maud::{DOCTYPE, Markup, html};
 pub enum Section {
     Packages,
     Issues,
+    MergeRequests,
     Namespaces,
     Experiments,
     Admin,
@@ -43,7 +44,7 @@ pub fn render(content: &Content, visitor: &Visitor, alert: Option<&Alert>) -> St
     // Issues, namespaces and experiments are for users only.
     let is_shown = |section: Section| match section {
         Section::Admin => is_admin,
-        Section::Packages | Section::Other => true,
+        Section::Packages | Section::MergeRequests | Section::Other => true,
         Section::Issues | Section::Namespaces | Section::Experiments => visitor.is_signed_in,
     };
     let document = html! {
@@ -114,6 +115,42 @@ pub fn render(content: &Content, visitor: &Visitor, alert: Option<&Alert>) -> St
 /// The hidden field that every form has.
 pub fn form_token(visitor: &Visitor) -> Markup {
     html! { input type="hidden" name="form_token" value=(visitor.form_token); }
+}
+
+/// A column of a table.
+pub struct Column<'a> {
+    title: &'a str,
+    has_numbers: bool,
+}
+
+impl<'a> Column<'a> {
+    pub fn text(title: &'a str) -> Self {
+        Column { title, has_numbers: false }
+    }
+
+    /// Numbers stand at the right, so that their digits are below one another.
+    pub fn numbers(title: &'a str) -> Self {
+        Column { title, has_numbers: true }
+    }
+}
+
+/// A table that scrolls by itself where it is wider than the page, with the keyboard too. `label` says what
+/// it is for those who do not see it; `rows` are its `tr`.
+pub fn table(label: &str, columns: &[Column<'_>], rows: Markup) -> Markup {
+    html! {
+        div.scroll tabindex="0" role="region" aria-label=(label) {
+            table {
+                thead {
+                    tr {
+                        @for column in columns {
+                            th.number[column.has_numbers] scope="col" { bdi { (column.title) } }
+                        }
+                    }
+                }
+                tbody { (rows) }
+            }
+        }
+    }
 }
 
 /// A line to be copied; the script adds a button.
@@ -200,11 +237,22 @@ pub fn scope_links(scope: &Scope, current: Section) -> Markup {
                 a href=(route::package_list(scope)) aria-current=[(current == Section::Packages).then_some("page")] { "Packages" }
                 a href=(route::issues(scope)) aria-current=[(current == Section::Issues).then_some("page")] { "Issues" }
                 @if let Scope::Project(_) = scope {
+                    a href=(route::merge_request_list(scope)) aria-current=[(current == Section::MergeRequests).then_some("page")] { "Merge requests" }
                     a href=(route::analytics(path)) aria-current=[(current == Section::Other).then_some("page")] { "Analytics" }
                 }
             }
         }
     }
+}
+
+/// The state of a merge request.
+pub fn merge_request_state(state: &str) -> Markup {
+    let color = match state {
+        "opened" => "good",
+        "merged" => "accent",
+        _ => "",
+    };
+    html! { span class={ "badge " (color) } { (state) } }
 }
 
 /// Says that there is nothing, and what to do about it.

@@ -8,6 +8,7 @@
 //! | `/packages?project=`, `?group=` | the packages of a project or of a group |
 //! | `/packages/:name`, with `?project=` or `?group=` | a package; tagging, deprecating and unpublishing, for those who may |
 //! | `/issues`, with `?project=` or `?group=` | counts of issues, by filters, month, label and milestone |
+//! | `/merge_requests?project=` | the merge requests of a project |
 //! | `/merge_requests/:project/:iid` | discussions with their suggestions; applying them |
 //! | `/namespaces`, `/namespaces/:path` | namespaces; one, with its projects and groups |
 //! | `/analytics/:project` | a query of product analytics, its chart and its table |

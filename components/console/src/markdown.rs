@@ -4,8 +4,9 @@
 //! repository. Ids get a prefix, so that no text takes the place of a part of the page.
 
 use ammonia::{Builder, UrlRelative, UrlRelativeEvaluate};
+use kit::path::encode;
 use maud::{Markup, PreEscaped};
-use pulldown_cmark::{CowStr, Event, HeadingLevel, Options, Parser, Tag, TagEnd, html};
+use pulldown_cmark::{Alignment, CowStr, Event, HeadingLevel, Options, Parser, Tag, TagEnd, html};
 use std::borrow::Cow;
 use std::collections::HashSet;
 
@@ -32,7 +33,12 @@ fn adapt(events: Vec<Event<'_>>) -> Vec<Event<'_>> {
     let mut adapted = Vec::with_capacity(events.len());
     let mut taken = HashSet::new();
     let mut heading = None;
+    let mut table = TableCells::default();
     for event in events {
+        if let Some(cell) = table.render(&event) {
+            adapted.push(cell);
+            continue;
+        }
         match event {
             Event::Start(Tag::Heading { level, .. }) => {
                 heading = Some((adapted.len(), String::new()));
@@ -63,6 +69,42 @@ fn adapt(events: Vec<Event<'_>>) -> Vec<Event<'_>> {
         });
     }
     adapted
+}
+
+/// Writes the cells of tables, with the alignment of their columns as an attribute: as a style it would be
+/// removed.
+#[derive(Default)]
+struct TableCells {
+    alignments: Vec<Alignment>,
+    column: usize,
+    is_head: bool,
+}
+
+impl TableCells {
+    /// The event in the place of a cell's.
+    fn render(&mut self, event: &Event<'_>) -> Option<Event<'static>> {
+        let name = if self.is_head { "th" } else { "td" };
+        match event {
+            Event::Start(Tag::Table(alignments)) => self.alignments.clone_from(alignments),
+            Event::Start(tag @ (Tag::TableHead | Tag::TableRow)) => {
+                self.is_head = matches!(tag, Tag::TableHead);
+                self.column = 0;
+            }
+            Event::Start(Tag::TableCell) => {
+                let align = match self.alignments.get(self.column) {
+                    Some(Alignment::Left) => " align=\"left\"",
+                    Some(Alignment::Center) => " align=\"center\"",
+                    Some(Alignment::Right) => " align=\"right\"",
+                    _ => "",
+                };
+                self.column += 1;
+                return Some(Event::InlineHtml(format!("<{name}{align}>").into()));
+            }
+            Event::End(TagEnd::TableCell) => return Some(Event::InlineHtml(format!("</{name}>").into())),
+            _ => {}
+        }
+        None
+    }
 }
 
 fn start_of_heading(level: HeadingLevel, id: Option<String>) -> Event<'static> {
@@ -126,11 +168,14 @@ fn clean(unsafe_html: &str, base: Option<&str>) -> String {
         .to_string()
 }
 
-/// The folder of files in a repository's pages, for relative links: of `git+https://host/a/b.git`,
-/// `https://host/a/b/blob/HEAD/`.
-pub fn repository_base(repository: &str) -> Option<String> {
+/// The folder of a package's files in its repository's pages, for relative links: of
+/// `git+https://host/a/b.git`, `https://host/a/b/blob/HEAD/`. `directory` is the package's folder in the
+/// repository.
+pub fn repository_base(repository: &str, directory: Option<&str>) -> Option<String> {
     let web = web_url(repository)?;
-    Some(format!("{web}/blob/HEAD/"))
+    let segments = directory.unwrap_or_default().split('/').filter(|segment| !["", ".", ".."].contains(segment));
+    let folder: String = segments.map(|segment| format!("{}/", encode(segment))).collect();
+    Some(format!("{web}/blob/HEAD/{folder}"))
 }
 
 /// The address of a repository's page.
@@ -169,6 +214,45 @@ mod tests {
         assert!(text("- [x] done\n- [ ] open").contains("☑ done"));
         assert!(text("```js\nlet a = 1 < 2;\n```").contains("let a = 1 &lt; 2;"));
         assert!(text("~~gone~~").contains("<del>gone</del>"));
+    }
+
+    /// What readmes of published packages have in them, and how forges show it.
+    #[test]
+    fn the_usual_parts_of_readmes_are_kept() {
+        for (markdown, expected) in [
+            ("|a|b|\n|:-|-:|\n|1|2|", "<th align=\"right\">b</th>"),
+            ("|a|\n|-|\n|`x \\| y`|", "<code>x | y</code>"),
+            ("- [ ] a\n  - [x] b", "☑ b"),
+            ("1. one\n2. two\n\n   more", "<ol>"),
+            ("```\n<b>\n```", "<pre><code>&lt;b&gt;\n</code></pre>"),
+            ("    indented", "<pre><code>indented"),
+            ("~~~sh\nrun\n~~~", "run\n</code></pre>"),
+            ("Title\n=====", "<h2 id=\"text-title\">"),
+            ("## `code()` & more!", "id=\"text-code--more\""),
+            ("## Über größe", "id=\"text-über-größe\""),
+            ("## 日本語", "id=\"text-日本語\""),
+            ("> quoted", "<blockquote>"),
+            ("a<br>b", "a<br>b"),
+            ("<details><summary>s</summary>\n\n*x*\n\n</details>", "<summary>s</summary>"),
+            ("<h1 align=center>Name</h1>", "<h1>Name</h1>"),
+            ("<kbd>Ctrl</kbd>", "<kbd>Ctrl</kbd>"),
+            ("H<sub>2</sub>O", "<sub>2</sub>"),
+            ("<https://code.test/x>", "href=\"https://code.test/x\""),
+            ("[a]: https://code.test/y\n\n[a]", "href=\"https://code.test/y\""),
+            ("[mail](mailto:a@code.test)", "href=\"mailto:a@code.test\""),
+            ("[x](LICENSE)", "href=\"https://code.test/a/b/blob/HEAD/LICENSE\""),
+            ("[x](../other#top)", "href=\"https://code.test/a/b/blob/HEAD/../other#top\""),
+            ("![logo](img/logo.png)", ">logo</a>"),
+            ("[![build](https://ci.test/b.svg)](https://ci.test)", "build"),
+            ("note[^1]\n\n[^1]: said", "said"),
+            ("<!-- hidden -->shown", "shown"),
+            ("a\\*b", "a*b"),
+            ("***", "<hr"),
+        ] {
+            let shown = text(markdown);
+            assert!(shown.contains(expected), "{expected:?} is not in {shown:?} of {markdown:?}");
+        }
+        assert!(!text("<!-- hidden -->shown").contains("hidden"));
     }
 
     #[test]
@@ -230,5 +314,8 @@ mod tests {
         ] {
             assert_eq!(web_url(repository).as_deref(), expected, "{repository}");
         }
+        let base = |directory| repository_base("git+https://code.test/a/b.git", Some(directory)).unwrap();
+        assert_eq!(base("packages/x"), "https://code.test/a/b/blob/HEAD/packages/x/");
+        assert_eq!(base("../<x>"), "https://code.test/a/b/blob/HEAD/%3Cx%3E/");
     }
 }

@@ -6,6 +6,7 @@ mod experiments;
 mod home;
 mod issues;
 mod merge_request;
+mod merge_request_list;
 mod namespaces;
 mod package;
 mod package_actions;
@@ -31,6 +32,7 @@ pub async fn show(page: &Page, visit: &Visit<'_>) -> Result<Content, PageError> 
         Page::NamespaceList => namespaces::list(visit).await,
         Page::Namespace(path) => namespaces::show(visit, path).await,
         Page::Experiments => experiments::show(visit).await,
+        Page::MergeRequestList => merge_request_list::show(visit).await,
         Page::MergeRequest { project, iid } => merge_request::show(visit, project, iid).await,
         Page::Analytics(project) => analytics::show(visit, project).await,
         Page::Admin => admin::show(visit).await,
@@ -87,6 +89,8 @@ pub fn sign_in(visitor: &Visitor, next: Option<&str>) -> Content {
             form method="post" action=(route::SIGN_IN) {
                 (form_token(visitor))
                 @if let Some(next) = next { input type="hidden" name="next" value=(next); }
+                // Password managers file the token under this name.
+                input type="text" name="username" autocomplete="username" value="access token" hidden;
                 p {
                     label {
                         "Token" input type="password" name="token" required autocomplete="current-password" autofocus;

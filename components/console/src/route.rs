@@ -22,6 +22,7 @@ pub enum Page {
     NamespaceList,
     Namespace(String),
     Experiments,
+    MergeRequestList,
     MergeRequest { project: String, iid: String },
     Analytics(String),
     Admin,
@@ -54,6 +55,7 @@ pub enum RouteError {
 
 pub const HOME: &str = "/";
 pub const ISSUES: &str = "/issues";
+pub const MERGE_REQUESTS: &str = "/merge_requests";
 pub const NAMESPACES: &str = "/namespaces";
 pub const EXPERIMENTS: &str = "/experiments";
 pub const ADMIN: &str = "/admin";
@@ -90,6 +92,7 @@ pub fn parse(method: &Method, path: &str) -> Result<Route, RouteError> {
         ["namespaces"] => (Page::NamespaceList, false),
         ["namespaces", path @ ..] => (Page::Namespace(path.join("/")), false),
         ["experiments"] => (Page::Experiments, false),
+        ["merge_requests"] => (Page::MergeRequestList, false),
         ["merge_requests", project @ .., iid] if !project.is_empty() => {
             (Page::MergeRequest { project: project.join("/"), iid: (*iid).to_owned() }, true)
         }
@@ -161,8 +164,12 @@ pub fn namespace(path: &str) -> String {
     format!("{NAMESPACES}/{}", encode_path(path))
 }
 
+pub fn merge_request_list(scope: &Scope) -> String {
+    format!("{MERGE_REQUESTS}{}", scope.query())
+}
+
 pub fn merge_request(project: &str, iid: &str) -> String {
-    format!("/merge_requests/{}/{}", encode_path(project), encode(iid))
+    format!("{MERGE_REQUESTS}/{}/{}", encode_path(project), encode(iid))
 }
 
 pub fn analytics(project: &str) -> String {

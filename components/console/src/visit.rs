@@ -53,6 +53,8 @@ pub enum PageError {
     NotFound,
     /// A form has a value that makes no sense; a sentence for the visitor.
     Invalid(String),
+    /// The API refuses, and this says who may.
+    Forbidden(String),
 }
 
 impl Visit<'_> {
@@ -92,6 +94,7 @@ impl PageError {
             PageError::Forge(error) => error.status(),
             PageError::NotFound => StatusCode::NOT_FOUND,
             PageError::Invalid(_) => StatusCode::BAD_REQUEST,
+            PageError::Forbidden(_) => StatusCode::FORBIDDEN,
         }
     }
 }

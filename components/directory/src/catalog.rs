@@ -20,6 +20,7 @@
 //! Namespaces and projects below a deleted namespace are not part of the catalog.
 
 pub mod access_snapshot;
+pub mod changes;
 pub(crate) mod columns;
 pub mod intent_log;
 mod load;

@@ -1,7 +1,8 @@
 //! The catalog and the entries of paths, which are derived from the records: whether they agree with them,
 //! and deriving them anew.
 
-use crate::catalog::intent_log::{self, Changes, IntentLog};
+use crate::catalog::changes::Changes;
+use crate::catalog::intent_log::{self, IntentLog};
 use crate::catalog::manifest::{Manifest, Part, Root, blob, manifest};
 use crate::catalog::table::{MemberRow, NamespaceRow, ProjectRow, Row};
 use crate::path::{self, PathOwner};

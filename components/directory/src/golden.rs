@@ -26,7 +26,7 @@ fn golden(name: &str) -> String {
 }
 
 /// The key of each file.
-const KEYS: [(&str, &str); 25] = [
+const KEYS: [(&str, &str); 26] = [
     ("user", "directory/v1/user/2"),
     ("deleted", "directory/v1/user/3"),
     // SHA-256 of `1`, `2`, `3` and `4`.
@@ -54,6 +54,7 @@ const KEYS: [(&str, &str); 25] = [
     ("token-with-a-used-id", "directory/v1/token/e7f6c011776e8db7cd330b54174fd76f7d0216b612387a5ffcfb81e6f0919683"),
     ("project-with-a-used-id", "directory/v1/project/109"),
     ("project-in-place-of-a-deleted-one", "directory/v1/project/110"),
+    ("project-with-a-repository-of-its-own", "directory/v1/project/111"),
     ("challenged-path", "directory/v1/path/0/guild"),
 ];
 
@@ -92,7 +93,7 @@ fn every_record_is_written_as_it_was() {
     check::<store::TokenMigrationRecord>(&["token-migration"]);
     check::<store::NamespaceRecord>(&["personal-namespace", "top-group", "subgroup"]);
     check::<store::ProjectRecord>(&["project", "project-levels", "project-with-a-used-id"]);
-    check::<store::ProjectRecord>(&["project-in-place-of-a-deleted-one"]);
+    check::<store::ProjectRecord>(&["project-in-place-of-a-deleted-one", "project-with-a-repository-of-its-own"]);
     check::<store::PathRecord>(&["path-of-namespace", "path-of-project", "challenged-path"]);
     check::<store::MembershipsRecord>(&["access"]);
     check::<store::FeatureRecords>(&["features"]);
@@ -125,6 +126,9 @@ fn records_whose_id_another_one_had_are_read() {
     assert!(second(&project::by_id(&env, 109).unwrap().unwrap().incarnation));
     assert!(project::issues_incarnation(&env, 109).unwrap().is_first(), "of a build whose issues had none");
     assert!(second(&project::issues_incarnation(&env, 110).unwrap()));
+    let repository = |id: u64| project::by_id(&env, id).unwrap().unwrap().repository_incarnation;
+    assert!(repository(109).is_first() && repository(110).is_first(), "of builds whose repositories had none");
+    assert!(second(&repository(111)));
     assert!(user::by_id(&env, 2).unwrap().unwrap().incarnation.is_first());
 }
 

@@ -114,6 +114,15 @@ pub fn issues_incarnation(env: &Env, id: u64) -> Result<Incarnation, StoreError>
     Ok(record.map(|record| record.issues_incarnation).unwrap_or_default())
 }
 
+/// The same of a project's repository: with the incarnation that it names. 1 read.
+pub fn repository_existence(env: &Env, id: u64) -> Result<Existence, StoreError> {
+    let key = Key::Project(id);
+    Ok(match store::read::<ProjectRecord>(env, &key)? {
+        Some(record) => Existence::Present(record.repository_incarnation),
+        None => store::existence::<ProjectRecord>(env, &key)?,
+    })
+}
+
 /// Deletes the record of a project. What belongs to it is deleted by [`crate::dependents`].
 pub(crate) fn delete(env: &Env, id: u64) -> Result<(), StoreError> {
     store::write::<ProjectRecord>(env, &Key::Project(id), None)

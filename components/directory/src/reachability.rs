@@ -165,7 +165,8 @@ mod tests {
     use super::*;
     use crate::access::Role;
     use crate::catalog;
-    use crate::catalog::intent_log::{Changes, IntentLog};
+    use crate::catalog::changes::Changes;
+    use crate::catalog::intent_log::IntentLog;
     use crate::member::Source;
     use crate::namespace;
     use crate::path;

@@ -5,11 +5,13 @@
 //! decide by what its instance read before, and costs one read in place of one for each record. Tokens,
 //! settings and features are always read from the store: their changes do not move the root.
 
+use crate::project::{self, Project, ProjectLookup};
 use crate::store::Key;
 use kit::Env;
 use kit::store::{CompareAndSwap, Store, StoreError};
 use lru::LruCache;
 use std::cell::{Cell, RefCell};
+use std::num::NonZeroUsize;
 use std::rc::Rc;
 
 /// Upper bound of the cached records of an instance, in bytes.
@@ -17,6 +19,9 @@ const CAPACITY: usize = 8 * 1024 * 1024;
 
 /// What an entry takes beyond its key and value, in bytes, so that many small ones are bounded too.
 const OVERHEAD: usize = 128;
+
+/// The most projects that an instance keeps as it has made them of their records.
+const MAX_PROJECTS: NonZeroUsize = NonZeroUsize::MIN.saturating_add(1023);
 
 /// The prefix of all keys of the directory.
 const PREFIX: &str = "directory/v1/";
@@ -31,7 +36,8 @@ pub fn attach(env: &Env) -> Result<Env, StoreError> {
     let Some(root) = root(env)? else { return Ok(env.clone()) };
     let known = env.instance_cache.get::<Records>().filter(|known| known.root == root);
     let records = known.unwrap_or_else(|| {
-        let records = Rc::new(Records { root, cached: RefCell::new(Cached::default()) });
+        let projects = RefCell::new(LruCache::new(MAX_PROJECTS));
+        let records = Rc::new(Records { root, cached: RefCell::default(), projects });
         env.instance_cache.put(records.clone());
         records
     });
@@ -47,10 +53,34 @@ pub fn root(env: &Env) -> Result<Option<Vec<u8>>, StoreError> {
     env.store.get(&Key::Catalog.to_string())
 }
 
+/// The project named by an id or a full path, as [`project::find`] finds it. After [`attach`], an instance
+/// makes a project of its records once, as long as the catalog's root stays the same.
+pub fn find_project(env: &Env, id_or_path: &str) -> Result<ProjectLookup<Rc<Project>>, StoreError> {
+    let root = root(env)?;
+    let records = env.instance_cache.get::<Records>().filter(|records| root.as_ref() == Some(&records.root));
+    let known = records.as_ref().and_then(|records| records.projects.borrow_mut().get(id_or_path).cloned());
+    if let Some(project) = known {
+        return Ok(ProjectLookup::Found(project));
+    }
+    Ok(match project::find(env, id_or_path)? {
+        ProjectLookup::Found(project) => {
+            let project = Rc::new(project);
+            if let Some(records) = records {
+                records.projects.borrow_mut().put(id_or_path.to_owned(), project.clone());
+            }
+            ProjectLookup::Found(project)
+        }
+        ProjectLookup::Moved(project) => ProjectLookup::Moved(Rc::new(project)),
+        ProjectLookup::Missing => ProjectLookup::Missing,
+    })
+}
+
 /// Records that were read while the root had this value.
 struct Records {
     root: Vec<u8>,
     cached: RefCell<Cached>,
+    /// Projects by the ids and paths that named them.
+    projects: RefCell<LruCache<String, Rc<Project>>>,
 }
 
 /// The least recently used records are evicted beyond [`CAPACITY`].
@@ -140,10 +170,12 @@ mod tests {
     use crate::access::{self, Role};
     use crate::caller::{AcceptedTokens, authenticate};
     use crate::catalog;
-    use crate::catalog::intent_log::{Changes, IntentLog};
+    use crate::catalog::changes::Changes;
+    use crate::catalog::intent_log::IntentLog;
     use crate::member::Source;
-    use crate::project::{self, FeatureAccess, NewProject};
-    use crate::testing::{fill, issue, join, new_project, new_token, new_user, set_membership};
+    use crate::namespace;
+    use crate::project::{FeatureAccess, NewProject};
+    use crate::testing::{fill, issue, join, new_group, new_project, new_token, new_user, set_membership};
     use crate::token::Subject;
     use crate::user::{self, NewUser, UserState};
     use http::Method;
@@ -226,6 +258,27 @@ mod tests {
         let closed = NewProject { registry: FeatureAccess::Disabled, ..new_project(101, "Engine", 11) };
         import(&env, |changes| changes.project(101), || project::save(&env, closed).unwrap());
         assert_eq!(registry(), FeatureAccess::Disabled);
+    }
+
+    #[test]
+    fn a_project_is_made_of_its_records_once_until_one_of_them_changes() {
+        let (store, env) = forge();
+        let find = |reads: u64| {
+            let counted = Env { store: Rc::new(FailingStore::after(reads, store.clone())), ..env.clone() };
+            match find_project(&attach(&counted).unwrap(), "101") {
+                Ok(ProjectLookup::Found(project)) => project,
+                other => panic!("{other:?}"),
+            }
+        };
+        let first = find(100);
+        assert!(Rc::ptr_eq(&first, &find(1)), "the root alone is read");
+        import(
+            &env,
+            |changes| changes.group(10),
+            || namespace::save_group(&env, new_group(10, "renamed", None)).unwrap(),
+        );
+        let renamed = find(100);
+        assert!(first.full_path() != renamed.full_path(), "{} {}", first.full_path(), renamed.full_path());
     }
 
     #[test]

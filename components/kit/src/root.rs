@@ -5,12 +5,14 @@
 
 mod backoff;
 mod creation;
+mod decoded;
 
 use crate::env::Env;
 use crate::store::{Store, StoreError, SwapOutcome};
 use backoff::Backoff;
 use creation::{Claim, Creation};
 use serde::{Serialize, de::DeserializeOwned};
+use std::rc::Rc;
 
 /// How many swaps [`update`] attempts. Each lost attempt means that another writer's swap succeeded,
 /// so this bounds how many writers may overtake one. With the pauses between them that takes half a
@@ -20,6 +22,10 @@ const ATTEMPTS: u32 = 300;
 /// How many lost swaps are repeated at once. Some hosts report every swap as lost, and the next look
 /// shows that it took place.
 const IMMEDIATE_ATTEMPTS: u32 = 2;
+
+/// How many swaps of one [`update`] may end without a known outcome. The host waits for its store before
+/// the next look.
+const MAX_UNKNOWN: u32 = 3;
 
 /// A rule's decision on the current value of a root.
 pub enum Decision<R, T> {
@@ -34,10 +40,21 @@ pub fn read<R: DeserializeOwned>(store: &dyn Store, key: &str) -> Result<Option<
     store.get(key)?.map(|bytes| decode(key, &bytes)).transpose()
 }
 
+/// Reads a root, as `convert` makes a value of it. As long as its bytes stay the same, an instance decodes
+/// and converts them once. `T` belongs to this one kind of root.
+pub fn read_cached<R: DeserializeOwned, T: 'static>(
+    env: &Env,
+    key: &str,
+    convert: impl FnOnce(R) -> Result<T, StoreError>,
+) -> Result<Option<Rc<T>>, StoreError> {
+    let Some(bytes) = env.store.get(key)? else { return Ok(None) };
+    decoded::get_or_decode(env, key, bytes, |bytes| convert(decode(key, bytes)?)).map(Some)
+}
+
 /// Reads a root, calls `decide`, and swaps; after a lost swap, reads and calls `decide` again.
 ///
 /// `decide` MUST recognise its own effect (each change carries an id of its own): some hosts report a
-/// swap as lost although it took place, and `update` must not apply it twice.
+/// swap as lost or unknown although it took place, and `update` must not apply it twice.
 ///
 /// An uncontended update reads once and swaps once; if it creates the root, it also increments a
 /// counter beside it ([`creation`]). Some hosts open a connection for each swap and for the read before
@@ -54,6 +71,7 @@ where
     let mut root = env.store.compare(key)?;
     let mut creation = Creation::of(env, key);
     let mut backoff = Backoff::new(env);
+    let mut unknown = 0;
     for attempt in 1..=ATTEMPTS {
         let bytes = root.current()?;
         let is_absent = bytes.is_none();
@@ -67,7 +85,17 @@ where
             continue;
         }
         let new = serde_json::to_vec(&new).map_err(|why| StoreError::corrupt(key, why))?;
-        match root.swap(&new)? {
+        let outcome = match root.swap(&new) {
+            // The next look shows whether it took place: if so, `decide` recognises its own effect.
+            Err(StoreError::Unknown(_)) if unknown < MAX_UNKNOWN => {
+                unknown += 1;
+                root = env.store.compare(key)?;
+                continue;
+            }
+            Err(error) => return Err(error.into()),
+            Ok(outcome) => outcome,
+        };
+        match outcome {
             SwapOutcome::Yes => return Ok(result),
             SwapOutcome::No(latest) if attempt <= IMMEDIATE_ATTEMPTS => root = latest,
             SwapOutcome::No(_) => {

@@ -107,6 +107,8 @@ pub enum StoreError {
     TooLate,
     /// Other writers won every swap of this root.
     Contended(String),
+    /// The host lost its store in the middle of a write: it may have taken place, or may still.
+    Unknown(String),
     Other(String),
 }
 
@@ -118,7 +120,7 @@ impl fmt::Display for StoreError {
             StoreError::Corrupt { key, why } => write!(f, "`{key}` cannot be read: {why}"),
             StoreError::TooLate => write!(f, "the request took too long to be carried out"),
             StoreError::Contended(key) => write!(f, "`{key}` was changed by others on every attempt"),
-            StoreError::Other(why) => write!(f, "storage failed: {why}"),
+            StoreError::Unknown(why) | StoreError::Other(why) => write!(f, "storage failed: {why}"),
         }
     }
 }

@@ -10,7 +10,10 @@ mod history;
 mod import;
 mod input;
 mod merge_detection;
+mod merge_request_commits;
+mod merge_request_diffs;
 mod merge_request_json;
+mod merge_request_list;
 mod merge_requests;
 mod note_suggestions;
 mod notes;
@@ -21,6 +24,7 @@ mod repository;
 mod show;
 mod source_branch;
 mod text_budget;
+mod tree_diff;
 mod users;
 
 use crate::route::{self, MergeRequestEndpoint, Route};
@@ -60,7 +64,8 @@ async fn dispatch(env: Env, request: Request) -> Result<Response, Error> {
         Route::GetSuggestion { suggestion } => show::suggestion(&context, &suggestion),
         Route::ApplySuggestion { suggestion } => apply::one(&context, &suggestion, request).await,
         Route::ApplyBatch => apply::batch(&context, request).await,
-        Route::ListMergeRequests { project } => merge_requests::list(&context, &project, &request),
+        Route::ListAllMergeRequests => merge_request_list::of_all_projects(&context, &request),
+        Route::ListMergeRequests { project } => merge_request_list::of_project(&context, &project, &request),
         Route::CreateMergeRequest { project } => merge_requests::create(&context, &project, request).await,
         Route::MergeRequest { project, iid, endpoint } => {
             let name = MergeRequestName { project: &project, iid: &iid };
@@ -68,6 +73,8 @@ async fn dispatch(env: Env, request: Request) -> Result<Response, Error> {
         }
         Route::ImportMergeRequests => import::merge_requests(&context, request).await,
         Route::ImportObjects { project } => import::objects(&context, &project, request).await,
+        Route::ImportPack { project } => import::pack(&context, &project, request).await,
+        Route::ImportKnown { project } => import::known(&context, &project, request).await,
         Route::ImportRefs { project } => import::refs(&context, &project, request).await,
         Route::Maintenance(task) => {
             let is_admin = context.caller.user_or_401().map(|_| context.caller.is_admin())?;
@@ -88,6 +95,9 @@ async fn of_merge_request(
     match endpoint {
         Endpoint::Show => merge_requests::show(context, name),
         Endpoint::Update => merge_requests::update(context, name, request).await,
+        Endpoint::ListCommits => merge_request_commits::list(context, name, &request),
+        Endpoint::ListChanges => merge_request_diffs::changes(context, name),
+        Endpoint::ListDiffs => merge_request_diffs::diffs(context, name, &request),
         Endpoint::ListDiscussions => show::discussions(context, project, iid, &request),
         Endpoint::CreateDiscussion => create_discussion::create(context, project, iid, request).await,
         Endpoint::GetDiscussion { discussion } => show::discussion(context, project, iid, &discussion),

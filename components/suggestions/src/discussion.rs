@@ -1,6 +1,7 @@
 //! Discussions: comments on a merge request, at a position of its diff or on the whole.
 
 use crate::git::ObjectId;
+use crate::repository_id::RepositoryId;
 use crate::suggestion::Suggestion;
 use directory::project::ProjectKey;
 use kit::Timestamp;
@@ -73,8 +74,8 @@ pub struct DiffPosition {
 /// A file at the commit that was commented on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommentedFile {
-    /// The project whose repository has the commit.
-    pub project_id: u64,
+    /// The repository that has the commit.
+    pub repository: RepositoryId,
     pub commit: ObjectId,
     pub path: String,
     pub blob: ObjectId,

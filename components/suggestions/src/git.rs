@@ -2,6 +2,7 @@
 //! exactly as git wrote them.
 
 mod commit;
+mod commit_text;
 pub mod delta;
 pub mod fsck;
 mod id;
@@ -13,6 +14,7 @@ mod ref_name;
 mod tree;
 
 pub use commit::{Commit, Signature, strip_crud};
+pub use commit_text::CommitText;
 pub use id::ObjectId;
 pub use links::{Link, parse_links};
 pub use object::{Object, ObjectKind, id_from_hasher, parse_header};

@@ -9,14 +9,18 @@
 //! | `PUT /suggestions/:id/apply` | makes a commit of one suggestion | `api/apply.rs` |
 //! | `PUT /suggestions/batch_apply` | makes a commit of several suggestions | `api/apply.rs` |
 //! | `GET /suggestions/:id` | shows a suggestion in its present state | `api/show.rs` |
-//! | `GET, POST /projects/:id/merge_requests`, `GET, PUT …/:iid` | lists, makes, shows and changes merge requests | `api/merge_requests.rs` |
+//! | `GET, POST /projects/:id/merge_requests`, `GET, PUT …/:iid` | lists, makes, shows and changes merge requests | `api/merge_request_list.rs`, `api/merge_requests.rs` |
+//! | `GET /merge_requests` | lists those of all projects | `api/merge_request_list.rs` |
+//! | `GET /projects/:id/merge_requests/:iid/changes`, `…/diffs` | shows its difference | `api/merge_request_diffs.rs` |
+//! | `GET /projects/:id/merge_requests/:iid/commits` | lists its commits | `api/merge_request_commits.rs` |
 //! | `POST /projects/:id/merge_requests/:iid/discussions` | adds a comment, with its suggestions | `api/create_discussion.rs` |
 //! | `GET /projects/:id/merge_requests/:iid/discussions[/:discussion_id]` | shows comments with their suggestions | `api/show.rs` |
 //! | `PUT …/discussions/:discussion_id`; `…/discussions/:discussion_id/notes[/:note_id]` | resolves; replies, edits, deletes | `api/notes.rs` |
 //! | `…/merge_requests/:iid/notes[/:note_id]` | all notes; a comment on the whole | `api/notes.rs` |
 //! | `/projects/:id/repository.git/…`, `/<full path>.git/…` | `git clone`, `git fetch`, `git push` | `api/repository.rs` |
 //! | `POST /import/suggestions` | imports merge requests (NDJSON) | `api/import/merge_requests.rs` |
-//! | `POST /import/suggestions/:project/objects` | imports objects (`git cat-file --batch`) | `api/import/objects.rs` |
+//! | `POST /import/suggestions/:project/objects` | imports objects (`git cat-file --batch`), as earlier programs sent them | `api/import/objects.rs` |
+//! | `POST /import/suggestions/:project/pack`, `…/known` | imports a pack; says which commits need not be sent | `api/import/packs.rs` |
 //! | `POST /import/suggestions/:project/refs` | updates branches and tags | `api/import/refs.rs` |
 //! | `POST /maintenance/suggestions/gc`, `…/fsck` | a step of garbage collection, or of a check of everything | `store/reachability.rs` |
 //!
@@ -24,21 +28,21 @@
 //!
 //! Below `suggestions/v1/`. Blobs are written once. Roots are replaced by compare-and-swap, after the
 //! blobs that they name were written. `<project>` is an id, and the incarnation of a project whose id a
-//! deleted one had.
+//! deleted one had; so is `<repository>` ([`repository_id`]).
 //!
 //! | key | kind | value |
 //! |---|---|---|
-//! | `packs/<project id>` | root | the repository's packs ([`store::packs`]) |
+//! | `packs/<repository>` | root | the repository's packs ([`store::packs`]) |
 //! | `pack/<id>/<n>` | blob | 256 KiB of a pack |
 //! | `pack_index/<id>/<n>`, `…/directory` | blob | a page of a pack's index; the first id of each page |
-//! | `object/<project id>/<SHA-1>` | blob | an object as git stores a loose one; of a large one the list of its chunks |
+//! | `object/<repository>/<SHA-1>` | blob | an object as git stores a loose one; of a large one the list of its chunks |
 //! | `chunk/<id>/<n>` | blob | 1 MiB of a large object |
 //! | `object2/…`, `chunk2/…` | blob | the same in the second semispace (`store/semispace.rs`) |
 //! | `space` | root | which semispace is current |
 //! | `reflog/<id>` | blob | a former value of a branch or tag, kept for a day |
 //! | `gc/<run>/…` | blob | the marks of a run of [`kit::gc`] or [`kit::fsck`], while it lasts |
-//! | `ref/<project id>/<name, encoded>` | root | the value of `heads/<branch>` or `tags/<tag>` ([`store::refs::RefValue`]) |
-//! | `branches/<project id>` | root | the names of branches and tags |
+//! | `ref/<repository>/<name, encoded>` | root | the value of `heads/<branch>` or `tags/<tag>` ([`store::refs::RefValue`]) |
+//! | `branches/<repository>` | root | the names of branches and tags |
 //! | `merge_request/<project>/<iid>` | root | a merge request |
 //! | `merge_requests/<project>` | root | the iids of a project's merge requests, and the branches of the open ones |
 //! | `discussions/<project>/<iid>` | root | the list of its discussions, oldest first |
@@ -87,6 +91,7 @@ mod git;
 mod line_diff;
 mod lines;
 mod merge_request;
+mod repository_id;
 mod route;
 mod sparse_tree;
 mod store;

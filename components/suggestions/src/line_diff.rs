@@ -84,9 +84,62 @@ impl LineDiff {
         self.hunks.iter().any(|hunk| is_near(&hunk.before, line, distance))
     }
 
+    /// The difference as git prints it, from the first `@@` on; bytes that are no UTF-8 are replaced. The versions are
+    /// those that were compared.
+    pub fn to_unified(&self, before: &IndexedFile, after: &IndexedFile, context: u64) -> String {
+        let mut text = String::new();
+        let mut rest = self.hunks.as_slice();
+        while let Some(first) = rest.first() {
+            // Changes whose context meets are printed together.
+            let is_far = |pair: &[Hunk]| match pair {
+                [one, next] => next.before.start - one.before.end > 2 * context,
+                _ => false,
+            };
+            let count = rest.windows(2).position(is_far).map_or(rest.len(), |last| last + 1);
+            let (together, others) = rest.split_at(count);
+            rest = others;
+            let last = together.last().unwrap_or(first);
+            let above = context.min(first.before.start);
+            let below = context.min(before.count() - last.before.end);
+            let shown = Hunk {
+                before: first.before.start - above..last.before.end + below,
+                after: first.after.start - above..last.after.end + below,
+            };
+            text += &format!("@@ -{} +{} @@\n", hunk_range(&shown.before), hunk_range(&shown.after));
+            let mut at = shown.before.start;
+            for hunk in together {
+                push_lines(&mut text, ' ', before.lines(at..hunk.before.start));
+                push_lines(&mut text, '-', before.lines(hunk.before.clone()));
+                push_lines(&mut text, '+', after.lines(hunk.after.clone()));
+                at = hunk.before.end;
+            }
+            push_lines(&mut text, ' ', before.lines(at..shown.before.end));
+        }
+        text
+    }
+
     /// The memory that it takes, in bytes.
     pub fn size(&self) -> usize {
         size_of::<Self>() + self.hunks.len() * size_of::<Hunk>()
+    }
+}
+
+/// A range of lines, from 0, as the head of a hunk has it.
+fn hunk_range(lines: &Range<u64>) -> String {
+    match lines.end - lines.start {
+        0 => format!("{},0", lines.start),
+        1 => (lines.start + 1).to_string(),
+        count => format!("{},{count}", lines.start + 1),
+    }
+}
+
+fn push_lines<'a>(text: &mut String, mark: char, lines: impl Iterator<Item = &'a [u8]>) {
+    for line in lines {
+        text.push(mark);
+        *text += &String::from_utf8_lossy(line);
+        if !line.ends_with(b"\n") {
+            *text += "\n\\ No newline at end of file\n";
+        }
     }
 }
 
@@ -223,6 +276,42 @@ mod tests {
                 assert!(*followed.start() > last, "{round}");
                 last = *followed.start();
             }
+        }
+    }
+
+    #[test]
+    fn unified_differences_are_those_of_git() {
+        let long = |changed: &[u64]| -> String {
+            (1..=30)
+                .map(|line| if changed.contains(&line) { format!("{line}!\n") } else { format!("{line}\n") })
+                .collect()
+        };
+        let pairs = [
+            ("a\nb\nc\n".to_owned(), "a\nx\nc\n".to_owned()),
+            (String::new(), "a\n".to_owned()),
+            ("a\nb".to_owned(), String::new()),
+            ("a\nb\n".to_owned(), "a\nb".to_owned()),
+            (long(&[]), long(&[1, 8, 15, 30])),
+            (long(&[]), long(&[10, 18])),
+        ];
+        let folder = tempfile::tempdir().unwrap();
+        for (before, after) in pairs {
+            std::fs::write(folder.path().join("before"), &before).unwrap();
+            std::fs::write(folder.path().join("after"), &after).unwrap();
+            let mut git = std::process::Command::new("git");
+            git.args(["diff", "--no-index", "--histogram", "--no-indent-heuristic", "before", "after"]);
+            let output = git.current_dir(folder.path()).output().unwrap().stdout;
+            let output = String::from_utf8(output).unwrap();
+            // git adds to the head of a hunk the line that it takes for a function's.
+            let lines = output.lines().skip_while(|line| !line.starts_with("@@"));
+            let expected: String = lines
+                .map(|line| match line.strip_prefix("@@ ").and_then(|head| head.split_once(" @@")) {
+                    Some((ranges, _)) => format!("@@ {ranges} @@\n"),
+                    None => format!("{line}\n"),
+                })
+                .collect();
+            let unified = diff(&before, &after).to_unified(&file(&before), &file(&after), 3);
+            assert_eq!(unified, expected, "{before:?} {after:?}");
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Merge requests.
 
+use crate::repository_id::RepositoryId;
 use kit::Timestamp;
 
 /// A merge request, which is identified by its target project and its iid there.
@@ -8,8 +9,8 @@ pub struct MergeRequest {
     /// Unique in the whole service.
     pub id: u64,
     pub state: MergeRequestState,
-    /// The target project itself or a fork; `None` if the fork was deleted.
-    pub source_project_id: Option<u64>,
+    /// The repository of the target project itself or of a fork; `None` if the fork was deleted.
+    pub source: Option<RepositoryId>,
     pub source_branch: String,
     pub target_branch: String,
     pub title: String,

@@ -18,6 +18,7 @@ pub enum Route {
         suggestion: String,
     },
     ApplyBatch,
+    ListAllMergeRequests,
     ListMergeRequests {
         project: String,
     },
@@ -38,6 +39,13 @@ pub enum Route {
     ImportObjects {
         project: String,
     },
+    ImportPack {
+        project: String,
+    },
+    /// Which commits need not be imported.
+    ImportKnown {
+        project: String,
+    },
     ImportRefs {
         project: String,
     },
@@ -50,6 +58,10 @@ pub enum Route {
 pub enum MergeRequestEndpoint {
     Show,
     Update,
+    ListCommits,
+    /// The merge request with its difference.
+    ListChanges,
+    ListDiffs,
     ListDiscussions,
     CreateDiscussion,
     GetDiscussion {
@@ -117,6 +129,8 @@ pub fn parse(method: &Method, path: &str) -> Result<Route, Error> {
             Method::PUT => Ok(Route::ApplySuggestion { suggestion: text(id)? }),
             _ => Err(Error::method_not_allowed("PUT")),
         },
+        [Segment("merge_requests")] if is_get => Ok(Route::ListAllMergeRequests),
+        [Segment("merge_requests")] => Err(Error::method_not_allowed(GET)),
         [Segment("projects"), project, Segment("merge_requests")] => match *method {
             Method::GET | Method::HEAD => Ok(Route::ListMergeRequests { project: text(project)? }),
             Method::POST => Ok(Route::CreateMergeRequest { project: text(project)? }),
@@ -136,6 +150,8 @@ pub fn parse(method: &Method, path: &str) -> Result<Route, Error> {
             let route = match rest {
                 [] => Route::ImportMergeRequests,
                 [project, Segment("objects")] => Route::ImportObjects { project: text(project)? },
+                [project, Segment("pack")] => Route::ImportPack { project: text(project)? },
+                [project, Segment("known")] => Route::ImportKnown { project: text(project)? },
                 [project, Segment("refs")] => Route::ImportRefs { project: text(project)? },
                 _ => return Err(Error::unrouted()),
             };
@@ -166,6 +182,10 @@ fn merge_request_endpoint(method: &Method, segments: &[Segment]) -> Result<Merge
         [] if is_get => Ok(Endpoint::Show),
         [] if *method == Method::PUT => Ok(Endpoint::Update),
         [] => Err(Error::method_not_allowed("GET, HEAD, PUT")),
+        [Segment("commits")] if is_get => Ok(Endpoint::ListCommits),
+        [Segment("changes")] if is_get => Ok(Endpoint::ListChanges),
+        [Segment("diffs")] if is_get => Ok(Endpoint::ListDiffs),
+        [Segment("commits" | "changes" | "diffs")] => Err(Error::method_not_allowed(GET)),
         [Segment("discussions")] if is_get => Ok(Endpoint::ListDiscussions),
         [Segment("discussions")] if *method == Method::POST => Ok(Endpoint::CreateDiscussion),
         [Segment("discussions")] => Err(Error::method_not_allowed("GET, HEAD, POST")),
@@ -256,6 +276,7 @@ mod tests {
                 "projects/7/repository.git/info/lfs/objects/batch",
                 r#"Repository { project: "7", service: LargeFiles }"#,
             ),
+            (Method::GET, "merge_requests", "ListAllMergeRequests"),
             (Method::POST, "import/suggestions", "ImportMergeRequests"),
             (Method::POST, "import/suggestions/7/objects", r#"ImportObjects { project: "7" }"#),
             (Method::POST, "import/suggestions/7/refs", r#"ImportRefs { project: "7" }"#),
@@ -265,6 +286,9 @@ mod tests {
         for (method, path, expected) in [
             (Method::GET, "", "Show"),
             (Method::PUT, "", "Update"),
+            (Method::GET, "/commits", "ListCommits"),
+            (Method::GET, "/changes", "ListChanges"),
+            (Method::GET, "/diffs", "ListDiffs"),
             (Method::HEAD, "/discussions", "ListDiscussions"),
             (Method::GET, "/discussions/ab", r#"GetDiscussion { discussion: "ab" }"#),
             (Method::PUT, "/discussions/ab", r#"ResolveDiscussion { discussion: "ab" }"#),
@@ -289,7 +313,7 @@ mod tests {
             "suggestions/5/apply/x",
             "projects/7/merge_requests/3/discussions/a/b",
             "projects/7/merge_requests/3/discussions/a/notes/1/x",
-            "projects/7/merge_requests/3/changes",
+            "projects/7/merge_requests/3/pipelines",
             "projects//merge_requests/3/discussions",
             "projects/7/repository.git",
             "projects/7/repository.git/objects/ab/cdef",
@@ -304,6 +328,8 @@ mod tests {
             "suggestions/batch_apply",
             "projects/7/merge_requests",
             "projects/7/merge_requests/3",
+            "merge_requests",
+            "projects/7/merge_requests/3/commits",
             "projects/7/merge_requests/3/discussions",
             "projects/7/merge_requests/3/discussions/ab",
             "projects/7/merge_requests/3/discussions/ab/notes",

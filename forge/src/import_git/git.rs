@@ -1,13 +1,16 @@
 //! A local repository, read with the program `git`.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{BufRead, BufReader, Seek, SeekFrom, Write};
+use std::io::{self, BufRead, BufReader, IsTerminal, Seek, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
 use anyhow::{Error, Result, anyhow, bail};
 use hexad::cli::printable;
+
+/// Larger files are packed whole: the server takes no deltas of files of more than 96 MiB.
+const BIG_FILES: &str = "core.bigFileThreshold=64m";
 
 pub struct Git {
     folder: PathBuf,
@@ -24,10 +27,41 @@ impl Git {
         }
     }
 
+    /// Copies every branch and tag from `address` into the empty folder `folder`, and packs them well. git reads the
+    /// header with the credentials from its environment, where other users do not see it.
+    pub fn mirror(address: &str, authorization: &str, folder: &Path) -> Result<Self> {
+        let git = Git { folder: folder.to_owned() };
+        let progress = if io::stderr().is_terminal() { "--progress" } else { "-q" };
+        let mut command = git.command(&["clone", "--mirror", progress, address, "."]);
+        command.envs([
+            ("GIT_CONFIG_COUNT", "1"),
+            ("GIT_CONFIG_KEY_0", "http.extraHeader"),
+            ("GIT_TERMINAL_PROMPT", "0"),
+        ]);
+        let status = command.env("GIT_CONFIG_VALUE_0", format!("Authorization: {authorization}")).status();
+        let status = status.map_err(not_installed)?;
+        if !status.success() {
+            bail!("git clone of {} failed: {status}", printable(address));
+        }
+        // Objects that came whole are taken for ones that no delta is good for, unless git is told to look again.
+        let mut repack = vec!["repack", "-a", "-d", "-f"];
+        repack.extend((!io::stderr().is_terminal()).then_some("-q"));
+        let status = git.command(&repack).status().map_err(not_installed)?;
+        if !status.success() {
+            bail!("git repack of a copy of {} failed: {status}", printable(address));
+        }
+        Ok(git)
+    }
+
     fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new("git");
         // An object that is only replaced locally would be sent under an id that it does not have.
-        command.arg("--no-replace-objects").arg("-C").arg(&self.folder).args(arguments).stdin(Stdio::null());
+        command
+            .args(["--no-replace-objects", "-c", BIG_FILES])
+            .arg("-C")
+            .arg(&self.folder)
+            .args(arguments)
+            .stdin(Stdio::null());
         command
     }
 
@@ -84,26 +118,30 @@ impl Git {
         Ok(existing)
     }
 
-    /// A file with the ids of `tips` and of all objects that `tips` reach and `common` do not, one a
-    /// line, and their number. Tips are listed even if `common` reach them: the server accepts as a
-    /// head only an object that was sent lately.
-    pub fn list(&self, tips: &[&str], common: &[String]) -> Result<(File, u64)> {
-        let mut unlisted: BTreeSet<&str> = tips.iter().copied().collect();
-        let tips = tips.iter().map(|id| format!("{id}\n"));
-        let input: String = tips.chain(common.iter().map(|id| format!("^{id}\n"))).collect();
-        let mut list = self.feed(&["rev-list", "--objects", "--no-object-names", "--stdin"], &input)?;
-        let mut count = 0;
-        for line in BufReader::new(&list).lines() {
-            unlisted.remove(line?.as_str());
-            count += 1;
+    /// Commits that `tips` reach and `common` do not, parents first.
+    pub fn commits(&self, tips: &[&str], common: &[String]) -> Result<Vec<Commit>> {
+        let input = revisions(tips.iter().copied(), common.iter().map(String::as_str));
+        let list = self.feed(&["rev-list", "--topo-order", "--reverse", "--parents", "--stdin"], &input)?;
+        let mut commits = Vec::new();
+        for line in BufReader::new(list).lines() {
+            let line = line?;
+            let mut ids = line.split(' ').map(str::to_owned);
+            commits.push(Commit { id: ids.next().unwrap_or_default(), parents: ids.collect() });
         }
-        list.seek(SeekFrom::End(0))?;
-        for id in &unlisted {
-            writeln!(list, "{id}")?;
-            count += 1;
+        Ok(commits)
+    }
+
+    /// Those of these objects that are commits.
+    pub fn only_commits<'a>(&self, ids: &[&'a str]) -> Result<Vec<&'a str>> {
+        let input: String = ids.iter().map(|id| format!("{id}\n")).collect();
+        let output = self.feed(&["cat-file", "--batch-check=%(objecttype)"], &input)?;
+        let mut commits = Vec::new();
+        for (line, id) in BufReader::new(output).lines().zip(ids) {
+            if line? == "commit" {
+                commits.push(*id);
+            }
         }
-        list.rewind()?;
-        Ok((list, count))
+        Ok(commits)
     }
 
     /// The output of a command for `input`, in temporary files because both may be large.
@@ -119,13 +157,44 @@ impl Git {
         Ok(stdout)
     }
 
-    /// A process that prints each of these objects.
-    pub fn contents(&self, list: File) -> Result<Child> {
-        let mut command = self.command(&["cat-file", "--batch", "--buffer"]);
-        command.stdin(list).stdout(Stdio::piped()).spawn().map_err(not_installed)
+    /// A process that prints a pack of the objects that `include` reach and `exclude` do not. Deltas may be of objects
+    /// that `exclude` reach.
+    pub fn pack<'a>(
+        &self,
+        include: impl Iterator<Item = &'a str>,
+        exclude: impl Iterator<Item = &'a str>,
+    ) -> Result<Child> {
+        self.pack_objects(&["--revs", "--thin"], &revisions(include, exclude))
+    }
+
+    /// A process that prints a pack of these objects alone.
+    pub fn pack_only(&self, ids: &[&str]) -> Result<Child> {
+        self.pack_objects(&[], &revisions(ids.iter().copied(), std::iter::empty()))
+    }
+
+    /// git shows its progress on a terminal, and its errors anyhow.
+    fn pack_objects(&self, arguments: &[&str], input: &str) -> Result<Child> {
+        let mut stdin = tempfile::tempfile()?;
+        stdin.write_all(input.as_bytes())?;
+        stdin.rewind()?;
+        let progress = if io::stderr().is_terminal() { "--progress" } else { "-q" };
+        let mut command = self.command(&["pack-objects", "--stdout", "--delta-base-offset", progress]);
+        command.args(arguments).stdin(stdin).stdout(Stdio::piped()).spawn().map_err(not_installed)
     }
 }
 
-fn not_installed(error: std::io::Error) -> Error {
+/// A commit and the ids of its parents.
+#[derive(Debug)]
+pub struct Commit {
+    pub id: String,
+    pub parents: Vec<String>,
+}
+
+/// The input of git commands that walk a history.
+fn revisions<'a>(include: impl Iterator<Item = &'a str>, exclude: impl Iterator<Item = &'a str>) -> String {
+    include.map(|id| format!("{id}\n")).chain(exclude.map(|id| format!("^{id}\n"))).collect()
+}
+
+fn not_installed(error: io::Error) -> Error {
     anyhow!("cannot run `git`: {error}; install it, or put it on the PATH")
 }

@@ -1,24 +1,21 @@
-//! `hexad import-git`: loads a local repository into a project. Branches are moved after all objects
-//! are stored, so an interrupted import can be repeated.
+//! `hexad import-git`: loads a local repository into a project. Branches are moved after all objects are stored, so an
+//! interrupted import can be repeated; it goes on behind the last pack that the server has.
 
-mod git;
-mod objects;
+pub mod git;
+pub mod send;
+mod slices;
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::PathBuf;
-use std::time::Instant;
 
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Result, bail};
 use clap::Args;
 use hexad::cli::printable;
 use serde::{Deserialize, Serialize};
-use ureq::SendBody;
 
-use crate::progress;
 use crate::server::Server;
 use git::Git;
-use objects::Batches;
 
 /// How many branches and tags are moved with one request.
 const REFS: usize = 5000;
@@ -44,13 +41,6 @@ pub struct ImportGit {
 
     #[command(flatten)]
     server: Server,
-}
-
-/// The server's answer to objects.
-#[derive(Deserialize)]
-struct StoreReport {
-    stored: u64,
-    known: u64,
 }
 
 /// A branch or tag before and after.
@@ -82,23 +72,29 @@ struct RefusedUpdate {
 }
 
 impl ImportGit {
+    /// The import of a repository that the server does not have yet.
+    pub fn new(path: PathBuf, project: String, server: Server) -> Self {
+        ImportGit { path, project, force: false, prune: false, server }
+    }
+
     pub fn run(self) -> Result<()> {
+        writeln!(io::stdout(), "{}", self.load()?)?;
+        Ok(())
+    }
+
+    /// Imports the repository, and returns what was done as lines for a person.
+    pub fn load(self) -> Result<String> {
         let git = Git::open(&self.path)?;
         let local = git.refs()?;
         if local.is_empty() {
             bail!("{} has no branches and no tags", self.path.display());
         }
         let project = encode(&self.project);
-        let advertised = self.server.get(&format!("projects/{project}/repository.git/info/refs"))?;
-        let remote: BTreeMap<String, String> = advertised
-            .lines()
-            .filter_map(|line| line.split_once("\trefs/"))
-            .map(|(id, name)| (name.into(), id.into()))
-            .collect();
-
+        let remote = remote_refs(&self.server, &project)?;
         let (updates, refused) = self.updates(&git, &local, &remote)?;
         let common = git.existing(remote.values())?;
-        let (stored, known) = self.send_objects(&git, &project, &updates, &common)?;
+        let tips: Vec<&str> = updates.iter().filter_map(|update| update.new).collect();
+        let sent = send::send(&self.server, &git, &project, &tips, &common)?;
         let head = git.head()?;
         let changed = updates.iter().filter(|update| update.new.is_some()).count() as u64;
         let (mut moved, mut unchanged, mut failed) = (0, local.len() as u64 - refused - changed, refused);
@@ -118,10 +114,13 @@ impl ImportGit {
                 eprintln!("refs/{}: {}", printable(&name), printable(&error));
             }
         }
-        writeln!(io::stdout(), "objects: {stored} stored, {known} known; refs: {moved} moved, {unchanged} unchanged")?;
+        let report = format!("{sent}; refs: {moved} moved, {unchanged} unchanged");
         match failed {
-            0 => Ok(()),
-            failed => bail!("{failed} branches or tags were not moved, listed above"),
+            0 => Ok(report),
+            failed => {
+                writeln!(io::stdout(), "{report}")?;
+                bail!("{failed} branches or tags were not moved, listed above")
+            }
         }
     }
 
@@ -158,45 +157,17 @@ impl ImportGit {
         }
         Ok((updates, refused))
     }
+}
 
-    /// Sends the objects that `updates` reach and `common` commits do not. Returns how many the
-    /// server stored, and how many it had.
-    fn send_objects(&self, git: &Git, project: &str, updates: &[RefUpdate], common: &[String]) -> Result<(u64, u64)> {
-        let tips: Vec<&str> = updates.iter().filter_map(|update| update.new).collect();
-        if tips.is_empty() {
-            return Ok((0, 0));
-        }
-        let started = Instant::now();
-        let (list, count) = git.list(&tips, common)?;
-        let bar = progress::items("objects", count);
-        let mut batches = Batches::new(git.contents(list)?)?;
-        let path = format!("import/suggestions/{project}/objects");
-        let (mut stored, mut known) = (0, 0);
-        while let Some(mut batch) = batches.next()? {
-            let sent =
-                self.server.post::<StoreReport>(&path, "application/octet-stream", SendBody::from_reader(&mut batch));
-            // If git failed, that is why the request failed.
-            if let Some(reason) = batch.take_failure() {
-                return Err(anyhow!(reason));
-            }
-            let report = sent?;
-            stored += report.stored;
-            known += report.known;
-            bar.set_position(stored + known);
-        }
-        bar.finish_and_clear();
-        batches.end()?;
-        if stored + known != count {
-            bail!("git listed {count} objects and printed {}; is the repository whole? run `git fsck`", stored + known);
-        }
-        let seconds = started.elapsed().as_secs_f64();
-        writeln!(io::stdout(), "sent {count} objects in {seconds:.1} s ({:.0} objects/s)", count as f64 / seconds)?;
-        Ok((stored, known))
-    }
+/// Ids of the project's branches (`heads/main`) and tags (`tags/v1`) by name.
+pub fn remote_refs(server: &Server, project: &str) -> Result<BTreeMap<String, String>> {
+    let advertised = server.get(&format!("projects/{project}/repository.git/info/refs"))?;
+    let refs = advertised.lines().filter_map(|line| line.split_once("\trefs/"));
+    Ok(refs.map(|(id, name)| (name.into(), id.into())).collect())
 }
 
 /// `text` as one segment of a path.
-fn encode(text: &str) -> String {
+pub fn encode(text: &str) -> String {
     let keep = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~');
     text.bytes().map(|byte| if keep(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()
 }

@@ -18,7 +18,7 @@ use super::host_status::HostStatus;
 use super::route::{Route, RouteError};
 use super::upload::{self, UploadError};
 use crate::deploy::{DeployError, DeployReport, Deployer, Signature, SwapRequest};
-use crate::store::StoreHealth;
+use crate::store::{ErrorKind, StoreHealth};
 
 /// The actor, for the audit log. It is not verified.
 const ACTOR: HeaderName = HeaderName::from_static("x-hexad-actor");
@@ -75,6 +75,9 @@ impl AdminApi {
                 (true, Some(failure)) => {
                     text(StatusCode::SERVICE_UNAVAILABLE, format!("store {}\n", failure.problem.name()))
                 }
+                (true, None) if self.deployer.is_behind_fleet() => {
+                    text(StatusCode::SERVICE_UNAVAILABLE, "components differ\n")
+                }
                 (true, None) => text(StatusCode::OK, "ready\n"),
             },
             Route::Metrics => match exposition::openmetrics(self.deployer.application().clone(), (self.host_state)()) {
@@ -85,7 +88,8 @@ impl AdminApi {
                 Err(_) => error_response(StatusCode::INTERNAL_SERVER_ERROR, "the metrics cannot be written"),
             },
             Route::Status => {
-                let host = HostStatus::new(self.deployer.application(), &(self.host_state)());
+                let host =
+                    HostStatus::new(self.deployer.application(), &(self.host_state)(), &self.deployer.known_hosts());
                 json_body(StatusCode::OK, &json!({ "host": host, "components": self.components() }))
             }
             Route::Components => json_body(StatusCode::OK, &self.components()),
@@ -183,8 +187,10 @@ fn deploy_error_response(error: &DeployError) -> AdminResponse {
         DeployError::CanaryUnderWay(_) | DeployError::NoCanary(_) | DeployError::NoPrevious(_) => StatusCode::CONFLICT,
         DeployError::Untrusted { .. } => StatusCode::FORBIDDEN,
         DeployError::Load(_) => StatusCode::UNPROCESSABLE_ENTITY,
-        DeployError::Stopping => StatusCode::SERVICE_UNAVAILABLE,
-        DeployError::Io { .. } => StatusCode::INTERNAL_SERVER_ERROR,
+        DeployError::Fleet(_) => StatusCode::CONFLICT,
+        DeployError::Store(error) if error.kind() == ErrorKind::Fault => StatusCode::INTERNAL_SERVER_ERROR,
+        DeployError::Stopping | DeployError::Store(_) => StatusCode::SERVICE_UNAVAILABLE,
+        DeployError::Record(_) | DeployError::Io { .. } => StatusCode::INTERNAL_SERVER_ERROR,
     };
     error_response(status, &error.to_string())
 }

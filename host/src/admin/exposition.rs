@@ -20,7 +20,7 @@ use crate::component::{Health, Slot};
 use crate::deploy::ReloadOutcome;
 use crate::imports::outbound::Outbound;
 use crate::metrics::{Histogram, Summary};
-use crate::store::StoreProblem;
+use crate::store::{StoreProblem, postgres};
 
 /// The media type of OpenMetrics text.
 const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -307,8 +307,17 @@ impl MetricsCollector {
     }
 
     fn host(&self, out: &mut FamilyEncoder<'_, '_>) -> fmt::Result {
-        let HostState { commits, started, connections, pool, store_bytes, store_failure, failed_transactions, .. } =
-            &self.host_state;
+        let HostState {
+            commits,
+            started,
+            connections,
+            pool,
+            store_bytes,
+            store_failure,
+            failed_transactions,
+            postgres,
+            ..
+        } = &self.host_state;
         let mut build = out.encoder.encode_descriptor("build_info", "This host; always 1", None, MetricType::Gauge)?;
         build.encode_family(&[("version", env!("CARGO_PKG_VERSION"))])?.encode_gauge(&1.0)?;
         let unrouted = self.application.unrouted() as f64;
@@ -322,6 +331,9 @@ impl MetricsCollector {
         for (problem, name) in StoreProblem::ALL {
             let is_present = store_failure.as_ref().is_some_and(|failure| failure.problem == problem);
             problems.encode_family(&[("problem", name)])?.encode_gauge(&f64::from(u8::from(is_present)))?;
+        }
+        if let Some(status) = postgres {
+            postgres_metrics(out, status)?;
         }
         out.host(
             "connections",
@@ -365,6 +377,31 @@ impl MetricsCollector {
         }
         Ok(())
     }
+}
+
+fn postgres_metrics(out: &mut FamilyEncoder<'_, '_>, status: &postgres::Status) -> fmt::Result {
+    let is_connected = f64::from(u8::from(status.server.is_some()));
+    out.host("postgres_connected", "1 while a PostgreSQL can be used", MetricType::Gauge, is_connected)?;
+    let round_trip = status.round_trip.as_secs_f64();
+    out.host("postgres_round_trip_seconds", "How long the last barrier took", MetricType::Gauge, round_trip)?;
+    for (name, help, count) in [
+        ("postgres_barriers", "Questions whether another host has changed anything", status.barriers),
+        ("postgres_reads", "Statements that read", status.reads),
+        ("postgres_reconnects", "How often all connections were made anew", status.reconnects),
+    ] {
+        out.host(name, help, MetricType::Counter, count as f64)?;
+    }
+    let help = "1 for each setting of the server that endangers data";
+    let mut warnings = out.encoder.encode_descriptor("postgres_warnings", help, None, MetricType::Gauge)?;
+    for warning in &status.warnings {
+        warnings.encode_family(&[("setting", warning.setting)])?.encode_gauge(&1.0)?;
+    }
+    let help = "Bytes of the log that a standby has not written yet";
+    let mut lags = out.encoder.encode_descriptor("postgres_standby_lag_bytes", help, None, MetricType::Gauge)?;
+    for (name, lag) in &status.standbys {
+        lags.encode_family(&[("standby", name.as_str())])?.encode_gauge(&(*lag as f64))?;
+    }
+    Ok(())
 }
 
 fn open_descriptors() -> Option<usize> {

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use crate::deploy::ReloadRecord;
 use crate::memory_budget::{MemoryBudget, MemoryDivision};
-use crate::store::StoreFailure;
+use crate::store::{StoreFailure, postgres};
 
 /// The host's state at one moment.
 pub struct HostState {
@@ -14,6 +14,8 @@ pub struct HostState {
     pub started: Instant,
     pub connections: usize,
     pub store_bytes: u64,
+    /// `None` for a store in the data folder.
+    pub postgres: Option<postgres::Status>,
     /// Why the store cannot do its work, if it cannot.
     pub store_failure: Option<StoreFailure>,
     /// Transactions that failed since the start.

@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 use super::exposition::resident_bytes;
 use super::host_state::HostState;
 use crate::application::Application;
-use crate::deploy::ReloadOutcome;
+use crate::deploy::{FleetHost, ReloadOutcome};
+use crate::store::postgres;
 
 /// The host as a whole. Sizes in bytes, times in seconds.
 #[derive(Debug, Deserialize, Serialize)]
@@ -27,6 +28,12 @@ pub struct HostStatus {
     /// None if the manifest was not read again since the start.
     #[serde(default)]
     pub last_reload: Option<ReloadStatus>,
+    /// None for a store in the data folder.
+    #[serde(default)]
+    pub postgres: Option<PostgresStatus>,
+    /// The hosts that share the store; none for a store in the data folder.
+    #[serde(default)]
+    pub hosts: Vec<FleetHostStatus>,
     /// Requests without a route.
     pub unrouted: u64,
     #[serde(rename = "memo")]
@@ -70,6 +77,75 @@ pub struct ReloadStatus {
     pub detail: String,
 }
 
+/// A store on PostgreSQL, without passwords.
+#[derive(Debug, Deserialize, Serialize)]
+pub struct PostgresStatus {
+    pub url: String,
+    /// None while no server can be used.
+    pub server: Option<String>,
+    /// The duration of the last barrier.
+    pub round_trip: f64,
+    pub barriers: u64,
+    pub reads: u64,
+    pub reconnects: u64,
+    pub warnings: Vec<String>,
+    pub standbys: Vec<StandbyStatus>,
+}
+
+/// A host that shares the store and was there within the last day.
+#[derive(Debug, Deserialize, Serialize)]
+pub struct FleetHostStatus {
+    pub name: String,
+    /// How long ago it reported, in seconds.
+    pub age: f64,
+    pub is_live: bool,
+    pub version: String,
+    /// The digest of its manifest.
+    pub manifest: Option<String>,
+    /// How often what all hosts serve had been changed when this one last followed.
+    pub revision: i64,
+    /// Why it does not serve what the others do.
+    pub problem: Option<String>,
+}
+
+/// A standby of the server that is used. `lag` is in bytes of its log.
+#[derive(Debug, Deserialize, Serialize)]
+pub struct StandbyStatus {
+    pub name: String,
+    pub lag: u64,
+}
+
+impl From<&FleetHost> for FleetHostStatus {
+    fn from(host: &FleetHost) -> Self {
+        let report = &host.report;
+        Self {
+            name: host.name.clone(),
+            age: host.age.as_secs_f64(),
+            is_live: host.is_live(),
+            version: report.version.clone(),
+            manifest: report.manifest.map(|digest| digest.to_string()),
+            revision: report.revision,
+            problem: report.problem.clone(),
+        }
+    }
+}
+
+impl From<&postgres::Status> for PostgresStatus {
+    fn from(status: &postgres::Status) -> Self {
+        let standby = |(name, lag): &(String, u64)| StandbyStatus { name: name.clone(), lag: *lag };
+        Self {
+            url: status.url.clone(),
+            server: status.server.clone(),
+            round_trip: status.round_trip.as_secs_f64(),
+            barriers: status.barriers,
+            reads: status.reads,
+            reconnects: status.reconnects,
+            warnings: status.warnings.iter().map(|warning| warning.text.clone()).collect(),
+            standbys: status.standbys.iter().map(standby).collect(),
+        }
+    }
+}
+
 /// The response cache. `size` is in bytes.
 #[derive(Debug, Deserialize, Serialize)]
 pub struct ResponseCacheStatus {
@@ -89,7 +165,7 @@ pub struct SpanStatus {
 }
 
 impl HostStatus {
-    pub fn new(application: &Application, state: &HostState) -> Self {
+    pub fn new(application: &Application, state: &HostState, hosts: &[FleetHost]) -> Self {
         let cache = application.response_cache();
         let counters = cache.counters();
         let (entries, size) = cache.size();
@@ -123,6 +199,8 @@ impl HostStatus {
                     ReloadOutcome::Refused(reason) => reason.clone(),
                 },
             }),
+            postgres: state.postgres.as_ref().map(PostgresStatus::from),
+            hosts: hosts.iter().map(FleetHostStatus::from).collect(),
             unrouted: application.unrouted(),
             response_cache: ResponseCacheStatus { hits: counters.hits(), misses: counters.misses(), entries, size },
             spans: spans.map(|counters| SpanStatus {

@@ -4,7 +4,7 @@
 //! | method and path | what |
 //! |---|---|
 //! | GET `/healthz` | 200 while the process lives; without a token |
-//! | GET `/readyz` | 200 while it takes requests; 503 while it stops, or while the store cannot do its work, with the reason; without a token |
+//! | GET `/readyz` | 200 while it takes requests; 503 with the reason while it stops, while the store cannot do its work, or while it cannot serve what the other hosts of the store do; without a token |
 //! | GET `/metrics` | the metrics as OpenMetrics text, or the Prometheus text format if `Accept` has `text/plain` |
 //! | GET `/status` | `host`, a [`HostStatus`], and `components`, as the next |
 //! | GET `/components`, `/components/<id>` | [`component_status::ComponentStatus`] |
@@ -47,7 +47,7 @@ use access::{AccessFile, TokenVerifier};
 use api::{AdminApi, HostStateReader};
 use connections::Connections;
 pub use host_state::{HostMemory, HostState};
-pub use host_status::{HostStatus, MemoryStatus, ReloadStatus, StoreProblemStatus};
+pub use host_status::{FleetHostStatus, HostStatus, MemoryStatus, PostgresStatus, ReloadStatus, StoreProblemStatus};
 pub use statistics::ComponentStatistics;
 pub use upload::MAX_COMPONENT_BYTES;
 

@@ -8,7 +8,7 @@ use http::StatusCode;
 use crate::component::{ResponseEnd, Trial};
 use crate::deployment_event::DeploymentEvent;
 
-/// Counts a response once it has ended. If it decides against the canary, that serves nobody from then
+/// Counts a response once it has ended. If it decides against the canary, that serves no requests from then
 /// on, and the supervisor, which gets `events`, ends the trial and records that.
 pub fn judge(
     trial: Trial,

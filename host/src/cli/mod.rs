@@ -9,6 +9,7 @@ mod log;
 mod policy;
 mod signals;
 mod status;
+mod store;
 mod swap;
 mod terminal;
 mod up;

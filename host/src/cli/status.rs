@@ -11,7 +11,9 @@ use serde_json::Value;
 
 use super::admin::{AdminRequest, HostArgs};
 use super::terminal::printable;
-use crate::admin::{ComponentStatistics, HostStatus, MemoryStatus, ReloadStatus, StoreProblemStatus};
+use crate::admin::{
+    ComponentStatistics, FleetHostStatus, HostStatus, MemoryStatus, PostgresStatus, ReloadStatus, StoreProblemStatus,
+};
 
 /// How often `--watch` requests the status.
 const REFRESH: Duration = Duration::from_secs(1);
@@ -132,6 +134,10 @@ fn summary(host: &HostStatus) -> String {
         let outcome = if *applied { "changes" } else { "REFUSED" };
         text += &format!("manifest: read again {} ago; {outcome}: {}\n", age(*seconds), printable(detail));
     }
+    if let Some(postgres) = &host.postgres {
+        text += &postgres_summary(postgres);
+    }
+    text += &hosts_summary(&host.hosts);
     text += &format!(
         "response cache: {} answers, {}; hits: {share:.0} % of {lookups} lookups\n",
         response_cache.entries,
@@ -141,6 +147,47 @@ fn summary(host: &HostStatus) -> String {
         text += &format!("spans: {} exported, {} failed, {} dropped\n", spans.exported, spans.failed, spans.dropped);
     }
     text.push('\n');
+    text
+}
+
+fn postgres_summary(status: &PostgresStatus) -> String {
+    let PostgresStatus { url, server, round_trip, barriers, reads, reconnects, warnings, standbys } = status;
+    let server = server.as_deref().map_or_else(|| "no server".to_owned(), printable);
+    let mut text = format!(
+        "{}: {server}, {} round trip; {barriers} barriers, {reads} reads, {reconnects} reconnects\n",
+        printable(url),
+        duration(*round_trip)
+    );
+    for standby in standbys {
+        text += &format!("standby {}: {} behind\n", printable(&standby.name), size(standby.lag));
+    }
+    for warning in warnings {
+        text += &format!("WARNING: {}\n", printable(warning));
+    }
+    text
+}
+
+/// A line for each host of the store if there are several, and what is different about them.
+fn hosts_summary(hosts: &[FleetHostStatus]) -> String {
+    let mut text = String::new();
+    if hosts.len() > 1 {
+        for FleetHostStatus { name, age: seconds, is_live, version, revision, .. } in hosts {
+            let state = if *is_live { "" } else { ", GONE" };
+            let (name, version) = (printable(name), printable(version));
+            text += &format!("host {name}: {version}, revision {revision}, seen {} ago{state}\n", age(*seconds));
+        }
+    }
+    let live = || hosts.iter().filter(|host| host.is_live);
+    for host in live() {
+        if let Some(problem) = &host.problem {
+            text += &format!("NOT READY: the host {}: {}\n", printable(&host.name), printable(problem));
+        }
+    }
+    if let Some(first) = live().next()
+        && live().any(|host| host.manifest != first.manifest)
+    {
+        text += "WARNING: the hosts have different manifests; give all the same one\n";
+    }
     text
 }
 

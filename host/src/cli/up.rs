@@ -18,6 +18,7 @@ use super::ingress::IngressArgs;
 use super::log::LogOptions;
 use super::policy::PolicyArgs;
 use super::signals::{Signals, StopRequest};
+use super::store::StoreArgs;
 use super::{admin, code_folder};
 use crate::acceptor;
 use crate::host::{Host, Options};
@@ -81,6 +82,11 @@ pub struct Up {
     #[arg(long, value_name = "TIME", value_parser = parse_period)]
     gc_every: Option<Duration>,
 
+    /// How long writes that no response waits for yet may stay off the disk. A host that is killed
+    /// loses them; they are not acknowledged.
+    #[arg(long, default_value = "20ms", value_name = "TIME", value_parser = parse_period)]
+    flush_after: Duration,
+
     /// How long requests under way, and what components do after their responses, may take when the
     /// host is told to stop. A second signal ends the host at once.
     #[arg(long, default_value = "25s", value_name = "TIME", value_parser = parse_period)]
@@ -90,6 +96,9 @@ pub struct Up {
     /// balancers the time to find out.
     #[arg(long, default_value = "0", value_name = "TIME", value_parser = parse_period)]
     drain_delay: Duration,
+
+    #[command(flatten)]
+    store: StoreArgs,
 
     #[command(flatten)]
     log: LogOptions,
@@ -132,7 +141,7 @@ impl Up {
         let manifest = load_manifest()?;
         let runtime = Runtime::new(Some(code_folder(&self.data)))?;
         let ingress = self.ingress.options()?;
-        let options = self.options(ingress.send.total);
+        let options = self.options(ingress.send.total)?;
         let ingress = Arc::new(Ingress::new(ingress)?);
         let mut signals = Signals::catch()?;
         // Before the store is opened, so that an address in use is found at once.
@@ -205,18 +214,20 @@ impl Up {
         Ok(signals.wait_unless_repeated(stopped).map(drop))
     }
 
-    fn options(&self, send_buffer: usize) -> Options {
+    fn options(&self, send_buffer: usize) -> Result<Options> {
         let mut options = Options::new(self.data.clone());
         options.outbound.authority = self.outbound_ca.clone();
         if let Some(threads) = self.threads {
             options.threads = threads;
         }
+        options.store.batch_age = self.flush_after;
         options.memory = self.memory.map(|size| size.0);
         options.send_buffer = send_buffer;
+        options.postgres = self.store.options()?;
         options.watch = self.watch;
         options.traces = Export::from_environment();
         options.policy = self.policy.policy();
-        options
+        Ok(options)
     }
 }
 

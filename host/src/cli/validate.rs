@@ -1,15 +1,16 @@
 //! `hexad validate`: whether a manifest and its components could be served.
 
+use std::fmt::Display;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use anyhow::{Result, bail};
+use anyhow::{Error, Result, anyhow};
 use bytesize::ByteSize;
 use clap::Args;
 
 use super::policy::PolicyArgs;
 use super::terminal::{one_line, printable};
-use crate::manifest::{self, Environment, LoadOptions, MaintenanceTokens, Manifest};
+use crate::manifest::{self, Environment, LoadOptions, MaintenanceTokens, Manifest, ManifestError};
 use crate::validation::{ValidComponent, ValidationOptions, validate};
 
 /// Say whether a host would serve a manifest and its components, or swap in a file, before one runs. It
@@ -52,7 +53,13 @@ impl Validate {
             maintenance_every: None,
             maintenance_tokens: &MaintenanceTokens::default(),
         };
-        let manifest = Manifest::load_with(&self.manifest, &options)?;
+        let manifest = match Manifest::load_with(&self.manifest, &options) {
+            Err(ManifestError::Invalid { path, reasons }) => {
+                reasons.iter().for_each(print_problem);
+                return Err(failure(&path, reasons.len()));
+            }
+            manifest => manifest?,
+        };
         let routes = manifest.routes.len();
         let options = ValidationOptions {
             replacement: self.component.zip(self.file),
@@ -67,7 +74,7 @@ impl Validate {
                 Ok(component) => writeln!(out, "{}", line(component))?,
                 Err(error) => {
                     problems += 1;
-                    eprintln!("hexad: {}", one_line(&anyhow::anyhow!("{error}")));
+                    print_problem(error);
                 }
             }
         }
@@ -75,10 +82,21 @@ impl Validate {
         match (problems, &options.replacement) {
             (0, None) => writeln!(out, "{path}: {} components and {routes} routes can be served", results.len())?,
             (0, Some(_)) => {}
-            (1, _) => bail!("{path} has a problem"),
-            (problems, _) => bail!("{path} has {problems} problems"),
+            (problems, _) => return Err(failure(&self.manifest, problems)),
         }
         Ok(())
+    }
+}
+
+fn print_problem(problem: impl Display) {
+    eprintln!("hexad: {}", one_line(&anyhow!("{problem}")));
+}
+
+fn failure(manifest: &Path, problems: usize) -> Error {
+    let path = manifest.display();
+    match problems {
+        1 => anyhow!("{path} has a problem"),
+        problems => anyhow!("{path} has {problems} problems"),
     }
 }
 

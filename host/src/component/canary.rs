@@ -82,7 +82,7 @@ pub struct Canary {
     started: Instant,
     /// Set by the caller that acts on the verdict.
     concluded: AtomicBool,
-    /// Set once the canary has failed: it serves nobody until the trial is ended.
+    /// Set once the canary has failed: it serves no requests until the trial is ended.
     has_failed: AtomicBool,
 }
 
@@ -102,7 +102,7 @@ impl Canary {
     /// Whether the canary serves this caller. The hash includes the digest, so that different canaries
     /// have different callers.
     pub fn serves(&self, caller: u64) -> bool {
-        if self.has_failed.load(Ordering::SeqCst) {
+        if self.has_failed() {
             return false;
         }
         let mut hasher = DefaultHasher::new();
@@ -114,6 +114,11 @@ impl Canary {
     /// Takes all callers from the canary at once.
     pub fn stop_serving(&self) {
         self.has_failed.store(true, Ordering::SeqCst);
+    }
+
+    /// Whether it serves no requests any more.
+    pub fn has_failed(&self) -> bool {
+        self.has_failed.load(Ordering::SeqCst)
     }
 
     /// Counts a response of the canary or of the current generation. `failed`: it had a status of 500 or

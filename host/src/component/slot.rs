@@ -73,7 +73,7 @@ impl Trial {
     }
 
     /// Counts a response that has ended. Returns the reason if this response decides against the canary,
-    /// which serves nobody from then on; the trial must be ended.
+    /// which serves no requests from then on; the trial must be ended.
     pub fn record(&self, failed: bool, latency: Duration) -> Option<String> {
         self.canary.count(self.by_canary, failed, latency);
         match self.canary.verdict() {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
@@ -22,8 +22,9 @@ use crate::stop::StopSignal;
 /// The most headers of a request.
 const MAX_HEADERS: usize = 100;
 
-/// How long a connection without a request keeps the buffers of its last one.
-const BUFFERS_KEPT: Duration = Duration::from_secs(1);
+/// How long a connection without a request keeps the buffers of its last one. New ones cost as much as some
+/// reads of the store; ten thousand clients that connect at once must not have them all at the same time.
+const BUFFERS_KEPT: Duration = Duration::from_millis(200);
 
 /// Why the connection is not served any longer.
 enum End {
@@ -38,8 +39,9 @@ enum End {
 /// A connection without a request.
 pub struct Idle<S> {
     pub stream: S,
-    /// What was read of the next request.
-    pub read: Bytes,
+    /// What was read of the next request. `None`, rather than a part of a buffer that would live on, if that
+    /// is nothing.
+    pub read: Option<Bytes>,
     pub since: Instant,
 }
 
@@ -92,13 +94,16 @@ where
         End::Idle(since) => {
             let parts = http.into_parts();
             let ReadAhead { read, stream } = parts.io.into_inner();
-            let read = match read.is_empty() {
-                true => parts.read_buf,
-                false => BytesMut::from_iter(parts.read_buf.iter().chain(&read)).freeze(),
-            };
-            Some(Idle { stream, read, since })
+            Some(Idle { stream, read: unread(&parts.read_buf, &read), since })
         }
     }
+}
+
+/// The bytes of both parts, in a buffer of their own: an empty part of hyper's buffer would keep all of it,
+/// 16 KiB for each idle connection.
+fn unread(first: &[u8], second: &[u8]) -> Option<Bytes> {
+    let bytes = [first, second].concat();
+    (!bytes.is_empty()).then(|| bytes.into())
 }
 
 /// What the client is waited for, and since when.
@@ -160,5 +165,21 @@ impl Clock {
             timer.as_mut().reset(deadline);
         }
         Poll::Pending
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bytes::BytesMut;
+
+    #[test]
+    fn an_idle_connection_keeps_none_of_the_buffer_of_its_last_request() {
+        let mut buffer = BytesMut::with_capacity(16 * 1024);
+        buffer.extend_from_slice(b"GET");
+        let next = buffer.split().freeze();
+        assert_eq!(unread(&next, b" /").as_deref(), Some(&b"GET /"[..]));
+        assert_eq!(unread(&next, b"").as_deref(), Some(&b"GET"[..]));
+        assert_eq!(unread(&buffer.freeze(), b""), None, "nothing was read");
     }
 }

@@ -106,12 +106,13 @@ where
         match idle {
             Some(idle) => {
                 stream = idle.stream;
-                start = match idle.read.is_empty() {
-                    true => {
+                start = match idle.read {
+                    Some(read) => Start::Http1(read),
+                    None => {
                         let deadline = idle.since + connection.ingress.keep_alive.timeout;
+                        let _counted = connection.ingress.idle.enter();
                         wait_for_next(&mut stream, deadline, &mut stop).await
                     }
-                    false => Start::Http1(idle.read),
                 };
             }
             None => return,

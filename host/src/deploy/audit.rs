@@ -6,13 +6,13 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use jiff::Timestamp;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::digest::Digest;
 use crate::private_files;
 
 /// An attempted action.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Action {
     Swap,
@@ -59,6 +59,14 @@ struct Stamped<'a> {
     line: &'a AuditEntry<'a>,
 }
 
+impl AuditEntry<'_> {
+    /// The line of the log, with the present time.
+    pub fn to_json(&self) -> String {
+        // Nothing in it is a map, of which a key could be no string.
+        serde_json::to_string(&Stamped { at: Timestamp::now().to_string(), line: self }).unwrap_or_default()
+    }
+}
+
 /// The open log.
 pub struct Audit(File);
 
@@ -68,10 +76,8 @@ impl Audit {
     }
 
     pub fn append(&mut self, line: &AuditEntry<'_>) -> io::Result<()> {
-        let mut bytes = serde_json::to_vec(&Stamped { at: Timestamp::now().to_string(), line })?;
-        bytes.push(b'\n');
         // In one write, so that a crash can cut only the last line.
-        self.0.write_all(&bytes)?;
+        self.0.write_all((line.to_json() + "\n").as_bytes())?;
         self.0.sync_data()
     }
 }

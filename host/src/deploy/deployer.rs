@@ -7,7 +7,7 @@ use std::time::Instant;
 use super::audit::{Action, AuditEntry, Outcome};
 use super::background;
 use super::files::{Deployments, completed, io_error};
-use super::policy::Trust;
+use super::fleet::{Fleet, FleetChange, FleetHost};
 use super::record::Entry;
 use super::reload_record::ReloadRecord;
 use super::{DeployError, DeployReport, SwapRequest};
@@ -31,6 +31,8 @@ pub struct Deployer {
     compiling: Mutex<()>,
     state: Mutex<DeployerState>,
     last_reload: Mutex<Option<ReloadRecord>>,
+    /// The other hosts of the store, if there can be any.
+    pub(super) fleet: Option<Arc<Fleet>>,
 }
 
 pub(super) struct DeployerState {
@@ -44,7 +46,7 @@ impl Deployer {
         application: Arc<Application>,
         outbound: OutboundFactory,
         (memory, memory_division): (Arc<MemoryBudget>, MemoryDivision),
-        files: Deployments,
+        (files, fleet): (Deployments, Option<Arc<Fleet>>),
         events: Sender<DeploymentEvent>,
     ) -> Arc<Self> {
         let state = Mutex::new(DeployerState { files, open: true });
@@ -59,6 +61,7 @@ impl Deployer {
             compiling,
             state,
             last_reload,
+            fleet,
         })
     }
 
@@ -74,7 +77,8 @@ impl Deployer {
 
     /// Removes components and compiled code that nothing needs any more.
     pub(super) fn prune(&self, files: &Deployments) {
-        self.runtime.prune_cache(&files.prune(self.application.slots()));
+        let prepared = self.fleet.as_ref().map(|fleet| fleet.prepared_digests()).unwrap_or_default();
+        self.runtime.prune_cache(&files.prune(self.application.slots(), prepared));
     }
 
     /// Copies the active components into the data folder, for a rollback.
@@ -113,7 +117,20 @@ impl Deployer {
         let generation = self.load(slot, &request.wasm, "the component that was sent")?;
         let mut state = lock_for_change()?;
         let files = &mut state.files;
-        files.store(&digest, &request.wasm, request.signature.as_ref()).map_err(io_error("the component"))?;
+        files.keep(&digest, &request.wasm, request.signature.as_ref())?;
+        if let Some(fleet) = &self.fleet {
+            files.preserve_active(slot).map_err(io_error("the component that serves now"))?;
+            let previous = slot.current().digest;
+            let settings = slot.deployment().settings.clone();
+            drop(state);
+            // The other hosts check it meanwhile, and this one may have to, if its settings change.
+            drop(compiling);
+            let (trust, canary) = (trust.for_audit(), request.canary.as_ref());
+            let change = FleetChange { by: &request.by, action, canary, trust: trust.as_deref() };
+            self.deploy_to_fleet(fleet, slot, (settings, generation.clone()), &change)?;
+            let report = self.report(slot, &generation, started);
+            return Ok(DeployReport { previous: Some(previous), canary: canary.is_some(), ..report });
+        }
         let report = |previous: Option<Digest>| DeployReport {
             previous,
             canary: request.canary.is_some(),
@@ -122,7 +139,7 @@ impl Deployer {
         let report = match &request.canary {
             Some(terms) => {
                 let current = slot.current().digest;
-                let trust = (trust != Trust::NoPolicy).then(|| trust.to_string());
+                let trust = trust.for_audit();
                 let line = completed(&request.by, action, &request.component, digest, Some(current));
                 files.log(&AuditEntry { trust: trust.as_deref(), ..line })?;
                 slot.begin_trial(generation.clone(), terms.clone());
@@ -147,6 +164,12 @@ impl Deployer {
     }
 
     fn try_roll_back(&self, component: &str, by: &str) -> Result<DeployReport, DeployError> {
+        if let Some(fleet) = &self.fleet {
+            return match self.is_open() {
+                true => self.roll_back_in_fleet(fleet, component, by),
+                false => Err(DeployError::Stopping),
+            };
+        }
         let started = Instant::now();
         let slot = self.slot(component)?;
         let mut state = self.state();
@@ -194,8 +217,7 @@ impl Deployer {
     ) -> Result<(), DeployError> {
         let component = slot.component();
         let current = slot.current();
-        let trust = files.trust_stored(&component.id, &generation.digest)?;
-        let trust = (trust != Trust::NoPolicy).then(|| trust.to_string());
+        let trust = files.trust_stored(&component.id, &generation.digest)?.for_audit();
         // A rollback after a restart needs the present component's bytes.
         files.preserve_active(slot).map_err(io_error("the component that serves now"))?;
         let source = std::fs::read(&component.source).ok().as_deref().map(Digest::of);
@@ -224,7 +246,7 @@ impl Deployer {
         }
     }
 
-    fn load(&self, slot: &Slot, wasm: &[u8], origin: &str) -> Result<Arc<Generation>, DeployError> {
+    pub(super) fn load(&self, slot: &Slot, wasm: &[u8], origin: &str) -> Result<Arc<Generation>, DeployError> {
         let artifact = Artifact { wasm, origin };
         let number = slot.next_number();
         let settings = slot.deployment().settings.clone();
@@ -305,5 +327,24 @@ impl Deployer {
         if let Err(error) = self.state().files.audit.append(&line) {
             tracing::error!(%error, "the audit log cannot be written");
         }
+        if let Some(fleet) = &self.fleet
+            && let Err(error) = fleet.store.audit(&fleet.name, &line.to_json())
+        {
+            tracing::error!(%error, "the audit log of all hosts cannot be written");
+        }
+    }
+
+    pub(super) fn send_event(&self, event: DeploymentEvent) {
+        let _ = self.events.send(event);
+    }
+
+    /// The hosts that share the store, as this one knows them; none for a store of one host.
+    pub fn known_hosts(&self) -> Vec<FleetHost> {
+        self.fleet.as_ref().map(|fleet| fleet.known_hosts()).unwrap_or_default()
+    }
+
+    /// Whether this host cannot serve what the other hosts serve.
+    pub fn is_behind_fleet(&self) -> bool {
+        self.fleet.as_ref().is_some_and(|fleet| fleet.report().problem.is_some())
     }
 }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::artifacts::Artifacts;
 use super::audit::{Action, Audit, AuditEntry, Outcome};
+use super::fleet::{Fleet, ServingEntry};
 use super::policy::{Policy, PolicyError, Signature, Trust, Untrusted};
 use super::record::{Choice, Entry, Records};
 use super::transfer::{FOLDER, RECORD};
@@ -139,6 +140,40 @@ impl Deployments {
         self.artifacts.read(digest).map_err(io_error("the component that served before"))
     }
 
+    /// Reads a stored component and its signature.
+    pub(super) fn read_signed(&self, digest: &Digest) -> Result<(Vec<u8>, Option<Signature>), DeployError> {
+        let wasm = self.read(digest)?;
+        // An unreadable signature counts as absent; the policy reports it if it needs one.
+        let signature = Signature::read(&Signature::beside(&self.artifacts.path(digest))).ok().flatten();
+        Ok((wasm, signature))
+    }
+
+    /// Stores a component that is about to be served.
+    pub(super) fn keep(&self, digest: &Digest, wasm: &[u8], signature: Option<&Signature>) -> Result<(), DeployError> {
+        self.store(digest, wasm, signature).map_err(io_error("the component"))
+    }
+
+    /// Chooses what the other hosts of the store serve.
+    pub fn choose_served(
+        &mut self,
+        component: &Component,
+        entry: &ServingEntry,
+        fleet: &Fleet,
+    ) -> Result<InitialComponent, DeployError> {
+        let (digest, path) = (&entry.digest, self.artifacts.path(&entry.digest));
+        let (wasm, signature) = self.read_signed(digest).or_else(|_| fleet.fetch(digest))?;
+        self.keep(digest, &wasm, signature.as_ref())?;
+        self.admit_at_start(&component.id, &path, &wasm, digest)?;
+        let source = std::fs::read(&component.source).ok().as_deref().map(Digest::of);
+        if source.is_some_and(|source| source != *digest && Some(source) != entry.previous) {
+            let reason = "the manifest names another component than the hosts serve; `hexad swap` makes all serve it";
+            tracing::warn!(component = component.id, serving = %digest, reason);
+        }
+        let record = Entry { digest: *digest, previous: entry.previous, source };
+        self.records.set(&component.id, Some(record)).map_err(io_error("the record of what serves"))?;
+        Ok(InitialComponent { wasm, origin: path })
+    }
+
     /// Stores a component and its signature.
     pub(super) fn store(&self, digest: &Digest, wasm: &[u8], signature: Option<&Signature>) -> io::Result<()> {
         self.artifacts.keep(digest, wasm, signature)
@@ -177,10 +212,11 @@ impl Deployments {
         self.audit.append(line).map_err(io_error("the audit log"))
     }
 
-    /// Removes components that neither a restart nor a rollback needs. Returns the digests of those that
+    /// Removes components that neither a restart nor a rollback needs and that are not `prepared`. Returns the digests of those that
     /// stay.
-    pub(super) fn prune(&self, slots: &[Slot]) -> Vec<Digest> {
+    pub(super) fn prune(&self, slots: &[Slot], prepared: Vec<Digest>) -> Vec<Digest> {
         let mut wanted = self.records.digests();
+        wanted.extend(prepared);
         for slot in slots {
             let deployment = slot.deployment();
             wanted.push(deployment.current.digest);

@@ -14,6 +14,10 @@
 //! | `components/active.json` | which component is active in each slot ([`record`]) |
 //! | `audit.ndjson` | every attempt ([`audit`]) |
 //!
+//! Where several hosts share a store, the record of what serves is there, with the components and an audit
+//! log of all hosts ([`fleet`]). A swap has every live host prepare the component, and one compare-and-swap
+//! of the record makes all serve it ([`fleet_change`], [`follower`]). The files above are copies then.
+//!
 //! A backup of the store has the record and the components that it names ([`transfer`]).
 
 mod artifacts;
@@ -21,6 +25,9 @@ mod audit;
 mod background;
 mod deployer;
 mod files;
+mod fleet;
+mod fleet_change;
+mod follower;
 mod policy;
 mod record;
 mod reload;
@@ -36,9 +43,12 @@ use serde::Serialize;
 
 use crate::component::{CanaryPolicy, LoadError};
 use crate::digest::Digest;
+use crate::store::StoreError;
 
 pub use deployer::Deployer;
 pub use files::{Deployments, InitialComponent, RecordError};
+pub use fleet::{Fleet, FleetHost, ServingRecord};
+pub use follower::Follower;
 pub use policy::{Policy, PolicyError, Signature, Untrusted};
 pub use reload::ReloadError;
 pub use reload_record::{ReloadOutcome, ReloadRecord, Reloaded};
@@ -77,6 +87,12 @@ pub struct DeployReport {
     pub milliseconds: u64,
 }
 
+impl From<RecordError> for DeployError {
+    fn from(error: RecordError) -> Self {
+        Self::Record(Box::new(error))
+    }
+}
+
 /// Why a deployment was refused. Nothing was changed.
 #[derive(Debug, thiserror::Error)]
 pub enum DeployError {
@@ -92,6 +108,12 @@ pub enum DeployError {
     Untrusted { component: String, source: Box<Untrusted> },
     #[error(transparent)]
     Load(#[from] LoadError),
+    #[error("{0}")]
+    Fleet(String),
+    #[error("the store of the hosts: {0}")]
+    Store(StoreError),
+    #[error(transparent)]
+    Record(Box<RecordError>),
     #[error("the host is stopping")]
     Stopping,
     #[error("cannot use {what}: {source}")]

@@ -65,6 +65,13 @@ pub enum Trust {
     Signed(PathBuf),
 }
 
+impl Trust {
+    /// For the audit log: nothing if there is no policy.
+    pub fn for_audit(&self) -> Option<String> {
+        (*self != Self::NoPolicy).then(|| self.to_string())
+    }
+}
+
 impl Policy {
     /// Whether there is a list or a key.
     pub fn is_set(&self) -> bool {
@@ -149,6 +156,11 @@ impl Signature {
 
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
+    }
+
+    /// The inverse of [`as_bytes`](Self::as_bytes).
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        bytes.try_into().ok().map(Self)
     }
 }
 

@@ -18,6 +18,12 @@ impl Deployer {
 
     /// With `only`, promotes the canary only if it has this digest.
     fn try_promote(&self, component: &str, by: &str, only: Option<Digest>) -> Result<DeployReport, DeployError> {
+        if let Some(fleet) = &self.fleet {
+            return match self.is_open() {
+                true => self.promote_in_fleet(fleet, component, by, only),
+                false => Err(DeployError::Stopping),
+            };
+        }
         let started = Instant::now();
         let slot = self.slot(component)?;
         let mut state = self.state();
@@ -47,11 +53,17 @@ impl Deployer {
             let Some(canary) = slot.deployment().canary.clone() else { continue };
             let wait = canary.ends_at().saturating_duration_since(Instant::now());
             if wait.is_zero() && canary.verdict() == Verdict::Passed {
-                let promoted = self.try_promote(slot.id(), HOST, Some(canary.generation.digest));
-                if let Err(error) = promoted {
-                    tracing::warn!(component = slot.id(), %error, "the canary passed and was not promoted");
+                match self.try_promote(slot.id(), HOST, Some(canary.generation.digest)) {
+                    Ok(_) => continue,
+                    // Another host was faster.
+                    Err(DeployError::NoCanary(_)) if self.fleet.is_some() => continue,
+                    Err(error) => {
+                        tracing::warn!(component = slot.id(), %error, "the canary passed and was not promoted");
+                    }
                 }
-                continue;
+                if self.fleet.is_none() {
+                    continue;
+                }
             }
             let wait = if wait.is_zero() { RECHECK } else { wait };
             next = Some(next.map_or(wait, |next| next.min(wait)));
@@ -61,6 +73,13 @@ impl Deployer {
 
     pub(super) fn canary_failed(&self, component: &str, digest: Digest, reason: &str) {
         tracing::warn!(component, %digest, reason, "the canary was rolled back");
+        if let Some(fleet) = &self.fleet {
+            if let Err(error) = self.fail_canary_in_fleet(fleet, component, digest, reason) {
+                // The follower does it once the store is there.
+                tracing::warn!(component, %error, "the other hosts do not know yet that the canary failed");
+            }
+            return;
+        }
         let Ok(slot) = self.slot(component) else { return };
         let mut state = self.state();
         let current = slot.current().digest;

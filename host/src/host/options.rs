@@ -5,12 +5,12 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use crate::component::LoadError;
-use crate::deploy::{Policy, RecordError};
+use crate::deploy::{DeployError, Policy, RecordError};
 use crate::imports::outbound::{self, TlsError};
 use crate::memory_budget::MemoryError;
 use crate::router::RouteError;
 use crate::send_buffer::SendLimits;
-use crate::store::sqlite::{self, OpenError};
+use crate::store::{EngineError, postgres, sqlite};
 use crate::trace::{Export, TraceError};
 
 /// How a host is started.
@@ -21,6 +21,8 @@ pub struct Options {
     /// Shards, each a thread.
     pub threads: NonZeroUsize,
     pub store: sqlite::Options,
+    /// The store on PostgreSQL; `None` for SQLite in the data directory.
+    pub postgres: Option<postgres::Options>,
     pub outbound: outbound::Options,
     /// Swap in a component whenever the manifest's source of it changes.
     pub watch: bool,
@@ -43,6 +45,7 @@ impl Options {
             data: data.into(),
             threads,
             store: sqlite::Options::default(),
+            postgres: None,
             outbound: outbound::Options::default(),
             watch: false,
             traces: None,
@@ -59,7 +62,7 @@ pub enum StartError {
     #[error("the manifest {manifest} cannot be used: {source}")]
     Routes { manifest: PathBuf, source: RouteError },
     #[error(transparent)]
-    Store(#[from] OpenError),
+    Store(#[from] EngineError),
     #[error("cannot restore what was swapped in from the backup: {0}; free space in the data folder, and start again")]
     Restore(io::Error),
     #[error(transparent)]
@@ -72,6 +75,8 @@ pub enum StartError {
     Outbound(#[from] TlsError),
     #[error(transparent)]
     Traces(#[from] TraceError),
+    #[error("cannot serve what the other hosts of the store serve: {0}")]
+    Fleet(#[from] DeployError),
     #[error("the system has no randomness: {0}")]
     Randomness(#[from] getrandom::Error),
     #[error("cannot start a thread: {0}")]

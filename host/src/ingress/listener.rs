@@ -3,6 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use http::HeaderValue;
@@ -25,6 +26,7 @@ pub struct Ingress {
     pub proxies: Vec<IpNet>,
     pub forwarding: Forwarding,
     pub connections: Arc<ConnectionLimit>,
+    pub idle: IdleConnections,
     /// The bytes of responses that clients have not taken.
     pub send_budgets: SendBudgets,
     pub drain: DrainPolicy,
@@ -112,6 +114,7 @@ impl Ingress {
             proxies: options.proxies,
             forwarding: options.forwarding,
             connections,
+            idle: IdleConnections::default(),
             send_budgets: SendBudgets::new(options.send),
             drain: options.drain,
             keep_alive: KeepAlive::new(options.keep_alive),
@@ -147,6 +150,30 @@ impl Ingress {
     pub fn trusts(&self, peer: SocketAddr) -> bool {
         let peer = peer.ip().to_canonical();
         self.proxies.iter().any(|network| network.contains(&peer))
+    }
+}
+
+/// The connections that wait for another request and have given the buffers of the last one back.
+#[derive(Debug, Default)]
+pub struct IdleConnections(AtomicUsize);
+
+impl IdleConnections {
+    /// Counts a connection until the returned value is dropped.
+    pub fn enter(&self) -> impl Drop + '_ {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        IdleConnection(self)
+    }
+
+    pub fn count(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+struct IdleConnection<'a>(&'a IdleConnections);
+
+impl Drop for IdleConnection<'_> {
+    fn drop(&mut self) {
+        self.0.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

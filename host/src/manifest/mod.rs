@@ -18,6 +18,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use error::ManifestError;
+use error::Problems;
 pub use limits::{INSTANCES_CEILING, Limits, MEMORY_CEILING, RequestLimits, RouteLimits};
 pub use maintenance::{Maintenance, MaintenanceTokens};
 pub use variables::Environment;
@@ -104,36 +105,41 @@ impl Manifest {
     }
 
     fn parse(path: &Path, text: &str, options: &LoadOptions<'_>) -> Result<Self, ManifestError> {
-        let invalid = |reason| ManifestError::invalid(path, reason);
         let schema::Manifest { application, variables, component: declared, trigger, _version } =
-            toml::from_str(text).map_err(|error| invalid(error.to_string()))?;
-        application.check().map_err(invalid)?;
+            toml::from_str(text).map_err(|error| ManifestError::invalid(path, vec![error.to_string()]))?;
+        let mut problems = Problems::default();
+        problems.keep(application.check());
 
-        let mut values = variables::resolve(&variables, options.environment).map_err(invalid)?;
+        let mut values = variables::resolve(&variables, options.environment, &mut problems);
         if let (Some(url), Some(value)) = (options.external_url, values.get_mut(EXTERNAL_URL)) {
             url.clone_into(value);
         }
         if options.maintenance_every != Some(Duration::ZERO) {
             let tools = declared.values().map(|component| &component.tool.hexad);
-            options.maintenance_tokens.fill_in(tools, &mut values).map_err(invalid)?;
+            problems.keep(options.maintenance_tokens.fill_in(tools, &mut values));
         }
 
         let all_labels: BTreeSet<String> =
             declared.values().flat_map(|component| component.key_value_stores.iter().cloned()).collect();
         let all_labels = Arc::new(all_labels);
         let folder = path.parent().unwrap_or(Path::new(""));
+        let ids: BTreeSet<String> = declared.keys().cloned().collect();
         let mut components = Vec::with_capacity(declared.len());
         for (id, declared) in declared {
-            let component = component(id, declared, folder, &values, &all_labels, options);
-            components.push(component.map_err(invalid)?);
+            components.extend(component(id, declared, folder, &values, &all_labels, options, &mut problems));
         }
-        check_local_hosts(&components).map_err(invalid)?;
-        let routes = routes(trigger.http, &components).map_err(invalid)?;
-        check_paths(&components, &routes).map_err(invalid)?;
+        let routes: Vec<Route> =
+            trigger.http.into_iter().filter_map(|trigger| problems.keep(route(trigger, &ids)).flatten()).collect();
+        // What follows looks at how the parts fit together.
+        problems.check(path)?;
+        check_local_hosts(&components, &mut problems);
+        check_paths(&components, &routes, &mut problems);
+        problems.check(path)?;
         Ok(Self { path: path.to_owned(), name: application.name, components, routes })
     }
 }
 
+/// A component. `None` if it has a problem.
 fn component(
     id: String,
     declared: schema::Component,
@@ -141,111 +147,121 @@ fn component(
     values: &BTreeMap<String, String>,
     all_labels: &Arc<BTreeSet<String>>,
     options: &LoadOptions<'_>,
-) -> Result<Component, String> {
+    problems: &mut Problems,
+) -> Option<Component> {
     let at = |reason: String| format!("[component.{id}]: {reason}");
-    declared.check().map_err(at)?;
-    let source = folder.join(declared.source_path().map_err(at)?);
-    let mut variables = Variables::new();
-    for (name, template) in &declared.variables {
-        let value = match options.external_url {
-            Some(url) if name == EXTERNAL_URL => url.to_owned(),
-            _ => variables::expand(template, values).map_err(|reason| at(format!("variables.{name}: {reason}")))?,
-        };
-        variables.insert(name.clone(), value);
-    }
+    let checked = problems.keep(declared.check().map_err(at));
+    let source = problems.keep(declared.source_path().map_err(at));
+    let variables = variables(&declared, values, options, &mut |reason| problems.add(at(reason)));
     let mut allowed_hosts = AllowedHosts::default();
     let declares_outbound = declared.allowed_outbound_hosts.is_some();
     for entry in declared.allowed_outbound_hosts.iter().flatten() {
-        let at = |reason: String| at(format!("allowed_outbound_hosts: {reason}"));
-        let expanded = variables::expand(entry, values).map_err(at)?;
-        allowed_hosts.add(&expanded, expanded != *entry).map_err(at)?;
+        let added =
+            variables::expand(entry, values).and_then(|expanded| allowed_hosts.add(&expanded, expanded != *entry));
+        problems.keep(added.map_err(|reason| at(format!("allowed_outbound_hosts: {reason}"))));
     }
+    let source = source.map(|source| folder.join(source));
     let (tool, labels) = (declared.tool.hexad, declared.key_value_stores);
     let prefixes = match (&tool.read, &tool.write) {
         (None, None) => None,
         (read, write) => Some((read.as_deref().unwrap_or_default(), write.as_deref().unwrap_or_default())),
     };
     let at = |reason: String| format!("[component.{id}.tool.hexad]: {reason}");
-    let limits = Limits::from_tool(&tool).map_err(at)?;
-    let route_limits = limits.request.of_routes(&tool).map_err(at)?;
-    let cache_policy = cache_policy::from_tool(&tool, &allowed_hosts).map_err(at)?;
-    let credentials = credentials::from_tool(&tool).map_err(at)?;
-    let maintenance = maintenance::from_tool(&tool, options.maintenance_every, values).map_err(at)?;
+    let limits = problems.keep(Limits::from_tool(&tool).map_err(at));
+    let route_limits = limits.as_ref().and_then(|limits| problems.keep(limits.request.of_routes(&tool).map_err(at)));
+    let cache_policy = problems.keep(cache_policy::from_tool(&tool, &allowed_hosts).map_err(at));
+    let credentials = problems.keep(credentials::from_tool(&tool).map_err(at));
+    let maintenance = problems.keep(maintenance::from_tool(&tool, options.maintenance_every, values).map_err(at));
     let grants = Grants::new(&id, all_labels.clone(), labels, prefixes);
-    Ok(Component {
-        source,
+    checked?;
+    Some(Component {
+        source: source?,
         grants: Arc::new(grants),
         variables: Arc::new(variables),
         allowed_hosts: Arc::new(allowed_hosts),
         declares_outbound,
-        limits,
-        route_limits,
-        cache_policy,
-        credentials,
-        maintenance,
+        limits: limits?,
+        route_limits: route_limits?,
+        cache_policy: cache_policy?,
+        credentials: credentials?,
+        maintenance: maintenance?,
         id,
     })
 }
 
+/// The variables of a component. What has no value is reported to `problem` and left out.
+fn variables(
+    declared: &schema::Component,
+    values: &BTreeMap<String, String>,
+    options: &LoadOptions<'_>,
+    problem: &mut dyn FnMut(String),
+) -> Variables {
+    let mut variables = Variables::new();
+    for (name, template) in &declared.variables {
+        let value = match options.external_url {
+            Some(url) if name == EXTERNAL_URL => Ok(url.to_owned()),
+            _ => variables::expand(template, values),
+        };
+        match value {
+            Ok(value) => drop(variables.insert(name.clone(), value)),
+            Err(reason) => problem(format!("variables.{name}: {reason}")),
+        }
+    }
+    variables
+}
+
 /// An entry of `allowed_outbound_hosts` that names a component must name one that there is.
-fn check_local_hosts(components: &[Component]) -> Result<(), String> {
+fn check_local_hosts(components: &[Component], problems: &mut Problems) {
     for Component { id, allowed_hosts, .. } in components {
-        let unknown = allowed_hosts.components().find(|named| !components.iter().any(|known| known.id == *named));
-        if let Some(named) = unknown {
-            return Err(format!(
+        for named in allowed_hosts.components().filter(|named| !components.iter().any(|known| known.id == *named)) {
+            problems.add(format!(
                 "[component.{id}]: allowed_outbound_hosts has \"{named}.spin.internal\", and there is no \
                  [component.{named}]; add it or correct the entry"
             ));
         }
     }
-    Ok(())
 }
 
-fn routes(triggers: Vec<schema::HttpTrigger>, components: &[Component]) -> Result<Vec<Route>, String> {
-    let mut routes = Vec::with_capacity(triggers.len());
-    for trigger in triggers {
-        trigger.check()?;
-        let id = match trigger.component {
-            TriggerComponent::Id(id) => id,
-            TriggerComponent::Inline(_) => {
-                return Err(format!(
-                    "[[trigger.http]] with route {}: an inline component is not supported; give \
-                     it a [component.<id>] table and name that id",
-                    trigger.route
-                ));
-            }
-        };
-        if !components.iter().any(|component| component.id == id) {
+/// The route of a trigger to one of the components `ids`. `None` if the trigger is private.
+fn route(trigger: schema::HttpTrigger, ids: &BTreeSet<String>) -> Result<Option<Route>, String> {
+    trigger.check()?;
+    let id = match trigger.component {
+        TriggerComponent::Id(id) => id,
+        TriggerComponent::Inline(_) => {
             return Err(format!(
-                "[[trigger.http]] with route {}: there is no [component.{id}]; add it or correct \
-                 the name",
+                "[[trigger.http]] with route {}: an inline component is not supported; give \
+                 it a [component.<id>] table and name that id",
                 trigger.route
             ));
         }
-        match trigger.route {
-            RouteTable::Pattern(pattern) => routes.push(Route { pattern, component: id }),
-            RouteTable::Private { private: true } => {}
-            RouteTable::Private { private: false } => {
-                return Err(format!(
-                    "[[trigger.http]] of component `{id}`: `route` is a path or \
-                     {{ private = true }}; remove `private = false` and name a path"
-                ));
-            }
-        }
+    };
+    if !ids.contains(&id) {
+        return Err(format!(
+            "[[trigger.http]] with route {}: there is no [component.{id}]; add it or correct \
+             the name",
+            trigger.route
+        ));
     }
-    Ok(routes)
+    match trigger.route {
+        RouteTable::Pattern(pattern) => Ok(Some(Route { pattern, component: id })),
+        RouteTable::Private { private: true } => Ok(None),
+        RouteTable::Private { private: false } => Err(format!(
+            "[[trigger.http]] of component `{id}`: `route` is a path or \
+             {{ private = true }}; remove `private = false` and name a path"
+        )),
+    }
 }
 
 /// A limit for a route that leads elsewhere would bound nothing, and maintenance would be asked of another
 /// component: the path is probably misspelt.
-fn check_paths(components: &[Component], routes: &[Route]) -> Result<(), String> {
+fn check_paths(components: &[Component], routes: &[Route], problems: &mut Problems) {
     let targets = routes.iter().map(|route| (route.pattern.clone(), route.component.as_str()));
-    let router = Router::new(targets).map_err(|error| error.to_string())?;
+    let Some(router) = problems.keep(Router::new(targets).map_err(|error| error.to_string())) else { return };
     for component in components {
         for pattern in component.route_limits.patterns() {
             let leads_to = router.find(&pattern.replace("...", "*"));
             if leads_to != Some(&component.id.as_str()) {
-                return Err(format!(
+                problems.add(format!(
                     "[component.{}.tool.hexad.routes]: \"{pattern}\" is not a part of a route to this component; correct it, \
                      or add the route",
                     component.id
@@ -254,14 +270,13 @@ fn check_paths(components: &[Component], routes: &[Route]) -> Result<(), String>
         }
         let Some(maintenance) = &component.maintenance else { continue };
         if router.find(maintenance.path.path()) != Some(&component.id.as_str()) {
-            return Err(format!(
+            problems.add(format!(
                 "[component.{}.tool.hexad]: maintenance.path = \"{}\" does not lead to this component; correct it or \
                  add a [[trigger.http]] route",
                 component.id, maintenance.path
             ));
         }
     }
-    Ok(())
 }
 
 #[cfg(test)]

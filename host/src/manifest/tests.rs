@@ -239,3 +239,58 @@ fn errors_name_mistakes_in_credentials_and_maintenance() {
         assert_refused(&text, &[word]);
     }
 }
+
+#[test]
+fn every_problem_is_told_at_once() {
+    let text = r#"
+        [variables]
+        missing = { required = true }
+        Bad-Name = { default = "" }
+
+        [[trigger.http]]
+        route = "/a/..."
+        component = "one"
+
+        [[trigger.http]]
+        route = "/b/..."
+        component = "none"
+
+        [component.one]
+        source = "one.wasm"
+        allowed_outbound_hosts = ["{{ unknown }}"]
+        [component.one.variables]
+        a = "{{ unheard }}"
+        uses = "{{ missing }}"
+        [component.one.tool.hexad]
+        memory = "1 banana"
+
+        [component.two]
+        source = "two.wasm"
+        [component.two.tool.hexad]
+        request_timeout = "soon"
+    "#;
+    let Err(ManifestError::Invalid { reasons, .. }) = parse(text) else { panic!("accepted") };
+    let expected =
+        ["Bad-Name", "SPIN_VARIABLE_MISSING", "unheard", "unknown", "banana", "request_timeout", "component.none"];
+    for word in expected {
+        assert_eq!(reasons.iter().filter(|reason| reason.contains(word)).count(), 1, "{word}: {reasons:#?}");
+    }
+    assert_eq!(reasons.len(), expected.len(), "{reasons:#?}");
+}
+
+#[test]
+fn every_part_that_fits_to_no_other_is_told() {
+    let text = r#"
+        [[trigger.http]]
+        route = "/one/..."
+        component = "one"
+
+        [component.one]
+        source = "one.wasm"
+        allowed_outbound_hosts = ["http://nobody.spin.internal"]
+        [component.one.tool.hexad.routes."/elsewhere/..."]
+        request_timeout = "1s"
+    "#;
+    let Err(ManifestError::Invalid { reasons, .. }) = parse(text) else { panic!("accepted") };
+    assert_eq!(reasons.len(), 2, "{reasons:#?}");
+}

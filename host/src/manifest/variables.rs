@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::error::Problems;
 use super::schema::Variable;
 
 /// Looks up an environment variable.
@@ -10,26 +11,31 @@ pub type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
 /// Spin's prefix: the variable `api_url` is `SPIN_VARIABLE_API_URL` in the environment.
 const PREFIX: &str = "SPIN_VARIABLE_";
 
-/// The value of each application variable, from the environment or else its default.
+/// The value of each application variable. One that is a problem has an empty value, so that what refers to
+/// it can be read all the same.
 pub fn resolve(
     variables: &BTreeMap<String, Variable>,
     environment: Environment<'_>,
-) -> Result<BTreeMap<String, String>, String> {
-    let mut values = BTreeMap::new();
-    for (name, variable) in variables {
-        check_name(name)?;
-        let at = |reason: &str| format!("[variables] {name}: {reason}");
-        if variable.required == variable.default.is_some() {
-            return Err(at("needs either `default` or `required = true`; write one of them"));
-        }
-        let external = format!("{PREFIX}{}", name.to_uppercase());
-        let value = environment(&external).or_else(|| variable.default.clone());
-        let Some(value) = value else {
-            return Err(at(&format!("it is required and has no value; set {external} in the environment")));
-        };
-        values.insert(name.clone(), value);
+    problems: &mut Problems,
+) -> BTreeMap<String, String> {
+    let resolved = |(name, variable): (&String, &Variable)| {
+        let value = problems.keep(value(name, variable, environment));
+        (name.clone(), value.unwrap_or_default())
+    };
+    variables.iter().map(resolved).collect()
+}
+
+/// The value of a variable, from the environment or else its default.
+fn value(name: &str, variable: &Variable, environment: Environment<'_>) -> Result<String, String> {
+    check_name(name)?;
+    let at = |reason: &str| format!("[variables] {name}: {reason}");
+    if variable.required == variable.default.is_some() {
+        return Err(at("needs either `default` or `required = true`; write one of them"));
     }
-    Ok(values)
+    let external = format!("{PREFIX}{}", name.to_uppercase());
+    environment(&external)
+        .or_else(|| variable.default.clone())
+        .ok_or_else(|| at(&format!("it is required and has no value; set {external} in the environment")))
 }
 
 /// Replaces each `{{ name }}` in `template` with the value of that variable.

@@ -9,7 +9,7 @@ use http_body::SizeHint;
 
 use super::read_set::ReadSet;
 use crate::body::{ResponseBody, empty, full, shared};
-use crate::store::{ChangeClock, Slot};
+use crate::store::{ChangeClock, Key, Slot};
 
 /// The memory of an entry beside its body and the text of its headers, in bytes: mostly tables.
 pub const OVERHEAD: usize = 2048;
@@ -22,6 +22,8 @@ pub struct Entry {
     pub commit: u64,
     /// The slots of the keys that the guest had read when the response was complete.
     pub reads: Box<[Slot]>,
+    /// The same keys by name, if they can be fetched at once when the entry is not fresh any more.
+    pub keys: Box<[Key]>,
     pub read_set: Arc<ReadSet>,
     pub expires_at: Instant,
     pub status: StatusCode,
@@ -46,7 +48,8 @@ impl Entry {
             CachedBody::Empty(_) => 0,
         };
         let headers: usize = self.headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
-        OVERHEAD + body + 2 * headers + size_of_val(&*self.reads)
+        let keys: usize = self.keys.iter().map(|key| size_of_val(key) + key.key.len()).sum();
+        OVERHEAD + body + 2 * headers + size_of_val(&*self.reads) + keys
     }
 
     pub fn is_fresh(&self, clock: &ChangeClock, now: Instant) -> bool {

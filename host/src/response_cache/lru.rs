@@ -55,6 +55,7 @@ mod tests {
         Arc::new(Entry {
             commit: 0,
             reads: Box::default(),
+            keys: Box::default(),
             read_set: Arc::default(),
             expires_at: Instant::now(),
             status: StatusCode::OK,

@@ -38,7 +38,7 @@ use self::key::CacheKey;
 use self::policy::is_storable;
 use self::storage::Storage;
 use crate::body::ResponseBody;
-use crate::store::ChangeClock;
+use crate::store::Backend;
 
 pub use self::policy::CachePolicy;
 pub use self::read_set::ReadSet;
@@ -75,22 +75,26 @@ impl ResponseCache {
         self.storage.size()
     }
 
-    /// Looks for a fresh response of `guest`, a component's id and the number of its generation.
+    /// Looks for a fresh response of `guest`, a component's id and the number of its generation. `None` if the
+    /// store does not know of every change.
     pub fn look_up(
         &self,
         guest: (&str, u64),
         policy: &CachePolicy,
         parts: &Parts,
-        clock: &ChangeClock,
+        backend: &dyn Backend,
         now: Instant,
-    ) -> Lookup {
+    ) -> Option<Lookup> {
+        let clock = backend.change_clock()?;
         let key = CacheKey::new(&self.secret, guest, policy, parts);
         // Before the look-up, and so before the guest reads anything for a new response.
         let commit = clock.now();
-        match self.storage.find(&key, |entry| entry.is_fresh(clock, now)) {
-            Some(entry) => Lookup::Hit(entry.to_response()),
-            None => Lookup::Miss(Miss { key, commit, expires_at: now + policy.max_age, read_set: Arc::default() }),
-        }
+        let Some(entry) = self.storage.find(&key, |entry| entry.is_fresh(clock, now)) else {
+            let last_reads = if backend.prefetches() { self.storage.reads(&key) } else { Box::default() };
+            let expires_at = now + policy.max_age;
+            return Some(Lookup::Miss(Miss { key, commit, expires_at, read_set: Arc::default(), last_reads }));
+        };
+        Some(Lookup::Hit(entry.to_response()))
     }
 
     /// Begins to record the response to a request. `None` if it may not be stored. A response without

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::store::{ChangeClock, Key, Slot};
+use crate::store::{Backend, Key, Slot};
 
 /// A response that read more keys is not cached: checking them all would cost what the cache saves.
 const MAX_READS: usize = 256;
@@ -16,15 +16,27 @@ const MAX_READS: usize = 256;
 pub struct ReadSet {
     uncacheable: AtomicBool,
     /// Never contended: a request has one thread.
-    reads: Mutex<Vec<Slot>>,
+    reads: Mutex<Reads>,
+}
+
+#[derive(Debug, Default)]
+struct Reads {
+    slots: Vec<Slot>,
+    /// Only for a store from which they can be fetched at once.
+    keys: Vec<Key>,
 }
 
 impl ReadSet {
     /// Records that the guest reads the committed value of a key.
-    pub fn record(&self, clock: Option<&ChangeClock>, key: &Key) {
+    pub fn record(&self, backend: &dyn Backend, key: &Key) {
         let mut reads = self.reads();
-        match clock {
-            Some(clock) if reads.len() < MAX_READS => reads.push(clock.slot(key)),
+        match backend.change_clock() {
+            Some(clock) if reads.slots.len() < MAX_READS => {
+                reads.slots.push(clock.slot(key));
+                if backend.prefetches() {
+                    reads.keys.push(key.clone());
+                }
+            }
             _ => self.mark_uncacheable(),
         }
     }
@@ -41,10 +53,15 @@ impl ReadSet {
 
     /// The slots of the keys that were read so far.
     pub fn slots(&self) -> Box<[Slot]> {
-        self.reads().as_slice().into()
+        self.reads().slots.as_slice().into()
     }
 
-    fn reads(&self) -> MutexGuard<'_, Vec<Slot>> {
+    /// The keys that were read so far, for [`Backend::prefetch`].
+    pub fn keys(&self) -> Box<[Key]> {
+        self.reads().keys.as_slice().into()
+    }
+
+    fn reads(&self) -> MutexGuard<'_, Reads> {
         self.reads.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

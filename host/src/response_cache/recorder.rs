@@ -11,6 +11,7 @@ use super::key::CacheKey;
 use super::pending_body::PendingBody;
 use super::read_set::ReadSet;
 use super::storage::{SMALL_BODY, Storage};
+use crate::store::Key;
 
 /// The largest body that is cached, in bytes.
 const MAX_BODY: usize = 8 * 1024 * 1024;
@@ -22,6 +23,8 @@ pub struct Miss {
     pub(super) commit: u64,
     pub(super) expires_at: Instant,
     pub read_set: Arc<ReadSet>,
+    /// What the last response to this request was made of.
+    pub last_reads: Box<[Key]>,
 }
 
 /// A response on its way to the client. Dropped before [`complete`](Self::complete), it stores
@@ -87,10 +90,11 @@ impl Recorder {
     }
 
     pub(super) fn store(self, body: CachedBody) {
-        let Miss { key, commit, expires_at, ref read_set } = self.miss;
+        let Miss { key, commit, expires_at, ref read_set, .. } = self.miss;
         let entry = Arc::new(Entry {
             commit,
             reads: read_set.slots(),
+            keys: read_set.keys(),
             read_set: read_set.clone(),
             expires_at,
             status: self.status,

@@ -7,6 +7,7 @@ use super::entry::{Entry, OVERHEAD};
 use super::key::CacheKey;
 use super::lru::Lru;
 use super::pending_body::PendingBodies;
+use crate::store::Key;
 
 /// The largest body that is stored in the table of small ones, and in one chunk; in bytes.
 pub const SMALL_BODY: usize = 256 * 1024;
@@ -72,6 +73,12 @@ impl Storage {
         let counter = if found.is_some() { &self.counters.hits } else { &self.counters.misses };
         counter.fetch_add(1, Ordering::Relaxed);
         found
+    }
+
+    /// What the response of that key was made of, fresh or not.
+    pub fn reads(&self, key: &CacheKey) -> Box<[Key]> {
+        let entry = self.small.get(key).or_else(|| self.large.get(key));
+        entry.map(|entry| entry.keys.clone()).unwrap_or_default()
     }
 
     pub fn insert(&self, key: CacheKey, entry: Arc<Entry>) {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use futures::future::BoxFuture;
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::change_clock::ChangeClock;
@@ -74,6 +75,20 @@ pub trait Backend: Send + Sync {
     fn change_clock(&self) -> Option<&ChangeClock> {
         None
     }
+
+    /// What a request waits for before it uses anything that was remembered of the store: afterwards the
+    /// change clock has every change that was visible when the request arrived. `None` if it always has.
+    fn catch_up(&self) -> Option<BoxFuture<'_, Result<(), StoreError>>> {
+        None
+    }
+
+    /// Whether a read takes so long that it pays to fetch what a request is likely to read.
+    fn prefetches(&self) -> bool {
+        false
+    }
+
+    /// Fetches values at once that are likely to be read. It never fails: what is missing is read later.
+    async fn prefetch(&self, _keys: &[Key]) {}
 
     /// Returns once every write in `ledger` is durable, or fails once one of them cannot be.
     async fn durable(&self, ledger: &Ledger) -> Result<(), StoreError>;

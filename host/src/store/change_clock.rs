@@ -24,7 +24,7 @@ const SLOTS: usize = 1 << 16;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slot(u16);
 
-/// The commits of a store, by the keys that they changed. One thread commits; any thread may read.
+/// The commits of a store, by the keys that they changed. One thread commits at a time; any thread may read.
 pub struct ChangeClock {
     /// The number of the last commit that has begun.
     begun: AtomicU64,
@@ -61,7 +61,7 @@ impl ChangeClock {
                 last.store(number, Ordering::SeqCst);
             }
         }
-        // After the slots: whoever sees this number sees them too.
+        // After the slots: a thread that sees this number sees them too.
         self.begun.store(number, Ordering::SeqCst);
     }
 
@@ -69,6 +69,14 @@ impl ChangeClock {
     /// once the commit has failed.
     pub fn end_commit(&self) {
         self.finished.store(self.begun.load(Ordering::SeqCst), Ordering::SeqCst);
+    }
+
+    /// Counts every key as changed: what was read so far may be of a store that has lost it.
+    pub fn invalidate_all(&self) {
+        let number = self.begun.load(Ordering::SeqCst) + 1;
+        self.slots.iter().for_each(|last| last.store(number, Ordering::SeqCst));
+        self.begun.store(number, Ordering::SeqCst);
+        self.end_commit();
     }
 
     /// Whether no commit after `number`, finished or begun, changed a key of these slots.
@@ -134,6 +142,16 @@ mod tests {
         assert!(!clock.are_unchanged_since(between, &next));
         clock.end_commit();
         assert!(clock.are_unchanged_since(clock.now(), &next));
+    }
+
+    #[test]
+    fn after_a_loss_every_key_has_changed() {
+        let clock = ChangeClock::default();
+        let slots = [clock.slot(&key("a"))];
+        let before = clock.now();
+        clock.invalidate_all();
+        assert!(!clock.are_unchanged_since(before, &slots));
+        assert!(clock.are_unchanged_since(clock.now(), &slots));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The ledger of one request: which of its writes are not durable yet, and whether one has failed.
 
+use std::any::Any;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -21,13 +22,15 @@ struct LedgerState {
     /// Whether an entry was committed.
     has_committed: AtomicBool,
     settled: Notify,
+    /// What the engine keeps for the request.
+    engine_state: OnceLock<Box<dyn Any + Send + Sync>>,
 }
 
 impl Ledger {
     /// Adds an operation. The ledger is not settled until the entry is committed, failed or dropped.
     pub fn enter(&self) -> LedgerEntry {
         self.0.open.fetch_add(1, Ordering::SeqCst);
-        LedgerEntry { ledger: self.clone(), committed: false }
+        LedgerEntry { ledger: self.clone(), is_closed: false }
     }
 
     /// Whether every entry is closed.
@@ -60,6 +63,11 @@ impl Ledger {
         self.0.outage.get()
     }
 
+    /// What the engine keeps for the request, made at its first use. `None` if another engine has made it.
+    pub fn engine_state<T: Any + Send + Sync>(&self, make: impl FnOnce() -> T) -> Option<&T> {
+        self.0.engine_state.get_or_init(|| Box::new(make())).downcast_ref()
+    }
+
     fn fail(&self, cause: StoreError) {
         // The first cause is kept, because later ones follow from it.
         let _ = self.0.failure.set(StoreError::NotDurable(Arc::new(cause)));
@@ -84,18 +92,27 @@ impl Ledger {
 }
 
 /// An operation that is not durable yet. It fails if it is dropped without
-/// [`commit`](LedgerEntry::commit), so that an engine cannot lose an operation silently.
+/// [`commit`](LedgerEntry::commit) or [`close`](LedgerEntry::close), so that an engine cannot lose an operation silently.
 #[derive(Debug)]
 pub struct LedgerEntry {
     ledger: Ledger,
-    committed: bool,
+    is_closed: bool,
 }
 
 impl LedgerEntry {
     /// The operation is durable (or had nothing to make durable).
     pub fn commit(mut self) {
-        self.committed = true;
+        self.is_closed = true;
         self.ledger.0.has_committed.store(true, Ordering::SeqCst);
+    }
+
+    /// The operation has failed, and its caller knows it: the request may go on.
+    pub fn close(mut self) {
+        self.is_closed = true;
+    }
+
+    pub fn ledger(&self) -> Ledger {
+        self.ledger.clone()
     }
 
     /// The operation was not carried out, or was undone.
@@ -112,7 +129,7 @@ impl LedgerEntry {
 impl Drop for LedgerEntry {
     fn drop(&mut self) {
         let state = &self.ledger.0;
-        if !self.committed {
+        if !self.is_closed {
             let (problem, reason) = (StoreProblem::WriterStopped, Arc::from("the writer stopped"));
             self.ledger.fail(StoreError::Unknown { problem, reason });
         }

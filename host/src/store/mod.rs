@@ -1,4 +1,4 @@
-//! Key-value storage: the trait [`Backend`] and its SQLite engine.
+//! Key-value storage: the trait [`Backend`] and its engines, SQLite and PostgreSQL.
 //!
 //! # When a write is durable
 //!
@@ -22,17 +22,26 @@
 
 mod backend;
 mod change_clock;
+pub mod copy;
+mod engine;
 mod error;
+mod followed_key;
 mod health;
 mod key;
 mod ledger;
 mod lock;
 mod near_cache;
+pub mod postgres;
 pub mod sqlite;
+
+#[cfg(test)]
+mod conformance;
 
 pub use backend::{Backend, Swap};
 pub use change_clock::{ChangeClock, Slot};
+pub use engine::{Engine, EngineError};
 pub use error::{ErrorKind, StoreError};
+pub use followed_key::FollowedKey;
 pub use health::{StoreFailure, StoreHealth, StoreProblem};
 pub use key::{Key, MAX_KEY_BYTES, MAX_VALUE_BYTES};
 pub use ledger::{Ledger, LedgerEntry};

@@ -3,20 +3,27 @@
 //!
 //! A cached value is the one that the database has now: [`ChangeClock`] marks the keys of a commit
 //! before readers can see the commit, so a reader that has seen a part of a commit gets no older value
-//! here. A write by another program is not marked, so an entry expires after [`MAX_AGE`].
+//! here. An engine that does not learn of writes by other programs gives entries a maximal age.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::change_clock::{ChangeClock, Slot};
-use super::key::Key;
-use crate::byte_lru::ByteLru;
+use async_trait::async_trait;
+use futures::future::BoxFuture;
+use tokio::sync::OwnedSemaphorePermit;
 
-/// How long an entry is used.
-const MAX_AGE: Duration = Duration::from_secs(1);
+use super::backend::{Backend, Swap};
+use super::change_clock::{ChangeClock, Slot};
+use super::error::StoreError;
+use super::key::Key;
+use super::ledger::Ledger;
+use crate::byte_lru::ByteLru;
 
 /// The largest value that is cached, in bytes. Copying a larger one takes longer than its lookup.
 const MAX_VALUE: usize = 16 * 1024;
+
+/// Most bytes of values that are fetched at once.
+const MAX_PREFETCH: usize = 1024 * 1024;
 
 /// Bytes of the entries of one shard.
 pub const CAPACITY: usize = 4 * 1024 * 1024;
@@ -24,8 +31,19 @@ pub const CAPACITY: usize = 4 * 1024 * 1024;
 /// Bytes that an entry takes beside its key and value.
 const OVERHEAD: usize = 256;
 
-/// The cached values of one shard. The mutex is never contended; it makes the type `Sync`.
-pub struct NearCache(Mutex<ByteLru<Key, CachedValue>>);
+/// An engine with a near cache before its reads of single keys.
+pub struct NearCached<B> {
+    engine: B,
+    cache: NearCache,
+}
+
+/// The cached values of one shard.
+struct NearCache {
+    /// Never contended; it makes the type `Sync`.
+    entries: Mutex<ByteLru<Key, CachedValue>>,
+    /// How long an entry is used. `None` if the engine knows of every change.
+    max_age: Option<Duration>,
+}
 
 struct CachedValue {
     value: Option<Box<[u8]>>,
@@ -35,25 +53,130 @@ struct CachedValue {
     read_at: Instant,
 }
 
-impl Default for NearCache {
-    fn default() -> Self {
-        Self(Mutex::new(ByteLru::new(CAPACITY, |key: &Key, entry: &CachedValue| {
-            OVERHEAD + key.key.len() + entry.value.as_deref().map_or(0, <[u8]>::len)
-        })))
+impl<B: Backend> NearCached<B> {
+    pub fn new(engine: B, max_age: Option<Duration>) -> Self {
+        Self { engine, cache: NearCache::new(max_age) }
+    }
+}
+
+#[async_trait]
+impl<B: Backend> Backend for NearCached<B> {
+    async fn get(&self, key: &Key) -> Result<Option<Vec<u8>>, StoreError> {
+        let Some(clock) = self.engine.change_clock() else { return self.engine.get(key).await };
+        let now = Instant::now();
+        if let Some(value) = self.cache.get(key, clock, now) {
+            return Ok(value);
+        }
+        let commit = clock.now();
+        let value = self.engine.get(key).await?;
+        self.cache.insert(key, value.as_deref(), clock, commit, now);
+        Ok(value)
+    }
+
+    async fn exists(&self, key: &Key) -> Result<bool, StoreError> {
+        self.engine.exists(key).await
+    }
+
+    async fn list(&self, store: &Arc<str>, prefix: &str, after: &str, limit: usize) -> Result<Vec<String>, StoreError> {
+        self.engine.list(store, prefix, after, limit).await
+    }
+
+    async fn get_many(&self, keys: &[Key], limit: usize) -> Result<Vec<Option<Vec<u8>>>, StoreError> {
+        self.engine.get_many(keys, limit).await
+    }
+
+    async fn set(
+        &self,
+        ledger: &Ledger,
+        key: Key,
+        value: Vec<u8>,
+        permit: OwnedSemaphorePermit,
+    ) -> Result<(), StoreError> {
+        self.engine.set(ledger, key, value, permit).await
+    }
+
+    async fn delete(&self, ledger: &Ledger, key: Key) -> Result<(), StoreError> {
+        self.engine.delete(ledger, key).await
+    }
+
+    async fn set_many(
+        &self,
+        ledger: &Ledger,
+        pairs: Vec<(Key, Vec<u8>)>,
+        permit: OwnedSemaphorePermit,
+    ) -> Result<(), StoreError> {
+        self.engine.set_many(ledger, pairs, permit).await
+    }
+
+    async fn delete_many(&self, ledger: &Ledger, keys: Vec<Key>) -> Result<(), StoreError> {
+        self.engine.delete_many(ledger, keys).await
+    }
+
+    async fn increment(&self, ledger: &Ledger, key: Key, delta: i64) -> Result<i64, StoreError> {
+        self.engine.increment(ledger, key, delta).await
+    }
+
+    async fn cas(
+        &self,
+        ledger: &Ledger,
+        key: Key,
+        expected: Option<Vec<u8>>,
+        value: Vec<u8>,
+    ) -> Result<Swap, StoreError> {
+        self.engine.cas(ledger, key, expected, value).await
+    }
+
+    fn change_clock(&self) -> Option<&ChangeClock> {
+        self.engine.change_clock()
+    }
+
+    fn catch_up(&self) -> Option<BoxFuture<'_, Result<(), StoreError>>> {
+        self.engine.catch_up()
+    }
+
+    fn prefetches(&self) -> bool {
+        self.engine.prefetches()
+    }
+
+    async fn prefetch(&self, keys: &[Key]) {
+        let Some(clock) = self.engine.change_clock() else { return };
+        let now = Instant::now();
+        let missing: Vec<Key> = keys.iter().filter(|key| self.cache.get(key, clock, now).is_none()).cloned().collect();
+        if missing.is_empty() {
+            return;
+        }
+        let commit = clock.now();
+        // If they are too large together, or the engine fails, the request reads one after the other.
+        let Ok(values) = self.engine.get_many(&missing, MAX_PREFETCH).await else { return };
+        for (key, value) in missing.iter().zip(values) {
+            self.cache.insert(key, value.as_deref(), clock, commit, now);
+        }
+    }
+
+    async fn durable(&self, ledger: &Ledger) -> Result<(), StoreError> {
+        self.engine.durable(ledger).await
     }
 }
 
 impl NearCache {
+    fn new(max_age: Option<Duration>) -> Self {
+        let entries = ByteLru::new(CAPACITY, |key: &Key, entry: &CachedValue| {
+            OVERHEAD + key.key.len() + entry.value.as_deref().map_or(0, <[u8]>::len)
+        });
+        Self { entries: Mutex::new(entries), max_age }
+    }
+
     /// The present value of `key`, `Some(None)` if the key is absent; `None` if it is not cached.
-    pub fn get(&self, key: &Key, clock: &ChangeClock, now: Instant) -> Option<Option<Vec<u8>>> {
+    fn get(&self, key: &Key, clock: &ChangeClock, now: Instant) -> Option<Option<Vec<u8>>> {
         let mut entries = self.entries();
         let entry = entries.get(key)?;
-        let is_current = clock.is_unchanged_since(entry.commit, entry.slot) && now < entry.read_at + MAX_AGE;
+        let is_current = clock.is_unchanged_since(entry.commit, entry.slot)
+            && self.max_age.is_none_or(|max_age| now < entry.read_at + max_age);
         is_current.then(|| entry.value.as_deref().map(<[u8]>::to_vec))
     }
 
     /// Caches what was read of `key` at `now`, where `commit` was the last commit before the read.
-    pub fn insert(&self, key: &Key, value: Option<&[u8]>, clock: &ChangeClock, commit: u64, now: Instant) {
+    fn insert(&self, key: &Key, value: Option<&[u8]>, clock: &ChangeClock, commit: u64, now: Instant) {
         if value.map_or(0, <[u8]>::len) > MAX_VALUE {
             return;
         }
@@ -62,14 +185,19 @@ impl NearCache {
     }
 
     fn entries(&self) -> MutexGuard<'_, ByteLru<Key, CachedValue>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::Arc;
+
+    const MAX_AGE: Duration = Duration::from_secs(1);
+
+    fn cache() -> NearCache {
+        NearCache::new(Some(MAX_AGE))
+    }
 
     fn key(key: &str) -> Key {
         Key { store: Arc::from("default"), key: Arc::from(key) }
@@ -77,7 +205,7 @@ mod tests {
 
     #[test]
     fn an_absent_key_is_cached_too() {
-        let (cache, clock, now) = (NearCache::default(), ChangeClock::default(), Instant::now());
+        let (cache, clock, now) = (cache(), ChangeClock::default(), Instant::now());
         cache.insert(&key("a"), None, &clock, 0, now);
         assert_eq!(cache.get(&key("a"), &clock, now), Some(None));
         clock.begin_commit(&[clock.slot(&key("a"))]);
@@ -86,7 +214,7 @@ mod tests {
 
     #[test]
     fn a_value_is_cached_until_a_commit_changes_it() {
-        let (cache, clock, now) = (NearCache::default(), ChangeClock::default(), Instant::now());
+        let (cache, clock, now) = (cache(), ChangeClock::default(), Instant::now());
         assert_eq!(cache.get(&key("a"), &clock, now), None);
         cache.insert(&key("a"), Some(b"1"), &clock, clock.now(), now);
         assert_eq!(cache.get(&key("a"), &clock, now).flatten().as_deref(), Some(&b"1"[..]));
@@ -106,15 +234,18 @@ mod tests {
 
     #[test]
     fn a_write_of_another_program_is_seen_after_a_second() {
-        let (cache, clock, now) = (NearCache::default(), ChangeClock::default(), Instant::now());
+        let (cache, clock, now) = (cache(), ChangeClock::default(), Instant::now());
         cache.insert(&key("a"), Some(b"1"), &clock, 0, now);
         assert!(cache.get(&key("a"), &clock, now + MAX_AGE - Duration::from_nanos(1)).is_some());
         assert_eq!(cache.get(&key("a"), &clock, now + MAX_AGE), None);
+        let shared = NearCache::new(None);
+        shared.insert(&key("a"), Some(b"1"), &clock, 0, now);
+        assert!(shared.get(&key("a"), &clock, now + MAX_AGE).is_some(), "the engine knows of every change");
     }
 
     #[test]
     fn the_memory_of_a_cache_is_bounded() {
-        let (cache, clock, now) = (NearCache::default(), ChangeClock::default(), Instant::now());
+        let (cache, clock, now) = (cache(), ChangeClock::default(), Instant::now());
         cache.insert(&key("large"), Some(&[0; MAX_VALUE + 1]), &clock, 0, now);
         assert_eq!(cache.get(&key("large"), &clock, now), None);
         for number in 0..CAPACITY / MAX_VALUE + 10 {

@@ -153,7 +153,7 @@ fn may_manage(caller: &Caller, id: TokenId) -> bool {
     caller.is_admin() || caller.user().is_some_and(|user| user.id == id.user_id)
 }
 
-/// Whoever presents a token for rotation that a rotation has revoked may have stolen it, or its owner
+/// A client that presents a token for rotation that a rotation has revoked may have stolen it, or its owner
 /// has lost the new one to a thief: the new one is revoked as well.
 pub fn revoke_line(env: &Env, request: &Request) -> Result<(), Error> {
     match caller::presented_token(request, AcceptedTokens::Api)? {

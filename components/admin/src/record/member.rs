@@ -52,7 +52,7 @@ impl MemberRecord {
         }
     }
 
-    pub fn add_to(&self, changes: &mut catalog::intent_log::Changes) {
+    pub fn add_to(&self, changes: &mut catalog::changes::Changes) {
         if let Some(source) = self.source() {
             changes.member(source, self.user_id.get());
         }

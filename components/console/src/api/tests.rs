@@ -20,6 +20,7 @@ fn every_page_is_there_for_an_administrator() {
         ("/namespaces/acme", "Projects"),
         ("/namespaces/acme/app", "git clone"),
         ("/experiments", "percentage of actors"),
+        ("/merge_requests?project=acme/app", "!7"),
         ("/merge_requests/acme/app/7", "Apply as one commit"),
         ("/analytics/acme/app?measures=Events.count&time=Events.at&granularity=day", "Rows"),
         ("/admin", "Active tokens"),

@@ -1,14 +1,16 @@
 //! Tokens, features and settings, for administrators.
 
-use crate::layout::{self, Content, Section, form_token, pages};
+use crate::layout::{self, Column, Content, Section, form_token, pages};
 use crate::route;
-use crate::visit::{Alert, PageError, Visit};
+use crate::visit::{Alert, PageError, User, Visit};
+use futures::future::try_join_all;
 use http::Method;
 use kit::params::Params;
 use kit::path::encode;
 use maud::{Markup, html};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Tokens of one page.
 const PAGE: u64 = 20;
@@ -47,16 +49,33 @@ pub async fn show(visit: &Visit<'_>) -> Result<Content, PageError> {
         futures::try_join!(visit.forge.send(Method::GET, &path, None), visit.forge.get::<Vec<Feature>>("features"))?;
     let has_next = tokens.number("x-next-page").is_some();
     let tokens: Vec<Token> = tokens.json()?;
+    let users = users(visit, &tokens).await?;
     let body = html! {
         div.head { h1 { "Administration" } p.lead { "Tokens of users, features, and settings." } }
-        (token_section(visit, &tokens, search, has_next))
+        (token_section(visit, &tokens, &users, search, has_next))
         (feature_section(visit, &features))
         (setting_section(visit, &settings))
     };
     Ok(Content::new("Administration", Section::Admin, body))
 }
 
-fn token_section(visit: &Visit<'_>, tokens: &[Token], search: &str, has_next: bool) -> Markup {
+/// The names of the users whose tokens these are.
+async fn users(visit: &Visit<'_>, tokens: &[Token]) -> Result<BTreeMap<u64, String>, PageError> {
+    let ids: BTreeSet<u64> = tokens.iter().map(|token| token.user_id).collect();
+    let users = try_join_all(ids.into_iter().map(async |id| {
+        let user: Option<User> = visit.forge.find(&format!("users/{id}")).await?;
+        Ok::<_, PageError>(user.map(|user| (id, user.username)))
+    }));
+    Ok(users.await?.into_iter().flatten().collect())
+}
+
+fn token_section(
+    visit: &Visit<'_>,
+    tokens: &[Token],
+    users: &BTreeMap<u64, String>,
+    search: &str,
+    has_next: bool,
+) -> Markup {
     html! {
         section.card #tokens aria-label="Tokens" {
             h2 { "Active tokens" }
@@ -65,45 +84,31 @@ fn token_section(visit: &Visit<'_>, tokens: &[Token], search: &str, has_next: bo
                 button.quiet { "Search" }
             }
             p {}
-            div.scroll tabindex="0" role="region" aria-label="Table of tokens" {
-                table {
-                    thead {
-                        tr {
-                            th scope="col" { "Name" }
-                            th scope="col" { "User" }
-                            th scope="col" { "Scopes" }
-                            th scope="col" { "Expires" }
-                            th scope="col" { "Last used" }
-                            th scope="col" { "Revoke" }
+            (layout::table("Table of tokens", &[Column::text("Name"), Column::text("User"), Column::text("Scopes"), Column::text("Expires"), Column::text("Last used"), Column::text("Revoke")], html! {
+                @for token in tokens {
+                    tr {
+                        th scope="row" { @if token.name.is_empty() { "unnamed" } @else { bdi { (token.name) } } }
+                        td { bdi { (users.get(&token.user_id).cloned().unwrap_or_else(|| token.user_id.to_string())) } }
+                        td { @for scope in &token.scopes { span.badge { bdi { (scope) } } " " } }
+                        td { (token.expires_at.as_deref().unwrap_or("never")) }
+                        td {
+                            @if let Some(moment) = &token.last_used_at { (layout::time(moment)) } @else { "–" }
                         }
-                    }
-                    tbody {
-                        @for token in tokens {
-                            tr {
-                                th scope="row" { bdi { (token.name) } }
-                                td.number { (token.user_id) }
-                                td { @for scope in &token.scopes { span.badge { bdi { (scope) } } " " } }
-                                td { (token.expires_at.as_deref().unwrap_or("never")) }
-                                td {
-                                    @if let Some(moment) = &token.last_used_at { (layout::time(moment)) } @else { "–" }
-                                }
-                                td {
-                                    @if token.active && !token.revoked {
-                                        form.inline method="post" action=(route::ADMIN) data-confirm="Revoke this token? Whoever uses it is refused at once." {
-                                            (form_token(visit.visitor))
-                                            input type="hidden" name="id" value=(token.id);
-                                            button.danger name="action" value="revoke" aria-label={
-                                                "Revoke the token " (token.name)
-                                            }
-                                            { "Revoke" }
-                                        }
+                        td {
+                            @if token.active && !token.revoked {
+                                form.inline method="post" action=(route::ADMIN) data-confirm="Revoke this token? Its user is refused at once." {
+                                    (form_token(visit.visitor))
+                                    input type="hidden" name="id" value=(token.id);
+                                    button.danger name="action" value="revoke" aria-label={
+                                        "Revoke the token " (token.name)
                                     }
+                                    { "Revoke" }
                                 }
                             }
                         }
                     }
                 }
-            }
+            }))
             (pages(visit.page(), has_next, |page| format!("{}?q={}&page={page}", route::ADMIN, encode(search))))
             details {
                 summary { "Make a token for a user" }
@@ -132,48 +137,36 @@ fn feature_section(visit: &Visit<'_>, features: &[Feature]) -> Markup {
     html! {
         section.card #features aria-label="Features" {
             h2 { "Features" }
-            div.scroll tabindex="0" role="region" aria-label="Table of features" {
-                table {
-                    thead {
-                        tr {
-                            th scope="col" { "Feature" }
-                            th scope="col" { "State" }
-                            th scope="col" { "Gates" }
-                            th scope="col" { "Switch" }
+            (layout::table("Table of features", &[Column::text("Feature"), Column::text("State"), Column::text("Gates"), Column::text("Switch")], html! {
+                @for feature in features {
+                    tr {
+                        th scope="row" { bdi { (feature.name) } }
+                        td {
+                            span class={ "badge " (if feature.state == "on" { "good" } else { "" }) }
+                            { (feature.state) }
                         }
-                    }
-                    tbody {
-                        @for feature in features {
-                            tr {
-                                th scope="row" { bdi { (feature.name) } }
-                                td {
-                                    span class={ "badge " (if feature.state == "on" { "good" } else { "" }) }
-                                    { (feature.state) }
+                        td {
+                            @for gate in &feature.gates {
+                                div {
+                                    (gate.get("key").and_then(Value::as_str).unwrap_or_default()) ": " (gate.get("value").map(Value::to_string).unwrap_or_default())
                                 }
-                                td {
-                                    @for gate in &feature.gates {
-                                        div {
-                                            (gate.get("key").and_then(Value::as_str).unwrap_or_default()) ": " (gate.get("value").map(Value::to_string).unwrap_or_default())
-                                        }
-                                    }
+                            }
+                        }
+                        td {
+                            form.inline method="post" action=(route::ADMIN) {
+                                (form_token(visit.visitor))
+                                input type="hidden" name="feature" value=(feature.name);
+                                @let is_on = feature.state == "on";
+                                input type="hidden" name="value" value=(if is_on { "false" } else { "true" });
+                                button.quiet name="action" value="switch" aria-label={
+                                    "Turn " (feature.name) (if is_on { " off" } else { " on" })
                                 }
-                                td {
-                                    form.inline method="post" action=(route::ADMIN) {
-                                        (form_token(visit.visitor))
-                                        input type="hidden" name="feature" value=(feature.name);
-                                        @let is_on = feature.state == "on";
-                                        input type="hidden" name="value" value=(if is_on { "false" } else { "true" });
-                                        button.quiet name="action" value="switch" aria-label={
-                                            "Turn " (feature.name) (if is_on { " off" } else { " on" })
-                                        }
-                                        { (if is_on { "Turn off" } else { "Turn on" }) }
-                                    }
-                                }
+                                { (if is_on { "Turn off" } else { "Turn on" }) }
                             }
                         }
                     }
                 }
-            }
+            }))
             form method="post" action=(route::ADMIN) {
                 (form_token(visit.visitor))
                 div.actions {
@@ -192,16 +185,11 @@ fn setting_section(visit: &Visit<'_>, settings: &Map<String, Value>) -> Markup {
             h2 { "Settings" }
             details {
                 summary { (settings.len()) " settings" }
-                div.scroll tabindex="0" role="region" aria-label="Table of settings" {
-                    table {
-                        thead { tr { th scope="col" { "Setting" } th scope="col" { "Value" } } }
-                        tbody {
-                            @for (name, value) in settings {
-                                tr { th scope="row" { bdi { (name) } } td { code { (shown(value)) } } }
-                            }
-                        }
+                (layout::table("Table of settings", &[Column::text("Setting"), Column::text("Value")], html! {
+                    @for (name, value) in settings {
+                        tr { th scope="row" { bdi { (name) } } td { code { (shown(value)) } } }
                     }
-                }
+                }))
             }
             form method="post" action=(route::ADMIN) {
                 (form_token(visit.visitor))

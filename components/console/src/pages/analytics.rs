@@ -1,8 +1,8 @@
 //! Product analytics of a project: a query by measures and dimensions, its chart and its table.
 
-use crate::chart::{Chart, Form, Series};
+use crate::chart::{Chart, Form, Quantity, Series};
 use crate::forge::ForgeError;
-use crate::layout::{Content, Section, code_line, empty, number, scope_links};
+use crate::layout::{self, Column, Content, Section, code_line, empty, scope_links};
 use crate::route::{self, Scope};
 use crate::visit::{PageError, Visit};
 use http::{Method, StatusCode};
@@ -259,30 +259,24 @@ fn rows(meta: &Meta, query: &Value, answer: &Value) -> Markup {
     let form = if query.get("timeDimensions").is_some() { Form::Lines } else { Form::Bars };
     let across = labels.first().map_or_else(String::new, |name| title(name));
     let heading = series.iter().map(|series| series.name.as_str()).collect::<Vec<_>>().join(", ");
+    let titles = |names: &[String]| names.iter().map(|name| title(name)).collect::<Vec<_>>();
+    let (label_titles, measure_titles) = (titles(&labels), titles(&measures));
+    let columns = label_titles.iter().map(|title| Column::text(title));
+    let columns: Vec<_> = columns.chain(measure_titles.iter().map(|title| Column::numbers(title))).collect();
     html! {
         section.card aria-label="Result" {
-            (Chart { title: &heading, label: &across, unit: "as measured", labels: &axis, series: &series, form, format: decimal }.render())
+            (Chart { title: &heading, label: &across, unit: "as measured", labels: &axis, series: &series, form, quantity: Quantity::Decimal }.render())
         }
         section.card aria-label="Rows" {
             h2 { "Rows " span.badge { (rows.len()) } }
-            div.scroll tabindex="0" role="region" aria-label="Rows of the result" {
-                table {
-                    thead {
-                        tr {
-                            @for name in &labels { th scope="col" { bdi { (title(name)) } } }
-                            @for name in &measures { th.number scope="col" { bdi { (title(name)) } } }
-                        }
-                    }
-                    tbody {
-                        @for row in &rows {
-                            tr {
-                                @for name in &labels { td { bdi { (row.get(name).map(text).unwrap_or_default()) } } }
-                                @for name in &measures { td.number { (row.get(name).map(text).unwrap_or_default()) } }
-                            }
-                        }
+            (layout::table("Rows of the result", &columns, html! {
+                @for row in &rows {
+                    tr {
+                        @for name in &labels { td { bdi { (row.get(name).map(text).unwrap_or_default()) } } }
+                        @for name in &measures { td.number { (row.get(name).map(text).unwrap_or_default()) } }
                     }
                 }
-            }
+            }))
         }
     }
 }
@@ -311,13 +305,6 @@ fn text(value: &Value) -> String {
 fn value(value: &Value) -> f64 {
     let number = value.as_f64().or_else(|| value.as_str()?.parse().ok()).unwrap_or_default();
     if number.is_finite() { number } else { 0.0 }
-}
-
-fn decimal(value: f64) -> String {
-    match value.fract() == 0.0 && value >= 0.0 {
-        true => number(value as u64),
-        false => format!("{value:.2}"),
-    }
 }
 
 fn pretty(value: &Value) -> String {

@@ -1,9 +1,10 @@
 //! Experiments: their definitions and their gates.
 
 use crate::chart;
-use crate::layout::{Content, Section, empty};
+use crate::layout::{self, Column, Content, Section, empty};
 use crate::markdown::web_url;
 use crate::visit::{PageError, Visit};
+use http::StatusCode;
 use maud::{Markup, html};
 use serde::Deserialize;
 use serde_json::Value;
@@ -37,28 +38,23 @@ struct Gate {
 }
 
 pub async fn show(visit: &Visit<'_>) -> Result<Content, PageError> {
-    let experiments: Vec<Experiment> = visit.forge.get("experiments").await?;
+    let experiments: Vec<Experiment> = visit.forge.get("experiments").await.map_err(|error| match error.status() {
+        StatusCode::FORBIDDEN => PageError::Forbidden(
+            "Experiments are shown to the members of the group that the setting operator_group names.".to_owned(),
+        ),
+        _ => error.into(),
+    })?;
     let body = html! {
         div.head { h1 { "Experiments" } p.lead { "What is being tried out, and for whom it is on." } }
         @if experiments.is_empty() {
             (empty("No experiments", "An administrator imports their definitions; the gates are those of the feature of the same name."))
         }
         @if !experiments.is_empty() {
-            div.card { div.scroll tabindex="0" role="region" aria-label="Table of experiments" {
-                table {
-                    thead {
-                        tr {
-                            th scope="col" { "Experiment" }
-                            th scope="col" { "State" }
-                            th scope="col" { "Gates" }
-                            th scope="col" { "Since" }
-                            th scope="col" { "Group" }
-                            th scope="col" { "Links" }
-                        }
-                    }
-                    tbody { @for experiment in &experiments { (row(experiment)) } }
-                }
-            } }
+            div.card {
+                (layout::table("Table of experiments", &[Column::text("Experiment"), Column::text("State"), Column::text("Gates"), Column::text("Since"), Column::text("Group"), Column::text("Links")], html! {
+                    @for experiment in &experiments { (row(experiment)) }
+                }))
+            }
         }
     };
     Ok(Content::new("Experiments", Section::Experiments, body))

@@ -1,7 +1,7 @@
 //! Counts of issues: by filters, by month, and for labels and milestones side by side.
 
-use crate::chart::{self, Chart, Form, Series};
-use crate::layout::{Content, Section, number, scope_links};
+use crate::chart::{self, Chart, Form, Quantity, Series};
+use crate::layout::{self, Column, Content, Section, number, scope_links};
 use crate::route::{self, Scope};
 use crate::visit::{PageError, Visit};
 use futures::future::try_join_all;
@@ -165,7 +165,7 @@ async fn by_month(visit: &Visit<'_>, scope: &Scope, filters: &[(&'static str, St
         labels: &labels,
         series: &series,
         form: Form::Bars,
-        format: chart::whole,
+        quantity: Quantity::Count,
     };
     Ok(html! { section.card aria-label="By month" { (chart.render()) } })
 }
@@ -197,33 +197,20 @@ async fn compare(visit: &Visit<'_>, scope: &Scope, filters: &[(&'static str, Str
         @if !wanted.is_empty() {
             section.card aria-label="Side by side" {
                 h2 { "Side by side" }
-                div.scroll tabindex="0" role="region" aria-label="Labels and milestones side by side" {
-                    table {
-                        thead {
-                            tr {
-                                th scope="col" { "Label or milestone" }
-                                th scope="col" { "Share" }
-                                th.number scope="col" { "All" }
-                                th.number scope="col" { "Open" }
-                                th.number scope="col" { "Closed" }
+                (layout::table("Labels and milestones side by side", &[Column::text("Label or milestone"), Column::text("Share"), Column::numbers("All"), Column::numbers("Open"), Column::numbers("Closed")], html! {
+                    @for ((kind, name), counts) in wanted.iter().zip(&counts) {
+                        tr {
+                            th scope="row" {
+                                span.badge { (if *kind == "labels" { "label" } else { "milestone" }) }
+                                " " bdi { (name) }
                             }
-                        }
-                        tbody {
-                            @for ((kind, name), counts) in wanted.iter().zip(&counts) {
-                                tr {
-                                    th scope="row" {
-                                        span.badge { (if *kind == "labels" { "label" } else { "milestone" }) }
-                                        " " bdi { (name) }
-                                    }
-                                    td { (chart::bar(counts.all as f64, largest)) }
-                                    td.number { (number(counts.all)) }
-                                    td.number { (number(counts.opened)) }
-                                    td.number { (number(counts.closed)) }
-                                }
-                            }
+                            td { (chart::bar(counts.all as f64, largest)) }
+                            td.number { (number(counts.all)) }
+                            td.number { (number(counts.opened)) }
+                            td.number { (number(counts.closed)) }
                         }
                     }
-                }
+                }))
             }
         }
     })

@@ -1,8 +1,8 @@
 //! The discussions of a merge request, with suggestions as diffs; applying one, or several as one commit.
 
-use crate::layout::{self, Content, Section, breadcrumb, empty, form_token};
+use crate::layout::{self, Content, Section, empty, form_token};
 use crate::markdown;
-use crate::route;
+use crate::route::{self, Scope};
 use crate::visit::{Alert, PageError, Visit};
 use http::Method;
 use kit::params::Params;
@@ -81,18 +81,12 @@ pub async fn show(visit: &Visit<'_>, project: &str, iid: &str) -> Result<Content
             .flat_map(|note| &note.suggestions)
             .any(|s| s.appliable);
     let body = html! {
-        (breadcrumb(project))
+        (layout::scope_links(&Scope::Project(project.to_owned()), Section::MergeRequests))
         div.head {
             h1 { bdi { (title) } " " span.soft { "!" (iid) } }
             @if let Some(MergeRequest { state, source_branch, target_branch, .. }) = &merge_request {
                 p.lead {
-                    @if let Some(state) = state {
-                        span class={
-                            "badge " (match state.as_str() { "opened" => "good", "merged" => "accent", _ => "" })
-                        }
-                        { (state) }
-                        " "
-                    }
+                    @if let Some(state) = state { (layout::merge_request_state(state)) " " }
                     @if let (Some(source), Some(target)) = (source_branch, target_branch) {
                         code { (source) } " → " code { (target) }
                     }
@@ -121,7 +115,7 @@ pub async fn show(visit: &Visit<'_>, project: &str, iid: &str) -> Result<Content
         }
         (layout::pages(visit.page(), has_next, |page| format!("{action}?page={page}")))
     };
-    Ok(Content::new(title, Section::Other, body))
+    Ok(Content::new(title, Section::MergeRequests, body))
 }
 
 fn show_note(note: &Note, can_apply: bool) -> Markup {

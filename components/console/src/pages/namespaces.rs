@@ -152,6 +152,7 @@ fn project_list(projects: &[Project]) -> Markup {
                         @let scope = Scope::Project(project.path_with_namespace.clone());
                         a href=(route::package_list(&scope)) { "Packages" }
                         a href=(route::issues(&scope)) { "Issues" }
+                        a href=(route::merge_request_list(&scope)) { "Merge requests" }
                         a href=(route::analytics(&project.path_with_namespace)) { "Analytics" }
                     }
                 }

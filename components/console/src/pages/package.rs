@@ -2,11 +2,11 @@
 
 use super::package_actions::{self, PackageRights};
 use super::package_metadata::{Metadata, Version};
-use crate::chart::{Chart, Form, Series};
-use crate::layout::{self, Content, Section, bytes, code_line, number, scope_links};
+use crate::chart::{Chart, Form, Quantity, Series};
+use crate::layout::{self, Column, Content, Section, bytes, code_line, number, scope_links};
+use crate::markdown;
 use crate::route::{self, Scope};
 use crate::visit::{PageError, Visit};
-use crate::{chart, markdown};
 use kit::path::encode;
 use maud::{Markup, html};
 use serde_json::Value;
@@ -31,7 +31,7 @@ pub async fn show(visit: &Visit<'_>, name: &str) -> Result<Content, PageError> {
     let latest = metadata.tags.get("latest").and_then(|latest| metadata.versions.get_key_value(latest));
     let newest = || metadata.versions.iter().max_by_key(|(version, _)| metadata.time.get(*version));
     let Some((number, version)) = shown.or(latest).or_else(newest) else { return Err(PageError::NotFound) };
-    let base = version.repository().and_then(markdown::repository_base);
+    let base = version.repository().and_then(|url| markdown::repository_base(url, version.directory()));
     let body = html! {
         (scope_links(&scope, Section::Packages))
         div.head {
@@ -186,37 +186,25 @@ fn versions(visit: &Visit<'_>, scope: &Scope, metadata: &Metadata) -> Markup {
     html! {
         section.card #versions aria-label="Versions" {
             h2 { "Versions " span.badge { (versions.len()) } }
-            div.scroll tabindex="0" role="region" aria-label="Table of versions" {
-                table {
-                    thead {
-                        tr {
-                            th scope="col" { "Version" }
-                            th scope="col" { "Published" }
-                            th.number scope="col" { "Size" }
-                            th scope="col" { "By" }
-                        }
-                    }
-                    tbody {
-                        @for (number, version) in versions.iter().take(shown) {
-                            tr {
-                                td {
-                                    a href=(link(&format!("version={}", encode(number)))) { (number) } " "
-                                    @for (tag, _) in metadata.tags.iter().filter(|(_, tagged)| tagged == number) {
-                                        span.badge.accent { bdi { (tag) } }
-                                    }
-                                    @if version.dist.attestations.is_some() { span.badge.good { "attested" } }
-                                    @if let Some(reason) = version.deprecation() {
-                                        span.badge.bad title=(reason) { "deprecated" }
-                                    }
-                                }
-                                td { @if let Some(moment) = metadata.time.get(*number) { (layout::time(moment)) } }
-                                td.number { @if let Some(size) = version.dist.unpacked_size { (bytes(size)) } }
-                                td { @if let Some(publisher) = &version.publisher { bdi { (publisher.name) } } }
+            (layout::table("Table of versions", &[Column::text("Version"), Column::text("Published"), Column::numbers("Size"), Column::text("By")], html! {
+                @for (number, version) in versions.iter().take(shown) {
+                    tr {
+                        td {
+                            a href=(link(&format!("version={}", encode(number)))) { (number) } " "
+                            @for (tag, _) in metadata.tags.iter().filter(|(_, tagged)| tagged == number) {
+                                span.badge.accent { bdi { (tag) } }
+                            }
+                            @if version.dist.attestations.is_some() { span.badge.good { "attested" } }
+                            @if let Some(reason) = version.deprecation() {
+                                span.badge.bad title=(reason) { "deprecated" }
                             }
                         }
+                        td { @if let Some(moment) = metadata.time.get(*number) { (layout::time(moment)) } }
+                        td.number { @if let Some(size) = version.dist.unpacked_size { (bytes(size)) } }
+                        td { @if let Some(publisher) = &version.publisher { bdi { (publisher.name) } } }
                     }
                 }
-            }
+            }))
             @if versions.len() > shown {
                 p { a href=(format!("{}#versions", link("versions=all"))) { "Show all " (versions.len()) " versions" } }
             }
@@ -236,14 +224,15 @@ fn charts(metadata: &Metadata) -> Markup {
     let (months, publishes): (Vec<String>, Vec<f64>) = months.into_iter().rev().take(24).unzip();
     let (months, publishes): (Vec<_>, Vec<_>) =
         (months.into_iter().rev().collect(), publishes.into_iter().rev().collect());
-    let size = |value: f64| bytes(value.max(0.0) as u64);
     let of = |name: &str, values| [Series { name: name.to_owned(), values }];
     html! {
         @if versions.len() > 1 {
             section.card aria-label="History" {
                 h2 { "History" }
-                (Chart { title: "Unpacked size", label: "version", unit: "bytes", labels: &labels, series: &of("size", sizes), form: Form::Lines, format: size }.render())
-                (Chart { title: "Published versions", label: "month", unit: "versions", labels: &months, series: &of("versions", publishes), form: Form::Bars, format: chart::whole }.render())
+                (Chart { title: "Unpacked size", label: "version", unit: "bytes", labels: &labels, series: &of("size", sizes), form: Form::Lines, quantity: Quantity::Bytes }.render())
+                @if months.len() > 1 {
+                    (Chart { title: "Published versions", label: "month", unit: "versions", labels: &months, series: &of("versions", publishes), form: Form::Bars, quantity: Quantity::Count }.render())
+                }
             }
         }
     }

@@ -81,4 +81,9 @@ impl Version {
             _ => None,
         }
     }
+
+    /// The package's folder in its repository, if that has several packages.
+    pub fn directory(&self) -> Option<&str> {
+        self.repository.as_ref()?.get("directory")?.as_str()
+    }
 }

@@ -46,7 +46,7 @@ pub(crate) struct RetiredBlobs {
     pub blobs: Vec<String>,
 }
 
-/// A writer's intent to change records, whose ids are in a blob ([`super::intent_log::Changes`]).
+/// A writer's intent to change records, whose ids are in a blob ([`super::changes::Changes`]).
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Intent {
     #[serde(rename = "at")]

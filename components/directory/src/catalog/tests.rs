@@ -1,7 +1,8 @@
 //! The catalog against the records: after random changes of random forges, every answer of the catalog
 //! is compared with that of the records.
 
-use super::intent_log::{Changes, IntentLog};
+use super::changes::Changes;
+use super::intent_log::IntentLog;
 use super::*;
 use crate::access::{self, Role};
 use crate::caller::{AcceptedTokens, Caller, authenticate};

@@ -1,7 +1,8 @@
 use super::*;
 use crate::access::Role;
 use crate::caller::{AcceptedTokens, Caller, authenticate};
-use crate::catalog::intent_log::{Changes, IntentLog};
+use crate::catalog::changes::Changes;
+use crate::catalog::intent_log::IntentLog;
 use crate::member::{Membership, Share};
 use crate::namespace::NewGroup;
 use crate::project::{Existence, ProjectLookup};

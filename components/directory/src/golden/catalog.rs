@@ -137,7 +137,7 @@ fn roots_and_lists_are_written_as_they_were() {
     check::<Option<Root>>("root.json");
     check::<Manifest>("manifest.json");
     check::<Option<Vec<Intent>>>("intents.json");
-    check::<catalog::intent_log::Changes>("changes.json");
+    check::<catalog::changes::Changes>("changes.json");
 }
 
 #[test]
@@ -178,7 +178,7 @@ fn of(env: &Env, catalog: &Catalog, source: Source) -> Vec<(u64, Role, Option<Ti
 fn a_logged_intent_is_committed_with_the_next_change() {
     let env = forge();
     // No record that `changes.json` names exists, so their rows are removed.
-    let mut changes = catalog::intent_log::Changes::default();
+    let mut changes = catalog::changes::Changes::default();
     changes.group(12);
     catalog::intent_log::IntentLog::begin(&env, changes).unwrap().commit(&env).unwrap();
     let catalog = catalog::read(&env).unwrap();

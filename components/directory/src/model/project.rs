@@ -11,6 +11,8 @@ use std::fmt;
 pub struct Project {
     pub id: u64,
     pub incarnation: Incarnation,
+    /// The incarnation that names its repository.
+    pub repository_incarnation: Incarnation,
     /// The display name.
     pub name: String,
     /// The last segment of the full path.
@@ -180,10 +182,10 @@ impl fmt::Debug for Analytics {
 
 /// The project that an identifier names.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ProjectLookup {
-    Found(Project),
+pub enum ProjectLookup<P = Project> {
+    Found(P),
     /// The identifier is a former path of this project ([`crate::redirect::Redirect`]).
-    Moved(Project),
+    Moved(P),
     Missing,
 }
 

@@ -11,7 +11,8 @@ mod storage_failures;
 
 use super::handle;
 use directory::access::Role;
-use directory::catalog::intent_log::{Changes, IntentLog};
+use directory::catalog::changes::Changes;
+use directory::catalog::intent_log::IntentLog;
 use directory::member::{self, Membership, Source};
 use directory::namespace::{self, Details, NewGroup, Visibility};
 use directory::project::{self, Analytics, FeatureAccess, JobTokenScope, NewProject};

@@ -102,7 +102,7 @@ impl<'a> Creation<'a> {
                     };
                 }
                 State::Claimed { increment, .. } if self.is_valid(&increment) => return Ok(Claim::Create),
-                // Nobody else was elected since the root was seen to be absent if this writer is again.
+                // No other writer was elected since the root was seen to be absent if this writer is again.
                 State::Claimed { term, .. } => self.begin_term(term)?,
                 State::Waiting { term } => {
                     if self.wait_for_root()? {

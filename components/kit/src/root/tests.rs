@@ -1,5 +1,8 @@
 use super::*;
+use crate::store::CompareAndSwap;
 use crate::testing::{Behaviour, LostReplyStore, MemoryStore, Simulation, env};
+use std::cell::Cell;
+use std::rc::Rc;
 use std::time::Duration;
 
 /// Appends `event` once, however often it is asked.
@@ -33,6 +36,85 @@ fn a_swap_that_took_place_but_was_reported_lost_is_applied_once() {
         append(&env, event).unwrap();
     }
     assert_eq!(log(&*env.store), [0, 1, 2, 3, 4]);
+}
+
+#[test]
+fn a_swap_without_a_known_outcome_is_applied_once() {
+    let store = MemoryStore::default();
+    let unknown = UnknownStore { inner: store.clone(), swaps: Rc::default() };
+    let env = env(unknown, &[]);
+    for event in 0..20 {
+        append(&env, event).unwrap();
+    }
+    assert_eq!(log(&store), (0..20).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_store_that_never_tells_the_outcome_is_given_up() {
+    let store = UnknownStore { inner: MemoryStore::default(), swaps: Rc::new(Cell::new(NEVER)) };
+    assert!(matches!(append(&env(store, &[]), 1), Err(StoreError::Unknown(_))));
+}
+
+/// From so many swaps on, none takes place and none has a reply.
+const NEVER: u32 = 1000;
+
+/// A store that loses replies to swaps: of those that took place, and of those that did not.
+#[derive(Clone)]
+struct UnknownStore {
+    inner: MemoryStore,
+    swaps: Rc<Cell<u32>>,
+}
+
+struct UnknownCas {
+    inner: Box<dyn CompareAndSwap>,
+    swaps: Rc<Cell<u32>>,
+}
+
+impl Store for UnknownStore {
+    fn get(&self, key: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        self.inner.get(key)
+    }
+
+    fn set(&self, key: &str, value: &[u8]) -> Result<(), StoreError> {
+        self.inner.set(key, value)
+    }
+
+    fn delete(&self, key: &str) -> Result<(), StoreError> {
+        self.inner.delete(key)
+    }
+
+    fn exists(&self, key: &str) -> Result<bool, StoreError> {
+        self.inner.exists(key)
+    }
+
+    fn increment(&self, key: &str, delta: i64) -> Result<i64, StoreError> {
+        self.inner.increment(key, delta)
+    }
+
+    fn compare(&self, key: &str) -> Result<Box<dyn CompareAndSwap>, StoreError> {
+        Ok(Box::new(UnknownCas { inner: self.inner.compare(key)?, swaps: self.swaps.clone() }))
+    }
+
+    fn list(&self, prefix: &str, after: &str, limit: usize) -> Result<Vec<String>, StoreError> {
+        self.inner.list(prefix, after, limit)
+    }
+}
+
+impl CompareAndSwap for UnknownCas {
+    fn current(&self) -> Result<Option<Vec<u8>>, StoreError> {
+        self.inner.current()
+    }
+
+    fn swap(self: Box<Self>, value: &[u8]) -> Result<SwapOutcome, StoreError> {
+        let number = self.swaps.replace(self.swaps.get() + 1);
+        if number < NEVER && number.is_multiple_of(3) {
+            return self.inner.swap(value);
+        }
+        if number < NEVER && number % 3 == 1 {
+            self.inner.swap(value)?;
+        }
+        Err(StoreError::Unknown("no reply".into()))
+    }
 }
 
 #[test]
@@ -139,7 +221,7 @@ fn writers_of_one_root_at_once_open_few_swaps() {
 fn a_creator_that_always_dies_is_not_waited_for_for_ever() {
     let store = Simulation::new(1, stores()[4].clone());
     store.increment("log/init", 1).unwrap();
-    // Whoever this writer waits for, another term begins at once.
+    // Another term begins at once, whichever writer this one waits for.
     let rival = |env: Env| {
         for _ in 0..100 {
             env.clock.sleep(Duration::from_millis(500));

@@ -23,8 +23,9 @@ const READ: usize = 64 << 10;
 pub fn incoming(request: Incoming) -> Result<Request, ErrorCode> {
     let target = request.get_path_with_query().unwrap_or_else(|| "/".into());
     let (path, query) = target.split_once('?').unwrap_or((&target, ""));
-    let mut headers = HeaderMap::new();
-    for (name, value) in request.get_headers().copy_all() {
+    let fields = request.get_headers().copy_all();
+    let mut headers = HeaderMap::with_capacity(fields.len());
+    for (name, value) in fields {
         // The host has validated headers; one that `http` rejects all the same is left out.
         if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::try_from(value)) {
             headers.append(name, value);

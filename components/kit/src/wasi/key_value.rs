@@ -78,6 +78,9 @@ impl Store for KeyValue {
     }
 }
 
+/// How the host begins the text of an error after which a write may have taken place.
+const UNKNOWN: &str = "it is not known whether the write took place";
+
 struct WasiCas {
     key: String,
     cas: Cas,
@@ -101,6 +104,7 @@ fn store_error(key: &str, error: Error) -> StoreError {
     match error {
         Error::NoSuchStore => StoreError::NoSuchStore,
         Error::AccessDenied => StoreError::Denied(key.to_owned()),
+        Error::Other(why) if why.starts_with(UNKNOWN) => StoreError::Unknown(format!("`{key}`: {why}")),
         Error::Other(why) => StoreError::Other(format!("`{key}`: {why}")),
     }
 }

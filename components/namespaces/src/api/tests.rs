@@ -1,6 +1,7 @@
 use super::*;
 use directory::access::Role;
-use directory::catalog::intent_log::{Changes, IntentLog};
+use directory::catalog::changes::Changes;
+use directory::catalog::intent_log::IntentLog;
 use directory::member::{Membership, Share, Source};
 use directory::namespace::{Details, NewGroup, Visibility};
 use directory::project::{FeatureAccess, JobTokenScope, NewProject};

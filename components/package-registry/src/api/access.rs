@@ -20,12 +20,13 @@ use directory::namespace::Namespace;
 use directory::project::Project;
 use kit::Error;
 use std::marker::PhantomData;
+use std::rc::Rc;
 
 /// A package that lists a version, in a project where the caller may do the action `P` to it.
 pub struct Authorized<P> {
     pub name: PackageName,
-    pub project: Project,
-    pub package: Package,
+    pub project: Rc<Project>,
+    pub package: Rc<Package>,
     permission: PhantomData<P>,
 }
 
@@ -69,7 +70,7 @@ fn authorize_found<P: Permission>(
 }
 
 /// The project of a request at project level, in which the caller may read packages.
-pub fn readable_project(request: &RegistryRequest) -> Result<Project, Error> {
+pub fn readable_project(request: &RegistryRequest) -> Result<Rc<Project>, Error> {
     Ok(project(request, Action::Read)?.0)
 }
 
@@ -89,7 +90,7 @@ pub fn may_read(request: &RegistryRequest, project: &Project) -> Result<bool, Er
 
 /// The request's project, in which the caller may do `action`, and the caller's role if the decision
 /// needed it.
-fn project(request: &RegistryRequest, action: Action) -> Result<(Project, Option<Role>), Error> {
+fn project(request: &RegistryRequest, action: Action) -> Result<(Rc<Project>, Option<Role>), Error> {
     let project = match &request.level {
         Level::Project(id) => lookup::project(request, id, action)?,
         Level::Group(_) | Level::Instance => None,
@@ -103,13 +104,13 @@ fn project(request: &RegistryRequest, action: Action) -> Result<(Project, Option
 /// because the package's name comes with the body.
 pub struct ProjectGrant<'a> {
     request: &'a RegistryRequest,
-    project: Project,
+    project: Rc<Project>,
     role: Option<Role>,
 }
 
 /// The caller may publish a package of the name that was checked to this project.
 pub struct PublishGrant {
-    pub project: Project,
+    pub project: Rc<Project>,
     /// The caller's id, which is stored with the upload.
     pub publisher: String,
     /// The caller's user id; a deploy token has none.

@@ -24,6 +24,7 @@ use kit::store::StoreError;
 use kit::{Env, Error, Response, Timestamp};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, HashSet};
+use std::rc::Rc;
 
 /// Results of one answer. The default and the bound are those of the public registry
 /// (<https://github.com/npm/registry/blob/main/docs/REGISTRY-API.md#get-v1search>).
@@ -146,7 +147,7 @@ fn candidates(request: &RegistryRequest, query: &Query) -> Result<(Vec<Candidate
 }
 
 /// The projects in scope that have packages and that the caller may read.
-fn projects(request: &RegistryRequest) -> Result<Vec<Project>, Error> {
+fn projects(request: &RegistryRequest) -> Result<Vec<Rc<Project>>, Error> {
     let env = &request.env;
     let mut ids = match &request.level {
         Level::Project(_) => return Ok(vec![access::readable_project(request)?]),
@@ -165,7 +166,7 @@ fn projects(request: &RegistryRequest) -> Result<Vec<Project>, Error> {
     for id in ids {
         let Some(project) = project::by_id(env, id)? else { continue };
         if access::may_read(request, &project)? {
-            projects.push(project);
+            projects.push(Rc::new(project));
         }
     }
     Ok(projects)
@@ -180,7 +181,7 @@ fn hits(env: &Env, candidates: &[Candidate], query: &Query) -> Result<Vec<Hit>, 
 /// The package of this name that was published to last, if it matches.
 fn hit(env: &Env, candidate: &Candidate, query: &Query) -> Result<Option<Hit>, StoreError> {
     let Candidate { name, projects } = candidate;
-    let mut newest: Option<Package> = None;
+    let mut newest: Option<Rc<Package>> = None;
     for project in projects {
         let package = store::package(env, project, name)?.filter(|package| package.listed() > 0);
         if let Some(package) = package
@@ -197,7 +198,7 @@ fn hit(env: &Env, candidate: &Candidate, query: &Query) -> Result<Option<Hit>, S
     let (Some(score), Some(version)) = (query.score(name, &summary), package.latest()) else { return Ok(None) };
     let version = version.to_owned();
     let (name, published) = (name.clone(), package.published);
-    Ok(Some(Hit { name, score, version, published, upload: package.latest_upload, summary }))
+    Ok(Some(Hit { name, score, version, published, upload: package.latest_upload.clone(), summary }))
 }
 
 /// The summary of a version, which the instance caches without the readme beside it.

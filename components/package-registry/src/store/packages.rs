@@ -8,12 +8,13 @@ use directory::project::ProjectKey;
 use kit::root::{self, Decision};
 use kit::store::StoreError;
 use kit::{Env, gc};
+use std::rc::Rc;
 
 /// The package of this name in a project. A package whose versions are all unpublished is still
-/// there, and lists none.
-pub fn package(env: &Env, project: &ProjectKey, name: &PackageName) -> Result<Option<Package>, StoreError> {
+/// there, and lists none. 1 read; an instance decodes a package once for each revision.
+pub fn package(env: &Env, project: &ProjectKey, name: &PackageName) -> Result<Option<Rc<Package>>, StoreError> {
     let key = Key::Package(project, name).to_string();
-    root::read::<PackageRecord>(&*env.store, &key)?.map(|record| record.read(&key)).transpose()
+    root::read_cached(env, &key, |record: PackageRecord| record.read(&key))
 }
 
 /// Changes a package as [`root::update`] does. A package that does not exist yet must have been

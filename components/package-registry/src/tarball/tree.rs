@@ -21,7 +21,7 @@ pub enum NodeKind {
 pub struct Tree {
     /// The top-level folder of every entry.
     top: Option<String>,
-    /// By [`digest`] of the key. A digest that nobody can make equal for two keys bounds the memory for an
+    /// By [`digest`] of the key. A digest that a publisher cannot make equal for two keys bounds the memory for an
     /// entry, whatever its name.
     nodes: HashMap<[u8; 16], Node>,
 }

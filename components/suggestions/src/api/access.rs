@@ -6,6 +6,7 @@ use super::input;
 use crate::discussion::{CommentedFile, Discussion, Note};
 use crate::git::ObjectId;
 use crate::merge_request::MergeRequest;
+use crate::repository_id::RepositoryId;
 use crate::store::discussions::{self, LocatedSuggestion};
 use crate::store::{merge_requests, refs};
 use crate::suggestion::Suggestion;
@@ -65,17 +66,19 @@ impl ReadableMergeRequest {
     /// shows all who may read the merge request how its source branch differs from the target, so they
     /// may read the branch as it is; other commits take the right to read the source project's code.
     pub fn may_read_commit(&self, context: &RequestContext, commit: ObjectId) -> Result<bool, StoreError> {
-        let source_id = self.source_project_id();
-        if source_id == self.project.id {
+        let source = self.source();
+        if source == RepositoryId::of(&self.project) {
             return Ok(true);
         }
         let branch = format!("heads/{}", self.merge_request.source_branch);
-        if refs::read(&context.env, source_id, &branch)?.is_some_and(|head| head.commit == commit) {
+        if refs::read(&context.env, source, &branch)?.is_some_and(|head| head.commit == commit) {
             return Ok(true);
         }
-        match project::by_id(&context.env, source_id)? {
-            Some(source) => access::may_read_code(&context.env, &context.caller, &source),
-            None => Ok(false),
+        match project::by_id(&context.env, source.project)? {
+            Some(project) if RepositoryId::of(&project) == source => {
+                access::may_read_code(&context.env, &context.caller, &project)
+            }
+            _ => Ok(false),
         }
     }
 
@@ -84,9 +87,9 @@ impl ReadableMergeRequest {
         discussion.project == self.project.key() && discussion.merge_request_iid == self.iid
     }
 
-    /// The project whose repository has the source branch.
-    pub fn source_project_id(&self) -> u64 {
-        self.merge_request.source_project_id.unwrap_or(self.project.id)
+    /// The repository that has the source branch.
+    pub fn source(&self) -> RepositoryId {
+        self.merge_request.source.unwrap_or_else(|| RepositoryId::of(&self.project))
     }
 }
 
@@ -115,7 +118,7 @@ pub fn writable_merge_request(
 
 impl WritableMergeRequest {
     /// Whether the caller may edit and delete this note: its author and Maintainers, as in the reference
-    /// service. Nobody may change what the service wrote.
+    /// service. No user may change what the service wrote.
     pub fn may_change_note(&self, note: &Note) -> bool {
         !note.is_system && (note.author_id == self.user_id || self.role >= Role::Maintainer)
     }
@@ -173,7 +176,11 @@ pub fn pushable_merge_request(
     if target.key() != *key || !access::may_read_merge_requests(env, caller, &target)? {
         return Err(Error::forbidden());
     }
-    let source = load(merge_request.source_project_id.ok_or_else(Error::forbidden)?)?;
+    let repository = merge_request.source.ok_or_else(Error::forbidden)?;
+    let source = load(repository.project)?;
+    if RepositoryId::of(&source) != repository {
+        return Err(Error::forbidden());
+    }
     if may_push(env, caller, &source, &merge_request.source_branch)? {
         return Ok(PushableMergeRequest { source, target });
     }
@@ -187,7 +194,7 @@ pub fn pushable_merge_request(
 fn may_push(env: &Env, caller: &Caller, project: &Project, branch: &str) -> Result<bool, StoreError> {
     let role = access::project_role(env, caller, project)?;
     let default_branch = match project.protected_branches {
-        None => refs::read_default_branch(env, project.id, project.default_branch.as_deref())?,
+        None => refs::read_default_branch(env, RepositoryId::of(project), project.default_branch.as_deref())?,
         Some(_) => None,
     };
     Ok(project.may_push(role, branch, default_branch.as_deref()))
@@ -204,6 +211,10 @@ pub struct PushableRepository {
 }
 
 impl PushableRepository {
+    pub fn id(&self) -> RepositoryId {
+        RepositoryId::of(&self.project)
+    }
+
     pub fn may_push(&self, branch: &str) -> bool {
         self.project.may_push(self.role, branch, self.default_branch.as_deref())
     }
@@ -235,7 +246,7 @@ pub fn pushable_repository(env: &Env, request: &Request, id: &str) -> Result<Pus
         return Err(forbidden("You are not allowed to push code to this project."));
     }
     let default_branch = match project.protected_branches {
-        None => refs::read_default_branch(env, project.id, project.default_branch.as_deref())?,
+        None => refs::read_default_branch(env, RepositoryId::of(&project), project.default_branch.as_deref())?,
         Some(_) => None,
     };
     let user_id = caller.user().map(|user| user.id);
@@ -308,11 +319,11 @@ pub fn require_admin(context: &RequestContext) -> Result<(), Error> {
     if context.caller.is_admin() { Ok(()) } else { Err(Error::forbidden()) }
 }
 
-/// The id of a project whose repository the caller, an administrator, may import.
-pub fn importable_project(context: &RequestContext, id: &str) -> Result<u64, Error> {
+/// The repository of a project, for a caller who may import it: an administrator.
+pub fn importable_repository(context: &RequestContext, id: &str) -> Result<RepositoryId, Error> {
     require_admin(context)?;
     match project::find(&context.env, id)? {
-        ProjectLookup::Found(project) => Ok(project.id),
+        ProjectLookup::Found(project) => Ok(RepositoryId::of(&project)),
         ProjectLookup::Moved(_) | ProjectLookup::Missing => Err(Error::not_found("Project")),
     }
 }

@@ -63,7 +63,7 @@ pub fn assess(
         Some(head) => Some(match head.find(file) {
             None => LinesAtHead::FileMissing,
             Some((path, blob)) => {
-                let lines = files.follow(file, &suggestion.lines(), (branch.project, blob))?;
+                let lines = files.follow(file, &suggestion.lines(), (head.repository, blob))?;
                 at_head = lines.map(|lines| FileLines { path: path.to_owned(), blob, lines });
                 if at_head.is_some() { LinesAtHead::Unchanged } else { LinesAtHead::Changed }
             }

@@ -4,6 +4,7 @@ use crate::discussion::CommentedFile;
 use crate::git::ObjectId;
 use crate::line_diff::LineDiff;
 use crate::lines::IndexedFile;
+use crate::repository_id::RepositoryId;
 use crate::store::objects;
 use crate::suggestion::Suggestion;
 use bytes::Bytes;
@@ -24,8 +25,8 @@ const INSTANCE_DIFFS: usize = 4 << 20;
 
 /// What an instance keeps from request to request. Ids of blobs name contents that never change.
 struct InstanceFiles {
-    /// By project and blob.
-    files: ByteLru<(u64, ObjectId), Rc<IndexedFile>>,
+    /// By repository and blob.
+    files: ByteLru<(RepositoryId, ObjectId), Rc<IndexedFile>>,
     /// By two blobs, the earlier one first.
     diffs: ByteLru<(ObjectId, ObjectId), Rc<LineDiff>>,
 }
@@ -33,8 +34,8 @@ struct InstanceFiles {
 /// The files of a request, each read and indexed once as long as they fit.
 pub struct FileCache<'a> {
     env: &'a Env,
-    /// By project and blob.
-    files: RefCell<BTreeMap<(u64, ObjectId), Rc<IndexedFile>>>,
+    /// By repository and blob.
+    files: RefCell<BTreeMap<(RepositoryId, ObjectId), Rc<IndexedFile>>>,
     instance: Rc<InstanceFiles>,
 }
 
@@ -49,15 +50,23 @@ impl<'a> FileCache<'a> {
         FileCache { env, files: RefCell::default(), instance }
     }
 
-    /// An existing file; `None` if it is larger than [`objects::MAX_WHOLE`].
-    pub fn read(&self, project: u64, blob: ObjectId) -> Result<Option<Rc<IndexedFile>>, StoreError> {
+    pub fn env(&self) -> &'a Env {
+        self.env
+    }
+
+    /// An existing file; `None` if it is larger than [`objects::MAX_WHOLE`], or was removed with its project.
+    pub fn read(&self, project: RepositoryId, blob: ObjectId) -> Result<Option<Rc<IndexedFile>>, StoreError> {
         if let Some(file) = self.files.borrow().get(&(project, blob)) {
             return Ok(Some(file.clone()));
         }
         let file = match self.instance.files.get(&(project, blob)) {
             Some(file) => file,
             None => {
-                let Some(contents) = objects::read_blob(self.env, project, blob)? else { return Ok(None) };
+                let contents = match objects::read_blob(self.env, project, blob) {
+                    Err(StoreError::Corrupt { .. }) if project.is_deleted(self.env)? => None,
+                    read => read?,
+                };
+                let Some(contents) = contents else { return Ok(None) };
                 let file = Rc::new(IndexedFile::new(contents));
                 self.instance.files.put((project, blob), file.size(), file.clone());
                 file
@@ -71,9 +80,13 @@ impl<'a> FileCache<'a> {
         Ok(Some(file))
     }
 
-    /// The difference between two existing files, given by project and blob; `None` if one of them is larger
+    /// The difference between two existing files, given by repository and blob; `None` if one of them is larger
     /// than [`objects::MAX_WHOLE`].
-    pub fn diff(&self, before: (u64, ObjectId), after: (u64, ObjectId)) -> Result<Option<Rc<LineDiff>>, StoreError> {
+    pub fn diff(
+        &self,
+        before: (RepositoryId, ObjectId),
+        after: (RepositoryId, ObjectId),
+    ) -> Result<Option<Rc<LineDiff>>, StoreError> {
         let key = (before.1, after.1);
         if let Some(diff) = self.instance.diffs.get(&key) {
             return Ok(Some(diff));
@@ -86,15 +99,15 @@ impl<'a> FileCache<'a> {
     }
 
     /// The numbers that lines of a commented file, which may reach beyond its end, have in a later version,
-    /// given by project and blob; `None` if they were changed. A file larger than [`objects::MAX_WHOLE`] is a
+    /// given by repository and blob; `None` if they were changed. A file larger than [`objects::MAX_WHOLE`] is a
     /// changed one.
     pub fn follow(
         &self,
         file: &CommentedFile,
         lines: &RangeInclusive<u64>,
-        later: (u64, ObjectId),
+        later: (RepositoryId, ObjectId),
     ) -> Result<Option<RangeInclusive<u64>>, StoreError> {
-        let Some(commented) = self.read(file.project_id, file.blob)? else { return Ok(None) };
+        let Some(commented) = self.read(file.repository, file.blob)? else { return Ok(None) };
         let lines = *lines.start()..=(*lines.end()).min(commented.count());
         if lines.is_empty() {
             return Ok(None);
@@ -102,13 +115,13 @@ impl<'a> FileCache<'a> {
         if later.1 == file.blob {
             return Ok(Some(lines));
         }
-        let diff = self.diff((file.project_id, file.blob), later)?;
+        let diff = self.diff((file.repository, file.blob), later)?;
         Ok(diff.and_then(|diff| diff.follow(&lines)))
     }
 
     /// The lines that a suggestion replaces, at the commit that was commented on.
     pub fn read_commented_lines(&self, file: &CommentedFile, suggestion: &Suggestion) -> Result<Bytes, StoreError> {
-        let file = self.read(file.project_id, file.blob)?;
+        let file = self.read(file.repository, file.blob)?;
         Ok(file.and_then(|file| file.slice(&suggestion.lines())).unwrap_or_default())
     }
 }

@@ -1,6 +1,7 @@
 //! Questions about the history of a repository.
 
 use crate::git::{Commit, ObjectId};
+use crate::repository_id::RepositoryId;
 use crate::store::objects;
 use kit::Env;
 use kit::store::StoreError;
@@ -12,8 +13,8 @@ const MAX_COMMITS: usize = 20_000;
 /// The commits of one or two repositories of a fork network.
 pub struct History<'a> {
     env: &'a Env,
-    /// A commit is read from the first project that has it.
-    projects: Vec<u64>,
+    /// A commit is read from the first one that has it.
+    repositories: Vec<RepositoryId>,
 }
 
 /// Which of the two commits that a walk begins at reach a commit.
@@ -40,8 +41,8 @@ struct WalkedCommit {
 }
 
 impl<'a> History<'a> {
-    pub fn new(env: &'a Env, projects: &[u64]) -> Self {
-        History { env, projects: projects.to_vec() }
+    pub fn new(env: &'a Env, repositories: &[RepositoryId]) -> Self {
+        History { env, repositories: repositories.to_vec() }
     }
 
     /// The latest commit that both of these contain; `None` if there is none, or too many would be read.
@@ -64,6 +65,28 @@ impl<'a> History<'a> {
         let walked = self.walk(new, old, |_, _| false)?;
         let is_new = |id: &&ObjectId| walked.get(id).is_some_and(|commit| commit.reached.one && !commit.reached.other);
         Ok(wanted.iter().filter(is_new).copied().collect())
+    }
+
+    /// The commits that `new` contains and `old` does not, the latest first; none if too
+    /// many would be read.
+    pub fn since(&self, new: ObjectId, old: ObjectId) -> Result<Vec<ObjectId>, StoreError> {
+        let walked = self.walk(new, old, |_, _| false)?;
+        let find = |id: &ObjectId| walked.get(id).filter(|commit| commit.reached.one && !commit.reached.other);
+        let mut pending: BinaryHeap<(i64, ObjectId)> =
+            find(&new).map(|commit| (commit.seconds, new)).into_iter().collect();
+        let (mut seen, mut commits) = (BTreeSet::from([new]), Vec::new());
+        while let Some((_, id)) = pending.pop() {
+            commits.push(id);
+            let parents = find(&id).map(|commit| commit.parents.as_slice()).unwrap_or_default();
+            for parent in parents {
+                if let Some(commit) = find(parent)
+                    && seen.insert(*parent)
+                {
+                    pending.push((commit.seconds, *parent));
+                }
+            }
+        }
+        Ok(commits)
     }
 
     /// Visits commits that one of these reaches, the latest first, until `visit` returns true, or only commits
@@ -109,8 +132,8 @@ impl<'a> History<'a> {
     }
 
     fn read(&self, id: ObjectId) -> Result<Option<Commit>, StoreError> {
-        for project in &self.projects {
-            if let Some(commit) = objects::read_commit(self.env, *project, id)? {
+        for repository in &self.repositories {
+            if let Some(commit) = objects::read_commit(self.env, *repository, id)? {
                 return Ok(Some(commit));
             }
         }

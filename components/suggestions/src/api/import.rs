@@ -4,8 +4,10 @@
 mod cat_file;
 mod merge_requests;
 mod objects;
+mod packs;
 mod refs;
 
 pub use merge_requests::merge_requests;
 pub use objects::objects;
+pub use packs::{known, pack};
 pub use refs::refs;

@@ -3,6 +3,7 @@
 use super::history::History;
 use crate::git::ObjectId;
 use crate::merge_request::{End, MergeRequestState};
+use crate::repository_id::RepositoryId;
 use crate::store::{merge_requests, refs};
 use directory::project::{self, Existence, ProjectKey};
 use kit::Env;
@@ -11,7 +12,7 @@ use std::collections::BTreeSet;
 
 /// A branch that was moved.
 pub struct BranchUpdate<'a> {
-    pub project_id: u64,
+    pub repository: RepositoryId,
     /// Without `heads/`.
     pub branch: &'a str,
     /// `None` if the branch is new, and merges nothing.
@@ -26,12 +27,13 @@ pub struct BranchUpdate<'a> {
 /// otherwise 1 for each of them, and the new commits, at most 20,000.
 pub fn after_update(env: &Env, update: &BranchUpdate) -> Result<(), StoreError> {
     let Some(old) = update.old else { return Ok(()) };
-    let Existence::Present(incarnation) = project::existence(env, update.project_id)? else { return Ok(()) };
-    let project = ProjectKey { id: update.project_id, incarnation };
+    let id = update.repository.project;
+    let Existence::Present(incarnation) = project::existence(env, id)? else { return Ok(()) };
+    let project = ProjectKey { id, incarnation };
     let open = merge_requests::list(env, &project)?.open;
     let mut heads = Vec::new();
     for listed in open.into_iter().filter(|listed| listed.target_branch == update.branch) {
-        let Some(source) = listed.source_project_id else { continue };
+        let Some(source) = listed.source else { continue };
         if let Some(head) = refs::read(env, source, &format!("heads/{}", listed.source_branch))? {
             heads.push((listed.iid, head.commit));
         }
@@ -40,7 +42,7 @@ pub fn after_update(env: &Env, update: &BranchUpdate) -> Result<(), StoreError> 
         return Ok(());
     }
     let wanted: BTreeSet<ObjectId> = heads.iter().map(|(_, head)| *head).collect();
-    let merged = History::new(env, &[update.project_id]).added(update.new, old, &wanted)?;
+    let merged = History::new(env, &[update.repository]).added(update.new, old, &wanted)?;
     for (iid, head) in heads.into_iter().filter(|(_, head)| merged.contains(head)) {
         merge_requests::update(env, &project, iid, |present| {
             let open = present.filter(|present| present.is_open() && present.target_branch == update.branch);

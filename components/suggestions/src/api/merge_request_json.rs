@@ -6,9 +6,19 @@ use super::history::History;
 use super::users::UserRenderer;
 use crate::git::ObjectId;
 use crate::merge_request::{End, MergeRequestState};
-use crate::store::refs;
+use crate::repository_id::RepositoryId;
+use crate::store::{discussions, refs};
 use kit::store::StoreError;
 use serde_json::{Value, json};
+
+/// The commits that comments on lines name.
+pub struct DiffRefs {
+    /// Where the branches parted; without such a commit, as `start`.
+    pub base: ObjectId,
+    pub head: ObjectId,
+    /// The head of the target branch.
+    pub start: ObjectId,
+}
 
 /// Renders merge requests. Reads where the source branch of each stands, and the users that it names.
 pub struct MergeRequestRenderer<'a> {
@@ -29,36 +39,40 @@ impl<'a> MergeRequestRenderer<'a> {
 
     /// With `diff_refs`: the commits that comments on lines name.
     pub fn render_whole(&mut self, readable: &ReadableMergeRequest) -> Result<Value, StoreError> {
-        let env = &self.context.env;
-        let target = readable.project.id;
-        let name = format!("heads/{}", readable.merge_request.target_branch);
-        let (head, start) = (self.head(readable)?, refs::read(env, target, &name)?.map(|value| value.commit));
-        let diff_refs = match head.zip(start) {
-            Some((head, start)) => {
-                let base = History::new(env, &[readable.source_project_id(), target]).merge_base(head, start)?;
-                json!({
-                    "base_sha": base.unwrap_or(start).to_string(),
-                    "head_sha": head.to_string(),
-                    "start_sha": start.to_string(),
-                })
-            }
-            None => Value::Null,
-        };
+        let head = self.head(readable)?;
+        let diff_refs = self.diff_refs(readable)?.map(|DiffRefs { base, head, start }| {
+            json!({
+                "base_sha": base.to_string(),
+                "head_sha": head.to_string(),
+                "start_sha": start.to_string(),
+            })
+        });
         let mut json = self.render_at(readable, head.map(|head| head.to_string()))?;
         if let Some(fields) = json.as_object_mut() {
-            fields.insert("diff_refs".into(), diff_refs);
+            fields.insert("diff_refs".into(), diff_refs.unwrap_or_default());
         }
         Ok(json)
     }
 
+    /// The commits that the difference is between; `None` if a branch was deleted.
+    pub fn diff_refs(&self, readable: &ReadableMergeRequest) -> Result<Option<DiffRefs>, StoreError> {
+        let env = &self.context.env;
+        let target = RepositoryId::of(&readable.project);
+        let name = format!("heads/{}", readable.merge_request.target_branch);
+        let start = refs::read(env, target, &name)?.map(|value| value.commit);
+        let Some((head, start)) = self.head(readable)?.zip(start) else { return Ok(None) };
+        let base = History::new(env, &[readable.source(), target]).merge_base(head, start)?.unwrap_or(start);
+        Ok(Some(DiffRefs { base, head, start }))
+    }
+
     /// The head of the source branch: of a merged one, what it was then.
-    fn head(&self, readable: &ReadableMergeRequest) -> Result<Option<ObjectId>, StoreError> {
+    pub fn head(&self, readable: &ReadableMergeRequest) -> Result<Option<ObjectId>, StoreError> {
         let merge_request = &readable.merge_request;
         let merged = merge_request.sha.as_deref().filter(|_| merge_request.state == MergeRequestState::Merged);
         if let Some(sha) = merged {
             return Ok(ObjectId::parse(sha));
         }
-        let Some(source) = merge_request.source_project_id else { return Ok(None) };
+        let Some(source) = merge_request.source else { return Ok(None) };
         let head = refs::read(&self.context.env, source, &format!("heads/{}", merge_request.source_branch))?;
         Ok(head.map(|head| head.commit))
     }
@@ -79,6 +93,7 @@ impl<'a> MergeRequestRenderer<'a> {
             MergeRequestState::Closed | MergeRequestState::Merged => ("unchecked", "not_open"),
         };
         let full_path = project.full_path();
+        let notes = discussions::count_notes(&self.context.env, &project.key(), *iid)?;
         Ok(json!({
             "id": merge_request.id,
             "iid": iid,
@@ -95,7 +110,7 @@ impl<'a> MergeRequestRenderer<'a> {
             "closed_at": closed.map(|end| end.at.to_iso()),
             "source_branch": merge_request.source_branch,
             "target_branch": merge_request.target_branch,
-            "source_project_id": merge_request.source_project_id,
+            "source_project_id": merge_request.source.map(|source| source.project),
             "target_project_id": project.id,
             "author": self.users.render_if_known(merge_request.author_id)?,
             "assignee": null,
@@ -110,6 +125,9 @@ impl<'a> MergeRequestRenderer<'a> {
             "sha": sha,
             "merge_commit_sha": null,
             "squash_commit_sha": null,
+            "user_notes_count": notes,
+            "upvotes": 0,
+            "downvotes": 0,
             "allow_collaboration": merge_request.allow_collaboration,
             "reference": format!("!{iid}"),
             "references": {

@@ -6,6 +6,7 @@ use super::file_cache::FileCache;
 use crate::discussion::{CommentedFile, DiffPosition, Discussion};
 use crate::git::ObjectId;
 use crate::lines::IndexedFile;
+use crate::repository_id::RepositoryId;
 use crate::sparse_tree::SparseTree;
 use crate::store::objects;
 use kit::Error;
@@ -58,7 +59,7 @@ pub fn find_line(
 pub fn kept_line(context: &RequestContext, discussion: &Discussion) -> Result<Option<CommentedLine>, StoreError> {
     let line = discussion.position.as_ref().and_then(DiffPosition::suggestible_line);
     let (Some(file), Some((_, line))) = (&discussion.file, line) else { return Ok(None) };
-    let contents = FileCache::new(&context.env).read(file.project_id, file.blob)?;
+    let contents = FileCache::new(&context.env).read(file.repository, file.blob)?;
     Ok(Some(CommentedLine { file: file.clone(), line, contents }))
 }
 
@@ -75,24 +76,24 @@ fn find_existing(
     path: &str,
     line: u64,
 ) -> Result<CommentedLine, Error> {
-    let project_id = readable.source_project_id();
+    let repository = readable.source();
     if !readable.may_read_commit(context, head)? {
         return Err(not_found());
     }
-    let tree = read_paths(context, project_id, head, &[path])?.ok_or_else(not_found)?;
+    let tree = read_paths(context, repository, head, &[path])?.ok_or_else(not_found)?;
     let blob = tree.blob(path).ok_or_else(not_found)?;
-    let contents = files.read(project_id, blob)?;
+    let contents = files.read(repository, blob)?;
     if line == 0 || contents.as_ref().is_some_and(|file| !file.has_line(line)) {
         return Err(not_found());
     }
-    let file = CommentedFile { project_id, commit: head, path: path.to_owned(), blob };
+    let file = CommentedFile { repository, commit: head, path: path.to_owned(), blob };
     Ok(CommentedLine { file, line, contents })
 }
 
 /// The trees on the way to some paths; `None` if the project does not have the commit.
 fn read_paths(
     context: &RequestContext,
-    project: u64,
+    project: RepositoryId,
     commit: ObjectId,
     paths: &[&str],
 ) -> Result<Option<SparseTree>, StoreError> {
@@ -122,7 +123,7 @@ fn is_in_difference(
             if !readable.may_read_commit(context, head)? {
                 return Err(not_found());
             }
-            let head = read_paths(context, readable.source_project_id(), head, &[new_path])?.ok_or_else(not_found)?;
+            let head = read_paths(context, readable.source(), head, &[new_path])?.ok_or_else(not_found)?;
             head.blob(new_path)
         }
     };
@@ -138,7 +139,7 @@ fn is_in_difference(
     if before == after && base.blob(new_path).is_some() {
         return Ok(false);
     }
-    let Some(diff) = files.diff((base_project, before), (readable.source_project_id(), after))? else {
+    let Some(diff) = files.diff((base_project, before), (readable.source(), after))? else {
         return Ok(true);
     };
     Ok(match (commented, position.old_line) {
@@ -158,8 +159,8 @@ fn read_base(
     readable: &ReadableMergeRequest,
     base: ObjectId,
     paths: &[&str],
-) -> Result<Option<(u64, SparseTree)>, StoreError> {
-    let (target, source) = (readable.project.id, readable.source_project_id());
+) -> Result<Option<(RepositoryId, SparseTree)>, StoreError> {
+    let (target, source) = (RepositoryId::of(&readable.project), readable.source());
     if let Some(tree) = read_paths(context, target, base, paths)? {
         return Ok(Some((target, tree)));
     }

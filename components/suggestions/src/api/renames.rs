@@ -2,6 +2,7 @@
 
 use crate::discussion::CommentedFile;
 use crate::git::{ObjectId, Tree};
+use crate::repository_id::RepositoryId;
 use crate::store::objects;
 use kit::Env;
 use kit::store::StoreError;
@@ -16,10 +17,15 @@ pub type Renames = BTreeMap<(ObjectId, String), String>;
 /// Finds files that are not at their path any more: each at a path that its commit did not have, where the
 /// head has the same contents. Of several such paths one with the same file name is taken, then the first
 /// one. Only trees that differ between commit and head are read.
-pub fn find(env: &Env, project: u64, root: ObjectId, missing: &[&CommentedFile]) -> Result<Renames, StoreError> {
-    let mut by_commit: BTreeMap<(u64, ObjectId), Vec<&CommentedFile>> = BTreeMap::new();
+pub fn find(
+    env: &Env,
+    project: RepositoryId,
+    root: ObjectId,
+    missing: &[&CommentedFile],
+) -> Result<Renames, StoreError> {
+    let mut by_commit: BTreeMap<(RepositoryId, ObjectId), Vec<&CommentedFile>> = BTreeMap::new();
     for file in missing {
-        by_commit.entry((file.project_id, file.commit)).or_default().push(file);
+        by_commit.entry((file.repository, file.commit)).or_default().push(file);
     }
     let mut comparison = TreeComparison { env, project, trees_left: MAX_TREES };
     let mut renames = Renames::new();
@@ -42,7 +48,7 @@ pub fn find(env: &Env, project: u64, root: ObjectId, missing: &[&CommentedFile])
 /// Compares trees, in a bounded number of reads.
 struct TreeComparison<'a> {
     env: &'a Env,
-    project: u64,
+    project: RepositoryId,
     trees_left: usize,
 }
 
@@ -51,7 +57,7 @@ impl TreeComparison<'_> {
     /// the wanted blob that is there.
     fn added_paths(
         &mut self,
-        before: Option<(u64, ObjectId)>,
+        before: Option<(RepositoryId, ObjectId)>,
         after: ObjectId,
         wanted: &BTreeSet<ObjectId>,
     ) -> Result<BTreeMap<ObjectId, Vec<String>>, StoreError> {
@@ -88,7 +94,7 @@ impl TreeComparison<'_> {
     }
 
     /// A tree of a commit that may be being removed.
-    fn read_former(&self, project: u64, id: ObjectId) -> Result<Option<Tree>, StoreError> {
+    fn read_former(&self, project: RepositoryId, id: ObjectId) -> Result<Option<Tree>, StoreError> {
         match objects::read_tree(self.env, project, id) {
             Ok(tree) => Ok(Some(tree)),
             Err(StoreError::Corrupt { .. }) => Ok(None),

@@ -95,7 +95,7 @@ impl<'a> DiscussionRenderer<'a> {
             return Ok(made.clone());
         };
         let Some((path, blob)) = head.find(file) else { return Ok(made.clone()) };
-        let followed = self.files.follow(file, &(line..=line), (self.branch.project, blob))?;
+        let followed = self.files.follow(file, &(line..=line), (head.repository, blob))?;
         Ok(followed.map_or_else(
             || made.clone(),
             |lines| DiffPosition {

@@ -11,6 +11,7 @@ mod selection;
 
 use super::access;
 use crate::git::pktline;
+use crate::repository_id::RepositoryId;
 use crate::route::GitService;
 use http::StatusCode;
 use http::header::{CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, HeaderName, HeaderValue, WWW_AUTHENTICATE};
@@ -74,7 +75,7 @@ fn advertise(env: &Env, request: &Request, project: &str) -> Result<Response, Er
                 2 => ref_list::capabilities_v2(),
                 version => {
                     let list = RefList::read(env, &project)?;
-                    ref_list::advertise_v0(env, project.id, &list, "git-upload-pack", version)?
+                    ref_list::advertise_v0(env, RepositoryId::of(&project), &list, "git-upload-pack", version)?
                 }
             };
             Ok(git_response("application/x-git-upload-pack-advertisement", body.into()))
@@ -82,7 +83,8 @@ fn advertise(env: &Env, request: &Request, project: &str) -> Result<Response, Er
         Some("git-receive-pack") => {
             let repository = access::pushable_repository(env, request, project)?;
             let list = RefList::read(env, &repository.project)?;
-            let body = ref_list::advertise_v0(env, repository.project.id, &list, "git-receive-pack", 0)?;
+            let body =
+                ref_list::advertise_v0(env, RepositoryId::of(&repository.project), &list, "git-receive-pack", 0)?;
             Ok(git_response("application/x-git-receive-pack-advertisement", body.into()))
         }
         Some(_) => Err(Error::message(StatusCode::FORBIDDEN, "Unsupported service")),

@@ -4,6 +4,7 @@ use super::renames::{self, Renames};
 use crate::discussion::{CommentedFile, Discussion};
 use crate::git::ObjectId;
 use crate::merge_request::MergeRequest;
+use crate::repository_id::RepositoryId;
 use crate::sparse_tree::SparseTree;
 use crate::store::objects;
 use crate::store::refs::{self, RefValue};
@@ -12,12 +13,12 @@ use kit::store::StoreError;
 
 /// A branch at one moment.
 pub struct SourceBranch {
-    pub project: u64,
     /// `None` if the branch was deleted.
     pub head: Option<BranchHead>,
 }
 
 pub struct BranchHead {
+    pub repository: RepositoryId,
     pub value: RefValue,
     /// The trees on the paths to the files; `None` if they were not needed.
     pub tree: Option<SparseTree>,
@@ -41,24 +42,25 @@ impl SourceBranch {
     /// they are not read if every file was commented on at the head.
     pub fn load<'a>(
         env: &Env,
-        project: u64,
+        repository: RepositoryId,
         head: Option<RefValue>,
         files: impl Iterator<Item = &'a CommentedFile> + Clone,
         needs_trees: bool,
     ) -> Result<Self, StoreError> {
-        let Some(value) = head else { return Ok(SourceBranch { project, head: None }) };
-        let is_at_head = |file: &CommentedFile| file.commit == value.commit && file.project_id == project;
+        let Some(value) = head else { return Ok(SourceBranch { head: None }) };
+        let is_at_head = |file: &CommentedFile| file.commit == value.commit && file.repository == repository;
         if !needs_trees && files.clone().all(is_at_head) {
-            return Ok(SourceBranch { project, head: Some(BranchHead { value, tree: None, renames: Renames::new() }) });
+            let head = BranchHead { repository, value, tree: None, renames: Renames::new() };
+            return Ok(SourceBranch { head: Some(head) });
         }
-        let missing = || StoreError::Other(format!("commit {} of project {project} is missing", value.commit));
-        let commit = objects::read_commit(env, project, value.commit)?.ok_or_else(missing)?;
-        let read = |id| objects::read_tree(env, project, id);
+        let missing = || StoreError::Other(format!("commit {} of repository {repository} is missing", value.commit));
+        let commit = objects::read_commit(env, repository, value.commit)?.ok_or_else(missing)?;
+        let read = |id| objects::read_tree(env, repository, id);
         let mut tree = SparseTree::load(commit.tree, files.clone().map(|file| file.path.as_str()), read)?;
         let missing: Vec<&CommentedFile> = files.filter(|file| tree.blob(&file.path).is_none()).collect();
-        let renames = renames::find(env, project, commit.tree, &missing)?;
+        let renames = renames::find(env, repository, commit.tree, &missing)?;
         tree.extend(renames.values().map(String::as_str), read)?;
-        Ok(SourceBranch { project, head: Some(BranchHead { value, tree: Some(tree), renames }) })
+        Ok(SourceBranch { head: Some(BranchHead { repository, value, tree: Some(tree), renames }) })
     }
 
     /// Loads the source branch of a merge request for the files of these discussions of it.
@@ -68,9 +70,7 @@ impl SourceBranch {
         discussions: &[Discussion],
     ) -> Result<Self, StoreError> {
         let files = discussions.iter().filter_map(|discussion| discussion.file.as_ref());
-        let Some(source) = merge_request.source_project_id else {
-            return SourceBranch::load(env, 0, None, files, false);
-        };
+        let Some(source) = merge_request.source else { return Ok(SourceBranch { head: None }) };
         let head = match files.clone().next() {
             Some(_) => refs::read(env, source, &format!("heads/{}", merge_request.source_branch))?,
             None => None,

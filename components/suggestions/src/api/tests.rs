@@ -2,13 +2,16 @@
 
 mod access;
 mod apply;
+mod apply_cost;
 mod discussions;
 mod fetch;
 mod git_server;
 mod golden;
 mod import;
+mod import_packs;
 mod line_endings;
 mod maintenance;
+mod merge_request_diffs;
 mod merge_requests;
 mod notes;
 mod push;

@@ -3,6 +3,7 @@
 use super::record::is_default;
 use crate::discussion::{CommentedFile, DiffPosition, Discussion, Note, Resolution};
 use crate::git::ObjectId;
+use crate::repository_id::RepositoryId;
 use crate::suggestion::Suggestion;
 use directory::project::{Incarnation, ProjectKey};
 use kit::Timestamp;
@@ -98,6 +99,8 @@ struct PositionRecord {
 #[derive(Clone, Serialize, Deserialize)]
 struct FileRecord {
     project_id: u64,
+    #[serde(default, skip_serializing_if = "is_default")]
+    incarnation: Incarnation,
     commit: ObjectId,
     path: String,
     blob: ObjectId,
@@ -250,13 +253,24 @@ impl From<DiffPosition> for PositionRecord {
 
 impl From<FileRecord> for CommentedFile {
     fn from(record: FileRecord) -> Self {
-        CommentedFile { project_id: record.project_id, commit: record.commit, path: record.path, blob: record.blob }
+        CommentedFile {
+            repository: RepositoryId::new(record.project_id, &record.incarnation),
+            commit: record.commit,
+            path: record.path,
+            blob: record.blob,
+        }
     }
 }
 
 impl From<CommentedFile> for FileRecord {
     fn from(value: CommentedFile) -> Self {
-        FileRecord { project_id: value.project_id, commit: value.commit, path: value.path, blob: value.blob }
+        FileRecord {
+            project_id: value.repository.project,
+            incarnation: value.repository.incarnation(),
+            commit: value.commit,
+            path: value.path,
+            blob: value.blob,
+        }
     }
 }
 

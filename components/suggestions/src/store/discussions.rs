@@ -128,6 +128,17 @@ fn remove_from_list(env: &Env, project: &ProjectKey, iid: u64, id: &str) -> Resu
     })
 }
 
+/// How many discussions of a merge request are read to count their notes.
+const MAX_COUNTED: usize = 1000;
+
+/// How many notes of users a merge request has. 2 reads for each of its discussions, at most 1,000; each discussion
+/// beyond these counts as one.
+pub fn count_notes(env: &Env, project: &ProjectKey, iid: u64) -> Result<usize, StoreError> {
+    let (total, discussions) = list(env, project, iid, 0, MAX_COUNTED)?;
+    let notes = discussions.iter().flat_map(|discussion| &discussion.notes).filter(|note| !note.is_system).count();
+    Ok(notes + total.saturating_sub(MAX_COUNTED))
+}
+
 fn read_page(env: &Env, page: &str) -> Result<Vec<String>, StoreError> {
     let key = Key::Page(page);
     json_blob::read(env, &key)?.ok_or_else(|| StoreError::corrupt(&key.to_string(), "it is missing"))

@@ -2,6 +2,7 @@
 
 use super::objects;
 use crate::git::{Link, ObjectId, ObjectKind, parse_links};
+use crate::repository_id::RepositoryId;
 use bytes::Bytes;
 use kit::Env;
 use kit::store::StoreError;
@@ -24,12 +25,12 @@ pub struct CommitNode {
 /// Commits, each read once.
 pub struct History<'a> {
     env: &'a Env,
-    project: u64,
+    project: RepositoryId,
     nodes: HashMap<ObjectId, Option<Rc<CommitNode>>>,
 }
 
 impl<'a> History<'a> {
-    pub fn new(env: &'a Env, project: u64) -> Self {
+    pub fn new(env: &'a Env, project: RepositoryId) -> Self {
         History { env, project, nodes: HashMap::new() }
     }
 

@@ -2,21 +2,21 @@
 
 use super::semispace::Semispace;
 use crate::git::ObjectId;
+use crate::repository_id::RepositoryId;
 use directory::project::ProjectKey;
 use std::fmt;
 
 /// The prefix of every key that this component writes; the number is the format's version.
 pub const PREFIX: &str = "suggestions/v1/";
 
-/// A key below [`PREFIX`]. The numbers are a project's id and a merge request's iid. What is not part of a
-/// repository names the incarnation of the project.
+/// A key below [`PREFIX`]. The numbers are ids, and a merge request's iid.
 pub enum Key<'a> {
-    Object(Semispace, u64, ObjectId),
+    Object(Semispace, RepositoryId, ObjectId),
     /// A chunk of a stored object, by the id of the upload that wrote it.
     Chunk(Semispace, &'a str, usize),
     SemispaceRoles,
     /// The list of a repository's packs.
-    Packs(u64),
+    Packs(RepositoryId),
     /// A blob of a pack, by the pack's id.
     Pack(&'a str, usize),
     /// A page of a pack's index.
@@ -24,8 +24,8 @@ pub enum Key<'a> {
     /// The first ids of the pages of a pack's index.
     PackDirectory(&'a str),
     /// A branch or tag, by its name below `refs/`.
-    Ref(u64, &'a str),
-    RefNames(u64),
+    Ref(RepositoryId, &'a str),
+    RefNames(RepositoryId),
     ReflogEntry(&'a str),
     MergeRequest(&'a ProjectKey, u64),
     /// The list of a project's merge requests.

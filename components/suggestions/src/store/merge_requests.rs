@@ -1,8 +1,9 @@
 //! Merge requests, by project and iid, and the list of those that a project has.
 
 use super::key::Key;
-use super::record::{BranchesRecord, MergeRequestListRecord, MergeRequestRecord};
+use super::record::{MergeRequestListRecord, MergeRequestRecord};
 use crate::merge_request::MergeRequest;
+use crate::repository_id::RepositoryId;
 use directory::project::ProjectKey;
 use kit::Env;
 use kit::root::{self, Decision};
@@ -66,17 +67,9 @@ fn add_to_list(env: &Env, project: &ProjectKey, iid: u64, new: &MergeRequest) ->
     change_list(env, project, |list| {
         list.iids.insert(iid);
         if new.is_open() {
-            list.open.insert(iid, branches(new));
+            list.open.insert(iid, new.into());
         }
     })
-}
-
-fn branches(merge_request: &MergeRequest) -> BranchesRecord {
-    BranchesRecord {
-        source_project_id: merge_request.source_project_id,
-        source_branch: merge_request.source_branch.clone(),
-        target_branch: merge_request.target_branch.clone(),
-    }
 }
 
 fn change_list(
@@ -100,7 +93,7 @@ fn find_unlisted(env: &Env, project: &ProjectKey) -> Result<MergeRequestListReco
             last = iid;
             list.iids.insert(iid);
             if found.is_open() {
-                list.open.insert(iid, branches(&found));
+                list.open.insert(iid, (&found).into());
             }
         }
         iid += 1;
@@ -121,28 +114,40 @@ pub struct MergeRequestList {
 #[derive(Debug)]
 pub struct ListedBranches {
     pub iid: u64,
-    pub source_project_id: Option<u64>,
+    pub source: Option<RepositoryId>,
     pub source_branch: String,
     pub target_branch: String,
 }
 
 /// The merge requests of a project. 1 read; the first time for a project, the list is made.
 pub fn list(env: &Env, project: &ProjectKey) -> Result<MergeRequestList, StoreError> {
+    if let Some(list) = read_list(env, project)? {
+        return Ok(list);
+    }
+    change_list(env, project, |_| ())?;
+    Ok(read_list(env, project)?.unwrap_or_default())
+}
+
+/// The same, of a project that likely has none: without a list, it is made only if there is a first merge request.
+/// 1 read, or 2.
+pub fn list_if_any(env: &Env, project: &ProjectKey) -> Result<MergeRequestList, StoreError> {
+    match read_list(env, project)? {
+        Some(list) => Ok(list),
+        None if read(env, project, 1)?.is_some() => list(env, project),
+        None => Ok(MergeRequestList::default()),
+    }
+}
+
+fn read_list(env: &Env, project: &ProjectKey) -> Result<Option<MergeRequestList>, StoreError> {
     let key = Key::MergeRequests(project).to_string();
-    let record = match root::read::<MergeRequestListRecord>(&*env.store, &key)? {
-        Some(record) => record,
-        None => {
-            change_list(env, project, |_| ())?;
-            root::read(&*env.store, &key)?.unwrap_or_default()
-        }
-    };
+    let Some(record) = root::read::<MergeRequestListRecord>(&*env.store, &key)? else { return Ok(None) };
     let open = record.open.into_iter().map(|(iid, branches)| ListedBranches {
         iid,
-        source_project_id: branches.source_project_id,
+        source: branches.source(),
         source_branch: branches.source_branch,
         target_branch: branches.target_branch,
     });
-    Ok(MergeRequestList { iids: record.iids.into_iter().collect(), open: open.collect() })
+    Ok(Some(MergeRequestList { iids: record.iids.into_iter().collect(), open: open.collect() }))
 }
 
 /// Allocates the next iid of a project. A request gets the same one again.

@@ -7,5 +7,5 @@ mod resolve;
 mod small;
 
 pub use receive::PackReceiver;
-pub use received::PackError;
+pub use received::{PackError, PackOrigin};
 pub use small::{NewObject, save};

@@ -15,6 +15,7 @@ use super::packs::{PackedObject, Packs};
 use super::semispace::Semispace;
 use super::semispace_roles;
 use crate::git::{Commit, Object, ObjectId, ObjectKind, Tree};
+use crate::repository_id::RepositoryId;
 use bytes::Bytes;
 use inflate::ObjectInflater;
 use kit::Env;
@@ -24,7 +25,7 @@ use kit::store::StoreError;
 pub const MAX_WHOLE: u64 = 16 << 20;
 
 /// An object as git stores it; `None` if the repository lacks it. 1 read, or 2.
-pub fn read_loose(env: &Env, project: u64, id: ObjectId) -> Result<Option<LooseObject>, StoreError> {
+pub fn read_loose(env: &Env, project: RepositoryId, id: ObjectId) -> Result<Option<LooseObject>, StoreError> {
     let keys = Semispace::BOTH.map(|semispace| (semispace, Key::Object(semispace, project, id).to_string()));
     // A cached object of either semispace costs no read of the other one.
     let cached = keys.iter().find_map(|(semispace, key)| Some((*semispace, key, env.blobs.peek(key)?)));
@@ -40,29 +41,29 @@ pub fn read_loose(env: &Env, project: u64, id: ObjectId) -> Result<Option<LooseO
 }
 
 /// Whether a semispace has an object. 1 read.
-pub fn exists(env: &Env, semispace: Semispace, project: u64, id: ObjectId) -> Result<bool, StoreError> {
+pub fn exists(env: &Env, semispace: Semispace, project: RepositoryId, id: ObjectId) -> Result<bool, StoreError> {
     env.store.exists(&Key::Object(semispace, project, id).to_string())
 }
 
 /// Whether a repository has an object.
-pub fn exists_anywhere(env: &Env, project: u64, id: ObjectId) -> Result<bool, StoreError> {
+pub fn exists_anywhere(env: &Env, project: RepositoryId, id: ObjectId) -> Result<bool, StoreError> {
     Ok(is_packed(env, project, id)? || is_loose(env, project, id)?)
 }
 
 /// Whether an object is in a pack.
-pub fn is_packed(env: &Env, project: u64, id: ObjectId) -> Result<bool, StoreError> {
+pub fn is_packed(env: &Env, project: RepositoryId, id: ObjectId) -> Result<bool, StoreError> {
     Ok(Packs::with(env, project, |packs| packs.find(id))?.is_some())
 }
 
 /// Whether either semispace has an object. 1 read, or 2.
-fn is_loose(env: &Env, project: u64, id: ObjectId) -> Result<bool, StoreError> {
+fn is_loose(env: &Env, project: RepositoryId, id: ObjectId) -> Result<bool, StoreError> {
     let [first, second] = Semispace::BOTH.map(|semispace| exists(env, semispace, project, id));
     Ok(first? || second?)
 }
 
 /// Whether an object was uploaded so recently that no object that was uploaded with it can have been
 /// swept. 2 reads, rarely 3.
-pub fn is_recent(env: &Env, project: u64, id: ObjectId) -> Result<bool, StoreError> {
+pub fn is_recent(env: &Env, project: RepositoryId, id: ObjectId) -> Result<bool, StoreError> {
     // No object is removed from packs.
     if is_packed(env, project, id)? {
         return Ok(true);
@@ -74,7 +75,7 @@ pub fn is_recent(env: &Env, project: u64, id: ObjectId) -> Result<bool, StoreErr
 
 /// Copies a blob to the current semispace unless that has it, so that the blob is not swept before a
 /// discussion names it.
-pub fn copy_to_current(env: &Env, project: u64, id: ObjectId, contents: &Bytes) -> Result<(), StoreError> {
+pub fn copy_to_current(env: &Env, project: RepositoryId, id: ObjectId, contents: &Bytes) -> Result<(), StoreError> {
     let semispace = semispace_roles::read_current(env)?;
     if is_packed(env, project, id)? || exists(env, semispace, project, id)? {
         return Ok(());
@@ -91,7 +92,7 @@ enum ObjectLookup {
 }
 
 /// An object's contents, if it has at most `limit` bytes. A loose one takes 1 read, and 1 for each chunk.
-fn find(env: &Env, project: u64, id: ObjectId, limit: u64) -> Result<ObjectLookup, StoreError> {
+fn find(env: &Env, project: RepositoryId, id: ObjectId, limit: u64) -> Result<ObjectLookup, StoreError> {
     let packed = Packs::with(env, project, |packs| {
         let location = packs.find(id)?;
         location.map(|location| packs.read(&location, limit)).transpose()
@@ -103,7 +104,7 @@ fn find(env: &Env, project: u64, id: ObjectId, limit: u64) -> Result<ObjectLooku
     }
 }
 
-fn find_loose(env: &Env, project: u64, id: ObjectId, limit: u64) -> Result<ObjectLookup, StoreError> {
+fn find_loose(env: &Env, project: RepositoryId, id: ObjectId, limit: u64) -> Result<ObjectLookup, StoreError> {
     let mut inflater = ObjectInflater::new(env, limit);
     match read_loose(env, project, id)? {
         None => return Ok(ObjectLookup::Missing),
@@ -126,7 +127,7 @@ fn find_loose(env: &Env, project: u64, id: ObjectId, limit: u64) -> Result<Objec
 }
 
 /// The kind of an object; `None` if the repository lacks it.
-pub fn kind(env: &Env, project: u64, id: ObjectId) -> Result<Option<ObjectKind>, StoreError> {
+pub fn kind(env: &Env, project: RepositoryId, id: ObjectId) -> Result<Option<ObjectKind>, StoreError> {
     if let Some(location) = Packs::with(env, project, |packs| packs.find(id))? {
         return Ok(Some(location.entry.kind));
     }
@@ -137,13 +138,18 @@ pub fn kind(env: &Env, project: u64, id: ObjectId) -> Result<Option<ObjectKind>,
 }
 
 /// How many deltas are to be applied to read an object; 0 if it is stored whole.
-pub fn delta_depth(env: &Env, project: u64, id: ObjectId) -> Result<u8, StoreError> {
+pub fn delta_depth(env: &Env, project: RepositoryId, id: ObjectId) -> Result<u8, StoreError> {
     let location = Packs::with(env, project, |packs| packs.find(id))?;
     Ok(location.map_or(0, |location| location.entry.depth))
 }
 
 /// The kind and contents of an object of at most `limit` bytes; `None` if the repository lacks it.
-pub fn read_any(env: &Env, project: u64, id: ObjectId, limit: u64) -> Result<Option<(ObjectKind, Bytes)>, StoreError> {
+pub fn read_any(
+    env: &Env,
+    project: RepositoryId,
+    id: ObjectId,
+    limit: u64,
+) -> Result<Option<(ObjectKind, Bytes)>, StoreError> {
     match find(env, project, id, limit)? {
         ObjectLookup::Missing => Ok(None),
         ObjectLookup::TooLarge(size) => Err(corrupt(project, id, &format!("it has {size} bytes, more than {limit}"))),
@@ -151,8 +157,21 @@ pub fn read_any(env: &Env, project: u64, id: ObjectId, limit: u64) -> Result<Opt
     }
 }
 
+/// The contents of an object; `None` if the repository lacks it, or it has more than `limit` bytes.
+pub fn read_at_most(env: &Env, project: RepositoryId, id: ObjectId, limit: u64) -> Result<Option<Bytes>, StoreError> {
+    Ok(match find(env, project, id, limit)? {
+        ObjectLookup::Object(_, contents) => Some(contents),
+        ObjectLookup::Missing | ObjectLookup::TooLarge(_) => None,
+    })
+}
+
 /// The contents of an object that another one names, so that its absence is damage.
-fn expect_kind(lookup: ObjectLookup, project: u64, id: ObjectId, kind: ObjectKind) -> Result<Bytes, StoreError> {
+fn expect_kind(
+    lookup: ObjectLookup,
+    project: RepositoryId,
+    id: ObjectId,
+    kind: ObjectKind,
+) -> Result<Bytes, StoreError> {
     match lookup {
         ObjectLookup::Object(found, contents) if found == kind => Ok(contents),
         ObjectLookup::Object(found, _) => {
@@ -163,25 +182,25 @@ fn expect_kind(lookup: ObjectLookup, project: u64, id: ObjectId, kind: ObjectKin
     }
 }
 
-fn corrupt(project: u64, id: ObjectId, why: &str) -> StoreError {
+fn corrupt(project: RepositoryId, id: ObjectId, why: &str) -> StoreError {
     StoreError::corrupt(&Key::Object(Semispace::First, project, id).to_string(), why)
 }
 
 /// The contents of a blob; `None` if it is larger than [`MAX_WHOLE`].
-pub fn read_blob(env: &Env, project: u64, id: ObjectId) -> Result<Option<Bytes>, StoreError> {
+pub fn read_blob(env: &Env, project: RepositoryId, id: ObjectId) -> Result<Option<Bytes>, StoreError> {
     match find(env, project, id, MAX_WHOLE)? {
         ObjectLookup::TooLarge(_) => Ok(None),
         lookup => expect_kind(lookup, project, id, ObjectKind::Blob).map(Some),
     }
 }
 
-pub fn read_tree(env: &Env, project: u64, id: ObjectId) -> Result<Tree, StoreError> {
+pub fn read_tree(env: &Env, project: RepositoryId, id: ObjectId) -> Result<Tree, StoreError> {
     let contents = expect_kind(find(env, project, id, MAX_WHOLE)?, project, id, ObjectKind::Tree)?;
     Tree::parse(contents).ok_or_else(|| corrupt(project, id, "it is not a tree"))
 }
 
 /// A commit; `None` if there is no such object, or it is no commit.
-pub fn read_commit(env: &Env, project: u64, id: ObjectId) -> Result<Option<Commit>, StoreError> {
+pub fn read_commit(env: &Env, project: RepositoryId, id: ObjectId) -> Result<Option<Commit>, StoreError> {
     Ok(match find(env, project, id, MAX_WHOLE)? {
         ObjectLookup::Object(ObjectKind::Commit, contents) => Commit::parse(&contents),
         _ => None,
@@ -189,7 +208,7 @@ pub fn read_commit(env: &Env, project: u64, id: ObjectId) -> Result<Option<Commi
 }
 
 /// Writes an object.
-pub fn save(env: &Env, semispace: Semispace, project: u64, object: &Object) -> Result<(), StoreError> {
+pub fn save(env: &Env, semispace: Semispace, project: RepositoryId, object: &Object) -> Result<(), StoreError> {
     let mut writer = ObjectWriter::new(env, semispace, project);
     writer.begin(object.id, object.kind, object.contents.len() as u64)?;
     writer.write(&object.contents)?;
@@ -197,7 +216,7 @@ pub fn save(env: &Env, semispace: Semispace, project: u64, object: &Object) -> R
 }
 
 /// The contents of an object that is in a pack and small enough to be the base of a delta.
-pub fn read_packed(env: &Env, project: u64, id: ObjectId) -> Result<Option<Bytes>, StoreError> {
+pub fn read_packed(env: &Env, project: RepositoryId, id: ObjectId) -> Result<Option<Bytes>, StoreError> {
     let packed = Packs::with(env, project, |packs| {
         let location = packs.find(id)?;
         location.map(|location| packs.read(&location, MAX_WHOLE)).transpose()
@@ -209,6 +228,6 @@ pub fn read_packed(env: &Env, project: u64, id: ObjectId) -> Result<Option<Bytes
 }
 
 /// Whether an object has at most so many bytes.
-pub fn is_at_most(env: &Env, project: u64, id: ObjectId, limit: u64) -> Result<bool, StoreError> {
+pub fn is_at_most(env: &Env, project: RepositoryId, id: ObjectId, limit: u64) -> Result<bool, StoreError> {
     Ok(!matches!(find(env, project, id, limit)?, ObjectLookup::TooLarge(_)))
 }

@@ -11,6 +11,7 @@ mod base_cache;
 mod bytes;
 mod index;
 pub mod inflate;
+mod join;
 mod read;
 
 pub use super::record::PackListRecord;

@@ -10,6 +10,7 @@ use super::record::{
 use super::semispace::Semispace;
 use super::semispace_roles::{self, SemispaceRoles};
 use crate::git::{self, Link, ObjectId};
+use crate::repository_id::RepositoryId;
 use directory::project::{self, Existence, ProjectKey};
 use kit::gc::{self, GRACE, GcReport, GcRequest};
 use kit::maintenance::Maintain;
@@ -18,6 +19,8 @@ use kit::root;
 use kit::store::StoreError;
 use kit::{Env, Timestamp};
 use serde::de::DeserializeOwned;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 
 /// Prefixes of blobs, below [`PREFIX`]. Each semispace has objects and their chunks.
 const SEMISPACES: [(&str, Semispace); 4] = [
@@ -33,15 +36,25 @@ const PAGES: &str = "page/";
 const REFLOG: &str = "reflog/";
 const LOCATORS: &str = "suggestion/";
 
-/// Kinds of roots that belong to a project.
+/// The kind of the root that names the merge requests of a project.
 const MERGE_REQUESTS: &str = "merge_requests";
-const DISCUSSION_LISTS: &str = "discussions";
 
-/// The kind and the project of the key of such a root.
-fn parse_list_key(key: &str) -> Option<(&str, ProjectKey)> {
+/// What a root belongs to.
+enum Owner {
+    Project(ProjectKey),
+    Repository(RepositoryId),
+}
+
+/// The kind and the owner of a root; `None` if it belongs to no project.
+fn parse_root_key(key: &str) -> Option<(&str, Owner)> {
     let (kind, rest) = key.strip_prefix(PREFIX)?.split_once('/')?;
-    let project = rest.split('/').next().and_then(ProjectKey::parse)?;
-    matches!(kind, MERGE_REQUESTS | DISCUSSION_LISTS).then_some((kind, project))
+    let owner = rest.split('/').next()?;
+    let owner = match kind {
+        MERGE_REQUESTS | "discussions" => Owner::Project(ProjectKey::parse(owner)?),
+        "branches" | "packs" | "ref" => Owner::Repository(RepositoryId::parse(owner)?),
+        _ => return None,
+    };
+    Some((kind, owner))
 }
 
 /// How long a reflog entry keeps its history, in milliseconds: longer than any run, and than a request
@@ -52,15 +65,23 @@ const REFLOG_RETENTION: i64 = LONGEST_RUN + GRACE;
 pub struct Repositories<'a> {
     env: &'a Env,
     roles: Option<SemispaceRoles>,
+    /// The present repositories of projects that this step has looked up.
+    repositories: RefCell<BTreeMap<u64, Option<RepositoryId>>>,
 }
 
 impl<'a> Repositories<'a> {
     pub fn new(env: &'a Env) -> Result<Self, StoreError> {
-        Ok(Repositories { env, roles: semispace_roles::read(env)? })
+        Ok(Repositories { env, roles: semispace_roles::read(env)?, repositories: RefCell::default() })
     }
 
     fn is_sweep_due(&self, began: Timestamp) -> bool {
         self.roles.is_some_and(|roles| roles.is_sweep_due(began))
+    }
+
+    /// Whether a run that began at this time removes unreached objects below the prefix of this kind.
+    fn is_swept(&self, kind: &str, began: Timestamp) -> bool {
+        let semispace = SEMISPACES.iter().find(|(prefix, _)| *prefix == kind).map(|(_, semispace)| *semispace);
+        self.is_sweep_due(began) && self.roles.is_some_and(|roles| Some(roles.current) != semispace)
     }
 
     /// Whether objects are traced: only for a sweep of objects, or for a check.
@@ -72,39 +93,44 @@ impl<'a> Repositories<'a> {
 /// Last bytes of a [`BlobId`].
 const OBJECT_TAG: u8 = 1;
 const DISCUSSION_TAG: u8 = 2;
+const COPY_TAG: u8 = 3;
 
 /// What a [`BlobId`] of this area identifies, unless it is a time-ordered id.
 enum TracedBlob {
-    Object(u64, ObjectId),
+    /// An object of a repository, of which the project's id and the fingerprint are known.
+    Object(u64, [u8; 3], ObjectId),
     Discussion(ObjectId),
 }
 
-/// The [`BlobId`] of an object: project, object id and, in the last byte, a tag, which is 0 in that of a
-/// time-ordered id.
-fn object_blob_id(project: u64, id: ObjectId) -> BlobId {
-    tagged_blob_id(project, id, OBJECT_TAG)
+/// The [`BlobId`] of an object: project, object id, the repository's fingerprint and, in the last byte, a tag, which is
+/// 0 in that of a time-ordered id.
+fn object_blob_id(repository: RepositoryId, id: ObjectId) -> BlobId {
+    tagged_blob_id(repository.project, id, repository.fingerprint(), OBJECT_TAG)
+}
+
+/// The [`BlobId`] of the loose copies of an object that is in a pack. It is never marked.
+fn copy_blob_id(repository: RepositoryId, id: ObjectId) -> BlobId {
+    tagged_blob_id(repository.project, id, repository.fingerprint(), COPY_TAG)
 }
 
 /// The [`BlobId`] of a discussion, whose id has the form of an object id.
 fn discussion_blob_id(id: ObjectId) -> BlobId {
-    tagged_blob_id(0, id, DISCUSSION_TAG)
+    tagged_blob_id(0, id, [0; 3], DISCUSSION_TAG)
 }
 
-fn tagged_blob_id(project: u64, id: ObjectId, tag: u8) -> BlobId {
+fn tagged_blob_id(project: u64, id: ObjectId, fingerprint: [u8; 3], tag: u8) -> BlobId {
     let mut bytes = [0; BlobId::LENGTH];
-    let filled = project.to_be_bytes().into_iter().chain(*id.bytes());
+    let filled = project.to_be_bytes().into_iter().chain(*id.bytes()).chain(fingerprint).chain([tag]);
     bytes.iter_mut().zip(filled).for_each(|(byte, filled)| *byte = filled);
-    if let Some(last) = bytes.last_mut() {
-        *last = tag;
-    }
     BlobId(bytes)
 }
 
 fn parse_blob_id(blob: &BlobId) -> Option<TracedBlob> {
     let (project, rest) = blob.0.split_first_chunk()?;
     let (id, rest) = rest.split_first_chunk()?;
+    let (fingerprint, rest) = rest.split_first_chunk()?;
     match *rest.last()? {
-        OBJECT_TAG => Some(TracedBlob::Object(u64::from_be_bytes(*project), ObjectId::new(*id))),
+        OBJECT_TAG => Some(TracedBlob::Object(u64::from_be_bytes(*project), *fingerprint, ObjectId::new(*id))),
         DISCUSSION_TAG => Some(TracedBlob::Discussion(ObjectId::new(*id))),
         _ => None,
     }
@@ -119,8 +145,8 @@ impl Roots for Repositories<'_> {
         KeyLayout {
             // The reflog comes last: of a ref that is moved while roots are visited, either the old value
             // or its reflog entry is seen.
-            roots: below(&["discussions/", "merge_requests/", "packs/", "ref/", REFLOG]),
-            records: below(&["applied/", "branches/", "merge_request/", LOCATORS, "thread/"]),
+            roots: below(&["branches/", "discussions/", "merge_requests/", "packs/", "ref/", REFLOG]),
+            records: below(&["applied/", "merge_request/", LOCATORS, "thread/"]),
             blobs: below(&blobs),
             marks: format!("{PREFIX}gc/"),
         }
@@ -131,8 +157,10 @@ impl Roots for Repositories<'_> {
             Node::Root(key) => self.trace_root(key, tracer),
             Node::Blob(blob) => {
                 match parse_blob_id(blob) {
-                    Some(TracedBlob::Object(project, id)) if self.traces_objects(tracer) => {
-                        self.trace_object(project, id, tracer)?;
+                    Some(TracedBlob::Object(project, fingerprint, id)) if self.traces_objects(tracer) => {
+                        if let Some(repository) = self.find_repository(project, fingerprint)? {
+                            self.trace_object(repository, id, tracer)?;
+                        }
                     }
                     Some(TracedBlob::Discussion(id)) if self.traces_objects(tracer) => {
                         self.trace_discussion(id, tracer)?;
@@ -144,10 +172,14 @@ impl Roots for Repositories<'_> {
         }
     }
 
-    /// Whether a list of merge requests or discussions is one of a deleted project. A project that the directory
-    /// never knew was not deleted: its records may be imported later. 1 read.
+    /// Whether a root is one of a deleted project. A project that the directory never knew was not deleted: its
+    /// records may be imported later. 1 read, or 2.
     fn is_abandoned(&self, key: &str) -> Result<bool, StoreError> {
-        let Some((_, project)) = parse_list_key(key) else { return Ok(false) };
+        let project = match parse_root_key(key) {
+            None => return Ok(false),
+            Some((_, Owner::Repository(repository))) => return repository.is_deleted(self.env),
+            Some((_, Owner::Project(project))) => project,
+        };
         Ok(match project::existence(self.env, project.id)? {
             Existence::Unknown => false,
             Existence::Deleted => true,
@@ -155,14 +187,14 @@ impl Roots for Repositories<'_> {
         })
     }
 
-    /// Removes such a list; the merge requests before the list that names them, so that a removal that was
+    /// Removes such a root; the merge requests before the list that names them, so that a removal that was
     /// interrupted can be repeated. No later project uses their keys.
     fn remove_abandoned(&self, key: &str) -> Result<(), StoreError> {
         let remove = |key: &str| {
             self.env.store.delete(&format!("{key}/init"))?;
             self.env.store.delete(key)
         };
-        if let Some((MERGE_REQUESTS, project)) = parse_list_key(key)
+        if let Some((MERGE_REQUESTS, Owner::Project(project))) = parse_root_key(key)
             && !key.ends_with("/init")
         {
             let list: Option<MergeRequestListRecord> = root::read(&*self.env.store, key)?;
@@ -179,9 +211,13 @@ impl Roots for Repositories<'_> {
 
     fn mark(&self, prefix: &str, rest: &str) -> Option<BlobId> {
         match prefix.strip_prefix(PREFIX)? {
-            "object/" | "object2/" => {
-                let (project, id) = rest.split_once('/')?;
-                Some(object_blob_id(project.parse().ok()?, ObjectId::parse(id)?))
+            kind @ ("object/" | "object2/") => {
+                let (repository, id) = rest.split_once('/')?;
+                let (repository, id) = (RepositoryId::parse(repository)?, ObjectId::parse(id)?);
+                // Others are kept anyhow.
+                let is_swept = self.is_swept(kind, self.env.now);
+                let is_copy = is_swept && objects::is_packed(self.env, repository, id).unwrap_or(false);
+                Some(if is_copy { copy_blob_id(repository, id) } else { object_blob_id(repository, id) })
             }
             DISCUSSIONS => ObjectId::parse(rest).map(discussion_blob_id),
             // A locator is removed together with its discussion.
@@ -195,8 +231,8 @@ impl Roots for Repositories<'_> {
 
     fn is_garbage(&self, prefix: &str, blob: &BlobId, began: Timestamp) -> bool {
         let Some(kind) = prefix.strip_prefix(PREFIX) else { return false };
-        if let Some((_, semispace)) = SEMISPACES.iter().find(|(prefix, _)| *prefix == kind) {
-            return self.roles.is_some_and(|roles| roles.is_sweep_due(began) && roles.current != *semispace);
+        if SEMISPACES.iter().any(|(prefix, _)| *prefix == kind) {
+            return self.is_swept(kind, began);
         }
         match kind {
             REFLOG => blob.is_older(began, REFLOG_RETENTION),
@@ -228,6 +264,21 @@ impl Repositories<'_> {
         root::read(&*self.env.store, key)?.ok_or_else(|| StoreError::corrupt(key, "it is missing"))
     }
 
+    /// The repository of a marked object; `None` if its project was deleted. It is read from the store once in each
+    /// step.
+    fn find_repository(&self, project: u64, fingerprint: [u8; 3]) -> Result<Option<RepositoryId>, StoreError> {
+        let known = self.repositories.borrow().get(&project).copied();
+        let repository = match known {
+            Some(repository) => repository,
+            None => {
+                let repository = RepositoryId::find(self.env, project)?;
+                self.repositories.borrow_mut().insert(project, repository);
+                repository
+            }
+        };
+        Ok(repository.filter(|repository| repository.fingerprint() == fingerprint))
+    }
+
     fn trace_root(&self, key: &str, tracer: &mut Tracer) -> Result<bool, StoreError> {
         let Some((kind, name)) = key.strip_prefix(PREFIX).and_then(|rest| rest.split_once('/')) else {
             return Ok(false);
@@ -236,9 +287,9 @@ impl Repositories<'_> {
         if name.ends_with("/init") {
             return Ok(false);
         }
-        let project = || {
-            let number = name.split('/').next().and_then(|number| number.parse::<u64>().ok());
-            number.ok_or_else(|| StoreError::corrupt(key, "no project has such a number"))
+        let repository = || {
+            let repository = name.split('/').next().and_then(RepositoryId::parse);
+            repository.ok_or_else(|| StoreError::corrupt(key, "no repository has such a name"))
         };
         match kind {
             "discussions" => self.trace_discussion_list(key, tracer)?,
@@ -249,13 +300,13 @@ impl Repositories<'_> {
             "ref" | "reflog" if !self.traces_objects(tracer) => {}
             "ref" => {
                 if let Some(record) = self.read::<Option<RefRecord>>(key)? {
-                    tracer.mark(object_blob_id(project()?, record.commit));
+                    tracer.mark(object_blob_id(repository()?, record.commit));
                 }
             }
             "reflog" => {
                 // It may have been removed since it was listed.
                 if let Some(entry) = root::read::<ReflogRecord>(&*self.env.store, key)? {
-                    tracer.mark(object_blob_id(entry.project_id, entry.commit));
+                    tracer.mark(object_blob_id(entry.repository(), entry.commit));
                 }
             }
             "applied" => drop(self.read::<AppliedRecord>(key)?),
@@ -283,11 +334,13 @@ impl Repositories<'_> {
         Ok(())
     }
 
-    /// Marks the blob that a discussion is on.
+    /// Marks the blob that a discussion is on, unless it is one of a fork that was deleted.
     fn trace_discussion(&self, id: ObjectId, tracer: &mut Tracer) -> Result<(), StoreError> {
         let key = Key::Discussion(&id.to_string()).to_string();
-        if let Some(file) = self.read::<DiscussionRecord>(&key)?.into_file() {
-            tracer.mark(object_blob_id(file.project_id, file.blob));
+        if let Some(file) = self.read::<DiscussionRecord>(&key)?.into_file()
+            && self.find_repository(file.repository.project, file.repository.fingerprint())?.is_some()
+        {
+            tracer.mark(object_blob_id(file.repository, file.blob));
         }
         Ok(())
     }
@@ -306,7 +359,7 @@ impl Repositories<'_> {
 
     /// Marks the objects that an object links to, and its chunks. A missing parent is the end of a shallow
     /// history.
-    fn trace_object(&self, project: u64, id: ObjectId, tracer: &mut Tracer) -> Result<(), StoreError> {
+    fn trace_object(&self, project: RepositoryId, id: ObjectId, tracer: &mut Tracer) -> Result<(), StoreError> {
         let scanned = objects::scan(self.env, project, id, tracer.check)?;
         tracer.read(scanned.size);
         scanned.uploads.iter().for_each(|upload| tracer.reach(upload));

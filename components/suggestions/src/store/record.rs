@@ -3,6 +3,8 @@
 
 use crate::git::ObjectId;
 use crate::merge_request::{End, MergeRequest, MergeRequestState};
+use crate::repository_id::RepositoryId;
+use directory::project::Incarnation;
 use kit::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,6 +19,8 @@ pub struct MergeRequestRecord {
     state: String,
     #[serde(default, skip_serializing_if = "is_default")]
     source_project_id: Option<u64>,
+    #[serde(default, skip_serializing_if = "is_default")]
+    source_incarnation: Incarnation,
     source_branch: String,
     target_branch: String,
     #[serde(default, skip_serializing_if = "is_default")]
@@ -51,7 +55,7 @@ impl From<MergeRequestRecord> for MergeRequest {
             id: record.id,
             // In a state that this build does not know, nothing may be applied.
             state: MergeRequestState::parse(&record.state).unwrap_or(MergeRequestState::Closed),
-            source_project_id: record.source_project_id,
+            source: record.source_project_id.map(|project| RepositoryId::new(project, &record.source_incarnation)),
             source_branch: record.source_branch,
             target_branch: record.target_branch,
             title: record.title,
@@ -71,7 +75,8 @@ impl From<&MergeRequest> for MergeRequestRecord {
         MergeRequestRecord {
             id: merge_request.id,
             state: merge_request.state.as_str().to_owned(),
-            source_project_id: merge_request.source_project_id,
+            source_project_id: merge_request.source.map(|source| source.project),
+            source_incarnation: merge_request.source.map(RepositoryId::incarnation).unwrap_or_default(),
             source_branch: merge_request.source_branch.clone(),
             target_branch: merge_request.target_branch.clone(),
             title: merge_request.title.clone(),
@@ -104,9 +109,28 @@ pub struct MergeRequestListRecord {
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 pub struct BranchesRecord {
     #[serde(default, skip_serializing_if = "is_default")]
-    pub source_project_id: Option<u64>,
+    source_project_id: Option<u64>,
+    #[serde(default, skip_serializing_if = "is_default")]
+    source_incarnation: Incarnation,
     pub source_branch: String,
     pub target_branch: String,
+}
+
+impl BranchesRecord {
+    pub fn source(&self) -> Option<RepositoryId> {
+        self.source_project_id.map(|project| RepositoryId::new(project, &self.source_incarnation))
+    }
+}
+
+impl From<&MergeRequest> for BranchesRecord {
+    fn from(merge_request: &MergeRequest) -> Self {
+        BranchesRecord {
+            source_project_id: merge_request.source.map(|source| source.project),
+            source_incarnation: merge_request.source.map(RepositoryId::incarnation).unwrap_or_default(),
+            source_branch: merge_request.source_branch.clone(),
+            target_branch: merge_request.target_branch.clone(),
+        }
+    }
 }
 
 /// A branch or tag. A deleted one is stored as `null`, as is a deleted merge request.
@@ -136,17 +160,41 @@ pub struct PackRecord {
     /// Commits of other packs that those of this pack build on.
     #[serde(default, skip_serializing_if = "is_default")]
     pub bases: Vec<ObjectId>,
-    /// Whether the tips reach every object of the pack, no earlier pack has one of them, and what they need and this
-    /// pack lacks is in earlier packs.
+    /// Whether the tips reach every object of the pack, and what they need and this pack lacks is in earlier packs.
     #[serde(default, skip_serializing_if = "is_default")]
     pub is_closed: bool,
+    /// Whether an earlier pack has some of the objects, too. Packs of earlier builds with such objects are not closed.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub has_copies: bool,
+    /// Of its objects, sorted, if there are few; empty if they are only in the index.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub ids: Vec<ObjectId>,
+}
+
+impl PackRecord {
+    /// Whether an object can be in the pack, as far as the list tells.
+    pub fn may_have(&self, id: ObjectId) -> bool {
+        self.ids.is_empty() || self.ids.binary_search(&id).is_ok()
+    }
 }
 
 /// A former value of a branch or tag.
 #[derive(Serialize, Deserialize)]
 pub struct ReflogRecord {
-    pub project_id: u64,
+    project_id: u64,
+    #[serde(default, skip_serializing_if = "is_default")]
+    incarnation: Incarnation,
     pub commit: ObjectId,
+}
+
+impl ReflogRecord {
+    pub fn new(repository: RepositoryId, commit: ObjectId) -> Self {
+        ReflogRecord { project_id: repository.project, incarnation: repository.incarnation(), commit }
+    }
+
+    pub fn repository(&self) -> RepositoryId {
+        RepositoryId::new(self.project_id, &self.incarnation)
+    }
 }
 
 #[derive(Clone, Default, PartialEq, Serialize, Deserialize)]

@@ -11,6 +11,7 @@ use super::json_blob;
 use super::key::Key;
 use super::record::{RefNamesRecord, RefRecord, ReflogRecord};
 use crate::git::ObjectId;
+use crate::repository_id::RepositoryId;
 use kit::Env;
 use kit::root::{self, Decision};
 use kit::store::StoreError;
@@ -39,7 +40,7 @@ impl From<RefValue> for RefRecord {
 }
 
 /// The value of a branch (`heads/main`) or tag (`tags/v1`); `None` if there is no such ref. 1 read.
-pub fn read(env: &Env, project: u64, name: &str) -> Result<Option<RefValue>, StoreError> {
+pub fn read(env: &Env, project: RepositoryId, name: &str) -> Result<Option<RefValue>, StoreError> {
     let key = Key::Ref(project, name).to_string();
     let record = root::read::<Option<RefRecord>>(&*env.store, &key)?.flatten();
     Ok(record.map(RefValue::from))
@@ -52,7 +53,7 @@ pub fn read(env: &Env, project: u64, name: &str) -> Result<Option<RefValue>, Sto
 /// looks at the names afterwards, and the one that forgets looks at the ref: one of them sees the other.
 pub fn update<T, E: From<StoreError>>(
     env: &Env,
-    project: u64,
+    project: RepositoryId,
     name: &str,
     mut decide: impl FnMut(Option<RefValue>) -> Result<Decision<Option<RefValue>, T>, E>,
 ) -> Result<T, E> {
@@ -78,11 +79,11 @@ pub fn update<T, E: From<StoreError>>(
     Ok(answer)
 }
 
-fn add_name(env: &Env, project: u64, name: &str) -> Result<(), StoreError> {
+fn add_name(env: &Env, project: RepositoryId, name: &str) -> Result<(), StoreError> {
     add_names(env, project, &RefNames { names: [name.to_owned()].into(), default: None })
 }
 
-fn forget_name(env: &Env, project: u64, name: &str) -> Result<(), StoreError> {
+fn forget_name(env: &Env, project: RepositoryId, name: &str) -> Result<(), StoreError> {
     let key = Key::RefNames(project).to_string();
     root::update(env, &key, |current: Option<RefNamesRecord>| {
         let mut record = current.unwrap_or_default();
@@ -107,8 +108,8 @@ fn record_applied_suggestions(env: &Env, value: &RefValue) -> Result<(), StoreEr
 /// Records the value of a ref before it is moved to a commit whose history may not contain that value.
 /// Garbage collection keeps what reflog entries reach, so it misses no commit that moves from one ref
 /// to another meanwhile, and removes nothing below a commit that a concurrent request builds on.
-pub fn save_reflog_entry(env: &Env, project: u64, commit: ObjectId) -> Result<(), StoreError> {
-    json_blob::write(env, &Key::ReflogEntry(&env.later().id()), &ReflogRecord { project_id: project, commit })
+pub fn save_reflog_entry(env: &Env, project: RepositoryId, commit: ObjectId) -> Result<(), StoreError> {
+    json_blob::write(env, &Key::ReflogEntry(&env.later().id()), &ReflogRecord::new(project, commit))
 }
 
 /// The refs that a project may have: each existing ref has its name here, but a name may have no ref, in
@@ -121,7 +122,7 @@ pub struct RefNames {
 }
 
 /// 1 read.
-pub fn read_names(env: &Env, project: u64) -> Result<RefNames, StoreError> {
+pub fn read_names(env: &Env, project: RepositoryId) -> Result<RefNames, StoreError> {
     let key = Key::RefNames(project).to_string();
     let record = root::read::<RefNamesRecord>(&*env.store, &key)?.unwrap_or_default();
     Ok(RefNames { names: record.names, default: record.default })
@@ -131,7 +132,11 @@ pub fn read_names(env: &Env, project: u64) -> Result<RefNames, StoreError> {
 /// `main`, or `master`, or the one that the imported repository had checked out. That one comes last, since
 /// in a working copy it may be any. The first of them that is there. 1 read, or 1 for each candidate and for
 /// the imported name.
-pub fn read_default_branch(env: &Env, project: u64, configured: Option<&str>) -> Result<Option<String>, StoreError> {
+pub fn read_default_branch(
+    env: &Env,
+    project: RepositoryId,
+    configured: Option<&str>,
+) -> Result<Option<String>, StoreError> {
     let is_there = |branch: &str| Ok::<_, StoreError>(read(env, project, &format!("heads/{branch}"))?.is_some());
     for branch in configured.into_iter().chain(["main", "master"]) {
         if is_there(branch)? {
@@ -146,7 +151,7 @@ pub fn read_default_branch(env: &Env, project: u64, configured: Option<&str>) ->
 }
 
 /// Adds names, and replaces the default if there is a new one.
-pub fn add_names(env: &Env, project: u64, new: &RefNames) -> Result<(), StoreError> {
+pub fn add_names(env: &Env, project: RepositoryId, new: &RefNames) -> Result<(), StoreError> {
     let key = Key::RefNames(project).to_string();
     root::update(env, &key, |current: Option<RefNamesRecord>| {
         let mut record = current.clone().unwrap_or_default();

@@ -85,7 +85,7 @@ impl KeyValue {
     /// Records that the request reads the committed value of a key.
     pub(super) fn record_read(&self, key: &Key) {
         if let Some(read_set) = &self.read_set {
-            read_set.record(self.backend.change_clock(), key);
+            read_set.record(&*self.backend, key);
         }
     }
 

@@ -76,7 +76,7 @@ fn put_attachments(target: &Path, attached: &[Attachment]) -> rusqlite::Result<(
         return Ok(());
     }
     let mut connection = Connection::open_with_flags(target, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
-    // Nobody reads the copy before it is complete, so that it needs no journal beside it.
+    // No process reads the copy before it is complete, so that it needs no journal beside it.
     connection.pragma_update(None, "journal_mode", "off")?;
     attachments::put(&mut connection, attached)?;
     connection.close().map_err(|(_, error)| error)

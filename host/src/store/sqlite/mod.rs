@@ -24,7 +24,7 @@ mod writer;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use tokio::sync::OwnedSemaphorePermit;
@@ -40,8 +40,11 @@ use operation::WriteOperation;
 use reader::Reader;
 use writer::{Writer, WriterParts};
 
-use super::near_cache::NearCache;
+use super::near_cache::NearCached;
 use crate::store::{Backend, ChangeClock, Key, Ledger, StoreError, StoreHealth, StoreProblem, Swap};
+
+/// How long a shard remembers a value, because a write by another program is not noticed.
+const NEAR_CACHE_AGE: Duration = Duration::from_secs(1);
 
 /// Bytes of the database and its log.
 pub fn size(data: &Path) -> u64 {
@@ -114,8 +117,14 @@ impl Sqlite {
     pub fn backend(&self) -> Result<Arc<dyn Backend>, OpenError> {
         let reader = Reader::new(self.database.connect_reader()?);
         let bulk_reader = BulkReader::new(Reader::new(self.database.connect_reader()?));
-        let near_cache = NearCache::default();
-        Ok(Arc::new(ShardBackend { reader, bulk_reader, near_cache, writer: self.writer.clone() }))
+        let engine = ShardBackend { reader, bulk_reader, writer: self.writer.clone() };
+        Ok(Arc::new(NearCached::new(engine, Some(NEAR_CACHE_AGE))))
+    }
+
+    /// The stores by label, and how many keys each has.
+    pub fn contents(&self) -> Result<Vec<(String, u64)>, OpenError> {
+        let reader = Reader::new(self.database.connect_reader()?);
+        reader.contents().map_err(|error| self.database.open_error(error))
     }
 
     /// Whether the store can do its work. It does not keep the database open.
@@ -159,7 +168,6 @@ struct ShardBackend {
     // log back into the database.
     reader: Reader,
     bulk_reader: BulkReader,
-    near_cache: NearCache,
     writer: Arc<Writer>,
 }
 
@@ -173,14 +181,7 @@ impl ShardBackend {
 #[async_trait]
 impl Backend for ShardBackend {
     async fn get(&self, key: &Key) -> Result<Option<Vec<u8>>, StoreError> {
-        let (clock, now) = (self.writer.change_clock(), Instant::now());
-        if let Some(value) = self.near_cache.get(key, clock, now) {
-            return Ok(value);
-        }
-        let commit = clock.now();
-        let value = self.observe(self.reader.get(key))?;
-        self.near_cache.insert(key, value.as_deref(), clock, commit, now);
-        Ok(value)
+        self.observe(self.reader.get(key))
     }
 
     async fn exists(&self, key: &Key) -> Result<bool, StoreError> {

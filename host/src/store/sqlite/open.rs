@@ -87,7 +87,7 @@ impl Database {
         Ok(connection)
     }
 
-    /// A connection that writes only what is in the log already, or what nobody waits for.
+    /// A connection that writes only what is in the log already, or what no request waits for.
     pub fn connect_checkpointer(&self) -> Result<Connection, OpenError> {
         self.connect(OpenFlags::SQLITE_OPEN_READ_WRITE)
     }

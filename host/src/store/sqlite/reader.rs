@@ -12,6 +12,7 @@ const EXISTS: &str = "SELECT 1 FROM spin_key_value WHERE store = ?1 AND key = ?2
 /// Keys compare as bytes: the column has SQLite's default collation.
 const LIST: &str = "SELECT key FROM spin_key_value
     WHERE store = ?1 AND key >= ?2 AND key > ?3 ORDER BY key LIMIT ?4";
+const CONTENTS: &str = "SELECT store, count(*) FROM spin_key_value GROUP BY store ORDER BY store";
 
 /// One shard's connection. The mutex is never contended; it makes the type `Sync`.
 pub struct Reader(Mutex<Connection>);
@@ -76,6 +77,14 @@ impl Reader {
             values.push(value);
         }
         Ok(values)
+    }
+
+    /// The stores by label, and how many keys each has.
+    pub fn contents(&self) -> rusqlite::Result<Vec<(String, u64)>> {
+        let connection = self.connection();
+        let mut statement = connection.prepare(CONTENTS)?;
+        let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get::<_, i64>(1)?.unsigned_abs())))?;
+        rows.collect()
     }
 
     fn connection(&self) -> MutexGuard<'_, Connection> {

@@ -141,6 +141,12 @@ fn route(method: &Method, path: &str, user: Option<bool>, text: &str) -> (u16, V
         "groups/acme/subgroups" => (200, json!([group(text)])),
         "groups/acme/projects" | "users/acme/projects" => (200, json!([project(text, is_admin)])),
         "projects/acme%2Fapp" | "projects/acme%2Fother" => (200, project(text, is_admin)),
+        "projects/acme%2Fapp/merge_requests" => {
+            let author = json!({"name": text, "username": text});
+            let merge_request = json!({"iid": 7, "title": text, "state": text, "source_branch": text, "target_branch": text,
+                "author": author, "created_at": text});
+            (200, json!([merge_request]))
+        }
         "projects/acme%2Fapp/merge_requests/7" => {
             (200, json!({"title": text, "state": text, "source_branch": text, "target_branch": text}))
         }

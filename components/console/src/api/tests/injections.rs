@@ -46,7 +46,7 @@ const MARKDOWN: [&str; 32] = [
     "ul",
 ];
 
-const PAGES: [&str; 13] = [
+const PAGES: [&str; 14] = [
     "/",
     "/packages?project=acme/app",
     "/packages/@acme/lib",
@@ -56,6 +56,7 @@ const PAGES: [&str; 13] = [
     "/namespaces/acme",
     "/namespaces/acme/app",
     "/experiments",
+    "/merge_requests?project=acme/app",
     "/merge_requests/acme/app/7",
     "/analytics/acme/app?measures=Events.count&time=Events.at&granularity=day",
     "/admin",
@@ -97,7 +98,7 @@ fn elements(html: &str) -> Vec<Tag> {
     tokenizer.sink.0.take()
 }
 
-/// Checks an element, whoever wrote it.
+/// Checks an element, of a template or of a readme.
 #[track_caller]
 fn check(tag: &Tag, page: &str, hostile: &str) {
     let name = &*tag.name;

@@ -47,6 +47,9 @@ pub(crate) struct ProjectRecord {
     /// they created in place of a deleted one has none here.
     #[serde(default, skip_serializing_if = "is_default")]
     pub issues_incarnation: Incarnation,
+    /// The incarnation that its repository names; as with issues.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub repository_incarnation: Incarnation,
 }
 
 impl Incarnated for ProjectRecord {
@@ -86,7 +89,8 @@ impl ProjectRecord {
     /// The same record as this incarnation, in place of the record `before`.
     pub fn of(self, incarnation: Incarnation, before: Option<&Self>) -> Self {
         let issues_incarnation = before.map_or(&incarnation, |before| &before.issues_incarnation).clone();
-        ProjectRecord { incarnation, issues_incarnation, ..self }
+        let repository_incarnation = before.map_or(&incarnation, |before| &before.repository_incarnation).clone();
+        ProjectRecord { incarnation, issues_incarnation, repository_incarnation, ..self }
     }
 
     pub fn visibility(&self) -> Visibility {
@@ -106,6 +110,7 @@ impl ProjectRecord {
             repository: level(self.repository.as_deref()),
             merge_requests: level(self.merge_requests.as_deref()),
             incarnation: self.incarnation,
+            repository_incarnation: self.repository_incarnation,
             registry: FeatureAccess::parse(&self.registry).unwrap_or(FeatureAccess::Disabled),
             pages_unique_domain: self.pages_unique_domain,
             name: self.name,
@@ -156,6 +161,7 @@ impl From<NewProject> for ProjectRecord {
             pages_unique_domain: new.pages_unique_domain,
             incarnation: Incarnation::default(),
             issues_incarnation: Incarnation::default(),
+            repository_incarnation: Incarnation::default(),
         }
     }
 }

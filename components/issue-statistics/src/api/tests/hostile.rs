@@ -1,4 +1,4 @@
-//! Texts and questions that nobody writes by hand.
+//! Texts and questions that no person writes by hand.
 
 use super::*;
 use kit::path::encode;

@@ -10,16 +10,18 @@ use crate::store;
 use directory::access;
 use directory::namespace::{self, Namespace};
 use directory::project::{self, Project, ProjectLookup};
+use directory::record_cache;
 use directory::redirect::Redirect;
 use kit::Error;
+use std::rc::Rc;
 
 /// The result of a lookup. The caller's rights in the project are not checked yet.
 pub struct PackageLookup {
     /// `None` if no package can have the name.
     pub name: Option<PackageName>,
-    pub project: Option<Project>,
+    pub project: Option<Rc<Project>>,
     /// `None` also if every version is unpublished.
-    pub package: Option<Package>,
+    pub package: Option<Rc<Package>>,
 }
 
 /// Looks a package up at the request's level. At group level the caller must be able to read the group;
@@ -61,7 +63,7 @@ fn last_published(
     above: Option<u64>,
 ) -> Result<PackageLookup, Error> {
     let env = &request.env;
-    let mut newest: Option<(Project, Package)> = None;
+    let mut newest: Option<(Rc<Project>, Rc<Package>)> = None;
     if let (Some(name), Some(above)) = (&name, above) {
         let holders = holders::projects_with_name_below(env, name, above)?;
         for id in holders.projects.iter().rev() {
@@ -71,7 +73,7 @@ fn last_published(
                 continue;
             };
             if newest.as_ref().is_none_or(|(_, newest)| newest.published < package.published) {
-                newest = Some((project, package));
+                newest = Some((Rc::new(project), package));
             }
             if holders.by_publication {
                 break;
@@ -91,8 +93,8 @@ pub fn group(request: &RegistryRequest, id: &str, action: Action) -> Result<Name
 }
 
 /// The project with this id or path. The error is 301, or 405 for a write, if the project has moved.
-pub fn project(request: &RegistryRequest, id: &str, action: Action) -> Result<Option<Project>, Error> {
-    let project = match project::find(&request.env, id)? {
+pub fn project(request: &RegistryRequest, id: &str, action: Action) -> Result<Option<Rc<Project>>, Error> {
+    let project = match record_cache::find_project(&request.env, id)? {
         ProjectLookup::Found(project) => return Ok(Some(project)),
         ProjectLookup::Missing => return Ok(None),
         ProjectLookup::Moved(project) => project,

@@ -13,6 +13,7 @@ use crate::discussion::{CommentedFile, Discussion, Note};
 use crate::git::{Commit, Object, ObjectId, ObjectKind, Signature};
 use crate::lines::{self, Replacement};
 use crate::merge_request::MergeRequest;
+use crate::repository_id::RepositoryId;
 use crate::store::applied::{self, AppliedCommit};
 use crate::store::discussions::{self, LocatedSuggestion};
 use crate::store::merge_requests;
@@ -75,8 +76,8 @@ pub struct SuggestionBatch<'a> {
     items: Vec<BatchItem>,
     /// By target project and iid.
     merge_requests: BTreeMap<(ProjectKey, u64), MergeRequest>,
-    /// The source project of the first suggestion's merge request.
-    source: Project,
+    /// The source repository of the first suggestion's merge request.
+    repository: RepositoryId,
     /// The source branch of the first suggestion's merge request.
     branch: String,
     /// The target project of the first suggestion's merge request.
@@ -116,11 +117,12 @@ impl<'a> SuggestionBatch<'a> {
         let key = items.first().map(|item| merge_request_key(&item.discussion)).ok_or_else(not_found)?;
         let branch = merge_requests.get(&key).ok_or_else(not_found)?.source_branch.clone();
         let PushableMergeRequest { source, target } = pushable.remove(&key).ok_or_else(Error::forbidden)?;
-        Ok(SuggestionBatch { context, items, merge_requests, source, branch, target, operation: env.id() })
+        let repository = RepositoryId::of(&source);
+        Ok(SuggestionBatch { context, items, merge_requests, repository, branch, target, operation: env.id() })
     }
 
     fn is_on_branch(&self, merge_request: &MergeRequest) -> bool {
-        merge_request.source_branch == self.branch && merge_request.source_project_id == Some(self.source.id)
+        merge_request.source_branch == self.branch && merge_request.source == Some(self.repository)
     }
 
     /// Makes the commit. Returns the JSON of the suggestions as they were before it, by id.
@@ -135,7 +137,7 @@ impl<'a> SuggestionBatch<'a> {
         let name = format!("heads/{}", self.branch);
         let mut shown = Vec::new();
         let mut old = None;
-        let commit = refs::update(env, self.source.id, &name, |head| {
+        let commit = refs::update(env, self.repository, &name, |head| {
             if let Some(head) = head.as_ref().filter(|head| head.operation != self.operation) {
                 old = Some(head.commit);
             }
@@ -145,8 +147,8 @@ impl<'a> SuggestionBatch<'a> {
         applied::save(env, &ids, &AppliedCommit { commit, operation: self.operation.clone() })?;
         self.add_system_notes(commit)?;
         let user_id = self.context.caller.user().map(|user| user.id);
-        let (project_id, branch) = (self.source.id, self.branch.as_str());
-        merge_detection::after_update(env, &BranchUpdate { project_id, branch, old, new: commit, user_id })?;
+        let (repository, branch) = (self.repository, self.branch.as_str());
+        merge_detection::after_update(env, &BranchUpdate { repository, branch, old, new: commit, user_id })?;
         Ok(shown)
     }
 
@@ -201,7 +203,7 @@ impl<'a> SuggestionBatch<'a> {
             merge_request.is_some_and(|merge_request| self.is_on_branch(merge_request))
         };
         let files_on_branch = self.items.iter().filter(is_on_branch).map(|item| &item.file);
-        let branch = SourceBranch::load(env, self.source.id, head, files_on_branch, true)?;
+        let branch = SourceBranch::load(env, self.repository, head, files_on_branch, true)?;
         shown.clear();
         let edits = self.collect_edits(files, &branch, shown)?;
         let Some(BranchHead { value: head, tree: Some(tree), .. }) = &branch.head else {
@@ -210,7 +212,7 @@ impl<'a> SuggestionBatch<'a> {
         let mut new = Vec::new();
         let mut changed = BTreeMap::new();
         for (path, (blob, replacements)) in &edits {
-            let before = files.read(self.source.id, *blob)?;
+            let before = files.read(self.repository, *blob)?;
             let before = before.ok_or_else(|| refusal(InapplicableReason::FileNotFound))?;
             let after = Object::new(ObjectKind::Blob, lines::replace(before.contents(), replacements));
             changed.insert(path.as_str(), after.id);
@@ -224,7 +226,7 @@ impl<'a> SuggestionBatch<'a> {
         let id = commit.id;
         new.extend(trees.into_iter().map(|(object, previous)| NewObject { object, previous: Some(previous) }));
         new.push(NewObject { object: commit, previous: None });
-        new_pack::save(env, self.source.id, &new)?;
+        new_pack::save(env, self.repository, &new)?;
         if gc::is_too_late(env) {
             return Err(StoreError::TooLate.into());
         }
@@ -297,7 +299,7 @@ impl<'a> SuggestionBatch<'a> {
         file: &CommentedFile,
     ) -> Result<SourceBranch, StoreError> {
         let env = &self.context.env;
-        let source = merge_request.source_project_id.unwrap_or(0);
+        let Some(source) = merge_request.source else { return Ok(SourceBranch { head: None }) };
         let head = refs::read(env, source, &format!("heads/{}", merge_request.source_branch))?;
         SourceBranch::load(env, source, head, std::iter::once(file), true)
     }

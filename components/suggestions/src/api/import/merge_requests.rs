@@ -4,6 +4,7 @@
 use crate::api::access;
 use crate::api::context::RequestContext;
 use crate::merge_request::{End, MergeRequest, MergeRequestState};
+use crate::repository_id::RepositoryId;
 use crate::store::merge_requests as store;
 use directory::project::{self, Existence, Incarnation, ProjectKey};
 use kit::ndjson::{self, ImportReport, LineReader};
@@ -83,7 +84,7 @@ fn deserialize_present<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Opti
 
 /// Applies a line. The inner error says what is wrong with it.
 fn apply(env: &Env, line: &[u8]) -> Result<Result<(), String>, StoreError> {
-    let (project, iid, merge_request) = match parse(line.trim_ascii()) {
+    let (project, iid, mut merge_request) = match parse(line.trim_ascii()) {
         Ok(parsed) => parsed,
         Err(why) => return Ok(Err(why)),
     };
@@ -93,11 +94,16 @@ fn apply(env: &Env, line: &[u8]) -> Result<Result<(), String>, StoreError> {
         Existence::Unknown => Incarnation::default(),
         Existence::Deleted => return Ok(Err(format!("project {project} was deleted"))),
     };
+    if let Some(merge_request) = &mut merge_request {
+        let source = merge_request.source.map(|source| RepositoryId::find(env, source.project));
+        merge_request.source = source.transpose()?.flatten();
+    }
     store::save(env, &ProjectKey { id: project, incarnation }, iid, merge_request.as_ref())?;
     Ok(Ok(()))
 }
 
-/// Target project and iid of a merge request, and its new value; `None` if it is deleted.
+/// Target project and iid of a merge request, and its new value; `None` if it is deleted. Its source is named by the
+/// project's id alone.
 fn parse(line: &[u8]) -> Result<(u64, u64, Option<MergeRequest>), String> {
     // serde would accept an array, too, as the fields of a struct in order.
     if !line.starts_with(b"{") {
@@ -125,7 +131,7 @@ fn parse(line: &[u8]) -> Result<(u64, u64, Option<MergeRequest>), String> {
         updated: time(fields.updated_at),
         ended,
         sha: fields.sha,
-        source_project_id: fields.source_project_id.unwrap_or(Some(project)),
+        source: fields.source_project_id.unwrap_or(Some(project)).map(RepositoryId::first),
         source_branch: fields.source_branch,
         target_branch: fields.target_branch,
         title: fields.title.unwrap_or_default(),

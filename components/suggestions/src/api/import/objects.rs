@@ -22,7 +22,7 @@ struct ObjectImportReport {
 /// objects before it stay. Memory is bounded. 1 read for each object, and 1 write for a new one (1 more for
 /// each MiB of a large one).
 pub async fn objects(context: &RequestContext, project: &str, request: Request) -> Result<Response, Error> {
-    let (env, project) = (&context.env, access::importable_project(context, project)?);
+    let (env, project) = (&context.env, access::importable_repository(context, project)?);
     let mut reader = CatFileReader::new(request.body);
     let semispace = semispace_roles::read_current(env)?;
     let mut writer = ObjectWriter::new(env, semispace, project);

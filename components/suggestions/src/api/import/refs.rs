@@ -4,6 +4,7 @@ use crate::api::access;
 use crate::api::context::RequestContext;
 use crate::api::merge_detection::{self, BranchUpdate};
 use crate::git::{ObjectId, is_branch_or_tag};
+use crate::repository_id::RepositoryId;
 use crate::store::objects;
 use crate::store::refs::{self as store, RefNames, RefValue};
 use kit::root::Decision;
@@ -56,7 +57,7 @@ struct RejectedRefUpdate {
 /// or a commit or tag object that was uploaded within the last twelve hours, together with everything that
 /// it reaches and no ref does.
 pub async fn refs(context: &RequestContext, project: &str, request: Request) -> Result<Response, Error> {
-    let (env, project) = (&context.env, access::importable_project(context, project)?);
+    let (env, project) = (&context.env, access::importable_repository(context, project)?);
     let body = request.body.collect(MAX_BODY).await?;
     let updates: RefUpdates =
         serde_json::from_slice(&body).map_err(|why| Error::validation(format!("the body is invalid: {why}")))?;
@@ -74,7 +75,7 @@ pub async fn refs(context: &RequestContext, project: &str, request: Request) -> 
                 report.moved += 1;
                 if let (Some(branch), Some(new)) = (update.name.strip_prefix("heads/"), update.new) {
                     let user_id = context.caller.user().map(|user| user.id);
-                    let moved = BranchUpdate { project_id: project, branch, old: update.old, new, user_id };
+                    let moved = BranchUpdate { repository: project, branch, old: update.old, new, user_id };
                     merge_detection::after_update(env, &moved)?;
                 }
             }
@@ -86,7 +87,7 @@ pub async fn refs(context: &RequestContext, project: &str, request: Request) -> 
 }
 
 /// Updates a ref. Returns whether its value changed, or why the update is rejected.
-fn apply(env: &Env, project: u64, update: &RefUpdate) -> Result<Result<bool, String>, StoreError> {
+fn apply(env: &Env, project: RepositoryId, update: &RefUpdate) -> Result<Result<bool, String>, StoreError> {
     if !is_branch_or_tag(&update.name) {
         return Ok(Err("not a name of a branch (`heads/…`) or tag (`tags/…`)".into()));
     }
@@ -116,7 +117,7 @@ fn apply(env: &Env, project: u64, update: &RefUpdate) -> Result<Result<bool, Str
 }
 
 /// Whether an existing branch or tag has this value.
-fn is_ref_value(env: &Env, project: u64, id: ObjectId) -> Result<bool, StoreError> {
+fn is_ref_value(env: &Env, project: RepositoryId, id: ObjectId) -> Result<bool, StoreError> {
     for name in store::read_names(env, project)?.names {
         if store::read(env, project, &name)?.is_some_and(|value| value.commit == id) {
             return Ok(true);

@@ -5,6 +5,7 @@ use super::pack_stream::{Contents, PackStream, in_side_band, write_band};
 use super::ref_list::{self, RefList};
 use super::selection::{self, Selection, ShallowUpdate};
 use crate::git::{ObjectId, ObjectKind, pktline};
+use crate::repository_id::RepositoryId;
 use crate::store::history::History;
 use crate::store::objects;
 use crate::store::packs::{PackListRecord, Packs};
@@ -23,11 +24,11 @@ pub fn answer_v2(env: &Env, project: &Project, body: &[u8]) -> Result<Result<Bod
         Ok(None) => return Ok(Ok(Body::Empty)),
         Ok(Some(Command::List(list))) => {
             let refs = RefList::read(env, project)?;
-            return Ok(Ok(ref_list::list_v2(env, project.id, &refs, &list)?.into()));
+            return Ok(Ok(ref_list::list_v2(env, RepositoryId::of(project), &refs, &list)?.into()));
         }
         Ok(Some(Command::Fetch(fetch))) => fetch,
     };
-    let project = project.id;
+    let project = RepositoryId::of(project);
     for want in &fetch.wants {
         if objects::kind(env, project, *want)?.is_none() {
             return Ok(Err(format!("upload-pack: not our ref {want}")));
@@ -70,11 +71,11 @@ pub fn answer_v0(env: &Env, project: &Project, body: &[u8]) -> Result<Result<Bod
         Ok(None) => return Ok(Ok(Body::Empty)),
         Ok(Some(fetch)) => fetch,
     };
-    let mut history = History::new(env, project.id);
+    let mut history = History::new(env, RepositoryId::of(project));
     if let Some(want) = unadvertised(env, project, &mut history, &fetch)? {
         return Ok(Err(format!("upload-pack: not our ref {want}")));
     }
-    let project = project.id;
+    let project = RepositoryId::of(project);
     let mut out = Vec::new();
     let shallow = selection::deepen(env, project, &mut history, &fetch)?;
     if let Some(shallow) = &shallow {
@@ -118,7 +119,7 @@ fn unadvertised(
 }
 
 /// Those of the client's haves that the repository has.
-fn common(env: &Env, project: u64, fetch: &FetchRequest) -> Result<BTreeSet<ObjectId>, StoreError> {
+fn common(env: &Env, project: RepositoryId, fetch: &FetchRequest) -> Result<BTreeSet<ObjectId>, StoreError> {
     let mut common = BTreeSet::new();
     for id in fetch.haves.iter().flatten() {
         if matches!(objects::kind(env, project, *id)?, Some(ObjectKind::Commit | ObjectKind::Tag)) {
@@ -162,18 +163,19 @@ fn acknowledge_v0(out: &mut Vec<u8>, fetch: &FetchRequest, common: &BTreeSet<Obj
     }
 }
 
+/// Without an end of line, as git writes them: libgit2 refuses one.
 fn write_shallow(out: &mut Vec<u8>, update: &ShallowUpdate) {
     for id in &update.shallow {
-        pktline::write_text(out, &format!("shallow {id}\n"));
+        pktline::write_text(out, &format!("shallow {id}"));
     }
     for id in &update.unshallow {
-        pktline::write_text(out, &format!("unshallow {id}\n"));
+        pktline::write_text(out, &format!("unshallow {id}"));
     }
 }
 
 fn pack(
     env: &Env,
-    project: u64,
+    project: RepositoryId,
     history: &mut History,
     fetch: &FetchRequest,
     common: &BTreeSet<ObjectId>,
@@ -190,7 +192,12 @@ fn pack(
 }
 
 /// Whether the packs have exactly the objects that the wants reach.
-fn serves_all(env: &Env, project: u64, list: &Rc<PackListRecord>, wants: &[ObjectId]) -> Result<bool, StoreError> {
+fn serves_all(
+    env: &Env,
+    project: RepositoryId,
+    list: &Rc<PackListRecord>,
+    wants: &[ObjectId],
+) -> Result<bool, StoreError> {
     let packs = Packs::over(env, project, list.clone());
     for want in wants {
         if packs.find(*want)?.is_none() {
@@ -204,7 +211,7 @@ fn serves_all(env: &Env, project: u64, list: &Rc<PackListRecord>, wants: &[Objec
         tips.extend(&pack.tips);
     }
     let has_objects = list.packs.iter().map(|pack| u64::from(pack.objects)).sum::<u64>();
-    let is_closed = list.packs.iter().all(|pack| pack.is_closed);
+    let is_closed = list.packs.iter().all(|pack| pack.is_closed && !pack.has_copies);
     let wants: BTreeSet<ObjectId> = wants.iter().copied().collect();
     Ok(is_closed && has_objects > 0 && u32::try_from(has_objects).is_ok() && tips.is_subset(&wants))
 }

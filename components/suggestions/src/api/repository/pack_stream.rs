@@ -3,6 +3,7 @@
 
 use crate::git::pack_entry::{EntryKind, write_header};
 use crate::git::{ObjectId, pktline};
+use crate::repository_id::RepositoryId;
 use crate::store::objects;
 use crate::store::packs::{Location, MAX_DELTIFIED, PackListRecord, Packs};
 use crate::store::zlib::deflate;
@@ -53,7 +54,7 @@ fn locate(packs: &Packs, ids: Vec<ObjectId>) -> Result<Vec<(ObjectId, Option<Loc
 /// The bytes of a pack, in parts.
 pub struct PackStream {
     env: Env,
-    project: u64,
+    project: RepositoryId,
     list: Rc<PackListRecord>,
     step: Step,
     count: u32,
@@ -65,7 +66,12 @@ pub struct PackStream {
 }
 
 impl PackStream {
-    pub fn new(env: &Env, project: u64, list: Rc<PackListRecord>, contents: Contents) -> Result<Self, StoreError> {
+    pub fn new(
+        env: &Env,
+        project: RepositoryId,
+        list: Rc<PackListRecord>,
+        contents: Contents,
+    ) -> Result<Self, StoreError> {
         let (mut whole, mut objects) = (VecDeque::new(), VecDeque::new());
         let count = match contents {
             Contents::WholePacks => {

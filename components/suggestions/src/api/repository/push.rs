@@ -7,8 +7,9 @@ use super::response::git_response;
 use crate::api::access::{self, PushableRepository};
 use crate::api::merge_detection::{self, BranchUpdate};
 use crate::git::{ObjectId, ObjectKind, is_ref_name, pktline};
+use crate::repository_id::RepositoryId;
 use crate::store::history::History;
-use crate::store::new_pack::{PackError, PackReceiver};
+use crate::store::new_pack::{PackError, PackOrigin, PackReceiver};
 use crate::store::refs::{self, RefNames, RefValue};
 use crate::store::{objects, packs};
 use kit::root::Decision;
@@ -63,14 +64,14 @@ pub async fn answer(env: &Env, request: Request, project: &str) -> Result<Respon
             while reader.next().await?.is_some() {}
             Ok(())
         }
-        false => receive_pack(env, repository.project.id, &mut reader, &tips).await?,
+        false => receive_pack(env, repository.id(), &mut reader, &tips).await?,
     };
     if let Err(why) = &unpacked {
         for (_, outcome) in outcomes.iter_mut().filter(|(_, outcome)| outcome.is_ok()) {
             *outcome = Err(explain("unpacker error", why));
         }
     } else {
-        let mut history = History::new(env, repository.project.id);
+        let mut history = History::new(env, repository.id());
         for (command, (_, outcome)) in push.commands.iter().zip(&mut outcomes) {
             if outcome.is_ok() {
                 *outcome = move_ref(env, &repository, &mut history, command)?;
@@ -86,18 +87,18 @@ pub async fn answer(env: &Env, request: Request, project: &str) -> Result<Respon
 /// Marks the merge requests as merged whose head a moved branch contains.
 fn note_merges(env: &Env, repository: &PushableRepository, command: &RefCommand) -> Result<(), StoreError> {
     let (Some(branch), Some(new)) = (command.name.strip_prefix("refs/heads/"), command.new) else { return Ok(()) };
-    let (project_id, user_id) = (repository.project.id, repository.user_id);
-    merge_detection::after_update(env, &BranchUpdate { project_id, branch, old: command.old, new, user_id })
+    let (moved, user_id) = (repository.id(), repository.user_id);
+    merge_detection::after_update(env, &BranchUpdate { repository: moved, branch, old: command.old, new, user_id })
 }
 
 /// Stores the pack. The inner error says what is wrong with it.
 async fn receive_pack(
     env: &Env,
-    project: u64,
+    project: RepositoryId,
     reader: &mut PushReader,
     tips: &BTreeSet<ObjectId>,
 ) -> Result<Result<(), String>, Error> {
-    let mut receiver = PackReceiver::new(env, project);
+    let mut receiver = PackReceiver::new(env, project, PackOrigin::Push);
     let mut failure: Option<String> = None;
     let mut is_empty = true;
     // The body is read to its end even if the pack is bad, because git reads no response before.
@@ -166,7 +167,7 @@ fn move_ref(
     history: &mut History,
     command: &RefCommand,
 ) -> Result<Result<(), Refusal>, Error> {
-    let project = repository.project.id;
+    let project = repository.id();
     let name = command.name.strip_prefix("refs/").unwrap_or(&command.name);
     let branch = name.strip_prefix("heads/");
     if let Some(new) = command.new {
@@ -216,7 +217,12 @@ fn move_ref(
 }
 
 /// An existing ref that is a folder of this name, or has it as a folder.
-fn conflicting_name(env: &Env, project: u64, names: &RefNames, name: &str) -> Result<Option<String>, StoreError> {
+fn conflicting_name(
+    env: &Env,
+    project: RepositoryId,
+    names: &RefNames,
+    name: &str,
+) -> Result<Option<String>, StoreError> {
     let below = format!("{name}/");
     for other in &names.names {
         let is_conflict = other.starts_with(&below) || name.starts_with(&format!("{other}/"));

@@ -2,6 +2,7 @@
 
 use super::fetch_request::ListRequest;
 use crate::git::{ObjectId, pktline};
+use crate::repository_id::RepositoryId;
 use crate::store::history::History;
 use crate::store::refs;
 use directory::project::Project;
@@ -22,10 +23,11 @@ pub struct RefList {
 impl RefList {
     /// 1 read, and 1 for each name.
     pub fn read(env: &Env, project: &Project) -> Result<Self, StoreError> {
-        let names = refs::read_names(env, project.id)?;
+        let repository = RepositoryId::of(project);
+        let names = refs::read_names(env, repository)?;
         let mut list = Vec::new();
         for name in names.names {
-            if let Some(value) = refs::read(env, project.id, &name)? {
+            if let Some(value) = refs::read(env, repository, &name)? {
                 list.push((name, value.commit));
             }
         }
@@ -65,7 +67,7 @@ pub fn capabilities_v2() -> Vec<u8> {
 /// The refs and capabilities of versions 0 and 1.
 pub fn advertise_v0(
     env: &Env,
-    project: u64,
+    project: RepositoryId,
     list: &RefList,
     service: &str,
     version: u8,
@@ -109,7 +111,7 @@ pub fn advertise_v0(
 }
 
 /// The answer to `ls-refs` of version 2.
-pub fn list_v2(env: &Env, project: u64, list: &RefList, request: &ListRequest) -> Result<Vec<u8>, StoreError> {
+pub fn list_v2(env: &Env, project: RepositoryId, list: &RefList, request: &ListRequest) -> Result<Vec<u8>, StoreError> {
     let is_asked_for = |name: &str| {
         request.prefixes.is_empty() || request.prefixes.iter().any(|prefix| name.as_bytes().starts_with(prefix))
     };

@@ -2,6 +2,7 @@
 
 use super::fetch_request::{Deepening, FetchRequest, Filter};
 use crate::git::{ObjectId, ObjectKind, Tree};
+use crate::repository_id::RepositoryId;
 use crate::store::history::{CommitNode, History, NewestFirst};
 use crate::store::{objects, refs};
 use kit::Env;
@@ -26,7 +27,7 @@ const MAX_COMPARED: usize = 4;
 /// The part of the history that a request asks for; `None` if it asks for all of it.
 pub fn deepen(
     env: &Env,
-    project: u64,
+    project: RepositoryId,
     history: &mut History,
     request: &FetchRequest,
 ) -> Result<Option<ShallowUpdate>, StoreError> {
@@ -74,7 +75,7 @@ pub fn deepen(
 
 fn excluded_commits(
     env: &Env,
-    project: u64,
+    project: RepositoryId,
     history: &mut History,
     deepening: &Deepening,
 ) -> Result<HashSet<ObjectId>, StoreError> {
@@ -103,7 +104,7 @@ fn excluded_commits(
 /// Selects objects.
 pub struct Selection<'a> {
     env: &'a Env,
-    project: u64,
+    project: RepositoryId,
     filter: Option<Filter>,
     /// In the order in which they are sent.
     pub objects: Vec<ObjectId>,
@@ -112,7 +113,7 @@ pub struct Selection<'a> {
 }
 
 impl<'a> Selection<'a> {
-    pub fn new(env: &'a Env, project: u64, filter: Option<Filter>) -> Self {
+    pub fn new(env: &'a Env, project: RepositoryId, filter: Option<Filter>) -> Self {
         Selection { env, project, filter, objects: Vec::new(), seen: HashSet::new() }
     }
 

@@ -7,6 +7,8 @@ use kit::store::Store as _;
 use kit::testing::{FailingStore, NOW};
 use std::cell::Cell;
 
+mod deleted_projects;
+
 fn example() -> Repository {
     Repository::with(&[("a.txt", b"one\ntwo\nthree\n"), ("dir/b", b"bee\n"), ("dir/deep/c", b"sea\n")])
 }
@@ -246,6 +248,35 @@ fn chunks_stay_and_go_with_their_object() {
     timed.refs(json!([{"name": "heads/noise", "old": tip}]));
     timed.sweep_both();
     assert_eq!(chunks(), 0);
+    timed.is_sound();
+}
+
+#[test]
+fn loose_objects_go_once_packs_have_them() {
+    let timed = TimedForge::new();
+    let forge = &timed.forge;
+    let ids = forge.suggest(1, "a.txt", 2, &block("", "zwei"));
+    assert_eq!(forge.apply(ids[0], "dev", Value::Null).status, 200);
+    let open = forge.suggest(1, "dir/b", 1, &block("", "bumble"))[0];
+    let before = forge.clone(PUBLIC);
+    let refs = |clone: &Repository| clone.text(&["for-each-ref", "--format=%(objectname) %(refname)"]);
+    assert!(timed.objects() > 5);
+    let pack = before.git(&["pack-objects", "-q", "--all", "--stdout"]);
+    let path = format!("import/suggestions/{PUBLIC}/pack");
+    // A server that fails anywhere leaves a repository that is whole, and the pack can be sent again.
+    for operations in 10.. {
+        let env = timed.env_over(FailingStore::after(operations, forge.store.clone()));
+        if send(env, Method::POST, &path, "root", "application/octet-stream", pack.clone()).status == 200 {
+            break;
+        }
+        timed.is_sound();
+    }
+    assert!(timed.sweep_both() > 5);
+    assert_eq!(timed.objects(), 0);
+    timed.is_sound();
+    assert_eq!(refs(&forge.clone(PUBLIC)), refs(&before));
+    assert_eq!(forge.get(&format!("suggestions/{}", ids[0]), "dev").json()["from_content"], "two\n");
+    assert_eq!(forge.apply(open, "dev", Value::Null).status, 200);
     timed.is_sound();
 }
 

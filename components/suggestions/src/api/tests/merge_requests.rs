@@ -1,6 +1,9 @@
 //! Merge requests: reading, listing, making, changing, and their merge by a push.
 
-use super::{FORK, Forge, PRIVATE, PUBLIC, Repository, TestResponse, block};
+use super::{FORK, Forge, PRIVATE, PUBLIC, Repository, TestResponse, block, comment};
+use directory::catalog::changes::Changes;
+use directory::catalog::intent_log::IntentLog;
+use directory::member::Source;
 use directory::project;
 use http::Method;
 use kit::store::Store as _;
@@ -167,6 +170,97 @@ fn lists_have_filters_and_pages() {
     assert_eq!((listed(&forge, ""), forge.get(&format!("{LIST}/7"), "").status), (vec![8, 3, 2, 1], 404));
     assert_eq!(forge.get(&format!("projects/{PRIVATE}/merge_requests"), "").status, 404);
     assert_eq!(forge.get(&format!("projects/{PRIVATE}/merge_requests"), "gus").status, 403);
+}
+
+#[test]
+fn the_list_of_all_projects_has_what_the_caller_may_read() {
+    let (forge, repository) = forge();
+    forge.import(PRIVATE, &repository);
+    for (iid, more) in [
+        (1, json!({"created_at": "2026-01-01"})),
+        (2, json!({"created_at": "2026-01-03", "author": {"id": 2}, "state": "closed"})),
+        (5, json!({"id": 900, "created_at": "2026-01-02", "project_id": PRIVATE})),
+    ] {
+        forge.merge_request(iid, more);
+    }
+    // An import makes the catalog of the records that it names.
+    let mut changes = Changes::default();
+    changes.group(10);
+    [PUBLIC, PRIVATE].into_iter().for_each(|id| changes.project(id));
+    for id in 1..=6 {
+        changes.user(id, None);
+        changes.member(Source::Group(10), id);
+    }
+    IntentLog::begin(&forge.env(), changes).unwrap().commit(&forge.env()).unwrap();
+    let listed = |query: &str, token: &str| -> Vec<u64> {
+        let answer = forge.get(&format!("merge_requests{query}"), token);
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        answer.json().as_array().unwrap().iter().map(|one| one["iid"].as_u64().unwrap()).collect()
+    };
+    for (query, token, expected) in [
+        ("", "dev", vec![5, 1]),
+        ("?scope=created_by_me", "mia", vec![2]),
+        ("", "otto", vec![]),
+        ("?scope=assigned_to_me", "dev", vec![]),
+        ("?scope=all", "", vec![2, 1]),
+        ("?scope=all", "gus", vec![2, 1]),
+        ("?scope=all", "rep", vec![2, 5, 1]),
+        ("?scope=all&state=opened", "root", vec![5, 1]),
+        ("?scope=all&author_username=mia", "otto", vec![2]),
+        ("?scope=all&sort=asc&per_page=2&page=2", "root", vec![2]),
+    ] {
+        assert_eq!(listed(query, token), expected, "{query} by {token}");
+    }
+    assert_eq!(forge.get("merge_requests", "").status, 401);
+    let refused = forge.get("merge_requests?scope=mine", "dev").refusal();
+    assert_eq!(refused, (400, "scope does not have a valid value".into()));
+    let page = forge.get("merge_requests?scope=all&per_page=1", "root");
+    assert_eq!(page.headers["x-total"].to_str().unwrap(), "3");
+}
+
+#[test]
+fn notes_of_users_are_counted() {
+    let (forge, repository) = forge();
+    forge.merge_request(1, json!({}));
+    let count = || forge.get(&format!("{LIST}/1"), "").json()["user_notes_count"].as_u64().unwrap();
+    assert_eq!(count(), 0);
+    let head = repository.text(&["rev-parse", "topic"]);
+    let path = repository.text(&["ls-tree", "--name-only", "-r", "topic"]).lines().next().unwrap().to_owned();
+    let id = forge.suggest(1, &path, 1, &block("", "x"))[0];
+    let discussion = forge.comment(1, "dev", comment(&head, &path, 1, "also")).json();
+    let reply = format!("{LIST}/1/discussions/{}/notes", discussion["id"].as_str().unwrap());
+    assert_eq!(forge.send(Method::POST, &reply, "dev", json!({"body": "and"})).status, 201);
+    assert_eq!(count(), 3);
+    // What the service says about the commit is no note of a user.
+    assert_eq!(forge.apply(id, "dev", Value::Null).status, 200);
+    assert_eq!(count(), 3);
+    assert_eq!(forge.get(LIST, "").json()[0]["user_notes_count"], 3);
+}
+
+#[test]
+fn the_commits_of_a_merge_request_are_those_that_the_target_lacks() {
+    let (forge, repository) = forge();
+    for number in 1..=3 {
+        repository.write("more", format!("{number}\n").as_bytes());
+        repository.commit(&format!("number {number}\n\nand why"));
+    }
+    forge.import(PUBLIC, &repository);
+    forge.merge_request(1, json!({}));
+    let expected = repository.text(&["rev-list", "main..topic"]);
+    let answer = forge.get(&format!("{LIST}/1/commits"), "");
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    let commits = answer.json();
+    let ids: Vec<&str> = commits.as_array().unwrap().iter().map(|commit| commit["id"].as_str().unwrap()).collect();
+    assert_eq!(ids, expected.lines().collect::<Vec<_>>());
+    let first = &commits[0];
+    assert_eq!((&first["title"], &first["message"]), (&json!("number 3"), &json!("number 3\n\nand why\n")));
+    assert_eq!((&first["short_id"], &first["parent_ids"]), (&json!(ids[0].get(..8)), &json!([ids[1]])));
+    let second = forge.get(&format!("{LIST}/1/commits?per_page=1&page=2"), "").json();
+    assert_eq!(second[0]["id"], ids[1]);
+    assert_eq!(forge.get(&format!("{LIST}/9/commits"), "").status, 404);
+    assert_eq!(forge.get(&format!("{LIST}/x/commits"), "").status, 400);
+    forge.delete_branch(PUBLIC, "topic");
+    assert_eq!(forge.get(&format!("{LIST}/1/commits"), "").json(), json!([]));
 }
 
 #[test]

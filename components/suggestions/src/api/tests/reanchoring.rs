@@ -177,7 +177,7 @@ fn suggestions_of_a_fork_follow_its_branch() {
     assert_eq!(forge.clone(FORK).text(&["show", "topic:a.txt"]), expected);
 }
 
-/// Suggestions on every sixth line, applied in any order while somebody pushes changes of other lines.
+/// Suggestions on every sixth line, applied in any order while a developer pushes changes of other lines.
 #[test]
 fn a_review_in_any_order_changes_the_lines_that_it_names() {
     let mut state = 3_u64;

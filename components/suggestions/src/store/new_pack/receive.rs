@@ -1,10 +1,11 @@
 //! A pack as a client sends it: stored as it streams in, and taken apart meanwhile. Nothing of it is visible
 //! until [`packs::add`] lists it.
 
-use super::received::{PackError, ReceivedBase, ReceivedEntry, invalid};
+use super::received::{PackError, PackOrigin, ReceivedBase, ReceivedEntry, invalid};
 use super::resolve::{Resolved, Resolver};
 use crate::git::pack_entry::{EntryHeader, EntryKind, HeaderParse, MAX_HEADER};
 use crate::git::{ObjectId, ObjectKind, delta, id_from_hasher};
+use crate::repository_id::RepositoryId;
 use crate::store::packs::{self, MAX_DELTIFIED, NewPack, PackWriter};
 use crate::store::record::PackRecord;
 use crate::store::zlib;
@@ -70,7 +71,7 @@ pub struct PackReceiver<'a> {
 }
 
 impl<'a> PackReceiver<'a> {
-    pub fn new(env: &'a Env, project: u64) -> Self {
+    pub fn new(env: &'a Env, project: RepositoryId, origin: PackOrigin) -> Self {
         let zlib = zlib::decompressor(env);
         PackReceiver {
             env,
@@ -82,7 +83,7 @@ impl<'a> PackReceiver<'a> {
             checksum: Sha1::new(),
             objects: 0,
             entries: Vec::new(),
-            resolver: Resolver::new(env, project),
+            resolver: Resolver::new(env, project, origin),
         }
     }
 
@@ -255,8 +256,8 @@ impl<'a> PackReceiver<'a> {
         Ok(input)
     }
 
-    /// Checks the pack as a whole, and writes its index. `tips` are the objects for whose sake it was sent. `None` if
-    /// it has no objects.
+    /// Checks the pack as a whole, and writes its index. `tips` are the objects for whose sake it was
+    /// sent; those of an import are the ones that no other links to. `None` if it has no objects.
     pub fn finish(mut self, tips: &BTreeSet<ObjectId>) -> Result<Option<NewPack>, PackError> {
         if !matches!(self.state, State::End) {
             return Err(invalid("early EOF"));
@@ -275,6 +276,8 @@ impl<'a> PackReceiver<'a> {
             tips,
             bases,
             is_closed,
+            has_copies: false,
+            ids: Vec::new(),
         };
         Ok(Some(NewPack { record, ids: entries.iter().map(|entry| entry.id).collect() }))
     }

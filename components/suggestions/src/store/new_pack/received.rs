@@ -17,6 +17,15 @@ impl From<StoreError> for PackError {
     }
 }
 
+/// Where a pack comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PackOrigin {
+    /// A client, whose objects are checked as `git fsck --strict` does.
+    Push,
+    /// An administrator. Old histories have faults, and shallow ones lack parents.
+    Import,
+}
+
 pub fn invalid(why: impl Into<String>) -> PackError {
     PackError::Invalid(why.into())
 }

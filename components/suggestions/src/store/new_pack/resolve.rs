@@ -2,9 +2,11 @@
 //! everything that they need is there.
 
 use super::deltas::Deltas;
-use super::received::{PackError, ReceivedBase, ReceivedEntry, invalid};
+use super::received::{PackError, PackOrigin, ReceivedBase, ReceivedEntry, invalid};
 use super::small::{self, NewObject};
-use crate::git::{Object, ObjectId, ObjectKind, delta, fsck};
+use crate::git::fsck::{CheckedObject, TypedLink};
+use crate::git::{Link, Object, ObjectId, ObjectKind, delta, fsck, parse_links};
+use crate::repository_id::RepositoryId;
 use crate::store::objects;
 use crate::store::packs::{IndexEntry, MAX_DELTIFIED, PackBytes, header_at, inflate};
 use ::bytes::Bytes;
@@ -23,7 +25,8 @@ const MAX_TIPS: usize = 1000;
 /// What is known of the objects of a pack.
 pub struct Resolver<'a> {
     env: &'a Env,
-    project: u64,
+    project: RepositoryId,
+    origin: PackOrigin,
     /// What the pack's objects link to: the kind that it must have, and whether the link leads into history.
     links: HashMap<ObjectId, (Option<ObjectKind>, bool)>,
     gitmodules: BTreeSet<ObjectId>,
@@ -52,13 +55,16 @@ struct Waiting {
 type Objects = Vec<Option<(ObjectId, ObjectKind, u8)>>;
 
 impl<'a> Resolver<'a> {
-    pub fn new(env: &'a Env, project: u64) -> Self {
-        Resolver { env, project, links: HashMap::new(), gitmodules: BTreeSet::new() }
+    pub fn new(env: &'a Env, project: RepositoryId, origin: PackOrigin) -> Self {
+        Resolver { env, project, origin, links: HashMap::new(), gitmodules: BTreeSet::new() }
     }
 
     /// Checks an object, and notes what it links to. The contents of a blob may be left out.
     pub fn check(&mut self, id: ObjectId, kind: ObjectKind, contents: &Bytes) -> Result<(), PackError> {
-        let checked = fsck::check(kind, contents);
+        let mut checked = fsck::check(kind, contents);
+        if self.origin == PackOrigin::Import {
+            checked = checked.or_else(|why| links_only(kind, contents).ok_or(why));
+        }
         let checked = checked.map_err(|why| invalid(format!("{} {id}: {why}", kind.as_str())))?;
         for link in checked.links {
             let known = self.links.entry(link.id).or_insert((link.kind, link.is_history));
@@ -103,7 +109,9 @@ impl<'a> Resolver<'a> {
                     objects::kind(self.env, self.project, *id)?
                 }
             };
+            let may_lack = *is_history && self.origin == PackOrigin::Import;
             match (found, kind) {
+                (None, _) if may_lack => {}
                 (None, _) => return Err(invalid(format!("missing necessary objects: {id} is not there"))),
                 (Some(found), Some(kind)) if found != *kind => {
                     return Err(invalid(format!("object {id} is a {}, not a {}", found.as_str(), kind.as_str())));
@@ -111,7 +119,13 @@ impl<'a> Resolver<'a> {
                 _ => {}
             }
         }
-        let tips: Vec<ObjectId> = tips.iter().copied().filter(|tip| find(*tip).is_some()).collect();
+        let tips: Vec<ObjectId> = match self.origin {
+            PackOrigin::Push => tips.iter().copied().filter(|tip| find(*tip).is_some()).collect(),
+            PackOrigin::Import => {
+                let unlinked = index.iter().map(|entry| entry.id).filter(|id| !self.links.contains_key(id));
+                unlinked.collect()
+            }
+        };
         let reached = |entry: &IndexEntry| self.links.contains_key(&entry.id) || tips.contains(&entry.id);
         let is_closed = is_packed && tips.len() <= MAX_TIPS && bases.len() <= MAX_TIPS && index.iter().all(reached);
         self.check_submodules(pack, entries, &objects)?;
@@ -347,7 +361,7 @@ impl<'a> Resolver<'a> {
     }
 
     fn check_submodules(&self, pack: &str, entries: &[ReceivedEntry], objects: &Objects) -> Result<(), PackError> {
-        if self.gitmodules.is_empty() {
+        if self.gitmodules.is_empty() || self.origin == PackOrigin::Import {
             return Ok(());
         }
         for (number, object) in (0..).zip(objects) {
@@ -360,6 +374,15 @@ impl<'a> Resolver<'a> {
         }
         Ok(())
     }
+}
+
+/// What an object with faults links to, if it can be read at all.
+fn links_only(kind: ObjectKind, contents: &Bytes) -> Option<CheckedObject> {
+    let links = parse_links(kind, contents.clone())?.into_iter().map(|link| match link {
+        Link::Part(id) => TypedLink { id, kind: None, is_history: false },
+        Link::Parent(id) => TypedLink { id, kind: Some(ObjectKind::Commit), is_history: true },
+    });
+    Some(CheckedObject { links: links.collect(), gitmodules: Vec::new() })
 }
 
 fn get(objects: &Objects, number: u32) -> Option<(ObjectId, ObjectKind, u8)> {

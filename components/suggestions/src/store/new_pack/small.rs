@@ -2,6 +2,7 @@
 
 use crate::git::pack_entry::{EntryKind, write_header};
 use crate::git::{Link, Object, ObjectId, ObjectKind, delta, parse_links};
+use crate::repository_id::RepositoryId;
 use crate::store::objects;
 use crate::store::packs::{self, IndexEntry, NewPack, PackWriter, Packs};
 use crate::store::record::PackRecord;
@@ -13,6 +14,10 @@ use kit::store::StoreError;
 /// The longest chain of deltas that is made; then an object is stored whole again.
 const MAX_DEPTH: u8 = 50;
 
+/// A loose object is copied, to become the base of a delta, if the new version has so many bytes: the next version, also
+/// on another branch, is a delta then.
+const MIN_COPIED: usize = 2 << 10;
+
 /// An object, and the version of it before, if there is one.
 pub struct NewObject {
     pub object: Object,
@@ -20,28 +25,23 @@ pub struct NewObject {
 }
 
 /// Writes new objects as one pack; the last one is the commit that all others are for.
-pub fn save(env: &Env, project: u64, new: &[NewObject]) -> Result<(), StoreError> {
+pub fn save(env: &Env, project: RepositoryId, new: &[NewObject]) -> Result<(), StoreError> {
     write(env, project, new, true)
 }
 
 /// Writes copies of loose objects as one pack. What they need may be loose.
-pub fn save_copies(env: &Env, project: u64, copies: &[NewObject]) -> Result<(), StoreError> {
+pub fn save_copies(env: &Env, project: RepositoryId, copies: &[NewObject]) -> Result<(), StoreError> {
     write(env, project, copies, false)
 }
 
-fn write(env: &Env, project: u64, new: &[NewObject], is_whole_commit: bool) -> Result<(), StoreError> {
-    let mut writer = PackWriter::new(env);
-    let mut entries: Vec<IndexEntry> = Vec::with_capacity(new.len());
+fn write(env: &Env, project: RepositoryId, new: &[NewObject], is_whole_commit: bool) -> Result<(), StoreError> {
+    let mut pack = SmallPack { env, project, writer: PackWriter::new(env), entries: Vec::new(), has_copies: false };
     let (mut tips, mut bases) = (Vec::new(), Vec::new());
     for NewObject { object, previous } in new {
-        if entries.iter().any(|entry| entry.id == object.id) {
+        if pack.has(object.id) {
             continue;
         }
-        let offset = writer.size();
-        let (bytes, depth) = encode(env, project, object, *previous)?;
-        writer.write(&bytes)?;
-        let length = writer.size() - offset;
-        entries.push(IndexEntry { id: object.id, offset, length, base: None, depth, kind: object.kind });
+        pack.add(object, *previous)?;
         if object.kind == ObjectKind::Commit {
             tips = vec![object.id];
             let links = parse_links(object.kind, Bytes::from(object.contents.clone())).unwrap_or_default();
@@ -51,12 +51,14 @@ fn write(env: &Env, project: u64, new: &[NewObject], is_whole_commit: bool) -> R
             }));
         }
     }
+    let SmallPack { mut writer, mut entries, has_copies, .. } = pack;
     writer.finish()?;
     // If all packs are closed, what a packed commit reaches is packed too.
     let packs = Packs::load(env, project)?;
-    let mut is_closed = is_whole_commit && !tips.is_empty() && packs.list().packs.iter().all(|pack| pack.is_closed);
+    let is_closed = |pack: &PackRecord| pack.is_closed;
+    let mut is_closed = is_whole_commit && !has_copies && !tips.is_empty() && packs.list().packs.iter().all(is_closed);
     for base in &bases {
-        is_closed &= packs.find(*base)?.is_some();
+        is_closed = is_closed && packs.find(*base)?.is_some();
     }
     entries.sort_unstable_by_key(|entry| entry.id);
     packs::write_index(env, writer.id(), &entries)?;
@@ -65,30 +67,66 @@ fn write(env: &Env, project: u64, new: &[NewObject], is_whole_commit: bool) -> R
         objects: u32::try_from(entries.len()).unwrap_or(u32::MAX),
         size: writer.size(),
         is_closed,
+        has_copies: false,
         tips,
         bases,
+        ids: Vec::new(),
     };
-    packs::add(env, project, &NewPack { record, ids: entries.iter().map(|entry| entry.id).collect() })
+    packs::add(env, project, &NewPack { record, ids: entries.iter().map(|entry| entry.id).collect() }).map(drop)
 }
 
-/// The entry of an object, as a delta of its previous version if that is shorter, and the number of deltas that are to
-/// be applied to read it.
-fn encode(env: &Env, project: u64, object: &Object, previous: Option<ObjectId>) -> Result<(Vec<u8>, u8), StoreError> {
-    if let Some(id) = previous.filter(|id| *id != object.id) {
-        let depth = objects::delta_depth(env, project, id)?;
-        let base = if depth < MAX_DEPTH { objects::read_packed(env, project, id)? } else { None };
-        if let Some(base) = base {
-            let delta = delta::of_edit(&base, &object.contents);
-            if delta.len() < object.contents.len() / 2 {
-                let mut bytes = Vec::new();
-                write_header(&mut bytes, EntryKind::RefDelta(id), delta.len() as u64);
-                deflate(env, object.kind, &delta, &mut bytes)?;
-                return Ok((bytes, depth + 1));
-            }
-        }
+/// A pack that is being written.
+struct SmallPack<'a> {
+    env: &'a Env,
+    project: RepositoryId,
+    writer: PackWriter<'a>,
+    entries: Vec<IndexEntry>,
+    /// Whether it has copies of loose objects.
+    has_copies: bool,
+}
+
+impl SmallPack<'_> {
+    fn has(&self, id: ObjectId) -> bool {
+        self.entries.iter().any(|entry| entry.id == id)
     }
-    let mut bytes = Vec::new();
-    write_header(&mut bytes, EntryKind::Object(object.kind), object.contents.len() as u64);
-    deflate(env, object.kind, &object.contents, &mut bytes)?;
-    Ok((bytes, 0))
+
+    /// Adds an object, as a delta of its previous version if that is shorter. Bases of deltas are in packs, so a loose
+    /// one is added before.
+    fn add(&mut self, object: &Object, previous: Option<ObjectId>) -> Result<(), StoreError> {
+        let Some(base) = previous.filter(|id| *id != object.id) else { return self.add_whole(object) };
+        let packed = objects::read_packed(self.env, self.project, base)?;
+        let is_packed = packed.is_some();
+        let depth = objects::delta_depth(self.env, self.project, base)?;
+        let contents = match packed {
+            Some(contents) if depth < MAX_DEPTH => Some(contents),
+            None if object.contents.len() >= MIN_COPIED => {
+                objects::read_any(self.env, self.project, base, objects::MAX_WHOLE)?.map(|(_, contents)| contents)
+            }
+            _ => None,
+        };
+        let Some(contents) = contents else { return self.add_whole(object) };
+        let delta = delta::of_edit(&contents, &object.contents);
+        if delta.len() >= object.contents.len() / 2 {
+            return self.add_whole(object);
+        }
+        if !is_packed && !self.has(base) {
+            self.add_whole(&Object { id: base, kind: object.kind, contents: contents.to_vec() })?;
+            self.has_copies = true;
+        }
+        self.append(object, EntryKind::RefDelta(base), &delta, depth + 1)
+    }
+
+    fn add_whole(&mut self, object: &Object) -> Result<(), StoreError> {
+        self.append(object, EntryKind::Object(object.kind), &object.contents, 0)
+    }
+
+    fn append(&mut self, object: &Object, kind: EntryKind, bytes: &[u8], depth: u8) -> Result<(), StoreError> {
+        let mut entry = Vec::new();
+        write_header(&mut entry, kind, bytes.len() as u64);
+        deflate(self.env, object.kind, bytes, &mut entry)?;
+        let (offset, length) = (self.writer.size(), entry.len() as u64);
+        self.writer.write(&entry)?;
+        self.entries.push(IndexEntry { id: object.id, offset, length, base: None, depth, kind: object.kind });
+        Ok(())
+    }
 }

@@ -2,6 +2,7 @@
 
 use super::loose::{ChunkList, LooseObject};
 use crate::git::{ObjectId, ObjectKind, id_from_hasher, parse_header};
+use crate::repository_id::RepositoryId;
 use crate::store::key::Key;
 use crate::store::packs::{Location, PackedObject, Packs, inflate};
 use crate::store::semispace::Semispace;
@@ -30,7 +31,7 @@ pub struct ScannedObject {
 
 /// Scans an object, without the instance's cache, in each semispace that has it; with `check` to its
 /// end, to verify its id. Fails if the object is missing or damaged.
-pub fn scan(env: &Env, project: u64, id: ObjectId, check: bool) -> Result<ScannedObject, StoreError> {
+pub fn scan(env: &Env, project: RepositoryId, id: ObjectId, check: bool) -> Result<ScannedObject, StoreError> {
     if let Some(packed) = Packs::with(env, project, |packs| scan_packed(env, packs, id, check))? {
         return Ok(packed);
     }

@@ -2,6 +2,7 @@
 
 use super::loose::{CHUNK, ChunkList};
 use crate::git::{ObjectId, ObjectKind, id_from_hasher};
+use crate::repository_id::RepositoryId;
 use crate::store::key::Key;
 use crate::store::semispace::Semispace;
 use crate::store::zlib::{self, Compressors};
@@ -18,7 +19,7 @@ use std::rc::Rc;
 pub struct ObjectWriter<'a> {
     env: &'a Env,
     semispace: Semispace,
-    project: u64,
+    project: RepositoryId,
     compressors: Rc<RefCell<Compressors>>,
     open: Option<OpenObject>,
 }
@@ -40,7 +41,7 @@ struct OpenObject {
 pub struct IdMismatch;
 
 impl<'a> ObjectWriter<'a> {
-    pub fn new(env: &'a Env, semispace: Semispace, project: u64) -> Self {
+    pub fn new(env: &'a Env, semispace: Semispace, project: RepositoryId) -> Self {
         ObjectWriter { env, semispace, project, compressors: zlib::compressors(env), open: None }
     }
 

@@ -44,9 +44,16 @@ impl<'a> PackWriter<'a> {
         Ok(())
     }
 
-    /// Writes what is left.
+    /// Writes what is left. The instance keeps a small pack, which the next request often needs: a delta of one of its
+    /// objects follows, or the pack is joined with others.
     pub fn finish(&mut self) -> Result<(), StoreError> {
-        if self.buffer.is_empty() { Ok(()) } else { self.flush() }
+        if self.buffer.is_empty() {
+            return Ok(());
+        }
+        if self.blobs == 0 {
+            self.env.blobs.put(&Key::Pack(&self.id, 0).to_string(), Bytes::copy_from_slice(&self.buffer));
+        }
+        self.flush()
     }
 
     fn flush(&mut self) -> Result<(), StoreError> {

@@ -69,10 +69,17 @@ pub fn write(env: &Env, pack: &str, entries: &[IndexEntry]) -> Result<(), StoreE
     for (number, page) in entries.chunks(PAGE).enumerate() {
         let mut bytes = Vec::with_capacity(page.len() * LENGTH);
         page.iter().for_each(|entry| entry.write(&mut bytes));
-        env.store.set(&Key::PackIndex(pack, number).to_string(), &bytes)?;
         directory.extend(page.first().iter().flat_map(|entry| *entry.id.bytes()));
+        let key = Key::PackIndex(pack, number).to_string();
+        env.store.set(&key, &bytes)?;
+        if entries.len() <= PAGE {
+            env.blobs.put(&key, bytes.into());
+        }
     }
-    env.store.set(&Key::PackDirectory(pack).to_string(), &directory)
+    let key = Key::PackDirectory(pack).to_string();
+    env.store.set(&key, &directory)?;
+    env.blobs.put(&key, directory.into());
+    Ok(())
 }
 
 /// The index of one pack.

@@ -6,6 +6,7 @@ use super::index::{IndexEntry, PackIndex};
 use super::inflate;
 use crate::git::pack_entry::{EntryHeader, EntryKind, HeaderParse, MAX_HEADER};
 use crate::git::{ObjectId, ObjectKind, delta};
+use crate::repository_id::RepositoryId;
 use crate::store::key::Key;
 use crate::store::record::PackListRecord;
 use ::bytes::Bytes;
@@ -25,7 +26,7 @@ pub const MAX_DELTIFIED: u64 = 96 << 20;
 /// The packs of a repository, as they were listed at one moment.
 pub struct Packs<'a> {
     env: &'a Env,
-    project: u64,
+    project: RepositoryId,
     list: Rc<PackListRecord>,
 }
 
@@ -46,13 +47,13 @@ pub enum PackedObject {
 
 /// The list that an instance has read last, by project.
 struct CachedList {
-    project: u64,
+    project: RepositoryId,
     list: Rc<PackListRecord>,
 }
 
 impl<'a> Packs<'a> {
     /// The packs of a repository. 1 read.
-    pub fn load(env: &'a Env, project: u64) -> Result<Self, StoreError> {
+    pub fn load(env: &'a Env, project: RepositoryId) -> Result<Self, StoreError> {
         let key = Key::Packs(project).to_string();
         let list = Rc::new(root::read::<PackListRecord>(&*env.store, &key)?.unwrap_or_default());
         env.instance_cache.put(Rc::new(CachedList { project, list: list.clone() }));
@@ -61,12 +62,12 @@ impl<'a> Packs<'a> {
 
     /// The packs as the instance has read them last, if it has. An object that is in none of them may be in a newer
     /// one.
-    fn cached(env: &'a Env, project: u64) -> Option<Self> {
+    fn cached(env: &'a Env, project: RepositoryId) -> Option<Self> {
         let cached = env.instance_cache.get::<CachedList>().filter(|cached| cached.project == project)?;
         Some(Packs { env, project, list: cached.list.clone() })
     }
 
-    pub fn over(env: &'a Env, project: u64, list: Rc<PackListRecord>) -> Self {
+    pub fn over(env: &'a Env, project: RepositoryId, list: Rc<PackListRecord>) -> Self {
         Packs { env, project, list }
     }
 
@@ -77,7 +78,7 @@ impl<'a> Packs<'a> {
     /// Reads an object by `read`, from the list that the instance has, or else the present one.
     pub fn with<T>(
         env: &Env,
-        project: u64,
+        project: RepositoryId,
         mut read: impl FnMut(&Packs) -> Result<Option<T>, StoreError>,
     ) -> Result<Option<T>, StoreError> {
         if let Some(cached) = Packs::cached(env, project) {
@@ -99,7 +100,9 @@ impl<'a> Packs<'a> {
     /// The same among the first `count` packs.
     fn find_below(&self, id: ObjectId, count: usize) -> Result<Option<Location>, StoreError> {
         for (pack, record) in self.list.packs.iter().enumerate().take(count) {
-            if let Some(entry) = PackIndex::new(self.env, &record.id).find(id)? {
+            if record.may_have(id)
+                && let Some(entry) = PackIndex::new(self.env, &record.id).find(id)?
+            {
                 return Ok(Some(Location { pack, entry }));
             }
         }

@@ -1,0 +1,152 @@
+//! The ids of the records that a writer changes, and of those that depend on them.
+
+use super::load;
+use super::manifest::RowKey;
+use super::row;
+use crate::member::{self, Source};
+use crate::user;
+use kit::Env;
+use kit::store::StoreError;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The ids of changed records.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Changes {
+    #[serde(default)]
+    users: BTreeSet<u64>,
+    #[serde(default)]
+    pub(super) namespaces: BTreeSet<u64>,
+    #[serde(default)]
+    pub(super) projects: BTreeSet<u64>,
+    /// Source codes and users.
+    #[serde(default)]
+    pub(super) members: BTreeSet<RowKey>,
+    /// About to be deleted, and their dependents with them ([`crate::dependents`]).
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    deleted_users: BTreeSet<u64>,
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    deleted_groups: BTreeSet<u64>,
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    deleted_projects: BTreeSet<u64>,
+    /// The personal namespaces that users are about to have.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    personal: BTreeMap<u64, u64>,
+}
+
+impl Changes {
+    /// A user and their personal namespace: this one, or the default one. [`Changes::resolve`] adds the
+    /// one that they have.
+    pub fn user(&mut self, id: u64, namespace_id: Option<u64>) {
+        self.users.insert(id);
+        self.personal.extend(namespace_id.map(|namespace_id| (id, namespace_id)));
+        self.namespaces.insert(namespace_id.unwrap_or_else(|| user::default_namespace(id)));
+    }
+
+    pub fn delete_user(&mut self, id: u64) {
+        self.user(id, None);
+        self.deleted_users.insert(id);
+    }
+
+    pub fn delete_group(&mut self, id: u64) {
+        self.group(id);
+        self.deleted_groups.insert(id);
+    }
+
+    pub fn delete_project(&mut self, id: u64) {
+        self.project(id);
+        self.deleted_projects.insert(id);
+    }
+
+    pub fn group(&mut self, id: u64) {
+        self.namespaces.insert(id);
+    }
+
+    pub fn project(&mut self, id: u64) {
+        self.projects.insert(id);
+    }
+
+    pub fn member(&mut self, source: Source, user_id: u64) {
+        self.members.insert((row::source_code(source), user_id));
+    }
+
+    pub(crate) fn member_row(&mut self, key: RowKey) {
+        self.members.insert(key);
+    }
+
+    pub(crate) fn has_namespace(&self, id: u64) -> bool {
+        self.namespaces.contains(&id)
+    }
+
+    pub(crate) fn has_project(&self, id: u64) -> bool {
+        self.projects.contains(&id)
+    }
+
+    pub(crate) fn has_member(&self, user_id: u64) -> bool {
+        self.members.iter().any(|(_, member)| *member == user_id)
+    }
+
+    pub fn is_empty(&self) -> bool {
+        *self == Changes::default()
+    }
+
+    pub(super) fn extend(&mut self, more: Changes) {
+        self.users.extend(more.users);
+        self.namespaces.extend(more.namespaces);
+        self.projects.extend(more.projects);
+        self.members.extend(more.members);
+        self.deleted_users.extend(more.deleted_users);
+        self.deleted_groups.extend(more.deleted_groups);
+        self.deleted_projects.extend(more.deleted_projects);
+        self.personal.extend(more.personal);
+    }
+
+    /// Adds the personal namespaces that the users have now, and the dependents of what is deleted or moved.
+    pub(super) fn resolve(&mut self, env: &Env) -> Result<(), StoreError> {
+        let (mut deleted, mut moved) = (self.deleted_groups.clone(), Vec::new());
+        for id in &self.users {
+            let Some(user) = user::by_id(env, *id)? else { continue };
+            self.namespaces.insert(user.namespace_id);
+            if self.deleted_users.contains(id) {
+                deleted.insert(user.namespace_id);
+            }
+            if self.personal.get(id).is_some_and(|next| *next != user.namespace_id) {
+                moved.push(user.namespace_id);
+            }
+        }
+        for id in &self.deleted_users {
+            let sources = member::of_user(env, *id)?.0.into_keys();
+            self.members.extend(sources.map(|source| (row::source_code(source), *id)));
+        }
+        if deleted.is_empty() && self.deleted_projects.is_empty() && moved.is_empty() {
+            return Ok(());
+        }
+        let catalog = load::read(env)?;
+        for namespace in moved.iter().filter_map(|id| catalog.namespace(*id)) {
+            self.projects.extend(namespace.projects().map(|project| project.id()));
+        }
+        let mut sources: Vec<Source> = self.deleted_projects.iter().copied().map(Source::Project).collect();
+        // A group that is below a deleted one is not in the catalog, but its members are.
+        let mut groups = deleted.clone();
+        for namespace in deleted.iter().filter_map(|id| catalog.namespace(*id)) {
+            groups.extend(namespace.descendants().map(|group| group.id()));
+            for project in namespace.projects_below() {
+                self.projects.insert(project.id());
+                sources.push(Source::Project(project.id()));
+            }
+        }
+        for id in groups {
+            let (inviting_groups, inviting_projects) = catalog.inviting(id);
+            self.namespaces.extend(inviting_groups);
+            self.projects.extend(inviting_projects);
+            self.namespaces.insert(id);
+            sources.push(Source::Group(id));
+        }
+        for source in sources {
+            catalog.members(env, &[source], |member| {
+                self.members.insert((row::source_code(source), member.user_id));
+            })?;
+        }
+        Ok(())
+    }
+}

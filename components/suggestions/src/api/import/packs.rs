@@ -1,0 +1,76 @@
+//! Import of packs, and which commits need not be sent.
+
+use crate::api::access;
+use crate::api::context::RequestContext;
+use crate::git::ObjectId;
+use crate::store::new_pack::{PackError, PackOrigin, PackReceiver};
+use crate::store::packs::{self, Packs};
+use kit::{Error, Request, Response};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+
+/// The most ids that one request asks about.
+const MAX_IDS: usize = 10_000;
+
+/// The largest body with ids, in bytes.
+const MAX_BODY: u64 = 1 << 20;
+
+/// How many objects of a pack were imported.
+#[derive(Serialize)]
+struct PackImportReport {
+    stored: usize,
+    /// Objects that the repository had already.
+    known: usize,
+}
+
+/// A request about commits, and its response.
+#[derive(Serialize, Deserialize)]
+struct CommitIds {
+    ids: Vec<ObjectId>,
+}
+
+/// `POST /import/suggestions/:project/pack`. The body is a pack, whose deltas may be of objects that the repository
+/// has. All of it becomes visible at once; nothing if the body breaks off. 400 if it is no pack, or an object that it
+/// needs is missing, other than a parent at the end of a shallow history. Objects with the faults of old programs are
+/// accepted, unlike those of a push.
+pub async fn pack(context: &RequestContext, project: &str, request: Request) -> Result<Response, Error> {
+    let (env, project) = (&context.env, access::importable_repository(context, project)?);
+    let mut receiver = PackReceiver::new(env, project, PackOrigin::Import);
+    let mut body = request.body;
+    while let Some(chunk) = body.next().await.transpose()? {
+        receiver.feed(&chunk).map_err(refusal)?;
+    }
+    let mut report = PackImportReport { stored: 0, known: 0 };
+    if let Some(pack) = receiver.finish(&BTreeSet::new()).map_err(refusal)? {
+        report.known = packs::add(env, project, &pack)?;
+        report.stored = pack.ids.len() - report.known;
+    }
+    Ok(Response::ok(&report))
+}
+
+/// `POST /import/suggestions/:project/known`: those of the commits that are in packs with everything that they reach.
+pub async fn known(context: &RequestContext, project: &str, request: Request) -> Result<Response, Error> {
+    let (env, project) = (&context.env, access::importable_repository(context, project)?);
+    let body = request.body.collect(MAX_BODY).await?;
+    let asked: CommitIds =
+        serde_json::from_slice(&body).map_err(|why| Error::validation(format!("the body is invalid: {why}")))?;
+    if asked.ids.len() > MAX_IDS {
+        return Err(Error::validation(format!("ids has more than {MAX_IDS} elements")));
+    }
+    let packs = Packs::load(env, project)?;
+    let closed = packs.list().packs.iter().take_while(|pack| pack.is_closed).count();
+    let mut known = CommitIds { ids: Vec::new() };
+    for id in asked.ids {
+        if packs.find(id)?.is_some_and(|location| location.pack < closed) {
+            known.ids.push(id);
+        }
+    }
+    Ok(Response::ok(&known))
+}
+
+fn refusal(error: PackError) -> Error {
+    match error {
+        PackError::Invalid(why) => Error::bad_request(&why),
+        PackError::Store(error) => error.into(),
+    }
+}

@@ -1,0 +1,71 @@
+//! The commits of a merge request.
+
+use super::access;
+use super::context::RequestContext;
+use super::history::History;
+use super::input;
+use super::merge_request_json::MergeRequestRenderer;
+use super::notes::MergeRequestName;
+use crate::git::{CommitText, ObjectId};
+use crate::repository_id::RepositoryId;
+use crate::store::{objects, refs};
+use kit::page::Pagination;
+use kit::params::Validation;
+use kit::{Error, Request, Response};
+use serde_json::{Value, json};
+
+/// A commit with a longer text is left out, in bytes.
+const MAX_COMMIT: u64 = 256 << 10;
+
+/// `GET /projects/:id/merge_requests/:iid/commits`: those of its source branch that the target branch does not have,
+/// the latest first, in pages. Of a merged one that is none. Reads the commits since the branches parted, at most
+/// 20,000, and those that are shown.
+pub fn list(context: &RequestContext, name: MergeRequestName, request: &Request) -> Result<Response, Error> {
+    let params = request.params();
+    let checks = Validation::new(&params);
+    let page = Pagination::check(&checks);
+    checks.finish()?;
+    input::integer(name.iid).ok_or_else(|| Error::validation("merge_request_iid is invalid"))?;
+    let readable = access::readable_merge_request(context, name.project, name.iid)?;
+    let env = &context.env;
+    let (source, target) = (readable.source(), RepositoryId::of(&readable.project));
+    let branch = format!("heads/{}", readable.merge_request.target_branch);
+    let start = refs::read(env, target, &branch)?.map(|value| value.commit);
+    let commits = match MergeRequestRenderer::new(context).head(&readable)?.zip(start) {
+        Some((head, start)) => History::new(env, &[source, target]).since(head, start)?,
+        None => Vec::new(),
+    };
+    let total = commits.len() as u64;
+    let skip = usize::try_from(page.offset()).unwrap_or(usize::MAX);
+    let project_url = format!("{}/{}", context.url, readable.project.full_path());
+    let mut json = Vec::new();
+    for id in commits.into_iter().skip(skip).take(page.per_page as usize) {
+        if let Some(contents) = objects::read_at_most(env, source, id, MAX_COMMIT)? {
+            json.push(render(id, &CommitText::parse(&contents), &project_url));
+        }
+    }
+    let url = format!("{}{}", context.url, context.path);
+    Ok(page.describe(Response::ok(&json), &url, &[], total))
+}
+
+fn render(id: ObjectId, commit: &CommitText, project_url: &str) -> Value {
+    let id = id.to_string();
+    let CommitText { parents, author, committer, message } = commit;
+    json!({
+        "id": id,
+        "short_id": id.get(..8),
+        "created_at": committer.date,
+        "parent_ids": parents.iter().map(ObjectId::to_string).collect::<Vec<_>>(),
+        "title": message.lines().next().unwrap_or_default(),
+        "message": message,
+        "author_name": author.name,
+        "author_email": author.email,
+        "authored_date": author.date,
+        "committer_name": committer.name,
+        "committer_email": committer.email,
+        "committed_date": committer.date,
+        "trailers": {},
+        "extended_trailers": {},
+        "web_url": format!("{project_url}/-/commit/{id}"),
+    })
+}

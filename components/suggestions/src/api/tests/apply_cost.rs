@@ -1,0 +1,63 @@
+//! What an applied suggestion costs in a large repository.
+
+use super::{Forge, PUBLIC, Repository, block, comment, send};
+use http::Method;
+use kit::Env;
+use kit::store::Store as _;
+use kit::testing::CountingStore;
+use serde_json::{Value, json};
+
+/// The files of the root folder: its tree has 40 bytes for each.
+const FILES: usize = 1_000;
+const BRANCHES: u64 = 200;
+
+/// Applies a suggestion on each of many branches of one commit, on an instance that goes on. Returns the operations
+/// and the bytes of each.
+fn apply_on_branches(forge: &Forge) -> Vec<(u64, u64)> {
+    let names: Vec<String> = (0..FILES).map(|number| format!("file-{number:04}")).collect();
+    let files: Vec<(&str, &[u8])> = names.iter().map(|name| (name.as_str(), &b"one\ntwo\nthree\n"[..])).collect();
+    let repository = Repository::with(&files);
+    for branch in 1..=BRANCHES {
+        repository.git(&["branch", &format!("topic-{branch}")]);
+    }
+    forge.import(PUBLIC, &repository);
+    let head = forge.head(PUBLIC, "main");
+    let mut ids = Vec::new();
+    for iid in 1..=BRANCHES {
+        forge.merge_request(iid, json!({"source_branch": format!("topic-{iid}")}));
+        let text = block("", &format!("line {iid}"));
+        let answer = forge.comment(iid, "rep", comment(&head, &names[iid as usize], 2, &text)).json();
+        ids.push(answer["notes"][0]["suggestions"][0]["id"].as_u64().unwrap());
+    }
+    let instance = forge.env();
+    let apply = |id: u64| {
+        let store = CountingStore::over(forge.store.clone());
+        let env = Env { store: std::rc::Rc::new(store.clone()), ..instance.clone() };
+        let answer = send(env, Method::PUT, &format!("suggestions/{id}/apply"), "dev", "application/json", Vec::new());
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        (store.operations(), store.bytes())
+    };
+    ids.into_iter().map(apply).collect()
+}
+
+#[test]
+fn the_cost_of_an_apply_does_not_grow() {
+    let forge = Forge::new();
+    let costs = apply_on_branches(&forge);
+    let (first, rest) = costs.split_at(8);
+    let mean = |of: &dyn Fn(&(u64, u64)) -> u64| rest.iter().map(of).sum::<u64>() / rest.len() as u64;
+    let (operations, bytes) = (mean(&|cost| cost.0), mean(&|cost| cost.1));
+    let largest = first.iter().map(|cost| cost.1).max().unwrap();
+    eprintln!("the first: {first:?}; the mean of the others: {operations} operations, {bytes} bytes");
+    // A tree of the root folder has 40,000 bytes. The first apply copies it; the others write deltas of it.
+    assert!(operations <= 60, "{operations} operations");
+    assert!(bytes <= 100_000, "{bytes} bytes, and {largest} at the beginning");
+    let list = forge.store.get(&format!("suggestions/v1/packs/{PUBLIC}")).unwrap().unwrap();
+    let list: Value = serde_json::from_slice(&list).unwrap();
+    let packs = list["packs"].as_array().unwrap();
+    let size: u64 = packs.iter().map(|pack| pack["size"].as_u64().unwrap()).sum();
+    assert!(packs.len() <= 24, "{} packs", packs.len());
+    assert!(size < 40_000 + BRANCHES * 1_500, "{size} bytes in packs");
+    let clone = forge.clone(PUBLIC);
+    assert_eq!(clone.text(&["rev-list", "--count", "--all"]), (BRANCHES + 1).to_string());
+}

@@ -1,0 +1,95 @@
+//! Repositories of deleted projects, and of projects that have their ids.
+
+use super::*;
+use directory::dependents;
+
+/// The branches and tags that git sees.
+fn refs(forge: &Forge, project: u64) -> String {
+    forge.get(&format!("projects/{project}/repository.git/info/refs"), "root").text()
+}
+
+/// Deletes a project and makes another one with its id.
+fn replace(forge: &Forge, project: u64) {
+    dependents::delete_project(&forge.env(), project).unwrap();
+    forge.project(project, |_| {});
+}
+
+/// How many keys there are of a repository of the first project with an id: roots and loose objects.
+fn first_keys(forge: &Forge, project: u64) -> usize {
+    let kinds =
+        ["branches", "object", "object2", "packs", "ref"].map(|kind| format!("suggestions/v1/{kind}/{project}"));
+    let is_first = |key: &str| kinds.iter().any(|kind| key == kind || key.starts_with(&format!("{kind}/")));
+    forge.store.keys().iter().filter(|key| is_first(key)).count()
+}
+
+#[test]
+fn a_project_with_the_id_of_a_deleted_one_has_nothing_of_its_repository() {
+    let timed = TimedForge::new();
+    let forge = &timed.forge;
+    let first = forge.clone(PUBLIC);
+    let (before, blob) = (refs(forge, PUBLIC), first.text(&["rev-parse", "topic:a.txt"]));
+    assert!(before.contains("refs/heads/topic") && first_keys(forge, PUBLIC) > 0);
+    replace(forge, PUBLIC);
+    assert_eq!(refs(forge, PUBLIC), "");
+    let fetched = forge.git(&Repository::empty(), PUBLIC, "root", &["fetch", "-q", "URL", &blob]);
+    assert!(fetched.is_err(), "an object of the deleted project's repository was sent");
+
+    let repository = Repository::with(&[("other", b"1\n")]);
+    forge.import(PUBLIC, &repository);
+    forge.merge_request(1, json!({}));
+    let id = forge.suggest(1, "other", 1, &block("", "one"))[0];
+    assert_eq!(timed.forge.apply(id, "dev", Value::Null).status, 200);
+    let after = refs(forge, PUBLIC);
+    timed.is_sound();
+    timed.sweep_both();
+    assert_eq!((first_keys(forge, PUBLIC), timed.has(&blob)), (0, false));
+    assert_eq!(refs(forge, PUBLIC), after);
+    assert_eq!(forge.clone(PUBLIC).text(&["show", "topic:other"]), "one");
+    timed.is_sound();
+}
+
+#[test]
+fn a_repository_that_an_earlier_build_kept_for_the_next_project_stays_its_own() {
+    let timed = TimedForge::new();
+    let forge = &timed.forge;
+    let before = refs(forge, PUBLIC);
+    replace(forge, PUBLIC);
+    // The record as that build wrote it.
+    let key = format!("directory/v1/project/{PUBLIC}");
+    let mut record: Value = serde_json::from_slice(&forge.store.get(&key).unwrap().unwrap()).unwrap();
+    record.as_object_mut().unwrap().remove("repository_incarnation").expect("the field is there");
+    forge.store.set(&key, record.to_string().as_bytes()).unwrap();
+    assert_eq!(refs(forge, PUBLIC), before);
+    timed.sweep_both();
+    assert_eq!(refs(forge, PUBLIC), before);
+    forge.clone(PUBLIC);
+    timed.is_sound();
+}
+
+#[test]
+fn comments_on_a_deleted_fork_are_shown_without_its_files() {
+    let timed = TimedForge::new();
+    let forge = &timed.forge;
+    let fork = example();
+    fork.write("a.txt", b"one\ntwo\nthree\nfour\n");
+    fork.commit("a fork's");
+    forge.import(FORK, &fork);
+    forge.merge_request(3, json!({"source_project_id": FORK}));
+    let id = forge.suggest(3, "a.txt", 4, &block("", "vier"))[0];
+    assert_eq!(forge.flags(id), (true, false));
+    replace(forge, FORK);
+    // The next project has a branch of that name, and the same file.
+    forge.import(FORK, &fork);
+    let look = || {
+        assert_eq!(forge.flags(id), (false, false));
+        assert_eq!(forge.apply(id, "root", Value::Null).status, 403);
+        let discussions = forge.get(&format!("projects/{PUBLIC}/merge_requests/3/discussions"), "otto");
+        assert_eq!((discussions.status, discussions.json().as_array().unwrap().len()), (200, 1));
+        let shown = forge.get(&format!("projects/{PUBLIC}/merge_requests/3"), "otto").json();
+        assert_eq!(shown["sha"], Value::Null);
+    };
+    timed.sweep_both();
+    look();
+    assert_eq!(first_keys(forge, FORK), 0);
+    timed.is_sound();
+}

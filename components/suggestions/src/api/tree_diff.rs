@@ -1,0 +1,146 @@
+//! Which files two commits have differently.
+
+use crate::git::ObjectId;
+use crate::repository_id::RepositoryId;
+use crate::store::objects;
+use kit::Env;
+use kit::store::StoreError;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The most trees that one comparison reads.
+const MAX_TREES: usize = 10_000;
+
+/// The most files that one comparison tells. A tree that many folders share makes many of a small push.
+const MAX_CHANGES: usize = 50_000;
+
+/// A tree, and the repository that has it.
+pub type StoredTree = (RepositoryId, ObjectId);
+
+/// A file in one of the commits.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileVersion {
+    pub path: String,
+    /// Six octal digits.
+    pub mode: String,
+    /// Of a blob, or of a submodule's commit.
+    pub id: ObjectId,
+}
+
+impl FileVersion {
+    pub fn is_submodule(&self) -> bool {
+        self.mode == "160000"
+    }
+}
+
+/// A file that was changed, added (no `before`), deleted (no `after`), or renamed, its contents unchanged.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileChange {
+    pub before: Option<FileVersion>,
+    pub after: Option<FileVersion>,
+}
+
+impl FileChange {
+    /// The path that the file has, or had.
+    pub fn path(&self) -> &str {
+        let version = self.after.as_ref().or(self.before.as_ref());
+        version.map(|version| version.path.as_str()).unwrap_or_default()
+    }
+
+    pub fn is_rename(&self) -> bool {
+        let versions = self.before.as_ref().zip(self.after.as_ref());
+        versions.is_some_and(|(before, after)| before.path != after.path)
+    }
+}
+
+/// The files that differ.
+#[derive(Debug, Default)]
+pub struct TreeDiff {
+    /// By path.
+    pub changes: Vec<FileChange>,
+    /// Whether there are more of them, beyond the bounds on trees and files.
+    pub is_cut: bool,
+}
+
+/// Compares two trees. Reads those that differ.
+pub fn compare(env: &Env, before: StoredTree, after: StoredTree) -> Result<TreeDiff, StoreError> {
+    let mut diff = TreeDiff::default();
+    let mut pending = vec![(String::new(), Some(before), Some(after))];
+    let mut trees_left = MAX_TREES;
+    while let Some((folder, before, after)) = pending.pop() {
+        let Some(left) = trees_left.checked_sub(2).filter(|_| diff.changes.len() < MAX_CHANGES) else {
+            diff.is_cut = true;
+            break;
+        };
+        trees_left = left;
+        let mut entries: BTreeMap<Vec<u8>, [Option<Entry>; 2]> = BTreeMap::new();
+        for (side, tree) in [before, after].into_iter().enumerate() {
+            let Some((repository, id)) = tree else { continue };
+            for entry in objects::read_tree(env, repository, id)?.entries() {
+                let found = Entry { mode: mode(entry.mode()), is_tree: entry.is_tree(), id: entry.id };
+                let both = entries.entry(entry.name.to_vec()).or_default();
+                if let Some(slot) = both.get_mut(side) {
+                    *slot = Some(found);
+                }
+            }
+        }
+        for (name, [old, new]) in entries {
+            if old == new {
+                continue;
+            }
+            if diff.changes.len() >= MAX_CHANGES {
+                diff.is_cut = true;
+                break;
+            }
+            let path = format!("{folder}{}", String::from_utf8_lossy(&name));
+            let tree = |entry: &Option<Entry>| entry.as_ref().filter(|entry| entry.is_tree).map(|entry| entry.id);
+            let below = (tree(&old), tree(&new));
+            if below.0 != below.1 {
+                let stored = |side: Option<StoredTree>, id: Option<ObjectId>| Some((side?.0, id?));
+                pending.push((format!("{path}/"), stored(before, below.0), stored(after, below.1)));
+            }
+            let file = |entry: Option<Entry>| {
+                let entry = entry.filter(|entry| !entry.is_tree)?;
+                Some(FileVersion { path: path.clone(), mode: entry.mode, id: entry.id })
+            };
+            let change = FileChange { before: file(old), after: file(new) };
+            if change.before.is_some() || change.after.is_some() {
+                diff.changes.push(change);
+            }
+        }
+    }
+    join_renames(&mut diff.changes);
+    diff.changes.sort_by(|one, other| one.path().cmp(other.path()));
+    Ok(diff)
+}
+
+#[derive(PartialEq, Eq)]
+struct Entry {
+    mode: String,
+    is_tree: bool,
+    id: ObjectId,
+}
+
+/// A mode as git prints it: some trees have those of folders with a digit less.
+fn mode(digits: &[u8]) -> String {
+    format!("{:0>6}", String::from_utf8_lossy(digits))
+}
+
+/// Makes one change of a file that was deleted and one that was added with the same contents.
+fn join_renames(changes: &mut Vec<FileChange>) {
+    let mut deleted: BTreeMap<ObjectId, Vec<FileVersion>> = BTreeMap::new();
+    for change in changes.iter() {
+        if let FileChange { before: Some(before), after: None } = change {
+            deleted.entry(before.id).or_default().push(before.clone());
+        }
+    }
+    let mut renamed = BTreeSet::new();
+    for change in changes.iter_mut().filter(|change| change.before.is_none()) {
+        let found = change.after.as_ref().and_then(|after| deleted.get_mut(&after.id)).and_then(Vec::pop);
+        renamed.extend(found.as_ref().map(|before| before.path.clone()));
+        change.before = found;
+    }
+    changes.retain(|change| match change {
+        FileChange { before: Some(before), after: None } => !renamed.contains(&before.path),
+        _ => true,
+    });
+}

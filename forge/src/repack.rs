@@ -1,0 +1,94 @@
+//! `hexad repack`: puts the objects that earlier versions stored one by one into packs.
+
+use std::io::{self, Write};
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use hexad::cli::{one_line, printable};
+use serde::Deserialize;
+
+use crate::import_git::git::Git;
+use crate::import_git::{encode, remote_refs, send};
+use crate::maintenance::StoreArgs;
+use crate::server::Server;
+
+/// How many projects a page lists.
+const PAGE: usize = 100;
+
+/// Put git objects that earlier versions stored one by one into packs, by the program `git`.
+///
+/// Can be interrupted anywhere and repeated. Garbage collection removes what is in packs then.
+#[derive(Args)]
+pub struct Repack {
+    /// A project, by its id or full path; may be repeated. Without it, all projects.
+    #[arg(long, value_name = "PROJECT")]
+    project: Vec<String>,
+
+    #[command(flatten)]
+    store: StoreArgs,
+}
+
+#[derive(Deserialize)]
+struct ListedProject {
+    id: u64,
+    #[serde(default)]
+    path_with_namespace: String,
+}
+
+impl Repack {
+    pub fn run(self) -> Result<()> {
+        let store = self.store.open()?;
+        let mut failed = 0;
+        // What is wrong with one repository stops no other.
+        let mut repack = |project: &str, name: &str| {
+            if let Err(error) = repack(&store.server, project, name) {
+                eprintln!("{}: {}", printable(name), one_line(&error));
+                failed += 1;
+            }
+        };
+        for project in &self.project {
+            repack(&encode(project), project);
+        }
+        let mut before = None;
+        while self.project.is_empty() {
+            let projects = list(&store.server, before)?;
+            for project in &projects {
+                repack(&project.id.to_string(), &project.path_with_namespace);
+            }
+            before = projects.last().map(|project| project.id);
+            if projects.len() < PAGE {
+                break;
+            }
+        }
+        match failed {
+            0 => Ok(()),
+            failed => bail!("{failed} repositories were not repacked, listed above"),
+        }
+    }
+}
+
+/// The projects with the highest ids below `before`.
+fn list(server: &Server, before: Option<u64>) -> Result<Vec<ListedProject>> {
+    let before = before.map_or(String::new(), |id| format!("&id_before={id}"));
+    let path = format!("projects?simple=true&order_by=id&sort=desc&per_page={PAGE}{before}");
+    serde_json::from_str(&server.get(&path)?).context("the list of projects is not what was expected")
+}
+
+/// Repacks one project, named `name`, unless packs have all that its branches and tags reach.
+fn repack(server: &Server, project: &str, name: &str) -> Result<()> {
+    let refs = remote_refs(server, project)?;
+    let mut tips: Vec<&str> = refs.values().map(String::as_str).collect();
+    tips.sort_unstable();
+    tips.dedup();
+    if send::known_commits(server, project, &tips)?.len() == tips.len() {
+        return Ok(());
+    }
+    writeln!(io::stdout(), "{}:", printable(name))?;
+    let folder = tempfile::tempdir()?;
+    let address = server.address(&format!("projects/{project}/repository.git"));
+    let git = Git::mirror(&address, &server.authorization()?, folder.path())?;
+    let local = git.refs()?;
+    let tips: Vec<&str> = local.values().map(String::as_str).collect();
+    writeln!(io::stdout(), "{}", send::send(server, &git, project, &tips, &[])?)?;
+    Ok(())
+}

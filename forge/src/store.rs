@@ -1,0 +1,85 @@
+//! `hexad store copy`: moves a store between a data folder and PostgreSQL.
+
+use std::io::Write;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use clap::{Args, Subcommand};
+use hexad::store::copy::{CopyStep, copy};
+use hexad::store::postgres::{self, Passwords, StoreUrl};
+use hexad::store::{Engine, sqlite};
+use indicatif::ProgressBar;
+
+use crate::progress;
+use crate::text::counted;
+
+/// Connections to PostgreSQL that write.
+const WRITERS: usize = 2;
+
+/// Work on a store that no host uses.
+#[derive(Args)]
+pub struct Store {
+    #[command(subcommand)]
+    command: StoreCommand,
+}
+
+#[derive(Subcommand)]
+enum StoreCommand {
+    Copy(Copy),
+}
+
+/// Copy everything that is stored, with every host stopped, and compare the copy with the source.
+#[derive(Args)]
+struct Copy {
+    /// The data folder, or postgres://USER@HOST/DATABASE.
+    #[arg(long, value_name = "STORE")]
+    from: String,
+
+    /// The same; it must be empty.
+    #[arg(long, value_name = "STORE")]
+    to: String,
+}
+
+impl Store {
+    pub fn run(self) -> Result<()> {
+        let StoreCommand::Copy(Copy { from, to }) = self.command;
+        // Stores on PostgreSQL belong to no data folder here.
+        let folders = (tempfile::tempdir()?, tempfile::tempdir()?);
+        anyhow::ensure!(is_url(&from) || Path::new(&from).is_dir(), "there is no folder {from}; name a data folder");
+        let source = open(&from, folders.0.path()).context("the source")?;
+        let target = open(&to, folders.1.path()).context("the target")?;
+        let mut shown: Option<(CopyStep, ProgressBar)> = None;
+        let keys = copy(&source, &target, |step, done, total| {
+            let label = match step {
+                CopyStep::Copying => "copying",
+                CopyStep::Comparing => "comparing",
+            };
+            if shown.as_ref().is_none_or(|(shown, _)| *shown != step) {
+                shown = Some((step, progress::items(label, total)));
+            }
+            if let Some((_, bar)) = &shown {
+                bar.set_position(done);
+            }
+        })?;
+        if let Some((_, bar)) = shown {
+            bar.finish_and_clear();
+        }
+        writeln!(std::io::stdout(), "{} copied and compared", counted(keys, "key"))?;
+        Ok(())
+    }
+}
+
+fn is_url(store: &str) -> bool {
+    store.contains("://")
+}
+
+fn open(store: &str, folder: &Path) -> Result<Engine> {
+    let sqlite = sqlite::Options::default();
+    if !is_url(store) {
+        return Ok(Engine::open(Path::new(store), 1, &sqlite, None)?);
+    }
+    let url = StoreUrl::parse(store, &Passwords::from_environment()?)?;
+    let options = postgres::Options::new(url, WRITERS, Duration::ZERO);
+    Ok(Engine::open(folder, 1, &sqlite, Some(&options))?)
+}

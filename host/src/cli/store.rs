@@ -1,0 +1,46 @@
+//! The options of `hexad up` about its store.
+
+use std::num::NonZeroUsize;
+use std::time::Duration;
+
+use anyhow::Result;
+use clap::Args;
+use jiff::SignedDuration;
+
+use crate::store::postgres::{self, Passwords, StoreUrl};
+
+/// Where the host keeps what is stored.
+#[derive(Args)]
+pub struct StoreArgs {
+    /// Keep the store on PostgreSQL, which several hosts can share, instead of in the data folder:
+    /// postgres://USER@HOST:PORT/DATABASE. The password is in the file that PGPASSFILE names, or in
+    /// PGPASSWORD.
+    #[arg(long, env = "HEXAD_STORE", hide_env_values = true, value_name = "URL")]
+    store: Option<String>,
+
+    /// How many connections to PostgreSQL write; each thread has another one that reads.
+    #[arg(long, default_value = "12", value_name = "N")]
+    store_connections: NonZeroUsize,
+
+    /// How fresh an answer from memory is, on PostgreSQL: `exact` asks before each whether another host
+    /// has changed what it is made of; a time, such as 500ms, asks only if the last question is older.
+    #[arg(long, default_value = "exact", value_name = "TIME", value_parser = parse_freshness)]
+    freshness: Duration,
+}
+
+impl StoreArgs {
+    /// `None` for a store in the data folder.
+    pub fn options(&self) -> Result<Option<postgres::Options>> {
+        let Some(url) = self.store.as_deref().filter(|url| !url.is_empty()) else { return Ok(None) };
+        let url = StoreUrl::parse(url, &Passwords::from_environment()?)?;
+        Ok(Some(postgres::Options::new(url, self.store_connections.get(), self.freshness)))
+    }
+}
+
+fn parse_freshness(text: &str) -> Result<Duration, String> {
+    if text == "exact" {
+        return Ok(Duration::ZERO);
+    }
+    let parsed = text.parse::<SignedDuration>().ok().and_then(|time| Duration::try_from(time).ok());
+    parsed.filter(|time| !time.is_zero()).ok_or_else(|| "write exact, or a time such as 500ms".to_owned())
+}

@@ -1,0 +1,360 @@
+//! What the hosts of one store serve, as they record it there, and this host's part in it.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+use super::DeployError;
+use super::audit::Action;
+use super::policy::Signature;
+use crate::component::{CanaryPolicy, Generation, Settings};
+use crate::digest::Digest;
+use crate::random;
+use crate::store::postgres::FleetStore;
+use crate::store::{FollowedKey, StoreError};
+
+/// A host that has not reported for so long is not waited for. It looks at what serves before it serves.
+pub const LIVE: Duration = Duration::from_secs(10);
+
+/// How long a prepared component is kept that is not proposed.
+const KEEP_PREPARED: Duration = Duration::from_secs(120);
+
+/// What the hosts serve. This is a stored format: unknown fields are ignored, new ones are optional.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ServingRecord {
+    /// A random text that makes each record unlike all others.
+    #[serde(default)]
+    pub id: String,
+    /// By the component's id in the manifests. A component that is not here was never swapped: each host
+    /// serves what its manifest names.
+    #[serde(default)]
+    pub components: BTreeMap<String, ServingEntry>,
+    /// A component that a host is about to swap in, for all others to prepare.
+    #[serde(default)]
+    pub proposal: Option<Proposal>,
+}
+
+/// What serves a component.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ServingEntry {
+    pub digest: Digest,
+    #[serde(default)]
+    pub previous: Option<Digest>,
+    #[serde(default)]
+    pub canary: Option<CanaryEntry>,
+    /// The actor and the action of the last change, for the audit log of each host.
+    pub by: String,
+    pub action: Action,
+}
+
+/// A canary and its policy.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CanaryEntry {
+    pub digest: Digest,
+    pub percent: f64,
+    pub window: Duration,
+    pub max_errors: f64,
+    pub max_latency: Duration,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Proposal {
+    pub id: String,
+    /// The host that proposes.
+    pub host: String,
+    pub component: String,
+    pub digest: Digest,
+}
+
+/// What a host says of itself. This is a stored format, as [`ServingRecord`] is.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct HostReport {
+    pub version: String,
+    /// The digest of its manifest.
+    #[serde(default)]
+    pub manifest: Option<Digest>,
+    /// The revision of what it serves.
+    #[serde(default)]
+    pub revision: i64,
+    /// The proposal for which it is prepared, or which it refuses for `refusal`.
+    #[serde(default)]
+    pub proposal: Option<String>,
+    #[serde(default)]
+    pub refusal: Option<String>,
+    /// Why it does not serve what the others do.
+    #[serde(default)]
+    pub problem: Option<String>,
+}
+
+/// A host that was there within the last day.
+#[derive(Clone, Debug)]
+pub struct FleetHost {
+    pub name: String,
+    /// How long ago it reported.
+    pub age: Duration,
+    pub report: HostReport,
+}
+
+/// A change of a component that every host prepares first.
+pub struct FleetChange<'a> {
+    pub by: &'a str,
+    pub action: Action,
+    pub canary: Option<&'a CanaryPolicy>,
+    /// The reason for trusting the component, if there is a policy.
+    pub trust: Option<&'a str>,
+}
+
+/// A checked generation, and the settings that it was made with.
+struct Prepared {
+    settings: Arc<Settings>,
+    generation: Arc<Generation>,
+    at: Instant,
+}
+
+/// This host among those that share its store.
+pub struct Fleet {
+    pub store: FleetStore,
+    pub followed: Arc<FollowedKey>,
+    /// This host's name: the machine's, and the data folder.
+    pub name: String,
+    /// Held while this host changes what all serve.
+    pub changing: Mutex<()>,
+    prepared: Mutex<BTreeMap<(String, [u8; 32]), Prepared>>,
+    report: Mutex<HostReport>,
+    hosts: Mutex<Vec<FleetHost>>,
+}
+
+impl ServingRecord {
+    /// Every component that a host may need.
+    pub fn digests(&self) -> Vec<Digest> {
+        let entries = self.components.values();
+        let mut digests: Vec<Digest> = entries
+            .flat_map(|entry| [Some(entry.digest), entry.previous, entry.canary.as_ref().map(|canary| canary.digest)])
+            .flatten()
+            .collect();
+        digests.extend(self.proposal.as_ref().map(|proposal| proposal.digest));
+        digests
+    }
+}
+
+impl CanaryEntry {
+    pub fn new(digest: Digest, policy: &CanaryPolicy) -> Self {
+        let CanaryPolicy { percent, window, max_errors, max_latency } = *policy;
+        Self { digest, percent, window, max_errors, max_latency }
+    }
+
+    pub fn policy(&self) -> CanaryPolicy {
+        let Self { percent, window, max_errors, max_latency, .. } = *self;
+        CanaryPolicy { percent, window, max_errors, max_latency }
+    }
+}
+
+impl FleetChange<'_> {
+    /// The entry of the component `digest`, after `entry`, while `present` serves.
+    pub fn entry(&self, entry: Option<&ServingEntry>, present: Digest, digest: Digest) -> ServingEntry {
+        let before = entry.and_then(|entry| entry.previous);
+        let (by, action) = (self.by.to_owned(), self.action);
+        match self.canary {
+            Some(policy) => {
+                let canary = Some(CanaryEntry::new(digest, policy));
+                ServingEntry { digest: present, previous: before, canary, by, action }
+            }
+            None => {
+                let previous = if present == digest { before } else { Some(present) };
+                ServingEntry { digest, previous, canary: None, by, action }
+            }
+        }
+    }
+}
+
+impl FleetHost {
+    pub fn is_live(&self) -> bool {
+        self.age < LIVE
+    }
+}
+
+impl Fleet {
+    /// `data` is the data folder, and `manifest` the file of which the digest is reported.
+    pub fn new(store: FleetStore, data: &Path, manifest: &Path) -> Self {
+        let followed = Arc::new(FollowedKey::new(store.clock(), &FleetStore::key()));
+        let machine = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+        let folder = data.canonicalize().unwrap_or_else(|_| data.to_owned());
+        let report = HostReport {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            manifest: std::fs::read(manifest).ok().as_deref().map(Digest::of),
+            ..HostReport::default()
+        };
+        Self {
+            store,
+            followed,
+            name: format!("{}:{}", machine.trim(), folder.display()),
+            changing: Mutex::default(),
+            prepared: Mutex::default(),
+            report: Mutex::new(report),
+            hosts: Mutex::default(),
+        }
+    }
+
+    /// The revision of what serves, and the record of it.
+    pub fn read(&self) -> Result<(i64, ServingRecord), DeployError> {
+        let serving = self.store.read().map_err(DeployError::Store)?;
+        let record = serde_json::from_str(&serving.record).map_err(|error| {
+            let reason = format!("what the hosts serve is written in a form that this hexad does not read: {error}");
+            DeployError::Store(StoreError::Engine(reason.into()))
+        })?;
+        Ok((serving.revision, record))
+    }
+
+    /// Changes what all hosts serve, by compare-and-swap. `change` gets the present record and is called
+    /// again if another host was faster. It returns the lines of the audit log. Returns the new revision.
+    pub fn update(
+        &self,
+        mut change: impl FnMut(&mut ServingRecord) -> Result<Vec<String>, DeployError>,
+    ) -> Result<i64, DeployError> {
+        loop {
+            let (revision, mut record) = self.read()?;
+            let lines = change(&mut record)?;
+            record.id = self.new_id()?;
+            let text = serde_json::to_string(&record)
+                .map_err(|error| DeployError::Store(StoreError::Engine(error.to_string().into())))?;
+            let replaced = self.store.replace(revision, &text, &self.name, lines).map_err(DeployError::Store)?;
+            if let Some(revision) = replaced {
+                self.followed.wake();
+                return Ok(revision);
+            }
+        }
+    }
+
+    pub fn new_id(&self) -> Result<String, DeployError> {
+        random::token(8).map_err(|source| DeployError::Io { what: "the system's randomness", source })
+    }
+
+    /// Gives a component to all hosts.
+    pub fn publish(&self, digest: &Digest, wasm: Vec<u8>, signature: Option<&Signature>) -> Result<(), DeployError> {
+        let signature = signature.map(|signature| signature.as_bytes().to_vec());
+        self.store.put_component(&digest.to_string(), wasm, signature).map_err(DeployError::Store)
+    }
+
+    /// Reads a component that a host has given to all.
+    pub fn fetch(&self, digest: &Digest) -> Result<(Vec<u8>, Option<Signature>), DeployError> {
+        let damaged = |reason: &str| {
+            let reason = format!("the component {digest} in the store {reason}; swap in a component anew");
+            DeployError::Store(StoreError::Engine(reason.into()))
+        };
+        let found = self.store.component(&digest.to_string()).map_err(DeployError::Store)?;
+        let (wasm, signature) = found.ok_or_else(|| damaged("is not there"))?;
+        if Digest::of(&wasm) != *digest {
+            return Err(damaged("has other bytes than its digest says"));
+        }
+        let signature =
+            signature.map(|bytes| Signature::from_bytes(&bytes).ok_or_else(|| damaged("has no usable signature")));
+        Ok((wasm, signature.transpose()?))
+    }
+
+    pub fn keep_prepared(&self, component: &str, settings: Arc<Settings>, generation: Arc<Generation>) {
+        let key = (component.to_owned(), *generation.digest.as_bytes());
+        lock(&self.prepared).insert(key, Prepared { settings, generation, at: Instant::now() });
+    }
+
+    /// A generation that was prepared with these settings.
+    pub fn prepared(&self, component: &str, digest: &Digest, settings: &Arc<Settings>) -> Option<Arc<Generation>> {
+        let prepared = lock(&self.prepared);
+        let found = prepared.get(&(component.to_owned(), *digest.as_bytes()))?;
+        Arc::ptr_eq(&found.settings, settings).then(|| found.generation.clone())
+    }
+
+    /// Forgets the prepared generations that no host needs and that are not about to be proposed.
+    pub fn forget_prepared_except(&self, wanted: &[Digest]) {
+        lock(&self.prepared).retain(|(_, digest), prepared| {
+            prepared.at.elapsed() < KEEP_PREPARED || wanted.iter().any(|wanted| wanted.as_bytes() == digest)
+        });
+    }
+
+    /// Every component that is prepared.
+    pub fn prepared_digests(&self) -> Vec<Digest> {
+        lock(&self.prepared).values().map(|prepared| prepared.generation.digest).collect()
+    }
+
+    pub fn report(&self) -> HostReport {
+        lock(&self.report).clone()
+    }
+
+    /// Changes what this host says of itself. True if that is something new.
+    pub fn set_report(&self, change: impl FnOnce(&mut HostReport)) -> bool {
+        let mut report = lock(&self.report);
+        let before = report.clone();
+        change(&mut report);
+        *report != before
+    }
+
+    /// Tells the others what this host says of itself, and learns what they say.
+    pub fn exchange_reports(&self) -> Result<Vec<FleetHost>, DeployError> {
+        let text = serde_json::to_string(&self.report()).unwrap_or_default();
+        self.store.report(&self.name, &text).map_err(DeployError::Store)?;
+        self.read_hosts()
+    }
+
+    /// What the hosts say of themselves.
+    pub fn read_hosts(&self) -> Result<Vec<FleetHost>, DeployError> {
+        let rows = self.store.hosts().map_err(DeployError::Store)?;
+        let host = |row: crate::store::postgres::HostRow| FleetHost {
+            name: row.name,
+            age: row.age,
+            report: serde_json::from_str(&row.report).unwrap_or_default(),
+        };
+        let hosts: Vec<FleetHost> = rows.into_iter().map(host).collect();
+        *lock(&self.hosts) = hosts.clone();
+        Ok(hosts)
+    }
+
+    /// What the hosts last said of themselves, as this host has learned.
+    pub fn known_hosts(&self) -> Vec<FleetHost> {
+        lock(&self.hosts).clone()
+    }
+
+    /// Waits until this host serves what was recorded at this revision, at most until `end`.
+    pub fn wait_until_applied(&self, revision: i64, end: Instant) -> Result<(), DeployError> {
+        /// How often this host's own report is looked at.
+        const LOOK: Duration = Duration::from_millis(10);
+        loop {
+            let report = self.report();
+            if report.revision >= revision {
+                return Ok(());
+            }
+            if Instant::now() >= end {
+                let reason = report.problem.unwrap_or_else(|| "it takes too long".to_owned());
+                return Err(DeployError::Fleet(format!("this host does not serve what was deployed yet: {reason}")));
+            }
+            self.followed.wake();
+            std::thread::sleep(LOOK);
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_of_before_and_one_with_more_are_read() {
+        assert_eq!(serde_json::from_str::<ServingRecord>("{}").unwrap(), ServingRecord::default());
+        let golden = include_str!("golden/serving.json");
+        let record: ServingRecord = serde_json::from_str(golden).unwrap();
+        let entry = &record.components["package-registry"];
+        let (digest, previous) = (Digest::of(b"new"), Digest::of(b"old"));
+        assert_eq!((entry.digest, entry.previous, &*entry.by), (digest, Some(previous), "mia"));
+        let policy = entry.canary.as_ref().unwrap().policy();
+        assert_eq!((policy.percent, policy.window), (5.0, Duration::from_secs(60)));
+        assert_eq!(record.proposal.as_ref().unwrap().component, "admin");
+        assert_eq!(record.digests().len(), 4);
+        let again = serde_json::to_string(&record).unwrap();
+        assert_eq!(serde_json::from_str::<ServingRecord>(&again).unwrap(), record);
+    }
+}

@@ -1,0 +1,273 @@
+//! Changes of what all hosts of a store serve: a host proposes a component, every live host prepares it or
+//! refuses, and then one compare-and-swap makes all of them serve it.
+
+use std::sync::{Arc, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::audit::{Action, AuditEntry};
+use super::files::completed;
+use super::fleet::{Fleet, FleetChange, FleetHost, Proposal, ServingRecord};
+use super::{DeployError, DeployReport, Deployer, HOST};
+use crate::component::{Generation, Settings, Slot};
+use crate::digest::Digest;
+
+/// How long the hosts may take to compile and check a component.
+const PREPARE_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// How long the hosts may take to serve what they have prepared.
+const FLIP_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How often the reports of the hosts are read meanwhile.
+const LOOK: Duration = Duration::from_millis(50);
+
+impl Deployer {
+    /// Has all hosts serve a generation that this host has checked.
+    pub(super) fn deploy_to_fleet(
+        &self,
+        fleet: &Fleet,
+        slot: &Slot,
+        (settings, generation): (Arc<Settings>, Arc<Generation>),
+        change: &FleetChange<'_>,
+    ) -> Result<(), DeployError> {
+        let _changing = fleet.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let (component, digest, current) = (slot.id(), generation.digest, slot.current().digest);
+        fleet.keep_prepared(component, settings, generation);
+        // The hosts need the present one too, for a rollback or beside a canary.
+        for digest in [current, digest] {
+            self.publish_stored(fleet, &digest)?;
+        }
+        let id = fleet.new_id()?;
+        let hosts = fleet.read_hosts()?;
+        fleet.update(|record| {
+            check_no_canary(record, component)?;
+            if let Some(other) = &record.proposal
+                && other.host != fleet.name
+                && hosts.iter().any(|host| host.name == other.host && host.is_live())
+            {
+                let Proposal { host, component, .. } = other;
+                return Err(DeployError::Fleet(format!(
+                    "the host {host} is deploying the component `{component}`; try again when it is done"
+                )));
+            }
+            let (host, component) = (fleet.name.clone(), component.to_owned());
+            record.proposal = Some(Proposal { id: id.clone(), host, component, digest });
+            Ok(Vec::new())
+        })?;
+        let moved = wait_until_prepared(fleet, &id).and_then(|()| {
+            fleet.update(|record| {
+                if record.proposal.as_ref().is_none_or(|proposal| proposal.id != id) {
+                    let reason = "another host deploys now; look at `hexad status`, and try again";
+                    return Err(DeployError::Fleet(reason.to_owned()));
+                }
+                check_no_canary(record, component)?;
+                record.proposal = None;
+                let present = record.components.get(component).map_or(current, |entry| entry.digest);
+                let line = completed(change.by, change.action, component, digest, Some(present));
+                let line = AuditEntry { trust: change.trust, ..line }.to_json();
+                let entry = change.entry(record.components.get(component), present, digest);
+                record.components.insert(component.to_owned(), entry);
+                Ok(vec![line])
+            })
+        });
+        match moved {
+            Ok(revision) => {
+                finish(fleet, revision)?;
+                prune(fleet);
+                Ok(())
+            }
+            Err(error) => {
+                withdraw(fleet, &id);
+                Err(error)
+            }
+        }
+    }
+
+    /// Gives a component of the data folder to all hosts.
+    fn publish_stored(&self, fleet: &Fleet, digest: &Digest) -> Result<(), DeployError> {
+        let stored = self.state().files.read_signed(digest);
+        match stored {
+            Ok((wasm, signature)) => fleet.publish(digest, wasm, signature.as_ref()),
+            // Then it is in the store, if it is from there, or it cannot be restored.
+            Err(_) => Ok(()),
+        }
+    }
+
+    /// Ends the trial on all hosts: by a promotion, or for a reason. With `only`, if the canary has this
+    /// digest.
+    fn end_fleet_trial(
+        &self,
+        fleet: &Fleet,
+        component: &str,
+        by: &str,
+        only: Option<Digest>,
+        (action, reason): (Action, Option<&str>),
+    ) -> Result<i64, DeployError> {
+        fleet.update(|record| {
+            let no_canary = || DeployError::NoCanary(component.to_owned());
+            let entry = record.components.get_mut(component).ok_or_else(no_canary)?;
+            let canary = entry.canary.take().map(|canary| canary.digest);
+            let canary = canary.filter(|digest| only.is_none_or(|only| only == *digest)).ok_or_else(no_canary)?;
+            let (before, line);
+            match action {
+                Action::Promote => {
+                    before = std::mem::replace(&mut entry.digest, canary);
+                    entry.previous = Some(before);
+                    line = completed(by, action, component, canary, Some(before));
+                }
+                _ => line = completed(by, action, component, entry.digest, Some(canary)),
+            }
+            entry.by = by.to_owned();
+            entry.action = action;
+            Ok(vec![AuditEntry { reason, ..line }.to_json()])
+        })
+    }
+
+    pub(super) fn promote_in_fleet(
+        &self,
+        fleet: &Fleet,
+        component: &str,
+        by: &str,
+        only: Option<Digest>,
+    ) -> Result<DeployReport, DeployError> {
+        let started = Instant::now();
+        let slot = self.slot(component)?;
+        let revision = self.end_fleet_trial(fleet, component, by, only, (Action::Promote, None))?;
+        finish(fleet, revision)?;
+        Ok(self.fleet_report(slot, started))
+    }
+
+    /// Ends the trial of a canary that failed on this host.
+    pub(super) fn fail_canary_in_fleet(
+        &self,
+        fleet: &Fleet,
+        component: &str,
+        digest: Digest,
+        reason: &str,
+    ) -> Result<(), DeployError> {
+        let why = (Action::Rollback, Some(reason));
+        let ended = self.end_fleet_trial(fleet, component, HOST, Some(digest), why);
+        match ended {
+            // Another host was faster.
+            Err(DeployError::NoCanary(_)) => Ok(()),
+            ended => ended.map(drop),
+        }
+    }
+
+    pub(super) fn roll_back_in_fleet(
+        &self,
+        fleet: &Fleet,
+        component: &str,
+        by: &str,
+    ) -> Result<DeployReport, DeployError> {
+        let started = Instant::now();
+        let slot = self.slot(component)?;
+        let none = || DeployError::NoPrevious(component.to_owned());
+        let (_, record) = fleet.read()?;
+        let entry = record.components.get(component).ok_or_else(none)?;
+        if let Some(canary) = &entry.canary {
+            let ended = (Action::Rollback, Some("the canary"));
+            let revision = self.end_fleet_trial(fleet, component, by, Some(canary.digest), ended)?;
+            finish(fleet, revision)?;
+            return Ok(self.report(slot, &slot.current(), started));
+        }
+        let previous = entry.previous.ok_or_else(none)?;
+        let prepared = self.prepare(fleet, slot, &previous)?;
+        let trust = self.state().files.trust_stored(component, &previous)?.for_audit();
+        let change = FleetChange { by, action: Action::Rollback, canary: None, trust: trust.as_deref() };
+        self.deploy_to_fleet(fleet, slot, prepared, &change)?;
+        Ok(self.fleet_report(slot, started))
+    }
+
+    fn fleet_report(&self, slot: &Slot, started: Instant) -> DeployReport {
+        let deployment = slot.deployment();
+        let previous = deployment.previous.as_ref().map(|previous| previous.digest);
+        DeployReport { previous, ..self.report(slot, &deployment.current, started) }
+    }
+}
+
+fn check_no_canary(record: &ServingRecord, component: &str) -> Result<(), DeployError> {
+    match record.components.get(component).is_some_and(|entry| entry.canary.is_some()) {
+        true => Err(DeployError::CanaryUnderWay(component.to_owned())),
+        false => Ok(()),
+    }
+}
+
+/// Waits until every live host has prepared the proposal.
+fn wait_until_prepared(fleet: &Fleet, id: &str) -> Result<(), DeployError> {
+    let end = Instant::now() + PREPARE_TIMEOUT;
+    loop {
+        let hosts = fleet.read_hosts()?;
+        let mut is_known = false;
+        let mut waited_for = Vec::new();
+        for FleetHost { name, report, .. } in hosts.iter().filter(|host| host.is_live()) {
+            is_known |= *name == fleet.name;
+            match (&report.proposal, &report.refusal) {
+                (Some(proposal), Some(refusal)) if proposal == id => {
+                    return Err(DeployError::Fleet(format!(
+                        "the host {name} refuses it: {refusal}; correct that, or stop that host and try again"
+                    )));
+                }
+                (Some(proposal), None) if proposal == id => {}
+                _ => waited_for.push(name.as_str()),
+            }
+        }
+        if is_known && waited_for.is_empty() {
+            return Ok(());
+        }
+        if Instant::now() >= end {
+            let (seconds, names) = (PREPARE_TIMEOUT.as_secs(), waited_for.join(", "));
+            return Err(DeployError::Fleet(format!(
+                "these hosts have not prepared it within {seconds} s: {names}; their logs say why"
+            )));
+        }
+        std::thread::sleep(LOOK);
+    }
+}
+
+/// Waits until this host serves what was recorded, and the others say so too. Those that do not are asked
+/// by the store before they answer a request.
+fn finish(fleet: &Fleet, revision: i64) -> Result<(), DeployError> {
+    let end = Instant::now() + FLIP_TIMEOUT;
+    fleet.wait_until_applied(revision, end)?;
+    loop {
+        let hosts = fleet.read_hosts()?;
+        let late: Vec<&str> = hosts
+            .iter()
+            .filter(|host| host.name != fleet.name && host.is_live() && host.report.revision < revision)
+            .map(|host| &*host.name)
+            .collect();
+        if late.is_empty() {
+            return Ok(());
+        }
+        if Instant::now() >= end {
+            tracing::warn!(hosts = late.join(", "), "these hosts have not said that they serve what was deployed");
+            return Ok(());
+        }
+        std::thread::sleep(LOOK);
+    }
+}
+
+/// Removes components from the store that no host needs any more.
+fn prune(fleet: &Fleet) {
+    let pruned = fleet.read().and_then(|(_, record)| {
+        let wanted = record.digests().iter().map(Digest::to_string).collect();
+        fleet.store.prune_components(wanted).map_err(DeployError::Store)
+    });
+    if let Err(error) = pruned {
+        tracing::warn!(%error, "old components cannot be removed from the store");
+    }
+}
+
+/// Takes a proposal back. If that fails, the next one replaces it.
+fn withdraw(fleet: &Fleet, id: &str) {
+    let withdrawn = fleet.update(|record| match &record.proposal {
+        Some(proposal) if proposal.id == id => {
+            record.proposal = None;
+            Ok(Vec::new())
+        }
+        _ => Err(DeployError::Fleet("it was withdrawn".to_owned())),
+    });
+    if let Err(error) = withdrawn {
+        tracing::debug!(%error, "a proposal was not withdrawn");
+    }
+}

@@ -1,0 +1,264 @@
+//! The thread that makes this host serve what all hosts of its store serve: it applies the record,
+//! prepares what another host proposes, and reports.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use super::audit::{Action, AuditEntry};
+use super::files::completed;
+use super::fleet::{Fleet, Proposal, ServingEntry, ServingRecord};
+use super::{DeployError, Deployer};
+use crate::component::{Generation, Settings, Slot};
+use crate::deployment_event::DeploymentEvent;
+use crate::digest::Digest;
+
+/// How often the record is read if no request has it read.
+const EVERY: Duration = Duration::from_millis(250);
+
+/// How often the host reports if it has nothing new to say; well below [`LIVE`](super::fleet::LIVE).
+const REPORT_EVERY: Duration = Duration::from_secs(2);
+
+/// How long after a failure the host tries again to prepare what serves.
+const RETRY_AFTER: Duration = Duration::from_secs(5);
+
+/// A component, by its id and digest.
+type Wanted = (String, Digest);
+
+/// Owns the thread.
+pub struct Follower {
+    fleet: Arc<Fleet>,
+    thread: JoinHandle<()>,
+}
+
+impl Follower {
+    pub fn start(deployer: Arc<Deployer>, fleet: Arc<Fleet>) -> io::Result<Self> {
+        let followed = fleet.clone();
+        let thread = std::thread::Builder::new().name("fleet".to_owned()).spawn(move || {
+            let mut state = FollowerState { deployer, fleet: followed, work: None, failed: BTreeMap::new() };
+            state.run();
+        })?;
+        Ok(Self { fleet, thread })
+    }
+
+    /// Ends the thread, and says to the other hosts that this one has stopped.
+    pub fn stop(self) {
+        self.fleet.followed.stop();
+        if self.thread.join().is_err() {
+            tracing::error!("the thread that follows the other hosts panicked");
+        }
+        if let Err(error) = self.fleet.store.leave(&self.fleet.name) {
+            tracing::debug!(%error, "the other hosts do not know that this one has stopped");
+        }
+    }
+}
+
+struct FollowerState {
+    deployer: Arc<Deployer>,
+    fleet: Arc<Fleet>,
+    /// What is being prepared, on a thread of its own: reports go on meanwhile.
+    work: Option<(Wanted, JoinHandle<Result<(), DeployError>>)>,
+    /// Why a component could not be prepared, and when.
+    failed: BTreeMap<(String, String), (String, Instant)>,
+}
+
+impl FollowerState {
+    fn run(&mut self) {
+        let mut reported: Option<Instant> = None;
+        self.fleet.followed.wake();
+        while self.fleet.followed.wait_for_turn(EVERY) {
+            let is_new = match self.follow() {
+                Ok(is_new) => is_new,
+                Err(error) => {
+                    tracing::debug!(%error, "what the hosts serve cannot be read");
+                    continue;
+                }
+            };
+            if is_new || reported.is_none_or(|reported| reported.elapsed() >= REPORT_EVERY) {
+                match self.fleet.exchange_reports() {
+                    Ok(_) => reported = Some(Instant::now()),
+                    Err(error) => tracing::debug!(%error, "the host could not report"),
+                }
+            }
+        }
+        if let Some((_, work)) = self.work.take() {
+            drop(work.join());
+        }
+    }
+
+    /// One turn. True if this host has something new to report.
+    fn follow(&mut self) -> Result<bool, DeployError> {
+        // Before the read, so that a change after it is not missed.
+        let number = self.fleet.store.clock().now();
+        let (revision, record) = self.fleet.read()?;
+        self.end_work();
+        let mut wanted = Vec::new();
+        let mut problem = None;
+        for slot in self.deployer.application().slots() {
+            let Some(entry) = record.components.get(slot.id()) else { continue };
+            match self.deployer.apply_entry(&self.fleet, slot, entry) {
+                Ok(missing) => wanted.extend(missing.map(|digest| (slot.id().to_owned(), digest))),
+                Err(error) => problem = Some(error.to_string()),
+            }
+        }
+        let is_applied = wanted.is_empty() && problem.is_none();
+        if let Some((reason, _)) = wanted.iter().find_map(|wanted| self.failed.get(&key(wanted))) {
+            problem = Some(reason.clone());
+        }
+        if let Some(problem) = &problem
+            && self.fleet.report().problem.as_ref() != Some(problem)
+        {
+            tracing::error!(problem, "this host cannot serve what the others do");
+        }
+        let mut is_new = self.fleet.set_report(|report| {
+            report.problem = problem;
+            if is_applied {
+                report.revision = revision;
+            }
+        });
+        if is_applied {
+            self.fleet.followed.record_applied(number);
+            self.forget_what_nobody_needs(&record);
+        }
+        if let Some(proposal) = &record.proposal {
+            is_new |= self.answer(proposal, &mut wanted);
+        }
+        self.begin_work(wanted);
+        Ok(is_new)
+    }
+
+    /// Says whether this host is prepared for a proposal. True if that is new.
+    fn answer(&mut self, proposal: &Proposal, wanted: &mut Vec<Wanted>) -> bool {
+        let Proposal { id, component, digest, .. } = proposal;
+        if self.fleet.report().proposal.as_ref() == Some(id) {
+            return false;
+        }
+        let this = (component.clone(), *digest);
+        let refusal = match self.deployer.slot(component) {
+            Err(error) => Some(error.to_string()),
+            Ok(slot) if find_generation(&self.fleet, slot, digest).is_some() => None,
+            Ok(_) => match self.failed.remove(&key(&this)) {
+                Some((reason, _)) => Some(reason),
+                None => {
+                    // What serves comes first.
+                    wanted.push(this);
+                    return false;
+                }
+            },
+        };
+        self.fleet.set_report(|report| {
+            report.proposal = Some(id.clone());
+            report.refusal = refusal;
+        })
+    }
+
+    fn begin_work(&mut self, wanted: Vec<Wanted>) {
+        let is_due = |wanted: &Wanted| self.failed.get(&key(wanted)).is_none_or(|(_, at)| at.elapsed() >= RETRY_AFTER);
+        let Some(next) = wanted.into_iter().find(is_due).filter(|_| self.work.is_none()) else { return };
+        let (deployer, fleet, (component, digest)) = (self.deployer.clone(), self.fleet.clone(), next.clone());
+        let prepare = move || {
+            let prepared = deployer.slot(&component).and_then(|slot| deployer.prepare(&fleet, slot, &digest));
+            let prepared = prepared.map(|(settings, generation)| fleet.keep_prepared(&component, settings, generation));
+            fleet.followed.wake();
+            prepared
+        };
+        match std::thread::Builder::new().name("prepare".to_owned()).spawn(prepare) {
+            Ok(thread) => self.work = Some((next, thread)),
+            Err(error) => tracing::error!(%error, "no thread can be started to prepare a component"),
+        }
+    }
+
+    fn end_work(&mut self) {
+        let Some((wanted, thread)) = self.work.take_if(|(_, thread)| thread.is_finished()) else { return };
+        match thread.join() {
+            Ok(Ok(())) => drop(self.failed.remove(&key(&wanted))),
+            Ok(Err(error)) => drop(self.failed.insert(key(&wanted), (error.to_string(), Instant::now()))),
+            Err(_) => {
+                let reason = "the host failed; its log says why".to_owned();
+                self.failed.insert(key(&wanted), (reason, Instant::now()));
+            }
+        }
+    }
+
+    fn forget_what_nobody_needs(&self, record: &ServingRecord) {
+        self.fleet.forget_prepared_except(&record.digests());
+    }
+}
+
+fn key((component, digest): &Wanted) -> (String, String) {
+    (component.clone(), digest.to_string())
+}
+
+/// A checked generation with the slot's present settings.
+fn find_generation(fleet: &Fleet, slot: &Slot, digest: &Digest) -> Option<Arc<Generation>> {
+    let deployment = slot.deployment();
+    let canary = deployment.canary.as_ref().map(|canary| &canary.generation);
+    let known = [Some(&deployment.current), deployment.previous.as_ref(), canary];
+    let known = known.into_iter().flatten().find(|generation| generation.digest == *digest).cloned();
+    known.or_else(|| fleet.prepared(slot.id(), digest, &deployment.settings))
+}
+
+impl Deployer {
+    /// Serves what the entry says, as far as it is prepared. Returns a component that is missing.
+    fn apply_entry(&self, fleet: &Fleet, slot: &Slot, entry: &ServingEntry) -> Result<Option<Digest>, DeployError> {
+        if slot.current().digest != entry.digest {
+            let Some(generation) = find_generation(fleet, slot, &entry.digest) else { return Ok(Some(entry.digest)) };
+            if let Some(canary) = &slot.deployment().canary {
+                canary.conclude();
+            }
+            let mut state = self.state();
+            self.install(&mut state.files, slot, &generation, &entry.by, entry.action)?;
+        }
+        let (present, wanted) = (slot.deployment().canary.clone(), &entry.canary);
+        if let Some(canary) = &present {
+            let digest = canary.generation.digest;
+            if wanted.as_ref().is_none_or(|wanted| wanted.digest != digest) {
+                canary.conclude();
+                let mut state = self.state();
+                let line = completed(&entry.by, Action::Rollback, slot.id(), entry.digest, Some(digest));
+                state.files.log(&AuditEntry { reason: Some("the canary"), ..line })?;
+                slot.end_trial(&digest);
+                self.prune(&state.files);
+            } else if canary.has_failed() {
+                // The store was away when it failed.
+                self.fail_canary_in_fleet(fleet, slot.id(), digest, "it failed on a host")?;
+            }
+        }
+        if let Some(wanted) = wanted
+            && slot.deployment().canary.is_none()
+        {
+            let Some(generation) = find_generation(fleet, slot, &wanted.digest) else { return Ok(Some(wanted.digest)) };
+            let line = completed(&entry.by, Action::Canary, slot.id(), wanted.digest, Some(entry.digest));
+            self.state().files.log(&line)?;
+            // It may have served before.
+            generation.revive();
+            slot.begin_trial(generation, wanted.policy());
+            self.send_event(DeploymentEvent::CanaryBegan);
+        }
+        Ok(None)
+    }
+
+    /// Fetches, compiles and checks a component with the slot's present settings, against this host's own
+    /// policy. It blocks for seconds.
+    pub(super) fn prepare(
+        &self,
+        fleet: &Fleet,
+        slot: &Slot,
+        digest: &Digest,
+    ) -> Result<(Arc<Settings>, Arc<Generation>), DeployError> {
+        let stored = self.state().files.read_signed(digest);
+        let (wasm, signature) = stored.or_else(|_| fleet.fetch(digest))?;
+        self.state().files.trust(slot.id(), &wasm, digest, signature.as_ref())?;
+        // The settings do not change while it is held.
+        let _compiling = self.lock_compiling();
+        let settings = slot.deployment().settings.clone();
+        let generation = match find_generation(fleet, slot, digest) {
+            Some(generation) => generation,
+            None => self.load(slot, &wasm, "the component that the hosts serve")?,
+        };
+        self.state().files.keep(digest, &wasm, signature.as_ref())?;
+        Ok((settings, generation))
+    }
+}

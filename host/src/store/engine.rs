@@ -1,0 +1,130 @@
+//! The engine that a host was started with.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use super::postgres::{self, FleetStore, Postgres};
+use super::sqlite::{self, Attachment, Sqlite};
+use super::{Backend, StoreHealth};
+
+/// An open store.
+pub enum Engine {
+    Sqlite(Box<Sqlite>),
+    Postgres(Box<Postgres>),
+}
+
+/// Why a store cannot be opened, or has failed since: a sentence for the operator.
+#[derive(Debug, thiserror::Error)]
+pub enum EngineError {
+    #[error(transparent)]
+    Sqlite(#[from] sqlite::OpenError),
+    #[error(transparent)]
+    Postgres(#[from] postgres::OpenError),
+}
+
+impl Engine {
+    /// Opens the store: on PostgreSQL, or else in the data directory. It blocks.
+    pub fn open(
+        data: &Path,
+        shards: usize,
+        sqlite: &sqlite::Options,
+        postgres: Option<&postgres::Options>,
+    ) -> Result<Self, EngineError> {
+        Ok(match postgres {
+            Some(options) => Self::Postgres(Box::new(Postgres::open(data, shards, options)?)),
+            None => Self::Sqlite(Box::new(Sqlite::open(data, sqlite)?)),
+        })
+    }
+
+    /// The store as one shard uses it.
+    pub fn backend(&self, shard: usize) -> Result<Arc<dyn Backend>, EngineError> {
+        Ok(match self {
+            Self::Sqlite(store) => store.backend()?,
+            Self::Postgres(store) => store.backend(shard),
+        })
+    }
+
+    /// The stores by label, and how many keys each has.
+    pub async fn contents(&self) -> Result<Vec<(String, u64)>, EngineError> {
+        Ok(match self {
+            Self::Sqlite(store) => store.contents()?,
+            Self::Postgres(store) => store.contents().await?,
+        })
+    }
+
+    /// Whether another host uses the store. One in a data directory is locked while it is open.
+    pub async fn has_other_hosts(&self) -> Result<bool, EngineError> {
+        Ok(match self {
+            Self::Sqlite(_) => false,
+            Self::Postgres(store) => store.has_other_hosts().await?,
+        })
+    }
+
+    /// Whether the store can do its work. It does not keep the store open.
+    pub fn health(&self) -> &Arc<StoreHealth> {
+        match self {
+            Self::Sqlite(store) => store.health(),
+            Self::Postgres(store) => store.health(),
+        }
+    }
+
+    /// The error of a store that has failed since it was opened, and stays so.
+    pub fn failure(&self) -> Option<EngineError> {
+        match self {
+            Self::Sqlite(store) => store.failure().map(EngineError::Sqlite),
+            Self::Postgres(_) => None,
+        }
+    }
+
+    /// The counter of flushed transactions, which does not keep the store open.
+    pub fn commit_counter(&self) -> Arc<AtomicU64> {
+        match self {
+            Self::Sqlite(store) => store.commit_counter(),
+            Self::Postgres(store) => store.commit_counter(),
+        }
+    }
+
+    /// Takes the attachments out of a store that was restored from a backup, see
+    /// [`Sqlite::restore_attachments`].
+    pub fn restore_attachments<E>(
+        &self,
+        restore: impl FnOnce(Vec<Attachment>) -> Result<(), E>,
+    ) -> Result<Result<(), E>, EngineError> {
+        Ok(match self {
+            Self::Sqlite(store) => store.restore_attachments(restore)?,
+            Self::Postgres(_) => Ok(()),
+        })
+    }
+
+    /// The tables of the hosts that share the store; `None` for a store of one host.
+    pub fn fleet(&self) -> Option<FleetStore> {
+        match self {
+            Self::Sqlite(_) => None,
+            Self::Postgres(store) => Some(store.fleet()),
+        }
+    }
+
+    /// Tells whether this host does the maintenance of the store. It does not keep the store open.
+    pub fn leader_reader(&self) -> Box<dyn Fn() -> bool + Send + Sync> {
+        match self {
+            Self::Sqlite(_) => Box::new(|| true),
+            Self::Postgres(store) => Box::new(store.leader_reader()),
+        }
+    }
+
+    /// Reads the store's size in bytes and, on PostgreSQL, what is known of the server. It does not keep
+    /// the store open.
+    pub fn status_reader(&self, data: PathBuf) -> Box<dyn Fn() -> (u64, Option<postgres::Status>) + Send + Sync> {
+        match self {
+            Self::Sqlite(_) => Box::new(move || (sqlite::size(&data), None)),
+            Self::Postgres(store) => {
+                let status = store.status_reader();
+                Box::new(move || {
+                    let status = status();
+                    (status.size, Some(status))
+                })
+            }
+        }
+    }
+}

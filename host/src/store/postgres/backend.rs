@@ -1,0 +1,150 @@
+//! The store as one shard uses it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures::future::BoxFuture;
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
+use tokio_postgres::Row;
+
+use super::keeper::PATIENCE;
+use super::shared::Shared;
+use super::writes::{WriteOperation, WriteQueue};
+use crate::store::{Backend, ChangeClock, Key, Ledger, StoreError, Swap};
+
+pub struct ShardBackend {
+    pub shared: Arc<Shared>,
+    pub shard: usize,
+    /// How old memory may be; zero for exact.
+    pub staleness: Duration,
+    /// False only in a test that shows what barriers are for.
+    pub waits_for_barriers: bool,
+}
+
+#[async_trait]
+impl Backend for ShardBackend {
+    async fn get(&self, key: &Key) -> Result<Option<Vec<u8>>, StoreError> {
+        self.shared.get(self.shard, key).await
+    }
+
+    async fn exists(&self, key: &Key) -> Result<bool, StoreError> {
+        let decode = |row: &Row| row.try_get(3);
+        self.shared.read(self.shard, |reader| &reader.exists, &[&&*key.store, &&*key.key], decode).await
+    }
+
+    async fn list(&self, store: &Arc<str>, prefix: &str, after: &str, limit: usize) -> Result<Vec<String>, StoreError> {
+        let (end, limit) = (end_of_prefix(prefix), i64::try_from(limit).unwrap_or(i64::MAX));
+        let decode = |row: &Row| row.try_get(3);
+        self.shared.read(self.shard, |reader| &reader.list, &[&&**store, &prefix, &after, &end, &limit], decode).await
+    }
+
+    async fn get_many(&self, keys: &[Key], limit: usize) -> Result<Vec<Option<Vec<u8>>>, StoreError> {
+        let stores: Vec<&str> = keys.iter().map(|key| &*key.store).collect();
+        let names: Vec<&str> = keys.iter().map(|key| &*key.key).collect();
+        let bytes = i64::try_from(limit).unwrap_or(i64::MAX);
+        let decode = |row: &Row| row.try_get::<_, Option<Vec<Option<Vec<u8>>>>>(3);
+        let values =
+            self.shared.read(self.shard, |reader| &reader.get_many, &[&stores, &names, &bytes], decode).await?;
+        values.ok_or(StoreError::ResultTooLarge { limit })
+    }
+
+    async fn set(
+        &self,
+        ledger: &Ledger,
+        key: Key,
+        value: Vec<u8>,
+        permit: OwnedSemaphorePermit,
+    ) -> Result<(), StoreError> {
+        self.set_many(ledger, vec![(key, value)], permit).await
+    }
+
+    async fn delete(&self, ledger: &Ledger, key: Key) -> Result<(), StoreError> {
+        self.delete_many(ledger, vec![key]).await
+    }
+
+    async fn set_many(
+        &self,
+        ledger: &Ledger,
+        pairs: Vec<(Key, Vec<u8>)>,
+        permit: OwnedSemaphorePermit,
+    ) -> Result<(), StoreError> {
+        WriteQueue::push(&self.shared, ledger, WriteOperation::Set { pairs, permit })
+    }
+
+    async fn delete_many(&self, ledger: &Ledger, keys: Vec<Key>) -> Result<(), StoreError> {
+        WriteQueue::push(&self.shared, ledger, WriteOperation::Delete(keys))
+    }
+
+    async fn increment(&self, ledger: &Ledger, key: Key, delta: i64) -> Result<i64, StoreError> {
+        let (reply, sum) = oneshot::channel();
+        WriteQueue::push(&self.shared, ledger, WriteOperation::Increment { key, delta, reply })?;
+        sum.await.unwrap_or_else(|_| Err(StoreError::writer_stopped()))
+    }
+
+    async fn cas(
+        &self,
+        ledger: &Ledger,
+        key: Key,
+        expected: Option<Vec<u8>>,
+        value: Vec<u8>,
+    ) -> Result<Swap, StoreError> {
+        let (reply, swapped) = oneshot::channel();
+        WriteQueue::push(&self.shared, ledger, WriteOperation::Swap { key, expected, value, reply })?;
+        swapped.await.unwrap_or_else(|_| Err(StoreError::writer_stopped()))
+    }
+
+    fn change_clock(&self) -> Option<&ChangeClock> {
+        Some(self.shared.keeper.memory.clock())
+    }
+
+    fn catch_up(&self) -> Option<BoxFuture<'_, Result<(), StoreError>>> {
+        let keeper = &self.shared.keeper;
+        let is_due = self.staleness.is_zero() || !keeper.memory.is_younger_than(self.staleness);
+        match is_due && self.waits_for_barriers {
+            true => Some(Box::pin(keeper.barrier(PATIENCE))),
+            false => None,
+        }
+    }
+
+    fn prefetches(&self) -> bool {
+        true
+    }
+
+    async fn durable(&self, ledger: &Ledger) -> Result<(), StoreError> {
+        if !ledger.is_settled() {
+            WriteQueue::push(&self.shared, ledger, WriteOperation::Flush)?;
+        }
+        ledger.settled().await
+    }
+}
+
+/// A text that sorts after every key with this prefix, and before all others that sort after those.
+fn end_of_prefix(prefix: &str) -> String {
+    let mut end = prefix.to_owned();
+    while let Some(last) = end.pop() {
+        // The characters between these two are no characters of a text.
+        let next = if last == '\u{d7ff}' { Some('\u{e000}') } else { char::from_u32(u32::from(last) + 1) };
+        if let Some(next) = next {
+            end.push(next);
+            return end;
+        }
+    }
+    // No key is so long.
+    char::MAX.to_string().repeat(crate::store::MAX_KEY_BYTES)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_of_a_prefix_sorts_after_all_its_keys_and_before_the_others() {
+        for prefix in ["a", "a/", "é", "a\u{d7ff}", "a\u{10ffff}", "\u{10ffff}"] {
+            let end = end_of_prefix(prefix);
+            assert!(format!("{prefix}{}", char::MAX) < end, "{prefix:?}");
+        }
+        assert_eq!((&*end_of_prefix("a/"), &*end_of_prefix("a\u{10ffff}")), ("a0", "b"));
+        assert!(end_of_prefix("") > char::MAX.to_string());
+    }
+}

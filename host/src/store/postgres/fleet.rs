@@ -1,0 +1,222 @@
+//! The tables of the hosts that share the store: what they serve, the components, the hosts themselves,
+//! and the audit log of all of them. The calls block, and must not be made on the thread of the connections.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures::future::BoxFuture;
+use tokio::time::timeout;
+use tokio_postgres::{Client, Error};
+
+use super::classify;
+use super::keeper::away;
+use super::shared::Shared;
+use crate::store::{ChangeClock, Key, StoreError, StoreProblem};
+
+/// How long a statement may take, and one that carries a component.
+const DEADLINE: Duration = Duration::from_secs(10);
+const COMPONENT_DEADLINE: Duration = Duration::from_secs(60);
+
+const READ: &str = "select revision, record from hexad.serving";
+
+const MOVE: &str = "
+    with moved as (
+        update hexad.serving set revision = revision + 1, record = $2::text where revision = $1::bigint
+        returning revision
+    ), noted as (
+        insert into hexad.change (store, keys) select 'hexad', array['serving'] from moved
+    ), audited as (
+        insert into hexad.audit (host, entry) select $3::text, entry from moved, unnest($4::text[]) entry
+    )
+    select (select revision from moved)";
+
+/// Nothing is lost with a report, so that it does not wait for the disk.
+const REPORT: &str = "
+    with reported as (
+        insert into hexad.host (name, report) values ($1::text, $2::text)
+        on conflict (name) do update set seen = now(), report = excluded.report
+    )
+    select set_config('synchronous_commit', 'off', true)";
+
+const HOSTS: &str = "
+    select name, extract(epoch from clock_timestamp() - seen)::float8, report from hexad.host
+    where seen > now() - interval '1 day' order by name";
+
+const PUT_COMPONENT: &str = "
+    insert into hexad.component (digest, wasm, signature) values ($1, $2, $3)
+    on conflict (digest) do update
+    set at = now(), signature = coalesce(excluded.signature, component.signature)";
+
+/// A component that is about to be proposed is younger than a day.
+const PRUNE_COMPONENTS: &str =
+    "delete from hexad.component where digest <> all($1::text[]) and at < now() - interval '1 day'";
+
+/// What the hosts serve: a text of the deployer's, which changes by compare-and-swap of its revision.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Serving {
+    pub revision: i64,
+    pub record: String,
+}
+
+/// A host that was there within the last day.
+#[derive(Clone, Debug)]
+pub struct HostRow {
+    pub name: String,
+    /// How long ago it reported, by the server's clock.
+    pub age: Duration,
+    pub report: String,
+}
+
+/// The bytes of a component, and of its signature.
+pub type StoredComponent = (Vec<u8>, Option<Vec<u8>>);
+
+/// The tables, as one host uses them.
+#[derive(Clone)]
+pub struct FleetStore {
+    shared: Arc<Shared>,
+}
+
+impl FleetStore {
+    pub(super) fn new(shared: Arc<Shared>) -> Self {
+        Self { shared }
+    }
+
+    /// The key that counts as changed whenever what the hosts serve is changed.
+    pub fn key() -> Key {
+        Key { store: Arc::from("hexad"), key: Arc::from("serving") }
+    }
+
+    /// The clock that has the changes of [`key`](Self::key).
+    pub fn clock(&self) -> &ChangeClock {
+        self.shared.keeper.memory.clock()
+    }
+
+    pub fn read(&self) -> Result<Serving, StoreError> {
+        self.run(DEADLINE, |client| {
+            Box::pin(async move {
+                let row = client.query_one(READ, &[]).await?;
+                Ok(Serving { revision: row.try_get(0)?, record: row.try_get(1)? })
+            })
+        })
+    }
+
+    /// Replaces what is served if it still has this revision, with lines of the audit log, and returns the
+    /// new revision; `None` if another host was faster.
+    pub fn replace(
+        &self,
+        revision: i64,
+        record: &str,
+        host: &str,
+        audit: Vec<String>,
+    ) -> Result<Option<i64>, StoreError> {
+        let (text, host) = (record.to_owned(), host.to_owned());
+        let outcome = self.run(DEADLINE, move |client| {
+            Box::pin(async move { client.query_one(MOVE, &[&revision, &text, &host, &audit]).await?.try_get(0) })
+        });
+        match outcome {
+            // The reply was lost: the record itself says whether it was replaced, because each one differs.
+            Err(StoreError::Unknown { .. }) => {
+                let now = self.read()?;
+                Ok((now.revision > revision && now.record == record).then_some(now.revision))
+            }
+            outcome => outcome,
+        }
+    }
+
+    pub fn report(&self, name: &str, report: &str) -> Result<(), StoreError> {
+        let (name, report) = (name.to_owned(), report.to_owned());
+        self.run(DEADLINE, move |client| {
+            Box::pin(async move { client.query_one(REPORT, &[&name, &report]).await.map(drop) })
+        })
+    }
+
+    /// Says that the host has stopped.
+    pub fn leave(&self, name: &str) -> Result<(), StoreError> {
+        let name = name.to_owned();
+        self.run(DEADLINE, move |client| {
+            Box::pin(async move { client.execute("delete from hexad.host where name = $1", &[&name]).await.map(drop) })
+        })
+    }
+
+    pub fn hosts(&self) -> Result<Vec<HostRow>, StoreError> {
+        self.run(DEADLINE, |client| {
+            Box::pin(async move {
+                let rows = client.query(HOSTS, &[]).await?;
+                let host = |row: &tokio_postgres::Row| {
+                    let age: f64 = row.try_get(1)?;
+                    let age = Duration::try_from_secs_f64(age).unwrap_or_default();
+                    Ok(HostRow { name: row.try_get(0)?, age, report: row.try_get(2)? })
+                };
+                rows.iter().map(host).collect()
+            })
+        })
+    }
+
+    pub fn put_component(&self, digest: &str, wasm: Vec<u8>, signature: Option<Vec<u8>>) -> Result<(), StoreError> {
+        let digest = digest.to_owned();
+        self.run(COMPONENT_DEADLINE, move |client| {
+            Box::pin(async move { client.execute(PUT_COMPONENT, &[&digest, &wasm, &signature]).await.map(drop) })
+        })
+    }
+
+    pub fn component(&self, digest: &str) -> Result<Option<StoredComponent>, StoreError> {
+        let digest = digest.to_owned();
+        self.run(COMPONENT_DEADLINE, move |client| {
+            Box::pin(async move {
+                let statement = "select wasm, signature from hexad.component where digest = $1";
+                let row = client.query_opt(statement, &[&digest]).await?;
+                row.map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).transpose()
+            })
+        })
+    }
+
+    /// Removes the components that are older than a day, except `wanted`.
+    pub fn prune_components(&self, wanted: Vec<String>) -> Result<(), StoreError> {
+        self.run(DEADLINE, move |client| {
+            Box::pin(async move { client.execute(PRUNE_COMPONENTS, &[&wanted]).await.map(drop) })
+        })
+    }
+
+    /// Appends a line to the audit log of all hosts.
+    pub fn audit(&self, host: &str, entry: &str) -> Result<(), StoreError> {
+        let (host, entry) = (host.to_owned(), entry.to_owned());
+        self.run(DEADLINE, move |client| {
+            Box::pin(async move {
+                let statement = "insert into hexad.audit (host, entry) values ($1, $2)";
+                client.execute(statement, &[&host, &entry]).await.map(drop)
+            })
+        })
+    }
+
+    fn run<T: Send + 'static>(
+        &self,
+        deadline: Duration,
+        work: impl for<'c> FnOnce(&'c Client) -> BoxFuture<'c, Result<T, Error>> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let (reply, outcome) = std::sync::mpsc::channel();
+        let keeper = self.shared.keeper.clone();
+        self.shared.spawn(async move {
+            let outcome = async {
+                let link = keeper.link(Instant::now()).await?;
+                let idle = timeout(deadline, link.writer()).await.ok().flatten().ok_or_else(away)?;
+                let writer = idle.get().ok_or_else(away)?;
+                match timeout(deadline, work(&writer.client)).await {
+                    Ok(Ok(value)) => Ok(value),
+                    Ok(Err(error)) => {
+                        if classify::ends_connection(&error) {
+                            link.close();
+                        }
+                        Err(classify::of_write(&error))
+                    }
+                    Err(_) => {
+                        link.close();
+                        let reason = Arc::from("PostgreSQL did not respond in time");
+                        Err(StoreError::Unknown { problem: StoreProblem::Unavailable, reason })
+                    }
+                }
+            };
+            let _ = reply.send(outcome.await);
+        });
+        outcome.recv().unwrap_or_else(|_| Err(away()))
+    }
+}

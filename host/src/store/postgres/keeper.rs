@@ -1,0 +1,254 @@
+//! Keeps a link to a server: makes another one after it is lost, and answers barriers over it.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::sync::{Notify, oneshot, watch};
+use tokio::time::timeout;
+
+use super::classify;
+use super::link::{Connector, Link};
+use super::memory::{Memory, Observation};
+use super::monitor::Report;
+use super::mutant::{Defect, Mutant};
+use super::open_error::{OpenError, describe};
+use super::sql;
+use crate::store::{StoreError, StoreHealth, StoreProblem};
+
+/// How long a request waits for a server, and for a barrier. After it, the client is told to try again.
+pub const PATIENCE: Duration = Duration::from_secs(1);
+
+/// How long a barrier may take before its server counts as lost.
+const BARRIER_DEADLINE: Duration = Duration::from_secs(3);
+
+/// The pauses between attempts to connect.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+/// How often a host without requests sends a barrier, for its health.
+const HEARTBEAT: Duration = Duration::from_secs(1);
+
+/// A host without a barrier for so long is not ready.
+const UNREADY_AFTER: Duration = Duration::from_secs(3);
+
+/// How often changes that no host looks back to are removed and the server is looked at, and how long
+/// that may take.
+const HOUSEKEEPING_EVERY: Duration = Duration::from_secs(60);
+const HOUSEKEEPING_DEADLINE: Duration = Duration::from_secs(30);
+
+type BarrierReply = oneshot::Sender<Result<(), StoreError>>;
+
+/// The present link of a host, and what it has learned over it.
+pub struct Keeper {
+    connector: Connector,
+    pub memory: Memory,
+    pub health: Arc<StoreHealth>,
+    link: watch::Sender<Option<Arc<Link>>>,
+    /// The requests that wait for a barrier which has not begun.
+    waiting: Mutex<Vec<BarrierReply>>,
+    wake: Notify,
+    pub figures: Figures,
+    pub report: Report,
+    defect: Defect,
+}
+
+/// What is counted of a store on PostgreSQL since the host started.
+#[derive(Debug, Default)]
+pub struct Figures {
+    pub barriers: AtomicU64,
+    pub reconnects: AtomicU64,
+    /// Statements that read, each a round trip.
+    pub reads: AtomicU64,
+    /// The duration of the last barrier, in microseconds.
+    pub round_trip: AtomicU64,
+}
+
+impl Keeper {
+    /// Connects for the first time.
+    pub async fn open(connector: Connector, health: Arc<StoreHealth>, defect: Defect) -> Result<Arc<Self>, OpenError> {
+        let link = connector.open(1).await?;
+        let keeper = Self {
+            connector,
+            memory: Memory::new(defect),
+            defect,
+            health,
+            link: watch::Sender::new(None),
+            waiting: Mutex::default(),
+            wake: Notify::new(),
+            figures: Figures::default(),
+            report: Report::default(),
+        };
+        keeper.publish(link);
+        Ok(Arc::new(keeper))
+    }
+
+    /// Runs until it is dropped.
+    pub async fn run(self: Arc<Self>) {
+        tokio::join!(self.keep_link(), self.answer_barriers(), self.watch_health(), self.keep_house());
+    }
+
+    /// The present link, for which the caller waits until [`PATIENCE`] after `since`.
+    pub async fn link(&self, since: Instant) -> Result<Arc<Link>, StoreError> {
+        let mut links = self.link.subscribe();
+        let usable = links.wait_for(|link| link.as_ref().is_some_and(|link| !link.is_lost()));
+        match tokio::time::timeout_at((since + PATIENCE).into(), usable).await {
+            Ok(Ok(link)) => link.clone().ok_or_else(away),
+            _ => Err(away()),
+        }
+    }
+
+    /// The present link, if there is one now.
+    pub fn present_link(&self) -> Option<Arc<Link>> {
+        self.link.borrow().clone().filter(|link| !link.is_lost())
+    }
+
+    /// Returns once a barrier is over that began after this call.
+    pub async fn barrier(&self, patience: Duration) -> Result<(), StoreError> {
+        let (reply, done) = oneshot::channel();
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).push(reply);
+        self.wake.notify_one();
+        match timeout(patience, done).await {
+            Ok(Ok(outcome)) => outcome,
+            _ => Err(away()),
+        }
+    }
+
+    /// Whether this host does the maintenance of the store.
+    pub fn is_leader(&self) -> bool {
+        self.present_link().is_some_and(|link| link.is_leader())
+    }
+
+    /// The URL, for people.
+    pub fn name(&self) -> &str {
+        self.connector.name()
+    }
+
+    fn publish(&self, link: Link) {
+        let (snapshot, began) = link.first.clone();
+        // Before anybody can read over it.
+        self.memory.begin(link.number, snapshot, began);
+        self.link.send_replace(Some(Arc::new(link)));
+    }
+
+    async fn keep_link(&self) {
+        let mut number = 1;
+        loop {
+            let link = self.link.borrow().clone();
+            if let Some(link) = link {
+                link.lost().await;
+                self.memory.end();
+                self.link.send_replace(None);
+                tracing::warn!(server = link.server, "the connections to PostgreSQL are lost; connecting again");
+            }
+            number += 1;
+            let mut pause = FIRST_PAUSE;
+            let link = loop {
+                match self.connector.open(number).await {
+                    Ok(link) => break link,
+                    Err(error) => tracing::debug!(%error, "no PostgreSQL yet"),
+                }
+                tokio::time::sleep(pause).await;
+                pause = LONGEST_PAUSE.min(pause * 2);
+            };
+            tracing::info!(server = link.server, "connected to PostgreSQL again");
+            self.figures.reconnects.fetch_add(1, Ordering::Relaxed);
+            self.publish(link);
+        }
+    }
+
+    /// One barrier is under way at a time; the next serves all who came meanwhile.
+    async fn answer_barriers(&self) {
+        loop {
+            self.wake.notified().await;
+            let mut waiting = self.take_waiting();
+            // Those that have stopped waiting need none.
+            if waiting.iter().all(BarrierReply::is_closed) {
+                continue;
+            }
+            let outcome = self.pass_barrier().await;
+            if self.defect.is(Mutant::EarlyBarrier) {
+                waiting.extend(self.take_waiting());
+            }
+            for reply in waiting {
+                let _ = reply.send(outcome.clone());
+            }
+        }
+    }
+
+    fn take_waiting(&self) -> Vec<BarrierReply> {
+        std::mem::take(&mut *self.waiting.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    async fn pass_barrier(&self) -> Result<(), StoreError> {
+        let link = self.link(Instant::now()).await?;
+        let base = self.memory.base(link.number).ok_or_else(away)?;
+        let reader = link.barrier();
+        let began = Instant::now();
+        let params: [&(dyn tokio_postgres::types::ToSql + Sync); 1] = [&&*base.text];
+        let row = match timeout(BARRIER_DEADLINE, reader.client.query_one(&reader.barrier, &params)).await {
+            Ok(Ok(row)) => row,
+            Ok(Err(error)) => {
+                if classify::ends_connection(&error) {
+                    link.close();
+                }
+                return Err(classify::of_read(&error));
+            }
+            Err(_) => {
+                link.close();
+                return Err(away());
+            }
+        };
+        let observed = Observation::of(&row).map_err(|error| classify::of_read(&error))?.ok_or_else(away)?;
+        let micros = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
+        self.figures.round_trip.store(micros, Ordering::Relaxed);
+        self.figures.barriers.fetch_add(1, Ordering::Relaxed);
+        match self.memory.observe(link.number, &base, observed, began) {
+            true => Ok(()),
+            false => Err(away()),
+        }
+    }
+
+    async fn watch_health(&self) {
+        let mut last = Instant::now();
+        loop {
+            tokio::time::sleep(HEARTBEAT).await;
+            match self.barrier(PATIENCE).await {
+                Ok(()) => {
+                    last = Instant::now();
+                    self.health.record_commit(usize::MAX);
+                }
+                Err(error) if last.elapsed() >= UNREADY_AFTER => {
+                    self.health.begin_outage(StoreProblem::Unavailable, &error.to_string(), 0);
+                }
+                Err(_) => {}
+            }
+        }
+    }
+
+    async fn keep_house(&self) {
+        loop {
+            if let Some(link) = self.present_link()
+                && let Some(writer) = link.writer().await
+                && let Some(writer) = writer.get()
+            {
+                let work = async {
+                    link.seek_leadership().await?;
+                    self.report.update(&writer.client).await?;
+                    writer.client.execute(sql::PRUNE, &[]).await
+                };
+                match timeout(HOUSEKEEPING_DEADLINE, work).await {
+                    Ok(Ok(_)) => {}
+                    Ok(Err(error)) => tracing::warn!(reason = describe(&error), "PostgreSQL could not be looked after"),
+                    Err(_) => link.close(),
+                }
+            }
+            tokio::time::sleep(HOUSEKEEPING_EVERY).await;
+        }
+    }
+}
+
+/// The error of an operation that could not be sent to a server in time.
+pub fn away() -> StoreError {
+    StoreError::Unavailable { problem: StoreProblem::Unavailable, reason: Arc::from("PostgreSQL does not respond") }
+}

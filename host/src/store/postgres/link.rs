@@ -1,0 +1,267 @@
+//! The connections to one server. They stand and fall together: after one is lost, all are made anew, so
+//! that reads, writes and barriers never reach different servers.
+
+use std::future::Future;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use futures::future::try_join_all;
+use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::time::timeout;
+use tokio_postgres::{Client, Statement};
+use tokio_util::sync::CancellationToken;
+
+use super::memory::{Observation, Snapshot};
+use super::mutant::{Defect, Mutant};
+use super::open_error::OpenError;
+use super::tls::Tls;
+use super::url::{Server, StoreUrl};
+use super::{schema, sql};
+
+/// The key of the advisory lock of the host that does maintenance; any number that no other program uses.
+const LEADER_LOCK: i64 = 0x6865_7861_6401;
+
+/// How long it may take until all connections to a server are there and their statements prepared.
+const OPEN_DEADLINE: Duration = Duration::from_secs(10);
+
+/// Connects to the servers of a URL.
+pub struct Connector {
+    url: StoreUrl,
+    tls: Tls,
+    readers: usize,
+    writers: usize,
+    defect: Defect,
+}
+
+/// A connection for reads. Its statements are answered in their order.
+pub struct Reader {
+    pub client: Client,
+    pub barrier: Statement,
+    pub get: Statement,
+    pub exists: Statement,
+    pub get_many: Statement,
+    pub list: Statement,
+}
+
+/// A connection for writes, of one write at a time: a synchronous commit takes as long as the disk.
+pub struct Writer {
+    pub client: Client,
+    pub set: Statement,
+    pub delete: Statement,
+    pub create: Statement,
+    pub replace: Statement,
+    pub increment: Statement,
+    pub flush: Statement,
+}
+
+/// All connections to one server.
+pub struct Link {
+    /// Counts the links of this host.
+    pub number: u64,
+    pub server: String,
+    /// Changes whenever the server may have lost transactions that were committed asynchronously.
+    pub era: String,
+    /// The first snapshot, and when its statement was sent.
+    pub first: (Snapshot, Instant),
+    /// How many connections there are.
+    pub connections: usize,
+    barrier: Reader,
+    readers: Vec<Reader>,
+    idle_writers: Mutex<Vec<Writer>>,
+    writer_permits: Semaphore,
+    /// Whether this host does the maintenance of the store.
+    is_leader: AtomicBool,
+    lost: CancellationToken,
+}
+
+impl Connector {
+    /// `readers` and `writers` are numbers of connections.
+    pub fn new(url: StoreUrl, readers: usize, writers: usize, defect: Defect) -> Result<Self, OpenError> {
+        let tls = Tls::new(&url.tls)?;
+        Ok(Self { url, tls, readers: readers.max(1), writers: writers.max(1), defect })
+    }
+
+    pub fn name(&self) -> &str {
+        &self.url.name
+    }
+
+    /// Connects to the first server that can be used.
+    pub async fn open(&self, number: u64) -> Result<Link, OpenError> {
+        let mut refusals = Vec::new();
+        for server in &self.url.servers {
+            let opened = timeout(OPEN_DEADLINE, self.open_server(server, number)).await;
+            match opened.unwrap_or_else(|_| Err(OpenError::Unreachable("it does not respond".to_owned()))) {
+                Ok(link) => return Ok(link),
+                Err(error) => refusals.push(format!("{}: {error}", server.name)),
+            }
+        }
+        Err(OpenError::NoServer(refusals.join("; ")))
+    }
+
+    async fn open_server(&self, server: &Server, number: u64) -> Result<Link, OpenError> {
+        let lost = CancellationToken::new();
+        // A link that is not completed must not leave connections behind.
+        let guard = lost.clone().drop_guard();
+        let mut client = self.connect(server, &lost).await?;
+        schema::check_server(&client).await?;
+        schema::prepare(&mut client).await?;
+        let era = schema::era(&client).await?;
+        let barrier = Reader::new(client).await?;
+        let readers = try_join_all((0..self.readers).map(|_| async {
+            let client = self.connect_again(server, &lost, &era).await?;
+            Ok::<_, OpenError>(Reader::new(client).await?)
+        }));
+        let writers = try_join_all((0..self.writers).map(|_| async {
+            let client = self.connect_again(server, &lost, &era).await?;
+            Ok::<_, OpenError>(Writer::new(client, self.defect).await?)
+        }));
+        let (readers, writers) = (readers.await?, writers.await?);
+        let began = Instant::now();
+        let row = barrier.client.query_one(&barrier.barrier, &[&None::<&str>]).await?;
+        let observed = Observation::of(&row)?.ok_or(OpenError::NewerFormat { found: 0, reads: 0 })?;
+        guard.disarm();
+        Ok(Link {
+            number,
+            server: server.name.clone(),
+            era,
+            first: (observed.into_snapshot(), began),
+            connections: 1 + readers.len() + writers.len(),
+            barrier,
+            readers,
+            writer_permits: Semaphore::new(writers.len()),
+            idle_writers: Mutex::new(writers),
+            is_leader: AtomicBool::new(false),
+            lost,
+        })
+    }
+
+    async fn connect_again(&self, server: &Server, lost: &CancellationToken, era: &str) -> Result<Client, OpenError> {
+        let client = self.connect(server, lost).await?;
+        match schema::era(&client).await? == era {
+            true => Ok(client),
+            false => Err(OpenError::SeveralServers),
+        }
+    }
+
+    async fn connect(&self, server: &Server, lost: &CancellationToken) -> Result<Client, OpenError> {
+        let (client, connection) = server.config.connect(self.tls.clone()).await?;
+        let lost = lost.clone();
+        tokio::spawn(async move {
+            tokio::select! {
+                ended = connection => if let Err(error) = ended {
+                    tracing::debug!(%error, "a connection to PostgreSQL was lost");
+                },
+                () = lost.cancelled() => {}
+            }
+            lost.cancel();
+        });
+        // A user's or a database's own setting could be weaker. A stronger one stays.
+        client
+            .batch_execute(match self.defect.is(Mutant::AsynchronousRoots) {
+                true => "set synchronous_commit = off",
+                false => {
+                    "select set_config('synchronous_commit', 'on', false)
+                     where current_setting('synchronous_commit') <> 'remote_apply'"
+                }
+            })
+            .await?;
+        Ok(client)
+    }
+}
+
+impl Reader {
+    async fn new(client: Client) -> Result<Self, tokio_postgres::Error> {
+        let (barrier, get) = (client.prepare(&sql::BARRIER).await?, client.prepare(&sql::GET).await?);
+        let (exists, get_many) = (client.prepare(&sql::EXISTS).await?, client.prepare(&sql::GET_MANY).await?);
+        let list = client.prepare(&sql::LIST).await?;
+        Ok(Self { client, barrier, get, exists, get_many, list })
+    }
+}
+
+impl Writer {
+    async fn new(client: Client, defect: Defect) -> Result<Self, tokio_postgres::Error> {
+        let set = match defect.is(Mutant::ChangesForgotten) {
+            true => client.prepare(&sql::SET.replace("from input group by", "from input where false group by")).await?,
+            false => client.prepare(sql::SET).await?,
+        };
+        let delete = client.prepare(sql::DELETE).await?;
+        let (create, replace) = (client.prepare(sql::CREATE).await?, client.prepare(sql::REPLACE).await?);
+        let (increment, flush) = (client.prepare(&sql::INCREMENT).await?, client.prepare(sql::FLUSH).await?);
+        Ok(Self { client, set, delete, create, replace, increment, flush })
+    }
+}
+
+impl Link {
+    /// The connection of barriers.
+    pub fn barrier(&self) -> &Reader {
+        &self.barrier
+    }
+
+    /// The connection of a shard's reads.
+    pub fn reader(&self, shard: usize) -> &Reader {
+        let index = shard.checked_rem(self.readers.len()).unwrap_or_default();
+        self.readers.get(index).unwrap_or(&self.barrier)
+    }
+
+    /// Waits for an idle connection for a write.
+    pub async fn writer(&self) -> Option<IdleWriter<'_>> {
+        let permit = self.writer_permits.acquire().await.ok()?;
+        let writer = self.idle_writers.lock().unwrap_or_else(PoisonError::into_inner).pop()?;
+        Some(IdleWriter { link: self, writer: Some(writer), _permit: permit })
+    }
+
+    pub fn is_leader(&self) -> bool {
+        self.is_leader.load(Ordering::SeqCst)
+    }
+
+    /// Tries to become the host that does the store's maintenance, until the connections are lost.
+    pub async fn seek_leadership(&self) -> Result<(), tokio_postgres::Error> {
+        if !self.is_leader() {
+            let row = self.barrier.client.query_one("select pg_try_advisory_lock($1)", &[&LEADER_LOCK]).await?;
+            self.is_leader.store(row.try_get(0)?, Ordering::SeqCst);
+        }
+        Ok(())
+    }
+
+    /// Gives all connections up, because one did not respond in time.
+    pub fn close(&self) {
+        self.lost.cancel();
+    }
+
+    pub fn is_lost(&self) -> bool {
+        self.lost.is_cancelled()
+    }
+
+    /// Returns once a connection is lost.
+    pub fn lost(&self) -> impl Future<Output = ()> + use<> {
+        self.lost.clone().cancelled_owned()
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        self.lost.cancel();
+    }
+}
+
+/// A connection for one write, given back when it is dropped.
+pub struct IdleWriter<'a> {
+    link: &'a Link,
+    writer: Option<Writer>,
+    _permit: SemaphorePermit<'a>,
+}
+
+impl IdleWriter<'_> {
+    pub fn get(&self) -> Option<&Writer> {
+        self.writer.as_ref()
+    }
+}
+
+impl Drop for IdleWriter<'_> {
+    fn drop(&mut self) {
+        if let Some(writer) = self.writer.take() {
+            self.link.idle_writers.lock().unwrap_or_else(PoisonError::into_inner).push(writer);
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! What this host knows about changes that any host has made: the change clock, and the snapshot up to
+//! which the clock has them all.
+//!
+//! Every statement that reads brings along its snapshot and the keys that were changed since the one
+//! before ([`sql`](super::sql)). Snapshots of one server are ordered, because a transaction that is
+//! visible stays visible. So a cached value whose keys the clock does not name is what a read in the
+//! last snapshot would have found.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio_postgres::{Error, Row};
+
+use super::mutant::{Defect, Mutant};
+use crate::store::{ChangeClock, Key, Slot};
+
+/// Between store and key in the texts of the column of changes.
+const SEPARATOR: char = '\u{1}';
+
+/// A snapshot as PostgreSQL prints it: `xmin:xmax:running,running`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Snapshot {
+    pub text: Arc<str>,
+    oldest_running: u64,
+    next: u64,
+    running: usize,
+}
+
+impl Snapshot {
+    pub fn parse(text: &str) -> Option<Self> {
+        let mut parts = text.split(':');
+        let (oldest, next, running) = (parts.next()?, parts.next()?, parts.next()?);
+        let running = running.split(',').filter(|id| !id.is_empty()).count();
+        Some(Self { text: Arc::from(text), oldest_running: oldest.parse().ok()?, next: next.parse().ok()?, running })
+    }
+
+    /// Whether this one sees more, where both are of one server.
+    fn is_newer_than(&self, other: &Self) -> bool {
+        // While no id is given to a new transaction, those that run become fewer.
+        (self.next, other.running) > (other.next, self.running)
+    }
+}
+
+/// What a statement brings along besides its result.
+pub struct Observation<'a> {
+    snapshot: Snapshot,
+    /// Rows of changes up to this transaction may have been removed.
+    pruned: u64,
+    changes: Vec<&'a str>,
+}
+
+impl<'a> Observation<'a> {
+    /// Reads the first three columns. `None` if they are not what this build expects.
+    pub fn of(row: &'a Row) -> Result<Option<Self>, Error> {
+        let snapshot = Snapshot::parse(row.try_get(0)?);
+        let pruned: Option<&str> = row.try_get(1)?;
+        let pruned = pruned.and_then(|id| id.parse().ok());
+        let changes = row.try_get(2)?;
+        Ok(snapshot.zip(pruned).map(|(snapshot, pruned)| Self { snapshot, pruned, changes }))
+    }
+
+    pub fn into_snapshot(self) -> Snapshot {
+        self.snapshot
+    }
+}
+
+/// The change clock of a host, and how far it is.
+#[derive(Default)]
+pub struct Memory {
+    clock: ChangeClock,
+    /// Locked while the clock is changed, so that its commits come one after the other.
+    chain: Mutex<Chain>,
+    defect: Defect,
+}
+
+#[derive(Default)]
+struct Chain {
+    /// `None` without a connection. Then nothing in memory is believed.
+    current: Option<Current>,
+}
+
+struct Current {
+    link: u64,
+    snapshot: Snapshot,
+    /// When the statement was sent that the snapshot is from.
+    began: Instant,
+}
+
+impl Memory {
+    pub fn new(defect: Defect) -> Self {
+        Self { defect, ..Self::default() }
+    }
+
+    pub fn clock(&self) -> &ChangeClock {
+        &self.clock
+    }
+
+    /// Begins with the first snapshot of a new link. Nothing that was cached before is believed any more.
+    pub fn begin(&self, link: u64, snapshot: Snapshot, began: Instant) {
+        let mut chain = self.chain();
+        self.forget();
+        chain.current = Some(Current { link, snapshot, began });
+    }
+
+    /// The connections are lost: what is in memory may be of a server that has lost it.
+    pub fn end(&self) {
+        let mut chain = self.chain();
+        self.forget();
+        chain.current = None;
+    }
+
+    fn forget(&self) {
+        if !self.defect.is(Mutant::MemoryKept) {
+            self.clock.invalidate_all();
+        }
+    }
+
+    /// The snapshot that the next statement on this link is to be compared with. `None` if another link
+    /// has taken over.
+    pub fn base(&self, link: u64) -> Option<Snapshot> {
+        let chain = self.chain();
+        chain.current.as_ref().filter(|current| current.link == link).map(|current| current.snapshot.clone())
+    }
+
+    /// Whether the last snapshot is younger than `limit`.
+    pub fn is_younger_than(&self, limit: Duration) -> bool {
+        self.chain().current.as_ref().is_some_and(|current| current.began.elapsed() < limit)
+    }
+
+    /// Records what a statement has brought along that was sent at `began` with the base `base`. False if
+    /// another link has taken over: the statement's result is of no use then, because memory may be of
+    /// another server.
+    pub fn observe(&self, link: u64, base: &Snapshot, observed: Observation<'_>, began: Instant) -> bool {
+        let mut chain = self.chain();
+        let Some(current) = chain.current.as_mut().filter(|current| current.link == link) else { return false };
+        if base.oldest_running <= observed.pruned {
+            // The changes are incomplete.
+            self.clock.invalidate_all();
+        } else if !observed.changes.is_empty() {
+            let slots: Vec<Slot> = observed.changes.iter().map(|change| self.slot(change)).collect();
+            self.clock.begin_commit(&slots);
+            self.clock.end_commit();
+        }
+        if !current.snapshot.is_newer_than(&observed.snapshot) {
+            current.snapshot = observed.snapshot;
+            current.began = current.began.max(began);
+        }
+        true
+    }
+
+    /// Records that this host has changed keys, or may have.
+    pub fn record_own_changes<'a>(&self, keys: impl IntoIterator<Item = &'a Key>) {
+        let _chain = self.chain();
+        let slots: Vec<Slot> = keys.into_iter().map(|key| self.clock.slot(key)).collect();
+        self.clock.begin_commit(&slots);
+        self.clock.end_commit();
+    }
+
+    fn slot(&self, change: &str) -> Slot {
+        let (store, key) = change.split_once(SEPARATOR).unwrap_or((change, ""));
+        self.clock.slot(&Key { store: Arc::from(store), key: Arc::from(key) })
+    }
+
+    fn chain(&self) -> MutexGuard<'_, Chain> {
+        self.chain.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn snapshot(text: &str) -> Snapshot {
+        Snapshot::parse(text).unwrap()
+    }
+
+    fn observation<'a>(text: &str, pruned: u64, changes: &[&'a str]) -> Observation<'a> {
+        Observation { snapshot: snapshot(text), pruned, changes: changes.to_vec() }
+    }
+
+    fn key(name: &str) -> Key {
+        Key { store: Arc::from("default"), key: Arc::from(name) }
+    }
+
+    #[test]
+    fn snapshots_are_ordered_by_what_they_see() {
+        let ordered = ["5:5:", "5:7:5,6", "5:7:5", "7:7:", "7:9:7,8"].map(snapshot);
+        for pair in ordered.windows(2) {
+            assert!(pair[1].is_newer_than(&pair[0]) && !pair[0].is_newer_than(&pair[1]), "{pair:?}");
+        }
+        assert!(!ordered[0].is_newer_than(&ordered[0]));
+        assert!(Snapshot::parse("nonsense").is_none());
+    }
+
+    #[test]
+    fn a_change_of_another_host_invalidates_its_key_only() {
+        let (memory, began) = (Memory::default(), Instant::now());
+        memory.begin(1, snapshot("5:5:"), began);
+        let clock = memory.clock();
+        let (before, changed) = (clock.now(), clock.slot(&key("a")));
+        let other = (0..64).map(|n| clock.slot(&key(&n.to_string()))).find(|slot| *slot != changed).unwrap();
+        let base = memory.base(1).unwrap();
+        assert!(memory.observe(1, &base, observation("6:6:", 0, &["default\u{1}a"]), began));
+        assert!(!clock.is_unchanged_since(before, changed) && clock.is_unchanged_since(before, other));
+    }
+
+    #[test]
+    fn an_older_snapshot_that_arrives_late_does_not_turn_time_back() {
+        let (memory, began) = (Memory::default(), Instant::now());
+        memory.begin(1, snapshot("5:5:"), began);
+        let base = memory.base(1).unwrap();
+        assert!(memory.observe(1, &base, observation("9:9:", 0, &[]), began));
+        assert!(memory.observe(1, &base, observation("6:6:", 0, &[]), began));
+        assert_eq!(memory.base(1).unwrap(), snapshot("9:9:"));
+    }
+
+    #[test]
+    fn incomplete_changes_and_lost_connections_invalidate_everything() {
+        let (memory, began) = (Memory::default(), Instant::now());
+        memory.begin(1, snapshot("5:5:"), began);
+        let slot = memory.clock().slot(&key("a"));
+        let before = memory.clock().now();
+        let base = memory.base(1).unwrap();
+        memory.observe(1, &base, observation("6:6:", 4, &[]), began);
+        assert!(memory.clock().is_unchanged_since(before, slot), "the pruned rows are older than the base");
+        memory.observe(1, &base, observation("8:8:", 5, &[]), began);
+        assert!(!memory.clock().is_unchanged_since(before, slot));
+
+        let before = memory.clock().now();
+        memory.end();
+        assert!(!memory.clock().is_unchanged_since(before, slot) && memory.base(1).is_none());
+        memory.begin(2, snapshot("3:3:"), began);
+        assert!(!memory.observe(1, &base, observation("9:9:", 0, &[]), began), "a result of the lost link");
+    }
+}

@@ -1,0 +1,192 @@
+//! PostgreSQL, which several hosts can use at once.
+//!
+//! | module | what |
+//! |---|---|
+//! | [`url`], [`password`], [`tls`], [`open_error`] | which servers, as whom, and why one cannot be used |
+//! | [`schema`], [`sql`] | tables and statements |
+//! | [`link`], [`keeper`] | the connections to one server; which link is used, barriers, health |
+//! | [`memory`] | which cached values are still believed |
+//! | [`fleet`] | what the hosts of the store serve, and which hosts there are |
+//! | [`monitor`] | what an operator should know about the server |
+//! | [`shared`], [`backend`] | reads; the store as a shard uses it |
+//! | [`writes`], [`classify`] | the writes of a request; what an error means |
+//! | [`mutant`] | defects that tests switch on |
+//!
+//! Connections have a thread and a runtime of their own: shards send statements to it.
+
+mod backend;
+mod classify;
+mod fleet;
+mod keeper;
+mod link;
+mod memory;
+mod monitor;
+mod mutant;
+mod open_error;
+mod password;
+mod schema;
+mod shared;
+mod sql;
+mod status;
+mod tls;
+mod url;
+mod writes;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use tokio::runtime;
+use tokio_postgres::Row;
+use tokio_util::sync::CancellationToken;
+
+use super::lock::DataLock;
+use super::near_cache::NearCached;
+use super::{Backend, StoreHealth};
+use backend::ShardBackend;
+pub use fleet::{FleetStore, HostRow, Serving};
+use keeper::Keeper;
+use link::{Connector, Link};
+use mutant::{Defect, Mutant};
+pub use open_error::OpenError;
+pub use password::Passwords;
+use shared::Shared;
+pub use status::Status;
+pub use url::StoreUrl;
+
+/// How a store on PostgreSQL is opened.
+#[derive(Clone, Debug)]
+pub struct Options {
+    pub url: StoreUrl,
+    /// Connections for writes, each of one write at a time.
+    pub writers: usize,
+    /// How old what the host remembers may be; zero for never older than a request.
+    pub staleness: Duration,
+    defect: Defect,
+}
+
+impl Options {
+    pub fn new(url: StoreUrl, writers: usize, staleness: Duration) -> Self {
+        Self { url, writers, staleness, defect: Defect::default() }
+    }
+}
+
+/// An open store. It holds the data directory's lock, and its connections, until it is dropped.
+pub struct Postgres {
+    shared: Arc<Shared>,
+    staleness: Duration,
+    defect: Defect,
+    stop: CancellationToken,
+    thread: Option<JoinHandle<()>>,
+    _lock: DataLock,
+}
+
+impl Postgres {
+    /// Connects, and makes the tables if they are not there. It blocks. `readers` is a number of
+    /// connections, and `data` the host's own directory.
+    pub fn open(data: &Path, readers: usize, options: &Options) -> Result<Self, OpenError> {
+        let lock = DataLock::acquire(data)?;
+        let connector = Connector::new(options.url.clone(), readers, options.writers, options.defect)?;
+        let health = Arc::new(StoreHealth::new(PathBuf::from(connector.name())));
+        let stop = CancellationToken::new();
+        let stopped = stop.clone();
+        let runtime = runtime::Builder::new_current_thread().enable_all().build().map_err(OpenError::Thread)?;
+        let handle = runtime.handle().clone();
+        let defect = options.defect;
+        let (sender, opened) = std::sync::mpsc::channel();
+        let thread = std::thread::Builder::new().name("postgres".to_owned()).spawn(move || {
+            runtime.block_on(async {
+                match Keeper::open(connector, health, defect).await {
+                    Ok(keeper) => {
+                        let _ = sender.send(Ok(keeper.clone()));
+                        tokio::select! {
+                            () = keeper.run() => {}
+                            () = stopped.cancelled() => {}
+                        }
+                    }
+                    Err(error) => drop(sender.send(Err(error))),
+                }
+            });
+        });
+        let thread = thread.map_err(OpenError::Thread)?;
+        let keeper = opened.recv().map_err(|error| OpenError::Thread(std::io::Error::other(error)))??;
+        let shared = Arc::new(Shared::new(keeper, handle, defect));
+        Ok(Self { shared, staleness: options.staleness, defect, stop, thread: Some(thread), _lock: lock })
+    }
+
+    /// The store as one shard uses it.
+    pub fn backend(&self, shard: usize) -> Arc<dyn Backend> {
+        let backend = ShardBackend {
+            shared: self.shared.clone(),
+            shard,
+            staleness: self.staleness,
+            waits_for_barriers: !self.defect.is(Mutant::NoBarrier),
+        };
+        Arc::new(NearCached::new(backend, None))
+    }
+
+    /// The stores by label, and how many keys each has.
+    pub async fn contents(&self) -> Result<Vec<(String, u64)>, OpenError> {
+        let link = self.present_link()?;
+        let rows = link.barrier().client.query(sql::CONTENTS, &[]).await?;
+        let pair = |row: &Row| Ok((row.try_get(0)?, row.try_get::<_, i64>(1)?.unsigned_abs()));
+        rows.iter().map(pair).collect()
+    }
+
+    /// Whether there are connections of other hosts to the database.
+    pub async fn has_other_hosts(&self) -> Result<bool, OpenError> {
+        let link = self.present_link()?;
+        let row = link.barrier().client.query_one(sql::CONNECTIONS, &[]).await?;
+        let connections: i64 = row.try_get(0)?;
+        Ok(usize::try_from(connections).unwrap_or(usize::MAX) > link.connections)
+    }
+
+    fn present_link(&self) -> Result<Arc<Link>, OpenError> {
+        let lost = || OpenError::Unreachable("the connections are lost".to_owned());
+        self.shared.keeper.present_link().ok_or_else(lost)
+    }
+
+    pub fn health(&self) -> &Arc<StoreHealth> {
+        &self.shared.keeper.health
+    }
+
+    /// The counter of synchronous commits.
+    pub fn commit_counter(&self) -> Arc<AtomicU64> {
+        self.shared.commits.clone()
+    }
+
+    /// The tables of the hosts that share the store. They keep its connections, until the store is dropped.
+    pub fn fleet(&self) -> FleetStore {
+        FleetStore::new(self.shared.clone())
+    }
+
+    /// Tells whether this host does the maintenance of the store: one of those that share it.
+    pub fn leader_reader(&self) -> impl Fn() -> bool + Send + Sync + use<> {
+        let keeper = self.shared.keeper.clone();
+        move || keeper.is_leader()
+    }
+
+    /// Reads what is known of the server; it does not keep the store open.
+    pub fn status_reader(&self) -> impl Fn() -> Status + Send + Sync + use<> {
+        let keeper = self.shared.keeper.clone();
+        move || Status::of(&keeper)
+    }
+}
+
+impl Drop for Postgres {
+    fn drop(&mut self) {
+        self.stop.cancel();
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            tracing::error!("the thread of the store panicked");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
+#[cfg(test)]
+mod torture;

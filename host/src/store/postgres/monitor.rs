@@ -1,0 +1,90 @@
+//! What an operator should know about the server: its size, and settings that endanger data.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tokio_postgres::{Client, Error};
+
+/// Settings without which an acknowledged write can be lost, and what is lost then.
+const DANGEROUS_WHEN_OFF: [(&str, &str); 2] = [
+    ("fsync", "a crash of the machine can lose or damage everything"),
+    ("full_page_writes", "a crash of the machine can damage pages"),
+];
+
+/// What the last look at the server has found.
+#[derive(Debug, Default)]
+pub struct Report(Mutex<Findings>);
+
+/// A setting of the server that endangers data.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Warning {
+    pub setting: &'static str,
+    /// A sentence that names it and says what to do.
+    pub text: String,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Findings {
+    /// The size of the table of values, in bytes.
+    pub size: u64,
+    pub warnings: Vec<Warning>,
+    /// Standbys by name, with the bytes of the log that each has not written yet.
+    pub standbys: Vec<(String, u64)>,
+}
+
+impl Report {
+    pub fn findings(&self) -> Findings {
+        self.lock().clone()
+    }
+
+    /// Looks at the server, and logs a warning when it first applies.
+    pub async fn update(&self, client: &Client) -> Result<(), Error> {
+        let findings = look(client).await?;
+        let mut last = self.lock();
+        for warning in findings.warnings.iter().filter(|warning| !last.warnings.contains(warning)) {
+            tracing::warn!(setting = warning.setting, "PostgreSQL: {}", warning.text);
+        }
+        *last = findings;
+        Ok(())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Findings> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+async fn look(client: &Client) -> Result<Findings, Error> {
+    let mut warnings = Vec::new();
+    for (setting, danger) in DANGEROUS_WHEN_OFF {
+        let row = client.query_one("select current_setting($1)", &[&setting]).await?;
+        if row.try_get::<_, &str>(0)? == "off" {
+            let text = format!("{setting} is off: {danger}; turn it on");
+            warnings.push(Warning { setting, text });
+        }
+    }
+    let row = client
+        .query_one("select pg_total_relation_size('hexad.kv'), current_setting('synchronous_standby_names')", &[])
+        .await?;
+    let (size, synchronous): (i64, &str) = (row.try_get(0)?, row.try_get(1)?);
+    // A user without the right to see others' connections sees their names, and nothing of their state.
+    let rows = client
+        .query(
+            "select coalesce(application_name, ''), coalesce(sync_state, ''),
+                    coalesce(pg_wal_lsn_diff(pg_current_wal_lsn(), flush_lsn), 0)::bigint
+             from pg_stat_replication where state is distinct from 'backup'",
+            &[],
+        )
+        .await?;
+    let mut standbys = Vec::with_capacity(rows.len());
+    let mut has_synchronous = false;
+    for row in &rows {
+        let (name, state, lag): (&str, &str, i64) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
+        has_synchronous |= matches!(state, "sync" | "quorum");
+        standbys.push((name.to_owned(), u64::try_from(lag).unwrap_or_default()));
+    }
+    if !standbys.is_empty() && !has_synchronous && synchronous.is_empty() {
+        let setting = "synchronous_standby_names";
+        let text = format!("no standby is synchronous: a failover can lose acknowledged writes; set {setting}");
+        warnings.push(Warning { setting, text });
+    }
+    Ok(Findings { size: u64::try_from(size).unwrap_or_default(), warnings, standbys })
+}

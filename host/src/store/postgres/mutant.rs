@@ -1,0 +1,38 @@
+//! Defects that a test switches on, to show that the suite of many hosts finds each of them.
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mutant {
+    /// Requests do not wait for a barrier.
+    NoBarrier,
+    /// A barrier that is under way serves those who come meanwhile.
+    EarlyBarrier,
+    /// What must be durable is committed asynchronously.
+    AsynchronousRoots,
+    /// A swap is sent before the values of its request.
+    SwapBeforeValues,
+    /// Memory is believed after the connections were lost.
+    MemoryKept,
+    /// Plain values leave no row of changes.
+    ChangesForgotten,
+}
+
+/// The defect that is switched on: none, outside of tests.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Defect(#[cfg(test)] Option<Mutant>);
+
+impl Defect {
+    #[cfg(test)]
+    pub fn new(mutant: Option<Mutant>) -> Self {
+        Self(mutant)
+    }
+
+    pub fn is(self, mutant: Mutant) -> bool {
+        #[cfg(test)]
+        return self.0 == Some(mutant);
+        #[cfg(not(test))]
+        {
+            let _ = mutant;
+            false
+        }
+    }
+}

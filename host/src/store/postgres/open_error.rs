@@ -1,0 +1,98 @@
+//! Why a store on PostgreSQL cannot be opened. Each text says what to do.
+
+use std::error::Error as _;
+use std::io;
+use std::path::PathBuf;
+
+use tokio_postgres::error::SqlState;
+
+use crate::store::lock::LockError;
+
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    #[error("the URL of the store cannot be used: {0}; write --store postgres://USER@HOST:PORT/DATABASE")]
+    Url(String),
+    #[error(
+        "the URL of the store has a password, which other users of this machine could read; put it into the file \
+         that PGPASSFILE names (or ~/.pgpass), or into the variable PGPASSWORD"
+    )]
+    PasswordInUrl,
+    #[error(
+        "sslmode={0} does not check who answers; write sslmode=verify-full (and sslrootcert=FILE for an authority of \
+         your own), or sslmode=disable in a network that you trust"
+    )]
+    UncheckedTls(String),
+    #[error("the password file {path} cannot be used: {reason}")]
+    PasswordFile { path: PathBuf, reason: String },
+    #[error("TLS to PostgreSQL cannot be set up: {0}")]
+    Tls(String),
+    #[error(transparent)]
+    Lock(#[from] LockError),
+    #[error("cannot start a thread for the store: {0}")]
+    Thread(io::Error),
+    #[error("no PostgreSQL of the store can be used: {0}")]
+    NoServer(String),
+    #[error("it is a standby; name the primary, or all servers: postgres://USER@db1,db2/DATABASE")]
+    Standby,
+    #[error("it takes no writes (default_transaction_read_only is on); turn that off, or name another server")]
+    ReadOnly,
+    #[error("it is PostgreSQL {version}, and 14 is the oldest that can be used; upgrade it")]
+    TooOld { version: String },
+    #[error("the database has the encoding {encoding}; make one with `createdb --encoding=UTF8 --template=template0`")]
+    Encoding { encoding: String },
+    #[error(
+        "the user lacks rights ({reason}); make it the owner: `alter database … owner to …`, or of the schema hexad"
+    )]
+    NoRights { reason: String },
+    #[error(
+        "its tables have format {found}, and this hexad reads up to {reads}; use the hexad that wrote them, or a newer one"
+    )]
+    NewerFormat { found: i32, reads: i32 },
+    #[error(
+        "the password is missing or wrong for this user; correct the line in the file that PGPASSFILE names, or PGPASSWORD"
+    )]
+    Password,
+    #[error("{0}; correct the user or the database in the URL of the store, or make it")]
+    Unknown(String),
+    #[error("{0}; ask for fewer with --store-connections, or raise max_connections")]
+    TooManyConnections(String),
+    #[error("its certificate is not accepted: {0}; write the name that the certificate has, or sslrootcert=FILE")]
+    Certificate(String),
+    #[error("it cannot be reached: {0}; correct the host and the port in the URL of the store, or start it")]
+    Unreachable(String),
+    #[error("its connections reach different servers; name each server instead of a balancer of connections")]
+    SeveralServers,
+    #[error("{}", describe(.0))]
+    Server(tokio_postgres::Error),
+}
+
+impl From<tokio_postgres::Error> for OpenError {
+    fn from(error: tokio_postgres::Error) -> Self {
+        let text = describe(&error);
+        let Some(code) = error.code() else {
+            let reason = text.to_lowercase();
+            return match () {
+                () if reason.contains("password missing") => Self::Password,
+                () if reason.contains("certificate") || reason.contains("tls") => Self::Certificate(text),
+                () => Self::Unreachable(text),
+            };
+        };
+        match *code {
+            SqlState::INVALID_PASSWORD => Self::Password,
+            SqlState::INVALID_AUTHORIZATION_SPECIFICATION | SqlState::INVALID_CATALOG_NAME => Self::Unknown(text),
+            SqlState::TOO_MANY_CONNECTIONS => Self::TooManyConnections(text),
+            _ => Self::Server(error),
+        }
+    }
+}
+
+/// The error with its cause, which its own text leaves out.
+pub fn describe(error: &tokio_postgres::Error) -> String {
+    if let Some(error) = error.as_db_error() {
+        return error.message().to_owned();
+    }
+    match error.source() {
+        Some(source) => source.to_string(),
+        None => error.to_string(),
+    }
+}

@@ -1,0 +1,175 @@
+//! The tables, and whether a server can hold them.
+
+use tokio_postgres::error::SqlState;
+use tokio_postgres::{Client, Error};
+
+use super::open_error::OpenError;
+
+/// The format of the tables that this build writes. It reads the one before, too.
+const FORMAT: i32 = 1;
+
+/// The oldest server, as `server_version_num`.
+const OLDEST_SERVER: i32 = 140_000;
+
+/// The key of the advisory lock under which tables are made. Any number that no other program uses.
+const SETUP_LOCK: i64 = 0x6865_7861_6400;
+
+/// `change` has the keys of each transaction; `horizon` says up to which transaction `change` was
+/// pruned. `serving`, `component`, `host` and `audit` are about the hosts ([`fleet`](super::fleet)). The
+/// table `era` is unlogged, so it is empty after a crash and on a promoted standby: the id in it changes
+/// whenever the server may have lost transactions that were committed asynchronously.
+const TABLES: &str = r#"
+create schema if not exists hexad;
+create table hexad.format (version integer not null);
+create table hexad.kv (
+    store text collate "C" not null, key text collate "C" not null, value bytea not null,
+    primary key (store, key)
+);
+alter table hexad.kv alter column value set storage external;
+create table hexad.change (
+    xid xid8 not null default pg_current_xact_id(), at timestamptz not null default now(),
+    store text not null, keys text[] not null
+);
+create index change_xid on hexad.change (xid);
+create index change_at on hexad.change (at);
+create table hexad.horizon (pruned xid8 not null);
+insert into hexad.horizon values ('0');
+create table hexad.serving (
+    single boolean primary key default true check (single), revision bigint not null, record text not null
+);
+insert into hexad.serving (revision, record) values (0, '{}');
+create table hexad.component (
+    digest text primary key, at timestamptz not null default now(), wasm bytea not null, signature bytea
+);
+alter table hexad.component alter column wasm set storage external;
+create table hexad.host (name text primary key, seen timestamptz not null default now(), report text not null);
+create table hexad.audit (
+    id bigint generated always as identity primary key, at timestamptz not null default now(),
+    host text not null, entry text not null
+);
+create unlogged table hexad.era (single boolean primary key default true check (single), id text not null);
+"#;
+
+/// Whether the server can be written to, and can hold the tables.
+pub async fn check_server(client: &Client) -> Result<(), OpenError> {
+    let row = client
+        .query_one(
+            "select pg_is_in_recovery(), current_setting('server_version_num')::int, current_setting('server_encoding'),
+                    current_setting('server_version'), current_setting('transaction_read_only')::bool",
+            &[],
+        )
+        .await?;
+    ServerState {
+        is_standby: row.try_get(0)?,
+        version_number: row.try_get(1)?,
+        encoding: row.try_get(2)?,
+        version: row.try_get(3)?,
+        is_read_only: row.try_get(4)?,
+    }
+    .check()
+}
+
+/// What decides whether a server can hold the tables.
+struct ServerState<'a> {
+    is_standby: bool,
+    /// `server_version_num`: 150013 for 15.13.
+    version_number: i32,
+    version: &'a str,
+    encoding: &'a str,
+    is_read_only: bool,
+}
+
+impl ServerState<'_> {
+    fn check(&self) -> Result<(), OpenError> {
+        if self.version_number < OLDEST_SERVER {
+            return Err(OpenError::TooOld { version: self.version.to_owned() });
+        }
+        if self.is_standby {
+            return Err(OpenError::Standby);
+        }
+        if self.encoding != "UTF8" {
+            return Err(OpenError::Encoding { encoding: self.encoding.to_owned() });
+        }
+        match self.is_read_only {
+            true => Err(OpenError::ReadOnly),
+            false => Ok(()),
+        }
+    }
+}
+
+/// Makes the tables if they are not there, and checks that this build and its user can use them.
+pub async fn prepare(client: &mut Client) -> Result<(), OpenError> {
+    match try_prepare(client).await {
+        Err(OpenError::Server(error)) if error.code() == Some(&SqlState::INSUFFICIENT_PRIVILEGE) => {
+            let reason = error.as_db_error().map(|error| error.message().to_owned()).unwrap_or_default();
+            Err(OpenError::NoRights { reason })
+        }
+        outcome => outcome,
+    }
+}
+
+async fn try_prepare(client: &mut Client) -> Result<(), OpenError> {
+    if !has_tables(client).await? {
+        // Before the transaction begins, in which the session learns nothing of new tables any more.
+        client.execute("select pg_advisory_lock($1)", &[&SETUP_LOCK]).await?;
+        // Another host may have made them meanwhile.
+        if !has_tables(client).await? {
+            let transaction = client.transaction().await?;
+            transaction.batch_execute(TABLES).await?;
+            transaction.execute("insert into hexad.format values ($1)", &[&FORMAT]).await?;
+            transaction.commit().await?;
+            tracing::info!("the tables of the store were made");
+        }
+        client.execute("select pg_advisory_unlock($1)", &[&SETUP_LOCK]).await?;
+    }
+    let format: i32 = client.query_one("select version from hexad.format", &[]).await?.try_get(0)?;
+    if format > FORMAT {
+        return Err(OpenError::NewerFormat { found: format, reads: FORMAT });
+    }
+    // A statement that would be refused at the first write is refused now.
+    let can_write: bool = client
+        .query_one(
+            "select bool_and(has_table_privilege('hexad.' || t, p))
+             from unnest(array['kv', 'change', 'horizon', 'era', 'serving', 'component', 'host', 'audit']) t,
+                  unnest(array['select', 'insert', 'update', 'delete']) p",
+            &[],
+        )
+        .await?
+        .try_get(0)?;
+    match can_write {
+        true => Ok(()),
+        false => Err(OpenError::NoRights { reason: "it may not write the tables of the schema hexad".to_owned() }),
+    }
+}
+
+async fn has_tables(client: &Client) -> Result<bool, Error> {
+    client.query_one("select to_regclass('hexad.format') is not null", &[]).await?.try_get(0)
+}
+
+/// The id of the server's era, see [`TABLES`].
+pub async fn era(client: &Client) -> Result<String, Error> {
+    let make = "insert into hexad.era (id) values (gen_random_uuid()::text) on conflict do nothing";
+    client.execute(make, &[]).await?;
+    client.query_one("select id from hexad.era", &[]).await?.try_get(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Servers this old are no longer packaged, so that none is run here.
+    #[test]
+    fn a_server_before_14_is_too_old_even_as_a_standby() {
+        let state = |version_number, version| ServerState {
+            is_standby: true,
+            version_number,
+            version,
+            encoding: "UTF8",
+            is_read_only: false,
+        };
+        let error = state(130_021, "13.21").check().unwrap_err().to_string();
+        assert!(error.contains("13.21") && error.contains("upgrade"), "{error}");
+        assert!(matches!(state(140_000, "14.0").check(), Err(OpenError::Standby)));
+        assert!(ServerState { is_standby: false, ..state(140_000, "14.0") }.check().is_ok());
+    }
+}

@@ -1,0 +1,94 @@
+//! What the shards of a host share: the link, the reads over it, and the runtime of its connections.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use tokio::runtime::Handle;
+use tokio::time::timeout;
+use tokio_postgres::types::ToSql;
+use tokio_postgres::{Error, Row, Statement};
+
+use super::classify;
+use super::keeper::{Keeper, PATIENCE, away};
+use super::link::Reader;
+use super::memory::Observation;
+use super::mutant::Defect;
+use crate::store::{Key, StoreError};
+
+/// How long a read may take before its server counts as lost.
+const READ_DEADLINE: Duration = Duration::from_secs(5);
+
+pub struct Shared {
+    pub keeper: Arc<Keeper>,
+    /// Synchronous commits since the start.
+    pub commits: Arc<AtomicU64>,
+    runtime: Handle,
+    pub defect: Defect,
+}
+
+impl Shared {
+    pub fn new(keeper: Arc<Keeper>, runtime: Handle, defect: Defect) -> Self {
+        Self { keeper, commits: Arc::default(), runtime, defect }
+    }
+
+    /// Runs a task beside the connections.
+    pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        self.runtime.spawn(task);
+    }
+
+    pub async fn get(&self, shard: usize, key: &Key) -> Result<Option<Vec<u8>>, StoreError> {
+        let params: [&(dyn ToSql + Sync); 2] = [&&*key.store, &&*key.key];
+        let value = |row: &Row| Ok(row.try_get::<_, Option<&[u8]>>(3)?.map(<[u8]>::to_vec));
+        self.read(shard, |reader| &reader.get, &params, value).await
+    }
+
+    /// Sends a statement that reads, with the barrier as its first parameter and columns. It is sent
+    /// again if the connection was lost, for as long as a request waits for a server.
+    pub async fn read<T>(
+        &self,
+        shard: usize,
+        statement: impl Fn(&Reader) -> &Statement,
+        params: &[&(dyn ToSql + Sync)],
+        decode: impl Fn(&Row) -> Result<T, Error>,
+    ) -> Result<T, StoreError> {
+        let since = Instant::now();
+        loop {
+            let link = self.keeper.link(since).await?;
+            let Some(base) = self.keeper.memory.base(link.number) else {
+                // The keeper is about to publish another link.
+                tokio::task::yield_now().await;
+                continue;
+            };
+            let text = &*base.text;
+            let mut all: Vec<&(dyn ToSql + Sync)> = Vec::with_capacity(params.len() + 1);
+            all.push(&text);
+            all.extend(params);
+            let reader = link.reader(shard);
+            let began = Instant::now();
+            self.keeper.figures.reads.fetch_add(1, Ordering::Relaxed);
+            let row = match timeout(READ_DEADLINE, reader.client.query_one(statement(reader), &all)).await {
+                Ok(Ok(row)) => row,
+                Ok(Err(error)) if classify::ends_connection(&error) => {
+                    link.close();
+                    if since.elapsed() < PATIENCE {
+                        continue;
+                    }
+                    return Err(classify::of_read(&error));
+                }
+                Ok(Err(error)) => return Err(classify::of_read(&error)),
+                Err(_) => {
+                    link.close();
+                    return Err(away());
+                }
+            };
+            let read = || Ok((Observation::of(&row)?, decode(&row)?));
+            let (observed, value) = read().map_err(|error: Error| classify::of_read(&error))?;
+            let observed = observed.ok_or_else(away)?;
+            if self.keeper.memory.observe(link.number, &base, observed, began) {
+                return Ok(value);
+            }
+        }
+    }
+}

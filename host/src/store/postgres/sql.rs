@@ -1,0 +1,137 @@
+//! The statements. Each operation is one statement, so that no host holds a lock on a key between two
+//! round trips.
+//!
+//! A session commits synchronously by default; only a write of a plain value turns that off for its own
+//! transaction. Every write leaves a row in `hexad.change` that names its keys.
+
+use std::sync::LazyLock;
+
+/// What every read brings along besides its result: the snapshot that it was made in, the transaction up
+/// to which rows of `hexad.change` were pruned, and the keys that were changed since the snapshot `$1`.
+/// The whole statement sees one snapshot.
+const BARRIER_COLUMNS: &str = "
+    pg_current_snapshot()::text,
+    (select pruned::text from hexad.horizon),
+    array(
+        select c.store || e'\\x01' || k from hexad.change c, unnest(c.keys) k
+        where c.xid >= pg_snapshot_xmin($1::text::pg_snapshot)
+          and not pg_visible_in_snapshot(c.xid, $1::text::pg_snapshot)
+    )";
+
+pub static BARRIER: LazyLock<String> = LazyLock::new(|| format!("select {BARRIER_COLUMNS}"));
+
+pub static GET: LazyLock<String> = LazyLock::new(|| {
+    format!("select {BARRIER_COLUMNS}, (select value from hexad.kv where store = $2::text and key = $3::text)")
+});
+
+pub static EXISTS: LazyLock<String> = LazyLock::new(|| {
+    format!("select {BARRIER_COLUMNS}, exists(select from hexad.kv where store = $2::text and key = $3::text)")
+});
+
+/// The values in the order of the keys; null instead of the array if they have more than `$4` bytes.
+pub static GET_MANY: LazyLock<String> = LazyLock::new(|| {
+    format!(
+        "select {BARRIER_COLUMNS}, (
+            select case when coalesce(sum(octet_length(kv.value)), 0) <= $4::bigint
+                        then coalesce(array_agg(kv.value order by wanted.place), array[]::bytea[]) end
+            from unnest($2::text[], $3::text[]) with ordinality as wanted (store, key, place)
+            left join hexad.kv kv on kv.store = wanted.store and kv.key = wanted.key
+        )"
+    )
+});
+
+/// `$5` sorts after every key with the prefix `$3`.
+pub static LIST: LazyLock<String> = LazyLock::new(|| {
+    format!(
+        "select {BARRIER_COLUMNS}, array(
+            select key from hexad.kv
+            where store = $2::text and key >= $3::text and key > $4::text and key < $5::text
+            order by key limit $6::bigint
+        )"
+    )
+});
+
+/// Keys are locked in their order, so that two such statements do not wait for each other.
+pub const SET: &str = "
+    with input as (
+        select * from unnest($1::text[], $2::text[], $3::bytea[]) as input (store, key, value)
+    ), written as (
+        insert into hexad.kv (store, key, value) select store, key, value from input
+        on conflict (store, key) do update set value = excluded.value
+    ), noted as (
+        insert into hexad.change (store, keys) select store, array_agg(key) from input group by store
+    )
+    select set_config('synchronous_commit', 'off', true)";
+
+pub const DELETE: &str = "
+    with doomed as (
+        select kv.store, kv.key from hexad.kv kv
+        join unnest($1::text[], $2::text[]) as input (store, key) on kv.store = input.store and kv.key = input.key
+        order by kv.store, kv.key for update of kv
+    ), gone as (
+        delete from hexad.kv kv using doomed
+        where kv.store = doomed.store and kv.key = doomed.key returning kv.store, kv.key
+    ), noted as (
+        insert into hexad.change (store, keys) select store, array_agg(key) from gone group by store
+    )
+    select count(*) from gone";
+
+pub const CREATE: &str = "
+    with swapped as (
+        insert into hexad.kv (store, key, value) values ($1::text, $2::text, $3::bytea)
+        on conflict do nothing returning 1
+    ), noted as (
+        insert into hexad.change (store, keys) select $1::text, array[$2::text] from swapped
+    )
+    select exists(select from swapped)";
+
+pub const REPLACE: &str = "
+    with swapped as (
+        update hexad.kv set value = $4::bytea where store = $1::text and key = $2::text and value = $3::bytea
+        returning 1
+    ), noted as (
+        insert into hexad.change (store, keys) select $1::text, array[$2::text] from swapped
+    )
+    select exists(select from swapped)";
+
+/// A counter has Spin's form: 8 bytes, the lowest first. Null if there is a value that is no counter.
+pub static INCREMENT: LazyLock<String> = LazyLock::new(|| {
+    let bytes = |number: &str| {
+        let parts: Vec<String> = (1..=8).rev().map(|byte| format!("substring(b from {byte} for 1)")).collect();
+        format!("(select {} from int8send({number}) b)", parts.join(" || "))
+    };
+    let parts: Vec<String> =
+        (0..8).map(|byte| format!("(get_byte(kv.value, {byte})::bigint << {})", 8 * byte)).collect();
+    let sum = format!("({}) + $3::bigint", parts.join(" | "));
+    format!(
+        "with counted as (
+            insert into hexad.kv as kv (store, key, value) values ($1::text, $2::text, {})
+            on conflict (store, key) do update set value = {} where octet_length(kv.value) = 8
+            returning value
+        ), noted as (
+            insert into hexad.change (store, keys) select $1::text, array[$2::text] from counted
+        )
+        select (select value from counted)",
+        bytes("$3::bigint"),
+        bytes(&sum)
+    )
+});
+
+/// A commit that wrote something to the log is flushed, and everything before it with it. One that has only an id is
+/// not, nor is one that changed no row, so that this writes a message.
+pub const FLUSH: &str = "select pg_logical_emit_message(true, 'hexad', ''::text)::text";
+
+/// Removes what no host looks back to any more, and says up to where.
+pub const PRUNE: &str = "
+    with old as (
+        delete from hexad.change where at < now() - interval '10 minutes' returning xid
+    ), last as (
+        select xid from old order by xid desc limit 1
+    )
+    update hexad.horizon set pruned = greatest(horizon.pruned, last.xid) from last";
+
+pub const CONTENTS: &str = "select store, count(*) from hexad.kv group by store order by store";
+
+/// How many connections of hosts there are, with those of the caller.
+pub const CONNECTIONS: &str = "
+    select count(*) from pg_stat_activity where datname = current_database() and application_name = 'hexad'";

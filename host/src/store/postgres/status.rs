@@ -1,0 +1,43 @@
+//! The store in the host's status and metrics.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use super::keeper::Keeper;
+use super::monitor::Warning;
+
+/// What a host knows of its PostgreSQL.
+#[derive(Clone, Debug)]
+pub struct Status {
+    /// The URL, which has no password, and the server of it that is used; `None` while there is none.
+    pub url: String,
+    pub server: Option<String>,
+    /// Size of the table of values, in bytes.
+    pub size: u64,
+    /// The duration of the last barrier.
+    pub round_trip: Duration,
+    /// Since the start: barriers, statements that read, and how often all connections were made anew.
+    pub barriers: u64,
+    pub reads: u64,
+    pub reconnects: u64,
+    pub warnings: Vec<Warning>,
+    /// Standbys by name, with the bytes of the log that each has not written yet.
+    pub standbys: Vec<(String, u64)>,
+}
+
+impl Status {
+    pub fn of(keeper: &Keeper) -> Self {
+        let (figures, findings) = (&keeper.figures, keeper.report.findings());
+        Self {
+            url: keeper.name().to_owned(),
+            server: keeper.present_link().map(|link| link.server.clone()),
+            size: findings.size,
+            round_trip: Duration::from_micros(figures.round_trip.load(Ordering::Relaxed)),
+            barriers: figures.barriers.load(Ordering::Relaxed),
+            reads: figures.reads.load(Ordering::Relaxed),
+            reconnects: figures.reconnects.load(Ordering::Relaxed),
+            warnings: findings.warnings,
+            standbys: findings.standbys,
+        }
+    }
+}

@@ -1,0 +1,381 @@
+//! On a real server. `make test POSTGRES=no` leaves these out.
+
+use super::*;
+use crate::store::conformance::{self, Shards, key, permit, read, write};
+use crate::store::copy::{CopyError, CopyStep, copy};
+use crate::store::{Engine, ErrorKind, Key, Ledger, Swap, sqlite};
+
+#[allow(dead_code, reason = "other tests use the rest")]
+#[path = "../../../../tests/harness/postgres.rs"]
+mod server;
+
+#[path = "../../../../tests/harness/proxy.rs"]
+mod proxy;
+
+pub use proxy::Proxy;
+
+/// A host on a store, with a data folder of its own.
+pub struct Host {
+    pub store: Postgres,
+    _data: tempfile::TempDir,
+}
+
+impl Host {
+    fn open(url: &str) -> Self {
+        Self::try_open(url, &Passwords::default()).unwrap()
+    }
+
+    fn try_open(url: &str, passwords: &Passwords) -> Result<Self, OpenError> {
+        let options = Options::new(StoreUrl::parse(url, passwords)?, 4, Duration::ZERO);
+        Self::open_with(&options)
+    }
+
+    /// A host with a defect.
+    pub fn with_mutant(url: &str, mutant: Option<Mutant>) -> Self {
+        let options = Options::new(StoreUrl::parse(url, &Passwords::default()).unwrap(), 4, Duration::ZERO);
+        Self::open_with(&Options { defect: Defect::new(mutant), ..options }).unwrap()
+    }
+
+    fn open_with(options: &Options) -> Result<Self, OpenError> {
+        let data = tempfile::tempdir().unwrap();
+        Ok(Self { store: Postgres::open(data.path(), 2, options)?, _data: data })
+    }
+}
+
+/// A server, or `None` if these tests are left out.
+pub fn start(settings: &[&str]) -> Option<server::Postgres> {
+    server::is_enabled().then(|| server::Postgres::start(settings))
+}
+
+/// Reads until the store can be used again.
+async fn until_readable(backend: &dyn Backend, name: &str) -> Option<Vec<u8>> {
+    loop {
+        if let Some(caught_up) = backend.catch_up()
+            && caught_up.await.is_err()
+        {
+            continue;
+        }
+        if let Ok(value) = backend.get(&key(name)).await {
+            return value;
+        }
+    }
+}
+
+#[tokio::test]
+async fn it_keeps_to_what_every_engine_does_on_one_host_and_on_two() {
+    let Some(server) = start(&[]) else { return };
+    let host = Host::open(&server.new_database("one"));
+    conformance::check(Shards { one: &*host.store.backend(0), two: &*host.store.backend(1) }).await;
+
+    let url = server.new_database("two");
+    let (first, second) = (Host::open(&url), Host::open(&url));
+    conformance::check(Shards { one: &*first.store.backend(0), two: &*second.store.backend(0) }).await;
+}
+
+#[tokio::test]
+async fn hosts_that_start_at_once_make_the_tables_once() {
+    let Some(server) = start(&[]) else { return };
+    let url = server.new_database("fresh");
+    std::thread::scope(|scope| {
+        let hosts: Vec<_> = (0..4).map(|_| scope.spawn(|| Host::open(&url))).collect();
+        hosts.into_iter().for_each(|host| drop(host.join().unwrap()));
+    });
+    assert_eq!(server.sql_in("fresh", "select version from hexad.format;").trim(), "1");
+}
+
+#[test]
+fn a_server_that_cannot_be_used_is_named_with_what_to_do() {
+    let Some(mut server) = start(&[]) else { return };
+    let refusal = |url: &str| Host::try_open(url, &Passwords::default()).err().unwrap().to_string();
+    let refused = |url: &str, part: &str| {
+        let text = refusal(url);
+        assert!(text.contains(part) && !text.contains('\n'), "{url}: {text}");
+    };
+    let good = server.new_database("good");
+    drop(Host::open(&good));
+
+    refused(&server.url("postgres", "nowhere"), "\"nowhere\" does not exist");
+    refused("postgres://me@127.0.0.1:1/x", "start it");
+    refused("postgres://me@no-such-host.invalid/x?sslmode=disable", "correct the host");
+    refused(&format!("{good}?sslmode=verify-full"), "server does not support TLS");
+    server.sql("create database narrow template template0 encoding 'SQL_ASCII' lc_collate 'C' lc_ctype 'C';");
+    refused(&server.url("postgres", "narrow"), "--encoding=UTF8");
+
+    server.sql("create role guest login; create role owner login; create database owned owner owner;");
+    refused(&server.url("guest", "owned"), "owner");
+    drop(Host::open(&server.url("owner", "owned")));
+    refused(&server.url("guest", "owned"), "rights");
+    server.sql("alter role guest set default_transaction_read_only = on;");
+    refused(&server.url("guest", "owned"), "default_transaction_read_only");
+
+    server.sql_in("good", "update hexad.format set version = 2;");
+    refused(&good, "format 2");
+    server.sql_in("good", "update hexad.format set version = 1;");
+
+    server.sql("alter role owner password 'right';");
+    server.set_rules("local all all trust\nhost all owner all scram-sha-256\nhost all all all trust\n");
+    refused(&server.url("owner", "owned"), "PGPASSFILE");
+    let line = |password: &str| Passwords::from_text(&format!("127.0.0.1:*:owned:owner:{password}"));
+    let text = Host::try_open(&server.url("owner", "owned"), &line("wrong")).err().unwrap().to_string();
+    assert!(text.contains("wrong for this user") && text.contains("PGPASSFILE"), "{text}");
+    drop(Host::try_open(&server.url("owner", "owned"), &line("right")).unwrap());
+
+    // A server that follows another one.
+    server.kill();
+    std::fs::write(server.folder().join("data/standby.signal"), "").unwrap();
+    server.resume();
+    refused(&good, "standby");
+}
+
+#[test]
+fn the_name_and_the_authority_of_a_server_are_checked() {
+    let folder = tempfile::tempdir().unwrap();
+    let issue = |name: &str| rcgen::generate_simple_self_signed([name.to_owned()]).unwrap();
+    let (wrong, right) = (issue("db.example"), issue("localhost"));
+    let Some(server) = start(&[]) else { return };
+    let url = server.new_database("secret");
+    let install = |issued: &rcgen::CertifiedKey<rcgen::KeyPair>| {
+        server.write_secret("server.crt", &issued.cert.pem());
+        server.write_secret("server.key", &issued.signing_key.serialize_pem());
+        server.sql("alter system set ssl = on;");
+        server.sql("select pg_reload_conf();");
+    };
+    let ask = |authority: &rcgen::CertifiedKey<rcgen::KeyPair>| {
+        let file = folder.path().join("authority.pem");
+        std::fs::write(&file, authority.cert.pem()).unwrap();
+        let url = url.replace("127.0.0.1", "localhost");
+        let url = format!("{url}?sslmode=verify-full&sslrootcert={}", file.display());
+        // The server reads its files again a moment after it was told to.
+        let end = std::time::Instant::now() + Duration::from_secs(20);
+        loop {
+            match Host::try_open(&url, &Passwords::default()) {
+                Err(error) if error.to_string().contains("does not support TLS") && std::time::Instant::now() < end => {
+                }
+                opened => return opened.map(drop).map_err(|error| error.to_string()),
+            }
+        }
+    };
+    install(&wrong);
+    let error = ask(&wrong).unwrap_err();
+    assert!(
+        error.contains("certificate is not accepted") && error.contains("the name that the certificate has"),
+        "{error}"
+    );
+    let error = ask(&right).unwrap_err();
+    assert!(error.contains("sslrootcert"), "{error}");
+    install(&right);
+    let end = std::time::Instant::now() + Duration::from_secs(20);
+    while let Err(error) = ask(&right) {
+        assert!(std::time::Instant::now() < end, "{error}");
+    }
+}
+
+#[tokio::test]
+async fn one_host_does_the_maintenance_and_another_takes_over() {
+    let Some(server) = start(&[]) else { return };
+    let url = server.new_database("led");
+    let first = Host::open(&url);
+    let is_first_leader = first.store.leader_reader();
+    while !is_first_leader() {
+        tokio::task::yield_now().await;
+    }
+    let second = Host::open(&url);
+    let seek = async || {
+        let link = second.store.present_link().unwrap();
+        link.seek_leadership().await.unwrap();
+        link.is_leader()
+    };
+    assert!(!seek().await && is_first_leader());
+    drop((is_first_leader, first));
+    // Once the server has noticed that the connections have ended.
+    while !seek().await {}
+}
+
+#[test]
+fn settings_that_endanger_data_are_named() {
+    let Some(server) = start(&["fsync=off", "full_page_writes=off"]) else { return };
+    let host = Host::open(&server.new_database("careless"));
+    let read = host.store.status_reader();
+    let warnings = loop {
+        let warnings = read().warnings;
+        if !warnings.is_empty() {
+            break warnings;
+        }
+        std::thread::yield_now();
+    };
+    let names: Vec<&str> = warnings.iter().map(|warning| warning.setting).collect();
+    assert_eq!(names, ["fsync", "full_page_writes"]);
+    assert!(warnings.iter().all(|warning| warning.text.contains("turn it on")), "{warnings:?}");
+}
+
+#[tokio::test]
+async fn connections_that_are_ended_are_made_anew_and_memory_is_not_believed_meanwhile() {
+    let Some(server) = start(&[]) else { return };
+    let host = Host::open(&server.new_database("ended"));
+    let backend = host.store.backend(0);
+    write(&*backend, "value", b"0").await;
+    assert_eq!(read(&*backend, "value").await.unwrap(), b"0");
+    for round in 1..=5u8 {
+        // Nobody but this statement tells the host of the change.
+        server.sql_in(
+            "ended",
+            &format!(
+                "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'hexad';
+                 update hexad.kv set value = '\\x{round:02x}' where key = 'value';"
+            ),
+        );
+        assert_eq!(until_readable(&*backend, "value").await, Some(vec![round]));
+    }
+    let ledger = Ledger::default();
+    assert_eq!(backend.cas(&ledger, key("value"), Some(vec![5]), vec![6]).await.unwrap(), Swap::Swapped);
+    backend.durable(&ledger).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_crash_of_the_server_loses_nothing_durable_and_fails_what_was_not() {
+    let Some(mut server) = start(&["wal_writer_delay=10s"]) else { return };
+    let host = Host::open(&server.new_database("crash"));
+    let backend = host.store.backend(0);
+    let acknowledged = Ledger::default();
+    backend.set(&acknowledged, key("blob"), vec![1; 100_000], permit()).await.unwrap();
+    assert_eq!(backend.cas(&acknowledged, key("root"), None, b"names it".to_vec()).await.unwrap(), Swap::Swapped);
+    backend.durable(&acknowledged).await.unwrap();
+
+    // This blob is written, and then the server crashes before the root that names it.
+    let lost = Ledger::default();
+    backend.set(&lost, key("lost blob"), vec![2; 1000], permit()).await.unwrap();
+    while backend.get(&key("lost blob")).await.unwrap().is_none() {}
+    server.kill();
+    let error = backend.cas(&lost, key("lost root"), None, b"names nothing".to_vec()).await.unwrap_err();
+    assert_ne!(error.kind(), ErrorKind::Fault, "{error}");
+    let away = backend.catch_up().unwrap().await.unwrap_err();
+    assert!(matches!(away.kind(), ErrorKind::Unavailable(_)), "{away}");
+    server.resume();
+
+    assert_eq!(until_readable(&*backend, "root").await.unwrap(), b"names it");
+    assert_eq!(read(&*backend, "blob").await, Some(vec![1; 100_000]));
+    // A server after a crash does not complete what was begun on the one before, unless the blob was flushed.
+    let _ = backend.cas(&lost, key("lost root"), None, b"names nothing".to_vec()).await;
+    let is_durable = backend.durable(&lost).await.is_ok();
+    let (blob, root) = (read(&*backend, "lost blob").await, read(&*backend, "lost root").await);
+    assert!(root.is_none() || blob.is_some(), "a root without its blob");
+    assert_eq!(is_durable, root.is_some());
+    write(&*backend, "later", b"1").await;
+}
+
+#[tokio::test]
+async fn a_value_is_on_disk_once_its_request_is_durable_whatever_came_after_it() {
+    // The server flushes by itself only every ten seconds.
+    let Some(mut server) = start(&["wal_writer_delay=10s"]) else { return };
+    let host = Host::open(&server.new_database("flush"));
+    let backend = host.store.backend(0);
+    for after in ["nothing", "a lost swap", "a deletion of nothing"] {
+        let ledger = Ledger::default();
+        backend.set(&ledger, key(after), b"1".to_vec(), permit()).await.unwrap();
+        match after {
+            "a lost swap" => {
+                let swapped = backend.cas(&ledger, key("absent"), Some(b"other".to_vec()), b"new".to_vec()).await;
+                assert_eq!(swapped.unwrap(), Swap::Lost(None));
+            }
+            "a deletion of nothing" => backend.delete(&ledger, key("absent")).await.unwrap(),
+            _ => {}
+        }
+        backend.durable(&ledger).await.unwrap();
+        server.kill();
+        server.resume();
+        assert_eq!(until_readable(&*backend, after).await.as_deref(), Some(&b"1"[..]), "after {after}");
+    }
+}
+
+#[tokio::test]
+async fn a_request_ends_whose_later_write_failed() {
+    let Some(mut server) = start(&[]) else { return };
+    let host = Host::open(&server.new_database("partial"));
+    let backend = host.store.backend(0);
+    let ledger = Ledger::default();
+    backend.set(&ledger, key("first"), b"1".to_vec(), permit()).await.unwrap();
+    while backend.get(&key("first")).await.unwrap().is_none() {}
+    server.kill();
+    let _ = backend.set(&ledger, key("second"), b"2".to_vec(), permit()).await;
+    assert!(backend.durable(&ledger).await.is_err());
+}
+
+#[tokio::test]
+async fn reads_and_barriers_of_a_request_are_counted() {
+    let Some(server) = start(&[]) else { return };
+    let host = Host::open(&server.new_database("counted"));
+    let backend = host.store.backend(0);
+    write(&*backend, "a", b"1").await;
+    read(&*backend, "a").await;
+    // The first read after a write may have found its own change in the snapshot.
+    read(&*backend, "a").await;
+    let before = host.store.status_reader()();
+    for _ in 0..10 {
+        assert_eq!(read(&*backend, "a").await.unwrap(), b"1");
+    }
+    let after = host.store.status_reader()();
+    assert_eq!(after.reads, before.reads, "the value is remembered");
+    assert!(after.barriers >= before.barriers + 10, "each request is sure of it");
+
+    let keys = ["a", "b", "c", "d"].map(key);
+    server.sql_in("counted", "insert into hexad.kv values ('default', 'c', 'C')");
+    backend.prefetch(&keys).await;
+    let before = host.store.status_reader()();
+    let mut values = Vec::new();
+    for key in &keys {
+        values.push(backend.get(key).await.unwrap());
+    }
+    assert_eq!(values, [Some(b"1".to_vec()), None, Some(b"C".to_vec()), None]);
+    assert_eq!(host.store.status_reader()().reads, before.reads, "they were fetched at once");
+}
+
+#[test]
+fn a_store_is_copied_from_a_folder_and_back_and_compared() {
+    let Some(server) = start(&[]) else { return };
+    let (folder, back, other) =
+        (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let open = |folder: &Path| Engine::open(folder, 1, &sqlite::Options::default(), None).unwrap();
+    let source = open(folder.path());
+    let runtime = runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let fill = async {
+        let (backend, ledger) = (source.backend(0).unwrap(), Ledger::default());
+        let pairs = (0..1200u32).map(|n| (key(&format!("k/{n}")), n.to_le_bytes().repeat(n as usize % 7))).collect();
+        backend.set_many(&ledger, pairs, permit()).await.unwrap();
+        backend.set(&ledger, key("large"), vec![9; 20 << 20], permit()).await.unwrap();
+        backend.set(&ledger, key("larger"), vec![8; 20 << 20], permit()).await.unwrap();
+        backend.increment(&ledger, key("counter"), -3).await.unwrap();
+        let elsewhere = Key { store: Arc::from("other"), key: Arc::from("k") };
+        backend.set(&ledger, elsewhere, b"there".to_vec(), permit()).await.unwrap();
+        backend.durable(&ledger).await.unwrap();
+    };
+    runtime.block_on(fill);
+
+    let options = |name: &str| {
+        let url = StoreUrl::parse(&server.url("postgres", name), &Passwords::default()).unwrap();
+        Options::new(url, 2, Duration::ZERO)
+    };
+    server.new_database("copied");
+    let target = Engine::open(other.path(), 1, &sqlite::Options::default(), Some(&options("copied"))).unwrap();
+    let mut steps = Vec::new();
+    let copied = copy(&source, &target, |step, done, total| steps.push((step, done, total))).unwrap();
+    assert_eq!(copied, 1204);
+    assert!(steps.contains(&(CopyStep::Copying, 1204, 1204)) && steps.contains(&(CopyStep::Comparing, 1204, 1204)));
+
+    let returned = open(back.path());
+    assert_eq!(copy(&target, &returned, |_, _, _| ()).unwrap(), 1204);
+    let read = async {
+        let backend = returned.backend(0).unwrap();
+        assert_eq!(backend.increment(&Ledger::default(), key("counter"), 1).await.unwrap(), -2);
+        assert_eq!(backend.get(&key("k/6")).await.unwrap(), Some(6u32.to_le_bytes().repeat(6)));
+    };
+    runtime.block_on(read);
+
+    assert!(matches!(copy(&source, &target, |_, _, _| ()), Err(CopyError::NotEmpty)));
+    server.new_database("served");
+    let host = Host::open(&server.url("postgres", "served"));
+    let beside =
+        Engine::open(tempfile::tempdir().unwrap().path(), 1, &sqlite::Options::default(), Some(&options("served")));
+    let refused = copy(&source, &beside.unwrap(), |_, _, _| ()).unwrap_err();
+    assert!(refused.to_string().contains("stop every host"), "{refused}");
+    drop(host);
+}

@@ -1,0 +1,389 @@
+//! Three hosts, clients that change host at every call, faults, and checkers of the whole history.
+//!
+//! - *chain*: each value of a root names its own id and the one that it replaced. All acknowledged swaps
+//!   are on one path, in the order of time, and no read is older than what was acknowledged before it
+//!   began.
+//! - *values*: whoever reads a root finds the plain value that it names.
+//! - *increments*: results are distinct, and the sum has every acknowledged one and no unsent one.
+//! - *two keys*: A is raised, then B. Whoever reads B and then A has an A that is not smaller.
+//!
+//! `TORTURE_SEED` and `TORTURE_SECONDS` set the faults and the time of the run without a mutant.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Instant;
+
+use super::tests::{Host, Proxy, start};
+use super::*;
+use crate::store::conformance::{key, permit};
+use crate::store::{Backend, ErrorKind, Ledger, StoreError, Swap};
+
+/// Clients of each kind.
+const CLIENTS: u64 = 3;
+
+/// A swap of the chain that was tried.
+#[derive(Clone, Debug)]
+struct Tried {
+    id: u64,
+    replaced: Option<u64>,
+    began: Instant,
+    ended: Instant,
+    is_acknowledged: bool,
+}
+
+/// A read of the chain.
+struct Seen {
+    id: Option<u64>,
+    began: Instant,
+}
+
+/// What the clients have done, and what they have found to be wrong at once.
+#[derive(Default)]
+struct History {
+    tried: Mutex<Vec<Tried>>,
+    seen: Mutex<Vec<Seen>>,
+    sums: Mutex<Vec<i64>>,
+    unknown_increments: AtomicU64,
+    violations: Mutex<Vec<String>>,
+}
+
+struct Cluster {
+    hosts: Vec<Arc<dyn Backend>>,
+    history: History,
+    is_over: AtomicBool,
+    next_id: AtomicU64,
+}
+
+/// Small and seeded, so that a run can be repeated.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) % bound
+    }
+}
+
+type Outcome<T> = Result<T, StoreError>;
+
+/// A request arrives at a host.
+async fn arrive(host: &dyn Backend) -> Outcome<()> {
+    match host.catch_up() {
+        Some(caught_up) => caught_up.await,
+        None => Ok(()),
+    }
+}
+
+fn number(bytes: &[u8]) -> u64 {
+    u64::from_le_bytes(bytes[..8].try_into().unwrap())
+}
+
+impl Cluster {
+    fn host(&self, random: &mut Random) -> &dyn Backend {
+        &*self.hosts[random.below(self.hosts.len() as u64) as usize]
+    }
+
+    fn report(&self, violation: String) {
+        self.history.violations.lock().unwrap().push(violation);
+    }
+
+    /// An error says that the store is away; any other is a fault of ours.
+    fn note(&self, error: &StoreError) {
+        if error.kind() == ErrorKind::Fault {
+            self.report(format!("a fault instead of an outage: {error}"));
+        }
+    }
+
+    async fn swap_chain(&self, random: &mut Random) -> Outcome<()> {
+        let (host, ledger, began) = (self.host(random), Ledger::default(), Instant::now());
+        arrive(host).await?;
+        let present = host.get(&key("chain")).await?;
+        let replaced = present.as_deref().map(number);
+        let id = self.next_id.fetch_add(1, Ordering::SeqCst);
+        host.set(&ledger, key(&format!("value/{id}")), vec![7; 100], permit()).await?;
+        let value = [id, replaced.unwrap_or(0)].map(u64::to_le_bytes).concat();
+        let outcome = async {
+            let swap = host.cas(&ledger, key("chain"), present.clone(), value).await?;
+            host.durable(&ledger).await?;
+            Ok(swap)
+        };
+        let outcome: Outcome<Swap> = outcome.await;
+        if !matches!(outcome, Ok(Swap::Lost(_))) {
+            let is_acknowledged = outcome.is_ok();
+            let tried = Tried { id, replaced, began, ended: Instant::now(), is_acknowledged };
+            self.history.tried.lock().unwrap().push(tried);
+        }
+        outcome.map(drop)
+    }
+
+    async fn read_chain(&self, random: &mut Random) -> Outcome<()> {
+        let (host, began) = (self.host(random), Instant::now());
+        arrive(host).await?;
+        let id = host.get(&key("chain")).await?.as_deref().map(number);
+        // The value of the next swap is not there yet, and the host remembers that.
+        host.get(&key(&format!("value/{}", self.next_id.load(Ordering::SeqCst)))).await?;
+        let has_value = match id {
+            Some(id) => host.get(&key(&format!("value/{id}"))).await?.is_some(),
+            None => true,
+        };
+        if !has_value {
+            self.report(format!("the root names the value {id:?}, which is not there"));
+        }
+        self.history.seen.lock().unwrap().push(Seen { id, began });
+        Ok(())
+    }
+
+    async fn increment(&self, random: &mut Random) -> Outcome<()> {
+        let (host, ledger) = (self.host(random), Ledger::default());
+        arrive(host).await?;
+        let outcome = async {
+            let sum = host.increment(&ledger, key("sum"), 1).await?;
+            host.durable(&ledger).await?;
+            Ok(sum)
+        };
+        match outcome.await {
+            Ok(sum) => self.history.sums.lock().unwrap().push(sum),
+            Err(error) => {
+                self.history.unknown_increments.fetch_add(1, Ordering::SeqCst);
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// Raises A and then B. There is one such client.
+    async fn raise_pair(&self, random: &mut Random) -> Outcome<()> {
+        let host = self.host(random);
+        arrive(host).await?;
+        for name in ["a", "b"] {
+            let ledger = Ledger::default();
+            let present = host.get(&key(name)).await?;
+            let other = host.get(&key("a")).await?.as_deref().map_or(0, number);
+            let raised = if name == "a" { other + 1 } else { other };
+            host.cas(&ledger, key(name), present, raised.to_le_bytes().to_vec()).await?;
+            host.durable(&ledger).await?;
+        }
+        Ok(())
+    }
+
+    async fn read_pair(&self, random: &mut Random) -> Outcome<()> {
+        let host = self.host(random);
+        arrive(host).await?;
+        let read = async |name| Ok::<_, StoreError>(host.get(&key(name)).await?.as_deref().map_or(0, number));
+        let (b, a) = (read("b").await?, read("a").await?);
+        if a < b {
+            self.report(format!("B is {b} and A, which was raised before it, is {a}"));
+        }
+        Ok(())
+    }
+
+    async fn client(self: Arc<Self>, seed: u64, kind: u64) {
+        let mut random = Random(seed | 1);
+        while !self.is_over.load(Ordering::SeqCst) {
+            let outcome = match kind {
+                0 => self.raise_pair(&mut random).await,
+                _ => match random.below(10) {
+                    0..=2 => self.swap_chain(&mut random).await,
+                    3..=5 => self.read_chain(&mut random).await,
+                    6 => self.increment(&mut random).await,
+                    _ => self.read_pair(&mut random).await,
+                },
+            };
+            if let Err(error) = outcome {
+                self.note(&error);
+            }
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// Looks at the whole history, once no client runs and the store is there.
+    async fn check(&self) -> Vec<String> {
+        let host = &*self.hosts[0];
+        // The last fault may have cut a connection that was not used since.
+        let (last, sum) = loop {
+            let _ = arrive(host).await;
+            let last = host.get(&key("chain")).await;
+            let sum = host.increment(&Ledger::default(), key("sum"), 0).await;
+            if let (Ok(last), Ok(sum)) = (last, sum) {
+                break (last.as_deref().map(number), sum);
+            }
+        };
+        let mut found = self.history.violations.lock().unwrap().clone();
+
+        let tried = self.history.tried.lock().unwrap().clone();
+        let by_id: HashMap<u64, &Tried> = tried.iter().map(|tried| (tried.id, tried)).collect();
+        let mut path = Vec::new();
+        let mut next = last;
+        while let Some(id) = next.filter(|id| *id != 0) {
+            path.push(id);
+            next = by_id.get(&id).and_then(|tried| tried.replaced);
+            if path.len() > tried.len() {
+                break;
+            }
+        }
+        path.reverse();
+        let places: HashMap<u64, usize> = path.iter().enumerate().map(|(place, id)| (*id, place + 1)).collect();
+        let mut acknowledged: Vec<(Instant, usize)> = Vec::new();
+        for tried in tried.iter().filter(|tried| tried.is_acknowledged) {
+            match places.get(&tried.id) {
+                Some(place) => acknowledged.push((tried.ended, *place)),
+                None => found.push(format!("the swap {} was acknowledged and is lost", tried.id)),
+            }
+        }
+        acknowledged.sort_unstable();
+        // The furthest place that was acknowledged by each of these times.
+        let mut furthest = 0;
+        for (_, place) in &mut acknowledged {
+            furthest = furthest.max(*place);
+            *place = furthest;
+        }
+        let known_at = |time: Instant| {
+            let index = acknowledged.partition_point(|(ended, _)| *ended < time);
+            index.checked_sub(1).map_or(0, |index| acknowledged[index].1)
+        };
+        for tried in tried.iter().filter(|tried| tried.is_acknowledged) {
+            if places.get(&tried.id).is_some_and(|place| *place <= known_at(tried.began)) {
+                found.push(format!("the swap {} is before one that was acknowledged before it began", tried.id));
+            }
+        }
+        for seen in &*self.history.seen.lock().unwrap() {
+            let place = seen.id.map_or(Some(0), |id| places.get(&id).copied());
+            match place {
+                None => found.push(format!("the value {:?} was read and is on no path", seen.id)),
+                Some(place) if place < known_at(seen.began) => {
+                    found.push(format!("place {place} was read after place {} was acknowledged", known_at(seen.began)));
+                }
+                Some(_) => {}
+            }
+        }
+        let sums = self.history.sums.lock().unwrap();
+        let distinct: HashSet<i64> = sums.iter().copied().collect();
+        let (sent, sure) = (sums.len() as u64 + self.history.unknown_increments.load(Ordering::SeqCst), sums.len());
+        if distinct.len() != sure || sum.unsigned_abs() < sure as u64 || sum.unsigned_abs() > sent {
+            found.push(format!(
+                "{sure} increments were acknowledged and {sent} sent, with {} results; {sum}",
+                distinct.len()
+            ));
+        }
+        found
+    }
+}
+
+/// What happened in a run.
+struct Run {
+    found: Vec<String>,
+    swaps: usize,
+    reads: usize,
+}
+
+async fn run(seed: u64, time: Duration, mutant: Option<Mutant>) -> Option<Run> {
+    // As slow as it may be to write what is committed asynchronously.
+    let mut server = start(&["wal_writer_delay=10s", "max_connections=100", "wal_retrieve_retry_interval=100ms"])?;
+    server.new_database("torture");
+    let mut standby = mutant.is_none().then(|| server.start_standby());
+    let ports = [Some(server.port()), standby.as_ref().map(|standby| standby.port())];
+    let proxies: Vec<Proxy> = ports.into_iter().flatten().map(Proxy::start).collect();
+    let servers: Vec<String> = proxies.iter().map(|proxy| format!("127.0.0.1:{}", proxy.port())).collect();
+    let url = format!("postgres://postgres@{}/torture", servers.join(","));
+    let hosts: Vec<Host> = (0..3).map(|_| Host::with_mutant(&url, mutant)).collect();
+    let cluster = Arc::new(Cluster {
+        hosts: hosts.iter().map(|host| host.store.backend(0)).collect(),
+        history: History::default(),
+        is_over: AtomicBool::new(false),
+        next_id: AtomicU64::new(1),
+    });
+    let clients: Vec<_> =
+        (0..=2 * CLIENTS).map(|kind| tokio::spawn(cluster.clone().client(seed + 1000 * kind, kind))).collect();
+    let (began, mut random) = (Instant::now(), Random(seed | 1));
+    let (mut server, _proxies) = tokio::task::spawn_blocking(move || {
+        while began.elapsed() < time {
+            let pause = Duration::from_millis(200 + random.below(800));
+            std::thread::sleep(pause);
+            // The primary is lost for good, once.
+            if began.elapsed() > time / 2
+                && let Some(standby) = standby.take()
+            {
+                server.kill();
+                standby.promote();
+                server = standby;
+            }
+            // The faults of a network are left out with a defect, which others show.
+            match random.below(if mutant.is_some() { 4 } else { 6 }) {
+                4 => proxies.iter().for_each(Proxy::cut),
+                5 => {
+                    proxies.iter().for_each(|proxy| proxy.stall(true));
+                    std::thread::sleep(pause);
+                    proxies.iter().for_each(|proxy| proxy.stall(false));
+                }
+                0 => {
+                    server.kill();
+                    server.resume();
+                    // After a restart, the primary shows commits that had waited for the standby.
+                    if standby.is_some() {
+                        server.wait_for_standby();
+                    }
+                }
+                1 => {
+                    server.signal_all("STOP");
+                    std::thread::sleep(pause);
+                    server.signal_all("CONT");
+                }
+                // A part of the connections, or all.
+                part => drop(server.try_sql(&format!(
+                    "select pg_terminate_backend(pid) from pg_stat_activity
+                     where application_name = 'hexad' and pid % {part} = 0;"
+                ))),
+            }
+        }
+        (server, proxies)
+    })
+    .await
+    .unwrap();
+    cluster.is_over.store(true, Ordering::SeqCst);
+    for client in clients {
+        client.await.unwrap();
+    }
+    let found = cluster.check().await;
+    server.kill();
+    let swaps = cluster.history.tried.lock().unwrap().iter().filter(|tried| tried.is_acknowledged).count();
+    let reads = cluster.history.seen.lock().unwrap().len();
+    Some(Run { found, swaps, reads })
+}
+
+fn variable(name: &str) -> Option<u64> {
+    std::env::var(name).ok().and_then(|text| text.parse().ok())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn whatever_happens_to_the_server_nothing_acknowledged_is_lost_and_no_answer_is_too_old() {
+    let (seed, seconds) = (variable("TORTURE_SEED").unwrap_or(1), variable("TORTURE_SECONDS").unwrap_or(20));
+    let Some(run) = run(seed, Duration::from_secs(seconds), None).await else { return };
+    println!("seed {seed}: {} swaps, {} reads", run.swaps, run.reads);
+    assert!(run.found.is_empty(), "seed {seed}: {:#?}", &run.found[..run.found.len().min(10)]);
+    assert!(run.swaps > 20 && run.reads > 20, "{} swaps and {} reads in {seconds} s", run.swaps, run.reads);
+}
+
+/// A suite that cannot fail proves nothing: each defect is found, within some attempts.
+async fn is_found(mutant: Mutant) {
+    for seed in 1..=10 {
+        let Some(run) = run(seed, Duration::from_secs(4), Some(mutant)).await else { return };
+        if let Some(violation) = run.found.first() {
+            println!("{mutant:?}: {violation}");
+            return;
+        }
+    }
+    panic!("{mutant:?} is not found");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn each_defect_would_be_found() {
+    is_found(Mutant::NoBarrier).await;
+    is_found(Mutant::EarlyBarrier).await;
+    is_found(Mutant::AsynchronousRoots).await;
+    is_found(Mutant::SwapBeforeValues).await;
+    is_found(Mutant::MemoryKept).await;
+    is_found(Mutant::ChangesForgotten).await;
+}

@@ -1,0 +1,360 @@
+//! The writes of a request: one after the other, each sent after the reply to the one before, so that a
+//! root is swapped only if all blobs before it are written.
+//!
+//! A plain value (`set`) is committed asynchronously: no root names it yet. What must be durable (a swap,
+//! an increment, a deletion) is committed synchronously, and with it everything before it, because the
+//! server's log is sequential. That holds as long as the server is in the same *era*: after a crash or
+//! a failover it may have lost asynchronous commits, and then the request fails instead.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
+use tokio::time::timeout;
+use tokio_postgres::types::ToSql;
+use tokio_postgres::{Row, Statement};
+
+use super::classify;
+use super::keeper::away;
+use super::link::{Link, Writer};
+use super::mutant::Mutant;
+use super::shared::Shared;
+use crate::store::{Key, Ledger, LedgerEntry, StoreError, StoreProblem, Swap};
+
+/// How long a write may take. A synchronous commit can wait for a slow disk or a slow standby.
+const WRITE_DEADLINE: Duration = Duration::from_secs(10);
+
+/// How long written values stay unflushed if no request waits for them.
+const FLUSH_AFTER: Duration = Duration::from_secs(1);
+
+/// Most values, and about the most bytes, that go into one statement.
+const MAX_BATCH: usize = 256;
+const MAX_BATCH_BYTES: usize = 4 * 1024 * 1024;
+
+pub enum WriteOperation {
+    Set { pairs: Vec<(Key, Vec<u8>)>, permit: OwnedSemaphorePermit },
+    Delete(Vec<Key>),
+    Increment { key: Key, delta: i64, reply: oneshot::Sender<Result<i64, StoreError>> },
+    Swap { key: Key, expected: Option<Vec<u8>>, value: Vec<u8>, reply: oneshot::Sender<Result<Swap, StoreError>> },
+    Flush,
+}
+
+type Queued = (WriteOperation, LedgerEntry);
+
+/// The writes of one request that wait. It is a part of the request's ledger.
+pub struct WriteQueue(UnboundedSender<Queued>);
+
+impl WriteQueue {
+    /// Queues an operation behind the others of its request.
+    pub fn push(shared: &Arc<Shared>, ledger: &Ledger, operation: WriteOperation) -> Result<(), StoreError> {
+        ledger.check()?;
+        let queue = ledger.engine_state(|| {
+            let (sender, operations) = unbounded_channel();
+            let worker =
+                Worker { shared: shared.clone(), operations, next: None, unflushed: Vec::new(), era: String::new() };
+            shared.spawn(worker.run());
+            Self(sender)
+        });
+        let queue = queue.ok_or_else(StoreError::writer_stopped)?;
+        queue.0.send((operation, ledger.enter())).map_err(|_| StoreError::writer_stopped())
+    }
+}
+
+/// Carries out the writes of one request.
+struct Worker {
+    shared: Arc<Shared>,
+    operations: UnboundedReceiver<Queued>,
+    /// Taken from the queue, and not part of the last batch.
+    next: Option<Queued>,
+    /// Writes that were committed asynchronously, and the era of their server.
+    unflushed: Vec<LedgerEntry>,
+    era: String,
+}
+
+/// What a statement that must be durable did.
+struct Durable<T> {
+    keys: Vec<Key>,
+    outcome: Result<T, StoreError>,
+}
+
+impl Worker {
+    /// Ends when the ledger is dropped.
+    async fn run(mut self) {
+        while let Some((operation, entry)) = self.take().await {
+            if let Err(error) = entry.check() {
+                // The request has failed, so no one waits for its earlier writes to be flushed.
+                self.unflushed.drain(..).for_each(|entry| entry.fail(error.clone()));
+                refuse(operation, entry, error);
+                continue;
+            }
+            match operation {
+                WriteOperation::Set { pairs, permit } => self.set(pairs, permit, entry).await,
+                WriteOperation::Delete(keys) => {
+                    let deleted = self.delete(keys).await;
+                    self.settle(entry, deleted, None);
+                }
+                WriteOperation::Increment { key, delta, reply } => {
+                    let sum = self.increment(key, delta).await;
+                    self.settle(entry, sum, Some(reply));
+                }
+                WriteOperation::Swap { key, expected, value, reply } => {
+                    let swapped = self.swap(key, expected, value).await;
+                    self.settle(entry, swapped, Some(reply));
+                }
+                WriteOperation::Flush => {
+                    let flushed = self.flush().await;
+                    self.settle(entry, flushed, None);
+                }
+            }
+        }
+    }
+
+    /// The next operation. If none comes and something is not flushed, that is one.
+    async fn take(&mut self) -> Option<Queued> {
+        if let Some(next) = self.next.take() {
+            return Some(next);
+        }
+        let Some(ledger) = self.unflushed.last().map(LedgerEntry::ledger) else {
+            return self.operations.recv().await;
+        };
+        match timeout(FLUSH_AFTER, self.operations.recv()).await {
+            Ok(operation) => operation,
+            Err(_) => Some((WriteOperation::Flush, ledger.enter())),
+        }
+    }
+
+    async fn set(&mut self, mut pairs: Vec<(Key, Vec<u8>)>, permit: OwnedSemaphorePermit, entry: LedgerEntry) {
+        let (mut permits, mut entries) = (vec![permit], vec![entry]);
+        let mut bytes: usize = pairs.iter().map(|(_, value)| value.len()).sum();
+        while bytes < MAX_BATCH_BYTES && pairs.len() < MAX_BATCH {
+            match self.operations.try_recv() {
+                Ok((WriteOperation::Set { pairs: more, permit }, entry)) => {
+                    bytes += more.iter().map(|(_, value)| value.len()).sum::<usize>();
+                    pairs.extend(more);
+                    permits.push(permit);
+                    entries.push(entry);
+                }
+                Ok(other) => {
+                    self.next = Some(other);
+                    break;
+                }
+                Err(_) => break,
+            }
+        }
+        // Of several values of one key the last one counts; in order, so that keys are locked in order.
+        let pairs: BTreeMap<(Arc<str>, Arc<str>), Vec<u8>> =
+            pairs.into_iter().map(|(key, value)| ((key.store, key.key), value)).collect();
+        let stores: Vec<&str> = pairs.keys().map(|(store, _)| &**store).collect();
+        let keys: Vec<&str> = pairs.keys().map(|(_, key)| &**key).collect();
+        let values: Vec<&[u8]> = pairs.values().map(Vec::as_slice).collect();
+        let params: [&(dyn ToSql + Sync); 3] = [&stores, &keys, &values];
+        let outcome = match self.link().await {
+            Ok(link) if self.shared.defect.is(Mutant::SwapBeforeValues) => {
+                self.set_later(link.clone(), pairs.clone());
+                Ok(link.era.clone())
+            }
+            Ok(link) => self.execute(&link, |writer| &writer.set, &params).await.map(|_| link.era.clone()),
+            Err(error) => Err(error),
+        };
+        drop(permits);
+        let changed: Vec<Key> = pairs.into_keys().map(|(store, key)| Key { store, key }).collect();
+        self.shared.keeper.memory.record_own_changes(&changed);
+        match outcome {
+            Ok(era) => {
+                self.era = era;
+                self.unflushed.extend(entries);
+            }
+            Err(error) => entries.into_iter().for_each(|entry| entry.fail(error.clone())),
+        }
+    }
+
+    /// The defect [`Mutant::SwapBeforeValues`].
+    fn set_later(&self, link: Arc<Link>, pairs: BTreeMap<(Arc<str>, Arc<str>), Vec<u8>>) {
+        self.shared.spawn(async move {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            for ((store, key), value) in pairs {
+                if let Some(writer) = link.writer().await
+                    && let Some(writer) = writer.get()
+                {
+                    let (stores, keys, values) = (vec![&*store], vec![&*key], vec![&*value]);
+                    let params: [&(dyn ToSql + Sync); 3] = [&stores, &keys, &values];
+                    drop(writer.client.query_one(&writer.set, &params).await);
+                }
+            }
+        });
+    }
+
+    async fn delete(&mut self, mut keys: Vec<Key>) -> Durable<()> {
+        keys.sort_by(|a, b| (&a.store, &a.key).cmp(&(&b.store, &b.key)));
+        keys.dedup();
+        let stores: Vec<&str> = keys.iter().map(|key| &*key.store).collect();
+        let names: Vec<&str> = keys.iter().map(|key| &*key.key).collect();
+        let outcome = self.execute_durably(|writer| &writer.delete, &[&stores, &names], is_counted).await;
+        Durable { outcome: outcome.map(drop), keys }
+    }
+
+    async fn increment(&mut self, key: Key, delta: i64) -> Durable<i64> {
+        let params: [&(dyn ToSql + Sync); 3] = [&&*key.store, &&*key.key, &delta];
+        let outcome = match self.execute_durably(|writer| &writer.increment, &params, is_some).await {
+            Ok(row) => match row.try_get::<_, Option<&[u8]>>(0) {
+                Ok(Some(bytes)) => counter(&key, bytes),
+                // A value is there that is no counter.
+                Ok(None) => match self.shared.get(0, &key).await {
+                    Ok(value) => {
+                        let len = value.map_or(0, |value| value.len());
+                        Err(StoreError::NotACounter { key: key.key.clone(), len })
+                    }
+                    Err(error) => Err(error),
+                },
+                Err(error) => Err(classify::of_write(&error)),
+            },
+            Err(StoreError::CounterOverflow { .. }) => match self.shared.get(0, &key).await {
+                Ok(value) => counter(&key, &value.unwrap_or_default())
+                    .and_then(|value| Err(StoreError::CounterOverflow { key: key.key.clone(), value, delta })),
+                Err(error) => Err(error),
+            },
+            Err(error) => Err(error),
+        };
+        Durable { keys: vec![key], outcome }
+    }
+
+    async fn swap(&mut self, key: Key, expected: Option<Vec<u8>>, value: Vec<u8>) -> Durable<Swap> {
+        let (store, name) = (&*key.store, &*key.key);
+        let row = match &expected {
+            None => self.execute_durably(|writer| &writer.create, &[&store, &name, &value], is_true).await,
+            Some(expected) => {
+                let params: [&(dyn ToSql + Sync); 4] = [&store, &name, expected, &value];
+                self.execute_durably(|writer| &writer.replace, &params, is_true).await
+            }
+        };
+        let swapped = row.and_then(|row| row.try_get::<_, bool>(0).map_err(|error| classify::of_write(&error)));
+        let outcome = match swapped {
+            Ok(true) => Ok(Swap::Swapped),
+            Ok(false) => self.shared.get(0, &key).await.map(Swap::Lost),
+            Err(error) => Err(error),
+        };
+        Durable { keys: vec![key], outcome }
+    }
+
+    async fn flush(&mut self) -> Durable<()> {
+        let outcome = match self.unflushed.is_empty() {
+            true => Ok(()),
+            false => self.execute_durably(|writer| &writer.flush, &[], |_| true).await.map(drop),
+        };
+        // A write that is lost fails the request.
+        if let Err(error) = &outcome {
+            self.unflushed.drain(..).for_each(|entry| entry.fail(error.clone()));
+        }
+        Durable { keys: Vec::new(), outcome }
+    }
+
+    /// Ends an operation that was to be durable, and replies.
+    fn settle<T>(&self, entry: LedgerEntry, done: Durable<T>, reply: Option<oneshot::Sender<Result<T, StoreError>>>) {
+        self.shared.keeper.memory.record_own_changes(&done.keys);
+        match (reply, done.outcome) {
+            (Some(reply), outcome) => {
+                // The guest gets the error and may find out what is stored; the ledger does not fail.
+                match &outcome {
+                    Ok(_) => entry.commit(),
+                    Err(_) => entry.close(),
+                }
+                let _ = reply.send(outcome);
+            }
+            (None, Ok(_)) => entry.commit(),
+            (None, Err(error)) => entry.fail(error),
+        }
+    }
+
+    async fn link(&self) -> Result<Arc<Link>, StoreError> {
+        let link = self.shared.keeper.link(Instant::now()).await?;
+        match self.unflushed.is_empty() || link.era == self.era {
+            true => Ok(link),
+            false => Err(StoreError::Unknown {
+                problem: StoreProblem::Unavailable,
+                reason: Arc::from("PostgreSQL was restarted before it had flushed a write of this request"),
+            }),
+        }
+    }
+
+    /// Sends a statement that commits synchronously, after which all writes before it are durable if it has `written`
+    /// something: the server does not wait for the disk at the end of a transaction that changed nothing.
+    async fn execute_durably(
+        &mut self,
+        statement: impl Fn(&Writer) -> &Statement,
+        params: &[&(dyn ToSql + Sync)],
+        written: impl Fn(&Row) -> bool,
+    ) -> Result<Row, StoreError> {
+        let link = match self.link().await {
+            Ok(link) => link,
+            Err(error) => {
+                // If it is known that earlier writes are lost, the request cannot go on.
+                if matches!(error, StoreError::Unknown { .. }) {
+                    self.unflushed.drain(..).for_each(|entry| entry.fail(error.clone()));
+                }
+                return Err(error);
+            }
+        };
+        let row = self.execute(&link, statement, params).await?;
+        if written(&row) {
+            self.shared.commits.fetch_add(1, Ordering::Relaxed);
+            self.unflushed.drain(..).for_each(LedgerEntry::commit);
+        }
+        Ok(row)
+    }
+
+    async fn execute(
+        &self,
+        link: &Link,
+        statement: impl Fn(&Writer) -> &Statement,
+        params: &[&(dyn ToSql + Sync)],
+    ) -> Result<Row, StoreError> {
+        let idle = match timeout(WRITE_DEADLINE, link.writer()).await {
+            Ok(Some(idle)) => idle,
+            _ => return Err(away()),
+        };
+        let writer = idle.get().ok_or_else(away)?;
+        match timeout(WRITE_DEADLINE, writer.client.query_one(statement(writer), params)).await {
+            Ok(Ok(row)) => Ok(row),
+            Ok(Err(error)) => {
+                if classify::ends_connection(&error) {
+                    link.close();
+                }
+                Err(classify::of_write(&error))
+            }
+            Err(_) => {
+                link.close();
+                let reason = Arc::from("PostgreSQL did not respond in time");
+                Err(StoreError::Unknown { problem: StoreProblem::Unavailable, reason })
+            }
+        }
+    }
+}
+
+fn is_counted(row: &Row) -> bool {
+    row.try_get::<_, i64>(0).is_ok_and(|count| count > 0)
+}
+
+fn is_true(row: &Row) -> bool {
+    row.try_get(0).unwrap_or(false)
+}
+
+fn is_some(row: &Row) -> bool {
+    row.try_get::<_, Option<&[u8]>>(0).is_ok_and(|value| value.is_some())
+}
+
+fn refuse(operation: WriteOperation, entry: LedgerEntry, error: StoreError) {
+    match operation {
+        WriteOperation::Increment { reply, .. } => drop(reply.send(Err(error.clone()))),
+        WriteOperation::Swap { reply, .. } => drop(reply.send(Err(error.clone()))),
+        WriteOperation::Set { .. } | WriteOperation::Delete(_) | WriteOperation::Flush => {}
+    }
+    entry.fail(error);
+}
+
+fn counter(key: &Key, bytes: &[u8]) -> Result<i64, StoreError> {
+    let not_a_counter = |_| StoreError::NotACounter { key: key.key.clone(), len: bytes.len() };
+    Ok(i64::from_le_bytes(bytes.try_into().map_err(not_a_counter)?))
+}

@@ -1,0 +1,119 @@
+//! The console: pages over the real areas, without a browser.
+
+use super::{Answer, Forge};
+use hexad_tests::forge::{ADMIN, DEVELOPER, MAINTAINER, OUTSIDER, PUBLIC};
+use hexad_tests::package;
+
+const NAME: &str = "@acme/lib";
+
+fn published() -> Forge {
+    let forge = Forge::seeded();
+    for (version, tag) in [("1.0.0", "latest"), ("2.0.0", "next")] {
+        let document = package::document(NAME, version, tag, &package::tarball(NAME, version, 1000, 1));
+        let path = format!("/api/v4/projects/{PUBLIC}/packages/npm/@acme%2flib");
+        assert_eq!(forge.send("PUT", &path, DEVELOPER, document).status, 200);
+    }
+    forge
+}
+
+fn cookie(token: &str) -> String {
+    // The tests' service is at an https address.
+    format!("__Host-hexad-session={token}")
+}
+
+fn page(forge: &Forge, path: &str, token: &str) -> Answer {
+    forge.send_with("GET", path, "", &[("cookie", &cookie(token))], "")
+}
+
+/// Sends a form as its page would.
+fn submit(forge: &Forge, path: &str, token: &str, fields: &str) -> Answer {
+    let text = page(forge, path, token).text();
+    let (_, rest) = text.split_once("name=\"form_token\" value=\"").expect("a form");
+    let form = format!("form_token={}&{fields}", rest.split('"').next().expect("a value"));
+    let headers = [
+        ("cookie", &*cookie(token)),
+        ("content-type", "application/x-www-form-urlencoded"),
+        ("sec-fetch-site", "same-origin"),
+    ];
+    forge.send_with("POST", path, "", &headers, form)
+}
+
+#[test]
+fn every_page_shows_what_its_visitor_may_see() {
+    let forge = published();
+    for (path, token, status, expected) in [
+        ("/", "", 200, NAME),
+        ("/?q=nothing-like-this", "", 200, "Nothing found"),
+        ("/packages/@acme/lib", "", 200, "npm install @acme/lib"),
+        ("/packages/@acme/missing", "", 404, "Not found"),
+        ("/packages?project=acme/open", "", 200, NAME),
+        ("/packages?group=acme", "", 200, NAME),
+        ("/issues", "", 401, "Sign in"),
+        ("/issues?project=acme/open", DEVELOPER, 200, "Still open"),
+        ("/namespaces", DEVELOPER, 200, "Acme"),
+        ("/namespaces/acme", "", 200, "Open"),
+        ("/namespaces/acme/open", DEVELOPER, 200, "git clone"),
+        ("/namespaces/acme/labs/secret", OUTSIDER, 404, "Not found"),
+        ("/experiments", DEVELOPER, 403, "Not allowed"),
+        ("/analytics/acme/open", DEVELOPER, 200, "No analytics engine is connected"),
+        ("/merge_requests/acme/open/1", DEVELOPER, 404, "Not found"),
+        ("/admin", DEVELOPER, 403, "Not allowed"),
+        ("/admin", ADMIN, 200, "Active tokens"),
+    ] {
+        let answer = match token {
+            "" => forge.get(path, ""),
+            token => page(&forge, path, token),
+        };
+        let text = answer.text();
+        assert_eq!(answer.status, status, "{path}: {text}");
+        assert!(text.to_lowercase().contains(&expected.to_lowercase()), "{expected:?} is not in {path}: {text}");
+        assert!(token.is_empty() || !text.contains(token), "{path} has the token");
+    }
+}
+
+#[test]
+fn a_form_changes_what_package_managers_see() {
+    let forge = published();
+    let path = "/packages/@acme/lib?project=acme/open";
+    let answer = submit(&forge, path, DEVELOPER, "action=tag&tag=stable&version=2.0.0");
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    let tags =
+        || forge.get(&format!("/api/v4/projects/{PUBLIC}/packages/npm/-/package/@acme%2flib/dist-tags"), "").json();
+    assert_eq!(tags()["stable"], "2.0.0");
+    // What the developer may not do is refused by the registry, and its reason is shown.
+    let refused = submit(&forge, path, DEVELOPER, "action=deprecate&version=1.0.0&message=old");
+    assert_eq!(refused.status, 403, "{}", refused.text());
+    let metadata = || forge.get(&format!("/api/v4/projects/{PUBLIC}/packages/npm/@acme%2flib"), "").json();
+    assert_eq!(submit(&forge, path, MAINTAINER, "action=deprecate&version=1.0.0&message=old").status, 200);
+    assert_eq!(metadata()["versions"]["1.0.0"]["deprecated"], "old");
+    let unpublish = "action=unpublish&version=2.0.0&confirmation=2.0.0";
+    assert_eq!(submit(&forge, path, MAINTAINER, unpublish).status, 200);
+    assert!(metadata()["versions"].get("2.0.0").is_none() && metadata()["versions"].get("1.0.0").is_some());
+}
+
+#[test]
+fn a_revoked_token_ends_its_session_at_once() {
+    let forge = published();
+    let made = submit(&forge, "/admin", ADMIN, "action=create&user=dev&name=session&scopes=api");
+    let text = made.text();
+    let (_, rest) = text.split_once("data-copy><code>").expect("the token is shown");
+    let token = rest.split('<').next().expect("a token").to_owned();
+    assert!(page(&forge, "/", &token).text().contains("Dev Developer"));
+    let tokens = forge.get("/api/v4/personal_access_tokens?search=session", ADMIN).json();
+    let id = tokens[0]["id"].as_u64().expect("an id");
+    assert_eq!(submit(&forge, "/admin", ADMIN, &format!("action=revoke&id={id}")).status, 200);
+    let ended = page(&forge, "/", &token);
+    assert_eq!(ended.status, 401);
+    assert!(ended.header("set-cookie").contains("Max-Age=0"), "{}", ended.header("set-cookie"));
+}
+
+#[test]
+fn the_areas_see_the_visitor_and_not_the_console() {
+    let forge = published();
+    // Searches are limited by address for those without a token.
+    let limited = Forge::seeded_with(&[("registry_rate_limit_searches", "2")]);
+    let statuses: Vec<u16> = (0..4).map(|_| limited.get("/", "").status).collect();
+    assert_eq!(statuses, [200, 200, 429, 429]);
+    let answer = forge.send_with("GET", "/", "", &[("x-request-id", "id-of-visitor")], "");
+    assert_eq!(answer.header("x-request-id"), "id-of-visitor");
+}

@@ -1,0 +1,126 @@
+//! What a page of the console costs beside its requests to the API, and beside what verdaccio's page of the
+//! same package loads.
+
+use crate::load::Load;
+use crate::table::Table;
+use crate::{Bench, get};
+use hexad_tests::browser::{self, Browser, Options};
+use hexad_tests::forge::{self, DEVELOPER, PUBLIC};
+use hexad_tests::package;
+use hexad_tests::server::Server;
+use hexad_tests::verdaccio::{self, Verdaccio};
+use std::fmt;
+
+const GROUP: &str = "console";
+const NAME: &str = "@acme/pages";
+const VERSIONS: u64 = 200;
+/// Loads in the browser, whose median is printed.
+const LOADS: usize = 9;
+
+pub fn run(bench: &Bench) {
+    if !bench.selection.has(GROUP, "package page") {
+        return;
+    }
+    eprintln!("publishing {VERSIONS} versions…");
+    let data = tempfile::tempdir().expect("a temporary folder");
+    let server = Server::start(data.path());
+    forge::seed(&server);
+    let peer = Verdaccio::start(verdaccio::ALONE);
+    let encoded = NAME.replace('/', "%2f");
+    for version in 0..VERSIONS {
+        let version = format!("1.{version}.0");
+        let document = package::document(NAME, &version, "latest", &package::tarball(NAME, &version, 1000, 1));
+        let ours = format!("{}/api/v4/projects/{PUBLIC}/packages/npm/{encoded}", server.url);
+        put(&ours, DEVELOPER, &document);
+        if let Some(peer) = &peer {
+            put(&format!("{}/{encoded}", peer.url), &peer.token, &document);
+        }
+    }
+    let measure = |url: &str, path: &str| Load::run(url, &get(path, &[]));
+    let metadata = measure(&server.url, &format!("/api/v4/packages/npm/{encoded}"));
+    let page = measure(&server.url, &format!("/packages/{NAME}"));
+    let mut table = Table::new("The page of a package of 200 versions", &bench.load);
+    table.row("its metadata, as the API sends it", &metadata, None);
+    let parts = peer.as_ref().map(|peer| {
+        ["sidebar", "package/readme"].map(|part| measure(&peer.url, &format!("/-/verdaccio/data/{part}/{NAME}")))
+    });
+    table.row("package page", &page, None);
+    for part in parts.iter().flatten() {
+        table.row("one of the 2 requests of verdaccio's page", part, None);
+    }
+    table.print();
+    if browser::is_enabled() {
+        let ours = in_browser(&format!("{}/packages/{NAME}", server.url));
+        println!("  in Chromium, nothing cached: {ours}");
+        if let Some(peer) = &peer {
+            println!("  verdaccio's page, the same:  {}", in_browser(&format!("{}/-/web/detail/{NAME}", peer.url)));
+        }
+    }
+    let cost = page.percentile(0.5) - metadata.percentile(0.5);
+    println!("  the page takes {cost:.2} ms more than its request to the API, at 16 connections");
+    if let Some([one, other]) = &parts {
+        let pages = 1.0 / (1.0 / one.per_second() + 1.0 / other.per_second());
+        println!("  {:.1} × the pages per second of verdaccio\n", page.per_second() / pages);
+    }
+}
+
+/// What Chromium takes for a page.
+struct PageLoad {
+    /// Milliseconds.
+    first_paint: f64,
+    /// Milliseconds until the latest version is to be read.
+    content: f64,
+    /// With heads, as sent.
+    bytes: f64,
+    requests: f64,
+}
+
+impl fmt::Display for PageLoad {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        let PageLoad { first_paint, content, bytes, requests } = self;
+        let kilobytes = bytes / 1000.0;
+        write!(
+            f,
+            "first contentful paint {first_paint:.0} ms, content {content:.0} ms, {kilobytes:.0} kB, {requests} requests"
+        )
+    }
+}
+
+/// The medians of several loads without a cache.
+fn in_browser(url: &str) -> PageLoad {
+    let browser = Browser::start(&Options::default());
+    browser.disable_cache();
+    let latest = format!("1.{}.0", VERSIONS - 1);
+    let script = format!(
+        "const done = arguments[arguments.length - 1];\
+         const look = () => {{\
+           const paint = performance.getEntriesByName('first-contentful-paint')[0];\
+           if (!paint || !document.body.innerText.includes('{latest}')) return requestAnimationFrame(look);\
+           const loaded = ['navigation', 'resource'].flatMap((kind) => performance.getEntriesByType(kind));\
+           const bytes = loaded.reduce((sum, entry) => sum + entry.transferSize, 0);\
+           done([paint.startTime, performance.now(), bytes, loaded.length]);\
+         }};\
+         look();"
+    );
+    let mut loads: [Vec<f64>; 4] = Default::default();
+    for _ in 0..LOADS {
+        browser.open(url);
+        let measured = browser.run_async(&script);
+        for (index, values) in loads.iter_mut().enumerate() {
+            values.push(measured[index].as_f64().expect("a number"));
+        }
+    }
+    let [first_paint, content, bytes, requests] = loads.map(|mut values| {
+        values.sort_by(f64::total_cmp);
+        values[LOADS / 2]
+    });
+    PageLoad { first_paint, content, bytes, requests }
+}
+
+fn put(url: &str, token: &str, document: &[u8]) {
+    let sent = ureq::put(url)
+        .header("authorization", format!("Bearer {token}"))
+        .content_type("application/json")
+        .send(document);
+    assert!(sent.expect("an answer").status().is_success());
+}

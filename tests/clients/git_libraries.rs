@@ -1,0 +1,146 @@
+//! Libraries that speak git's protocol by themselves: libgit2 (pygit2, and cargo), dulwich, isomorphic-git; and
+//! GitPython, which runs git.
+
+use super::{Machine, are_enabled, installed};
+use hexad_tests::forge::{self, DEVELOPER, PRIVATE, PUBLIC};
+use hexad_tests::http;
+use hexad_tests::repository::{Repository, git};
+use hexad_tests::server::{Server, root};
+use hexad_tests::suggestions::{Suggestions, import_git};
+use serde_json::{Value, json};
+use std::path::Path;
+
+/// The same history in a private and in a public project.
+fn server() -> (Server, tempfile::TempDir, Repository) {
+    let data = tempfile::tempdir().expect("a temporary folder");
+    let server = Server::start(data.path());
+    forge::seed(&server);
+    let repository = Repository::empty();
+    for number in 1..=20 {
+        repository.write(&format!("folder/{}", number % 5), format!("{number}\n").repeat(number).as_bytes());
+        repository.write("long", (0..200 * number).map(|line| format!("{line}\n")).collect::<String>().as_bytes());
+        repository.commit(&format!("commit {number}"));
+    }
+    repository.git(&["tag", "-a", "v1", "-m", "first", "HEAD~10"]);
+    repository.git(&["tag", "light"]);
+    for project in [PRIVATE, PUBLIC] {
+        let imported = import_git(&server, project, repository.path(), &[]);
+        assert!(imported.status.success(), "{}", String::from_utf8_lossy(&imported.stderr));
+    }
+    (server, data, repository)
+}
+
+/// Runs a script of this folder, which clones, pushes and fetches, and compares what it saw and what it left with the
+/// repository.
+fn run(program: &str, script: &str, libraries: &str, client: Option<&str>) {
+    if !are_enabled() {
+        return;
+    }
+    let (server, _data, repository) = server();
+    let machine = Machine::new();
+    let script = root().join("tests/clients").join(script).display().to_string();
+    let libraries = installed(libraries).display().to_string();
+    let (private, public) = (format!("{}/acme/labs/secret.git", server.url), format!("{}/acme/open.git", server.url));
+    let folder = machine.folder("clones");
+    let work = folder.display().to_string();
+    let arguments: Vec<&str> = [script.as_str(), &libraries]
+        .into_iter()
+        .chain(client)
+        .chain([private.as_str(), DEVELOPER, &public, &work])
+        .collect();
+    let printed = machine.run(&folder, program, &arguments).ok();
+    let seen: Value = serde_json::from_str(&printed).unwrap_or_else(|why| panic!("{why}: {printed}"));
+
+    let head = repository.text(&["rev-parse", "main"]);
+    let service = Repository::clone(&Suggestions::new(&server, PRIVATE, DEVELOPER).clone_url());
+    let pushed = service.text(&["rev-parse", "origin/by-client"]);
+    for (what, expected) in [
+        ("head", json!(head)),
+        ("commits", json!(20)),
+        ("shallow", json!([head, 1])),
+        ("public", json!(head)),
+        ("pushed", json!(pushed)),
+        ("fetched", json!(pushed)),
+        ("refused", json!(true)),
+    ] {
+        assert_eq!(seen[what], expected, "{what}: {seen:#}");
+    }
+    assert_eq!(service.text(&["rev-parse", "origin/by-client~"]), head);
+    for clone in ["first", "second", "shallow", "public"] {
+        check_clone(&folder.join(clone), &repository);
+    }
+}
+
+/// git finds nothing wrong with a clone, and its files are those of the repository.
+#[track_caller]
+fn check_clone(clone: &Path, repository: &Repository) {
+    let fsck = git(clone, &["fsck", "--full", "--strict"]);
+    assert!(fsck.status.success(), "{}: {}", clone.display(), String::from_utf8_lossy(&fsck.stderr));
+    let files = String::from_utf8(git(clone, &["ls-tree", "-r", "origin/main"]).stdout).expect("UTF-8");
+    assert_eq!(files.trim_end(), repository.text(&["ls-tree", "-r", "main"]), "{}", clone.display());
+}
+
+#[test]
+fn pygit2() {
+    run("python3", "git_client.py", "python", Some("pygit2"));
+}
+
+#[test]
+fn dulwich() {
+    run("python3", "git_client.py", "python", Some("dulwich"));
+}
+
+#[test]
+fn git_python() {
+    run("python3", "git_client.py", "python", Some("GitPython"));
+}
+
+#[test]
+fn isomorphic_git() {
+    run("node", "git_client.mjs", "clients", None);
+}
+
+#[test]
+fn cargo_fetches_a_crate_of_a_private_repository() {
+    if !are_enabled() {
+        return;
+    }
+    let (server, _data, repository) = server();
+    repository.write("Cargo.toml", b"[package]\nname = \"shared\"\nversion = \"0.1.0\"\nedition = \"2024\"\n");
+    repository.write("src/lib.rs", b"pub fn answer() -> u8 {\n    42\n}\n");
+    let commit = repository.commit("a crate");
+    repository.git(&["tag", "-a", "v2", "-m", "second"]);
+    assert!(import_git(&server, PRIVATE, repository.path(), &[]).status.success());
+
+    let machine = Machine::new();
+    let host = server.url.trim_start_matches("http://");
+    machine.write(
+        "work/Cargo.toml",
+        &format!(
+            "[workspace]\n[package]\nname = \"user\"\nversion = \"0.1.0\"\nedition = \"2024\"\n\
+             [dependencies]\nshared = {{ git = \"http://git:{DEVELOPER}@{host}/acme/labs/secret.git\", tag = \"v2\" }}\n"
+        ),
+    );
+    machine.write("work/src/main.rs", "fn main() {}\n");
+    // The cargo that runs this test; rustc is beside it. Its own client is libgit2.
+    let cargo = std::env::var("CARGO").expect("cargo names itself to tests");
+    let folder = machine.folder("work");
+    let beside = Path::new(&cargo).parent().expect("a folder").display().to_string();
+    let path = format!("PATH={beside}:{}", std::env::var("PATH").expect("a PATH"));
+    machine.run(&folder, "env", &[&path, &cargo, "fetch"]).ok();
+    let lock = std::fs::read_to_string(folder.join("Cargo.lock")).expect("cargo wrote it");
+    assert!(lock.contains(&format!("?tag=v2#{commit}")), "{lock}");
+}
+
+#[test]
+fn large_files_are_said_to_be_unsupported() {
+    let data = tempfile::tempdir().expect("a temporary folder");
+    let server = Server::start(data.path());
+    forge::seed(&server);
+    let url = format!("{}/acme/labs/secret.git/info/lfs/objects/batch", server.url);
+    let request = http::agent().post(url).content_type("application/vnd.git-lfs+json");
+    let answer = http::read(request.send(r#"{"operation":"upload","objects":[]}"#).expect("an answer"));
+    let answer = answer.expect("an answer");
+    assert_eq!(answer.status, 501);
+    assert!(answer.json()["message"].as_str().expect("a message").starts_with("Git LFS is not supported"));
+}

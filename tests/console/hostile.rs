@@ -1,0 +1,198 @@
+//! What users wrote does not run, in the browser itself.
+
+use super::site::{Site, check_quiet};
+use hexad_tests::browser::{Browser, Options, is_enabled};
+use hexad_tests::forge::{ADMIN, PUBLIC};
+use hexad_tests::repository::Repository;
+use hexad_tests::server::BOOTSTRAP_TOKEN;
+use hexad_tests::suggestions::{Suggestions, import_git};
+use hexad_tests::upstream::Upstream;
+use serde_json::{Value, json};
+
+/// The corpus of the console's own tests.
+const CORPUS: &str = include_str!("../../components/console/src/api/tests/injections.txt");
+
+fn corpus() -> Vec<String> {
+    let lines = CORPUS.lines().filter(|line| !line.is_empty());
+    let corpus: Vec<String> = lines.map(|line| line.replace("\\n", "\n").replace("\\0", "")).collect();
+    assert!(corpus.len() >= 100);
+    corpus
+}
+
+/// Opens a page, and checks that it has one script, its own, loads nothing that users wrote, and holds its
+/// width. An open dialog would fail this, and so would a page that was left.
+#[track_caller]
+fn check(browser: &Browser, site: &Site, page: &str, hostile: &str) {
+    browser.open(&site.page(page));
+    let state = browser.run(
+        "return [document.querySelectorAll('script').length, \
+         document.querySelectorAll('main img, main iframe, main object, main embed, main style, main base').length, \
+         document.documentElement.scrollWidth - document.documentElement.clientWidth, \
+         document.querySelectorAll('body > header.top').length, document.querySelectorAll('main').length]",
+    );
+    assert_eq!(state[0], 1, "{page}, {hostile:?}: scripts");
+    assert_eq!(state[1], 0, "{page}, {hostile:?}: parts that load something");
+    assert!(state[2].as_i64().is_some_and(|pixels| pixels <= 0), "{page}, {hostile:?}: {state}");
+    assert_eq!((&state[3], &state[4]), (&1.into(), &1.into()), "{page}, {hostile:?}: the frame");
+    check_quiet(browser, site);
+}
+
+fn import(site: &Site, area: &str, records: &[Value]) {
+    let lines: String = records.iter().map(|record| format!("{record}\n")).collect();
+    let answer = site.send("POST", &format!("import/{area}"), BOOTSTRAP_TOKEN, &lines);
+    assert_eq!(answer.json()["failed"], 0, "{}", answer.text());
+}
+
+#[test]
+fn texts_of_packages_do_not_run() {
+    if !is_enabled() {
+        return;
+    }
+    let (site, browser) = (Site::start(), Browser::start(&Options::default()));
+    site.sign_in(&browser, ADMIN);
+    for (index, hostile) in corpus().iter().enumerate() {
+        let name = format!("@acme/hostile-{index}");
+        site.publish(&name, "1.0.0", "latest", hostile);
+        check(&browser, &site, &format!("/packages/{name}?project=acme/open"), hostile);
+        let title = browser.run("return document.title");
+        assert!(title.as_str().is_some_and(|title| title.starts_with(&name)), "{hostile:?}: {title}");
+    }
+    for page in ["/", "/packages?project=acme/open", "/?q=alert"] {
+        check(&browser, &site, page, "all");
+    }
+}
+
+#[test]
+fn texts_in_addresses_do_not_run() {
+    if !is_enabled() {
+        return;
+    }
+    let (site, browser) = (Site::start(), Browser::start(&Options::default()));
+    site.sign_in(&browser, ADMIN);
+    for hostile in corpus() {
+        let text = encode(&hostile);
+        for page in [
+            format!("/?q={text}"),
+            format!("/packages/{text}?project={text}&version={text}"),
+            format!(
+                "/issues?project=acme/open&labels={text}&compare_labels={text}&compare_milestones={text}&search={text}"
+            ),
+        ] {
+            check(&browser, &site, &page, &hostile);
+        }
+    }
+}
+
+#[test]
+fn texts_of_merge_requests_do_not_run() {
+    if !is_enabled() {
+        return;
+    }
+    let (site, browser) = (Site::start(), Browser::start(&Options::default()));
+    let corpus = corpus();
+    // Any byte but a slash is in a file's name somewhere.
+    let files: Vec<String> = corpus.iter().map(|text| file_name(text)).collect();
+    let contents: Vec<(&str, &[u8])> = files.iter().map(|name| (name.as_str(), b"one\ntwo\n".as_slice())).collect();
+    let repository = Repository::with(&contents);
+    for (index, hostile) in corpus.iter().enumerate() {
+        repository.git(&["branch", &branch(index, hostile)]);
+    }
+    assert!(import_git(&site.server, PUBLIC, repository.path(), &[]).status.success());
+    let requests: Vec<Value> = corpus
+        .iter()
+        .enumerate()
+        .map(|(index, hostile)| {
+            json!({"kind": "merge_request", "id": index + 1, "iid": index + 1, "project_id": PUBLIC, "state": "opened",
+                "title": hostile, "source_branch": branch(index, hostile), "target_branch": "main", "author": {"id": 3}})
+        })
+        .collect();
+    import(&site, "suggestions", &requests);
+    let suggestions = Suggestions::new(&site.server, PUBLIC, ADMIN);
+    let head = suggestions.head("topic");
+    site.sign_in(&browser, ADMIN);
+    for (index, (hostile, file)) in corpus.iter().zip(&files).enumerate() {
+        let iid = index as u64 + 1;
+        let body = format!("{hostile}\n\n````suggestion\n{hostile}\n````");
+        suggestions.comment(iid, &head, file, 1, &body).expect("an answer");
+        check(&browser, &site, &format!("/merge_requests/acme/open/{iid}"), hostile);
+    }
+}
+
+#[test]
+fn texts_of_users_experiments_and_engines_do_not_run() {
+    if !is_enabled() {
+        return;
+    }
+    let corpus = corpus();
+    let rows: Vec<Value> =
+        corpus.iter().map(|hostile| json!({"Events.name": hostile, "Events.count": hostile})).collect();
+    let member = |kind: &str, name: &str| json!({"name": name, "title": name, "type": kind});
+    let members = |kind: &str| corpus.iter().map(|name| member(kind, name)).collect::<Vec<_>>();
+    let measures = [members("number"), vec![json!({"name": "Events.count", "title": corpus[0]})]].concat();
+    let dimensions = [members("string"), vec![json!({"name": "Events.name", "title": corpus[1]})]].concat();
+    // One answer for both of the questions.
+    let answer = json!({"cubes": [{"name": corpus[2], "title": corpus[3], "measures": measures, "dimensions": dimensions}],
+        "results": [{"data": rows}]});
+    let engine = Upstream::with_json(answer.to_string());
+    let site = Site::start_with(&[("analytics_upstream", "http://127.0.0.1:*")]);
+    let settings =
+        json!({"analytics_api_base_url": engine.url, "analytics_api_key": "a-key-of-thirty-two-bytes-or-more"});
+    assert_eq!(site.send("PUT", "application/settings", ADMIN, &settings.to_string()).status, 200);
+    let feature = site.send("POST", "features/product_analytics_features", ADMIN, r#"{"value":true}"#);
+    assert_eq!(feature.status, 201, "{}", feature.text());
+    let users = corpus.iter().enumerate().map(|(index, hostile)| {
+        json!({"kind": "user", "id": 9000 + index, "username": format!("hostile-{index}"), "name": hostile})
+    });
+    import(&site, "directory", &users.collect::<Vec<_>>());
+    import(
+        &site,
+        "directory",
+        &[
+            json!({"kind": "setting", "name": "hosted", "value": true}),
+            json!({"kind": "setting", "name": "operator_group", "value": "acme"}),
+            json!({"kind": "member", "source_type": "group", "source_id": forge_group(&site), "user_id": 1, "access_level": 50}),
+        ],
+    );
+    let experiments = corpus.iter().enumerate().map(|(index, hostile)| {
+        json!({"kind": "experiment", "name": format!("hostile_{index}"), "milestone": hostile, "group": hostile,
+            "introduced_by_url": hostile, "rollout_issue_url": hostile})
+    });
+    import(&site, "experiments", &experiments.collect::<Vec<_>>());
+    let browser = Browser::start(&Options::default());
+    site.sign_in(&browser, ADMIN);
+    for page in 1..=8 {
+        check(&browser, &site, &format!("/namespaces?q=hostile&page={page}"), "users");
+    }
+    for (index, hostile) in corpus.iter().enumerate() {
+        check(&browser, &site, &format!("/namespaces/hostile-{index}"), hostile);
+    }
+    check(&browser, &site, "/experiments", "experiments");
+    assert!(browser.text("main").contains("hostile_99"), "{}", browser.text("main"));
+    check(&browser, &site, "/analytics/acme/open?measures=Events.count&dimensions=Events.name&do=load", "rows");
+    assert!(
+        browser.run("return document.querySelectorAll('section[aria-label=Rows] tbody tr').length").as_u64() > Some(99)
+    );
+}
+
+/// The id of the group of the tests.
+fn forge_group(site: &Site) -> u64 {
+    site.send("GET", "groups/acme", ADMIN, "").json()["id"].as_u64().expect("a group")
+}
+
+/// A text as a part of an address.
+fn encode(text: &str) -> String {
+    text.bytes().map(|byte| format!("%{byte:02X}")).collect()
+}
+
+/// A text as the name of a file.
+fn file_name(text: &str) -> String {
+    let name: String = text.replace(['/', '\0', '\n', '\r'], "_").chars().take(60).collect();
+    format!("f{name}")
+}
+
+/// A text as the name of a branch, without what git allows in none (git check-ref-format).
+fn branch(index: usize, text: &str) -> String {
+    let is_refused = |c: char| c.is_control() || " ~^:?*[\\/.{".contains(c);
+    let name: String = text.chars().take(60).map(|c| if is_refused(c) { '_' } else { c }).collect();
+    format!("h{index}-{name}")
+}

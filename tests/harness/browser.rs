@@ -1,0 +1,233 @@
+//! Chromium, driven by Debian's chromedriver over the WebDriver protocol.
+
+use crate::http::{self, agent};
+use serde_json::{Value, json};
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// The key of an element's id (WebDriver, section 12.2).
+const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
+
+/// How long a page may take.
+const LOADING: Duration = Duration::from_secs(30);
+
+/// Whether the tests in the browser run. `make test BROWSER=no` leaves them out; otherwise a missing
+/// browser is a failure.
+pub fn is_enabled() -> bool {
+    std::env::var("HEXAD_BROWSER").as_deref() != Ok("no")
+}
+
+/// How a browser is started.
+#[derive(Default)]
+pub struct Options {
+    pub without_scripts: bool,
+    pub dark: bool,
+}
+
+/// A browser with a profile of its own. Dropping it ends it.
+pub struct Browser {
+    driver: Child,
+    session: String,
+    agent: ureq::Agent,
+    _profile: tempfile::TempDir,
+}
+
+/// A request that the browser made.
+#[derive(Debug)]
+pub struct Fetched {
+    pub url: String,
+}
+
+impl Browser {
+    pub fn start(options: &Options) -> Self {
+        let missing = "chromium and chromedriver are not on the PATH; install Debian's chromium and chromium-driver, \
+                       or leave these tests out with `make test BROWSER=no`";
+        let mut driver = Command::new("chromedriver")
+            .arg("--port=0")
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect(missing);
+        let mut lines = BufReader::new(driver.stdout.take().expect("piped")).lines();
+        let started = |line: String| {
+            let (_, rest) = line.split_once("started successfully on port ")?;
+            rest.trim_end_matches('.').parse::<u16>().ok()
+        };
+        let port = lines.by_ref().map_while(Result::ok).find_map(started).expect("chromedriver starts");
+        std::thread::spawn(move || lines.for_each(drop));
+        let profile = tempfile::tempdir().expect("a temporary folder");
+        let arguments = [
+            "--headless=new".to_owned(),
+            // The tests may run as root, for whom Chromium has no sandbox.
+            "--no-sandbox".to_owned(),
+            "--disable-dev-shm-usage".to_owned(),
+            "--disable-gpu".to_owned(),
+            format!("--user-data-dir={}", profile.path().display()),
+        ];
+        let preferences = match options.without_scripts {
+            true => json!({"profile.managed_default_content_settings.javascript": 2}),
+            false => json!({}),
+        };
+        let capabilities = json!({"capabilities": {"alwaysMatch": {
+            "browserName": "chrome",
+            // A page that a click asks for may come after the answer to the click.
+            "timeouts": {"implicit": 10_000},
+            "goog:chromeOptions": {"args": arguments, "prefs": preferences},
+            "goog:loggingPrefs": {"browser": "ALL", "performance": "ALL"},
+        }}});
+        let agent = agent();
+        let base = format!("http://127.0.0.1:{port}/session");
+        let answer = agent.post(&base).content_type("application/json").send(capabilities.to_string());
+        let answer = http::read(answer.expect("chromedriver answers")).expect("an answer").json();
+        let id = answer["value"]["sessionId"].as_str().unwrap_or_else(|| panic!("{missing}: {answer}"));
+        let browser = Browser { driver, session: format!("{base}/{id}"), agent, _profile: profile };
+        let scheme = if options.dark { "dark" } else { "light" };
+        let features = json!({"features": [{"name": "prefers-color-scheme", "value": scheme}]});
+        browser.devtools("Emulation.setEmulatedMedia", &features);
+        browser
+    }
+
+    /// From now on everything is loaded anew.
+    pub fn disable_cache(&self) {
+        self.devtools("Network.setCacheDisabled", &json!({"cacheDisabled": true}));
+    }
+
+    /// A command of the browser's own protocol.
+    fn devtools(&self, command: &str, parameters: &Value) -> Value {
+        self.ask("POST", "/goog/cdp/execute", &json!({"cmd": command, "params": parameters}))
+    }
+
+    fn ask(&self, method: &str, path: &str, body: &Value) -> Value {
+        let url = format!("{}{path}", self.session);
+        let sent = match method {
+            "GET" => self.agent.get(&url).call(),
+            _ => self.agent.post(&url).content_type("application/json").send(body.to_string()),
+        };
+        let answer = http::read(sent.expect("chromedriver answers")).expect("an answer");
+        assert_eq!(answer.status, 200, "{method} {path} {body}: {}", answer.text());
+        answer.json()["value"].take()
+    }
+
+    /// Loads a page and waits until it is complete.
+    pub fn open(&self, url: &str) {
+        self.ask("POST", "/url", &json!({"url": url}));
+    }
+
+    pub fn url(&self) -> String {
+        self.ask("GET", "/url", &Value::Null).as_str().unwrap_or_default().to_owned()
+    }
+
+    /// The document as it is now.
+    pub fn source(&self) -> String {
+        self.ask("GET", "/source", &Value::Null).as_str().unwrap_or_default().to_owned()
+    }
+
+    /// Waits until the document has a text.
+    #[track_caller]
+    pub fn wait_for(&self, text: &str) {
+        self.wait_until(text, true);
+    }
+
+    /// Waits until the document has a text no longer.
+    #[track_caller]
+    pub fn wait_without(&self, text: &str) {
+        self.wait_until(text, false);
+    }
+
+    #[track_caller]
+    fn wait_until(&self, text: &str, is_there: bool) {
+        let end = Instant::now() + LOADING;
+        while self.source().contains(text) != is_there {
+            assert!(Instant::now() < end, "`{text}`, {is_there}, does not come: {}", self.source());
+        }
+    }
+
+    /// The outcome of a script's `return`.
+    pub fn run(&self, script: &str) -> Value {
+        self.ask("POST", "/execute/sync", &json!({"script": script, "args": []}))
+    }
+
+    /// The outcome of a script that calls its last argument when it is done.
+    pub fn run_async(&self, script: &str) -> Value {
+        self.ask("POST", "/execute/async", &json!({"script": script, "args": []}))
+    }
+
+    fn element(&self, selector: &str) -> String {
+        let found = self.ask("POST", "/element", &json!({"using": "css selector", "value": selector}));
+        found[ELEMENT].as_str().unwrap_or_default().to_owned()
+    }
+
+    /// The visible text of an element.
+    pub fn text(&self, selector: &str) -> String {
+        let element = self.element(selector);
+        self.ask("GET", &format!("/element/{element}/text"), &Value::Null).as_str().unwrap_or_default().to_owned()
+    }
+
+    pub fn click(&self, selector: &str) {
+        let element = self.element(selector);
+        self.ask("POST", &format!("/element/{element}/click"), &json!({}));
+    }
+
+    /// Types into a field.
+    pub fn type_into(&self, selector: &str, text: &str) {
+        let element = self.element(selector);
+        self.ask("POST", &format!("/element/{element}/value"), &json!({"text": text}));
+    }
+
+    /// Presses keys, wherever the focus is.
+    pub fn press(&self, keys: &[char]) {
+        let strokes = keys
+            .iter()
+            .flat_map(|key| [json!({"type": "keyDown", "value": key}), json!({"type": "keyUp", "value": key})]);
+        let actions = json!({"actions": [{"type": "key", "id": "keyboard", "actions": strokes.collect::<Vec<_>>()}]});
+        self.ask("POST", "/actions", &actions);
+    }
+
+    pub fn accept_dialog(&self) {
+        self.ask("POST", "/alert/accept", &json!({}));
+    }
+
+    /// Makes the window this wide, also narrower than a window of the desktop can be.
+    pub fn resize(&self, width: u32, height: u32) {
+        let size = json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": false});
+        self.devtools("Emulation.setDeviceMetricsOverride", &size);
+    }
+
+    /// A picture of what the window shows, as PNG in base64.
+    pub fn screenshot(&self) -> String {
+        self.ask("GET", "/screenshot", &Value::Null).as_str().unwrap_or_default().to_owned()
+    }
+
+    /// What the console of the browser has, since the last call: errors, and violations of the policy.
+    pub fn complaints(&self) -> Vec<String> {
+        let entries = self.ask("POST", "/se/log", &json!({"type": "browser"}));
+        let entries = entries.as_array().cloned().unwrap_or_default();
+        // A page that says 404 has that status on purpose.
+        let texts = entries
+            .iter()
+            .filter_map(|entry| entry["message"].as_str())
+            .filter(|text| !text.contains("the server responded with a status"));
+        texts.map(str::to_owned).collect()
+    }
+
+    /// The requests since the last call.
+    pub fn requests(&self) -> Vec<Fetched> {
+        let entries = self.ask("POST", "/se/log", &json!({"type": "performance"}));
+        let entries = entries.as_array().cloned().unwrap_or_default();
+        let messages =
+            entries.iter().filter_map(|entry| serde_json::from_str::<Value>(entry["message"].as_str()?).ok());
+        let urls = messages
+            .filter(|message| message["message"]["method"] == "Network.requestWillBeSent")
+            .filter_map(|message| message["message"]["params"]["request"]["url"].as_str().map(str::to_owned));
+        urls.map(|url| Fetched { url }).collect()
+    }
+}
+
+impl Drop for Browser {
+    fn drop(&mut self) {
+        let _ = self.agent.delete(&self.session).call();
+        let _ = self.driver.kill();
+        let _ = self.driver.wait();
+    }
+}

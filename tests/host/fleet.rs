@@ -1,0 +1,270 @@
+//! What the hosts of one PostgreSQL serve: swaps, rollbacks and canaries on all of them.
+//! `make test POSTGRES=no` leaves these out.
+
+use hexad_tests::http;
+use hexad_tests::operator::Operator;
+use hexad_tests::postgres::{self, Postgres};
+use hexad_tests::server::{self, Server, root};
+use serde_json::Value;
+use sha2::Digest as _;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// The text that the guest `hello` answers, with what follows it in the file.
+const TEXT: &[u8] = b"hello\ncapacity overflow";
+
+/// The guest that answers `hello`, or else `v0001` and so on.
+fn version(number: u32) -> Vec<u8> {
+    let path = root().join("dist/fixtures/hello.wasm");
+    let mut wasm = std::fs::read(&path).unwrap_or_else(|why| panic!("{}: {why}; `make fixtures`", path.display()));
+    if number > 0 {
+        let mut places = wasm.windows(TEXT.len()).enumerate().filter(|(_, bytes)| *bytes == TEXT);
+        let (place, None) = (places.next().expect("the text").0, places.next()) else {
+            panic!("the text is there twice")
+        };
+        wasm[place..place + 5].copy_from_slice(format!("v{number:04}").as_bytes());
+    }
+    wasm
+}
+
+fn manifest(folder: &Path) -> PathBuf {
+    let source = root().join("dist/fixtures/hello.wasm");
+    let text = format!(
+        "spin_manifest_version = 2\napplication = {{ name = \"test\" }}\n[[trigger.http]]\nroute = \"/hello/...\"\n\
+         component = \"hello\"\n[component.hello]\nsource = {source:?}\n"
+    );
+    let path = folder.join("spin.toml");
+    std::fs::write(&path, text).expect("a file");
+    path
+}
+
+struct Member {
+    server: Server,
+    folder: tempfile::TempDir,
+}
+
+/// Hosts on one store; `None` if these tests are left out.
+struct Fleet {
+    database: Postgres,
+    url: String,
+}
+
+impl Fleet {
+    fn start() -> Option<Self> {
+        let database = postgres::is_enabled().then(|| Postgres::start(&[]))?;
+        let url = database.new_database("fleet");
+        Some(Self { database, url })
+    }
+
+    fn host(&self, options: &[&str]) -> Member {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let server = self.host_in(folder.path(), options);
+        Member { server, folder }
+    }
+
+    fn host_in(&self, folder: &Path, options: &[&str]) -> Server {
+        let data = folder.join("data");
+        let mut command = server::up(&manifest(folder), &data);
+        command.args(["--store", &self.url, "--admin", "127.0.0.1:0", "--threads", "1"]).args(options);
+        Server::spawn(command, &data)
+    }
+}
+
+impl Member {
+    fn operator(&self) -> Operator {
+        Operator::of(&self.server)
+    }
+
+    fn answer(&self, agent: &ureq::Agent) -> http::Answer {
+        agent.get(format!("{}/hello/x", self.server.url)).call().and_then(http::read).expect("an answer")
+    }
+
+    /// The number of the version that answers; 0 for the one of the manifest.
+    #[track_caller]
+    fn serves(&self) -> u32 {
+        let end = Instant::now() + Duration::from_secs(60);
+        loop {
+            let answer = self.answer(&http::agent());
+            if answer.status == 200 {
+                return number(&answer.text());
+            }
+            // A busy machine may need more than the second that a request waits for.
+            assert!(is_try_again(&answer) && Instant::now() < end, "{}: {}", answer.status, answer.text());
+        }
+    }
+
+    /// The lines of its own audit log, as action and actor.
+    fn audit(&self) -> Vec<String> {
+        let text = std::fs::read_to_string(self.folder.path().join("data/audit.ndjson")).expect("the audit log");
+        let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+        lines
+            .map(|line| {
+                format!("{} {}", line["action"].as_str().expect("text"), line["outcome"].as_str().expect("text"))
+            })
+            .collect()
+    }
+}
+
+/// Whether an answer says that the host cannot tell yet what serves.
+fn is_try_again(answer: &http::Answer) -> bool {
+    answer.status == 503 && !answer.header("retry-after").is_empty()
+}
+
+fn number(text: &str) -> u32 {
+    text.trim().strip_prefix('v').map_or(0, |number| number.parse().expect("a number"))
+}
+
+#[test]
+fn once_a_swap_is_acknowledged_no_host_answers_with_an_older_component() {
+    let Some(fleet) = Fleet::start() else { return };
+    let hosts = [fleet.host(&[]), fleet.host(&[]), fleet.host(&["--freshness", "500ms"])];
+    assert_eq!(hosts.each_ref().map(Member::serves), [0; 3]);
+    let acknowledged = Mutex::new(vec![(Instant::now(), 0)]);
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let clients: Vec<_> = (0..2)
+            .map(|client: usize| {
+                let (hosts, is_over, acknowledged) = (&hosts, &is_over, &acknowledged);
+                scope.spawn(move || {
+                    let agent = http::agent();
+                    let mut answers = 0;
+                    while !is_over.load(Ordering::SeqCst) {
+                        let oldest = acknowledged.lock().expect("a list").last().expect("one").1;
+                        let answer = hosts[(client + answers) % 3].answer(&agent);
+                        if is_try_again(&answer) {
+                            continue;
+                        }
+                        assert_eq!(answer.status, 200, "{}", answer.text());
+                        let served = number(&answer.text());
+                        assert!(served >= oldest, "{served} answered after {oldest} was acknowledged");
+                        answers += 1;
+                    }
+                    answers
+                })
+            })
+            .collect();
+        for number in 1..=6 {
+            let answer = hosts[number as usize % 3].operator().swap("hello", &version(number));
+            assert_eq!(answer.status, 200, "{}", answer.text());
+            acknowledged.lock().expect("a list").push((Instant::now(), number));
+        }
+        is_over.store(true, Ordering::SeqCst);
+        let answers: usize = clients.into_iter().map(|client| client.join().expect("a client")).sum();
+        assert!(answers > 20, "{answers} answers");
+    });
+    // A rollback on any host is one on all.
+    let rolled_back = hosts[1].operator().post("/components/hello/rollback");
+    assert_eq!(rolled_back.status, 200, "{}", rolled_back.text());
+    assert_eq!(hosts.each_ref().map(Member::serves), [5; 3]);
+    // Who changed what is in the log of each host, and in that of all.
+    let mut expected = vec!["swap done"; 6];
+    expected.push("rollback done");
+    for host in &hosts {
+        assert_eq!(host.audit(), expected);
+    }
+    let all = fleet.database.sql_in("fleet", "select entry::json->>'action' from hexad.audit order by id;");
+    assert_eq!(all.lines().collect::<Vec<_>>(), [["swap"; 6].as_slice(), &["rollback"]].concat());
+}
+
+#[test]
+fn a_host_that_starts_serves_what_the_others_do_and_keeps_it() {
+    let Some(fleet) = Fleet::start() else { return };
+    let first = fleet.host(&[]);
+    assert_eq!(first.operator().swap("hello", &version(1)).status, 200);
+    let second = fleet.host(&[]);
+    assert_eq!([first.serves(), second.serves()], [1; 2]);
+    // The first is away meanwhile, and has the older one in its folder.
+    let Member { server, folder } = first;
+    assert_eq!(server.stop(), Some(0));
+    assert_eq!(second.operator().swap("hello", &version(2)).status, 200);
+    let first = Member { server: fleet.host_in(folder.path(), &[]), folder };
+    assert_eq!([first.serves(), second.serves()], [2; 2]);
+    // It has never served the one before, and goes back to it.
+    let rolled_back = first.operator().post("/components/hello/rollback");
+    assert_eq!(rolled_back.status, 200, "{}", rolled_back.text());
+    assert_eq!([first.serves(), second.serves()], [1; 2]);
+    let status = first.operator().get("/status").json();
+    let names: Vec<&str> = status["host"]["hosts"]
+        .as_array()
+        .expect("hosts")
+        .iter()
+        .map(|host| host["name"].as_str().expect("text"))
+        .collect();
+    for member in [&first, &second] {
+        let data = member.folder.path().canonicalize().expect("a folder").join("data");
+        assert!(names.iter().any(|name| name.ends_with(&format!(":{}", data.display()))), "{names:?}");
+    }
+}
+
+#[test]
+fn a_host_that_cannot_serve_a_component_refuses_it_for_all_with_its_name_and_reason() {
+    let Some(fleet) = Fleet::start() else { return };
+    let list = tempfile::NamedTempFile::new().expect("a file");
+    let listed = |versions: &[u32]| {
+        let digests: Vec<String> =
+            versions.iter().map(|number| hex::encode(sha2::Sha256::digest(version(*number)))).collect();
+        std::fs::write(list.path(), digests.join("\n")).expect("a file");
+    };
+    listed(&[0]);
+    let free = fleet.host(&[]);
+    let strict = fleet.host(&["--allow-digests", list.path().to_str().expect("UTF-8")]);
+    let refused = free.operator().swap("hello", &version(1));
+    let reason = refused.text();
+    let name = strict.server.data.canonicalize().expect("a folder").display().to_string();
+    assert!(refused.status == 409 && reason.contains(&name) && reason.contains("not trusted"), "{reason}");
+    assert_eq!([free.serves(), strict.serves()], [0; 2]);
+    // Nothing is left behind that would be in the way.
+    listed(&[0, 1]);
+    let swapped = free.operator().swap("hello", &version(1));
+    assert_eq!(swapped.status, 200, "{}", swapped.text());
+    assert_eq!([free.serves(), strict.serves()], [1; 2]);
+    assert_eq!(free.audit(), ["swap refused", "swap done"]);
+}
+
+#[test]
+fn a_canary_is_on_trial_on_all_hosts_and_ends_on_all() {
+    let Some(fleet) = Fleet::start() else { return };
+    let hosts = [fleet.host(&[]), fleet.host(&[])];
+    let begin = |number| {
+        let answer = hosts[0].operator().swap("hello?percent=100&window=1h", &version(number));
+        assert_eq!(answer.status, 200, "{}", answer.text());
+    };
+    begin(1);
+    assert_eq!(hosts.each_ref().map(Member::serves), [1; 2]);
+    let another = hosts[1].operator().swap("hello", &version(2));
+    assert!(another.status == 409 && another.text().contains("canary"), "{}", another.text());
+    let ended = hosts[1].operator().post("/components/hello/rollback");
+    assert_eq!(ended.status, 200, "{}", ended.text());
+    assert_eq!(hosts.each_ref().map(Member::serves), [0; 2]);
+    begin(3);
+    let promoted = hosts[1].operator().post("/components/hello/promote");
+    assert_eq!(promoted.status, 200, "{}", promoted.text());
+    assert_eq!(hosts.each_ref().map(Member::serves), [3; 2]);
+    for host in &hosts {
+        let components = host.operator().get("/components").json();
+        assert!(components[0]["canary"].is_null(), "{components}");
+    }
+}
+
+#[test]
+fn a_host_that_stood_still_during_a_swap_does_not_answer_with_the_older_component() {
+    let Some(fleet) = Fleet::start() else { return };
+    let hosts = [fleet.host(&[]), fleet.host(&[])];
+    assert_eq!(hosts.each_ref().map(Member::serves), [0; 2]);
+    hosts[1].server.signal("STOP");
+    let swapped = hosts[0].operator().swap("hello", &version(1));
+    assert_eq!(swapped.status, 200, "{}", swapped.text());
+    hosts[1].server.signal("CONT");
+    let agent = http::agent();
+    let answer = loop {
+        let answer = hosts[1].answer(&agent);
+        match answer.status {
+            // It is not prepared yet.
+            503 => assert!(!answer.header("retry-after").is_empty()),
+            _ => break answer,
+        }
+    };
+    assert_eq!((answer.status, &*answer.text()), (200, "v0001\n"));
+}

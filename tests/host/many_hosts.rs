@@ -1,0 +1,192 @@
+//! Several hosts on one PostgreSQL. `make test POSTGRES=no` leaves these out.
+
+use hexad_tests::forge::{self, ADMIN, DEVELOPER, PUBLIC};
+use hexad_tests::http;
+use hexad_tests::operator::Operator;
+use hexad_tests::package;
+use hexad_tests::postgres::{self, Postgres};
+use hexad_tests::registry::Registry;
+use hexad_tests::server::{self, Server};
+use serde_json::json;
+use std::path::Path;
+
+/// A host on the store at `url`.
+fn host(url: &str, data: &Path) -> Server {
+    let mut command = server::up(Path::new("spin.toml"), data);
+    command.env("SPIN_VARIABLE_BOOTSTRAP_ADMIN_TOKEN", server::BOOTSTRAP_TOKEN).args(["--store", url]);
+    Server::spawn(command, data)
+}
+
+/// Two hosts, and the small forge in their store. `None` if these tests are left out.
+fn two_hosts() -> Option<(Postgres, [(Server, tempfile::TempDir); 2])> {
+    if !postgres::is_enabled() {
+        return None;
+    }
+    let database = Postgres::start(&[]);
+    let url = database.new_database("forge");
+    let hosts = [(); 2].map(|()| {
+        let data = tempfile::tempdir().expect("a temporary folder");
+        (host(&url, data.path()), data)
+    });
+    forge::seed(&hosts[0].0);
+    Some((database, hosts))
+}
+
+#[test]
+fn what_one_host_has_acknowledged_the_other_shows_at_once() {
+    let Some((_database, hosts)) = two_hosts() else { return };
+    let registries = [0, 1].map(|n| Registry::new(&hosts[n].0, PUBLIC, DEVELOPER));
+    for number in 0..20usize {
+        let version = format!("1.0.{number}");
+        let tarball = package::tarball("shared", &version, 30_000, number as u64);
+        let (publisher, installer) = (&registries[number % 2], &registries[1 - number % 2]);
+        assert_eq!(publisher.publish("shared", &version, &tarball).expect("an answer").status, 200);
+        // Twice: from memory as well.
+        for _ in 0..2 {
+            let metadata = installer.get("/shared").expect("an answer").json();
+            assert_eq!(metadata["dist-tags"]["latest"], json!(version));
+            assert_eq!(metadata["versions"].as_object().expect("versions").len(), number + 1);
+        }
+        let served = installer.get(&format!("/shared/-/shared-{version}.tgz")).expect("an answer");
+        assert!(served.status == 200 && served.body == tarball, "{}", served.status);
+        // A client that changes its host never sees time go back.
+        assert_eq!(publisher.get("/shared").expect("an answer").json()["dist-tags"]["latest"], json!(version));
+    }
+}
+
+#[test]
+fn a_revoked_token_is_refused_by_every_host_at_once() {
+    let Some((_database, hosts)) = two_hosts() else { return };
+    let agent = http::agent();
+    let own = |host: &Server, token: &str| {
+        let request = agent.get(format!("{}/api/v4/personal_access_tokens/self", host.url));
+        http::read(request.header("private-token", token).call().expect("an answer")).expect("an answer").status
+    };
+    for number in 0..10 {
+        let (first, second) = (&hosts[number % 2].0, &hosts[1 - number % 2].0);
+        let made = agent
+            .post(format!("{}/api/v4/users/3/personal_access_tokens", first.url))
+            .header("private-token", ADMIN)
+            .content_type("application/json")
+            .send(json!({"name": "short", "scopes": ["api"]}).to_string());
+        let made = http::read(made.expect("an answer")).expect("an answer");
+        assert_eq!(made.status, 201, "{}", made.text());
+        let token = made.json()["token"].as_str().expect("a token").to_owned();
+        // Remembered by both.
+        assert_eq!([own(first, &token), own(second, &token), own(second, &token)], [200; 3]);
+        let revoked = agent
+            .delete(format!("{}/api/v4/personal_access_tokens/self", first.url))
+            .header("private-token", &token)
+            .call();
+        assert_eq!(revoked.expect("an answer").status(), 204);
+        assert_eq!([own(second, &token), own(first, &token)], [401; 2]);
+    }
+}
+
+#[test]
+fn with_nothing_in_memory_a_revalidation_with_a_token_takes_two_round_trips() {
+    if !postgres::is_enabled() {
+        return;
+    }
+    let database = Postgres::start(&[]);
+    let url = database.new_database("forge");
+    let data = tempfile::tempdir().expect("a temporary folder");
+    let mut command = server::up(Path::new("spin.toml"), data.path());
+    command.env("SPIN_VARIABLE_BOOTSTRAP_ADMIN_TOKEN", server::BOOTSTRAP_TOKEN);
+    command.args(["--store", &url, "--threads", "1", "--admin", "127.0.0.1:0"]);
+    let host = Server::spawn(command, data.path());
+    forge::seed(&host);
+    let registry = Registry::new(&host, PUBLIC, DEVELOPER);
+    let tarball = package::tarball("known", "1.0.0", 1000, 1);
+    assert_eq!(registry.publish("known", "1.0.0", &tarball).expect("an answer").status, 200);
+    let tag = registry.get("/known").expect("an answer").header("etag").to_owned();
+    let agent = http::agent();
+    let revalidate = || {
+        let request = agent.get(format!("{}/api/v4/projects/{PUBLIC}/packages/npm/known", host.url));
+        let request = request.header("authorization", format!("Bearer {DEVELOPER}")).header("if-none-match", &tag);
+        http::read(request.call().expect("an answer")).expect("an answer").status
+    };
+    assert_eq!([revalidate(), revalidate()], [304; 2]);
+    let operator = Operator::of(&host);
+    let reads = || operator.metric("hexad_postgres_reads_total");
+    for _ in 0..3 {
+        // With the connections, everything in memory is void.
+        let reconnects = operator.metric("hexad_postgres_reconnects_total");
+        database.sql("select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'hexad';");
+        while operator.metric("hexad_postgres_reconnects_total") == reconnects {}
+        let before = reads();
+        assert_eq!(revalidate(), 304);
+        // The other round trip is the barrier.
+        assert!(reads() - before <= 1, "{} reads besides the barrier", reads() - before);
+        let before = reads();
+        assert_eq!(revalidate(), 304);
+        assert_eq!(reads(), before, "it is remembered");
+    }
+}
+
+#[test]
+fn while_the_store_is_away_requests_are_told_to_try_again_and_nothing_acknowledged_is_lost() {
+    let Some((mut database, hosts)) = two_hosts() else { return };
+    let registries = [0, 1].map(|n| Registry::new(&hosts[n].0, PUBLIC, DEVELOPER));
+    let tarball = |version: &str| package::tarball("kept", version, 20_000, 7);
+    let mut acknowledged = Vec::new();
+    let publish = |number: usize, acknowledged: &mut Vec<String>| {
+        let version = format!("1.{number}.0");
+        let answer = registries[number % 2].publish("kept", &version, &tarball(&version)).expect("an answer");
+        match answer.status {
+            200 => acknowledged.push(version),
+            503 => assert!(!answer.header("retry-after").is_empty(), "{}", answer.text()),
+            // An earlier attempt without a known outcome took place.
+            status => panic!("{status}: {}", answer.text()),
+        }
+    };
+    (0..5).for_each(|number| publish(number, &mut acknowledged));
+    assert_eq!(acknowledged.len(), 5);
+    for round in 1..=3 {
+        // The server dies in the middle of publishes.
+        std::thread::scope(|scope| {
+            let publisher = scope.spawn(|| {
+                let mut acknowledged = Vec::new();
+                (0..20).for_each(|number| publish(round * 100 + number, &mut acknowledged));
+                acknowledged
+            });
+            publish(round * 100 + 50, &mut acknowledged);
+            database.kill();
+            let away = registries[0].get("/kept").expect("an answer");
+            assert!(away.status == 503 && !away.header("retry-after").is_empty(), "{}", away.status);
+            database.resume();
+            acknowledged.extend(publisher.join().expect("a publisher"));
+        });
+        for registry in &registries {
+            let metadata = loop {
+                let answer = registry.get("/kept").expect("an answer");
+                match answer.status {
+                    200 => break answer.json(),
+                    status => assert_eq!(status, 503),
+                }
+            };
+            for version in &acknowledged {
+                assert!(metadata["versions"].get(version).is_some(), "{version} was acknowledged and is lost");
+            }
+            for version in metadata["versions"].as_object().expect("versions").keys() {
+                let served = registry.get(&format!("/kept/-/kept-{version}.tgz")).expect("an answer");
+                assert!(served.body == tarball(version), "{version} is listed and cannot be downloaded");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_store_that_cannot_be_used_stops_the_start_with_one_sentence() {
+    let data = tempfile::tempdir().expect("a temporary folder");
+    let refused = |url: &str, part: &str| {
+        let mut command = server::up(Path::new("spin.toml"), data.path());
+        let output = command.env("HEXAD_STORE", url).output().expect("the program runs");
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && text.contains(part), "{text}");
+        assert!(output.stdout.is_empty() && !text.contains("secret"), "{text}");
+    };
+    refused("postgres://me:secret@db.invalid/forge", "PGPASSFILE");
+    refused("mysql://db/forge", "postgres://");
+    refused("postgres://me@127.0.0.1:1/forge", "start it");
+}
