@@ -63,6 +63,11 @@ impl Browser {
             "--no-sandbox".to_owned(),
             "--disable-dev-shm-usage".to_owned(),
             "--disable-gpu".to_owned(),
+            // Nothing but the pages uses the processor and the network.
+            "--no-first-run".to_owned(),
+            "--disable-background-networking".to_owned(),
+            "--disable-component-update".to_owned(),
+            "--disable-sync".to_owned(),
             format!("--user-data-dir={}", profile.path().display()),
         ];
         let preferences = match options.without_scripts {
@@ -98,15 +103,23 @@ impl Browser {
         self.ask("POST", "/goog/cdp/execute", &json!({"cmd": command, "params": parameters}))
     }
 
+    #[track_caller]
     fn ask(&self, method: &str, path: &str, body: &Value) -> Value {
+        self.try_ask(method, path, body).unwrap_or_else(|why| panic!("{method} {path} {body}: {why}"))
+    }
+
+    /// The value of an answer, or the error that chromedriver names.
+    fn try_ask(&self, method: &str, path: &str, body: &Value) -> Result<Value, String> {
         let url = format!("{}{path}", self.session);
         let sent = match method {
             "GET" => self.agent.get(&url).call(),
             _ => self.agent.post(&url).content_type("application/json").send(body.to_string()),
         };
         let answer = http::read(sent.expect("chromedriver answers")).expect("an answer");
-        assert_eq!(answer.status, 200, "{method} {path} {body}: {}", answer.text());
-        answer.json()["value"].take()
+        match answer.status {
+            200 => Ok(answer.json()["value"].take()),
+            _ => Err(answer.text()),
+        }
     }
 
     /// Loads a page and waits until it is complete.
@@ -137,9 +150,47 @@ impl Browser {
 
     #[track_caller]
     fn wait_until(&self, text: &str, is_there: bool) {
+        self.poll(|| match self.source() {
+            source if source.contains(text) == is_there => Ok(()),
+            source => Err(format!("`{text}`, {is_there}, does not come: {source}")),
+        });
+    }
+
+    /// Waits until an element has a text. After a click the page may still be the one before it, and be
+    /// replaced between any two questions.
+    #[track_caller]
+    pub fn expect_text(&self, selector: &str, expected: &str) {
+        self.poll(|| match self.try_text(selector)? {
+            text if text.contains(expected) => Ok(()),
+            text => Err(format!("`{expected}` is not in {selector}: {text}")),
+        });
+    }
+
+    /// Waits until a script's `return` has this outcome.
+    #[track_caller]
+    pub fn expect_outcome(&self, script: &str, expected: &str) {
+        let question = json!({"script": script, "args": []});
+        self.poll(|| match self.try_ask("POST", "/execute/sync", &question)? {
+            outcome if outcome == expected => Ok(()),
+            outcome => Err(format!("{script}: {outcome} is not `{expected}`")),
+        });
+    }
+
+    /// Waits until the page after a click or a key is complete.
+    #[track_caller]
+    pub fn expect_complete(&self) {
+        self.expect_outcome("return document.readyState", "complete");
+    }
+
+    /// Asks until the answer is no error.
+    #[track_caller]
+    fn poll<T>(&self, question: impl Fn() -> Result<T, String>) -> T {
         let end = Instant::now() + LOADING;
-        while self.source().contains(text) != is_there {
-            assert!(Instant::now() < end, "`{text}`, {is_there}, does not come: {}", self.source());
+        loop {
+            match question() {
+                Ok(answer) => return answer,
+                Err(why) => assert!(Instant::now() < end, "{why}"),
+            }
         }
     }
 
@@ -153,15 +204,26 @@ impl Browser {
         self.ask("POST", "/execute/async", &json!({"script": script, "args": []}))
     }
 
+    #[track_caller]
     fn element(&self, selector: &str) -> String {
-        let found = self.ask("POST", "/element", &json!({"using": "css selector", "value": selector}));
-        found[ELEMENT].as_str().unwrap_or_default().to_owned()
+        self.try_element(selector).unwrap_or_else(|why| panic!("{selector}: {why}"))
     }
 
-    /// The visible text of an element.
+    fn try_element(&self, selector: &str) -> Result<String, String> {
+        let found = self.try_ask("POST", "/element", &json!({"using": "css selector", "value": selector}))?;
+        Ok(found[ELEMENT].as_str().unwrap_or_default().to_owned())
+    }
+
+    /// The visible text of an element of a page that is complete; after a click, see [`Self::expect_text`].
+    #[track_caller]
     pub fn text(&self, selector: &str) -> String {
-        let element = self.element(selector);
-        self.ask("GET", &format!("/element/{element}/text"), &Value::Null).as_str().unwrap_or_default().to_owned()
+        self.try_text(selector).unwrap_or_else(|why| panic!("{selector}: {why}"))
+    }
+
+    fn try_text(&self, selector: &str) -> Result<String, String> {
+        let element = self.try_element(selector)?;
+        let text = self.try_ask("GET", &format!("/element/{element}/text"), &Value::Null)?;
+        Ok(text.as_str().unwrap_or_default().to_owned())
     }
 
     pub fn click(&self, selector: &str) {
@@ -184,8 +246,10 @@ impl Browser {
         self.ask("POST", "/actions", &actions);
     }
 
+    /// Waits for a dialog, and accepts it.
+    #[track_caller]
     pub fn accept_dialog(&self) {
-        self.ask("POST", "/alert/accept", &json!({}));
+        self.poll(|| self.try_ask("POST", "/alert/accept", &json!({})));
     }
 
     /// Makes the window this wide, also narrower than a window of the desktop can be.
