@@ -45,8 +45,14 @@ components: toolchain ## Build the components into dist/
 	  cmp -s $$built dist/$$area.wasm || cp $$built dist/$$area.wasm; \
 	done
 
+# The linker optimizes the program as one, and keeps what it has made of each crate: after a change of one
+# crate the others are not optimized again. Where rustc brings no linker of its own, it does the same itself.
+COMMA := ,
+KEEP_LTO := $(if $(filter x86_64-unknown-linux-gnu,$(shell rustc -vV 2>/dev/null | sed -n 's/^host: //p')),\
+  -Clinker-plugin-lto -Clink-arg=-Wl$(COMMA)--thinlto-cache-dir=$(TARGET)/lto-cache)
+
 host: toolchain ## Build the program as it is shipped
-	cargo build --locked --release $(HOST) --bin hexad
+	RUSTFLAGS="$(strip $(RUSTFLAGS) $(KEEP_LTO))" cargo build --locked --release $(HOST) --bin hexad
 
 fixtures: toolchain ## Build the guests that the host's own tests run, into dist/fixtures/
 	cargo build --locked --profile component --target $(WASM) $(FIXTURES:%=-p %)
@@ -122,6 +128,9 @@ postgres:
 	  { echo "hexad: the tests of many hosts need PostgreSQL: install Debian's package postgresql, or name the folder of its programs in POSTGRES_BIN; 'make test POSTGRES=no' tests without it" >&2; exit 1; }
 
 clients: tests/cache/clients/installed tests/cache/engine/installed tests/cache/peers/installed tests/cache/python/installed
+	@( for program in curl h2load openssl sslscan wrk; do command -v $$program >/dev/null || exit 1; done ) || \
+	  { $(APT_GET) curl nghttp2-client openssl sslscan wrk; } || \
+	  { echo "hexad: the clients need curl, h2load, openssl, sslscan and wrk on the PATH (Debian: apt-get install curl nghttp2-client openssl sslscan wrk); 'make test CLIENTS=no' tests without them" >&2; exit 1; }
 
 browser: tests/cache/browser/installed
 	@{ command -v chromium && command -v chromedriver; } >/dev/null || { $(APT_GET) chromium chromium-driver fonts-liberation; } || \

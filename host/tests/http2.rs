@@ -15,19 +15,19 @@ use crate::slow_readers::{begin, listen, rest, wait_for_busy};
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// Types of frames (RFC 9113, section 6).
-const HEADERS: u8 = 1;
-const PRIORITY: u8 = 2;
-const RST_STREAM: u8 = 3;
-const SETTINGS: u8 = 4;
-const PING: u8 = 6;
-const GOAWAY: u8 = 7;
-const WINDOW_UPDATE: u8 = 8;
-const CONTINUATION: u8 = 9;
+pub const HEADERS: u8 = 1;
+pub const PRIORITY: u8 = 2;
+pub const RST_STREAM: u8 = 3;
+pub const SETTINGS: u8 = 4;
+pub const PING: u8 = 6;
+pub const GOAWAY: u8 = 7;
+pub const WINDOW_UPDATE: u8 = 8;
+pub const CONTINUATION: u8 = 9;
 
-const END_STREAM: u8 = 1;
-const END_HEADERS: u8 = 4;
+pub const END_STREAM: u8 = 1;
+pub const END_HEADERS: u8 = 4;
 
-fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+pub fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
     let mut frame = length[1..].to_vec();
     frame.extend([kind, flags]);
@@ -37,11 +37,11 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
 }
 
 /// The header block of `GET /probe/{path}`, without compression.
-fn head(path: &str) -> Vec<u8> {
+pub fn head(path: &str) -> Vec<u8> {
     head_of("GET", path)
 }
 
-fn head_of(method: &str, path: &str) -> Vec<u8> {
+pub fn head_of(method: &str, path: &str) -> Vec<u8> {
     let mut block = Vec::new();
     let path = format!("/probe/{path}");
     for (name, value) in [(":method", method), (":scheme", "http"), (":authority", "forge.test"), (":path", &path)] {
@@ -51,7 +51,7 @@ fn head_of(method: &str, path: &str) -> Vec<u8> {
 }
 
 /// A literal field that is not indexed (RFC 7541, section 6.2.2); lengths below 127.
-fn field(block: &mut Vec<u8>, name: &str, value: &str) {
+pub fn field(block: &mut Vec<u8>, name: &str, value: &str) {
     block.push(0);
     for text in [name, value] {
         block.push(u8::try_from(text.len()).unwrap());
@@ -59,8 +59,11 @@ fn field(block: &mut Vec<u8>, name: &str, value: &str) {
     }
 }
 
+/// Frames: type, stream and payload.
+pub type Frames = [(u8, u32, Vec<u8>)];
+
 /// A connection that has sent its preface and empty settings.
-fn connect(address: SocketAddr) -> TcpStream {
+pub fn connect(address: SocketAddr) -> TcpStream {
     let mut client = TcpStream::connect(address).unwrap();
     client.write_all(PREFACE).unwrap();
     client.write_all(&frame(SETTINGS, 0, 0, &[])).unwrap();
@@ -68,7 +71,7 @@ fn connect(address: SocketAddr) -> TcpStream {
 }
 
 /// Sends the frames, as far as the host takes them, and returns those that it sends until it closes.
-fn frames_after(
+pub fn frames_after(
     mut client: TcpStream,
     sent: impl Iterator<Item = Vec<u8>> + Send + 'static,
 ) -> Vec<(u8, u32, Vec<u8>)> {
@@ -97,12 +100,12 @@ fn frames_after(
     frames
 }
 
-fn goaway_code(frames: &[(u8, u32, Vec<u8>)]) -> Option<u32> {
+pub fn goaway_code(frames: &Frames) -> Option<u32> {
     let goaway = frames.iter().rev().find(|(kind, ..)| *kind == GOAWAY)?;
     Some(u32::from_be_bytes(goaway.2[4..8].try_into().unwrap()))
 }
 
-fn hello(address: SocketAddr) {
+pub fn hello(address: SocketAddr) {
     assert!(rest(begin(address, "hello")).unwrap().ends_with(b"hello"));
 }
 
@@ -245,7 +248,7 @@ fn rapid_resets_close_the_connection() {
 
 /// The host closes a connection of which it has not read everything, and the kernel may reset it before the
 /// client has read why.
-fn assert_calm_or_reset(frames: &[(u8, u32, Vec<u8>)]) {
+fn assert_calm_or_reset(frames: &Frames) {
     let enhance_your_calm = 11;
     let code = goaway_code(frames);
     assert!(code.is_none_or(|code| code == enhance_your_calm), "{code:?}");

@@ -13,6 +13,7 @@ mod fixture;
 mod foreign;
 mod health;
 mod http2;
+mod http2_rules;
 mod ingress;
 mod ingress_fuzz;
 mod key_value;

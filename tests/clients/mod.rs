@@ -5,6 +5,7 @@ mod engine;
 mod forward;
 mod git;
 mod git_libraries;
+mod http_tools;
 mod namespaces;
 mod npm;
 mod npm_account;
