@@ -83,21 +83,21 @@ pub fn frames_after(
             }
         }
     });
-    let mut frames = Vec::new();
-    let mut head = [0; 9];
-    // The host may close the connection by a reset.
-    while client.read_exact(&mut head).is_ok() {
-        let length = u32::from_be_bytes([0, head[0], head[1], head[2]]);
-        let stream = u32::from_be_bytes([head[5], head[6], head[7], head[8]]);
-        let mut payload = vec![0; length as usize];
-        if client.read_exact(&mut payload).is_err() {
-            break;
-        }
-        frames.push((head[3], stream, payload));
-    }
+    let frames = std::iter::from_fn(|| next_frame(&mut client)).collect();
     drop(client);
     writing.join().unwrap();
     frames
+}
+
+/// The next frame; none if the host has closed the connection, perhaps by a reset.
+pub fn next_frame(client: &mut TcpStream) -> Option<(u8, u32, Vec<u8>)> {
+    let mut head = [0; 9];
+    client.read_exact(&mut head).ok()?;
+    let length = u32::from_be_bytes([0, head[0], head[1], head[2]]);
+    let stream = u32::from_be_bytes([head[5], head[6], head[7], head[8]]);
+    let mut payload = vec![0; length as usize];
+    client.read_exact(&mut payload).ok()?;
+    Some((head[3], stream, payload))
 }
 
 pub fn goaway_code(frames: &Frames) -> Option<u32> {
