@@ -292,6 +292,7 @@ pub fn env(store: impl Store + 'static, variables: &[(&str, &str)]) -> Env {
         store: Rc::new(store),
         blobs: Rc::new(BlobCache::new(1 << 20)),
         instance_cache: Rc::default(),
+        snapshot: None,
         variables: Rc::new(variables.iter().copied().collect::<Variables>()),
         entropy: Rc::new(CountingEntropy::default()),
         outbound: Rc::new(NoNetwork),
