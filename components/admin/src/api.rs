@@ -56,7 +56,8 @@ async fn answer(env: &Env, request: Request, route: Route) -> Result<Response, E
         Route::Import => import_directory(env, &caller, request).await,
         Route::ReadSettings => {
             require_admin(&caller)?;
-            Ok(Response::ok(&settings::to_json(&setting::read(env)?)))
+            let settings = setting::read(env)?;
+            Ok(Response::ok(&settings::to_json(&settings)))
         }
         Route::WriteSettings => write_settings(env, &caller, request).await,
         Route::ListFeatures => {

@@ -18,13 +18,15 @@ use crate::member::{self, Memberships, Source};
 use crate::model::incarnation::Incarnation;
 use crate::namespace::Namespace;
 use crate::project::{self, Project};
-use crate::token::{self, Fingerprint, Subject, Token};
+use crate::token::{self, Fingerprint, IssuedToken, Subject, Token};
 use crate::user::{self, User, UserState};
 use http::{Method, StatusCode};
 use kit::store::StoreError;
 use kit::{Env, Error, Request};
 use serde_json::json;
 use std::cell::OnceCell;
+use std::rc::Rc;
+use subtle::ConstantTimeEq as _;
 
 /// The variable with the built-in administrator's token.
 pub const BOOTSTRAP_ADMIN_TOKEN: &str = "bootstrap_admin_token";
@@ -38,19 +40,19 @@ pub enum Caller {
 
 /// A user, with what their token allows.
 pub struct Session {
-    pub user: User,
-    pub scopes: Vec<String>,
+    pub user: Rc<User>,
+    pub scopes: Rc<[String]>,
     /// Whether this is the administrator of [`BOOTSTRAP_ADMIN_TOKEN`], who has every scope and no
     /// record.
     pub built_in: bool,
-    memberships: OnceCell<Memberships>,
+    memberships: OnceCell<Rc<Memberships>>,
 }
 
 /// A token that stands for a group or project itself.
 pub struct DeployToken {
     pub source: Source,
     incarnation: Incarnation,
-    pub scopes: Vec<String>,
+    pub scopes: Rc<[String]>,
 }
 
 /// A running job, which has its user's role in the projects that accept its project's jobs.
@@ -80,15 +82,18 @@ pub fn has_credential(request: &Request, accepted: AcceptedTokens) -> bool {
 }
 
 fn identify(env: &Env, credential: &Credential, accepted: AcceptedTokens) -> Result<Caller, Error> {
-    let fingerprint = Fingerprint::of(&credential.token);
-    let bootstrap = env.variables.get(BOOTSTRAP_ADMIN_TOKEN).map(|token| Fingerprint::of(token.as_bytes()));
-    if credential.kind.allows_personal() && bootstrap.is_some_and(|bootstrap| bootstrap == fingerprint) {
+    let bootstrap = env.variables.get(BOOTSTRAP_ADMIN_TOKEN);
+    // In constant time.
+    let is_bootstrap = bootstrap.is_some_and(|token| token.as_bytes().ct_eq(&credential.token).into());
+    if credential.kind.allows_personal() && is_bootstrap {
         return Ok(Caller::User(Session::built_in()));
     }
+    let fingerprint = Fingerprint::of(&credential.token);
     let Some(issued) = token::find_issued(env, &fingerprint)? else {
         return Err(Error::unauthorized());
     };
-    let (token, incarnation) = (issued.token, issued.incarnation);
+    let IssuedToken { token, incarnation, .. } = &*issued;
+    let scopes = issued.scopes.clone();
     let allowed = match token.subject {
         Subject::User(_) => credential.kind.allows_personal(),
         Subject::Deployment(_) => accepted != AcceptedTokens::Api && credential.kind.allows_deployment(),
@@ -97,19 +102,19 @@ fn identify(env: &Env, credential: &Credential, accepted: AcceptedTokens) -> Res
     if !allowed {
         return Err(Error::unauthorized());
     }
-    check_validity(env, &token)?;
+    check_validity(env, token)?;
     match token.subject {
         Subject::User(id) => {
-            let session = session(env, id, &incarnation, token.scopes)?;
+            let session = session(env, id, incarnation, scopes)?;
             token::record_use(env, &fingerprint);
             Ok(Caller::User(session))
         }
         Subject::Deployment(source) => {
-            Ok(Caller::DeployToken(DeployToken { source, incarnation, scopes: token.scopes }))
+            Ok(Caller::DeployToken(DeployToken { source, incarnation: incarnation.clone(), scopes }))
         }
         Subject::Job { running: false, .. } => Err(Error::unauthorized()),
         Subject::Job { user_id, project_id, running: true } => {
-            let session = session(env, user_id, &incarnation, token.scopes)?;
+            let session = session(env, user_id, incarnation, scopes)?;
             let project = project::by_id(env, project_id)?
                 .filter(|project| project.incarnation == issued.project_incarnation)
                 .ok_or_else(Error::unauthorized)?;
@@ -140,8 +145,8 @@ fn check_validity(env: &Env, token: &Token) -> Result<(), Error> {
 }
 
 /// The session of a user; an error unless the user is active, and the one that the token was made for.
-fn session(env: &Env, user_id: u64, incarnation: &Incarnation, scopes: Vec<String>) -> Result<Session, Error> {
-    let user = user::by_id(env, user_id)?.filter(|user| user.incarnation == *incarnation);
+fn session(env: &Env, user_id: u64, incarnation: &Incarnation, scopes: Rc<[String]>) -> Result<Session, Error> {
+    let user = user::shared_by_id(env, user_id)?.filter(|user| user.incarnation == *incarnation);
     let user = user.ok_or_else(Error::unauthorized)?;
     check_state(&user)?;
     Ok(Session { user, scopes, built_in: false, memberships: OnceCell::new() })
@@ -176,7 +181,7 @@ impl Caller {
     }
 
     pub fn user(&self) -> Option<&User> {
-        self.session().map(|session| &session.user)
+        self.session().map(|session| &*session.user)
     }
 
     /// The user, or 401.
@@ -243,10 +248,10 @@ impl Caller {
         check_state(&user)?;
         // The built-in administrator has every scope, so the session has them too.
         let scopes = match admin.built_in {
-            true => token::PERSONAL_SCOPES.map(str::to_owned).to_vec(),
+            true => token::PERSONAL_SCOPES.map(str::to_owned).into(),
             false => admin.scopes.clone(),
         };
-        Ok(Caller::User(Session { user, scopes, built_in: false, memberships: OnceCell::new() }))
+        Ok(Caller::User(Session { user: Rc::new(user), scopes, built_in: false, memberships: OnceCell::new() }))
     }
 }
 
@@ -264,7 +269,7 @@ impl Session {
             namespace_id: 0,
             incarnation: Incarnation::default(),
         };
-        Session { user, scopes: Vec::new(), built_in: true, memberships: OnceCell::new() }
+        Session { user: Rc::new(user), scopes: Rc::default(), built_in: true, memberships: OnceCell::new() }
     }
 
     /// Every direct membership of the user. 1 read, the first time.
@@ -272,7 +277,7 @@ impl Session {
         if let Some(memberships) = self.memberships.get() {
             return Ok(memberships);
         }
-        let memberships = member::of_user(env, self.user.id)?;
+        let memberships = member::shared_of_user(env, self.user.id)?;
         Ok(self.memberships.get_or_init(|| memberships))
     }
 }

@@ -2,8 +2,14 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use http::HeaderName;
 use http::header::AUTHORIZATION;
 use kit::{Error, Request};
+
+static PRIVATE_TOKEN: HeaderName = HeaderName::from_static("private-token");
+static JOB_TOKEN: HeaderName = HeaderName::from_static("job-token");
+static DEPLOY_TOKEN: HeaderName = HeaderName::from_static("deploy-token");
+static SUDO: HeaderName = HeaderName::from_static("sudo");
 
 /// Which credentials an area accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,12 +63,12 @@ impl CredentialKind {
 /// The credential that decides; `None` if there is none. An empty one counts as absent.
 pub(crate) fn first(request: &Request, accepted: AcceptedTokens) -> Result<Option<Credential>, Error> {
     let params = request.params();
-    let header = |name: &str| request.headers.get(name).map(|value| value.as_bytes().to_vec());
+    let header = |name: &HeaderName| request.headers.get(name).map(|value| value.as_bytes().to_vec());
     let param = |name: &str| params.last(name).map(|value| value.as_bytes().to_vec());
     let present =
         |kind, token: Option<Vec<u8>>| token.filter(|token| !token.is_empty()).map(|token| Credential { kind, token });
 
-    let personal = present(CredentialKind::Personal, header("private-token"))
+    let personal = present(CredentialKind::Personal, header(&PRIVATE_TOKEN))
         .or_else(|| present(CredentialKind::Personal, param("private_token")))
         .or_else(|| present(CredentialKind::Bearer, authorization(request, "bearer").map(<[u8]>::to_vec)))
         .or_else(|| present(CredentialKind::Personal, param("access_token")));
@@ -72,9 +78,9 @@ pub(crate) fn first(request: &Request, accepted: AcceptedTokens) -> Result<Optio
     if accepted == AcceptedTokens::Repository {
         return basic(request, CredentialKind::Password);
     }
-    let machine = present(CredentialKind::Job, header("job-token"))
+    let machine = present(CredentialKind::Job, header(&JOB_TOKEN))
         .or_else(|| present(CredentialKind::Job, param("job_token")))
-        .or_else(|| present(CredentialKind::Deployment, header("deploy-token")));
+        .or_else(|| present(CredentialKind::Deployment, header(&DEPLOY_TOKEN)));
     if machine.is_some() {
         return Ok(machine);
     }
@@ -90,7 +96,7 @@ fn basic(request: &Request, kind: CredentialKind) -> Result<Option<Credential>, 
 
 /// The user as whom an administrator sends the request: an id or a username.
 pub(crate) fn sudo(request: &Request) -> Option<String> {
-    let header = request.headers.get("sudo").map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
+    let header = request.headers.get(&SUDO).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
     header.or_else(|| request.params().last("sudo").map(str::to_owned)).filter(|target| !target.is_empty())
 }
 

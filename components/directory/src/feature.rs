@@ -7,18 +7,23 @@ use crate::store::{self, FeatureRecords, Key};
 use kit::Env;
 use kit::store::StoreError;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 /// The bound of all features together, in bytes of JSON: they are one record.
 const MAX_BYTES: usize = 256 * 1024;
 
+/// The gates of features, by name.
+pub type Features = BTreeMap<String, FeatureGates>;
+
 /// Whether a feature is on for `actor`, or without one, for all callers. 1 read. A feature without
 /// a record is off.
 pub fn is_enabled(env: &Env, name: &str, actor: Option<Actor>) -> Result<bool, StoreError> {
-    Ok(is_enabled_in(&all(env)?, env, name, actor))
+    let features = all(env)?;
+    Ok(is_enabled_in(&features, env, name, actor))
 }
 
 /// The same for features that were read before.
-pub fn is_enabled_in(features: &BTreeMap<String, FeatureGates>, env: &Env, name: &str, actor: Option<Actor>) -> bool {
+pub fn is_enabled_in(features: &Features, env: &Env, name: &str, actor: Option<Actor>) -> bool {
     let chance = || {
         let mut random = [0; 8];
         env.entropy.fill(&mut random);
@@ -27,10 +32,12 @@ pub fn is_enabled_in(features: &BTreeMap<String, FeatureGates>, env: &Env, name:
     features.get(name).is_some_and(|gates| gates.is_open(name, actor, chance))
 }
 
-/// Every recorded feature, by name. 1 read.
-pub fn all(env: &Env) -> Result<BTreeMap<String, FeatureGates>, StoreError> {
-    let features = store::read::<FeatureRecords>(env, &Key::Features)?.unwrap_or_default();
-    Ok(features.into_iter().map(|(name, record)| (name, FeatureGates::from(record))).collect())
+/// Every recorded feature, by name. 1 read; an instance decodes them once.
+pub fn all(env: &Env) -> Result<Rc<Features>, StoreError> {
+    let features = store::read_cached(env, &Key::Features, |records: FeatureRecords| {
+        records.into_iter().map(|(name, record)| (name, FeatureGates::from(record))).collect()
+    })?;
+    Ok(features.unwrap_or_default())
 }
 
 /// Changes the gates of a feature and returns them.

@@ -6,11 +6,18 @@ pub use crate::model::membership::{Membership, MembershipChanges, Memberships, S
 use crate::store::{self, Key, MembershipsRecord};
 use kit::Env;
 use kit::store::StoreError;
+use std::rc::Rc;
 
 /// Every direct membership of a user. 1 read.
 pub fn of_user(env: &Env, user_id: u64) -> Result<Memberships, StoreError> {
     let record = store::read::<MembershipsRecord>(env, &Key::Memberships(user_id))?;
     Ok(record.map(Memberships::from).unwrap_or_default())
+}
+
+/// The same, which an instance decodes once.
+pub(crate) fn shared_of_user(env: &Env, user_id: u64) -> Result<Rc<Memberships>, StoreError> {
+    let memberships = store::read_cached(env, &Key::Memberships(user_id), MembershipsRecord::into)?;
+    Ok(memberships.unwrap_or_default())
 }
 
 /// Changes memberships of a user. Neither the user nor the sources need be known yet: a membership

@@ -4,13 +4,18 @@
 //! acknowledged ([`crate::catalog::intent_log`]). A request that finds the root unchanged may therefore
 //! decide by what its instance read before, and costs one read in place of one for each record. Tokens,
 //! settings and features are always read from the store: their changes do not move the root.
+//!
+//! What is made of such records alone can be kept as long ([`Derived`]).
 
 use crate::project::{self, Project, ProjectLookup};
 use crate::store::Key;
 use kit::Env;
+use kit::instance_cache::InstanceCache;
 use kit::store::{CompareAndSwap, Store, StoreError};
 use lru::LruCache;
+use std::borrow::Borrow;
 use std::cell::{Cell, RefCell};
+use std::hash::Hash;
 use std::num::NonZeroUsize;
 use std::rc::Rc;
 
@@ -20,8 +25,8 @@ const CAPACITY: usize = 8 * 1024 * 1024;
 /// What an entry takes beyond its key and value, in bytes, so that many small ones are bounded too.
 const OVERHEAD: usize = 128;
 
-/// The most projects that an instance keeps as it has made them of their records.
-const MAX_PROJECTS: NonZeroUsize = NonZeroUsize::MIN.saturating_add(1023);
+/// The most values of one type that an instance keeps as it has made them of records.
+const MAX_DERIVED: NonZeroUsize = NonZeroUsize::MIN.saturating_add(1023);
 
 /// The prefix of all keys of the directory.
 const PREFIX: &str = "directory/v1/";
@@ -33,40 +38,56 @@ const FOLLOWED: [&str; 5] = ["user/", "access/", "namespace/", "project/", "path
 /// same. 1 read. For requests that do not change the directory.
 pub fn attach(env: &Env) -> Result<Env, StoreError> {
     // Without a catalog, the records were not written by an import, and nothing tells of their changes.
-    let Some(root) = root(env)? else { return Ok(env.clone()) };
+    let Some(root) = env.store.get(&Key::Catalog.text())? else { return Ok(env.clone()) };
     let known = env.instance_cache.get::<Records>().filter(|known| known.root == root);
     let records = known.unwrap_or_else(|| {
-        let projects = RefCell::new(LruCache::new(MAX_PROJECTS));
-        let records = Rc::new(Records { root, cached: RefCell::default(), projects });
+        let records = Rc::new(Records { root, cached: RefCell::default(), derived: InstanceCache::default() });
         env.instance_cache.put(records.clone());
         records
     });
-    Ok(Env {
-        store: Rc::new(CachedStore { inner: env.store.clone(), records, is_outdated: Cell::new(false) }),
-        ..env.clone()
-    })
+    let store = CachedStore { inner: env.store.clone(), records: records.clone(), is_outdated: Cell::new(false) };
+    Ok(Env { store: Rc::new(store), snapshot: Some(records), ..env.clone() })
 }
 
-/// The catalog's root as it is stored. As long as it is the same, so are the records, and what is derived
-/// from them. Reads nothing after [`attach`].
-pub fn root(env: &Env) -> Result<Option<Vec<u8>>, StoreError> {
-    env.store.get(&Key::Catalog.to_string())
+/// Values of one type that an instance has made of followed records and of nothing else, by a key. They are
+/// dropped with the records.
+pub struct Derived<K, V>(RefCell<LruCache<K, Rc<V>>>);
+
+impl<K: Hash + Eq + 'static, V: 'static> Derived<K, V> {
+    /// Those of the records that the request reads; `None` without [`attach`] or without a catalog.
+    pub fn of(env: &Env) -> Option<Rc<Self>> {
+        let records = env.snapshot.as_ref()?.downcast_ref::<Records>()?;
+        Some(records.derived.get().unwrap_or_else(|| {
+            let empty = Rc::new(Derived(RefCell::new(LruCache::new(MAX_DERIVED))));
+            records.derived.put(empty.clone());
+            empty
+        }))
+    }
+
+    pub fn get<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> Option<Rc<V>>
+    where
+        K: Borrow<Q>,
+    {
+        self.0.borrow_mut().get(key).cloned()
+    }
+
+    pub fn put(&self, key: K, value: Rc<V>) {
+        self.0.borrow_mut().put(key, value);
+    }
 }
 
 /// The project named by an id or a full path, as [`project::find`] finds it. After [`attach`], an instance
 /// makes a project of its records once, as long as the catalog's root stays the same.
 pub fn find_project(env: &Env, id_or_path: &str) -> Result<ProjectLookup<Rc<Project>>, StoreError> {
-    let root = root(env)?;
-    let records = env.instance_cache.get::<Records>().filter(|records| root.as_ref() == Some(&records.root));
-    let known = records.as_ref().and_then(|records| records.projects.borrow_mut().get(id_or_path).cloned());
-    if let Some(project) = known {
+    let known = Derived::<String, Project>::of(env);
+    if let Some(project) = known.as_ref().and_then(|known| known.get(id_or_path)) {
         return Ok(ProjectLookup::Found(project));
     }
     Ok(match project::find(env, id_or_path)? {
         ProjectLookup::Found(project) => {
             let project = Rc::new(project);
-            if let Some(records) = records {
-                records.projects.borrow_mut().put(id_or_path.to_owned(), project.clone());
+            if let Some(known) = known {
+                known.put(id_or_path.to_owned(), project.clone());
             }
             ProjectLookup::Found(project)
         }
@@ -79,8 +100,8 @@ pub fn find_project(env: &Env, id_or_path: &str) -> Result<ProjectLookup<Rc<Proj
 struct Records {
     root: Vec<u8>,
     cached: RefCell<Cached>,
-    /// Projects by the ids and paths that named them.
-    projects: RefCell<LruCache<String, Rc<Project>>>,
+    /// Each type of [`Derived`].
+    derived: InstanceCache,
 }
 
 /// The least recently used records are evicted beyond [`CAPACITY`].

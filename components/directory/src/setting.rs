@@ -6,6 +6,7 @@ use crate::store::{self, Key};
 use kit::Env;
 use kit::store::StoreError;
 use serde_json::{Map, Value};
+use std::rc::Rc;
 
 /// The bound of all settings together, in bytes of JSON. Many requests read them.
 const MAX_BYTES: usize = 64 * 1024;
@@ -88,9 +89,9 @@ fn context(name: &str) -> String {
     format!("settings/{name}")
 }
 
-/// The settings. 1 read.
-pub fn read(env: &Env) -> Result<Settings, StoreError> {
-    Ok(Settings(store::read::<Map<String, Value>>(env, &Key::Settings)?.unwrap_or_default()))
+/// The settings. 1 read; an instance decodes them once.
+pub fn read(env: &Env) -> Result<Rc<Settings>, StoreError> {
+    Ok(store::read_cached(env, &Key::Settings, Settings)?.unwrap_or_default())
 }
 
 /// Applies `changes`; `null` restores the default. Returns the settings after that.
@@ -142,7 +143,7 @@ mod tests {
         let env = env(MemoryStore::default(), &[]);
         change(&env, json!({"license": "free", "hosted": false, "color": "red"})).unwrap();
         let settings = change(&env, json!({"hosted": null, "operator_group": "acme"})).unwrap();
-        assert_eq!(settings, read(&env).unwrap());
+        assert_eq!(settings, *read(&env).unwrap());
         assert_eq!((settings.license(), settings.hosted()), (License::Free, true));
         assert_eq!(settings.text("color"), Some("red"), "unknown ones are kept");
     }

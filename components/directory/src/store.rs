@@ -15,14 +15,27 @@ use kit::Env;
 use kit::root::{self, Decision};
 use kit::store::StoreError;
 use serde::{Serialize, de::DeserializeOwned};
+use std::rc::Rc;
 
 /// A record; `None` if it is absent or deleted.
 ///
 /// A deleted record is kept as `null`: a root that was removed altogether could not be created
 /// again by compare-and-swap alone (see [`kit::root::update`]).
 pub(crate) fn read<R: DeserializeOwned>(env: &Env, key: &Key) -> Result<Option<R>, StoreError> {
-    let record = root::read::<Option<R>>(&*env.store, &key.to_string()).map_err(|error| key.redact(error))?;
+    let record = root::read::<Option<R>>(&*env.store, &key.text()).map_err(|error| key.redact(error))?;
     Ok(record.flatten())
+}
+
+/// The same as `convert` makes a value of it. An instance decodes and converts a record once for each of its
+/// values. `T` belongs to this one kind of record.
+pub(crate) fn read_cached<R: DeserializeOwned, T: 'static>(
+    env: &Env,
+    key: &Key,
+    convert: impl FnOnce(R) -> T,
+) -> Result<Option<Rc<T>>, StoreError> {
+    let convert = |record: Option<R>| Ok(record.map(|record| Rc::new(convert(record))));
+    let value = root::read_cached(env, &key.text(), convert).map_err(|error| key.redact(error))?;
+    Ok(value.and_then(|value: Rc<Option<Rc<T>>>| Option::clone(&value)))
 }
 
 /// Makes `new` the record; `None` deletes it. An unchanged record is not written.

@@ -8,6 +8,7 @@ use crate::save_error::SaveError;
 use crate::store::{self, Key, MembershipsRecord, NamespaceRecord, UserRecord};
 use kit::Env;
 use kit::store::StoreError;
+use std::rc::Rc;
 
 /// Personal namespaces share one series of ids with groups. A user who is recorded without a
 /// namespace id gets this number plus their own id, far above the ids that forges hand out.
@@ -16,6 +17,11 @@ const FIRST_PERSONAL_NAMESPACE: u64 = 4_000_000_000;
 /// The user with this id. 1 read.
 pub fn by_id(env: &Env, id: u64) -> Result<Option<User>, StoreError> {
     Ok(store::read::<UserRecord>(env, &Key::User(id))?.map(|record| record.into_user(id)))
+}
+
+/// The same, which an instance decodes once.
+pub(crate) fn shared_by_id(env: &Env, id: u64) -> Result<Option<Rc<User>>, StoreError> {
+    store::read_cached(env, &Key::User(id), |record: UserRecord| record.into_user(id))
 }
 
 /// The user with this name, in any letter case. 3 reads.

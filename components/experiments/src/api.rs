@@ -4,18 +4,18 @@ use crate::definition::{self, Definition, ExperimentEntity};
 use crate::import;
 use crate::route::{self, Route};
 use crate::store::{self, SaveError};
+use bytes::Bytes;
 use directory::access::Role;
 use directory::caller::{self, AcceptedTokens, BOOTSTRAP_ADMIN_TOKEN, Caller};
-use directory::feature::{self, FeatureGates};
+use directory::feature::{self, Features};
 use directory::member::Source;
 use directory::token::LAST_USE_MINUTES;
-use directory::{namespace, setting};
+use directory::{namespace, record_cache, setting};
 use http::StatusCode;
-use http::header::{CACHE_CONTROL, ETAG, HeaderValue, IF_NONE_MATCH};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderValue, IF_NONE_MATCH};
 use kit::env::EXTERNAL_URL;
 use kit::{Env, Error, Request, Response};
 use sha2::{Digest as _, Sha256};
-use std::collections::BTreeMap;
 use std::rc::Rc;
 
 /// The variables that this component reads.
@@ -31,6 +31,7 @@ pub async fn handle(env: Env, request: Request) -> Response {
 
 async fn dispatch(env: &Env, request: Request) -> Result<Response, Error> {
     let route = route::parse(&request.method, &request.path)?;
+    let env = &record_cache::attach(env)?;
     let caller = caller::authenticate(env, &request, AcceptedTokens::Api)?;
     caller.user_or_401()?;
     caller.require_scope(caller::api_scopes(&request.method))?;
@@ -45,19 +46,20 @@ fn list(env: &Env, request: &Request, caller: &Caller) -> Result<Response, Error
         return Err(Error::forbidden());
     }
     let list = RenderedList::load(env)?;
-    let is_unchanged = request.header(IF_NONE_MATCH.as_str()).is_some_and(|tags| {
+    let is_unchanged = request.header(IF_NONE_MATCH).is_some_and(|tags| {
         tags.split(',').any(|tag| matches!(tag.trim(), "*") || tag.trim().trim_start_matches("W/") == list.tag)
     });
     let mut response = match is_unchanged {
         true => Response::new(StatusCode::NOT_MODIFIED),
         false => {
-            let mut response = Response::ok(&());
+            let mut response = Response::new(StatusCode::OK);
             response.body = list.body.clone().into();
-            response
+            response.with_header(CONTENT_TYPE, HeaderValue::from_static("application/json"))
         }
     };
     response.headers.insert(CACHE_CONTROL, HeaderValue::from_static("max-age=0, private, must-revalidate"));
-    Ok(response.with_text(ETAG, &format!("W/{}", list.tag)))
+    response.headers.insert(ETAG, list.weak_tag.clone());
+    Ok(response)
 }
 
 /// Whether the caller is a human and a direct member of the operator's group, on the hosted site.
@@ -78,17 +80,19 @@ fn is_operator_team_member(env: &Env, caller: &Caller) -> Result<bool, Error> {
 
 /// The body of `GET /experiments`, with the records that it was rendered from.
 struct RenderedList {
-    definitions: Vec<Definition>,
-    features: BTreeMap<String, FeatureGates>,
-    body: Vec<u8>,
+    definitions: Rc<Vec<Definition>>,
+    features: Rc<Features>,
+    body: Bytes,
     /// The entity tag, in quotes.
     tag: String,
+    weak_tag: HeaderValue,
 }
 
 impl RenderedList {
     /// The present list; taken from the instance's cache if the records have not changed.
     fn load(env: &Env) -> Result<Rc<RenderedList>, Error> {
         let (definitions, features) = (store::read(env)?, feature::all(env)?);
+        // An instance decodes a record once, so that as a rule two pointers are compared.
         let is_current = |list: &Rc<RenderedList>| (&list.definitions, &list.features) == (&definitions, &features);
         if let Some(list) = env.instance_cache.get::<RenderedList>().filter(is_current) {
             return Ok(list);
@@ -98,7 +102,9 @@ impl RenderedList {
         let body = serde_json::to_vec(&entities).map_err(|why| Error::internal(why.to_string()))?;
         let mut tag = hex::encode(Sha256::digest(&body));
         tag.truncate(32);
-        let list = Rc::new(RenderedList { definitions, features, body, tag: format!("\"{tag}\"") });
+        let tag = format!("\"{tag}\"");
+        let weak_tag = HeaderValue::try_from(format!("W/{tag}")).map_err(|why| Error::internal(why.to_string()))?;
+        let list = Rc::new(RenderedList { definitions, features, body: body.into(), tag, weak_tag });
         env.instance_cache.put(list.clone());
         Ok(list)
     }

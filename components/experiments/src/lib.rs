@@ -10,8 +10,9 @@
 //! | `experiments/v1/definitions` | every definition, in the order in which they were added |
 //!
 //! The gates of an experiment are those of the feature of the same name, which the admin area sets. A
-//! list costs 8 reads: 2 for the caller, 1 for the settings, 2 for the operator's group, 1 for the caller's
-//! memberships, and 1 each for definitions and features. An instance keeps the rendered list.
+//! list costs 5 reads: the catalog's root, the token, settings, definitions and features; and 4 for the user,
+//! the operator's group and the memberships, which an instance reads again after the root has changed. An
+//! instance keeps the rendered list.
 
 pub mod api;
 pub mod definition;

@@ -5,6 +5,7 @@ use kit::Env;
 use kit::root::{self, Decision};
 use kit::store::StoreError;
 use serde::{Deserialize, Serialize};
+use std::rc::Rc;
 
 const DEFINITIONS: &str = "experiments/v1/definitions";
 
@@ -48,10 +49,10 @@ impl From<&Definition> for Record {
     }
 }
 
-/// Every definition, in the order in which they were added. 1 read.
-pub fn read(env: &Env) -> Result<Vec<Definition>, StoreError> {
-    let records = root::read::<Vec<Record>>(&*env.store, DEFINITIONS)?.unwrap_or_default();
-    Ok(records.into_iter().map(Definition::from).collect())
+/// Every definition, in the order in which they were added. 1 read; an instance decodes them once.
+pub fn read(env: &Env) -> Result<Rc<Vec<Definition>>, StoreError> {
+    let convert = |records: Vec<Record>| Ok(records.into_iter().map(Definition::from).collect());
+    Ok(root::read_cached(env, DEFINITIONS, convert)?.unwrap_or_default())
 }
 
 /// A change of one definition.
@@ -121,9 +122,9 @@ mod tests {
         save("b", None);
         save("a", None);
         save("b", Some("16.0"));
-        assert_eq!(read(&env).unwrap(), [named("b", Some("16.0")), named("a", None)]);
+        assert_eq!(*read(&env).unwrap(), [named("b", Some("16.0")), named("a", None)]);
         apply(&env, &[Change::Delete("b".into()), Change::Delete("c".into())]).unwrap();
-        assert_eq!(read(&env).unwrap(), [named("a", None)]);
+        assert_eq!(*read(&env).unwrap(), [named("a", None)]);
     }
 
     #[test]
@@ -131,7 +132,7 @@ mod tests {
         let env = env(MemoryStore::default(), &[]);
         let large = "x".repeat(MAX_BYTES);
         assert!(matches!(apply(&env, &[Change::Save(named(&large, None))]), Err(SaveError::TooLarge(MAX_BYTES))));
-        assert_eq!(read(&env).unwrap(), []);
+        assert_eq!(*read(&env).unwrap(), []);
     }
 
     #[test]

@@ -9,6 +9,7 @@ use crate::request::Request;
 use crate::store::{Store, StoreError};
 use crate::variables::Variables;
 use bytes::Bytes;
+use std::any::Any;
 use std::rc::Rc;
 
 /// The variable with the service's base URL as clients see it.
@@ -22,6 +23,9 @@ pub struct Env {
     pub blobs: Rc<BlobCache>,
     /// Other values, cached across the requests of this instance.
     pub instance_cache: Rc<InstanceCache>,
+    /// What the instance keeps of the state of the store that the request reads, by an area's own type;
+    /// `None` if each read is of the present state.
+    pub snapshot: Option<Rc<dyn Any>>,
     pub variables: Rc<Variables>,
     pub entropy: Rc<dyn Entropy>,
     pub outbound: Rc<dyn Client>,
@@ -53,7 +57,7 @@ impl Env {
     pub fn external_url(&self, request: &Request) -> String {
         match self.variables.get(EXTERNAL_URL) {
             Some(url) => url.trim_end_matches('/').to_owned(),
-            None => format!("{}://{}", request.scheme, request.authority),
+            None => [&request.scheme, "://", &request.authority].concat(),
         }
     }
 }

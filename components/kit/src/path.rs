@@ -28,13 +28,18 @@ pub fn normalize(path: &str) -> Cow<'_, str> {
     Cow::Owned(format!("/{}", segments.join("/")))
 }
 
+/// Segments that a list has room for from the beginning. Most paths have fewer.
+const SEGMENTS: usize = 12;
+
 /// The segments of `path` below `base`; `None` if the path is not below it.
 ///
 /// `below("/api/v4/a/b%2Fc", "/api/v4")` has the segments `a` and `b%2Fc`. The path of a
 /// [`Request`](crate::Request) is normal ([`normalize`]), so that no segment is empty.
 pub fn below<'a>(path: &'a str, base: &str) -> Option<Vec<Segment<'a>>> {
     let rest = path.strip_prefix(base)?.strip_prefix('/')?;
-    Some(rest.split('/').map(Segment).collect())
+    let mut segments = Vec::with_capacity(SEGMENTS);
+    segments.extend(rest.split('/').map(Segment));
+    Some(segments)
 }
 
 /// The characters that a path segment may have unescaped (RFC 3986, `unreserved`).

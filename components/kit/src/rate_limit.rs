@@ -79,7 +79,7 @@ pub fn check_leased(env: &Env, limit: &RateLimit, default: u64, lease: u64, call
         return Ok(());
     }
     let leases = leases(env);
-    let key = format!("{}{caller}", limit.keys);
+    let key = [limit.keys, caller].concat();
     if let Some(lease) = leases.0.borrow_mut().get_mut(&key).filter(|lease| lease.is_current(env, limit)) {
         if lease.permits == 0 && lease.is_last {
             return Err(Error::too_many_requests());
@@ -103,8 +103,9 @@ pub fn check_leased(env: &Env, limit: &RateLimit, default: u64, lease: u64, call
 
 /// Whether this instance knows that [`check_leased`] refuses the caller. Reads nothing.
 pub fn is_refused(env: &Env, limit: &RateLimit, caller: &str) -> bool {
-    let key = format!("{}{caller}", limit.keys);
-    let known = leases(env).0.borrow().peek(&key).copied();
+    let leases = leases(env);
+    let leases = leases.0.borrow();
+    let known = (!leases.is_empty()).then(|| leases.peek(&[limit.keys, caller].concat()).copied()).flatten();
     known.is_some_and(|lease| lease.permits == 0 && lease.is_last && lease.is_current(env, limit))
 }
 

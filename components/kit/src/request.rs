@@ -3,11 +3,13 @@
 use crate::body::Body;
 use crate::params::Params;
 use crate::path;
-use http::{HeaderMap, Method};
+use http::header::{AsHeaderName, CONTENT_LENGTH, CONTENT_TYPE};
+use http::{HeaderMap, HeaderName, Method};
+use std::cell::OnceCell;
 use std::net::{IpAddr, SocketAddr};
 
 /// The header in which Spin and hexad pass the client's address and port to a component.
-const CLIENT_ADDRESS: &str = "spin-client-addr";
+static CLIENT_ADDRESS: HeaderName = HeaderName::from_static("spin-client-addr");
 
 /// A request.
 pub struct Request {
@@ -22,6 +24,8 @@ pub struct Request {
     pub query: String,
     pub headers: HeaderMap,
     pub body: Body,
+    /// [`Self::client_address`], once it was asked for.
+    pub(crate) client_address: OnceCell<Option<String>>,
 }
 
 impl Request {
@@ -36,23 +40,30 @@ impl Request {
             query: query.into(),
             headers: HeaderMap::new(),
             body: Body::Empty,
+            client_address: OnceCell::new(),
         }
     }
 
     /// The first value of a header; `None` if it is not visible ASCII.
-    pub fn header(&self, name: &str) -> Option<&str> {
+    pub fn header(&self, name: impl AsHeaderName) -> Option<&str> {
         self.headers.get(name).and_then(|value| value.to_str().ok())
     }
 
     /// The client's address, as the host passes it; `None` if the host does not. Of an IPv6 address
     /// only the /64 network, because a client can use every address of its network.
-    pub fn client_address(&self) -> Option<String> {
+    pub fn client_address(&self) -> Option<&str> {
+        self.client_address.get_or_init(|| self.parse_client_address()).as_deref()
+    }
+
+    fn parse_client_address(&self) -> Option<String> {
         // A header of this name from the client comes before the host's, so the last one counts.
-        let value = self.headers.get_all(CLIENT_ADDRESS).iter().next_back()?.to_str().ok()?;
+        let value = self.headers.get_all(&CLIENT_ADDRESS).iter().next_back()?.to_str().ok()?;
         let address = value.parse::<SocketAddr>().map(|address| address.ip()).or_else(|_| value.parse()).ok()?;
-        Some(match address.to_canonical() {
-            IpAddr::V4(address) => address.to_string(),
-            IpAddr::V6(address) => {
+        Some(match (address, address.to_canonical()) {
+            // An IPv4 address has one form.
+            (IpAddr::V4(_), _) => value.split(':').next()?.to_owned(),
+            (_, IpAddr::V4(mapped)) => mapped.to_string(),
+            (_, IpAddr::V6(address)) => {
                 let [a, b, c, d, ..] = address.segments();
                 format!("{a:x}:{b:x}:{c:x}:{d:x}::/64")
             }
@@ -66,12 +77,12 @@ impl Request {
 
     /// `Content-Length`, if it was sent.
     pub fn content_length(&self) -> Option<u64> {
-        self.header("content-length")?.parse().ok()
+        self.header(CONTENT_LENGTH)?.parse().ok()
     }
 
     /// The media type of the body in lower case, without its parameters.
     pub fn media_type(&self) -> Option<String> {
-        let value = self.header("content-type")?;
+        let value = self.header(CONTENT_TYPE)?;
         Some(value.split(';').next()?.trim().to_ascii_lowercase())
     }
 }
@@ -116,7 +127,7 @@ mod tests {
             for value in &told {
                 request.headers.append("spin-client-addr", HeaderValue::from_static(value));
             }
-            assert_eq!(request.client_address().as_deref(), expected, "{told:?}");
+            assert_eq!(request.client_address(), expected, "{told:?}");
         }
     }
 }

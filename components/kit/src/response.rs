@@ -5,6 +5,9 @@ use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use http::{HeaderMap, StatusCode};
 use serde::Serialize;
 
+/// Headers of a response that its map has room for from the beginning. Most responses have fewer.
+const HEADERS: usize = 12;
+
 /// A response.
 pub struct Response {
     pub status: StatusCode,
@@ -19,7 +22,8 @@ pub struct Response {
 impl Response {
     /// A response without a body and without headers.
     pub fn new(status: StatusCode) -> Self {
-        Response { status, headers: HeaderMap::new(), body: Body::Empty, cause: None, has_secret_path: false }
+        let headers = HeaderMap::with_capacity(HEADERS);
+        Response { status, headers, body: Body::Empty, cause: None, has_secret_path: false }
     }
 
     /// 200 with `body` as JSON.

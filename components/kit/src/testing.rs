@@ -99,17 +99,35 @@ impl CompareAndSwap for MemoryCas {
     }
 }
 
-/// A store that loses the reply of every second swap: it swaps and reports that it did not, as some
-/// hosts do.
+/// What a store says of a swap that it was asked for.
+#[derive(Clone, Copy)]
+pub enum SwapReply {
+    /// The outcome.
+    Told,
+    /// That another writer was first, although it took place: some hosts do so.
+    Denied,
+    /// That the outcome is not known.
+    Unknown { took_place: bool },
+}
+
+/// A store that loses replies to swaps.
 #[derive(Clone)]
 pub struct LostReplyStore {
     inner: MemoryStore,
     swaps: Rc<Cell<u32>>,
+    reply: fn(u32) -> SwapReply,
 }
 
 impl LostReplyStore {
+    /// Denies every second swap.
     pub fn over(inner: MemoryStore) -> Self {
-        LostReplyStore { inner, swaps: Rc::default() }
+        let reply = |number: u32| if number.is_multiple_of(2) { SwapReply::Denied } else { SwapReply::Told };
+        LostReplyStore::with(inner, reply)
+    }
+
+    /// `reply` gets the number of swaps before.
+    pub fn with(inner: MemoryStore, reply: fn(u32) -> SwapReply) -> Self {
+        LostReplyStore { inner, swaps: Rc::default(), reply }
     }
 }
 
@@ -155,11 +173,15 @@ impl CompareAndSwap for LostReplyCas {
     }
 
     fn swap(self: Box<Self>, value: &[u8]) -> Result<SwapOutcome, StoreError> {
-        let outcome = self.inner.swap(value)?;
-        self.store.swaps.set(self.store.swaps.get() + 1);
-        match outcome {
-            SwapOutcome::Yes if self.store.swaps.get().is_multiple_of(2) => Ok(SwapOutcome::Yes),
-            _ => Ok(SwapOutcome::No(self.store.compare(&self.key)?)),
+        let reply = (self.store.reply)(self.store.swaps.replace(self.store.swaps.get() + 1));
+        let outcome = match reply {
+            SwapReply::Unknown { took_place: false } => None,
+            _ => Some(self.inner.swap(value)?),
+        };
+        match (reply, outcome) {
+            (SwapReply::Told, Some(SwapOutcome::Yes)) => Ok(SwapOutcome::Yes),
+            (SwapReply::Told | SwapReply::Denied, _) => Ok(SwapOutcome::No(self.store.compare(&self.key)?)),
+            (SwapReply::Unknown { .. }, _) => Err(StoreError::Unknown("no reply".into())),
         }
     }
 }
@@ -292,6 +314,7 @@ pub fn env(store: impl Store + 'static, variables: &[(&str, &str)]) -> Env {
         store: Rc::new(store),
         blobs: Rc::new(BlobCache::new(1 << 20)),
         instance_cache: Rc::default(),
+        snapshot: None,
         variables: Rc::new(variables.iter().copied().collect::<Variables>()),
         entropy: Rc::new(CountingEntropy::default()),
         outbound: Rc::new(NoNetwork),

@@ -251,6 +251,7 @@ async fn env(names: &[&str], open: impl FnOnce() -> (Rc<dyn Store>, bool)) -> En
         store: instance.store,
         blobs: instance.blobs,
         instance_cache: instance.instance_cache,
+        snapshot: None,
         variables: instance.variables,
         entropy: instance.entropy,
         outbound: Rc::new(NoNetwork),

@@ -15,7 +15,7 @@ use directory::access::Role;
 use directory::caller::{self, AcceptedTokens, BOOTSTRAP_ADMIN_TOKEN, Caller};
 use directory::catalog::access_snapshot::AccessSnapshot;
 use directory::catalog::{self, Catalog, Namespace};
-use directory::feature::{self, Actor, FeatureGates};
+use directory::feature::{self, Actor, Features};
 use directory::namespace;
 use directory::path::Identifier;
 use directory::setting::{self, License, Settings};
@@ -29,7 +29,7 @@ use kit::{Env, Error, Request, Response};
 use request::DirectoryRequest;
 use serde::Serialize;
 use serde_json::json;
-use std::collections::BTreeMap;
+use std::rc::Rc;
 
 /// The variables that this component reads.
 pub const VARIABLES: &[&str] = &[BOOTSTRAP_ADMIN_TOKEN, EXTERNAL_URL, LAST_USE_MINUTES, EXISTS_RATE_LIMIT];
@@ -162,8 +162,8 @@ struct RenderContext<'a> {
     catalog: &'a Catalog,
     snapshot: AccessSnapshot,
     url: String,
-    settings: Settings,
-    features: BTreeMap<String, FeatureGates>,
+    settings: Rc<Settings>,
+    features: Rc<Features>,
     requested_plan: Option<&'a str>,
 }
 

@@ -9,7 +9,7 @@ use flate2::write::GzEncoder;
 use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::io::Write as _;
-use xxhash_rust::xxh3::Xxh3;
+use xxhash_rust::xxh3::xxh3_64;
 
 /// Part of every entity tag, so that a new build does not confirm a document that an older one rendered
 /// differently. To be raised with every change of the rendering.
@@ -40,16 +40,18 @@ impl Representation<'_> {
     pub fn entity_tag(&self, package: &Package) -> String {
         let form = if self.abbreviated { "a" } else { "f" };
         let encoding = if self.gzip { "z" } else { "" };
-        let mut hash = Xxh3::new();
-        hash.update(self.url.as_bytes());
-        hash.update(self.maintainers.as_bytes());
-        format!("\"{}-{form}{encoding}{RENDERING_VERSION}-{:016x}\"", package.revision_id(), hash.digest())
+        let hash = xxh3_64([self.url, self.maintainers].concat().as_bytes());
+        let mut tag = String::with_capacity(96);
+        tag.push('"');
+        package.write_revision_id(&mut tag);
+        let _ = write!(tag, "-{form}{encoding}{RENDERING_VERSION}-{hash:016x}\"");
+        tag
     }
 
     /// The key of the rendered document in the instance's cache. Event ids are unique across packages, and
     /// the address and the maintainers are part of the key because their checksum in the entity tag may collide.
     pub fn cache_key(&self, entity_tag: &str) -> String {
-        format!("metadata/{entity_tag}/{}/{}", self.url, self.maintainers)
+        ["metadata/", entity_tag, "/", self.url, "/", self.maintainers].concat()
     }
 }
 

@@ -4,6 +4,7 @@
 use crate::version::Version;
 use kit::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
 
 /// Event ids that a package keeps. A change whose outcome was lost is recognised as long as fewer
 /// changes followed it.
@@ -117,7 +118,14 @@ impl Package {
     /// `_rev`: differs from every other revision, also of a package of the same name that was removed
     /// before.
     pub fn revision_id(&self) -> String {
-        format!("{}-{}", self.revision, self.events.last())
+        let mut id = String::new();
+        self.write_revision_id(&mut id);
+        id
+    }
+
+    pub fn write_revision_id(&self, out: &mut String) {
+        // Text takes whatever is written.
+        let _ = write!(out, "{}-{}", self.revision, self.events.last());
     }
 
     /// Versions that metadata lists.

@@ -109,7 +109,8 @@ fn readable_project(env: &Env, caller: &Caller, id: &str) -> Result<Option<(Proj
 }
 
 fn engine(env: &Env, project: &Project) -> Result<Option<Engine>, Error> {
-    let Some(engine) = engine::of(env, &setting::read(env)?, project)? else { return Ok(None) };
+    let settings = setting::read(env)?;
+    let Some(engine) = engine::of(env, &settings, project)? else { return Ok(None) };
     Ok(feature::is_enabled(env, FEATURE, Some(Actor::Project(project.id)))?.then_some(engine))
 }
 

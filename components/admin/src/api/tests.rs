@@ -256,7 +256,7 @@ fn a_new_token_works_and_is_shown_once() {
     let mut request = Request::new(Method::GET, "/");
     request.headers.insert("private-token", secret.parse().unwrap());
     let Ok(Caller::User(session)) = caller::authenticate(&env, &request, AcceptedTokens::Api) else { panic!("let in") };
-    assert_eq!((session.user.username.as_str(), session.scopes), ("Alice", vec!["read_api".to_owned()]));
+    assert_eq!((session.user.username.as_str(), &*session.scopes), ("Alice", ["read_api".to_owned()].as_slice()));
     let (_, other) = json_call(&env, BOOTSTRAP_TOKEN, Method::POST, "personal_access_tokens", new_token);
     assert_ne!(other["token"], token["token"]);
     let unknown = json!({"user_id": 99, "name": "n", "scopes": ["api"]});

@@ -160,7 +160,7 @@ fn a_caller_who_is_blocked_has_no_rights() {
     let env = forge();
     join(&env, 3, Source::Project(101), Role::Owner);
     let Caller::User(mut session) = user(&env, 3) else { panic!("a user") };
-    session.user.state = UserState::Blocked;
+    std::rc::Rc::make_mut(&mut session.user).state = UserState::Blocked;
     let bob = Caller::User(session);
     assert_eq!((role_in(&env, &bob, 101), reads(&env, &bob)), (Role::None, vec![100]));
 }

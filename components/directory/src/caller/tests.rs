@@ -15,7 +15,7 @@ fn request(headers: &[(&str, &str)], query: &str) -> Request {
 fn describe(env: &Env, accepted: AcceptedTokens, headers: &[(&str, &str)], query: &str) -> String {
     match authenticate(env, &request(headers, query), accepted) {
         Ok(Caller::Anonymous) => "anonymous".into(),
-        Ok(Caller::User(session)) => session.user.username,
+        Ok(Caller::User(session)) => session.user.username.clone(),
         Ok(Caller::DeployToken(token)) => format!("deploy {:?}", token.source),
         Ok(Caller::Job(job)) => format!("job of {} in {}", job.session.user.username, job.project.id),
         Err(error) => format!("{} {}", error.status.as_u16(), error.to_json()),

@@ -2,7 +2,10 @@
 
 use crate::model::token::Fingerprint;
 use kit::store::StoreError;
-use std::fmt;
+use std::fmt::{self, Write as _};
+
+/// Bytes of the longest key, unless a path or an id of a blob is longer.
+const MOST: usize = 88;
 
 pub(crate) enum Key<'a> {
     User(u64),
@@ -29,6 +32,13 @@ impl Key<'_> {
         Key::Path(parent_id.unwrap_or(0), segment.to_ascii_lowercase())
     }
 
+    /// The key as text. `to_string` would begin with an empty one and let it grow.
+    pub fn text(&self) -> String {
+        let mut text = String::with_capacity(MOST);
+        let _ = write!(text, "{self}");
+        text
+    }
+
     /// An error as it may be logged: without the fingerprint of a token.
     pub fn redact(&self, error: StoreError) -> StoreError {
         let hidden = || "directory/v1/token/(hidden)".to_owned();
@@ -47,11 +57,8 @@ impl fmt::Display for Key<'_> {
         match self {
             Key::User(id) => write!(f, "user/{id}"),
             Key::Token(fingerprint) => {
-                // Faster than the formatter of numbers; every request with a token does this.
-                let digit = |value: u8| char::from(if value < 10 { b'0' + value } else { b'a' + value - 10 });
-                let digits = fingerprint.bytes().iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]);
                 f.write_str("token/")?;
-                f.write_str(&digits.collect::<String>())
+                f.write_str(&fingerprint.to_hex())
             }
             Key::UserTokens(user_id) => write!(f, "tokens/{user_id}"),
             Key::TokenMigration => f.write_str("tokens/migration"),

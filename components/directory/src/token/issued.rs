@@ -7,24 +7,27 @@ use crate::model::token::{Fingerprint, Subject, Token};
 use crate::store::{self, Existence, Key, NamespaceRecord, ProjectRecord, TokenRecord, UserRecord};
 use kit::Env;
 use kit::store::StoreError;
+use std::rc::Rc;
 
 /// A token, and whose it is.
 pub(crate) struct IssuedToken {
     pub token: Token,
+    /// Those of `token`, to be shared.
+    pub scopes: Rc<[String]>,
     /// The incarnation of the user, group or project that it was made for.
     pub incarnation: Incarnation,
     /// The incarnation of a job's project.
     pub project_incarnation: Incarnation,
 }
 
-/// The token with this fingerprint. 1 read.
-pub(crate) fn find_issued(env: &Env, fingerprint: &Fingerprint) -> Result<Option<IssuedToken>, StoreError> {
-    let record = store::read::<TokenRecord>(env, &Key::Token(fingerprint))?;
-    Ok(record.map(|record| IssuedToken {
-        incarnation: record.incarnation.clone(),
-        project_incarnation: record.project_incarnation.clone(),
-        token: Token::from(record),
-    }))
+/// The token with this fingerprint, as it is now. 1 read; an instance decodes it once.
+pub(crate) fn find_issued(env: &Env, fingerprint: &Fingerprint) -> Result<Option<Rc<IssuedToken>>, StoreError> {
+    store::read_cached(env, &Key::Token(fingerprint), |record: TokenRecord| {
+        let incarnation = record.incarnation.clone();
+        let project_incarnation = record.project_incarnation.clone();
+        let token = Token::from(record);
+        IssuedToken { scopes: token.scopes.as_slice().into(), token, incarnation, project_incarnation }
+    })
 }
 
 /// The record of a token for the user, group or project that has the id now. 1 read, 2 for a job.

@@ -27,7 +27,7 @@ struct LastUseRecord {
 
 /// Uses that this instance recorded or read.
 #[derive(Default)]
-struct RecentUses(RefCell<HashMap<String, Timestamp>>);
+struct RecentUses(RefCell<HashMap<[u8; 32], Timestamp>>);
 
 fn key(fingerprint: &str) -> String {
     format!("token-use/v1/{fingerprint}")
@@ -46,11 +46,10 @@ pub fn record_use(env: &Env, fingerprint: &Fingerprint) {
         env.instance_cache.put(recent.clone());
         recent
     });
-    let fingerprint = fingerprint.to_hex();
-    if recent.0.borrow().get(&fingerprint).copied().is_some_and(is_recent) {
+    if recent.0.borrow().get(fingerprint.bytes()).copied().is_some_and(is_recent) {
         return;
     }
-    let recorded = root::update(env, &key(&fingerprint), |last: Option<LastUseRecord>| {
+    let recorded = root::update(env, &key(&fingerprint.to_hex()), |last: Option<LastUseRecord>| {
         Ok::<_, StoreError>(match last.filter(|last| is_recent(last.at)) {
             Some(last) => Decision::Done(last.at),
             None => Decision::Write(LastUseRecord { at: env.now }, env.now),
@@ -61,7 +60,7 @@ pub fn record_use(env: &Env, fingerprint: &Fingerprint) {
         recent.clear();
     }
     // After a failure it is tried again in some minutes, and not with each request.
-    recent.insert(fingerprint, recorded.unwrap_or(env.now));
+    recent.insert(*fingerprint.bytes(), recorded.unwrap_or(env.now));
 }
 
 /// When a token was used last; `None` if no use was recorded. 1 read.

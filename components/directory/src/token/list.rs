@@ -9,6 +9,7 @@ use crate::store::{self, Key, TokenMigrationRecord, TokenRecord, UserTokenRecord
 use kit::store::StoreError;
 use kit::{Env, Timestamp};
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 /// The most personal tokens of a user for whom another one is created. An import is not bounded.
 pub const MAX_TOKENS: usize = 5000;
@@ -164,10 +165,11 @@ fn resolve(
 ) -> Result<Option<PersonalToken>, StoreError> {
     let Some(fingerprint) = Fingerprint::from_hex(&entry.fingerprint) else { return Ok(None) };
     let is_theirs =
-        |issued: &IssuedToken| issued.token.subject == Subject::User(id.user_id) && issued.incarnation == *owner;
-    let Some(IssuedToken { token, .. }) = issued::find_issued(env, &fingerprint)?.filter(is_theirs) else {
+        |issued: &Rc<IssuedToken>| issued.token.subject == Subject::User(id.user_id) && issued.incarnation == *owner;
+    let Some(issued) = issued::find_issued(env, &fingerprint)?.filter(is_theirs) else {
         return Ok(None);
     };
+    let token = issued.token.clone();
     let last_used_at = last_use(env, &fingerprint)?;
     let (description, created_at) = (entry.description.clone(), entry.created_at);
     Ok(Some(PersonalToken { id, token, description, created_at, last_used_at, fingerprint }))

@@ -1,4 +1,6 @@
 use super::*;
+use directory::catalog::changes::Changes;
+use directory::catalog::intent_log::IntentLog;
 use directory::member::{self, Membership};
 use directory::namespace::{Details, NewGroup, Visibility};
 use directory::token::{self, Fingerprint, Subject, Token};
@@ -201,18 +203,66 @@ fn an_unchanged_list_is_not_sent_again() {
     assert_eq!(ask(&tag(&headers)).0, 200);
 }
 
-#[test]
-fn a_failing_store_is_a_500() {
-    let store = MemoryStore::default();
-    forge(store.clone());
+/// Changes records as an import does: the catalog follows.
+fn change(env: &Env, changes: impl FnOnce(&mut Changes), write: impl FnOnce()) {
+    let mut changed = Changes::default();
+    changes(&mut changed);
+    let log = IntentLog::begin(env, changed).unwrap();
+    write();
+    log.commit(env).unwrap();
+}
+
+/// The operations of a list in an instance that `new` makes, after each of which the store may fail.
+fn operations_until_answered(store: &MemoryStore, new: impl Fn() -> Env) -> u64 {
     for after in 0.. {
         let failing = FailingStore::after(after, store.clone());
-        let env = env(failing.clone(), &[]);
-        let (status, body, _) = get(&env, "t2");
+        let (status, body, _) = get(&Env { store: Rc::new(failing.clone()), ..new() }, "t2");
         if !failing.failed() {
-            assert_eq!((status, after), (200, 8));
-            break;
+            assert_eq!(status, 200);
+            return after;
         }
         assert_eq!((status, body), (500, json!({"message": "500 Internal Server Error"})), "{after}");
     }
+    unreachable!()
+}
+
+#[test]
+fn a_failing_store_is_a_500() {
+    let store = MemoryStore::default();
+    let setup = forge(store.clone());
+    change(&setup, |changes| changes.group(10), || ());
+    let new = || env(store.clone(), &[]);
+    let used = new();
+    assert_eq!(get(&used, "t2").0, 200);
+    let counts = [operations_until_answered(&store, new), operations_until_answered(&store, || used.clone())];
+    // Of users, groups and memberships an instance reads nothing again: there remain the catalog's root, the
+    // token, settings, definitions and features.
+    assert_eq!(counts, [9, 5]);
+}
+
+#[test]
+fn what_an_instance_knows_is_never_out_of_date() {
+    let store = MemoryStore::default();
+    let env = forge(store.clone());
+    change(&env, |changes| changes.group(10), || ());
+    let status = || get(&env, "t2").0;
+    assert_eq!(status(), 200);
+    let membership = |role| [(Source::Group(10), role)].into();
+    let remove = || member::save(&env, 2, &membership(None)).unwrap();
+    change(&env, |changes| changes.member(Source::Group(10), 2), remove);
+    assert_eq!(status(), 403, "no member");
+    let member = Some(Membership { role: Role::Guest, expires_at: None });
+    let join = || member::save(&env, 2, &membership(member)).unwrap();
+    change(&env, |changes| changes.member(Source::Group(10), 2), join);
+    assert_eq!(status(), 200);
+    set(&env, json!({"operator_group": "other"}));
+    assert_eq!(status(), 403, "another group");
+    set(&env, json!({"operator_group": "operator"}));
+    assert_eq!(status(), 200);
+    import(&env, BOOT, r#"{"kind":"experiment","name":"a"}"#);
+    assert_eq!(get(&env, "t2").1[0]["current_status"]["state"], "off");
+    feature::save(&env, "a", |gates| gates.boolean = true).unwrap();
+    assert_eq!(get(&env, "t2").1[0]["current_status"]["state"], "on");
+    token::revoke(&env, &Fingerprint::of(b"t2")).unwrap();
+    assert_eq!(status(), 401, "a revoked token");
 }

@@ -1,8 +1,5 @@
 use super::*;
-use crate::store::CompareAndSwap;
-use crate::testing::{Behaviour, LostReplyStore, MemoryStore, Simulation, env};
-use std::cell::Cell;
-use std::rc::Rc;
+use crate::testing::{Behaviour, LostReplyStore, MemoryStore, Simulation, SwapReply, env};
 use std::time::Duration;
 
 /// Appends `event` once, however often it is asked.
@@ -41,8 +38,12 @@ fn a_swap_that_took_place_but_was_reported_lost_is_applied_once() {
 #[test]
 fn a_swap_without_a_known_outcome_is_applied_once() {
     let store = MemoryStore::default();
-    let unknown = UnknownStore { inner: store.clone(), swaps: Rc::default() };
-    let env = env(unknown, &[]);
+    let reply = |number| match number % 3 {
+        0 => SwapReply::Told,
+        1 => SwapReply::Unknown { took_place: true },
+        _ => SwapReply::Unknown { took_place: false },
+    };
+    let env = env(LostReplyStore::with(store.clone(), reply), &[]);
     for event in 0..20 {
         append(&env, event).unwrap();
     }
@@ -51,70 +52,9 @@ fn a_swap_without_a_known_outcome_is_applied_once() {
 
 #[test]
 fn a_store_that_never_tells_the_outcome_is_given_up() {
-    let store = UnknownStore { inner: MemoryStore::default(), swaps: Rc::new(Cell::new(NEVER)) };
-    assert!(matches!(append(&env(store, &[]), 1), Err(StoreError::Unknown(_))));
-}
-
-/// From so many swaps on, none takes place and none has a reply.
-const NEVER: u32 = 1000;
-
-/// A store that loses replies to swaps: of those that took place, and of those that did not.
-#[derive(Clone)]
-struct UnknownStore {
-    inner: MemoryStore,
-    swaps: Rc<Cell<u32>>,
-}
-
-struct UnknownCas {
-    inner: Box<dyn CompareAndSwap>,
-    swaps: Rc<Cell<u32>>,
-}
-
-impl Store for UnknownStore {
-    fn get(&self, key: &str) -> Result<Option<Vec<u8>>, StoreError> {
-        self.inner.get(key)
-    }
-
-    fn set(&self, key: &str, value: &[u8]) -> Result<(), StoreError> {
-        self.inner.set(key, value)
-    }
-
-    fn delete(&self, key: &str) -> Result<(), StoreError> {
-        self.inner.delete(key)
-    }
-
-    fn exists(&self, key: &str) -> Result<bool, StoreError> {
-        self.inner.exists(key)
-    }
-
-    fn increment(&self, key: &str, delta: i64) -> Result<i64, StoreError> {
-        self.inner.increment(key, delta)
-    }
-
-    fn compare(&self, key: &str) -> Result<Box<dyn CompareAndSwap>, StoreError> {
-        Ok(Box::new(UnknownCas { inner: self.inner.compare(key)?, swaps: self.swaps.clone() }))
-    }
-
-    fn list(&self, prefix: &str, after: &str, limit: usize) -> Result<Vec<String>, StoreError> {
-        self.inner.list(prefix, after, limit)
-    }
-}
-
-impl CompareAndSwap for UnknownCas {
-    fn current(&self) -> Result<Option<Vec<u8>>, StoreError> {
-        self.inner.current()
-    }
-
-    fn swap(self: Box<Self>, value: &[u8]) -> Result<SwapOutcome, StoreError> {
-        let number = self.swaps.replace(self.swaps.get() + 1);
-        if number < NEVER && number.is_multiple_of(3) {
-            return self.inner.swap(value);
-        }
-        if number < NEVER && number % 3 == 1 {
-            self.inner.swap(value)?;
-        }
-        Err(StoreError::Unknown("no reply".into()))
-    }
+    let never = |_| SwapReply::Unknown { took_place: false };
+    let env = env(LostReplyStore::with(MemoryStore::default(), never), &[]);
+    assert!(matches!(append(&env, 1), Err(StoreError::Unknown(_))));
 }
 
 #[test]

@@ -103,6 +103,7 @@ impl Simulation {
             store: Rc::new(self.clone()),
             blobs: Rc::new(BlobCache::new(1 << 20)),
             instance_cache: Rc::default(),
+            snapshot: None,
             variables: Rc::new(Variables::default()),
             entropy: Rc::new(SeededEntropy(Cell::new(seed ^ (number << 32)))),
             outbound: Rc::new(NoNetwork),

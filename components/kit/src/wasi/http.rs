@@ -6,12 +6,13 @@ use crate::request::Request;
 use crate::response::Response;
 use bytes::Bytes;
 use futures::stream::{self, StreamExt};
-use http::header::{CONTENT_LENGTH, HeaderName, HeaderValue, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS};
+use http::header::{CONTENT_LENGTH, HOST, HeaderName, HeaderValue, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS};
 use http::{HeaderMap, Method, StatusCode};
 use spin_sdk::wasip3::http::types::{self, ErrorCode, Fields, Request as Incoming, Scheme};
 use spin_sdk::wasip3::http_compat::BodyWriter;
 use spin_sdk::wasip3::wit_bindgen::{FutureReader, FutureWriter, StreamReader, StreamResult};
 use spin_sdk::wasip3::{spawn, wit_future};
+use std::cell::OnceCell;
 
 /// The result of a handler, as the host expects it.
 pub type HandlerResult = Result<types::Response, ErrorCode>;
@@ -38,7 +39,7 @@ pub fn incoming(request: Incoming) -> Result<Request, ErrorCode> {
     let method: Method = request.get_method().try_into().map_err(|_| ErrorCode::HttpRequestMethodInvalid)?;
     let authority = request.get_authority().or_else(|| {
         // Some hosts leave the authority out and pass the `Host` header on.
-        Some(headers.get("host")?.to_str().ok()?.to_owned())
+        Some(headers.get(HOST)?.to_str().ok()?.to_owned())
     });
     let length = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
     Ok(Request {
@@ -49,6 +50,7 @@ pub fn incoming(request: Incoming) -> Result<Request, ErrorCode> {
         query: query.to_owned(),
         headers,
         body: Body::Stream(chunks(RequestBody::Unstarted(request), length).boxed_local()),
+        client_address: OnceCell::new(),
     })
 }
 

@@ -30,9 +30,13 @@ pub struct Authorized<P> {
     permission: PhantomData<P>,
 }
 
-/// Looks a package up and checks the caller's rights. `missing` is the error if there is no such
+/// Looks a package up and checks the caller's rights. `missing` makes the error if there is no such
 /// package.
-pub fn authorize<P: Permission>(request: &RegistryRequest, name: &str, missing: Error) -> Result<Authorized<P>, Error> {
+pub fn authorize<P: Permission>(
+    request: &RegistryRequest,
+    name: &str,
+    missing: impl FnOnce() -> Error,
+) -> Result<Authorized<P>, Error> {
     authorize_found(request, lookup::package(request, name, P::ACTION)?, missing)
 }
 
@@ -41,7 +45,7 @@ pub fn authorize_or_forward<P: Permission>(
     request: &RegistryRequest,
     name: &str,
     resource: Resource,
-    missing: Error,
+    missing: impl FnOnce() -> Error,
 ) -> Result<Authorized<P>, Error> {
     let found = lookup::package(request, name, P::ACTION)?;
     // Forwarding is decided before authorization, as in the reference service.
@@ -51,12 +55,12 @@ pub fn authorize_or_forward<P: Permission>(
     authorize_found(request, found, missing)
 }
 
-/// Checks the caller's rights to a package that was looked up for the action `P`. `missing` is the
+/// Checks the caller's rights to a package that was looked up for the action `P`. `missing` makes the
 /// error if there is no such package.
 fn authorize_found<P: Permission>(
     request: &RegistryRequest,
     found: lookup::PackageLookup,
-    missing: Error,
+    missing: impl FnOnce() -> Error,
 ) -> Result<Authorized<P>, Error> {
     let project = found.project.ok_or_else(|| denial::project_not_found(request, P::ACTION))?;
     let role = policy::check(request, &project, P::ACTION)?;
@@ -65,7 +69,7 @@ fn authorize_found<P: Permission>(
     }
     match (found.name, found.package) {
         (Some(name), Some(package)) => Ok(Authorized { name, project, package, permission: PhantomData }),
-        _ => Err(missing),
+        _ => Err(missing()),
     }
 }
 

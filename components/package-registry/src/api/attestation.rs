@@ -14,7 +14,7 @@ use kit::{Error, Response};
 /// each segment until the version is found, and the attestations.
 pub fn list(request: &RegistryRequest, name: &str, version: &str) -> Result<Response, Error> {
     let authorized =
-        access::authorize_or_forward::<Read>(request, name, Resource::Attestations(version), package_not_found())?;
+        access::authorize_or_forward::<Read>(request, name, Resource::Attestations(version), package_not_found)?;
     let missing = || Error::pair(StatusCode::NOT_FOUND, "404 Attestations Not Found", "Attestations not found");
     let entry = store::find_listed(&request.env, &authorized.package, version)?.ok_or_else(missing)?;
     let document = store::attestations(&request.env, &entry.upload)?.ok_or_else(missing)?;

@@ -25,7 +25,7 @@ pub fn deprecate(request: &RegistryRequest, name: &str, submission: &Submission)
     if messages.is_empty() {
         return Err(bad_request("\"package versions to deprecate\" not given"));
     }
-    let authorized = access::authorize::<Unpublish>(request, name, package_not_found())?;
+    let authorized = access::authorize::<Unpublish>(request, name, package_not_found)?;
     update(&request.env, &authorized, |package| Ok(set_messages(&request.env, package, &messages)?))?;
     Ok(Response::ok(&json!({"ok": true, "success": true})))
 }

@@ -10,7 +10,7 @@ use crate::store::{self, CHUNK, Upload};
 use bytes::Bytes;
 use http::header::{
     ACCEPT_RANGES, CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderName,
-    HeaderValue,
+    HeaderValue, IF_RANGE, RANGE,
 };
 use http::{Method, StatusCode};
 use kit::body::{Body, BodyError};
@@ -25,7 +25,7 @@ const CONTENT_TRANSFER_ENCODING: HeaderName = HeaderName::from_static("content-t
 /// the version is found, the upload, and its chunks one after the other.
 pub fn file(request: &RegistryRequest, name: &str, file: &str) -> Result<Response, Error> {
     let env = &request.env;
-    let authorized = access::authorize_or_forward::<Download>(request, name, Resource::File(file), file_not_found())?;
+    let authorized = access::authorize_or_forward::<Download>(request, name, Resource::File(file), file_not_found)?;
     let version = authorized.name.version_of_file(file).ok_or_else(file_not_found)?;
     let entry = store::find_listed(env, &authorized.package, version)?.ok_or_else(file_not_found)?;
     let upload = store::upload(env, &entry.upload)?;
@@ -43,8 +43,8 @@ pub fn file(request: &RegistryRequest, name: &str, file: &str) -> Result<Respons
 
     let size = upload.size;
     let is_head = request.http.method == Method::HEAD;
-    let range = request.http.header("range").filter(|_| !is_head);
-    let (part, mut response) = match byte_range::requested(range, request.http.header("if-range"), &entity_tag, size) {
+    let range = request.http.header(RANGE).filter(|_| !is_head);
+    let (part, mut response) = match byte_range::requested(range, request.http.header(IF_RANGE), &entity_tag, size) {
         ByteRange::Whole => (0..size, Response::new(StatusCode::OK)),
         ByteRange::Part(part) => {
             let text = format!("bytes {}-{}/{size}", part.start, part.end - 1);

@@ -6,29 +6,19 @@ use directory::catalog::member;
 use directory::member::Source;
 use directory::namespace::{self, NamespaceKind};
 use directory::project::Project;
-use directory::record_cache;
+use directory::record_cache::Derived;
 use directory::user::{self, UserState};
 use kit::store::StoreError;
 use kit::{Env, Timestamp};
-use lru::LruCache;
 use serde_json::json;
-use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::num::NonZeroUsize;
 use std::rc::Rc;
 
 /// Most maintainers that metadata lists: those with the highest role, then those with the lowest user id.
 const MAX_MAINTAINERS: usize = 50;
 
-/// Lists that an instance keeps.
-const MAX_KNOWN: NonZeroUsize = NonZeroUsize::MIN.saturating_add(1023);
-
-/// The lists of an instance, by project.
-struct KnownLists(RefCell<LruCache<u64, KnownList>>);
-
+/// The list of a project, as long as its members are the same.
 struct KnownList {
-    /// The catalog's root that the list was made of.
-    root: Vec<u8>,
     /// When the first of the memberships ends.
     valid_until: Option<Timestamp>,
     list: Rc<str>,
@@ -38,14 +28,8 @@ struct KnownList {
 /// disclosed. Reads: nothing if the instance knows the list and no record has changed; else the members of
 /// the project, of the groups above and of invited groups, and each maintainer.
 pub fn list(env: &Env, project: &Project) -> Result<Rc<str>, StoreError> {
-    let Some(root) = record_cache::root(env)? else { return Ok(Rc::from("[]")) };
-    let known = env.instance_cache.get::<KnownLists>().unwrap_or_else(|| {
-        let known = Rc::new(KnownLists(RefCell::new(LruCache::new(MAX_KNOWN))));
-        env.instance_cache.put(known.clone());
-        known
-    });
-    let mut known = known.0.borrow_mut();
-    let is_valid = |list: &&KnownList| list.root == root && list.valid_until.is_none_or(|end| env.now < end);
+    let Some(known) = Derived::<u64, KnownList>::of(env) else { return Ok(Rc::from("[]")) };
+    let is_valid = |list: &Rc<KnownList>| list.valid_until.is_none_or(|end| env.now < end);
     if let Some(known) = known.get(&project.id).filter(is_valid) {
         return Ok(known.list.clone());
     }
@@ -59,7 +43,7 @@ pub fn list(env: &Env, project: &Project) -> Result<Rc<str>, StoreError> {
         names.extend(user.map(|user| json!({"name": user.username, "email": ""})));
     }
     let list: Rc<str> = serde_json::Value::from(names).to_string().into();
-    known.put(project.id, KnownList { root, valid_until, list: list.clone() });
+    known.put(project.id, Rc::new(KnownList { valid_until, list: list.clone() }));
     Ok(list)
 }
 

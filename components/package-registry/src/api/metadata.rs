@@ -13,7 +13,7 @@ use crate::store::{self, MetadataForm};
 use crate::{name, segment};
 use bytes::Bytes;
 use http::StatusCode;
-use http::header::{CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, ETAG, HeaderValue, VARY};
+use http::header::{ACCEPT, ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, ETAG, HeaderValue, VARY};
 use kit::store::StoreError;
 use kit::{Env, Error, Response};
 use std::rc::Rc;
@@ -24,20 +24,20 @@ pub fn package(request: &RegistryRequest, name: &str) -> Result<Response, Error>
     if !name::is_file_path(name) {
         return Err(Error::validation(NOT_A_PATH));
     }
-    let missing = match request.level {
+    let missing = || match request.level {
         Level::Project(_) => Error::pair(StatusCode::NOT_FOUND, "404 Packages Not Found", "Packages not found"),
         _ => package_not_found(),
     };
     let authorized = access::authorize_or_forward::<Read>(request, name, Resource::Metadata, missing)?;
 
-    let abbreviated = negotiation::wants_abbreviated(request.http.header("accept"));
+    let abbreviated = negotiation::wants_abbreviated(request.http.header(ACCEPT));
     let maintainers = match abbreviated {
         true => Rc::from(""),
         false => maintainers::list(&request.env, &authorized.project)?,
     };
     let representation = Representation {
         abbreviated,
-        gzip: negotiation::wants_gzip(request.http.header("accept-encoding")),
+        gzip: negotiation::wants_gzip(request.http.header(ACCEPT_ENCODING)),
         url: &request.url,
         maintainers: &maintainers,
     };
@@ -104,7 +104,7 @@ fn render(env: &Env, authorized: &Authorized<Read>, representation: Representati
 /// version is found, and one segment, unless this instance has them already.
 pub fn version(request: &RegistryRequest, name: &str, version: &str) -> Result<Response, Error> {
     let resource = Resource::Version(version);
-    let authorized = access::authorize_or_forward::<Read>(request, name, resource, package_not_found())?;
+    let authorized = access::authorize_or_forward::<Read>(request, name, resource, package_not_found)?;
     let env = &request.env;
     let tags = authorized.package.dist_tags();
     // A version wins over a tag that is called like it, which old builds let be set.

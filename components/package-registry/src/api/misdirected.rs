@@ -11,7 +11,7 @@ use kit::Error;
 /// `PUT` of a package at group or instance level: 405, which names the project of the package if the caller
 /// may read one of this name. `Err` if the storage fails.
 pub fn publish(request: &RegistryRequest, name: &str) -> Result<Error, Error> {
-    let project = match access::authorize::<Read>(request, name, package_not_found()) {
+    let project = match access::authorize::<Read>(request, name, package_not_found) {
         Ok(found) => found.project.id.to_string(),
         Err(error) if error.status.is_server_error() => return Err(error),
         Err(_) => ":id".to_owned(),

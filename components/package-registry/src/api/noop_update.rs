@@ -60,11 +60,11 @@ impl NoopUpdate {
         let response = Response::ok(&json!({"ok": true}));
         match self {
             NoopUpdate::Owners => {
-                access::authorize::<Unpublish>(request, name, package_not_found())?;
+                access::authorize::<Unpublish>(request, name, package_not_found)?;
                 Ok(response.with_header(NPM_NOTICE, OWNERS_ARE_MEMBERS))
             }
             NoopUpdate::Star => {
-                access::authorize::<Read>(request, name, package_not_found())?;
+                access::authorize::<Read>(request, name, package_not_found)?;
                 Ok(response)
             }
         }

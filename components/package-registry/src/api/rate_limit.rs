@@ -41,14 +41,14 @@ const INVALID: RateLimit = RateLimit { variable: INVALID_TOKENS, seconds: 60, ke
 /// 429. Each instance learns that from the first invalid credential that it gets itself.
 pub fn authenticate(env: &Env, request: &Request, accepted: AcceptedTokens) -> Result<Caller, Error> {
     let address = request.client_address();
-    if let Some(address) = &address
+    if let Some(address) = address
         && rate_limit::is_refused(env, &INVALID, address)
         && caller::has_credential(request, accepted)
     {
         return Err(Error::too_many_requests());
     }
     let outcome = caller::authenticate(env, request, accepted);
-    if let (Err(error), Some(address)) = (&outcome, &address)
+    if let (Err(error), Some(address)) = (&outcome, address)
         && error.status == StatusCode::UNAUTHORIZED
     {
         rate_limit::check_leased(env, &INVALID, DEFAULT_INVALID_TOKENS, 1, address)?;
@@ -63,8 +63,8 @@ pub fn check(env: &Env, request: &Request, caller: &Caller, route: &Route) -> Re
         Caller::Anonymous => match request.client_address() {
             Some(address) => {
                 let limit = RateLimit { variable: UNAUTHENTICATED, seconds: 15, keys: store::ADDRESS_RATES };
-                rate_limit::check(env, &limit, &address)?;
-                check_cost(env, &address, route)
+                rate_limit::check(env, &limit, address)?;
+                check_cost(env, address, route)
             }
             None => Ok(()),
         },

@@ -12,7 +12,7 @@ use crate::package::{LATEST, MAX_TAGS, TagError};
 use crate::store;
 use crate::version;
 use http::StatusCode;
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
+use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
 use kit::{Error, Request, Response};
 use serde_json::json;
 
@@ -25,7 +25,7 @@ const MAX_BODY: u64 = 4096;
 /// `GET <prefix>/-/package/:package_name/dist-tags`. Reads: the package.
 pub fn list(request: &RegistryRequest, name: &str) -> Result<Response, Error> {
     require_text(name, "Package Name")?;
-    let authorized = access::authorize_or_forward::<Read>(request, name, Resource::Tags, package_not_found())?;
+    let authorized = access::authorize_or_forward::<Read>(request, name, Resource::Tags, package_not_found)?;
     let mut response = Response::new(StatusCode::OK);
     response.body = metadata::tags(&authorized.package).into();
     Ok(response
@@ -41,7 +41,7 @@ pub async fn set(mut request: RegistryRequest, name: &str, tag: &str) -> Result<
     check(tag)?;
     let version = requested_version(&mut request.http).await?;
     require_text(&version, "Version")?;
-    let authorized = access::authorize::<Publish>(&request, name, package_not_found())?;
+    let authorized = access::authorize::<Publish>(&request, name, package_not_found)?;
     update(&request.env, &authorized, |package| {
         let entry = store::find_listed(&request.env, package, &version)?.ok_or_else(package_not_found)?;
         if package.tags.get(tag).is_some_and(|set| set.version == version) {
@@ -51,7 +51,7 @@ pub async fn set(mut request: RegistryRequest, name: &str, tag: &str) -> Result<
         Ok(Change::Made)
     })?;
     // yarn classic takes an answer without this member for a failure.
-    Ok(match negotiation::wants_json(request.http.header("accept")) {
+    Ok(match negotiation::wants_json(request.http.header(ACCEPT)) {
         true => Response::ok(&json!({"ok": true})),
         false => Response::no_content(),
     })
@@ -82,7 +82,7 @@ pub fn remove(request: &RegistryRequest, name: &str, tag: &str) -> Result<Respon
     request.caller.known_or_401()?;
     require_text(name, "Package Name")?;
     require_text(tag, "Tag")?;
-    let authorized = access::authorize::<Unpublish>(request, name, package_not_found())?;
+    let authorized = access::authorize::<Unpublish>(request, name, package_not_found)?;
     update(&request.env, &authorized, |package| {
         latest::complete(&request.env, package)?;
         let computed = match package.computed_latest() {

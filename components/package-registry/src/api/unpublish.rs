@@ -60,7 +60,7 @@ pub fn file(request: &RegistryRequest, name: &str, file: &str) -> Result<Respons
 }
 
 fn authorize(request: &RegistryRequest, name: &str) -> Result<Authorized<Unpublish>, Error> {
-    access::authorize::<Unpublish>(request, name, package_not_found())
+    access::authorize::<Unpublish>(request, name, package_not_found)
 }
 
 fn ok() -> Response {

@@ -16,7 +16,7 @@ pub fn get(request: &RegistryRequest, name: &str) -> Result<Response, Error> {
     let project = match request.level {
         Level::Project(_) => access::readable_project(request)?,
         Level::Group(_) | Level::Instance => {
-            access::authorize_or_forward::<Read>(request, name, Resource::Visibility, package_not_found())?.project
+            access::authorize_or_forward::<Read>(request, name, Resource::Visibility, package_not_found)?.project
         }
     };
     Ok(Response::ok(&json!({"public": caching::is_public(&project)})))

@@ -9,6 +9,7 @@ use crate::integrity::{ComputedDigests, Hasher};
 use crate::store::Staging;
 use crate::tarball::{Contents, TarballError, TarballInspector};
 use http::StatusCode;
+use http::header::CONTENT_ENCODING;
 use kit::Error;
 use kit::body::Body;
 use kit::store::StoreError;
@@ -45,7 +46,7 @@ pub fn limits(request: &RegistryRequest) -> Result<Limits, Error> {
     if request.http.content_length().is_some_and(|length| length > most) {
         return Err(Error::too_large(most));
     }
-    if let Some(encoding) = request.http.header("content-encoding").filter(|encoding| *encoding != "identity") {
+    if let Some(encoding) = request.http.header(CONTENT_ENCODING).filter(|encoding| *encoding != "identity") {
         let text = format!("The provided content-encoding '{encoding}' is not supported.");
         return Err(Error::error(StatusCode::UNSUPPORTED_MEDIA_TYPE, text));
     }

@@ -12,6 +12,7 @@ use crate::submission::Submission;
 use crate::tarball::{Contents, TarballError};
 use crate::version::Version;
 use http::StatusCode;
+use http::header::USER_AGENT;
 use kit::Error;
 use serde_json::value::RawValue;
 
@@ -82,7 +83,7 @@ impl ReceivedVersion<'_> {
             has_shrinkwrap: contents.has_shrinkwrap,
             predicate_type: provenance.as_ref().map(|provenance| provenance.predicate_type.as_str()),
             publisher: self.publisher,
-            npm_version: self.request.http.header("user-agent").and_then(npm_version),
+            npm_version: self.request.http.header(USER_AGENT).and_then(npm_version),
         };
         Ok(Release {
             tag,
