@@ -8,6 +8,8 @@ mod tokens;
 
 pub use tokens::{Analyzer, PIECE_PREFIX, Run, RunKind, is_searched_by_part, is_space_or_piece, pieces, runs, tokens};
 
+use std::iter;
+
 /// Appends the folded `text`.
 pub fn fold(text: &str, into: &mut String) {
     if text.is_ascii() {
@@ -44,44 +46,68 @@ pub const MAX_NGRAM: usize = 3;
 /// Bits for a character.
 const BITS_PER_CHAR: u32 = 21;
 
-/// Calls `each` for every n-gram of a term, once for each occurrence.
-pub fn ngrams(term: &str, mut each: impl FnMut(Ngram)) {
+/// Calls `each` for the longest n-gram at each character of a term. The other n-grams of the term are
+/// [prefixes](ngram_prefixes) of these.
+pub fn longest_ngrams(term: &str, mut each: impl FnMut(Ngram)) {
     let (mut one, mut two) = (0, 0);
     for char in term.chars() {
-        // One more than the character, so that 0 means that there is none.
-        let last = u64::from(u32::from(char)) + 1;
-        each(last);
-        if one != 0 {
-            each(one | last << BITS_PER_CHAR);
-        }
+        let last = packed(char);
         if two != 0 {
             each(two | one << BITS_PER_CHAR | last << (2 * BITS_PER_CHAR));
         }
         (two, one) = (one, last);
     }
-}
-
-/// Calls `each` for the prefixes of a term, the shortest first.
-pub fn prefixes(term: &str, mut each: impl FnMut(Ngram)) {
-    let mut ngram = 0;
-    for (length, char) in (0..).zip(term.chars().take(MAX_NGRAM)) {
-        ngram |= (u64::from(u32::from(char)) + 1) << (length * BITS_PER_CHAR);
-        each(ngram);
+    if two != 0 {
+        each(two | one << BITS_PER_CHAR);
+    }
+    if one != 0 {
+        each(one);
     }
 }
 
-/// Calls `each` for the suffixes of a term, the shortest first.
-pub fn suffixes(term: &str, mut each: impl FnMut(Ngram)) {
-    let mut ngram = 0;
-    for char in term.chars().rev().take(MAX_NGRAM) {
-        ngram = ngram << BITS_PER_CHAR | (u64::from(u32::from(char)) + 1);
-        each(ngram);
-    }
+/// One more than the character, so that 0 means that there is none.
+fn packed(char: char) -> Ngram {
+    u64::from(u32::from(char)) + 1
+}
+
+/// The prefixes of an n-gram, the shortest first; the last one is the n-gram.
+pub fn ngram_prefixes(ngram: Ngram) -> impl Iterator<Item = Ngram> {
+    let length = (u64::BITS - ngram.leading_zeros()).div_ceil(BITS_PER_CHAR);
+    (1..=length).map(move |length| ngram_prefix(ngram, length))
+}
+
+/// The first `length` characters of an n-gram.
+pub fn ngram_prefix(ngram: Ngram, length: u32) -> Ngram {
+    ngram & ((1 << (length * BITS_PER_CHAR)) - 1)
+}
+
+/// The suffixes of an n-gram, the longest first; the first one is the n-gram.
+pub fn ngram_suffixes(ngram: Ngram) -> impl Iterator<Item = Ngram> {
+    iter::successors(Some(ngram), |ngram| Some(ngram >> BITS_PER_CHAR).filter(|ngram| *ngram != 0))
+}
+
+/// The longest n-gram that a term begins with.
+pub fn longest_prefix(term: &str) -> Ngram {
+    term.chars().take(MAX_NGRAM).zip(0..).fold(0, |all, (char, at)| all | packed(char) << (at * BITS_PER_CHAR))
+}
+
+/// The longest n-gram that a term ends with.
+pub fn longest_suffix(term: &str) -> Ngram {
+    term.chars().rev().take(MAX_NGRAM).fold(0, |all, char| all << BITS_PER_CHAR | packed(char))
+}
+
+/// A number that orders n-grams as their texts are.
+pub fn ngram_rank(ngram: Ngram) -> u64 {
+    chars_of(ngram).into_iter().fold(0, |rank, char| rank << BITS_PER_CHAR | char)
+}
+
+/// The packed characters of an n-gram, and 0 for each that it has not.
+fn chars_of(ngram: Ngram) -> [u64; MAX_NGRAM] {
+    [0, BITS_PER_CHAR, 2 * BITS_PER_CHAR].map(|shift| ngram >> shift & ((1 << BITS_PER_CHAR) - 1))
 }
 
 pub fn ngram_text(ngram: Ngram) -> String {
-    let chars = [0, BITS_PER_CHAR, 2 * BITS_PER_CHAR].map(|shift| (ngram >> shift) as u32 & ((1 << BITS_PER_CHAR) - 1));
-    chars.into_iter().filter_map(|number| char::from_u32(number.checked_sub(1)?)).collect()
+    chars_of(ngram).into_iter().filter_map(|char| char::from_u32(char.checked_sub(1)? as u32)).collect()
 }
 
 #[cfg(test)]
@@ -101,25 +127,32 @@ mod tests {
     fn ngrams_have_up_to_three_characters() {
         let texts = |word: &str| {
             let mut all = Vec::new();
-            ngrams(word, |ngram| all.push(ngram_text(ngram)));
-            all.sort();
+            longest_ngrams(word, |ngram| all.push(ngram_prefixes(ngram).map(ngram_text).collect::<Vec<_>>()));
             all
         };
-        assert_eq!(texts("abcd"), ["a", "ab", "abc", "b", "bc", "bcd", "c", "cd", "d"]);
-        assert_eq!(texts("語\u{10ffff}"), ["語", "語\u{10ffff}", "\u{10ffff}"]);
-        assert_eq!(texts(""), [""; 0]);
+        assert_eq!(texts("abcd"), [vec!["a", "ab", "abc"], vec!["b", "bc", "bcd"], vec!["c", "cd"], vec!["d"]]);
+        assert_eq!(texts("語\u{10ffff}"), [vec!["語", "語\u{10ffff}"], vec!["\u{10ffff}"]]);
+        assert!(texts("").is_empty());
     }
 
     #[test]
     fn affixes_have_up_to_three_characters() {
-        let texts = |affixes: fn(&str, &mut dyn FnMut(Ngram)), word: &str| {
-            let mut all = Vec::new();
-            affixes(word, &mut |ngram| all.push(ngram_text(ngram)));
-            all
-        };
-        assert_eq!(texts(|word, each| prefixes(word, each), "abcd"), ["a", "ab", "abc"]);
-        assert_eq!(texts(|word, each| suffixes(word, each), "abcd"), ["d", "cd", "bcd"]);
-        assert_eq!(texts(|word, each| suffixes(word, each), "語\u{10ffff}"), ["\u{10ffff}", "語\u{10ffff}"]);
-        assert_eq!(texts(|word, each| prefixes(word, each), ""), [""; 0]);
+        let prefixes = |word| ngram_prefixes(longest_prefix(word)).map(ngram_text).collect::<Vec<_>>();
+        let suffixes = |word| ngram_suffixes(longest_suffix(word)).map(ngram_text).collect::<Vec<_>>();
+        assert_eq!((prefixes("abcd"), suffixes("abcd")), (texts(&["a", "ab", "abc"]), texts(&["bcd", "cd", "d"])));
+        assert_eq!(prefixes("語"), ["語"]);
+        assert_eq!(suffixes("x語\u{10ffff}"), ["x語\u{10ffff}", "語\u{10ffff}", "\u{10ffff}"]);
+    }
+
+    #[test]
+    fn ranks_order_ngrams_as_their_texts() {
+        let mut all = texts(&["語", "b", "ab", "abc", "\u{10ffff}a", "a", "aé", "a語", "b\u{7f}", "\0", "\0\0"]);
+        all.sort();
+        let ranks: Vec<u64> = all.iter().map(|text| ngram_rank(longest_prefix(text))).collect();
+        assert!(ranks.is_sorted_by(|one, other| one < other), "{ranks:?}");
+    }
+
+    fn texts(all: &[&str]) -> Vec<String> {
+        all.iter().map(|text| (*text).to_owned()).collect()
     }
 }

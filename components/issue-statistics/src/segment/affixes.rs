@@ -31,10 +31,13 @@ pub enum Affix {
 }
 
 impl Affix {
-    pub fn is_of(self, term: &str, text: &str) -> bool {
+    /// Whether the UTF-8 of a term has the affix `text`.
+    pub fn is_of(self, term: &[u8], text: &str) -> bool {
+        let text = text.as_bytes();
+        // Most terms differ in the outermost byte.
         match self {
-            Affix::Prefix => term.starts_with(text),
-            Affix::Suffix => term.ends_with(text),
+            Affix::Prefix => term.first() == text.first() && term.starts_with(text),
+            Affix::Suffix => term.last() == text.last() && term.ends_with(text),
         }
     }
 
@@ -47,16 +50,17 @@ impl Affix {
     }
 }
 
-/// Counts the positions of the terms with each affix. Arrays are by [`super::FIELDS`].
+/// Counts the positions of the terms with each longest affix; those with the shorter ones follow from them.
+/// Arrays are by [`super::FIELDS`].
 pub struct AffixCounts {
     analyzer: Analyzer,
-    counts: FxHashMap<(Affix, Ngram), [u64; 2]>,
+    longest: FxHashMap<(Affix, Ngram), [u64; 2]>,
     total: [u64; 2],
 }
 
 impl AffixCounts {
     pub fn new(analyzer: Analyzer) -> Self {
-        AffixCounts { analyzer, counts: FxHashMap::default(), total: [0; 2] }
+        AffixCounts { analyzer, longest: FxHashMap::default(), total: [0; 2] }
     }
 
     pub fn add_term(&mut self, term: &str, position_counts: [u32; 2]) {
@@ -65,8 +69,8 @@ impl AffixCounts {
         };
         add(&mut self.total);
         if text::is_searched_by_part(term, self.analyzer) {
-            text::prefixes(term, |ngram| add(self.counts.entry((Affix::Prefix, ngram)).or_default()));
-            text::suffixes(term, |ngram| add(self.counts.entry((Affix::Suffix, ngram)).or_default()));
+            add(self.longest.entry((Affix::Prefix, text::longest_prefix(term))).or_default());
+            add(self.longest.entry((Affix::Suffix, text::longest_suffix(term))).or_default());
         }
     }
 
@@ -76,10 +80,18 @@ impl AffixCounts {
             let [titles, descriptions] = *counts;
             if field == Field::Title { titles } else { descriptions }
         };
+        let mut all: FxHashMap<(Affix, Ngram), u64> = FxHashMap::default();
+        for ((affix, longest), counts) in &self.longest {
+            let mut add = |ngram| *all.entry((*affix, ngram)).or_default() += of(counts);
+            match affix {
+                Affix::Prefix => text::ngram_prefixes(*longest).for_each(&mut add),
+                Affix::Suffix => text::ngram_suffixes(*longest).for_each(&mut add),
+            }
+        }
         let threshold = (of(&self.total) / FREQUENT_SHARE).max(MIN_FREQUENT);
-        let frequent = self.counts.iter().filter(|(_, counts)| of(counts) > threshold);
+        let frequent = all.into_iter().filter(|(_, count)| *count > threshold);
         let mut frequent: Vec<(Affix, String)> =
-            frequent.map(|((affix, ngram), _)| (*affix, text::ngram_text(*ngram))).collect();
+            frequent.map(|((affix, ngram), _)| (affix, text::ngram_text(ngram))).collect();
         frequent.sort_unstable_by_key(|(affix, text)| affix.key(text));
         frequent
     }

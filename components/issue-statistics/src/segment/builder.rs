@@ -1,13 +1,14 @@
 //! Builds a segment in memory out of a batch of changes, and writes it.
 
 mod byte_pool;
+mod document_map;
+mod frequent;
 mod ngram_filter;
 mod term_table;
 
-use super::affixes::Affix;
 use super::dictionary_writer::{DictionarySinks, DictionaryWriter, WrittenDictionary};
 use super::id_index::IdIndexWriter;
-use super::lengths::{DocumentLocator, LengthsWriter};
+use super::lengths::LengthsWriter;
 use super::ngrams::{self, FrequentNgrams};
 use super::postings::PostingList;
 use super::time_index::TimeIndexWriter;
@@ -15,9 +16,10 @@ use super::{FIELDS, Field, PageStore, SegmentHeader, TableName, page_sink, posit
 use crate::facet;
 use crate::hash::FxHashMap;
 use crate::issue::{Change, Issue};
-use crate::set::{self, Bitset};
+use crate::set;
 use crate::table::{PageIndex, TableWriter};
 use crate::text::{self, Analyzer, Ngram};
+use document_map::DocumentMap;
 use kit::store::StoreError;
 use ngram_filter::NgramFilter;
 use std::cmp::Ordering;
@@ -124,7 +126,13 @@ impl SegmentBuilder {
         let mut next = ends.last().copied().unwrap_or_default();
         text::tokens(folded, ANALYZER, |token| {
             if terms.push(token.as_bytes(), next) {
-                ngrams::of_term(token, ANALYZER, |ngram| ngrams.insert(ngram));
+                ngrams::longest_of_term(token, ANALYZER, |ngram| {
+                    // Where two characters were seen, the first of them was, too.
+                    if ngrams.insert(text::ngram_prefix(ngram, 2)) {
+                        ngrams.insert(text::ngram_prefix(ngram, 1));
+                    }
+                    ngrams.insert(ngram);
+                });
             }
             next += 1;
         });
@@ -183,6 +191,7 @@ impl SegmentBuilder {
         }
 
         let sorted = self.terms.each_ref().map(TermTable::sorted);
+        let documents = self.ends.each_ref().map(|starts| DocumentMap::new(starts));
         let mut table = DictionaryWriter::new(
             ANALYZER,
             DictionarySinks {
@@ -191,7 +200,8 @@ impl SegmentBuilder {
                 positions: FIELDS.map(|field| sink(TableName::Positions(field))),
             },
         );
-        self.for_each_term(&sorted, |term, [titles, descriptions]| table.push(term, [titles, descriptions]))?;
+        self.for_each_term(&sorted, &documents, |term, lists| table.push(term, lists))?;
+        drop(sorted);
         let WrittenDictionary { dictionary, postings, positions, ngrams, affixes, merge_memory } = table.finish()?;
         keep(TableName::Dictionary, dictionary);
         for (field, (postings, positions)) in FIELDS.into_iter().zip(postings.into_iter().zip(positions)) {
@@ -199,13 +209,14 @@ impl SegmentBuilder {
             keep(TableName::Positions(field), positions);
         }
 
-        for ((field, terms), sorted) in FIELDS.into_iter().zip(&self.terms).zip(&sorted) {
+        for ((field, terms), starts) in FIELDS.into_iter().zip(&self.terms).zip(&self.ends) {
             let table = TableName::Affixes(field);
-            let positions = |affix, text: &str| Ok(self.positions_with_affix(field, terms, sorted, (affix, text)));
+            let end = starts.last().copied().unwrap_or_default();
+            let positions = |affix, text: &str| Ok(frequent::positions_with_affix(terms, (affix, text), end));
             keep(table, affixes.write(field, sink(table), positions)?);
         }
-        let frequent = self.frequent_ngrams(&sorted, ngrams.frequent(u64::from(self.document_count)))?;
-        keep(TableName::Ngrams, ngrams.finish(&frequent, sink(TableName::Ngrams))?);
+        let frequent = self.frequent_ngrams(&documents, &ngrams.frequent(u64::from(self.document_count)));
+        keep(TableName::Ngrams, ngrams.write(&frequent, sink(TableName::Ngrams))?);
 
         let issue_ids: Vec<u64> = issues.into_iter().map(|(id, _)| id).collect();
         let ends = self.ends.iter().map(|ends| u64::from(ends.last().copied().unwrap_or_default()));
@@ -225,6 +236,7 @@ impl SegmentBuilder {
     fn for_each_term(
         &self,
         sorted: &[Vec<u32>; 2],
+        documents: &[DocumentMap; 2],
         mut each: impl FnMut(&str, [&PostingList; 2]) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
         let [title_terms, description_terms] = &self.terms;
@@ -242,12 +254,12 @@ impl SegmentBuilder {
             };
             let title = if order.is_le() { titles.next() } else { None };
             let description = if order.is_ge() { descriptions.next() } else { None };
-            for (((list, terms), number), starts) in
-                lists.iter_mut().zip(&self.terms).zip([title, description]).zip(&self.ends)
+            for (((list, terms), number), documents) in
+                lists.iter_mut().zip(&self.terms).zip([title, description]).zip(documents)
             {
-                list.clear();
-                if let Some(number) = number {
-                    read_list(terms, *number, starts, list);
+                match number {
+                    Some(number) => read_list(terms, *number, documents, list),
+                    None => list.clear(),
                 }
             }
             let text = match (title, description) {
@@ -261,82 +273,36 @@ impl SegmentBuilder {
         }
     }
 
-    fn positions_with_affix(
-        &self,
-        field: Field,
-        terms: &TermTable,
-        sorted: &[u32],
-        (affix, text): (Affix, &str),
-    ) -> Bitset {
-        let end = FIELDS.iter().position(|other| *other == field).and_then(|index| self.ends.get(index)?.last());
-        let mut found = Bitset::new(end.copied().unwrap_or_default());
-        let mut encoded = Vec::new();
-        for number in sorted {
-            let is_match = std::str::from_utf8(terms.text(*number))
-                .is_ok_and(|term| affix.is_of(term, text) && text::is_searched_by_part(term, ANALYZER));
-            if is_match {
-                terms.read(*number, &mut encoded);
-                // `None` is for damaged positions; these were encoded here.
-                let _ = positions::for_each(&encoded, |position| found.insert(position));
-            }
-        }
-        found
-    }
-
-    fn frequent_ngrams(
-        &self,
-        sorted: &[Vec<u32>; 2],
-        frequent: Vec<(Field, Ngram)>,
-    ) -> Result<FrequentNgrams, StoreError> {
-        let mut documents: FxHashMap<Ngram, [Option<Bitset>; 2]> = FxHashMap::default();
-        for (field, ngram) in frequent {
-            let [titles, descriptions] = documents.entry(ngram).or_default();
-            let of_field = if field == Field::Title { titles } else { descriptions };
-            *of_field = Some(Bitset::new(self.document_count));
-        }
-        if documents.is_empty() {
-            return Ok(FrequentNgrams::new());
-        }
-        let mut filter = NgramFilter::default();
-        documents.keys().for_each(|ngram| filter.insert(*ngram));
-        self.for_each_term(sorted, |term, lists| {
-            ngrams::of_term(term, ANALYZER, |ngram| {
-                if !filter.may_contain(ngram) {
-                    return;
-                }
-                for (found, list) in documents.get_mut(&ngram).into_iter().flatten().zip(lists) {
-                    if let Some(found) = found {
-                        list.documents.iter().for_each(|document| found.insert(*document));
-                    }
-                }
-            });
-            Ok(())
-        })?;
+    /// The documents of frequent n-grams.
+    fn frequent_ngrams(&self, documents: &[DocumentMap; 2], frequent: &[(Field, Ngram)]) -> FrequentNgrams {
         let mut encoded = FrequentNgrams::new();
-        for (ngram, by_field) in documents {
-            for (field, documents) in FIELDS.into_iter().zip(by_field) {
-                if let Some(documents) = documents {
-                    documents.encode_bits(encoded.entry((field, ngram)).or_default());
-                }
+        for ((field, terms), documents) in FIELDS.into_iter().zip(&self.terms).zip(documents) {
+            let of_field = frequent.iter().filter(|(its, _)| *its == field);
+            let ngrams: Vec<Ngram> = of_field.map(|(_, ngram)| *ngram).collect();
+            let found = frequent::documents_with_ngrams(terms, documents, &ngrams, self.document_count);
+            for (ngram, documents) in ngrams.into_iter().zip(found) {
+                documents.encode_bits(encoded.entry((field, ngram)).or_default());
             }
         }
-        Ok(encoded)
+        encoded
     }
 }
 
 /// The longest text for which memory is kept, in bytes.
 const MAX_KEPT_TEXT: usize = 1 << 20;
 
-/// Replaces `list` by the occurrences of a term. `starts` are the first positions of the documents.
-fn read_list(terms: &TermTable, number: u32, starts: &[u32], list: &mut PostingList) {
+/// Replaces `list` by the occurrences of a term.
+fn read_list(terms: &TermTable, number: u32, map: &DocumentMap, list: &mut PostingList) {
+    list.clear();
     terms.read(number, &mut list.positions);
     list.position_count = terms.count(number);
-    let mut locator = DocumentLocator::new(starts);
     let PostingList { documents, positions, last_position, .. } = list;
+    let mut end = 0;
     // `None` is for damaged positions; these were encoded here.
     let _ = positions::for_each(positions, |position| {
-        let document = locator.document_of(position);
-        if documents.last() != Some(&document) {
+        if position >= end {
+            let document;
+            (document, end) = map.document_of(position);
             documents.push(document);
         }
         *last_position = position;

@@ -63,44 +63,55 @@ impl DictionaryBlock {
     }
 }
 
-/// Reads all terms of a segment in order, with their posting lists.
+/// Reads all terms of a segment in order, with their posting lists. It is before the first term at first.
 pub struct DictionaryCursor<'a, P> {
     blocks: Cursor<'a, P>,
     postings: [Cursor<'a, P>; 2],
     positions: [Cursor<'a, P>; 2],
     block: Vec<(Bytes, PostingsRef)>,
+    /// The number of the next term in the block.
     next: usize,
-}
-
-pub struct Term {
-    pub text: Bytes,
-    /// By [`FIELDS`].
-    pub lists: [PostingList; 2],
+    term: Option<Bytes>,
+    /// Reused for every term, because most terms of logs have one occurrence.
+    lists: [PostingList; 2],
 }
 
 impl<'a, P: PageSource> DictionaryCursor<'a, P> {
     /// Arrays are by [`FIELDS`].
     pub fn new(blocks: Cursor<'a, P>, postings: [Cursor<'a, P>; 2], positions: [Cursor<'a, P>; 2]) -> Self {
-        DictionaryCursor { blocks, postings, positions, block: Vec::new(), next: 0 }
+        let lists = [PostingList::default(), PostingList::default()];
+        DictionaryCursor { blocks, postings, positions, block: Vec::new(), next: 0, term: None, lists }
     }
 
-    /// `corrupt` makes the error for damaged bytes.
-    pub fn next(&mut self, corrupt: impl Fn() -> StoreError) -> Result<Option<Term>, StoreError> {
+    /// The current term; `None` before the first and after the last.
+    pub fn term(&self) -> Option<&Bytes> {
+        self.term.as_ref()
+    }
+
+    /// The posting lists of the current term, by [`FIELDS`].
+    pub fn lists(&self) -> &[PostingList; 2] {
+        &self.lists
+    }
+
+    /// Goes to the next term. `corrupt` makes the error for damaged bytes.
+    pub fn advance(&mut self, corrupt: impl Fn() -> StoreError) -> Result<(), StoreError> {
+        self.lists.iter_mut().for_each(PostingList::clear);
         if self.next == self.block.len() {
-            let Some(entry) = self.blocks.next()? else { return Ok(None) };
-            let block = DictionaryBlock::parse(&entry).ok_or_else(&corrupt)?;
             self.block.clear();
             self.next = 0;
-            let terms = &mut self.block;
-            block
-                .for_each(|term, reference| terms.push((block.terms.slice_ref(term), reference)))
-                .ok_or_else(&corrupt)?;
+            if let Some(entry) = self.blocks.next()? {
+                let block = DictionaryBlock::parse(&entry).ok_or_else(&corrupt)?;
+                let terms = &mut self.block;
+                block
+                    .for_each(|term, reference| terms.push((block.terms.slice_ref(term), reference)))
+                    .ok_or_else(&corrupt)?;
+            }
         }
-        let Some((text, reference)) = self.block.get(self.next).cloned() else { return Ok(None) };
+        self.term = None;
+        let Some((text, reference)) = self.block.get(self.next).cloned() else { return Ok(()) };
         self.next += 1;
-        let mut lists = [PostingList::default(), PostingList::default()];
         let cursors = self.postings.iter_mut().zip(&mut self.positions);
-        for ((field, list), (postings, positions)) in FIELDS.into_iter().zip(&mut lists).zip(cursors) {
+        for ((field, list), (postings, positions)) in FIELDS.into_iter().zip(&mut self.lists).zip(cursors) {
             match reference {
                 PostingsRef::Inline { field: its, document, position } if its == field => {
                     list.push(document, position);
@@ -114,6 +125,7 @@ impl<'a, P: PageSource> DictionaryCursor<'a, P> {
                 _ => {}
             }
         }
-        Ok(Some(Term { text, lists }))
+        self.term = Some(text);
+        Ok(())
     }
 }

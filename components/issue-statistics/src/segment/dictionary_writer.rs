@@ -3,7 +3,7 @@
 use super::Field;
 use super::affixes::AffixCounts;
 use super::dictionary::SEPARATOR;
-use super::ngrams::NgramWriter;
+use super::ngrams::{NgramCounts, Ngrams};
 use super::postings::PostingList;
 use crate::set;
 use crate::table::{PageIndex, TableWriter};
@@ -29,8 +29,8 @@ pub struct DictionaryWriter<S> {
     dictionary: TableWriter<S>,
     postings: [TableWriter<S>; 2],
     positions: [TableWriter<S>; 2],
-    pub ngrams: NgramWriter,
-    pub affixes: AffixCounts,
+    ngrams: NgramCounts,
+    affixes: AffixCounts,
     first_term: Vec<u8>,
     terms: Vec<u8>,
     references: Vec<u8>,
@@ -45,7 +45,7 @@ pub struct WrittenDictionary {
     pub dictionary: PageIndex,
     pub postings: [PageIndex; 2],
     pub positions: [PageIndex; 2],
-    pub ngrams: NgramWriter,
+    pub ngrams: Ngrams,
     pub affixes: AffixCounts,
     /// See [`super::SegmentHeader::merge_memory`].
     pub merge_memory: u64,
@@ -60,7 +60,7 @@ impl<S: FnMut(usize, &[u8]) -> Result<(), StoreError>> DictionaryWriter<S> {
             dictionary: TableWriter::new(sinks.dictionary),
             postings: sinks.postings.map(TableWriter::new),
             positions: sinks.positions.map(TableWriter::new),
-            ngrams: NgramWriter::new(analyzer),
+            ngrams: NgramCounts::new(analyzer),
             affixes: AffixCounts::new(analyzer),
             first_term: Vec::new(),
             terms: Vec::new(),
@@ -128,12 +128,13 @@ impl<S: FnMut(usize, &[u8]) -> Result<(), StoreError>> DictionaryWriter<S> {
         self.end_block()?;
         let [title_postings, description_postings] = self.postings;
         let [title_positions, description_positions] = self.positions;
-        let merge_memory = self.ngrams.memory() + LIST_COPIES * self.longest_list as u64;
+        let ngrams = self.ngrams.finish();
+        let merge_memory = ngrams.memory() + LIST_COPIES * self.longest_list as u64;
         Ok(WrittenDictionary {
             dictionary: self.dictionary.finish()?,
             postings: [title_postings.finish()?, description_postings.finish()?],
             positions: [title_positions.finish()?, description_positions.finish()?],
-            ngrams: self.ngrams,
+            ngrams,
             affixes: self.affixes,
             merge_memory,
         })

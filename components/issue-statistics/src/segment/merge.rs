@@ -68,7 +68,7 @@ pub fn merge(
     }
     let frequent = written.ngrams.frequent(document_count.into());
     let frequent = merge_frequent_ngrams(inputs, frequent, document_count)?;
-    keep(TableName::Ngrams, written.ngrams.finish(&frequent, sink(TableName::Ngrams))?);
+    keep(TableName::Ngrams, written.ngrams.write(&frequent, sink(TableName::Ngrams))?);
     let position_count = ends.into_iter().map(u64::from).sum();
     let merge_memory = written.merge_memory;
     Ok(SegmentHeader { document_count, issue_ids, position_count, analyzer, merge_memory, tables })

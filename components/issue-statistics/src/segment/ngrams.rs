@@ -2,11 +2,11 @@
 //! very many terms have, the documents are stored too, so that a search for `e` unites nothing.
 
 use super::field::{FIELDS, Field};
+use super::positions;
 use crate::hash::FxHashMap;
-use crate::set;
+use crate::set::{self, Bitset};
 use crate::table::{PageIndex, TableWriter};
 use crate::text::{self, Analyzer, Ngram};
-use crate::varint;
 use kit::store::StoreError;
 use std::collections::BTreeMap;
 
@@ -21,80 +21,118 @@ pub const ENTRY_MEMORY: u64 = 100;
 /// The encoded documents of frequent n-grams.
 pub type FrequentNgrams = BTreeMap<(Field, Ngram), Vec<u8>>;
 
-pub struct NgramWriter {
+/// Counts the longest n-grams of all terms, at each of their characters. The shorter ones follow from them:
+/// where a term has `abc`, it has `ab` and `a`.
+pub struct NgramCounts {
     analyzer: Analyzer,
-    blocks: FxHashMap<Ngram, Blocks>,
+    longest: FxHashMap<Ngram, Blocks>,
+    block_count: u32,
 }
 
 /// The blocks of the dictionary with one n-gram.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Blocks {
-    /// Deltas between the numbers, as variable-length numbers.
-    deltas: Vec<u8>,
+    /// Their ascending numbers, encoded as [positions].
+    numbers: Vec<u8>,
     /// The sums over all terms, by [`FIELDS`].
     document_frequencies: [u64; 2],
-    /// One more than the last number; 0 if there is none.
-    next: u32,
+    /// The last number.
+    last: u32,
 }
 
-impl NgramWriter {
+impl Blocks {
+    fn add_frequencies(&mut self, more: [u64; 2]) {
+        self.document_frequencies.iter_mut().zip(more).for_each(|(sum, more)| *sum += more);
+    }
+}
+
+impl NgramCounts {
     pub fn new(analyzer: Analyzer) -> Self {
-        NgramWriter { analyzer, blocks: FxHashMap::default() }
+        NgramCounts { analyzer, longest: FxHashMap::default(), block_count: 0 }
     }
 
     /// Terms come in the order of the dictionary. `document_frequencies` are by [`FIELDS`].
     pub fn add_term(&mut self, term: &str, block: u32, document_frequencies: [u32; 2]) {
-        of_term(term, self.analyzer, |ngram| {
-            let blocks = self.blocks.entry(ngram).or_default();
-            let sums = blocks.document_frequencies.iter_mut().zip(document_frequencies);
-            sums.for_each(|(sum, more)| *sum += u64::from(more));
-            if blocks.next <= block {
-                varint::write(&mut blocks.deltas, u64::from(block - blocks.next.saturating_sub(1)));
-                blocks.next = block + 1;
+        self.block_count = block + 1;
+        let document_frequencies = document_frequencies.map(u64::from);
+        longest_of_term(term, self.analyzer, |ngram| {
+            let blocks = self.longest.entry(ngram).or_default();
+            blocks.add_frequencies(document_frequencies);
+            if blocks.numbers.is_empty() || blocks.last < block {
+                positions::append(&mut blocks.numbers, block, &mut blocks.last);
             }
         });
     }
 
-    /// About the bytes that it takes.
+    pub fn finish(self) -> Ngrams {
+        let mut longest: Vec<(Ngram, Blocks)> = self.longest.into_iter().collect();
+        longest.sort_unstable_by_key(|(ngram, _)| text::ngram_rank(*ngram));
+        let two = with_common_prefix(&longest, 2, self.block_count);
+        let one = with_common_prefix(&two, 1, self.block_count);
+        let longer = |all: Vec<(Ngram, Blocks)>, than: u32| {
+            all.into_iter().filter(move |(ngram, _)| text::ngram_prefix(*ngram, than) != *ngram)
+        };
+        let mut all: Vec<(Ngram, Blocks)> = one.into_iter().chain(longer(two, 1)).chain(longer(longest, 2)).collect();
+        all.sort_unstable_by_key(|(ngram, _)| text::ngram_rank(*ngram));
+        Ngrams(all)
+    }
+}
+
+/// The n-grams of at most `length` characters that sorted ones begin with, each with the blocks of all of them.
+fn with_common_prefix(sorted: &[(Ngram, Blocks)], length: u32, block_count: u32) -> Vec<(Ngram, Blocks)> {
+    let prefix = |(ngram, _): &(Ngram, Blocks)| text::ngram_prefix(*ngram, length);
+    let mut groups = Vec::new();
+    for group in sorted.chunk_by(|one, next| prefix(one) == prefix(next)) {
+        if let [one] = group {
+            groups.push((prefix(one), one.1.clone()));
+            continue;
+        }
+        let mut numbers = Bitset::new(block_count);
+        let mut all = Blocks::default();
+        for (_, blocks) in group {
+            all.add_frequencies(blocks.document_frequencies);
+            // `None` is for damaged numbers; these were encoded here.
+            let _ = positions::for_each(&blocks.numbers, |number| numbers.insert(number));
+        }
+        numbers.for_each(|number| positions::append(&mut all.numbers, number, &mut all.last));
+        groups.extend(group.first().map(|first| (prefix(first), all)));
+    }
+    groups
+}
+
+/// All n-grams of the terms of a segment, in the order of their texts.
+pub struct Ngrams(Vec<(Ngram, Blocks)>);
+
+impl Ngrams {
+    /// About the bytes that they take.
     pub fn memory(&self) -> u64 {
-        self.blocks.values().map(|blocks| ENTRY_MEMORY + blocks.deltas.len() as u64).sum()
+        self.0.iter().map(|(_, blocks)| ENTRY_MEMORY + blocks.numbers.len() as u64).sum()
     }
 
-    /// The frequent n-grams of a segment with so many documents.
+    /// The frequent n-grams of a segment with so many documents. If an n-gram is frequent, so are its prefixes.
     pub fn frequent(&self, document_count: u64) -> Vec<(Field, Ngram)> {
         let threshold = (FREQUENT_FACTOR * document_count).max(MIN_FREQUENT);
-        let of = |(ngram, blocks): (&Ngram, &Blocks)| {
+        let of = |(ngram, blocks): &(Ngram, Blocks)| {
             let sums = FIELDS.into_iter().zip(blocks.document_frequencies);
             sums.filter(|(_, sum)| *sum > threshold).map(|(field, _)| (field, *ngram)).collect::<Vec<_>>()
         };
-        self.blocks.iter().flat_map(of).collect()
+        self.0.iter().flat_map(of).collect()
     }
 
-    pub fn finish(
-        self,
+    pub fn write(
+        &self,
         frequent: &FrequentNgrams,
         sink: impl FnMut(usize, &[u8]) -> Result<(), StoreError>,
     ) -> Result<PageIndex, StoreError> {
         let mut table = TableWriter::new(sink);
-        let mut ngrams: Vec<(String, Blocks)> =
-            self.blocks.into_iter().map(|(ngram, blocks)| (text::ngram_text(ngram), blocks)).collect();
-        ngrams.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
-        let mut key = Vec::new();
-        let mut value = Vec::new();
-        for (ngram, blocks) in &ngrams {
-            key.clear();
-            key.push(b'b');
-            key.extend_from_slice(ngram.as_bytes());
+        let (mut value, mut numbers) = (Vec::new(), Vec::new());
+        for (ngram, blocks) in &self.0 {
+            numbers.clear();
+            // `None` is for damaged numbers; these were encoded here.
+            let _ = positions::for_each(&blocks.numbers, |number| numbers.push(number));
             value.clear();
-            let mut number = 0;
-            let mut numbers = Vec::new();
-            let mut rest = varint::Reader(&blocks.deltas);
-            while let Some(delta) = rest.u32() {
-                number += delta;
-                numbers.push(number);
-            }
             set::encode(&mut value, &numbers);
-            table.push(&key, &value)?;
+            table.push(&blocks_key(&text::ngram_text(*ngram)), &value)?;
         }
         let mut frequent: Vec<(Vec<u8>, &Vec<u8>)> = frequent
             .iter()
@@ -107,10 +145,10 @@ impl NgramWriter {
     }
 }
 
-/// Calls `each` for the n-grams of a term, if it is searched by its parts.
-pub fn of_term(term: &str, analyzer: Analyzer, each: impl FnMut(Ngram)) {
+/// Calls `each` for the longest n-grams of a term, if it is searched by its parts.
+pub fn longest_of_term(term: &str, analyzer: Analyzer, each: impl FnMut(Ngram)) {
     if text::is_searched_by_part(term, analyzer) {
-        text::ngrams(term, each);
+        text::longest_ngrams(term, each);
     }
 }
 
@@ -126,4 +164,39 @@ pub fn documents_key(field: Field, ngram: &str) -> Vec<u8> {
         Field::Description => b"d",
     };
     [kind, ngram.as_bytes()].concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shorter_ngrams_follow_from_the_longest() {
+        let terms = ["a", "ab", "abab", "abcab", "b", "ba", "cab", "xé語", "語", " +ab", "\n"];
+        let mut counts = NgramCounts::new(Analyzer::Runs);
+        // By text: the blocks, and the sums of the document frequencies.
+        let mut expected: BTreeMap<String, (Vec<u32>, [u64; 2])> = BTreeMap::new();
+        for number in 0..300_u32 {
+            let (term, block) = (terms[(number * 7 % 11) as usize], number / 4);
+            counts.add_term(term, block, [number % 3, 1]);
+            if term.starts_with([' ', '\n', '語']) {
+                continue;
+            }
+            let chars: Vec<char> = term.chars().collect();
+            for window in (1..=3).flat_map(|length| chars.windows(length)) {
+                let (blocks, sums) = expected.entry(window.iter().collect()).or_default();
+                if blocks.last() != Some(&block) {
+                    blocks.push(block);
+                }
+                *sums = [sums[0] + u64::from(number % 3), sums[1] + 1];
+            }
+        }
+        let ngrams = counts.finish();
+        let found = ngrams.0.iter().map(|(ngram, blocks)| {
+            let mut numbers = Vec::new();
+            positions::for_each(&blocks.numbers, |number| numbers.push(number)).unwrap();
+            (text::ngram_text(*ngram), (numbers, blocks.document_frequencies))
+        });
+        assert_eq!(found.collect::<Vec<_>>(), expected.into_iter().collect::<Vec<_>>());
+    }
 }

@@ -20,16 +20,18 @@ fn place(ngram: Ngram) -> (usize, u64) {
 }
 
 impl NgramFilter {
+    /// True if it is surely new.
     #[inline]
-    pub fn insert(&mut self, ngram: Ngram) {
+    pub fn insert(&mut self, ngram: Ngram) -> bool {
         if self.seen.is_empty() {
             self.seen = vec![0; 1 << (BITS - 6)];
         }
         let (word, bit) = place(ngram);
-        if let Some(word) = self.seen.get_mut(word) {
-            self.count += u32::from(*word & bit == 0);
-            *word |= bit;
-        }
+        let Some(word) = self.seen.get_mut(word) else { return false };
+        let is_new = *word & bit == 0;
+        self.count += u32::from(is_new);
+        *word |= bit;
+        is_new
     }
 
     /// False if it was surely not inserted.
@@ -53,7 +55,8 @@ mod tests {
     fn inserted_ngrams_are_counted_and_found() {
         let mut filter = NgramFilter::default();
         let ngram = |number: u64| number << 21 | number << 42 | 97;
-        (0..100_000).chain(0..50_000).for_each(|number| filter.insert(ngram(number)));
+        (0..100_000).chain(0..50_000).for_each(|number| _ = filter.insert(ngram(number)));
+        assert!(!filter.insert(ngram(7)));
         assert!((90_000..=100_000).contains(&filter.count()), "{}", filter.count());
         assert!((0..100_000).all(|number| filter.may_contain(ngram(number))));
         let others = (100_000..200_000).filter(|number| filter.may_contain(ngram(*number))).count();

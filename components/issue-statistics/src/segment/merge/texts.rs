@@ -2,7 +2,7 @@
 
 use super::input::{MergeInput, PositionMap};
 use crate::segment::affixes::{self, Affix};
-use crate::segment::dictionary::{DictionaryCursor, Term};
+use crate::segment::dictionary::DictionaryCursor;
 use crate::segment::dictionary_writer::DictionaryWriter;
 use crate::segment::lengths::{self, LengthsWriter};
 use crate::segment::ngrams::{self, FrequentNgrams};
@@ -59,23 +59,23 @@ pub fn merge_dictionaries<'s>(
         let blocks = input.cursor(TableName::Dictionary)?;
         cursors.push(DictionaryCursor::new(blocks, by_field(TableName::Postings)?, by_field(TableName::Positions)?));
     }
-    let next = |cursor: &mut DictionaryCursor<_>, input: &MergeInput| {
-        cursor.next(|| input.segment.corrupt(TableName::Dictionary))
+    let advance = |cursor: &mut DictionaryCursor<_>, input: &MergeInput| {
+        cursor.advance(|| input.segment.corrupt(TableName::Dictionary))
     };
-    let mut heads: Vec<Option<Term>> = Vec::new();
-    for (cursor, input) in cursors.iter_mut().zip(inputs) {
-        heads.push(next(cursor, input)?);
-    }
-    while let Some(text) = heads.iter().flatten().map(|term| term.text.clone()).min() {
-        let mut merged = [PostingList::default(), PostingList::default()];
-        let [title_maps, description_maps] = maps;
+    cursors.iter_mut().zip(inputs).try_for_each(|(cursor, input)| advance(cursor, input))?;
+    let [title_maps, description_maps] = maps;
+    let mut merged = [PostingList::default(), PostingList::default()];
+    while let Some(text) = cursors.iter().filter_map(DictionaryCursor::term).min().cloned() {
+        merged.iter_mut().for_each(PostingList::clear);
         let maps = title_maps.iter().zip(description_maps);
-        for (((head, cursor), input), maps) in heads.iter_mut().zip(&mut cursors).zip(inputs).zip(maps) {
-            let Some(term) = head.take_if(|term| term.text == text) else { continue };
-            for ((to, from), map) in merged.iter_mut().zip(term.lists).zip([maps.0, maps.1]) {
-                append(to, &from, input, map).ok_or_else(|| input.segment.corrupt(TableName::Dictionary))?;
+        for ((cursor, input), maps) in cursors.iter_mut().zip(inputs).zip(maps) {
+            if cursor.term() != Some(&text) {
+                continue;
             }
-            *head = next(cursor, input)?;
+            for ((to, from), map) in merged.iter_mut().zip(cursor.lists()).zip([maps.0, maps.1]) {
+                append(to, from, input, map).ok_or_else(|| input.segment.corrupt(TableName::Dictionary))?;
+            }
+            advance(cursor, input)?;
         }
         let [titles, descriptions] = &merged;
         if titles.documents.len() + descriptions.documents.len() > 0 {

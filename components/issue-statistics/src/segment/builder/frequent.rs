@@ -1,0 +1,69 @@
+//! What very many terms of a batch have in common: an affix or an n-gram. The terms are visited in the order
+//! in which they are in memory, once for each affix, and once for all n-grams.
+
+use super::document_map::DocumentMap;
+use super::ngram_filter::NgramFilter;
+use super::term_table::TermTable;
+use super::{ANALYZER, read_list};
+use crate::hash::FxHashMap;
+use crate::segment::affixes::Affix;
+use crate::segment::postings::PostingList;
+use crate::segment::{ngrams, positions};
+use crate::set::Bitset;
+use crate::text::{self, Ngram};
+
+/// The positions of the terms with an affix; all are below `end`.
+pub fn positions_with_affix(terms: &TermTable, (affix, text): (Affix, &str), end: u32) -> Bitset {
+    let mut found = Bitset::new(end);
+    let mut encoded = Vec::new();
+    for number in 0..terms.len() as u32 {
+        let term = terms.text(number);
+        if affix.is_of(term, text)
+            && std::str::from_utf8(term).is_ok_and(|term| text::is_searched_by_part(term, ANALYZER))
+        {
+            terms.read(number, &mut encoded);
+            // `None` is for damaged positions; these were encoded here.
+            let _ = positions::for_each(&encoded, |position| found.insert(position));
+        }
+    }
+    found
+}
+
+/// The documents of the terms with each of these n-grams; all are below `document_count`. The prefixes of each
+/// n-gram are among them.
+pub fn documents_with_ngrams(
+    terms: &TermTable,
+    documents: &DocumentMap,
+    of: &[Ngram],
+    document_count: u32,
+) -> Vec<Bitset> {
+    let mut found: Vec<Bitset> = of.iter().map(|_| Bitset::new(document_count)).collect();
+    let indexes: FxHashMap<Ngram, usize> = of.iter().copied().zip(0..).collect();
+    let mut filter = NgramFilter::default();
+    of.iter().for_each(|ngram| _ = filter.insert(*ngram));
+    let index_of = |ngram: Ngram| if filter.may_contain(ngram) { indexes.get(&ngram).copied() } else { None };
+    let (mut of_term, mut list) = (Vec::new(), PostingList::default());
+    // The last term with each n-gram, which may have it several times.
+    let mut last_terms = vec![u32::MAX; of.len()];
+    for number in 0..terms.len() as u32 {
+        let Ok(term) = std::str::from_utf8(terms.text(number)) else { continue };
+        of_term.clear();
+        ngrams::longest_of_term(term, ANALYZER, |ngram| {
+            for index in text::ngram_prefixes(ngram).map_while(index_of) {
+                if let Some(last) = last_terms.get_mut(index).filter(|last| **last != number) {
+                    *last = number;
+                    of_term.push(index);
+                }
+            }
+        });
+        if of_term.is_empty() {
+            continue;
+        }
+        read_list(terms, number, documents, &mut list);
+        for index in &of_term {
+            let Some(found) = found.get_mut(*index) else { continue };
+            list.documents.iter().for_each(|document| found.insert(*document));
+        }
+    }
+    found
+}
