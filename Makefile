@@ -102,7 +102,7 @@ bench: peers wasmtime $(if $(filter no,$(BROWSER)),,browser) components fixtures
 bench-namespaces: components fixtures host ## Measure lists and searches of 200,000 namespaces, beside PostgreSQL 15
 	cargo bench --locked $(TESTS) --bench namespaces
 
-bench-issues: components host ## Count a million issues, beside PostgreSQL; ISSUES=1000000 DATA=folder ONLY=load or texts
+bench-issues: components host ## Count a million issues, beside PostgreSQL; ISSUES=1000000 DATA=folder ONLY=load, live or texts
 	cargo bench --locked $(TESTS) --bench issues
 
 soak: components host ## Send mixed requests for half an hour, with swaps, imports and gc, and look at the memory; MINUTES=30

@@ -104,6 +104,10 @@ impl Bitset {
         }
     }
 
+    pub fn contains(&self, number: u32) -> bool {
+        self.0.get((number / 64) as usize).is_some_and(|word| word >> (number % 64) & 1 == 1)
+    }
+
     /// Adds an encoded set; `None` if its bytes are damaged.
     pub fn union_encoded(&mut self, encoded: &[u8]) -> Option<()> {
         match encoded.split_first()? {
@@ -274,6 +278,7 @@ mod tests {
         [7, 9, 1001].into_iter().for_each(|number| some.insert(number));
         bits.intersect(&some);
         assert_eq!(bits.to_bitmap(), [7, 9].into());
+        assert!(bits.contains(7) && !bits.contains(8) && !bits.contains(u32::MAX));
         bits.intersect(&less);
         assert!(bits.is_empty() && !some.is_empty());
     }

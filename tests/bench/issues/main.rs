@@ -4,8 +4,8 @@
 //!
 //! `ISSUES=100000` takes fewer. `DATA=folder` keeps what was generated, PostgreSQL's tables and the
 //! index (`folder/index`) for the next time, and `ONLY=load` ends when they are there: so that the
-//! queries can be measured alone. `ONLY=texts` measures imports of other texts, without PostgreSQL. Last come
-//! counts while issues change, beside quiet ones.
+//! queries can be measured alone. Last come counts while issues change, beside quiet ones. `ONLY=texts` measures
+//! imports of other texts, and `ONLY=live` counts while issues change, both without PostgreSQL.
 
 mod live;
 mod postgres;
@@ -30,7 +30,7 @@ const TIME_LIMIT: Duration = Duration::from_secs(1);
 
 fn main() {
     let only = std::env::var("ONLY").unwrap_or_default();
-    if only != "load" {
+    if only != "load" && only != "live" {
         texts::measure();
     }
     if only == "texts" {
@@ -40,7 +40,7 @@ fn main() {
     let temporary = tempfile::tempdir().expect("a temporary folder");
     let data = std::env::var_os("DATA").map_or(temporary.path().to_owned(), PathBuf::from);
     let forge = generated(&data, &issues);
-    let postgres = Postgres::start(&data);
+    let postgres = (only != "live").then(|| Postgres::start(&data));
     let store = data.join("index");
     if !store.join("sqlite_key_value.db").exists() {
         import(&forge, &store, count(&issues));
@@ -48,12 +48,14 @@ fn main() {
     if only == "load" {
         return;
     }
-    let server = Server::start(&store);
-    let (first, _) = measure(&server, &CALLERS[1], "groups/1/issues_statistics?labels=bug");
-    println!("first query after a start: {:.1} ms\n", millis(first));
-    Table::measure(&server, &postgres).print();
-    println!("the process had {} MiB at most", server.memory().1 >> 20);
-    server.stop();
+    if let Some(postgres) = postgres {
+        let server = Server::start(&store);
+        let (first, _) = measure(&server, &CALLERS[1], "groups/1/issues_statistics?labels=bug");
+        println!("first query after a start: {:.1} ms\n", millis(first));
+        Table::measure(&server, &postgres).print();
+        println!("the process had {} MiB at most", server.memory().1 >> 20);
+        server.stop();
+    }
     // Updates go to a copy, because the index is compared with PostgreSQL's the next time, too.
     let copy = tempfile::tempdir().expect("a temporary folder");
     for file in std::fs::read_dir(&store).expect("the index").flatten() {

@@ -38,6 +38,9 @@ pub fn documents_with_ngrams(
     document_count: u32,
 ) -> Vec<Bitset> {
     let mut found: Vec<Bitset> = of.iter().map(|_| Bitset::new(document_count)).collect();
+    if of.is_empty() {
+        return found;
+    }
     let indexes: FxHashMap<Ngram, usize> = of.iter().copied().zip(0..).collect();
     let mut filter = NgramFilter::default();
     of.iter().for_each(|ngram| _ = filter.insert(*ngram));
@@ -45,7 +48,13 @@ pub fn documents_with_ngrams(
     let (mut of_term, mut list) = (Vec::new(), PostingList::default());
     // The last term with each n-gram, which may have it several times.
     let mut last_terms = vec![u32::MAX; of.len()];
+    // How many n-grams each document was not found to have yet.
+    let mut missing = vec![of.len() as u32; document_count as usize];
     for number in 0..terms.len() as u32 {
+        let only = terms.only_number(number).map(|position| documents.document_of(position).0);
+        if only.is_some_and(|document| missing.get(document as usize) == Some(&0)) {
+            continue;
+        }
         let Ok(term) = std::str::from_utf8(terms.text(number)) else { continue };
         of_term.clear();
         ngrams::longest_of_term(term, ANALYZER, |ngram| {
@@ -62,7 +71,12 @@ pub fn documents_with_ngrams(
         read_list(terms, number, documents, &mut list);
         for index in &of_term {
             let Some(found) = found.get_mut(*index) else { continue };
-            list.documents.iter().for_each(|document| found.insert(*document));
+            for document in &list.documents {
+                if !found.contains(*document) {
+                    found.insert(*document);
+                    missing.get_mut(*document as usize).into_iter().for_each(|missing| *missing -= 1);
+                }
+            }
         }
     }
     found

@@ -55,6 +55,11 @@ impl TermTable {
         self.term(number).map_or(0, |term| term.count)
     }
 
+    /// The number of a term that has one only.
+    pub fn only_number(&self, number: u32) -> Option<u32> {
+        self.term(number).filter(|term| term.count == 1).map(|term| term.last)
+    }
+
     /// Adds a number of a term, which is not below its last one. True if the term is new.
     #[inline]
     pub fn push(&mut self, text: &[u8], number: u32) -> bool {
