@@ -10,6 +10,7 @@ mod golden;
 mod import;
 mod import_packs;
 mod line_endings;
+mod loose_objects;
 mod maintenance;
 mod merge_request_diffs;
 mod merge_requests;
