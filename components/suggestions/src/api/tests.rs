@@ -3,6 +3,7 @@
 mod access;
 mod apply;
 mod apply_cost;
+mod atomic_push;
 mod discussions;
 mod fetch;
 mod git_server;
