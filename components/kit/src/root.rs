@@ -8,7 +8,7 @@ mod creation;
 mod decoded;
 
 use crate::env::Env;
-use crate::store::{Store, StoreError, SwapOutcome};
+use crate::store::{CompareAndSwap, Store, StoreError, SwapOutcome};
 use backoff::Backoff;
 use creation::{Claim, Creation};
 use serde::{Serialize, de::DeserializeOwned};
@@ -59,16 +59,26 @@ pub fn read_cached<R: DeserializeOwned, T: 'static>(
 /// An uncontended update reads once and swaps once; if it creates the root, it also increments a
 /// counter beside it ([`creation`]). Some hosts open a connection for each swap and for the read before
 /// it, so a writer that has lost twice pauses before it tries again.
-pub fn update<R, T, E>(
+pub fn update<R, T, E>(env: &Env, key: &str, decide: impl FnMut(Option<R>) -> Result<Decision<R, T>, E>) -> Result<T, E>
+where
+    R: Serialize + DeserializeOwned,
+    E: From<StoreError>,
+{
+    update_compared(env, key, env.store.compare(key)?, decide)
+}
+
+/// Like [`update`], of a root that the request has read for a swap before. An uncontended one reads nothing: after a
+/// swap that was lost to uncommitted values, a host waits for a flush before the next read.
+pub fn update_compared<R, T, E>(
     env: &Env,
     key: &str,
+    mut root: Box<dyn CompareAndSwap>,
     mut decide: impl FnMut(Option<R>) -> Result<Decision<R, T>, E>,
 ) -> Result<T, E>
 where
     R: Serialize + DeserializeOwned,
     E: From<StoreError>,
 {
-    let mut root = env.store.compare(key)?;
     let mut creation = Creation::of(env, key);
     let mut backoff = Backoff::new(env);
     let mut unknown = 0;

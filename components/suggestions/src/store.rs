@@ -12,6 +12,8 @@ pub mod objects;
 pub mod packs;
 pub mod reachability;
 mod record;
+pub mod ref_transaction;
+mod ref_value;
 pub mod refs;
 mod semispace;
 pub mod semispace_roles;

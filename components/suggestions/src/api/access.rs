@@ -177,7 +177,7 @@ pub fn pushable_merge_request(
         return Err(Error::forbidden());
     }
     let repository = merge_request.source.ok_or_else(Error::forbidden)?;
-    let source = load(repository.project)?;
+    let source = if repository.project == target.id { target.clone() } else { load(repository.project)? };
     if RepositoryId::of(&source) != repository {
         return Err(Error::forbidden());
     }

@@ -2,12 +2,13 @@
 
 use super::access;
 use super::context::RequestContext;
-use super::history::History;
+use super::history;
 use super::input;
 use super::merge_request_json::MergeRequestRenderer;
 use super::notes::MergeRequestName;
 use crate::git::{CommitText, ObjectId};
 use crate::repository_id::RepositoryId;
+use crate::store::history::History;
 use crate::store::{objects, refs};
 use kit::page::Pagination;
 use kit::params::Validation;
@@ -32,7 +33,7 @@ pub fn list(context: &RequestContext, name: MergeRequestName, request: &Request)
     let branch = format!("heads/{}", readable.merge_request.target_branch);
     let start = refs::read(env, target, &branch)?.map(|value| value.commit);
     let commits = match MergeRequestRenderer::new(context).head(&readable)?.zip(start) {
-        Some((head, start)) => History::new(env, &[source, target]).since(head, start)?,
+        Some((head, start)) => history::since(&mut History::new(env, &[source, target]), head, start)?,
         None => Vec::new(),
     };
     let total = commits.len() as u64;

@@ -2,11 +2,12 @@
 
 use super::access::ReadableMergeRequest;
 use super::context::RequestContext;
-use super::history::History;
+use super::history;
 use super::users::UserRenderer;
 use crate::git::ObjectId;
 use crate::merge_request::{End, MergeRequestState};
 use crate::repository_id::RepositoryId;
+use crate::store::history::History;
 use crate::store::{discussions, refs};
 use kit::store::StoreError;
 use serde_json::{Value, json};
@@ -61,7 +62,8 @@ impl<'a> MergeRequestRenderer<'a> {
         let name = format!("heads/{}", readable.merge_request.target_branch);
         let start = refs::read(env, target, &name)?.map(|value| value.commit);
         let Some((head, start)) = self.head(readable)?.zip(start) else { return Ok(None) };
-        let base = History::new(env, &[readable.source(), target]).merge_base(head, start)?.unwrap_or(start);
+        let base =
+            history::merge_base(&mut History::new(env, &[readable.source(), target]), head, start)?.unwrap_or(start);
         Ok(Some(DiffRefs { base, head, start }))
     }
 

@@ -6,6 +6,8 @@ mod pack_stream;
 mod push;
 mod push_request;
 mod ref_list;
+mod ref_moves;
+mod request_body;
 mod response;
 mod selection;
 
@@ -14,9 +16,10 @@ use crate::git::pktline;
 use crate::repository_id::RepositoryId;
 use crate::route::GitService;
 use http::StatusCode;
-use http::header::{CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, HeaderName, HeaderValue, WWW_AUTHENTICATE};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, WWW_AUTHENTICATE};
 use kit::{Env, Error, Request, Response};
 use ref_list::RefList;
+use request_body::RequestBody;
 use response::git_response;
 
 const GIT_PROTOCOL: HeaderName = HeaderName::from_static("git-protocol");
@@ -114,7 +117,7 @@ fn version(request: &Request) -> u8 {
 async fn fetch(env: Env, request: Request, project: &str) -> Result<Response, Error> {
     let project = access::readable_repository(&env, &request, project)?;
     let version = version(&request);
-    let body = read_body(request).await?;
+    let body = RequestBody::of(request, MAX_FETCH_BODY)?.collect(MAX_FETCH_BODY).await?;
     let outcome = match version {
         2 => fetch::answer_v2(&env, &project, &body)?,
         _ => fetch::answer_v0(&env, &project, &body)?,
@@ -125,21 +128,4 @@ async fn fetch(env: Env, request: Request, project: &str) -> Result<Response, Er
         out.into()
     });
     Ok(git_response("application/x-git-upload-pack-result", body))
-}
-
-/// The body of a request to fetch; git compresses all but short ones.
-async fn read_body(request: Request) -> Result<Vec<u8>, Error> {
-    let encoding = request.headers.get(CONTENT_ENCODING).and_then(|value| value.to_str().ok()).map(str::to_owned);
-    let body = request.body.collect(MAX_FETCH_BODY).await?;
-    match encoding.as_deref() {
-        None | Some("identity") => Ok(body),
-        Some("gzip" | "x-gzip") => {
-            let mut whole = Vec::new();
-            let mut decoder = std::io::Read::take(flate2::read::GzDecoder::new(body.as_slice()), MAX_FETCH_BODY + 1);
-            let read = std::io::Read::read_to_end(&mut decoder, &mut whole);
-            read.map_err(|_| Error::bad_request("the body is not gzip"))?;
-            if whole.len() as u64 > MAX_FETCH_BODY { Err(Error::too_large(MAX_FETCH_BODY)) } else { Ok(whole) }
-        }
-        Some(other) => Err(Error::unsupported_media_type(other)),
-    }
 }

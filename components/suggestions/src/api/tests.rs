@@ -3,6 +3,7 @@
 mod access;
 mod apply;
 mod apply_cost;
+mod atomic_push;
 mod discussions;
 mod fetch;
 mod git_server;
@@ -10,6 +11,7 @@ mod golden;
 mod import;
 mod import_packs;
 mod line_endings;
+mod loose_objects;
 mod maintenance;
 mod merge_request_diffs;
 mod merge_requests;

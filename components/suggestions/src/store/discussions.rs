@@ -11,7 +11,7 @@ use directory::project::ProjectKey;
 use kit::Env;
 use kit::gc;
 use kit::root::{self, Decision};
-use kit::store::StoreError;
+use kit::store::{CompareAndSwap, StoreError};
 
 /// How many discussions a full page of a list names. Each comment rewrites the page that is not full.
 const PAGE: usize = 100;
@@ -70,11 +70,51 @@ fn save_locators(env: &Env, discussion: &str, suggestions: &[Suggestion]) -> Res
 pub fn update<T, E: From<StoreError>>(
     env: &Env,
     id: &str,
+    decide: impl FnMut(Option<&mut Discussion>) -> Result<T, E>,
+) -> Result<T, E> {
+    read_for_update(env, id)?.update(env, decide)
+}
+
+/// A discussion that was read to be changed.
+pub struct DiscussionUpdate<'a> {
+    id: &'a str,
+    /// With its present notes; `None` if it was deleted.
+    began: Option<(DiscussionRecord, Box<dyn CompareAndSwap>)>,
+}
+
+/// Reads a discussion to change it later in this request. 2 reads; the change reads nothing more, unless another
+/// request changes the discussion meanwhile.
+pub fn read_for_update<'a>(env: &Env, id: &'a str) -> Result<DiscussionUpdate<'a>, StoreError> {
+    let Some(began) = read_beginning(env, id)? else { return Ok(DiscussionUpdate { id, began: None }) };
+    let thread = env.store.compare(&Key::Thread(id).to_string())?;
+    Ok(DiscussionUpdate { id, began: Some((began, thread)) })
+}
+
+impl DiscussionUpdate<'_> {
+    /// See [`update`].
+    pub fn update<T, E: From<StoreError>>(
+        self,
+        env: &Env,
+        mut decide: impl FnMut(Option<&mut Discussion>) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let id = self.id;
+        match self.began {
+            None => decide(None),
+            Some((began, thread)) => update_thread(env, id, &began, thread, decide),
+        }
+    }
+}
+
+fn update_thread<T, E: From<StoreError>>(
+    env: &Env,
+    id: &str,
+    began: &DiscussionRecord,
+    thread: Box<dyn CompareAndSwap>,
     mut decide: impl FnMut(Option<&mut Discussion>) -> Result<T, E>,
 ) -> Result<T, E> {
-    let Some(began) = read_beginning(env, id)? else { return decide(None) };
     let mut deleted = None;
-    let result = root::update(env, &Key::Thread(id).to_string(), |current: Option<ThreadRecord>| {
+    let key = Key::Thread(id).to_string();
+    let result = root::update_compared(env, &key, thread, |current: Option<ThreadRecord>| {
         let present = began.clone().into_discussion(id, current.clone());
         let Some(mut discussion) = present else { return Ok(Decision::Done(decide(None)?)) };
         let known: Vec<u64> = discussion.suggestions().map(|suggestion| suggestion.id).collect();

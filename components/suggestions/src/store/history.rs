@@ -1,7 +1,7 @@
-//! The history of a repository: commits and their parents.
+//! The history of repositories: commits and their parents.
 
 use super::objects;
-use crate::git::{Link, ObjectId, ObjectKind, parse_links};
+use crate::git::{Commit, Link, ObjectId, ObjectKind, parse_links};
 use crate::repository_id::RepositoryId;
 use bytes::Bytes;
 use kit::Env;
@@ -13,38 +13,48 @@ use std::rc::Rc;
 /// The longest commit or tag that is read, in bytes.
 const MAX_COMMIT: u64 = 32 << 20;
 
-/// A commit as a walk sees it.
-#[derive(Debug, PartialEq, Eq)]
-pub struct CommitNode {
-    pub tree: ObjectId,
-    pub parents: Vec<ObjectId>,
-    /// When it was committed, in seconds since 1970; 0 if the commit does not say.
-    pub seconds: i64,
-}
-
-/// Commits, each read once.
+/// Commits of some repositories of a fork network, each read once.
 pub struct History<'a> {
     env: &'a Env,
-    project: RepositoryId,
-    nodes: HashMap<ObjectId, Option<Rc<CommitNode>>>,
+    /// An object is read from the first one that has it.
+    repositories: Vec<RepositoryId>,
+    nodes: HashMap<ObjectId, Option<Rc<Commit>>>,
 }
 
 impl<'a> History<'a> {
-    pub fn new(env: &'a Env, project: RepositoryId) -> Self {
-        History { env, project, nodes: HashMap::new() }
+    pub fn new(env: &'a Env, repositories: &[RepositoryId]) -> Self {
+        History { env, repositories: repositories.to_vec(), nodes: HashMap::new() }
     }
 
     /// A commit; `None` if there is no such object, or it is no commit.
-    pub fn commit(&mut self, id: ObjectId) -> Result<Option<Rc<CommitNode>>, StoreError> {
+    pub fn commit(&mut self, id: ObjectId) -> Result<Option<Rc<Commit>>, StoreError> {
         if let Some(known) = self.nodes.get(&id) {
             return Ok(known.clone());
         }
-        let node = match objects::read_any(self.env, self.project, id, MAX_COMMIT)? {
-            Some((ObjectKind::Commit, contents)) => parse(contents).map(Rc::new),
+        let node = match self.read(id)? {
+            Some((ObjectKind::Commit, contents)) => Commit::parse(&contents).map(Rc::new),
             _ => None,
         };
         self.nodes.insert(id, node.clone());
         Ok(node)
+    }
+
+    fn read(&self, id: ObjectId) -> Result<Option<(ObjectKind, Bytes)>, StoreError> {
+        for repository in &self.repositories {
+            if let Some(found) = objects::read_any(self.env, *repository, id, MAX_COMMIT)? {
+                return Ok(Some(found));
+            }
+        }
+        Ok(None)
+    }
+
+    fn kind(&self, id: ObjectId) -> Result<Option<ObjectKind>, StoreError> {
+        for repository in &self.repositories {
+            if let Some(kind) = objects::kind(self.env, *repository, id)? {
+                return Ok(Some(kind));
+            }
+        }
+        Ok(None)
     }
 
     /// What a chain of tags leads to, and the tags; the object itself if it is no tag. `None` if an object of the chain
@@ -52,14 +62,12 @@ impl<'a> History<'a> {
     pub fn peel(&self, id: ObjectId) -> Result<Option<PeeledTag>, StoreError> {
         let (mut target, mut tags) = (id, Vec::new());
         loop {
-            match objects::kind(self.env, self.project, target)? {
+            match self.kind(target)? {
                 None => return Ok(None),
                 Some(ObjectKind::Tag) => {}
                 Some(kind) => return Ok(Some(PeeledTag { target, kind, tags })),
             }
-            let Some((kind, contents)) = objects::read_any(self.env, self.project, target, MAX_COMMIT)? else {
-                return Ok(None);
-            };
+            let Some((kind, contents)) = self.read(target)? else { return Ok(None) };
             tags.push(target);
             match parse_links(kind, contents).unwrap_or_default().first() {
                 // Chains end, because an id is a hash.
@@ -93,24 +101,6 @@ pub struct PeeledTag {
     pub tags: Vec<ObjectId>,
 }
 
-fn parse(contents: Bytes) -> Option<CommitNode> {
-    let mut tree = None;
-    let mut parents = Vec::new();
-    for link in parse_links(ObjectKind::Commit, contents.clone())? {
-        match link {
-            Link::Part(id) => tree = Some(id),
-            Link::Parent(id) => parents.push(id),
-        }
-    }
-    let committer = contents.split(|byte| *byte == b'\n').take_while(|line| !line.is_empty());
-    let committer = committer.filter_map(|line| line.strip_prefix(b"committer ")).next();
-    let seconds = committer.and_then(|line| {
-        let text = line.rsplit(|byte| *byte == b' ').nth(1)?;
-        std::str::from_utf8(text).ok()?.parse().ok()
-    });
-    Some(CommitNode { tree: tree?, parents, seconds: seconds.unwrap_or(0) })
-}
-
 /// Commits that a walk has still to visit, the newest first, each once. Missing ones, at the end of a shallow history,
 /// are left out.
 #[derive(Default)]
@@ -121,7 +111,7 @@ pub struct NewestFirst {
 
 struct Queued {
     id: ObjectId,
-    node: Rc<CommitNode>,
+    node: Rc<Commit>,
 }
 
 impl PartialEq for Queued {
@@ -154,7 +144,7 @@ impl NewestFirst {
         Ok(())
     }
 
-    pub fn pop(&mut self) -> Option<(ObjectId, Rc<CommitNode>)> {
+    pub fn pop(&mut self) -> Option<(ObjectId, Rc<Commit>)> {
         self.queue.pop().map(|Queued { id, node }| (id, node))
     }
 }

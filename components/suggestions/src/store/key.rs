@@ -25,6 +25,8 @@ pub enum Key<'a> {
     PackDirectory(&'a str),
     /// A branch or tag, by its name below `refs/`.
     Ref(RepositoryId, &'a str),
+    /// How a transaction of refs ended, by its id.
+    RefTransaction(&'a str),
     RefNames(RepositoryId),
     ReflogEntry(&'a str),
     MergeRequest(&'a ProjectKey, u64),
@@ -59,6 +61,7 @@ impl fmt::Display for Key<'_> {
             // Percent-encoded, because names contain slashes, and keys below a root's key belong to
             // that root.
             Key::Ref(project, name) => write!(f, "ref/{project}/{}", kit::path::encode(name)),
+            Key::RefTransaction(id) => write!(f, "ref_transaction/{id}"),
             Key::RefNames(project) => write!(f, "branches/{project}"),
             Key::ReflogEntry(id) => write!(f, "reflog/{id}"),
             Key::MergeRequest(project, iid) => write!(f, "merge_request/{project}/{iid}"),

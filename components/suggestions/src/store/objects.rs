@@ -2,16 +2,19 @@
 //! them: header and contents in zlib. A large loose one lies in chunks, which the record under its key lists.
 
 mod inflate;
+mod look_up;
 mod loose;
 mod scan;
+mod stream;
 mod writer;
 
 pub use loose::LooseObject;
 pub use scan::scan;
+pub use stream::LooseStream;
 pub use writer::ObjectWriter;
 
 use super::key::Key;
-use super::packs::{PackedObject, Packs};
+use super::packs::{Location, Packs, ReadObject};
 use super::semispace::Semispace;
 use super::semispace_roles;
 use crate::git::{Commit, Object, ObjectId, ObjectKind, Tree};
@@ -20,6 +23,8 @@ use bytes::Bytes;
 use inflate::ObjectInflater;
 use kit::Env;
 use kit::store::StoreError;
+use look_up::look_up;
+use scan::scan_loose;
 
 /// The largest object that is read as a whole, in bytes.
 pub const MAX_WHOLE: u64 = 16 << 20;
@@ -47,7 +52,9 @@ pub fn exists(env: &Env, semispace: Semispace, project: RepositoryId, id: Object
 
 /// Whether a repository has an object.
 pub fn exists_anywhere(env: &Env, project: RepositoryId, id: ObjectId) -> Result<bool, StoreError> {
-    Ok(is_packed(env, project, id)? || is_loose(env, project, id)?)
+    let in_packs = |packs: &Packs| Ok(packs.find(id)?.map(drop));
+    let loose = || Ok(is_loose(env, project, id)?.then_some(()));
+    Ok(look_up(env, project, in_packs, loose)?.is_some())
 }
 
 /// Whether an object is in a pack.
@@ -83,31 +90,21 @@ pub fn copy_to_current(env: &Env, project: RepositoryId, id: ObjectId, contents:
     save(env, semispace, project, &Object { id, kind: ObjectKind::Blob, contents: contents.to_vec() })
 }
 
-/// The result of a look-up of an object's contents.
-enum ObjectLookup {
-    Missing,
-    /// The object's size; see [`MAX_WHOLE`].
-    TooLarge(u64),
-    Object(ObjectKind, Bytes),
+/// An object's contents, if it has at most `limit` bytes; `None` if the repository lacks it. A loose one takes 1 read,
+/// and 1 for each chunk.
+fn find(env: &Env, project: RepositoryId, id: ObjectId, limit: u64) -> Result<Option<ReadObject>, StoreError> {
+    let in_packs = |packs: &Packs| read_at(packs, packs.find(id)?, limit);
+    look_up(env, project, in_packs, || find_loose(env, project, id, limit))
 }
 
-/// An object's contents, if it has at most `limit` bytes. A loose one takes 1 read, and 1 for each chunk.
-fn find(env: &Env, project: RepositoryId, id: ObjectId, limit: u64) -> Result<ObjectLookup, StoreError> {
-    let packed = Packs::with(env, project, |packs| {
-        let location = packs.find(id)?;
-        location.map(|location| packs.read(&location, limit)).transpose()
-    })?;
-    match packed {
-        Some(PackedObject::TooLarge(size)) => Ok(ObjectLookup::TooLarge(size)),
-        Some(PackedObject::Object(kind, contents)) => Ok(ObjectLookup::Object(kind, contents)),
-        None => find_loose(env, project, id, limit),
-    }
+fn read_at(packs: &Packs, location: Option<Location>, limit: u64) -> Result<Option<ReadObject>, StoreError> {
+    location.map(|location| packs.read(&location, limit)).transpose()
 }
 
-fn find_loose(env: &Env, project: RepositoryId, id: ObjectId, limit: u64) -> Result<ObjectLookup, StoreError> {
+fn find_loose(env: &Env, project: RepositoryId, id: ObjectId, limit: u64) -> Result<Option<ReadObject>, StoreError> {
     let mut inflater = ObjectInflater::new(env, limit);
     match read_loose(env, project, id)? {
-        None => return Ok(ObjectLookup::Missing),
+        None => return Ok(None),
         Some(LooseObject::Whole(bytes)) => inflater.feed(&bytes).map_err(|why| corrupt(project, id, why))?,
         Some(LooseObject::Chunks(keys)) => {
             for key in keys {
@@ -120,21 +117,16 @@ fn find_loose(env: &Env, project: RepositoryId, id: ObjectId, limit: u64) -> Res
         }
     }
     if let Some(size) = inflater.excess_size() {
-        return Ok(ObjectLookup::TooLarge(size));
+        return Ok(Some(ReadObject::TooLarge(size)));
     }
     let (kind, contents) = inflater.finish().ok_or_else(|| corrupt(project, id, "it is not a whole object"))?;
-    Ok(ObjectLookup::Object(kind, contents))
+    Ok(Some(ReadObject::Object(kind, contents)))
 }
 
 /// The kind of an object; `None` if the repository lacks it.
 pub fn kind(env: &Env, project: RepositoryId, id: ObjectId) -> Result<Option<ObjectKind>, StoreError> {
-    if let Some(location) = Packs::with(env, project, |packs| packs.find(id))? {
-        return Ok(Some(location.entry.kind));
-    }
-    if !is_loose(env, project, id)? {
-        return Ok(None);
-    }
-    scan(env, project, id, false).map(|scanned| Some(scanned.kind))
+    let in_packs = |packs: &Packs| Ok(packs.find(id)?.map(|location| location.entry.kind));
+    look_up(env, project, in_packs, || Ok(scan_loose(env, project, id, false)?.map(|scanned| scanned.kind)))
 }
 
 /// How many deltas are to be applied to read an object; 0 if it is stored whole.
@@ -151,34 +143,36 @@ pub fn read_any(
     limit: u64,
 ) -> Result<Option<(ObjectKind, Bytes)>, StoreError> {
     match find(env, project, id, limit)? {
-        ObjectLookup::Missing => Ok(None),
-        ObjectLookup::TooLarge(size) => Err(corrupt(project, id, &format!("it has {size} bytes, more than {limit}"))),
-        ObjectLookup::Object(kind, contents) => Ok(Some((kind, contents))),
+        None => Ok(None),
+        Some(ReadObject::TooLarge(size)) => {
+            Err(corrupt(project, id, &format!("it has {size} bytes, more than {limit}")))
+        }
+        Some(ReadObject::Object(kind, contents)) => Ok(Some((kind, contents))),
     }
 }
 
 /// The contents of an object; `None` if the repository lacks it, or it has more than `limit` bytes.
 pub fn read_at_most(env: &Env, project: RepositoryId, id: ObjectId, limit: u64) -> Result<Option<Bytes>, StoreError> {
     Ok(match find(env, project, id, limit)? {
-        ObjectLookup::Object(_, contents) => Some(contents),
-        ObjectLookup::Missing | ObjectLookup::TooLarge(_) => None,
+        Some(ReadObject::Object(_, contents)) => Some(contents),
+        None | Some(ReadObject::TooLarge(_)) => None,
     })
 }
 
 /// The contents of an object that another one names, so that its absence is damage.
 fn expect_kind(
-    lookup: ObjectLookup,
+    found: Option<ReadObject>,
     project: RepositoryId,
     id: ObjectId,
     kind: ObjectKind,
 ) -> Result<Bytes, StoreError> {
-    match lookup {
-        ObjectLookup::Object(found, contents) if found == kind => Ok(contents),
-        ObjectLookup::Object(found, _) => {
+    match found {
+        Some(ReadObject::Object(found, contents)) if found == kind => Ok(contents),
+        Some(ReadObject::Object(found, _)) => {
             Err(corrupt(project, id, &format!("a {} and not a {}", found.as_str(), kind.as_str())))
         }
-        ObjectLookup::TooLarge(size) => Err(corrupt(project, id, &format!("a {} of {size} bytes", kind.as_str()))),
-        ObjectLookup::Missing => Err(corrupt(project, id, "it is missing")),
+        Some(ReadObject::TooLarge(size)) => Err(corrupt(project, id, &format!("a {} of {size} bytes", kind.as_str()))),
+        None => Err(corrupt(project, id, "it is missing")),
     }
 }
 
@@ -189,8 +183,8 @@ fn corrupt(project: RepositoryId, id: ObjectId, why: &str) -> StoreError {
 /// The contents of a blob; `None` if it is larger than [`MAX_WHOLE`].
 pub fn read_blob(env: &Env, project: RepositoryId, id: ObjectId) -> Result<Option<Bytes>, StoreError> {
     match find(env, project, id, MAX_WHOLE)? {
-        ObjectLookup::TooLarge(_) => Ok(None),
-        lookup => expect_kind(lookup, project, id, ObjectKind::Blob).map(Some),
+        Some(ReadObject::TooLarge(_)) => Ok(None),
+        found => expect_kind(found, project, id, ObjectKind::Blob).map(Some),
     }
 }
 
@@ -202,7 +196,7 @@ pub fn read_tree(env: &Env, project: RepositoryId, id: ObjectId) -> Result<Tree,
 /// A commit; `None` if there is no such object, or it is no commit.
 pub fn read_commit(env: &Env, project: RepositoryId, id: ObjectId) -> Result<Option<Commit>, StoreError> {
     Ok(match find(env, project, id, MAX_WHOLE)? {
-        ObjectLookup::Object(ObjectKind::Commit, contents) => Commit::parse(&contents),
+        Some(ReadObject::Object(ObjectKind::Commit, contents)) => Commit::parse(&contents),
         _ => None,
     })
 }
@@ -215,19 +209,20 @@ pub fn save(env: &Env, semispace: Semispace, project: RepositoryId, object: &Obj
     writer.finish().map(drop)
 }
 
-/// The contents of an object that is in a pack and small enough to be the base of a delta.
-pub fn read_packed(env: &Env, project: RepositoryId, id: ObjectId) -> Result<Option<Bytes>, StoreError> {
-    let packed = Packs::with(env, project, |packs| {
-        let location = packs.find(id)?;
-        location.map(|location| packs.read(&location, MAX_WHOLE)).transpose()
-    })?;
-    Ok(packed.and_then(|object| match object {
-        PackedObject::Object(_, contents) => Some(contents),
-        PackedObject::TooLarge(_) => None,
-    }))
+/// An object that is in a pack: its contents, unless it has more than [`MAX_WHOLE`] bytes, and how many deltas are to be
+/// applied to read it, 255 at most.
+pub fn read_packed(env: &Env, project: RepositoryId, id: ObjectId) -> Result<Option<(Option<Bytes>, u8)>, StoreError> {
+    Packs::with(env, project, |packs| {
+        let Some(location) = packs.find(id)? else { return Ok(None) };
+        let contents = match packs.read(&location, MAX_WHOLE)? {
+            ReadObject::Object(_, contents) => Some(contents),
+            ReadObject::TooLarge(_) => None,
+        };
+        Ok(Some((contents, location.entry.depth)))
+    })
 }
 
 /// Whether an object has at most so many bytes.
 pub fn is_at_most(env: &Env, project: RepositoryId, id: ObjectId, limit: u64) -> Result<bool, StoreError> {
-    Ok(!matches!(find(env, project, id, limit)?, ObjectLookup::TooLarge(_)))
+    Ok(!matches!(find(env, project, id, limit)?, Some(ReadObject::TooLarge(_))))
 }

@@ -18,4 +18,4 @@ pub use super::record::PackListRecord;
 pub use add::{NewPack, add};
 pub use bytes::{PackBytes, PackWriter};
 pub use index::{IndexEntry, write as write_index};
-pub use read::{Location, MAX_DELTIFIED, PackedObject, Packs, header_at};
+pub use read::{Location, MAX_DELTIFIED, Packs, ReadObject, header_at};

@@ -34,6 +34,7 @@ const PACK_INDEXES: &str = "pack_index/";
 const DISCUSSIONS: &str = "discussion/";
 const PAGES: &str = "page/";
 const REFLOG: &str = "reflog/";
+const REF_TRANSACTIONS: &str = "ref_transaction/";
 const LOCATORS: &str = "suggestion/";
 
 /// The kind of the root that names the merge requests of a project.
@@ -140,7 +141,7 @@ impl Roots for Repositories<'_> {
     fn plan(&self) -> KeyLayout {
         let below = |kinds: &[&str]| kinds.iter().map(|kind| format!("{PREFIX}{kind}")).collect();
         let mut blobs = SEMISPACES.map(|(prefix, _)| prefix).to_vec();
-        blobs.extend([PACKS, PACK_INDEXES, DISCUSSIONS, PAGES, REFLOG, LOCATORS]);
+        blobs.extend([PACKS, PACK_INDEXES, DISCUSSIONS, PAGES, REFLOG, REF_TRANSACTIONS, LOCATORS]);
         blobs.sort_unstable();
         KeyLayout {
             // The reflog comes last: of a ref that is moved while roots are visited, either the old value
@@ -297,12 +298,8 @@ impl Repositories<'_> {
                 let list = self.read::<PackListRecord>(key)?;
                 list.packs.iter().for_each(|pack| tracer.reach(&pack.id));
             }
-            "ref" | "reflog" if !self.traces_objects(tracer) => {}
-            "ref" => {
-                if let Some(record) = self.read::<Option<RefRecord>>(key)? {
-                    tracer.mark(object_blob_id(repository()?, record.commit));
-                }
-            }
+            "ref" => self.trace_ref(key, repository()?, tracer)?,
+            "reflog" if !self.traces_objects(tracer) => {}
             "reflog" => {
                 // It may have been removed since it was listed.
                 if let Some(entry) = root::read::<ReflogRecord>(&*self.env.store, key)? {
@@ -318,6 +315,21 @@ impl Repositories<'_> {
             _ => return Ok(false),
         }
         Ok(true)
+    }
+
+    /// Marks the commit of a ref. Of one that is locked, also that of the transaction, and how that ended.
+    fn trace_ref(&self, key: &str, repository: RepositoryId, tracer: &mut Tracer) -> Result<(), StoreError> {
+        let Some(record) = self.read::<Option<RefRecord>>(key)? else { return Ok(()) };
+        if let Some(lock) = &record.lock {
+            tracer.reach(&lock.transaction);
+        }
+        if self.traces_objects(tracer) {
+            let new = record.lock.and_then(|lock| lock.new);
+            for commit in [Some(record.commit), new].into_iter().flatten() {
+                tracer.mark(object_blob_id(repository, commit));
+            }
+        }
+        Ok(())
     }
 
     /// Marks the discussions of a merge request, and the pages that name them.

@@ -140,6 +140,31 @@ pub struct RefRecord {
     #[serde(default, skip_serializing_if = "is_default")]
     pub applied: Vec<u64>,
     pub operation: String,
+    /// An update together with other refs. Until it is decided, the other fields hold; those of a ref that is not there
+    /// yet have the new commit.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub lock: Option<RefLockRecord>,
+}
+
+/// The part of one ref in a transaction.
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
+pub struct RefLockRecord {
+    pub transaction: String,
+    /// `None` deletes the ref.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub new: Option<ObjectId>,
+    /// Whether the ref is not there yet.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub is_creation: bool,
+}
+
+/// How a transaction of refs ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TransactionRecord {
+    Undecided,
+    Committed,
+    Aborted,
 }
 
 /// The packs of a repository, in the order in which they were added.

@@ -10,6 +10,7 @@ use super::applied::{self, AppliedCommit};
 use super::json_blob;
 use super::key::Key;
 use super::record::{RefNamesRecord, RefRecord, ReflogRecord};
+use super::ref_value;
 use crate::git::ObjectId;
 use crate::repository_id::RepositoryId;
 use kit::Env;
@@ -17,33 +18,13 @@ use kit::root::{self, Decision};
 use kit::store::StoreError;
 use std::collections::BTreeSet;
 
-/// Where a ref points, and how it got there.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RefValue {
-    pub commit: ObjectId,
-    /// The suggestions that the commit applied.
-    pub applied: Vec<u64>,
-    /// The id of the request that moved the ref, by which that request recognises its own write.
-    pub operation: String,
-}
-
-impl From<RefRecord> for RefValue {
-    fn from(record: RefRecord) -> Self {
-        RefValue { commit: record.commit, applied: record.applied, operation: record.operation }
-    }
-}
-
-impl From<RefValue> for RefRecord {
-    fn from(value: RefValue) -> Self {
-        RefRecord { commit: value.commit, applied: value.applied, operation: value.operation }
-    }
-}
+pub use super::ref_value::RefValue;
 
 /// The value of a branch (`heads/main`) or tag (`tags/v1`); `None` if there is no such ref. 1 read.
 pub fn read(env: &Env, project: RepositoryId, name: &str) -> Result<Option<RefValue>, StoreError> {
     let key = Key::Ref(project, name).to_string();
     let record = root::read::<Option<RefRecord>>(&*env.store, &key)?.flatten();
-    Ok(record.map(RefValue::from))
+    ref_value::read_value(env, record)
 }
 
 /// Updates a ref as [`root::update`] does; writing `None` deletes it. The name of a new ref must have
@@ -61,7 +42,7 @@ pub fn update<T, E: From<StoreError>>(
     // Whether the ref existed before the last write, and whether it does after it.
     let mut existence = (false, false);
     let answer = root::update(env, &key, |record: Option<Option<RefRecord>>| {
-        let current = record.flatten().map(RefValue::from);
+        let current = ref_value::settle_value(env, record.flatten())?;
         Ok::<_, E>(match decide(current.clone())? {
             Decision::Done(answer) => Decision::Done(answer),
             Decision::Write(new, answer) => {
@@ -83,7 +64,8 @@ fn add_name(env: &Env, project: RepositoryId, name: &str) -> Result<(), StoreErr
     add_names(env, project, &RefNames { names: [name.to_owned()].into(), default: None })
 }
 
-fn forget_name(env: &Env, project: RepositoryId, name: &str) -> Result<(), StoreError> {
+/// Forgets the name of a deleted ref.
+pub fn forget_name(env: &Env, project: RepositoryId, name: &str) -> Result<(), StoreError> {
     let key = Key::RefNames(project).to_string();
     root::update(env, &key, |current: Option<RefNamesRecord>| {
         let mut record = current.unwrap_or_default();
@@ -95,7 +77,7 @@ fn forget_name(env: &Env, project: RepositoryId, name: &str) -> Result<(), Store
 
 /// Writes the records of the suggestions that a ref names, where they are missing: the request that
 /// made the commit may have died before it wrote them.
-fn record_applied_suggestions(env: &Env, value: &RefValue) -> Result<(), StoreError> {
+pub fn record_applied_suggestions(env: &Env, value: &RefValue) -> Result<(), StoreError> {
     let commit = AppliedCommit { commit: value.commit, operation: value.operation.clone() };
     for id in &value.applied {
         if applied::read(env, *id)?.is_none() {

@@ -40,18 +40,29 @@ pub fn decompressor(env: &Env) -> Rc<RefCell<Decompress>> {
 }
 
 /// Appends the zlib stream of some bytes.
-pub fn deflate(env: &Env, kind: ObjectKind, mut input: &[u8], out: &mut Vec<u8>) -> Result<(), StoreError> {
+pub fn deflate(env: &Env, kind: ObjectKind, input: &[u8], out: &mut Vec<u8>) -> Result<(), StoreError> {
     let compressors = compressors(env);
     let mut compressors = compressors.borrow_mut();
     let zlib = compressors.of(kind);
     zlib.reset();
+    deflate_part(zlib, input, FlushCompress::Finish, out)
+}
+
+/// Appends the next part of a zlib stream; with [`FlushCompress::Finish`] its end.
+pub fn deflate_part(
+    zlib: &mut Compress,
+    mut input: &[u8],
+    flush: FlushCompress,
+    out: &mut Vec<u8>,
+) -> Result<(), StoreError> {
     loop {
         out.reserve((input.len() / 2).max(64));
         let before = zlib.total_in();
-        let status = zlib.compress_vec(input, out, FlushCompress::Finish);
+        let status = zlib.compress_vec(input, out, flush);
         let status = status.map_err(|why| StoreError::Other(format!("zlib: {why}")))?;
         input = input.get(usize::try_from(zlib.total_in() - before).unwrap_or(usize::MAX)..).unwrap_or_default();
-        if status == Status::StreamEnd {
+        let is_taken = flush == FlushCompress::None && input.is_empty() && out.len() < out.capacity();
+        if status == Status::StreamEnd || is_taken {
             return Ok(());
         }
     }

@@ -4,7 +4,6 @@ use crate::api::access::{self, PushableMergeRequest};
 use crate::api::applicability::assess;
 use crate::api::context::RequestContext;
 use crate::api::file_cache::FileCache;
-use crate::api::merge_detection::{self, BranchUpdate};
 use crate::api::source_branch::{BranchHead, SourceBranch};
 use crate::api::text_budget::TextBudget;
 use crate::applicability::InapplicableReason;
@@ -15,7 +14,7 @@ use crate::lines::{self, Replacement};
 use crate::merge_request::MergeRequest;
 use crate::repository_id::RepositoryId;
 use crate::store::applied::{self, AppliedCommit};
-use crate::store::discussions::{self, LocatedSuggestion};
+use crate::store::discussions::{self, DiscussionUpdate, LocatedSuggestion};
 use crate::store::merge_requests;
 use crate::store::new_pack::{self, NewObject};
 use crate::store::refs::{self, RefValue};
@@ -40,6 +39,9 @@ struct BatchItem {
 
 /// The blob of each file at the head, by its path there, and the replacements of its lines.
 type Edits<'a> = BTreeMap<String, (ObjectId, Vec<Replacement<'a>>)>;
+
+/// By target project and iid.
+type MergeRequests = BTreeMap<(ProjectKey, u64), MergeRequest>;
 
 /// Why an attempt to make the commit ended.
 enum CommitError {
@@ -74,8 +76,7 @@ pub struct SuggestionBatch<'a> {
     context: &'a RequestContext,
     /// By id.
     items: Vec<BatchItem>,
-    /// By target project and iid.
-    merge_requests: BTreeMap<(ProjectKey, u64), MergeRequest>,
+    merge_requests: MergeRequests,
     /// The source repository of the first suggestion's merge request.
     repository: RepositoryId,
     /// The source branch of the first suggestion's merge request.
@@ -134,34 +135,39 @@ impl<'a> SuggestionBatch<'a> {
             let from_content = files.read_commented_lines(&item.file, &item.suggestion)?;
             budget.spend(from_content.len() + item.suggestion.to_content.len())?;
         }
+        // Read before anything is written: a request that lost a swap waits for a flush before its next read.
+        let discussions = self.read_discussions()?;
         let name = format!("heads/{}", self.branch);
         let mut shown = Vec::new();
-        let mut old = None;
+        let mut is_repeated = false;
         let commit = refs::update(env, self.repository, &name, |head| {
-            if let Some(head) = head.as_ref().filter(|head| head.operation != self.operation) {
-                old = Some(head.commit);
-            }
-            self.commit_on(head, &files, message, &mut shown)
+            let decision = self.commit_on(head, &files, message, is_repeated, &mut shown);
+            is_repeated = true;
+            decision
         })?;
         let ids: Vec<u64> = self.items.iter().map(|item| item.suggestion.id).collect();
         applied::save(env, &ids, &AppliedCommit { commit, operation: self.operation.clone() })?;
-        self.add_system_notes(commit)?;
-        let user_id = self.context.caller.user().map(|user| user.id);
-        let (repository, branch) = (self.repository, self.branch.as_str());
-        merge_detection::after_update(env, &BranchUpdate { repository, branch, old, new: commit, user_id })?;
+        self.add_system_notes(commit, discussions)?;
+        // No merge request is merged: the head of none is a commit that was made just now.
         Ok(shown)
     }
 
-    /// Says in each discussion which commit applied its suggestions. If this request dies before, the discussion
-    /// lacks that note, and its suggestions are applied all the same.
-    fn add_system_notes(&self, commit: ObjectId) -> Result<(), Error> {
-        let author_id = self.context.caller.user_or_401()?.id;
+    /// The discussions of the suggestions, and how many of the suggestions are in each.
+    fn read_discussions(&self) -> Result<Vec<(DiscussionUpdate<'_>, usize)>, StoreError> {
         let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
         for item in &self.items {
             *counts.entry(&item.discussion.id).or_default() += 1;
         }
+        let read = |(id, count)| Ok((discussions::read_for_update(&self.context.env, id)?, count));
+        counts.into_iter().map(read).collect()
+    }
+
+    /// Says in each discussion which commit applied its suggestions. If this request dies before, the discussion
+    /// lacks that note, and its suggestions are applied all the same.
+    fn add_system_notes(&self, commit: ObjectId, discussions: Vec<(DiscussionUpdate, usize)>) -> Result<(), Error> {
+        let author_id = self.context.caller.user_or_401()?.id;
         let env = &self.context.env;
-        for (discussion, count) in counts {
+        for (discussion, count) in discussions {
             let body = match count {
                 1 => format!("applied this suggestion in commit {commit}"),
                 count => format!("applied {count} suggestions in commit {commit}"),
@@ -175,7 +181,7 @@ impl<'a> SuggestionBatch<'a> {
                 is_system: true,
                 suggestions: Vec::new(),
             };
-            discussions::update(env, discussion, |present| {
+            discussion.update(env, |present| {
                 if let Some(present) = present.filter(|present| present.note(note.id).is_none()) {
                     present.notes.push(note.clone());
                 }
@@ -186,16 +192,20 @@ impl<'a> SuggestionBatch<'a> {
     }
 
     /// Makes the commit on top of `head` and writes its objects. Called again if the branch moves before
-    /// the ref is swapped. `shown` becomes the JSON of the suggestions.
+    /// the ref is swapped, and then `is_repeated`. `shown` becomes the JSON of the suggestions.
     fn commit_on(
         &self,
         head: Option<RefValue>,
         files: &FileCache,
         message: Option<&str>,
+        is_repeated: bool,
         shown: &mut Vec<serde_json::Value>,
     ) -> Result<Decision<Option<RefValue>, ObjectId>, CommitError> {
         let env = &self.context.env;
-        if let Some(commit) = self.own_commit(head.as_ref())? {
+        // A merge request may have been merged since the last attempt.
+        let reread = if is_repeated { Some(self.read_merge_requests()?) } else { None };
+        let merge_requests = reread.as_ref().unwrap_or(&self.merge_requests);
+        if is_repeated && let Some(commit) = self.own_commit(head.as_ref())? {
             return Ok(Decision::Done(commit));
         }
         let is_on_branch = |item: &&BatchItem| {
@@ -205,7 +215,7 @@ impl<'a> SuggestionBatch<'a> {
         let files_on_branch = self.items.iter().filter(is_on_branch).map(|item| &item.file);
         let branch = SourceBranch::load(env, self.repository, head, files_on_branch, true)?;
         shown.clear();
-        let edits = self.collect_edits(files, &branch, shown)?;
+        let edits = self.collect_edits(files, &branch, merge_requests, shown)?;
         let Some(BranchHead { value: head, tree: Some(tree), .. }) = &branch.head else {
             return Err(refusal(InapplicableReason::BranchDeleted).into());
         };
@@ -247,22 +257,27 @@ impl<'a> SuggestionBatch<'a> {
         Ok(applied.filter(|applied| applied.operation == self.operation).map(|applied| applied.commit))
     }
 
+    fn read_merge_requests(&self) -> Result<MergeRequests, Error> {
+        let mut merge_requests = MergeRequests::new();
+        for (project, iid) in self.merge_requests.keys() {
+            let current = merge_requests::read(&self.context.env, project, *iid)?;
+            let current = current.ok_or_else(|| refusal(InapplicableReason::AlreadyApplied))?;
+            merge_requests.insert((project.clone(), *iid), current);
+        }
+        Ok(merge_requests)
+    }
+
     /// The replacements that the suggestions make; 400 with the first reason why one cannot be applied. Adds
     /// the JSON of the suggestions to `shown`.
     fn collect_edits(
         &self,
         files: &FileCache,
         batch_branch: &SourceBranch,
+        merge_requests: &MergeRequests,
         shown: &mut Vec<serde_json::Value>,
     ) -> Result<Edits<'_>, Error> {
         let mut edits = Edits::new();
         let mut other_branches = BTreeMap::new();
-        // Read again, because a merge request may have been merged since the last attempt.
-        let mut merge_requests = BTreeMap::new();
-        for key in self.merge_requests.keys() {
-            let current = merge_requests::read(&self.context.env, &key.0, key.1)?;
-            merge_requests.insert(key.clone(), current.ok_or_else(|| refusal(InapplicableReason::AlreadyApplied))?);
-        }
         for item in &self.items {
             let key = merge_request_key(&item.discussion);
             let merge_request = merge_requests.get(&key);

@@ -68,22 +68,35 @@ pub async fn refs(context: &RequestContext, project: &str, request: Request) -> 
     let names = names.filter(|name| is_branch_or_tag(name)).cloned().collect();
     let default = updates.head.filter(|name| is_branch_or_tag(name));
     store::add_names(env, project, &RefNames { names, default })?;
-    let mut report = RefUpdateReport::default();
-    for update in updates.refs {
+    let (mut report, mut moved) = (RefUpdateReport::default(), Vec::new());
+    let applied = apply_all(env, project, updates.refs, &mut report, &mut moved);
+    // Also after an error: what was moved before it stays.
+    merge_detection::after_updates(env, project, &moved, context.caller.user().map(|user| user.id))?;
+    applied?;
+    Ok(Response::ok(&report))
+}
+
+/// Updates refs until one fails. Adds the branches that were moved to `moved`.
+fn apply_all(
+    env: &Env,
+    project: RepositoryId,
+    updates: Vec<RefUpdate>,
+    report: &mut RefUpdateReport,
+    moved: &mut Vec<BranchUpdate>,
+) -> Result<(), StoreError> {
+    for update in updates {
         match apply(env, project, &update)? {
             Ok(true) => {
                 report.moved += 1;
                 if let (Some(branch), Some(new)) = (update.name.strip_prefix("heads/"), update.new) {
-                    let user_id = context.caller.user().map(|user| user.id);
-                    let moved = BranchUpdate { repository: project, branch, old: update.old, new, user_id };
-                    merge_detection::after_update(env, &moved)?;
+                    moved.push(BranchUpdate { branch: branch.to_owned(), old: update.old, new });
                 }
             }
             Ok(false) => report.unchanged += 1,
             Err(error) => report.failed.push(RejectedRefUpdate { name: update.name, error }),
         }
     }
-    Ok(Response::ok(&report))
+    Ok(())
 }
 
 /// Updates a ref. Returns whether its value changed, or why the update is rejected.

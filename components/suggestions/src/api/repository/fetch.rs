@@ -52,7 +52,7 @@ pub fn answer_v2(env: &Env, project: &Project, body: &[u8]) -> Result<Result<Bod
         pktline::write_text(&mut out, "ready\n");
         pktline::write_delimiter(&mut out);
     }
-    let mut history = History::new(env, project);
+    let mut history = History::new(env, &[project]);
     let shallow = selection::deepen(env, project, &mut history, &fetch)?;
     if let Some(shallow) = &shallow {
         pktline::write_text(&mut out, "shallow-info\n");
@@ -71,7 +71,7 @@ pub fn answer_v0(env: &Env, project: &Project, body: &[u8]) -> Result<Result<Bod
         Ok(None) => return Ok(Ok(Body::Empty)),
         Ok(Some(fetch)) => fetch,
     };
-    let mut history = History::new(env, RepositoryId::of(project));
+    let mut history = History::new(env, &[RepositoryId::of(project)]);
     if let Some(want) = unadvertised(env, project, &mut history, &fetch)? {
         return Ok(Err(format!("upload-pack: not our ref {want}")));
     }

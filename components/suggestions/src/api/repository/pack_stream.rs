@@ -4,14 +4,16 @@
 use crate::git::pack_entry::{EntryKind, write_header};
 use crate::git::{ObjectId, pktline};
 use crate::repository_id::RepositoryId;
-use crate::store::objects;
+use crate::store::objects::{self, LooseStream};
 use crate::store::packs::{Location, MAX_DELTIFIED, PackListRecord, Packs};
-use crate::store::zlib::deflate;
+use crate::store::zlib::{Compressors, compressors, deflate, deflate_part};
 use bytes::Bytes;
+use flate2::FlushCompress;
 use kit::Env;
 use kit::body::{BodyError, Chunk};
 use kit::store::StoreError;
 use sha1::{Digest, Sha1};
+use std::cell::RefCell;
 use std::collections::{HashSet, VecDeque};
 use std::rc::Rc;
 
@@ -34,6 +36,8 @@ enum Step {
         next: u64,
         end: u64,
     },
+    /// The contents of a loose object.
+    Loose(Box<LooseStream>, Rc<RefCell<Compressors>>),
     Next,
     Trailer,
     End,
@@ -126,6 +130,7 @@ impl PackStream {
                     let next = next + bytes.len() as u64;
                     if next < end { Step::Range { pack, next, end } } else { Step::Next }
                 }
+                Step::Loose(contents, compressors) => deflate_next(contents, compressors, &mut out)?,
                 Step::Next => self.next_object(&mut out)?,
                 Step::Trailer => {
                     self.checksum.update(&out);
@@ -146,10 +151,7 @@ impl PackStream {
         }
         let Some((id, location)) = self.objects.pop_front() else { return Ok(Step::Trailer) };
         let packs = Packs::over(&self.env, self.project, self.list.clone());
-        let Some(location) = location else {
-            self.write_anew(id, out)?;
-            return Ok(Step::Next);
-        };
+        let Some(location) = location else { return self.begin_loose(id, out) };
         let Location { pack, entry } = location;
         let (next, end) = (entry.offset, entry.offset + entry.length);
         if entry.depth == 0 {
@@ -168,12 +170,37 @@ impl PackStream {
         }
     }
 
+    /// Begins an object that is in none of the listed packs.
+    fn begin_loose(&self, id: ObjectId, out: &mut Vec<u8>) -> Result<Step, StoreError> {
+        let Some(contents) = LooseStream::open(&self.env, self.project, id)? else {
+            // It was moved to a newer pack meanwhile.
+            self.write_anew(id, out)?;
+            return Ok(Step::Next);
+        };
+        write_header(out, EntryKind::Object(contents.kind), contents.size);
+        let compressors = compressors(&self.env);
+        compressors.borrow_mut().of(contents.kind).reset();
+        Ok(Step::Loose(Box::new(contents), compressors))
+    }
+
     fn write_anew(&self, id: ObjectId, out: &mut Vec<u8>) -> Result<(), StoreError> {
         let object = objects::read_any(&self.env, self.project, id, MAX_DELTIFIED)?;
         let (kind, contents) = object.ok_or_else(|| StoreError::corrupt(&id.to_string(), "it is missing"))?;
         write_header(out, EntryKind::Object(kind), contents.len() as u64);
         deflate(&self.env, kind, &contents, out)
     }
+}
+
+/// Writes the next part of a loose object.
+fn deflate_next(
+    mut contents: Box<LooseStream>,
+    compressors: Rc<RefCell<Compressors>>,
+    out: &mut Vec<u8>,
+) -> Result<Step, StoreError> {
+    let part = contents.next_part()?;
+    let flush = if part.is_some() { FlushCompress::None } else { FlushCompress::Finish };
+    deflate_part(compressors.borrow_mut().of(contents.kind), &part.unwrap_or_default(), flush, out)?;
+    Ok(if flush == FlushCompress::None { Step::Loose(contents, compressors) } else { Step::Next })
 }
 
 impl Iterator for PackStream {

@@ -1,9 +1,10 @@
 //! The beginning of a push (gitprotocol-pack): which refs are to be moved. The pack follows.
 
+use super::request_body::RequestBody;
 use crate::git::ObjectId;
 use crate::git::pktline::parse_length;
 use bytes::{Bytes, BytesMut};
-use kit::{Body, Error};
+use kit::Error;
 
 /// The most refs that one push moves.
 const MAX_COMMANDS: usize = 10_000;
@@ -25,17 +26,19 @@ pub struct PushCommands {
     pub commands: Vec<RefCommand>,
     pub reports_status: bool,
     pub side_band: bool,
+    /// All refs are to be moved, or none.
+    pub is_atomic: bool,
 }
 
 /// Reads the body of a push as it streams in.
 pub struct PushReader {
-    body: Body,
+    body: RequestBody,
     /// What of the last chunk was not returned yet.
     rest: Bytes,
 }
 
 impl PushReader {
-    pub fn new(body: Body) -> Self {
+    pub fn new(body: RequestBody) -> Self {
         PushReader { body, rest: Bytes::new() }
     }
 
@@ -44,7 +47,7 @@ impl PushReader {
         if !self.rest.is_empty() {
             return Ok(Some(std::mem::take(&mut self.rest)));
         }
-        Ok(self.body.next().await.transpose()?)
+        self.body.next().await
     }
 
     /// So many bytes; `None` if the body ends before them.
@@ -81,7 +84,8 @@ impl PushReader {
             if is_first {
                 let mut words = capabilities.split(|byte| matches!(byte, 0 | b' ' | b'\n'));
                 push.reports_status = words.clone().any(|word| word == b"report-status");
-                push.side_band = words.any(|word| word == b"side-band-64k");
+                push.side_band = words.clone().any(|word| word == b"side-band-64k");
+                push.is_atomic = words.any(|word| word == b"atomic");
             }
             is_first = false;
             // A shallow client says where its history ends; what it sends is checked to be whole all the same.
@@ -112,12 +116,16 @@ fn parse_command(line: &[u8]) -> Option<RefCommand> {
 mod tests {
     use super::*;
     use futures::executor::block_on;
+    use http::Method;
+    use kit::{Body, Request};
 
     const A: &str = "4b825dc642cb6eb9a060e54bf8d69288fbee4904";
 
     fn read(body: &[u8], step: usize) -> Result<(PushCommands, Vec<u8>), Error> {
         let chunks: Vec<_> = body.chunks(step).map(|chunk| Ok(Bytes::copy_from_slice(chunk))).collect();
-        let mut reader = PushReader::new(Body::pull(chunks.into_iter()));
+        let mut request = Request::new(Method::POST, "/");
+        request.body = Body::pull(chunks.into_iter());
+        let mut reader = PushReader::new(RequestBody::of(request, 0)?);
         block_on(async {
             let commands = reader.commands().await?;
             let mut rest = Vec::new();

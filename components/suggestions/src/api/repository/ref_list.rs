@@ -88,9 +88,9 @@ pub fn advertise_v0(
                  deepen-relative no-progress include-tag multi_ack_detailed filter{symref} object-format=sha1 {AGENT}"
             )
         }
-        false => format!("report-status delete-refs side-band-64k quiet ofs-delta object-format=sha1 {AGENT}"),
+        false => format!("report-status delete-refs side-band-64k quiet atomic ofs-delta object-format=sha1 {AGENT}"),
     };
-    let history = History::new(env, project);
+    let history = History::new(env, &[project]);
     let mut lines = Vec::new();
     lines.extend(head.filter(|_| is_fetch).map(|id| format!("{id} HEAD")));
     for (name, id) in &list.refs {
@@ -124,7 +124,7 @@ pub fn list_v2(env: &Env, project: RepositoryId, list: &RefList, request: &ListR
             None => {}
         }
     }
-    let history = History::new(env, project);
+    let history = History::new(env, &[project]);
     for (name, id) in &list.refs {
         if !is_asked_for(&format!("refs/{name}")) {
             continue;

@@ -1,9 +1,9 @@
 //! Which objects a client needs: those that its wants reach and its haves do not.
 
 use super::fetch_request::{Deepening, FetchRequest, Filter};
-use crate::git::{ObjectId, ObjectKind, Tree};
+use crate::git::{Commit, ObjectId, ObjectKind, Tree};
 use crate::repository_id::RepositoryId;
-use crate::store::history::{CommitNode, History, NewestFirst};
+use crate::store::history::{History, NewestFirst};
 use crate::store::{objects, refs};
 use kit::Env;
 use kit::store::StoreError;
@@ -230,7 +230,7 @@ impl<'a> Selection<'a> {
     }
 }
 
-type SelectedCommits = (Vec<(ObjectId, Rc<CommitNode>)>, HashSet<ObjectId>);
+type SelectedCommits = (Vec<(ObjectId, Rc<Commit>)>, HashSet<ObjectId>);
 
 /// The commits to be sent, the newest first, and all those that the client will have then as far as they were
 /// visited.

@@ -1,6 +1,8 @@
 //! Records that an earlier build stored, committed under `golden/`, are read by this build.
 
 use super::{Forge, PUBLIC, block, comment};
+use crate::repository_id::RepositoryId;
+use crate::store::refs;
 use http::Method;
 use kit::store::Store as _;
 use serde_json::{Value, json};
@@ -85,6 +87,24 @@ fn threads_and_merge_requests_are_read() {
     );
     assert_eq!((&notes[2]["system"], &discussions[1]["individual_note"]), (&json!(true), &json!(true)));
     assert_eq!(forge.get(&format!("suggestions/{}", notes[0]["suggestions"][0]["id"]), "rep").status, 200);
+}
+
+/// Refs that are locked by transactions: one that was committed, one that was aborted, and one that broke off.
+#[test]
+fn locked_refs_are_read() {
+    let forge = forge("v3");
+    let [old, new] = ["4b825dc642cb6eb9a060e54bf8d69288fbee4904", "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391"];
+    for (branch, expected) in [
+        ("moved", Some(new)),
+        ("created", Some(new)),
+        ("deleted", None),
+        ("undecided", Some(old)),
+        ("not-yet", None),
+        ("aborted", Some(old)),
+    ] {
+        let value = refs::read(&forge.env(), RepositoryId::first(PUBLIC), &format!("heads/{branch}")).unwrap();
+        assert_eq!(value.map(|value| value.commit.to_string()).as_deref(), expected, "{branch}");
+    }
 }
 
 /// Writes the files. Only for a new format, whose files are added beside the old ones.

@@ -8,6 +8,7 @@ use kit::testing::{FailingStore, NOW};
 use std::cell::Cell;
 
 mod deleted_projects;
+mod ref_transactions;
 
 fn example() -> Repository {
     Repository::with(&[("a.txt", b"one\ntwo\nthree\n"), ("dir/b", b"bee\n"), ("dir/deep/c", b"sea\n")])

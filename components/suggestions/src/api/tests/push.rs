@@ -4,6 +4,7 @@ use super::{Forge, PUBLIC, Repository, block, comment, send};
 use crate::git::pack_entry::{EntryKind, write_header};
 use crate::git::{Object, ObjectId, ObjectKind, pktline};
 use crate::store::zlib::deflate;
+use futures::executor::block_on;
 use http::Method;
 use kit::testing::FailingStore;
 use sha1::{Digest, Sha1};
@@ -274,6 +275,64 @@ fn a_push_that_breaks_off_anywhere_is_whole_or_nothing() {
         operations += 1;
     }
     assert!(operations > 5);
+}
+
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    std::io::Write::write_all(&mut encoder, bytes).unwrap();
+    encoder.finish().unwrap()
+}
+
+/// Sends a body of gzip in parts of this size to a service of git; the status and the response.
+fn send_gzip(forge: &Forge, service: &str, body: &[u8], part: usize) -> (u16, String) {
+    let mut request = kit::Request::new(Method::POST, &format!("/api/v4/projects/{PUBLIC}/repository.git/{service}"));
+    request.headers.insert("private-token", "mia".parse().unwrap());
+    request.headers.insert("content-encoding", "gzip".parse().unwrap());
+    let parts: Vec<_> = body.chunks(part).map(|part| Ok(bytes::Bytes::copy_from_slice(part))).collect();
+    request.body = kit::Body::pull(parts.into_iter());
+    let response = block_on(crate::api::handle(forge.env(), request));
+    let status = response.status.as_u16();
+    (status, String::from_utf8_lossy(&block_on(response.body.collect(1 << 30)).unwrap()).into_owned())
+}
+
+#[test]
+fn a_compressed_push_and_fetch_are_read() {
+    let blob = Object::new(ObjectKind::Blob, b"hello\n".repeat(50_000));
+    let tree = Object::new(ObjectKind::Tree, tree_of(&[("100644 a", blob.id)]));
+    let commit = Object::new(ObjectKind::Commit, commit_of(tree.id));
+    let pack = Pack::new()
+        .object(ObjectKind::Commit, &commit.contents)
+        .object(ObjectKind::Tree, &tree.contents)
+        .object(ObjectKind::Blob, &blob.contents);
+    let mut push = Vec::new();
+    pktline::write_text(&mut push, &format!("{} {} refs/heads/main\0 report-status", "0".repeat(40), commit.id));
+    pktline::write_flush(&mut push);
+    push.extend_from_slice(&pack.bytes());
+    let body = gzip(&push);
+    for part in [7, 4096, 1 << 20] {
+        let forge = Forge::new();
+        let (status, report) = send_gzip(&forge, "git-receive-pack", &body, part);
+        assert!(status == 200 && report.contains("ok refs/heads/main"), "{status} {report}");
+        assert_eq!(forge.clone(PUBLIC).text(&["rev-parse", "main"]), commit.id.to_string());
+        let fetch = format!("0032want {}\n00000009done\n", commit.id);
+        let (status, fetched) = send_gzip(&forge, "git-upload-pack", &gzip(fetch.as_bytes()), part);
+        assert!(status == 200 && fetched.contains("PACK"), "{status} {fetched}");
+    }
+    let forge = Forge::new();
+    let mut damaged = body.clone();
+    let last = damaged.len() - 6;
+    damaged[last] ^= 1;
+    let junk = [body.clone(), b"junk".to_vec()].concat();
+    for bad in [&body[..body.len() / 2], &body[..body.len() - 1], &body[..5], b"", b"not gzip", &damaged, &junk] {
+        for service in ["git-receive-pack", "git-upload-pack"] {
+            let (status, text) = send_gzip(&forge, service, bad, 4096);
+            assert!(status == 400 && text.contains("gzip"), "{service}: {status} {text}");
+        }
+    }
+    assert!(forge.get(&format!("projects/{PUBLIC}/repository.git/info/refs"), "").body.is_empty());
+    // A thousand times as large as it looks.
+    let zeros = vec![b'0'; 65 << 20];
+    assert_eq!(send_gzip(&forge, "git-upload-pack", &gzip(&zeros), 4096).0, 413);
 }
 
 #[test]

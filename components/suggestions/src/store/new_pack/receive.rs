@@ -172,7 +172,7 @@ impl<'a> PackReceiver<'a> {
             EntryKind::RefDelta(id) => (ReceivedBase::Id(id), None),
         };
         if hasher.is_none() {
-            check_size("delta", header.size, MAX_DELTIFIED)?;
+            check_delta_size("delta", header.size)?;
         }
         self.zlib.borrow_mut().reset(true);
         self.state = State::Contents(Box::new(OpenEntry { offset, header, base, size: 0, hasher, kept: Vec::new() }));
@@ -235,8 +235,8 @@ impl<'a> PackReceiver<'a> {
             None => {
                 let sizes = delta::parse_sizes(&open.kept);
                 let (base, result, _) = sizes.map_err(|_| invalid("failed to apply delta: it is malformed"))?;
-                check_size("delta's base", base, MAX_DELTIFIED)?;
-                check_size("delta's result", result, MAX_DELTIFIED)?;
+                check_delta_size("delta's base", base)?;
+                check_delta_size("delta's result", result)?;
                 None
             }
         };
@@ -279,8 +279,19 @@ impl<'a> PackReceiver<'a> {
             has_copies: false,
             ids: Vec::new(),
         };
-        Ok(Some(NewPack { record, ids: entries.iter().map(|entry| entry.id).collect() }))
+        let ids = entries.iter().map(|entry| entry.id).collect();
+        Ok(Some(NewPack { record, ids, closed_over: Vec::new() }))
     }
+}
+
+/// The objects of deltas are in memory. Larger ones can be stored whole, which is for the client to do.
+fn check_delta_size(what: &str, size: u64) -> Result<(), PackError> {
+    check_size(what, size, MAX_DELTIFIED).map_err(|error| match error {
+        PackError::Invalid(why) => invalid(format!(
+            "{why}; `git -c core.bigFileThreshold=64m repack -a -d -F` stores large files without deltas"
+        )),
+        error @ PackError::Store(_) => error,
+    })
 }
 
 fn check_size(what: &str, size: u64, limit: u64) -> Result<(), PackError> {

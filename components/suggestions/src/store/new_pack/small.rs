@@ -4,7 +4,7 @@ use crate::git::pack_entry::{EntryKind, write_header};
 use crate::git::{Link, Object, ObjectId, ObjectKind, delta, parse_links};
 use crate::repository_id::RepositoryId;
 use crate::store::objects;
-use crate::store::packs::{self, IndexEntry, NewPack, PackWriter, Packs};
+use crate::store::packs::{self, IndexEntry, NewPack, PackWriter};
 use crate::store::record::PackRecord;
 use crate::store::zlib::deflate;
 use ::bytes::Bytes;
@@ -53,26 +53,21 @@ fn write(env: &Env, project: RepositoryId, new: &[NewObject], is_whole_commit: b
     }
     let SmallPack { mut writer, mut entries, has_copies, .. } = pack;
     writer.finish()?;
-    // If all packs are closed, what a packed commit reaches is packed too.
-    let packs = Packs::load(env, project)?;
-    let is_closed = |pack: &PackRecord| pack.is_closed;
-    let mut is_closed = is_whole_commit && !has_copies && !tips.is_empty() && packs.list().packs.iter().all(is_closed);
-    for base in &bases {
-        is_closed = is_closed && packs.find(*base)?.is_some();
-    }
     entries.sort_unstable_by_key(|entry| entry.id);
     packs::write_index(env, writer.id(), &entries)?;
     let record = PackRecord {
         id: writer.id().to_owned(),
         objects: u32::try_from(entries.len()).unwrap_or(u32::MAX),
         size: writer.size(),
-        is_closed,
+        is_closed: is_whole_commit && !has_copies && !bases.is_empty(),
         has_copies: false,
         tips,
-        bases,
+        bases: bases.clone(),
         ids: Vec::new(),
     };
-    packs::add(env, project, &NewPack { record, ids: entries.iter().map(|entry| entry.id).collect() }).map(drop)
+    let ids = entries.iter().map(|entry| entry.id).collect();
+    // If all packs are closed, what a packed commit reaches is packed too.
+    packs::add(env, project, &NewPack { record, ids, closed_over: bases }).map(drop)
 }
 
 /// A pack that is being written.
@@ -95,10 +90,9 @@ impl SmallPack<'_> {
     fn add(&mut self, object: &Object, previous: Option<ObjectId>) -> Result<(), StoreError> {
         let Some(base) = previous.filter(|id| *id != object.id) else { return self.add_whole(object) };
         let packed = objects::read_packed(self.env, self.project, base)?;
-        let is_packed = packed.is_some();
-        let depth = objects::delta_depth(self.env, self.project, base)?;
+        let (is_packed, depth) = (packed.is_some(), packed.as_ref().map_or(0, |(_, depth)| *depth));
         let contents = match packed {
-            Some(contents) if depth < MAX_DEPTH => Some(contents),
+            Some((contents, depth)) if depth < MAX_DEPTH => contents,
             None if object.contents.len() >= MIN_COPIED => {
                 objects::read_any(self.env, self.project, base, objects::MAX_WHOLE)?.map(|(_, contents)| contents)
             }

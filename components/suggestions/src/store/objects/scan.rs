@@ -1,10 +1,11 @@
 //! Objects as garbage collection and checks read them: for their links, or to verify them.
 
+use super::look_up::look_up;
 use super::loose::{ChunkList, LooseObject};
 use crate::git::{ObjectId, ObjectKind, id_from_hasher, parse_header};
 use crate::repository_id::RepositoryId;
 use crate::store::key::Key;
-use crate::store::packs::{Location, PackedObject, Packs, inflate};
+use crate::store::packs::{Location, Packs, ReadObject, inflate};
 use crate::store::semispace::Semispace;
 use crate::store::zlib;
 use bytes::Bytes;
@@ -32,9 +33,18 @@ pub struct ScannedObject {
 /// Scans an object, without the instance's cache, in each semispace that has it; with `check` to its
 /// end, to verify its id. Fails if the object is missing or damaged.
 pub fn scan(env: &Env, project: RepositoryId, id: ObjectId, check: bool) -> Result<ScannedObject, StoreError> {
-    if let Some(packed) = Packs::with(env, project, |packs| scan_packed(env, packs, id, check))? {
-        return Ok(packed);
-    }
+    let in_packs = |packs: &Packs| scan_packed(env, packs, id, check);
+    let scanned = look_up(env, project, in_packs, || scan_loose(env, project, id, check))?;
+    scanned.ok_or_else(|| StoreError::corrupt(&Key::Object(Semispace::First, project, id).to_string(), "it is missing"))
+}
+
+/// Scans a loose object; `None` if neither semispace has it.
+pub fn scan_loose(
+    env: &Env,
+    project: RepositoryId,
+    id: ObjectId,
+    check: bool,
+) -> Result<Option<ScannedObject>, StoreError> {
     let mut scanned: Option<ScannedObject> = None;
     for semispace in Semispace::BOTH {
         let key = Key::Object(semispace, project, id).to_string();
@@ -62,8 +72,7 @@ pub fn scan(env: &Env, project: RepositoryId, id: ObjectId, check: bool) -> Resu
         }
         scanned = Some(next);
     }
-    let missing = || StoreError::corrupt(&Key::Object(Semispace::First, project, id).to_string(), "it is missing");
-    scanned.ok_or_else(missing)
+    Ok(scanned)
 }
 
 /// Scans an object of a pack.
@@ -82,7 +91,7 @@ fn scan_packed(env: &Env, packs: &Packs, id: ObjectId, check: bool) -> Result<Op
         let found = inflate::id(env, packs.bytes(pack)?, entry.offset, &header, entry.kind)?;
         return if found == id { Ok(Some(scanned)) } else { Err(corrupt("its contents have another id")) };
     }
-    let PackedObject::Object(kind, contents) = packs.read(&location, MAX_LINKING as u64)? else {
+    let ReadObject::Object(kind, contents) = packs.read(&location, MAX_LINKING as u64)? else {
         return Err(corrupt("it is too large to be followed"));
     };
     let hashed = || id_from_hasher(kind.hasher(contents.len() as u64).chain_update(&contents));

@@ -2,6 +2,7 @@
 
 use super::index::PackIndex;
 use super::join;
+use super::read::Packs;
 use crate::git::ObjectId;
 use crate::repository_id::RepositoryId;
 use crate::store::key::Key;
@@ -11,12 +12,16 @@ use kit::gc;
 use kit::root::{self, Decision};
 use kit::store::StoreError;
 use std::collections::BTreeSet;
+use std::rc::Rc;
 
 /// A pack whose blobs and index are written.
 pub struct NewPack {
     pub record: PackRecord,
     /// Of its objects, sorted.
     pub ids: Vec<ObjectId>,
+    /// The record's `is_closed` holds only if the earlier packs have these commits and are all closed. Without such
+    /// commits, it holds in any list.
+    pub closed_over: Vec<ObjectId>,
 }
 
 /// The list names the objects of a pack that has at most so many. A writer that lost the swap of the list to such a
@@ -42,6 +47,7 @@ pub fn add(env: &Env, project: RepositoryId, pack: &NewPack) -> Result<usize, St
         }
         let mut record = pack.record.clone();
         record.has_copies |= known > 0;
+        record.is_closed = record.is_closed && is_closed_over(env, project, &list, &pack.closed_over)?;
         if pack.ids.len() <= MAX_NAMED {
             record.ids.clone_from(&pack.ids);
         }
@@ -55,6 +61,27 @@ pub fn add(env: &Env, project: RepositoryId, pack: &NewPack) -> Result<usize, St
         eprintln!("the small packs of repository {project} are not joined: {error}");
     }
     Ok(known)
+}
+
+fn is_closed_over(
+    env: &Env,
+    project: RepositoryId,
+    list: &PackListRecord,
+    commits: &[ObjectId],
+) -> Result<bool, StoreError> {
+    if commits.is_empty() {
+        return Ok(true);
+    }
+    if !list.packs.iter().all(|pack| pack.is_closed) {
+        return Ok(false);
+    }
+    let packs = Packs::over(env, project, Rc::new(list.clone()));
+    for commit in commits {
+        if packs.find(*commit)?.is_none() {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// Those of some objects that are in listed packs. A pack is searched once.

@@ -39,7 +39,7 @@ pub struct Location {
 }
 
 /// The result of reading an object.
-pub enum PackedObject {
+pub enum ReadObject {
     /// The size, which is larger than the reader's limit.
     TooLarge(u64),
     Object(ObjectKind, Bytes),
@@ -60,13 +60,6 @@ impl<'a> Packs<'a> {
         Ok(Packs { env, project, list })
     }
 
-    /// The packs as the instance has read them last, if it has. An object that is in none of them may be in a newer
-    /// one.
-    fn cached(env: &'a Env, project: RepositoryId) -> Option<Self> {
-        let cached = env.instance_cache.get::<CachedList>().filter(|cached| cached.project == project)?;
-        Some(Packs { env, project, list: cached.list.clone() })
-    }
-
     pub fn over(env: &'a Env, project: RepositoryId, list: Rc<PackListRecord>) -> Self {
         Packs { env, project, list }
     }
@@ -81,15 +74,26 @@ impl<'a> Packs<'a> {
         project: RepositoryId,
         mut read: impl FnMut(&Packs) -> Result<Option<T>, StoreError>,
     ) -> Result<Option<T>, StoreError> {
-        if let Some(cached) = Packs::cached(env, project) {
-            match read(&cached) {
-                Ok(Some(found)) => return Ok(Some(found)),
-                // A pack that was joined with another one may be gone.
-                Ok(None) | Err(StoreError::Corrupt { .. }) => {}
-                Err(error) => return Err(error),
-            }
+        match Packs::with_cached(env, project, &mut read)? {
+            Some(found) => Ok(Some(found)),
+            None => read(&Packs::load(env, project)?),
         }
-        read(&Packs::load(env, project)?)
+    }
+
+    /// Reads an object by `read` from the list that the instance has read last. `None` if it has none, or the object is
+    /// in none of its packs; then it may be in a newer one.
+    pub fn with_cached<T>(
+        env: &Env,
+        project: RepositoryId,
+        read: impl FnOnce(&Packs) -> Result<Option<T>, StoreError>,
+    ) -> Result<Option<T>, StoreError> {
+        let cached = env.instance_cache.get::<CachedList>().filter(|cached| cached.project == project);
+        let Some(list) = cached.map(|cached| cached.list.clone()) else { return Ok(None) };
+        match read(&Packs { env, project, list }) {
+            // A pack that was joined with another one may be gone.
+            Err(StoreError::Corrupt { .. }) => Ok(None),
+            read => read,
+        }
     }
 
     /// Where an object is; `None` if it is in no pack. 2 reads for each pack, most of which the instance has cached.
@@ -146,7 +150,7 @@ impl<'a> Packs<'a> {
     }
 
     /// The object at a location, if it has at most `limit` bytes, of which [`MAX_DELTIFIED`] can be a delta.
-    pub fn read(&self, location: &Location, limit: u64) -> Result<PackedObject, StoreError> {
+    pub fn read(&self, location: &Location, limit: u64) -> Result<ReadObject, StoreError> {
         let cache = BaseCache::of(self.env);
         let (mut pack, mut offset) = (location.pack, location.entry.offset);
         // The deltas to be applied, the last one first.
@@ -158,7 +162,7 @@ impl<'a> Packs<'a> {
             let header = self.header(pack, offset)?;
             let limit = if chain.is_empty() { limit } else { limit.max(MAX_DELTIFIED) };
             if header.size > limit {
-                return Ok(PackedObject::TooLarge(header.size));
+                return Ok(ReadObject::TooLarge(header.size));
             }
             match header.kind {
                 EntryKind::Object(kind) => {
@@ -186,14 +190,14 @@ impl<'a> Packs<'a> {
             let bytes = inflate::entry(self.env, self.bytes(pack)?, offset, &header)?;
             let (_, size, _) = delta::parse_sizes(&bytes).map_err(|_| invalid())?;
             if size > limit.max(MAX_DELTIFIED) {
-                return Ok(PackedObject::TooLarge(size));
+                return Ok(ReadObject::TooLarge(size));
             }
             contents = delta::apply(&contents, &bytes).map_err(|_| invalid())?.into();
             cache.put(self.pack_id(pack)?, offset, kind, &contents);
         }
         match contents.len() as u64 {
-            size if size > limit => Ok(PackedObject::TooLarge(size)),
-            _ => Ok(PackedObject::Object(kind, contents)),
+            size if size > limit => Ok(ReadObject::TooLarge(size)),
+            _ => Ok(ReadObject::Object(kind, contents)),
         }
     }
 }

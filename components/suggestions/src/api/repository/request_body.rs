@@ -1,0 +1,101 @@
+//! Bodies that the client may have compressed: git those of a fetch, and JGit also those of a push.
+
+use bytes::Bytes;
+use flate2::write::GzDecoder;
+use http::header::CONTENT_ENCODING;
+use kit::{Body, Error, Request};
+use std::io::Write;
+
+/// How many compressed bytes are decompressed at once: they become a thousand times as many at most.
+const INPUT: usize = 2 << 10;
+
+/// The body of a request, decompressed as it streams in.
+pub struct RequestBody {
+    body: Body,
+    gzip: Option<Gunzip>,
+}
+
+struct Gunzip {
+    decoder: GzDecoder<Vec<u8>>,
+    /// What of the last chunk was not decompressed yet.
+    rest: Bytes,
+    /// The most bytes that the body may have, decompressed, and how many of them it has not had yet.
+    limit: u64,
+    left: u64,
+    is_finished: bool,
+}
+
+impl RequestBody {
+    /// The body of a request. If it is compressed, it may have `limit` bytes, decompressed; otherwise the host bounds
+    /// it. 415 if it has an encoding other than gzip.
+    pub fn of(request: Request, limit: u64) -> Result<Self, Error> {
+        let encoding = request.headers.get(CONTENT_ENCODING).map(|value| value.to_str().unwrap_or("unknown"));
+        let gzip = match encoding {
+            None | Some("identity") => None,
+            Some("gzip" | "x-gzip") => Some(Gunzip {
+                decoder: GzDecoder::new(Vec::new()),
+                rest: Bytes::new(),
+                limit,
+                left: limit,
+                is_finished: false,
+            }),
+            Some(other) => return Err(Error::unsupported_media_type(other)),
+        };
+        Ok(RequestBody { body: request.body, gzip })
+    }
+
+    /// The next bytes; `None` at the end. 400 if they are not gzip, or cut off, and 413 beyond the limit.
+    pub async fn next(&mut self) -> Result<Option<Bytes>, Error> {
+        let Some(gzip) = &mut self.gzip else { return Ok(self.body.next().await.transpose()?) };
+        while !gzip.is_finished {
+            if gzip.rest.is_empty() {
+                match self.body.next().await.transpose()? {
+                    Some(chunk) => gzip.rest = chunk,
+                    None => gzip.finish()?,
+                }
+            }
+            let bytes = gzip.decompress()?;
+            if !bytes.is_empty() {
+                return Ok(Some(bytes));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The whole body; 413 if it has more than `limit` bytes.
+    pub async fn collect(mut self, limit: u64) -> Result<Vec<u8>, Error> {
+        let mut whole = Vec::new();
+        while let Some(bytes) = self.next().await? {
+            if (whole.len() + bytes.len()) as u64 > limit {
+                return Err(Error::too_large(limit));
+            }
+            whole.extend_from_slice(&bytes);
+        }
+        Ok(whole)
+    }
+}
+
+impl Gunzip {
+    fn decompress(&mut self) -> Result<Bytes, Error> {
+        let input = self.rest.split_to(self.rest.len().min(INPUT));
+        self.decoder.write_all(&input).map_err(|_| not_gzip())?;
+        self.take()
+    }
+
+    fn finish(&mut self) -> Result<(), Error> {
+        self.is_finished = true;
+        self.decoder.try_finish().map_err(|_| not_gzip())
+    }
+
+    /// What was decompressed since the last call.
+    fn take(&mut self) -> Result<Bytes, Error> {
+        let bytes = Bytes::from(std::mem::take(self.decoder.get_mut()));
+        let left = self.left.checked_sub(bytes.len() as u64);
+        self.left = left.ok_or_else(|| Error::too_large(self.limit))?;
+        Ok(bytes)
+    }
+}
+
+fn not_gzip() -> Error {
+    Error::bad_request("the body is not gzip, or it is cut off")
+}

@@ -1,0 +1,140 @@
+//! `git push --atomic`: all refs are moved, or none.
+
+use super::{Forge, PUBLIC, Repository, send};
+use crate::git::{ObjectId, pktline};
+use crate::repository_id::RepositoryId;
+use crate::store::ref_transaction::{Conflict, RefChange, update_all};
+use crate::store::refs;
+use http::Method;
+use kit::store::Store as _;
+use kit::testing::{FailingStore, LostReplyStore};
+
+fn push(forge: &Forge, repository: &Repository, token: &str, arguments: &[&str]) -> Result<String, String> {
+    forge.git(repository, PUBLIC, token, &[&["push", "--atomic", "URL"], arguments].concat())
+}
+
+/// The id of the project's repository.
+fn id() -> RepositoryId {
+    RepositoryId::first(PUBLIC)
+}
+
+/// A forge with the branches `main`, `topic` and `old` at one commit, and a commit on top of it.
+fn forge() -> (Forge, Repository, [ObjectId; 2]) {
+    let forge = Forge::new();
+    let repository = Repository::with(&[("a", b"one\n")]);
+    push(&forge, &repository, "mia", &["main", "topic", "topic:old"]).unwrap();
+    let before = repository.text(&["rev-parse", "HEAD"]);
+    repository.write("a", b"two\n");
+    let after = repository.commit("two");
+    push(&forge, &repository, "mia", &["topic:refs/heads/keep"]).unwrap();
+    let ids = [before, after].map(|id| ObjectId::parse(&id).unwrap());
+    (forge, repository, ids)
+}
+
+#[test]
+fn one_refused_ref_holds_up_all() {
+    let (forge, repository, _) = forge();
+    let before = forge.clone(PUBLIC).text(&["for-each-ref"]);
+    for (token, arguments, expected) in [
+        ("dev", ["topic", "topic:main"], "[remote rejected] topic -> main (protected branch)"),
+        ("dev", ["topic", "topic:main"], "[remote rejected] topic -> topic (atomic push failure)"),
+        ("mia", ["topic", "topic:topic/x"], "(atomic push failure)"),
+        ("mia", ["topic:new/x", "topic:new"], "(cannot lock ref"),
+    ] {
+        let why = push(&forge, &repository, token, &arguments).unwrap_err();
+        assert!(why.contains(expected), "{expected}: {why}");
+        assert_eq!(forge.clone(PUBLIC).text(&["for-each-ref"]), before);
+    }
+    push(&forge, &repository, "mia", &["topic", "topic:main", "topic:new", ":old"]).unwrap();
+    let clone = forge.clone(PUBLIC);
+    let tip = repository.text(&["rev-parse", "topic"]);
+    assert_eq!(clone.text(&["rev-parse", "topic", "main", "new"]), [&*tip; 3].join("\n"));
+    assert_eq!(clone.text(&["branch", "--list", "old"]), "");
+    let names = refs::read_names(&forge.env(), id()).unwrap().names;
+    assert!(!names.contains("heads/old") && !names.contains("heads/topic/x"), "{names:?}");
+}
+
+/// The commands of an atomic push without a pack.
+fn commands(changes: &[(&str, Option<ObjectId>, Option<ObjectId>)]) -> Vec<u8> {
+    let text = |id: &Option<ObjectId>| id.map_or("0".repeat(40), |id| id.to_string());
+    let mut body = Vec::new();
+    for (number, (name, old, new)) in changes.iter().enumerate() {
+        let capabilities = if number == 0 { "\0 report-status atomic" } else { "" };
+        pktline::write_text(&mut body, &format!("{} {} refs/heads/{name}{capabilities}", text(old), text(new)));
+    }
+    pktline::write_flush(&mut body);
+    body
+}
+
+#[test]
+fn a_failure_at_any_point_leaves_all_or_nothing_and_a_repetition_succeeds() {
+    let (forge, _, [before, after]) = forge();
+    let body = commands(&[
+        ("topic", Some(before), Some(after)),
+        ("main", Some(before), Some(after)),
+        ("new", None, Some(after)),
+        ("old", Some(before), None),
+    ]);
+    let path = format!("projects/{PUBLIC}/repository.git/git-receive-pack");
+    let state = |forge: &Forge| {
+        ["topic", "main", "new", "old"]
+            .map(|branch| refs::read(&forge.env(), id(), &format!("heads/{branch}")).unwrap().map(|value| value.commit))
+    };
+    let (none, all) = ([Some(before), Some(before), None, Some(before)], [Some(after), Some(after), Some(after), None]);
+    let mut operations = 0;
+    loop {
+        let copy = Forge { store: forge.store.snapshot(), entropy: forge.entropy.clone() };
+        let failing = FailingStore::after(operations, copy.store.clone());
+        let answer = send(copy.env_over(failing.clone()), Method::POST, &path, "mia", "", body.clone());
+        let now = state(&copy);
+        if !failing.failed() {
+            assert!(answer.text().contains("ok refs/heads/old") && now == all, "{}", answer.text());
+            break;
+        }
+        assert!(now == none || now == all, "after {operations} operations: {now:?}");
+        // What a clone shows is the same.
+        let listed = copy.get(&format!("projects/{PUBLIC}/repository.git/info/refs"), "").text();
+        assert_eq!(listed.contains("refs/heads/new"), now == all);
+        if now == none {
+            let again = send(copy.env(), Method::POST, &path, "mia", "", body.clone());
+            assert!(again.text().contains("ok refs/heads/topic"), "{}", again.text());
+            assert_eq!(state(&copy), all);
+        }
+        copy.clone(PUBLIC);
+        operations += 1;
+    }
+    assert!(operations > 20, "{operations}");
+    let lost = LostReplyStore::over(forge.store.clone());
+    let answer = send(forge.env_over(lost), Method::POST, &path, "mia", "", body);
+    assert!(answer.text().contains("ok refs/heads/old"), "{}", answer.text());
+    assert_eq!(state(&forge), all);
+}
+
+#[test]
+fn another_writer_aborts_an_undecided_transaction() {
+    let (forge, _, [before, after]) = forge();
+    let changes = |branch: &'static str| {
+        [
+            RefChange { name: branch, old: Some(before), new: Some(after) },
+            RefChange { name: "heads/topic", old: Some(before), new: Some(after) },
+        ]
+    };
+    // A request that dies when it has locked the first ref.
+    let mut operations = 0;
+    while !forge.store.get("suggestions/v1/ref/7/heads%2Fmain").unwrap().unwrap().windows(4).any(|part| part == b"lock")
+    {
+        let failing = FailingStore::after(operations, forge.store.clone());
+        assert!(update_all(&forge.env_over(failing), id(), &changes("heads/main")).is_err());
+        operations += 1;
+    }
+    let env = forge.env();
+    assert_eq!(refs::read(&env, id(), "heads/main").unwrap().unwrap().commit, before);
+    // It holds up nobody.
+    assert_eq!(update_all(&env, id(), &changes("heads/main")).unwrap(), Ok(()));
+    let stale = update_all(&env, id(), &changes("heads/old")).unwrap();
+    assert_eq!(stale, Err(Conflict::Moved(1, Some(after))));
+    let old = refs::read(&env, id(), "heads/old").unwrap().unwrap();
+    assert_eq!(old.commit, before, "the lock is gone, and nothing was moved");
+    let record = forge.store.get("suggestions/v1/ref/7/heads%2Fold").unwrap().unwrap();
+    assert!(!String::from_utf8(record).unwrap().contains("lock"));
+}

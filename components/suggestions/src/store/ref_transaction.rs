@@ -1,0 +1,112 @@
+//! Updates of several refs, all of them or none. Each ref is locked, in the order of the names; one swap decides; then
+//! the locks are replaced by the new values, or the old ones. What breaks off between is completed by whoever writes the
+//! ref next ([`super::ref_value`]).
+
+use super::key::Key;
+use super::record::{RefLockRecord, RefRecord, TransactionRecord};
+use super::ref_value::{self, read_value, settle_value};
+use super::refs;
+use crate::git::ObjectId;
+use crate::repository_id::RepositoryId;
+use kit::Env;
+use kit::root::{self, Decision};
+use kit::store::StoreError;
+
+/// What is to become of a ref.
+pub struct RefChange<'a> {
+    /// Below `refs/`.
+    pub name: &'a str,
+    /// The value that it must have; `None`: it must not be there.
+    pub old: Option<ObjectId>,
+    /// `None` deletes it.
+    pub new: Option<ObjectId>,
+}
+
+/// Why none of the refs was updated.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Conflict {
+    /// The ref at this position of the list has another value.
+    Moved(usize, Option<ObjectId>),
+    /// Another writer came to one of the refs before this transaction was decided.
+    Overtaken,
+}
+
+/// Updates refs, each of which is given once. The names of new ones must have been added before.
+pub fn update_all(env: &Env, project: RepositoryId, changes: &[RefChange]) -> Result<Result<(), Conflict>, StoreError> {
+    let transaction = ref_value::begin(env)?;
+    let mut order: Vec<(usize, &RefChange)> = changes.iter().enumerate().collect();
+    order.sort_by_key(|(_, change)| change.name);
+    let mut conflict = None;
+    for (position, change) in &order {
+        if let Err(current) = lock(env, project, change, &transaction)? {
+            conflict = Some(Conflict::Moved(*position, current));
+            break;
+        }
+    }
+    let wanted = if conflict.is_none() { TransactionRecord::Committed } else { TransactionRecord::Aborted };
+    let outcome = ref_value::decide(env, &transaction, wanted)?;
+    for (_, change) in &order {
+        unlock(env, project, change.name, &transaction)?;
+        if change.new.is_none() && outcome == TransactionRecord::Committed {
+            refs::forget_name(env, project, change.name)?;
+        }
+    }
+    Ok(match (outcome, conflict) {
+        (TransactionRecord::Committed, _) => Ok(()),
+        (_, conflict) => Err(conflict.unwrap_or(Conflict::Overtaken)),
+    })
+}
+
+/// Locks a ref. The inner error is the value that it has instead of the expected one.
+fn lock(
+    env: &Env,
+    project: RepositoryId,
+    change: &RefChange,
+    transaction: &str,
+) -> Result<Result<(), Option<ObjectId>>, StoreError> {
+    let key = Key::Ref(project, change.name).to_string();
+    root::update(env, &key, |record: Option<Option<RefRecord>>| {
+        let record = record.flatten();
+        if is_locked_by(record.as_ref(), transaction) {
+            return Ok(Decision::Done(Ok(())));
+        }
+        let current = settle_value(env, record)?;
+        let commit = current.as_ref().map(|value| value.commit);
+        if commit != change.old {
+            // A deletion of what is not there succeeds, as in git.
+            let is_done = commit.is_none() && change.new.is_none();
+            return Ok(Decision::Done(if is_done { Ok(()) } else { Err(commit) }));
+        }
+        // As before every other write of a ref: its present value is not visible any more once this is decided.
+        if let Some(value) = &current {
+            refs::record_applied_suggestions(env, value)?;
+            refs::save_reflog_entry(env, project, value.commit)?;
+        }
+        let lock =
+            RefLockRecord { transaction: transaction.to_owned(), new: change.new, is_creation: current.is_none() };
+        let record = match (current, change.new) {
+            (Some(value), _) => RefRecord { lock: Some(lock), ..value.into() },
+            (None, Some(commit)) => {
+                RefRecord { commit, applied: Vec::new(), operation: transaction.to_owned(), lock: Some(lock) }
+            }
+            (None, None) => return Ok(Decision::Done(Ok(()))),
+        };
+        Ok(Decision::Write(Some(record), Ok(())))
+    })
+}
+
+/// Replaces the lock of a decided transaction by the value that the ref has.
+fn unlock(env: &Env, project: RepositoryId, name: &str, transaction: &str) -> Result<(), StoreError> {
+    let key = Key::Ref(project, name).to_string();
+    root::update(env, &key, |record: Option<Option<RefRecord>>| {
+        let record = record.flatten();
+        if !is_locked_by(record.as_ref(), transaction) {
+            return Ok(Decision::Done(()));
+        }
+        Ok::<_, StoreError>(Decision::Write(read_value(env, record)?.map(RefRecord::from), ()))
+    })
+}
+
+fn is_locked_by(record: Option<&RefRecord>, transaction: &str) -> bool {
+    record.and_then(|record| record.lock.as_ref()).is_some_and(|lock| lock.transaction == transaction)
+}
